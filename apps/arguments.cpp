@@ -1,0 +1,54 @@
+#include "apps/arguments.hpp"
+
+#include <algorithm>
+
+namespace omni {
+
+void add_common(CLI::App& app, CommonArguments& arguments) {
+  app.add_flag("-q,--quiet", arguments.quiet, "Only results and errors");
+  app.add_flag("-v,--verbose", arguments.verbose, "More about what is going on");
+  app.add_flag("--json", arguments.json, "Results on stdout as JSON");
+}
+
+void add_net(CLI::App& app, NetArguments& arguments) {
+  app.add_option("--net", arguments.net, "Net description (.cfg): a file, or the name of a shipped net");
+  app.add_flag("--strict", arguments.strict, "Unknown keys in the net are errors");
+  app.add_option("--slice", arguments.slice, "Images per task; 0: chosen from the net")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--set", arguments.settings, "Override a key of [net]: --set momentum=0.8")
+      ->type_name("KEY=VALUE")
+      ->take_all()
+      ->expected(1);
+  // The usual ones have names of their own.
+  for (const char* key : {"batch", "subdivisions", "learning-rate", "momentum", "decay", "policy",
+                          "max-batches", "burn-in"}) {
+    std::string option = key;
+    std::replace(option.begin(), option.end(), '-', '_');
+    app.add_option_function<std::string>(
+        std::string("--") + key,
+        [&arguments, option](const std::string& value) {
+          arguments.settings.push_back(option + "=" + value);
+        },
+        "Override " + option + " of [net]");
+  }
+}
+
+void add_machine(CLI::App& app, MachineArguments& arguments) {
+  app.add_option("--workers", arguments.session.cpu_workers, "CPU workers; default: all cores")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--sched", arguments.session.scheduler,
+                 "StarPU scheduling policy; default: STARPU_SCHED, else dmdas");
+  app.add_flag("--deterministic", arguments.session.deterministic,
+               "Bit-identical results on any number of workers of this machine type");
+  app.add_option("--impl", arguments.session.implementation,
+                 "Prefer this implementation where it applies: onednn, lowering, gemm, vector, reference");
+  app.add_option("--models", arguments.models, "Folder of performance models");
+}
+
+void add_data(CLI::App& app, DataArguments& arguments) {
+  app.add_option("--data", arguments.source,
+                 "fashion-mnist, cifar10, synthetic[:N], or a folder of IDX or CIFAR-10 files");
+  app.add_option("--seed", arguments.seed, "Seed of everything random")->capture_default_str();
+}
+
+}  // namespace omni

@@ -1,0 +1,88 @@
+// What the command line says, by the part of the program that needs it, and how CLI11 fills it in.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/session.hpp"
+
+namespace omni {
+
+struct CommonArguments {
+  bool quiet = false, verbose = false, json = false;
+};
+
+struct NetArguments {
+  std::string net;
+  bool strict = false;
+  int slice = 0;
+  std::vector<std::string> settings;  // key=value for [net]; the named options end up here too
+
+  bool overrides(const std::string& key) const {
+    return std::any_of(settings.begin(), settings.end(),
+                       [&](const std::string& each) { return each.starts_with(key + "="); });
+  }
+};
+
+struct MachineArguments {
+  SessionOptions session;
+  std::string models;
+};
+
+struct DataArguments {
+  std::string source;
+  std::uint64_t seed = 1;
+};
+
+struct TrainArguments {
+  CommonArguments common;
+  NetArguments net;
+  MachineArguments machine;
+  DataArguments data;
+  std::optional<double> epochs;
+  std::uint64_t display = 20;
+  bool dry_run = false;
+  std::string weights, save_weights, metrics;
+  std::string out;
+  std::uint64_t checkpoint_every = 0;
+  int keep = 2;
+  std::string resume = "none";
+};
+
+struct ValidArguments {
+  CommonArguments common;
+  NetArguments net;
+  MachineArguments machine;
+  DataArguments data;
+  std::string weights;
+};
+
+struct PredictArguments {
+  CommonArguments common;
+  NetArguments net;
+  MachineArguments machine;
+  DataArguments data;
+  std::string weights;
+  std::vector<std::string> images;
+  std::vector<std::uint64_t> samples;
+  int top = 5;
+};
+
+struct TimeArguments {
+  CommonArguments common;
+  NetArguments net;
+  MachineArguments machine;
+  int iterations = 10, warm_up = 10;
+};
+
+void add_common(CLI::App& app, CommonArguments& arguments);
+void add_net(CLI::App& app, NetArguments& arguments);
+void add_machine(CLI::App& app, MachineArguments& arguments);
+void add_data(CLI::App& app, DataArguments& arguments);
+
+}  // namespace omni

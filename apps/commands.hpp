@@ -1,0 +1,15 @@
+// The subcommands. Each returns what happened; main turns that into an exit code.
+#pragma once
+
+#include "apps/arguments.hpp"
+
+namespace omni {
+
+Status train_command(const TrainArguments& arguments);
+Status valid_command(const ValidArguments& arguments);
+Status predict_command(const PredictArguments& arguments);
+Status time_command(const TimeArguments& arguments);
+Status layers_command(const CommonArguments& arguments);
+Status devices_command(const CommonArguments& arguments, const MachineArguments& machine);
+
+}  // namespace omni

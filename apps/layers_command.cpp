@@ -1,0 +1,67 @@
+// omni-run layers: what nets may contain, from the registry itself.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/commands.hpp"
+#include "layers/net_options.hpp"
+#include "layers/registry.hpp"
+
+namespace omni {
+namespace {
+
+nlohmann::ordered_json keys_json(std::span<const Key> keys) {
+  auto list = nlohmann::ordered_json::array();
+  for (const Key& key : keys)
+    list.push_back({{"key", key.name},
+                    {"default", key.fallback},
+                    {"help", key.help},
+                    {"ignored", key.ignored}});
+  return list;
+}
+
+void print_keys(std::span<const Key> keys) {
+  std::vector<std::string_view> ignored;
+  for (const Key& key : keys) {
+    if (key.ignored)
+      ignored.push_back(key.name);
+    else
+      fmt::print("    {:<16} {:<10} {}\n", key.name, key.fallback, key.help);
+  }
+  if (!ignored.empty()) fmt::print("    without effect: {}\n", fmt::join(ignored, " "));
+}
+
+// The registry appends the common keys to every type; here they are printed once.
+std::span<const Key> own_keys(const LayerType& type) {
+  return std::span(type.keys).first(type.keys.size() - common_layer_keys().size());
+}
+
+}  // namespace
+
+Status layers_command(const CommonArguments& arguments) {
+  if (arguments.json) {
+    nlohmann::ordered_json matrix{{"net", keys_json(net_keys())},
+                                  {"common", keys_json(common_layer_keys())},
+                                  {"layers", nlohmann::ordered_json::array()}};
+    for (const LayerType& type : layer_types())
+      matrix["layers"].push_back({{"name", type.name},
+                                  {"aliases", type.aliases},
+                                  {"summary", type.summary},
+                                  {"keys", keys_json(own_keys(type))}});
+    fmt::print("{}\n", matrix.dump(2));
+    return {};
+  }
+  fmt::print("[net] (also [network]): key, default, meaning\n");
+  print_keys(net_keys());
+  for (const LayerType& type : layer_types()) {
+    fmt::print("\n[{}]{}{}: {}\n", type.name, type.aliases.empty() ? "" : " also ",
+               fmt::join(type.aliases, " "), type.summary);
+    print_keys(own_keys(type));
+  }
+  fmt::print("\nKeys of every layer\n");
+  print_keys(common_layer_keys());
+  return {};
+}
+
+}  // namespace omni

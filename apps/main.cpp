@@ -1,0 +1,145 @@
+// omni-run: command line in, exit code out.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "apps/commands.hpp"
+#include "apps/exit_codes.hpp"
+#include "runtime/log.hpp"
+#include "runtime/signals.hpp"
+
+namespace omni {
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  omni-run --net lenet.cfg --data fashion-mnist --epochs 3
+  omni-run --net alexnet.cfg --batch 64 --max-batches 100       (synthetic images)
+  omni-run --net lenet.cfg --data fashion-mnist --checkpoint-every 100 --resume auto
+  omni-run valid --net lenet.cfg --weights lenet.weights --data fashion-mnist
+
+Exit codes: 0 ok, 1 run failed, 2 usage or net description, 3 bad data or model file, 4 out of memory,
+5 device failure, 6 diverged, 75 interrupted with a checkpoint written (run again with --resume auto).)";
+
+void apply(const CommonArguments& common) {
+  log::set_level(common.quiet     ? log::Level::quiet
+                 : common.verbose ? log::Level::verbose
+                                  : log::Level::normal);
+}
+
+int finish(const Status& status) {
+  if (status) return kSuccess;
+  const bool interrupted = status.error().kind == ErrorKind::interrupted;
+  if (interrupted)
+    log::line(status.error().message());
+  else
+    log::error("{}", status.error().message());
+  return exit_code(status.error().kind);
+}
+
+void add_training(CLI::App& app, TrainArguments& train) {
+  app.add_option("--epochs", train.epochs, "Passes over the training set")->check(CLI::PositiveNumber);
+  app.add_option("--display", train.display, "Iterations per report")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--weights", train.weights, "Start from these Darknet .weights");
+  app.add_option("--save-weights", train.save_weights, "Write Darknet .weights at the end");
+  app.add_option("--metrics", train.metrics, "Write metrics, one JSON object per line");
+  app.add_option("--out", train.out, "Run folder for checkpoints; default: omni-runs/<net>");
+  app.add_option("--checkpoint-every", train.checkpoint_every, "Iterations per checkpoint; 0: none");
+  app.add_option("--keep", train.keep, "Checkpoints to keep")
+      ->check(CLI::Range(2, 1000))
+      ->capture_default_str();
+  app.add_option("--resume", train.resume, "auto, none, or a checkpoint")->capture_default_str();
+  app.add_flag("--dry-run", train.dry_run, "Check the net, print the layer table, stop");
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Omnivore trains deep networks on all processors of a machine, through StarPU.");
+  app.footer(kFooter);
+  app.set_version_flag("--version", fmt::format("omni-run {} (StarPU {}, fmt {}.{})", OMNI_VERSION,
+                                                OMNI_STARPU_VERSION, FMT_VERSION / 10000,
+                                                FMT_VERSION / 100 % 100));
+  app.option_defaults()->always_capture_default(false);
+
+  TrainArguments train;
+  add_common(app, train.common);
+  CLI::App& training = *app.add_option_group("training");
+  add_net(training, train.net);
+  add_data(training, train.data);
+  add_machine(training, train.machine);
+  add_training(training, train);
+
+  ValidArguments valid;
+  CLI::App& valid_app = *app.add_subcommand("valid", "Loss and accuracy of weights on the test set");
+  add_common(valid_app, valid.common);
+  add_net(valid_app, valid.net);
+  add_data(valid_app, valid.data);
+  add_machine(valid_app, valid.machine);
+  valid_app.add_option("--weights", valid.weights, ".weights file or checkpoint")->required();
+
+  PredictArguments predict;
+  CLI::App& predict_app = *app.add_subcommand("predict", "The likeliest classes of images");
+  add_common(predict_app, predict.common);
+  add_net(predict_app, predict.net);
+  add_data(predict_app, predict.data);
+  add_machine(predict_app, predict.machine);
+  predict_app.add_option("--weights", predict.weights, ".weights file or checkpoint")->required();
+  predict_app.add_option("--index", predict.samples, "Images of the test set, by number");
+  predict_app.add_option("--top", predict.top, "Classes to print")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  predict_app.add_option("images", predict.images, "Binary PPM or PGM files");
+
+  TimeArguments time;
+  CLI::App& time_app = *app.add_subcommand("time", "Time of every layer, on synthetic images");
+  add_common(time_app, time.common);
+  add_net(time_app, time.net);
+  add_machine(time_app, time.machine);
+  time_app.add_option("--iterations", time.iterations, "Iterations to measure")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  time_app.add_option("--warm-up", time.warm_up, "Iterations before that")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+
+  CommonArguments layers;
+  CLI::App& layers_app = *app.add_subcommand("layers", "What nets may contain");
+  add_common(layers_app, layers);
+
+  CommonArguments devices;
+  MachineArguments devices_machine;
+  CLI::App& devices_app = *app.add_subcommand("devices", "The workers of this machine");
+  add_common(devices_app, devices);
+  add_machine(devices_app, devices_machine);
+  app.require_subcommand(0, 1);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& problem) {
+    return app.exit(problem) == 0 ? kSuccess : exit_code(ErrorKind::usage);
+  }
+
+  install_stop_signals();
+  if (valid_app) return apply(valid.common), finish(valid_command(valid));
+  if (predict_app) return apply(predict.common), finish(predict_command(predict));
+  if (time_app) return apply(time.common), finish(time_command(time));
+  if (layers_app) return apply(layers), finish(layers_command(layers));
+  if (devices_app) return apply(devices), finish(devices_command(devices, devices_machine));
+  return apply(train.common), finish(train_command(train));
+}
+
+}  // namespace
+}  // namespace omni
+
+int main(int argc, char** argv) {
+  try {
+    return omni::run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    omni::log::error("out of memory");
+    return omni::exit_code(omni::ErrorKind::out_of_memory);
+  } catch (const std::exception& problem) {
+    omni::log::error("{}", problem.what());
+    return omni::exit_code(omni::ErrorKind::failed);
+  }
+}

@@ -1,0 +1,70 @@
+#include "apps/open_net.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "layers/formats/darknet_cfg.hpp"
+
+namespace omni {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Beside the program, installed or in the build tree; $OMNIVORE_NETS comes first.
+std::vector<fs::path> net_folders() {
+  std::vector<fs::path> folders;
+  if (const char* folder = std::getenv("OMNIVORE_NETS")) folders.emplace_back(folder);
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  folders.push_back(program.parent_path().parent_path() / "share/omnivore/nets");
+  return folders;
+}
+
+std::set<std::string> shipped_nets() {
+  std::set<std::string> names;
+  std::error_code ignored;
+  for (const fs::path& folder : net_folders())
+    for (const auto& entry : fs::directory_iterator(folder, ignored))
+      if (entry.path().extension() == ".cfg") names.insert(entry.path().stem());
+  return names;
+}
+
+}  // namespace
+
+Result<fs::path> find_net(const std::string& name) {
+  std::error_code ignored;
+  if (fs::is_regular_file(name, ignored)) return fs::path(name);
+  if (name.find('/') == std::string::npos)
+    for (const fs::path& folder : net_folders())
+      for (const std::string& file : {name, name + ".cfg"})
+        if (fs::is_regular_file(folder / file, ignored)) return folder / file;
+  return Error{ErrorKind::usage, "--net " + name, name.empty() ? "no net given" : "no such net",
+               fmt::format("a .cfg file, or one of: {}", fmt::join(shipped_nets(), " "))};
+}
+
+Result<NetSpec> read_net(const NetArguments& arguments) {
+  OMNI_TRY(const fs::path path, find_net(arguments.net));
+  OMNI_TRY(NetSpec spec, read_darknet_cfg(path));
+  for (const std::string& setting : arguments.settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return Error{ErrorKind::usage, "--set " + setting, "expected KEY=VALUE", "--set momentum=0.8"};
+    const std::string key = setting.substr(0, equals);
+    const auto keys = net_keys();
+    if (std::none_of(keys.begin(), keys.end(), [&](const Key& each) { return each.name == key; }))
+      return Error{ErrorKind::usage, "--set " + setting, "unknown key of [net]",
+                   "omni-run layers lists them"};
+    spec.net.options.push_back({key, setting.substr(equals + 1), kCommandLine});
+  }
+  return spec;
+}
+
+Result<std::unique_ptr<Net>> open_net(const NetArguments& arguments, bool training) {
+  OMNI_TRY(const NetSpec spec, read_net(arguments));
+  return Net::build(spec, {.training = training, .strict = arguments.strict, .slice = arguments.slice});
+}
+
+}  // namespace omni

@@ -1,0 +1,86 @@
+#include "apps/progress.hpp"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "runtime/log.hpp"
+
+namespace omni {
+
+std::string duration(double seconds) {
+  const auto whole = static_cast<long>(seconds + 0.5);
+  if (whole >= 3600) return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
+  if (whole >= 60) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
+  return fmt::format("{}s", whole);
+}
+
+Progress::Progress(bool quiet, bool terminal, int width)
+    : quiet_(quiet), terminal_(terminal), width_(width) {}
+
+Progress Progress::on_stderr(bool quiet) {
+  winsize size{};
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  const bool known = terminal && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return {quiet, terminal, known ? size.ws_col : 80};
+}
+
+std::string Progress::line(const StepReport& report) {
+  return fmt::format("{}, {:.3f}: {:.6f}, {:.6f} avg, {:.6f} rate, {:.3f} seconds, {} images, "
+                     "{:.1f} images/s, {:.2f} % correct",
+                     report.iteration, report.epoch, report.loss, report.average_loss,
+                     report.learning_rate, report.seconds, report.images, report.images_per_second,
+                     100 * report.accuracy);
+}
+
+std::string Progress::bar(const StepReport& report) const {
+  std::string facts = fmt::format("epoch {:.2f}  loss {:.4f}  acc {:.1f} %  rate {:.2g}  {:.0f} img/s",
+                                  report.epoch, report.average_loss, 100 * report.accuracy,
+                                  report.learning_rate, report.images_per_second);
+  if (report.iterations == 0) return fmt::format("{}  {}", report.iteration, facts);
+  const double share =
+      static_cast<double>(report.iteration) / static_cast<double>(report.iterations);
+  const auto left = static_cast<double>(report.iterations - report.iteration);
+  facts = fmt::format("{}/{}  {}  {} left", report.iteration, report.iterations, facts,
+                      duration(report.seconds_per_iteration * left));
+  const int room = std::clamp(width_ - static_cast<int>(facts.size()) - 4, 0, 30);
+  if (room < 5) return facts;
+  const int full = static_cast<int>(share * room);
+  return fmt::format("[{:#<{}}{:-<{}}] {}", "", full, "", room - full, facts);
+}
+
+void Progress::iteration(const StepReport& report) {
+  if (quiet_ || !terminal_) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - drawn_ < std::chrono::milliseconds(100) && report.iteration != report.iterations) return;
+  drawn_ = now;
+  const std::string text = bar(report).substr(0, static_cast<std::size_t>(std::max(1, width_ - 1)));
+  fmt::print(stderr, "\r{}\x1b[K", text);
+  std::fflush(stderr);
+  open_line_ = true;
+}
+
+void Progress::step(const StepReport& report) {
+  if (!quiet_ && !terminal_) log::line(line(report));
+}
+
+void Progress::evaluation(const EvaluationReport& report) {
+  finish_line();
+  if (quiet_) return;
+  log::line(fmt::format("iteration {}, epoch {:.2f}: test loss {:.4f}, test accuracy {:.2f} % (top 5: "
+                        "{:.2f} %) on {:.0f} images",
+                        report.at.iteration, report.at.epoch, report.tally.mean_loss(),
+                        100 * report.tally.accuracy(), 100 * report.tally.top5_accuracy(),
+                        report.tally.images));
+}
+
+void Progress::finish_line() {
+  if (!open_line_) return;
+  std::fputc('\n', stderr);
+  open_line_ = false;
+}
+
+}  // namespace omni

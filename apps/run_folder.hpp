@@ -1,0 +1,32 @@
+// Where a run keeps its checkpoints, and where it starts from.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "layers/net.hpp"
+#include "scheduling/checkpoint_store.hpp"
+#include "scheduling/trainer.hpp"
+
+namespace omni {
+
+class RunFolder {
+ public:
+  // `out` empty: omni-runs/<net>. `wanted`: checkpoints were asked for, so the folder must be writable now;
+  // otherwise it is made only if the run is interrupted.
+  static Result<RunFolder> prepare(const std::string& out, const std::string& net, bool wanted,
+                                   bool resuming, int keep);
+
+  Result<std::filesystem::path> save(Net& net, const TrainingState& state, const std::string& hash);
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  RunFolder(std::filesystem::path path, int keep) : path_(std::move(path)), keep_(keep) {}
+  Status open();
+  std::filesystem::path path_;
+  int keep_;
+  std::optional<CheckpointStore> store_;
+};
+
+}  // namespace omni

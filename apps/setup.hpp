@@ -1,0 +1,19 @@
+// Steps that several subcommands take before their work.
+#pragma once
+
+#include "apps/arguments.hpp"
+#include "layers/net.hpp"
+#include "runtime/data/data_feed.hpp"
+#include "runtime/data/dataset.hpp"
+#include "runtime/session.hpp"
+
+namespace omni {
+
+Result<Session> start_session(const MachineArguments& arguments);
+
+// Opens --data (synthetic when absent) and checks it against the net.
+Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net);
+
+FeedOptions feed_options(const Net& net, std::uint64_t seed, bool training, int slots);
+
+}  // namespace omni

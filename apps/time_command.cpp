@@ -1,0 +1,111 @@
+// omni-run time: where one training iteration's time goes, by layer, and which implementations ran.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "apps/commands.hpp"
+#include "apps/open_net.hpp"
+#include "apps/setup.hpp"
+#include "runtime/task_errors.hpp"
+#include "runtime/task_times.hpp"
+#include "scheduling/trainer.hpp"
+
+namespace omni {
+namespace {
+
+// Seconds of worker time per iteration.
+struct LayerTime {
+  double forward = 0, backward = 0, flops = 0;
+  std::set<std::string> implementations;
+};
+
+struct Measurement {
+  std::map<int, LayerTime> layers;  // -1: updates and decoding
+  double iteration_seconds = 0;     // wall
+  double tasks = 0;                 // per iteration
+};
+
+Measurement summarise(const std::vector<TaskTime>& times, double wall, int iterations) {
+  Measurement result{.layers = {}, .iteration_seconds = wall / iterations, .tasks = 0};
+  for (const TaskTime& time : times) {
+    LayerTime& layer = result.layers[time.layer];
+    const bool backward = time.codelet.find("backward") != std::string::npos;
+    (backward ? layer.backward : layer.forward) += time.seconds / iterations;
+    layer.flops += time.flops / iterations;
+    layer.implementations.insert(time.implementation);
+    result.tasks += static_cast<double>(time.tasks) / iterations;
+  }
+  return result;
+}
+
+void print_table(const Net& net, const Measurement& measured, double images_per_second) {
+  fmt::print("{:>3} {:<14} {:<18} {:>12} {:>12} {:>10}  {}\n", "#", "layer", "", "forward ms",
+             "backward ms", "GFLOP/s", "implementations");
+  const auto row = [&](int index, std::string_view type, const std::string& detail) {
+    const auto found = measured.layers.find(index);
+    if (found == measured.layers.end()) return;
+    const LayerTime& time = found->second;
+    fmt::print("{:>3} {:<14} {:<18} {:>12.3f} {:>12.3f} {:>10.1f}  {}\n", index, type, detail,
+               1e3 * time.forward, 1e3 * time.backward,
+               1e-9 * time.flops / std::max(time.forward + time.backward, 1e-12),
+               fmt::join(time.implementations, " "));
+  };
+  for (const auto& layer : net.layers()) row(layer->index(), layer->type(), layer->detail());
+  row(-1, "update, decode", "");
+  fmt::print("one iteration: {:.3f} ms wall, {:.1f} images/s, {:.0f} tasks\n",
+             1e3 * measured.iteration_seconds, images_per_second, measured.tasks);
+}
+
+void print_json(const Net& net, const Measurement& measured, double images_per_second) {
+  auto layers = nlohmann::ordered_json::array();
+  for (const auto& [index, time] : measured.layers)
+    layers.push_back({{"index", index},
+                      {"type", index < 0 ? "update, decode"
+                                         : net.layers()[static_cast<std::size_t>(index)]->type()},
+                      {"forward_seconds", time.forward},
+                      {"backward_seconds", time.backward},
+                      {"flops", time.flops},
+                      {"implementations", time.implementations}});
+  fmt::print("{}\n", nlohmann::ordered_json{{"net", net.name()},
+                                            {"batch", net.options().batch},
+                                            {"iteration_seconds", measured.iteration_seconds},
+                                            {"images_per_second", images_per_second},
+                                            {"tasks_per_iteration", measured.tasks},
+                                            {"layers", layers}}
+                         .dump(2));
+}
+
+}  // namespace
+
+Status time_command(const TimeArguments& arguments) {
+  OMNI_TRY(const auto net, open_net(arguments.net, true));
+  OMNI_TRY(const DatasetPair data, open_data({}, *net));
+  OMNI_TRY(const Session session, start_session(arguments.machine));
+  OMNI_CHECK(net->allocate());
+  net->initialise(1);
+  DataFeed train(*data.train, feed_options(*net, 1, true, Trainer::kSlots));
+  OMNI_CHECK(train.allocate());
+
+  const auto run = [&](int iterations) -> Result<double> {
+    Stopwatch watch;
+    watch.start();
+    Trainer trainer(*net, train, nullptr, {.seed = 1},
+                    {.iterations = static_cast<std::uint64_t>(iterations)}, {});
+    OMNI_CHECK(trainer.run());
+    return watch.seconds();
+  };
+  // The models try every implementation some ten times before they are trusted.
+  OMNI_CHECK(run(arguments.warm_up));
+  task_times::start();
+  OMNI_TRY(const double wall, run(arguments.iterations));
+  const Measurement measured = summarise(task_times::finish(), wall, arguments.iterations);
+  const double images_per_second = net->options().batch / measured.iteration_seconds;
+  (arguments.common.json ? print_json : print_table)(*net, measured, images_per_second);
+  return {};
+}
+
+}  // namespace omni

@@ -1,0 +1,40 @@
+// omni-run valid: loss and accuracy of given weights on the test set.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/commands.hpp"
+#include "apps/load_parameters.hpp"
+#include "apps/open_net.hpp"
+#include "apps/setup.hpp"
+#include "scheduling/evaluator.hpp"
+
+namespace omni {
+
+Status valid_command(const ValidArguments& arguments) {
+  OMNI_TRY(const auto net, open_net(arguments.net, false));
+  if (!net->layers().back()->is_loss())
+    return Error{ErrorKind::usage, net->name(), "the last layer computes no loss",
+                 "end the net with [softmax]"};
+  OMNI_TRY(const DatasetPair data, open_data(arguments.data, *net));
+  OMNI_TRY(const Session session, start_session(arguments.machine));
+  OMNI_CHECK(net->allocate());
+  OMNI_CHECK(load_parameters(*net, arguments.weights));
+
+  DataFeed test(*data.test, feed_options(*net, arguments.data.seed, false, 3));
+  OMNI_CHECK(test.allocate());
+  OMNI_TRY(const Tally tally, evaluate(*net, test, arguments.data.seed));
+  if (arguments.common.json)
+    fmt::print("{}\n", nlohmann::ordered_json{{"net", net->name()},
+                                              {"images", tally.images},
+                                              {"test_loss", tally.mean_loss()},
+                                              {"test_accuracy", tally.accuracy()},
+                                              {"test_top5_accuracy", tally.top5_accuracy()}}
+                           .dump());
+  else
+    fmt::print("test loss {:.4f}, test accuracy {:.2f} % (top 5: {:.2f} %) on {:.0f} images\n",
+               tally.mean_loss(), 100 * tally.accuracy(), 100 * tally.top5_accuracy(), tally.images);
+  return {};
+}
+
+}  // namespace omni

@@ -1,0 +1,299 @@
+// The activations of Darknet as functors, written once for the CPU loops and the CUDA kernels: f(x)
+// is the value, f.gradient(y) the derivative. Gradients are functions of the *output*, so layers
+// need not keep their input; that works because every activation here is monotone.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#ifdef __CUDACC__
+#define OMNI_HD __host__ __device__
+#else
+#define OMNI_HD
+#endif
+
+namespace omni {
+
+enum class Activation : int {
+  linear,
+  relu,
+  leaky,
+  logistic,
+  tanh,
+  elu,
+  selu,
+  relie,
+  ramp,
+  loggy,
+  plse,
+  stair,
+  hardtan,
+  lhtan
+};
+
+// Darknet's names, in the order of the enum.
+inline constexpr std::array<std::string_view, 14> kActivationNames{
+    "linear", "relu", "leaky", "logistic", "tanh",  "elu",     "selu",
+    "relie",  "ramp", "loggy", "plse",     "stair", "hardtan", "lhtan"};
+
+constexpr std::string_view activation_name(Activation activation) {
+  return kActivationNames[static_cast<std::size_t>(activation)];
+}
+
+constexpr std::optional<Activation> parse_activation(std::string_view name) {
+  for (std::size_t i = 0; i < kActivationNames.size(); ++i)
+    if (kActivationNames[i] == name) return static_cast<Activation>(i);
+  return std::nullopt;
+}
+
+namespace activations {
+
+// e^x - 1, exact to a few ulp also near 0. The float version has no branch and no call, so that
+// loops around it vectorise: x = n*ln2 + r, then 2^n * (e^r - 1) + (2^n - 1). It saturates at e^88
+// instead of overflowing, which spares tanh an inf/inf; a NaN stays one.
+inline OMNI_HD double exp_minus_one(double x) { return std::expm1(x); }
+inline OMNI_HD float exp_minus_one(float x) {
+#ifdef __CUDA_ARCH__
+  return expm1f(x > 88.0f ? 88.0f : x);
+#else
+  x = x > 88.0f ? 88.0f : x;
+  x = x < -87.0f ? -87.0f : x;
+  constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
+  const float shifted = x * 1.44269504f + kRound;
+  const float n = shifted - kRound;
+  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;  // ln2 in two parts
+  float series = 1.9875691500e-4f;
+  series = series * r + 1.3981999507e-3f;
+  series = series * r + 8.3334519073e-3f;
+  series = series * r + 4.1665795894e-2f;
+  series = series * r + 1.6666665459e-1f;
+  series = series * r + 5.0000001201e-1f;
+  series = series * r * r + r;
+  const float power = std::bit_cast<float>((std::bit_cast<std::uint32_t>(shifted) << 23) +
+                                           std::bit_cast<std::uint32_t>(1.0f));
+  return power * series + (power - 1.0f);
+#endif
+}
+
+struct Linear {
+  template <class T>
+  OMNI_HD T operator()(T x) const {
+    return x;
+  }
+  template <class T>
+  OMNI_HD T gradient(T) const {
+    return T(1);
+  }
+};
+
+// max(x, 0), written so that a NaN stays one.
+struct Relu {
+  template <class T>
+  OMNI_HD T operator()(T x) const {
+    return x < T(0) ? T(0) : x;
+  }
+  template <class T>
+  OMNI_HD T gradient(T y) const {
+    return y > T(0) ? T(1) : T(0);
+  }
+};
+
+// x > 0: x, else slope * x; the sign of the output is that of the input.
+template <int slope_thousandths>
+struct SlopedRelu {
+  template <class T>
+  OMNI_HD T operator()(T x) const {
+    return x > T(0) ? x : x * (T(slope_thousandths) / T(1000));
+  }
+  template <class T>
+  OMNI_HD T gradient(T y) const {
+    return y > T(0) ? T(1) : T(slope_thousandths) / T(1000);
+  }
+};
+using Leaky = SlopedRelu<100>;
+using Relie = SlopedRelu<10>;
+
+// s = 1 / (1 + e^-x); s' = s (1 - s).
+struct Logistic {
+  template <class T>
+  OMNI_HD T operator()(T x) const {
+    return T(1) / (T(2) + exp_minus_one(-x));
+  }
+  template <class T>
+  OMNI_HD T gradient(T y) const {
+    return (T(1) - y) * y;
+  }
+};
+
+// With e = e^2x - 1: e / (e + 2); the derivative is 1 - y^2.
+struct Tanh {
+  template <class T>
+  OMNI_HD T operator()(T x) const {
+    const T e = exp_minus_one(x > T(20) ? T(40) : T(2) * x);
+    return e / (e + T(2));
+  }
+  template <class T>
+  OMNI_HD T gradient(T y) const {
+    return T(1) - y * y;
+  }
+};
+
+// 2 / (1 + e^-x) - 1 = tanh(x / 2); the derivative is (1 - y^2) / 2.
+struct Loggy {
+  template <class T>
+  OMNI_HD T operator()(T x) const {
+    return Tanh{}(x / T(2));
+  }
+  template <class T>
+  OMNI_HD T gradient(T y) const {
+    return (T(1) - y * y) / T(2);
+  }
+};
+
+// x >= 0: x, else e^x - 1, whose derivative e^x is y + 1.
+struct Elu {
+  template <class T>
+  OMNI_HD T operator()(T x) const {
+    const T below = exp_minus_one(x < T(0) ? x : T(0));
+    return x < T(0) ? below : x;
+  }
+  template <class T>
+  OMNI_HD T gradient(T y) const {
+    return y < T(0) ? y + T(1) : T(1);
+  }
+};
+
+// scale * (x >= 0 ? x : alpha (e^x - 1)); below zero the derivative scale*alpha*e^x is y +
+// scale*alpha.
+struct Selu {
+  static constexpr double kScale = 1.0507009873554805, kAlpha = 1.6732632423543772;
+  template <class T>
+  OMNI_HD T operator()(T x) const {
+    const T below = T(kScale * kAlpha) * exp_minus_one(x < T(0) ? x : T(0));
+    return x < T(0) ? below : T(kScale) * x;
+  }
+  template <class T>
+  OMNI_HD T gradient(T y) const {
+    return y < T(0) ? y + T(kScale * kAlpha) : T(kScale);
+  }
+};
+
+// x > 0: 1.1 x, else 0.1 x.
+struct Ramp {
+  template <class T>
+  OMNI_HD T operator()(T x) const {
+    return (x > T(0) ? x : T(0)) + T(0.1) * x;
+  }
+  template <class T>
+  OMNI_HD T gradient(T y) const {
+    return y > T(0) ? T(1.1) : T(0.1);
+  }
+};
+
+// x / 8 + 1/2 between the outputs 0 and 1 (|x| <= 4), slope 0.01 outside.
+struct Plse {
+  template <class T>
+  OMNI_HD T operator()(T x) const {
+    const T middle = T(0.125) * x + T(0.5);
+    const T bounded = x > T(4) ? T(0.01) * (x - T(4)) + T(1) : middle;
+    return x < T(-4) ? T(0.01) * (x + T(4)) : bounded;
+  }
+  template <class T>
+  OMNI_HD T gradient(T y) const {
+    return y < T(0) || y > T(1) ? T(0.01) : T(0.125);
+  }
+};
+
+// floor(x / 2) while floor(x) is even (flat, so the output is whole), else rising by 1 with
+// slope 1.
+struct Stair {
+  template <class T>
+  OMNI_HD T operator()(T x) const {
+    const T step = std::floor(x), half = std::floor(x / T(2));
+    return step == T(2) * half ? half : (x - step) + half;
+  }
+  template <class T>
+  OMNI_HD T gradient(T y) const {
+    return std::floor(y) == y ? T(0) : T(1);
+  }
+};
+
+// x clipped to [-1, 1].
+struct Hardtan {
+  template <class T>
+  OMNI_HD T operator()(T x) const {
+    const T bounded = x > T(1) ? T(1) : x;
+    return x < T(-1) ? T(-1) : bounded;
+  }
+  template <class T>
+  OMNI_HD T gradient(T y) const {
+    return y > T(-1) && y < T(1) ? T(1) : T(0);
+  }
+};
+
+// Slope 1 between 0 and 1, slope 0.001 outside.
+struct Lhtan {
+  template <class T>
+  OMNI_HD T operator()(T x) const {
+    const T bounded = x > T(1) ? T(0.001) * (x - T(1)) + T(1) : x;
+    return x < T(0) ? T(0.001) * x : bounded;
+  }
+  template <class T>
+  OMNI_HD T gradient(T y) const {
+    return y > T(0) && y < T(1) ? T(1) : T(0.001);
+  }
+};
+
+}  // namespace activations
+
+// Calls use(functor) with the functor of `activation`, so that a loop has its switch outside.
+template <class Use>
+decltype(auto) with_activation(Activation activation, Use&& use) {
+  switch (activation) {
+    case Activation::linear:
+      return use(activations::Linear{});
+    case Activation::relu:
+      return use(activations::Relu{});
+    case Activation::leaky:
+      return use(activations::Leaky{});
+    case Activation::logistic:
+      return use(activations::Logistic{});
+    case Activation::tanh:
+      return use(activations::Tanh{});
+    case Activation::elu:
+      return use(activations::Elu{});
+    case Activation::selu:
+      return use(activations::Selu{});
+    case Activation::relie:
+      return use(activations::Relie{});
+    case Activation::ramp:
+      return use(activations::Ramp{});
+    case Activation::loggy:
+      return use(activations::Loggy{});
+    case Activation::plse:
+      return use(activations::Plse{});
+    case Activation::stair:
+      return use(activations::Stair{});
+    case Activation::hardtan:
+      return use(activations::Hardtan{});
+    case Activation::lhtan:
+      return use(activations::Lhtan{});
+  }
+  return use(activations::Linear{});
+}
+
+// In place, for the kernels that end in an activation.
+template <class T>
+void activate(Activation activation, T* x, std::size_t count) {
+  if (activation == Activation::linear) return;
+  with_activation(activation, [=](auto f) {
+    for (std::size_t i = 0; i < count; ++i) x[i] = f(x[i]);
+  });
+}
+
+}  // namespace omni

@@ -1,0 +1,31 @@
+// The geometry of a convolution: activations n,h,w,c, weights filters,kernel_h,kernel_w,c/groups.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace omni {
+
+struct ConvShape {
+  int n = 1, h = 1, w = 1, c = 1;
+  int filters = 1, kernel_h = 1, kernel_w = 1;
+  int stride_h = 1, stride_w = 1;
+  int pad_h = 0, pad_w = 0;            // on each side
+  int dilation_h = 1, dilation_w = 1;  // 1: dense
+  int groups = 1;
+
+  int out_h() const { return (h + 2 * pad_h - (dilation_h * (kernel_h - 1) + 1)) / stride_h + 1; }
+  int out_w() const { return (w + 2 * pad_w - (dilation_w * (kernel_w - 1) + 1)) / stride_w + 1; }
+  int group_c() const { return c / groups; }
+  int group_filters() const { return filters / groups; }
+  int taps() const { return kernel_h * kernel_w * group_c(); }  // products in one output value
+
+  std::int64_t src_count() const { return std::int64_t{n} * h * w * c; }
+  std::int64_t dst_count() const { return pixels() * filters; }
+  std::int64_t weights_count() const { return std::int64_t{filters} * taps(); }
+  std::int64_t pixels() const { return std::int64_t{n} * out_h() * out_w(); }  // of the output
+
+  auto operator<=>(const ConvShape&) const = default;
+};
+
+}  // namespace omni

@@ -1,0 +1,30 @@
+// Activations of one layer over a mini-batch that is cut into slices: one tensor per slice, so that a
+// slice can run ahead through the net without waiting for the others.
+#pragma once
+
+#include <vector>
+
+#include "runtime/extent.hpp"
+#include "runtime/slices.hpp"
+#include "runtime/tensor.hpp"
+
+namespace omni {
+
+struct Blob {
+  Extent extent;
+  std::vector<Tensor*> value, diff;  // by slice; diff is empty where no gradient is wanted
+};
+
+// A layer's view of what it reads. `diff` is where this consumer writes its share of the gradient: the
+// blob's own tensors, or private ones that the net adds up when a blob has several consumers.
+struct Input {
+  Blob* blob = nullptr;
+  std::vector<Tensor*> diff;
+
+  const Extent& extent() const { return blob->extent; }
+  const Tensor& value(int slice) const { return *blob->value[static_cast<std::size_t>(slice)]; }
+  bool wants_gradient() const { return !diff.empty(); }
+  const Tensor& gradient(int slice) const { return *diff[static_cast<std::size_t>(slice)]; }
+};
+
+}  // namespace omni

@@ -1,0 +1,220 @@
+// The Darknet cfg grammar. Blanks mean nothing anywhere in a line, so `hue = .1` and `[ net ]`
+// work. Beyond Darknet: CRLF, a byte order mark and inline comments are accepted, and nothing wrong
+// passes in silence.
+#include "layers/formats/darknet_cfg.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "runtime/files.hpp"
+#include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
+
+namespace omni {
+namespace {
+
+// Far beyond any published net, small enough that a wrong file cannot cost time or memory.
+constexpr std::size_t kMaxBytes = 1 << 20;
+constexpr std::size_t kMaxLineBytes = 4096;
+constexpr std::size_t kMaxLayers = 10'000;
+constexpr std::size_t kMaxOptions = 256;
+
+bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+// The line without its blanks and its comment. `#` always opens a comment, `;` only after a blank
+// (or first in the line): it may be meant as a bad separator, which must not cut a value short
+// silently.
+std::string strip(std::string_view line) {
+  std::string text;
+  char before = ' ';
+  for (char c : line) {
+    if (c == '#' || (c == ';' && is_blank(before))) break;
+    if (!is_blank(c)) text += c;
+    before = c;
+  }
+  return text;
+}
+
+// Bytes of the UTF-8 sequence that starts `text`; 0 when there is none (RFC 3629).
+std::size_t utf8_sequence(std::string_view text) {
+  auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  std::size_t length = first < 0xC2   ? 0
+                       : first < 0xE0 ? 2
+                       : first < 0xF0 ? 3
+                       : first < 0xF5 ? 4
+                                      : 0;
+  if (length == 0 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  bool overlong = (first == 0xE0 && byte(1) < 0xA0) || (first == 0xF0 && byte(1) < 0x90);
+  bool surrogate = first == 0xED && byte(1) >= 0xA0;
+  bool beyond = first == 0xF4 && byte(1) >= 0x90;
+  return overlong || surrogate || beyond ? 0 : length;
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    std::size_t length = utf8_sequence(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+bool has_control(std::string_view text) {
+  return std::any_of(text.begin(), text.end(), [](char c) {
+    auto byte = static_cast<unsigned char>(c);
+    return byte < 0x20 || byte == 0x7F;
+  });
+}
+
+bool is_section_name(std::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-';
+  });
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view file) : file_(file) {
+    spec_.name = std::filesystem::path(file_).stem().string();
+    spec_.net.file = file_;
+  }
+
+  Status line(std::string_view raw) {
+    ++line_;
+    if (raw.size() > kMaxLineBytes)
+      return refuse(fmt::format("a line of {} bytes", raw.size()),
+                    fmt::format("at most {} are read; is this a cfg file?", kMaxLineBytes));
+    if (raw.find('\0') != raw.npos)
+      return refuse("a NUL byte", "is this a cfg file? Save it as plain UTF-8 text");
+    std::string text = strip(raw);
+    if (text.empty()) return {};
+    if (!is_utf8(text)) return refuse("not UTF-8 text", "save the file as UTF-8");
+    if (has_control(text)) return refuse("a control character", "remove it from the line");
+    return text.front() == '[' ? section(text) : option(text);
+  }
+
+  Result<NetSpec> finish() {
+    if (!in_section_) {
+      line_ = std::max(line_, 1);
+      return refuse("no sections", "a cfg starts with [net], then one section per layer");
+    }
+    if (spec_.layers.empty()) {
+      line_ = spec_.net.line;
+      return refuse("no layers",
+                    "add one section per layer after [net]; `omni-run layers` lists them");
+    }
+    return std::move(spec_);
+  }
+
+ private:
+  Error refuse(std::string what, std::string hint) const {
+    return {ErrorKind::usage, fmt::format("{}:{}", file_, line_), std::move(what), std::move(hint)};
+  }
+
+  Status section(std::string_view text) {
+    std::size_t close = text.find(']');
+    if (close == text.npos)
+      return refuse(fmt::format("section {} has no closing ']'", shown_name(text)),
+                    "write [name] on a line of its own");
+    if (close + 1 != text.size())
+      return refuse(fmt::format("{} after the section name", shown_name(text.substr(close + 1))),
+                    "write [name] on a line of its own");
+    std::string_view name = text.substr(1, close - 1);
+    if (!is_section_name(name))
+      return refuse(name.empty() ? "a section without a name"
+                                 : fmt::format("{} is not a section name", shown_name(name)),
+                    "section names are letters, digits, '_' and '-', as in [convolutional]");
+
+    std::string type(name);
+    for (char& c : type) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    bool is_net = type == "net" || type == "network";
+    if (!in_section_) {
+      if (!is_net)
+        return refuse(fmt::format("the first section is [{}]", type),
+                      "a cfg starts with [net]: the input size and the training values");
+      spec_.net.type = std::move(type);
+      spec_.net.line = line_;
+      in_section_ = true;
+      return {};
+    }
+    if (is_net)
+      return refuse(fmt::format("a second [{}]", type),
+                    fmt::format("the first one is in line {}; keep one of them", spec_.net.line));
+    if (spec_.layers.size() == kMaxLayers)
+      return refuse(fmt::format("more than {} layers", kMaxLayers), "is this a cfg file?");
+    spec_.layers.push_back({std::move(type), file_, line_, {}});
+    return {};
+  }
+
+  Status option(std::string_view text) {
+    std::size_t equals = text.find('=');
+    if (equals == text.npos)
+      return refuse(fmt::format("{} has no '='", shown_name(text)),
+                    "write key=value, [section], or # before a comment");
+    if (equals == 0)
+      return refuse(fmt::format("no key before {}", shown_name(text)), "write key=value");
+    std::string_view key = text.substr(0, equals);
+    if (!in_section_)
+      return refuse(fmt::format("{} comes before any section", shown_name(key)),
+                    "a cfg starts with [net]");
+
+    Section& section = spec_.layers.empty() ? spec_.net : spec_.layers.back();
+    if (section.options.size() == kMaxOptions)
+      return refuse(fmt::format("more than {} options in [{}]", kMaxOptions, section.type),
+                    "is a section header missing?");
+    if (const Option* earlier = section.find(key))
+      log::warn("{}:{}: {} is set again (line {} set it first; the last one counts)", file_, line_,
+                shown_name(key), earlier->line);
+    section.options.push_back({std::string(key), std::string(text.substr(equals + 1)), line_});
+    return {};
+  }
+
+  std::string file_;
+  NetSpec spec_;
+  int line_ = 0;
+  bool in_section_ = false;
+};
+
+Error too_large(std::string_view file) {
+  return {ErrorKind::usage, fmt::format("{}:1", file),
+          fmt::format("larger than {} bytes", kMaxBytes), "is this a cfg file?"};
+}
+
+}  // namespace
+
+Result<NetSpec> parse_darknet_cfg(std::string_view text, std::string_view file_name) {
+  if (text.size() > kMaxBytes) return too_large(file_name);
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
+    return Error{ErrorKind::usage, fmt::format("{}:1", file_name), "UTF-16 text",
+                 "save the file as UTF-8"};
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+
+  Parser parser(file_name);
+  while (!text.empty()) {
+    std::size_t end = std::min(text.find_first_of("\r\n"), text.size());
+    OMNI_CHECK(parser.line(text.substr(0, end)));
+    std::size_t terminator = text.substr(end).starts_with("\r\n") ? 2 : 1;
+    text.remove_prefix(std::min(end + terminator, text.size()));
+  }
+  return parser.finish();
+}
+
+Result<NetSpec> read_darknet_cfg(const std::filesystem::path& path) {
+  auto text = read_file(path, kMaxBytes);
+  if (!text) {
+    text.error().kind = ErrorKind::usage;  // a net that cannot be read is a wrong command line
+    return std::move(text.error());
+  }
+  return parse_darknet_cfg(*text, path.string());
+}
+
+}  // namespace omni

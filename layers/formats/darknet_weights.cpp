@@ -1,0 +1,76 @@
+#include "layers/formats/darknet_weights.hpp"
+
+#include <vector>
+
+#include "layers/formats/darknet_weights_codec.hpp"
+
+namespace omni {
+namespace {
+
+// Visits every value of the matrix by its index here (spatial, channels) and in the file (channels, spatial).
+template <class Visit>
+void for_each_value(const Param& param, Visit visit) {
+  const std::int64_t inner = param.spatial * param.channels;
+  for (std::int64_t row = 0; row < param.rows; ++row)
+    for (std::int64_t s = 0; s < param.spatial; ++s)
+      for (std::int64_t c = 0; c < param.channels; ++c)
+        visit(static_cast<std::size_t>(row * inner + s * param.channels + c),
+              static_cast<std::size_t>(row * inner + c * param.spatial + s));
+}
+
+// Old files may hold a connected matrix as (inputs, outputs).
+void untranspose(const Param& param, std::vector<float>& values) {
+  const auto rows = static_cast<std::size_t>(param.rows);
+  const std::size_t columns = values.size() / rows;
+  std::vector<float> turned(values.size());
+  for (std::size_t row = 0; row < rows; ++row)
+    for (std::size_t column = 0; column < columns; ++column)
+      turned[row * columns + column] = values[column * rows + row];
+  values = std::move(turned);
+}
+
+std::vector<Param*> stored(Net& net) {
+  std::vector<Param*> params;
+  for (Param* param : net.params())
+    if (param->in_weights_file) params.push_back(param);
+  return params;
+}
+
+}  // namespace
+
+Status load_darknet_weights(Net& net, const std::filesystem::path& path) {
+  OMNI_TRY(DarknetWeightsReader reader, DarknetWeightsReader::open(path));
+  std::uint64_t count = 0;
+  for (const Param* param : stored(net)) count += param->value->count();
+  OMNI_CHECK(reader.expect(count));
+  std::vector<float> block;
+  for (const Param* param : stored(net)) {
+    block.resize(param->value->count());
+    OMNI_CHECK(reader.read(block, param->name));
+    if (!param->load) continue;
+    if (param->connected && reader.header().transposed()) untranspose(*param, block);
+    const HostAccess access(*param->value, HostAccess::Mode::write);
+    for_each_value(*param, [&](std::size_t ours, std::size_t theirs) {
+      access.f32()[ours] = block[theirs];
+    });
+  }
+  return {};
+}
+
+Status save_darknet_weights(Net& net, const std::filesystem::path& path,
+                            std::uint64_t images_seen) {
+  OMNI_TRY(DarknetWeightsWriter writer,
+           DarknetWeightsWriter::create(path, {.seen = images_seen}));
+  std::vector<float> block;
+  for (const Param* param : stored(net)) {
+    block.resize(param->value->count());
+    const HostAccess access(*param->value, HostAccess::Mode::read);
+    for_each_value(*param, [&](std::size_t ours, std::size_t theirs) {
+      block[theirs] = access.f32()[ours];
+    });
+    OMNI_CHECK(writer.write(block));
+  }
+  return writer.commit();
+}
+
+}  // namespace omni

@@ -1,0 +1,56 @@
+// The .weights container of Darknet: a short header, then floats without names, shapes or checksum.
+// Which layer owns which floats is the business of the caller; here the bytes are counted.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+#include "runtime/files.hpp"
+#include "runtime/result.hpp"
+
+namespace omni {
+
+struct DarknetWeightsHeader {
+  std::int32_t major = 0, minor = 2, revision = 0;  // what Darknet writes today
+  std::uint64_t seen = 0;                           // images trained on
+
+  bool wide_seen() const;   // `seen` takes 8 bytes, 4 in old files
+  bool transposed() const;  // connected matrices are stored (inputs, outputs)
+};
+
+class DarknetWeightsReader {
+ public:
+  static Result<DarknetWeightsReader> open(const std::filesystem::path& path);
+
+  const DarknetWeightsHeader& header() const { return header_; }
+  std::uint64_t remaining() const { return remaining_; }  // bytes
+
+  // Before anything is loaded: the file must still hold this many floats. More bytes are a warning.
+  Status expect(std::uint64_t float_count) const;
+  // `what` names the block in errors: "layer 3 biases".
+  Status read(std::span<float> block, std::string_view what);
+
+ private:
+  DarknetWeightsReader(std::filesystem::path path, InputFile file);
+  Status read_header();
+  std::filesystem::path path_;
+  InputFile file_;
+  DarknetWeightsHeader header_;
+  std::uint64_t remaining_ = 0;
+};
+
+class DarknetWeightsWriter {
+ public:
+  static Result<DarknetWeightsWriter> create(const std::filesystem::path& path,
+                                             const DarknetWeightsHeader& header);
+  Status write(std::span<const float> block);
+  Status commit() { return file_.commit(); }
+
+ private:
+  explicit DarknetWeightsWriter(AtomicFile file) : file_(std::move(file)) {}
+  AtomicFile file_;
+};
+
+}  // namespace omni

@@ -1,0 +1,58 @@
+// safetensors files: named float arrays and a text dictionary, readable by any tool of that name.
+// Reading trusts nothing: a file is either exactly what its header promises, or refused with the
+// reason.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/result.hpp"
+
+namespace omni {
+
+using Metadata = std::map<std::string, std::string, std::less<>>;
+
+struct NamedArray {
+  std::string name;
+  std::vector<std::int64_t> shape;  // empty for one number
+  std::span<const float> values;    // owned by somebody else
+};
+
+// What a file held; owns the values, its arrays are views of them, in the order of the file.
+class Safetensors {
+ public:
+  const Metadata& metadata() const { return metadata_; }
+  const std::vector<NamedArray>& arrays() const { return arrays_; }
+  const NamedArray* find(std::string_view name) const;
+
+ private:
+  friend class SafetensorsReader;
+  Metadata metadata_;
+  std::vector<NamedArray> arrays_;
+  std::map<std::string, std::size_t, std::less<>> index_;
+  std::unique_ptr<float[]> values_;
+};
+
+// Bytes in order, to anywhere (a file, a hash, a buffer). Names and metadata must be unique UTF-8.
+using ByteSink = std::function<Status(std::span<const std::byte>)>;
+Status write_safetensors(const ByteSink& sink, std::span<const NamedArray> arrays,
+                         const Metadata& metadata);
+Status write_safetensors(const std::filesystem::path& path, std::span<const NamedArray> arrays,
+                         const Metadata& metadata);
+
+// Fills the span with the next bytes, or fails. `size` is what the source holds in total, `where`
+// names it in errors.
+using ByteSource = std::function<Status(std::span<std::byte>)>;
+Result<Safetensors> read_safetensors(const ByteSource& source, std::uint64_t size,
+                                     const std::string& where);
+Result<Safetensors> read_safetensors(const std::filesystem::path& path);
+
+}  // namespace omni

@@ -1,0 +1,88 @@
+// The layer contract. A layer is made with its shapes inferred and its tensors declared; it then only
+// submits tasks: forward and backward for one slice of the mini-batch at a time, never computing itself.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "layers/blob.hpp"
+#include "layers/param.hpp"
+#include "runtime/access.hpp"
+
+namespace omni {
+
+// What all layers need to know about the mini-batch being submitted.
+struct Step {
+  bool training = false;
+  std::uint64_t seed = 0;
+  std::uint64_t first_sample = 0;  // global number of the mini-batch's first image; keys the randomness
+  BatchSlot* slot = nullptr;
+};
+
+class LayerBuilder;
+
+class Layer {
+ public:
+  explicit Layer(LayerBuilder& builder);
+  virtual ~Layer() = default;
+  Layer(const Layer&) = delete;
+  Layer& operator=(const Layer&) = delete;
+
+  // Slices come in ascending order, in forward and in backward.
+  virtual void forward(const Step& step, int slice) = 0;
+  virtual void backward(const Step& step, int slice) = 0;
+
+  // True when the layer's result for any slice needs all slices first (batch statistics). It then submits
+  // that part when called with the last slice, and the net does not run slices past it on their own.
+  virtual bool joins_slices() const { return false; }
+  virtual bool is_loss() const { return false; }
+
+  virtual double forward_flops_per_image() const { return 0; }
+  virtual std::string detail() const { return ""; }  // "64 3x3/1" in the layer table
+
+  int index() const { return index_; }
+  const std::string& type() const { return type_; }
+  const std::vector<Input*>& inputs() const { return inputs_; }
+  std::size_t tensor_bytes() const { return tensor_bytes_; }  // of everything it declared
+  Blob& output() { return output_; }
+  const Blob& output() const { return output_; }
+  const std::vector<Param*>& params() const { return params_; }  // in the order of Darknet's files
+
+ protected:
+  const Slices& slices() const { return *slices_; }
+  int images(int slice) const { return slices_->sizes[static_cast<std::size_t>(slice)]; }
+  // Output values of a slice.
+  std::int64_t values(int slice) const {
+    return static_cast<std::int64_t>(output_.extent.count()) * images(slice);
+  }
+  std::uint64_t first_sample(const Step& step, int slice) const {
+    return step.first_sample +
+           static_cast<std::uint64_t>(slices_->offsets[static_cast<std::size_t>(slice)]);
+  }
+  const Tensor& value(int slice) const { return *output_.value[static_cast<std::size_t>(slice)]; }
+  const Tensor& diff(int slice) const { return *output_.diff[static_cast<std::size_t>(slice)]; }
+  const Input& input(std::size_t which = 0) const { return *inputs_[which]; }
+
+  // Deeper layers first in forward; gradients of the data, which others wait for, before gradients of
+  // weights in backward.
+  TaskTag forward_tag(int slice) const { return {index_, index_, slice}; }
+  TaskTag data_gradient_tag(int slice) const { return {kBackward - index_, index_, slice}; }
+  TaskTag weight_gradient_tag(int slice) const { return {-index_, index_, slice}; }
+
+  static constexpr int kBackward = 1 << 16;  // above every forward priority
+
+  Blob output_;
+  std::vector<Param*> params_;
+
+ private:
+  friend class LayerBuilder;
+  int index_;
+  std::string type_;
+  const Slices* slices_;
+  std::vector<Input*> inputs_;  // set once the constructor is done
+  std::size_t tensor_bytes_ = 0;
+};
+
+}  // namespace omni

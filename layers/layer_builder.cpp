@@ -1,0 +1,116 @@
+#include "layers/layer_builder.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+namespace omni {
+namespace {
+
+// StarPU counts a vector's elements in 32 bits.
+constexpr std::uint64_t kMaxElements = std::numeric_limits<std::uint32_t>::max();
+
+}  // namespace
+
+Layer::Layer(LayerBuilder& builder)
+    : index_(builder.index()), type_(builder.type()), slices_(&builder.slices()) {}
+
+LayerBuilder::LayerBuilder(NetParts& parts, const Section& section, std::string_view type,
+                           std::span<const Key> keys)
+    : parts_(parts),
+      section_(section),
+      type_(type),
+      options_(section, keys),
+      rate_(options_.real("learning_rate", 1, 0)),
+      load_(!options_.flag("dontload", false)),
+      stop_backward_(options_.flag("stopbackward", false)),
+      bytes_before_(parts.tensors.bytes()) {}
+
+void LayerBuilder::finish(std::unique_ptr<Layer> layer) {
+  layer->inputs_ = std::move(used_);
+  layer->tensor_bytes_ = parts_.tensors.bytes() - bytes_before_;
+  parts_.layers.push_back(std::move(layer));
+}
+
+Input& LayerBuilder::input_from(int layer) {
+  Blob& blob =
+      layer < 0 ? parts_.data : parts_.layers[static_cast<std::size_t>(layer)]->output();
+  Input& input = parts_.inputs.emplace_back();
+  input.blob = &blob;
+  if (parts_.training && !blob.diff.empty() && !stop_backward_) {
+    input.diff = blob.diff;
+    // Backward runs from the last layer to the first, so the newest consumer writes the blob's gradient
+    // and every earlier one gets a private tensor, which the net adds afterwards.
+    for (Input& earlier : parts_.inputs)
+      if (&earlier != &input && earlier.blob == &blob && earlier.diff == blob.diff)
+        earlier.diff = per_slice(fmt::format("share{}", parts_.inputs.size()), blob.extent.count());
+  }
+  used_.push_back(&input);
+  return input;
+}
+
+const Extent& LayerBuilder::extent_of(int layer) const {
+  return layer < 0 ? parts_.data.extent
+                   : parts_.layers[static_cast<std::size_t>(layer)]->output().extent;
+}
+
+int LayerBuilder::resolve(std::string_view key, int reference) {
+  const int target = reference < 0 ? index() + reference : reference;
+  if (target >= 0 && target < index()) return target;
+  options_.refuse(key, fmt::format("{} = {} does not name an earlier layer", key, reference),
+                  index() == 0 ? "there is none yet"
+                               : fmt::format("layers 0 to {}, or -1 to -{}", index() - 1, index()));
+  return index() - 1;
+}
+
+std::string LayerBuilder::qualified(const std::string& name) const {
+  return fmt::format("{:03}.{}.{}", index(), type_, name);
+}
+
+Blob LayerBuilder::blob(const std::string& name, Extent extent) {
+  Blob blob{.extent = extent, .value = per_slice(name, extent.count()), .diff = {}};
+  if (parts_.training) blob.diff = per_slice(name + ".diff", extent.count());
+  return blob;
+}
+
+Tensor& LayerBuilder::tensor(const std::string& name, std::size_t count, DataType type) {
+  if (count > kMaxElements) {
+    options_.refuse("", fmt::format("{} would need {} elements in one tensor", name, count),
+                    "use a smaller batch, slice or layer");
+    count = 1;
+  }
+  return parts_.tensors.declare(qualified(name), count, type);
+}
+
+std::vector<Tensor*> LayerBuilder::per_slice(const std::string& name, std::size_t per_image,
+                                             DataType type) {
+  std::vector<Tensor*> tensors;
+  for (const int images : slices().sizes)
+    tensors.push_back(&tensor(fmt::format("{}.{}", name, tensors.size()),
+                              per_image * static_cast<std::size_t>(images), type));
+  return tensors;
+}
+
+Param& LayerBuilder::param(Param description) {
+  std::size_t count = 1;
+  for (const std::int64_t size : description.shape) {
+    std::uint64_t product = 0;
+    count = checked_multiply(count, static_cast<std::uint64_t>(size), &product) ? product
+                                                                                : kMaxElements + 1;
+  }
+  Param& param = parts_.params.emplace_back(std::move(description));
+  // A vector is the same in every format.
+  if (param.rows * param.spatial * param.channels == 1)
+    param.channels = static_cast<std::int64_t>(count);
+  param.value = &tensor(param.name, count);
+  if (parts_.training && param.trainable) {
+    param.diff = &tensor(param.name + ".diff", count);
+    param.velocity = &tensor(param.name + ".velocity", count);
+  }
+  param.name = qualified(param.name);
+  param.rate = rate_;
+  param.load = load_;
+  return param;
+}
+
+}  // namespace omni

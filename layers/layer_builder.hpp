@@ -1,0 +1,69 @@
+// What a layer's constructor may ask for: its options, its inputs, tensors and parameters. Keeps the
+// bookkeeping (names, gradient routing, who owns what) out of the layers.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "layers/layer.hpp"
+#include "layers/options.hpp"
+#include "runtime/tensor.hpp"
+
+namespace omni {
+
+// What the layers of one net share while it is built and afterwards.
+struct NetParts {
+  bool training = false;
+  Slices slices;
+  TensorPool tensors;
+  std::deque<Param> params;
+  std::deque<Input> inputs;
+  Blob data;  // the images; its value tensors are set per mini-batch
+  std::vector<std::unique_ptr<Layer>> layers;
+};
+
+class LayerBuilder {
+ public:
+  LayerBuilder(NetParts& parts, const Section& section, std::string_view type,
+               std::span<const Key> keys);
+
+  OptionReader& options() { return options_; }
+  const Section& section() const { return section_; }
+  int index() const { return static_cast<int>(parts_.layers.size()); }
+  bool training() const { return parts_.training; }
+  const Slices& slices() const { return parts_.slices; }
+  std::string_view type() const { return type_; }
+
+  // The previous layer's output, or the images. Registers the layer as its consumer.
+  Input& input() { return input_from(index() - 1); }
+  Input& input_from(int layer);
+  // Only the size, before deciding to read it.
+  const Extent& extent_of(int layer) const;
+  // A Darknet layer reference (negative: relative) as an index, refused under `key` when out of range.
+  int resolve(std::string_view key, int reference);
+
+  Blob blob(const std::string& name, Extent extent);
+  Tensor& tensor(const std::string& name, std::size_t count, DataType type = DataType::f32);
+  // One tensor per slice of `per_image` values per image.
+  std::vector<Tensor*> per_slice(const std::string& name, std::size_t per_image,
+                                 DataType type = DataType::f32);
+  Param& param(Param description);
+
+  // Called by the net once the layer stands.
+  void finish(std::unique_ptr<Layer> layer);
+
+ private:
+  std::string qualified(const std::string& name) const;
+  NetParts& parts_;
+  const Section& section_;
+  std::string type_;
+  OptionReader options_;
+  float rate_;
+  bool load_, stop_backward_;
+  std::size_t bytes_before_;
+  std::vector<Input*> used_;
+};
+
+}  // namespace omni

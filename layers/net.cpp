@@ -1,0 +1,212 @@
+#include "layers/net.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "codelets/accumulate.hpp"
+#include "layers/registry.hpp"
+#include "runtime/log.hpp"
+#include "runtime/rng.hpp"
+
+namespace omni {
+namespace {
+
+// A task should take about a millisecond: long against StarPU's microseconds, short against an iteration.
+constexpr double kFlopsPerTask = 50e6;
+constexpr int kMaxSlices = 256;  // each has tensors of its own
+
+// Images per slice: a power of two (so that few sizes need calibrating) that gives the average layer about
+// kFlopsPerTask. A property of the net and the batch only, never of the machine: the order in which
+// gradients are added must not depend on how many workers there are.
+int choose_slice(const NetParts& parts, int batch) {
+  double flops = 0;
+  for (const auto& layer : parts.layers) flops += layer->forward_flops_per_image();
+  const double per_layer = flops / static_cast<double>(parts.layers.size());
+  const double wanted = std::clamp(kFlopsPerTask / std::max(per_layer, 1.0), 1.0, double(batch));
+  const int slice = static_cast<int>(std::bit_floor(static_cast<unsigned>(wanted)));
+  // At least four slices where the batch allows it: something to overlap. Not more than kMaxSlices.
+  const int smallest = static_cast<int>(
+      std::bit_ceil(static_cast<unsigned>((batch + kMaxSlices - 1) / kMaxSlices)));
+  return std::max(smallest, std::min(slice, std::max(1, batch / 4)));
+}
+
+// Old cfgs end with [softmax] and then [cost]; softmax now computes the loss itself.
+bool is_spare_cost(std::string_view previous, const LayerType& type) {
+  return previous == "softmax" && type.name == "cost";
+}
+
+// Section names and keys, before any layer is made.
+Status check_sections(const NetSpec& spec, bool strict) {
+  std::string_view previous;
+  for (const Section& section : spec.layers) {
+    OMNI_TRY(const LayerType* type, find_layer_type(section));
+    OMNI_CHECK(check_keys(section, type->keys, strict));
+    if (is_spare_cost(previous, *type))
+      log::warn("{}: [cost] after [softmax] is ignored (softmax computes cross-entropy itself)",
+                section.where());
+    previous = type->name;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions& options) {
+  OMNI_TRY(const NetOptions net_options, read_net_options(spec.net, options.strict));
+  OMNI_CHECK(check_sections(spec, options.strict));
+  const int batch = net_options.micro_batch();
+  if (options.slice < 0 || options.slice > batch)
+    return Error{ErrorKind::usage, "--slice",
+                 fmt::format("{} images do not fit a mini-batch of {}", options.slice, batch),
+                 "0 lets the net choose"};
+
+  const auto assemble = [&](Slices slices) -> Result<std::unique_ptr<Net>> {
+    std::unique_ptr<Net> net(new Net);
+    net->name_ = spec.name;
+    net->options_ = net_options;
+    net->parts_.training = options.training;
+    net->parts_.slices = std::move(slices);
+    net->parts_.data.extent = net_options.input;
+    net->parts_.data.value.resize(static_cast<std::size_t>(net->slices().count()));
+    for (const Section& section : spec.layers) OMNI_CHECK(net->add_layer(section));
+    net->cut_segments();
+    return net;
+  };
+  int slice = options.slice;
+  if (slice == 0) {
+    // Shapes first, with one image: flops decide the slice.
+    OMNI_TRY(const auto shapes, assemble(Slices::cut(1, 1)));
+    slice = choose_slice(shapes->parts_, batch);
+  }
+  OMNI_TRY(auto net, assemble(Slices::cut(batch, slice)));
+  if (options.training && !net->layers().back()->is_loss())
+    return Error{ErrorKind::usage, spec.layers.back().where(), "the last layer computes no loss",
+                 "end the net with [softmax]"};
+  return net;
+}
+
+Status Net::add_layer(const Section& section) {
+  OMNI_TRY(const LayerType* type, find_layer_type(section));
+  if (!layers().empty() && layers().back()->is_loss()) {
+    if (is_spare_cost(layers().back()->type(), *type)) return {};
+    return Error{ErrorKind::usage, section.where(), "there is already a loss layer above",
+                 "softmax or cost is the last layer"};
+  }
+  LayerBuilder builder(parts_, section, type->name, type->keys);
+  std::unique_ptr<Layer> layer = type->make(builder);
+  OMNI_CHECK(builder.options().status());
+  builder.finish(std::move(layer));
+  return {};
+}
+
+void Net::cut_segments() {
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < layers().size(); ++i)
+    if (layers()[i]->joins_slices() || i + 1 == layers().size()) {
+      segments_.push_back({first, i + 1});
+      first = i + 1;
+    }
+}
+
+Status Net::allocate() {
+  const auto physical = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
+                        static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  if (tensor_bytes() > physical)
+    return Error{ErrorKind::out_of_memory, name_,
+                 fmt::format("needs {:.1f} GiB, the machine has {:.1f}",
+                             static_cast<double>(tensor_bytes()) / 0x1p30,
+                             static_cast<double>(physical) / 0x1p30),
+                 fmt::format("try --subdivisions {}", options_.subdivisions *
+                                                          static_cast<int>(std::bit_ceil(
+                                                              tensor_bytes() / physical + 1)))};
+  return parts_.tensors.allocate();
+}
+
+void Net::initialise(std::uint64_t seed) {
+  const Philox philox(seed, RandomStream::init);
+  std::uint64_t number = 0;
+  for (Param& param : parts_.params) {
+    Draws draws(philox, number++);
+    const HostAccess access(*param.value, HostAccess::Mode::write);
+    for (float& value : access.f32()) switch (param.filler.kind) {
+        case Filler::Kind::constant:
+          value = param.filler.scale;
+          break;
+        case Filler::Kind::uniform:
+          value = draws.uniform(-param.filler.scale, param.filler.scale);
+          break;
+        case Filler::Kind::normal:
+          value = param.filler.scale * draws.normal();
+          break;
+      }
+  }
+}
+
+void Net::use_slot(const BatchSlot& slot) { parts_.data.value = slot.images; }
+
+void Net::forward(const Step& step) {
+  use_slot(*step.slot);
+  for (const Segment& segment : segments_)
+    for (int slice = 0; slice < slices().count(); ++slice)
+      for (std::size_t i = segment.first; i < segment.end; ++i) layers()[i]->forward(step, slice);
+}
+
+void Net::backward(const Step& step) {
+  use_slot(*step.slot);
+  // A joining layer ends its stretch here: the layers above run all slices before it submits its own.
+  std::size_t end = layers().size();
+  while (end > 0) {
+    std::size_t first = end;
+    while (first > 0) {
+      --first;
+      if (layers()[first]->joins_slices()) break;
+    }
+    for (int slice = 0; slice < slices().count(); ++slice)
+      for (std::size_t i = end; i-- > first;) {
+        layers()[i]->backward(step, slice);
+        if (!layers()[i]->joins_slices()) share_gradients(*layers()[i], slice);
+      }
+    if (layers()[first]->joins_slices())
+      for (int slice = 0; slice < slices().count(); ++slice) share_gradients(*layers()[first], slice);
+    end = first;
+  }
+}
+
+// Adds what a layer wrote into private gradient tensors (see LayerBuilder::input_from).
+void Net::share_gradients(const Layer& layer, int slice) {
+  for (const Input* input : layer.inputs())
+    if (input->wants_gradient() && input->diff != input->blob->diff)
+      accumulate_into(input->gradient(slice), *input->blob->diff[static_cast<std::size_t>(slice)],
+                      {.priority = 0, .layer = layer.index(), .slice = slice});
+}
+
+int Net::classes() const { return static_cast<int>(layers().back()->output().extent.count()); }
+
+std::vector<Param*> Net::params() {
+  std::vector<Param*> all;
+  for (const auto& layer : layers())
+    all.insert(all.end(), layer->params().begin(), layer->params().end());
+  return all;
+}
+
+std::size_t Net::parameter_count() const {
+  std::size_t count = 0;
+  for (const Param& param : parts_.params)
+    if (param.trainable) count += param.value->count();
+  return count;
+}
+
+double Net::forward_flops_per_image() const {
+  double flops = 0;
+  for (const auto& layer : layers()) flops += layer->forward_flops_per_image();
+  return flops;
+}
+
+const Tensor& Net::output(int slice) const {
+  return *layers().back()->output().value[static_cast<std::size_t>(slice)];
+}
+
+}  // namespace omni

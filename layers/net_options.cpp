@@ -1,0 +1,107 @@
+#include "layers/net_options.hpp"
+
+#include <fmt/format.h>
+
+
+namespace omni {
+namespace {
+
+constexpr std::array kNetKeys{
+    Key{"batch", "1", "images per update"},
+    Key{"subdivisions", "1", "mini-batches per update; their gradients are added"},
+    Key{"height", "", "input height"},
+    Key{"width", "", "input width"},
+    Key{"channels", "3", "input channels"},
+    Key{"learning_rate", "0.001", ""},
+    Key{"momentum", "0.9", ""},
+    Key{"decay", "0.0001", "L2 penalty of weights (not of biases)"},
+    Key{"policy", "constant", "constant step steps exp poly sigmoid random"},
+    Key{"burn_in", "0", "first batches, during which the rate rises"},
+    Key{"power", "4", "of burn_in, poly and random"},
+    Key{"step", "1", "of step and sigmoid"},
+    Key{"scale", "1", "of step"},
+    Key{"steps", "", "list, of steps"},
+    Key{"scales", "", "list, of steps"},
+    Key{"gamma", "1", "of exp and sigmoid"},
+    Key{"max_batches", "0", "updates to do; 0: no end"},
+    Key{"min_crop", "", "augmentation: shortest side after resizing, smallest"},
+    Key{"max_crop", "", "augmentation: shortest side after resizing, largest"},
+    Key{"angle", "0", "augmentation: rotation in degrees, up to"},
+    Key{"aspect", "1", "augmentation: aspect ratio change, up to"},
+    Key{"saturation", "1", "augmentation: factor, up to"},
+    Key{"exposure", "1", "augmentation: factor, up to"},
+    Key{"hue", "0", "augmentation: shift, up to"},
+    Key{"flip", "0", "augmentation: 1 mirrors half of the images"},
+    Key{"center", "0", "augmentation: 1 cuts from the centre, without rotation and zoom"},
+    Key{"inputs", "", "", true},
+    Key{"random", "0", "", true},
+    Key{"min_ratio", "", "", true},
+    Key{"max_ratio", "", "", true},
+    Key{"time_steps", "1", "", true},
+    Key{"notruth", "0", "", true},
+};
+
+void read_solver(OptionReader& options, SolverOptions& solver) {
+  solver.learning_rate = options.real("learning_rate", 0.001f, 0);
+  solver.momentum = options.real("momentum", 0.9f, -1, 1);
+  solver.decay = options.real("decay", 0.0001f, 0);
+  solver.policy =
+      static_cast<RatePolicy>(options.choice("policy", "constant", kRatePolicyNames));
+  solver.burn_in = options.integer("burn_in", 0, 0);
+  solver.power = options.real("power", 4);
+  solver.step = options.integer("step", 1, 1);
+  solver.scale = options.real("scale", 1, 0);
+  solver.gamma = options.real("gamma", 1);
+  solver.steps = options.integers("steps");
+  solver.scales = options.reals("scales");
+  solver.max_batches = options.integer("max_batches", 0, 0);
+  if (solver.policy == RatePolicy::steps && solver.steps.size() != solver.scales.size())
+    options.refuse("steps",
+                   fmt::format("{} steps but {} scales", solver.steps.size(), solver.scales.size()),
+                   "give one scale per step");
+  if (solver.policy == RatePolicy::steps && solver.steps.empty())
+    options.refuse("policy", "policy=steps without steps", "add steps= and scales=");
+  if (solver.policy == RatePolicy::poly && solver.max_batches == 0)
+    options.refuse("policy", "policy=poly needs max_batches", "add max_batches= or --max-batches");
+}
+
+void read_augment(OptionReader& options, AugmentOptions& augment) {
+  augment.min_crop = options.integer("min_crop", 0, 1, 1 << 16);
+  augment.max_crop = options.integer("max_crop", 0, 1, 1 << 16);
+  if (options.has("max_crop") && augment.max_crop < augment.min_crop)
+    options.refuse("max_crop", "max_crop is smaller than min_crop", "swap them");
+  augment.angle = options.real("angle", 0, 0, 180);
+  augment.aspect = options.real("aspect", 1, 1e-3f);
+  augment.saturation = options.real("saturation", 1, 1e-3f);
+  augment.exposure = options.real("exposure", 1, 1e-3f);
+  augment.hue = options.real("hue", 0, 0, 1);
+  augment.flip = options.flag("flip", false);
+  augment.center = options.flag("center", false);
+}
+
+}  // namespace
+
+std::span<const Key> net_keys() { return kNetKeys; }
+
+Result<NetOptions> read_net_options(const Section& net, bool strict) {
+  OMNI_CHECK(check_keys(net, kNetKeys, strict));
+  OptionReader options(net, kNetKeys);
+  NetOptions read;
+  read.batch = options.integer("batch", 1, 1, 1 << 20);
+  read.subdivisions = options.integer("subdivisions", 1, 1, 1 << 20);
+  if (read.batch % read.subdivisions != 0)
+    options.refuse("subdivisions", fmt::format("batch {} is not divisible by subdivisions {}",
+                                               read.batch, read.subdivisions),
+                   "choose a divisor of the batch");
+  for (const std::string_view key : {"height", "width"})
+    if (!options.has(key)) options.refuse("", fmt::format("[net] has no {}", key), "add it");
+  read.input = {.h = options.integer("height", 1, 1, 1 << 16),
+                .w = options.integer("width", 1, 1, 1 << 16),
+                .c = options.integer("channels", 3, 1, 1 << 12)};
+  read_solver(options, read.solver);
+  read_augment(options, read.augment);
+  OMNI_CHECK(options.status());
+  return read;
+}
+
+}  // namespace omni

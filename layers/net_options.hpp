@@ -1,0 +1,44 @@
+// What [net] says: the input, how a mini-batch is formed, and the numbers the solver will use. Read here,
+// beside the keys' declaration; what a policy *means* is the solver's business.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "layers/options.hpp"
+#include "runtime/data/augment.hpp"
+#include "runtime/extent.hpp"
+
+namespace omni {
+
+enum class RatePolicy : int { constant, step, steps, exp, poly, sigmoid, random };
+inline constexpr std::array<std::string_view, 7> kRatePolicyNames{
+    "constant", "step", "steps", "exp", "poly", "sigmoid", "random"};
+
+struct SolverOptions {
+  float learning_rate = 0.001f, momentum = 0.9f, decay = 0.0001f;
+  RatePolicy policy = RatePolicy::constant;
+  int burn_in = 0;
+  float power = 4, gamma = 1, scale = 1;
+  int step = 1;
+  std::vector<int> steps;
+  std::vector<float> scales;
+  int max_batches = 0;  // 0: for ever
+};
+
+struct NetOptions {
+  Extent input;
+  int batch = 1, subdivisions = 1;
+  SolverOptions solver;
+  AugmentOptions augment;
+
+  int micro_batch() const { return batch / subdivisions; }
+};
+
+std::span<const Key> net_keys();
+Result<NetOptions> read_net_options(const Section& net, bool strict);
+
+}  // namespace omni

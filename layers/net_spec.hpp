@@ -1,0 +1,38 @@
+// The neutral net description: what a Darknet cfg (later a Caffe prototxt) says, with the place of every
+// statement, before anybody has decided whether it makes sense.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/result.hpp"
+
+namespace omni {
+
+inline constexpr int kCommandLine = 0;  // the "line" of options that no file holds
+
+struct Option {
+  std::string key, value;
+  int line = kCommandLine;
+};
+
+// One [section]: a layer, or the [net] header.
+struct Section {
+  std::string type;  // as written, lower case: "convolutional", "conv", ...
+  std::string file;
+  int line = 0;
+  std::vector<Option> options;
+
+  const Option* find(std::string_view key) const;  // the last one wins, as in Darknet
+  std::string where() const;                        // "file:line"
+  std::string where(const Option& option) const;
+};
+
+struct NetSpec {
+  std::string name;  // file name without folder and extension
+  Section net;       // [net] / [network]
+  std::vector<Section> layers;
+};
+
+}  // namespace omni

@@ -1,0 +1,231 @@
+// Typed reading of options: every refusal names the line, the value and what was expected instead.
+#include "layers/options.hpp"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <type_traits>
+
+#include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
+
+namespace omni {
+namespace {
+
+const Key* declared(std::span<const Key> keys, std::string_view name) {
+  auto it =
+      std::find_if(keys.begin(), keys.end(), [&](const Key& key) { return key.name == name; });
+  return it == keys.end() ? nullptr : &*it;
+}
+
+// The whole text as a number; nothing for "", "3x", "nan", "inf" and what does not fit.
+template <class T>
+std::optional<T> number(std::string_view text) {
+  T value{};
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if constexpr (std::is_floating_point_v<T>)
+    if (!std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+// Numbers are read wider than they are kept: 2147483648 is "out of range" rather than "not a
+// number", and 1e-50 becomes a zero instead of an error.
+template <class T>
+using Wide = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
+
+template <class T>
+bool within(Wide<T> value, T low, T high) {
+  return value >= low && value <= high;
+}
+
+template <class T>
+std::string expected(std::string_view noun, T low, T high) {
+  bool any_low = low == std::numeric_limits<T>::lowest();
+  bool any_high = high == std::numeric_limits<T>::max();
+  if (any_low && any_high) return fmt::format("expected {}", noun);
+  if (any_high) return fmt::format("expected {} of at least {}", noun, low);
+  if (any_low) return fmt::format("expected {} of at most {}", noun, high);
+  return fmt::format("expected {} from {} to {}", noun, low, high);
+}
+
+std::string setting(const Option& option) { return shown_name(option.key + "=" + option.value); }
+
+std::string lower(std::string_view word) {
+  std::string text(word);
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// Insertions, deletions, replacements and swaps of neighbours.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before, last(b.size() + 1), row(b.size() + 1);
+  std::iota(last.begin(), last.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      std::size_t replaced = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, replaced});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    before = std::move(last);
+    last = row;
+  }
+  return last[b.size()];
+}
+
+template <class T>
+std::optional<std::vector<T>> list(std::string_view text) {
+  std::vector<T> values;
+  for (;;) {
+    std::size_t comma = text.find(',');
+    auto value = number<Wide<T>>(text.substr(0, comma));
+    constexpr T kLowest = std::numeric_limits<T>::lowest(),
+                kHighest = std::numeric_limits<T>::max();
+    if (!value || !within(*value, kLowest, kHighest)) return std::nullopt;
+    values.push_back(static_cast<T>(*value));
+    if (comma == text.npos) return values;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace
+
+OptionReader::OptionReader(const Section& section, std::span<const Key> keys)
+    : section_(section), keys_(keys) {}
+
+const Option* OptionReader::lookup(std::string_view key) const {
+  assert(declared(keys_, key) && "a layer reads only the keys that it declares");
+  return section_.find(key);
+}
+
+bool OptionReader::has(std::string_view key) const { return lookup(key) != nullptr; }
+
+int OptionReader::integer(std::string_view key, int fallback, int low, int high) {
+  const Option* option = lookup(key);
+  if (failed_ || !option) return fallback;
+  auto value = number<Wide<int>>(option->value);
+  if (value && within(*value, low, high)) return static_cast<int>(*value);
+  refuse(key, setting(*option) + (value ? " is out of range" : " is not a whole number"),
+         expected("a whole number", low, high));
+  return fallback;
+}
+
+float OptionReader::real(std::string_view key, float fallback, float low, float high) {
+  const Option* option = lookup(key);
+  if (failed_ || !option) return fallback;
+  auto value = number<Wide<float>>(option->value);
+  if (value && within(*value, low, high)) return static_cast<float>(*value);
+  refuse(key, setting(*option) + (value ? " is out of range" : " is not a finite number"),
+         expected("a number", low, high));
+  return fallback;
+}
+
+bool OptionReader::flag(std::string_view key, bool fallback) {
+  const Option* option = lookup(key);
+  if (failed_ || !option) return fallback;
+  if (option->value == "0" || option->value == "1") return option->value == "1";
+  refuse(key, setting(*option) + " is neither on nor off", "expected 0 or 1");
+  return fallback;
+}
+
+std::string OptionReader::text(std::string_view key, std::string_view fallback) {
+  const Option* option = lookup(key);
+  if (failed_ || !option) return std::string(fallback);
+  if (!option->value.empty()) return option->value;
+  refuse(key, setting(*option) + " has no value", "expected a word after '='");
+  return std::string(fallback);
+}
+
+std::vector<int> OptionReader::integers(std::string_view key) {
+  const Option* option = lookup(key);
+  if (failed_ || !option) return {};
+  if (auto values = list<int>(option->value)) return *values;
+  refuse(key, setting(*option) + " is not a list of whole numbers",
+         "expected whole numbers separated by commas");
+  return {};
+}
+
+std::vector<float> OptionReader::reals(std::string_view key) {
+  const Option* option = lookup(key);
+  if (failed_ || !option) return {};
+  if (auto values = list<float>(option->value)) return *values;
+  refuse(key, setting(*option) + " is not a list of numbers",
+         "expected numbers separated by commas");
+  return {};
+}
+
+int OptionReader::choice(std::string_view key, std::string_view fallback,
+                         std::span<const std::string_view> choices) {
+  auto index = [&](std::string_view word) {
+    return static_cast<int>(std::find(choices.begin(), choices.end(), word) - choices.begin());
+  };
+  int count = static_cast<int>(choices.size());
+  assert(index(fallback) < count && "the default is one of the choices");
+  const Option* option = lookup(key);
+  if (failed_ || !option) return index(fallback);
+  if (int found = index(option->value); found < count) return found;
+  std::string_view near = nearest(option->value, choices);
+  refuse(key, fmt::format("unknown {} {}", key, shown_name(option->value)),
+         near.empty() ? fmt::format("known: {}", fmt::join(choices, " "))
+                      : fmt::format("did you mean '{}'?", near));
+  return index(fallback);
+}
+
+void OptionReader::refuse(std::string_view key, std::string what, std::string hint) {
+  if (failed_) return;
+  const Option* option = section_.find(key);
+  error_ = {ErrorKind::usage, option ? section_.where(*option) : section_.where(), std::move(what),
+            std::move(hint)};
+  failed_ = true;
+}
+
+Status OptionReader::status() const { return failed_ ? Status(error_) : Status(); }
+
+Status check_keys(const Section& section, std::span<const Key> keys, bool strict) {
+  std::vector<std::string_view> names(keys.size());
+  std::transform(keys.begin(), keys.end(), names.begin(), [](const Key& key) { return key.name; });
+  for (const Option& option : section.options) {
+    const Key* key = declared(keys, option.key);
+    if (key && key->ignored)
+      log::warn("{}: {} has no effect (it is accepted because Darknet files carry it)",
+                section.where(option), shown_name(option.key));
+    if (key) continue;
+    std::string_view near = nearest(option.key, names);
+    Error unknown{ErrorKind::usage, section.where(option),
+                  fmt::format("unknown key {}", shown_name(option.key)),
+                  near.empty()
+                      ? fmt::format("`omni-run layers` lists the keys of [{}]", section.type)
+                      : fmt::format("did you mean '{}'?", near)};
+    if (strict) return unknown;
+    log::warn("{}", unknown.message());
+  }
+  return {};
+}
+
+std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
+  constexpr std::size_t kLongest = 64;  // nothing longer is a misspelt key; bounds the time
+  if (word.size() > kLongest) return "";
+  // One slip in three characters is a slip; more, or more than three, makes it another word.
+  std::size_t best = std::min<std::size_t>((word.size() + 1) / 3, 3) + 1;
+  std::string_view found;
+  for (std::string_view candidate : candidates) {
+    std::size_t distance = edit_distance(lower(word), lower(candidate));
+    if (distance < best && distance < candidate.size()) {
+      best = distance;
+      found = candidate;
+    }
+  }
+  return found;
+}
+
+}  // namespace omni

@@ -1,0 +1,37 @@
+// A named parameter (or running statistic) of a layer: where it lives, how it starts, how files store it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/tensor.hpp"
+
+namespace omni {
+
+struct Filler {
+  enum class Kind { constant, uniform, normal } kind = Kind::constant;
+  float scale = 0;  // the constant, the half width, the standard deviation
+};
+
+struct Param {
+  std::string name;                 // "03.convolutional.weights"
+  std::vector<std::int64_t> shape;  // ours: channels last
+  Filler filler;
+  bool trainable = true;  // false: running statistics
+  bool decays = false;
+  float rate = 1;  // multiplies the learning rate
+  bool load = true;              // false: dontload
+  bool in_weights_file = true;   // of Darknet
+
+  // Darknet's files are channels first. A (rows, inner) matrix whose columns are (spatial, channels) here
+  // and (channels, spatial) there; spatial == 1 or channels == 1 means the same order in both.
+  std::int64_t rows = 1, spatial = 1, channels = 1;
+  bool connected = false;  // stored transposed by some old files
+
+  Tensor* value = nullptr;
+  Tensor* diff = nullptr;      // training only
+  Tensor* velocity = nullptr;  // training only
+};
+
+}  // namespace omni

@@ -1,0 +1,71 @@
+#include "layers/registry.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace omni {
+namespace {
+
+// Keys of every Darknet layer. The ignored ones have no meaning when classifying.
+constexpr std::array<Key, 10> kCommonKeys{{
+    {"learning_rate", "1", "multiplies the net's learning rate for this layer"},
+    {"stopbackward", "0", "1: no gradient flows to earlier layers"},
+    {"dontload", "0", "1: keep the initial values when weights are loaded"},
+    {"dontsave", "0", "1: initial values are not overwritten in saved .weights", true},
+    {"dontloadscales", "0", "1: keep the initial batch-norm scales when weights are loaded", true},
+    {"numload", "0", "how many filters to load", true},
+    {"onlyforward", "0", "", true},
+    {"truth", "0", "", true},
+    {"smooth", "0", "", true},
+    {"noweights", "0", "", true},
+}};
+
+// Sections of Darknet's other trades, and why they are refused.
+constexpr std::array kForeign{
+    "yolo",   "region",        "detection",   "iseg",           "rnn",           "crnn",
+    "gru",    "lstm",          "conv_lstm",   "history",        "gaussian_yolo", "sam",
+    "empty",  "silence",       "contrastive", "scale_channels", "implicit",      "reorg3d",
+    "local",  "deconvolutional", "logistic"};
+
+std::vector<LayerType>& registered() {
+  static std::vector<LayerType> types;
+  return types;
+}
+
+}  // namespace
+
+std::span<const Key> common_layer_keys() { return kCommonKeys; }
+
+LayerRegistration::LayerRegistration(LayerType type) {
+  type.keys.insert(type.keys.end(), kCommonKeys.begin(), kCommonKeys.end());
+  auto& types = registered();
+  const auto place = std::lower_bound(
+      types.begin(), types.end(), type.name,
+      [](const LayerType& each, std::string_view name) { return each.name < name; });
+  types.insert(place, std::move(type));
+}
+
+const std::vector<LayerType>& layer_types() { return registered(); }
+
+Result<const LayerType*> find_layer_type(const Section& section) {
+  std::vector<std::string_view> names;
+  for (const LayerType& type : layer_types()) {
+    names.push_back(type.name);
+    names.insert(names.end(), type.aliases.begin(), type.aliases.end());
+    if (type.name == section.type ||
+        std::find(type.aliases.begin(), type.aliases.end(), section.type) != type.aliases.end())
+      return &type;
+  }
+  if (std::find(kForeign.begin(), kForeign.end(), section.type) != kForeign.end())
+    return Error{ErrorKind::usage, section.where(),
+                 fmt::format("section [{}] is not supported", section.type),
+                 "omni-run layers lists what is"};
+  const std::string_view close = nearest(section.type, names);
+  return Error{ErrorKind::usage, section.where(), fmt::format("unknown section [{}]", section.type),
+               close.empty() ? "omni-run layers lists the known ones"
+                             : fmt::format("did you mean [{}]?", close)};
+}
+
+}  // namespace omni

@@ -1,0 +1,39 @@
+// From a stored 8-bit image to what the net reads: floats in [0, 1] (Darknet's convention, value /
+// 255), channels last, in the net's extent. Training varies the image; testing takes its centre.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "runtime/extent.hpp"
+
+namespace omni {
+
+// Darknet's keys and meanings. Two defaults differ from Darknet, which always mirrors and always
+// zooms by up to 2: here nothing happens that was not asked for, because a mirrored digit is
+// another digit.
+struct AugmentOptions {
+  // The shorter side of the image is resized to a size drawn from [min_crop, max_crop], then a
+  // window of the net's extent is cut out. 0: not given. One alone brings Darknet's default of the
+  // other, the net's side or twice that. Neither: images larger than the net are cut at their own
+  // size. In all cases the image is enlarged where it would not cover the net.
+  int min_crop = 0, max_crop = 0;
+  bool center = false;  // cut training windows from the centre, without rotation and zoom
+  float angle = 0;      // degrees, drawn from [-angle, angle]
+  // Factors drawn from [1, x], or 1 / that, with equal chance; must be positive.
+  float aspect = 1, saturation = 1, exposure = 1;
+  float hue = 0;      // share of the colour circle, drawn from [-hue, hue]
+  bool flip = false;  // mirror every second image, by chance
+};
+
+// Equal channels, grey to colour or colour to grey.
+bool can_convert_channels(int image_channels, int net_channels);
+
+// `image_pixels` holds image.count() values, `dst` receives net_input.count(). What training draws
+// depends on (seed, sample) only; each option has its own draws, so that switching one on leaves
+// the others as they were. Requires can_convert_channels(image.c, net_input.c).
+void prepare_image(std::span<const std::uint8_t> image_pixels, Extent image,
+                   const AugmentOptions& options, std::uint64_t seed, std::uint64_t sample,
+                   bool training, Extent net_input, float* dst);
+
+}  // namespace omni

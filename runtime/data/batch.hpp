@@ -1,0 +1,22 @@
+// Fills one mini-batch (or a slice of it) from a dataset. Runs inside StarPU CPU tasks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "runtime/data/augment.hpp"
+#include "runtime/data/dataset.hpp"
+#include "runtime/extent.hpp"
+#include "runtime/result.hpp"
+
+namespace omni {
+
+// Image i of the batch is dataset image indices[i]; its augmentation is that of training sample
+// first_sample + i. `images` receives indices.size() * net_input.count() values, `labels` one per
+// image.
+Status fill_batch(const Dataset& dataset, std::span<const std::size_t> indices,
+                  std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
+                  bool training, Extent net_input, float* images, std::int32_t* labels);
+
+}  // namespace omni

@@ -1,0 +1,57 @@
+// Turns a dataset into mini-batches: a ring of slots, filled by decode tasks that run ahead of
+// training on whatever worker has time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/data/augment.hpp"
+#include "runtime/data/dataset.hpp"
+#include "runtime/data/sampler.hpp"
+#include "runtime/extent.hpp"
+#include "runtime/slices.hpp"
+#include "runtime/tensor.hpp"
+
+namespace omni {
+
+struct FeedOptions {
+  bool training = true;  // shuffled and augmented; else in order, once, padded with kNoLabel
+  std::uint64_t seed = 0;
+  AugmentOptions augment;
+  Extent net_input;
+  Slices slices;
+  int slots = 1;  // mini-batches that may exist at once
+};
+
+class DataFeed {
+ public:
+  DataFeed(const Dataset& dataset, FeedOptions options);
+  DataFeed(const DataFeed&) = delete;
+  DataFeed& operator=(const DataFeed&) = delete;
+
+  Status allocate();  // needs a running Session
+  std::size_t bytes() const { return tensors_.bytes(); }
+
+  // Submits the decode tasks of mini-batch `number` (samples number*batch ...) into slot number %
+  // slots. Whoever read that slot's metrics last must be done with them.
+  void submit(std::uint64_t number);
+  BatchSlot& slot(std::uint64_t number) { return slots_[number % slots_.size()]; }
+
+  int batch() const { return options_.slices.images(); }
+  int slots() const { return options_.slots; }
+  const Dataset& dataset() const { return dataset_; }
+  // Mini-batches in one pass over a test set.
+  std::uint64_t batches_per_pass() const;
+
+  // The body of a decode task.
+  void decode(std::uint64_t first_sample, int count, float* images, std::int32_t* labels) const;
+
+ private:
+  const Dataset& dataset_;
+  FeedOptions options_;
+  Sampler sampler_;
+  TensorPool tensors_;
+  std::vector<BatchSlot> slots_;
+};
+
+}  // namespace omni

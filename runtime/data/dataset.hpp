@@ -1,0 +1,49 @@
+// Where images come from. A dataset is immutable once open and is read from many workers at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/extent.hpp"
+#include "runtime/result.hpp"
+
+namespace omni {
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::size_t size() const = 0;  // at least 1
+  virtual Extent extent() const = 0;     // of every image
+  virtual int classes() const = 0;
+  virtual int label(std::size_t index) const = 0;  // in [0, classes()); requires index < size()
+  // The image, 8 bit, channels last (RGB), into exactly extent().count() bytes. Thread-safe.
+  virtual Status read(std::size_t index, std::span<std::uint8_t> pixels) const = 0;
+  virtual std::string description() const = 0;  // one line for the user; says so when synthetic
+  virtual std::vector<std::string> class_names() const { return {}; }
+};
+
+// What every read() promises to refuse: no such image, a buffer of another size.
+Status check_read(const Dataset& dataset, std::size_t index, std::size_t bytes);
+
+struct DatasetPair {
+  std::unique_ptr<Dataset> train, test;
+};
+
+struct DatasetRequest {
+  // "fashion-mnist", "cifar10", "synthetic[:IMAGES[:CLASSES]]", or else a folder of IDX or CIFAR-10
+  // files. Names are looked up in $OMNIVORE_DATA first; write ./cifar10 for a folder that has a
+  // name's name.
+  std::string source;
+  Extent net_input;  // what the net wants; decides the size of synthetic images
+  int classes =
+      0;  // outputs of the net; data with more classes are refused (0: unknown, anything goes)
+  std::uint64_t seed = 0;
+};
+
+Result<DatasetPair> open_dataset(const DatasetRequest& request);
+
+}  // namespace omni

@@ -1,0 +1,31 @@
+// IDX files (MNIST and its relatives), gzip-compressed or not. Nothing in them is believed: every
+// size is checked against the file before memory is allocated.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "runtime/data/dataset.hpp"
+
+namespace omni {
+
+struct IdxImages {
+  Extent extent;
+  std::size_t count = 0;
+  std::vector<std::uint8_t> pixels;
+};
+
+// The images are kept in memory; `limit` is what they may take (a gzip bomb of a few MB may be
+// honest about holding terabytes).
+inline constexpr std::uint64_t kIdxLimit = std::uint64_t{16} << 30;
+Result<IdxImages> read_idx_images(const std::filesystem::path& path,
+                                  std::uint64_t limit = kIdxLimit);
+Result<std::vector<std::uint8_t>> read_idx_labels(const std::filesystem::path& path);
+
+// A folder with the four standard names: {train,t10k}-{images-idx3,labels-idx1}-ubyte, each with or
+// without .gz.
+bool is_idx_folder(const std::filesystem::path& folder);
+Result<DatasetPair> open_idx_folder(const std::filesystem::path& folder);
+
+}  // namespace omni

@@ -1,0 +1,101 @@
+#include "runtime/data/input_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace omni {
+namespace {
+
+constexpr std::uint64_t kChunk = 1 << 20;
+
+Error failure(const std::filesystem::path& path, int code) {
+  return {ErrorKind::data, path.string(), std::generic_category().message(code),
+          code == ENOENT ? "check the path" : ""};
+}
+
+}  // namespace
+
+InputFile::InputFile(std::filesystem::path path, Handle file, std::uint64_t bytes_on_disk)
+    : path_(std::move(path)), file_(std::move(file)), bytes_on_disk_(bytes_on_disk) {
+  gzbuffer(file_.get(), kChunk / 8);
+  compressed_ = gzdirect(file_.get()) == 0;  // looks at the first bytes
+}
+
+Result<InputFile> InputFile::open(const std::filesystem::path& path) {
+  // Opening a pipe would otherwise wait for a writer.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return failure(path, errno);
+  struct stat status {};
+  const int code = ::fstat(descriptor, &status) == 0 ? 0 : errno;
+  if (code != 0 || !S_ISREG(status.st_mode)) {
+    ::close(descriptor);
+    if (code != 0) return failure(path, code);
+    return Error{ErrorKind::data, path.string(), "not a regular file", ""};
+  }
+  Handle file(::gzdopen(descriptor, "rb"));
+  if (!file) {
+    ::close(descriptor);
+    return failure(path, ENOMEM);
+  }
+  return InputFile(path, std::move(file), static_cast<std::uint64_t>(status.st_size));
+}
+
+Error InputFile::complain(std::string what, std::string hint) const {
+  return {ErrorKind::data, path_.string(), std::move(what), std::move(hint)};
+}
+
+// At least one byte, unless the file has ended.
+Result<std::size_t> InputFile::read_some(std::span<std::uint8_t> out) {
+  const auto wanted = static_cast<unsigned>(std::min<std::size_t>(out.size(), kChunk));
+  const int got = gzread(file_.get(), out.data(), wanted);
+  int code = Z_OK;
+  const char* text = gzerror(file_.get(), &code);
+  if (got > 0) return static_cast<std::size_t>(got);
+  if (code == Z_ERRNO) return failure(path_, errno);
+  if (code == Z_BUF_ERROR)
+    return complain("the compressed data ends too early", "the file is truncated; fetch it again");
+  if (got < 0 || code != Z_OK)
+    return complain(fmt::format("damaged gzip data: {}", text), "fetch the file again");
+  return std::size_t{0};
+}
+
+Status InputFile::read(std::span<std::uint8_t> out) {
+  std::size_t done = 0;
+  while (done < out.size()) {
+    OMNI_TRY(const std::size_t got, read_some(out.subspan(done)));
+    if (got == 0)
+      return complain(fmt::format("ends {} bytes too early", out.size() - done),
+                      "the file is truncated; fetch it again");
+    done += got;
+  }
+  return {};
+}
+
+Result<std::vector<std::uint8_t>> InputFile::read_vector(std::uint64_t bytes) {
+  std::vector<std::uint8_t> data;
+  while (data.size() < bytes) {
+    const std::size_t done = data.size();
+    if (data.capacity() == done)
+      data.reserve(std::min<std::uint64_t>(bytes, std::max<std::uint64_t>(kChunk, 2 * done)));
+    data.resize(data.capacity() < bytes ? data.capacity() : bytes);
+    OMNI_CHECK(read(std::span(data).subspan(done)));
+  }
+  return data;
+}
+
+Status InputFile::expect_end() {
+  std::uint8_t extra = 0;
+  OMNI_TRY(const std::size_t got, read_some({&extra, 1}));
+  if (got != 0)
+    return complain("has more data than its header says", "it is not the file it claims to be");
+  return {};
+}
+
+}  // namespace omni

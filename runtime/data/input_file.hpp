@@ -1,0 +1,52 @@
+// Sequential reading of a data file, gzip-compressed or not (decided by its contents), in which
+// every claim about sizes can be checked before memory is spent on it.
+#pragma once
+
+#include <zlib.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/result.hpp"
+
+namespace omni {
+
+class InputFile {
+ public:
+  // Refuses folders, pipes and devices.
+  static Result<InputFile> open(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return path_; }
+  bool compressed() const { return compressed_; }
+  std::uint64_t bytes_on_disk() const { return bytes_on_disk_; }
+
+  // Exactly `out.size()` bytes; a file that ends before is an error.
+  Status read(std::span<std::uint8_t> out);
+  // The same, into a vector that grows only as data arrives: a file that promises more than it
+  // holds costs no more memory than it holds.
+  Result<std::vector<std::uint8_t>> read_vector(std::uint64_t bytes);
+  Status expect_end();
+
+  // An ErrorKind::data error about this file.
+  Error complain(std::string what, std::string hint = "") const;
+
+ private:
+  struct Close {
+    void operator()(gzFile file) const { gzclose_r(file); }
+  };
+  using Handle = std::unique_ptr<gzFile_s, Close>;
+  InputFile(std::filesystem::path path, Handle file, std::uint64_t bytes_on_disk);
+  Result<std::size_t> read_some(std::span<std::uint8_t> out);
+
+  std::filesystem::path path_;
+  Handle file_;
+  std::uint64_t bytes_on_disk_;
+  bool compressed_;
+};
+
+}  // namespace omni

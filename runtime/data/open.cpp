@@ -1,0 +1,147 @@
+// What a user's --data means.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <new>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "runtime/data/augment.hpp"
+#include "runtime/data/cifar.hpp"
+#include "runtime/data/dataset.hpp"
+#include "runtime/data/idx.hpp"
+#include "runtime/data/synthetic.hpp"
+
+namespace omni {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kKnownSources =
+    "known names: fashion-mnist, cifar10, synthetic[:IMAGES[:CLASSES]]; or a folder with IDX files "
+    "(train-images-idx3-ubyte[.gz], ...) or CIFAR-10 files (data_batch_1.bin, ...)";
+// More classes than this are learned only after many epochs; the set is there to be learned
+// quickly.
+constexpr int kDefaultSyntheticClasses = 10;
+
+// The first of `folders` below $OMNIVORE_DATA that `is_wanted` recognises.
+template <std::size_t N>
+std::optional<fs::path> find_in_data_folder(const std::array<const char*, N>& folders,
+                                            bool (*is_wanted)(const fs::path&)) {
+  const char* root = std::getenv("OMNIVORE_DATA");
+  if (root == nullptr || *root == '\0') return std::nullopt;
+  for (const char* folder : folders)
+    if (is_wanted(fs::path(root) / folder)) return fs::path(root) / folder;
+  return std::nullopt;
+}
+
+Result<DatasetPair> open_fashion_mnist() {
+  const fs::path packaged = "/usr/share/datasets/fashion-mnist";
+  if (const auto folder = find_in_data_folder(std::array{"fashion-mnist"}, is_idx_folder))
+    return open_idx_folder(*folder);
+  if (is_idx_folder(packaged)) return open_idx_folder(packaged);
+  return Error{ErrorKind::data, "fashion-mnist", "not on this machine",
+               "apt-get install dataset-fashion-mnist, or put its four files into "
+               "$OMNIVORE_DATA/fashion-mnist"};
+}
+
+Result<DatasetPair> open_cifar10() {
+  if (const auto folder =
+          find_in_data_folder(std::array{"cifar10", "cifar-10-batches-bin"}, is_cifar_folder))
+    return open_cifar_folder(*folder);
+  return Error{ErrorKind::data, "cifar10", "not found in $OMNIVORE_DATA",
+               "unpack cifar-10-binary.tar.gz and set OMNIVORE_DATA to the folder that holds "
+               "cifar-10-batches-bin, or give that folder itself"};
+}
+
+// synthetic[:IMAGES[:CLASSES]]
+Result<DatasetPair> open_synthetic(const DatasetRequest& request) {
+  std::uint64_t numbers[] = {50'000, static_cast<std::uint64_t>(kDefaultSyntheticClasses)};
+  if (request.classes > 0) numbers[1] = std::min<std::uint64_t>(numbers[1], request.classes);
+  std::string_view rest =
+      std::string_view(request.source).substr(std::string_view("synthetic").size());
+  for (std::uint64_t& number : numbers) {
+    if (rest.empty()) break;
+    const char* first = rest.data() + 1;
+    const char* last = rest.data() + rest.size();
+    const auto [end, code] = std::from_chars(first, last, number);
+    if (rest.front() != ':' || code != std::errc{} || number == 0 || number > 1'000'000'000) break;
+    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+  }
+  if (!rest.empty())
+    return Error{ErrorKind::usage, request.source,
+                 "not understood from '" + std::string(rest) + "' on",
+                 "synthetic[:IMAGES[:CLASSES]], both from 1 to 1000000000"};
+  if (request.net_input.count() == 0)
+    return Error{ErrorKind::usage, request.source, "the size of the images is unknown",
+                 "give a net"};
+  SyntheticOptions options{.size = numbers[0],
+                           .extent = request.net_input,
+                           .classes = static_cast<int>(numbers[1]),
+                           .seed = request.seed};
+  DatasetPair pair;
+  pair.train = std::make_unique<SyntheticDataset>(options);
+  options.size = std::max<std::size_t>(1, options.size / 5);
+  options.training = false;
+  pair.test = std::make_unique<SyntheticDataset>(options);
+  return pair;
+}
+
+Result<DatasetPair> open_path(const fs::path& path) {
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  if (!fs::exists(status))
+    return Error{ErrorKind::usage, path.string(), "neither a known dataset nor a folder",
+                 std::string(kKnownSources)};
+  if (!fs::is_directory(status))
+    return Error{ErrorKind::usage, path.string(), "not a folder",
+                 "give the folder that holds the dataset's files"};
+  if (is_idx_folder(path)) return open_idx_folder(path);
+  if (is_cifar_folder(path)) return open_cifar_folder(path);
+  return Error{ErrorKind::data, path.string(), "holds no dataset that is understood",
+               std::string(kKnownSources)};
+}
+
+Result<DatasetPair> open_source(const DatasetRequest& request) {
+  if (request.source == "fashion-mnist") return open_fashion_mnist();
+  if (request.source == "cifar10") return open_cifar10();
+  if (request.source == "synthetic" || request.source.starts_with("synthetic:"))
+    return open_synthetic(request);
+  return open_path(request.source);
+}
+
+Status check_suits(const Dataset& data, const DatasetRequest& request) {
+  // A label beyond the outputs would be read and written outside of the net's buffers.
+  if (request.classes > 0 && data.classes() > request.classes)
+    return Error{
+        ErrorKind::usage, request.source,
+        fmt::format("has {} classes, but the net has {} outputs", data.classes(), request.classes),
+        fmt::format("give the last layer {} outputs", data.classes())};
+  if (request.net_input.c > 0 && !can_convert_channels(data.extent().c, request.net_input.c))
+    return Error{ErrorKind::usage, request.source,
+                 fmt::format("has images of {} channels, but the net wants {}", data.extent().c,
+                             request.net_input.c),
+                 fmt::format("set channels={} in [net]", data.extent().c)};
+  return {};
+}
+
+}  // namespace
+
+Result<DatasetPair> open_dataset(const DatasetRequest& request) {
+  try {
+    OMNI_TRY(DatasetPair pair, open_source(request));
+    OMNI_CHECK(check_suits(*pair.train, request));
+    return pair;
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorKind::out_of_memory, request.source, "the images do not fit into memory",
+                 "images are kept in memory as 8-bit values"};
+  }
+}
+
+}  // namespace omni

@@ -1,0 +1,144 @@
+#include "runtime/data/synthetic.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+namespace omni {
+namespace {
+
+constexpr float kTwoPi = 2 * std::numbers::pi_v<float>;
+constexpr float kNoise = 28;  // noise is uniform in +-kNoise of 255
+// Noise is drawn behind the parameters of an image, out of the same stream.
+constexpr std::uint64_t kNoiseCounter = std::uint64_t{1} << 32;
+
+// A low-discrepancy sequence: however many classes there are, each is far from all others.
+float spread(int k, double step) {
+  return static_cast<float>(std::fmod(0.5 + step * static_cast<double>(k), 1.0));
+}
+
+struct Pattern {
+  float orientation;  // of 180 degrees, as a share
+  float frequency;    // between the lowest and the highest, as a share
+  float hue;          // of the colour circle, as a share
+  float spot_y, spot_x;
+};
+
+Pattern pattern_of(int label) {
+  return {.orientation = spread(label, 0.7548776662),
+          .frequency = spread(label, 0.5698402910),
+          .hue = spread(label, 0.6180339887),
+          .spot_y = 0.2f + 0.6f * spread(label, 0.8191725134),
+          .spot_x = 0.2f + 0.6f * spread(label, 0.6710436067)};
+}
+
+// One image: grating and spot are products of a function of y and a function of x, so that the
+// inner loop needs no transcendental function.
+class Painter {
+ public:
+  Painter(Extent extent, int label, Draws draws) : extent_(extent) {
+    const Pattern pattern = pattern_of(label);
+    const auto side = static_cast<float>(std::min(extent.h, extent.w));
+    const float shortest = std::clamp(side / 7, 4.0f, 8.0f);
+    const float period =
+        shortest * std::exp2(1.2f * pattern.frequency) * draws.uniform(0.94f, 1.06f);
+    const float angle = kTwoPi / 2 * pattern.orientation + draws.uniform(-0.06f, 0.06f);
+    const float phase = draws.uniform(0, kTwoPi);
+    const float contrast = 255 * draws.uniform(0.14f, 0.3f);
+    base_ = 255 * draws.uniform(0.35f, 0.5f);
+    spot_ = 255 * draws.uniform(0.15f, 0.3f);
+    const float centre_y = pattern.spot_y + draws.uniform(-0.1f, 0.1f);
+    const float centre_x = pattern.spot_x + draws.uniform(-0.1f, 0.1f);
+
+    for (int c = 0; c < extent.c; ++c)
+      gains_.push_back(
+          extent.c == 1
+              ? contrast
+              : contrast * (0.55f + 0.45f * std::cos(kTwoPi * (pattern.hue -
+                                                               static_cast<float>(c) /
+                                                                   static_cast<float>(extent.c)))));
+    fill_axis(rows_, extent.h, kTwoPi * std::sin(angle) / period, phase, centre_y);
+    fill_axis(columns_, extent.w, kTwoPi * std::cos(angle) / period, 0, centre_x);
+  }
+
+  void paint(std::uint8_t* dst, const Philox& philox, std::uint64_t image) const {
+    const auto channels = static_cast<std::size_t>(extent_.c);
+    std::vector<float> line(columns_.size() * channels);
+    std::uint64_t counter = kNoiseCounter;
+    for (const Axis& row : rows_) {
+      float* value = line.data();
+      for (const Axis& column : columns_) {
+        const float grating = row.cosine * column.cosine - row.sine * column.sine;
+        const float ground = base_ + spot_ * row.bump * column.bump;
+        for (std::size_t c = 0; c < channels; ++c) *value++ = ground + gains_[c] * grating;
+      }
+      counter = add_noise(line, dst, philox, image, counter);
+      dst += line.size();
+    }
+  }
+
+ private:
+  struct Axis {
+    float cosine, sine;  // of the grating's phase along this axis
+    float bump;          // the spot's profile
+  };
+
+  static void fill_axis(std::vector<Axis>& axis, int length, float step, float phase,
+                        float centre) {
+    constexpr float kSpotRadius = 0.16f;
+    for (int i = 0; i < length; ++i) {
+      const float at = phase + step * static_cast<float>(i);
+      const float away =
+          ((static_cast<float>(i) + 0.5f) / static_cast<float>(length) - centre) / kSpotRadius;
+      axis.push_back({std::cos(at), std::sin(at), std::exp(-0.5f * away * away)});
+    }
+  }
+
+  // Sixteen values per Philox block, one per byte of it.
+  static std::uint64_t add_noise(const std::vector<float>& line, std::uint8_t* dst,
+                                 const Philox& philox, std::uint64_t image, std::uint64_t counter) {
+    for (std::size_t first = 0; first < line.size(); first += 16) {
+      const Philox::Block block = philox(image, counter++);
+      const std::size_t last = std::min(line.size(), first + 16);
+      for (std::size_t i = first; i < last; ++i) {
+        const std::uint32_t byte = block[(i - first) / 4] >> (8 * ((i - first) % 4)) & 0xFF;
+        const float noise = kNoise * (static_cast<float>(byte) / 127.5f - 1);
+        dst[i] = static_cast<std::uint8_t>(std::clamp(line[i] + noise + 0.5f, 0.0f, 255.0f));
+      }
+    }
+    return counter;
+  }
+
+  Extent extent_;
+  float base_ = 0, spot_ = 0;
+  std::vector<float> gains_;  // of the grating, per channel
+  std::vector<Axis> rows_, columns_;
+};
+
+}  // namespace
+
+SyntheticDataset::SyntheticDataset(const SyntheticOptions& options)
+    : options_(options), philox_(options.seed, RandomStream::synthetic) {}
+
+int SyntheticDataset::label(std::size_t index) const {
+  return static_cast<int>(index % static_cast<std::size_t>(options_.classes));
+}
+
+Status SyntheticDataset::read(std::size_t index, std::span<std::uint8_t> pixels) const {
+  OMNI_CHECK(check_read(*this, index, pixels.size()));
+  const std::uint64_t image = 2 * std::uint64_t{index} + (options_.training ? 0 : 1);
+  const Painter painter(options_.extent, label(index), Draws(philox_, image));
+  painter.paint(pixels.data(), philox_, image);
+  return {};
+}
+
+std::string SyntheticDataset::description() const {
+  return fmt::format("synthetic, {} computed patterns {}x{}x{} (no photographs), {} classes",
+                     options_.size, options_.extent.h, options_.extent.w, options_.extent.c,
+                     options_.classes);
+}
+
+}  // namespace omni

@@ -1,0 +1,22 @@
+// The size of one image or activation, channels last, and arithmetic on sizes that never wraps.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace omni {
+
+struct Extent {
+  int h = 0, w = 0, c = 0;
+  std::size_t count() const {
+    return static_cast<std::size_t>(h) * static_cast<std::size_t>(w) * static_cast<std::size_t>(c);
+  }
+  bool operator==(const Extent&) const = default;
+};
+
+// False (and *product untouched) when a*b does not fit; for sizes that come from files.
+inline bool checked_multiply(std::uint64_t a, std::uint64_t b, std::uint64_t* product) {
+  return !__builtin_mul_overflow(a, b, product);
+}
+
+}  // namespace omni

@@ -1,0 +1,238 @@
+// Atomic files over POSIX calls: std::fstream can neither fsync nor say why it failed.
+#include "runtime/files.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+namespace omni {
+namespace {
+
+namespace fs = std::filesystem;
+
+template <class Call>
+auto retry_interrupted(Call call) {
+  decltype(call()) result;
+  do {
+    result = call();
+  } while (result < 0 && errno == EINTR);
+  return result;
+}
+
+std::string hint_for(int code) {
+  switch (code) {
+    case ENOSPC:
+    case EDQUOT:
+      return "free some space, or choose another folder";
+    case EACCES:
+    case EPERM:
+      return "check the permissions of the file and of its folder";
+    case EROFS:
+      return "choose a folder that can be written to";
+    case ENOENT:
+      return "check the path; folders are not created";
+    default:
+      return "";
+  }
+}
+
+Error system_error(ErrorKind kind, const fs::path& where, std::string_view doing, int code) {
+  return {kind, where.string(), fmt::format("{}: {}", doing, std::generic_category().message(code)),
+          hint_for(code)};
+}
+
+// Wrong paths are the user's to correct; anything else is the disk's fault.
+ErrorKind creation_error_kind(int code) {
+  switch (code) {
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case ENOENT:
+    case ENOTDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+      return ErrorKind::usage;
+    default:
+      return ErrorKind::failed;
+  }
+}
+
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+Status sync_folder(const fs::path& folder) {
+  const int descriptor =
+      retry_interrupted([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  if (descriptor < 0)
+    return system_error(ErrorKind::failed, folder, "cannot open the folder to flush it", errno);
+  const int status = retry_interrupted([&] { return ::fsync(descriptor); });
+  const int code = errno;
+  ::close(descriptor);
+  // Some file systems cannot flush a folder and say so with EINVAL; they give nothing to wait for.
+  if (status != 0 && code != EINVAL)
+    return system_error(ErrorKind::failed, folder, "cannot flush the folder to disk", code);
+  return {};
+}
+
+// A rename would replace the link itself, or worse /dev/null, by our file.
+Result<fs::path> final_target(const fs::path& path) {
+  if (!path.has_filename())
+    return Error{ErrorKind::usage, path.string(), "not a file name", "give the path of a file"};
+  std::error_code code;
+  fs::path target = path;
+  if (fs::is_symlink(path, code)) {
+    target = fs::canonical(path, code);
+    if (code) return system_error(ErrorKind::usage, path, "cannot follow the link", code.value());
+  }
+  const fs::file_status status = fs::status(target, code);
+  if (status.type() == fs::file_type::none)
+    return system_error(creation_error_kind(code.value()), path, "cannot create", code.value());
+  if (fs::exists(status) && !fs::is_regular_file(status))
+    return Error{ErrorKind::usage, path.string(), "exists and is not a regular file",
+                 "choose another path"};
+  return target;
+}
+
+}  // namespace
+
+Result<InputFile> InputFile::open(const fs::path& path) {
+  // Without O_NONBLOCK a FIFO would block right here.
+  const int descriptor = retry_interrupted(
+      [&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); });
+  if (descriptor < 0) return system_error(ErrorKind::data, path, "cannot open", errno);
+  InputFile file(path, descriptor, 0);
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0)
+    return system_error(ErrorKind::data, path, "cannot inspect", errno);
+  if (!S_ISREG(status.st_mode))
+    return Error{ErrorKind::data, path.string(), "not a regular file", "give the path of a file"};
+  file.size_ = static_cast<std::uint64_t>(status.st_size);
+  return file;
+}
+
+InputFile::InputFile(fs::path path, int descriptor, std::uint64_t size)
+    : path_(std::move(path)), descriptor_(descriptor), size_(size) {}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      size_(other.size_) {}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Status InputFile::read(std::span<std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count =
+        retry_interrupted([&] { return ::read(descriptor_, bytes.data(), bytes.size()); });
+    if (count < 0) return system_error(ErrorKind::data, path_, "cannot read", errno);
+    if (count == 0)
+      return Error{ErrorKind::data, path_.string(),
+                   fmt::format("ends {} bytes too early", bytes.size()),
+                   "the file is truncated, or it is being written"};
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+Result<std::string> read_file(const fs::path& path, std::uint64_t limit) {
+  OMNI_TRY(auto file, InputFile::open(path));
+  if (file.size() > limit)
+    return Error{ErrorKind::data, path.string(),
+                 fmt::format("{} bytes, at most {} are accepted here", file.size(), limit),
+                 "is this the right file?"};
+  std::string contents(file.size(), '\0');
+  OMNI_CHECK(file.read(std::as_writable_bytes(std::span(contents))));
+  return contents;
+}
+
+Result<AtomicFile> AtomicFile::create(const fs::path& path) {
+  static std::atomic<unsigned> counter{0};
+  OMNI_TRY(const fs::path target, final_target(path));
+  for (;;) {
+    // Short, so that every name the file system accepts as a target has room for a temporary.
+    const fs::path temporary =
+        folder_of(target) / fmt::format(".omni-{}-{}.tmp", ::getpid(), counter++);
+    const int descriptor = retry_interrupted(
+        [&] { return ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+    if (descriptor >= 0) return AtomicFile(target, temporary, descriptor);
+    // A name can be taken by a dead process, or by one of another machine on a shared disk.
+    if (errno != EEXIST)
+      return system_error(creation_error_kind(errno), path, "cannot create", errno);
+  }
+}
+
+AtomicFile::AtomicFile(fs::path target, fs::path temporary, int descriptor)
+    : target_(std::move(target)), temporary_(std::move(temporary)), descriptor_(descriptor) {}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : target_(std::move(other.target_)),
+      temporary_(std::move(other.temporary_)),
+      descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+AtomicFile::~AtomicFile() { discard(); }
+
+void AtomicFile::discard() {
+  if (descriptor_ < 0) return;
+  ::close(std::exchange(descriptor_, -1));
+  ::unlink(temporary_.c_str());
+}
+
+Status AtomicFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count =
+        retry_interrupted([&] { return ::write(descriptor_, bytes.data(), bytes.size()); });
+    // Zero is no progress and no reason either; waiting for more would be waiting for ever.
+    if (count <= 0) {
+      const int code = count < 0 ? errno : EIO;
+      discard();
+      return system_error(ErrorKind::failed, target_, "cannot write", code);
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+Status AtomicFile::write(std::string_view text) {
+  return write(std::as_bytes(std::span(text.data(), text.size())));
+}
+
+Status AtomicFile::commit() {
+  if (retry_interrupted([&] { return ::fsync(descriptor_); }) != 0) {
+    const int code = errno;
+    discard();
+    return system_error(ErrorKind::failed, target_, "cannot flush to disk", code);
+  }
+  // Network file systems report a full disk as late as here; the descriptor is gone either way.
+  if (::close(std::exchange(descriptor_, -1)) != 0 && errno != EINTR) {
+    const int code = errno;
+    ::unlink(temporary_.c_str());
+    return system_error(ErrorKind::failed, target_, "cannot close", code);
+  }
+  Status status = rename_durably(temporary_, target_);
+  if (!status) ::unlink(temporary_.c_str());
+  return status;
+}
+
+Status write_file_atomically(const fs::path& path, std::string_view contents) {
+  OMNI_TRY(auto file, AtomicFile::create(path));
+  OMNI_CHECK(file.write(contents));
+  return file.commit();
+}
+
+Status rename_durably(const fs::path& from, const fs::path& to) {
+  if (retry_interrupted([&] { return ::rename(from.c_str(), to.c_str()); }) != 0)
+    return system_error(ErrorKind::failed, to, "cannot move the finished file into place", errno);
+  return sync_folder(folder_of(to));
+}
+
+}  // namespace omni

@@ -1,0 +1,65 @@
+// Files that survive a crash: whole or absent, never half written.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "runtime/result.hpp"
+
+namespace omni {
+
+// The whole file; refuses more than `limit` bytes, directories and special files. Problems of
+// reading are ErrorKind::data.
+Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t limit);
+
+// A regular file read from front to back.
+class InputFile {
+ public:
+  static Result<InputFile> open(const std::filesystem::path& path);
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&&) = delete;
+  ~InputFile();
+
+  std::uint64_t size() const { return size_; }  // when it was opened
+  Status read(std::span<std::byte> bytes);      // all of them, or an error
+
+ private:
+  InputFile(std::filesystem::path path, int descriptor, std::uint64_t size);
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::uint64_t size_ = 0;
+};
+
+// A file written beside its final place, then fsync'ed and renamed onto it by commit(). Destroyed
+// without commit() it leaves nothing behind. Short writes and EINTR are retried, other failures
+// reported; after a failure nothing more is written. A path that cannot be created is
+// ErrorKind::usage, a failing disk ErrorKind::failed. A symbolic link is followed; devices and
+// folders are refused.
+class AtomicFile {
+ public:
+  static Result<AtomicFile> create(const std::filesystem::path& path);
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+  ~AtomicFile();
+
+  Status write(std::span<const std::byte> bytes);
+  Status write(std::string_view text);
+  Status commit();  // fsync, rename, fsync of the folder
+
+ private:
+  AtomicFile(std::filesystem::path target, std::filesystem::path temporary, int descriptor);
+  void discard();
+  std::filesystem::path target_, temporary_;
+  int descriptor_ = -1;
+};
+
+Status write_file_atomically(const std::filesystem::path& path, std::string_view contents);
+
+// Renames a file or a folder and makes the new name survive a power cut.
+Status rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
+
+}  // namespace omni

@@ -1,0 +1,50 @@
+#include "runtime/log.hpp"
+
+#include <atomic>
+#include <cstdio>
+#include <mutex>
+#include <string>
+
+namespace omni::log {
+namespace {
+
+std::atomic<Level> current_level{Level::normal};
+std::mutex mutex;
+std::string capture_buffer;
+std::string* captured = nullptr;  // &capture_buffer while a Capture lives
+
+void write(std::string_view text) {
+  const std::lock_guard lock(mutex);
+  if (captured != nullptr) {
+    captured->append(text).push_back('\n');
+    return;
+  }
+  std::string out(text);
+  out.push_back('\n');
+  // One write per line: lines of several threads and ranks never interleave.
+  std::fwrite(out.data(), 1, out.size(), stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace
+
+void set_level(Level level) { current_level = level; }
+Level level() { return current_level; }
+void line(std::string_view text) { write(text); }
+void warn_line(std::string_view text) { write("warning: " + std::string(text)); }
+
+Capture::Capture() {
+  const std::lock_guard lock(mutex);
+  captured = &capture_buffer;
+  captured->clear();
+}
+Capture::~Capture() {
+  const std::lock_guard lock(mutex);
+  captured = nullptr;
+}
+std::string Capture::text() const {
+  const std::lock_guard lock(mutex);
+  return *captured;
+}
+
+}  // namespace omni::log

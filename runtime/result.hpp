@@ -1,0 +1,79 @@
+// Errors as values. A fallible function returns Result<T> (or Status): what went wrong, where, and what
+// the user can do about it. Only `main` turns an ErrorKind into an exit code.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace omni {
+
+enum class ErrorKind { failed, usage, data, out_of_memory, device, diverged, interrupted };
+
+struct Error {
+  ErrorKind kind = ErrorKind::failed;
+  std::string where;  // "lenet.cfg:12", a path, a codelet; may be empty
+  std::string what;
+  std::string hint;  // what to do; may be empty
+
+  // "where: what (hint)"
+  std::string message() const {
+    std::string text = where.empty() ? what : where + ": " + what;
+    return hint.empty() ? text : text + " (" + hint + ")";
+  }
+};
+
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::move(value)) {}
+  Result(Error error) : state_(std::move(error)) {}
+
+  explicit operator bool() const { return state_.index() == 0; }
+  T& operator*() { return std::get<0>(state_); }
+  const T& operator*() const { return std::get<0>(state_); }
+  T* operator->() { return &std::get<0>(state_); }
+  const T* operator->() const { return &std::get<0>(state_); }
+  Error& error() { return std::get<1>(state_); }
+  const Error& error() const { return std::get<1>(state_); }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  Result() = default;
+  Result(Error error) : error_(std::move(error)), failed_(true) {}
+
+  explicit operator bool() const { return !failed_; }
+  Error& error() { return error_; }
+  const Error& error() const { return error_; }
+
+ private:
+  Error error_;
+  bool failed_ = false;
+};
+
+using Status = Result<void>;
+
+}  // namespace omni
+
+#define OMNI_CONCAT_(a, b) a##b
+#define OMNI_CONCAT(a, b) OMNI_CONCAT_(a, b)
+
+// Leaves the enclosing function with the error, or goes on.
+#define OMNI_CHECK(expression)                                         \
+  do {                                                                 \
+    if (auto omni_status = (expression); !omni_status)                 \
+      return std::move(omni_status.error());                           \
+  } while (false)
+
+// OMNI_TRY(auto spec, parse(path)): binds the value, or leaves the enclosing function with the error.
+#define OMNI_TRY(declaration, expression) \
+  OMNI_TRY_(OMNI_CONCAT(omni_result_, __LINE__), declaration, expression)
+#define OMNI_TRY_(result, declaration, expression)  \
+  auto result = (expression);                       \
+  if (!result) return std::move(result.error());    \
+  declaration = std::move(*result)

@@ -1,0 +1,91 @@
+// Counter-based random numbers (Philox4x32-10). The value depends only on the key and the counter, never
+// on which worker asked, in what order, or whether the run was interrupted before.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+
+namespace omni {
+
+// Which part of the program draws; keeps streams apart that share seed, epoch and sample.
+enum class RandomStream : std::uint32_t {
+  init = 1,
+  shuffle,
+  augment,
+  dropout,
+  synthetic,
+  rate,
+  crop
+};
+
+class Philox {
+ public:
+  using Block = std::array<std::uint32_t, 4>;
+
+  constexpr Philox(std::uint64_t seed, RandomStream stream)
+      : key0_(static_cast<std::uint32_t>(seed)),
+        key1_(static_cast<std::uint32_t>(seed >> 32) ^
+              (static_cast<std::uint32_t>(stream) * 0x85EBCA6Bu)) {}
+
+  // Four 32-bit values for a 128-bit counter.
+  constexpr Block operator()(std::uint64_t high, std::uint64_t low) const {
+    Block x{static_cast<std::uint32_t>(low), static_cast<std::uint32_t>(low >> 32),
+            static_cast<std::uint32_t>(high), static_cast<std::uint32_t>(high >> 32)};
+    std::uint32_t k0 = key0_, k1 = key1_;
+    for (int round = 0; round < 10; ++round) {
+      const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * x[0];
+      const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * x[2];
+      x = {static_cast<std::uint32_t>(p1 >> 32) ^ x[1] ^ k0, static_cast<std::uint32_t>(p1),
+           static_cast<std::uint32_t>(p0 >> 32) ^ x[3] ^ k1, static_cast<std::uint32_t>(p0)};
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
+    }
+    return x;
+  }
+
+ private:
+  std::uint32_t key0_, key1_;
+};
+
+// [0, 1), with all 24 bits that a float can hold.
+constexpr float to_unit(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
+
+// A sequence of draws out of one Philox stream: draws(sample), then uniform(), uniform(), ...
+class Draws {
+ public:
+  Draws(const Philox& philox, std::uint64_t high) : philox_(philox), high_(high) {}
+
+  std::uint32_t bits() {
+    if (used_ == 4) {
+      block_ = philox_(high_, next_++);
+      used_ = 0;
+    }
+    return block_[used_++];
+  }
+  float uniform() { return to_unit(bits()); }
+  float uniform(float low, float high) { return low + (high - low) * uniform(); }
+  // Box-Muller; one value per two draws keeps the sequence position independent of the caller's past.
+  float normal() {
+    const float radius = std::sqrt(-2.0f * std::log(1.0f - uniform()));
+    return radius * std::cos(2.0f * std::numbers::pi_v<float> * uniform());
+  }
+  // Uniform integer in [0, bound), without modulo bias (Lemire's multiply-shift with rejection).
+  std::uint32_t below(std::uint32_t bound) {
+    std::uint64_t product = std::uint64_t{bits()} * bound;
+    if (static_cast<std::uint32_t>(product) < bound) {
+      const std::uint32_t threshold = (0u - bound) % bound;
+      while (static_cast<std::uint32_t>(product) < threshold) product = std::uint64_t{bits()} * bound;
+    }
+    return static_cast<std::uint32_t>(product >> 32);
+  }
+
+ private:
+  const Philox philox_;
+  std::uint64_t high_, next_ = 0;
+  Philox::Block block_{};
+  unsigned used_ = 4;
+};
+
+}  // namespace omni

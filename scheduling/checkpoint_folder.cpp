@@ -1,0 +1,135 @@
+// Reading checkpoints: nothing is believed before the manifest's sizes and checksums agree.
+#include "scheduling/checkpoint_folder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+#include <vector>
+
+#include "runtime/files.hpp"
+#include "scheduling/checkpoint_manifest.hpp"
+#include "scheduling/checksum.hpp"
+
+namespace omni {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kLargestManifest = 1 << 20;
+constexpr std::string_view kPrefix = "save-", kMiddle = "-step-";
+
+// Reads a number off the front of the text.
+std::optional<std::uint64_t> take_number(std::string_view& text) {
+  std::uint64_t value = 0;
+  const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
+  return value;
+}
+
+std::optional<std::uint64_t> folder_number(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  name.remove_prefix(kPrefix.size());
+  const auto number = take_number(name);
+  if (!name.starts_with(kMiddle)) return std::nullopt;
+  name.remove_prefix(kMiddle.size());
+  return take_number(name) && name.empty() ? number : std::nullopt;
+}
+
+Error damaged(const fs::path& path, std::string what) {
+  return {ErrorKind::data, path.string(), std::move(what), ""};
+}
+
+struct OpenedArrays {
+  CheckpointManifest manifest;
+  fs::path path;
+  InputFile file;
+  Checksum checksum;
+
+  Status read(std::span<std::byte> bytes) {
+    OMNI_CHECK(file.read(bytes));
+    checksum.update(bytes);
+    return {};
+  }
+  // After everything has been read.
+  Status check() const {
+    if (checksum.value() != manifest.arrays_checksum)
+      return damaged(path, "damaged: its checksum is not the one in the manifest");
+    return {};
+  }
+};
+
+Result<OpenedArrays> open_arrays(const fs::path& folder) {
+  const fs::path manifest_path = folder / kManifestName;
+  OMNI_TRY(const std::string text, read_file(manifest_path, kLargestManifest));
+  OMNI_TRY(CheckpointManifest manifest, parse_manifest(text, manifest_path.string()));
+  const fs::path path = folder / kArraysName;
+  OMNI_TRY(InputFile file, InputFile::open(path));
+  if (file.size() != manifest.arrays_bytes)
+    return damaged(path, fmt::format("has {} bytes, the manifest says {}", file.size(),
+                                     manifest.arrays_bytes));
+  return OpenedArrays{std::move(manifest), path, std::move(file), {}};
+}
+
+}  // namespace
+
+std::string checkpoint_folder_name(std::uint64_t number, std::uint64_t step) {
+  return fmt::format("{}{:06}{}{:09}", kPrefix, number, kMiddle, step);
+}
+
+Result<std::vector<CheckpointFolder>> list_checkpoints(const fs::path& directory) {
+  std::vector<CheckpointFolder> found;
+  std::error_code code;
+  fs::directory_iterator entry(directory, code);
+  if (code == std::errc::no_such_file_or_directory) return found;
+  for (; !code && entry != fs::directory_iterator(); entry.increment(code)) {
+    if (const auto number = folder_number(entry->path().filename().string()))
+      found.push_back({*number, entry->path()});
+  }
+  if (code)
+    return Error{ErrorKind::data, directory.string(), "cannot list: " + code.message(),
+                 "give a directory that can be read"};
+  std::ranges::sort(found, [](const auto& a, const auto& b) {
+    return std::tie(a.number, a.path) > std::tie(b.number, b.path);
+  });
+  return found;
+}
+
+Result<Checkpoint> read_checkpoint(const fs::path& folder) {
+  OMNI_TRY(OpenedArrays arrays, open_arrays(folder));
+  OMNI_TRY(Safetensors values,
+           read_safetensors([&](std::span<std::byte> bytes) { return arrays.read(bytes); },
+                            arrays.file.size(), arrays.path.string()));
+  OMNI_CHECK(arrays.check());
+  return checkpoint_of(folder, std::move(values));
+}
+
+Status verify_checkpoint(const fs::path& folder, bool with_contents) {
+  OMNI_TRY(OpenedArrays arrays, open_arrays(folder));
+  if (!with_contents) return {};
+  std::vector<std::byte> buffer(std::size_t{1} << 20);
+  for (std::uint64_t left = arrays.file.size(); left > 0;) {
+    const std::size_t count = std::min<std::uint64_t>(left, buffer.size());
+    OMNI_CHECK(arrays.read(std::span(buffer).first(count)));
+    left -= count;
+  }
+  return arrays.check();
+}
+
+Result<Checkpoint> checkpoint_of(const fs::path& path, Safetensors arrays) {
+  Checkpoint checkpoint;
+  checkpoint.path = path;
+  checkpoint.fields = CheckpointFields(arrays.metadata(), path.string());
+  OMNI_TRY(checkpoint.step, checkpoint.fields.number<std::uint64_t>("step"));
+  OMNI_TRY(checkpoint.cfg_hash, checkpoint.fields.text("cfg_hash"));
+  checkpoint.arrays = std::move(arrays);
+  return checkpoint;
+}
+
+}  // namespace omni

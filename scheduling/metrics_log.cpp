@@ -1,0 +1,79 @@
+#include "scheduling/metrics_log.hpp"
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "runtime/files.hpp"
+
+namespace omni {
+namespace {
+
+// JSON has no NaN; a missing number must not break the reader of the whole file.
+nlohmann::json number(double value) {
+  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
+}
+
+nlohmann::ordered_json common(const StepReport& report) {
+  return {{"iteration", report.iteration},
+          {"epoch", number(report.epoch)},
+          {"images", report.images},
+          {"time", number(report.seconds)}};
+}
+
+Status drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
+  std::ifstream file(path);
+  if (!file) return {};  // nothing written yet
+  std::string kept, line;
+  while (std::getline(file, line)) {
+    const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
+    // A line cut short by a crash is dropped as well.
+    if (object.is_object() && object.contains("iteration") &&
+        object["iteration"].is_number_unsigned() &&
+        object["iteration"].get<std::uint64_t>() <= iteration)
+      kept += line + "\n";
+  }
+  return write_file_atomically(path, kept);
+}
+
+}  // namespace
+
+Result<MetricsLog> MetricsLog::open(const std::filesystem::path& path,
+                                    std::uint64_t resumed_iteration) {
+  if (resumed_iteration > 0) OMNI_CHECK(drop_after(path, resumed_iteration));
+  File file(std::fopen(path.c_str(), resumed_iteration > 0 ? "a" : "w"));
+  if (!file)
+    return Error{ErrorKind::usage, path.string(),
+                 std::string("cannot write the metrics: ") + std::strerror(errno), ""};
+  return MetricsLog(path, std::move(file));
+}
+
+Status MetricsLog::step(const StepReport& report) {
+  nlohmann::ordered_json object = common(report);
+  object["loss"] = number(report.loss);
+  object["loss_average"] = number(report.average_loss);
+  object["accuracy"] = number(report.accuracy);
+  object["learning_rate"] = number(static_cast<double>(report.learning_rate));
+  object["momentum"] = number(static_cast<double>(report.momentum));
+  object["images_per_second"] = number(report.images_per_second);
+  return append(object.dump());
+}
+
+Status MetricsLog::evaluation(const EvaluationReport& report) {
+  nlohmann::ordered_json object = common(report.at);
+  object["test_loss"] = number(report.tally.mean_loss());
+  object["test_accuracy"] = number(report.tally.accuracy());
+  object["test_top5_accuracy"] = number(report.tally.top5_accuracy());
+  return append(object.dump());
+}
+
+Status MetricsLog::append(const std::string& line) {
+  if (std::fprintf(file_.get(), "%s\n", line.c_str()) < 0 || std::fflush(file_.get()) != 0)
+    return Error{ErrorKind::failed, path_.string(),
+                 std::string("cannot write the metrics: ") + std::strerror(errno), "is the disk full?"};
+  return {};
+}
+
+}  // namespace omni

@@ -1,0 +1,34 @@
+// The metrics file: one JSON object per line, flushed as it is written.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "scheduling/trainer.hpp"
+
+namespace omni {
+
+class MetricsLog {
+ public:
+  // Appends. When a run resumes, lines of iterations that will be done again are dropped first, so that no
+  // iteration appears twice.
+  static Result<MetricsLog> open(const std::filesystem::path& path, std::uint64_t resumed_iteration);
+
+  Status step(const StepReport& report);
+  Status evaluation(const EvaluationReport& report);
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  using File = std::unique_ptr<std::FILE, Close>;
+  MetricsLog(std::filesystem::path path, File file) : path_(std::move(path)), file_(std::move(file)) {}
+  Status append(const std::string& line);
+
+  std::filesystem::path path_;
+  File file_;
+};
+
+}  // namespace omni

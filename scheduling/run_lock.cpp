@@ -1,0 +1,77 @@
+// flock() on `lock` in the directory; the text inside only tells people who holds it.
+#include "scheduling/run_lock.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
+
+namespace omni {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string identity() {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  const char* job = std::getenv("SLURM_JOB_ID");
+  return fmt::format("{}:{}{}{}\n", host.data(), ::getpid(), job == nullptr ? "" : ":",
+                     job == nullptr ? "" : job);
+}
+
+std::string holder(int descriptor) {
+  std::array<char, 300> text{};
+  const ssize_t count = ::pread(descriptor, text.data(), text.size(), 0);
+  if (count <= 0) return "unknown";
+  const std::string_view read(text.data(), static_cast<std::size_t>(count));
+  return shown_name(read.substr(0, read.find('\n')));
+}
+
+Error cannot_write(const fs::path& path, int code) {
+  return {ErrorKind::usage, path.string(),
+          "cannot write in the run directory: " + std::generic_category().message(code),
+          "choose a directory with write permission and free space"};
+}
+
+}  // namespace
+
+Result<RunLock> RunLock::acquire(const fs::path& directory) {
+  const fs::path path = directory / "lock";
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor < 0) return cannot_write(path, errno);
+  RunLock lock(descriptor);
+
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK)
+      return Error{ErrorKind::usage, directory.string(),
+                   fmt::format("another run is using this directory: {}", holder(descriptor)),
+                   "wait for it, stop it, or choose another directory"};
+    // Lustre without its flock option, for one. Refusing would lock people out of their own disks.
+    log::warn("{}: this file system has no locks; make sure that no other run uses the directory",
+              directory.string());
+  }
+  const std::string text = identity();
+  if (::ftruncate(descriptor, 0) != 0) return cannot_write(path, errno);
+  const ssize_t count = ::pwrite(descriptor, text.data(), text.size(), 0);
+  if (count != static_cast<ssize_t>(text.size()))
+    return cannot_write(path, count < 0 ? errno : ENOSPC);
+  return lock;
+}
+
+RunLock::RunLock(RunLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+RunLock::~RunLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+}  // namespace omni

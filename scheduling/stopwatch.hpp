@@ -1,0 +1,26 @@
+// Wall time that can be paused.
+#pragma once
+
+#include <chrono>
+
+namespace omni {
+
+class Stopwatch {
+ public:
+  void start() { started_ = Clock::now(), running_ = true; }
+  void pause() {
+    elapsed_ = seconds();
+    running_ = false;
+  }
+  double seconds() const {
+    return elapsed_ + (running_ ? std::chrono::duration<double>(Clock::now() - started_).count() : 0);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point started_{};
+  double elapsed_ = 0;
+  bool running_ = false;
+};
+
+}  // namespace omni

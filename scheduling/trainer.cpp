@@ -1,0 +1,179 @@
+#include "scheduling/trainer.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "codelets/sgd_update.hpp"
+#include "runtime/signals.hpp"
+#include "runtime/task_errors.hpp"
+#include "scheduling/rate_policy.hpp"
+
+namespace omni {
+namespace {
+
+// Above forward and backward: the next iteration waits for it.
+constexpr int kUpdatePriority = 1 << 20;
+
+}  // namespace
+
+Trainer::Trainer(Net& net, DataFeed& train, DataFeed* test, TrainingState state,
+                 TrainerOptions options, TrainerEvents events)
+    : net_(net),
+      train_(train),
+      test_(test),
+      state_(state),
+      options_(options),
+      events_(std::move(events)),
+      subdivisions_(static_cast<std::uint64_t>(net.options().subdivisions)),
+      submitted_(state.iteration * subdivisions_),
+      prefetched_(submitted_),
+      collected_(submitted_),
+      started_at_(state.iteration) {}
+
+Status Trainer::run() {
+  training_time_.start();
+  const auto finished = [&] {
+    return options_.iterations != 0 && submitted_ / subdivisions_ >= options_.iterations;
+  };
+  while (!finished() && !stop_requested()) {
+    OMNI_CHECK(iterate());
+    const std::uint64_t done = submitted_ / subdivisions_;
+    const auto due = [done](std::uint64_t every) { return every != 0 && done % every == 0; };
+    if (due(options_.checkpoint_every) && events_.save_checkpoint) {
+      OMNI_CHECK(drain());
+      OMNI_CHECK(events_.save_checkpoint(state_));
+      training_time_.start();
+    }
+    if (due(options_.evaluate_every) && !finished()) OMNI_CHECK(report_evaluation());
+  }
+  const bool interrupted = !finished();
+  OMNI_CHECK(drain());
+  if (interrupted) {
+    if (events_.save_checkpoint) OMNI_CHECK(events_.save_checkpoint(state_));
+    return Error{ErrorKind::interrupted, "",
+                 fmt::format("stopped after iteration {}", state_.iteration),
+                 events_.save_checkpoint ? "go on with --resume auto" : ""};
+  }
+  if (events_.save_checkpoint && options_.checkpoint_every != 0 &&
+      state_.iteration % options_.checkpoint_every != 0)
+    OMNI_CHECK(events_.save_checkpoint(state_));
+  return report_evaluation();
+}
+
+// Submits one iteration; waits only for the loss of an iteration before it.
+Status Trainer::iterate() {
+  for (std::uint64_t sub = 0; sub < subdivisions_; ++sub) {
+    if (submitted_ >= collected_ + kComputing) OMNI_CHECK(collect(collected_));
+    // A slot is free again once its metrics were collected: never more than kSlots ahead of that.
+    while (prefetched_ < collected_ + kSlots && !last_decode_reached()) train_.submit(prefetched_++);
+    const Step step{.training = true,
+                    .seed = state_.seed,
+                    .first_sample = submitted_ * static_cast<std::uint64_t>(train_.batch()),
+                    .slot = &train_.slot(submitted_)};
+    net_.forward(step);
+    net_.backward(step);
+    ++submitted_;
+  }
+  update(submitted_ / subdivisions_);
+  return {};
+}
+
+// Decoding past the last mini-batch would be work for nothing.
+bool Trainer::last_decode_reached() const {
+  return options_.iterations != 0 && prefetched_ >= options_.iterations * subdivisions_;
+}
+
+void Trainer::update(std::uint64_t iteration) {
+  const NetOptions& options = net_.options();
+  const float rate = learning_rate(options.solver, state_.seed, iteration);
+  for (const Param* param : net_.params())
+    if (param->trainable)
+      sgd_update(*param->value, *param->diff, *param->velocity,
+                 {.count = param->value->count(),
+                  .learning_rate = rate * param->rate,
+                  .momentum = options.solver.momentum,
+                  .decay = param->decays ? options.solver.decay : 0,
+                  .gradient_scale = 1.0f / static_cast<float>(options.batch)},
+                 {.priority = kUpdatePriority, .layer = -1, .slice = -1});
+}
+
+Status Trainer::collect(std::uint64_t number) {
+  tally_.add(train_.slot(number));
+  OMNI_CHECK(task_status());
+  collected_ = number + 1;
+  if (collected_ % subdivisions_ != 0) return {};
+  Status status = finish_iteration(collected_ / subdivisions_);
+  tally_ = {};
+  return status;
+}
+
+Status Trainer::finish_iteration(std::uint64_t iteration) {
+  const double loss = tally_.mean_loss();
+  if (!std::isfinite(loss)) return diverged(iteration);
+  state_.average_loss = state_.iteration == 0 ? loss : 0.9 * state_.average_loss + 0.1 * loss;
+  state_.iteration = iteration;
+
+  const auto batch = static_cast<std::uint64_t>(net_.options().batch);
+  report_ = {.iteration = iteration,
+             .iterations = options_.iterations,
+             .epoch = static_cast<double>(iteration * batch) /
+                      static_cast<double>(train_.dataset().size()),
+             .images = iteration * batch,
+             .loss = loss,
+             .average_loss = state_.average_loss,
+             .accuracy = tally_.accuracy(),
+             .learning_rate = learning_rate(net_.options().solver, state_.seed, iteration),
+             .momentum = net_.options().solver.momentum,
+             .images_per_second = report_.images_per_second,
+             .seconds = training_time_.seconds(),
+             .seconds_per_iteration =
+                 training_time_.seconds() / static_cast<double>(iteration - started_at_)};
+  unreported_images_ += batch;
+  const bool displayed = iteration % options_.display == 0 || iteration == options_.iterations;
+  if (displayed || report_.images_per_second == 0)
+    report_.images_per_second = static_cast<double>(unreported_images_) /
+                                std::fmax(report_.seconds - reported_seconds_, 1e-9);
+  if (events_.on_iteration) events_.on_iteration(report_);
+  if (!displayed) return {};
+  reported_seconds_ = report_.seconds;
+  unreported_images_ = 0;
+  if (events_.on_step) events_.on_step(report_);
+  return {};
+}
+
+// Waits until everything submitted is done, metrics included.
+Status Trainer::drain() {
+  while (collected_ < submitted_) OMNI_CHECK(collect(collected_));
+  Status status = wait_for_tasks();
+  training_time_.pause();
+  return status;
+}
+
+Status Trainer::report_evaluation() {
+  OMNI_CHECK(drain());
+  if (test_ != nullptr) {
+    OMNI_TRY(const Tally tally, evaluate(net_, *test_, state_.seed));
+    if (events_.on_evaluation) events_.on_evaluation({report_, tally});
+  }
+  training_time_.start();
+  return {};
+}
+
+Error Trainer::diverged(std::uint64_t iteration) {
+  std::string culprit = "the parameters are still finite";
+  for (const Param* param : net_.params()) {
+    const HostAccess access(*param->value, HostAccess::Mode::read);
+    for (const float value : access.f32())
+      if (!std::isfinite(value)) {
+        culprit = "first in " + param->name;
+        break;
+      }
+    if (culprit.starts_with("first")) break;
+  }
+  return {ErrorKind::diverged, "",
+          fmt::format("the loss of iteration {} is not a finite number; {}", iteration, culprit),
+          "lower the learning rate, or add burn_in"};
+}
+
+}  // namespace omni

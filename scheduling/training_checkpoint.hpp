@@ -1,0 +1,27 @@
+// What a checkpoint of a training contains, and how it goes back into a net.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "layers/net.hpp"
+#include "scheduling/checkpoint_store.hpp"
+#include "scheduling/trainer.hpp"
+
+namespace omni {
+
+// Identifies the layers of a description, whatever its comments and [net] values.
+std::string layers_hash(const NetSpec& spec);
+
+// All updates must be done. Returns the new checkpoint's folder.
+Result<std::filesystem::path> save_training(CheckpointStore& store, Net& net,
+                                            const TrainingState& state, const std::string& hash);
+
+// The arrays alone: parameters, and velocities if the net trains. Refuses a checkpoint of other layers.
+Status restore_parameters(Net& net, const Checkpoint& checkpoint);
+
+// Parameters, velocities and the state; refuses a checkpoint of other layers.
+Result<TrainingState> restore_training(Net& net, const Checkpoint& checkpoint,
+                                       const std::string& hash);
+
+}  // namespace omni

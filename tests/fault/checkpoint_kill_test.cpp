@@ -1,0 +1,69 @@
+// SIGKILL at any time of a process that does nothing but save.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <random>
+#include <thread>
+
+#include "tests/support/checkpoint_directory.hpp"
+
+namespace omni::test {
+namespace {
+
+using CheckpointKillTest = CheckpointDirectoryTest;
+
+// Saves for ever; tells each step through the pipe once its save has returned.
+[[noreturn]] void save_until_killed(const std::filesystem::path& folder, std::uint64_t step,
+                                    int pipe) {
+  auto store = CheckpointStore::open(folder, kOptions);
+  if (!store) ::_exit(1);
+  for (;; ++step) {
+    SampleCheckpoint sample(step, 1 << 16);
+    if (!store->save(sample.snapshot())) ::_exit(2);
+    if (::write(pipe, &step, sizeof step) != sizeof step) ::_exit(3);
+  }
+}
+
+TEST_F(CheckpointKillTest, WhateverWasSavedIsFoundAfterwards) {
+  std::mt19937 random(3);
+  std::uint64_t acknowledged = 0;
+  int mid_save = 0;
+  for (int round = 0; round < 20; ++round) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const pid_t child = ::fork();
+    if (child == 0) save_until_killed(folder_.path(), acknowledged + 1, ends[1]);
+    ::close(ends[1]);
+    std::uint64_t step = 0;
+    ASSERT_EQ(::read(ends[0], &step, sizeof step), static_cast<ssize_t>(sizeof step));
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 20000));
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the child stopped by itself: " << WEXITSTATUS(status);
+    do {
+      acknowledged = step;
+    } while (::read(ends[0], &step, sizeof step) == static_cast<ssize_t>(sizeof step));
+    ::close(ends[0]);
+
+    const auto found = latest();
+    ASSERT_GE(found, static_cast<std::int64_t>(acknowledged));
+    ASSERT_LE(found, static_cast<std::int64_t>(acknowledged) + 1);
+    mid_save +=
+        std::ranges::any_of(names(), [](const auto& name) { return name.starts_with("."); });
+    EXPECT_LE(names().size(), 2u + 1 + 2) << "lock, keep + 1, and hidden leftovers";
+    EXPECT_EQ(said_.text(), "") << "no fallback was needed";
+    acknowledged = static_cast<std::uint64_t>(found);
+  }
+  EXPECT_GE(mid_save, 5) << "the kills must hit saves to prove something";
+
+  auto store = open();
+  save(store, acknowledged + 1);
+  EXPECT_EQ(names().size(), 3u);
+}
+
+}  // namespace
+}  // namespace omni::test

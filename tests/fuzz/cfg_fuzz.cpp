@@ -1,0 +1,29 @@
+// libFuzzer: any bytes as a cfg. Build with clang++ -fsanitize=fuzzer,address,undefined; the seed
+// corpus is apps/nets, the dictionary cfg.dict.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "layers/formats/darknet_cfg.hpp"
+#include "layers/net.hpp"
+#include "runtime/log.hpp"
+
+namespace {
+
+void expect_a_place(const omni::Error& error) {
+  if (error.kind != omni::ErrorKind::usage || !error.where.starts_with("fuzz.cfg:")) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const omni::log::Capture quiet;
+  auto spec = omni::parse_darknet_cfg({reinterpret_cast<const char*>(data), size}, "fuzz.cfg");
+  if (!spec) {
+    expect_a_place(spec.error());
+    return 0;
+  }
+  if (auto net = omni::Net::build(*spec, {}); !net) expect_a_place(net.error());
+  return 0;
+}

@@ -1,0 +1,43 @@
+// libFuzzer: any bytes as a safetensors file. Refused, or whole and written back to the same
+// content.
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "layers/formats/safetensors.hpp"
+
+namespace {
+
+omni::Result<omni::Safetensors> parse(std::string_view bytes) {
+  std::size_t position = 0;
+  const auto source = [&](std::span<std::byte> block) -> omni::Status {
+    if (block.size() > bytes.size() - position) std::abort();
+    if (!block.empty()) std::memcpy(block.data(), bytes.data() + position, block.size());
+    position += block.size();
+    return {};
+  };
+  return omni::read_safetensors(source, bytes.size(), "input");
+}
+
+std::string write(const omni::Safetensors& file) {
+  std::string bytes;
+  const auto sink = [&](std::span<const std::byte> block) {
+    bytes.append(reinterpret_cast<const char*>(block.data()), block.size());
+    return omni::Status();
+  };
+  if (!omni::write_safetensors(sink, file.arrays(), file.metadata())) std::abort();
+  return bytes;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto file = parse({reinterpret_cast<const char*>(data), size});
+  if (!file) return 0;
+  const std::string once = write(*file);
+  const auto again = parse(once);
+  if (!again || write(*again) != once) std::abort();
+  return 0;
+}

@@ -1,0 +1,259 @@
+// What every operation is held to: all its implementations agree with the double-precision
+// reference on awkward shapes, write exactly what they own, and the reference backward is the
+// gradient of the reference forward. Plain memory, no StarPU: a failing kernel is debugged as a
+// function call.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/codelet.hpp"
+#include "runtime/rng.hpp"
+
+namespace omni::gradcheck {
+
+// ---- values ----
+
+using Fill = std::function<float(Draws&)>;
+
+inline Fill uniform(float low, float high) {
+  return [=](Draws& draws) { return draws.uniform(low, high); };
+}
+
+// +-[margin, 1]: no value near zero, where a relu-like function has its kink.
+inline Fill away_from_zero(float margin) {
+  return [=](Draws& draws) {
+    const float size = draws.uniform(margin, 1.0f);
+    return (draws.bits() & 1u) != 0 ? size : -size;
+  };
+}
+
+// Whole numbers in [0, bound), for labels, indices and masks.
+inline Fill below(std::uint32_t bound) {
+  return [=](Draws& draws) { return static_cast<float>(draws.below(bound)); };
+}
+
+inline std::vector<double> random_values(std::size_t count, std::uint64_t seed,
+                                         const Fill& fill = uniform(-1, 1)) {
+  Draws draws(Philox(seed, RandomStream::synthetic), 0);
+  std::vector<double> values(count);
+  for (double& value : values) value = static_cast<double>(fill(draws));
+  return values;
+}
+
+// ---- operands: the buffers of one task, in the order of the codelet's accesses ----
+
+struct Operand {
+  AccessMode mode;
+  std::size_t count;
+  Fill fill = uniform(-1, 1);
+  DataType type = DataType::f32;
+};
+
+inline Operand input(std::size_t count, Fill fill = uniform(-1, 1), DataType type = DataType::f32) {
+  return {AccessMode::read, count, std::move(fill), type};
+}
+// Poisoned with NaN, so that what a kernel forgets to write is seen.
+inline Operand output(std::size_t count, DataType type = DataType::f32) {
+  return {AccessMode::write, count, nullptr, type};
+}
+inline Operand in_place(std::size_t count, Fill fill = uniform(-1, 1)) {
+  return {AccessMode::read_write, count, std::move(fill)};
+}
+// Starts from values that are not zero, so that overwriting instead of adding is seen.
+inline Operand accumulated(std::size_t count) { return {AccessMode::accumulate, count}; }
+
+// ---- memory with guard zones ----
+
+// 64-byte aligned as StarPU's buffers are; all bytes around the data are 0xFF, which is also a NaN:
+// a write outside breaks the pattern, a read outside poisons the result.
+class GuardedBlock {
+ public:
+  explicit GuardedBlock(std::size_t bytes)
+      : bytes_(bytes), lines_(2 * kGuardLines + (bytes + sizeof(Line) - 1) / sizeof(Line)) {
+    std::memset(lines_.data(), 0xFF, lines_.size() * sizeof(Line));
+  }
+  void* data() { return lines_.data() + kGuardLines; }
+  const void* data() const { return lines_.data() + kGuardLines; }
+
+  bool guards_intact() const {
+    const auto* first = reinterpret_cast<const std::byte*>(lines_.data());
+    const auto* begin = static_cast<const std::byte*>(data());
+    const auto* last = first + lines_.size() * sizeof(Line);
+    const auto untouched = [](std::byte each) { return each == std::byte{0xFF}; };
+    return std::all_of(first, begin, untouched) && std::all_of(begin + bytes_, last, untouched);
+  }
+  bool same_data(const GuardedBlock& other) const {
+    return bytes_ == other.bytes_ && std::memcmp(data(), other.data(), bytes_) == 0;
+  }
+
+ private:
+  struct alignas(64) Line {
+    std::array<std::byte, 64> bytes;
+  };
+  static constexpr std::size_t kGuardLines = 16;
+  std::size_t bytes_;
+  std::vector<Line> lines_;
+};
+
+// The operand's start values as float or double (Real); integers stay what they are. Rounded to
+// float first, so that both precisions start from the same numbers.
+template <class Real>
+GuardedBlock make_block(const Operand& operand, std::uint64_t seed, std::size_t index) {
+  const auto fill = [&]<class T>(T) {
+    GuardedBlock block(operand.count * sizeof(T));
+    if (operand.mode == AccessMode::write) return block;
+    Draws draws(Philox(seed, RandomStream::synthetic), index);
+    T* values = static_cast<T*>(block.data());
+    for (std::size_t i = 0; i < operand.count; ++i) values[i] = static_cast<T>(operand.fill(draws));
+    return block;
+  };
+  switch (operand.type) {
+    case DataType::i32:
+      return fill(std::int32_t{});
+    case DataType::u8:
+      return fill(std::uint8_t{});
+    case DataType::f32:
+      break;
+  }
+  return fill(Real{});
+}
+
+// Runs a kernel on fresh operands and returns them, after checking that it wrote only what it owns.
+template <class Real, class Run>
+std::vector<GuardedBlock> run_on(const std::vector<Operand>& operands, std::uint64_t seed,
+                                 Run&& run) {
+  std::vector<GuardedBlock> blocks;
+  std::vector<void*> pointers;
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    blocks.push_back(make_block<Real>(operands[i], seed, i));
+  for (GuardedBlock& block : blocks) pointers.push_back(block.data());
+  run(Buffers(pointers));
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    EXPECT_TRUE(blocks[i].guards_intact()) << "wrote outside buffer " << i;
+    EXPECT_TRUE(operands[i].mode != AccessMode::read ||
+                blocks[i].same_data(make_block<Real>(operands[i], seed, i)))
+        << "wrote to read-only buffer " << i;
+  }
+  return blocks;
+}
+
+// ---- comparisons ----
+
+// |value - expected| / |expected| over the whole buffer; NaN when anything is NaN.
+template <class A, class B>
+double relative_error(std::span<const A> value, std::span<const B> expected) {
+  double distance = 0, length = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double b = static_cast<double>(expected[i]), gap = static_cast<double>(value[i]) - b;
+    distance += gap * gap;
+    length += b * b;
+  }
+  return std::sqrt(distance) / std::max(std::sqrt(length), 1e-3);
+}
+
+template <class Args>
+struct Case {
+  const char* what;
+  Args args;
+};
+
+template <class Args>
+struct Operation {
+  std::function<std::vector<Operand>(const Args&)> operands;
+  // The reference template on the same buffers, where every f32 is a double.
+  std::function<void(const Args&, const Buffers&)> reference;
+  // How many products one result sums up: the tolerance grows with the square root, to at most
+  // 1e-4.
+  std::function<double(const Args&)> terms = [](const Args&) { return 1.0; };
+  double tolerance = 2e-6;
+};
+
+// Every implementation that supports a case against the double reference, twice: the second run
+// meets warm caches and must repeat the first bit for bit. An implementation that no case reaches
+// is a failure.
+template <class Args>
+void check_implementations(const Codelet<Args>& codelet, const std::vector<Case<Args>>& cases,
+                           const Operation<Args>& operation) {
+  std::vector<int> exercised(codelet.implementations().size());
+  std::uint64_t seed = footprint_of(std::hash<std::string>{}(codelet.name()));
+  for (const Case<Args>& each : cases) {
+    ++seed;
+    const auto operands = operation.operands(each.args);
+    const auto expected = run_on<double>(
+        operands, seed, [&](const Buffers& buffers) { operation.reference(each.args, buffers); });
+    const double tolerance =
+        std::min(1e-4, operation.tolerance * std::sqrt(std::max(1.0, operation.terms(each.args))));
+    for (std::size_t at = 0; at < exercised.size(); ++at) {
+      const Implementation<Args>& implementation = codelet.implementations()[at];
+      if (implementation.supports != nullptr && !implementation.supports(each.args)) continue;
+      SCOPED_TRACE(codelet.name() + " (" + implementation.name + "), " + each.what);
+      ++exercised[at];
+      const auto run = [&](const Buffers& buffers) {
+        implementation.kernel(each.args, buffers, DeviceContext::current());
+      };
+      const auto actual = run_on<float>(operands, seed, run);
+      const auto again = run_on<float>(operands, seed, run);
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        if (operands[i].mode == AccessMode::read) continue;
+        EXPECT_TRUE(actual[i].same_data(again[i])) << "a second run differs in buffer " << i;
+        if (operands[i].type == DataType::f32)
+          EXPECT_LE(
+              relative_error(
+                  std::span(static_cast<const float*>(actual[i].data()), operands[i].count),
+                  std::span(static_cast<const double*>(expected[i].data()), operands[i].count)),
+              tolerance)
+              << "in buffer " << i;
+        else
+          EXPECT_TRUE(actual[i].same_data(expected[i])) << "in buffer " << i;
+      }
+    }
+  }
+  for (std::size_t at = 0; at < exercised.size(); ++at)
+    EXPECT_GT(exercised[at], 0) << codelet.name() << ": no case reaches implementation "
+                                << codelet.implementations()[at].name;
+}
+
+// Compares `analytic` = d loss / d x with central differences of loss(), which must read x anew
+// each time. Large x are sampled. Choose x away from kinks: a step is 1e-5.
+inline void check_gradient(const char* what, std::vector<double>& x,
+                           const std::vector<double>& analytic,
+                           const std::function<double()>& loss) {
+  constexpr std::size_t kMostSamples = 96;
+  constexpr double kStep = 1e-5;
+  ASSERT_EQ(x.size(), analytic.size()) << what;
+  Draws draws(Philox(x.size(), RandomStream::shuffle), 0);
+  std::vector<double> numeric, claimed;
+  for (std::size_t i = 0; i < std::min(x.size(), kMostSamples); ++i) {
+    const std::size_t at =
+        x.size() <= kMostSamples ? i : draws.below(static_cast<std::uint32_t>(x.size()));
+    const double start = x[at];
+    x[at] = start + kStep;
+    const double above = loss();
+    x[at] = start - kStep;
+    const double under = loss();
+    x[at] = start;
+    numeric.push_back((above - under) / (2 * kStep));
+    claimed.push_back(analytic[at]);
+  }
+  EXPECT_LE(relative_error(std::span<const double>(claimed), std::span<const double>(numeric)),
+            1e-6)
+      << "gradient with respect to " << what;
+}
+
+inline double dot(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+}  // namespace omni::gradcheck

@@ -1,0 +1,96 @@
+#include "codelets/shortcut_add.hpp"
+
+#include "tests/gradcheck/harness.hpp"
+
+namespace omni::gradcheck {
+namespace {
+
+std::size_t count_a(const ShortcutArgs& args) {
+  return args.a.count() * static_cast<std::size_t>(args.n);
+}
+std::size_t count_b(const ShortcutArgs& args) {
+  return args.b.count() * static_cast<std::size_t>(args.n);
+}
+
+const std::vector<Case<ShortcutArgs>> kCases{
+    {"residual block", {.n = 2, .a = {7, 7, 64}, .b = {7, 7, 64}, .activation = Activation::relu}},
+    {"more than a block",
+     {.n = 3, .a = {13, 11, 17}, .b = {13, 11, 17}, .alpha = 0.5f, .beta = -2}},
+    {"one value", {.n = 1, .a = {1, 1, 1}, .b = {1, 1, 1}}},
+    {"larger, fewer channels",
+     {.n = 2, .a = {4, 4, 8}, .b = {8, 8, 4}, .beta = 3, .activation = Activation::leaky}},
+    {"larger, not a multiple", {.n = 2, .a = {3, 5, 4}, .b = {7, 11, 4}, .alpha = 2}},
+    {"smaller, more channels", {.n = 2, .a = {6, 6, 3}, .b = {3, 3, 5}, .alpha = 2, .beta = 0.5f}},
+    {"smaller, not a multiple", {.n = 1, .a = {7, 5, 2}, .b = {3, 2, 2}}},
+    {"taller but narrower",
+     {.n = 2, .a = {2, 9, 3}, .b = {5, 3, 3}, .activation = Activation::logistic}},
+    {"channels only", {.n = 2, .a = {3, 3, 5}, .b = {3, 3, 2}, .alpha = 2, .beta = 3}},
+};
+
+TEST(ShortcutForward, implementations_agree) {
+  check_implementations(
+      shortcut_forward, kCases,
+      {.operands = [](const ShortcutArgs& args) -> std::vector<Operand> {
+         return {input(count_a(args)), input(count_b(args)), output(count_a(args))};
+       },
+       .reference =
+           [](const ShortcutArgs& args, const Buffers& buffers) {
+             reference::shortcut_forward(args, buffers.get<double>(0), buffers.get<double>(1),
+                                         buffers.get<double>(2));
+           }});
+}
+
+TEST(ShortcutBackward, implementations_agree) {
+  check_implementations(shortcut_backward_a, kCases,
+                        {.operands = [](const ShortcutArgs& args) -> std::vector<Operand> {
+                           return {input(count_a(args)), output(count_a(args))};
+                         },
+                         .reference =
+                             [](const ShortcutArgs& args, const Buffers& buffers) {
+                               reference::shortcut_backward_a(args, buffers.get<double>(0),
+                                                              buffers.get<double>(1));
+                             }});
+  check_implementations(shortcut_backward_b, kCases,
+                        {.operands = [](const ShortcutArgs& args) -> std::vector<Operand> {
+                           return {input(count_a(args)), output(count_b(args))};
+                         },
+                         .reference =
+                             [](const ShortcutArgs& args, const Buffers& buffers) {
+                               reference::shortcut_backward_b(args, buffers.get<double>(0),
+                                                              buffers.get<double>(1));
+                             }});
+}
+
+TEST(ShortcutBackward, gradients) {
+  for (const Case<ShortcutArgs>& each : kCases) {
+    SCOPED_TRACE(each.what);
+    ShortcutArgs args = each.args;
+    args.activation = Activation::linear;  // its gradient is another codelet's
+    std::vector<double> a = random_values(count_a(args), 1), b = random_values(count_b(args), 2);
+    const std::vector<double> diff_dst = random_values(count_a(args), 3);
+    std::vector<double> dst(a.size()), diff_a(a.size()), diff_b(b.size());
+    const auto loss = [&] {
+      reference::shortcut_forward(args, a.data(), b.data(), dst.data());
+      return dot(dst, diff_dst);
+    };
+    reference::shortcut_backward_a(args, diff_dst.data(), diff_a.data());
+    reference::shortcut_backward_b(args, diff_dst.data(), diff_b.data());
+    check_gradient("a", a, diff_a, loss);
+    check_gradient("b", b, diff_b, loss);
+  }
+}
+
+TEST(ShortcutForward, hand_computed_where_sizes_differ) {
+  const std::vector<double> small{10, 20};                     // 1x1x2
+  const std::vector<double> large{1, 2, 3, 4, 5, 6, 7, 8, 9};  // 3x3x1
+  std::vector<double> spread(9), picked(2);
+  reference::shortcut_forward({.n = 1, .a = {3, 3, 1}, .b = {1, 1, 2}, .alpha = 2}, large.data(),
+                              small.data(), spread.data());
+  EXPECT_EQ(spread, (std::vector<double>{12, 4, 6, 8, 10, 12, 14, 16, 18}));
+  reference::shortcut_forward({.n = 1, .a = {1, 1, 2}, .b = {3, 3, 1}, .beta = 3}, small.data(),
+                              large.data(), picked.data());
+  EXPECT_EQ(picked, (std::vector<double>{13, 20}));
+}
+
+}  // namespace
+}  // namespace omni::gradcheck

@@ -1,0 +1,158 @@
+#include "codelets/softmax_loss.hpp"
+
+#include "tests/gradcheck/harness.hpp"
+
+namespace omni::gradcheck {
+namespace {
+
+std::size_t values(const auto& args) { return static_cast<std::size_t>(args.n * args.inputs); }
+
+Operation<SoftmaxArgs> softmax_operation(Fill fill) {
+  return {
+      .operands = [fill](const SoftmaxArgs& args) -> std::vector<Operand> {
+        return {input(values(args), fill), output(values(args))};
+      },
+      .reference =
+          [](const SoftmaxArgs& args, const Buffers& buffers) {
+            reference::softmax_forward(args, buffers.get<double>(0), buffers.get<double>(1));
+          },
+      .terms = [](const SoftmaxArgs& args) { return args.inputs; },
+  };
+}
+
+const std::vector<Case<SoftmaxArgs>> kSoftmaxCases{
+    {"ten classes", {.n = 4, .inputs = 10}},
+    {"one class", {.n = 1, .inputs = 1}},
+    {"odd, one image", {.n = 1, .inputs = 17}},
+    {"ImageNet", {.n = 3, .inputs = 1000}},
+    {"groups", {.n = 3, .inputs = 21, .groups = 3}},
+    {"hot", {.n = 2, .inputs = 9, .temperature = 2.5f}},
+};
+
+TEST(SoftmaxForward, implementations_agree) {
+  check_implementations(softmax_forward, kSoftmaxCases, softmax_operation(uniform(-3, 3)));
+}
+
+TEST(SoftmaxForward, large_values_do_not_overflow) {
+  // exp has the relative error of its argument, which is rounded when values of this size are
+  // subtracted.
+  Operation<SoftmaxArgs> operation = softmax_operation(uniform(-300, 300));
+  operation.tolerance = 2e-5;
+  check_implementations(softmax_forward, kSoftmaxCases, operation);
+  check_implementations(softmax_forward, kSoftmaxCases, softmax_operation(uniform(3e38f, 3.1e38f)));
+}
+
+TEST(CrossEntropy, implementations_agree) {
+  const Operation<CrossEntropyArgs> operation{
+      .operands = [](const CrossEntropyArgs& args) -> std::vector<Operand> {
+        std::vector<Operand> operands{
+            input(values(args), uniform(0.001f, 1)),
+            input(static_cast<std::size_t>(args.n), below(static_cast<std::uint32_t>(args.inputs)),
+                  DataType::i32),
+            output(4)};
+        if (args.gradient) operands.push_back(output(values(args)));
+        return operands;
+      },
+      .reference =
+          [](const CrossEntropyArgs& args, const Buffers& buffers) {
+            reference::cross_entropy(args, buffers.get<double>(0), buffers.get<std::int32_t>(1),
+                                     buffers.get<double>(2),
+                                     args.gradient ? buffers.get<double>(3) : nullptr);
+          },
+  };
+  check_implementations(cross_entropy,
+                        {{"ten classes", {.n = 8, .inputs = 10, .gradient = true}},
+                         {"evaluation only", {.n = 8, .inputs = 10}},
+                         {"one class", {.n = 1, .inputs = 1, .gradient = true}},
+                         {"ImageNet", {.n = 5, .inputs = 1000, .gradient = true}},
+                         {"groups", {.n = 6, .inputs = 12, .groups = 3, .gradient = true}},
+                         {"hot", {.n = 3, .inputs = 7, .temperature = 2.5f, .gradient = true}}},
+                        operation);
+}
+
+// The gradient that cross_entropy writes is that of both codelets together.
+TEST(CrossEntropy, gradient_reaches_through_the_softmax) {
+  for (const SoftmaxArgs& args :
+       {SoftmaxArgs{.n = 3, .inputs = 10},
+        SoftmaxArgs{.n = 3, .inputs = 12, .groups = 3, .temperature = 2},
+        SoftmaxArgs{.n = 2, .inputs = 5, .temperature = 0.5f}, SoftmaxArgs{.n = 1, .inputs = 1}}) {
+    CrossEntropyArgs loss_args{.n = args.n,
+                               .inputs = args.inputs,
+                               .groups = args.groups,
+                               .temperature = args.temperature,
+                               .gradient = true};
+    std::vector<double> src = random_values(values(args), 7, uniform(-2, 2));
+    std::vector<double> probabilities(src.size()), diff(src.size()), metrics(4);
+    std::vector<std::int32_t> labels;
+    for (int image = 0; image < args.n; ++image) labels.push_back(image * 7 % args.inputs);
+    const auto loss = [&] {
+      reference::softmax_forward(args, src.data(), probabilities.data());
+      reference::cross_entropy(loss_args, probabilities.data(), labels.data(), metrics.data(),
+                               diff.data());
+      return metrics[0];
+    };
+    loss();
+    loss_args.gradient = false;
+    check_gradient("logits", src, diff, loss);
+  }
+}
+
+TEST(CrossEntropy, hand_computed) {
+  const std::vector<double> src{std::log(1.0), std::log(2.0), std::log(5.0),
+                                std::log(1.0), std::log(2.0), std::log(5.0)};
+  std::vector<double> probabilities(6), diff(6), metrics(4);
+  const std::vector<std::int32_t> labels{2, 0};
+  reference::softmax_forward({.n = 2, .inputs = 3}, src.data(), probabilities.data());
+  reference::cross_entropy({.n = 2, .inputs = 3, .gradient = true}, probabilities.data(),
+                           labels.data(), metrics.data(), diff.data());
+  const std::vector<double> expected{0.125, 0.25, -0.375, -0.875, 0.25, 0.625};
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(diff[i], expected[i], 1e-12);
+  EXPECT_NEAR(metrics[0], -std::log(0.625) - std::log(0.125), 1e-12);
+  EXPECT_EQ(metrics[1], 1);  // the second image's label comes last
+  EXPECT_EQ(metrics[2], 2);  // of three classes, all are in the first five
+  EXPECT_EQ(metrics[3], 2);
+}
+
+std::array<float, 4> metrics_of(const Implementation<CrossEntropyArgs>& implementation,
+                                std::vector<float> probabilities, std::int32_t label) {
+  std::array<float, 4> metrics{};
+  const std::array<void*, 3> pointers{probabilities.data(), &label, metrics.data()};
+  implementation.kernel({.n = 1, .inputs = static_cast<int>(probabilities.size())},
+                        Buffers(pointers), DeviceContext::current());
+  return metrics;
+}
+
+TEST(CrossEntropy, a_constant_output_is_right_about_the_first_classes_only) {
+  for (const auto& implementation : cross_entropy.implementations())
+    for (std::int32_t label = 0; label < 10; ++label) {
+      const auto metrics = metrics_of(implementation, std::vector<float>(10, 0.1f), label);
+      EXPECT_EQ(metrics[1], label == 0 ? 1 : 0);
+      EXPECT_EQ(metrics[2], label < 5 ? 1 : 0);
+    }
+}
+
+TEST(CrossEntropy, loss_is_finite_for_probability_zero_and_nan_for_nan) {
+  for (const auto& implementation : cross_entropy.implementations()) {
+    const auto zero = metrics_of(implementation, {1, 0, 0}, 2);
+    EXPECT_NEAR(zero[0], 87.3, 0.1);
+    EXPECT_EQ(zero[1], 0);
+    const auto diverged = metrics_of(implementation, std::vector<float>(10, NAN), 0);
+    EXPECT_TRUE(std::isnan(diverged[0]));
+    EXPECT_EQ(diverged[1] + diverged[2], 0) << "a diverged net is right about nothing";
+  }
+}
+
+TEST(CrossEntropy, a_label_out_of_range_is_named) {
+  for (const auto& implementation : cross_entropy.implementations())
+    for (const std::int32_t label : {-1, 3, 70000}) try {
+        metrics_of(implementation, {0.2f, 0.3f, 0.5f}, label);
+        ADD_FAILURE() << "accepted label " << label;
+      } catch (const std::runtime_error& problem) {
+        EXPECT_EQ(std::string(problem.what()),
+                  "label " + std::to_string(label) +
+                      " of image 0 of the slice is out of range: the net has 3 outputs");
+      }
+}
+
+}  // namespace
+}  // namespace omni::gradcheck

@@ -1,0 +1,155 @@
+// Submit functions against their codelets: the tasks StarPU runs get the buffers in the order that
+// the kernels expect, with the access modes that keep what must be kept. (Batch normalisation has
+// its own such test.)
+#include <filesystem>
+
+#include "codelets/copy_channels.hpp"
+#include "codelets/crop_mirror.hpp"
+#include "codelets/l2norm.hpp"
+#include "codelets/reorg.hpp"
+#include "codelets/shortcut_add.hpp"
+#include "codelets/softmax_loss.hpp"
+#include "codelets/sse_loss.hpp"
+#include "codelets/upsample.hpp"
+#include "runtime/session.hpp"
+#include "runtime/task_errors.hpp"
+#include "tests/gradcheck/harness.hpp"
+
+namespace omni::gradcheck {
+namespace {
+
+constexpr std::uint64_t kSeed = 5;
+
+class Submission : public testing::Test {
+ protected:
+  Submission() : session_(Session::start(options())) {}
+  void SetUp() override { ASSERT_TRUE(session_) << session_.error().message(); }
+
+  // Submits on tensors that hold the operands' start values, and runs the kernel on the same ones.
+  template <class Args, class Submit>
+  void check(const Codelet<Args>& codelet, const Args& args, const std::vector<Operand>& operands,
+             Submit submit) {
+    SCOPED_TRACE(codelet.name());
+    const auto expected = run_on<float>(operands, kSeed, [&](const Buffers& buffers) {
+      codelet.implementations()[0].kernel(args, buffers, DeviceContext::current());
+    });
+    TensorPool pool;
+    std::vector<Tensor*> tensors;
+    for (const Operand& operand : operands)
+      tensors.push_back(&pool.declare("operand", operand.count, operand.type));
+    ASSERT_TRUE(pool.allocate());
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const HostAccess access(*tensors[i], HostAccess::Mode::write);
+      std::memcpy(bytes(*tensors[i], access), make_block<float>(operands[i], kSeed, i).data(),
+                  tensors[i]->bytes());
+    }
+    submit(tensors);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const HostAccess access(*tensors[i], HostAccess::Mode::read);
+      EXPECT_EQ(std::memcmp(bytes(*tensors[i], access), expected[i].data(), tensors[i]->bytes()), 0)
+          << "operand " << i;
+    }
+    EXPECT_TRUE(task_status());
+  }
+
+ private:
+  static SessionOptions options() {
+    SessionOptions options;
+    options.cpu_workers = 1;
+    options.deterministic = true;  // so that the first implementation runs
+    options.models = std::filesystem::temp_directory_path() / "omni-submission-test";
+    return options;
+  }
+  static void* bytes(const Tensor& tensor, const HostAccess& access) {
+    return tensor.type() == DataType::i32 ? static_cast<void*>(access.i32().data())
+                                          : static_cast<void*>(access.f32().data());
+  }
+  Result<Session> session_;
+};
+
+using Tensors = const std::vector<Tensor*>&;
+
+TEST_F(Submission, losses) {
+  const SoftmaxArgs softmax{.n = 3, .inputs = 5};
+  check(softmax_forward, softmax, {input(15), output(15)},
+        [&](Tensors t) { submit_softmax_forward(softmax, *t[0], *t[1]); });
+
+  const Operand predictions = input(15, uniform(0.1f, 1));
+  const Operand labels = input(3, below(5), DataType::i32);
+  CrossEntropyArgs entropy{.n = 3, .inputs = 5};
+  check(cross_entropy, entropy, {predictions, labels, output(4)},
+        [&](Tensors t) { submit_cross_entropy(entropy, *t[0], *t[1], *t[2], nullptr); });
+  entropy.gradient = true;
+  check(cross_entropy, entropy, {predictions, labels, output(4), output(15)},
+        [&](Tensors t) { submit_cross_entropy(entropy, *t[0], *t[1], *t[2], t[3]); });
+
+  SseLossArgs squares{.n = 3, .inputs = 5};
+  check(sse_loss, squares, {predictions, labels, output(4)},
+        [&](Tensors t) { submit_sse_loss(squares, *t[0], *t[1], *t[2], nullptr); });
+  squares.gradient = true;
+  check(sse_loss, squares, {predictions, labels, output(4), output(15)},
+        [&](Tensors t) { submit_sse_loss(squares, *t[0], *t[1], *t[2], t[3]); });
+}
+
+TEST_F(Submission, a_bad_label_becomes_an_error) {
+  Tensor predictions("predictions", 3), labels("labels", 1, DataType::i32), metrics("metrics", 4);
+  for (Tensor* tensor : {&predictions, &labels, &metrics}) ASSERT_TRUE(tensor->allocate());
+  HostAccess(labels, HostAccess::Mode::write).i32()[0] = 3;
+  submit_sse_loss({.n = 1, .inputs = 3}, predictions, labels, metrics, nullptr);
+  { const HostAccess wait(metrics, HostAccess::Mode::read); }
+  const Status status = task_status();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().what,
+            "label 3 of image 0 of the slice is out of range: the net has 3 outputs");
+  clear_task_errors();
+}
+
+TEST_F(Submission, shortcut_and_concatenation) {
+  const ShortcutArgs shortcut{.n = 2, .a = {2, 2, 3}, .b = {4, 4, 2}, .alpha = 2, .beta = 3};
+  check(shortcut_forward, shortcut, {input(24), input(64), output(24)},
+        [&](Tensors t) { submit_shortcut_forward(shortcut, *t[0], *t[1], *t[2]); });
+  check(shortcut_backward_a, shortcut, {input(24), output(24)},
+        [&](Tensors t) { submit_shortcut_backward_a(shortcut, *t[0], *t[1]); });
+  check(shortcut_backward_b, shortcut, {input(24), output(64)},
+        [&](Tensors t) { submit_shortcut_backward_b(shortcut, *t[0], *t[1]); });
+
+  // Not the first part, so what is already in the whole stays.
+  const ChannelPart part{.rows = 4, .c = 2, .offset = 1, .total = 5};
+  check(copy_channels, {.rows = 4, .c = 2, .src_c = 2, .dst_c = 5, .dst_offset = 1},
+        {input(8), in_place(20)}, [&](Tensors t) { submit_concat_channels(part, *t[0], *t[1]); });
+  check(copy_channels, {.rows = 4, .c = 2, .src_c = 5, .src_offset = 1, .dst_c = 2},
+        {input(20), output(8)}, [&](Tensors t) { submit_split_channels(part, *t[0], *t[1]); });
+}
+
+TEST_F(Submission, layers_that_move_values) {
+  const CropMirrorArgs crop{
+      .n = 2, .src = {4, 5, 3}, .out_h = 3, .out_w = 2, .training = true, .flip = true};
+  check(crop_mirror_forward, crop, {input(120), output(36)},
+        [&](Tensors t) { submit_crop_mirror_forward(crop, *t[0], *t[1]); });
+  check(crop_mirror_backward, crop, {input(36), output(120)},
+        [&](Tensors t) { submit_crop_mirror_backward(crop, *t[0], *t[1]); });
+
+  const UpsampleArgs upsample{.n = 2, .src = {2, 3, 2}};
+  check(upsample_forward, upsample, {input(24), output(96)},
+        [&](Tensors t) { submit_upsample_forward(upsample, *t[0], *t[1]); });
+  check(upsample_backward, upsample, {input(96), output(24)},
+        [&](Tensors t) { submit_upsample_backward(upsample, *t[0], *t[1]); });
+
+  const ReorgArgs to_depth{.n = 2, .wide = {2, 4, 3}};
+  const ReorgArgs to_space{.n = 2, .wide = {2, 4, 3}, .to_depth = false};
+  check(reorg, to_depth, {input(48), output(48)},
+        [&](Tensors t) { submit_reorg_forward(to_depth, *t[0], *t[1]); });
+  check(reorg, to_space, {input(48), output(48)},
+        [&](Tensors t) { submit_reorg_backward(to_depth, *t[0], *t[1]); });
+}
+
+TEST_F(Submission, l2norm) {
+  const L2NormArgs args{.rows = 4, .c = 6};
+  check(l2norm_forward, args, {input(24), output(24)},
+        [&](Tensors t) { submit_l2norm_forward(args, *t[0], *t[1]); });
+  check(l2norm_backward, args, {input(24), input(24), output(24)},
+        [&](Tensors t) { submit_l2norm_backward(args, *t[0], *t[1], *t[2]); });
+}
+
+}  // namespace
+}  // namespace omni::gradcheck

@@ -1,0 +1,45 @@
+// Runs a program to its end and keeps what it said; no shell in between.
+#pragma once
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tests/support/temporary_directory.hpp"
+
+namespace omni::test {
+
+struct Finished {
+  int exit_code = -1;  // 128 + signal, as a shell would say
+  std::string output, errors;
+};
+
+inline Finished run_program(std::vector<std::string> command) {
+  const TemporaryDirectory folder;
+  const std::string output = folder / "stdout", errors = folder / "stderr";
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, output.c_str(), O_WRONLY | O_CREAT, 0600);
+  posix_spawn_file_actions_addopen(&actions, 2, errors.c_str(), O_WRONLY | O_CREAT, 0600);
+  std::vector<char*> arguments;
+  for (std::string& word : command) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+
+  pid_t child = 0;
+  const int failure =
+      posix_spawn(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failure != 0) throw std::runtime_error("cannot start " + command[0]);
+  int status = 0;
+  if (waitpid(child, &status, 0) != child) throw std::runtime_error("waitpid failed");
+  return {.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+          .output = get(output),
+          .errors = get(errors)};
+}
+
+}  // namespace omni::test

@@ -1,0 +1,313 @@
+// What the net sees of an image: exact where nothing was asked for, reproducible where something
+// was.
+#include "runtime/data/augment.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "runtime/data/colour.hpp"
+
+namespace omni {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+using Floats = std::vector<float>;
+
+// Every pixel of a small image has a value of its own.
+Bytes counting(Extent extent) {
+  Bytes pixels(extent.count());
+  std::iota(pixels.begin(), pixels.end(), std::uint8_t{0});
+  return pixels;
+}
+
+Floats prepare(const Bytes& pixels, Extent image, const AugmentOptions& options, Extent net,
+               std::uint64_t sample, bool training = true, std::uint64_t seed = 1) {
+  Floats dst(net.count() + 1, -1);
+  prepare_image(pixels, image, options, seed, sample, training, net, dst.data());
+  EXPECT_EQ(dst.back(), -1) << "wrote beyond the image";
+  dst.pop_back();
+  return dst;
+}
+
+Floats window(const Bytes& pixels, Extent image, Extent net, int top, int left) {
+  Floats cut;
+  for (int y = 0; y < net.h; ++y)
+    for (int x = 0; x < net.w; ++x)
+      for (int c = 0; c < net.c; ++c)
+        cut.push_back(
+            static_cast<float>(
+                pixels[static_cast<std::size_t>(((top + y) * image.w + left + x) * image.c + c)]) /
+            255.0f);
+  return cut;
+}
+
+Floats mirrored(const Floats& pixels, Extent extent) {
+  Floats out(pixels.size());
+  for (int y = 0; y < extent.h; ++y)
+    for (int x = 0; x < extent.w; ++x)
+      for (int c = 0; c < extent.c; ++c)
+        out[static_cast<std::size_t>((y * extent.w + x) * extent.c + c)] =
+            pixels[static_cast<std::size_t>((y * extent.w + extent.w - 1 - x) * extent.c + c)];
+  return out;
+}
+
+void expect_near(const Floats& a, const Floats& b, float tolerance) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], tolerance) << i;
+}
+
+TEST(PrepareImage, NothingAskedIsADivision) {
+  for (const Extent extent : {Extent{4, 5, 3}, {7, 3, 1}, {2, 2, 4}}) {
+    const Bytes pixels = counting(extent);
+    const Floats expected = window(pixels, extent, extent, 0, 0);
+    EXPECT_EQ(prepare(pixels, extent, {}, extent, 3), expected);
+    EXPECT_EQ(prepare(pixels, extent, {}, extent, 3, false), expected);
+  }
+  EXPECT_EQ(prepare({255}, {1, 1, 1}, {}, {1, 1, 1}, 0), Floats{1});
+}
+
+TEST(PrepareImage, TrainingCutsEveryWindowOfALargerImage) {
+  const Extent image{8, 9, 3}, net{6, 5, 3};
+  const Bytes pixels = counting(image);
+  std::set<Floats> possible, seen;
+  for (int top = 0; top <= 2; ++top)
+    for (int left = 0; left <= 4; ++left) possible.insert(window(pixels, image, net, top, left));
+  for (std::uint64_t sample = 0; sample < 300; ++sample)
+    seen.insert(prepare(pixels, image, {}, net, sample));
+  EXPECT_EQ(seen, possible);
+}
+
+TEST(PrepareImage, TestingAndCenterCutTheCentre) {
+  const Extent image{8, 9, 3}, net{6, 5, 3};
+  const Bytes pixels = counting(image);
+  const AugmentOptions every{.min_crop = 8,
+                             .max_crop = 20,
+                             .angle = 30,
+                             .aspect = 2,
+                             .saturation = 2,
+                             .exposure = 2,
+                             .hue = 0.5f,
+                             .flip = true};
+  EXPECT_EQ(prepare(pixels, image, {}, net, 1, false), window(pixels, image, net, 1, 2));
+  // min_crop is the image's own size here, and nothing else may reach a test image.
+  EXPECT_EQ(prepare(pixels, image, every, net, 1, false), window(pixels, image, net, 1, 2));
+  EXPECT_EQ(
+      prepare(pixels, image,
+              {.min_crop = 8, .max_crop = 20, .center = true, .angle = 30, .aspect = 2}, net, 1),
+      window(pixels, image, net, 1, 2));
+}
+
+TEST(PrepareImage, DependsOnSeedAndSampleOnly) {
+  const Extent image{20, 24, 3}, net{16, 16, 3};
+  const Bytes pixels = counting(image);
+  const AugmentOptions options{.min_crop = 16,
+                               .max_crop = 30,
+                               .angle = 15,
+                               .aspect = 1.5f,
+                               .saturation = 1.5f,
+                               .exposure = 1.5f,
+                               .hue = 0.1f,
+                               .flip = true};
+  const Floats first = prepare(pixels, image, options, net, 12);
+  EXPECT_NE(prepare(pixels, image, options, net, 13), first);
+  EXPECT_NE(prepare(pixels, image, options, net, 12, true, 2), first);
+  EXPECT_EQ(prepare(pixels, image, options, net, 12), first);
+}
+
+TEST(PrepareImage, AnOptionLeavesTheOthersDrawsAlone) {
+  const Extent image{9, 9, 1}, net{6, 6, 1};
+  const Bytes pixels = counting(image);
+  for (std::uint64_t sample = 0; sample < 50; ++sample) {
+    const Floats plain = prepare(pixels, image, {}, net, sample);
+    const Floats flipped = prepare(pixels, image, {.flip = true}, net, sample);
+    EXPECT_TRUE(flipped == plain || flipped == mirrored(plain, net)) << sample;
+  }
+}
+
+TEST(PrepareImage, FlipMirrorsHalfOfTheImages) {
+  const Extent extent{3, 4, 3};
+  const Bytes pixels = counting(extent);
+  const Floats straight = window(pixels, extent, extent, 0, 0);
+  int mirrors = 0;
+  for (std::uint64_t sample = 0; sample < 1000; ++sample) {
+    const Floats seen = prepare(pixels, extent, {.flip = true}, extent, sample);
+    if (seen == straight) continue;
+    ASSERT_EQ(seen, mirrored(straight, extent));
+    ++mirrors;
+  }
+  EXPECT_NEAR(mirrors, 500, 80);
+}
+
+TEST(PrepareImage, BilinearResizeKnownAnswer) {
+  // Doubling puts new pixel centres at -1/4, 1/4, 3/4 and 5/4 of the old ones.
+  const Floats wide = prepare({0, 100}, {1, 2, 1}, {}, {1, 2, 1}, 0, false);
+  EXPECT_EQ(wide, (Floats{0, 100.0f / 255}));
+  const Floats doubled = prepare({0, 100, 100, 200}, {2, 2, 1}, {}, {4, 4, 1}, 0, false);
+  const Floats line{0, 25, 75, 100};
+  for (std::size_t y = 0; y < 4; ++y)
+    for (std::size_t x = 0; x < 4; ++x)
+      EXPECT_NEAR(doubled[4 * y + x] * 255, line[y] + line[x], 1e-3) << y << ' ' << x;
+}
+
+TEST(PrepareImage, ResizingKeepsARamp) {
+  // Linear in x and y: bilinear sampling must reproduce it at any size, away from the edges.
+  const Extent image{24, 32, 3};
+  Bytes pixels;
+  for (int y = 0; y < image.h; ++y)
+    for (int x = 0; x < image.w; ++x)
+      for (int c = 0; c < 3; ++c) pixels.push_back(static_cast<std::uint8_t>(4 * x + 3 * y + c));
+  for (const Extent net : {Extent{36, 48, 3}, {36, 36, 3}, {48, 64, 3}}) {
+    const float scale = static_cast<float>(net.h) / 24;
+    const Floats seen = prepare(pixels, image, {}, net, 0, false);
+    for (int y = 2; y < net.h - 2; ++y)
+      for (int x = 2; x < net.w - 2; ++x) {
+        const float from_y = (static_cast<float>(y) + 0.5f) / scale - 0.5f;
+        const float from_x =
+            (static_cast<float>(x) + 0.5f - static_cast<float>(net.w) / 2) / scale + 16 - 0.5f;
+        ASSERT_NEAR(seen[static_cast<std::size_t>((y * net.w + x) * 3 + 1)] * 255,
+                    4 * from_x + 3 * from_y + 1, 0.01)
+            << net.h << 'x' << net.w << " at " << y << ' ' << x;
+      }
+  }
+}
+
+TEST(PrepareImage, CropDrawsTheShorterSide) {
+  // With equal ends the size is certain: 8 pixels drawn as 16 double every distance.
+  const Extent image{8, 8, 1}, net{8, 8, 1};
+  Bytes pixels;
+  for (int y = 0; y < 8; ++y)
+    for (int x = 0; x < 8; ++x) pixels.push_back(static_cast<std::uint8_t>(20 * x));
+  const auto step_of = [&](const Floats& seen) { return (seen[4] - seen[3]) * 255 / 20; };
+  EXPECT_NEAR(
+      step_of(prepare(pixels, image, {.min_crop = 16, .max_crop = 16, .center = true}, net, 0)),
+      0.5, 1e-3);
+  float smallest = 9, largest = 0;
+  for (std::uint64_t sample = 0; sample < 400; ++sample) {
+    const Floats seen = prepare(pixels, image, {.max_crop = 16}, net, sample);
+    // Away from both edges, where the ramp is flat.
+    float step = 0;
+    for (std::size_t i = 0; i + 1 < 8; ++i)
+      step = std::max(step, (seen[i + 1] - seen[i]) * 255 / 20);
+    smallest = std::min(smallest, step);
+    largest = std::max(largest, step);
+  }
+  EXPECT_NEAR(smallest, 0.5, 1e-3) << "max_crop";
+  EXPECT_NEAR(largest, 1, 1e-3) << "min_crop defaults to the net's side";
+}
+
+TEST(PrepareImage, CropsStayInsideTheImage) {
+  // A white image on which every pixel read beyond the edge would still be white; so let the border
+  // tell.
+  const Extent image{12, 20, 1}, net{8, 8, 1};
+  Bytes pixels(image.count(), 100);
+  for (int y = 0; y < image.h; ++y)
+    for (int x = 0; x < image.w; ++x)
+      if (y == 0 || x == 0 || y == image.h - 1 || x == image.w - 1)
+        pixels[static_cast<std::size_t>(y * image.w + x)] = 200;
+  for (std::uint64_t sample = 0; sample < 300; ++sample) {
+    // Twice as large, a border pixel is at most two pixels wide, unless the window left the image.
+    const Floats seen =
+        prepare(pixels, image, {.min_crop = 24, .max_crop = 24, .aspect = 1.4f}, net, sample);
+    const auto white_row = [&](std::size_t y) {
+      return std::all_of(seen.begin() + static_cast<std::ptrdiff_t>(8 * y),
+                         seen.begin() + static_cast<std::ptrdiff_t>(8 * y + 8),
+                         [](float v) { return v > 199.0f / 255; });
+    };
+    ASSERT_FALSE(white_row(0) && white_row(1) && white_row(2)) << sample;
+    ASSERT_FALSE(white_row(7) && white_row(6) && white_row(5)) << sample;
+  }
+}
+
+TEST(PrepareImage, RotationTurnsAroundTheCentre) {
+  // A bright dot to the right of the centre moves along a circle, within the angle asked for.
+  const Extent extent{33, 33, 1};
+  Bytes pixels(extent.count(), 0);
+  pixels[16 * 33 + 26] = 255;
+  double least = 90, most = -90;
+  for (std::uint64_t sample = 0; sample < 300; ++sample) {
+    const Floats seen = prepare(pixels, extent, {.angle = 40}, extent, sample);
+    double mass = 0, y = 0, x = 0;
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      const double value = seen[i];
+      mass += value;
+      y += value * (static_cast<double>(i / 33) - 16);
+      x += value * (static_cast<double>(i % 33) - 16);
+    }
+    ASSERT_GT(mass, 0.2);
+    const double degrees = std::atan2(y / mass, x / mass) * 180 / M_PI;
+    ASSERT_NEAR(std::hypot(y / mass, x / mass), 10, 0.6);
+    ASSERT_LT(std::fabs(degrees), 41);
+    least = std::min(least, degrees);
+    most = std::max(most, degrees);
+  }
+  EXPECT_LT(least, -36);
+  EXPECT_GT(most, 36);
+}
+
+TEST(PrepareImage, EdgesGoOnWhereARotationLeavesTheImage) {
+  const Extent extent{9, 9, 3};
+  const Bytes pixels(extent.count(), 77);
+  for (std::uint64_t sample = 0; sample < 20; ++sample)
+    expect_near(prepare(pixels, extent, {.angle = 180, .aspect = 2}, extent, sample),
+                Floats(extent.count(), 77.0f / 255), 1e-6f);
+}
+
+TEST(PrepareImage, Channels) {
+  EXPECT_EQ(prepare({10, 20}, {1, 2, 1}, {}, {1, 2, 3}, 0),
+            (Floats{10 / 255.f, 10 / 255.f, 10 / 255.f, 20 / 255.f, 20 / 255.f, 20 / 255.f}));
+  const Floats grey =
+      prepare({255, 255, 255, 255, 0, 0, 0, 255, 0, 0, 0, 255}, {2, 2, 3}, {}, {2, 2, 1}, 0);
+  EXPECT_EQ(grey, (Floats{1, 76 / 255.f, 150 / 255.f, 29 / 255.f}));
+  EXPECT_TRUE(can_convert_channels(4, 4));
+  EXPECT_FALSE(can_convert_channels(2, 3));
+  EXPECT_FALSE(can_convert_channels(3, 4));
+}
+
+TEST(PrepareImage, ExposureStaysWithinItsFactor) {
+  const Extent extent{1, 1, 3};
+  float low = 1, high = 0;
+  for (std::uint64_t sample = 0; sample < 500; ++sample) {
+    const Floats seen = prepare({100, 100, 100}, extent, {.exposure = 0.5f}, extent, sample);
+    EXPECT_NEAR(seen[0], seen[1], 1e-6);
+    low = std::min(low, seen[0]);
+    high = std::max(high, seen[0]);
+  }
+  EXPECT_NEAR(low, 50 / 255.f, 0.01);  // below 1 means the same as its reciprocal
+  EXPECT_NEAR(high, 200 / 255.f, 0.01);
+}
+
+TEST(ShiftColours, KnownAnswers) {
+  const auto shifted = [](Floats pixel, const ColourShift& shift) {
+    shift_colours(pixel, 3, shift);
+    return pixel;
+  };
+  const Floats mixed{0.8f, 0.2f, 0.4f};
+  EXPECT_EQ(shifted(mixed, {}), mixed);
+  expect_near(shifted(mixed, {.hue = 1}), mixed, 1e-6f);
+  expect_near(shifted(mixed, {.hue = 1 / 3.f}), {0.4f, 0.8f, 0.2f}, 1e-6f);
+  expect_near(shifted(mixed, {.hue = -1 / 3.f}), {0.2f, 0.4f, 0.8f}, 1e-6f);
+  expect_near(shifted({1, 0, 0}, {.hue = 0.5f}), {0, 1, 1}, 1e-6f);
+  expect_near(shifted({1, 0, 0}, {.hue = 1 / 6.f}), {1, 1, 0}, 1e-6f);
+  expect_near(shifted(mixed, {.saturation = 0}), {0.8f, 0.8f, 0.8f}, 1e-6f);
+  expect_near(shifted(mixed, {.saturation = 0.5f}), {0.8f, 0.5f, 0.6f}, 1e-6f);
+  // Full saturation from 1 / 0.75 on; more must not change the hue.
+  expect_near(shifted(mixed, {.saturation = 9}), {0.8f, 0, 0.8f / 3}, 1e-6f);
+  expect_near(shifted(mixed, {.exposure = 0.5f}), {0.4f, 0.1f, 0.2f}, 1e-6f);
+  expect_near(shifted(mixed, {.exposure = 2}), {1, 0.4f, 0.8f}, 1e-6f);
+  expect_near(shifted({0, 0, 0}, {0.3f, 2, 2}), {0, 0, 0}, 0);
+  expect_near(shifted({0.5f, 0.5f, 0.5f}, {0.3f, 2, 1}), {0.5f, 0.5f, 0.5f}, 1e-6f);
+}
+
+TEST(ShiftColours, GreyOnlyChangesExposure) {
+  Floats pixels{0.25f, 0.75f};
+  shift_colours(pixels, 1, {0.3f, 0.1f, 2});
+  EXPECT_EQ(pixels, (Floats{0.5f, 1}));
+}
+
+}  // namespace
+}  // namespace omni

@@ -1,0 +1,106 @@
+// A batch is its images one after the other, whoever fills it and however it is cut.
+#include "runtime/data/batch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "runtime/data/sampler.hpp"
+#include "runtime/data/synthetic.hpp"
+
+namespace omni {
+namespace {
+
+constexpr Extent kNet{12, 12, 3};
+const AugmentOptions kAugment{
+    .min_crop = 12, .max_crop = 20, .angle = 10, .hue = 0.1f, .flip = true};
+
+struct Batch {
+  std::vector<float> images;
+  std::vector<std::int32_t> labels;
+  explicit Batch(std::size_t count) : images(count * kNet.count(), -1), labels(count, -1) {}
+  bool operator==(const Batch&) const = default;
+};
+
+SyntheticDataset data() { return SyntheticDataset({.size = 50, .extent = {16, 16, 3}}); }
+
+Status fill(const Dataset& dataset, const Sampler& sampler, std::uint64_t first, std::size_t from,
+            std::size_t count, Batch& batch) {
+  std::vector<std::size_t> indices(count);
+  sampler.indices(first + from, indices);
+  return fill_batch(dataset, indices, first + from, kAugment, 3, true, kNet,
+                    batch.images.data() + from * kNet.count(), batch.labels.data() + from);
+}
+
+TEST(FillBatch, IsItsImages) {
+  const SyntheticDataset dataset = data();
+  const std::vector<std::size_t> indices{7, 7, 49, 0};
+  Batch batch(4);
+  ASSERT_TRUE(fill_batch(dataset, indices, 100, kAugment, 3, true, kNet, batch.images.data(),
+                         batch.labels.data()));
+  EXPECT_EQ(batch.labels, (std::vector<std::int32_t>{7, 7, 9, 0}));
+  std::vector<std::uint8_t> pixels(dataset.extent().count());
+  std::vector<float> expected(batch.images.size());
+  for (std::size_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(dataset.read(indices[i], pixels));
+    prepare_image(pixels, dataset.extent(), kAugment, 3, 100 + i, true, kNet,
+                  expected.data() + i * kNet.count());
+  }
+  EXPECT_EQ(batch.images, expected);
+}
+
+TEST(FillBatch, SlicesAndThreadsDoNotMatter) {
+  const SyntheticDataset dataset = data();
+  const Sampler sampler(dataset.size(), 5, true);
+  constexpr std::uint64_t kFirst = 33;  // crosses an epoch
+  Batch whole(48), sliced(48);
+  ASSERT_TRUE(fill(dataset, sampler, kFirst, 0, 48, whole));
+  std::vector<std::thread> threads;
+  for (std::size_t slice = 0; slice < 4; ++slice)
+    threads.emplace_back([&, slice] {
+      for (const std::size_t part : {2u, 0u, 1u})
+        EXPECT_TRUE(fill(dataset, sampler, kFirst, 12 * slice + 4 * part, 4, sliced));
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(whole, sliced);
+}
+
+TEST(FillBatch, ReportsWhatCannotBeRead) {
+  const SyntheticDataset dataset = data();
+  Batch batch(2);
+  const std::vector<std::size_t> indices{1, 50};
+  const Status beyond =
+      fill_batch(dataset, indices, 0, {}, 1, true, kNet, batch.images.data(), batch.labels.data());
+  ASSERT_FALSE(beyond);
+  EXPECT_NE(beyond.error().message().find("no image 50 among 50"), std::string::npos);
+  const Status channels = fill_batch(dataset, indices, 0, {}, 1, true, {12, 12, 2},
+                                     batch.images.data(), batch.labels.data());
+  ASSERT_FALSE(channels);
+  EXPECT_NE(channels.error().message().find("images of 3 channels for a net that wants 2"),
+            std::string::npos);
+}
+
+// A dataset whose reading runs out of memory: no exception may reach StarPU's C frames.
+class Greedy : public Dataset {
+ public:
+  std::size_t size() const override { return 1; }
+  Extent extent() const override { return {1, 1, 1}; }
+  int classes() const override { return 1; }
+  int label(std::size_t) const override { return 0; }
+  Status read(std::size_t, std::span<std::uint8_t>) const override { throw std::bad_alloc(); }
+  std::string description() const override { return "greedy"; }
+};
+
+TEST(FillBatch, OutOfMemoryIsAnError) {
+  float image = 0;
+  std::int32_t label = 0;
+  const std::vector<std::size_t> indices{0};
+  const Status status = fill_batch(Greedy(), indices, 0, {}, 1, true, {1, 1, 1}, &image, &label);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().kind, ErrorKind::out_of_memory);
+}
+
+}  // namespace
+}  // namespace omni

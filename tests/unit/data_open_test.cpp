@@ -1,0 +1,145 @@
+// What --data may say, and what it is told when it says something else.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "runtime/data/dataset.hpp"
+#include "runtime/data/idx.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+namespace omni {
+namespace {
+
+namespace fs = std::filesystem;
+using test::put;
+
+constexpr Extent kLeNet{28, 28, 1};
+
+class OpenDataset : public testing::Test {
+ protected:
+  void SetUp() override { ::setenv("OMNIVORE_DATA", home_.path().c_str(), 1); }
+  void TearDown() override { ::unsetenv("OMNIVORE_DATA"); }
+
+  static Result<DatasetPair> open(const std::string& source, Extent net = kLeNet,
+                                  int classes = 10) {
+    return open_dataset({.source = source, .net_input = net, .classes = classes});
+  }
+  static void expect_refused(const Result<DatasetPair>& pair, ErrorKind kind,
+                             const std::string& text) {
+    ASSERT_FALSE(pair);
+    EXPECT_EQ(pair.error().kind, kind) << pair.error().message();
+    EXPECT_NE(pair.error().message().find(text), std::string::npos) << pair.error().message();
+  }
+  // One image of 1x1 per split, of the last class.
+  fs::path put_idx(const char* name, char label = 1) const {
+    const fs::path folder = home_ / name;
+    fs::create_directories(folder);
+    for (const std::string split : {"train", "t10k"}) {
+      put(folder / (split + "-images-idx3-ubyte"),
+          std::string("\0\0\x08\x03\0\0\0\1\0\0\0\1\0\0\0\1\x7f", 17));
+      put(folder / (split + "-labels-idx1-ubyte"), std::string("\0\0\x08\x01\0\0\0\1", 8) + label);
+    }
+    return folder;
+  }
+  fs::path put_cifar(const char* name) const {
+    const fs::path folder = home_ / name;
+    fs::create_directories(folder);
+    for (const char* file : {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4",
+                             "data_batch_5", "test_batch"})
+      put(folder / (std::string(file) + ".bin"), std::string(3073, '\0'));
+    return folder;
+  }
+
+  test::TemporaryDirectory home_;
+};
+
+TEST_F(OpenDataset, Folders) {
+  const auto idx = open(put_idx("some").string());
+  ASSERT_TRUE(idx) << idx.error().message();
+  EXPECT_EQ(idx->train->classes(), 2);
+  const auto cifar = open(put_cifar("other").string(), {28, 28, 3});
+  ASSERT_TRUE(cifar) << cifar.error().message();
+  EXPECT_EQ(cifar->train->size(), 5u);
+}
+
+TEST_F(OpenDataset, FashionMnistPrefersTheUsersFolder) {
+  put_idx("fashion-mnist");
+  const auto pair = open("fashion-mnist");
+  ASSERT_TRUE(pair) << pair.error().message();
+  EXPECT_EQ(pair->train->size(), 1u);
+  EXPECT_EQ(pair->train->class_names().at(9), "Ankle boot");
+}
+
+TEST_F(OpenDataset, FashionMnistOfTheMachine) {
+  const auto pair = open("fashion-mnist");
+  if (!is_idx_folder("/usr/share/datasets/fashion-mnist")) {
+    expect_refused(pair, ErrorKind::data, "apt-get install dataset-fashion-mnist");
+    return;
+  }
+  ASSERT_TRUE(pair) << pair.error().message();
+  EXPECT_EQ(pair->train->size(), 60'000u);
+  EXPECT_EQ(pair->test->size(), 10'000u);
+  EXPECT_EQ(pair->train->extent(), (Extent{28, 28, 1}));
+  EXPECT_EQ(pair->train->classes(), 10);
+  EXPECT_EQ(pair->train->label(0), 9);  // the well-known first image is an ankle boot
+}
+
+TEST_F(OpenDataset, CifarByName) {
+  expect_refused(open("cifar10"), ErrorKind::data, "set OMNIVORE_DATA to the folder");
+  put_cifar("cifar-10-batches-bin");
+  EXPECT_TRUE(open("cifar10"));
+  ::unsetenv("OMNIVORE_DATA");
+  expect_refused(open("cifar10"), ErrorKind::data, "not found in $OMNIVORE_DATA");
+}
+
+TEST_F(OpenDataset, Synthetic) {
+  const auto pair = open("synthetic", {227, 227, 3}, 1000);
+  ASSERT_TRUE(pair) << pair.error().message();
+  EXPECT_EQ(pair->train->size(), 50'000u);
+  EXPECT_EQ(pair->test->size(), 10'000u);
+  EXPECT_EQ(pair->train->extent(), (Extent{227, 227, 3}));
+  EXPECT_EQ(pair->train->classes(), 10);
+  EXPECT_NE(pair->train->description().find("synthetic"), std::string::npos);
+
+  EXPECT_EQ(open("synthetic", kLeNet, 3)->train->classes(), 3);
+  const auto sized = open("synthetic:1000:200", kLeNet, 200);
+  ASSERT_TRUE(sized) << sized.error().message();
+  EXPECT_EQ(sized->train->size(), 1000u);
+  EXPECT_EQ(sized->test->size(), 200u);
+  EXPECT_EQ(sized->test->classes(), 200);
+  EXPECT_EQ(open("synthetic:1")->test->size(), 1u);
+}
+
+TEST_F(OpenDataset, MalformedSynthetic) {
+  for (const char* source :
+       {"synthetic:", "synthetic:0", "synthetic:-5", "synthetic:ten", "synthetic:5x",
+        "synthetic:5:", "synthetic:5:0", "synthetic:5:2:1", "synthetic:99999999999999999999"})
+    expect_refused(open(source), ErrorKind::usage, "synthetic[:IMAGES[:CLASSES]]");
+  expect_refused(open("synthetic", {}), ErrorKind::usage, "size of the images is unknown");
+}
+
+TEST_F(OpenDataset, RefusalsListTheNames) {
+  expect_refused(open("fashon-mnist"), ErrorKind::usage,
+                 "fashon-mnist: neither a known dataset nor a folder (known names: fashion-mnist");
+  expect_refused(open(home_.path().string()), ErrorKind::data,
+                 "holds no dataset that is understood (known names");
+  expect_refused(open((put_idx("some") / "train-images-idx3-ubyte").string()), ErrorKind::usage,
+                 "not a folder (give the folder");
+  expect_refused(open(""), ErrorKind::usage, "known names");
+}
+
+TEST_F(OpenDataset, DataMustSuitTheNet) {
+  const std::string folder = put_idx("some", 7).string();
+  EXPECT_TRUE(open(folder, kLeNet, 8));
+  EXPECT_TRUE(open(folder, {}, 0)) << "without a net nothing can be unsuitable";
+  expect_refused(open(folder, kLeNet, 7), ErrorKind::usage,
+                 "has 8 classes, but the net has 7 outputs (give the last layer 8 outputs)");
+  EXPECT_TRUE(open(folder, {28, 28, 3}, 8)) << "grey becomes colour";
+  expect_refused(open(folder, {28, 28, 2}, 8), ErrorKind::usage,
+                 "has images of 1 channels, but the net wants 2 (set channels=1 in [net])");
+}
+
+}  // namespace
+}  // namespace omni

@@ -1,0 +1,45 @@
+// The shipped nets are the nets they claim to be: parameter counts as published (Caffe's model zoo,
+// torchvision) and multiply-adds, worked out by hand and confirmed by Darknet's own layer tables.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "layers/formats/darknet_cfg.hpp"
+#include "layers/net.hpp"
+#include "runtime/log.hpp"
+
+namespace omni {
+namespace {
+
+struct Shipped {
+  const char* name;
+  std::size_t parameters;
+  int classes;
+};
+
+void PrintTo(const Shipped& net, std::ostream* stream) { *stream << net.name; }
+
+class ShippedNet : public testing::TestWithParam<Shipped> {};
+
+TEST_P(ShippedNet, BuildsStrictlyWithoutAWarningAndHasThePublishedSize) {
+  const log::Capture said;
+  auto spec =
+      read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/" + std::string(GetParam().name) + ".cfg");
+  ASSERT_TRUE(spec) << spec.error().message();
+  auto net = Net::build(*spec, {.training = false, .strict = true});
+  ASSERT_TRUE(net) << net.error().message();
+  EXPECT_EQ(said.text(), "");
+  EXPECT_EQ((*net)->parameter_count(), GetParam().parameters);
+  EXPECT_EQ((*net)->classes(), GetParam().classes);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ShippedNet,
+    testing::Values(Shipped{"lenet", 431'080, 10}, Shipped{"mlp", 5'824'522, 10},
+                    Shipped{"cifar10-quick", 145'578, 10}, Shipped{"alexnet", 62'378'344, 1000},
+                    Shipped{"caffenet", 60'965'224, 1000}, Shipped{"vgg-16", 138'357'544, 1000},
+                    Shipped{"resnet-18", 11'689'512, 1000}, Shipped{"resnet-50", 25'557'032, 1000},
+                    Shipped{"darknet19", 20'842'376, 1000}));
+
+}  // namespace
+}  // namespace omni
