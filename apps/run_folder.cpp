@@ -36,7 +36,14 @@ Result<RunFolder> RunFolder::prepare(const std::string& out, const std::string& 
 }
 
 Status RunFolder::open() {
-  OMNI_TRY(store_, CheckpointStore::open(path_, {.keep = keep_, .program = "omnivore " OMNI_VERSION}));
+  std::error_code failure;
+  fs::create_directories(path_, failure);
+  if (failure)
+    return Error{ErrorKind::usage, path_.string(), "cannot make the run folder: " + failure.message(),
+                 "name a writable one with --out"};
+  OMNI_TRY(CheckpointStore store,
+           CheckpointStore::open(path_, {.keep = keep_, .program = "omnivore " OMNI_VERSION}));
+  store_.emplace(std::move(store));
   return {};
 }
 

@@ -215,7 +215,7 @@ struct Stair {
   template <class T>
   OMNI_HD T operator()(T x) const {
     const T step = std::floor(x), half = std::floor(x / T(2));
-    return step == T(2) * half ? half : (x - step) + half;
+    return step == T(2) * half ? half : x + (half - step);
   }
   template <class T>
   OMNI_HD T gradient(T y) const {

@@ -7,6 +7,15 @@
 
 namespace omni {
 
+// Floats in a vector register. A wider vector would also compile, but not be passed in registers.
+#if defined(__AVX512F__)
+inline constexpr int kWidestPack = 16;
+#elif defined(__AVX__)
+inline constexpr int kWidestPack = 8;
+#else
+inline constexpr int kWidestPack = 4;
+#endif
+
 template <class T, int lanes>
 struct Pack {
   using Type [[gnu::vector_size(lanes * sizeof(T))]] = T;
@@ -34,8 +43,8 @@ void for_each_chunk(int c, Step step) {
     for (; k + lanes * packs <= c; k += lanes * packs)
       step(std::integral_constant<int, lanes>{}, std::integral_constant<int, packs>{}, k);
   };
-  cover.template operator()<16, 4>();
-  cover.template operator()<16, 1>();
+  cover.template operator()<kWidestPack, 4>();
+  cover.template operator()<kWidestPack, 1>();
   cover.template operator()<4, 1>();
   cover.template operator()<1, 1>();
 }

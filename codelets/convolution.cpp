@@ -3,14 +3,17 @@
 #include "codelets/convolution_onednn.hpp"
 #include "codelets/gemm.hpp"
 #include "codelets/lowering.hpp"
+#include "codelets/onednn_support.hpp"
 
 namespace omni {
 namespace {
 
 // ---- lowering: as many output rows as fit the budget, across images, make one matrix product ----
 
-// Large enough for OpenBLAS to run at full speed, small enough to stay in the second-level cache.
-constexpr std::int64_t kBandFloats = 1 << 18;
+// A band's lowered matrix and its part of dst should stay in the second-level cache, but the
+// weights are packed anew for every band: below so many pixels that costs more than the cache
+// gives.
+constexpr std::int64_t kBandFloats = 1 << 18, kBandPixels = 192;
 
 // One band of output rows: its lowered matrix, and where its part of dst begins.
 struct Band {
@@ -24,7 +27,8 @@ void for_each_band(const ConvShape& shape, Use use) {
   const std::int64_t rows = std::int64_t{shape.n} * shape.out_h();
   const std::int64_t floats_per_row =
       std::int64_t{shape.out_w()} * (std::int64_t{shape.taps()} + shape.filters);
-  const std::int64_t most = std::clamp(kBandFloats / floats_per_row, std::int64_t{1}, rows);
+  const std::int64_t most =
+      std::max(kBandFloats / floats_per_row, (kBandPixels + shape.out_w() - 1) / shape.out_w());
   const std::int64_t bands = (rows + most - 1) / most;
   for (std::int64_t i = 0; i < bands; ++i) {
     const std::int64_t first = rows * i / bands, last = rows * (i + 1) / bands;
@@ -38,10 +42,9 @@ void for_each_band(const ConvShape& shape, Use use) {
 float* column_scratch(const ConvShape& shape, DeviceContext& context) {
   int pixels = 0;
   for_each_band(shape, [&](const Band& band) { pixels = std::max(pixels, band.pixels); });
-  return lowers_to_itself(shape)
-             ? nullptr
-             : context.scratch(static_cast<std::size_t>(pixels) *
-                               static_cast<std::size_t>(shape.taps()));
+  return lowers_to_itself(shape) ? nullptr
+                                 : context.scratch(static_cast<std::size_t>(pixels) *
+                                                   static_cast<std::size_t>(shape.taps()));
 }
 
 // The lowered matrix of a band and group, made in `scratch` unless src already is it.
@@ -53,10 +56,12 @@ MatrixView lowered(const ConvShape& shape, int group, const Band& band, const fl
   return {scratch, shape.taps()};
 }
 
-const float* group_weights(const ConvShape& shape, int group, const float* weights) {
-  return weights + std::int64_t{group} * shape.group_filters() * shape.taps();
+// Where the weights of a group begin.
+std::int64_t group_weights(const ConvShape& shape, int group) {
+  return std::int64_t{group} * shape.group_filters() * shape.taps();
 }
 
+template <Gemm product>
 void forward_lowering(const ConvForwardArgs& args, const Buffers& buffers, DeviceContext& context) {
   const ConvShape& s = args.shape;
   const float *src = buffers.get(0), *weights = buffers.get(1);
@@ -66,13 +71,14 @@ void forward_lowering(const ConvForwardArgs& args, const Buffers& buffers, Devic
   for_each_band(s, [&](const Band& band) {
     float* band_dst = dst + band.first_pixel * s.filters;
     for (int group = 0; group < s.groups; ++group)
-      gemm(band.pixels, s.group_filters(), s.taps(), lowered(s, group, band, src, scratch),
-           {group_weights(s, group, weights), s.taps(), true}, 0.0f,
-           band_dst + group * s.group_filters(), s.filters);
+      product(band.pixels, s.group_filters(), s.taps(), lowered(s, group, band, src, scratch),
+              {weights + group_weights(s, group), s.taps(), true}, 0.0f,
+              band_dst + group * s.group_filters(), s.filters);
     add_bias_and_activate(band.pixels, s.filters, bias, args.activation, band_dst);
   });
 }
 
+template <Gemm product>
 void backward_weights_lowering(const ConvWeightsArgs& args, const Buffers& buffers,
                                DeviceContext& context) {
   const ConvShape& s = args.shape;
@@ -82,14 +88,15 @@ void backward_weights_lowering(const ConvWeightsArgs& args, const Buffers& buffe
   for_each_band(s, [&](const Band& band) {
     const float* band_diff = diff_dst + band.first_pixel * s.filters;
     for (int group = 0; group < s.groups; ++group)
-      gemm(s.group_filters(), s.taps(), band.pixels,
-           {band_diff + group * s.group_filters(), s.filters, true},
-           lowered(s, group, band, src, scratch), 1.0f,
-           diff_weights + (group_weights(s, group, diff_weights) - diff_weights), s.taps());
+      product(s.group_filters(), s.taps(), band.pixels,
+              {band_diff + group * s.group_filters(), s.filters, true},
+              lowered(s, group, band, src, scratch), 1.0f, diff_weights + group_weights(s, group),
+              s.taps());
     if (args.has_bias) add_column_sums(band.pixels, s.filters, band_diff, buffers.get(3));
   });
 }
 
+template <Gemm product>
 void backward_data_lowering(const ConvDataArgs& args, const Buffers& buffers,
                             DeviceContext& context) {
   const ConvShape& s = args.shape;
@@ -100,13 +107,21 @@ void backward_data_lowering(const ConvDataArgs& args, const Buffers& buffers,
   if (!direct) std::fill_n(diff_src, s.src_count(), 0.0f);
   for_each_band(s, [&](const Band& band) {
     for (int group = 0; group < s.groups; ++group) {
-      float* product = direct ? diff_src + band.first_pixel * s.c + group * s.group_c() : scratch;
-      gemm(band.pixels, s.taps(), s.group_filters(),
-           {diff_dst + band.first_pixel * s.filters + group * s.group_filters(), s.filters},
-           {group_weights(s, group, weights), s.taps()}, 0.0f, product, direct ? s.c : s.taps());
+      float* columns = direct ? diff_src + band.first_pixel * s.c + group * s.group_c() : scratch;
+      product(band.pixels, s.taps(), s.group_filters(),
+              {diff_dst + band.first_pixel * s.filters + group * s.group_filters(), s.filters},
+              {weights + group_weights(s, group), s.taps()}, 0.0f, columns,
+              direct ? s.c : s.taps());
       if (!direct) col2im(s, group, band.rows, scratch, diff_src);
     }
   });
+}
+
+// Below four channels or filters per group, packing the matrices costs more than multiplying them.
+template <class Args>
+bool worth_lowering(const Args& args) {
+  const ConvShape& s = args.shape;
+  return s.groups == 1 || (s.group_c() >= 4 && s.group_filters() >= 4);
 }
 
 // ---- reference ----
@@ -166,8 +181,9 @@ Codelet<ConvForwardArgs> conv_forward({
         {
 #ifdef OMNI_ONEDNN
             {"onednn", conv_forward_onednn},
+            {"lowering_onednn", forward_lowering<onednn::gemm>, worth_lowering},
 #endif
-            {"lowering", forward_lowering},
+            {"lowering", forward_lowering<gemm>, worth_lowering},
             {"reference", forward_reference, nullptr, Role::reference}},
     .cost = cost<ConvForwardArgs>,
     .footprint = forward_footprint,
@@ -180,8 +196,9 @@ Codelet<ConvWeightsArgs> conv_backward_weights({
         {
 #ifdef OMNI_ONEDNN
             {"onednn", conv_backward_weights_onednn},
+            {"lowering_onednn", backward_weights_lowering<onednn::gemm>, worth_lowering},
 #endif
-            {"lowering", backward_weights_lowering},
+            {"lowering", backward_weights_lowering<gemm>, worth_lowering},
             {"reference", backward_weights_reference, nullptr, Role::reference}},
     .cost = cost<ConvWeightsArgs>,
     .footprint = weights_footprint,
@@ -194,8 +211,9 @@ Codelet<ConvDataArgs> conv_backward_data({
         {
 #ifdef OMNI_ONEDNN
             {"onednn", conv_backward_data_onednn},
+            {"lowering_onednn", backward_data_lowering<onednn::gemm>, worth_lowering},
 #endif
-            {"lowering", backward_data_lowering},
+            {"lowering", backward_data_lowering<gemm>, worth_lowering},
             {"reference", backward_data_reference, nullptr, Role::reference}},
     .cost = cost<ConvDataArgs>,
     .footprint = data_footprint,

@@ -1,5 +1,6 @@
-// Convolution of a slice of images, channels last: forward with bias and activation, and the gradients of
-// weights, bias and data. Backward expects the activation's gradient already in diff_dst.
+// Convolution of a slice of images, channels last: forward with bias and activation, and the
+// gradients of weights, bias and data. Backward expects the activation's gradient already in
+// diff_dst.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// Direct convolution with oneDNN. Activations are channels last, as ours; weights are copied once per task
-// into the layout that oneDNN prefers for the shape, and weight gradients are added back from it.
+// Direct convolution with oneDNN. Activations are channels last, as ours; weights are copied once
+// per task into the layout that oneDNN prefers for the shape, and weight gradients are added back
+// from it.
 #include "codelets/convolution_onednn.hpp"
 
 #ifdef OMNI_ONEDNN
@@ -58,8 +59,8 @@ class ForwardPlan {
     scratchpad_ = desc.scratchpad_desc();
     scratchpad_at_ = layout_.add(scratchpad_);
     weights_at_ = layout_.add(weights_);
-    reorder_ = onednn::make_reorder(engine, geometry_.weights, weights_,
-                                    onednn::ReorderMode::overwrite);
+    reorder_ =
+        onednn::make_reorder(engine, geometry_.weights, weights_, onednn::ReorderMode::overwrite);
   }
 
   void run(const ConvForwardArgs& args, const Buffers& buffers, DeviceContext& context) const {

@@ -33,8 +33,7 @@ struct CropWindow {
 inline CropWindow crop_window(const CropMirrorArgs& args, int image) {
   const int free_h = args.src.h - args.out_h, free_w = args.src.w - args.out_w;
   if (!args.training) return {free_h / 2, free_w / 2, false};
-  // The layer sits above any sample number: the data feed draws from the same stream without a
-  // layer.
+  // Above any sample number: layers differ from each other, and from what is drawn without one.
   const std::uint64_t layer = static_cast<std::uint64_t>(args.layer) + 1;
   Draws draws(Philox(args.seed, RandomStream::augment),
               (args.first_sample + static_cast<std::uint64_t>(image)) ^ (layer << 48));

@@ -1,5 +1,6 @@
-// Row-major single-precision matrix product on OpenBLAS, and what convolution and connected layers do to
-// its rows: bias and activation. Every caller runs in a DeviceContext, which has pinned BLAS to the thread.
+// Row-major single-precision matrix product on OpenBLAS, and what convolution and connected layers
+// do to its rows: bias and activation. Every caller runs in a DeviceContext, which has pinned BLAS
+// to the thread.
 #pragma once
 
 #include <cblas.h>
@@ -19,6 +20,9 @@ struct MatrixView {
 };
 
 // product (m x n) = a (m x k) * b (k x n) + keep * product
+using Gemm = void (*)(int m, int n, int k, MatrixView a, MatrixView b, float keep, float* product,
+                      int product_stride);
+
 inline void gemm(int m, int n, int k, MatrixView a, MatrixView b, float keep, float* product,
                  int product_stride) {
   const auto order = [](bool transposed) { return transposed ? CblasTrans : CblasNoTrans; };
@@ -41,8 +45,8 @@ inline void add_bias_and_activate(std::int64_t rows, int columns, const float* b
   });
 }
 
-// sums[k] += the sum of column k. By blocks of columns, whose sums stay in registers; adding only their
-// totals to `sums` also keeps small addends from being lost against a large sum.
+// sums[k] += the sum of column k. By blocks of columns, whose sums stay in registers; adding only
+// their totals to `sums` also keeps small addends from being lost against a large sum.
 inline void add_column_sums(std::int64_t rows, int columns, const float* values, float* sums) {
   constexpr int kBlock = 64;
   for (int first = 0; first < columns; first += kBlock) {

@@ -13,8 +13,8 @@ struct TapRange {
         last(std::clamp((extent - start + dilation - 1) / dilation, first, taps)) {}
 };
 
-// Walks the lowered matrix of a band in order. inside(offset in src, values) for runs that are contiguous
-// in src, outside(values) for runs of padding.
+// Walks the lowered matrix of a band in order. inside(offset in src, values) for runs that are
+// contiguous in src, outside(values) for runs of padding.
 template <class Inside, class Outside>
 void for_each_run(const ConvShape& s, int group, RowBand band, Inside inside, Outside outside) {
   const int out_h = s.out_h(), out_w = s.out_w(), group_c = s.group_c();

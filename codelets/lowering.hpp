@@ -1,6 +1,7 @@
-// Convolution as a matrix product: im2col copies the values under each position of the kernel into one row
-// of a matrix, col2im adds such rows back. Works on bands of output rows, which may begin and end anywhere
-// in the slice: several images make one matrix, and a large image needs no large matrix.
+// Convolution as a matrix product: im2col copies the values under each position of the kernel into
+// one row of a matrix, col2im adds such rows back. Works on bands of output rows, which may begin
+// and end anywhere in the slice: several images make one matrix, and a large image needs no large
+// matrix.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,7 @@ struct RowBand {
 void im2col(const ConvShape& shape, int group, RowBand band, const float* src, float* columns);
 
 // Adds to diff_src.
-void col2im(const ConvShape& shape, int group, RowBand band, const float* columns,
-            float* diff_src);
+void col2im(const ConvShape& shape, int group, RowBand band, const float* columns, float* diff_src);
 
 // True where src is its own lowered matrix.
 bool lowers_to_itself(const ConvShape& shape);

@@ -2,6 +2,8 @@
 
 #ifdef OMNI_ONEDNN
 
+#include <stdexcept>
+
 namespace omni::onednn {
 
 dnnl::reorder make_reorder(const dnnl::engine& engine, const dnnl::memory::desc& from,
@@ -50,6 +52,15 @@ bool append_activation(Activation activation, dnnl::primitive_attr& attributes) 
     default:
       return false;
   }
+}
+
+void gemm(int m, int n, int k, MatrixView a, MatrixView b, float keep, float* product,
+          int product_stride) {
+  const auto order = [](bool transposed) { return transposed ? 'T' : 'N'; };
+  const dnnl::status status =
+      dnnl::sgemm(order(a.transposed), order(b.transposed), m, n, k, 1.0f, a.data, a.stride, b.data,
+                  b.stride, keep, product, product_stride);
+  if (status != dnnl::status::success) throw std::runtime_error("oneDNN refused a matrix product");
 }
 
 }  // namespace omni::onednn

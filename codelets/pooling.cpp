@@ -9,19 +9,40 @@ std::int64_t pixel_at(int image, int row, int column, int h, int w) {
   return (std::int64_t{image} * h + row) * w + column;
 }
 
+// Fetches the cells that the window below will add to this one. The hardware does not foresee the
+// jump to the next rows: without this, a slice too large for the cache takes twice as long. Inlined
+// by force: GCC drops calls of a function that only prefetches.
+[[gnu::always_inline]] inline void prefetch_below(const PoolShape& shape, const float* src,
+                                                  int image, const PoolSpan& rows,
+                                                  const PoolSpan& columns) {
+  constexpr int kCacheLine = 64 / sizeof(float);
+  const int last = std::min(rows.last + shape.stride_h, shape.h);
+  const int width = std::min(shape.stride_w, columns.count()) * shape.c;
+  for (int row = rows.last; row < last; ++row) {
+    const float* below = src + pixel_at(image, row, columns.first, shape.h, shape.w) * shape.c;
+    for (int i = 0; i < width; i += kCacheLine) __builtin_prefetch(below + i, 0, 2);
+  }
+}
+
+// A smaller slice is still in cache from the layer before, and prefetching would only cost.
+bool outgrows_cache(const PoolShape& shape) {
+  constexpr std::int64_t kCachedFloats = (8 << 20) / sizeof(float);
+  return std::int64_t{shape.n} * shape.h * shape.w * shape.c > kCachedFloats;
+}
+
 void max_forward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
   const float* src = buffers.get(0);
   float* dst = buffers.get(1);
   auto* index = buffers.get<PoolIndex>(2);
-  for_each_window(shape, [&, c = shape.c](int image, std::int64_t pixel, PoolSpan rows,
-                                          PoolSpan columns) {
+  for_each_window(shape, [&, c = shape.c, prefetch = outgrows_cache(shape)](
+                             int image, std::int64_t pixel, PoolSpan rows, PoolSpan columns) {
     if (rows.count() * columns.count() == 0) {
       std::fill_n(dst + pixel * c, c, 0.0f);
       std::fill_n(index + pixel * c, c, kNoCell);
       return;
     }
-    const float* corner =
-        src + pixel_at(image, rows.first, columns.first, shape.h, shape.w) * c;
+    if (prefetch) prefetch_below(shape, src, image, rows, columns);
+    const float* corner = src + pixel_at(image, rows.first, columns.first, shape.h, shape.w) * c;
     const int first_cell =
         (rows.first - rows.start) * shape.kernel_w + columns.first - columns.start;
     for_each_chunk(c, [&](auto lanes, auto packs, int k) {
@@ -34,8 +55,8 @@ void max_forward_vector(const PoolShape& shape, const Buffers& buffers, DeviceCo
       for (int row = 0; row < rows.count(); ++row)
         for (int column = 0; column < columns.count(); ++column) {
           const float* x = corner + (std::int64_t{row} * shape.w + column) * c + k;
-          const auto here =
-              typename Pack<std::int32_t, lanes>::Type{} + (first_cell + row * shape.kernel_w + column);
+          const auto here = typename Pack<std::int32_t, lanes>::Type{} +
+                            (first_cell + row * shape.kernel_w + column);
           for (int p = 0; p < packs; ++p) {
             const auto value = load_pack<float, lanes>(x + p * lanes);
             const auto wins = value > best[p];
@@ -55,10 +76,10 @@ void max_forward_vector(const PoolShape& shape, const Buffers& buffers, DeviceCo
 void average_forward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
   const float* src = buffers.get(0);
   float* dst = buffers.get(1);
-  for_each_window(shape, [&, c = shape.c](int image, std::int64_t pixel, PoolSpan rows,
-                                          PoolSpan columns) {
-    const float* corner =
-        src + pixel_at(image, rows.first, columns.first, shape.h, shape.w) * c;
+  for_each_window(shape, [&, c = shape.c, prefetch = outgrows_cache(shape)](
+                             int image, std::int64_t pixel, PoolSpan rows, PoolSpan columns) {
+    if (prefetch) prefetch_below(shape, src, image, rows, columns);
+    const float* corner = src + pixel_at(image, rows.first, columns.first, shape.h, shape.w) * c;
     const float share = 1.0f / static_cast<float>(std::max(1, rows.count() * columns.count()));
     for_each_chunk(c, [&](auto lanes, auto packs, int k) {
       typename Pack<float, lanes>::Type sum[packs] = {};
@@ -67,8 +88,7 @@ void average_forward_vector(const PoolShape& shape, const Buffers& buffers, Devi
           const float* x = corner + (std::int64_t{row} * shape.w + column) * c + k;
           for (int p = 0; p < packs; ++p) sum[p] += load_pack<float, lanes>(x + p * lanes);
         }
-      for (int p = 0; p < packs; ++p)
-        store_pack(dst + pixel * c + k + p * lanes, sum[p] * share);
+      for (int p = 0; p < packs; ++p) store_pack(dst + pixel * c + k + p * lanes, sum[p] * share);
     });
   });
 }
@@ -101,49 +121,51 @@ void scatter_windows(const PoolShape& shape, float* diff_src, Add add) {
 void max_backward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
   const float* diff_dst = buffers.get(0);
   const auto* index = buffers.get<PoolIndex>(1);
-  scatter_windows(shape, buffers.get(2), [&, c = shape.c](std::int64_t pixel, PoolSpan rows,
-                                                          PoolSpan columns, float* corner) {
-    const int first_cell =
-        (rows.first - rows.start) * shape.kernel_w + columns.first - columns.start;
-    for_each_chunk(c, [&](auto lanes, auto packs, int k) {
-      typename Pack<float, lanes>::Type diff[packs];
-      typename Pack<std::int32_t, lanes>::Type winner[packs];
-      for (int p = 0; p < packs; ++p) {
-        diff[p] = load_pack<float, lanes>(diff_dst + pixel * c + k + p * lanes);
-        winner[p] = __builtin_convertvector(
-            (load_pack<PoolIndex, lanes>(index + pixel * c + k + p * lanes)),
-            typename Pack<std::int32_t, lanes>::Type);
-      }
-      for (int row = 0; row < rows.count(); ++row)
-        for (int column = 0; column < columns.count(); ++column) {
-          float* x = corner + (std::int64_t{row} * shape.w + column) * c + k;
-          const int here = first_cell + row * shape.kernel_w + column;
+  scatter_windows(
+      shape, buffers.get(2),
+      [&, c = shape.c](std::int64_t pixel, PoolSpan rows, PoolSpan columns, float* corner) {
+        const int first_cell =
+            (rows.first - rows.start) * shape.kernel_w + columns.first - columns.start;
+        for_each_chunk(c, [&](auto lanes, auto packs, int k) {
+          typename Pack<float, lanes>::Type diff[packs];
+          typename Pack<std::int32_t, lanes>::Type winner[packs];
           for (int p = 0; p < packs; ++p) {
-            const auto before = load_pack<float, lanes>(x + p * lanes);
-            store_pack(x + p * lanes, winner[p] == here ? before + diff[p] : before);
+            diff[p] = load_pack<float, lanes>(diff_dst + pixel * c + k + p * lanes);
+            winner[p] = __builtin_convertvector(
+                (load_pack<PoolIndex, lanes>(index + pixel * c + k + p * lanes)),
+                typename Pack<std::int32_t, lanes>::Type);
           }
-        }
-    });
-  });
+          for (int row = 0; row < rows.count(); ++row)
+            for (int column = 0; column < columns.count(); ++column) {
+              float* x = corner + (std::int64_t{row} * shape.w + column) * c + k;
+              const int here = first_cell + row * shape.kernel_w + column;
+              for (int p = 0; p < packs; ++p) {
+                const auto before = load_pack<float, lanes>(x + p * lanes);
+                store_pack(x + p * lanes, winner[p] == here ? before + diff[p] : before);
+              }
+            }
+        });
+      });
 }
 
 void average_backward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
   const float* diff_dst = buffers.get(0);
-  scatter_windows(shape, buffers.get(1), [&, c = shape.c](std::int64_t pixel, PoolSpan rows,
-                                                          PoolSpan columns, float* corner) {
-    const float share = 1.0f / static_cast<float>(std::max(1, rows.count() * columns.count()));
-    for_each_chunk(c, [&](auto lanes, auto packs, int k) {
-      typename Pack<float, lanes>::Type part[packs];
-      for (int p = 0; p < packs; ++p)
-        part[p] = load_pack<float, lanes>(diff_dst + pixel * c + k + p * lanes) * share;
-      for (int row = 0; row < rows.count(); ++row)
-        for (int column = 0; column < columns.count(); ++column) {
-          float* x = corner + (std::int64_t{row} * shape.w + column) * c + k;
+  scatter_windows(
+      shape, buffers.get(1),
+      [&, c = shape.c](std::int64_t pixel, PoolSpan rows, PoolSpan columns, float* corner) {
+        const float share = 1.0f / static_cast<float>(std::max(1, rows.count() * columns.count()));
+        for_each_chunk(c, [&](auto lanes, auto packs, int k) {
+          typename Pack<float, lanes>::Type part[packs];
           for (int p = 0; p < packs; ++p)
-            store_pack(x + p * lanes, load_pack<float, lanes>(x + p * lanes) + part[p]);
-        }
-    });
-  });
+            part[p] = load_pack<float, lanes>(diff_dst + pixel * c + k + p * lanes) * share;
+          for (int row = 0; row < rows.count(); ++row)
+            for (int column = 0; column < columns.count(); ++column) {
+              float* x = corner + (std::int64_t{row} * shape.w + column) * c + k;
+              for (int p = 0; p < packs; ++p)
+                store_pack(x + p * lanes, load_pack<float, lanes>(x + p * lanes) + part[p]);
+            }
+        });
+      });
 }
 
 void max_forward_reference(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {

@@ -1,10 +1,10 @@
 // Max and average pooling over windows that are clipped at the border of the image. Global pooling
 // is the same with the image as kernel.
 //
-// Max: what lies outside the image counts as -infinity; of equal values the first wins (rows first).
-// Average: divides by the number of cells inside the image (Caffe counts the padding too).
-// A window that holds no cell of the image gives 0 and passes no gradient; layers refuse a padding
-// as large as the kernel, which alone makes such windows.
+// Max: what lies outside the image counts as -infinity; of equal values the first wins (rows
+// first). Average: divides by the number of cells inside the image (Caffe counts the padding too).
+// A window that holds no cell of the image gives 0 and passes no gradient. Only a padding of more
+// than kernel - 1 cells on one side makes such windows; layers refuse it.
 #pragma once
 
 #include <algorithm>
@@ -54,8 +54,7 @@ void for_each_window(const PoolShape& shape, Visit visit) {
   for (int image = 0; image < shape.n; ++image)
     for (int y = 0; y < shape.out_h; ++y)
       for (int x = 0; x < shape.out_w; ++x, ++pixel)
-        visit(image, pixel,
-              PoolSpan(y, shape.stride_h, shape.offset_h, shape.kernel_h, shape.h),
+        visit(image, pixel, PoolSpan(y, shape.stride_h, shape.offset_h, shape.kernel_h, shape.h),
               PoolSpan(x, shape.stride_w, shape.offset_w, shape.kernel_w, shape.w));
 }
 

@@ -177,10 +177,13 @@ void Net::backward(const Step& step) {
 
 // Adds what a layer wrote into private gradient tensors (see LayerBuilder::input_from).
 void Net::share_gradients(const Layer& layer, int slice) {
-  for (const Input* input : layer.inputs())
-    if (input->wants_gradient() && input->diff != input->blob->diff)
-      accumulate_into(input->gradient(slice), *input->blob->diff[static_cast<std::size_t>(slice)],
-                      {.priority = 0, .layer = layer.index(), .slice = slice});
+  for (const Input* input : layer.inputs()) {
+    if (!input->wants_gradient() || input->diff == input->blob->diff) continue;
+    const Tensor& share = input->gradient(slice);
+    submit_accumulate({.count = static_cast<std::int64_t>(share.count())}, share,
+                      *input->blob->diff[static_cast<std::size_t>(slice)],
+                      {.layer = layer.index(), .slice = slice});
+  }
 }
 
 int Net::classes() const { return static_cast<int>(layers().back()->output().extent.count()); }

@@ -14,7 +14,7 @@ void WeightedLayer::declare(LayerBuilder& builder, Extent extent, Param weights,
     batchnorm_.emplace(builder, extent);
     params_ = {batchnorm_->shift, batchnorm_->scale, batchnorm_->mean, batchnorm_->variance};
   } else {
-    bias_ = &builder.param({.name = "bias", .shape = {extent.c}});
+    bias_ = &builder.param({.name = "bias", .shape = {extent.c}, .filler = {}});
     params_ = {bias_};
   }
   params_.insert(order == FileOrder::weights_last ? params_.end() : params_.begin() + 1, weights_);

@@ -13,6 +13,8 @@
 namespace omni {
 namespace {
 
+std::weak_ptr<void> running;
+
 const char* environment(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr && *value != '\0' ? value : nullptr;
@@ -77,14 +79,15 @@ Result<Session> Session::start(const SessionOptions& options) {
     starpu_shutdown();
     return Error{ErrorKind::device, "StarPU", "no worker", "give at least one CPU core"};
   }
-  return Session();
+  std::shared_ptr<void> starpu(&running, [](void*) {
+    starpu_task_wait_for_all();
+    starpu_shutdown();
+  });
+  running = starpu;
+  return Session(std::move(starpu));
 }
 
-Session::~Session() {
-  if (!running_) return;
-  starpu_task_wait_for_all();
-  starpu_shutdown();
-}
+std::shared_ptr<void> hold_starpu() { return running.lock(); }
 
 std::vector<WorkerInfo> Session::workers() const {
   std::vector<WorkerInfo> workers;

@@ -1,8 +1,8 @@
-// StarPU's life: started here, shut down by the destructor. Everything that submits tasks or allocates
-// tensors lives inside one Session.
+// StarPU's life: started here, shut down when the Session and every tensor are gone. One at a time.
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -27,17 +27,18 @@ struct WorkerInfo {
 class Session {
  public:
   static Result<Session> start(const SessionOptions& options);
-  ~Session();
-  Session(Session&& other) noexcept : running_(other.running_) { other.running_ = false; }
-  Session& operator=(Session&&) = delete;
 
   std::vector<WorkerInfo> workers() const;
   std::string scheduler() const;
 
  private:
-  Session() = default;
-  bool running_ = true;
+  explicit Session(std::shared_ptr<void> starpu) : starpu_(std::move(starpu)) {}
+  std::shared_ptr<void> starpu_;
 };
+
+// Keeps StarPU running as long as it is held; null without a Session. Every allocated tensor holds one, so
+// that it does not matter whether it or the Session is destroyed first.
+std::shared_ptr<void> hold_starpu();
 
 // STARPU_PERF_MODEL_DIR or STARPU_HOME when set, else a folder of this user's cache.
 std::filesystem::path default_model_folder();

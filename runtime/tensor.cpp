@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include "runtime/session.hpp"
+
 namespace omni {
 
 std::size_t bytes_of(DataType type) {
@@ -27,6 +29,8 @@ Tensor::~Tensor() {
 }
 
 Status Tensor::allocate() {
+  starpu_ = hold_starpu();
+  if (!starpu_) return Error{ErrorKind::failed, name_, "allocated without a running Session", ""};
   // Pinned only where a GPU driver exists; aligned to cache lines by Session.
   if (starpu_malloc_flags(&memory_, bytes(), STARPU_MALLOC_PINNED) != 0) {
     memory_ = nullptr;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -38,6 +39,7 @@ class Tensor {
   std::string name_;
   std::size_t count_;
   DataType type_;
+  std::shared_ptr<void> starpu_;  // see hold_starpu()
   void* memory_ = nullptr;
   DataHandle handle_ = nullptr;
 };

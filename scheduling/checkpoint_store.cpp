@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 // Whoever holds the lock owns these names; what a dead run left under them goes at the next save.
 constexpr std::string_view kUnfinished = ".unfinished", kDoomed = ".doomed";
 
-// Bits rather than std::isfinite: it must also hold under -ffast-math, and it vectorises.
+// Bits rather than std::isfinite, which -ffast-math turns into `true`.
 bool is_finite(float value) {
   constexpr std::uint32_t kExponent = 0x7f800000;
   return (std::bit_cast<std::uint32_t>(value) & kExponent) != kExponent;

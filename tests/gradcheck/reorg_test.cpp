@@ -52,10 +52,10 @@ TEST(Reorg, the_other_direction_is_inverse_and_gradient) {
 }
 
 TEST(Reorg, hand_computed) {
-  std::vector<double> src(8), dst(8);  // 2x4 pixels, one channel: two blocks
+  std::vector<double> src(12), dst(12);  // 2x6 pixels, one channel: three blocks
   std::iota(src.begin(), src.end(), 0.0);
-  reference::reorg({.n = 1, .wide = {2, 4, 1}}, src.data(), dst.data());
-  EXPECT_EQ(dst, (std::vector<double>{0, 1, 4, 5, 2, 3, 6, 7}));
+  reference::reorg({.n = 1, .wide = {2, 6, 1}}, src.data(), dst.data());
+  EXPECT_EQ(dst, (std::vector<double>{0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11}));
 }
 
 }  // namespace

@@ -80,16 +80,21 @@ TEST(ShortcutBackward, gradients) {
   }
 }
 
+// With a = 10, 20, ... and b = 1, 2, ..., the sum shows which value met which.
 TEST(ShortcutForward, hand_computed_where_sizes_differ) {
-  const std::vector<double> small{10, 20};                     // 1x1x2
-  const std::vector<double> large{1, 2, 3, 4, 5, 6, 7, 8, 9};  // 3x3x1
-  std::vector<double> spread(9), picked(2);
-  reference::shortcut_forward({.n = 1, .a = {3, 3, 1}, .b = {1, 1, 2}, .alpha = 2}, large.data(),
-                              small.data(), spread.data());
-  EXPECT_EQ(spread, (std::vector<double>{12, 4, 6, 8, 10, 12, 14, 16, 18}));
-  reference::shortcut_forward({.n = 1, .a = {1, 1, 2}, .b = {3, 3, 1}, .beta = 3}, small.data(),
-                              large.data(), picked.data());
-  EXPECT_EQ(picked, (std::vector<double>{13, 20}));
+  const auto sum = [](Extent a, Extent b) {
+    std::vector<double> in_a(a.count()), in_b(b.count()), dst(a.count());
+    for (std::size_t i = 0; i < in_a.size(); ++i) in_a[i] = 10.0 * static_cast<double>(i + 1);
+    for (std::size_t i = 0; i < in_b.size(); ++i) in_b[i] = static_cast<double>(i + 1);
+    reference::shortcut_forward({.n = 1, .a = a, .b = b}, in_a.data(), in_b.data(), dst.data());
+    return dst;
+  };
+  using Values = std::vector<double>;
+  EXPECT_EQ(sum({1, 4, 1}, {1, 2, 1}), (Values{11, 20, 32, 40}));      // spread out in w
+  EXPECT_EQ(sum({5, 1, 1}, {2, 1, 1}), (Values{11, 20, 32, 40, 50}));  // and in h
+  EXPECT_EQ(sum({1, 2, 1}, {1, 5, 1}), (Values{11, 23}));              // subsampled
+  EXPECT_EQ(sum({1, 2, 2}, {1, 2, 1}), (Values{11, 20, 32, 40}));      // fewer channels
+  EXPECT_EQ(sum({1, 2, 1}, {1, 2, 3}), (Values{11, 24}));              // more channels
 }
 
 }  // namespace

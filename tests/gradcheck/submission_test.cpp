@@ -1,8 +1,6 @@
 // Submit functions against their codelets: the tasks StarPU runs get the buffers in the order that
 // the kernels expect, with the access modes that keep what must be kept. (Batch normalisation has
 // its own such test.)
-#include <filesystem>
-
 #include "codelets/copy_channels.hpp"
 #include "codelets/crop_mirror.hpp"
 #include "codelets/l2norm.hpp"
@@ -14,6 +12,7 @@
 #include "runtime/session.hpp"
 #include "runtime/task_errors.hpp"
 #include "tests/gradcheck/harness.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace omni::gradcheck {
 namespace {
@@ -53,17 +52,18 @@ class Submission : public testing::Test {
   }
 
  private:
-  static SessionOptions options() {
-    SessionOptions options;
-    options.cpu_workers = 1;
-    options.deterministic = true;  // so that the first implementation runs
-    options.models = std::filesystem::temp_directory_path() / "omni-submission-test";
-    return options;
+  SessionOptions options() const {
+    SessionOptions chosen;
+    chosen.cpu_workers = 1;
+    chosen.deterministic = true;  // so that the first implementation runs
+    chosen.models = models_.path();
+    return chosen;
   }
   static void* bytes(const Tensor& tensor, const HostAccess& access) {
     return tensor.type() == DataType::i32 ? static_cast<void*>(access.i32().data())
                                           : static_cast<void*>(access.f32().data());
   }
+  test::TemporaryDirectory models_;
   Result<Session> session_;
 };
 
@@ -135,11 +135,11 @@ TEST_F(Submission, layers_that_move_values) {
   check(upsample_backward, upsample, {input(96), output(24)},
         [&](Tensors t) { submit_upsample_backward(upsample, *t[0], *t[1]); });
 
-  const ReorgArgs to_depth{.n = 2, .wide = {2, 4, 3}};
-  const ReorgArgs to_space{.n = 2, .wide = {2, 4, 3}, .to_depth = false};
-  check(reorg, to_depth, {input(48), output(48)},
+  const ReorgArgs to_depth{.n = 2, .wide = {2, 6, 3}};
+  const ReorgArgs to_space{.n = 2, .wide = {2, 6, 3}, .to_depth = false};
+  check(reorg, to_depth, {input(72), output(72)},
         [&](Tensors t) { submit_reorg_forward(to_depth, *t[0], *t[1]); });
-  check(reorg, to_space, {input(48), output(48)},
+  check(reorg, to_space, {input(72), output(72)},
         [&](Tensors t) { submit_reorg_backward(to_depth, *t[0], *t[1]); });
 }
 

@@ -14,13 +14,14 @@
 namespace omni::test {
 
 struct Finished {
-  int exit_code = -1;  // 128 + signal, as a shell would say
+  int exit_code = -1;
   std::string output, errors;
 };
 
-inline Finished run_program(std::vector<std::string> command) {
-  const TemporaryDirectory folder;
-  const std::string output = folder / "stdout", errors = folder / "stderr";
+// Starts a program with its output and errors in files (or thrown away) and does not wait.
+inline pid_t start_program(std::vector<std::string> command,
+                           const std::string& output = "/dev/null",
+                           const std::string& errors = "/dev/null") {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
@@ -35,11 +36,22 @@ inline Finished run_program(std::vector<std::string> command) {
       posix_spawn(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (failure != 0) throw std::runtime_error("cannot start " + command[0]);
+  return child;
+}
+
+// Its exit code; 128 + signal, as a shell would say.
+inline int wait_for_program(pid_t child) {
   int status = 0;
   if (waitpid(child, &status, 0) != child) throw std::runtime_error("waitpid failed");
-  return {.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
-          .output = get(output),
-          .errors = get(errors)};
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+inline Finished run_program(std::vector<std::string> command) {
+  const TemporaryDirectory folder;
+  const std::string output = folder / "stdout", errors = folder / "stderr";
+  const pid_t child = start_program(std::move(command), output, errors);
+  const int exit_code = wait_for_program(child);
+  return {.exit_code = exit_code, .output = get(output), .errors = get(errors)};
 }
 
 }  // namespace omni::test

@@ -1,6 +1,7 @@
 // Checkpoints: saved whole, found again, never deleted without need; one run per directory.
 #include "scheduling/checkpoint_store.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/fsuid.h>
 #include <sys/wait.h>
@@ -165,7 +166,7 @@ TEST_F(CheckpointStoreTest, ASecondRunIsRefusedAndToldWho) {
   const pid_t child = ::fork();
   if (child == 0) {
     const auto second = CheckpointStore::open(folder_.path(), kOptions);
-    const std::string holder = ":" + std::to_string(::getppid());
+    const std::string holder = fmt::format(":{}", ::getppid());
     const bool right = !second && second.error().kind == ErrorKind::usage &&
                        second.error().what.find("another run is using") != std::string::npos &&
                        second.error().what.find(holder) != std::string::npos;

@@ -176,50 +176,65 @@ TEST(PrepareImage, ResizingKeepsARamp) {
   }
 }
 
-TEST(PrepareImage, CropDrawsTheShorterSide) {
-  // With equal ends the size is certain: 8 pixels drawn as 16 double every distance.
-  const Extent image{8, 8, 1}, net{8, 8, 1};
+// A ramp to the right shows how far an image was enlarged: its steps shrink.
+std::vector<float> enlargements(const AugmentOptions& options) {
+  const Extent extent{8, 8, 1};
   Bytes pixels;
-  for (int y = 0; y < 8; ++y)
-    for (int x = 0; x < 8; ++x) pixels.push_back(static_cast<std::uint8_t>(20 * x));
-  const auto step_of = [&](const Floats& seen) { return (seen[4] - seen[3]) * 255 / 20; };
-  EXPECT_NEAR(
-      step_of(prepare(pixels, image, {.min_crop = 16, .max_crop = 16, .center = true}, net, 0)),
-      0.5, 1e-3);
-  float smallest = 9, largest = 0;
-  for (std::uint64_t sample = 0; sample < 400; ++sample) {
-    const Floats seen = prepare(pixels, image, {.max_crop = 16}, net, sample);
-    // Away from both edges, where the ramp is flat.
-    float step = 0;
-    for (std::size_t i = 0; i + 1 < 8; ++i)
-      step = std::max(step, (seen[i + 1] - seen[i]) * 255 / 20);
-    smallest = std::min(smallest, step);
-    largest = std::max(largest, step);
+  for (int i = 0; i < 64; ++i) pixels.push_back(static_cast<std::uint8_t>(20 * (i % 8)));
+  std::vector<float> seen;
+  for (std::uint64_t sample = 0; sample < 900; ++sample) {
+    const Floats image = prepare(pixels, extent, options, extent, sample);
+    float step = 0;  // the largest, because the ramp is flat within half a pixel of the edges
+    for (std::size_t x = 0; x + 1 < 8; ++x) step = std::max(step, image[x + 1] - image[x]);
+    seen.push_back(20.0f / 255 / step);
   }
-  EXPECT_NEAR(smallest, 0.5, 1e-3) << "max_crop";
-  EXPECT_NEAR(largest, 1, 1e-3) << "min_crop defaults to the net's side";
+  std::sort(seen.begin(), seen.end());
+  return seen;
 }
 
-TEST(PrepareImage, CropsStayInsideTheImage) {
-  // A white image on which every pixel read beyond the edge would still be white; so let the border
-  // tell.
-  const Extent image{12, 20, 1}, net{8, 8, 1};
-  Bytes pixels(image.count(), 100);
-  for (int y = 0; y < image.h; ++y)
-    for (int x = 0; x < image.w; ++x)
-      if (y == 0 || x == 0 || y == image.h - 1 || x == image.w - 1)
-        pixels[static_cast<std::size_t>(y * image.w + x)] = 200;
-  for (std::uint64_t sample = 0; sample < 300; ++sample) {
-    // Twice as large, a border pixel is at most two pixels wide, unless the window left the image.
-    const Floats seen =
-        prepare(pixels, image, {.min_crop = 24, .max_crop = 24, .aspect = 1.4f}, net, sample);
-    const auto white_row = [&](std::size_t y) {
-      return std::all_of(seen.begin() + static_cast<std::ptrdiff_t>(8 * y),
-                         seen.begin() + static_cast<std::ptrdiff_t>(8 * y + 8),
-                         [](float v) { return v > 199.0f / 255; });
-    };
-    ASSERT_FALSE(white_row(0) && white_row(1) && white_row(2)) << sample;
-    ASSERT_FALSE(white_row(7) && white_row(6) && white_row(5)) << sample;
+TEST(PrepareImage, CropDrawsTheShorterSideEvenly) {
+  for (const AugmentOptions options :
+       {AugmentOptions{.min_crop = 8, .max_crop = 16}, {.min_crop = 8}, {.max_crop = 16}}) {
+    const std::vector<float> seen = enlargements(options);
+    EXPECT_NEAR(seen.front(), 1, 1e-3);
+    EXPECT_NEAR(seen.back(), 2, 1e-3);
+    for (int side = 8; side <= 16; ++side) {  // each about 100 times of 900
+      const auto count = std::count_if(seen.begin(), seen.end(), [&](float enlarged) {
+        return std::fabs(8 * enlarged - static_cast<float>(side)) < 0.1f;
+      });
+      EXPECT_NEAR(static_cast<double>(count), 100, 45) << side;
+    }
+  }
+  const std::vector<float> fixed = enlargements({.min_crop = 12, .max_crop = 12});
+  EXPECT_NEAR(fixed.front(), 1.5, 1e-3);
+  EXPECT_NEAR(fixed.back(), 1.5, 1e-3);
+}
+
+TEST(PrepareImage, WindowsStayInsideTheImage) {
+  // Ramps to the right (red) and down (green) go flat where a window leaves the image. At most
+  // twice as large, one pixel at each end may lie between the last pixel's centre and the edge.
+  const Extent net{8, 8, 3};
+  for (const Extent image : {Extent{9, 16, 3}, {16, 9, 3}, {9, 9, 3}}) {
+    Bytes pixels;
+    for (int y = 0; y < image.h; ++y)
+      for (int x = 0; x < image.w; ++x)
+        for (const int value : {10 * x, 10 * y, 0})
+          pixels.push_back(static_cast<std::uint8_t>(value));
+    bool touched_left = false, touched_right = false;
+    for (std::uint64_t sample = 0; sample < 300; ++sample) {
+      const Floats seen =
+          prepare(pixels, image, {.min_crop = 9, .max_crop = 11, .aspect = 1.3f}, net, sample);
+      const auto at = [&](std::size_t y, std::size_t x, std::size_t c) {
+        return seen[(y * 8 + x) * 3 + c] * 255;
+      };
+      for (const std::size_t edge : {0u, 6u}) {
+        ASSERT_GT(at(0, edge + 1, 0) - at(0, edge, 0), 1) << "across, sample " << sample;
+        ASSERT_GT(at(edge + 1, 0, 1) - at(edge, 0, 1), 1) << "down, sample " << sample;
+      }
+      touched_left |= at(0, 0, 0) < 5;
+      touched_right |= at(0, 7, 0) > 10 * static_cast<float>(image.w - 1) - 5;
+    }
+    EXPECT_TRUE(touched_left && touched_right) << "windows reach from edge to edge";
   }
 }
 
@@ -281,6 +296,19 @@ TEST(PrepareImage, ExposureStaysWithinItsFactor) {
   EXPECT_NEAR(high, 200 / 255.f, 0.01);
 }
 
+TEST(PrepareImage, HueTurnsBothWays) {
+  const Extent extent{1, 1, 3};
+  float most_green = 0, most_blue = 0;
+  for (std::uint64_t sample = 0; sample < 300; ++sample) {
+    const Floats seen = prepare({255, 0, 0}, extent, {.hue = 1 / 12.f}, extent, sample);
+    ASSERT_NEAR(seen[0], 1, 1e-6);
+    most_green = std::max(most_green, seen[1]);
+    most_blue = std::max(most_blue, seen[2]);
+  }
+  EXPECT_NEAR(most_green, 0.5, 0.02);
+  EXPECT_NEAR(most_blue, 0.5, 0.02);
+}
+
 TEST(ShiftColours, KnownAnswers) {
   const auto shifted = [](Floats pixel, const ColourShift& shift) {
     shift_colours(pixel, 3, shift);
@@ -291,6 +319,8 @@ TEST(ShiftColours, KnownAnswers) {
   expect_near(shifted(mixed, {.hue = 1}), mixed, 1e-6f);
   expect_near(shifted(mixed, {.hue = 1 / 3.f}), {0.4f, 0.8f, 0.2f}, 1e-6f);
   expect_near(shifted(mixed, {.hue = -1 / 3.f}), {0.2f, 0.4f, 0.8f}, 1e-6f);
+  expect_near(shifted({0.2f, 0.8f, 0.4f}, {.hue = 1 / 3.f}), {0.4f, 0.2f, 0.8f}, 1e-6f);
+  expect_near(shifted({0.2f, 0.4f, 0.8f}, {.hue = 1 / 3.f}), {0.8f, 0.2f, 0.4f}, 1e-6f);
   expect_near(shifted({1, 0, 0}, {.hue = 0.5f}), {0, 1, 1}, 1e-6f);
   expect_near(shifted({1, 0, 0}, {.hue = 1 / 6.f}), {1, 1, 0}, 1e-6f);
   expect_near(shifted(mixed, {.saturation = 0}), {0.8f, 0.8f, 0.8f}, 1e-6f);

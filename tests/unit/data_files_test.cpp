@@ -78,6 +78,7 @@ TEST(IdxFolder, KnownAnswer) {
   EXPECT_EQ(train.classes(), 3);
   EXPECT_EQ(train.label(0), 0);
   EXPECT_EQ(train.label(1), 2);
+  EXPECT_EQ(read_image(train, 0), (std::vector<std::uint8_t>{0, 7, 14, 21, 28, 35}));
   EXPECT_EQ(read_image(train, 1), (std::vector<std::uint8_t>{42, 49, 56, 63, 70, 77}));
   EXPECT_EQ(pair->test->size(), 1u);
   EXPECT_EQ(pair->test->label(0), 1);

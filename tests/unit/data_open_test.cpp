@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "runtime/data/dataset.hpp"
 #include "runtime/data/idx.hpp"
@@ -102,6 +103,11 @@ TEST_F(OpenDataset, Synthetic) {
   EXPECT_EQ(pair->train->extent(), (Extent{227, 227, 3}));
   EXPECT_EQ(pair->train->classes(), 10);
   EXPECT_NE(pair->train->description().find("synthetic"), std::string::npos);
+
+  std::vector<std::uint8_t> train(227 * 227 * 3), test(train.size());
+  ASSERT_TRUE(pair->train->read(0, train));
+  ASSERT_TRUE(pair->test->read(0, test));
+  EXPECT_NE(train, test);
 
   EXPECT_EQ(open("synthetic", kLeNet, 3)->train->classes(), 3);
   const auto sized = open("synthetic:1000:200", kLeNet, 200);

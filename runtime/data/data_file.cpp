@@ -1,4 +1,4 @@
-#include "runtime/data/input_file.hpp"
+#include "runtime/data/data_file.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -22,13 +22,13 @@ Error failure(const std::filesystem::path& path, int code) {
 
 }  // namespace
 
-InputFile::InputFile(std::filesystem::path path, Handle file, std::uint64_t bytes_on_disk)
+DataFile::DataFile(std::filesystem::path path, Handle file, std::uint64_t bytes_on_disk)
     : path_(std::move(path)), file_(std::move(file)), bytes_on_disk_(bytes_on_disk) {
   gzbuffer(file_.get(), kChunk / 8);
   compressed_ = gzdirect(file_.get()) == 0;  // looks at the first bytes
 }
 
-Result<InputFile> InputFile::open(const std::filesystem::path& path) {
+Result<DataFile> DataFile::open(const std::filesystem::path& path) {
   // Opening a pipe would otherwise wait for a writer.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return failure(path, errno);
@@ -44,15 +44,15 @@ Result<InputFile> InputFile::open(const std::filesystem::path& path) {
     ::close(descriptor);
     return failure(path, ENOMEM);
   }
-  return InputFile(path, std::move(file), static_cast<std::uint64_t>(status.st_size));
+  return DataFile(path, std::move(file), static_cast<std::uint64_t>(status.st_size));
 }
 
-Error InputFile::complain(std::string what, std::string hint) const {
+Error DataFile::complain(std::string what, std::string hint) const {
   return {ErrorKind::data, path_.string(), std::move(what), std::move(hint)};
 }
 
 // At least one byte, unless the file has ended.
-Result<std::size_t> InputFile::read_some(std::span<std::uint8_t> out) {
+Result<std::size_t> DataFile::read_some(std::span<std::uint8_t> out) {
   const auto wanted = static_cast<unsigned>(std::min<std::size_t>(out.size(), kChunk));
   const int got = gzread(file_.get(), out.data(), wanted);
   int code = Z_OK;
@@ -66,7 +66,7 @@ Result<std::size_t> InputFile::read_some(std::span<std::uint8_t> out) {
   return std::size_t{0};
 }
 
-Status InputFile::read(std::span<std::uint8_t> out) {
+Status DataFile::read(std::span<std::uint8_t> out) {
   std::size_t done = 0;
   while (done < out.size()) {
     OMNI_TRY(const std::size_t got, read_some(out.subspan(done)));
@@ -78,7 +78,7 @@ Status InputFile::read(std::span<std::uint8_t> out) {
   return {};
 }
 
-Result<std::vector<std::uint8_t>> InputFile::read_vector(std::uint64_t bytes) {
+Result<std::vector<std::uint8_t>> DataFile::read_vector(std::uint64_t bytes) {
   std::vector<std::uint8_t> data;
   while (data.size() < bytes) {
     const std::size_t done = data.size();
@@ -90,7 +90,7 @@ Result<std::vector<std::uint8_t>> InputFile::read_vector(std::uint64_t bytes) {
   return data;
 }
 
-Status InputFile::expect_end() {
+Status DataFile::expect_end() {
   std::uint8_t extra = 0;
   OMNI_TRY(const std::size_t got, read_some({&extra, 1}));
   if (got != 0)

@@ -16,10 +16,10 @@
 
 namespace omni {
 
-class InputFile {
+class DataFile {
  public:
   // Refuses folders, pipes and devices.
-  static Result<InputFile> open(const std::filesystem::path& path);
+  static Result<DataFile> open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }
   bool compressed() const { return compressed_; }
@@ -40,7 +40,7 @@ class InputFile {
     void operator()(gzFile file) const { gzclose_r(file); }
   };
   using Handle = std::unique_ptr<gzFile_s, Close>;
-  InputFile(std::filesystem::path path, Handle file, std::uint64_t bytes_on_disk);
+  DataFile(std::filesystem::path path, Handle file, std::uint64_t bytes_on_disk);
   Result<std::size_t> read_some(std::span<std::uint8_t> out);
 
   std::filesystem::path path_;

@@ -1,0 +1,153 @@
+// --deterministic: the same bits whatever runs where; and a run that was killed and resumed ends with the
+// bits of one that was not.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <thread>
+
+#include "tests/support/omni_run.hpp"
+
+namespace omni::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Every kind of layer whose result could depend on the order of sums or on random numbers.
+constexpr const char* kNet = R"([net]
+batch=24
+subdivisions=2
+height=20
+width=20
+channels=3
+learning_rate=0.02
+momentum=0.9
+decay=0.0005
+flip=1
+angle=7
+[convolutional]
+filters=12
+size=3
+pad=1
+batch_normalize=1
+activation=leaky
+[maxpool]
+size=2
+stride=2
+[convolutional]
+filters=16
+size=3
+pad=1
+activation=relu
+[normalization]
+alpha=0.001
+size=5
+[route]
+layers=-1,-3
+[convolutional]
+filters=16
+size=1
+activation=linear
+[shortcut]
+from=-4
+activation=relu
+[dropout]
+probability=0.3
+[connected]
+output=10
+activation=linear
+[softmax]
+)";
+
+class Determinism : public testing::Test {
+ protected:
+  Determinism() { put(folder_ / "net.cfg", kNet); }
+
+  std::vector<std::string> arguments(const std::string& weights, std::vector<std::string> more) {
+    std::vector<std::string> all{"--net",  folder_ / "net.cfg", "--data",         "synthetic:300",
+                                 "--slice", "3",                 "--save-weights", folder_ / weights,
+                                 "--deterministic", "-q"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  // The weights after the run, as bytes.
+  std::string train(const std::string& weights, std::vector<std::string> more) {
+    const Finished run = omni_run(arguments(weights, std::move(more)));
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    return get(folder_ / weights);
+  }
+  TemporaryDirectory folder_;
+};
+
+TEST_F(Determinism, SameBitsWithAnyWorkersAndScheduler) {
+  const std::string expected = train("first", {"--max-batches", "12", "--workers", "1"});
+  ASSERT_GT(expected.size(), 1000u);
+  for (const char* workers : {"1", "2"})
+    for (const char* scheduler : {"eager", "random", "dmdas"})
+      EXPECT_TRUE(expected == train("again", {"--max-batches", "12", "--workers", workers, "--sched",
+                                              scheduler}))
+          << workers << " workers, " << scheduler;
+  EXPECT_FALSE(expected == train("other", {"--max-batches", "12", "--seed", "2"}))
+      << "the seed makes no difference: the comparison proves nothing";
+}
+
+// The folder of the checkpoint at `step`, once it is there.
+fs::path wait_for_checkpoint(const fs::path& folder, const std::string& step) {
+  for (int tries = 0; tries < 6000; ++tries) {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder, ignored))
+      if (entry.path().filename().string().ends_with(step) &&
+          entry.path().filename().string().starts_with("save-"))
+        return entry.path();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // until another process has written
+  }
+  return {};
+}
+
+TEST_F(Determinism, KilledAndResumedEqualsStraight) {
+  const std::string straight = train("straight", {"--max-batches", "40", "--workers", "2"});
+
+  std::vector<std::string> command = arguments(
+      "never", {"--max-batches", "100000", "--checkpoint-every", "20", "--keep", "1000", "--out",
+                folder_ / "run"});
+  command.insert(command.begin(), kOmniRun);
+  const pid_t child = start_program(command);
+  const fs::path saved = wait_for_checkpoint(folder_ / "run", "step-000000020");
+  kill(child, SIGKILL);
+  EXPECT_EQ(wait_for_program(child), 128 + SIGKILL);
+  ASSERT_FALSE(saved.empty());
+
+  const std::string resumed = train("resumed", {"--max-batches", "40", "--workers", "1", "--resume",
+                                                saved, "--out", folder_ / "run"});
+  EXPECT_TRUE(straight == resumed);
+  EXPECT_FALSE(straight == train("shorter", {"--max-batches", "39"}));
+}
+
+TEST_F(Determinism, StopSignalSavesAndExits75) {
+  const std::string straight = train("straight", {"--max-batches", "400"});
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const fs::path run = folder_ / ("run" + std::to_string(signal));
+    const std::vector<std::string> common{"--max-batches", "400",          "--checkpoint-every", "10",
+                                          "--out",         run,            "--display",          "1",
+                                          "--metrics",     run / "metrics.jsonl"};
+    fs::create_directories(run);
+    std::vector<std::string> command = arguments("never", common);
+    command.insert(command.begin(), kOmniRun);
+    const pid_t child = start_program(command);
+    ASSERT_FALSE(wait_for_checkpoint(run, "step-000000010").empty());
+    kill(child, signal);
+    ASSERT_EQ(wait_for_program(child), 75);
+
+    std::vector<std::string> again = common;
+    again.insert(again.end(), {"--resume", "auto"});
+    EXPECT_TRUE(straight == train("resumed", again));
+    // Every iteration once, although some may have been shown before the last checkpoint.
+    std::uint64_t expected = 1;
+    for (const auto& line : read_metrics(run / "metrics.jsonl"))
+      if (line.contains("loss")) EXPECT_EQ(line["iteration"], expected++);
+    EXPECT_EQ(expected, 401u);
+  }
+}
+
+}  // namespace
+}  // namespace omni::test

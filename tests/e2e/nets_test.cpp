@@ -1,0 +1,56 @@
+// Every shipped net builds, prints its table, runs forward and backward, and lowers its loss on synthetic
+// images.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/omni_run.hpp"
+
+namespace omni::test {
+namespace {
+
+struct NetCase {
+  const char* name;
+  int batch, iterations;
+  const char* learning_rate;
+};
+
+class Nets : public testing::TestWithParam<NetCase> {};
+
+TEST_P(Nets, LowersItsLoss) {
+  const NetCase& net = GetParam();
+  const TemporaryDirectory folder;
+  const std::string metrics = folder / "metrics.jsonl";
+  const std::string batch = std::to_string(net.batch);
+  // As many images as one batch holds: what falls is the loss on images that were seen before.
+  const Finished run = omni_run({"--net", net.name, "--batch", batch, "--subdivisions", "1",
+                                 "--max-batches", std::to_string(net.iterations), "--learning-rate",
+                                 net.learning_rate, "--policy", "constant", "--burn-in", "0", "--data",
+                                 "synthetic:" + batch, "--display", "1", "--metrics", metrics});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_NE(run.errors.find("parameters"), std::string::npos) << "no layer table";
+
+  std::vector<double> losses;
+  for (const auto& line : read_metrics(metrics))
+    if (line.contains("loss")) losses.push_back(line["loss"]);
+  ASSERT_EQ(losses.size(), static_cast<std::size_t>(net.iterations));
+  const double late = (losses[losses.size() - 1] + losses[losses.size() - 2]) / 2;
+  EXPECT_LT(late, 0.9 * losses.front());
+  for (const double loss : losses) EXPECT_TRUE(std::isfinite(loss));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shipped, Nets,
+    testing::Values(NetCase{"lenet", 32, 40, "0.02"}, NetCase{"mlp", 32, 30, "0.02"},
+                    NetCase{"cifar10-quick", 32, 60, "0.02"}, NetCase{"alexnet", 8, 30, "0.01"},
+                    NetCase{"caffenet", 8, 30, "0.01"}, NetCase{"vgg-16", 2, 12, "0.01"},
+                    NetCase{"resnet-18", 4, 12, "0.05"}, NetCase{"resnet-50", 4, 12, "0.05"},
+                    NetCase{"darknet19", 4, 15, "0.05"}),
+    [](const auto& info) {
+      std::string name = info.param.name;
+      std::erase(name, '-');
+      return name;
+    });
+
+}  // namespace
+}  // namespace omni::test

@@ -1,0 +1,112 @@
+// What omni-run refuses, with which words and which exit code; and what its machine-readable outputs hold.
+#include <gtest/gtest.h>
+
+#include "tests/support/omni_run.hpp"
+
+namespace omni::test {
+namespace {
+
+using Words = std::vector<std::string>;
+
+struct Refusal {
+  const char* name;
+  Words arguments;
+  int exit_code;
+  const char* text;  // in stderr
+};
+
+class CommandLine : public testing::TestWithParam<Refusal> {};
+
+TEST_P(CommandLine, Refuses) {
+  const Finished run = omni_run(GetParam().arguments);
+  EXPECT_EQ(run.exit_code, GetParam().exit_code) << run.errors;
+  EXPECT_NE(run.errors.find(GetParam().text), std::string::npos) << run.errors;
+  EXPECT_EQ(run.output, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, CommandLine,
+    testing::Values(
+        Refusal{"NoNet", {}, 2, "no net given"},
+        Refusal{"UnknownNet", {"--net", "lenett"}, 2, "one of: alexnet"},
+        Refusal{"UnknownOption", {"--net", "lenet", "--batchsize", "3"}, 2, "--batchsize"},
+        Refusal{"UnknownCommand", {"tarin", "--net", "lenet"}, 2, "tarin"},
+        Refusal{"SettingWithoutValue", {"--net", "lenet", "--set", "momentum"}, 2, "KEY=VALUE"},
+        Refusal{"UnknownSetting", {"--net", "lenet", "--set", "momentun=0.9"}, 2, "momentun"},
+        Refusal{"BadSetting", {"--net", "lenet", "--momentum", "fast", "--dry-run"}, 2, "command line"},
+        Refusal{"BatchNotDivisible", {"--net", "lenet", "--batch", "10", "--subdivisions", "3"}, 2,
+                "not divisible"},
+        Refusal{"SliceTooLarge", {"--net", "lenet", "--batch", "8", "--slice", "9"}, 2, "--slice"},
+        Refusal{"NegativeEpochs", {"--net", "lenet", "--epochs", "-1"}, 2, "--epochs"},
+        Refusal{"UnknownData", {"--net", "lenet", "--data", "fashion-mnits"}, 2, "fashion-mnist"},
+        Refusal{"WrongChannels", {"--net", "lenet", "--data", "/nowhere"}, 2, "/nowhere"},
+        Refusal{"UnknownScheduler", {"--net", "lenet", "--sched", "fifo"}, 2, "unknown scheduler"},
+        Refusal{"MissingWeights", {"--net", "lenet", "--weights", "/nowhere.weights"}, 3, "/nowhere"},
+        Refusal{"MissingCheckpoint", {"--net", "lenet", "--resume", "/nowhere"}, 3, "/nowhere"},
+        Refusal{"TooMuchMemory", {"--net", "vgg-16", "--batch", "4096"}, 4, "--subdivisions"},
+        Refusal{"Diverges", {"--net", "lenet", "--learning-rate", "1e9", "--max-batches", "50"}, 6,
+                "finite"},
+        Refusal{"ValidNeedsWeights", {"valid", "--net", "lenet"}, 2, "--weights"},
+        Refusal{"UnwritableMetrics",
+                {"--net", "lenet", "--max-batches", "1", "--metrics", "/nowhere/m.jsonl"},
+                2,
+                "/nowhere/m.jsonl"},
+        Refusal{"UnwritableRunFolder",
+                {"--net", "lenet", "--max-batches", "1", "--out", "/proc/omni"},
+                2,
+                "/proc/omni"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(MachineReadable, DryRunLayersAndDevices) {
+  const auto json = [](const Words& words) {
+    const Finished run = omni_run(words);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    return nlohmann::json::parse(run.output);
+  };
+  const auto table = json({"--net", "lenet.cfg", "--dry-run", "--json"});
+  EXPECT_EQ(table["net"], "lenet");
+  EXPECT_GT(table["parameters"], 400000);
+  const auto layers = json({"layers", "--json"});
+  EXPECT_GE(layers["layers"].size(), 15u);
+  const auto devices = json({"devices", "--json", "--workers", "1"});
+  EXPECT_EQ(devices["workers"].size(), 1u);
+  const auto time = json({"time", "--net", "lenet", "--batch", "8", "--json", "--iterations", "2"});
+  EXPECT_GT(time["images_per_second"], 0);
+}
+
+TEST(MachineReadable, MetricsHoldWhatIsPromised) {
+  const TemporaryDirectory folder;
+  const std::string metrics = folder / "metrics.jsonl", weights = folder / "lenet.weights";
+  const Finished run =
+      omni_run({"--net", "lenet", "--data", "synthetic:640", "--epochs", "2", "--display", "5",
+                "--metrics", metrics, "--save-weights", weights, "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_NE(run.errors.find("synthetic"), std::string::npos) << "does not say that data are synthetic";
+  int steps = 0, evaluations = 0;
+  for (const auto& line : read_metrics(metrics)) {
+    for (const char* key : {"iteration", "epoch", "images", "time"}) EXPECT_TRUE(line.contains(key));
+    if (line.contains("test_loss")) {
+      ++evaluations;
+      EXPECT_TRUE(line.contains("test_accuracy"));
+    } else {
+      ++steps;
+      for (const char* key : {"loss", "learning_rate", "momentum", "images_per_second"})
+        EXPECT_TRUE(line.contains(key)) << key;
+    }
+  }
+  EXPECT_EQ(steps, 4);
+  EXPECT_EQ(evaluations, 2);
+
+  const Finished valid = omni_run({"valid", "--net", "lenet", "--data", "synthetic:640", "--weights",
+                                   weights, "--json"});
+  ASSERT_EQ(valid.exit_code, 0) << valid.errors;
+  EXPECT_NEAR(nlohmann::json::parse(valid.output)["test_loss"].get<double>(),
+              nlohmann::json::parse(run.output)["test_loss"].get<double>(), 1e-4);
+  const Finished predict = omni_run({"predict", "--net", "lenet", "--data", "synthetic:640",
+                                     "--weights", weights, "--index", "3", "--json"});
+  ASSERT_EQ(predict.exit_code, 0) << predict.errors;
+  EXPECT_EQ(nlohmann::json::parse(predict.output)["classes"].size(), 5u);
+}
+
+}  // namespace
+}  // namespace omni::test

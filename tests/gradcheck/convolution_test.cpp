@@ -1,0 +1,296 @@
+#include "codelets/convolution.hpp"
+
+#include "tests/gradcheck/harness.hpp"
+
+namespace omni::gradcheck {
+namespace {
+
+const std::vector<Case<ConvShape>> kShapes{
+    {"3x3, padded",
+     {.n = 2,
+      .h = 6,
+      .w = 5,
+      .c = 4,
+      .filters = 7,
+      .kernel_h = 3,
+      .kernel_w = 3,
+      .pad_h = 1,
+      .pad_w = 1}},
+    {"1x1 image, one filter", {.n = 1, .h = 1, .w = 1, .c = 3}},
+    {"1x1 image under a padded 3x3 kernel",
+     {.n = 2,
+      .h = 1,
+      .w = 1,
+      .c = 8,
+      .filters = 8,
+      .kernel_h = 3,
+      .kernel_w = 3,
+      .pad_h = 1,
+      .pad_w = 1}},
+    {"1x1 kernel", {.n = 3, .h = 7, .w = 5, .c = 19, .filters = 33}},
+    {"1x1 kernel, strided",
+     {.n = 2, .h = 7, .w = 8, .c = 16, .filters = 32, .stride_h = 2, .stride_w = 2}},
+    {"1x1 kernel, padded", {.n = 1, .h = 3, .w = 4, .c = 5, .filters = 6, .pad_h = 1, .pad_w = 2}},
+    {"1x1 kernel, two groups", {.n = 2, .h = 5, .w = 4, .c = 6, .filters = 10, .groups = 2}},
+    {"odd sizes, one channel",
+     {.n = 1,
+      .h = 11,
+      .w = 9,
+      .c = 1,
+      .filters = 5,
+      .kernel_h = 5,
+      .kernel_w = 5,
+      .pad_h = 2,
+      .pad_w = 2}},
+    {"large kernel and stride",
+     {.n = 2,
+      .h = 31,
+      .w = 27,
+      .c = 3,
+      .filters = 32,
+      .kernel_h = 11,
+      .kernel_w = 11,
+      .stride_h = 4,
+      .stride_w = 4}},
+    {"stride that leaves a margin",
+     {.n = 1,
+      .h = 8,
+      .w = 9,
+      .c = 16,
+      .filters = 16,
+      .kernel_h = 3,
+      .kernel_w = 3,
+      .stride_h = 3,
+      .stride_w = 2}},
+    {"stride greater than kernel",
+     {.n = 2,
+      .h = 14,
+      .w = 13,
+      .c = 32,
+      .filters = 32,
+      .kernel_h = 2,
+      .kernel_w = 2,
+      .stride_h = 3,
+      .stride_w = 3}},
+    {"padding as large as the kernel",
+     {.n = 2,
+      .h = 5,
+      .w = 4,
+      .c = 8,
+      .filters = 8,
+      .kernel_h = 3,
+      .kernel_w = 3,
+      .pad_h = 3,
+      .pad_w = 3}},
+    {"dilation 2",
+     {.n = 2,
+      .h = 14,
+      .w = 12,
+      .c = 16,
+      .filters = 32,
+      .kernel_h = 3,
+      .kernel_w = 3,
+      .pad_h = 2,
+      .pad_w = 2,
+      .dilation_h = 2,
+      .dilation_w = 2}},
+    {"dilation 3 across only, strided",
+     {.n = 1,
+      .h = 9,
+      .w = 13,
+      .c = 5,
+      .filters = 4,
+      .kernel_h = 3,
+      .kernel_w = 3,
+      .stride_h = 2,
+      .stride_w = 2,
+      .pad_h = 1,
+      .pad_w = 1,
+      .dilation_w = 3}},
+    {"two groups",
+     {.n = 2,
+      .h = 9,
+      .w = 9,
+      .c = 32,
+      .filters = 48,
+      .kernel_h = 5,
+      .kernel_w = 5,
+      .pad_h = 2,
+      .pad_w = 2,
+      .groups = 2}},
+    {"three odd groups",
+     {.n = 1,
+      .h = 6,
+      .w = 7,
+      .c = 6,
+      .filters = 9,
+      .kernel_h = 3,
+      .kernel_w = 3,
+      .pad_h = 1,
+      .pad_w = 1,
+      .groups = 3}},
+    {"depthwise",
+     {.n = 2,
+      .h = 9,
+      .w = 8,
+      .c = 24,
+      .filters = 24,
+      .kernel_h = 3,
+      .kernel_w = 3,
+      .stride_h = 2,
+      .stride_w = 2,
+      .pad_h = 1,
+      .pad_w = 1,
+      .groups = 24}},
+    {"depthwise, two filters per channel",
+     {.n = 1,
+      .h = 5,
+      .w = 5,
+      .c = 5,
+      .filters = 10,
+      .kernel_h = 3,
+      .kernel_w = 3,
+      .pad_h = 1,
+      .pad_w = 1,
+      .groups = 5}},
+    {"1x7 kernel",
+     {.n = 1, .h = 8, .w = 17, .c = 16, .filters = 16, .kernel_h = 1, .kernel_w = 7, .pad_w = 3}},
+    {"5x2 kernel, uneven everything",
+     {.n = 3,
+      .h = 12,
+      .w = 7,
+      .c = 6,
+      .filters = 11,
+      .kernel_h = 5,
+      .kernel_w = 2,
+      .stride_w = 2,
+      .pad_h = 2}},
+    {"kernel of the image's size",
+     {.n = 4, .h = 6, .w = 6, .c = 17, .filters = 20, .kernel_h = 6, .kernel_w = 6}},
+    {"many bands of rows",
+     {.n = 3,
+      .h = 40,
+      .w = 40,
+      .c = 24,
+      .filters = 16,
+      .kernel_h = 3,
+      .kernel_w = 3,
+      .pad_h = 1,
+      .pad_w = 1}},
+};
+
+std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+// Every shape with and without bias.
+template <class Args>
+std::vector<Case<Args>> both_biases() {
+  std::vector<Case<Args>> cases;
+  for (const auto& each : kShapes)
+    for (const bool has_bias : {true, false}) {
+      Args args{.shape = each.args};
+      args.has_bias = has_bias;
+      cases.push_back({each.what, args});
+    }
+  return cases;
+}
+
+std::vector<Case<ConvForwardArgs>> forward_cases() {
+  auto cases = both_biases<ConvForwardArgs>();
+  for (std::size_t i = 0; i < kActivationNames.size(); ++i)
+    if (const auto activation = static_cast<Activation>(i); activation != Activation::stair)
+      cases.push_back(
+          {kActivationNames[i].data(),
+           {.shape = kShapes[0].args, .activation = activation, .has_bias = i % 2 == 0}});
+  return cases;
+}
+
+TEST(Convolution, Forward) {
+  check_implementations(
+      conv_forward, forward_cases(),
+      {.operands =
+           [](const ConvForwardArgs& args) {
+             std::vector<Operand> operands{input(size(args.shape.src_count())),
+                                           input(size(args.shape.weights_count())),
+                                           output(size(args.shape.dst_count()))};
+             if (args.has_bias) operands.push_back(input(size(args.shape.filters)));
+             return operands;
+           },
+       .reference =
+           [](const ConvForwardArgs& args, const Buffers& b) {
+             reference::conv_forward(args, b.get<double>(0), b.get<double>(1),
+                                     args.has_bias ? b.get<double>(3) : nullptr, b.get<double>(2));
+           },
+       .terms = [](const ConvForwardArgs& args) { return 1.0 * args.shape.taps(); }});
+}
+
+TEST(Convolution, BackwardWeights) {
+  check_implementations(
+      conv_backward_weights, both_biases<ConvWeightsArgs>(),
+      {.operands =
+           [](const ConvWeightsArgs& args) {
+             std::vector<Operand> operands{input(size(args.shape.src_count())),
+                                           input(size(args.shape.dst_count())),
+                                           accumulated(size(args.shape.weights_count()))};
+             if (args.has_bias) operands.push_back(accumulated(size(args.shape.filters)));
+             return operands;
+           },
+       .reference =
+           [](const ConvWeightsArgs& args, const Buffers& b) {
+             reference::conv_backward_weights(args, b.get<double>(0), b.get<double>(1),
+                                              b.get<double>(2),
+                                              args.has_bias ? b.get<double>(3) : nullptr);
+           },
+       .terms =
+           [](const ConvWeightsArgs& args) { return static_cast<double>(args.shape.pixels()); }});
+}
+
+TEST(Convolution, BackwardData) {
+  std::vector<Case<ConvDataArgs>> cases;
+  for (const auto& each : kShapes) cases.push_back({each.what, {.shape = each.args}});
+  check_implementations(conv_backward_data, cases,
+                        {.operands =
+                             [](const ConvDataArgs& args) {
+                               return std::vector<Operand>{input(size(args.shape.dst_count())),
+                                                           input(size(args.shape.weights_count())),
+                                                           output(size(args.shape.src_count()))};
+                             },
+                         .reference =
+                             [](const ConvDataArgs& args, const Buffers& b) {
+                               reference::conv_backward_data(args, b.get<double>(0),
+                                                             b.get<double>(1), b.get<double>(2));
+                             },
+                         .terms =
+                             [](const ConvDataArgs& args) {
+                               return 1.0 * args.shape.kernel_h * args.shape.kernel_w *
+                                      args.shape.group_filters();
+                             }});
+}
+
+// loss = <direction, conv(src, weights) + bias>, whose gradient with respect to dst is `direction`.
+TEST(Convolution, GradientOfReference) {
+  for (const auto& [what, shape] : kShapes) {
+    if (shape.dst_count() * shape.taps() > 500'000) continue;  // seconds, and nothing new
+    SCOPED_TRACE(what);
+    auto src = random_values(size(shape.src_count()), 1);
+    auto weights = random_values(size(shape.weights_count()), 2);
+    auto bias = random_values(size(shape.filters), 3);
+    const auto direction = random_values(size(shape.dst_count()), 4);
+    std::vector<double> dst(direction.size()), diff_src(src.size()), diff_weights(weights.size()),
+        diff_bias(bias.size());
+    const auto loss = [&] {
+      reference::conv_forward({.shape = shape, .has_bias = true}, src.data(), weights.data(),
+                              bias.data(), dst.data());
+      return dot(direction, dst);
+    };
+    reference::conv_backward_weights({.shape = shape, .has_bias = true}, src.data(),
+                                     direction.data(), diff_weights.data(), diff_bias.data());
+    reference::conv_backward_data({.shape = shape}, direction.data(), weights.data(),
+                                  diff_src.data());
+    check_gradient("src", src, diff_src, loss);
+    check_gradient("weights", weights, diff_weights, loss);
+    check_gradient("bias", bias, diff_bias, loss);
+  }
+}
+
+}  // namespace
+}  // namespace omni::gradcheck

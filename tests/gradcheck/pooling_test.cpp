@@ -1,0 +1,235 @@
+#include "codelets/pooling.hpp"
+
+#include "tests/gradcheck/harness.hpp"
+
+namespace omni::gradcheck {
+namespace {
+
+struct Window {
+  int kernel = 1, stride = 1, padding = 0;  // padding: total of both sides
+};
+
+PoolShape pool_of(int n, int h, int w, int c, Window window) {
+  const auto out = [&](int size) {
+    return (size + window.padding - window.kernel) / window.stride + 1;
+  };
+  return {.n = n,
+          .h = h,
+          .w = w,
+          .c = c,
+          .kernel_h = window.kernel,
+          .kernel_w = window.kernel,
+          .stride_h = window.stride,
+          .stride_w = window.stride,
+          .offset_h = window.padding / 2,
+          .offset_w = window.padding / 2,
+          .out_h = out(h),
+          .out_w = out(w)};
+}
+
+std::size_t src_count(const PoolShape& shape) {
+  return static_cast<std::size_t>(shape.n * shape.h * shape.w * shape.c);
+}
+std::size_t dst_count(const PoolShape& shape) {
+  return static_cast<std::size_t>(shape.n * shape.out_h * shape.out_w * shape.c);
+}
+
+const PoolShape kOblong{.n = 2,
+                        .h = 6,
+                        .w = 9,
+                        .c = 5,
+                        .kernel_h = 3,
+                        .kernel_w = 2,
+                        .stride_h = 1,
+                        .stride_w = 3,
+                        .offset_h = 1,
+                        .offset_w = 0,
+                        .out_h = 6,
+                        .out_w = 3};
+
+const std::vector<Case<PoolShape>> kCases{
+    {"3/2 as in AlexNet", pool_of(2, 13, 13, 96, {3, 2, 0})},
+    {"2/2 as in VGG", pool_of(1, 8, 8, 64, {2, 2, 0})},
+    {"one cell", pool_of(1, 1, 1, 1, {1, 1, 0})},
+    {"padding size-1, odd image", pool_of(3, 7, 5, 13, {3, 2, 2})},
+    {"odd padding: more at the end", pool_of(2, 7, 9, 20, {2, 2, 1})},
+    {"stride 1", pool_of(1, 5, 5, 3, {3, 1, 2})},
+    {"stride > kernel", pool_of(2, 11, 8, 17, {2, 3, 0})},
+    {"window > image", pool_of(2, 2, 3, 6, {5, 1, 4})},
+    {"window > image, one output", pool_of(1, 2, 2, 4, {6, 4, 5})},
+    {"all widths of vectors", pool_of(1, 4, 4, 64 + 32 + 4 + 3, {2, 1, 0})},
+    {"oblong", kOblong},
+    {"global", pool_of(2, 7, 7, 40, {7, 1, 0})},
+    {"windows in the padding", pool_of(2, 3, 3, 5, {2, 1, 6})},
+    {"larger than the cache", pool_of(1, 150, 150, 96, {3, 2, 2})},
+};
+
+// Cell numbers of a window as the bytes of PoolIndex; some lie in the padding and count for
+// nothing.
+Operand random_index(const PoolShape& shape) {
+  const auto cells = static_cast<std::uint32_t>(shape.kernel_h * shape.kernel_w);
+  return input(
+      pool_index_bytes(shape),
+      [cells, high = true](Draws& draws) mutable {
+        high = !high;
+        return high ? 0.0f : static_cast<float>(draws.below(cells));
+      },
+      DataType::u8);
+}
+
+Operation<PoolShape> max_forward_operation(Fill fill) {
+  return {.operands = [fill](const PoolShape& shape) -> std::vector<Operand> {
+            return {input(src_count(shape), fill), output(dst_count(shape)),
+                    output(pool_index_bytes(shape), DataType::u8)};
+          },
+          .reference =
+              [](const PoolShape& shape, const Buffers& buffers) {
+                reference::max_pool_forward(shape, buffers.get<double>(0), buffers.get<double>(1),
+                                            buffers.get<PoolIndex>(2));
+              },
+          .tolerance = 0};
+}
+
+TEST(MaxPool, implementations_agree) {
+  check_implementations(max_pool_forward, kCases, max_forward_operation(uniform(-1, 1)));
+  check_implementations(
+      max_pool_backward, kCases,
+      {.operands = [](const PoolShape& shape) -> std::vector<Operand> {
+         return {input(dst_count(shape)), random_index(shape), output(src_count(shape))};
+       },
+       .reference =
+           [](const PoolShape& shape, const Buffers& buffers) {
+             reference::max_pool_backward(shape, buffers.get<double>(0), buffers.get<PoolIndex>(1),
+                                          buffers.get<double>(2));
+           }});
+}
+
+TEST(MaxPool, the_first_of_equal_values_wins) {
+  check_implementations(max_pool_forward, kCases, max_forward_operation(below(3)));
+  const PoolShape shape = pool_of(1, 3, 3, 1, {3, 1, 2});
+  for (const auto& implementation : max_pool_forward.implementations()) {
+    std::vector<float> src(9, 2.0f), dst(9);
+    std::vector<PoolIndex> index(9);
+    const std::array<void*, 3> pointers{src.data(), dst.data(), index.data()};
+    implementation.kernel(shape, Buffers(pointers), DeviceContext::current());
+    EXPECT_EQ(index, (std::vector<PoolIndex>{4, 3, 3, 1, 0, 0, 1, 0, 0})) << implementation.name;
+  }
+}
+
+TEST(MaxPool, negative_values_beat_the_padding) {
+  const PoolShape shape = pool_of(1, 2, 2, 1, {3, 2, 2});
+  for (const auto& implementation : max_pool_forward.implementations()) {
+    std::vector<float> src{-4, -3, -2, -INFINITY}, dst(1);
+    std::vector<PoolIndex> index(1);
+    const std::array<void*, 3> pointers{src.data(), dst.data(), index.data()};
+    implementation.kernel(shape, Buffers(pointers), DeviceContext::current());
+    EXPECT_EQ(dst[0], -2);
+    EXPECT_EQ(index[0], 7) << "cell (2, 1) of the window, which starts at (-1, -1)";
+  }
+}
+
+TEST(MaxPool, a_window_of_nan_is_nan) {
+  const PoolShape shape = pool_of(1, 2, 2, 1, {2, 2, 0});
+  for (const auto& implementation : max_pool_forward.implementations()) {
+    std::vector<float> src(4, NAN), dst(1);
+    std::vector<PoolIndex> index(1);
+    const std::array<void*, 3> pointers{src.data(), dst.data(), index.data()};
+    implementation.kernel(shape, Buffers(pointers), DeviceContext::current());
+    EXPECT_TRUE(std::isnan(dst[0])) << implementation.name;
+  }
+}
+
+TEST(MaxPool, windows_in_the_padding_give_zero_and_no_gradient) {
+  const PoolShape shape = pool_of(1, 1, 1, 1, {1, 1, 2});  // 3x3 outputs around one cell
+  for (std::size_t at = 0; at < max_pool_forward.implementations().size(); ++at) {
+    std::vector<float> src{-5}, dst(9), diff_dst(9, 1.0f), diff_src(1);
+    std::vector<PoolIndex> index(9);
+    const std::array<void*, 3> forward{src.data(), dst.data(), index.data()};
+    const std::array<void*, 3> backward{diff_dst.data(), index.data(), diff_src.data()};
+    DeviceContext& context = DeviceContext::current();
+    max_pool_forward.implementations()[at].kernel(shape, Buffers(forward), context);
+    max_pool_backward.implementations()[at].kernel(shape, Buffers(backward), context);
+    EXPECT_EQ(dst, (std::vector<float>{0, 0, 0, 0, -5, 0, 0, 0, 0}));
+    EXPECT_EQ(diff_src[0], 1);
+  }
+}
+
+TEST(MaxPool, gradient) {
+  for (const Case<PoolShape>& each : kCases) {
+    const PoolShape& shape = each.args;
+    const std::size_t count = src_count(shape);
+    if (count > 40000) continue;
+    SCOPED_TRACE(each.what);
+    // All values differ by more than the step, so that a step changes no winner.
+    std::vector<double> src(count);
+    for (std::size_t i = 0; i < count; ++i)
+      src[i] = 1e-3 * static_cast<double>(i * 7919 % count) - 3;
+    const std::vector<double> diff_dst = random_values(dst_count(shape), 2);
+    std::vector<double> dst(diff_dst.size()), diff_src(count);
+    std::vector<PoolIndex> index(diff_dst.size());
+    const auto loss = [&] {
+      reference::max_pool_forward(shape, src.data(), dst.data(), index.data());
+      return dot(dst, diff_dst);
+    };
+    loss();
+    reference::max_pool_backward(shape, diff_dst.data(), index.data(), diff_src.data());
+    check_gradient("src", src, diff_src, loss);
+  }
+}
+
+TEST(AveragePool, implementations_agree) {
+  const auto cells = [](const PoolShape& shape) {
+    return static_cast<double>(shape.kernel_h) * shape.kernel_w;
+  };
+  check_implementations(average_pool_forward, kCases,
+                        {.operands = [](const PoolShape& shape) -> std::vector<Operand> {
+                           return {input(src_count(shape)), output(dst_count(shape))};
+                         },
+                         .reference =
+                             [](const PoolShape& shape, const Buffers& buffers) {
+                               reference::average_pool_forward(shape, buffers.get<double>(0),
+                                                               buffers.get<double>(1));
+                             },
+                         .terms = cells});
+  check_implementations(average_pool_backward, kCases,
+                        {.operands = [](const PoolShape& shape) -> std::vector<Operand> {
+                           return {input(dst_count(shape)), output(src_count(shape))};
+                         },
+                         .reference =
+                             [](const PoolShape& shape, const Buffers& buffers) {
+                               reference::average_pool_backward(shape, buffers.get<double>(0),
+                                                                buffers.get<double>(1));
+                             },
+                         .terms = cells});
+}
+
+TEST(AveragePool, gradient) {
+  for (const Case<PoolShape>& each : kCases) {
+    const PoolShape& shape = each.args;
+    if (src_count(shape) > 40000) continue;
+    SCOPED_TRACE(each.what);
+    std::vector<double> src = random_values(src_count(shape), 1), diff_src(src.size());
+    const std::vector<double> diff_dst = random_values(dst_count(shape), 2);
+    std::vector<double> dst(diff_dst.size());
+    reference::average_pool_backward(shape, diff_dst.data(), diff_src.data());
+    check_gradient("src", src, diff_src, [&] {
+      reference::average_pool_forward(shape, src.data(), dst.data());
+      return dot(dst, diff_dst);
+    });
+  }
+}
+
+TEST(AveragePool, divides_by_the_cells_inside) {
+  const std::vector<double> src{1, 2, 3, 6};
+  std::vector<double> dst(1);
+  reference::average_pool_forward(pool_of(1, 2, 2, 1, {2, 2, 0}), src.data(), dst.data());
+  EXPECT_EQ(dst[0], 3);
+  reference::average_pool_forward(pool_of(1, 2, 2, 1, {3, 2, 2}), src.data(), dst.data());
+  EXPECT_EQ(dst[0], 3) << "four cells inside, five in the padding";
+  dst.resize(9);
+  reference::average_pool_forward(pool_of(1, 2, 2, 1, {2, 1, 2}), src.data(), dst.data());
+  EXPECT_EQ(dst, (std::vector<double>{1, 1.5, 2, 2, 3, 4, 3, 4.5, 6}));
+}
+
+}  // namespace
+}  // namespace omni::gradcheck

@@ -1,0 +1,98 @@
+"""The rooms of the repository and who may include what: the arrows of the design, as a table."""
+
+import re
+
+from source_tree import is_cpp, run
+
+ROOMS = {"runtime", "codelets", "layers", "scheduling", "policy", "perf", "bench", "apps"}
+MAY_INCLUDE = {
+    "runtime": {"runtime"},
+    "codelets": {"codelets", "runtime"},
+    "layers": {"layers", "codelets", "runtime"},
+    "scheduling": {"scheduling", "policy", "layers", "codelets", "runtime"},
+    "policy": {"policy", "runtime"},
+    "perf": {"perf"},
+    "bench": ROOMS - {"apps"},
+    "apps": ROOMS - {"bench"},
+    "tests": ROOMS | {"tests"},
+}
+# Header, where it may be included, said as ...
+OUTSIDE = [
+    (r"(starpu_)?mpi\.h", r"runtime/communicator", "the communicator"),
+    (r"starpu(?!_mpi).*", r"(runtime|codelets|scheduling/policy|tests)/|perf/bench_",
+     "runtime, codelets and the policy"),
+    (r"cu(dnn|blas).*", r"codelets/.*\.cu$|runtime/device_context",
+     "codelets/*.cu and the device context"),
+    (r"CLI/.*", r"apps/", "apps"),
+]
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
+
+
+def room_of(path):
+    if path.startswith("scheduling/policy"):
+        return "policy"
+    if path.startswith("perf/bench_"):
+        return "bench"
+    return path.split("/")[0]
+
+
+def problem_with(path, mark, header):
+    for pattern, where, said in OUTSIDE:
+        if re.fullmatch(pattern, header) and not re.match(where, path):
+            return f"{header} is only for {said}"
+    if mark == "<":
+        return None
+    room, other = room_of(path), room_of(header)
+    if other not in MAY_INCLUDE:
+        return f'"{header}": write the path from the root of the repository'
+    if other not in MAY_INCLUDE[room]:
+        return f"{room} must not include {header}"
+    return None
+
+
+def check(files):
+    problems = []
+    for path, text in files.items():
+        if not is_cpp(path):
+            continue
+        if room_of(path) not in MAY_INCLUDE:
+            problems.append(f"{path}: '{room_of(path)}' is no room of the design")
+            continue
+        for match in INCLUDE.finditer(text):
+            if problem := problem_with(path, *match.groups()):
+                problems.append(f"{path}:{text.count(chr(10), 0, match.start()) + 1}: {problem}")
+    return problems
+
+
+def one(path, *headers):
+    return {path: "// A file.\n" + "".join(f"#include {header}\n" for header in headers)}
+
+
+run(check,
+    bad=[
+        (one("runtime/a.cpp", '"codelets/b.hpp"'), "a.cpp:2: runtime must not include"),
+        (one("runtime/data/a.cpp", "<set>", '"layers/b.hpp"'), "a.cpp:3: runtime must not include"),
+        (one("codelets/a.cu", '"layers/b.hpp"'), "codelets must not include"),
+        (one("layers/formats/a.cpp", '"scheduling/b.hpp"'), "layers must not include"),
+        (one("scheduling/a.cpp", '"apps/b.hpp"'), "scheduling must not include"),
+        (one("scheduling/policy/a.cpp", '"layers/b.hpp"'), "policy must not include"),
+        (one("perf/a.cpp", '"runtime/b.hpp"'), "perf must not include"),
+        (one("perf/bench_a.cpp", '"apps/b.hpp"'), "bench must not include"),
+        (one("apps/a.cpp", '"tests/b.hpp"'), "apps must not include"),
+        (one("layers/a.cpp", '"blob.hpp"'), "from the root"),
+        (one("layers/a.cpp", "<starpu.h>"), "starpu.h is only for"),
+        (one("scheduling/a.cpp", "<starpu_scheduler.h>"), "only for runtime, codelets and the policy"),
+        (one("runtime/session.cpp", "<mpi.h>"), "mpi.h is only for the communicator"),
+        (one("codelets/a.cpp", "<starpu_mpi.h>"), "only for the communicator"),
+        (one("codelets/a.cpp", "<cudnn.h>"), "only for codelets/*.cu"),
+        (one("layers/a.cu", "<cublas_v2.h>"), "only for codelets/*.cu"),
+        (one("scheduling/a.cpp", "<CLI/CLI.hpp>"), "only for apps"),
+        (one("utils/a.cpp", "<set>"), "'utils' is no room"),
+    ],
+    good=one("runtime/a.cpp", "<starpu.h>", '"runtime/b.hpp"')
+    | one("runtime/device_context.cpp", "<cublas_v2.h>") | one("runtime/communicator.cpp", "<mpi.h>")
+    | one("codelets/a.cu", "<starpu.h>", "<cudnn.h>", '"runtime/b.hpp"', '"codelets/a.hpp"')
+    | one("scheduling/policy/a.cpp", "<starpu_scheduler.h>", '"runtime/b.hpp"')
+    | one("layers/a.cpp", '"codelets/b.hpp"') | one("apps/a.cpp", "<CLI/CLI.hpp>", '"perf/b.hpp"')
+    | one("perf/bench_a.cpp", "<starpu.h>", '"codelets/b.hpp"')
+    | one("tests/unit/a.cpp", "<starpu.h>", '"apps/b.hpp"', '"tests/support/c.hpp"'))

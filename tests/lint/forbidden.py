@@ -1,0 +1,65 @@
+"""What must not appear: shells started from code, names of package hosts, and notes to oneself."""
+
+import re
+
+from source_tree import is_cpp, is_shell, matches, run
+
+# Comments and literals of C++, of which only the line ends are kept.
+NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'
+                      r"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*'", re.S)
+CPP_SHELL = r"(?<![\w:.>])(?:std::|::)?(?:system|popen)\s*\("
+PYTHON_SHELL = r"\bos\.(?:system|popen)\b|\bshell\s*=\s*True\b"
+# Hosts that serve packages or images, known by one of their labels.
+PACKAGE_HOST = (r"(?i)\b(?:[a-z0-9-]+\.)*(?:archive|conda|crates|deb|docker|download|ftp|gcr|ghcr|hub|index"
+                r"|mirrors?|npm|npmjs|packages|pkg|ppa|pypi|pythonhosted|quay|registry|repo|security)\d*"
+                r"(?:\.[a-z0-9-]+)*\.(?:com|dev|edu|io|net|org)\b")
+URL = r"\b(?:https?|ftp)://[\w-]+\.[\w.-]+"
+NOTE = r"\b(?:TOD[O]|FIXM[E]|XX[X]|HAC[K])\b"
+
+
+def code_of(text):
+    return NOT_CODE.sub(lambda match: " " + "\n" * match.group(0).count("\n"), text)
+
+
+def check(files):
+    problems = []
+    for path, text in files.items():
+        if is_cpp(path):
+            problems += matches(CPP_SHELL, path, code_of(text), "starts a shell")
+        if path.endswith(".py"):
+            problems += matches(PYTHON_SHELL, path, text, "starts a shell")
+        if is_shell(path, text) or path.endswith((".cmake", "CMakeLists.txt")):
+            problems += matches(URL, path, text, "fetches from a fixed place")
+        problems += matches(PACKAGE_HOST, path, text, "names a package host")
+        problems += matches(NOTE, path, text, "finish it or open an issue")
+    return problems
+
+
+# Written in pieces, or they would be found here.
+def host(*labels):
+    return ".".join(labels)
+
+
+run(check,
+    bad=[
+        ({"a.cpp": '// x\nint i = system("ls");'}, "a.cpp:2: starts a shell"),
+        ({"a.hpp": 'std::system(text);'}, "starts a shell"),
+        ({"a.cu": '/* x\n*/ FILE* f = ::popen (text, "r");'}, "a.cu:2: starts a shell"),
+        ({"a.cpp": 'int million = 1\'000\'000; system("a");'}, "starts a shell"),
+        ({"a.py": "import os\nos." + "system('ls')"}, "a.py:2: starts a shell"),
+        ({"a.py": "run(text, shell=" + "True)"}, "starts a shell"),
+        ({"a.sh": "curl https:/" + "/example.invalid/x"}, "fetches from a fixed place"),
+        ({"bootstrap": "#!/bin/sh\nx=http:/" + "/10.0.0.1/"}, "bootstrap:2: fetches"),
+        ({"README.md": host("deb", "example", "org")}, "README.md:1: names a package host"),
+        ({"a.cfg": host("ftp2", "de", "example", "org")}, "names a package host"),
+        ({"a.cpp": "// from " + host("pypi", "org")}, "names a package host"),
+        ({"Dockerfile": "FROM " + host("registry", "hub", "example", "com") + "/x"}, "names a package host"),
+        ({"a.cpp": "// TO" + "DO: later"}, "finish it"),
+        ({"a.md": "\nFIX" + "ME"}, "a.md:2: finish it"),
+    ],
+    good={
+        "a.cpp": '// system("a")\nauto x = "popen(b)"; file.system(1); os::system(2); R"(system(3))";'
+                 "file_system(4); int system; std::filesystem::path p; // https://example.org/paper",
+        "a.py": "subprocess.run(['ls'])",
+        "a.sh": "mktemp -d omnivore-XXXXXX # the mirror of the machine, packages.list, index.html",
+    })

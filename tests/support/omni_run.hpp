@@ -1,0 +1,28 @@
+// The built omni-run, as tests call it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/run_program.hpp"
+
+namespace omni::test {
+
+inline const std::string kOmniRun = OMNI_BINARY_DIR "/bin/omni-run";
+
+inline Finished omni_run(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), kOmniRun);
+  return run_program(std::move(arguments));
+}
+
+// The objects of a metrics file, in order.
+inline std::vector<nlohmann::json> read_metrics(const std::filesystem::path& path) {
+  std::vector<nlohmann::json> lines;
+  std::istringstream text(get(path));
+  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+}  // namespace omni::test
