@@ -1,11 +1,13 @@
 // What every loss codelet says about a slice besides its gradient: the loss and how many images are
-// right.
+// right. A place labelled kNoLabel holds no image: no loss, no gradient, not counted.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <cstdint>
 #include <stdexcept>
+
+#include "runtime/slices.hpp"
 
 namespace omni {
 

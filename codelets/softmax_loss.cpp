@@ -55,6 +55,10 @@ void cross_entropy_vector(const CrossEntropyArgs& args, const Buffers& buffers, 
   float* d = args.gradient ? buffers.get(3) : nullptr;
   LabelMetrics sums;
   for (int image = 0; image < args.n; ++image, p += args.inputs) {
+    if (labels[image] == kNoLabel) {
+      if (d != nullptr) d = std::fill_n(d, args.inputs, 0.0f);
+      continue;
+    }
     const int label = checked_label(labels[image], args.inputs, image);
     const int first = label / size * size;
     sums.loss -= std::log(std::max(p[label], std::numeric_limits<float>::min()));

@@ -56,6 +56,10 @@ void cross_entropy(const CrossEntropyArgs& args, const T* probabilities, const s
   LabelMetrics sums;
   for (int image = 0; image < args.n; ++image) {
     const T* p = probabilities + std::int64_t{image} * args.inputs;
+    if (labels[image] == kNoLabel) {
+      if (args.gradient) std::fill_n(diff + std::int64_t{image} * args.inputs, args.inputs, T{0});
+      continue;
+    }
     const int label = checked_label(labels[image], args.inputs, image);
     const int first = label / size * size;  // of the label's group
     const T tiny = std::numeric_limits<float>::min();

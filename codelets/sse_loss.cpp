@@ -9,6 +9,10 @@ void sse_vector(const SseLossArgs& args, const Buffers& buffers, DeviceContext&)
   float* d = args.gradient ? buffers.get(3) : nullptr;
   LabelMetrics sums;
   for (int image = 0; image < args.n; ++image, x += args.inputs) {
+    if (labels[image] == kNoLabel) {
+      if (d != nullptr) d = std::fill_n(d, args.inputs, 0.0f);
+      continue;
+    }
     const int label = checked_label(labels[image], args.inputs, image);
     float squares = 0;
 #pragma omp simd reduction(+ : squares)

@@ -5,6 +5,7 @@
 // sum without the factor scale/2.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "codelets/label_metrics.hpp"
@@ -26,6 +27,10 @@ void sse_loss(const SseLossArgs& args, const T* src, const std::int32_t* labels,
   LabelMetrics sums;
   for (int image = 0; image < args.n; ++image) {
     const T* x = src + std::int64_t{image} * args.inputs;
+    if (labels[image] == kNoLabel) {
+      if (args.gradient) std::fill_n(diff + std::int64_t{image} * args.inputs, args.inputs, T{0});
+      continue;
+    }
     const int label = checked_label(labels[image], args.inputs, image);
     for (int i = 0; i < args.inputs; ++i) {
       const T error = x[i] - (i == label ? T{1} : T{0});

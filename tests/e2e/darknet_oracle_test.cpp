@@ -33,7 +33,7 @@ using Values = std::vector<float>;
 const fs::path kNets = OMNI_SOURCE_DIR "/tests/e2e/oracle_nets";
 
 // Of one image's output, Euclidean. Darknet divides by sqrt(variance) + 1e-6, we by
-// sqrt(variance + 1e-5): with variances near one that is under 1e-5.
+// sqrt(variance + 1e-5): with variances of 0.3 to 1.7 the two differ by less than 2e-5.
 constexpr double kTolerance = 1e-4;
 
 template <class T>
@@ -57,8 +57,6 @@ class Ours {
       slot_.metrics.push_back(&pool_.declare("metrics", kMetrics));
     }
     must(pool_.allocate());
-    for (const Tensor* labels : slot_.labels)
-      std::ranges::fill(HostAccess(*labels, HostAccess::Mode::write).i32(), kNoLabel);
   }
 
   Net& net() { return *net_; }
@@ -142,12 +140,16 @@ double difference(const Values& ours, const Values& theirs, std::size_t per_imag
 
 class DarknetOracle : public testing::Test {
  protected:
-  void SetUp() override {
-    if (!fs::exists(DarknetLibrary::kPath))
-      GTEST_SKIP() << "no " << DarknetLibrary::kPath << ": install Debian's package darknet";
+  static void SetUpTestSuite() {
     SessionOptions options;
     options.cpu_workers = 2;
     session_.emplace(must(Session::start(options)));
+  }
+  static void TearDownTestSuite() { session_.reset(); }
+  void SetUp() override {
+    if (!fs::exists(DarknetLibrary::kPath))
+      GTEST_SKIP() << "no " << DarknetLibrary::kPath << ": install Debian's package darknet";
+    set_implementation_policy({.deterministic = true, .preferred = ""});
   }
 
   void open(const std::string& name) { open_text(get(kNets / (name + ".cfg"))); }
@@ -175,8 +177,8 @@ class DarknetOracle : public testing::Test {
     return theirs.predict(channels_first(images_, ours_->input()));
   }
 
+  static inline std::optional<Session> session_;
   TemporaryDirectory folder_;
-  std::optional<Session> session_;
   std::optional<Ours> ours_;
   Values images_;
 };
@@ -217,7 +219,7 @@ TEST_P(DarknetNets, WeightsThatDarknetWroteLoad) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, DarknetNets,
-                         testing::Values("darknet19-like", "connected", "branches", "normalising"),
+                         testing::Values("darknet19-like", "connected", "branches", "crop-l2norm"),
                          [](const auto& net) {
                            std::string name = net.param;
                            std::erase(name, '-');
@@ -251,6 +253,16 @@ TEST_F(DarknetOracle, OldTransposedFileMeansTheSame) {
   EXPECT_GT(difference(expected, before, ours_->output().count()), 100 * kTolerance);
   must(load_darknet_weights(ours_->net(), folder_ / "old.weights"));
   EXPECT_LE(apart(*ours_, expected), kTolerance);
+}
+
+// Only its place in the file: forward through a [batchnorm] of its own makes libdarknet crash.
+TEST_F(DarknetOracle, BatchnormLayerIsStoredAlike) {
+  open_text(
+      "[net]\nbatch=3\nheight=5\nwidth=5\nchannels=3\n"
+      "[convolutional]\nfilters=4\nactivation=relu\n[batchnorm]\n"
+      "[convolutional]\nfilters=2\nactivation=linear\n");
+  darknet("ours.weights").save(folder_ / "theirs.weights");
+  EXPECT_TRUE(get(folder_ / "theirs.weights") == get(folder_ / "ours.weights"));
 }
 
 TEST_F(DarknetOracle, EveryActivationAgrees) {

@@ -64,8 +64,7 @@ const std::vector<Case<PoolShape>> kCases{
     {"larger than the cache", pool_of(1, 150, 150, 96, {3, 2, 2})},
 };
 
-// Cell numbers of a window as the bytes of PoolIndex; some lie in the padding and count for
-// nothing.
+// Cell numbers of a window as the bytes of PoolIndex; those in the padding count for nothing.
 Operand random_index(const PoolShape& shape) {
   const auto cells = static_cast<std::uint32_t>(shape.kernel_h * shape.kernel_w);
   return input(

@@ -70,6 +70,22 @@ TEST(CrossEntropy, implementations_agree) {
                         operation);
 }
 
+TEST(CrossEntropy, place_without_image_counts_nothing) {
+  const CrossEntropyArgs args{.n = 2, .inputs = 3, .gradient = true};
+  std::vector<float> probabilities{0.2f, 0.3f, 0.5f, 0.1f, 0.7f, 0.2f}, metrics(4), diff(6, NAN);
+  std::vector<std::int32_t> labels{kNoLabel, 1};
+  const std::vector<void*> pointers{probabilities.data(), labels.data(), metrics.data(),
+                                    diff.data()};
+  for (const auto& implementation : cross_entropy.implementations()) {
+    implementation.kernel(args, Buffers(pointers), DeviceContext::current());
+    EXPECT_NEAR(metrics[0], -std::log(0.7f), 1e-6) << implementation.name;
+    EXPECT_EQ(metrics[1], 1);
+    EXPECT_EQ(metrics[3], 1);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(diff[static_cast<std::size_t>(i)], 0);
+    EXPECT_NEAR(diff[4], -0.3f, 1e-6);
+  }
+}
+
 // The gradient that cross_entropy writes is that of both codelets together.
 TEST(CrossEntropy, gradient_reaches_through_the_softmax) {
   for (const SoftmaxArgs& args :

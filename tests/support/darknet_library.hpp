@@ -30,7 +30,8 @@ class DarknetLibrary {
   int (*network_outputs)(void* network);
   void (*save_weights)(void* network, char* path);
 
-  // A file that Darknet cannot read makes it call exit, some times with 0: no success of the test.
+  // A file that Darknet cannot read makes it call exit, sometimes with 0: that must not end the
+  // test well.
   template <class Function, class... Arguments>
   auto call(Function function, Arguments... arguments) const {
     struct Inside {

@@ -1,0 +1,121 @@
+// Times every fast implementation of convolution and connected on the shapes of a file, on one thread.
+//   bench_ops [SHAPES.txt ...] [--images N]       default: perf/shapes/*.txt, 8 images
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "codelets/connected.hpp"
+#include "codelets/convolution.hpp"
+#include "runtime/rng.hpp"
+
+namespace {
+
+using namespace omni;
+
+std::vector<float> random_values(std::int64_t count) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  Draws draws(Philox(1, RandomStream::init), 0);
+  for (float& value : values) value = draws.uniform(-1, 1);
+  return values;
+}
+
+// Best of the runs that fit about a fifth of a second: noise only ever adds.
+template <class Run>
+double best_seconds(Run run) {
+  using Clock = std::chrono::steady_clock;
+  double best = 1e30, total = 0;
+  for (int i = 0; i < 3 || total < 0.2; ++i) {
+    const auto before = Clock::now();
+    run();
+    const double seconds = std::chrono::duration<double>(Clock::now() - before).count();
+    best = std::min(best, seconds);
+    total += i == 0 ? 0 : seconds;  // the first makes primitives and scratch
+  }
+  return best;
+}
+
+template <class Args>
+void time_codelet(const std::string& shape, const Codelet<Args>& codelet, const Args& args,
+                  const std::vector<void*>& buffers) {
+  for (const Implementation<Args>& each : codelet.implementations()) {
+    if (each.role == Role::reference || (each.supports != nullptr && !each.supports(args))) continue;
+    const double seconds = best_seconds(
+        [&] { each.kernel(args, Buffers(buffers), DeviceContext::current()); });
+    const Cost cost = codelet.cost(args);
+    fmt::print("{:<18} {:<26} {:<10} {:>10.3f} ms {:>8.1f} GFLOP/s {:>8.1f} GB/s\n", shape,
+               codelet.name(), each.name, 1e3 * seconds, 1e-9 * cost.flops / seconds,
+               1e-9 * cost.bytes / seconds);
+  }
+}
+
+void time_convolution(const std::string& name, const ConvShape& shape) {
+  auto src = random_values(shape.src_count()), dst = random_values(shape.dst_count());
+  auto weights = random_values(shape.weights_count()), bias = random_values(shape.filters);
+  time_codelet(name, conv_forward, {.shape = shape, .has_bias = true},
+               {src.data(), weights.data(), dst.data(), bias.data()});
+  time_codelet(name, conv_backward_weights, {.shape = shape, .has_bias = true},
+               {src.data(), dst.data(), weights.data(), bias.data()});
+  time_codelet(name, conv_backward_data, {.shape = shape}, {dst.data(), weights.data(), src.data()});
+}
+
+void time_connected(const std::string& name, const ConnectedShape& shape) {
+  auto src = random_values(shape.src_count()), dst = random_values(shape.dst_count());
+  auto weights = random_values(shape.weights_count()), bias = random_values(shape.outputs);
+  time_codelet(name, connected_forward, {.shape = shape, .has_bias = true},
+               {src.data(), weights.data(), dst.data(), bias.data()});
+  time_codelet(name, connected_backward_weights, {.shape = shape, .has_bias = true},
+               {src.data(), dst.data(), weights.data(), bias.data()});
+  time_codelet(name, connected_backward_data, {.shape = shape},
+               {dst.data(), weights.data(), src.data()});
+}
+
+bool time_file(const std::filesystem::path& path, int images) {
+  std::ifstream file(path);
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    std::istringstream words(line);
+    std::string kind, name;
+    if (!(words >> kind) || kind.starts_with('#')) continue;
+    ConvShape conv{.n = images};
+    ConnectedShape connected{.n = images};
+    words >> name;
+    if (kind == "conv" && words >> conv.h >> conv.w >> conv.c >> conv.filters >> conv.kernel_h >>
+                              conv.stride_h >> conv.pad_h >> conv.groups) {
+      conv.kernel_w = conv.kernel_h, conv.stride_w = conv.stride_h, conv.pad_w = conv.pad_h;
+      time_convolution(name, conv);
+    } else if (kind == "connected" && words >> connected.inputs >> connected.outputs) {
+      time_connected(name, connected);
+    } else {
+      fmt::print(stderr, "{}:{}: not a shape: {}\n", path.string(), number, line);
+      return false;
+    }
+  }
+  return file.eof();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int images = 8;
+  std::vector<std::filesystem::path> files;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "--images" && i + 1 < argc)
+      images = std::max(1, std::atoi(argv[++i]));
+    else
+      files.emplace_back(argv[i]);
+  }
+  if (files.empty())
+    for (const auto& entry : std::filesystem::directory_iterator(OMNI_SHAPES)) files.push_back(entry);
+  std::sort(files.begin(), files.end());
+  for (const auto& file : files)
+    if (!time_file(file, images)) {
+      fmt::print(stderr, "{}: cannot be used\n", file.string());
+      return 2;
+    }
+  return 0;
+}
