@@ -144,7 +144,9 @@ TEST_F(Determinism, StopSignalSavesAndExits75) {
     // Every iteration once, although some may have been shown before the last checkpoint.
     std::uint64_t expected = 1;
     for (const auto& line : read_metrics(run / "metrics.jsonl"))
-      if (line.contains("loss")) EXPECT_EQ(line["iteration"], expected++);
+      if (line.contains("loss")) {
+        EXPECT_EQ(line["iteration"], expected++);
+      }
     EXPECT_EQ(expected, 401u);
   }
 }

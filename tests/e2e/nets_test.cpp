@@ -46,8 +46,8 @@ INSTANTIATE_TEST_SUITE_P(
                     NetCase{"caffenet", 8, 30, "0.01"}, NetCase{"vgg-16", 2, 12, "0.01"},
                     NetCase{"resnet-18", 4, 12, "0.05"}, NetCase{"resnet-50", 4, 12, "0.05"},
                     NetCase{"darknet19", 4, 15, "0.05"}),
-    [](const auto& info) {
-      std::string name = info.param.name;
+    [](const auto& net) {
+      std::string name = net.param.name;
       std::erase(name, '-');
       return name;
     });

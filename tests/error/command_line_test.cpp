@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
                 {"--net", "lenet", "--max-batches", "1", "--out", "/proc/omni"},
                 2,
                 "/proc/omni"}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& refusal) { return std::string(refusal.param.name); });
 
 TEST(MachineReadable, DryRunLayersAndDevices) {
   const auto json = [](const Words& words) {
