@@ -11,7 +11,8 @@ void add_common(CLI::App& app, CommonArguments& arguments) {
 }
 
 void add_net(CLI::App& app, NetArguments& arguments) {
-  app.add_option("--net", arguments.net, "Net description (.cfg): a file, or the name of a shipped net");
+  app.add_option("--net", arguments.net,
+                 "Net description (.cfg): a file, or the name of a shipped net");
   app.add_flag("--strict", arguments.strict, "Unknown keys in the net are errors");
   app.add_option("--slice", arguments.slice, "Images per task; 0: chosen from the net")
       ->check(CLI::NonNegativeNumber);
@@ -40,8 +41,9 @@ void add_machine(CLI::App& app, MachineArguments& arguments) {
                  "StarPU scheduling policy; default: STARPU_SCHED, else dmdas");
   app.add_flag("--deterministic", arguments.session.deterministic,
                "Bit-identical results on any number of workers of this machine type");
-  app.add_option("--impl", arguments.session.implementation,
-                 "Prefer this implementation where it applies: onednn, lowering, gemm, vector, reference");
+  app.add_option(
+      "--impl", arguments.session.implementation,
+      "Prefer this implementation where it applies: onednn, lowering, gemm, vector, reference");
   app.add_option("--models", arguments.models, "Folder of performance models");
 }
 

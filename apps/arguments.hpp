@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/session.hpp"
+#include "runtime/tasks/session.hpp"
 
 namespace omni {
 

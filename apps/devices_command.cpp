@@ -39,7 +39,8 @@ Status devices_command(const CommonArguments& common, const MachineArguments& ma
                            .dump(2));
     return {};
   }
-  for (const WorkerInfo& worker : session.workers()) fmt::print("{:<6} {}\n", worker.kind, worker.name);
+  for (const WorkerInfo& worker : session.workers())
+    fmt::print("{:<6} {}\n", worker.kind, worker.name);
   fmt::print("StarPU {}, scheduler {}; oneDNN {}, CUDA {}; performance models in {}\n",
              OMNI_STARPU_VERSION, session.scheduler(), kOneDnn ? "yes" : "no",
              kCuda ? "compiled" : "no", models);

@@ -38,7 +38,8 @@ int finish(const Status& status) {
 }
 
 void add_training(CLI::App& app, TrainArguments& train) {
-  app.add_option("--epochs", train.epochs, "Passes over the training set")->check(CLI::PositiveNumber);
+  app.add_option("--epochs", train.epochs, "Passes over the training set")
+      ->check(CLI::PositiveNumber);
   app.add_option("--display", train.display, "Iterations per report")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -46,7 +47,8 @@ void add_training(CLI::App& app, TrainArguments& train) {
   app.add_option("--save-weights", train.save_weights, "Write Darknet .weights at the end");
   app.add_option("--metrics", train.metrics, "Write metrics, one JSON object per line");
   app.add_option("--out", train.out, "Run folder for checkpoints; default: omni-runs/<net>");
-  app.add_option("--checkpoint-every", train.checkpoint_every, "Iterations per checkpoint; 0: none");
+  app.add_option("--checkpoint-every", train.checkpoint_every,
+                 "Iterations per checkpoint; 0: none");
   app.add_option("--keep", train.keep, "Checkpoints to keep")
       ->check(CLI::Range(2, 1000))
       ->capture_default_str();
@@ -57,9 +59,9 @@ void add_training(CLI::App& app, TrainArguments& train) {
 int run(int argc, char** argv) {
   CLI::App app("Omnivore trains deep networks on all processors of a machine, through StarPU.");
   app.footer(kFooter);
-  app.set_version_flag("--version", fmt::format("omni-run {} (StarPU {}, fmt {}.{})", OMNI_VERSION,
-                                                OMNI_STARPU_VERSION, FMT_VERSION / 10000,
-                                                FMT_VERSION / 100 % 100));
+  app.set_version_flag(
+      "--version", fmt::format("omni-run {} (StarPU {}, fmt {}.{})", OMNI_VERSION,
+                               OMNI_STARPU_VERSION, FMT_VERSION / 10000, FMT_VERSION / 100 % 100));
   app.option_defaults()->always_capture_default(false);
 
   TrainArguments train;
@@ -71,7 +73,8 @@ int run(int argc, char** argv) {
   add_training(training, train);
 
   ValidArguments valid;
-  CLI::App& valid_app = *app.add_subcommand("valid", "Loss and accuracy of weights on the test set");
+  CLI::App& valid_app =
+      *app.add_subcommand("valid", "Loss and accuracy of weights on the test set");
   add_common(valid_app, valid.common);
   add_net(valid_app, valid.net);
   add_data(valid_app, valid.data);

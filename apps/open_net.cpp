@@ -51,7 +51,8 @@ Result<NetSpec> read_net(const NetArguments& arguments) {
   for (const std::string& setting : arguments.settings) {
     const std::size_t equals = setting.find('=');
     if (equals == std::string::npos || equals == 0)
-      return Error{ErrorKind::usage, "--set " + setting, "expected KEY=VALUE", "--set momentum=0.8"};
+      return Error{ErrorKind::usage, "--set " + setting, "expected KEY=VALUE",
+                   "--set momentum=0.8"};
     const std::string key = setting.substr(0, equals);
     const auto keys = net_keys();
     if (std::none_of(keys.begin(), keys.end(), [&](const Key& each) { return each.name == key; }))
@@ -64,7 +65,8 @@ Result<NetSpec> read_net(const NetArguments& arguments) {
 
 Result<std::unique_ptr<Net>> open_net(const NetArguments& arguments, bool training) {
   OMNI_TRY(const NetSpec spec, read_net(arguments));
-  return Net::build(spec, {.training = training, .strict = arguments.strict, .slice = arguments.slice});
+  return Net::build(spec,
+                    {.training = training, .strict = arguments.strict, .slice = arguments.slice});
 }
 
 }  // namespace omni

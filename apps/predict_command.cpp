@@ -10,7 +10,7 @@
 #include "apps/open_net.hpp"
 #include "apps/setup.hpp"
 #include "runtime/data/netpbm.hpp"
-#include "runtime/task_errors.hpp"
+#include "runtime/tasks/task_errors.hpp"
 
 namespace omni {
 namespace {

@@ -29,17 +29,17 @@ Progress Progress::on_stderr(bool quiet) {
 }
 
 std::string Progress::line(const StepReport& report) {
-  return fmt::format("{}, {:.3f}: {:.6f}, {:.6f} avg, {:.6f} rate, {:.3f} seconds, {} images, "
-                     "{:.1f} images/s, {:.2f} % correct",
-                     report.iteration, report.epoch, report.loss, report.average_loss,
-                     report.learning_rate, report.seconds, report.images, report.images_per_second,
-                     100 * report.accuracy);
+  return fmt::format(
+      "{}, {:.3f}: {:.6f}, {:.6f} avg, {:.6f} rate, {:.3f} seconds, {} images, "
+      "{:.1f} images/s, {:.2f} % correct",
+      report.iteration, report.epoch, report.loss, report.average_loss, report.learning_rate,
+      report.seconds, report.images, report.images_per_second, 100 * report.accuracy);
 }
 
 std::string Progress::bar(const StepReport& report) const {
-  std::string facts = fmt::format("epoch {:.2f}  loss {:.4f}  acc {:.1f} %  rate {:.2g}  {:.0f} img/s",
-                                  report.epoch, report.average_loss, 100 * report.accuracy,
-                                  report.learning_rate, report.images_per_second);
+  std::string facts = fmt::format(
+      "epoch {:.2f}  loss {:.4f}  acc {:.1f} %  rate {:.2g}  {:.0f} img/s", report.epoch,
+      report.average_loss, 100 * report.accuracy, report.learning_rate, report.images_per_second);
   if (report.iterations == 0) return fmt::format("{}  {}", report.iteration, facts);
   const double share =
       static_cast<double>(report.iteration) / static_cast<double>(report.iterations);
@@ -55,7 +55,8 @@ std::string Progress::bar(const StepReport& report) const {
 void Progress::iteration(const StepReport& report) {
   if (quiet_ || !terminal_) return;
   const auto now = std::chrono::steady_clock::now();
-  if (now - drawn_ < std::chrono::milliseconds(100) && report.iteration != report.iterations) return;
+  if (now - drawn_ < std::chrono::milliseconds(100) && report.iteration != report.iterations)
+    return;
   drawn_ = now;
   const std::string text = bar(report).substr(0, static_cast<std::size_t>(std::max(1, width_ - 1)));
   fmt::print(stderr, "\r{}\x1b[K", text);
@@ -70,11 +71,11 @@ void Progress::step(const StepReport& report) {
 void Progress::evaluation(const EvaluationReport& report) {
   finish_line();
   if (quiet_) return;
-  log::line(fmt::format("iteration {}, epoch {:.2f}: test loss {:.4f}, test accuracy {:.2f} % (top 5: "
-                        "{:.2f} %) on {:.0f} images",
-                        report.at.iteration, report.at.epoch, report.tally.mean_loss(),
-                        100 * report.tally.accuracy(), 100 * report.tally.top5_accuracy(),
-                        report.tally.images));
+  log::line(fmt::format(
+      "iteration {}, epoch {:.2f}: test loss {:.4f}, test accuracy {:.2f} % (top 5: "
+      "{:.2f} %) on {:.0f} images",
+      report.at.iteration, report.at.epoch, report.tally.mean_loss(), 100 * report.tally.accuracy(),
+      100 * report.tally.top5_accuracy(), report.tally.images));
 }
 
 void Progress::finish_line() {

@@ -39,7 +39,8 @@ Status RunFolder::open() {
   std::error_code failure;
   fs::create_directories(path_, failure);
   if (failure)
-    return Error{ErrorKind::usage, path_.string(), "cannot make the run folder: " + failure.message(),
+    return Error{ErrorKind::usage, path_.string(),
+                 "cannot make the run folder: " + failure.message(),
                  "name a writable one with --out"};
   OMNI_TRY(CheckpointStore store,
            CheckpointStore::open(path_, {.keep = keep_, .program = "omnivore " OMNI_VERSION}));

@@ -13,8 +13,8 @@ namespace omni {
 
 class RunFolder {
  public:
-  // `out` empty: omni-runs/<net>. `wanted`: checkpoints were asked for, so the folder must be writable now;
-  // otherwise it is made only if the run is interrupted.
+  // `out` empty: omni-runs/<net>. `wanted`: checkpoints were asked for, so the folder must be
+  // writable now; otherwise it is made only if the run is interrupted.
   static Result<RunFolder> prepare(const std::string& out, const std::string& net, bool wanted,
                                    bool resuming, int keep);
 

@@ -24,10 +24,10 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
                                            .seed = arguments.seed}));
   log::info("data: {}", data.train->description());
   if (data.train->classes() > net.classes())
-    return Error{ErrorKind::usage, source,
-                 fmt::format("has {} classes, the net has {} outputs", data.train->classes(),
-                             net.classes()),
-                 "change the last layer, or use other data"};
+    return Error{
+        ErrorKind::usage, source,
+        fmt::format("has {} classes, the net has {} outputs", data.train->classes(), net.classes()),
+        "change the last layer, or use other data"};
   if (!can_convert_channels(data.train->extent().c, net.options().input.c))
     return Error{ErrorKind::usage, source,
                  fmt::format("has {} channels, the net reads {}", data.train->extent().c,

@@ -5,7 +5,7 @@
 #include "layers/net.hpp"
 #include "runtime/data/data_feed.hpp"
 #include "runtime/data/dataset.hpp"
-#include "runtime/session.hpp"
+#include "runtime/tasks/session.hpp"
 
 namespace omni {
 

@@ -10,8 +10,8 @@
 #include "apps/commands.hpp"
 #include "apps/open_net.hpp"
 #include "apps/setup.hpp"
-#include "runtime/task_errors.hpp"
-#include "runtime/task_times.hpp"
+#include "runtime/tasks/task_errors.hpp"
+#include "runtime/tasks/task_times.hpp"
 #include "scheduling/trainer.hpp"
 
 namespace omni {

@@ -77,7 +77,8 @@ void print_summary(const TrainingState& state, const Net& net, const EvaluationR
 Status train_command(const TrainArguments& arguments) {
   OMNI_TRY(const NetSpec spec, read_net(arguments.net));
   OMNI_TRY(const auto net, open_net(arguments.net, true));
-  if (arguments.dry_run && arguments.common.json) fmt::print("{}\n", layer_table_json(*net).dump(2));
+  if (arguments.dry_run && arguments.common.json)
+    fmt::print("{}\n", layer_table_json(*net).dump(2));
   if (!arguments.dry_run || !arguments.common.json) log::info("{}", layer_table(*net));
   if (arguments.dry_run) return {};
   warn_about_testing_mode(*net);
@@ -109,33 +110,33 @@ Status train_command(const TrainArguments& arguments) {
   EvaluationReport last;
   bool evaluated = false;
   const std::uint64_t iterations = planned_iterations(arguments, *net, data.train->size());
-  const auto per_epoch = static_cast<std::uint64_t>(std::ceil(
-      static_cast<double>(data.train->size()) / net->options().batch));
-  Trainer trainer(
-      *net, train, &test, start,
-      {.iterations = iterations,
-       .display = arguments.display,
-       .evaluate_every = per_epoch,
-       .checkpoint_every = arguments.checkpoint_every},
-      {.on_iteration = [&](const StepReport& report) { progress.iteration(report); },
-       .on_step =
-           [&](const StepReport& report) {
-             progress.step(report);
-             if (metrics && metrics_status) metrics_status = metrics->step(report);
-           },
-       .on_evaluation =
-           [&](const EvaluationReport& report) {
-             progress.evaluation(report);
-             last = report;
-             evaluated = true;
-             if (metrics && metrics_status) metrics_status = metrics->evaluation(report);
-           },
-       .save_checkpoint = [&](const TrainingState& state) -> Status {
-         OMNI_TRY(const auto path, folder.save(*net, state, hash));
-         progress.finish_line();
-         log::info("saved {}", path.string());
-         return {};
-       }});
+  const auto per_epoch = static_cast<std::uint64_t>(
+      std::ceil(static_cast<double>(data.train->size()) / net->options().batch));
+  Trainer trainer(*net, train, &test, start,
+                  {.iterations = iterations,
+                   .display = arguments.display,
+                   .evaluate_every = per_epoch,
+                   .checkpoint_every = arguments.checkpoint_every},
+                  {.on_iteration = [&](const StepReport& report) { progress.iteration(report); },
+                   .on_step =
+                       [&](const StepReport& report) {
+                         progress.step(report);
+                         if (metrics && metrics_status) metrics_status = metrics->step(report);
+                       },
+                   .on_evaluation =
+                       [&](const EvaluationReport& report) {
+                         progress.evaluation(report);
+                         last = report;
+                         evaluated = true;
+                         if (metrics && metrics_status)
+                           metrics_status = metrics->evaluation(report);
+                       },
+                   .save_checkpoint = [&](const TrainingState& state) -> Status {
+                     OMNI_TRY(const auto path, folder.save(*net, state, hash));
+                     progress.finish_line();
+                     log::info("saved {}", path.string());
+                     return {};
+                   }});
   Status status = trainer.run();
   progress.finish_line();
   OMNI_CHECK(std::move(status));

@@ -33,7 +33,8 @@ Status valid_command(const ValidArguments& arguments) {
                            .dump());
   else
     fmt::print("test loss {:.4f}, test accuracy {:.2f} % (top 5: {:.2f} %) on {:.0f} images\n",
-               tally.mean_loss(), 100 * tally.accuracy(), 100 * tally.top5_accuracy(), tally.images);
+               tally.mean_loss(), 100 * tally.accuracy(), 100 * tally.top5_accuracy(),
+               tally.images);
   return {};
 }
 

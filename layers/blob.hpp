@@ -1,12 +1,12 @@
-// Activations of one layer over a mini-batch that is cut into slices: one tensor per slice, so that a
-// slice can run ahead through the net without waiting for the others.
+// Activations of one layer over a mini-batch that is cut into slices: one tensor per slice, so that
+// a slice can run ahead through the net without waiting for the others.
 #pragma once
 
 #include <vector>
 
 #include "runtime/extent.hpp"
-#include "runtime/slices.hpp"
-#include "runtime/tensor.hpp"
+#include "runtime/tasks/slices.hpp"
+#include "runtime/tasks/tensor.hpp"
 
 namespace omni {
 
@@ -15,8 +15,8 @@ struct Blob {
   std::vector<Tensor*> value, diff;  // by slice; diff is empty where no gradient is wanted
 };
 
-// A layer's view of what it reads. `diff` is where this consumer writes its share of the gradient: the
-// blob's own tensors, or private ones that the net adds up when a blob has several consumers.
+// A layer's view of what it reads. `diff` is where this consumer writes its share of the gradient:
+// the blob's own tensors, or private ones that the net adds up when a blob has several consumers.
 struct Input {
   Blob* blob = nullptr;
   std::vector<Tensor*> diff;

@@ -1,5 +1,6 @@
-// The layer contract. A layer is made with its shapes inferred and its tensors declared; it then only
-// submits tasks: forward and backward for one slice of the mini-batch at a time, never computing itself.
+// The layer contract. A layer is made with its shapes inferred and its tensors declared; it then
+// only submits tasks: forward and backward for one slice of the mini-batch at a time, never
+// computing itself.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 #include "layers/blob.hpp"
 #include "layers/param.hpp"
-#include "runtime/access.hpp"
+#include "runtime/tasks/access.hpp"
 
 namespace omni {
 
@@ -17,7 +18,8 @@ namespace omni {
 struct Step {
   bool training = false;
   std::uint64_t seed = 0;
-  std::uint64_t first_sample = 0;  // global number of the mini-batch's first image; keys the randomness
+  std::uint64_t first_sample =
+      0;  // global number of the mini-batch's first image; keys the randomness
   BatchSlot* slot = nullptr;
 };
 
@@ -34,8 +36,9 @@ class Layer {
   virtual void forward(const Step& step, int slice) = 0;
   virtual void backward(const Step& step, int slice) = 0;
 
-  // True when the layer's result for any slice needs all slices first (batch statistics). It then submits
-  // that part when called with the last slice, and the net does not run slices past it on their own.
+  // True when the layer's result for any slice needs all slices first (batch statistics). It then
+  // submits that part when called with the last slice, and the net does not run slices past it on
+  // their own.
   virtual bool joins_slices() const { return false; }
   virtual bool is_loss() const { return false; }
 
@@ -65,8 +68,8 @@ class Layer {
   const Tensor& diff(int slice) const { return *output_.diff[static_cast<std::size_t>(slice)]; }
   const Input& input(std::size_t which = 0) const { return *inputs_[which]; }
 
-  // Deeper layers first in forward; gradients of the data, which others wait for, before gradients of
-  // weights in backward.
+  // Deeper layers first in forward; gradients of the data, which others wait for, before gradients
+  // of weights in backward.
   TaskTag forward_tag(int slice) const { return {index_, index_, slice}; }
   TaskTag data_gradient_tag(int slice) const { return {kBackward - index_, index_, slice}; }
   TaskTag weight_gradient_tag(int slice) const { return {-index_, index_, slice}; }

@@ -33,14 +33,13 @@ void LayerBuilder::finish(std::unique_ptr<Layer> layer) {
 }
 
 Input& LayerBuilder::input_from(int layer) {
-  Blob& blob =
-      layer < 0 ? parts_.data : parts_.layers[static_cast<std::size_t>(layer)]->output();
+  Blob& blob = layer < 0 ? parts_.data : parts_.layers[static_cast<std::size_t>(layer)]->output();
   Input& input = parts_.inputs.emplace_back();
   input.blob = &blob;
   if (parts_.training && !blob.diff.empty() && !stop_backward_) {
     input.diff = blob.diff;
-    // Backward runs from the last layer to the first, so the newest consumer writes the blob's gradient
-    // and every earlier one gets a private tensor, which the net adds afterwards.
+    // Backward runs from the last layer to the first, so the newest consumer writes the blob's
+    // gradient and every earlier one gets a private tensor, which the net adds afterwards.
     for (Input& earlier : parts_.inputs)
       if (&earlier != &input && earlier.blob == &blob && earlier.diff == blob.diff)
         earlier.diff = per_slice(fmt::format("share{}", parts_.inputs.size()), blob.extent.count());

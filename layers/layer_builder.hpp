@@ -1,5 +1,5 @@
-// What a layer's constructor may ask for: its options, its inputs, tensors and parameters. Keeps the
-// bookkeeping (names, gradient routing, who owns what) out of the layers.
+// What a layer's constructor may ask for: its options, its inputs, tensors and parameters. Keeps
+// the bookkeeping (names, gradient routing, who owns what) out of the layers.
 #pragma once
 
 #include <deque>
@@ -9,7 +9,7 @@
 
 #include "layers/layer.hpp"
 #include "layers/options.hpp"
-#include "runtime/tensor.hpp"
+#include "runtime/tasks/tensor.hpp"
 
 namespace omni {
 
@@ -41,7 +41,8 @@ class LayerBuilder {
   Input& input_from(int layer);
   // Only the size, before deciding to read it.
   const Extent& extent_of(int layer) const;
-  // A Darknet layer reference (negative: relative) as an index, refused under `key` when out of range.
+  // A Darknet layer reference (negative: relative) as an index, refused under `key` when out of
+  // range.
   int resolve(std::string_view key, int reference);
 
   Blob blob(const std::string& name, Extent extent);

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "codelets/accumulate.hpp"
+#include "codelets/elementwise/accumulate.hpp"
 #include "layers/registry.hpp"
 #include "runtime/log.hpp"
 #include "runtime/rng.hpp"
@@ -14,13 +14,14 @@
 namespace omni {
 namespace {
 
-// A task should take about a millisecond: long against StarPU's microseconds, short against an iteration.
+// A task should take about a millisecond: long against StarPU's microseconds, short against an
+// iteration.
 constexpr double kFlopsPerTask = 50e6;
 constexpr int kMaxSlices = 256;  // each has tensors of its own
 
-// Images per slice: a power of two (so that few sizes need calibrating) that gives the average layer about
-// kFlopsPerTask. A property of the net and the batch only, never of the machine: the order in which
-// gradients are added must not depend on how many workers there are.
+// Images per slice: a power of two (so that few sizes need calibrating) that gives the average
+// layer about kFlopsPerTask. A property of the net and the batch only, never of the machine: the
+// order in which gradients are added must not depend on how many workers there are.
 int choose_slice(const NetParts& parts, int batch) {
   double flops = 0;
   for (const auto& layer : parts.layers) flops += layer->forward_flops_per_image();
@@ -28,8 +29,8 @@ int choose_slice(const NetParts& parts, int batch) {
   const double wanted = std::clamp(kFlopsPerTask / std::max(per_layer, 1.0), 1.0, double(batch));
   const int slice = static_cast<int>(std::bit_floor(static_cast<unsigned>(wanted)));
   // At least four slices where the batch allows it: something to overlap. Not more than kMaxSlices.
-  const int smallest = static_cast<int>(
-      std::bit_ceil(static_cast<unsigned>((batch + kMaxSlices - 1) / kMaxSlices)));
+  const int smallest =
+      static_cast<int>(std::bit_ceil(static_cast<unsigned>((batch + kMaxSlices - 1) / kMaxSlices)));
   return std::max(smallest, std::min(slice, std::max(1, batch / 4)));
 }
 
@@ -119,9 +120,9 @@ Status Net::allocate() {
                  fmt::format("needs {:.1f} GiB, the machine has {:.1f}",
                              static_cast<double>(tensor_bytes()) / 0x1p30,
                              static_cast<double>(physical) / 0x1p30),
-                 fmt::format("try --subdivisions {}", options_.subdivisions *
-                                                          static_cast<int>(std::bit_ceil(
-                                                              tensor_bytes() / physical + 1)))};
+                 fmt::format("try --subdivisions {}",
+                             options_.subdivisions *
+                                 static_cast<int>(std::bit_ceil(tensor_bytes() / physical + 1)))};
   return parts_.tensors.allocate();
 }
 
@@ -156,7 +157,8 @@ void Net::forward(const Step& step) {
 
 void Net::backward(const Step& step) {
   use_slot(*step.slot);
-  // A joining layer ends its stretch here: the layers above run all slices before it submits its own.
+  // A joining layer ends its stretch here: the layers above run all slices before it submits its
+  // own.
   std::size_t end = layers().size();
   while (end > 0) {
     std::size_t first = end;
@@ -170,7 +172,8 @@ void Net::backward(const Step& step) {
         if (!layers()[i]->joins_slices()) share_gradients(*layers()[i], slice);
       }
     if (layers()[first]->joins_slices())
-      for (int slice = 0; slice < slices().count(); ++slice) share_gradients(*layers()[first], slice);
+      for (int slice = 0; slice < slices().count(); ++slice)
+        share_gradients(*layers()[first], slice);
     end = first;
   }
 }

@@ -1,5 +1,5 @@
-// A network: layers over shared slices of one mini-batch, their parameters, and the walks that submit
-// forward, backward and update. Built without StarPU; allocate() needs a running Session.
+// A network: layers over shared slices of one mini-batch, their parameters, and the walks that
+// submit forward, backward and update. Built without StarPU; allocate() needs a running Session.
 #pragma once
 
 #include <memory>
@@ -47,8 +47,8 @@ class Net {
   std::string name_;
   NetOptions options_;
   NetParts parts_;
-  // Ranges of layers [first, end) through which one slice runs alone; each but the last ends with a layer
-  // that joins the slices.
+  // Ranges of layers [first, end) through which one slice runs alone; each but the last ends with a
+  // layer that joins the slices.
   struct Segment {
     std::size_t first, end;
   };

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-
 namespace omni {
 namespace {
 
@@ -45,8 +44,7 @@ void read_solver(OptionReader& options, SolverOptions& solver) {
   solver.learning_rate = options.real("learning_rate", 0.001f, 0);
   solver.momentum = options.real("momentum", 0.9f, -1, 1);
   solver.decay = options.real("decay", 0.0001f, 0);
-  solver.policy =
-      static_cast<RatePolicy>(options.choice("policy", "constant", kRatePolicyNames));
+  solver.policy = static_cast<RatePolicy>(options.choice("policy", "constant", kRatePolicyNames));
   solver.burn_in = options.integer("burn_in", 0, 0);
   solver.power = options.real("power", 4);
   solver.step = options.integer("step", 1, 1);
@@ -90,9 +88,10 @@ Result<NetOptions> read_net_options(const Section& net, bool strict) {
   read.batch = options.integer("batch", 1, 1, 1 << 20);
   read.subdivisions = options.integer("subdivisions", 1, 1, 1 << 20);
   if (read.batch % read.subdivisions != 0)
-    options.refuse("subdivisions", fmt::format("batch {} is not divisible by subdivisions {}",
-                                               read.batch, read.subdivisions),
-                   "choose a divisor of the batch");
+    options.refuse(
+        "subdivisions",
+        fmt::format("batch {} is not divisible by subdivisions {}", read.batch, read.subdivisions),
+        "choose a divisor of the batch");
   for (const std::string_view key : {"height", "width"})
     if (!options.has(key)) options.refuse("", fmt::format("[net] has no {}", key), "add it");
   read.input = {.h = options.integer("height", 1, 1, 1 << 16),

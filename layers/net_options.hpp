@@ -1,5 +1,5 @@
-// What [net] says: the input, how a mini-batch is formed, and the numbers the solver will use. Read here,
-// beside the keys' declaration; what a policy *means* is the solver's business.
+// What [net] says: the input, how a mini-batch is formed, and the numbers the solver will use. Read
+// here, beside the keys' declaration; what a policy *means* is the solver's business.
 #pragma once
 
 #include <array>

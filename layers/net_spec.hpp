@@ -1,5 +1,5 @@
-// The neutral net description: what a Darknet cfg (later a Caffe prototxt) says, with the place of every
-// statement, before anybody has decided whether it makes sense.
+// The neutral net description: what a Darknet cfg (later a Caffe prototxt) says, with the place of
+// every statement, before anybody has decided whether it makes sense.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ struct Section {
   std::vector<Option> options;
 
   const Option* find(std::string_view key) const;  // the last one wins, as in Darknet
-  std::string where() const;                        // "file:line"
+  std::string where() const;                       // "file:line"
   std::string where(const Option& option) const;
 };
 

@@ -1,5 +1,5 @@
-// Typed, range-checked reading of a section's options. The keys a section understands are declared once,
-// as data; the declaration drives reading, "did you mean" and the printed support matrix.
+// Typed, range-checked reading of a section's options. The keys a section understands are declared
+// once, as data; the declaration drives reading, "did you mean" and the printed support matrix.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,19 @@ struct Key {
   std::string_view name;
   std::string_view fallback;  // default as the user would write it; "" when it depends on others
   std::string_view help;
-  bool ignored = false;       // accepted because Darknet files carry it, without effect here: warns when set
+  bool ignored =
+      false;  // accepted because Darknet files carry it, without effect here: warns when set
 };
 
-// Reads one section. The first problem is kept (error()); later reads return their defaults, so a layer
-// reads all its options straight through and checks once.
+// Reads one section. The first problem is kept (error()); later reads return their defaults, so a
+// layer reads all its options straight through and checks once.
 class OptionReader {
  public:
   OptionReader(const Section& section, std::span<const Key> keys);
 
   bool has(std::string_view key) const;
-  int integer(std::string_view key, int fallback, int low, int high = std::numeric_limits<int>::max());
+  int integer(std::string_view key, int fallback, int low,
+              int high = std::numeric_limits<int>::max());
   float real(std::string_view key, float fallback, float low = -std::numeric_limits<float>::max(),
              float high = std::numeric_limits<float>::max());
   bool flag(std::string_view key, bool fallback);  // 0 or 1
@@ -36,7 +38,8 @@ class OptionReader {
   std::vector<int> integers(std::string_view key);  // comma separated
   std::vector<float> reals(std::string_view key);
   // Index of the value in `choices`; an unknown value is an error with "did you mean".
-  int choice(std::string_view key, std::string_view fallback, std::span<const std::string_view> choices);
+  int choice(std::string_view key, std::string_view fallback,
+             std::span<const std::string_view> choices);
 
   // A complaint of the caller's own about one key (or the section, when it is absent).
   void refuse(std::string_view key, std::string what, std::string hint = "");

@@ -1,11 +1,12 @@
-// A named parameter (or running statistic) of a layer: where it lives, how it starts, how files store it.
+// A named parameter (or running statistic) of a layer: where it lives, how it starts, how files
+// store it.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "runtime/tensor.hpp"
+#include "runtime/tasks/tensor.hpp"
 
 namespace omni {
 
@@ -20,12 +21,13 @@ struct Param {
   Filler filler;
   bool trainable = true;  // false: running statistics
   bool decays = false;
-  float rate = 1;  // multiplies the learning rate
-  bool load = true;              // false: dontload
-  bool in_weights_file = true;   // of Darknet
+  float rate = 1;               // multiplies the learning rate
+  bool load = true;             // false: dontload
+  bool in_weights_file = true;  // of Darknet
 
-  // Darknet's files are channels first. A (rows, inner) matrix whose columns are (spatial, channels) here
-  // and (channels, spatial) there; spatial == 1 or channels == 1 means the same order in both.
+  // Darknet's files are channels first. A (rows, inner) matrix whose columns are (spatial,
+  // channels) here and (channels, spatial) there; spatial == 1 or channels == 1 means the same
+  // order in both.
   std::int64_t rows = 1, spatial = 1, channels = 1;
   bool connected = false;  // stored transposed by some old files
 

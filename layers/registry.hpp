@@ -1,5 +1,5 @@
-// Every layer type registers itself in its own file. The registry answers "what is [conv]?", names the
-// keys it understands, and prints the support matrix.
+// Every layer type registers itself in its own file. The registry answers "what is [conv]?", names
+// the keys it understands, and prints the support matrix.
 #pragma once
 
 #include <memory>
@@ -32,7 +32,8 @@ std::unique_ptr<Layer> make_layer(LayerBuilder& builder) {
 const std::vector<LayerType>& layer_types();  // sorted by name
 std::span<const Key> common_layer_keys();
 
-// The type of a section by name or alias; an error with "did you mean", or "not a classification layer".
+// The type of a section by name or alias; an error with "did you mean", or "not a classification
+// layer".
 Result<const LayerType*> find_layer_type(const Section& section);
 
 }  // namespace omni

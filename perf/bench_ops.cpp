@@ -1,4 +1,5 @@
-// Times every fast implementation of convolution and connected on the shapes of a file, on one thread.
+// Times every fast implementation of convolution and connected on the shapes of a file, on one
+// thread.
 //   bench_ops [SHAPES.txt ...] [--images N]       default: perf/shapes/*.txt, 8 images
 #include <fmt/format.h>
 
@@ -9,8 +10,8 @@
 #include <sstream>
 #include <vector>
 
-#include "codelets/connected.hpp"
-#include "codelets/convolution.hpp"
+#include "codelets/dense/connected.hpp"
+#include "codelets/dense/convolution.hpp"
 #include "runtime/rng.hpp"
 
 namespace {
@@ -43,9 +44,10 @@ template <class Args>
 void time_codelet(const std::string& shape, const Codelet<Args>& codelet, const Args& args,
                   const std::vector<void*>& buffers) {
   for (const Implementation<Args>& each : codelet.implementations()) {
-    if (each.role == Role::reference || (each.supports != nullptr && !each.supports(args))) continue;
-    const double seconds = best_seconds(
-        [&] { each.kernel(args, Buffers(buffers), DeviceContext::current()); });
+    if (each.role == Role::reference || (each.supports != nullptr && !each.supports(args)))
+      continue;
+    const double seconds =
+        best_seconds([&] { each.kernel(args, Buffers(buffers), DeviceContext::current()); });
     const Cost cost = codelet.cost(args);
     fmt::print("{:<18} {:<26} {:<10} {:>10.3f} ms {:>8.1f} GFLOP/s {:>8.1f} GB/s\n", shape,
                codelet.name(), each.name, 1e3 * seconds, 1e-9 * cost.flops / seconds,
@@ -60,7 +62,8 @@ void time_convolution(const std::string& name, const ConvShape& shape) {
                {src.data(), weights.data(), dst.data(), bias.data()});
   time_codelet(name, conv_backward_weights, {.shape = shape, .has_bias = true},
                {src.data(), dst.data(), weights.data(), bias.data()});
-  time_codelet(name, conv_backward_data, {.shape = shape}, {dst.data(), weights.data(), src.data()});
+  time_codelet(name, conv_backward_data, {.shape = shape},
+               {dst.data(), weights.data(), src.data()});
 }
 
 void time_connected(const std::string& name, const ConnectedShape& shape) {
@@ -110,7 +113,8 @@ int main(int argc, char** argv) {
       files.emplace_back(argv[i]);
   }
   if (files.empty())
-    for (const auto& entry : std::filesystem::directory_iterator(OMNI_SHAPES)) files.push_back(entry);
+    for (const auto& entry : std::filesystem::directory_iterator(OMNI_SHAPES))
+      files.push_back(entry);
   std::sort(files.begin(), files.end());
   for (const auto& file : files)
     if (!time_file(file, images)) {

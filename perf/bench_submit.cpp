@@ -1,5 +1,5 @@
-// What one empty task costs through our typed codelet, against StarPU's own starpu_task_insert: blocks of
-// both alternate in one process, and the medians are compared.
+// What one empty task costs through our typed codelet, against StarPU's own starpu_task_insert:
+// blocks of both alternate in one process, and the medians are compared.
 #include <fmt/format.h>
 #include <starpu.h>
 
@@ -7,8 +7,8 @@
 #include <chrono>
 #include <vector>
 
-#include "runtime/codelet.hpp"
-#include "runtime/session.hpp"
+#include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/session.hpp"
 
 namespace {
 
@@ -34,7 +34,8 @@ double microseconds_per_task(Submit submit) {
   const auto before = std::chrono::steady_clock::now();
   for (int i = 0; i < kTasks; ++i) submit(i);
   starpu_task_wait_for_all();
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - before).count() /
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - before)
+             .count() /
          kTasks;
 }
 
@@ -67,17 +68,19 @@ int main() {
   std::vector<double> ours, theirs, ratios;
   for (int block = 0; block < kBlocks; ++block) {
     theirs.push_back(microseconds_per_task([&](int i) {
-      starpu_task_insert(&plain, STARPU_VALUE, &i, sizeof i, STARPU_RW, tensors[i % 64]->handle(), 0);
+      starpu_task_insert(&plain, STARPU_VALUE, &i, sizeof i, STARPU_RW, tensors[i % 64]->handle(),
+                         0);
     }));
     ours.push_back(microseconds_per_task([&](int i) {
       empty.submit({i}, {read_write(*tensors[static_cast<std::size_t>(i % 64)])});
     }));
     if (block > 0) ratios.push_back(ours.back() / theirs.back());  // the first warms up
   }
-  fmt::print("empty task, RW on 64 handles, scheduler {}: starpu_task_insert {:.2f} us, ours {:.2f} us, "
-             "median ratio {:.2f} ({:.2f} to {:.2f})\n",
-             session->scheduler(), median(theirs), median(ours), median(ratios),
-             *std::min_element(ratios.begin(), ratios.end()),
-             *std::max_element(ratios.begin(), ratios.end()));
+  fmt::print(
+      "empty task, RW on 64 handles, scheduler {}: starpu_task_insert {:.2f} us, ours {:.2f} us, "
+      "median ratio {:.2f} ({:.2f} to {:.2f})\n",
+      session->scheduler(), median(theirs), median(ours), median(ratios),
+      *std::min_element(ratios.begin(), ratios.end()),
+      *std::max_element(ratios.begin(), ratios.end()));
   return 0;
 }

@@ -13,7 +13,7 @@ enum class Level { quiet, normal, verbose };
 void set_level(Level level);
 Level level();
 
-void line(std::string_view text);     // always, even under --quiet: errors
+void line(std::string_view text);  // always, even under --quiet: errors
 void warn_line(std::string_view text);
 
 template <class... T>

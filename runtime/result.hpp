@@ -1,5 +1,5 @@
-// Errors as values. A fallible function returns Result<T> (or Status): what went wrong, where, and what
-// the user can do about it. Only `main` turns an ErrorKind into an exit code.
+// Errors as values. A fallible function returns Result<T> (or Status): what went wrong, where, and
+// what the user can do about it. Only `main` turns an ErrorKind into an exit code.
 #pragma once
 
 #include <string>
@@ -64,16 +64,16 @@ using Status = Result<void>;
 #define OMNI_CONCAT(a, b) OMNI_CONCAT_(a, b)
 
 // Leaves the enclosing function with the error, or goes on.
-#define OMNI_CHECK(expression)                                         \
-  do {                                                                 \
-    if (auto omni_status = (expression); !omni_status)                 \
-      return std::move(omni_status.error());                           \
+#define OMNI_CHECK(expression)                                                                \
+  do {                                                                                        \
+    if (auto omni_status = (expression); !omni_status) return std::move(omni_status.error()); \
   } while (false)
 
-// OMNI_TRY(auto spec, parse(path)): binds the value, or leaves the enclosing function with the error.
+// OMNI_TRY(auto spec, parse(path)): binds the value, or leaves the enclosing function with the
+// error.
 #define OMNI_TRY(declaration, expression) \
   OMNI_TRY_(OMNI_CONCAT(omni_result_, __LINE__), declaration, expression)
-#define OMNI_TRY_(result, declaration, expression)  \
-  auto result = (expression);                       \
-  if (!result) return std::move(result.error());    \
+#define OMNI_TRY_(result, declaration, expression) \
+  auto result = (expression);                      \
+  if (!result) return std::move(result.error());   \
   declaration = std::move(*result)

@@ -1,5 +1,5 @@
-// Counter-based random numbers (Philox4x32-10). The value depends only on the key and the counter, never
-// on which worker asked, in what order, or whether the run was interrupted before.
+// Counter-based random numbers (Philox4x32-10). The value depends only on the key and the counter,
+// never on which worker asked, in what order, or whether the run was interrupted before.
 #pragma once
 
 #include <array>
@@ -66,7 +66,8 @@ class Draws {
   }
   float uniform() { return to_unit(bits()); }
   float uniform(float low, float high) { return low + (high - low) * uniform(); }
-  // Box-Muller; one value per two draws keeps the sequence position independent of the caller's past.
+  // Box-Muller; one value per two draws keeps the sequence position independent of the caller's
+  // past.
   float normal() {
     const float radius = std::sqrt(-2.0f * std::log(1.0f - uniform()));
     return radius * std::cos(2.0f * std::numbers::pi_v<float> * uniform());
@@ -76,7 +77,8 @@ class Draws {
     std::uint64_t product = std::uint64_t{bits()} * bound;
     if (static_cast<std::uint32_t>(product) < bound) {
       const std::uint32_t threshold = (0u - bound) % bound;
-      while (static_cast<std::uint32_t>(product) < threshold) product = std::uint64_t{bits()} * bound;
+      while (static_cast<std::uint32_t>(product) < threshold)
+        product = std::uint64_t{bits()} * bound;
     }
     return static_cast<std::uint32_t>(product >> 32);
   }

@@ -26,7 +26,8 @@ void install_stop_signals() {
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
   for (const int number : {SIGTERM, SIGINT, SIGUSR2}) sigaction(number, &action, nullptr);
-  // A closed pipe (`omni-run | head`) shows up as a failed write, not as a death without checkpoint.
+  // A closed pipe (`omni-run | head`) shows up as a failed write, not as a death without
+  // checkpoint.
   std::signal(SIGPIPE, SIG_IGN);
 }
 

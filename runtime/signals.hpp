@@ -1,5 +1,6 @@
-// Stop requests. SIGTERM, SIGINT and SIGUSR2 set a flag that the trainer polls between iterations; a
-// second signal leaves at once. StarPU's own handlers are off (Session), so these are the only ones.
+// Stop requests. SIGTERM, SIGINT and SIGUSR2 set a flag that the trainer polls between iterations;
+// a second signal leaves at once. StarPU's own handlers are off (Session), so these are the only
+// ones.
 #pragma once
 
 namespace omni {

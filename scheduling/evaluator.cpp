@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/task_errors.hpp"
+#include "runtime/tasks/task_errors.hpp"
 
 namespace omni {
 

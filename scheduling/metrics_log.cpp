@@ -72,7 +72,8 @@ Status MetricsLog::evaluation(const EvaluationReport& report) {
 Status MetricsLog::append(const std::string& line) {
   if (std::fprintf(file_.get(), "%s\n", line.c_str()) < 0 || std::fflush(file_.get()) != 0)
     return Error{ErrorKind::failed, path_.string(),
-                 std::string("cannot write the metrics: ") + std::strerror(errno), "is the disk full?"};
+                 std::string("cannot write the metrics: ") + std::strerror(errno),
+                 "is the disk full?"};
   return {};
 }
 

@@ -12,9 +12,10 @@ namespace omni {
 
 class MetricsLog {
  public:
-  // Appends. When a run resumes, lines of iterations that will be done again are dropped first, so that no
-  // iteration appears twice.
-  static Result<MetricsLog> open(const std::filesystem::path& path, std::uint64_t resumed_iteration);
+  // Appends. When a run resumes, lines of iterations that will be done again are dropped first, so
+  // that no iteration appears twice.
+  static Result<MetricsLog> open(const std::filesystem::path& path,
+                                 std::uint64_t resumed_iteration);
 
   Status step(const StepReport& report);
   Status evaluation(const EvaluationReport& report);
@@ -24,7 +25,8 @@ class MetricsLog {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   using File = std::unique_ptr<std::FILE, Close>;
-  MetricsLog(std::filesystem::path path, File file) : path_(std::move(path)), file_(std::move(file)) {}
+  MetricsLog(std::filesystem::path path, File file)
+      : path_(std::move(path)), file_(std::move(file)) {}
   Status append(const std::string& line);
 
   std::filesystem::path path_;

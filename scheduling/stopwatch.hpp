@@ -13,7 +13,8 @@ class Stopwatch {
     running_ = false;
   }
   double seconds() const {
-    return elapsed_ + (running_ ? std::chrono::duration<double>(Clock::now() - started_).count() : 0);
+    return elapsed_ +
+           (running_ ? std::chrono::duration<double>(Clock::now() - started_).count() : 0);
   }
 
  private:

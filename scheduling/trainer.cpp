@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "codelets/sgd_update.hpp"
+#include "codelets/elementwise/sgd_update.hpp"
 #include "runtime/signals.hpp"
-#include "runtime/task_errors.hpp"
+#include "runtime/tasks/task_errors.hpp"
 #include "scheduling/rate_policy.hpp"
 
 namespace omni {
@@ -66,7 +66,8 @@ Status Trainer::iterate() {
   for (std::uint64_t sub = 0; sub < subdivisions_; ++sub) {
     if (submitted_ >= collected_ + kComputing) OMNI_CHECK(collect(collected_));
     // A slot is free again once its metrics were collected: never more than kSlots ahead of that.
-    while (prefetched_ < collected_ + kSlots && !last_decode_reached()) train_.submit(prefetched_++);
+    while (prefetched_ < collected_ + kSlots && !last_decode_reached())
+      train_.submit(prefetched_++);
     const Step step{.training = true,
                     .seed = state_.seed,
                     .first_sample = submitted_ * static_cast<std::uint64_t>(train_.batch()),

@@ -1,5 +1,5 @@
-// The training loop: mini-batches in, updates out, a bounded number of them in flight. It submits and
-// reads back losses; everything that computes is a task.
+// The training loop: mini-batches in, updates out, a bounded number of them in flight. It submits
+// and reads back losses; everything that computes is a task.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct StepReport {
   double loss = 0, average_loss = 0, accuracy = 0;
   float learning_rate = 0, momentum = 0;
   double images_per_second = 0;  // since the last report
-  double seconds = 0;  // of training in this run; evaluation and saving left out
+  double seconds = 0;            // of training in this run; evaluation and saving left out
   double seconds_per_iteration = 0;
 };
 
@@ -47,7 +47,8 @@ struct TrainerEvents {
   std::function<void(const StepReport&)> on_iteration;  // every one
   std::function<void(const StepReport&)> on_step;       // every `display` iterations, and the last
   std::function<void(const EvaluationReport&)> on_evaluation;
-  std::function<Status(const TrainingState&)> save_checkpoint;  // all updates up to state.iteration done
+  std::function<Status(const TrainingState&)>
+      save_checkpoint;  // all updates up to state.iteration done
 };
 
 class Trainer {
@@ -61,7 +62,8 @@ class Trainer {
   Trainer(Net& net, DataFeed& train, DataFeed* test, TrainingState state, TrainerOptions options,
           TrainerEvents events);
 
-  // Runs to the end. A stop request finishes the iteration, saves, and returns ErrorKind::interrupted.
+  // Runs to the end. A stop request finishes the iteration, saves, and returns
+  // ErrorKind::interrupted.
   Status run();
 
   const TrainingState& state() const { return state_; }
@@ -84,11 +86,11 @@ class Trainer {
   TrainerEvents events_;
 
   std::uint64_t subdivisions_;
-  std::uint64_t submitted_;  // mini-batches whose work is submitted
+  std::uint64_t submitted_;   // mini-batches whose work is submitted
   std::uint64_t prefetched_;  // mini-batches whose decode is submitted
-  std::uint64_t collected_;  // mini-batches whose metrics were read
+  std::uint64_t collected_;   // mini-batches whose metrics were read
   std::uint64_t started_at_;  // iteration
-  Tally tally_;              // of the iteration being collected
+  Tally tally_;               // of the iteration being collected
   StepReport report_;
   Stopwatch training_time_;
   double reported_seconds_ = 0;

@@ -80,10 +80,10 @@ Result<TrainingState> restore_training(Net& net, const Checkpoint& checkpoint,
   OMNI_TRY(const int batch, checkpoint.fields.number<int>("batch"));
   OMNI_TRY(const int slice, checkpoint.fields.number<int>("slice"));
   if (batch != net.options().batch)
-    return Error{ErrorKind::usage, where,
-                 fmt::format("was trained with batch {}, this run has {}", batch,
-                             net.options().batch),
-                 fmt::format("resume with --batch {}", batch)};
+    return Error{
+        ErrorKind::usage, where,
+        fmt::format("was trained with batch {}, this run has {}", batch, net.options().batch),
+        fmt::format("resume with --batch {}", batch)};
   if (slice != net.slices().sizes.front())
     log::warn("{}: was trained with slices of {} images, now {}: sums may round differently", where,
               slice, net.slices().sizes.front());

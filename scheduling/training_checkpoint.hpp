@@ -17,7 +17,8 @@ std::string layers_hash(const NetSpec& spec);
 Result<std::filesystem::path> save_training(CheckpointStore& store, Net& net,
                                             const TrainingState& state, const std::string& hash);
 
-// The arrays alone: parameters, and velocities if the net trains. Refuses a checkpoint of other layers.
+// The arrays alone: parameters, and velocities if the net trains. Refuses a checkpoint of other
+// layers.
 Status restore_parameters(Net& net, const Checkpoint& checkpoint);
 
 // Parameters, velocities and the state; refuses a checkpoint of other layers.

@@ -7,7 +7,8 @@
 namespace omni {
 namespace {
 
-// Visits every value of the matrix by its index here (spatial, channels) and in the file (channels, spatial).
+// Visits every value of the matrix by its index here (spatial, channels) and in the file (channels,
+// spatial).
 template <class Visit>
 void for_each_value(const Param& param, Visit visit) {
   const std::int64_t inner = param.spatial * param.channels;
@@ -50,24 +51,21 @@ Status load_darknet_weights(Net& net, const std::filesystem::path& path) {
     if (!param->load) continue;
     if (param->connected && reader.header().transposed()) untranspose(*param, block);
     const HostAccess access(*param->value, HostAccess::Mode::write);
-    for_each_value(*param, [&](std::size_t ours, std::size_t theirs) {
-      access.f32()[ours] = block[theirs];
-    });
+    for_each_value(
+        *param, [&](std::size_t ours, std::size_t theirs) { access.f32()[ours] = block[theirs]; });
   }
   return {};
 }
 
 Status save_darknet_weights(Net& net, const std::filesystem::path& path,
                             std::uint64_t images_seen) {
-  OMNI_TRY(DarknetWeightsWriter writer,
-           DarknetWeightsWriter::create(path, {.seen = images_seen}));
+  OMNI_TRY(DarknetWeightsWriter writer, DarknetWeightsWriter::create(path, {.seen = images_seen}));
   std::vector<float> block;
   for (const Param* param : stored(net)) {
     block.resize(param->value->count());
     const HostAccess access(*param->value, HostAccess::Mode::read);
-    for_each_value(*param, [&](std::size_t ours, std::size_t theirs) {
-      block[theirs] = access.f32()[ours];
-    });
+    for_each_value(
+        *param, [&](std::size_t ours, std::size_t theirs) { block[theirs] = access.f32()[ours]; });
     OMNI_CHECK(writer.write(block));
   }
   return writer.commit();

@@ -1,4 +1,5 @@
-// Parameters to and from Darknet's .weights: the order of its layers, and its channels-first matrices.
+// Parameters to and from Darknet's .weights: the order of its layers, and its channels-first
+// matrices.
 #pragma once
 
 #include <cstdint>

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "runtime/codelet.hpp"
 #include "runtime/data/batch.hpp"
-#include "runtime/task_errors.hpp"
+#include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/task_errors.hpp"
 
 namespace omni {
 namespace {

@@ -9,8 +9,8 @@
 #include "runtime/data/dataset.hpp"
 #include "runtime/data/sampler.hpp"
 #include "runtime/extent.hpp"
-#include "runtime/slices.hpp"
-#include "runtime/tensor.hpp"
+#include "runtime/tasks/slices.hpp"
+#include "runtime/tasks/tensor.hpp"
 
 namespace omni {
 

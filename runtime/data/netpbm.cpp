@@ -36,7 +36,8 @@ Result<Image> parse_netpbm(std::string_view bytes, const std::string& where) {
     return Error{ErrorKind::data, where, std::move(what), std::move(hint)};
   };
   if (!bytes.starts_with("P5") && !bytes.starts_with("P6"))
-    return refuse("is not a binary PGM or PPM image", "convert it: convert picture.jpg picture.ppm");
+    return refuse("is not a binary PGM or PPM image",
+                  "convert it: convert picture.jpg picture.ppm");
   const int channels = bytes[1] == '5' ? 1 : 3;
   std::size_t at = 2;
   const int width = next_number(bytes, at);

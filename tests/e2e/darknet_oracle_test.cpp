@@ -14,14 +14,14 @@
 #include <string_view>
 #include <vector>
 
-#include "codelets/activation_functors.hpp"
+#include "codelets/elementwise/activation_functors.hpp"
 #include "layers/formats/darknet_cfg.hpp"
 #include "layers/formats/darknet_weights.hpp"
 #include "layers/net.hpp"
-#include "runtime/codelet.hpp"
 #include "runtime/rng.hpp"
-#include "runtime/session.hpp"
-#include "runtime/task_errors.hpp"
+#include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/session.hpp"
+#include "runtime/tasks/task_errors.hpp"
 #include "tests/support/darknet_library.hpp"
 #include "tests/support/temporary_directory.hpp"
 

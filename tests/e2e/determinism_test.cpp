@@ -1,5 +1,5 @@
-// --deterministic: the same bits whatever runs where; and a run that was killed and resumed ends with the
-// bits of one that was not.
+// --deterministic: the same bits whatever runs where; and a run that was killed and resumed ends
+// with the bits of one that was not.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -64,9 +64,9 @@ class Determinism : public testing::Test {
   Determinism() { put(folder_ / "net.cfg", kNet); }
 
   std::vector<std::string> arguments(const std::string& weights, std::vector<std::string> more) {
-    std::vector<std::string> all{"--net",  folder_ / "net.cfg", "--data",         "synthetic:300",
-                                 "--slice", "3",                 "--save-weights", folder_ / weights,
-                                 "--deterministic", "-q"};
+    std::vector<std::string> all{
+        "--net", folder_ / "net.cfg", "--data",          "synthetic:300",   "--slice",
+        "3",     "--save-weights",    folder_ / weights, "--deterministic", "-q"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -84,8 +84,8 @@ TEST_F(Determinism, SameBitsWithAnyWorkersAndScheduler) {
   ASSERT_GT(expected.size(), 1000u);
   for (const char* workers : {"1", "2"})
     for (const char* scheduler : {"eager", "random", "dmdas"})
-      EXPECT_TRUE(expected == train("again", {"--max-batches", "12", "--workers", workers, "--sched",
-                                              scheduler}))
+      EXPECT_TRUE(expected == train("again", {"--max-batches", "12", "--workers", workers,
+                                              "--sched", scheduler}))
           << workers << " workers, " << scheduler;
   EXPECT_FALSE(expected == train("other", {"--max-batches", "12", "--seed", "2"}))
       << "the seed makes no difference: the comparison proves nothing";
@@ -107,9 +107,9 @@ fs::path wait_for_checkpoint(const fs::path& folder, const std::string& step) {
 TEST_F(Determinism, KilledAndResumedEqualsStraight) {
   const std::string straight = train("straight", {"--max-batches", "40", "--workers", "2"});
 
-  std::vector<std::string> command = arguments(
-      "never", {"--max-batches", "100000", "--checkpoint-every", "20", "--keep", "1000", "--out",
-                folder_ / "run"});
+  std::vector<std::string> command =
+      arguments("never", {"--max-batches", "100000", "--checkpoint-every", "20", "--keep", "1000",
+                          "--out", folder_ / "run"});
   command.insert(command.begin(), kOmniRun);
   const pid_t child = start_program(command);
   const fs::path saved = wait_for_checkpoint(folder_ / "run", "step-000000020");
@@ -127,9 +127,16 @@ TEST_F(Determinism, StopSignalSavesAndExits75) {
   const std::string straight = train("straight", {"--max-batches", "400"});
   for (const int signal : {SIGTERM, SIGINT}) {
     const fs::path run = folder_ / ("run" + std::to_string(signal));
-    const std::vector<std::string> common{"--max-batches", "400",          "--checkpoint-every", "10",
-                                          "--out",         run,            "--display",          "1",
-                                          "--metrics",     run / "metrics.jsonl"};
+    const std::vector<std::string> common{"--max-batches",
+                                          "400",
+                                          "--checkpoint-every",
+                                          "10",
+                                          "--out",
+                                          run,
+                                          "--display",
+                                          "1",
+                                          "--metrics",
+                                          run / "metrics.jsonl"};
     fs::create_directories(run);
     std::vector<std::string> command = arguments("never", common);
     command.insert(command.begin(), kOmniRun);

@@ -1,5 +1,5 @@
-// The promise of `./bootstrap run`: LeNet reaches 89 % on Fashion-MNIST within 3 epochs, on one worker and
-// on two.
+// The promise of `./bootstrap run`: LeNet reaches 89 % on Fashion-MNIST within 3 epochs, on one
+// worker and on two.
 #include <gtest/gtest.h>
 
 #include "tests/support/omni_run.hpp"

@@ -1,5 +1,5 @@
-// Every shipped net builds, prints its table, runs forward and backward, and lowers its loss on synthetic
-// images.
+// Every shipped net builds, prints its table, runs forward and backward, and lowers its loss on
+// synthetic images.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,10 +23,16 @@ TEST_P(Nets, LowersItsLoss) {
   const std::string metrics = folder / "metrics.jsonl";
   const std::string batch = std::to_string(net.batch);
   // As many images as one batch holds: what falls is the loss on images that were seen before.
-  const Finished run = omni_run({"--net", net.name, "--batch", batch, "--subdivisions", "1",
-                                 "--max-batches", std::to_string(net.iterations), "--learning-rate",
-                                 net.learning_rate, "--policy", "constant", "--burn-in", "0", "--data",
-                                 "synthetic:" + batch, "--display", "1", "--metrics", metrics});
+  const Finished run = omni_run({"--net",           net.name,
+                                 "--batch",         batch,
+                                 "--subdivisions",  "1",
+                                 "--max-batches",   std::to_string(net.iterations),
+                                 "--learning-rate", net.learning_rate,
+                                 "--policy",        "constant",
+                                 "--burn-in",       "0",
+                                 "--data",          "synthetic:" + batch,
+                                 "--display",       "1",
+                                 "--metrics",       metrics});
   ASSERT_EQ(run.exit_code, 0) << run.errors;
   EXPECT_NE(run.errors.find("parameters"), std::string::npos) << "no layer table";
 

@@ -1,4 +1,5 @@
-// What omni-run refuses, with which words and which exit code; and what its machine-readable outputs hold.
+// What omni-run refuses, with which words and which exit code; and what its machine-readable
+// outputs hold.
 #include <gtest/gtest.h>
 
 #include "tests/support/omni_run.hpp"
@@ -33,18 +34,24 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"UnknownCommand", {"tarin", "--net", "lenet"}, 2, "tarin"},
         Refusal{"SettingWithoutValue", {"--net", "lenet", "--set", "momentum"}, 2, "KEY=VALUE"},
         Refusal{"UnknownSetting", {"--net", "lenet", "--set", "momentun=0.9"}, 2, "momentun"},
-        Refusal{"BadSetting", {"--net", "lenet", "--momentum", "fast", "--dry-run"}, 2, "command line"},
-        Refusal{"BatchNotDivisible", {"--net", "lenet", "--batch", "10", "--subdivisions", "3"}, 2,
+        Refusal{
+            "BadSetting", {"--net", "lenet", "--momentum", "fast", "--dry-run"}, 2, "command line"},
+        Refusal{"BatchNotDivisible",
+                {"--net", "lenet", "--batch", "10", "--subdivisions", "3"},
+                2,
                 "not divisible"},
         Refusal{"SliceTooLarge", {"--net", "lenet", "--batch", "8", "--slice", "9"}, 2, "--slice"},
         Refusal{"NegativeEpochs", {"--net", "lenet", "--epochs", "-1"}, 2, "--epochs"},
         Refusal{"UnknownData", {"--net", "lenet", "--data", "fashion-mnits"}, 2, "fashion-mnist"},
         Refusal{"WrongChannels", {"--net", "lenet", "--data", "/nowhere"}, 2, "/nowhere"},
         Refusal{"UnknownScheduler", {"--net", "lenet", "--sched", "fifo"}, 2, "unknown scheduler"},
-        Refusal{"MissingWeights", {"--net", "lenet", "--weights", "/nowhere.weights"}, 3, "/nowhere"},
+        Refusal{
+            "MissingWeights", {"--net", "lenet", "--weights", "/nowhere.weights"}, 3, "/nowhere"},
         Refusal{"MissingCheckpoint", {"--net", "lenet", "--resume", "/nowhere"}, 3, "/nowhere"},
         Refusal{"TooMuchMemory", {"--net", "vgg-16", "--batch", "4096"}, 4, "--subdivisions"},
-        Refusal{"Diverges", {"--net", "lenet", "--learning-rate", "1e9", "--max-batches", "50"}, 6,
+        Refusal{"Diverges",
+                {"--net", "lenet", "--learning-rate", "1e9", "--max-batches", "50"},
+                6,
                 "finite"},
         Refusal{"ValidNeedsWeights", {"valid", "--net", "lenet"}, 2, "--weights"},
         Refusal{"UnwritableMetrics",
@@ -81,10 +88,12 @@ TEST(MachineReadable, MetricsHoldWhatIsPromised) {
       omni_run({"--net", "lenet", "--data", "synthetic:640", "--epochs", "2", "--display", "5",
                 "--metrics", metrics, "--save-weights", weights, "--json"});
   ASSERT_EQ(run.exit_code, 0) << run.errors;
-  EXPECT_NE(run.errors.find("synthetic"), std::string::npos) << "does not say that data are synthetic";
+  EXPECT_NE(run.errors.find("synthetic"), std::string::npos)
+      << "does not say that data are synthetic";
   int steps = 0, evaluations = 0;
   for (const auto& line : read_metrics(metrics)) {
-    for (const char* key : {"iteration", "epoch", "images", "time"}) EXPECT_TRUE(line.contains(key));
+    for (const char* key : {"iteration", "epoch", "images", "time"})
+      EXPECT_TRUE(line.contains(key));
     if (line.contains("test_loss")) {
       ++evaluations;
       EXPECT_TRUE(line.contains("test_accuracy"));
@@ -97,8 +106,8 @@ TEST(MachineReadable, MetricsHoldWhatIsPromised) {
   EXPECT_EQ(steps, 4);
   EXPECT_EQ(evaluations, 2);
 
-  const Finished valid = omni_run({"valid", "--net", "lenet", "--data", "synthetic:640", "--weights",
-                                   weights, "--json"});
+  const Finished valid = omni_run(
+      {"valid", "--net", "lenet", "--data", "synthetic:640", "--weights", weights, "--json"});
   ASSERT_EQ(valid.exit_code, 0) << valid.errors;
   EXPECT_NEAR(nlohmann::json::parse(valid.output)["test_loss"].get<double>(),
               nlohmann::json::parse(run.output)["test_loss"].get<double>(), 1e-4);

@@ -1,4 +1,4 @@
-#include "codelets/activation.hpp"
+#include "codelets/elementwise/activation.hpp"
 
 #include <limits>
 

@@ -2,9 +2,9 @@
 // runs the same chain.
 #include <numeric>
 
-#include "codelets/batchnorm.hpp"
-#include "runtime/session.hpp"
-#include "runtime/task_errors.hpp"
+#include "codelets/normalise/batchnorm.hpp"
+#include "runtime/tasks/session.hpp"
+#include "runtime/tasks/task_errors.hpp"
 #include "tests/gradcheck/harness.hpp"
 #include "tests/support/temporary_directory.hpp"
 

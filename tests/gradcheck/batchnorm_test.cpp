@@ -1,4 +1,4 @@
-#include "codelets/batchnorm.hpp"
+#include "codelets/normalise/batchnorm.hpp"
 
 #include "tests/gradcheck/harness.hpp"
 

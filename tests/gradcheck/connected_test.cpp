@@ -1,4 +1,4 @@
-#include "codelets/connected.hpp"
+#include "codelets/dense/connected.hpp"
 
 #include "tests/gradcheck/harness.hpp"
 

@@ -1,4 +1,4 @@
-#include "codelets/convolution.hpp"
+#include "codelets/dense/convolution.hpp"
 
 #include "tests/gradcheck/harness.hpp"
 

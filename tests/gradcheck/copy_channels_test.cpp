@@ -1,4 +1,4 @@
-#include "codelets/copy_channels.hpp"
+#include "codelets/spatial/copy_channels.hpp"
 
 #include "tests/gradcheck/harness.hpp"
 

@@ -1,4 +1,4 @@
-#include "codelets/crop_mirror.hpp"
+#include "codelets/spatial/crop_mirror.hpp"
 
 #include <numeric>
 #include <set>

@@ -1,4 +1,4 @@
-#include "codelets/dropout.hpp"
+#include "codelets/elementwise/dropout.hpp"
 
 #include "tests/gradcheck/harness.hpp"
 

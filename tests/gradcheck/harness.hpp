@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/codelet.hpp"
 #include "runtime/rng.hpp"
+#include "runtime/tasks/codelet.hpp"
 
 namespace omni::gradcheck {
 

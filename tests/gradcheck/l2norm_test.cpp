@@ -1,4 +1,4 @@
-#include "codelets/l2norm.hpp"
+#include "codelets/normalise/l2norm.hpp"
 
 #include "tests/gradcheck/harness.hpp"
 

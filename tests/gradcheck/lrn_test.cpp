@@ -1,4 +1,4 @@
-#include "codelets/lrn.hpp"
+#include "codelets/normalise/lrn.hpp"
 
 #include "tests/gradcheck/harness.hpp"
 

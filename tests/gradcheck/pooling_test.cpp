@@ -1,4 +1,4 @@
-#include "codelets/pooling.hpp"
+#include "codelets/spatial/pooling.hpp"
 
 #include "tests/gradcheck/harness.hpp"
 

@@ -1,4 +1,4 @@
-#include "codelets/reorg.hpp"
+#include "codelets/spatial/reorg.hpp"
 
 #include <numeric>
 

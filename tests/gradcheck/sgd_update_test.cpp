@@ -1,6 +1,6 @@
-#include "codelets/sgd_update.hpp"
+#include "codelets/elementwise/sgd_update.hpp"
 
-#include "codelets/accumulate.hpp"
+#include "codelets/elementwise/accumulate.hpp"
 #include "tests/gradcheck/harness.hpp"
 
 namespace omni::gradcheck {

@@ -1,4 +1,4 @@
-#include "codelets/sse_loss.hpp"
+#include "codelets/loss/sse_loss.hpp"
 
 #include "tests/gradcheck/harness.hpp"
 

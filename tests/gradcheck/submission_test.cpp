@@ -1,16 +1,16 @@
 // Submit functions against their codelets: the tasks StarPU runs get the buffers in the order that
 // the kernels expect, with the access modes that keep what must be kept. (Batch normalisation has
 // its own such test.)
-#include "codelets/copy_channels.hpp"
-#include "codelets/crop_mirror.hpp"
-#include "codelets/l2norm.hpp"
-#include "codelets/reorg.hpp"
-#include "codelets/shortcut_add.hpp"
-#include "codelets/softmax_loss.hpp"
-#include "codelets/sse_loss.hpp"
-#include "codelets/upsample.hpp"
-#include "runtime/session.hpp"
-#include "runtime/task_errors.hpp"
+#include "codelets/elementwise/shortcut_add.hpp"
+#include "codelets/loss/softmax_loss.hpp"
+#include "codelets/loss/sse_loss.hpp"
+#include "codelets/normalise/l2norm.hpp"
+#include "codelets/spatial/copy_channels.hpp"
+#include "codelets/spatial/crop_mirror.hpp"
+#include "codelets/spatial/reorg.hpp"
+#include "codelets/spatial/upsample.hpp"
+#include "runtime/tasks/session.hpp"
+#include "runtime/tasks/task_errors.hpp"
 #include "tests/gradcheck/harness.hpp"
 #include "tests/support/temporary_directory.hpp"
 

@@ -1,4 +1,4 @@
-#include "codelets/upsample.hpp"
+#include "codelets/spatial/upsample.hpp"
 
 #include "tests/gradcheck/harness.hpp"
 

@@ -21,7 +21,7 @@ OUTSIDE = [
     (r"(starpu_)?mpi\.h", r"runtime/communicator", "the communicator"),
     (r"starpu(?!_mpi).*", r"(runtime|codelets|scheduling/policy|tests)/|perf/bench_",
      "runtime, codelets and the policy"),
-    (r"cu(dnn|blas).*", r"codelets/.*\.cu$|runtime/device_context",
+    (r"cu(dnn|blas).*", r"codelets/.*\.cu$|runtime/tasks/device_context",
      "codelets/*.cu and the device context"),
     (r"CLI/.*", r"apps/", "apps"),
 ]
@@ -82,7 +82,7 @@ run(check,
         (one("layers/a.cpp", '"blob.hpp"'), "from the root"),
         (one("layers/a.cpp", "<starpu.h>"), "starpu.h is only for"),
         (one("scheduling/a.cpp", "<starpu_scheduler.h>"), "only for runtime, codelets and the policy"),
-        (one("runtime/session.cpp", "<mpi.h>"), "mpi.h is only for the communicator"),
+        (one("runtime/tasks/session.cpp", "<mpi.h>"), "mpi.h is only for the communicator"),
         (one("codelets/a.cpp", "<starpu_mpi.h>"), "only for the communicator"),
         (one("codelets/a.cpp", "<cudnn.h>"), "only for codelets/*.cu"),
         (one("layers/a.cu", "<cublas_v2.h>"), "only for codelets/*.cu"),
@@ -90,7 +90,7 @@ run(check,
         (one("utils/a.cpp", "<set>"), "'utils' is no room"),
     ],
     good=one("runtime/a.cpp", "<starpu.h>", '"runtime/b.hpp"')
-    | one("runtime/device_context.cpp", "<cublas_v2.h>") | one("runtime/communicator.cpp", "<mpi.h>")
+    | one("runtime/tasks/device_context.cpp", "<cublas_v2.h>") | one("runtime/communicator.cpp", "<mpi.h>")
     | one("codelets/a.cu", "<starpu.h>", "<cudnn.h>", '"runtime/b.hpp"', '"codelets/a.hpp"')
     | one("scheduling/policy/a.cpp", "<starpu_scheduler.h>", '"runtime/b.hpp"')
     | one("layers/a.cpp", '"codelets/b.hpp"') | one("apps/a.cpp", "<CLI/CLI.hpp>", '"perf/b.hpp"')

@@ -1,4 +1,5 @@
-// main of every test program: StarPU keeps its models in a private folder, and a hang ends in a failure.
+// main of every test program: StarPU keeps its models in a private folder, and a hang ends in a
+// failure.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,0 +1,149 @@
+#include "codelets/dense/connected.hpp"
+
+#include "codelets/dense/gemm.hpp"
+#include "codelets/dense/onednn_support.hpp"
+
+namespace omni {
+namespace {
+
+// ---- one matrix product each, by OpenBLAS or oneDNN ----
+
+template <Gemm product>
+void forward_gemm(const ConnectedForwardArgs& args, const Buffers& buffers, DeviceContext&) {
+  const auto& [n, inputs, outputs] = args.shape;
+  product(n, outputs, inputs, {buffers.get(0), inputs}, {buffers.get(1), inputs, true}, 0.0f,
+          buffers.get(2), outputs);
+  add_bias_and_activate(n, outputs, args.has_bias ? buffers.get(3) : nullptr, args.activation,
+                        buffers.get(2));
+}
+
+template <Gemm product>
+void backward_weights_gemm(const ConnectedWeightsArgs& args, const Buffers& buffers,
+                           DeviceContext&) {
+  const auto& [n, inputs, outputs] = args.shape;
+  product(outputs, inputs, n, {buffers.get(1), outputs, true}, {buffers.get(0), inputs}, 1.0f,
+          buffers.get(2), inputs);
+  if (args.has_bias) add_column_sums(n, outputs, buffers.get(1), buffers.get(3));
+}
+
+template <Gemm product>
+void backward_data_gemm(const ConnectedDataArgs& args, const Buffers& buffers, DeviceContext&) {
+  const auto& [n, inputs, outputs] = args.shape;
+  product(n, inputs, outputs, {buffers.get(0), outputs}, {buffers.get(1), inputs}, 0.0f,
+          buffers.get(2), inputs);
+}
+
+// ---- reference ----
+
+void forward_reference(const ConnectedForwardArgs& args, const Buffers& buffers, DeviceContext&) {
+  reference::connected_forward(args, buffers.get(0), buffers.get(1),
+                               args.has_bias ? buffers.get(3) : nullptr, buffers.get(2));
+}
+
+void backward_weights_reference(const ConnectedWeightsArgs& args, const Buffers& buffers,
+                                DeviceContext&) {
+  reference::connected_backward_weights(args, buffers.get(0), buffers.get(1), buffers.get(2),
+                                        args.has_bias ? buffers.get(3) : nullptr);
+}
+
+void backward_data_reference(const ConnectedDataArgs& args, const Buffers& buffers,
+                             DeviceContext&) {
+  reference::connected_backward_data(args, buffers.get(0), buffers.get(1), buffers.get(2));
+}
+
+// ---- cost and footprint ----
+
+// The three passes multiply the same pairs and touch tensors of the same sizes.
+template <class Args>
+Cost cost(const Args& args) {
+  const ConnectedShape& s = args.shape;
+  return {.flops = 2.0 * static_cast<double>(s.weights_count()) * s.n,
+          .bytes = 4.0 * static_cast<double>(s.src_count() + s.weights_count() + s.dst_count())};
+}
+
+std::uint64_t forward_footprint(const ConnectedForwardArgs& args) {
+  return footprint_of(args.shape.n, args.shape.inputs, args.shape.outputs, args.activation,
+                      args.has_bias);
+}
+
+std::uint64_t weights_footprint(const ConnectedWeightsArgs& args) {
+  return footprint_of(args.shape.n, args.shape.inputs, args.shape.outputs, args.has_bias);
+}
+
+std::uint64_t data_footprint(const ConnectedDataArgs& args) {
+  return footprint_of(args.shape.n, args.shape.inputs, args.shape.outputs);
+}
+
+constexpr std::uint32_t kForwardColor = 0x2ca02c, kWeightsColor = 0x8c564b, kDataColor = 0xe377c2;
+
+}  // namespace
+
+Codelet<ConnectedForwardArgs> connected_forward({
+    .name = "connected_forward",
+    .color = kForwardColor,
+    .implementations =
+        {
+#ifdef OMNI_ONEDNN
+            {"onednn", forward_gemm<onednn::gemm>},
+#endif
+            {"gemm", forward_gemm<gemm>},
+            {"reference", forward_reference, nullptr, Role::reference}},
+    .cost = cost<ConnectedForwardArgs>,
+    .footprint = forward_footprint,
+});
+
+Codelet<ConnectedWeightsArgs> connected_backward_weights({
+    .name = "connected_backward_weights",
+    .color = kWeightsColor,
+    .implementations =
+        {
+#ifdef OMNI_ONEDNN
+            {"onednn", backward_weights_gemm<onednn::gemm>},
+#endif
+            {"gemm", backward_weights_gemm<gemm>},
+            {"reference", backward_weights_reference, nullptr, Role::reference}},
+    .cost = cost<ConnectedWeightsArgs>,
+    .footprint = weights_footprint,
+});
+
+Codelet<ConnectedDataArgs> connected_backward_data({
+    .name = "connected_backward_data",
+    .color = kDataColor,
+    .implementations =
+        {
+#ifdef OMNI_ONEDNN
+            {"onednn", backward_data_gemm<onednn::gemm>},
+#endif
+            {"gemm", backward_data_gemm<gemm>},
+            {"reference", backward_data_reference, nullptr, Role::reference}},
+    .cost = cost<ConnectedDataArgs>,
+    .footprint = data_footprint,
+});
+
+void submit_connected_forward(ConnectedForwardArgs args, const Tensor& src, const Tensor& weights,
+                              const Tensor* bias, const Tensor& dst, TaskTag tag) {
+  args.has_bias = bias != nullptr;
+  if (bias != nullptr)
+    connected_forward.submit(args, {read(src), read(weights), write(dst), read(*bias)}, tag);
+  else
+    connected_forward.submit(args, {read(src), read(weights), write(dst)}, tag);
+}
+
+void submit_connected_backward_weights(ConnectedWeightsArgs args, const Tensor& src,
+                                       const Tensor& diff_dst, const Tensor& diff_weights,
+                                       const Tensor* diff_bias, TaskTag tag) {
+  args.has_bias = diff_bias != nullptr;
+  if (diff_bias != nullptr)
+    connected_backward_weights.submit(
+        args, {read(src), read(diff_dst), accumulate(diff_weights), accumulate(*diff_bias)}, tag);
+  else
+    connected_backward_weights.submit(args, {read(src), read(diff_dst), accumulate(diff_weights)},
+                                      tag);
+}
+
+void submit_connected_backward_data(const ConnectedDataArgs& args, const Tensor& diff_dst,
+                                    const Tensor& weights, const Tensor& diff_src, TaskTag tag) {
+  connected_backward_data.submit(args, {read(diff_dst), read(weights), write(diff_src)}, tag);
+}
+
+}  // namespace omni

@@ -1,0 +1,111 @@
+// Convolution of a slice of images, channels last: forward with bias and activation, and the
+// gradients of weights, bias and data. Backward expects the activation's gradient already in
+// diff_dst.
+#pragma once
+
+#include <algorithm>
+#include <compare>
+#include <cstdint>
+
+#include "codelets/dense/convolution_shape.hpp"
+#include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/tasks/codelet.hpp"
+
+namespace omni {
+
+struct ConvForwardArgs {
+  ConvShape shape;
+  Activation activation = Activation::linear;
+  bool has_bias = false;  // set by the submit function
+
+  auto operator<=>(const ConvForwardArgs&) const = default;
+};
+
+struct ConvWeightsArgs {
+  ConvShape shape;
+  bool has_bias = false;  // set by the submit function
+
+  auto operator<=>(const ConvWeightsArgs&) const = default;
+};
+
+struct ConvDataArgs {
+  ConvShape shape;
+
+  auto operator<=>(const ConvDataArgs&) const = default;
+};
+
+namespace reference {
+
+// Calls visit(src index, weight index, dst index) for every product of the convolution.
+template <class Visit>
+void for_each_product(const ConvShape& s, Visit visit) {
+  const int out_h = s.out_h(), out_w = s.out_w(), group_c = s.group_c();
+  std::int64_t dst = 0;
+  for (int image = 0; image < s.n; ++image)
+    for (int y = 0; y < out_h; ++y)
+      for (int x = 0; x < out_w; ++x)
+        for (int filter = 0; filter < s.filters; ++filter, ++dst)
+          for (int ky = 0; ky < s.kernel_h; ++ky)
+            for (int kx = 0; kx < s.kernel_w; ++kx) {
+              const int src_y = y * s.stride_h - s.pad_h + ky * s.dilation_h;
+              const int src_x = x * s.stride_w - s.pad_w + kx * s.dilation_w;
+              if (src_y < 0 || src_y >= s.h || src_x < 0 || src_x >= s.w) continue;
+              const std::int64_t src = ((std::int64_t{image} * s.h + src_y) * s.w + src_x) * s.c +
+                                       filter / s.group_filters() * group_c;
+              const std::int64_t weight =
+                  ((std::int64_t{filter} * s.kernel_h + ky) * s.kernel_w + kx) * group_c;
+              for (int k = 0; k < group_c; ++k) visit(src + k, weight + k, dst);
+            }
+}
+
+// bias: read only with has_bias.
+template <class T>
+void conv_forward(const ConvForwardArgs& args, const T* src, const T* weights, const T* bias,
+                  T* dst) {
+  const std::int64_t count = args.shape.dst_count();
+  for (std::int64_t i = 0; i < count; ++i)
+    dst[i] = args.has_bias ? bias[i % args.shape.filters] : T(0);
+  for_each_product(args.shape, [=](std::int64_t s, std::int64_t w, std::int64_t d) {
+    dst[d] += src[s] * weights[w];
+  });
+  activate(args.activation, dst, static_cast<std::size_t>(count));
+}
+
+template <class T>
+void conv_backward_weights(const ConvWeightsArgs& args, const T* src, const T* diff_dst,
+                           T* diff_weights, T* diff_bias) {
+  for_each_product(args.shape, [=](std::int64_t s, std::int64_t w, std::int64_t d) {
+    diff_weights[w] += src[s] * diff_dst[d];
+  });
+  if (!args.has_bias) return;
+  for (std::int64_t i = 0; i < args.shape.dst_count(); ++i)
+    diff_bias[i % args.shape.filters] += diff_dst[i];
+}
+
+template <class T>
+void conv_backward_data(const ConvDataArgs& args, const T* diff_dst, const T* weights,
+                        T* diff_src) {
+  std::fill_n(diff_src, args.shape.src_count(), T(0));
+  for_each_product(args.shape, [=](std::int64_t s, std::int64_t w, std::int64_t d) {
+    diff_src[s] += diff_dst[d] * weights[w];
+  });
+}
+
+}  // namespace reference
+
+extern Codelet<ConvForwardArgs> conv_forward;           // {src R, weights R, dst W, [bias R]}
+extern Codelet<ConvWeightsArgs> conv_backward_weights;  // {src R, diff_dst R, diff_weights +=,
+                                                        //  [diff_bias +=]}
+extern Codelet<ConvDataArgs> conv_backward_data;        // {diff_dst R, weights R, diff_src W}
+
+// bias: null for none.
+void submit_conv_forward(ConvForwardArgs args, const Tensor& src, const Tensor& weights,
+                         const Tensor* bias, const Tensor& dst, TaskTag tag = {});
+// Adds to diff_weights and diff_bias (null for none).
+void submit_conv_backward_weights(ConvWeightsArgs args, const Tensor& src, const Tensor& diff_dst,
+                                  const Tensor& diff_weights, const Tensor* diff_bias,
+                                  TaskTag tag = {});
+void submit_conv_backward_data(const ConvDataArgs& args, const Tensor& diff_dst,
+                               const Tensor& weights, const Tensor& diff_src, TaskTag tag = {});
+
+}  // namespace omni

@@ -1,0 +1,199 @@
+// Direct convolution with oneDNN. Activations are channels last, as ours; weights are copied once
+// per task into the layout that oneDNN prefers for the shape, and weight gradients are added back
+// from it.
+#include "codelets/dense/convolution_onednn.hpp"
+
+#ifdef OMNI_ONEDNN
+
+#include <unordered_map>
+
+#include "codelets/dense/onednn_support.hpp"
+
+namespace omni {
+namespace {
+
+using dnnl::memory;
+using Arguments = std::unordered_map<int, memory>;
+
+constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
+
+struct Geometry {
+  explicit Geometry(const ConvShape& s)
+      : src({s.n, s.c, s.h, s.w}, memory::data_type::f32, memory::format_tag::nhwc),
+        dst({s.n, s.filters, s.out_h(), s.out_w()}, memory::data_type::f32,
+            memory::format_tag::nhwc),
+        weights(weight_dims(s), memory::data_type::f32,
+                s.groups == 1 ? memory::format_tag::ohwi : memory::format_tag::gohwi),
+        any_weights(weight_dims(s), memory::data_type::f32, memory::format_tag::any),
+        bias({s.filters}, memory::data_type::f32, memory::format_tag::a),
+        strides{s.stride_h, s.stride_w},
+        dilation{s.dilation_h - 1, s.dilation_w - 1},  // oneDNN counts the holes
+        padding{s.pad_h, s.pad_w} {}
+
+  static memory::dims weight_dims(const ConvShape& s) {
+    if (s.groups == 1) return {s.filters, s.c, s.kernel_h, s.kernel_w};
+    return {s.groups, s.group_filters(), s.group_c(), s.kernel_h, s.kernel_w};
+  }
+
+  memory::desc src, dst, weights, any_weights, bias;
+  memory::dims strides, dilation, padding;
+};
+
+dnnl::convolution_forward::primitive_desc forward_desc(const dnnl::engine& engine,
+                                                       const Geometry& g, bool has_bias,
+                                                       const dnnl::primitive_attr& attributes) {
+  return {{dnnl::prop_kind::forward_training, kAlgorithm, g.src, g.any_weights,
+           has_bias ? g.bias : memory::desc(), g.dst, g.strides, g.dilation, g.padding, g.padding},
+          attributes,
+          engine};
+}
+
+class ForwardPlan {
+ public:
+  ForwardPlan(const dnnl::engine& engine, const ConvForwardArgs& args) : geometry_(args.shape) {
+    dnnl::primitive_attr attributes = onednn::with_user_scratchpad();
+    activate_after_ = !onednn::append_activation(args.activation, attributes);
+    const auto desc = forward_desc(engine, geometry_, args.has_bias, attributes);
+    convolution_ = dnnl::convolution_forward(desc);
+    weights_ = desc.weights_desc();
+    scratchpad_ = desc.scratchpad_desc();
+    scratchpad_at_ = layout_.add(scratchpad_);
+    weights_at_ = layout_.add(weights_);
+    reorder_ =
+        onednn::make_reorder(engine, geometry_.weights, weights_, onednn::ReorderMode::overwrite);
+  }
+
+  void run(const ConvForwardArgs& args, const Buffers& buffers, DeviceContext& context) const {
+    const auto& [engine, stream] = context.local<onednn::Engine>();
+    const float* scratch = context.scratch(layout_.floats());
+    memory ours = onednn::view(geometry_.weights, engine, buffers.get(1));
+    memory theirs = onednn::view(weights_, engine, scratch + weights_at_);
+    reorder_.execute(stream, ours, theirs);
+    Arguments arguments{
+        {DNNL_ARG_SRC, onednn::view(geometry_.src, engine, buffers.get(0))},
+        {DNNL_ARG_WEIGHTS, theirs},
+        {DNNL_ARG_DST, onednn::view(geometry_.dst, engine, buffers.get(2))},
+        {DNNL_ARG_SCRATCHPAD, onednn::view(scratchpad_, engine, scratch + scratchpad_at_)}};
+    if (args.has_bias)
+      arguments.emplace(DNNL_ARG_BIAS, onednn::view(geometry_.bias, engine, buffers.get(3)));
+    convolution_.execute(stream, arguments);
+    if (activate_after_)
+      activate(args.activation, buffers.get(2), static_cast<std::size_t>(args.shape.dst_count()));
+  }
+
+ private:
+  Geometry geometry_;
+  dnnl::convolution_forward convolution_;
+  dnnl::reorder reorder_;
+  memory::desc weights_, scratchpad_;
+  onednn::ScratchLayout layout_;
+  std::size_t weights_at_, scratchpad_at_;
+  bool activate_after_;
+};
+
+class WeightsPlan {
+ public:
+  WeightsPlan(const dnnl::engine& engine, const ConvWeightsArgs& args) : geometry_(args.shape) {
+    const Geometry& g = geometry_;
+    const dnnl::convolution_backward_weights::primitive_desc desc(
+        {kAlgorithm, g.src, g.any_weights, args.has_bias ? g.bias : memory::desc(), g.dst,
+         g.strides, g.dilation, g.padding, g.padding},
+        onednn::with_user_scratchpad(), engine,
+        forward_desc(engine, g, args.has_bias, onednn::with_user_scratchpad()));
+    convolution_ = dnnl::convolution_backward_weights(desc);
+    weights_ = desc.diff_weights_desc();
+    scratchpad_ = desc.scratchpad_desc();
+    scratchpad_at_ = layout_.add(scratchpad_);
+    weights_at_ = layout_.add(weights_);
+    bias_at_ = layout_.add(g.bias);
+    add_ = onednn::make_reorder(engine, weights_, g.weights, onednn::ReorderMode::add);
+  }
+
+  void run(const ConvWeightsArgs& args, const Buffers& buffers, DeviceContext& context) const {
+    const auto& [engine, stream] = context.local<onednn::Engine>();
+    const float* scratch = context.scratch(layout_.floats());
+    const float* added_bias = scratch + bias_at_;
+    memory theirs = onednn::view(weights_, engine, scratch + weights_at_);
+    Arguments arguments{
+        {DNNL_ARG_SRC, onednn::view(geometry_.src, engine, buffers.get(0))},
+        {DNNL_ARG_DIFF_DST, onednn::view(geometry_.dst, engine, buffers.get(1))},
+        {DNNL_ARG_DIFF_WEIGHTS, theirs},
+        {DNNL_ARG_SCRATCHPAD, onednn::view(scratchpad_, engine, scratch + scratchpad_at_)}};
+    if (args.has_bias)
+      arguments.emplace(DNNL_ARG_DIFF_BIAS, onednn::view(geometry_.bias, engine, added_bias));
+    convolution_.execute(stream, arguments);
+    memory ours = onednn::view(geometry_.weights, engine, buffers.get(2));
+    add_.execute(stream, theirs, ours);
+    if (!args.has_bias) return;
+    float* diff_bias = buffers.get(3);
+    for (int k = 0; k < args.shape.filters; ++k) diff_bias[k] += added_bias[k];
+  }
+
+ private:
+  Geometry geometry_;
+  dnnl::convolution_backward_weights convolution_;
+  dnnl::reorder add_;
+  memory::desc weights_, scratchpad_;
+  onednn::ScratchLayout layout_;
+  std::size_t weights_at_, scratchpad_at_, bias_at_;
+};
+
+class DataPlan {
+ public:
+  DataPlan(const dnnl::engine& engine, const ConvDataArgs& args) : geometry_(args.shape) {
+    const Geometry& g = geometry_;
+    const dnnl::convolution_backward_data::primitive_desc desc(
+        {kAlgorithm, g.src, g.any_weights, g.dst, g.strides, g.dilation, g.padding, g.padding},
+        onednn::with_user_scratchpad(), engine,
+        forward_desc(engine, g, false, onednn::with_user_scratchpad()));
+    convolution_ = dnnl::convolution_backward_data(desc);
+    weights_ = desc.weights_desc();
+    scratchpad_ = desc.scratchpad_desc();
+    scratchpad_at_ = layout_.add(scratchpad_);
+    weights_at_ = layout_.add(weights_);
+    reorder_ = onednn::make_reorder(engine, g.weights, weights_, onednn::ReorderMode::overwrite);
+  }
+
+  void run(const Buffers& buffers, DeviceContext& context) const {
+    const auto& [engine, stream] = context.local<onednn::Engine>();
+    const float* scratch = context.scratch(layout_.floats());
+    memory ours = onednn::view(geometry_.weights, engine, buffers.get(1));
+    memory theirs = onednn::view(weights_, engine, scratch + weights_at_);
+    reorder_.execute(stream, ours, theirs);
+    convolution_.execute(
+        stream,
+        {{DNNL_ARG_DIFF_DST, onednn::view(geometry_.dst, engine, buffers.get(0))},
+         {DNNL_ARG_WEIGHTS, theirs},
+         {DNNL_ARG_DIFF_SRC, onednn::view(geometry_.src, engine, buffers.get(2))},
+         {DNNL_ARG_SCRATCHPAD, onednn::view(scratchpad_, engine, scratch + scratchpad_at_)}});
+  }
+
+ private:
+  Geometry geometry_;
+  dnnl::convolution_backward_data convolution_;
+  dnnl::reorder reorder_;
+  memory::desc weights_, scratchpad_;
+  onednn::ScratchLayout layout_;
+  std::size_t weights_at_, scratchpad_at_;
+};
+
+}  // namespace
+
+void conv_forward_onednn(const ConvForwardArgs& args, const Buffers& buffers,
+                         DeviceContext& context) {
+  onednn::plan_for<ForwardPlan>(args, context).run(args, buffers, context);
+}
+
+void conv_backward_weights_onednn(const ConvWeightsArgs& args, const Buffers& buffers,
+                                  DeviceContext& context) {
+  onednn::plan_for<WeightsPlan>(args, context).run(args, buffers, context);
+}
+
+void conv_backward_data_onednn(const ConvDataArgs& args, const Buffers& buffers,
+                               DeviceContext& context) {
+  onednn::plan_for<DataPlan>(args, context).run(buffers, context);
+}
+
+}  // namespace omni
+
+#endif

@@ -1,0 +1,68 @@
+#include "codelets/dense/onednn_support.hpp"
+
+#ifdef OMNI_ONEDNN
+
+#include <stdexcept>
+
+namespace omni::onednn {
+
+dnnl::reorder make_reorder(const dnnl::engine& engine, const dnnl::memory::desc& from,
+                           const dnnl::memory::desc& to, ReorderMode mode) {
+  dnnl::primitive_attr attributes;
+  if (mode == ReorderMode::add) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0f);
+    attributes.set_post_ops(sum);
+  }
+  return dnnl::reorder(dnnl::reorder::primitive_desc(engine, from, engine, to, attributes));
+}
+
+dnnl::primitive_attr with_user_scratchpad() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+dnnl::memory view(const dnnl::memory::desc& desc, const dnnl::engine& engine, const float* data) {
+  return dnnl::memory(desc, engine, const_cast<float*>(data));
+}
+
+bool append_activation(Activation activation, dnnl::primitive_attr& attributes) {
+  const auto append = [&](dnnl::algorithm algorithm, float alpha) {
+    dnnl::post_ops ops;
+    ops.append_eltwise(1.0f, algorithm, alpha, 0.0f);
+    attributes.set_post_ops(ops);
+    return true;
+  };
+  switch (activation) {
+    case Activation::linear:
+      return true;
+    case Activation::relu:
+      return append(dnnl::algorithm::eltwise_relu, 0.0f);
+    case Activation::leaky:
+      return append(dnnl::algorithm::eltwise_relu, 0.1f);
+    case Activation::relie:
+      return append(dnnl::algorithm::eltwise_relu, 0.01f);
+    case Activation::logistic:
+      return append(dnnl::algorithm::eltwise_logistic, 0.0f);
+    case Activation::tanh:
+      return append(dnnl::algorithm::eltwise_tanh, 0.0f);
+    case Activation::elu:
+      return append(dnnl::algorithm::eltwise_elu, 1.0f);
+    default:
+      return false;
+  }
+}
+
+void gemm(int m, int n, int k, MatrixView a, MatrixView b, float keep, float* product,
+          int product_stride) {
+  const auto order = [](bool transposed) { return transposed ? 'T' : 'N'; };
+  const dnnl::status status =
+      dnnl::sgemm(order(a.transposed), order(b.transposed), m, n, k, 1.0f, a.data, a.stride, b.data,
+                  b.stride, keep, product, product_stride);
+  if (status != dnnl::status::success) throw std::runtime_error("oneDNN refused a matrix product");
+}
+
+}  // namespace omni::onednn
+
+#endif

@@ -1,0 +1,69 @@
+// What all oneDNN implementations share: one engine and stream per worker thread, plans (the
+// primitives for one set of arguments, made once per worker), and one scratch buffer divided into
+// pieces.
+#pragma once
+
+#ifdef OMNI_ONEDNN
+
+#include <cstddef>
+#include <dnnl.hpp>
+#include <map>
+
+#include "codelets/dense/gemm.hpp"
+#include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/tasks/device_context.hpp"
+
+namespace omni::onednn {
+
+struct Engine {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+};
+
+// The plan for these arguments, made on first use in this worker. oneDNN itself shares the
+// generated code between workers.
+template <class Plan, class Args>
+const Plan& plan_for(const Args& args, DeviceContext& context) {
+  auto& plans = context.local<std::map<Args, Plan>>();
+  const auto found = plans.find(args);
+  if (found != plans.end()) return found->second;
+  return plans.try_emplace(args, context.local<Engine>().engine, args).first->second;
+}
+
+// Adds up the pieces that a plan needs of the context's one scratch buffer.
+class ScratchLayout {
+ public:
+  // Offset of the piece in floats.
+  std::size_t add(const dnnl::memory::desc& piece) {
+    const std::size_t offset = floats_;
+    floats_ += (piece.get_size() + 63) / 64 * 16;  // every piece starts on a cache line
+    return offset;
+  }
+  std::size_t floats() const { return floats_; }
+
+ private:
+  std::size_t floats_ = 0;
+};
+
+// Copies a tensor into another layout, or adds it to what is there.
+enum class ReorderMode { overwrite, add };
+dnnl::reorder make_reorder(const dnnl::engine& engine, const dnnl::memory::desc& from,
+                           const dnnl::memory::desc& to, ReorderMode mode);
+
+// Attributes of a primitive whose working memory is a piece of our scratch.
+dnnl::primitive_attr with_user_scratchpad();
+
+// A view of a buffer. oneDNN knows no const; what a primitive only reads is passed in the same way.
+dnnl::memory view(const dnnl::memory::desc& desc, const dnnl::engine& engine, const float* data);
+
+// Appends the activation to a primitive and says so, or says that oneDNN does not have it.
+// A fused relu turns NaN into 0, as everywhere in oneDNN.
+bool append_activation(Activation activation, dnnl::primitive_attr& attributes);
+
+// oneDNN's own matrix product, faster than OpenBLAS's for few rows.
+void gemm(int m, int n, int k, MatrixView a, MatrixView b, float keep, float* product,
+          int product_stride);
+
+}  // namespace omni::onednn
+
+#endif

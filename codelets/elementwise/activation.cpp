@@ -1,0 +1,91 @@
+// The element-wise loops of the activations; what they compute is in activation_functors.hpp.
+#include "codelets/elementwise/activation.hpp"
+
+namespace omni {
+namespace {
+
+void forward_vector(const ActivationArgs& args, const Buffers& buffers, DeviceContext&) {
+  const float* __restrict src = buffers.get(0);
+  float* __restrict dst = buffers.get(1);
+  with_activation(args.activation, [=, count = args.count](auto f) {
+    for (std::int64_t i = 0; i < count; ++i) dst[i] = f(src[i]);
+  });
+}
+
+void forward_reference(const ActivationArgs& args, const Buffers& buffers, DeviceContext&) {
+  reference::activation_forward(args, buffers.get(0), buffers.get(1));
+}
+
+void backward_vector(const ActivationArgs& args, const Buffers& buffers, DeviceContext&) {
+  const float* __restrict dst = buffers.get(0);
+  float* __restrict diff = buffers.get(1);
+  with_activation(args.activation, [=, count = args.count](auto f) {
+    for (std::int64_t i = 0; i < count; ++i) diff[i] *= f.gradient(dst[i]);
+  });
+}
+
+void backward_reference(const ActivationArgs& args, const Buffers& buffers, DeviceContext&) {
+  reference::activation_backward(args, buffers.get(0), buffers.get(1));
+}
+
+// An exponential costs about 15 operations, the others at most a few.
+double operations(Activation activation) {
+  switch (activation) {
+    case Activation::logistic:
+    case Activation::tanh:
+    case Activation::elu:
+    case Activation::selu:
+    case Activation::loggy:
+      return 20;
+    default:
+      return 2;
+  }
+}
+
+Cost forward_cost(const ActivationArgs& args) {
+  const auto count = static_cast<double>(args.count);
+  return {.flops = count * operations(args.activation), .bytes = count * 2 * sizeof(float)};
+}
+
+Cost backward_cost(const ActivationArgs& args) {
+  const auto count = static_cast<double>(args.count);
+  return {.flops = count * 3, .bytes = count * 3 * sizeof(float)};
+}
+
+std::uint64_t footprint(const ActivationArgs& args) {
+  return footprint_of(args.count, args.activation);
+}
+
+constexpr std::uint32_t kColor = 0xF2C14E;
+
+}  // namespace
+
+Codelet<ActivationArgs> activation_forward({
+    .name = "activation_forward",
+    .color = kColor,
+    .implementations = {{"vector", forward_vector},
+                        {"reference", forward_reference, nullptr, Role::reference}},
+    .cost = forward_cost,
+    .footprint = footprint,
+});
+
+Codelet<ActivationArgs> activation_backward({
+    .name = "activation_backward",
+    .color = kColor,
+    .implementations = {{"vector", backward_vector},
+                        {"reference", backward_reference, nullptr, Role::reference}},
+    .cost = backward_cost,
+    .footprint = footprint,
+});
+
+void submit_activation_forward(const ActivationArgs& args, const Tensor& src, const Tensor& dst,
+                               TaskTag tag) {
+  activation_forward.submit(args, {read(src), write(dst)}, tag);
+}
+
+void submit_activation_backward(const ActivationArgs& args, const Tensor& dst, const Tensor& diff,
+                                TaskTag tag) {
+  activation_backward.submit(args, {read(dst), read_write(diff)}, tag);
+}
+
+}  // namespace omni

@@ -1,0 +1,42 @@
+// Activations on their own: forward, and backward from the output. `linear` is never submitted.
+// Convolution, connected and batch normalisation apply theirs in place with activate().
+#pragma once
+
+#include <cstdint>
+
+#include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/tasks/codelet.hpp"
+
+namespace omni {
+
+struct ActivationArgs {
+  std::int64_t count = 0;
+  Activation activation = Activation::relu;
+};
+
+namespace reference {
+
+template <class T>
+void activation_forward(const ActivationArgs& args, const T* src, T* dst) {
+  for (std::int64_t i = 0; i < args.count; ++i)
+    dst[i] = with_activation(args.activation, [&](auto f) { return f(src[i]); });
+}
+
+// diff *= f'(dst), in place: diff_dst becomes diff_src.
+template <class T>
+void activation_backward(const ActivationArgs& args, const T* dst, T* diff) {
+  for (std::int64_t i = 0; i < args.count; ++i)
+    diff[i] *= with_activation(args.activation, [&](auto f) { return f.gradient(dst[i]); });
+}
+
+}  // namespace reference
+
+extern Codelet<ActivationArgs> activation_forward;   // {src R, dst W}
+extern Codelet<ActivationArgs> activation_backward;  // {dst R, diff RW}
+
+void submit_activation_forward(const ActivationArgs& args, const Tensor& src, const Tensor& dst,
+                               TaskTag tag = {});
+void submit_activation_backward(const ActivationArgs& args, const Tensor& dst, const Tensor& diff,
+                                TaskTag tag = {});
+
+}  // namespace omni

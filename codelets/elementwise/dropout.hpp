@@ -1,0 +1,69 @@
+// Dropout with inverted scaling: a value survives with probability 1 - p and is divided by it.
+//
+// The mask is a pure function of (seed, layer, sample, element) and is recomputed by backward:
+// nothing is stored, and neither the slicing of a batch nor the worker matters. The bits of element
+// e are word (e / 16) % 4 of the Philox block number e / 64 * 16 + e % 16, so that 16 consecutive
+// elements are the same word of 16 consecutive counters, which is how vector units draw them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "runtime/rng.hpp"
+#include "runtime/tasks/codelet.hpp"
+
+namespace omni {
+
+struct DropoutArgs {
+  int n = 0;                    // samples of the slice
+  std::int64_t per_sample = 0;  // elements
+  float probability = 0.5f;     // of being dropped
+  int layer = 0;                // index in the net
+  std::uint64_t seed = 0;
+  std::uint64_t first_sample = 0;  // counted over the whole training, so that masks never repeat
+};
+
+// An element lives when its bits are at least the threshold.
+struct DropoutRule {
+  std::uint32_t threshold;
+  float scale;
+  // With p = 0 everything survives unchanged; with p = 1 nothing does, so the scale is 0.
+  explicit DropoutRule(float probability)
+      : threshold(static_cast<std::uint32_t>(
+            std::clamp(static_cast<double>(probability) * 0x1p32, 0.0, 0x1p32 - 1))),
+        scale(probability < 1 ? 1 / (1 - std::max(probability, 0.0f)) : 0.0f) {}
+};
+
+inline std::uint64_t dropout_counter(int layer, std::int64_t block) {
+  return std::uint64_t{static_cast<std::uint32_t>(layer)} << 32 | static_cast<std::uint32_t>(block);
+}
+
+namespace reference {
+
+// dst = src * mask / (1 - p); backward is the same with the gradients.
+template <class T>
+void dropout(const DropoutArgs& args, const T* src, T* dst) {
+  const Philox philox(args.seed, RandomStream::dropout);
+  const DropoutRule rule(args.probability);
+  for (int i = 0; i < args.n; ++i)
+    for (std::int64_t e = 0; e < args.per_sample; ++e) {
+      const std::uint64_t sample = args.first_sample + static_cast<std::uint64_t>(i);
+      const auto block = philox(sample, dropout_counter(args.layer, e / 64 * 16 + e % 16));
+      const bool lives = block[static_cast<std::size_t>(e / 16 % 4)] >= rule.threshold;
+      const std::int64_t at = i * args.per_sample + e;
+      dst[at] = lives ? src[at] * static_cast<T>(rule.scale) : T{0};
+    }
+}
+
+}  // namespace reference
+
+extern Codelet<DropoutArgs> dropout_forward;   // {src R, dst W}
+extern Codelet<DropoutArgs> dropout_backward;  // {diff_dst R, diff_src W}
+
+void submit_dropout_forward(const DropoutArgs& args, const Tensor& src, const Tensor& dst,
+                            TaskTag tag = {});
+// With the arguments of the forward.
+void submit_dropout_backward(const DropoutArgs& args, const Tensor& diff_dst,
+                             const Tensor& diff_src, TaskTag tag = {});
+
+}  // namespace omni

@@ -1,0 +1,91 @@
+// The element-wise sum of a residual block: dst = activation(alpha * a + beta * b'), where b' is b
+// on the grid of a.
+//
+// Sizes may differ, as in Darknet. In each of h and w: stride = max(1, b / a), sample = max(1, a /
+// b) (integer division), and cell i*sample of a meets cell i*stride of b for i < min(a, b). So a
+// larger b is subsampled, a smaller one is spread out with gaps. Channels meet one to one up to the
+// smaller count. Cells of a that meet none of b get alpha * a (Darknet skips alpha there, but not
+// in its backward).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/extent.hpp"
+#include "runtime/tasks/codelet.hpp"
+
+namespace omni {
+
+struct ShortcutArgs {
+  int n = 0;
+  Extent a, b;  // dst has the size of a
+  float alpha = 1, beta = 1;
+  Activation activation = Activation::linear;  // forward only
+};
+
+// Where the cells of a and b meet along one dimension.
+struct ShortcutMeeting {
+  int count, step_a, step_b;
+  ShortcutMeeting(int a, int b)
+      : count(std::min(a, b)), step_a(std::max(1, a / b)), step_b(std::max(1, b / a)) {}
+};
+
+namespace reference {
+
+// Calls visit(index in a, index in b) for every pair of values that meet.
+template <class Visit>
+void for_each_meeting(const ShortcutArgs& args, Visit visit) {
+  const ShortcutMeeting rows(args.a.h, args.b.h), columns(args.a.w, args.b.w);
+  for (std::int64_t image = 0; image < args.n; ++image)
+    for (int y = 0; y < rows.count; ++y)
+      for (int x = 0; x < columns.count; ++x)
+        for (int k = 0; k < std::min(args.a.c, args.b.c); ++k) {
+          const auto index = [&](const Extent& extent, int step_y, int step_x) {
+            const std::int64_t row = image * extent.h + std::int64_t{y} * step_y;
+            return (row * extent.w + std::int64_t{x} * step_x) * extent.c + k;
+          };
+          visit(index(args.a, rows.step_a, columns.step_a),
+                index(args.b, rows.step_b, columns.step_b));
+        }
+}
+
+template <class T>
+void shortcut_forward(const ShortcutArgs& args, const T* a, const T* b, T* dst) {
+  const auto count = static_cast<std::int64_t>(args.a.count()) * args.n;
+  for (std::int64_t i = 0; i < count; ++i) dst[i] = static_cast<T>(args.alpha) * a[i];
+  for_each_meeting(args, [&](std::int64_t in_a, std::int64_t in_b) {
+    dst[in_a] += static_cast<T>(args.beta) * b[in_b];
+  });
+  activate(args.activation, dst, static_cast<std::size_t>(count));
+}
+
+template <class T>
+void shortcut_backward_a(const ShortcutArgs& args, const T* diff_dst, T* diff_a) {
+  const auto count = static_cast<std::int64_t>(args.a.count()) * args.n;
+  for (std::int64_t i = 0; i < count; ++i) diff_a[i] = static_cast<T>(args.alpha) * diff_dst[i];
+}
+
+template <class T>
+void shortcut_backward_b(const ShortcutArgs& args, const T* diff_dst, T* diff_b) {
+  std::fill_n(diff_b, static_cast<std::int64_t>(args.b.count()) * args.n, T{0});
+  for_each_meeting(args, [&](std::int64_t in_a, std::int64_t in_b) {
+    diff_b[in_b] = static_cast<T>(args.beta) * diff_dst[in_a];
+  });
+}
+
+}  // namespace reference
+
+extern Codelet<ShortcutArgs> shortcut_forward;     // {a R, b R, dst W}
+extern Codelet<ShortcutArgs> shortcut_backward_a;  // {diff_dst R, diff_a W}
+extern Codelet<ShortcutArgs> shortcut_backward_b;  // {diff_dst R, diff_b W}
+
+void submit_shortcut_forward(const ShortcutArgs& args, const Tensor& a, const Tensor& b,
+                             const Tensor& dst, TaskTag tag = {});
+// diff_dst: the activation's gradient is already in it.
+void submit_shortcut_backward_a(const ShortcutArgs& args, const Tensor& diff_dst,
+                                const Tensor& diff_a, TaskTag tag = {});
+void submit_shortcut_backward_b(const ShortcutArgs& args, const Tensor& diff_dst,
+                                const Tensor& diff_b, TaskTag tag = {});
+
+}  // namespace omni

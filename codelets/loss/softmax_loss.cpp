@@ -1,0 +1,133 @@
+#include "codelets/loss/softmax_loss.hpp"
+
+#include <bit>
+
+namespace omni {
+namespace {
+
+// exp(x) for x <= 0 to 2 units in the last place. Without a library call, so that loops over it
+// vectorise. Below -87 it stays at the smallest normal number; a NaN stays a NaN.
+inline float exp_of_negative(float x) {
+  constexpr float kShift = 0x1.8p23f;  // adding it rounds to an integer, left in the low bits
+  const float bounded = x < -87.0f ? -87.0f : x;
+  const float shifted = bounded * 1.44269504f + kShift;
+  const float whole = shifted - kShift;
+  const float rest =
+      bounded - whole * 0.693359375f + whole * 2.12194440e-4f;  // |rest| <= ln(2) / 2
+  const float p0 = 1.9875691500e-4f * rest + 1.3981999507e-3f;
+  const float p1 = (p0 * rest + 8.3334519073e-3f) * rest + 4.1665795894e-2f;
+  const float p2 = (p1 * rest + 1.6666665459e-1f) * rest + 5.0000001201e-1f;
+  const std::uint32_t exponent =
+      (std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(kShift) + 127u) << 23;
+  return (p2 * rest * rest + rest + 1.0f) * std::bit_cast<float>(exponent);
+}
+
+void softmax_vector(const SoftmaxArgs& args, const Buffers& buffers, DeviceContext&) {
+  const int size = args.inputs / args.groups;
+  const float sharpness = 1 / args.temperature;
+  const float* x = buffers.get(0);
+  float* p = buffers.get(1);
+  for (std::int64_t part = std::int64_t{args.n} * args.groups; part > 0; --part) {
+    float top = x[0], sum = 0;
+#pragma omp simd reduction(max : top)
+    for (int i = 0; i < size; ++i) top = x[i] > top ? x[i] : top;
+#pragma omp simd reduction(+ : sum)
+    for (int i = 0; i < size; ++i) {
+      p[i] = exp_of_negative((x[i] - top) * sharpness);
+      sum += p[i];
+    }
+    const float share = 1 / sum;
+    for (int i = 0; i < size; ++i) p[i] *= share;
+    x += size;
+    p += size;
+  }
+}
+
+void softmax_reference(const SoftmaxArgs& args, const Buffers& buffers, DeviceContext&) {
+  reference::softmax_forward(args, buffers.get(0), buffers.get(1));
+}
+
+void cross_entropy_vector(const CrossEntropyArgs& args, const Buffers& buffers, DeviceContext&) {
+  const int size = args.inputs / args.groups;
+  const float sharpness = 1 / args.temperature;
+  const float* p = buffers.get(0);
+  const auto* labels = buffers.get<std::int32_t>(1);
+  float* d = args.gradient ? buffers.get(3) : nullptr;
+  LabelMetrics sums;
+  for (int image = 0; image < args.n; ++image, p += args.inputs) {
+    if (labels[image] == kNoLabel) {
+      if (d != nullptr) d = std::fill_n(d, args.inputs, 0.0f);
+      continue;
+    }
+    const int label = checked_label(labels[image], args.inputs, image);
+    const int first = label / size * size;
+    sums.loss -= std::log(std::max(p[label], std::numeric_limits<float>::min()));
+    sums.count(label_rank(p + first, size, label - first));
+    if (d == nullptr) continue;
+    if (args.groups > 1) std::fill_n(d, args.inputs, 0.0f);
+    for (int i = first; i < first + size; ++i) d[i] = p[i] * sharpness;
+    d[label] = (p[label] - 1) * sharpness;
+    d += args.inputs;
+  }
+  sums.store(buffers.get(2));
+}
+
+void cross_entropy_reference(const CrossEntropyArgs& args, const Buffers& buffers, DeviceContext&) {
+  reference::cross_entropy(args, buffers.get(0), buffers.get<std::int32_t>(1), buffers.get(2),
+                           args.gradient ? buffers.get(3) : nullptr);
+}
+
+Cost softmax_cost(const SoftmaxArgs& args) {
+  const double count = static_cast<double>(args.n) * args.inputs;
+  return {.flops = 20 * count, .bytes = 8 * count};  // the exponential is about 16 of them
+}
+
+Cost cross_entropy_cost(const CrossEntropyArgs& args) {
+  const double count = static_cast<double>(args.n) * args.inputs;
+  return {.flops = 2 * count, .bytes = (args.gradient ? 8 : 4) * count};
+}
+
+std::uint64_t softmax_footprint(const SoftmaxArgs& args) {
+  return footprint_of(args.n, args.inputs, args.groups);
+}
+
+std::uint64_t cross_entropy_footprint(const CrossEntropyArgs& args) {
+  return footprint_of(args.n, args.inputs, args.groups, args.gradient);
+}
+
+}  // namespace
+
+Codelet<SoftmaxArgs> softmax_forward({
+    .name = "softmax_forward",
+    .color = 0xd62728,
+    .implementations = {{"vector", softmax_vector},
+                        {"reference", softmax_reference, nullptr, Role::reference}},
+    .cost = softmax_cost,
+    .footprint = softmax_footprint,
+});
+
+Codelet<CrossEntropyArgs> cross_entropy({
+    .name = "cross_entropy",
+    .color = 0xd62728,
+    .implementations = {{"vector", cross_entropy_vector},
+                        {"reference", cross_entropy_reference, nullptr, Role::reference}},
+    .cost = cross_entropy_cost,
+    .footprint = cross_entropy_footprint,
+});
+
+void submit_softmax_forward(const SoftmaxArgs& args, const Tensor& src, const Tensor& dst,
+                            TaskTag tag) {
+  softmax_forward.submit(args, {read(src), write(dst)}, tag);
+}
+
+void submit_cross_entropy(CrossEntropyArgs args, const Tensor& probabilities, const Tensor& labels,
+                          const Tensor& metrics, const Tensor* diff, TaskTag tag) {
+  args.gradient = diff != nullptr;
+  if (diff != nullptr)
+    cross_entropy.submit(args, {read(probabilities), read(labels), write(metrics), write(*diff)},
+                         tag);
+  else
+    cross_entropy.submit(args, {read(probabilities), read(labels), write(metrics)}, tag);
+}
+
+}  // namespace omni

@@ -1,0 +1,283 @@
+#include "codelets/normalise/batchnorm.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace omni {
+namespace {
+
+// Channels lie together, so a slice is one run of rows * c values. The kernels walk it in steps of
+// `width` values, a multiple of c that is long enough to vectorise even where c is 1 or 3; what
+// they hold by channel is repeated up to that width.
+struct Steps {
+  std::int64_t count;
+  int width;
+
+  Steps(std::int64_t rows, int c) : count(rows * c), width((255 + c) / c * c) {}
+
+  // Calls visit(first value, values) for every step; the last one may be shorter.
+  template <class Visit>
+  void for_each(Visit visit) const {
+    for (std::int64_t at = 0; at < count; at += width)
+      visit(at, static_cast<int>(std::min<std::int64_t>(width, count - at)));
+  }
+};
+
+void repeat(float* wide, int c, int width) {
+  for (int i = c; i < width; ++i) wide[i] = wide[i - c];
+}
+void repeat(const float* by_channel, float* wide, int c, int width) {
+  std::copy_n(by_channel, c, wide);
+  repeat(wide, c, width);
+}
+
+// Two sums by channel, in double: it costs nothing next to reading the data, and lets the variance
+// come from plain sums of squares.
+class ChannelSums {
+ public:
+  ChannelSums(const Steps& steps, float* memory)
+      : width_(steps.width), first_(reinterpret_cast<double*>(memory)), second_(first_ + width_) {
+    std::fill_n(first_, 2 * width_, 0.0);
+  }
+  static std::size_t floats(const Steps& steps) {
+    return 4 * static_cast<std::size_t>(steps.width);
+  }
+
+  double* first() const { return first_; }
+  double* second() const { return second_; }
+  void fold(int c) {
+    for (int i = c; i < width_; ++i) {
+      first_[i % c] += first_[i];
+      second_[i % c] += second_[i];
+    }
+  }
+
+ private:
+  int width_;
+  double *first_, *second_;
+};
+
+void partial_vector(const BatchnormSliceArgs& args, const Buffers& buffers,
+                    DeviceContext& context) {
+  const Steps steps(args.rows, args.c);
+  ChannelSums sums(steps, context.scratch(ChannelSums::floats(steps)));
+  const float* src = buffers.get(0);
+  double *sum = sums.first(), *squares = sums.second();
+  steps.for_each([=](std::int64_t at, int values) {
+    const float* x = src + at;
+    for (int i = 0; i < values; ++i) {
+      const auto value = static_cast<double>(x[i]);
+      sum[i] += value;
+      squares[i] += value * value;
+    }
+  });
+  sums.fold(args.c);
+  float* partial = buffers.get(1);
+  const auto rows = static_cast<double>(args.rows);
+  for (int k = 0; k < args.c; ++k) {
+    partial[k] = static_cast<float>(sum[k] / rows);
+    partial[args.c + k] = static_cast<float>(std::max(0.0, squares[k] - sum[k] * sum[k] / rows));
+  }
+}
+
+void apply_vector(const BatchnormApplyArgs& args, const Buffers& buffers, DeviceContext& context) {
+  const Steps steps(args.rows, args.c);
+  const float *src = buffers.get(0), *statistics = buffers.get(2), *scale = buffers.get(3);
+  float* dst = buffers.get(5);
+  float* mean = context.scratch(3 * static_cast<std::size_t>(steps.width));
+  float *factor = mean + steps.width, *shift = factor + steps.width;
+  for (int k = 0; k < args.c; ++k)
+    factor[k] =
+        scale[k] * (args.from_variance
+                        ? 1 / std::sqrt(statistics[k] + static_cast<float>(kBatchnormEpsilon))
+                        : statistics[k]);
+  repeat(factor, args.c, steps.width);
+  repeat(buffers.get(1), mean, args.c, steps.width);
+  repeat(buffers.get(4), shift, args.c, steps.width);
+  steps.for_each([=, &args](std::int64_t at, int values) {
+    for (int i = 0; i < values; ++i) dst[at + i] = factor[i] * (src[at + i] - mean[i]) + shift[i];
+    activate(args.activation, dst + at, static_cast<std::size_t>(values));
+  });
+}
+
+void backward_reduce_vector(const BatchnormSliceArgs& args, const Buffers& buffers,
+                            DeviceContext& context) {
+  const Steps steps(args.rows, args.c);
+  float* memory =
+      context.scratch(ChannelSums::floats(steps) + static_cast<std::size_t>(steps.width));
+  ChannelSums sums(steps, memory);
+  float* mean = memory + ChannelSums::floats(steps);
+  repeat(buffers.get(2), mean, args.c, steps.width);
+  const float *src = buffers.get(0), *diff_dst = buffers.get(1), *inv_std = buffers.get(3);
+  double *sum = sums.first(), *product = sums.second();
+  steps.for_each([=](std::int64_t at, int values) {
+    const float *x = src + at, *d = diff_dst + at;
+    for (int i = 0; i < values; ++i) {
+      sum[i] += static_cast<double>(d[i]);
+      product[i] += static_cast<double>(d[i] * (x[i] - mean[i]));
+    }
+  });
+  sums.fold(args.c);
+  float* out = buffers.get(4);
+  for (int k = 0; k < args.c; ++k) {
+    out[k] = static_cast<float>(sum[k]);
+    out[args.c + k] = static_cast<float>(product[k] * static_cast<double>(inv_std[k]));
+  }
+}
+
+// diff_src = factor * diff_dst + slope * (src - mean) + offset, the three by channel.
+void backward_data_vector(const BatchnormBackwardArgs& args, const Buffers& buffers,
+                          DeviceContext& context) {
+  const Steps steps(args.rows, args.c);
+  const float *src = buffers.get(0), *diff_dst = buffers.get(1), *inv_std = buffers.get(3);
+  const float *scale = buffers.get(4), *total = buffers.get(5);
+  float* diff_src = buffers.get(6);
+  float* mean = context.scratch(4 * static_cast<std::size_t>(steps.width));
+  float *factor = mean + steps.width, *slope = factor + steps.width, *offset = slope + steps.width;
+  const auto batch = static_cast<float>(args.batch_rows);
+  for (int k = 0; k < args.c; ++k) {
+    factor[k] = scale[k] * inv_std[k];
+    slope[k] = -factor[k] * inv_std[k] * (total[args.c + k] / batch);
+    offset[k] = -factor[k] * (total[k] / batch);
+  }
+  repeat(buffers.get(2), mean, args.c, steps.width);
+  for (float* wide : {factor, slope, offset}) repeat(wide, args.c, steps.width);
+  steps.for_each([=](std::int64_t at, int values) {
+    const float *x = src + at, *d = diff_dst + at;
+    for (int i = 0; i < values; ++i)
+      diff_src[at + i] = factor[i] * d[i] + slope[i] * (x[i] - mean[i]) + offset[i];
+  });
+}
+
+// What is done per value of a slice, and per channel.
+template <int flops, int tensors, class Args>
+Cost slice_cost(const Args& args) {
+  const double count = static_cast<double>(args.rows) * args.c;
+  return {.flops = flops * count, .bytes = 4.0 * tensors * count};
+}
+template <int flops, int values, class Args>
+Cost channel_cost(const Args& args) {
+  return {.flops = double{flops} * args.c, .bytes = 4.0 * values * args.c};
+}
+
+template <class Args>
+std::uint64_t slice_footprint(const Args& args) {
+  return footprint_of(args.rows, args.c);
+}
+template <class Args>
+std::uint64_t channel_footprint(const Args& args) {
+  return footprint_of(args.c);
+}
+std::uint64_t apply_footprint(const BatchnormApplyArgs& args) {
+  return footprint_of(args.rows, args.c, args.activation);
+}
+
+constexpr std::uint32_t kColor = 0x2ca02c;
+
+// A plain kernel as an implementation: its pointers are the task's buffers, in order.
+template <auto kernel, std::size_t buffer_count, class Args>
+void plain(const Args& args, const Buffers& buffers, DeviceContext&) {
+  [&]<std::size_t... i>(std::index_sequence<i...>) { kernel(args, buffers.get(i)...); }
+  (std::make_index_sequence<buffer_count>());
+}
+
+// A plain loop is all that a few numbers per channel need.
+template <class Args>
+CodeletDefinition<Args> per_channel(const char* name, Kernel<Args> kernel,
+                                    Cost (*cost)(const Args&)) {
+  return {name, kColor, {{"reference", kernel, nullptr, Role::reference}}, cost, channel_footprint};
+}
+
+template <class Args>
+CodeletDefinition<Args> per_slice(const char* name, Kernel<Args> vector, Kernel<Args> plain,
+                                  Cost (*cost)(const Args&),
+                                  std::uint64_t (*footprint)(const Args&)) {
+  return {name,
+          kColor,
+          {{"vector", vector}, {"reference", plain, nullptr, Role::reference}},
+          cost,
+          footprint};
+}
+
+}  // namespace
+
+Codelet<BatchnormSliceArgs> batchnorm_partial(per_slice<BatchnormSliceArgs>(
+    "batchnorm_partial", partial_vector, plain<reference::batchnorm_partial<float>, 2>,
+    slice_cost<3, 1>, slice_footprint));
+Codelet<BatchnormMergeArgs> batchnorm_merge(per_channel<BatchnormMergeArgs>(
+    "batchnorm_merge", plain<reference::batchnorm_merge<float>, 2>, channel_cost<10, 6>));
+Codelet<BatchnormFinishArgs> batchnorm_finish(per_channel<BatchnormFinishArgs>(
+    "batchnorm_finish", plain<reference::batchnorm_finish<float>, 5>, channel_cost<10, 8>));
+Codelet<BatchnormApplyArgs> batchnorm_apply(per_slice<BatchnormApplyArgs>(
+    "batchnorm_apply", apply_vector, plain<reference::batchnorm_apply<float>, 6>, slice_cost<3, 2>,
+    apply_footprint));
+Codelet<BatchnormSliceArgs> batchnorm_backward_reduce(per_slice<BatchnormSliceArgs>(
+    "batchnorm_backward_reduce", backward_reduce_vector,
+    plain<reference::batchnorm_backward_reduce<float>, 5>, slice_cost<4, 2>, slice_footprint));
+Codelet<BatchnormMergeArgs> batchnorm_merge_sums(per_channel<BatchnormMergeArgs>(
+    "batchnorm_merge_sums", plain<reference::batchnorm_merge_sums<float>, 2>, channel_cost<2, 6>));
+Codelet<BatchnormParameterArgs> batchnorm_parameter_gradient(per_channel<BatchnormParameterArgs>(
+    "batchnorm_parameter_gradient", plain<reference::batchnorm_parameter_gradient<float>, 3>,
+    channel_cost<2, 6>));
+Codelet<BatchnormBackwardArgs> batchnorm_backward_data(per_slice<BatchnormBackwardArgs>(
+    "batchnorm_backward_data", backward_data_vector,
+    plain<reference::batchnorm_backward_data<float>, 7>, slice_cost<6, 3>, slice_footprint));
+
+void submit_batchnorm_partial(const BatchnormSliceArgs& args, const Tensor& src,
+                              const Tensor& partial, TaskTag tag) {
+  batchnorm_partial.submit(args, {read(src), write(partial)}, tag);
+}
+
+void submit_batchnorm_merge(const BatchnormMergeArgs& args, const Tensor& partial,
+                            const Tensor& total, TaskTag tag) {
+  batchnorm_merge.submit(
+      args, {read(partial), args.rows_before == 0 ? write(total) : read_write(total)}, tag);
+}
+
+void submit_batchnorm_finish(const BatchnormFinishArgs& args, const Tensor& total,
+                             const Tensor& mean, const Tensor& inv_std, const Tensor& rolling_mean,
+                             const Tensor& rolling_variance, TaskTag tag) {
+  batchnorm_finish.submit(args,
+                          {read(total), write(mean), write(inv_std), read_write(rolling_mean),
+                           read_write(rolling_variance)},
+                          tag);
+}
+
+void submit_batchnorm_apply(const BatchnormApplyArgs& args, const Tensor& src, const Tensor& mean,
+                            const Tensor& statistics, const Tensor& scale, const Tensor& shift,
+                            const Tensor& dst, TaskTag tag) {
+  batchnorm_apply.submit(
+      args, {read(src), read(mean), read(statistics), read(scale), read(shift), write(dst)}, tag);
+}
+
+void submit_batchnorm_backward_reduce(const BatchnormSliceArgs& args, const Tensor& src,
+                                      const Tensor& diff_dst, const Tensor& mean,
+                                      const Tensor& inv_std, const Tensor& sums, TaskTag tag) {
+  batchnorm_backward_reduce.submit(
+      args, {read(src), read(diff_dst), read(mean), read(inv_std), write(sums)}, tag);
+}
+
+void submit_batchnorm_merge_sums(const BatchnormMergeArgs& args, const Tensor& sums,
+                                 const Tensor& total, TaskTag tag) {
+  batchnorm_merge_sums.submit(
+      args, {read(sums), args.rows_before == 0 ? write(total) : read_write(total)}, tag);
+}
+
+void submit_batchnorm_parameter_gradient(const BatchnormParameterArgs& args, const Tensor& total,
+                                         const Tensor& diff_scale, const Tensor& diff_shift,
+                                         TaskTag tag) {
+  batchnorm_parameter_gradient.submit(
+      args, {read(total), accumulate(diff_scale), accumulate(diff_shift)}, tag);
+}
+
+void submit_batchnorm_backward_data(const BatchnormBackwardArgs& args, const Tensor& src,
+                                    const Tensor& diff_dst, const Tensor& mean,
+                                    const Tensor& inv_std, const Tensor& scale, const Tensor& total,
+                                    const Tensor& diff_src, TaskTag tag) {
+  batchnorm_backward_data.submit(args,
+                                 {read(src), read(diff_dst), read(mean), read(inv_std), read(scale),
+                                  read(total), write(diff_src)},
+                                 tag);
+}
+
+}  // namespace omni

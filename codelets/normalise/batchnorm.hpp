@@ -1,0 +1,208 @@
+// Batch normalisation, exact over a mini-batch that is cut into slices: every slice reduces on its
+// own, the small results are merged in slice order (so the sum does not depend on timing), then
+// every slice is normalised on its own.
+//
+// forward:  partial (per slice), merge (per slice, a chain), finish (once), apply (per slice)
+// backward: backward_reduce (per slice), merge_sums (per slice, a chain), parameter_gradient
+// (once),
+//           backward_data (per slice)
+//
+// The batch is normalised by its biased variance, of which backward is the exact gradient; the
+// rolling variance collects the unbiased one, as Darknet's files hold it. 1/std is 1/sqrt(variance
+// + 1e-5) always.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/tasks/codelet.hpp"
+
+namespace omni {
+
+inline constexpr double kBatchnormEpsilon = 1e-5;
+
+// One slice: rows = images * h * w.
+struct BatchnormSliceArgs {
+  std::int64_t rows = 0;
+  int c = 0;
+};
+
+// Adds one slice's result to the total of the slices before it; the first one starts the total.
+struct BatchnormMergeArgs {
+  int c = 0;
+  std::int64_t rows_before = 0, rows = 0;
+};
+
+struct BatchnormFinishArgs {
+  int c = 0;
+  std::int64_t rows = 0;   // of the whole mini-batch
+  float momentum = 0.99f;  // rolling = momentum * rolling + (1 - momentum) * batch
+};
+
+struct BatchnormApplyArgs {
+  std::int64_t rows = 0;  // of the slice
+  int c = 0;
+  bool from_variance = false;  // inference: the statistics hold the variance itself, not 1/std
+  Activation activation = Activation::linear;
+};
+
+struct BatchnormBackwardArgs {
+  std::int64_t rows = 0;  // of the slice
+  int c = 0;
+  std::int64_t batch_rows = 0;  // of the whole mini-batch
+};
+
+struct BatchnormParameterArgs {
+  int c = 0;
+};
+
+namespace reference {
+
+// partial: mean[c], then the sum of squared deviations from it [c].
+template <class T>
+void batchnorm_partial(const BatchnormSliceArgs& args, const T* src, T* partial) {
+  const auto rows = static_cast<double>(args.rows);
+  for (int k = 0; k < args.c; ++k) {
+    double sum = 0, squares = 0;
+    for (std::int64_t i = 0; i < args.rows; ++i) sum += static_cast<double>(src[i * args.c + k]);
+    for (std::int64_t i = 0; i < args.rows; ++i) {
+      const double deviation = static_cast<double>(src[i * args.c + k]) - sum / rows;
+      squares += deviation * deviation;
+    }
+    partial[k] = static_cast<T>(sum / rows);
+    partial[args.c + k] = static_cast<T>(squares);
+  }
+}
+
+// Chan, Golub and LeVeque's pairwise update of mean and squared deviations.
+template <class T>
+void batchnorm_merge(const BatchnormMergeArgs& args, const T* partial, T* total) {
+  const auto before = static_cast<double>(args.rows_before), added = static_cast<double>(args.rows);
+  for (int k = 0; k < args.c; ++k) {
+    const double mean = args.rows_before == 0 ? 0 : static_cast<double>(total[k]);
+    const double squares = args.rows_before == 0 ? 0 : static_cast<double>(total[args.c + k]);
+    const double gap = static_cast<double>(partial[k]) - mean;
+    const double share = added / (before + added);
+    total[k] = static_cast<T>(mean + gap * share);
+    total[args.c + k] = static_cast<T>(squares + static_cast<double>(partial[args.c + k]) +
+                                       gap * gap * before * share);
+  }
+}
+
+template <class T>
+void batchnorm_finish(const BatchnormFinishArgs& args, const T* total, T* mean, T* inv_std,
+                      T* rolling_mean, T* rolling_variance) {
+  const auto rows = static_cast<double>(args.rows);
+  const double keep = static_cast<double>(args.momentum);
+  const auto roll = [keep](T& rolling, double batch) {
+    rolling = static_cast<T>(keep * static_cast<double>(rolling) + (1 - keep) * batch);
+  };
+  for (int k = 0; k < args.c; ++k) {
+    const double squares = static_cast<double>(total[args.c + k]);
+    mean[k] = total[k];
+    inv_std[k] = static_cast<T>(1 / std::sqrt(squares / rows + kBatchnormEpsilon));
+    roll(rolling_mean[k], static_cast<double>(total[k]));
+    roll(rolling_variance[k],
+         args.rows > 1 ? squares / (rows - 1) : 0);  // one value has no variance
+  }
+}
+
+template <class T>
+void batchnorm_apply(const BatchnormApplyArgs& args, const T* src, const T* mean,
+                     const T* statistics, const T* scale, const T* shift, T* dst) {
+  for (std::int64_t i = 0; i < args.rows; ++i)
+    for (int k = 0; k < args.c; ++k) {
+      const T inv_std = args.from_variance
+                            ? 1 / std::sqrt(statistics[k] + static_cast<T>(kBatchnormEpsilon))
+                            : statistics[k];
+      const std::int64_t at = i * args.c + k;
+      dst[at] = scale[k] * inv_std * (src[at] - mean[k]) + shift[k];
+    }
+  activate(args.activation, dst, static_cast<std::size_t>(args.rows * args.c));
+}
+
+// sums: sum of diff_dst [c], then the sum of diff_dst * (normalised src) [c].
+template <class T>
+void batchnorm_backward_reduce(const BatchnormSliceArgs& args, const T* src, const T* diff_dst,
+                               const T* mean, const T* inv_std, T* sums) {
+  for (int k = 0; k < args.c; ++k) {
+    double sum = 0, product = 0;
+    for (std::int64_t i = 0; i < args.rows; ++i) {
+      const auto diff = static_cast<double>(diff_dst[i * args.c + k]);
+      sum += diff;
+      product += diff * static_cast<double>((src[i * args.c + k] - mean[k]) * inv_std[k]);
+    }
+    sums[k] = static_cast<T>(sum);
+    sums[args.c + k] = static_cast<T>(product);
+  }
+}
+
+template <class T>
+void batchnorm_merge_sums(const BatchnormMergeArgs& args, const T* partial, T* total) {
+  for (int k = 0; k < 2 * args.c; ++k)
+    total[k] = args.rows_before == 0 ? partial[k] : total[k] + partial[k];
+}
+
+template <class T>
+void batchnorm_parameter_gradient(const BatchnormParameterArgs& args, const T* total, T* diff_scale,
+                                  T* diff_shift) {
+  for (int k = 0; k < args.c; ++k) {
+    diff_shift[k] += total[k];
+    diff_scale[k] += total[args.c + k];
+  }
+}
+
+template <class T>
+void batchnorm_backward_data(const BatchnormBackwardArgs& args, const T* src, const T* diff_dst,
+                             const T* mean, const T* inv_std, const T* scale, const T* total,
+                             T* diff_src) {
+  const T batch = static_cast<T>(args.batch_rows);
+  for (std::int64_t i = 0; i < args.rows; ++i)
+    for (int k = 0; k < args.c; ++k) {
+      const std::int64_t at = i * args.c + k;
+      const T normalised = (src[at] - mean[k]) * inv_std[k];
+      diff_src[at] = scale[k] * inv_std[k] *
+                     (diff_dst[at] - total[k] / batch - normalised * total[args.c + k] / batch);
+    }
+}
+
+}  // namespace reference
+
+extern Codelet<BatchnormSliceArgs> batchnorm_partial;
+extern Codelet<BatchnormMergeArgs> batchnorm_merge;
+extern Codelet<BatchnormFinishArgs> batchnorm_finish;
+extern Codelet<BatchnormApplyArgs> batchnorm_apply;
+extern Codelet<BatchnormSliceArgs> batchnorm_backward_reduce;
+extern Codelet<BatchnormMergeArgs> batchnorm_merge_sums;
+extern Codelet<BatchnormParameterArgs> batchnorm_parameter_gradient;
+extern Codelet<BatchnormBackwardArgs> batchnorm_backward_data;
+
+// `partial`, `sums` and `total` are f32[2*c]; everything else by channel is f32[c].
+void submit_batchnorm_partial(const BatchnormSliceArgs& args, const Tensor& src,
+                              const Tensor& partial, TaskTag tag = {});
+void submit_batchnorm_merge(const BatchnormMergeArgs& args, const Tensor& partial,
+                            const Tensor& total, TaskTag tag = {});
+void submit_batchnorm_finish(const BatchnormFinishArgs& args, const Tensor& total,
+                             const Tensor& mean, const Tensor& inv_std, const Tensor& rolling_mean,
+                             const Tensor& rolling_variance, TaskTag tag = {});
+// statistics: inv_std, or with from_variance the (rolling) variance.
+void submit_batchnorm_apply(const BatchnormApplyArgs& args, const Tensor& src, const Tensor& mean,
+                            const Tensor& statistics, const Tensor& scale, const Tensor& shift,
+                            const Tensor& dst, TaskTag tag = {});
+// diff_dst: the activation's gradient is already in it.
+void submit_batchnorm_backward_reduce(const BatchnormSliceArgs& args, const Tensor& src,
+                                      const Tensor& diff_dst, const Tensor& mean,
+                                      const Tensor& inv_std, const Tensor& sums, TaskTag tag = {});
+void submit_batchnorm_merge_sums(const BatchnormMergeArgs& args, const Tensor& sums,
+                                 const Tensor& total, TaskTag tag = {});
+// Adds to diff_scale and diff_shift.
+void submit_batchnorm_parameter_gradient(const BatchnormParameterArgs& args, const Tensor& total,
+                                         const Tensor& diff_scale, const Tensor& diff_shift,
+                                         TaskTag tag = {});
+void submit_batchnorm_backward_data(const BatchnormBackwardArgs& args, const Tensor& src,
+                                    const Tensor& diff_dst, const Tensor& mean,
+                                    const Tensor& inv_std, const Tensor& scale, const Tensor& total,
+                                    const Tensor& diff_src, TaskTag tag = {});
+
+}  // namespace omni

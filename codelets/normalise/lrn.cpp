@@ -1,0 +1,164 @@
+// Windows are summed directly rather than by adding and subtracting at the ends of a running sum:
+// that vectorises along the channels and does not cancel.
+#include "codelets/normalise/lrn.hpp"
+
+namespace omni {
+namespace {
+
+// scale^-beta; square roots for the exponents that networks use.
+struct ThreeQuarters {
+  float operator()(float scale) const {
+    const float root = std::sqrt(scale);
+    return 1 / (root * std::sqrt(root));
+  }
+};
+struct Half {
+  float operator()(float scale) const { return 1 / std::sqrt(scale); }
+};
+struct AnyPower {
+  float beta;
+  float operator()(float scale) const { return std::pow(scale, -beta); }
+};
+
+template <class Use>
+void with_power(float beta, Use use) {
+  if (beta == 0.75f) return use(ThreeQuarters{});
+  if (beta == 0.5f) return use(Half{});
+  use(AnyPower{beta});
+}
+
+// sums[k] = values[k] + ... + values[k + size - 1] for k < c. The usual sizes are known at compile
+// time, so that a sum stays in a register.
+void window_sums(const float* __restrict values, int c, int size, float* __restrict sums) {
+  const auto fixed = [=]<int taps>() {
+    for (int k = 0; k < c; ++k) {
+      float sum = values[k];
+      for (int tap = 1; tap < taps; ++tap) sum += values[k + tap];
+      sums[k] = sum;
+    }
+  };
+  if (size == 3) return fixed.template operator()<3>();
+  if (size == 5) return fixed.template operator()<5>();
+  std::copy_n(values, c, sums);
+  for (int tap = 1; tap < size; ++tap)
+    for (int k = 0; k < c; ++k) sums[k] += values[k + tap];
+}
+
+// The channels of a pixel between zeros, so that windows need no clipping, and room for their sums.
+struct Padded {
+  float *values, *sums;
+  Padded(DeviceContext& context, int c, int before, int after) {
+    const auto count = [](int part) { return static_cast<std::size_t>(part); };
+    float* scratch = context.scratch(count(before) + count(after) + 2 * count(c));
+    std::fill_n(scratch, before + c + after, 0.0f);
+    values = scratch + before;
+    sums = scratch + before + c + after;
+  }
+};
+
+// A window of 2 c channels already covers all of them, whatever its centre.
+LrnArgs clipped(LrnArgs args) {
+  args.size = std::min(args.size, 2 * args.c);
+  return args;
+}
+
+void forward_vector(const LrnArgs& given, const Buffers& buffers, DeviceContext& context) {
+  const LrnArgs args = clipped(given);
+  const Padded padded(context, args.c, args.below(), args.above());
+  with_power(args.beta, [&, c = args.c, alpha = args.alpha, kappa = args.kappa](auto power) {
+    const float* __restrict src = buffers.get(0);
+    float* __restrict dst = buffers.get(1);
+    float* __restrict scale = buffers.get(2);
+    float* __restrict squares = padded.values;
+    const float* __restrict sums = padded.sums;
+    for (std::int64_t row = 0; row < args.rows; ++row, src += c, dst += c, scale += c) {
+      for (int k = 0; k < c; ++k) squares[k] = src[k] * src[k];
+      window_sums(padded.values - args.below(), c, args.size, padded.sums);
+      for (int k = 0; k < c; ++k) {
+        scale[k] = kappa + alpha * sums[k];
+        dst[k] = src[k] * power(scale[k]);
+      }
+    }
+  });
+}
+
+void backward_vector(const LrnArgs& given, const Buffers& buffers, DeviceContext& context) {
+  const LrnArgs args = clipped(given);
+  const Padded padded(context, args.c, args.above(), args.below());
+  with_power(args.beta, [&, c = args.c, factor = 2 * args.alpha * args.beta](auto power) {
+    const float* __restrict src = buffers.get(0);
+    const float* __restrict dst = buffers.get(1);
+    const float* __restrict scale = buffers.get(2);
+    const float* __restrict diff_dst = buffers.get(3);
+    float* __restrict diff_src = buffers.get(4);
+    float* __restrict shares = padded.values;
+    const float* __restrict sums = padded.sums;
+    for (std::int64_t row = 0; row < args.rows; ++row) {
+      for (int k = 0; k < c; ++k) shares[k] = diff_dst[k] * dst[k] / scale[k];
+      window_sums(padded.values - args.above(), c, args.size, padded.sums);
+      for (int k = 0; k < c; ++k)
+        diff_src[k] = diff_dst[k] * power(scale[k]) - factor * src[k] * sums[k];
+      src += c, dst += c, scale += c, diff_dst += c, diff_src += c;
+    }
+  });
+}
+
+void forward_reference(const LrnArgs& args, const Buffers& buffers, DeviceContext&) {
+  reference::lrn_forward(args, buffers.get(0), buffers.get(1), buffers.get(2));
+}
+
+void backward_reference(const LrnArgs& args, const Buffers& buffers, DeviceContext&) {
+  reference::lrn_backward(args, buffers.get(0), buffers.get(1), buffers.get(2), buffers.get(3),
+                          buffers.get(4));
+}
+
+Cost forward_cost(const LrnArgs& args) {
+  const double count = static_cast<double>(args.rows) * args.c;
+  return {.flops = count * (args.size + 7), .bytes = count * 3 * sizeof(float)};
+}
+
+Cost backward_cost(const LrnArgs& args) {
+  const double count = static_cast<double>(args.rows) * args.c;
+  return {.flops = count * (args.size + 10), .bytes = count * 5 * sizeof(float)};
+}
+
+std::uint64_t footprint(const LrnArgs& args) {
+  const bool square_roots = args.beta == 0.75f || args.beta == 0.5f;
+  return footprint_of(args.rows, args.c, args.size, square_roots);
+}
+
+constexpr std::uint32_t kColor = 0xB08BBB;
+
+}  // namespace
+
+Codelet<LrnArgs> lrn_forward({
+    .name = "lrn_forward",
+    .color = kColor,
+    .implementations = {{"vector", forward_vector},
+                        {"reference", forward_reference, nullptr, Role::reference}},
+    .cost = forward_cost,
+    .footprint = footprint,
+});
+
+Codelet<LrnArgs> lrn_backward({
+    .name = "lrn_backward",
+    .color = kColor,
+    .implementations = {{"vector", backward_vector},
+                        {"reference", backward_reference, nullptr, Role::reference}},
+    .cost = backward_cost,
+    .footprint = footprint,
+});
+
+void submit_lrn_forward(const LrnArgs& args, const Tensor& src, const Tensor& dst,
+                        const Tensor& scale, TaskTag tag) {
+  lrn_forward.submit(args, {read(src), write(dst), write(scale)}, tag);
+}
+
+void submit_lrn_backward(const LrnArgs& args, const Tensor& src, const Tensor& dst,
+                         const Tensor& scale, const Tensor& diff_dst, const Tensor& diff_src,
+                         TaskTag tag) {
+  lrn_backward.submit(args, {read(src), read(dst), read(scale), read(diff_dst), write(diff_src)},
+                      tag);
+}
+
+}  // namespace omni

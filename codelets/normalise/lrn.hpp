@@ -1,0 +1,70 @@
+// Local response normalisation across channels: dst = src * scale^-beta with
+// scale[k] = kappa + alpha * (sum of src^2 over the window of channel k).
+//
+// The window holds `size` channels, [k - (size-1)/2, k + size/2], clipped at both ends; an even one
+// therefore reaches one channel further up than down, as in cuDNN. alpha counts per element, as in
+// Darknet (Caffe's is divided by the size). The sum is complete, whereas Darknet's forward leaves
+// out channel k + size/2.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "runtime/tasks/codelet.hpp"
+
+namespace omni {
+
+struct LrnArgs {
+  std::int64_t rows = 0;  // images * h * w
+  int c = 0;
+  int size = 5;
+  float alpha = 1e-4f, beta = 0.75f, kappa = 1;
+  int below() const { return (size - 1) / 2; }
+  int above() const { return size / 2; }
+};
+
+namespace reference {
+
+template <class T>
+void lrn_forward(const LrnArgs& args, const T* src, T* dst, T* scale) {
+  for (std::int64_t row = 0; row < args.rows; ++row)
+    for (int k = 0; k < args.c; ++k) {
+      const T* x = src + row * args.c;
+      T sum = 0;
+      for (int j = std::max(0, k - args.below()); j <= std::min(args.c - 1, k + args.above()); ++j)
+        sum += x[j] * x[j];
+      const std::int64_t at = row * args.c + k;
+      scale[at] = static_cast<T>(args.kappa) + static_cast<T>(args.alpha) * sum;
+      dst[at] = src[at] * std::pow(scale[at], -static_cast<T>(args.beta));
+    }
+}
+
+// Channel k lies in the windows of the channels [k - above, k + below].
+template <class T>
+void lrn_backward(const LrnArgs& args, const T* src, const T* dst, const T* scale,
+                  const T* diff_dst, T* diff_src) {
+  const T alpha = static_cast<T>(args.alpha), beta = static_cast<T>(args.beta);
+  for (std::int64_t row = 0; row < args.rows; ++row)
+    for (int k = 0; k < args.c; ++k) {
+      const std::int64_t first = row * args.c, at = first + k;
+      T sum = 0;
+      for (int j = std::max(0, k - args.above()); j <= std::min(args.c - 1, k + args.below()); ++j)
+        sum += diff_dst[first + j] * dst[first + j] / scale[first + j];
+      diff_src[at] = diff_dst[at] * std::pow(scale[at], -beta) - 2 * alpha * beta * src[at] * sum;
+    }
+}
+
+}  // namespace reference
+
+extern Codelet<LrnArgs> lrn_forward;   // {src R, dst W, scale W}
+extern Codelet<LrnArgs> lrn_backward;  // {src R, dst R, scale R, diff_dst R, diff_src W}
+
+// scale has the size of src; backward needs it.
+void submit_lrn_forward(const LrnArgs& args, const Tensor& src, const Tensor& dst,
+                        const Tensor& scale, TaskTag tag = {});
+void submit_lrn_backward(const LrnArgs& args, const Tensor& src, const Tensor& dst,
+                         const Tensor& scale, const Tensor& diff_dst, const Tensor& diff_src,
+                         TaskTag tag = {});
+
+}  // namespace omni

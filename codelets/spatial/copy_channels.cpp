@@ -1,0 +1,63 @@
+#include "codelets/spatial/copy_channels.hpp"
+
+#include <cstring>
+
+namespace omni {
+namespace {
+
+void copy_vector(const CopyChannelsArgs& args, const Buffers& buffers, DeviceContext&) {
+  const float* src = buffers.get(0) + args.src_offset;
+  float* dst = buffers.get(1) + args.dst_offset;
+  const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(args.c);
+  if (args.c == args.src_c && args.c == args.dst_c) {
+    std::memcpy(dst, src, bytes * static_cast<std::size_t>(args.rows));
+    return;
+  }
+  for (std::int64_t i = 0; i < args.rows; ++i)
+    std::memcpy(dst + i * args.dst_c, src + i * args.src_c, bytes);
+}
+
+void copy_reference(const CopyChannelsArgs& args, const Buffers& buffers, DeviceContext&) {
+  reference::copy_channels(args, buffers.get(0), buffers.get(1));
+}
+
+Cost copy_cost(const CopyChannelsArgs& args) {
+  return {.flops = 0, .bytes = 8 * static_cast<double>(args.rows) * args.c};
+}
+
+std::uint64_t copy_footprint(const CopyChannelsArgs& args) {
+  return footprint_of(args.rows, args.c, args.src_c, args.dst_c);
+}
+
+}  // namespace
+
+Codelet<CopyChannelsArgs> copy_channels({
+    .name = "copy_channels",
+    .color = 0x7f7f7f,
+    .implementations = {{"vector", copy_vector},
+                        {"reference", copy_reference, nullptr, Role::reference}},
+    .cost = copy_cost,
+    .footprint = copy_footprint,
+});
+
+void submit_concat_channels(const ChannelPart& part, const Tensor& src, const Tensor& dst,
+                            TaskTag tag) {
+  const CopyChannelsArgs args{.rows = part.rows,
+                              .c = part.c,
+                              .src_c = part.c,
+                              .dst_c = part.total,
+                              .dst_offset = part.offset};
+  copy_channels.submit(args, {read(src), part.offset == 0 ? write(dst) : read_write(dst)}, tag);
+}
+
+void submit_split_channels(const ChannelPart& part, const Tensor& diff_dst, const Tensor& diff_src,
+                           TaskTag tag) {
+  const CopyChannelsArgs args{.rows = part.rows,
+                              .c = part.c,
+                              .src_c = part.total,
+                              .src_offset = part.offset,
+                              .dst_c = part.c};
+  copy_channels.submit(args, {read(diff_dst), write(diff_src)}, tag);
+}
+
+}  // namespace omni

@@ -1,0 +1,47 @@
+// Copies a range of channels between two tensors of equal n, h and w. Concatenation (route) is one
+// such copy per source, its backward one per gradient.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/tasks/codelet.hpp"
+
+namespace omni {
+
+struct CopyChannelsArgs {
+  std::int64_t rows = 0;  // images * h * w
+  int c = 0;              // channels to copy
+  int src_c = 0, src_offset = 0;
+  int dst_c = 0, dst_offset = 0;
+};
+
+namespace reference {
+
+template <class T>
+void copy_channels(const CopyChannelsArgs& args, const T* src, T* dst) {
+  for (std::int64_t i = 0; i < args.rows; ++i)
+    for (int k = 0; k < args.c; ++k)
+      dst[i * args.dst_c + args.dst_offset + k] = src[i * args.src_c + args.src_offset + k];
+}
+
+}  // namespace reference
+
+extern Codelet<CopyChannelsArgs> copy_channels;  // {src R, dst W or RW}
+
+// One part of a concatenation: `part` tells where the c channels of a source lie in the whole.
+struct ChannelPart {
+  std::int64_t rows = 0;  // images * h * w
+  int c = 0;              // channels of the part
+  int offset = 0;         // its first channel in the whole
+  int total = 0;          // channels of the whole
+};
+
+// dst[offset, offset + c) = src. The parts must be submitted in order: the one at offset 0 starts
+// dst anew.
+void submit_concat_channels(const ChannelPart& part, const Tensor& src, const Tensor& dst,
+                            TaskTag tag = {});
+// diff_src = diff_dst[offset, offset + c).
+void submit_split_channels(const ChannelPart& part, const Tensor& diff_dst, const Tensor& diff_src,
+                           TaskTag tag = {});
+
+}  // namespace omni

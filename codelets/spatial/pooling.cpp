@@ -1,0 +1,267 @@
+#include "codelets/spatial/pooling.hpp"
+
+#include "codelets/spatial/channel_chunks.hpp"
+
+namespace omni {
+namespace {
+
+std::int64_t pixel_at(int image, int row, int column, int h, int w) {
+  return (std::int64_t{image} * h + row) * w + column;
+}
+
+// Fetches the cells that the window below will add to this one. The hardware does not foresee the
+// jump to the next rows: without this, a slice too large for the cache takes twice as long. Inlined
+// by force: GCC drops calls of a function that only prefetches.
+[[gnu::always_inline]] inline void prefetch_below(const PoolShape& shape, const float* src,
+                                                  int image, const PoolSpan& rows,
+                                                  const PoolSpan& columns) {
+  constexpr int kCacheLine = 64 / sizeof(float);
+  const int last = std::min(rows.last + shape.stride_h, shape.h);
+  const int width = std::min(shape.stride_w, columns.count()) * shape.c;
+  for (int row = rows.last; row < last; ++row) {
+    const float* below = src + pixel_at(image, row, columns.first, shape.h, shape.w) * shape.c;
+    for (int i = 0; i < width; i += kCacheLine) __builtin_prefetch(below + i, 0, 2);
+  }
+}
+
+// A smaller slice is still in cache from the layer before, and prefetching would only cost.
+bool outgrows_cache(const PoolShape& shape) {
+  constexpr std::int64_t kCachedFloats = (8 << 20) / sizeof(float);
+  return std::int64_t{shape.n} * shape.h * shape.w * shape.c > kCachedFloats;
+}
+
+void max_forward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
+  const float* src = buffers.get(0);
+  float* dst = buffers.get(1);
+  auto* index = buffers.get<PoolIndex>(2);
+  for_each_window(shape, [&, c = shape.c, prefetch = outgrows_cache(shape)](
+                             int image, std::int64_t pixel, PoolSpan rows, PoolSpan columns) {
+    if (rows.count() * columns.count() == 0) {
+      std::fill_n(dst + pixel * c, c, 0.0f);
+      std::fill_n(index + pixel * c, c, kNoCell);
+      return;
+    }
+    if (prefetch) prefetch_below(shape, src, image, rows, columns);
+    const float* corner = src + pixel_at(image, rows.first, columns.first, shape.h, shape.w) * c;
+    const int first_cell =
+        (rows.first - rows.start) * shape.kernel_w + columns.first - columns.start;
+    for_each_chunk(c, [&](auto lanes, auto packs, int k) {
+      typename Pack<float, lanes>::Type best[packs] = {};
+      typename Pack<std::int32_t, lanes>::Type cell[packs] = {};
+      for (int p = 0; p < packs; ++p) {
+        best[p] = load_pack<float, lanes>(corner + k + p * lanes);
+        cell[p] += first_cell;
+      }
+      for (int row = 0; row < rows.count(); ++row)
+        for (int column = 0; column < columns.count(); ++column) {
+          const float* x = corner + (std::int64_t{row} * shape.w + column) * c + k;
+          const auto here = typename Pack<std::int32_t, lanes>::Type{} +
+                            (first_cell + row * shape.kernel_w + column);
+          for (int p = 0; p < packs; ++p) {
+            const auto value = load_pack<float, lanes>(x + p * lanes);
+            const auto wins = value > best[p];
+            best[p] = wins ? value : best[p];
+            cell[p] = wins ? here : cell[p];
+          }
+        }
+      for (int p = 0; p < packs; ++p) {
+        store_pack(dst + pixel * c + k + p * lanes, best[p]);
+        store_pack(index + pixel * c + k + p * lanes,
+                   __builtin_convertvector(cell[p], typename Pack<PoolIndex, lanes>::Type));
+      }
+    });
+  });
+}
+
+void average_forward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
+  const float* src = buffers.get(0);
+  float* dst = buffers.get(1);
+  for_each_window(shape, [&, c = shape.c, prefetch = outgrows_cache(shape)](
+                             int image, std::int64_t pixel, PoolSpan rows, PoolSpan columns) {
+    if (prefetch) prefetch_below(shape, src, image, rows, columns);
+    const float* corner = src + pixel_at(image, rows.first, columns.first, shape.h, shape.w) * c;
+    const float share = 1.0f / static_cast<float>(std::max(1, rows.count() * columns.count()));
+    for_each_chunk(c, [&](auto lanes, auto packs, int k) {
+      typename Pack<float, lanes>::Type sum[packs] = {};
+      for (int row = 0; row < rows.count(); ++row)
+        for (int column = 0; column < columns.count(); ++column) {
+          const float* x = corner + (std::int64_t{row} * shape.w + column) * c + k;
+          for (int p = 0; p < packs; ++p) sum[p] += load_pack<float, lanes>(x + p * lanes);
+        }
+      for (int p = 0; p < packs; ++p) store_pack(dst + pixel * c + k + p * lanes, sum[p] * share);
+    });
+  });
+}
+
+// Calls add(index of the output pixel, rows, columns, first cell of the window in diff_src) for
+// every window, after clearing the rows it reaches: just ahead of use, while they stay in cache.
+template <class Add>
+void scatter_windows(const PoolShape& shape, float* diff_src, Add add) {
+  const std::int64_t pitch = std::int64_t{shape.w} * shape.c;
+  int cleared_image = -1, cleared_rows = shape.h;
+  const auto clear_up_to = [&](int rows) {
+    if (rows <= cleared_rows) return;
+    std::fill_n(diff_src + (std::int64_t{cleared_image} * shape.h + cleared_rows) * pitch,
+                (rows - cleared_rows) * pitch, 0.0f);
+    cleared_rows = rows;
+  };
+  for_each_window(shape, [&](int image, std::int64_t pixel, PoolSpan rows, PoolSpan columns) {
+    if (image != cleared_image) {
+      clear_up_to(shape.h);
+      cleared_image = image;
+      cleared_rows = 0;
+    }
+    clear_up_to(std::min(rows.last, shape.h));
+    add(pixel, rows, columns,
+        diff_src + pixel_at(image, rows.first, columns.first, shape.h, shape.w) * shape.c);
+  });
+  clear_up_to(shape.h);
+}
+
+void max_backward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
+  const float* diff_dst = buffers.get(0);
+  const auto* index = buffers.get<PoolIndex>(1);
+  scatter_windows(
+      shape, buffers.get(2),
+      [&, c = shape.c](std::int64_t pixel, PoolSpan rows, PoolSpan columns, float* corner) {
+        const int first_cell =
+            (rows.first - rows.start) * shape.kernel_w + columns.first - columns.start;
+        for_each_chunk(c, [&](auto lanes, auto packs, int k) {
+          typename Pack<float, lanes>::Type diff[packs];
+          typename Pack<std::int32_t, lanes>::Type winner[packs];
+          for (int p = 0; p < packs; ++p) {
+            diff[p] = load_pack<float, lanes>(diff_dst + pixel * c + k + p * lanes);
+            winner[p] = __builtin_convertvector(
+                (load_pack<PoolIndex, lanes>(index + pixel * c + k + p * lanes)),
+                typename Pack<std::int32_t, lanes>::Type);
+          }
+          for (int row = 0; row < rows.count(); ++row)
+            for (int column = 0; column < columns.count(); ++column) {
+              float* x = corner + (std::int64_t{row} * shape.w + column) * c + k;
+              const int here = first_cell + row * shape.kernel_w + column;
+              for (int p = 0; p < packs; ++p) {
+                const auto before = load_pack<float, lanes>(x + p * lanes);
+                store_pack(x + p * lanes, winner[p] == here ? before + diff[p] : before);
+              }
+            }
+        });
+      });
+}
+
+void average_backward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
+  const float* diff_dst = buffers.get(0);
+  scatter_windows(
+      shape, buffers.get(1),
+      [&, c = shape.c](std::int64_t pixel, PoolSpan rows, PoolSpan columns, float* corner) {
+        const float share = 1.0f / static_cast<float>(std::max(1, rows.count() * columns.count()));
+        for_each_chunk(c, [&](auto lanes, auto packs, int k) {
+          typename Pack<float, lanes>::Type part[packs];
+          for (int p = 0; p < packs; ++p)
+            part[p] = load_pack<float, lanes>(diff_dst + pixel * c + k + p * lanes) * share;
+          for (int row = 0; row < rows.count(); ++row)
+            for (int column = 0; column < columns.count(); ++column) {
+              float* x = corner + (std::int64_t{row} * shape.w + column) * c + k;
+              for (int p = 0; p < packs; ++p)
+                store_pack(x + p * lanes, load_pack<float, lanes>(x + p * lanes) + part[p]);
+            }
+        });
+      });
+}
+
+void max_forward_reference(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
+  reference::max_pool_forward(shape, buffers.get(0), buffers.get(1), buffers.get<PoolIndex>(2));
+}
+
+void max_backward_reference(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
+  reference::max_pool_backward(shape, buffers.get(0), buffers.get<PoolIndex>(1), buffers.get(2));
+}
+
+void average_forward_reference(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
+  reference::average_pool_forward(shape, buffers.get(0), buffers.get(1));
+}
+
+void average_backward_reference(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
+  reference::average_pool_backward(shape, buffers.get(0), buffers.get(1));
+}
+
+// One operation per cell of a window; each tensor crosses memory once.
+Cost pool_cost(const PoolShape& shape, double bytes_per_output) {
+  const double images = static_cast<double>(shape.n) * shape.c;
+  const double outputs = images * shape.out_h * shape.out_w;
+  return {.flops = outputs * shape.kernel_h * shape.kernel_w,
+          .bytes = images * shape.h * shape.w * sizeof(float) + outputs * bytes_per_output};
+}
+
+Cost max_cost(const PoolShape& shape) {
+  return pool_cost(shape, sizeof(float) + sizeof(PoolIndex));
+}
+
+Cost average_cost(const PoolShape& shape) { return pool_cost(shape, sizeof(float)); }
+
+std::uint64_t footprint(const PoolShape& shape) {
+  return footprint_of(shape.n, shape.h, shape.w, shape.c, shape.kernel_h, shape.kernel_w,
+                      shape.stride_h, shape.stride_w, shape.offset_h, shape.offset_w, shape.out_h,
+                      shape.out_w);
+}
+
+constexpr std::uint32_t kColor = 0x6FB1A0;
+
+}  // namespace
+
+Codelet<PoolShape> max_pool_forward({
+    .name = "max_pool_forward",
+    .color = kColor,
+    .implementations = {{"vector", max_forward_vector},
+                        {"reference", max_forward_reference, nullptr, Role::reference}},
+    .cost = max_cost,
+    .footprint = footprint,
+});
+
+Codelet<PoolShape> max_pool_backward({
+    .name = "max_pool_backward",
+    .color = kColor,
+    .implementations = {{"vector", max_backward_vector},
+                        {"reference", max_backward_reference, nullptr, Role::reference}},
+    .cost = max_cost,
+    .footprint = footprint,
+});
+
+Codelet<PoolShape> average_pool_forward({
+    .name = "average_pool_forward",
+    .color = kColor,
+    .implementations = {{"vector", average_forward_vector},
+                        {"reference", average_forward_reference, nullptr, Role::reference}},
+    .cost = average_cost,
+    .footprint = footprint,
+});
+
+Codelet<PoolShape> average_pool_backward({
+    .name = "average_pool_backward",
+    .color = kColor,
+    .implementations = {{"vector", average_backward_vector},
+                        {"reference", average_backward_reference, nullptr, Role::reference}},
+    .cost = average_cost,
+    .footprint = footprint,
+});
+
+void submit_max_pool_forward(const PoolShape& shape, const Tensor& src, const Tensor& dst,
+                             const Tensor& index, TaskTag tag) {
+  max_pool_forward.submit(shape, {read(src), write(dst), write(index)}, tag);
+}
+
+void submit_max_pool_backward(const PoolShape& shape, const Tensor& diff_dst, const Tensor& index,
+                              const Tensor& diff_src, TaskTag tag) {
+  max_pool_backward.submit(shape, {read(diff_dst), read(index), write(diff_src)}, tag);
+}
+
+void submit_average_pool_forward(const PoolShape& shape, const Tensor& src, const Tensor& dst,
+                                 TaskTag tag) {
+  average_pool_forward.submit(shape, {read(src), write(dst)}, tag);
+}
+
+void submit_average_pool_backward(const PoolShape& shape, const Tensor& diff_dst,
+                                  const Tensor& diff_src, TaskTag tag) {
+  average_pool_backward.submit(shape, {read(diff_dst), write(diff_src)}, tag);
+}
+
+}  // namespace omni

@@ -1,0 +1,56 @@
+// [activation]: an element-wise function on its own.
+#include <fmt/format.h>
+
+#include "codelets/elementwise/activation.hpp"
+#include "codelets/spatial/copy_channels.hpp"
+#include "layers/registry.hpp"
+#include "layers/types/activation_option.hpp"
+
+namespace omni {
+namespace {
+
+class ActivationLayer final : public Layer {
+ public:
+  explicit ActivationLayer(LayerBuilder& builder) : Layer(builder) {
+    activation_ = read_activation(builder.options(), "linear");
+    output_ = builder.blob("output", builder.input().extent());
+  }
+
+  std::string detail() const override { return std::string(activation_name(activation_)); }
+  double forward_flops_per_image() const override {
+    return static_cast<double>(output_.extent.count());
+  }
+  void forward(const Step&, int slice) override {
+    if (activation_ == Activation::linear)
+      return copy(slice, input().value(slice), value(slice), forward_tag(slice));
+    submit_activation_forward({.count = values(slice), .activation = activation_},
+                              input().value(slice), value(slice), forward_tag(slice));
+  }
+  // In place on the output's gradient, which is then the input's.
+  void backward(const Step&, int slice) override {
+    if (!input().wants_gradient()) return;
+    const TaskTag tag = data_gradient_tag(slice);
+    if (activation_ != Activation::linear)
+      submit_activation_backward({.count = values(slice), .activation = activation_}, value(slice),
+                                 diff(slice), tag);
+    copy(slice, diff(slice), input().gradient(slice), tag);
+  }
+
+ private:
+  void copy(int slice, const Tensor& from, const Tensor& to, TaskTag tag) const {
+    const int channels = output_.extent.c;
+    submit_split_channels(
+        {.rows = values(slice) / channels, .c = channels, .offset = 0, .total = channels}, from, to,
+        tag);
+  }
+  Activation activation_;
+};
+
+const LayerRegistration registration({.name = "activation",
+                                      .aliases = {},
+                                      .summary = "an element-wise function",
+                                      .keys = {{"activation", "linear", "its name"}},
+                                      .make = make_layer<ActivationLayer>});
+
+}  // namespace
+}  // namespace omni

@@ -1,0 +1,83 @@
+#include "layers/types/batchnorm_block.hpp"
+
+#include "codelets/normalise/batchnorm.hpp"
+
+namespace omni {
+
+BatchnormBlock::BatchnormBlock(LayerBuilder& builder, Extent extent)
+    : extent_(extent), slices_(builder.slices()) {
+  const auto channels = static_cast<std::size_t>(extent.c);
+  const auto param = [&](const char* name, float start, bool trainable) {
+    return &builder.param({.name = name,
+                           .shape = {extent.c},
+                           .filler = {.kind = Filler::Kind::constant, .scale = start},
+                           .trainable = trainable});
+  };
+  shift = param("shift", 0, true);
+  scale = param("scale", 1, true);
+  mean = param("rolling_mean", 0, false);
+  variance = param("rolling_variance", 1, false);
+  if (!builder.training()) return;
+  for (int slice = 0; slice < slices_.count(); ++slice)
+    partials_.push_back(&builder.tensor("batchnorm.partial", 2 * channels));
+  total_ = &builder.tensor("batchnorm.total", 2 * channels);
+  batch_mean_ = &builder.tensor("batchnorm.mean", channels);
+  batch_inv_std_ = &builder.tensor("batchnorm.inv_std", channels);
+}
+
+std::int64_t BatchnormBlock::rows(int slice) const {
+  return std::int64_t{slices_.sizes[static_cast<std::size_t>(slice)]} * extent_.h * extent_.w;
+}
+
+std::int64_t BatchnormBlock::rows_before(int slice) const {
+  return std::int64_t{slices_.offsets[static_cast<std::size_t>(slice)]} * extent_.h * extent_.w;
+}
+
+void BatchnormBlock::forward(const Step& step, int slice, const std::vector<Tensor*>& src,
+                             const std::vector<Tensor*>& dst, Activation activation, TaskTag tag) {
+  const int c = extent_.c;
+  const auto apply = [&](std::size_t at, const Tensor& centre, const Tensor& statistics) {
+    submit_batchnorm_apply({.rows = rows(static_cast<int>(at)),
+                            .c = c,
+                            .from_variance = !step.training,
+                            .activation = activation},
+                           *src[at], centre, statistics, *scale->value, *shift->value, *dst[at],
+                           {tag.priority, tag.layer, static_cast<int>(at)});
+  };
+  const auto at = static_cast<std::size_t>(slice);
+  if (!step.training) return apply(at, *mean->value, *variance->value);
+
+  submit_batchnorm_partial({.rows = rows(slice), .c = c}, *src[at], *partials_[at], tag);
+  submit_batchnorm_merge({.c = c, .rows_before = rows_before(slice), .rows = rows(slice)},
+                         *partials_[at], *total_, tag);
+  if (slice + 1 < slices_.count()) return;
+  submit_batchnorm_finish({.c = c, .rows = rows_before(slice) + rows(slice)}, *total_, *batch_mean_,
+                          *batch_inv_std_, *mean->value, *variance->value, tag);
+  for (std::size_t each = 0; each < src.size(); ++each) apply(each, *batch_mean_, *batch_inv_std_);
+}
+
+void BatchnormBlock::backward(int slice, const std::vector<Tensor*>& src,
+                              const std::vector<Tensor*>& diff_dst,
+                              const std::vector<Tensor*>& diff_src, TaskTag tag,
+                              const std::function<void(int)>& then) {
+  const int c = extent_.c;
+  const auto at = static_cast<std::size_t>(slice);
+  submit_batchnorm_backward_reduce({.rows = rows(slice), .c = c}, *src[at], *diff_dst[at],
+                                   *batch_mean_, *batch_inv_std_, *partials_[at], tag);
+  submit_batchnorm_merge_sums({.c = c, .rows_before = rows_before(slice), .rows = rows(slice)},
+                              *partials_[at], *total_, tag);
+  if (slice + 1 < slices_.count()) return;
+  submit_batchnorm_parameter_gradient({.c = c}, *total_, *scale->diff, *shift->diff, tag);
+  const std::int64_t batch_rows = rows_before(slice) + rows(slice);
+  for (int each = 0; each < slices_.count(); ++each) {
+    const auto index = static_cast<std::size_t>(each);
+    if (!diff_src.empty())
+      submit_batchnorm_backward_data({.rows = rows(each), .c = c, .batch_rows = batch_rows},
+                                     *src[index], *diff_dst[index], *batch_mean_, *batch_inv_std_,
+                                     *scale->value, *total_, *diff_src[index],
+                                     {tag.priority, tag.layer, each});
+    then(each);
+  }
+}
+
+}  // namespace omni

@@ -1,0 +1,43 @@
+// Batch normalisation as a part of a layer: the statistics, scale and shift, and the order of tasks
+// that makes them exact over all slices. Used by [batchnorm], and by [convolutional] and
+// [connected] with batch_normalize=1.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "codelets/elementwise/activation_functors.hpp"
+#include "layers/layer_builder.hpp"
+
+namespace omni {
+
+class BatchnormBlock {
+ public:
+  BatchnormBlock(LayerBuilder& builder, Extent extent);
+
+  // Called slice by slice; with the last one it submits the normalising of all slices from src to
+  // dst.
+  void forward(const Step& step, int slice, const std::vector<Tensor*>& src,
+               const std::vector<Tensor*>& dst, Activation activation, TaskTag tag);
+
+  // Likewise: with the last slice it submits diff_src of every slice, then calls `then(slice)` for
+  // each in order. Without diff_src only the parameters get their gradient.
+  void backward(int slice, const std::vector<Tensor*>& src, const std::vector<Tensor*>& diff_dst,
+                const std::vector<Tensor*>& diff_src, TaskTag tag,
+                const std::function<void(int)>& then);
+
+  Param *shift, *scale, *mean, *variance;  // mean and variance: rolling
+
+ private:
+  std::int64_t rows(int slice) const;
+  std::int64_t rows_before(int slice) const;
+
+  Extent extent_;
+  const Slices& slices_;
+  // Training only.
+  std::vector<Tensor*> partials_;  // by slice
+  Tensor* total_ = nullptr;
+  Tensor *batch_mean_ = nullptr, *batch_inv_std_ = nullptr;
+};
+
+}  // namespace omni

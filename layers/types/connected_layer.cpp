@@ -1,0 +1,65 @@
+// [connected]: every output sees every input, with bias or batch normalisation, and an activation.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "codelets/dense/connected.hpp"
+#include "layers/registry.hpp"
+#include "layers/types/weighted_layer.hpp"
+
+namespace omni {
+namespace {
+
+class ConnectedLayer final : public WeightedLayer {
+ public:
+  explicit ConnectedLayer(LayerBuilder& builder) : WeightedLayer(builder) {
+    const Extent src = builder.input().extent();
+    shape_.inputs = static_cast<int>(src.count());
+    shape_.outputs = builder.options().integer("output", 1, 1, 1 << 24);
+    declare(builder, {1, 1, shape_.outputs},
+            {.name = "weights",
+             .shape = {shape_.outputs, src.h, src.w, src.c},
+             .filler = {.kind = Filler::Kind::uniform,
+                        .scale = std::sqrt(2.0f / static_cast<float>(shape_.inputs))},
+             .decays = true,
+             .rows = shape_.outputs,
+             .spatial = std::int64_t{src.h} * src.w,
+             .channels = src.c,
+             .connected = true},
+            FileOrder::weights_second);
+  }
+
+  double forward_flops_per_image() const override { return 2.0 * shape_.inputs * shape_.outputs; }
+  std::string detail() const override { return fmt::format("{}", shape_.outputs); }
+
+ private:
+  void multiply(int slice, const Tensor* bias, Activation activation, const Tensor& dst) override {
+    submit_connected_forward({.shape = shape(slice), .activation = activation},
+                             input().value(slice), *weights().value, bias, dst, forward_tag(slice));
+  }
+  void propagate(int slice, const Tensor& diff_dst, const Tensor* diff_bias) override {
+    if (input().wants_gradient())
+      submit_connected_backward_data({.shape = shape(slice)}, diff_dst, *weights().value,
+                                     input().gradient(slice), data_gradient_tag(slice));
+    submit_connected_backward_weights({.shape = shape(slice)}, input().value(slice), diff_dst,
+                                      *weights().diff, diff_bias, weight_gradient_tag(slice));
+  }
+  ConnectedShape shape(int slice) const {
+    ConnectedShape shape = shape_;
+    shape.n = images(slice);
+    return shape;
+  }
+  ConnectedShape shape_;
+};
+
+const LayerRegistration registration(
+    {.name = "connected",
+     .aliases = {"conn"},
+     .summary = "fully connected, with bias or batch normalisation, and an activation",
+     .keys = {{"output", "1", "neurons"},
+              {"batch_normalize", "0", "1: normalise before the activation"},
+              {"activation", "logistic", ""}},
+     .make = make_layer<ConnectedLayer>});
+
+}  // namespace
+}  // namespace omni

@@ -1,0 +1,113 @@
+// [convolutional]: filters over the image, with bias or batch normalisation, and an activation.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "codelets/dense/convolution.hpp"
+#include "layers/registry.hpp"
+#include "layers/types/weighted_layer.hpp"
+
+namespace omni {
+namespace {
+
+ConvShape read_shape(LayerBuilder& builder, const Extent& src) {
+  OptionReader& options = builder.options();
+  const int size = options.integer("size", 1, 1, 4096);
+  const int stride = options.integer("stride", 1, 1, 4096);
+  const int dilation = options.integer("dilation", 1, 1, 4096);
+  // pad=1 means "same" and overrides padding, as in Darknet.
+  const int padding = options.integer("padding", 0, 0, 4096);
+  const int pad = options.flag("pad", false) ? size / 2 : padding;
+  ConvShape shape{.h = src.h, .w = src.w, .c = src.c};
+  shape.filters = options.integer("filters", 1, 1, 1 << 20);
+  shape.kernel_h = shape.kernel_w = size;
+  shape.stride_h = options.integer("stride_y", stride, 1, 4096);
+  shape.stride_w = options.integer("stride_x", stride, 1, 4096);
+  shape.pad_h = shape.pad_w = pad;
+  shape.dilation_h = shape.dilation_w = dilation;
+  shape.groups = options.integer("groups", 1, 1, 1 << 20);
+  if (src.c % shape.groups != 0 || shape.filters % shape.groups != 0) {
+    options.refuse("groups",
+                   fmt::format("{} groups do not divide {} channels and {} filters", shape.groups,
+                               src.c, shape.filters),
+                   "both must be multiples of groups");
+    shape.groups = 1;
+  }
+  const std::int64_t reach = std::int64_t{dilation} * (size - 1) + 1;
+  if (src.h + 2 * pad < reach || src.w + 2 * pad < reach) {
+    options.refuse(
+        "size", fmt::format("a filter of {} does not fit an input of {}x{}", reach, src.w, src.h),
+        "choose a smaller size, or pad=1");
+    shape.kernel_h = shape.kernel_w = 1;
+  }
+  return shape;
+}
+
+class ConvolutionalLayer final : public WeightedLayer {
+ public:
+  explicit ConvolutionalLayer(LayerBuilder& builder) : WeightedLayer(builder) {
+    shape_ = read_shape(builder, builder.input().extent());
+    declare(builder, {shape_.out_h(), shape_.out_w(), shape_.filters},
+            {.name = "weights",
+             .shape = {shape_.filters, shape_.kernel_h, shape_.kernel_w, shape_.group_c()},
+             .filler = {.kind = Filler::Kind::normal,
+                        .scale = std::sqrt(2.0f / static_cast<float>(shape_.taps()))},
+             .decays = true,
+             .rows = shape_.filters,
+             .spatial = std::int64_t{shape_.kernel_h} * shape_.kernel_w,
+             .channels = shape_.group_c()},
+            FileOrder::weights_last);
+  }
+
+  double forward_flops_per_image() const override {
+    return 2.0 * static_cast<double>(output_.extent.count()) * shape_.taps();
+  }
+  std::string detail() const override {
+    const std::string groups = shape_.groups > 1 ? fmt::format(" g{}", shape_.groups) : "";
+    return fmt::format("{} {}x{}/{}{}", shape_.filters, shape_.kernel_w, shape_.kernel_h,
+                       shape_.stride_h, groups);
+  }
+
+ private:
+  void multiply(int slice, const Tensor* bias, Activation activation, const Tensor& dst) override {
+    submit_conv_forward({.shape = shape(slice), .activation = activation}, input().value(slice),
+                        *weights().value, bias, dst, forward_tag(slice));
+  }
+  void propagate(int slice, const Tensor& diff_dst, const Tensor* diff_bias) override {
+    if (input().wants_gradient())
+      submit_conv_backward_data({.shape = shape(slice)}, diff_dst, *weights().value,
+                                input().gradient(slice), data_gradient_tag(slice));
+    submit_conv_backward_weights({.shape = shape(slice)}, input().value(slice), diff_dst,
+                                 *weights().diff, diff_bias, weight_gradient_tag(slice));
+  }
+  ConvShape shape(int slice) const {
+    ConvShape shape = shape_;
+    shape.n = images(slice);
+    return shape;
+  }
+  ConvShape shape_;
+};
+
+const LayerRegistration registration(
+    {.name = "convolutional",
+     .aliases = {"conv"},
+     .summary = "convolution with bias or batch normalisation, and an activation",
+     .keys = {{"filters", "1", "output channels"},
+              {"size", "1", "filter height and width"},
+              {"stride", "1", ""},
+              {"stride_x", "stride", ""},
+              {"stride_y", "stride", ""},
+              {"pad", "0", "1: padding=size/2"},
+              {"padding", "0", "on each side, unless pad=1"},
+              {"dilation", "1", "distance of the filter's taps"},
+              {"groups", "1", "channels are filtered in so many separate groups"},
+              {"batch_normalize", "0", "1: normalise before the activation"},
+              {"activation", "logistic", ""},
+              {"binary", "0", "", true},
+              {"xnor", "0", "", true},
+              {"flipped", "0", "", true},
+              {"dot", "0", "", true}},
+     .make = make_layer<ConvolutionalLayer>});
+
+}  // namespace
+}  // namespace omni

@@ -1,0 +1,55 @@
+// [dropout]: in training each value is dropped with a probability and the others scaled up; else
+// nothing.
+#include <fmt/format.h>
+
+#include "codelets/elementwise/dropout.hpp"
+#include "layers/registry.hpp"
+
+namespace omni {
+namespace {
+
+class DropoutLayer final : public Layer {
+ public:
+  explicit DropoutLayer(LayerBuilder& builder) : Layer(builder) {
+    const Extent extent = builder.input().extent();
+    probability_ = builder.options().real("probability", 0.5f, 0, 0.999f);
+    output_ = builder.blob("output", extent);
+  }
+
+  std::string detail() const override { return fmt::format("p = {:g}", probability_); }
+  double forward_flops_per_image() const override {
+    return static_cast<double>(output_.extent.count());
+  }
+  void forward(const Step& step, int slice) override {
+    submit_dropout_forward(args(step, slice), input().value(slice), value(slice),
+                           forward_tag(slice));
+  }
+  void backward(const Step& step, int slice) override {
+    if (input().wants_gradient())
+      submit_dropout_backward(args(step, slice), diff(slice), input().gradient(slice),
+                              data_gradient_tag(slice));
+  }
+
+ private:
+  // Without training nothing is dropped: the same codelet copies.
+  DropoutArgs args(const Step& step, int slice) const {
+    DropoutArgs args;
+    args.n = images(slice);
+    args.per_sample = static_cast<std::int64_t>(output_.extent.count());
+    args.probability = step.training ? probability_ : 0;
+    args.layer = static_cast<std::uint32_t>(index());
+    args.seed = step.seed;
+    args.first_sample = first_sample(step, slice);
+    return args;
+  }
+  float probability_;
+};
+
+const LayerRegistration registration({.name = "dropout",
+                                      .aliases = {},
+                                      .summary = "drops values at random in training",
+                                      .keys = {{"probability", "0.5", "of being dropped"}},
+                                      .make = make_layer<DropoutLayer>});
+
+}  // namespace
+}  // namespace omni

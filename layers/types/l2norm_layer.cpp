@@ -1,0 +1,40 @@
+// [l2norm]: scales the channels of every pixel to length one.
+#include "codelets/normalise/l2norm.hpp"
+#include "layers/registry.hpp"
+
+namespace omni {
+namespace {
+
+class L2NormLayer final : public Layer {
+ public:
+  explicit L2NormLayer(LayerBuilder& builder) : Layer(builder) {
+    output_ = builder.blob("output", builder.input().extent());
+  }
+
+  double forward_flops_per_image() const override {
+    return 3 * static_cast<double>(output_.extent.count());
+  }
+  void forward(const Step&, int slice) override {
+    submit_l2norm_forward(args(slice), input().value(slice), value(slice), forward_tag(slice));
+  }
+  void backward(const Step&, int slice) override {
+    if (input().wants_gradient())
+      submit_l2norm_backward(args(slice), input().value(slice), diff(slice),
+                             input().gradient(slice), data_gradient_tag(slice));
+  }
+
+ private:
+  L2NormArgs args(int slice) const {
+    return {.rows = std::int64_t{images(slice)} * output_.extent.h * output_.extent.w,
+            .c = output_.extent.c};
+  }
+};
+
+const LayerRegistration registration({.name = "l2norm",
+                                      .aliases = {},
+                                      .summary = "scales the channels of every pixel to length one",
+                                      .keys = {},
+                                      .make = make_layer<L2NormLayer>});
+
+}  // namespace
+}  // namespace omni

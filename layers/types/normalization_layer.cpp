@@ -1,0 +1,59 @@
+// [normalization]: local response normalisation across neighbouring channels.
+#include <fmt/format.h>
+
+#include "codelets/normalise/lrn.hpp"
+#include "layers/registry.hpp"
+
+namespace omni {
+namespace {
+
+class NormalizationLayer final : public Layer {
+ public:
+  explicit NormalizationLayer(LayerBuilder& builder) : Layer(builder) {
+    OptionReader& options = builder.options();
+    const Extent extent = builder.input().extent();
+    args_.c = extent.c;
+    args_.size = options.integer("size", 5, 1, 1024);
+    args_.alpha = options.real("alpha", 1e-4f, 0);
+    args_.beta = options.real("beta", 0.75f, 0);
+    args_.kappa = options.real("kappa", 1, 1e-6f);
+    output_ = builder.blob("output", extent);
+    scale_ = builder.per_slice("scale", extent.count());
+  }
+
+  std::string detail() const override { return fmt::format("size {}", args_.size); }
+  double forward_flops_per_image() const override {
+    return static_cast<double>(output_.extent.count()) * (2 * args_.size + 4);
+  }
+  void forward(const Step&, int slice) override {
+    submit_lrn_forward(args(slice), input().value(slice), value(slice), scale(slice),
+                       forward_tag(slice));
+  }
+  void backward(const Step&, int slice) override {
+    if (input().wants_gradient())
+      submit_lrn_backward(args(slice), input().value(slice), value(slice), scale(slice),
+                          diff(slice), input().gradient(slice), data_gradient_tag(slice));
+  }
+
+ private:
+  LrnArgs args(int slice) const {
+    LrnArgs args = args_;
+    args.rows = std::int64_t{images(slice)} * output_.extent.h * output_.extent.w;
+    return args;
+  }
+  const Tensor& scale(int slice) const { return *scale_[static_cast<std::size_t>(slice)]; }
+  LrnArgs args_;
+  std::vector<Tensor*> scale_;  // kappa + alpha * sum, for backward
+};
+
+const LayerRegistration registration({.name = "normalization",
+                                      .aliases = {"lrn"},
+                                      .summary = "local response normalisation across channels",
+                                      .keys = {{"size", "5", "channels in the window"},
+                                               {"alpha", "0.0001", "per channel of the window"},
+                                               {"beta", "0.75", ""},
+                                               {"kappa", "1", ""}},
+                                      .make = make_layer<NormalizationLayer>});
+
+}  // namespace
+}  // namespace omni

@@ -1,0 +1,125 @@
+// [maxpool] and [avgpool]. Darknet's padding is the total of both sides and defaults to size-1; its
+// [avgpool] is global. Here [avgpool] with a size pools locally.
+#include <fmt/format.h>
+
+#include "codelets/spatial/pooling.hpp"
+#include "layers/registry.hpp"
+
+namespace omni {
+namespace {
+
+// Reads size, stride and padding; without a size key, the whole image.
+PoolShape read_window(LayerBuilder& builder, const Extent& src, bool global) {
+  OptionReader& options = builder.options();
+  PoolShape pool{.n = 0, .h = src.h, .w = src.w, .c = src.c};
+  if (global) {
+    pool.kernel_h = src.h;
+    pool.kernel_w = src.w;
+    pool.out_h = pool.out_w = 1;
+    return pool;
+  }
+  const int stride = options.integer("stride", 1, 1);
+  const int size = options.integer("size", stride, 1, 255);
+  const int padding = options.integer("padding", size - 1, 0, 4096);
+  pool.kernel_h = pool.kernel_w = size;
+  pool.stride_h = options.integer("stride_y", stride, 1);
+  pool.stride_w = options.integer("stride_x", stride, 1);
+  pool.offset_h = pool.offset_w = padding / 2;
+  if (padding > 2 * (size - 1))
+    options.refuse("padding", fmt::format("padding {} makes windows without a pixel", padding),
+                   fmt::format("at most {}", 2 * (size - 1)));
+  if (src.h + padding < size || src.w + padding < size) {
+    options.refuse("size",
+                   fmt::format("a window of {} does not fit an input of {}x{}", size, src.w, src.h),
+                   "choose a smaller size or more padding");
+    pool.out_h = pool.out_w = 1;
+    return pool;
+  }
+  pool.out_h = (src.h + padding - size) / pool.stride_h + 1;
+  pool.out_w = (src.w + padding - size) / pool.stride_w + 1;
+  return pool;
+}
+
+std::string window_text(const PoolShape& pool) {
+  return fmt::format("{}x{}/{}", pool.kernel_w, pool.kernel_h, pool.stride_h);
+}
+
+class PoolLayer : public Layer {
+ public:
+  PoolLayer(LayerBuilder& builder, bool global) : Layer(builder) {
+    pool_ = read_window(builder, builder.input().extent(), global);
+    output_ = builder.blob("output", {pool_.out_h, pool_.out_w, pool_.c});
+  }
+  std::string detail() const override { return window_text(pool_); }
+  double forward_flops_per_image() const override {
+    return static_cast<double>(output_.extent.count()) * pool_.kernel_h * pool_.kernel_w;
+  }
+
+ protected:
+  PoolShape pool(int slice) const {
+    PoolShape pool = pool_;
+    pool.n = images(slice);
+    return pool;
+  }
+  PoolShape pool_;
+};
+
+class MaxPoolLayer final : public PoolLayer {
+ public:
+  explicit MaxPoolLayer(LayerBuilder& builder) : PoolLayer(builder, false) {
+    PoolShape one = pool_;
+    one.n = 1;
+    index_ = builder.per_slice("index", pool_index_bytes(one), DataType::u8);
+  }
+  void forward(const Step&, int slice) override {
+    submit_max_pool_forward(pool(slice), input().value(slice), value(slice), index(slice),
+                            forward_tag(slice));
+  }
+  void backward(const Step&, int slice) override {
+    if (input().wants_gradient())
+      submit_max_pool_backward(pool(slice), diff(slice), index(slice), input().gradient(slice),
+                               data_gradient_tag(slice));
+  }
+
+ private:
+  const Tensor& index(int slice) const { return *index_[static_cast<std::size_t>(slice)]; }
+  std::vector<Tensor*> index_;
+};
+
+class AveragePoolLayer final : public PoolLayer {
+ public:
+  explicit AveragePoolLayer(LayerBuilder& builder)
+      : PoolLayer(builder, !builder.options().has("size")) {}
+  void forward(const Step&, int slice) override {
+    submit_average_pool_forward(pool(slice), input().value(slice), value(slice),
+                                forward_tag(slice));
+  }
+  void backward(const Step&, int slice) override {
+    if (input().wants_gradient())
+      submit_average_pool_backward(pool(slice), diff(slice), input().gradient(slice),
+                                   data_gradient_tag(slice));
+  }
+};
+
+const LayerRegistration maxpool({.name = "maxpool",
+                                 .aliases = {"max"},
+                                 .summary = "largest value of each window",
+                                 .keys = {{"size", "stride", "window"},
+                                          {"stride", "1", ""},
+                                          {"stride_x", "stride", ""},
+                                          {"stride_y", "stride", ""},
+                                          {"padding", "size-1", "total of both sides"}},
+                                 .make = make_layer<MaxPoolLayer>});
+
+const LayerRegistration avgpool({.name = "avgpool",
+                                 .aliases = {"avg"},
+                                 .summary = "mean of each window; without size: of the whole image",
+                                 .keys = {{"size", "", "window; absent: the whole image"},
+                                          {"stride", "1", ""},
+                                          {"stride_x", "stride", ""},
+                                          {"stride_y", "stride", ""},
+                                          {"padding", "size-1", "total of both sides"}},
+                                 .make = make_layer<AveragePoolLayer>});
+
+}  // namespace
+}  // namespace omni

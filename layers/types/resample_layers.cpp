@@ -1,0 +1,97 @@
+// [upsample] repeats every pixel, [reorg] trades space for depth: layers that only move values.
+#include <fmt/format.h>
+
+#include "codelets/spatial/reorg.hpp"
+#include "codelets/spatial/upsample.hpp"
+#include "layers/registry.hpp"
+
+namespace omni {
+namespace {
+
+class UpsampleLayer final : public Layer {
+ public:
+  explicit UpsampleLayer(LayerBuilder& builder) : Layer(builder) {
+    args_.src = builder.input().extent();
+    args_.stride = builder.options().integer("stride", 2, 1, 64);
+    args_.scale = builder.options().real("scale", 1);
+    output_ = builder.blob("output",
+                           {args_.src.h * args_.stride, args_.src.w * args_.stride, args_.src.c});
+  }
+
+  std::string detail() const override { return fmt::format("x{}", args_.stride); }
+  void forward(const Step&, int slice) override {
+    submit_upsample_forward(args(slice), input().value(slice), value(slice), forward_tag(slice));
+  }
+  void backward(const Step&, int slice) override {
+    if (input().wants_gradient())
+      submit_upsample_backward(args(slice), diff(slice), input().gradient(slice),
+                               data_gradient_tag(slice));
+  }
+
+ private:
+  UpsampleArgs args(int slice) const {
+    UpsampleArgs args = args_;
+    args.n = images(slice);
+    return args;
+  }
+  UpsampleArgs args_;
+};
+
+class ReorgLayer final : public Layer {
+ public:
+  explicit ReorgLayer(LayerBuilder& builder) : Layer(builder) {
+    OptionReader& options = builder.options();
+    const Extent src = builder.input().extent();
+    const int stride = options.integer("stride", 1, 1, 64);
+    args_.stride = stride;
+    args_.to_depth = !options.flag("reverse", false);
+    const Extent deep{src.h / stride, src.w / stride, src.c * stride * stride};
+    const Extent wide{src.h * stride, src.w * stride, src.c / (stride * stride)};
+    args_.wide = args_.to_depth ? src : wide;
+    if (args_.to_depth && (src.h % stride != 0 || src.w % stride != 0))
+      options.refuse("stride", fmt::format("{}x{} does not divide by {}", src.w, src.h, stride),
+                     "choose a divisor of width and height");
+    if (!args_.to_depth && src.c % (stride * stride) != 0)
+      options.refuse("stride",
+                     fmt::format("{} channels do not divide by {}", src.c, stride * stride),
+                     "choose a divisor");
+    output_ = builder.blob("output", args_.to_depth ? deep : wide);
+  }
+
+  std::string detail() const override { return fmt::format("/{}", args_.stride); }
+  void forward(const Step&, int slice) override {
+    submit_reorg_forward(args(slice), input().value(slice), value(slice), forward_tag(slice));
+  }
+  void backward(const Step&, int slice) override {
+    if (input().wants_gradient())
+      submit_reorg_backward(args(slice), diff(slice), input().gradient(slice),
+                            data_gradient_tag(slice));
+  }
+
+ private:
+  ReorgArgs args(int slice) const {
+    ReorgArgs args = args_;
+    args.n = images(slice);
+    return args;
+  }
+  ReorgArgs args_;
+};
+
+const LayerRegistration upsample({.name = "upsample",
+                                  .aliases = {},
+                                  .summary = "repeats every pixel",
+                                  .keys = {{"stride", "2", ""},
+                                           {"scale", "1", "multiplies the values"}},
+                                  .make = make_layer<UpsampleLayer>});
+
+const LayerRegistration reorg({.name = "reorg",
+                               .aliases = {},
+                               .summary = "moves blocks of pixels into channels",
+                               .keys = {{"stride", "1", "block size"},
+                                        {"reverse", "0", "1: channels into blocks of pixels"},
+                                        {"flatten", "0", "", true},
+                                        {"extra", "0", "", true}},
+                               .make = make_layer<ReorgLayer>});
+
+}  // namespace
+}  // namespace omni

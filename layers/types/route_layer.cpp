@@ -1,0 +1,69 @@
+// [route]: joins the channels of earlier layers side by side; with one layer, a branch point.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "codelets/spatial/copy_channels.hpp"
+#include "layers/registry.hpp"
+
+namespace omni {
+namespace {
+
+class RouteLayer final : public Layer {
+ public:
+  explicit RouteLayer(LayerBuilder& builder) : Layer(builder) {
+    OptionReader& options = builder.options();
+    const std::vector<int> references = options.integers("layers");
+    if (references.empty())
+      options.refuse("layers", "[route] names no layers", "add layers=-1,-4, say");
+    Extent extent;
+    for (const int reference : references) {
+      const int from = builder.resolve("layers", reference);
+      const Extent& part = builder.extent_of(from);
+      if (from_.empty()) {
+        extent = {part.h, part.w, 0};
+      } else if (part.h != extent.h || part.w != extent.w) {
+        options.refuse("layers",
+                       fmt::format("layer {} is {}x{}, layer {} is {}x{}", from_[0], extent.w,
+                                   extent.h, from, part.w, part.h),
+                       "routed layers need equal width and height");
+      }
+      builder.input_from(from);
+      from_.push_back(from);
+      offsets_.push_back(extent.c);
+      extent.c += part.c;
+    }
+    output_ = builder.blob("output", extent);
+  }
+
+  std::string detail() const override { return fmt::format("{}", fmt::join(from_, " ")); }
+  void forward(const Step&, int slice) override {
+    for (std::size_t i = 0; i < inputs().size(); ++i)
+      submit_concat_channels(part(i, slice), input(i).value(slice), value(slice),
+                             forward_tag(slice));
+  }
+  void backward(const Step&, int slice) override {
+    for (std::size_t i = 0; i < inputs().size(); ++i)
+      if (input(i).wants_gradient())
+        submit_split_channels(part(i, slice), diff(slice), input(i).gradient(slice),
+                              data_gradient_tag(slice));
+  }
+
+ private:
+  ChannelPart part(std::size_t which, int slice) const {
+    return {.rows = std::int64_t{images(slice)} * output_.extent.h * output_.extent.w,
+            .c = input(which).extent().c,
+            .offset = offsets_[which],
+            .total = output_.extent.c};
+  }
+  std::vector<int> from_, offsets_;
+};
+
+const LayerRegistration registration({.name = "route",
+                                      .aliases = {},
+                                      .summary = "joins the channels of earlier layers",
+                                      .keys = {{"layers", "",
+                                                "list of layers: indices, or negative: relative"}},
+                                      .make = make_layer<RouteLayer>});
+
+}  // namespace
+}  // namespace omni

@@ -1,0 +1,66 @@
+// [shortcut]: adds an earlier layer's output to the previous one's: the residual block.
+#include <fmt/format.h>
+
+#include "codelets/elementwise/activation.hpp"
+#include "codelets/elementwise/shortcut_add.hpp"
+#include "layers/registry.hpp"
+#include "layers/types/activation_option.hpp"
+
+namespace omni {
+namespace {
+
+class ShortcutLayer final : public Layer {
+ public:
+  explicit ShortcutLayer(LayerBuilder& builder) : Layer(builder) {
+    OptionReader& options = builder.options();
+    if (!options.has("from")) options.refuse("", "[shortcut] has no from", "add from=-3, say");
+    from_ = builder.resolve("from", options.integer("from", -1, -(1 << 20)));
+    args_.alpha = options.real("alpha", 1);
+    args_.beta = options.real("beta", 1);
+    args_.activation = read_activation(options, "linear");
+    args_.a = builder.input().extent();
+    args_.b = builder.input_from(from_).extent();
+    output_ = builder.blob("output", args_.a);
+  }
+
+  std::string detail() const override { return fmt::format("+ layer {}", from_); }
+  double forward_flops_per_image() const override {
+    return 2 * static_cast<double>(output_.extent.count());
+  }
+  void forward(const Step&, int slice) override {
+    submit_shortcut_forward(args(slice), input(0).value(slice), input(1).value(slice), value(slice),
+                            forward_tag(slice));
+  }
+  void backward(const Step&, int slice) override {
+    const TaskTag tag = data_gradient_tag(slice);
+    if (args_.activation != Activation::linear)
+      submit_activation_backward({.count = values(slice), .activation = args_.activation},
+                                 value(slice), diff(slice), tag);
+    if (input(0).wants_gradient())
+      submit_shortcut_backward_a(args(slice), diff(slice), input(0).gradient(slice), tag);
+    if (input(1).wants_gradient())
+      submit_shortcut_backward_b(args(slice), diff(slice), input(1).gradient(slice), tag);
+  }
+
+ private:
+  ShortcutArgs args(int slice) const {
+    ShortcutArgs args = args_;
+    args.n = images(slice);
+    return args;
+  }
+  ShortcutArgs args_;
+  int from_;
+};
+
+const LayerRegistration registration(
+    {.name = "shortcut",
+     .aliases = {},
+     .summary = "adds the output of an earlier layer",
+     .keys = {{"from", "", "layer to add: index, or negative: relative"},
+              {"activation", "linear", "applied to the sum"},
+              {"alpha", "1", "factor of the previous layer's output"},
+              {"beta", "1", "factor of the earlier layer's output"}},
+     .make = make_layer<ShortcutLayer>});
+
+}  // namespace
+}  // namespace omni

@@ -1,0 +1,61 @@
+// [softmax]: class probabilities, and cross-entropy as the loss when it is the last layer.
+#include <fmt/format.h>
+
+#include "codelets/loss/softmax_loss.hpp"
+#include "layers/registry.hpp"
+
+namespace omni {
+namespace {
+
+class SoftmaxLayer final : public Layer {
+ public:
+  explicit SoftmaxLayer(LayerBuilder& builder) : Layer(builder) {
+    OptionReader& options = builder.options();
+    const Extent extent = builder.input().extent();
+    args_.inputs = static_cast<int>(extent.count());
+    args_.groups = options.integer("groups", 1, 1);
+    args_.temperature = options.real("temperature", 1, 1e-6f);
+    if (args_.inputs % args_.groups != 0)
+      options.refuse(
+          "groups",
+          fmt::format("{} values do not divide into {} groups", args_.inputs, args_.groups),
+          "use a divisor");
+    output_ = builder.blob("output", {1, 1, args_.inputs});
+  }
+
+  bool is_loss() const override { return true; }
+  double forward_flops_per_image() const override { return 3.0 * args_.inputs; }
+
+  // The loss, and in training its gradient, follow at once: the labels are there.
+  void forward(const Step& step, int slice) override {
+    SoftmaxArgs args = args_;
+    args.n = images(slice);
+    submit_softmax_forward(args, input().value(slice), value(slice), forward_tag(slice));
+    const auto at = static_cast<std::size_t>(slice);
+    const bool gradient = step.training && input().wants_gradient();
+    submit_cross_entropy({.n = args.n,
+                          .inputs = args.inputs,
+                          .groups = args.groups,
+                          .temperature = args.temperature},
+                         value(slice), *step.slot->labels[at], *step.slot->metrics[at],
+                         gradient ? &input().gradient(slice) : nullptr, forward_tag(slice));
+  }
+  void backward(const Step&, int) override {}
+
+ private:
+  SoftmaxArgs args_;
+};
+
+const LayerRegistration registration(
+    {.name = "softmax",
+     .aliases = {"soft"},
+     .summary = "class probabilities and cross-entropy loss; the last layer",
+     .keys = {{"groups", "1", "independent distributions per image"},
+              {"temperature", "1", "divides the inputs"},
+              {"spatial", "0", "", true},
+              {"noloss", "0", "", true},
+              {"tree", "", "", true}},
+     .make = make_layer<SoftmaxLayer>});
+
+}  // namespace
+}  // namespace omni

@@ -1,0 +1,42 @@
+// What [convolutional] and [connected] share: weights, then bias or batch
+// normalisation, then an activation. The layer itself brings only the product.
+#pragma once
+
+#include <optional>
+
+#include "codelets/elementwise/activation_functors.hpp"
+#include "layers/layer_builder.hpp"
+#include "layers/types/batchnorm_block.hpp"
+
+namespace omni {
+
+class WeightedLayer : public Layer {
+ public:
+  bool joins_slices() const override { return batchnorm_.has_value(); }
+  void forward(const Step& step, int slice) override;
+  void backward(const Step& step, int slice) override;
+
+ protected:
+  // Where Darknet's files put the weights: after everything else, or right after the bias.
+  enum class FileOrder { weights_last, weights_second };
+
+  explicit WeightedLayer(LayerBuilder& builder) : Layer(builder) {}
+  // From the constructor, once the shapes are known.
+  void declare(LayerBuilder& builder, Extent output, Param weights, FileOrder order);
+
+  // dst = activation(product + bias); bias may be null.
+  virtual void multiply(int slice, const Tensor* bias, Activation activation,
+                        const Tensor& dst) = 0;
+  // The gradients of the weights, the bias (may be null) and the input, from that of the product.
+  virtual void propagate(int slice, const Tensor& diff_dst, const Tensor* diff_bias) = 0;
+
+  const Param& weights() const { return *weights_; }
+
+ private:
+  Activation activation_ = Activation::linear;
+  Param *weights_ = nullptr, *bias_ = nullptr;
+  Blob product_;  // with batch normalisation: what it reads
+  std::optional<BatchnormBlock> batchnorm_;
+};
+
+}  // namespace omni

@@ -1,0 +1,106 @@
+#include "runtime/tasks/session.hpp"
+
+#include <fmt/format.h>
+#include <starpu.h>
+#include <starpu_scheduler.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/task_errors.hpp"
+
+namespace omni {
+namespace {
+
+std::weak_ptr<void> running;
+
+const char* environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : nullptr;
+}
+
+bool known_scheduler(const std::string& name) {
+  for (starpu_sched_policy** policy = starpu_sched_get_predefined_policies(); *policy != nullptr;
+       ++policy)
+    if (name == (*policy)->policy_name) return true;
+  return false;
+}
+
+}  // namespace
+
+std::filesystem::path default_model_folder() {
+  if (const char* folder = environment("STARPU_PERF_MODEL_DIR")) return folder;
+  if (const char* home = environment("STARPU_HOME"))
+    return std::filesystem::path(home) / ".starpu/sampling";
+  if (const char* cache = environment("XDG_CACHE_HOME"))
+    return std::filesystem::path(cache) / "omnivore/models";
+  if (const char* home = environment("HOME"))
+    return std::filesystem::path(home) / ".cache/omnivore/models";
+  return std::filesystem::temp_directory_path() / "omnivore-models";
+}
+
+Result<Session> Session::start(const SessionOptions& options) {
+  const std::filesystem::path models =
+      options.models.empty() ? default_model_folder() : options.models;
+  std::error_code problem;
+  std::filesystem::create_directories(models, problem);
+  if (problem)
+    return Error{ErrorKind::usage, models.string(),
+                 "cannot make the performance model folder: " + problem.message(),
+                 "name a writable one with --models"};
+  setenv("STARPU_PERF_MODEL_DIR", models.c_str(), 1);
+  setenv("STARPU_SILENT", "1", 0);
+  setenv("STARPU_NOPENCL", "0", 0);  // no OpenCL implementations here; probing costs start-up time
+
+  if (!options.scheduler.empty() && !known_scheduler(options.scheduler))
+    return Error{ErrorKind::usage, "", fmt::format("unknown scheduler '{}'", options.scheduler),
+                 "STARPU_SCHED=help lists them"};
+
+  starpu_conf conf;
+  starpu_conf_init(&conf);
+  conf.catch_signals = 0;  // ours: runtime/signals
+  conf.ncpus = options.cpu_workers;
+  if (!options.scheduler.empty())
+    conf.sched_policy_name = options.scheduler.c_str();
+  else if (environment("STARPU_SCHED") == nullptr)
+    conf.sched_policy_name = "dmdas";
+  // What was asked for on the command line is overridden by nothing.
+  if (!options.scheduler.empty()) unsetenv("STARPU_SCHED");
+  if (options.cpu_workers >= 0) unsetenv("STARPU_NCPU");
+
+  clear_task_errors();
+  set_implementation_policy({options.deterministic, options.implementation});
+  starpu_malloc_set_align(64);
+  if (const int code = starpu_init(&conf); code != 0)
+    return Error{ErrorKind::device, "StarPU", fmt::format("cannot start: {}", std::strerror(-code)),
+                 "check --workers, STARPU_NCPU and the cores this process may use"};
+  if (starpu_worker_get_count() == 0) {
+    starpu_shutdown();
+    return Error{ErrorKind::device, "StarPU", "no worker", "give at least one CPU core"};
+  }
+  std::shared_ptr<void> starpu(&running, [](void*) {
+    starpu_task_wait_for_all();
+    starpu_shutdown();
+  });
+  running = starpu;
+  return Session(std::move(starpu));
+}
+
+std::shared_ptr<void> hold_starpu() { return running.lock(); }
+
+std::vector<WorkerInfo> Session::workers() const {
+  std::vector<WorkerInfo> workers;
+  for (unsigned id = 0; id < starpu_worker_get_count(); ++id) {
+    char name[64];
+    starpu_worker_get_name(static_cast<int>(id), name, sizeof name);
+    const auto type = starpu_worker_get_type(static_cast<int>(id));
+    workers.push_back({name, starpu_worker_get_type_as_string(type),
+                       starpu_worker_get_devid(static_cast<int>(id))});
+  }
+  return workers;
+}
+
+std::string Session::scheduler() const { return starpu_sched_get_sched_policy()->policy_name; }
+
+}  // namespace omni

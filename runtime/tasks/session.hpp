@@ -1,0 +1,46 @@
+// StarPU's life: started here, shut down when the Session and every tensor are gone. One at a time.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/result.hpp"
+
+namespace omni {
+
+struct SessionOptions {
+  int cpu_workers = -1;          // -1: all cores (or STARPU_NCPU)
+  std::string scheduler;         // "" : STARPU_SCHED, else dmdas
+  bool deterministic = false;    // see ImplementationPolicy
+  std::string implementation;    // preferred implementation, "" = the models choose
+  std::filesystem::path models;  // performance models; "": see default_model_folder()
+};
+
+struct WorkerInfo {
+  std::string name;
+  std::string kind;  // "CPU", "CUDA"
+  int device = 0;
+};
+
+class Session {
+ public:
+  static Result<Session> start(const SessionOptions& options);
+
+  std::vector<WorkerInfo> workers() const;
+  std::string scheduler() const;
+
+ private:
+  explicit Session(std::shared_ptr<void> starpu) : starpu_(std::move(starpu)) {}
+  std::shared_ptr<void> starpu_;
+};
+
+// Keeps StarPU running as long as it is held; null without a Session. Every allocated tensor holds
+// one, so that it does not matter whether it or the Session is destroyed first.
+std::shared_ptr<void> hold_starpu();
+
+// STARPU_PERF_MODEL_DIR or STARPU_HOME when set, else a folder of this user's cache.
+std::filesystem::path default_model_folder();
+
+}  // namespace omni

@@ -1,0 +1,35 @@
+#include "runtime/tasks/task_errors.hpp"
+
+#include <starpu.h>
+
+#include <mutex>
+#include <optional>
+
+namespace omni {
+namespace {
+std::mutex mutex;
+std::optional<Error> first_error;
+}  // namespace
+
+void report_task_error(Error error) {
+  const std::lock_guard lock(mutex);
+  if (!first_error) first_error = std::move(error);
+}
+
+Status task_status() {
+  const std::lock_guard lock(mutex);
+  if (first_error) return *first_error;
+  return {};
+}
+
+Status wait_for_tasks() {
+  starpu_task_wait_for_all();
+  return task_status();
+}
+
+void clear_task_errors() {
+  const std::lock_guard lock(mutex);
+  first_error.reset();
+}
+
+}  // namespace omni

@@ -1,0 +1,47 @@
+#include "runtime/tasks/task_times.hpp"
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+namespace omni::task_times {
+namespace {
+
+std::atomic<bool> enabled{false};
+std::mutex mutex;
+std::map<std::tuple<std::string, std::string, int>, TaskTime> totals;
+
+}  // namespace
+
+void start() {
+  const std::lock_guard lock(mutex);
+  totals.clear();
+  enabled = true;
+}
+
+std::vector<TaskTime> finish() {
+  const std::lock_guard lock(mutex);
+  enabled = false;
+  std::vector<TaskTime> times;
+  for (auto& [key, time] : totals) times.push_back(std::move(time));
+  totals.clear();
+  return times;
+}
+
+bool recording() { return enabled.load(std::memory_order_relaxed); }
+
+void record(const std::string& codelet, const std::string& implementation, int layer,
+            double seconds, double flops, double bytes) {
+  const std::lock_guard lock(mutex);
+  TaskTime& time = totals[{codelet, implementation, layer}];
+  time.codelet = codelet;
+  time.implementation = implementation;
+  time.layer = layer;
+  ++time.tasks;
+  time.seconds += seconds;
+  time.flops += flops;
+  time.bytes += bytes;
+}
+
+}  // namespace omni::task_times

@@ -1,0 +1,27 @@
+// Who ran what for how long, added up per (codelet, implementation, layer). Off unless asked for;
+// then every task pays two clock reads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace omni {
+
+struct TaskTime {
+  std::string codelet, implementation;
+  int layer = -1;  // -1: belongs to none
+  std::uint64_t tasks = 0;
+  double seconds = 0, flops = 0, bytes = 0;
+};
+
+namespace task_times {
+
+void start();                    // forgets what was recorded before
+std::vector<TaskTime> finish();  // after wait_for_tasks()
+bool recording();
+void record(const std::string& codelet, const std::string& implementation, int layer,
+            double seconds, double flops, double bytes);
+
+}  // namespace task_times
+}  // namespace omni

@@ -1,0 +1,81 @@
+// A block of numbers that StarPU moves and guards. Declared first (name and size, so that memory is
+// known before anything is allocated), allocated later, unregistered by its destructor.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "runtime/result.hpp"
+
+struct _starpu_data_state;  // StarPU's handle; starpu.h itself stays inside runtime and codelets
+
+namespace omni {
+
+using DataHandle = _starpu_data_state*;
+
+enum class DataType : std::uint8_t { f32, i32, u8 };
+std::size_t bytes_of(DataType type);
+
+class Tensor {
+ public:
+  Tensor(std::string name, std::size_t count, DataType type = DataType::f32);
+  ~Tensor();
+  Tensor(const Tensor&) = delete;
+  Tensor& operator=(const Tensor&) = delete;
+
+  const std::string& name() const { return name_; }
+  std::size_t count() const { return count_; }
+  std::size_t bytes() const { return count_ * bytes_of(type_); }
+  DataType type() const { return type_; }
+  DataHandle handle() const { return handle_; }
+
+  Status allocate();  // zeroed, registered with StarPU; needs a running Session
+
+ private:
+  std::string name_;
+  std::size_t count_;
+  DataType type_;
+  std::shared_ptr<void> starpu_;  // see hold_starpu()
+  void* memory_ = nullptr;
+  DataHandle handle_ = nullptr;
+};
+
+// The calling thread's access to a tensor's values; waits for the tasks that use it. Never inside a
+// task.
+class HostAccess {
+ public:
+  enum class Mode { read, write };
+  HostAccess(const Tensor& tensor, Mode mode);
+  ~HostAccess();
+  HostAccess(const HostAccess&) = delete;
+  HostAccess& operator=(const HostAccess&) = delete;
+
+  std::span<float> f32() const { return view<float>(DataType::f32); }
+  std::span<std::int32_t> i32() const { return view<std::int32_t>(DataType::i32); }
+
+ private:
+  template <class T>
+  std::span<T> view(DataType expected) const {
+    return tensor_.type() == expected ? std::span<T>(static_cast<T*>(pointer_), tensor_.count())
+                                      : std::span<T>();
+  }
+  const Tensor& tensor_;
+  void* pointer_;
+};
+
+// Owns the tensors of a net: addresses are stable, the total is known before allocation.
+class TensorPool {
+ public:
+  Tensor& declare(std::string name, std::size_t count, DataType type = DataType::f32);
+  std::size_t bytes() const;
+  Status allocate();
+
+ private:
+  std::deque<Tensor> tensors_;
+};
+
+}  // namespace omni
