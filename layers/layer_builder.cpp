@@ -2,15 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <limits>
+#include <cstdint>
 
 namespace omni {
-namespace {
-
-// StarPU counts a vector's elements in 32 bits.
-constexpr std::uint64_t kMaxElements = std::numeric_limits<std::uint32_t>::max();
-
-}  // namespace
 
 Layer::Layer(LayerBuilder& builder)
     : index_(builder.index()), type_(builder.type()), slices_(&builder.slices()) {}
@@ -40,9 +34,10 @@ Input& LayerBuilder::input_from(int layer) {
     input.diff = blob.diff;
     // Backward runs from the last layer to the first, so the newest consumer writes the blob's
     // gradient and every earlier one gets a private tensor, which the net adds afterwards.
-    for (Input& earlier : parts_.inputs)
-      if (&earlier != &input && earlier.blob == &blob && earlier.diff == blob.diff)
-        earlier.diff = per_slice(fmt::format("share{}", parts_.inputs.size()), blob.extent.count());
+    Input*& newest = parts_.newest_consumer[&blob];
+    if (newest != nullptr)
+      newest->diff = per_slice(fmt::format("share{}", parts_.inputs.size()), blob.extent.count());
+    newest = &input;
   }
   used_.push_back(&input);
   return input;
@@ -67,22 +62,37 @@ std::string LayerBuilder::qualified(const std::string& name) const {
 }
 
 Blob LayerBuilder::blob(const std::string& name, Extent extent) {
+  if (!extent.countable()) {
+    options_.refuse("", fmt::format("{} would be {}x{}x{}", name, extent.w, extent.h, extent.c),
+                    "make the layer or its input smaller: 2147483647 elements are the most");
+    extent = {1, 1, 1};
+  }
   Blob blob{.extent = extent, .value = per_slice(name, extent.count()), .diff = {}};
   if (parts_.training) blob.diff = per_slice(name + ".diff", extent.count());
   return blob;
 }
 
+bool LayerBuilder::room_for(std::size_t tensors) {
+  if (parts_.tensors.count() + tensors <= kMaxTensors) return true;
+  options_.refuse("", fmt::format("the net would need more than {} tensors", kMaxTensors),
+                  "use larger slices or fewer layers");
+  return false;
+}
+
 Tensor& LayerBuilder::tensor(const std::string& name, std::size_t count, DataType type) {
   if (count > kMaxElements) {
-    options_.refuse("", fmt::format("{} would need {} elements in one tensor", name, count),
-                    "use a smaller batch, slice or layer");
+    options_.refuse(
+        "", fmt::format("{} would need more than {} elements in one tensor", name, kMaxElements),
+        "use a smaller batch, slice or layer");
     count = 1;
   }
+  if (!room_for(1)) return parts_.tensors.last();
   return parts_.tensors.declare(qualified(name), count, type);
 }
 
 std::vector<Tensor*> LayerBuilder::per_slice(const std::string& name, std::size_t per_image,
                                              DataType type) {
+  if (!room_for(slices().sizes.size())) return {};
   std::vector<Tensor*> tensors;
   for (const int images : slices().sizes)
     tensors.push_back(&tensor(fmt::format("{}.{}", name, tensors.size()),
@@ -94,8 +104,8 @@ Param& LayerBuilder::param(Param description) {
   std::size_t count = 1;
   for (const std::int64_t size : description.shape) {
     std::uint64_t product = 0;
-    count = checked_multiply(count, static_cast<std::uint64_t>(size), &product) ? product
-                                                                                : kMaxElements + 1;
+    count =
+        checked_multiply(count, static_cast<std::uint64_t>(size), &product) ? product : UINT64_MAX;
   }
   Param& param = parts_.params.emplace_back(std::move(description));
   // A vector is the same in every format.

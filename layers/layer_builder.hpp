@@ -2,9 +2,12 @@
 // the bookkeeping (names, gradient routing, who owns what) out of the layers.
 #pragma once
 
+#include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "layers/layer.hpp"
@@ -13,6 +16,13 @@
 
 namespace omni {
 
+// StarPU counts a vector's elements in 32 bits.
+inline constexpr std::uint64_t kMaxElements = std::numeric_limits<std::uint32_t>::max();
+
+// Of one net. Each costs memory before any is allocated, and StarPU some more. Far beyond ResNet-50
+// in kMaxSlices slices, by our count of its declarations some 85,000.
+inline constexpr std::size_t kMaxTensors = 1 << 19;
+
 // What the layers of one net share while it is built and afterwards.
 struct NetParts {
   bool training = false;
@@ -20,6 +30,7 @@ struct NetParts {
   TensorPool tensors;
   std::deque<Param> params;
   std::deque<Input> inputs;
+  std::unordered_map<const Blob*, Input*> newest_consumer;
   Blob data;  // the images; its value tensors are set per mini-batch
   std::vector<std::unique_ptr<Layer>> layers;
 };
@@ -57,6 +68,7 @@ class LayerBuilder {
 
  private:
   std::string qualified(const std::string& name) const;
+  bool room_for(std::size_t tensors);  // refuses otherwise
   NetParts& parts_;
   const Section& section_;
   std::string type_;

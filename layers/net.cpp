@@ -28,9 +28,12 @@ int choose_slice(const NetParts& parts, int batch) {
   const double per_layer = flops / static_cast<double>(parts.layers.size());
   const double wanted = std::clamp(kFlopsPerTask / std::max(per_layer, 1.0), 1.0, double(batch));
   const int slice = static_cast<int>(std::bit_floor(static_cast<unsigned>(wanted)));
-  // At least four slices where the batch allows it: something to overlap. Not more than kMaxSlices.
+  // At least four slices where the batch allows it: something to overlap. Not more than kMaxSlices,
+  // nor than kMaxTensors leave room for.
+  const std::size_t tensors = std::max<std::size_t>(parts.tensors.count(), 1);
+  const int most = static_cast<int>(std::clamp<std::size_t>(kMaxTensors / tensors, 1, kMaxSlices));
   const int smallest =
-      static_cast<int>(std::bit_ceil(static_cast<unsigned>((batch + kMaxSlices - 1) / kMaxSlices)));
+      static_cast<int>(std::bit_ceil(static_cast<unsigned>((batch + most - 1) / most)));
   return std::max(smallest, std::min(slice, std::max(1, batch / 4)));
 }
 
@@ -65,6 +68,10 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
                  "0 lets the net choose"};
 
   const auto assemble = [&](Slices slices) -> Result<std::unique_ptr<Net>> {
+    if (net_options.input.count() > kMaxElements / static_cast<std::size_t>(slices.sizes.front()))
+      return Error{ErrorKind::usage, spec.net.where(),
+                   fmt::format("a slice of images would need more than {} elements", kMaxElements),
+                   "use a smaller batch, slice or image"};
     std::unique_ptr<Net> net(new Net);
     net->name_ = spec.name;
     net->options_ = net_options;

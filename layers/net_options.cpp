@@ -97,6 +97,11 @@ Result<NetOptions> read_net_options(const Section& net, bool strict) {
   read.input = {.h = options.integer("height", 1, 1, 1 << 16),
                 .w = options.integer("width", 1, 1, 1 << 16),
                 .c = options.integer("channels", 3, 1, 1 << 12)};
+  if (!read.input.countable())
+    options.refuse("height",
+                   fmt::format("images of {}x{}x{} have too many elements", read.input.w,
+                               read.input.h, read.input.c),
+                   "make them smaller: 2147483647 elements are the most");
   read_solver(options, read.solver);
   read_augment(options, read.augment);
   OMNI_CHECK(options.status());

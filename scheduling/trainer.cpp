@@ -29,7 +29,11 @@ Trainer::Trainer(Net& net, DataFeed& train, DataFeed* test, TrainingState state,
       submitted_(state.iteration * subdivisions_),
       prefetched_(submitted_),
       collected_(submitted_),
-      started_at_(state.iteration) {}
+      started_at_(state.iteration) {
+  report_.iteration = state.iteration;
+  report_.images = images_after(state.iteration);
+  report_.epoch = epochs_after(state.iteration);
+}
 
 Status Trainer::run() {
   training_time_.start();
@@ -80,6 +84,15 @@ Status Trainer::iterate() {
   return {};
 }
 
+std::uint64_t Trainer::images_after(std::uint64_t iterations) const {
+  return iterations * static_cast<std::uint64_t>(net_.options().batch);
+}
+
+double Trainer::epochs_after(std::uint64_t iterations) const {
+  return static_cast<double>(images_after(iterations)) /
+         static_cast<double>(train_.dataset().size());
+}
+
 // Decoding past the last mini-batch would be work for nothing.
 bool Trainer::last_decode_reached() const {
   return options_.iterations != 0 && prefetched_ >= options_.iterations * subdivisions_;
@@ -115,12 +128,10 @@ Status Trainer::finish_iteration(std::uint64_t iteration) {
   state_.average_loss = state_.iteration == 0 ? loss : 0.9 * state_.average_loss + 0.1 * loss;
   state_.iteration = iteration;
 
-  const auto batch = static_cast<std::uint64_t>(net_.options().batch);
   report_ = {.iteration = iteration,
              .iterations = options_.iterations,
-             .epoch = static_cast<double>(iteration * batch) /
-                      static_cast<double>(train_.dataset().size()),
-             .images = iteration * batch,
+             .epoch = epochs_after(iteration),
+             .images = images_after(iteration),
              .loss = loss,
              .average_loss = state_.average_loss,
              .accuracy = tally_.accuracy(),
@@ -130,7 +141,7 @@ Status Trainer::finish_iteration(std::uint64_t iteration) {
              .seconds = training_time_.seconds(),
              .seconds_per_iteration =
                  training_time_.seconds() / static_cast<double>(iteration - started_at_)};
-  unreported_images_ += batch;
+  unreported_images_ += images_after(1);
   const bool displayed = iteration % options_.display == 0 || iteration == options_.iterations;
   if (displayed || report_.images_per_second == 0)
     report_.images_per_second = static_cast<double>(unreported_images_) /

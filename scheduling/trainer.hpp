@@ -75,6 +75,8 @@ class Trainer {
   Status finish_iteration(std::uint64_t iteration);
   Status drain();
   Status report_evaluation();
+  std::uint64_t images_after(std::uint64_t iterations) const;
+  double epochs_after(std::uint64_t iterations) const;
   bool last_decode_reached() const;
   Error diverged(std::uint64_t iteration);
 

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdint>
+#include <limits>
 
 #include "codelets/dense/convolution.hpp"
 #include "layers/registry.hpp"
@@ -38,6 +40,13 @@ ConvShape read_shape(LayerBuilder& builder, const Extent& src) {
     options.refuse(
         "size", fmt::format("a filter of {} does not fit an input of {}x{}", reach, src.w, src.h),
         "choose a smaller size, or pad=1");
+    shape.kernel_h = shape.kernel_w = 1;
+  }
+  const std::int64_t taps = std::int64_t{size} * size * shape.group_c();
+  if (taps > std::numeric_limits<int>::max()) {
+    options.refuse(
+        "size", fmt::format("a filter of {0}x{0}x{1} has too many elements", size, shape.group_c()),
+        "choose a smaller size or more groups");
     shape.kernel_h = shape.kernel_w = 1;
   }
   return shape;

@@ -8,6 +8,8 @@
 namespace omni {
 namespace {
 
+constexpr int kMaxWindow = 255;  // squared, at most kMaxPoolCells
+
 // Reads size, stride and padding; without a size key, the whole image.
 PoolShape read_window(LayerBuilder& builder, const Extent& src, bool global) {
   OptionReader& options = builder.options();
@@ -18,16 +20,21 @@ PoolShape read_window(LayerBuilder& builder, const Extent& src, bool global) {
     pool.out_h = pool.out_w = 1;
     return pool;
   }
-  const int stride = options.integer("stride", 1, 1);
-  const int size = options.integer("size", stride, 1, 255);
+  const int stride = options.integer("stride", 1, 1, 4096);
+  int size = options.integer("size", stride, 1, kMaxWindow);
+  if (size > kMaxWindow) {
+    options.refuse("stride", fmt::format("windows of {} (without size, the stride's)", size),
+                   fmt::format("set size, to {} at most", kMaxWindow));
+    size = kMaxWindow;
+  }
   const int padding = options.integer("padding", size - 1, 0, 4096);
   pool.kernel_h = pool.kernel_w = size;
-  pool.stride_h = options.integer("stride_y", stride, 1);
-  pool.stride_w = options.integer("stride_x", stride, 1);
+  pool.stride_h = options.integer("stride_y", stride, 1, 4096);
+  pool.stride_w = options.integer("stride_x", stride, 1, 4096);
   pool.offset_h = pool.offset_w = padding / 2;
   if (padding > 2 * (size - 1))
     options.refuse("padding", fmt::format("padding {} makes windows without a pixel", padding),
-                   fmt::format("at most {}", 2 * (size - 1)));
+                   fmt::format("at most {} with this size", 2 * (size - 1)));
   if (src.h + padding < size || src.w + padding < size) {
     options.refuse("size",
                    fmt::format("a window of {} does not fit an input of {}x{}", size, src.w, src.h),

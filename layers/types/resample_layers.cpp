@@ -45,17 +45,18 @@ class ReorgLayer final : public Layer {
     const int stride = options.integer("stride", 1, 1, 64);
     args_.stride = stride;
     args_.to_depth = !options.flag("reverse", false);
-    const Extent deep{src.h / stride, src.w / stride, src.c * stride * stride};
-    const Extent wide{src.h * stride, src.w * stride, src.c / (stride * stride)};
-    args_.wide = args_.to_depth ? src : wide;
+    const int block = stride * stride;
     if (args_.to_depth && (src.h % stride != 0 || src.w % stride != 0))
       options.refuse("stride", fmt::format("{}x{} does not divide by {}", src.w, src.h, stride),
                      "choose a divisor of width and height");
-    if (!args_.to_depth && src.c % (stride * stride) != 0)
-      options.refuse("stride",
-                     fmt::format("{} channels do not divide by {}", src.c, stride * stride),
+    if (!args_.to_depth && src.c % block != 0)
+      options.refuse("stride", fmt::format("{} channels do not divide by {}", src.c, block),
                      "choose a divisor");
-    output_ = builder.blob("output", args_.to_depth ? deep : wide);
+    if (!options.status()) return;
+    const Extent wide{src.h * stride, src.w * stride, src.c / block};
+    args_.wide = args_.to_depth ? src : wide;
+    output_ = builder.blob(
+        "output", args_.to_depth ? Extent{src.h / stride, src.w / stride, src.c * block} : wide);
   }
 
   std::string detail() const override { return fmt::format("/{}", args_.stride); }

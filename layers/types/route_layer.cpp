@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <limits>
+
 #include "codelets/spatial/copy_channels.hpp"
 #include "layers/registry.hpp"
 
@@ -26,6 +28,10 @@ class RouteLayer final : public Layer {
                        fmt::format("layer {} is {}x{}, layer {} is {}x{}", from_[0], extent.w,
                                    extent.h, from, part.w, part.h),
                        "routed layers need equal width and height");
+      }
+      if (part.c > std::numeric_limits<int>::max() - extent.c) {
+        options.refuse("layers", "too many channels in one output", "route fewer layers");
+        break;
       }
       builder.input_from(from);
       from_.push_back(from);

@@ -52,13 +52,9 @@ HostAccess::HostAccess(const Tensor& tensor, Mode mode) : tensor_(tensor) {
 HostAccess::~HostAccess() { starpu_data_release(tensor_.handle()); }
 
 Tensor& TensorPool::declare(std::string name, std::size_t count, DataType type) {
-  return tensors_.emplace_back(std::move(name), count, type);
-}
-
-std::size_t TensorPool::bytes() const {
-  std::size_t total = 0;
-  for (const Tensor& tensor : tensors_) total += tensor.bytes();
-  return total;
+  Tensor& tensor = tensors_.emplace_back(std::move(name), count, type);
+  bytes_ += tensor.bytes();
+  return tensor;
 }
 
 Status TensorPool::allocate() {

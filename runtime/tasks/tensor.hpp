@@ -71,11 +71,14 @@ class HostAccess {
 class TensorPool {
  public:
   Tensor& declare(std::string name, std::size_t count, DataType type = DataType::f32);
-  std::size_t bytes() const;
+  Tensor& last() { return tensors_.back(); }
+  std::size_t count() const { return tensors_.size(); }
+  std::size_t bytes() const { return bytes_; }
   Status allocate();
 
  private:
   std::deque<Tensor> tensors_;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace omni

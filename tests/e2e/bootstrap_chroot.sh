@@ -57,7 +57,7 @@ took debootstrap
 if [ -n "${WORKTREE:-}" ]; then
   mkdir "$root/root/omnivore"
   git -C "$repository" ls-files -z --cached --others --exclude-standard |
-    tar -C "$repository" --null --files-from=- --create |
+    tar -C "$repository" --ignore-failed-read --null --files-from=- --create |
     tar -C "$root/root/omnivore" --no-same-owner --extract
 else
   git clone --quiet --no-hardlinks "$repository" "$root/root/omnivore"

@@ -28,6 +28,7 @@ TEST_P(Nets, LowersItsLoss) {
                                  "--subdivisions",  "1",
                                  "--max-batches",   std::to_string(net.iterations),
                                  "--learning-rate", net.learning_rate,
+                                 "--momentum",      "0.5",
                                  "--policy",        "constant",
                                  "--burn-in",       "0",
                                  "--data",          "synthetic:" + batch,
@@ -48,10 +49,10 @@ TEST_P(Nets, LowersItsLoss) {
 INSTANTIATE_TEST_SUITE_P(
     Shipped, Nets,
     testing::Values(NetCase{"lenet", 32, 40, "0.02"}, NetCase{"mlp", 32, 30, "0.02"},
-                    NetCase{"cifar10-quick", 32, 60, "0.02"}, NetCase{"alexnet", 8, 30, "0.01"},
-                    NetCase{"caffenet", 8, 30, "0.01"}, NetCase{"vgg-16", 2, 12, "0.01"},
-                    NetCase{"resnet-18", 4, 12, "0.05"}, NetCase{"resnet-50", 4, 12, "0.05"},
-                    NetCase{"darknet19", 4, 15, "0.05"}),
+                    NetCase{"cifar10-quick", 32, 50, "0.01"}, NetCase{"alexnet", 8, 16, "0.005"},
+                    NetCase{"caffenet", 8, 16, "0.005"}, NetCase{"vgg-16", 2, 7, "0.0005"},
+                    NetCase{"resnet-18", 4, 8, "0.02"}, NetCase{"resnet-50", 4, 8, "0.02"},
+                    NetCase{"darknet19", 4, 12, "0.02"}),
     [](const auto& net) {
       std::string name = net.param.name;
       std::erase(name, '-');

@@ -47,7 +47,10 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"UnknownScheduler", {"--net", "lenet", "--sched", "fifo"}, 2, "unknown scheduler"},
         Refusal{
             "MissingWeights", {"--net", "lenet", "--weights", "/nowhere.weights"}, 3, "/nowhere"},
-        Refusal{"MissingCheckpoint", {"--net", "lenet", "--resume", "/nowhere"}, 3, "/nowhere"},
+        Refusal{"MissingCheckpoint",
+                {"--net", "lenet", "--resume", "/nowhere"},
+                2,
+                "no such checkpoint"},
         Refusal{"TooMuchMemory", {"--net", "vgg-16", "--batch", "4096"}, 4, "--subdivisions"},
         Refusal{"Diverges",
                 {"--net", "lenet", "--learning-rate", "1e9", "--max-batches", "50"},

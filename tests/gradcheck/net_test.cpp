@@ -1,0 +1,174 @@
+// The gradients of a whole net, as its tasks compute them, against differences of its loss: what
+// routes gradients between layers (several consumers, slices, batch statistics) has no test of its
+// own.
+#include "layers/net.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "layers/formats/darknet_cfg.hpp"
+#include "runtime/rng.hpp"
+#include "runtime/tasks/session.hpp"
+#include "runtime/tasks/task_errors.hpp"
+
+namespace omni {
+namespace {
+
+// Smooth activations; every blob-sharing construct: route, shortcut, two consumers, and a joining
+// layer between them. (stopbackward cuts one path.)
+constexpr const char* kNet = R"([net]
+batch=5
+height=7
+width=6
+channels=2
+[convolutional]
+filters=6
+size=3
+pad=1
+activation=tanh
+[convolutional]
+filters=6
+size=3
+pad=1
+batch_normalize=1
+activation=logistic
+[shortcut]
+from=-2
+activation=linear
+[normalization]
+alpha=0.01
+size=3
+[route]
+layers=-1,0
+[avgpool]
+size=2
+stride=2
+padding=0
+[batchnorm]
+[activation]
+activation=tanh
+[connected]
+output=8
+batch_normalize=1
+activation=tanh
+[connected]
+output=4
+activation=linear
+[softmax]
+)";
+
+class WholeNet {
+ public:
+  WholeNet(const char* text, int slice) {
+    auto built =
+        Net::build(*parse_darknet_cfg(text, "net.cfg"), {.training = true, .slice = slice});
+    if (!built) throw std::runtime_error(built.error().message());
+    net_ = std::move(*built);
+    const std::size_t per_image = net_->options().input.count();
+    for (const int images : net_->slices().sizes) {
+      const auto count = static_cast<std::size_t>(images);
+      slot_.images.push_back(&pool_.declare("images", count * per_image));
+      slot_.labels.push_back(&pool_.declare("labels", count, DataType::i32));
+      slot_.metrics.push_back(&pool_.declare("metrics", kMetrics));
+    }
+    if (!net_->allocate() || !pool_.allocate()) throw std::runtime_error("no memory");
+    net_->initialise(7);
+    fill_inputs(per_image);
+  }
+
+  double loss() {
+    net_->forward(step());
+    EXPECT_TRUE(wait_for_tasks());
+    double sum = 0;
+    for (const Tensor* metrics : slot_.metrics)
+      sum += static_cast<double>(HostAccess(*metrics, HostAccess::Mode::read).f32()[0]);
+    return sum;
+  }
+  // By parameter, in the order of params(); starts from zero.
+  std::vector<std::vector<float>> gradients() {
+    for (const Param* param : trainable()) {
+      const HostAccess access(*param->diff, HostAccess::Mode::write);
+      std::fill(access.f32().begin(), access.f32().end(), 0.0f);
+    }
+    net_->forward(step());
+    net_->backward(step());
+    EXPECT_TRUE(wait_for_tasks());
+    std::vector<std::vector<float>> all;
+    for (const Param* param : trainable()) {
+      const HostAccess access(*param->diff, HostAccess::Mode::read);
+      all.emplace_back(access.f32().begin(), access.f32().end());
+    }
+    return all;
+  }
+  std::vector<Param*> trainable() {
+    std::vector<Param*> params = net_->params();
+    std::erase_if(params, [](const Param* param) { return !param->trainable; });
+    return params;
+  }
+
+ private:
+  Step step() { return {.training = true, .seed = 7, .first_sample = 0, .slot = &slot_}; }
+  void fill_inputs(std::size_t per_image) {
+    std::uint64_t image = 0;
+    for (std::size_t slice = 0; slice < slot_.images.size(); ++slice) {
+      const HostAccess images(*slot_.images[slice], HostAccess::Mode::write);
+      const HostAccess labels(*slot_.labels[slice], HostAccess::Mode::write);
+      for (std::size_t i = 0; i < labels.i32().size(); ++i, ++image) {
+        Draws draws(Philox(11, RandomStream::synthetic), image);
+        labels.i32()[i] = static_cast<int>(draws.below(4));
+        for (float& value : images.f32().subspan(i * per_image, per_image))
+          value = draws.uniform(-1, 1);
+      }
+    }
+  }
+  std::unique_ptr<Net> net_;
+  TensorPool pool_;
+  BatchSlot slot_;
+};
+
+void add(const Param& param, std::size_t index, float amount) {
+  HostAccess(*param.value, HostAccess::Mode::write).f32()[index] += amount;
+}
+
+TEST(WholeNet, GradientsAreThoseOfTheLoss) {
+  const auto session = Session::start({});
+  ASSERT_TRUE(session);
+  WholeNet net(kNet, 2);
+  const auto gradients = net.gradients();
+  const std::vector<Param*> params = net.trainable();
+  for (std::size_t p = 0; p < params.size(); ++p) {
+    // Along the gradient itself the difference is largest, and float noise smallest.
+    double length = 0;
+    for (const float g : gradients[p]) length += static_cast<double>(g) * static_cast<double>(g);
+    length = std::sqrt(length);
+    ASSERT_GT(length, 1e-6) << params[p]->name;
+    const double epsilon = 4e-3;
+    const auto move = [&](double amount) {
+      for (std::size_t i = 0; i < gradients[p].size(); ++i)
+        add(*params[p], i,
+            static_cast<float>(amount * static_cast<double>(gradients[p][i]) / length));
+    };
+    move(epsilon);
+    const double above = net.loss();
+    move(-2 * epsilon);
+    const double below = net.loss();
+    move(epsilon);
+    EXPECT_NEAR((above - below) / (2 * epsilon) / length, 1, 0.02) << params[p]->name;
+  }
+}
+
+TEST(WholeNet, SlicesChangeNothing) {
+  const auto session = Session::start({});
+  ASSERT_TRUE(session);
+  const auto whole = WholeNet(kNet, 5).gradients();
+  for (const int slice : {1, 2, 3}) {
+    const auto sliced = WholeNet(kNet, slice).gradients();
+    for (std::size_t p = 0; p < whole.size(); ++p)
+      for (std::size_t i = 0; i < whole[p].size(); ++i)
+        EXPECT_NEAR(whole[p][i], sliced[p][i], 2e-4f * (1 + std::fabs(whole[p][i]))) << slice;
+  }
+}
+
+}  // namespace
+}  // namespace omni

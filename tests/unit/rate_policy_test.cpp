@@ -1,0 +1,75 @@
+#include "scheduling/rate_policy.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace omni {
+namespace {
+
+double rate(const SolverOptions& solver, std::uint64_t iteration) {
+  return static_cast<double>(learning_rate(solver, 1, iteration));
+}
+
+SolverOptions with(RatePolicy policy) {
+  SolverOptions solver;
+  solver.learning_rate = 0.1f;
+  solver.policy = policy;
+  return solver;
+}
+
+TEST(RatePolicy, BurnInRisesToTheRate) {
+  SolverOptions solver = with(RatePolicy::constant);
+  solver.burn_in = 10;
+  solver.power = 4;
+  EXPECT_NEAR(rate(solver, 5), 0.1 * std::pow(0.5, 4), 1e-8);
+  EXPECT_NEAR(rate(solver, 9), 0.1 * std::pow(0.9, 4), 1e-8);
+  EXPECT_NEAR(rate(solver, 10), 0.1, 1e-8);
+}
+
+TEST(RatePolicy, Step) {
+  SolverOptions solver = with(RatePolicy::step);
+  solver.step = 100;
+  solver.scale = 0.5f;
+  EXPECT_NEAR(rate(solver, 99), 0.1, 1e-8);
+  EXPECT_NEAR(rate(solver, 100), 0.05, 1e-8);
+  EXPECT_NEAR(rate(solver, 250), 0.025, 1e-8);
+}
+
+TEST(RatePolicy, StepsMultiplyUp) {
+  SolverOptions solver = with(RatePolicy::steps);
+  solver.steps = {10, 20};
+  solver.scales = {0.1f, 0.5f};
+  EXPECT_NEAR(rate(solver, 9), 0.1, 1e-8);
+  EXPECT_NEAR(rate(solver, 10), 0.01, 1e-8);
+  EXPECT_NEAR(rate(solver, 20), 0.005, 1e-8);
+}
+
+TEST(RatePolicy, ExpPolySigmoid) {
+  SolverOptions solver = with(RatePolicy::exp);
+  solver.gamma = 0.99f;
+  EXPECT_NEAR(rate(solver, 50), 0.1 * std::pow(0.99, 50), 1e-6);
+  solver = with(RatePolicy::poly);
+  solver.max_batches = 100;
+  solver.power = 2;
+  EXPECT_NEAR(rate(solver, 25), 0.1 * 0.75 * 0.75, 1e-8);
+  EXPECT_EQ(rate(solver, 100), 0);
+  EXPECT_EQ(rate(solver, 120), 0);
+  solver = with(RatePolicy::sigmoid);
+  solver.gamma = 0.1f;
+  solver.step = 50;
+  EXPECT_NEAR(rate(solver, 50), 0.05, 1e-7);
+  EXPECT_NEAR(rate(solver, 60), 0.1 / (1 + std::exp(1)), 1e-7);
+}
+
+TEST(RatePolicy, RandomIsAFunctionOfSeedAndIteration) {
+  SolverOptions solver = with(RatePolicy::random);
+  solver.power = 1;
+  EXPECT_EQ(rate(solver, 3), rate(solver, 3));
+  EXPECT_NE(rate(solver, 3), rate(solver, 4));
+  EXPECT_NE(learning_rate(solver, 1, 3), learning_rate(solver, 2, 3));
+  EXPECT_LT(rate(solver, 3), 0.1);
+}
+
+}  // namespace
+}  // namespace omni
