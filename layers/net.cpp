@@ -14,19 +14,22 @@
 namespace omni {
 namespace {
 
-// A task should take about a millisecond: long against StarPU's microseconds, short against an
-// iteration.
+// A task should take at least about a millisecond: long against StarPU's microseconds.
 constexpr double kFlopsPerTask = 50e6;
+// Fewer images than this and a connected layer spends its time reading weights, not using them.
+constexpr double kImagesPerTask = 16;
 constexpr int kMaxSlices = 256;  // each has tensors of its own
 
 // Images per slice: a power of two (so that few sizes need calibrating) that gives the average
-// layer about kFlopsPerTask. A property of the net and the batch only, never of the machine: the
-// order in which gradients are added must not depend on how many workers there are.
+// layer kFlopsPerTask, or kImagesPerTask where that is more. A property of the net and the batch
+// only, never of the machine: the order in which gradients are added must not depend on how many
+// workers there are.
 int choose_slice(const NetParts& parts, int batch) {
   double flops = 0;
   for (const auto& layer : parts.layers) flops += layer->forward_flops_per_image();
   const double per_layer = flops / static_cast<double>(parts.layers.size());
-  const double wanted = std::clamp(kFlopsPerTask / std::max(per_layer, 1.0), 1.0, double(batch));
+  const double wanted =
+      std::min(std::max(kFlopsPerTask / std::max(per_layer, 1.0), kImagesPerTask), double(batch));
   const int slice = static_cast<int>(std::bit_floor(static_cast<unsigned>(wanted)));
   // At least four slices where the batch allows it: something to overlap. Not more than kMaxSlices,
   // nor than kMaxTensors leave room for.
