@@ -6,7 +6,6 @@ namespace omni {
 
 void add_common(CLI::App& app, CommonArguments& arguments) {
   app.add_flag("-q,--quiet", arguments.quiet, "Only results and errors");
-  app.add_flag("-v,--verbose", arguments.verbose, "More about what is going on");
   app.add_flag("--json", arguments.json, "Results on stdout as JSON");
 }
 
@@ -41,9 +40,10 @@ void add_machine(CLI::App& app, MachineArguments& arguments) {
                  "StarPU scheduling policy; default: STARPU_SCHED, else dmdas");
   app.add_flag("--deterministic", arguments.session.deterministic,
                "Bit-identical results on any number of workers of this machine type");
-  app.add_option(
-      "--impl", arguments.session.implementation,
-      "Prefer this implementation where it applies: onednn, lowering, gemm, vector, reference");
+  app.add_option("--impl", arguments.session.implementation,
+                 "Prefer this implementation wherever it applies")
+      ->check(
+          CLI::IsMember({"onednn", "lowering_onednn", "lowering", "gemm", "vector", "reference"}));
   app.add_option("--models", arguments.models, "Folder of performance models");
 }
 

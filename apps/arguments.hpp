@@ -14,7 +14,7 @@
 namespace omni {
 
 struct CommonArguments {
-  bool quiet = false, verbose = false, json = false;
+  bool quiet = false, json = false;
 };
 
 struct NetArguments {
@@ -46,7 +46,7 @@ struct TrainArguments {
   DataArguments data;
   std::optional<double> epochs;
   std::uint64_t display = 20;
-  bool dry_run = false;
+  bool dry_run = false, no_test = false;
   std::string weights, save_weights, metrics;
   std::string out;
   std::uint64_t checkpoint_every = 0;

@@ -43,7 +43,7 @@ Status devices_command(const CommonArguments& common, const MachineArguments& ma
     fmt::print("{:<6} {}\n", worker.kind, worker.name);
   fmt::print("StarPU {}, scheduler {}; oneDNN {}, CUDA {}; performance models in {}\n",
              OMNI_STARPU_VERSION, session.scheduler(), kOneDnn ? "yes" : "no",
-             kCuda ? "compiled" : "no", models);
+             kCuda ? "found, but no codelet uses it yet" : "no", models);
   return {};
 }
 

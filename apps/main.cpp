@@ -7,7 +7,6 @@
 #include "apps/commands.hpp"
 #include "apps/exit_codes.hpp"
 #include "runtime/log.hpp"
-#include "runtime/signals.hpp"
 
 namespace omni {
 namespace {
@@ -22,9 +21,7 @@ Exit codes: 0 ok, 1 run failed, 2 usage or net description, 3 bad data or model 
 5 device failure, 6 diverged, 75 interrupted with a checkpoint written (run again with --resume auto).)";
 
 void apply(const CommonArguments& common) {
-  log::set_level(common.quiet     ? log::Level::quiet
-                 : common.verbose ? log::Level::verbose
-                                  : log::Level::normal);
+  log::set_level(common.quiet ? log::Level::quiet : log::Level::normal);
 }
 
 int finish(const Status& status) {
@@ -39,7 +36,7 @@ int finish(const Status& status) {
 
 void add_training(CLI::App& app, TrainArguments& train) {
   app.add_option("--epochs", train.epochs, "Passes over the training set")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1e-6, 1e6));
   app.add_option("--display", train.display, "Iterations per report")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -53,6 +50,7 @@ void add_training(CLI::App& app, TrainArguments& train) {
       ->check(CLI::Range(2, 1000))
       ->capture_default_str();
   app.add_option("--resume", train.resume, "auto, none, or a checkpoint")->capture_default_str();
+  app.add_flag("--no-test", train.no_test, "No evaluation on the test set");
   app.add_flag("--dry-run", train.dry_run, "Check the net, print the layer table, stop");
 }
 
@@ -88,7 +86,9 @@ int run(int argc, char** argv) {
   add_data(predict_app, predict.data);
   add_machine(predict_app, predict.machine);
   predict_app.add_option("--weights", predict.weights, ".weights file or checkpoint")->required();
-  predict_app.add_option("--index", predict.samples, "Images of the test set, by number");
+  predict_app.add_option("--index", predict.samples, "An image of the test set, by number")
+      ->take_all()
+      ->expected(1);
   predict_app.add_option("--top", predict.top, "Classes to print")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -123,7 +123,11 @@ int run(int argc, char** argv) {
     return app.exit(problem) == 0 ? kSuccess : exit_code(ErrorKind::usage);
   }
 
-  install_stop_signals();
+  if (!app.get_subcommands().empty() &&
+      (training.count_all() > 0 || app.count("--json") > 0 || app.count("--quiet") > 0)) {
+    log::error("options of a subcommand come after its name");
+    return exit_code(ErrorKind::usage);
+  }
   if (valid_app) return apply(valid.common), finish(valid_command(valid));
   if (predict_app) return apply(predict.common), finish(predict_command(predict));
   if (time_app) return apply(time.common), finish(time_command(time));
@@ -137,7 +141,13 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return omni::run(argc, argv);
+    const int code = omni::run(argc, argv);
+    // Results that did not reach their file are no success.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      omni::log::error("cannot write the results to stdout");
+      return code == omni::kSuccess ? omni::exit_code(omni::ErrorKind::failed) : code;
+    }
+    return code;
   } catch (const std::bad_alloc&) {
     omni::log::error("out of memory");
     return omni::exit_code(omni::ErrorKind::out_of_memory);

@@ -41,7 +41,8 @@ Result<fs::path> find_net(const std::string& name) {
     for (const fs::path& folder : net_folders())
       for (const std::string& file : {name, name + ".cfg"})
         if (fs::is_regular_file(folder / file, ignored)) return folder / file;
-  return Error{ErrorKind::usage, "--net " + name, name.empty() ? "no net given" : "no such net",
+  return Error{ErrorKind::usage, name.empty() ? "--net" : "--net " + name,
+               name.empty() ? "no net given" : "no such net",
                fmt::format("a .cfg file, or one of: {}", fmt::join(shipped_nets(), " "))};
 }
 
@@ -63,10 +64,15 @@ Result<NetSpec> read_net(const NetArguments& arguments) {
   return spec;
 }
 
-Result<std::unique_ptr<Net>> open_net(const NetArguments& arguments, bool training) {
-  OMNI_TRY(const NetSpec spec, read_net(arguments));
+Result<std::unique_ptr<Net>> build_net(const NetSpec& spec, const NetArguments& arguments,
+                                       bool training) {
   return Net::build(spec,
                     {.training = training, .strict = arguments.strict, .slice = arguments.slice});
+}
+
+Result<std::unique_ptr<Net>> open_net(const NetArguments& arguments, bool training) {
+  OMNI_TRY(const NetSpec spec, read_net(arguments));
+  return build_net(spec, arguments, training);
 }
 
 }  // namespace omni

@@ -13,6 +13,8 @@ namespace omni {
 Result<std::filesystem::path> find_net(const std::string& name);
 
 Result<NetSpec> read_net(const NetArguments& arguments);  // with the command line's overrides
+Result<std::unique_ptr<Net>> build_net(const NetSpec& spec, const NetArguments& arguments,
+                                       bool training);
 Result<std::unique_ptr<Net>> open_net(const NetArguments& arguments, bool training);
 
 }  // namespace omni

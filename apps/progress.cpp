@@ -71,11 +71,15 @@ void Progress::step(const StepReport& report) {
 void Progress::evaluation(const EvaluationReport& report) {
   finish_line();
   if (quiet_) return;
-  log::line(fmt::format(
-      "iteration {}, epoch {:.2f}: test loss {:.4f}, test accuracy {:.2f} % (top 5: "
-      "{:.2f} %) on {:.0f} images",
+  log::line(line(report));
+}
+
+std::string Progress::line(const EvaluationReport& report) {
+  return fmt::format(
+      "iteration {}, epoch {:.2f}: test loss {:.4f}, test accuracy {:.2f} % (top 5: {:.2f} %) on "
+      "{:.0f} images",
       report.at.iteration, report.at.epoch, report.tally.mean_loss(), 100 * report.tally.accuracy(),
-      100 * report.tally.top5_accuracy(), report.tally.images));
+      100 * report.tally.top5_accuracy(), report.tally.images);
 }
 
 void Progress::finish_line() {

@@ -20,6 +20,7 @@ class Progress {
 
   // Darknet's line, which many scripts grep.
   static std::string line(const StepReport& report);
+  static std::string line(const EvaluationReport& report);
   std::string bar(const StepReport& report) const;
 
  private:

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "scheduling/checkpoint_folder.hpp"
 #include "scheduling/training_checkpoint.hpp"
 
 namespace omni {
@@ -10,23 +11,27 @@ namespace {
 namespace fs = std::filesystem;
 
 Result<bool> holds_checkpoints(const fs::path& folder) {
-  OMNI_TRY(const auto latest, load_latest_checkpoint(folder));
-  return latest.has_value();
+  if (!fs::exists(folder)) return false;
+  OMNI_TRY(const auto found, list_checkpoints(folder));
+  return !found.empty();
 }
 
 }  // namespace
 
-Result<RunFolder> RunFolder::prepare(const std::string& out, const std::string& net, bool wanted,
-                                     bool resuming, int keep) {
-  fs::path path = out.empty() ? fs::path("omni-runs") / net : fs::path(out);
-  if (!resuming) {
+fs::path RunFolder::place(const std::string& out, const std::string& net) {
+  return out.empty() ? fs::path("omni-runs") / net : fs::path(out);
+}
+
+Result<RunFolder> RunFolder::prepare(fs::path path, bool wanted, bool continuing, int keep) {
+  if (!continuing) {
     OMNI_TRY(bool used, holds_checkpoints(path));
     if (used && wanted)
-      return Error{ErrorKind::usage, path.string(), "holds checkpoints of an earlier run",
-                   "go on with --resume auto, or start afresh with another --out"};
+      return Error{ErrorKind::usage, path.string(), "holds checkpoints of another run",
+                   "go on with --resume auto, or name another --out"};
     // Nobody asked for checkpoints: should an interruption need one, it must not displace others.
+    const fs::path wished = path;
     for (int number = 2; used; ++number) {
-      path = fs::path("omni-runs") / fmt::format("{}-{}", net, number);
+      path = fmt::format("{}-{}", wished.string(), number);
       OMNI_TRY(used, holds_checkpoints(path));
     }
   }

@@ -13,10 +13,12 @@ namespace omni {
 
 class RunFolder {
  public:
-  // `out` empty: omni-runs/<net>. `wanted`: checkpoints were asked for, so the folder must be
-  // writable now; otherwise it is made only if the run is interrupted.
-  static Result<RunFolder> prepare(const std::string& out, const std::string& net, bool wanted,
-                                   bool resuming, int keep);
+  // `wanted`: checkpoints were asked for, so the folder must be
+  // writable now; otherwise it is made only if the run is interrupted. Checkpoints that are in it
+  // already belong to this run only when it is `continuing`.
+  static Result<RunFolder> prepare(std::filesystem::path path, bool wanted, bool continuing,
+                                   int keep);
+  static std::filesystem::path place(const std::string& out, const std::string& net);
 
   Result<std::filesystem::path> save(Net& net, const TrainingState& state, const std::string& hash);
   const std::filesystem::path& path() const { return path_; }

@@ -1,15 +1,35 @@
 #include "apps/setup.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <fstream>
 
 #include "runtime/log.hpp"
 
 namespace omni {
+namespace {
+
+// Of the machine, or of the container that this process is in.
+std::size_t physical_memory() {
+  const auto machine = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
+                       static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  std::size_t container = machine;
+  std::ifstream("/sys/fs/cgroup/memory.max") >> container;  // "max": no limit, and no number
+  return container == 0 ? machine : std::min(machine, container);
+}
+
+}  // namespace
 
 Result<Session> start_session(const MachineArguments& arguments) {
   SessionOptions options = arguments.session;
   options.models = arguments.models;
   OMNI_TRY(Session session, Session::start(options));
+  if (static_cast<int>(session.workers().size()) < options.cpu_workers)
+    log::warn("{} workers asked for, this machine and StarPU offer {}", options.cpu_workers,
+              session.workers().size());
   log::info("{} worker{}, scheduler {}{}", session.workers().size(),
             session.workers().size() == 1 ? "" : "s", session.scheduler(),
             options.deterministic ? ", deterministic" : "");
@@ -23,17 +43,17 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
                                            .classes = net.classes(),
                                            .seed = arguments.seed}));
   log::info("data: {}", data.train->description());
-  if (data.train->classes() > net.classes())
-    return Error{
-        ErrorKind::usage, source,
-        fmt::format("has {} classes, the net has {} outputs", data.train->classes(), net.classes()),
-        "change the last layer, or use other data"};
-  if (!can_convert_channels(data.train->extent().c, net.options().input.c))
-    return Error{ErrorKind::usage, source,
-                 fmt::format("has {} channels, the net reads {}", data.train->extent().c,
-                             net.options().input.c),
-                 "change channels in [net]"};
   return data;
+}
+
+Status require_memory(const Net& net, std::size_t feed_bytes) {
+  const std::size_t needed = net.tensor_bytes() + feed_bytes, there = physical_memory();
+  if (needed <= there) return {};
+  const auto gib = [](std::size_t bytes) { return static_cast<double>(bytes) / 0x1p30; };
+  const auto times = static_cast<int>(std::bit_ceil(needed / there + 1));
+  return Error{ErrorKind::out_of_memory, net.name(),
+               fmt::format("needs {:.1f} GiB, there are {:.1f}", gib(needed), gib(there)),
+               fmt::format("try --subdivisions {}", net.options().subdivisions * times)};
 }
 
 FeedOptions feed_options(const Net& net, std::uint64_t seed, bool training, int slots) {

@@ -14,6 +14,9 @@ Result<Session> start_session(const MachineArguments& arguments);
 // Opens --data (synthetic when absent) and checks it against the net.
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net);
 
+// Refuses before anything is allocated: a machine that runs out later kills without a word.
+Status require_memory(const Net& net, std::size_t feed_bytes);
+
 FeedOptions feed_options(const Net& net, std::uint64_t seed, bool training, int slots);
 
 }  // namespace omni

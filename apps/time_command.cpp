@@ -85,6 +85,7 @@ Status time_command(const TimeArguments& arguments) {
   OMNI_TRY(const auto net, open_net(arguments.net, true));
   OMNI_TRY(const DatasetPair data, open_data({}, *net));
   OMNI_TRY(const Session session, start_session(arguments.machine));
+  OMNI_CHECK(require_memory(*net, 0));
   OMNI_CHECK(net->allocate());
   net->initialise(1);
   DataFeed train(*data.train, feed_options(*net, 1, true, Trainer::kSlots));

@@ -1,7 +1,11 @@
 // omni-run --net ...: trains.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
+#include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.hpp"
@@ -12,6 +16,7 @@
 #include "apps/setup.hpp"
 #include "layers/formats/darknet_weights.hpp"
 #include "runtime/log.hpp"
+#include "runtime/signals.hpp"
 #include "scheduling/metrics_log.hpp"
 #include "scheduling/training_checkpoint.hpp"
 
@@ -34,27 +39,47 @@ void warn_about_testing_mode(const Net& net) {
   if (net.options().batch == 1) log::warn("training with batch=1; set --batch (128, say)");
 }
 
-// Where the parameters come from: a checkpoint, a .weights file, or the seed.
-Result<TrainingState> starting_point(const TrainArguments& arguments, Net& net,
-                                     const RunFolder& folder, const std::string& hash) {
-  TrainingState fresh{.seed = arguments.data.seed};
-  net.initialise(fresh.seed);
+struct Origin {
   std::optional<Checkpoint> checkpoint;
+  bool same_folder = false;  // the checkpoint lies in the run folder: this run goes on
+};
+
+Result<Origin> find_origin(const TrainArguments& arguments, const std::filesystem::path& folder) {
+  Origin origin;
   if (arguments.resume == "auto") {
-    OMNI_TRY(checkpoint, load_latest_checkpoint(folder.path()));
-    if (!checkpoint) log::info("no checkpoint in {}: starting afresh", folder.path().string());
+    OMNI_TRY(origin.checkpoint, load_latest_checkpoint(folder));
+    origin.same_folder = true;
+    if (!origin.checkpoint) log::info("no checkpoint in {}: starting afresh", folder.string());
   } else if (arguments.resume != "none") {
-    OMNI_TRY(checkpoint, load_checkpoint(arguments.resume));
+    OMNI_TRY(origin.checkpoint, load_checkpoint(arguments.resume));
+    std::error_code unequal;  // a folder that does not exist yet is not the same
+    origin.same_folder =
+        std::filesystem::equivalent(origin.checkpoint->path.parent_path(), folder, unequal);
   }
+  return origin;
+}
+
+// Fills the parameters: from the checkpoint, a .weights file, or the seed.
+Result<TrainingState> starting_point(const TrainArguments& arguments, Net& net,
+                                     const std::optional<Checkpoint>& checkpoint,
+                                     std::uint64_t seed, const std::string& hash) {
+  net.initialise(seed);
   if (checkpoint) {
     OMNI_TRY(const TrainingState state, restore_training(net, *checkpoint, hash));
-    if (state.seed != arguments.data.seed)
-      log::info("the checkpoint's seed {} is used", state.seed);
     log::info("resumed {} at iteration {}", checkpoint->path.string(), state.iteration);
     return state;
   }
   if (!arguments.weights.empty()) OMNI_CHECK(load_darknet_weights(net, arguments.weights));
-  return fresh;
+  return TrainingState{.seed = seed};
+}
+
+// Before hours of training rather than after.
+Status require_writable_place(const std::string& file) {
+  if (file.empty()) return {};
+  const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
+  if (access(folder.c_str(), W_OK) == 0) return {};
+  return Error{ErrorKind::usage, file, std::string("cannot be written: ") + std::strerror(errno),
+               "choose a folder that exists and is writable"};
 }
 
 void print_summary(const TrainingState& state, const Net& net, const EvaluationReport& last,
@@ -76,43 +101,64 @@ void print_summary(const TrainingState& state, const Net& net, const EvaluationR
 
 Status train_command(const TrainArguments& arguments) {
   OMNI_TRY(const NetSpec spec, read_net(arguments.net));
-  OMNI_TRY(const auto net, open_net(arguments.net, true));
-  if (arguments.dry_run && arguments.common.json)
-    fmt::print("{}\n", layer_table_json(*net).dump(2));
-  if (!arguments.dry_run || !arguments.common.json) log::info("{}", layer_table(*net));
-  if (arguments.dry_run) return {};
+  OMNI_TRY(const auto net, build_net(spec, arguments.net, true));
+  if (arguments.dry_run) {
+    fmt::print("{}\n", arguments.common.json ? layer_table_json(*net).dump(2) : layer_table(*net));
+    return {};
+  }
+  log::info("{}", layer_table(*net));
+  if (arguments.epochs && !std::isfinite(*arguments.epochs))
+    return Error{ErrorKind::usage, "--epochs", "is not a number", "--epochs 3"};
   warn_about_testing_mode(*net);
+  OMNI_CHECK(require_writable_place(arguments.save_weights));
 
-  OMNI_TRY(const DatasetPair data, open_data(arguments.data, *net));
-  const std::string hash = layers_hash(spec);
-  const bool resuming = arguments.resume != "none";
+  const auto out = RunFolder::place(arguments.out, spec.name);
+  OMNI_TRY(const Origin origin, find_origin(arguments, out));
+  DataArguments data_arguments = arguments.data;
+  if (origin.checkpoint) {
+    OMNI_TRY(data_arguments.seed, origin.checkpoint->fields.number<std::uint64_t>("seed"));
+    if (data_arguments.seed != arguments.data.seed)
+      log::info("the checkpoint's seed {} is used", data_arguments.seed);
+  }
+  OMNI_TRY(const DatasetPair data, open_data(data_arguments, *net));
+  const bool checkpoints_wanted =
+      arguments.checkpoint_every > 0 || !arguments.out.empty() || arguments.resume != "none";
   OMNI_TRY(RunFolder folder,
-           RunFolder::prepare(arguments.out, spec.name,
-                              arguments.checkpoint_every > 0 || !arguments.out.empty() || resuming,
-                              resuming, arguments.keep));
+           RunFolder::prepare(out, checkpoints_wanted, origin.same_folder, arguments.keep));
 
+  install_stop_signals();
   OMNI_TRY(const Session session, start_session(arguments.machine));
+  DataFeed train(*data.train, feed_options(*net, data_arguments.seed, true, Trainer::kSlots));
+  DataFeed test(*data.test, feed_options(*net, data_arguments.seed, false, Trainer::kSlots));
+  OMNI_CHECK(require_memory(*net, train.bytes() + test.bytes()));
   OMNI_CHECK(net->allocate());
-  OMNI_TRY(const TrainingState start, starting_point(arguments, *net, folder, hash));
-
-  DataFeed train(*data.train, feed_options(*net, start.seed, true, Trainer::kSlots));
-  DataFeed test(*data.test, feed_options(*net, start.seed, false, Trainer::kSlots));
   OMNI_CHECK(train.allocate());
   OMNI_CHECK(test.allocate());
+  const std::string hash = layers_hash(spec);
+  OMNI_TRY(const TrainingState start,
+           starting_point(arguments, *net, origin.checkpoint, data_arguments.seed, hash));
 
   std::optional<MetricsLog> metrics;
   if (!arguments.metrics.empty()) {
-    OMNI_TRY(metrics, MetricsLog::open(arguments.metrics, start.iteration));
+    const auto resumed = arguments.resume != "none" ? std::optional(start.iteration) : std::nullopt;
+    OMNI_TRY(metrics, MetricsLog::open(arguments.metrics, resumed));
   }
+  // Metrics that cannot be written are no reason to lose a training.
+  const auto record = [&metrics](auto write) {
+    if (!metrics) return;
+    if (Status written = write(*metrics); !written) {
+      log::warn("{}; no more metrics", written.error().message());
+      metrics.reset();
+    }
+  };
 
   Progress progress = Progress::on_stderr(arguments.common.quiet);
-  Status metrics_status;
   EvaluationReport last;
   bool evaluated = false;
   const std::uint64_t iterations = planned_iterations(arguments, *net, data.train->size());
   const auto per_epoch = static_cast<std::uint64_t>(
       std::ceil(static_cast<double>(data.train->size()) / net->options().batch));
-  Trainer trainer(*net, train, &test, start,
+  Trainer trainer(*net, train, arguments.no_test ? nullptr : &test, start,
                   {.iterations = iterations,
                    .display = arguments.display,
                    .evaluate_every = per_epoch,
@@ -121,15 +167,14 @@ Status train_command(const TrainArguments& arguments) {
                    .on_step =
                        [&](const StepReport& report) {
                          progress.step(report);
-                         if (metrics && metrics_status) metrics_status = metrics->step(report);
+                         record([&](MetricsLog& log) { return log.step(report); });
                        },
                    .on_evaluation =
                        [&](const EvaluationReport& report) {
                          progress.evaluation(report);
                          last = report;
                          evaluated = true;
-                         if (metrics && metrics_status)
-                           metrics_status = metrics->evaluation(report);
+                         record([&](MetricsLog& log) { return log.evaluation(report); });
                        },
                    .save_checkpoint = [&](const TrainingState& state) -> Status {
                      OMNI_TRY(const auto path, folder.save(*net, state, hash));
@@ -137,15 +182,23 @@ Status train_command(const TrainArguments& arguments) {
                      log::info("saved {}", path.string());
                      return {};
                    }});
-  Status status = trainer.run();
+  Status trained = trainer.run();
   progress.finish_line();
-  OMNI_CHECK(std::move(status));
-  OMNI_CHECK(std::move(metrics_status));
+  if (!trained && trained.error().kind == ErrorKind::interrupted)
+    trained.error().hint = fmt::format("--resume auto --out {} goes on", folder.path().string());
+  OMNI_CHECK(std::move(trained));
+  // The weights before the evaluation: nothing that fails later may cost them.
   if (!arguments.save_weights.empty())
     OMNI_CHECK(save_darknet_weights(
         *net, arguments.save_weights,
         trainer.state().iteration * static_cast<std::uint64_t>(net->options().batch)));
-  if (arguments.common.json) print_summary(trainer.state(), *net, last, evaluated);
+  const Status tested = trainer.evaluate_now();
+  progress.finish_line();
+  if (!tested) return tested;
+  if (arguments.common.json)
+    print_summary(trainer.state(), *net, last, evaluated);
+  else if (arguments.common.quiet && evaluated)
+    fmt::print("{}\n", Progress::line(last));
   return {};
 }
 

@@ -1,6 +1,7 @@
 // omni-run valid: loss and accuracy of given weights on the test set.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.hpp"
@@ -18,12 +19,16 @@ Status valid_command(const ValidArguments& arguments) {
                  "end the net with [softmax]"};
   OMNI_TRY(const DatasetPair data, open_data(arguments.data, *net));
   OMNI_TRY(const Session session, start_session(arguments.machine));
+  OMNI_CHECK(require_memory(*net, 0));
   OMNI_CHECK(net->allocate());
   OMNI_CHECK(load_parameters(*net, arguments.weights));
 
   DataFeed test(*data.test, feed_options(*net, arguments.data.seed, false, 3));
   OMNI_CHECK(test.allocate());
   OMNI_TRY(const Tally tally, evaluate(*net, test, arguments.data.seed));
+  if (!std::isfinite(tally.mean_loss()))
+    return Error{ErrorKind::diverged, arguments.weights, "the test loss is not a finite number",
+                 "are these the weights of this net?"};
   if (arguments.common.json)
     fmt::print("{}\n", nlohmann::ordered_json{{"net", net->name()},
                                               {"images", tally.images},

@@ -1,10 +1,11 @@
 #include "layers/net.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "codelets/elementwise/accumulate.hpp"
 #include "layers/registry.hpp"
@@ -84,6 +85,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     net->parts_.data.value.resize(static_cast<std::size_t>(net->slices().count()));
     for (const Section& section : spec.layers) OMNI_CHECK(net->add_layer(section));
     net->cut_segments();
+    if (options.training) net->freeze_unreached_layers();
     return net;
   };
   int slice = options.slice;
@@ -122,19 +124,28 @@ void Net::cut_segments() {
     }
 }
 
-Status Net::allocate() {
-  const auto physical = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
-                        static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  if (tensor_bytes() > physical)
-    return Error{ErrorKind::out_of_memory, name_,
-                 fmt::format("needs {:.1f} GiB, the machine has {:.1f}",
-                             static_cast<double>(tensor_bytes()) / 0x1p30,
-                             static_cast<double>(physical) / 0x1p30),
-                 fmt::format("try --subdivisions {}",
-                             options_.subdivisions *
-                                 static_cast<int>(std::bit_ceil(tensor_bytes() / physical + 1)))};
-  return parts_.tensors.allocate();
+// stopbackward cuts gradients off; what lies behind it (and any branch that ends nowhere) stays as
+// it is: no backward tasks, no update, not even decay.
+void Net::freeze_unreached_layers() {
+  std::unordered_map<const Blob*, std::size_t> maker;
+  for (std::size_t i = 0; i < layers().size(); ++i) maker[&layers()[i]->output()] = i;
+  std::unordered_set<const Blob*> written;  // by the consumer whose turn comes first in backward
+  learns_.assign(layers().size(), false);
+  if (!learns_.empty()) learns_.back() = true;
+  for (std::size_t i = layers().size(); i-- > 0;) {
+    if (!learns_[i])
+      for (Param* param : layers()[i]->params()) param->trainable = false;
+    const std::vector<Input*>& inputs = layers()[i]->inputs();
+    for (auto input = inputs.rbegin(); input != inputs.rend(); ++input) {
+      if (!learns_[i]) (*input)->diff.clear();
+      if (!(*input)->wants_gradient()) continue;
+      if (written.insert((*input)->blob).second) (*input)->diff = (*input)->blob->diff;
+      learns_[maker.at((*input)->blob)] = true;
+    }
+  }
 }
+
+Status Net::allocate() { return parts_.tensors.allocate(); }
 
 void Net::initialise(std::uint64_t seed) {
   const Philox philox(seed, RandomStream::init);
@@ -178,10 +189,11 @@ void Net::backward(const Step& step) {
     }
     for (int slice = 0; slice < slices().count(); ++slice)
       for (std::size_t i = end; i-- > first;) {
+        if (!learns_[i]) continue;
         layers()[i]->backward(step, slice);
         if (!layers()[i]->joins_slices()) share_gradients(*layers()[i], slice);
       }
-    if (layers()[first]->joins_slices())
+    if (learns_[first] && layers()[first]->joins_slices())
       for (int slice = 0; slice < slices().count(); ++slice)
         share_gradients(*layers()[first], slice);
     end = first;

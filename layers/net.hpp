@@ -20,7 +20,7 @@ class Net {
  public:
   static Result<std::unique_ptr<Net>> build(const NetSpec& spec, const BuildOptions& options);
 
-  Status allocate();  // out of memory is reported before anything is touched
+  Status allocate();
   void initialise(std::uint64_t seed);
 
   void forward(const Step& step);   // step.slot holds decoded images
@@ -41,6 +41,7 @@ class Net {
   Net() = default;
   Status add_layer(const Section& section);
   void cut_segments();
+  void freeze_unreached_layers();
   void use_slot(const BatchSlot& slot);
   void share_gradients(const Layer& layer, int slice);
 
@@ -53,6 +54,7 @@ class Net {
     std::size_t first, end;
   };
   std::vector<Segment> segments_;
+  std::vector<bool> learns_;  // by layer: the loss's gradient reaches it
 };
 
 }  // namespace omni

@@ -8,7 +8,7 @@
 
 namespace omni::log {
 
-enum class Level { quiet, normal, verbose };
+enum class Level { quiet, normal };
 
 void set_level(Level level);
 Level level();
@@ -19,10 +19,6 @@ void warn_line(std::string_view text);
 template <class... T>
 void info(fmt::format_string<T...> format, T&&... values) {
   if (level() >= Level::normal) line(fmt::format(format, std::forward<T>(values)...));
-}
-template <class... T>
-void debug(fmt::format_string<T...> format, T&&... values) {
-  if (level() >= Level::verbose) line(fmt::format(format, std::forward<T>(values)...));
 }
 template <class... T>
 void warn(fmt::format_string<T...> format, T&&... values) {

@@ -4,18 +4,25 @@
 
 #include <atomic>
 #include <csignal>
+#include <ctime>
 
 namespace omni {
 namespace {
 
-std::atomic<bool> requested{false};
-std::atomic<int> signal_seen{0};
-static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+constexpr time_t kPatienceSeconds = 2;
+
+// Second of the first request, on the monotonic clock; 0: none yet.
+std::atomic<time_t> requested_at{0};
+static_assert(std::atomic<time_t>::is_always_lock_free);
 
 extern "C" void on_stop_signal(int number) {
-  if (signal_seen != 0) _exit(128 + number);
-  signal_seen = number;
-  requested = true;
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const time_t first = requested_at;
+  if (first == 0)
+    requested_at = now.tv_sec + 1;
+  else if (now.tv_sec + 1 - first >= kPatienceSeconds)
+    _exit(128 + number);
 }
 
 }  // namespace
@@ -31,8 +38,6 @@ void install_stop_signals() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-bool stop_requested() { return requested; }
-void request_stop() { requested = true; }
-int stop_signal() { return signal_seen; }
+bool stop_requested() { return requested_at != 0; }
 
 }  // namespace omni

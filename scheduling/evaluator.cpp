@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/signals.hpp"
 #include "runtime/tasks/task_errors.hpp"
 
 namespace omni {
@@ -27,6 +28,10 @@ Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed) {
     }
     if (number >= ahead) tally.add(test.slot(number - ahead));
     OMNI_CHECK(task_status());
+    if (stop_requested()) {
+      OMNI_CHECK(wait_for_tasks());
+      return Error{ErrorKind::interrupted, "", "stopped while evaluating", ""};
+    }
   }
   return tally;
 }

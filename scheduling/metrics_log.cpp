@@ -41,8 +41,8 @@ Status drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
 }  // namespace
 
 Result<MetricsLog> MetricsLog::open(const std::filesystem::path& path,
-                                    std::uint64_t resumed_iteration) {
-  if (resumed_iteration > 0) OMNI_CHECK(drop_after(path, resumed_iteration));
+                                    std::optional<std::uint64_t> resumed_iteration) {
+  if (resumed_iteration) OMNI_CHECK(drop_after(path, *resumed_iteration));
   File file(std::fopen(path.c_str(), "a"));
   if (!file)
     return Error{ErrorKind::usage, path.string(),

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "scheduling/trainer.hpp"
 
@@ -15,7 +16,7 @@ class MetricsLog {
   // Appends. When a run resumes, lines of iterations that will be done again are dropped first, so
   // that no iteration appears twice.
   static Result<MetricsLog> open(const std::filesystem::path& path,
-                                 std::uint64_t resumed_iteration);
+                                 std::optional<std::uint64_t> resumed_iteration);
 
   Status step(const StepReport& report);
   Status evaluation(const EvaluationReport& report);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "codelets/elementwise/sgd_update.hpp"
+#include "runtime/log.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "scheduling/rate_policy.hpp"
@@ -29,7 +30,8 @@ Trainer::Trainer(Net& net, DataFeed& train, DataFeed* test, TrainingState state,
       submitted_(state.iteration * subdivisions_),
       prefetched_(submitted_),
       collected_(submitted_),
-      started_at_(state.iteration) {
+      started_at_(state.iteration),
+      saved_at_(state.iteration) {
   report_.iteration = state.iteration;
   report_.images = images_after(state.iteration);
   report_.epoch = epochs_after(state.iteration);
@@ -44,25 +46,30 @@ Status Trainer::run() {
     OMNI_CHECK(iterate());
     const std::uint64_t done = submitted_ / subdivisions_;
     const auto due = [done](std::uint64_t every) { return every != 0 && done % every == 0; };
-    if (due(options_.checkpoint_every) && events_.save_checkpoint) {
+    if (due(options_.checkpoint_every)) {
       OMNI_CHECK(drain());
-      OMNI_CHECK(events_.save_checkpoint(state_));
+      // A full disk may have room again later; only a last save that fails ends the run.
+      if (Status saved = save(); !saved) log::warn("{}; going on", saved.error().message());
       training_time_.start();
     }
-    if (due(options_.evaluate_every) && !finished()) OMNI_CHECK(report_evaluation());
+    if (due(options_.evaluate_every) && !finished()) {
+      Status evaluated = evaluate_now();
+      if (!evaluated && evaluated.error().kind != ErrorKind::interrupted) return evaluated;
+      training_time_.start();
+    }
   }
-  const bool interrupted = !finished();
   OMNI_CHECK(drain());
-  if (interrupted) {
-    if (events_.save_checkpoint) OMNI_CHECK(events_.save_checkpoint(state_));
-    return Error{ErrorKind::interrupted, "",
-                 fmt::format("stopped after iteration {}", state_.iteration),
-                 events_.save_checkpoint ? "go on with --resume auto" : ""};
-  }
-  if (events_.save_checkpoint && options_.checkpoint_every != 0 &&
-      state_.iteration % options_.checkpoint_every != 0)
-    OMNI_CHECK(events_.save_checkpoint(state_));
-  return report_evaluation();
+  if (finished()) return options_.checkpoint_every != 0 ? save() : Status();
+  OMNI_CHECK(save());
+  return Error{ErrorKind::interrupted, "",
+               fmt::format("stopped after iteration {}", state_.iteration), "--resume goes on"};
+}
+
+Status Trainer::save() {
+  if (!events_.save_checkpoint || saved_at_ == state_.iteration) return {};
+  OMNI_CHECK(events_.save_checkpoint(state_));
+  saved_at_ = state_.iteration;
+  return {};
 }
 
 // Submits one iteration; waits only for the loss of an iteration before it.
@@ -162,13 +169,11 @@ Status Trainer::drain() {
   return status;
 }
 
-Status Trainer::report_evaluation() {
+Status Trainer::evaluate_now() {
   OMNI_CHECK(drain());
-  if (test_ != nullptr) {
-    OMNI_TRY(const Tally tally, evaluate(net_, *test_, state_.seed));
-    if (events_.on_evaluation) events_.on_evaluation({report_, tally});
-  }
-  training_time_.start();
+  if (test_ == nullptr) return {};
+  OMNI_TRY(const Tally tally, evaluate(net_, *test_, state_.seed));
+  if (events_.on_evaluation) events_.on_evaluation({report_, tally});
   return {};
 }
 

@@ -62,9 +62,10 @@ class Trainer {
   Trainer(Net& net, DataFeed& train, DataFeed* test, TrainingState state, TrainerOptions options,
           TrainerEvents events);
 
-  // Runs to the end. A stop request finishes the iteration, saves, and returns
-  // ErrorKind::interrupted.
+  // Trains to the end. A stop request finishes the iteration, saves, and returns
+  // ErrorKind::interrupted. The evaluation of the result is the caller's: evaluate_now().
   Status run();
+  Status evaluate_now();
 
   const TrainingState& state() const { return state_; }
 
@@ -74,7 +75,7 @@ class Trainer {
   Status collect(std::uint64_t number);  // the metrics of one mini-batch
   Status finish_iteration(std::uint64_t iteration);
   Status drain();
-  Status report_evaluation();
+  Status save();
   std::uint64_t images_after(std::uint64_t iterations) const;
   double epochs_after(std::uint64_t iterations) const;
   bool last_decode_reached() const;
@@ -88,11 +89,11 @@ class Trainer {
   TrainerEvents events_;
 
   std::uint64_t subdivisions_;
-  std::uint64_t submitted_;   // mini-batches whose work is submitted
-  std::uint64_t prefetched_;  // mini-batches whose decode is submitted
-  std::uint64_t collected_;   // mini-batches whose metrics were read
-  std::uint64_t started_at_;  // iteration
-  Tally tally_;               // of the iteration being collected
+  std::uint64_t submitted_;              // mini-batches whose work is submitted
+  std::uint64_t prefetched_;             // mini-batches whose decode is submitted
+  std::uint64_t collected_;              // mini-batches whose metrics were read
+  std::uint64_t started_at_, saved_at_;  // iteration
+  Tally tally_;                          // of the iteration being collected
   StepReport report_;
   Stopwatch training_time_;
   double reported_seconds_ = 0;

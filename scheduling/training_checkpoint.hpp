@@ -21,7 +21,8 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, Net& net,
 // layers.
 Status restore_parameters(Net& net, const Checkpoint& checkpoint);
 
-// Parameters, velocities and the state; refuses a checkpoint of other layers.
+// Parameters, velocities and the state; refuses parameters of other shapes,
+// warns when the layers are described differently.
 Result<TrainingState> restore_training(Net& net, const Checkpoint& checkpoint,
                                        const std::string& hash);
 

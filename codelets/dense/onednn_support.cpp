@@ -37,12 +37,6 @@ bool append_activation(Activation activation, dnnl::primitive_attr& attributes) 
   switch (activation) {
     case Activation::linear:
       return true;
-    case Activation::relu:
-      return append(dnnl::algorithm::eltwise_relu, 0.0f);
-    case Activation::leaky:
-      return append(dnnl::algorithm::eltwise_relu, 0.1f);
-    case Activation::relie:
-      return append(dnnl::algorithm::eltwise_relu, 0.01f);
     case Activation::logistic:
       return append(dnnl::algorithm::eltwise_logistic, 0.0f);
     case Activation::tanh:

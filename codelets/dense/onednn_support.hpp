@@ -56,8 +56,8 @@ dnnl::primitive_attr with_user_scratchpad();
 // A view of a buffer. oneDNN knows no const; what a primitive only reads is passed in the same way.
 dnnl::memory view(const dnnl::memory::desc& desc, const dnnl::engine& engine, const float* data);
 
-// Appends the activation to a primitive and says so, or says that oneDNN does not have it.
-// A fused relu turns NaN into 0, as everywhere in oneDNN.
+// Appends the activation to a primitive and says so, or says that oneDNN does not have it. Its relu
+// is not used: it turns NaN into 0, which would hide a diverged net from everybody.
 bool append_activation(Activation activation, dnnl::primitive_attr& attributes);
 
 // oneDNN's own matrix product, faster than OpenBLAS's for few rows.

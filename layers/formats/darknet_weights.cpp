@@ -1,8 +1,11 @@
 #include "layers/formats/darknet_weights.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "layers/formats/darknet_weights_codec.hpp"
+#include "runtime/log.hpp"
 
 namespace omni {
 namespace {
@@ -32,8 +35,13 @@ void untranspose(const Param& param, std::vector<float>& values) {
 
 std::vector<Param*> stored(Net& net) {
   std::vector<Param*> params;
-  for (Param* param : net.params())
-    if (param->in_weights_file) params.push_back(param);
+  for (Param* param : net.params()) {
+    if (param->in_weights_file)
+      params.push_back(param);
+    else
+      log::warn("{}: Darknet's .weights have no place for it (keep a checkpoint instead)",
+                param->name);
+  }
   return params;
 }
 
@@ -41,11 +49,12 @@ std::vector<Param*> stored(Net& net) {
 
 Status load_darknet_weights(Net& net, const std::filesystem::path& path) {
   OMNI_TRY(DarknetWeightsReader reader, DarknetWeightsReader::open(path));
+  const std::vector<Param*> params = stored(net);
   std::uint64_t count = 0;
-  for (const Param* param : stored(net)) count += param->value->count();
+  for (const Param* param : params) count += param->value->count();
   OMNI_CHECK(reader.expect(count));
   std::vector<float> block;
-  for (const Param* param : stored(net)) {
+  for (const Param* param : params) {
     block.resize(param->value->count());
     OMNI_CHECK(reader.read(block, param->name));
     if (!param->load) continue;
@@ -66,6 +75,9 @@ Status save_darknet_weights(Net& net, const std::filesystem::path& path,
     const HostAccess access(*param->value, HostAccess::Mode::read);
     for_each_value(
         *param, [&](std::size_t ours, std::size_t theirs) { block[theirs] = access.f32()[ours]; });
+    if (!std::all_of(block.begin(), block.end(), [](float value) { return std::isfinite(value); }))
+      return Error{ErrorKind::diverged, path.string(),
+                   param->name + " holds values that are not finite", "nothing was written"};
     OMNI_CHECK(writer.write(block));
   }
   return writer.commit();

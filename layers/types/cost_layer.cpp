@@ -12,6 +12,8 @@ class CostLayer final : public Layer {
     static constexpr std::string_view kTypes[] = {"sse"};
     builder.options().choice("type", "sse", kTypes);
     args_.scale = builder.options().real("scale", 1, 0);
+    if (index() == 0)
+      builder.options().refuse("", "[cost] has nothing to judge", "add layers above");
     const Input& predictions = builder.input();
     args_.inputs = static_cast<int>(predictions.extent().count());
     output_ = *predictions.blob;  // they pass through: the net's output is the last layer's

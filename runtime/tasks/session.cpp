@@ -61,6 +61,7 @@ Result<Session> Session::start(const SessionOptions& options) {
   starpu_conf_init(&conf);
   conf.catch_signals = 0;  // ours: runtime/signals
   conf.ncpus = options.cpu_workers;
+  conf.ncuda = 0;  // a worker that can run no codelet would only take a core
   if (!options.scheduler.empty())
     conf.sched_policy_name = options.scheduler.c_str();
   else if (environment("STARPU_SCHED") == nullptr)

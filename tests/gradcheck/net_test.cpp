@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "layers/formats/darknet_cfg.hpp"
@@ -138,23 +139,34 @@ TEST(WholeNet, GradientsAreThoseOfTheLoss) {
   const auto gradients = net.gradients();
   const std::vector<Param*> params = net.trainable();
   for (std::size_t p = 0; p < params.size(); ++p) {
-    // Along the gradient itself the difference is largest, and float noise smallest.
-    double length = 0;
-    for (const float g : gradients[p]) length += static_cast<double>(g) * static_cast<double>(g);
-    length = std::sqrt(length);
-    ASSERT_GT(length, 1e-6) << params[p]->name;
-    const double epsilon = 4e-3;
-    const auto move = [&](double amount) {
-      for (std::size_t i = 0; i < gradients[p].size(); ++i)
-        add(*params[p], i,
-            static_cast<float>(amount * static_cast<double>(gradients[p][i]) / length));
-    };
-    move(epsilon);
-    const double above = net.loss();
-    move(-2 * epsilon);
-    const double below = net.loss();
-    move(epsilon);
-    EXPECT_NEAR((above - below) / (2 * epsilon) / length, 1, 0.02) << params[p]->name;
+    // Along the gradient itself, where float noise is smallest; and along it with half of the signs
+    // turned at random, which notices parts that are missing.
+    for (const bool turned : {false, true}) {
+      Draws draws(Philox(13, RandomStream::init), p);
+      std::vector<double> direction;
+      double length = 0, slope = 0;
+      for (const float g : gradients[p]) {
+        const bool turn = turned && draws.below(4) == 0;
+        direction.push_back(static_cast<double>(g) * (turn ? -1 : 1) + (turned ? 1e-2 : 0));
+        length += direction.back() * direction.back();
+        slope += direction.back() * static_cast<double>(g);
+      }
+      length = std::sqrt(length);
+      ASSERT_GT(length, 1e-6) << params[p]->name;
+      const double epsilon = 4e-3;
+      const auto move = [&](double amount) {
+        for (std::size_t i = 0; i < direction.size(); ++i)
+          add(*params[p], i, static_cast<float>(amount * direction[i] / length));
+      };
+      move(epsilon);
+      const double above = net.loss();
+      move(-2 * epsilon);
+      const double below = net.loss();
+      move(epsilon);
+      const double measured = (above - below) / (2 * epsilon);
+      EXPECT_NEAR(measured, slope / length, 0.02 * std::fabs(slope / length) + 2e-3)
+          << params[p]->name << (turned ? ", turned" : "");
+    }
   }
 }
 
@@ -167,6 +179,50 @@ TEST(WholeNet, SlicesChangeNothing) {
     for (std::size_t p = 0; p < whole.size(); ++p)
       for (std::size_t i = 0; i < whole[p].size(); ++i)
         EXPECT_NEAR(whole[p][i], sliced[p][i], 2e-4f * (1 + std::fabs(whole[p][i]))) << slice;
+  }
+}
+
+constexpr const char* kFrozen = R"([net]
+batch=4
+height=5
+width=5
+channels=2
+[convolutional]
+filters=3
+size=3
+batch_normalize=1
+activation=tanh
+[convolutional]
+filters=4
+size=1
+activation=tanh
+stopbackward=1
+[convolutional]
+filters=2
+size=1
+activation=tanh
+[route]
+layers=-2
+[connected]
+output=4
+activation=linear
+[softmax]
+)";
+
+// Behind stopbackward, and in a branch that ends nowhere, nothing learns; in front everything does,
+// although the newest reader of layer 1 is not the dead branch.
+TEST(WholeNet, StopbackwardFreezesWhatLiesBehind) {
+  const auto session = Session::start({});
+  ASSERT_TRUE(session);
+  WholeNet net(kFrozen, 2);
+  const auto gradients = net.gradients();
+  const std::vector<Param*> params = net.trainable();
+  ASSERT_EQ(params.size(), 4u);  // layer 1 and layer 4, bias and weights each
+  for (std::size_t p = 0; p < params.size(); ++p) {
+    EXPECT_TRUE(params[p]->name.starts_with("001") || params[p]->name.starts_with("004"));
+    EXPECT_TRUE(std::any_of(gradients[p].begin(), gradients[p].end(), [](float value) {
+      return value != 0;
+    })) << params[p]->name;
   }
 }
 
