@@ -292,5 +292,19 @@ TEST(Convolution, GradientOfReference) {
   }
 }
 
+// A relu that makes 0 of NaN would hide a diverged net from the loss.
+TEST(ConvForward, relu_keeps_nan) {
+  const ConvForwardArgs args{.shape = {.n = 1, .h = 4, .w = 4, .c = 4, .filters = 8},
+                             .activation = Activation::relu};
+  std::vector<float> src(64, 1), weights(32, 1), dst(128);
+  src[5] = NAN;
+  const std::vector<void*> buffers{src.data(), weights.data(), dst.data()};
+  for (const auto& implementation : conv_forward.implementations()) {
+    implementation.kernel(args, Buffers(buffers), DeviceContext::current());
+    EXPECT_TRUE(std::isnan(dst[8])) << implementation.name;  // the pixel that holds it
+    EXPECT_EQ(dst[0], 4) << implementation.name;             // and another one
+  }
+}
+
 }  // namespace
 }  // namespace omni::gradcheck

@@ -1,0 +1,74 @@
+// What fails beside a training must not cost the training, nor somebody else's checkpoints.
+#include <gtest/gtest.h>
+
+#include "tests/support/omni_run.hpp"
+
+namespace omni::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class LostWork : public testing::Test {
+ protected:
+  Finished train(std::vector<std::string> more) {
+    std::vector<std::string> all{"--net",  "lenet",        "--batch",   "8",
+                                 "--data", "synthetic:40", "--no-test", "-q"};
+    all.insert(all.end(), more.begin(), more.end());
+    return omni_run(all);
+  }
+  std::vector<fs::path> checkpoints(const fs::path& folder) {
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(folder))
+      if (entry.is_directory()) found.push_back(entry.path());
+    return found;
+  }
+  TemporaryDirectory folder_;
+};
+
+TEST_F(LostWork, MetricsThatCannotBeWrittenCostNothing) {
+  const fs::path weights = folder_ / "w.weights";
+  const Finished run = train({"--max-batches", "3", "--display", "1", "--metrics", "/dev/full",
+                              "--save-weights", weights});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_NE(run.errors.find("warning: /dev/full"), std::string::npos) << run.errors;
+  EXPECT_EQ(fs::file_size(weights), 431080u * 4 + 20);
+}
+
+TEST_F(LostWork, ResumingIntoAnotherRunsFolderIsRefused) {
+  const fs::path mine = folder_ / "mine", theirs = folder_ / "theirs";
+  for (const fs::path& out : {mine, theirs})
+    ASSERT_EQ(train({"--max-batches", "4", "--checkpoint-every", "2", "--out", out}).exit_code, 0);
+  const auto before = checkpoints(theirs);
+  ASSERT_EQ(before.size(), 2u);
+  const Finished run =
+      train({"--max-batches", "8", "--checkpoint-every", "1", "--resume", mine, "--out", theirs});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_NE(run.errors.find("holds checkpoints of another run"), std::string::npos) << run.errors;
+  EXPECT_EQ(checkpoints(theirs), before);
+}
+
+TEST_F(LostWork, TheCheckpointsSeedIsTheRunsSeed) {
+  const fs::path out = folder_ / "run", straight = folder_ / "a", resumed = folder_ / "b";
+  ASSERT_EQ(
+      train({"--max-batches", "10", "--seed", "5", "--deterministic", "--save-weights", straight})
+          .exit_code,
+      0);
+  ASSERT_EQ(train({"--max-batches", "5", "--seed", "5", "--deterministic", "--checkpoint-every",
+                   "5", "--out", out})
+                .exit_code,
+            0);
+  ASSERT_EQ(train({"--max-batches", "10", "--deterministic", "--resume", "auto", "--out", out,
+                   "--save-weights", resumed})
+                .exit_code,
+            0);
+  EXPECT_TRUE(get(straight) == get(resumed));
+}
+
+TEST_F(LostWork, ResultsThatDoNotReachTheirFileAreAFailure) {
+  const pid_t child =
+      start_program({kOmniRun, "--net", "lenet", "--dry-run", "--json"}, "/dev/full");
+  EXPECT_EQ(wait_for_program(child), 1);
+}
+
+}  // namespace
+}  // namespace omni::test
