@@ -82,17 +82,17 @@ Status require_writable_place(const std::string& file) {
                "choose a folder that exists and is writable"};
 }
 
-void print_summary(const TrainingState& state, const Net& net, const EvaluationReport& last,
-                   bool evaluated) {
+void print_summary(const TrainingState& state, const Net& net,
+                   const std::optional<EvaluationReport>& last) {
   nlohmann::ordered_json summary{
       {"net", net.name()},
       {"iterations", state.iteration},
       {"images", state.iteration * static_cast<std::uint64_t>(net.options().batch)},
       {"loss_average", state.average_loss}};
-  if (evaluated) {
-    summary["seconds"] = last.at.seconds;
-    summary["test_loss"] = last.tally.mean_loss();
-    summary["test_accuracy"] = last.tally.accuracy();
+  if (last) {
+    summary["seconds"] = last->at.seconds;
+    summary["test_loss"] = last->tally.mean_loss();
+    summary["test_accuracy"] = last->tally.accuracy();
   }
   fmt::print("{}\n", summary.dump());
 }
@@ -153,8 +153,7 @@ Status train_command(const TrainArguments& arguments) {
   };
 
   Progress progress = Progress::on_stderr(arguments.common.quiet);
-  EvaluationReport last;
-  bool evaluated = false;
+  std::optional<EvaluationReport> last;
   const std::uint64_t iterations = planned_iterations(arguments, *net, data.train->size());
   const auto per_epoch = static_cast<std::uint64_t>(
       std::ceil(static_cast<double>(data.train->size()) / net->options().batch));
@@ -173,7 +172,6 @@ Status train_command(const TrainArguments& arguments) {
                        [&](const EvaluationReport& report) {
                          progress.evaluation(report);
                          last = report;
-                         evaluated = true;
                          record([&](MetricsLog& log) { return log.evaluation(report); });
                        },
                    .save_checkpoint = [&](const TrainingState& state) -> Status {
@@ -182,23 +180,23 @@ Status train_command(const TrainArguments& arguments) {
                      log::info("saved {}", path.string());
                      return {};
                    }});
-  Status trained = trainer.run();
-  progress.finish_line();
-  if (!trained && trained.error().kind == ErrorKind::interrupted)
-    trained.error().hint = fmt::format("--resume auto --out {} goes on", folder.path().string());
-  OMNI_CHECK(std::move(trained));
+  const auto ended = [&](Status status) {
+    progress.finish_line();
+    if (!status && status.error().kind == ErrorKind::interrupted)
+      status.error().hint = fmt::format("--resume auto --out {} goes on", folder.path().string());
+    return status;
+  };
+  OMNI_CHECK(ended(trainer.run()));
   // The weights before the evaluation: nothing that fails later may cost them.
   if (!arguments.save_weights.empty())
     OMNI_CHECK(save_darknet_weights(
         *net, arguments.save_weights,
         trainer.state().iteration * static_cast<std::uint64_t>(net->options().batch)));
-  const Status tested = trainer.evaluate_now();
-  progress.finish_line();
-  if (!tested) return tested;
+  OMNI_CHECK(ended(trainer.evaluate_now()));
   if (arguments.common.json)
-    print_summary(trainer.state(), *net, last, evaluated);
-  else if (arguments.common.quiet && evaluated)
-    fmt::print("{}\n", Progress::line(last));
+    print_summary(trainer.state(), *net, last);
+  else if (arguments.common.quiet && last)
+    fmt::print("{}\n", Progress::line(*last));
   return {};
 }
 

@@ -172,8 +172,12 @@ Status Trainer::drain() {
 Status Trainer::evaluate_now() {
   OMNI_CHECK(drain());
   if (test_ == nullptr) return {};
-  OMNI_TRY(const Tally tally, evaluate(net_, *test_, state_.seed));
-  if (events_.on_evaluation) events_.on_evaluation({report_, tally});
+  Result<Tally> tally = evaluate(net_, *test_, state_.seed);
+  if (!tally) {
+    if (tally.error().kind == ErrorKind::interrupted) OMNI_CHECK(save());
+    return std::move(tally.error());
+  }
+  if (events_.on_evaluation) events_.on_evaluation({report_, *tally});
   return {};
 }
 

@@ -1,5 +1,9 @@
 // What fails beside a training must not cost the training, nor somebody else's checkpoints.
 #include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <thread>
 
 #include "tests/support/omni_run.hpp"
 
@@ -62,6 +66,20 @@ TEST_F(LostWork, TheCheckpointsSeedIsTheRunsSeed) {
                 .exit_code,
             0);
   EXPECT_TRUE(get(straight) == get(resumed));
+}
+
+TEST_F(LostWork, StopDuringTheLastEvaluationSaves) {
+  const fs::path out = folder_ / "run", metrics = folder_ / "m.jsonl";
+  // 400,000 test images: far more than pass before the signal comes.
+  const pid_t child =
+      start_program({kOmniRun, "--net", "lenet", "--data", "synthetic:2000000", "--max-batches",
+                     "1", "--out", out, "--metrics", metrics, "-q"});
+  for (int tries = 0; tries < 6000 && (!fs::exists(metrics) || fs::file_size(metrics) == 0);
+       ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // until the iteration is reported
+  kill(child, SIGTERM);
+  EXPECT_EQ(wait_for_program(child), 75);
+  EXPECT_EQ(checkpoints(out).size(), 1u);
 }
 
 TEST_F(LostWork, ResultsThatDoNotReachTheirFileAreAFailure) {
