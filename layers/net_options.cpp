@@ -32,6 +32,11 @@ constexpr std::array kNetKeys{
     Key{"hue", "0", "augmentation: shift, up to"},
     Key{"flip", "0", "augmentation: 1 mirrors half of the images"},
     Key{"center", "0", "augmentation: 1 cuts from the centre, without rotation and zoom"},
+    Key{"adam", "0", "1 is refused: the solver is SGD with momentum"},
+    Key{"B1", "0.9", "", true},
+    Key{"B2", "0.999", "", true},
+    Key{"eps", "0.0000001", "", true},
+    Key{"clip", "0", "", true},
     Key{"inputs", "", "", true},
     Key{"random", "0", "", true},
     Key{"min_ratio", "", "", true},
@@ -53,6 +58,8 @@ void read_solver(OptionReader& options, SolverOptions& solver) {
   solver.steps = options.integers("steps");
   solver.scales = options.reals("scales");
   solver.max_batches = options.integer("max_batches", 0, 0);
+  if (options.flag("adam", false))
+    options.refuse("adam", "Adam is not supported", "remove it: the solver is SGD with momentum");
   if (solver.policy == RatePolicy::steps && solver.steps.size() != solver.scales.size())
     options.refuse("steps",
                    fmt::format("{} steps but {} scales", solver.steps.size(), solver.scales.size()),
