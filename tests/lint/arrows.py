@@ -4,14 +4,15 @@ import re
 
 from source_tree import is_cpp, run
 
-ROOMS = {"runtime", "codelets", "layers", "scheduling", "policy", "perf", "bench", "apps"}
+ROOMS = {"base", "runtime", "codelets", "layers", "scheduling", "policy", "perf", "bench", "apps"}
 MAY_INCLUDE = {
-    "runtime": {"runtime"},
-    "codelets": {"codelets", "runtime"},
-    "layers": {"layers", "codelets", "runtime"},
-    "scheduling": {"scheduling", "policy", "layers", "codelets", "runtime"},
-    "policy": {"policy", "runtime"},
-    "perf": {"perf"},
+    "base": {"base"},
+    "runtime": {"runtime", "base"},
+    "codelets": {"codelets", "runtime", "base"},
+    "layers": {"layers", "codelets", "runtime", "base"},
+    "scheduling": {"scheduling", "policy", "layers", "codelets", "runtime", "base"},
+    "policy": {"policy", "runtime", "base"},
+    "perf": {"perf", "base"},
     "bench": ROOMS - {"apps"},
     "apps": ROOMS - {"bench"},
     "tests": ROOMS | {"tests"},
@@ -19,8 +20,8 @@ MAY_INCLUDE = {
 # Header, where it may be included, said as ...
 OUTSIDE = [
     (r"(starpu_)?mpi\.h", r"runtime/communicator", "the communicator"),
-    (r"starpu(?!_mpi).*", r"(runtime|codelets|scheduling/policy|tests)/|perf/bench_",
-     "runtime, codelets and the policy"),
+    (r"starpu(?!_mpi).*", r"(runtime/tasks|runtime/data|codelets|scheduling/policy|tests|perf/bench)/",
+     "runtime/tasks, runtime/data, codelets and the policy"),
     (r"cu(dnn|blas).*", r"codelets/.*\.cu$|runtime/tasks/device_context",
      "codelets/*.cu and the device context"),
     (r"CLI/.*", r"apps/", "apps"),
@@ -31,8 +32,10 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 def room_of(path):
     if path.startswith("scheduling/policy"):
         return "policy"
-    if path.startswith("perf/bench_"):
+    if path.startswith("perf/bench/"):
         return "bench"
+    if re.match(r"runtime/(trace/)?[^/]*$", path):
+        return "base"  # what knows no StarPU, so that perf may use it
     return path.split("/")[0]
 
 
@@ -70,18 +73,21 @@ def one(path, *headers):
 
 run(check,
     bad=[
-        (one("runtime/a.cpp", '"codelets/b.hpp"'), "a.cpp:2: runtime must not include"),
+        (one("runtime/a.cpp", '"runtime/tasks/b.hpp"'), "a.cpp:2: base must not include"),
+        (one("runtime/trace/a.cpp", '"runtime/data/b.hpp"'), "a.cpp:2: base must not include"),
+        (one("runtime/trace/a.cpp", "<starpu.h>"), "starpu.h is only for"),
+        (one("runtime/tasks/a.cpp", '"codelets/b.hpp"'), "a.cpp:2: runtime must not include"),
         (one("runtime/data/a.cpp", "<set>", '"layers/b.hpp"'), "a.cpp:3: runtime must not include"),
         (one("codelets/a.cu", '"layers/b.hpp"'), "codelets must not include"),
         (one("layers/formats/a.cpp", '"scheduling/b.hpp"'), "layers must not include"),
         (one("scheduling/a.cpp", '"apps/b.hpp"'), "scheduling must not include"),
         (one("scheduling/policy/a.cpp", '"layers/b.hpp"'), "policy must not include"),
-        (one("perf/a.cpp", '"runtime/b.hpp"'), "perf must not include"),
-        (one("perf/bench_a.cpp", '"apps/b.hpp"'), "bench must not include"),
+        (one("perf/a.cpp", '"runtime/tasks/b.hpp"'), "perf must not include"),
+        (one("perf/bench/a.cpp", '"apps/b.hpp"'), "bench must not include"),
         (one("apps/a.cpp", '"tests/b.hpp"'), "apps must not include"),
         (one("layers/a.cpp", '"blob.hpp"'), "from the root"),
         (one("layers/a.cpp", "<starpu.h>"), "starpu.h is only for"),
-        (one("scheduling/a.cpp", "<starpu_scheduler.h>"), "only for runtime, codelets and the policy"),
+        (one("scheduling/a.cpp", "<starpu_scheduler.h>"), "codelets and the policy"),
         (one("runtime/tasks/session.cpp", "<mpi.h>"), "mpi.h is only for the communicator"),
         (one("codelets/a.cpp", "<starpu_mpi.h>"), "only for the communicator"),
         (one("codelets/a.cpp", "<cudnn.h>"), "only for codelets/*.cu"),
@@ -89,10 +95,11 @@ run(check,
         (one("scheduling/a.cpp", "<CLI/CLI.hpp>"), "only for apps"),
         (one("utils/a.cpp", "<set>"), "'utils' is no room"),
     ],
-    good=one("runtime/a.cpp", "<starpu.h>", '"runtime/b.hpp"')
+    good=one("runtime/tasks/a.cpp", "<starpu.h>", '"runtime/b.hpp"')
+    | one("perf/trace/a.cpp", '"runtime/trace/b.hpp"', '"runtime/result.hpp"')
     | one("runtime/tasks/device_context.cpp", "<cublas_v2.h>") | one("runtime/communicator.cpp", "<mpi.h>")
     | one("codelets/a.cu", "<starpu.h>", "<cudnn.h>", '"runtime/b.hpp"', '"codelets/a.hpp"')
     | one("scheduling/policy/a.cpp", "<starpu_scheduler.h>", '"runtime/b.hpp"')
     | one("layers/a.cpp", '"codelets/b.hpp"') | one("apps/a.cpp", "<CLI/CLI.hpp>", '"perf/b.hpp"')
-    | one("perf/bench_a.cpp", "<starpu.h>", '"codelets/b.hpp"')
+    | one("perf/bench/a.cpp", "<starpu.h>", '"codelets/b.hpp"')
     | one("tests/unit/a.cpp", "<starpu.h>", '"apps/b.hpp"', '"tests/support/c.hpp"'))

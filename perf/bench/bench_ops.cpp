@@ -1,6 +1,6 @@
 // Times every fast implementation of convolution and connected on the shapes of a file, on one
 // thread.
-//   bench_ops [SHAPES.txt ...] [--images N]       default: perf/shapes/*.txt, 8 images
+//   bench_ops [SHAPES.txt ...] [--images N]       default: perf/bench/shapes/*.txt, 8 images
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,0 +1,61 @@
+// A trace in memory: the records of all ranks, tasks in submission order, and the dependencies that
+// follow from who touched which data.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/trace/records.hpp"
+
+namespace omni::perf {
+
+using trace::Nanoseconds;
+
+// trace::Task without its accesses, which lie together in Trace::accesses.
+struct Task {
+  std::uint64_t id;
+  std::uint32_t codelet, implementation;  // index into Trace::codelets, and into its list
+  std::uint32_t worker;                   // index into Trace::workers
+  std::int32_t layer, slice, group;
+  std::int64_t iteration;
+  trace::TaskTimes times;
+  double predicted, flops, bytes;
+  std::uint32_t first_access, access_count;
+
+  Nanoseconds length() const { return times.end - times.start; }
+};
+
+struct Worker {
+  std::string name, kind;  // the name says the rank when there are several
+  std::int32_t rank = 0, node = 0;
+};
+
+struct Trace {
+  std::vector<trace::Header> headers;  // by rank, ascending
+  bool complete = true;                // false: some rank's run was killed
+  std::vector<Worker> workers;
+  std::vector<trace::Codelet> codelets;  // same name, same entry, whatever the rank
+  std::vector<trace::Layer> layers;      // by id
+  std::vector<trace::Data> data;
+  std::vector<trace::Peak> peaks;
+  std::vector<Task> tasks;  // by rank, then in submission order
+  std::vector<trace::Access> accesses;
+  std::vector<trace::IterationStart> iterations;
+  std::vector<trace::Wait> waits;
+  std::vector<trace::Transfer> transfers;
+  std::vector<trace::Exchange> exchanges;
+  std::vector<trace::Counter> counters;
+  Nanoseconds begin = 0, end = 0;  // of the first and the last thing that happened
+
+  double wall_seconds() const { return static_cast<double>(end - begin) * 1e-9; }
+  std::span<const trace::Access> accesses_of(const Task& task) const {
+    return std::span(accesses).subspan(task.first_access, task.access_count);
+  }
+  const std::string& codelet_name(const Task& task) const { return codelets[task.codelet].name; }
+  const std::string& implementation_name(const Task& task) const {
+    return codelets[task.codelet].implementations[task.implementation];
+  }
+};
+
+}  // namespace omni::perf
