@@ -45,6 +45,8 @@ void add_machine(CLI::App& app, MachineArguments& arguments) {
       ->check(
           CLI::IsMember({"onednn", "lowering_onednn", "lowering", "gemm", "vector", "reference"}));
   app.add_option("--models", arguments.models, "Folder of performance models");
+  app.add_option("--trace", arguments.trace,
+                 "Record every task into this folder, for omni-perf to read");
 }
 
 void add_data(CLI::App& app, DataArguments& arguments) {

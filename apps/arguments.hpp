@@ -32,6 +32,7 @@ struct NetArguments {
 struct MachineArguments {
   SessionOptions session;
   std::string models;
+  std::string trace;  // folder
 };
 
 struct DataArguments {

@@ -10,6 +10,7 @@
 #include "apps/commands.hpp"
 #include "apps/open_net.hpp"
 #include "apps/setup.hpp"
+#include "apps/tracing.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/task_times.hpp"
 #include "scheduling/trainer.hpp"
@@ -90,6 +91,7 @@ Status time_command(const TimeArguments& arguments) {
   net->initialise(1);
   DataFeed train(*data.train, feed_options(*net, 1, true, Trainer::kSlots));
   OMNI_CHECK(train.allocate());
+  OMNI_TRY(const auto recorder, start_trace(arguments.machine.trace, session, *net));
 
   const auto run = [&](int iterations) -> Result<double> {
     Stopwatch watch;

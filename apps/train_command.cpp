@@ -14,6 +14,7 @@
 #include "apps/progress.hpp"
 #include "apps/run_folder.hpp"
 #include "apps/setup.hpp"
+#include "apps/tracing.hpp"
 #include "layers/formats/darknet_weights.hpp"
 #include "runtime/log.hpp"
 #include "runtime/signals.hpp"
@@ -134,14 +135,17 @@ Status train_command(const TrainArguments& arguments) {
   OMNI_CHECK(net->allocate());
   OMNI_CHECK(train.allocate());
   OMNI_CHECK(test.allocate());
+  OMNI_TRY(const auto recorder, start_trace(arguments.machine.trace, session, *net));
   const std::string hash = layers_hash(spec);
   OMNI_TRY(const TrainingState start,
            starting_point(arguments, *net, origin.checkpoint, data_arguments.seed, hash));
 
   std::optional<MetricsLog> metrics;
-  if (!arguments.metrics.empty()) {
+  std::filesystem::path metrics_file = arguments.metrics;
+  if (metrics_file.empty() && recorder) metrics_file = recorder->folder() / "metrics.jsonl";
+  if (!metrics_file.empty()) {
     const auto resumed = arguments.resume != "none" ? std::optional(start.iteration) : std::nullopt;
-    OMNI_TRY(metrics, MetricsLog::open(arguments.metrics, resumed));
+    OMNI_TRY(metrics, MetricsLog::open(metrics_file, resumed));
   }
   // Metrics that cannot be written are no reason to lose a training.
   const auto record = [&metrics](auto write) {

@@ -7,6 +7,7 @@
 #include "codelets/elementwise/sgd_update.hpp"
 #include "runtime/log.hpp"
 #include "runtime/signals.hpp"
+#include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "scheduling/rate_policy.hpp"
 
@@ -31,7 +32,8 @@ Trainer::Trainer(Net& net, DataFeed& train, DataFeed* test, TrainingState state,
       prefetched_(submitted_),
       collected_(submitted_),
       started_at_(state.iteration),
-      saved_at_(state.iteration) {
+      saved_at_(state.iteration),
+      decoded_before_(train.decoded()) {
   report_.iteration = state.iteration;
   report_.images = images_after(state.iteration);
   report_.epoch = epochs_after(state.iteration);
@@ -74,11 +76,13 @@ Status Trainer::save() {
 
 // Submits one iteration; waits only for the loss of an iteration before it.
 Status Trainer::iterate() {
+  recording::begin_iteration(static_cast<std::int64_t>(submitted_ / subdivisions_));
   for (std::uint64_t sub = 0; sub < subdivisions_; ++sub) {
     if (submitted_ >= collected_ + kComputing) OMNI_CHECK(collect(collected_));
     // A slot is free again once its metrics were collected: never more than kSlots ahead of that.
     while (prefetched_ < collected_ + kSlots && !last_decode_reached())
       train_.submit(prefetched_++);
+    if (recording::on()) record_feed();
     const Step step{.training = true,
                     .seed = state_.seed,
                     .first_sample = submitted_ * static_cast<std::uint64_t>(train_.batch()),
@@ -89,6 +93,17 @@ Status Trainer::iterate() {
   }
   update(submitted_ / subdivisions_);
   return {};
+}
+
+// How far the data are ahead of the mini-batch that is submitted next.
+void Trainer::record_feed() {
+  const std::uint64_t taken = submitted_ - started_at_ * subdivisions_;
+  const std::uint64_t decoded = train_.decoded() - decoded_before_;
+  const trace::Nanoseconds at = recording::now();
+  recording::write(trace::Counter{"feed.decoded", at,
+                                  static_cast<double>(decoded > taken ? decoded - taken : 0)});
+  recording::write(
+      trace::Counter{"feed.submitted", at, static_cast<double>(prefetched_ - submitted_)});
 }
 
 std::uint64_t Trainer::images_after(std::uint64_t iterations) const {
@@ -172,6 +187,7 @@ Status Trainer::drain() {
 Status Trainer::evaluate_now() {
   OMNI_CHECK(drain());
   if (test_ == nullptr) return {};
+  recording::begin_iteration(-1);
   Result<Tally> tally = evaluate(net_, *test_, state_.seed);
   if (!tally) {
     if (tally.error().kind == ErrorKind::interrupted) OMNI_CHECK(save());

@@ -72,6 +72,7 @@ class Trainer {
  private:
   Status iterate();
   void update(std::uint64_t iteration);
+  void record_feed();
   Status collect(std::uint64_t number);  // the metrics of one mini-batch
   Status finish_iteration(std::uint64_t iteration);
   Status drain();
@@ -93,6 +94,7 @@ class Trainer {
   std::uint64_t prefetched_;             // mini-batches whose decode is submitted
   std::uint64_t collected_;              // mini-batches whose metrics were read
   std::uint64_t started_at_, saved_at_;  // iteration
+  std::uint64_t decoded_before_;         // mini-batches of `train`, before this trainer
   Tally tally_;                          // of the iteration being collected
   StepReport report_;
   Stopwatch training_time_;

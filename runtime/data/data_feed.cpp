@@ -96,6 +96,7 @@ void DataFeed::decode(std::uint64_t first_sample, int count, float* images,
                                  options_.training, options_.net_input, images, labels);
       !status)
     report_task_error(std::move(status.error()));
+  ++decoded_slices_;
 }
 
 }  // namespace omni

@@ -2,6 +2,7 @@
 // training on whatever worker has time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -37,6 +38,9 @@ class DataFeed {
   void submit(std::uint64_t number);
   BatchSlot& slot(std::uint64_t number) { return slots_[number % slots_.size()]; }
 
+  // Mini-batches whose decode tasks are done, up to now.
+  std::uint64_t decoded() const { return decoded_slices_ / options_.slices.sizes.size(); }
+
   int batch() const { return options_.slices.images(); }
   int slots() const { return options_.slots; }
   const Dataset& dataset() const { return dataset_; }
@@ -52,6 +56,7 @@ class DataFeed {
   Sampler sampler_;
   TensorPool tensors_;
   std::vector<BatchSlot> slots_;
+  mutable std::atomic<std::uint64_t> decoded_slices_{0};
 };
 
 }  // namespace omni

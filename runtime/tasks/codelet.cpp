@@ -10,6 +10,7 @@
 #include <cstring>
 #include <new>
 
+#include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/task_times.hpp"
 
@@ -28,6 +29,7 @@ struct alignas(std::max_align_t) TaskHeader {
   std::uint32_t buffers;
   int layer;
   Cost cost;
+  recording::PendingTask* pending;  // null unless recorded
 
   const void* args() const { return this + 1; }
 };
@@ -88,6 +90,7 @@ struct CodeletCallbacks {
     for (std::uint32_t i = 0; i < header.buffers; ++i)
       pointers[i] = reinterpret_cast<void*>(STARPU_VECTOR_GET_PTR(interfaces[i]));
     const CodeletBase::Entry& entry = header.codelet->entries_[index];
+    if (header.pending != nullptr) header.pending->task.implementation = index;
     try {
       const bool timed = task_times::recording();
       const auto before = timed ? Clock::now() : Clock::time_point();
@@ -103,6 +106,10 @@ struct CodeletCallbacks {
     } catch (const std::exception& problem) {
       report_task_error({ErrorKind::failed, label(*header.codelet, entry), problem.what(), ""});
     }
+  }
+
+  static void finished(void* pending) noexcept {
+    recording::finished(static_cast<recording::PendingTask*>(pending), *starpu_task_get_current());
   }
 
   static int can_execute(unsigned, starpu_task* task, unsigned index) {
@@ -146,6 +153,8 @@ CodeletBase::CodeletBase(std::string name, std::uint32_t color, std::vector<Entr
 
 CodeletBase::~CodeletBase() = default;
 
+std::uint32_t CodeletBase::color() const { return starpu_->codelet.color; }
+
 void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
                          std::initializer_list<Access> accesses, TaskTag tag) {
   assert(accesses.size() <= STARPU_NMAXBUFS);
@@ -159,7 +168,8 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
              .footprint = footprint,
              .buffers = static_cast<std::uint32_t>(accesses.size()),
              .layer = tag.layer,
-             .cost = cost};
+             .cost = cost,
+             .pending = recording::submitted(*this, accesses, tag, cost.flops, cost.bytes)};
   std::memcpy(header + 1, args, args_bytes_);
 
   starpu_task* task = starpu_task_create();
@@ -167,6 +177,10 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
   task->cl_arg = header;
   task->cl_arg_size = sizeof(TaskHeader) + args_bytes_;
   task->cl_arg_free = 1;
+  if (header->pending != nullptr) {
+    task->callback_func = CodeletCallbacks::finished;
+    task->callback_arg = header->pending;
+  }
   task->priority = tag.priority;
   task->flops = cost.flops;
   task->nbuffers = static_cast<int>(accesses.size());
@@ -176,6 +190,7 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
     task->modes[index++] = starpu_mode(access.mode);
   }
   if (const int code = starpu_task_submit(task); code != 0) {
+    delete header->pending;
     task->destroy = 0;
     starpu_task_destroy(task);
     report_task_error({ErrorKind::device, "codelet " + name_,

@@ -60,6 +60,7 @@ class CodeletBase {
   };
   const std::string& name() const { return name_; }
   const std::vector<Entry>& entries() const { return entries_; }
+  std::uint32_t color() const;
 
   CodeletBase(const CodeletBase&) = delete;
   CodeletBase& operator=(const CodeletBase&) = delete;

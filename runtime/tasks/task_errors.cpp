@@ -5,6 +5,8 @@
 #include <mutex>
 #include <optional>
 
+#include "runtime/tasks/recorder.hpp"
+
 namespace omni {
 namespace {
 std::mutex mutex;
@@ -23,7 +25,10 @@ Status task_status() {
 }
 
 Status wait_for_tasks() {
-  starpu_task_wait_for_all();
+  {
+    const recording::WaitScope waiting(true);
+    starpu_task_wait_for_all();
+  }
   return task_status();
 }
 

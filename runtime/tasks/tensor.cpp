@@ -3,11 +3,16 @@
 #include <fmt/format.h>
 #include <starpu.h>
 
+#include <atomic>
 #include <cstring>
 
+#include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/session.hpp"
 
 namespace omni {
+namespace {
+std::atomic<std::uint32_t> next_id{0};
+}  // namespace
 
 std::size_t bytes_of(DataType type) {
   switch (type) {
@@ -21,7 +26,7 @@ std::size_t bytes_of(DataType type) {
 }
 
 Tensor::Tensor(std::string name, std::size_t count, DataType type)
-    : name_(std::move(name)), count_(count), type_(type) {}
+    : name_(std::move(name)), id_(next_id++), count_(count), type_(type) {}
 
 Tensor::~Tensor() {
   if (handle_ != nullptr) starpu_data_unregister(handle_);
@@ -45,6 +50,7 @@ Status Tensor::allocate() {
 }
 
 HostAccess::HostAccess(const Tensor& tensor, Mode mode) : tensor_(tensor) {
+  const recording::WaitScope waiting(false);
   starpu_data_acquire(tensor.handle(), mode == Mode::read ? STARPU_R : STARPU_RW);
   pointer_ = starpu_data_get_local_ptr(tensor.handle());
 }

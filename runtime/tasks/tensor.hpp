@@ -28,6 +28,7 @@ class Tensor {
   Tensor& operator=(const Tensor&) = delete;
 
   const std::string& name() const { return name_; }
+  std::uint32_t id() const { return id_; }  // no other tensor of this process has it
   std::size_t count() const { return count_; }
   std::size_t bytes() const { return count_ * bytes_of(type_); }
   DataType type() const { return type_; }
@@ -37,6 +38,7 @@ class Tensor {
 
  private:
   std::string name_;
+  std::uint32_t id_;
   std::size_t count_;
   DataType type_;
   std::shared_ptr<void> starpu_;  // see hold_starpu()

@@ -1,0 +1,55 @@
+#include "apps/tracing.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iterator>
+
+#include "codelets/dense/peaks.hpp"
+#include "runtime/log.hpp"
+
+namespace omni {
+namespace {
+
+// As it was typed, but for the quotes.
+std::string command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string line{std::istreambuf_iterator<char>(file), {}};
+  while (!line.empty() && line.back() == '\0') line.pop_back();
+  std::replace(line.begin(), line.end(), '\0', ' ');
+  return line;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Recorder>> start_trace(const std::string& folder, const Session& session,
+                                              const Net& net) {
+  if (folder.empty()) return std::unique_ptr<Recorder>();
+  trace::Header header;
+  header.host = host_name();
+  header.command = command_line();
+  header.net = net.name();
+  header.batch = net.options().batch;
+  OMNI_TRY(auto recorder, Recorder::start(folder, header));
+  log::info("tracing to {}", recorder->folder().string());
+
+  for (const auto& layer : net.layers())
+    recording::write(trace::Layer{layer->index(), layer->type(), layer->detail()});
+  const auto workers = session.workers();
+  const auto cpus = std::count_if(workers.begin(), workers.end(),
+                                  [](const WorkerInfo& each) { return each.kind == "CPU"; });
+  if (cpus == 0) return recorder;
+  const CpuPeaks peaks = measure_cpu_peaks(static_cast<int>(cpus));
+  recording::write(trace::Peak{"gemm", "CPU", peaks.gemm_alone, peaks.gemm_together});
+  recording::write(trace::Peak{"copy", "CPU", peaks.copy_alone, peaks.copy_together});
+  return recorder;
+}
+
+}  // namespace omni

@@ -1,0 +1,84 @@
+#include "codelets/dense/peaks.hpp"
+
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "codelets/dense/gemm.hpp"
+#include "codelets/dense/onednn_support.hpp"
+#include "runtime/tasks/device_context.hpp"
+
+namespace omni {
+namespace {
+
+constexpr int kSize = 1024;                      // 12 MiB of matrices: large, and still quick
+constexpr std::size_t kCopyFloats = 16'000'000;  // 64 MB: more than a core's share of any cache
+constexpr int kRepeats = 3;
+
+// The work of `once`, in units per second, when so many threads do it at the same time: the best of
+// a few rounds, since only disturbance can make one slower.
+template <class MakeWork>
+double best_rate(int threads, double units, MakeWork make_work) {
+  std::barrier start(threads);
+  std::mutex mutex;
+  std::vector<double> slowest(kRepeats, 0);  // seconds of the last thread of each round
+  const auto body = [&] {
+    auto once = make_work();
+    once();  // pages, code and library caches
+    for (double& seconds : slowest) {
+      start.arrive_and_wait();
+      const auto before = std::chrono::steady_clock::now();
+      once();
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - before;
+      const std::lock_guard lock(mutex);
+      seconds = std::max(seconds, took.count());
+    }
+  };
+  std::vector<std::jthread> team;
+  for (int i = 0; i < threads; ++i) team.emplace_back(body);
+  team.clear();
+  return units * threads / *std::min_element(slowest.begin(), slowest.end());
+}
+
+double gemm_rate(int threads, Gemm product) {
+  return best_rate(threads, 2.0 * kSize * kSize * kSize, [product] {
+    DeviceContext::current();  // BLAS with one thread
+    return [product, a = std::vector<float>(kSize * kSize, 0.5f),
+            b = std::vector<float>(kSize * kSize, 0.25f),
+            c = std::vector<float>(kSize * kSize)]() mutable {
+      product(kSize, kSize, kSize, {a.data(), kSize}, {b.data(), kSize}, 0.0f, c.data(), kSize);
+    };
+  });
+}
+
+double best_gemm_rate(int threads) {
+  double best = gemm_rate(threads, gemm);
+#ifdef OMNI_ONEDNN
+  best = std::max(best, gemm_rate(threads, onednn::gemm));
+#endif
+  return best;
+}
+
+double copy_rate(int threads) {
+  return best_rate(threads, 2.0 * sizeof(float) * kCopyFloats, [] {
+    return [from = std::vector<float>(kCopyFloats, 1.0f),
+            to = std::vector<float>(kCopyFloats)]() mutable {
+      std::memcpy(to.data(), from.data(), sizeof(float) * kCopyFloats);
+    };
+  });
+}
+
+}  // namespace
+
+CpuPeaks measure_cpu_peaks(int threads) {
+  return {.gemm_alone = best_gemm_rate(1),
+          .gemm_together = best_gemm_rate(threads),
+          .copy_alone = copy_rate(1),
+          .copy_together = copy_rate(threads)};
+}
+
+}  // namespace omni

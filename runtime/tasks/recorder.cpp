@@ -1,0 +1,320 @@
+#include "runtime/tasks/recorder.hpp"
+
+#include <fmt/format.h>
+#include <starpu.h>
+#include <starpu_profiling.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <mutex>
+#include <unordered_map>
+
+#include "runtime/log.hpp"
+#include "runtime/tasks/codelet.hpp"
+#include "runtime/trace/file.hpp"
+#include "runtime/trace/lines.hpp"
+
+namespace omni {
+namespace {
+
+using trace::Nanoseconds;
+
+constexpr std::size_t kBufferBytes = 1 << 16;
+constexpr Nanoseconds kLongestUnwritten = 500'000'000, kSamplingPeriod = 100'000'000;
+
+// What one thread has not yet written.
+struct LineBuffer {
+  std::mutex mutex;  // contended only when the submitting thread writes out an idle worker's
+  trace::Buffer lines;
+  Nanoseconds oldest = 0;
+};
+
+// Everything of the Recorder that lives.
+struct State {
+  explicit State(trace::File&& opened) : file(std::move(opened)) {}
+
+  std::mutex file_mutex;
+  trace::File file;
+  std::atomic<std::uint64_t> tasks_written{0};
+
+  std::mutex buffers_mutex;
+  std::vector<std::unique_ptr<LineBuffer>> buffers;
+
+  // Of the submitting thread.
+  std::uint64_t tasks_submitted = 0;
+  std::int64_t iteration = -1;
+  std::unordered_map<const CodeletBase*, std::uint32_t> codelets;
+  std::vector<bool> data_defined;
+  Nanoseconds sampled = -kSamplingPeriod;
+};
+
+std::atomic<State*> state{nullptr};
+// Distinguishes this Recorder's buffers from those of an earlier one in the same thread.
+std::atomic<std::uint64_t> generation{0};
+
+void write_out(State& to, LineBuffer& buffer) {
+  const std::lock_guard lock(to.file_mutex);
+  if (Status written = to.file.write({buffer.lines.data(), buffer.lines.size()}); !written)
+    log::warn("{}; the trace ends here", written.error().message());
+  buffer.lines.clear();
+}
+
+LineBuffer& own_buffer(State& of) {
+  thread_local LineBuffer* buffer = nullptr;
+  thread_local std::uint64_t belongs_to = 0;
+  if (belongs_to != generation.load(std::memory_order_relaxed)) {
+    const std::lock_guard lock(of.buffers_mutex);
+    buffer = of.buffers.emplace_back(std::make_unique<LineBuffer>()).get();
+    belongs_to = generation.load(std::memory_order_relaxed);
+  }
+  return *buffer;
+}
+
+template <class Record>
+void append_line(State& to, const Record& record, Nanoseconds at) {
+  LineBuffer& buffer = own_buffer(to);
+  const std::lock_guard lock(buffer.mutex);
+  if (buffer.lines.size() == 0) buffer.oldest = at;
+  append(buffer.lines, record);
+  if (buffer.lines.size() > kBufferBytes || at - buffer.oldest > kLongestUnwritten)
+    write_out(to, buffer);
+}
+
+// At once, so that no other thread's line that uses the definition can come before it.
+template <class Record>
+void define(State& to, const Record& record) {
+  LineBuffer line;
+  append(line.lines, record);
+  write_out(to, line);
+}
+
+void flush_old(State& of, Nanoseconds older_than) {
+  const std::lock_guard lock(of.buffers_mutex);
+  for (const auto& buffer : of.buffers) {
+    const std::lock_guard line_lock(buffer->mutex);
+    if (buffer->lines.size() != 0 && buffer->oldest <= older_than) write_out(of, *buffer);
+  }
+}
+
+// A worker may ask for work before the task it gets is pushed, and steps that did not happen have
+// no time.
+void keep_order(trace::TaskTimes& times) {
+  Nanoseconds before = times.submitted;
+  for (Nanoseconds* time : {&times.ready, &times.pop_start, &times.popped, &times.fetch_start,
+                            &times.fetch_end, &times.start, &times.end, &times.released})
+    before = *time = std::max(before, *time);
+}
+
+Nanoseconds nanoseconds(const timespec& time) {
+  return static_cast<Nanoseconds>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
+trace::AccessMode recorded(AccessMode mode) {
+  switch (mode) {
+    case AccessMode::read:
+      return trace::AccessMode::read;
+    case AccessMode::write:
+      return trace::AccessMode::write;
+    case AccessMode::read_write:
+      return trace::AccessMode::update;
+    case AccessMode::accumulate:
+      return implementation_policy().deterministic ? trace::AccessMode::update
+                                                   : trace::AccessMode::add;
+  }
+  return trace::AccessMode::update;
+}
+
+double resident_bytes() {
+  long pages = 0;
+  if (std::FILE* file = std::fopen("/proc/self/statm", "r"); file != nullptr) {
+    if (std::fscanf(file, "%*s %ld", &pages) != 1) pages = 0;
+    std::fclose(file);
+  }
+  return static_cast<double>(pages) * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+// What StarPU only counts: memory per node, and traffic per link since the last sample.
+void sample(State& to, Nanoseconds at) {
+  append_line(to, trace::Counter{"memory.resident", at, resident_bytes()}, at);
+  for (unsigned node = 1; node < starpu_memory_nodes_get_count(); ++node)
+    append_line(to,
+                trace::Counter{fmt::format("memory.node{}", node), at,
+                               static_cast<double>(starpu_memory_get_used(node))},
+                at);
+  for (int link = 0; link < starpu_bus_get_count(); ++link) {
+    starpu_profiling_bus_info traffic;
+    if (starpu_bus_get_profiling_info(link, &traffic) != 0 || traffic.transfer_count <= 0) continue;
+    append_line(to,
+                trace::Transfer{.from_node = starpu_bus_get_src(link),
+                                .to_node = starpu_bus_get_dst(link),
+                                .bytes = static_cast<std::uint64_t>(traffic.transferred_bytes),
+                                .count = static_cast<std::uint64_t>(traffic.transfer_count),
+                                .from = std::max<Nanoseconds>(to.sampled, 0),
+                                .to = at},
+                at);
+  }
+  to.sampled = at;
+}
+
+// The folder itself, or the first free one beside it.
+Result<trace::File> create_file(std::filesystem::path& folder, int rank) {
+  const std::filesystem::path wanted = folder;
+  for (int number = 2;; ++number) {
+    std::error_code problem;
+    std::filesystem::create_directories(folder, problem);
+    if (problem)
+      return Error{ErrorKind::usage, folder.string(),
+                   "cannot make the trace folder: " + problem.message(),
+                   "name a writable one with --trace"};
+    const auto name = folder / fmt::format("rank-{}.jsonl", rank);
+    if (!std::filesystem::exists(name) && !std::filesystem::exists(name.string() + ".part"))
+      return trace::File::create(folder, rank);
+    folder = wanted.string() + fmt::format("-{}", number);
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Recorder>> Recorder::start(const std::filesystem::path& wanted,
+                                                  trace::Header header) {
+  // A trailing slash would make "-2" a name inside the folder.
+  std::filesystem::path folder = wanted.has_filename() ? wanted : wanted.parent_path();
+  OMNI_TRY(trace::File file, create_file(folder, header.rank));
+  auto fresh = std::make_unique<State>(std::move(file));
+
+  using namespace std::chrono;
+  header.started =
+      duration<double>(system_clock::now().time_since_epoch()).count() - 1e-6 * starpu_timing_now();
+  header.scheduler = starpu_sched_get_sched_policy()->policy_name;
+  int major, minor, release;
+  starpu_get_version(&major, &minor, &release);
+  header.starpu = fmt::format("{}.{}.{}", major, minor, release);
+  define(*fresh, header);
+  for (unsigned id = 0; id < starpu_worker_get_count(); ++id) {
+    const int worker = static_cast<int>(id);
+    std::array<char, 64> name;
+    starpu_worker_get_name(worker, name.data(), name.size());
+    define(*fresh, trace::Worker{worker, name.data(),
+                                 starpu_worker_get_type_as_string(starpu_worker_get_type(worker)),
+                                 static_cast<std::int32_t>(starpu_worker_get_memory_node(id))});
+  }
+  ++generation;
+  state = fresh.release();
+  starpu_profiling_status_set(STARPU_PROFILING_ENABLE);
+  return std::unique_ptr<Recorder>(new Recorder(std::move(folder)));
+}
+
+Recorder::~Recorder() {
+  starpu_task_wait_for_all();
+  starpu_profiling_status_set(STARPU_PROFILING_DISABLE);
+  const std::unique_ptr<State> ended(state.exchange(nullptr));
+  const Nanoseconds end = recording::now();
+  sample(*ended, end);
+  flush_old(*ended, end);
+  define(*ended, trace::End{end, ended->tasks_written});
+  if (Status finished = ended->file.finish(); !finished)
+    log::warn("{}", finished.error().message());
+}
+
+namespace recording {
+
+bool on() { return state.load(std::memory_order_relaxed) != nullptr; }
+
+Nanoseconds now() { return std::llround(1e3 * starpu_timing_now()); }
+
+void begin_iteration(std::int64_t iteration) {
+  State* to = state;
+  if (to == nullptr) return;
+  to->iteration = iteration;
+  const Nanoseconds at = now();
+  if (iteration >= 0) append_line(*to, trace::IterationStart{iteration, at}, at);
+  if (at - to->sampled < kSamplingPeriod) return;
+  sample(*to, at);
+  flush_old(*to, at - kLongestUnwritten);
+}
+
+void write(const trace::Layer& layer) {
+  if (State* to = state) define(*to, layer);
+}
+
+void write(const trace::Peak& peak) {
+  if (State* to = state) define(*to, peak);
+}
+
+void write(const trace::Counter& counter) {
+  if (State* to = state) append_line(*to, counter, counter.at);
+}
+
+WaitScope::WaitScope(bool for_all) : for_all_(for_all), from_(on() ? now() : 0) {}
+
+WaitScope::~WaitScope() {
+  constexpr Nanoseconds kNotWorthALine = 2'000;
+  State* to = state;
+  if (to == nullptr || from_ == 0) return;
+  const Nanoseconds at = now();
+  if (at - from_ >= kNotWorthALine) append_line(*to, trace::Wait{for_all_, from_, at}, at);
+}
+
+PendingTask* submitted(const CodeletBase& codelet, std::initializer_list<Access> accesses,
+                       TaskTag tag, double flops, double bytes) {
+  State* to = state;
+  if (to == nullptr) return nullptr;
+  const auto [known, added] =
+      to->codelets.try_emplace(&codelet, static_cast<std::uint32_t>(to->codelets.size()));
+  if (added) {
+    trace::Codelet definition{known->second, codelet.name(), codelet.color(), {}};
+    for (const CodeletBase::Entry& entry : codelet.entries())
+      definition.implementations.push_back(entry.name);
+    define(*to, definition);
+  }
+  static_assert(STARPU_NMAXBUFS <= PendingTask::kMostAccesses);
+  auto* pending = new PendingTask;
+  std::size_t count = 0;
+  for (const Access& access : accesses) {
+    const std::uint32_t data = access.tensor.id();
+    if (data >= to->data_defined.size()) to->data_defined.resize(data + 1);
+    if (!to->data_defined[data]) {
+      to->data_defined[data] = true;
+      define(*to, trace::Data{data, access.tensor.name(), access.tensor.bytes()});
+    }
+    pending->accesses[count++] = {data, recorded(access.mode)};
+  }
+  trace::Task& task = pending->task;
+  task.id = to->tasks_submitted++;
+  task.codelet = known->second;
+  task.layer = tag.layer;
+  task.slice = tag.slice;
+  task.iteration = to->iteration;
+  task.flops = flops;
+  task.bytes = bytes;
+  task.accesses = std::span(pending->accesses).first(count);
+  return pending;
+}
+
+void finished(PendingTask* pending, const starpu_task& task) {
+  const std::unique_ptr<PendingTask> owned(pending);
+  State* to = state;
+  const starpu_profiling_task_info* info = task.profiling_info;
+  if (to == nullptr || info == nullptr) return;
+  trace::Task& done = owned->task;
+  done.worker = info->workerid;
+  done.times = {.submitted = nanoseconds(info->submit_time),
+                .ready = nanoseconds(info->push_start_time),
+                .pop_start = nanoseconds(info->pop_start_time),
+                .popped = nanoseconds(info->pop_end_time),
+                .fetch_start = nanoseconds(info->acquire_data_start_time),
+                .fetch_end = nanoseconds(info->acquire_data_end_time),
+                .start = nanoseconds(info->start_time),
+                .end = nanoseconds(info->end_time),
+                .released = nanoseconds(info->release_data_end_time)};
+  keep_order(done.times);
+  if (task.predicted > 0) done.predicted = 1e3 * task.predicted;
+  append_line(*to, done, done.times.released);
+  to->tasks_written.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace recording
+}  // namespace omni

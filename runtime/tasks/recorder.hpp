@@ -1,0 +1,77 @@
+// Records what a run does as a trace (runtime/trace), through StarPU's public profiling hooks. Off
+// unless a Recorder lives; then every task is noted when it is submitted and written when it is
+// done. Lines collect in a buffer per thread and reach the file at least every half second.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <initializer_list>
+#include <memory>
+
+#include "runtime/result.hpp"
+#include "runtime/tasks/access.hpp"
+#include "runtime/trace/records.hpp"
+
+struct starpu_task;
+
+namespace omni {
+
+class CodeletBase;
+
+// One at a time; made after the Session and destroyed before it.
+class Recorder {
+ public:
+  // Into the folder, which is made; if it holds a trace already, into the first free one of
+  // "<folder>-2", "<folder>-3" ...: a job that is requeued runs the same command again.
+  static Result<std::unique_ptr<Recorder>> start(const std::filesystem::path& folder,
+                                                 trace::Header header);
+  ~Recorder();  // waits for all tasks; a failure to write is a warning
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  const std::filesystem::path& folder() const { return folder_; }
+
+ private:
+  explicit Recorder(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  std::filesystem::path folder_;
+};
+
+// All of these do nothing while no Recorder lives.
+namespace recording {
+
+bool on();
+trace::Nanoseconds now();
+
+// Tasks submitted from here on belong to this iteration; -1: to none.
+void begin_iteration(std::int64_t iteration);
+void write(const trace::Layer& layer);
+void write(const trace::Peak& peak);
+void write(const trace::Counter& counter);
+
+// The submitting thread's time in a scope, when it had to wait.
+class WaitScope {
+ public:
+  explicit WaitScope(bool for_all);
+  ~WaitScope();
+  WaitScope(const WaitScope&) = delete;
+  WaitScope& operator=(const WaitScope&) = delete;
+
+ private:
+  bool for_all_;
+  trace::Nanoseconds from_;
+};
+
+// ---- for codelets: what is known of a task before it ran ----
+
+struct PendingTask {
+  static constexpr std::size_t kMostAccesses = 16;  // StarPU is built for so many
+  trace::Task task;
+  std::array<trace::Access, kMostAccesses> accesses;
+};
+
+PendingTask* submitted(const CodeletBase& codelet, std::initializer_list<Access> accesses,
+                       TaskTag tag, double flops, double bytes);
+void finished(PendingTask* pending, const starpu_task& task);  // and frees it
+
+}  // namespace recording
+}  // namespace omni
