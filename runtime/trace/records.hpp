@@ -25,7 +25,7 @@ constexpr int kVersion = 1;
 struct Header {
   int rank = 0;
   double started = 0;  // seconds since 1970 at time 0; aligns the ranks
-  std::string host, command, starpu, scheduler, net;
+  std::string host{}, command{}, starpu{}, scheduler{}, net{};
   int batch = 0;  // images per iteration
 };
 
@@ -92,7 +92,7 @@ struct Task {
   TaskTimes times;
   double predicted = std::numeric_limits<double>::quiet_NaN();  // ns; NaN: the model was not sure
   double flops = 0, bytes = 0;
-  std::span<const Access> accesses;  // the dependencies follow from these and the ids
+  std::span<const Access> accesses{};  // the dependencies follow from these and the ids
 };
 
 // The submitting thread begins an iteration.
