@@ -27,7 +27,9 @@ constexpr int kMaxSlices = 256;  // each has tensors of its own
 // workers there are.
 int choose_slice(const NetParts& parts, int batch) {
   double flops = 0;
-  for (const auto& layer : parts.layers) flops += layer->forward_flops_per_image();
+  for (const auto& layer : parts.layers)
+    if (!layer->joins_slices()) flops += layer->forward_flops_per_image();
+  if (flops * batch < kFlopsPerTask) return batch;  // nothing that is worth cutting
   const double per_layer = flops / static_cast<double>(parts.layers.size());
   const double wanted =
       std::min(std::max(kFlopsPerTask / std::max(per_layer, 1.0), kImagesPerTask), double(batch));

@@ -125,8 +125,7 @@ void Trainer::update(std::uint64_t iteration) {
   const float rate = learning_rate(options.solver, state_.seed, iteration);
   for (const Param* param : net_.params())
     if (param->trainable)
-      submit_sgd_update({.count = static_cast<std::int64_t>(param->value->count()),
-                         .learning_rate = rate * param->rate,
+      submit_sgd_update({.learning_rate = rate * param->rate,
                          .momentum = options.solver.momentum,
                          .decay = param->decays ? options.solver.decay : 0,
                          .gradient_scale = 1.0f / static_cast<float>(options.batch)},

@@ -120,20 +120,20 @@ Codelet<ConnectedDataArgs> connected_backward_data({
     .footprint = data_footprint,
 });
 
-void submit_connected_forward(ConnectedForwardArgs args, const Tensor& src, const Tensor& weights,
-                              const Tensor* bias, const Tensor& dst, TaskTag tag) {
-  args.has_bias = bias != nullptr;
-  if (bias != nullptr)
+void submit_connected_forward(ConnectedForwardArgs args, const Tensor& src, TensorPart weights,
+                              std::optional<TensorPart> bias, const Tensor& dst, TaskTag tag) {
+  args.has_bias = bias.has_value();
+  if (bias)
     connected_forward.submit(args, {read(src), read(weights), write(dst), read(*bias)}, tag);
   else
     connected_forward.submit(args, {read(src), read(weights), write(dst)}, tag);
 }
 
 void submit_connected_backward_weights(ConnectedWeightsArgs args, const Tensor& src,
-                                       const Tensor& diff_dst, const Tensor& diff_weights,
-                                       const Tensor* diff_bias, TaskTag tag) {
-  args.has_bias = diff_bias != nullptr;
-  if (diff_bias != nullptr)
+                                       const Tensor& diff_dst, TensorPart diff_weights,
+                                       std::optional<TensorPart> diff_bias, TaskTag tag) {
+  args.has_bias = diff_bias.has_value();
+  if (diff_bias)
     connected_backward_weights.submit(
         args, {read(src), read(diff_dst), accumulate(diff_weights), accumulate(*diff_bias)}, tag);
   else
@@ -142,7 +142,7 @@ void submit_connected_backward_weights(ConnectedWeightsArgs args, const Tensor& 
 }
 
 void submit_connected_backward_data(const ConnectedDataArgs& args, const Tensor& diff_dst,
-                                    const Tensor& weights, const Tensor& diff_src, TaskTag tag) {
+                                    TensorPart weights, const Tensor& diff_src, TaskTag tag) {
   connected_backward_data.submit(args, {read(diff_dst), read(weights), write(diff_src)}, tag);
 }
 

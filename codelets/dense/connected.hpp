@@ -86,15 +86,14 @@ extern Codelet<ConnectedWeightsArgs>
                                                             //  diff_weights +=, [diff_bias +=]}
 extern Codelet<ConnectedDataArgs> connected_backward_data;  // {diff_dst R, weights R, diff_src W}
 
-// bias: null for none.
-void submit_connected_forward(ConnectedForwardArgs args, const Tensor& src, const Tensor& weights,
-                              const Tensor* bias, const Tensor& dst, TaskTag tag = {});
-// Adds to diff_weights and diff_bias (null for none).
+// The weights and biases may be those of a block of neurons; shape.outputs counts them.
+void submit_connected_forward(ConnectedForwardArgs args, const Tensor& src, TensorPart weights,
+                              std::optional<TensorPart> bias, const Tensor& dst, TaskTag tag = {});
+// Adds to diff_weights and diff_bias.
 void submit_connected_backward_weights(ConnectedWeightsArgs args, const Tensor& src,
-                                       const Tensor& diff_dst, const Tensor& diff_weights,
-                                       const Tensor* diff_bias, TaskTag tag = {});
+                                       const Tensor& diff_dst, TensorPart diff_weights,
+                                       std::optional<TensorPart> diff_bias, TaskTag tag = {});
 void submit_connected_backward_data(const ConnectedDataArgs& args, const Tensor& diff_dst,
-                                    const Tensor& weights, const Tensor& diff_src,
-                                    TaskTag tag = {});
+                                    TensorPart weights, const Tensor& diff_src, TaskTag tag = {});
 
 }  // namespace omni

@@ -40,9 +40,14 @@ Codelet<SgdUpdateArgs> sgd_update({
     .footprint = footprint,
 });
 
-void submit_sgd_update(const SgdUpdateArgs& args, const Tensor& value, const Tensor& diff,
+void submit_sgd_update(SgdUpdateArgs args, const Tensor& value, const Tensor& diff,
                        const Tensor& velocity, TaskTag tag) {
-  sgd_update.submit(args, {read_write(value), read_write(diff), read_write(velocity)}, tag);
+  for (std::size_t part = 0; part < value.parts(); ++part) {
+    args.count = static_cast<std::int64_t>(value.count_of(part));
+    sgd_update.submit(
+        args, {read_write({value, part}), read_write({diff, part}), read_write({velocity, part})},
+        tag);
+  }
 }
 
 }  // namespace omni

@@ -14,7 +14,7 @@
 namespace omni {
 
 struct SgdUpdateArgs {
-  std::int64_t count = 0;
+  std::int64_t count = 0;  // set by the submit function
   float learning_rate = 0;
   float momentum = 0;
   float decay = 0;
@@ -38,7 +38,8 @@ void sgd_update(const SgdUpdateArgs& args, T* value, T* diff, T* velocity) {
 
 extern Codelet<SgdUpdateArgs> sgd_update;  // {value RW, diff RW, velocity RW}
 
-void submit_sgd_update(const SgdUpdateArgs& args, const Tensor& value, const Tensor& diff,
+// A task per part of the three, which are cut alike.
+void submit_sgd_update(SgdUpdateArgs args, const Tensor& value, const Tensor& diff,
                        const Tensor& velocity, TaskTag tag = {});
 
 }  // namespace omni

@@ -1,10 +1,10 @@
 // [connected]: every output sees every input, with bias or batch normalisation, and an activation.
+// A large one becomes a split_connected_layer.
 #include <fmt/format.h>
-
-#include <cmath>
 
 #include "codelets/dense/connected.hpp"
 #include "layers/registry.hpp"
+#include "layers/types/split_connected_layer.hpp"
 #include "layers/types/weighted_layer.hpp"
 
 namespace omni {
@@ -15,17 +15,8 @@ class ConnectedLayer final : public WeightedLayer {
   explicit ConnectedLayer(LayerBuilder& builder) : WeightedLayer(builder) {
     const Extent src = builder.input().extent();
     shape_.inputs = static_cast<int>(src.count());
-    shape_.outputs = builder.options().integer("output", 1, 1, 1 << 24);
-    declare(builder, {1, 1, shape_.outputs},
-            {.name = "weights",
-             .shape = {shape_.outputs, src.h, src.w, src.c},
-             .filler = {.kind = Filler::Kind::uniform,
-                        .scale = std::sqrt(2.0f / static_cast<float>(shape_.inputs))},
-             .decays = true,
-             .rows = shape_.outputs,
-             .spatial = std::int64_t{src.h} * src.w,
-             .channels = src.c,
-             .connected = true},
+    shape_.outputs = connected_outputs(builder);
+    declare(builder, {1, 1, shape_.outputs}, connected_weights(src, shape_.outputs),
             FileOrder::weights_second);
   }
 
@@ -35,14 +26,16 @@ class ConnectedLayer final : public WeightedLayer {
  private:
   void multiply(int slice, const Tensor* bias, Activation activation, const Tensor& dst) override {
     submit_connected_forward({.shape = shape(slice), .activation = activation},
-                             input().value(slice), *weights().value, bias, dst, forward_tag(slice));
+                             input().value(slice), *weights().value, optional_part(bias), dst,
+                             forward_tag(slice));
   }
   void propagate(int slice, const Tensor& diff_dst, const Tensor* diff_bias) override {
     if (input().wants_gradient())
       submit_connected_backward_data({.shape = shape(slice)}, diff_dst, *weights().value,
                                      input().gradient(slice), data_gradient_tag(slice));
     submit_connected_backward_weights({.shape = shape(slice)}, input().value(slice), diff_dst,
-                                      *weights().diff, diff_bias, weight_gradient_tag(slice));
+                                      *weights().diff, optional_part(diff_bias),
+                                      weight_gradient_tag(slice));
   }
   ConnectedShape shape(int slice) const {
     ConnectedShape shape = shape_;
@@ -59,7 +52,10 @@ const LayerRegistration registration(
      .keys = {{"output", "1", "neurons"},
               {"batch_normalize", "0", "1: normalise before the activation"},
               {"activation", "logistic", ""}},
-     .make = make_layer<ConnectedLayer>});
+     .make = [](LayerBuilder& builder) -> std::unique_ptr<Layer> {
+       if (splits_by_neurons(builder)) return make_split_connected_layer(builder);
+       return std::make_unique<ConnectedLayer>(builder);
+     }});
 
 }  // namespace
 }  // namespace omni

@@ -2,6 +2,8 @@
 // maths: {read(src), read(weights), write(dst)}.
 #pragma once
 
+#include <optional>
+
 #include "runtime/tasks/tensor.hpp"
 
 namespace omni {
@@ -10,15 +12,28 @@ namespace omni {
 // may reorder such tasks (commute) unless the session is deterministic.
 enum class AccessMode { read, write, read_write, accumulate };
 
+// One part of a tensor; most are not cut and have only part 0.
+struct TensorPart {
+  TensorPart(const Tensor& whole, std::size_t number = 0) : tensor(&whole), part(number) {}
+  const Tensor* tensor;
+  std::size_t part;
+
+  std::size_t count() const { return tensor->count_of(part); }
+};
+
+inline std::optional<TensorPart> optional_part(const Tensor* tensor) {
+  return tensor != nullptr ? std::optional<TensorPart>(*tensor) : std::nullopt;
+}
+
 struct Access {
-  const Tensor& tensor;
+  TensorPart data;
   AccessMode mode;
 };
 
-inline Access read(const Tensor& tensor) { return {tensor, AccessMode::read}; }
-inline Access write(const Tensor& tensor) { return {tensor, AccessMode::write}; }
-inline Access read_write(const Tensor& tensor) { return {tensor, AccessMode::read_write}; }
-inline Access accumulate(const Tensor& tensor) { return {tensor, AccessMode::accumulate}; }
+inline Access read(TensorPart data) { return {data, AccessMode::read}; }
+inline Access write(TensorPart data) { return {data, AccessMode::write}; }
+inline Access read_write(TensorPart data) { return {data, AccessMode::read_write}; }
+inline Access accumulate(TensorPart data) { return {data, AccessMode::accumulate}; }
 
 // What the scheduler and the trace should know about one task besides its arguments.
 struct TaskTag {

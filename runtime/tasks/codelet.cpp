@@ -156,7 +156,7 @@ CodeletBase::~CodeletBase() = default;
 std::uint32_t CodeletBase::color() const { return starpu_->codelet.color; }
 
 void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
-                         std::initializer_list<Access> accesses, TaskTag tag) {
+                         std::span<const Access> accesses, TaskTag tag) {
   assert(accesses.size() <= STARPU_NMAXBUFS);
   auto* header = static_cast<TaskHeader*>(std::malloc(sizeof(TaskHeader) + args_bytes_));
   if (header == nullptr) {
@@ -186,7 +186,7 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
   task->nbuffers = static_cast<int>(accesses.size());
   std::size_t index = 0;
   for (const Access& access : accesses) {
-    task->handles[index] = access.tensor.handle();
+    task->handles[index] = access.data.tensor->handle(access.data.part);
     task->modes[index++] = starpu_mode(access.mode);
   }
   if (const int code = starpu_task_submit(task); code != 0) {

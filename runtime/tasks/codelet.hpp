@@ -70,7 +70,7 @@ class CodeletBase {
               std::size_t args_bytes);
   ~CodeletBase();
   void submit(const void* args, Cost cost, std::uint32_t footprint,
-              std::initializer_list<Access> accesses, TaskTag tag);
+              std::span<const Access> accesses, TaskTag tag);
 
  private:
   friend struct CodeletCallbacks;
@@ -112,6 +112,9 @@ class Codelet : public CodeletBase {
         footprint_(definition.footprint) {}
 
   void submit(const Args& args, std::initializer_list<Access> accesses, TaskTag tag = {}) {
+    submit(args, std::span(accesses.begin(), accesses.size()), tag);
+  }
+  void submit(const Args& args, std::span<const Access> accesses, TaskTag tag = {}) {
     const std::uint64_t hash = footprint_(args);
     CodeletBase::submit(&args, cost_(args), static_cast<std::uint32_t>(hash ^ (hash >> 32)),
                         accesses, tag);

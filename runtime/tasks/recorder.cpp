@@ -258,8 +258,8 @@ WaitScope::~WaitScope() {
   if (at - from_ >= kNotWorthALine) append_line(*to, trace::Wait{for_all_, from_, at}, at);
 }
 
-PendingTask* submitted(const CodeletBase& codelet, std::initializer_list<Access> accesses,
-                       TaskTag tag, double flops, double bytes) {
+PendingTask* submitted(const CodeletBase& codelet, std::span<const Access> accesses, TaskTag tag,
+                       double flops, double bytes) {
   State* to = state;
   if (to == nullptr) return nullptr;
   const auto [known, added] =
@@ -274,11 +274,12 @@ PendingTask* submitted(const CodeletBase& codelet, std::initializer_list<Access>
   auto* pending = new PendingTask;
   std::size_t count = 0;
   for (const Access& access : accesses) {
-    const std::uint32_t data = access.tensor.id();
+    const std::uint32_t data = access.data.tensor->id(access.data.part);
     if (data >= to->data_defined.size()) to->data_defined.resize(data + 1);
     if (!to->data_defined[data]) {
       to->data_defined[data] = true;
-      define(*to, trace::Data{data, access.tensor.name(), access.tensor.bytes()});
+      const Tensor& tensor = *access.data.tensor;
+      define(*to, trace::Data{data, tensor.name(), access.data.count() * bytes_of(tensor.type())});
     }
     pending->accesses[count++] = {data, recorded(access.mode)};
   }

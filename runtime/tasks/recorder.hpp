@@ -5,8 +5,8 @@
 
 #include <array>
 #include <filesystem>
-#include <initializer_list>
 #include <memory>
+#include <span>
 
 #include "runtime/result.hpp"
 #include "runtime/tasks/access.hpp"
@@ -69,8 +69,8 @@ struct PendingTask {
   std::array<trace::Access, kMostAccesses> accesses;
 };
 
-PendingTask* submitted(const CodeletBase& codelet, std::initializer_list<Access> accesses,
-                       TaskTag tag, double flops, double bytes);
+PendingTask* submitted(const CodeletBase& codelet, std::span<const Access> accesses, TaskTag tag,
+                       double flops, double bytes);
 void finished(PendingTask* pending, const starpu_task& task);  // and frees it
 
 }  // namespace recording

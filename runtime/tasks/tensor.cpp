@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <starpu.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cstring>
 
 #include "runtime/tasks/recorder.hpp"
@@ -26,10 +28,21 @@ std::size_t bytes_of(DataType type) {
 }
 
 Tensor::Tensor(std::string name, std::size_t count, DataType type)
-    : name_(std::move(name)), id_(next_id++), count_(count), type_(type) {}
+    : name_(std::move(name)), count_(count), part_count_(count), type_(type), ids_{next_id++} {}
+
+void Tensor::cut(std::size_t part_count) {
+  assert(handles_.empty() && part_count > 0);
+  part_count_ = part_count;
+  ids_.clear();
+  for (std::size_t first = 0; first < count_; first += part_count) ids_.push_back(next_id++);
+}
+
+std::size_t Tensor::count_of(std::size_t part) const {
+  return std::min(part_count_, count_ - part * part_count_);
+}
 
 Tensor::~Tensor() {
-  if (handle_ != nullptr) starpu_data_unregister(handle_);
+  for (const DataHandle handle : handles_) starpu_data_unregister(handle);
   if (memory_ != nullptr) starpu_free_flags(memory_, bytes(), STARPU_MALLOC_PINNED);
 }
 
@@ -43,19 +56,27 @@ Status Tensor::allocate() {
                  "a smaller --batch or more --subdivisions needs less memory"};
   }
   std::memset(memory_, 0, bytes());
-  starpu_vector_data_register(&handle_, STARPU_MAIN_RAM, reinterpret_cast<uintptr_t>(memory_),
-                              static_cast<std::uint32_t>(count_), bytes_of(type_));
-  starpu_data_set_name(handle_, name_.c_str());
+  for (std::size_t part = 0; part < parts(); ++part) {
+    DataHandle& handle = handles_.emplace_back();
+    const auto first = reinterpret_cast<uintptr_t>(memory_) + part * part_count_ * bytes_of(type_);
+    starpu_vector_data_register(&handle, STARPU_MAIN_RAM, first,
+                                static_cast<std::uint32_t>(count_of(part)), bytes_of(type_));
+    starpu_data_set_name(handle, name_.c_str());
+  }
   return {};
 }
 
 HostAccess::HostAccess(const Tensor& tensor, Mode mode) : tensor_(tensor) {
   const recording::WaitScope waiting(false);
-  starpu_data_acquire(tensor.handle(), mode == Mode::read ? STARPU_R : STARPU_RW);
-  pointer_ = starpu_data_get_local_ptr(tensor.handle());
+  // The memory is each handle's home in main memory, so the parts stay side by side.
+  for (std::size_t part = 0; part < tensor.parts(); ++part)
+    starpu_data_acquire(tensor.handle(part), mode == Mode::read ? STARPU_R : STARPU_RW);
 }
 
-HostAccess::~HostAccess() { starpu_data_release(tensor_.handle()); }
+HostAccess::~HostAccess() {
+  for (std::size_t part = 0; part < tensor_.parts(); ++part)
+    starpu_data_release(tensor_.handle(part));
+}
 
 Tensor& TensorPool::declare(std::string name, std::size_t count, DataType type) {
   Tensor& tensor = tensors_.emplace_back(std::move(name), count, type);

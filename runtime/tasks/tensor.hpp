@@ -1,5 +1,7 @@
 // A block of numbers that StarPU moves and guards. Declared first (name and size, so that memory is
-// known before anything is allocated), allocated later, unregistered by its destructor.
+// known before anything is allocated), allocated later, unregistered by its destructor. It may be
+// cut into parts, which tasks then use independently of each other: each has its own handle. For
+// the host it stays one piece.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "runtime/result.hpp"
 
@@ -28,22 +31,29 @@ class Tensor {
   Tensor& operator=(const Tensor&) = delete;
 
   const std::string& name() const { return name_; }
-  std::uint32_t id() const { return id_; }  // no other tensor of this process has it
   std::size_t count() const { return count_; }
   std::size_t bytes() const { return count_ * bytes_of(type_); }
   DataType type() const { return type_; }
-  DataHandle handle() const { return handle_; }
+
+  // Consecutive parts of `part_count` values, the last one perhaps shorter. Before allocate().
+  void cut(std::size_t part_count);
+  std::size_t parts() const { return ids_.size(); }
+  std::size_t count_of(std::size_t part) const;
+  DataHandle handle(std::size_t part = 0) const { return handles_[part]; }
+  // No other part of a tensor in this process has it.
+  std::uint32_t id(std::size_t part = 0) const { return ids_[part]; }
 
   Status allocate();  // zeroed, registered with StarPU; needs a running Session
 
  private:
+  friend class HostAccess;
   std::string name_;
-  std::uint32_t id_;
-  std::size_t count_;
+  std::size_t count_, part_count_;
   DataType type_;
   std::shared_ptr<void> starpu_;  // see hold_starpu()
   void* memory_ = nullptr;
-  DataHandle handle_ = nullptr;
+  std::vector<std::uint32_t> ids_;   // by part
+  std::vector<DataHandle> handles_;  // empty until allocated
 };
 
 // The calling thread's access to a tensor's values; waits for the tasks that use it. Never inside a
@@ -62,11 +72,11 @@ class HostAccess {
  private:
   template <class T>
   std::span<T> view(DataType expected) const {
-    return tensor_.type() == expected ? std::span<T>(static_cast<T*>(pointer_), tensor_.count())
-                                      : std::span<T>();
+    return tensor_.type() == expected
+               ? std::span<T>(static_cast<T*>(tensor_.memory_), tensor_.count())
+               : std::span<T>();
   }
   const Tensor& tensor_;
-  void* pointer_;
 };
 
 // Owns the tensors of a net: addresses are stable, the total is known before allocation.

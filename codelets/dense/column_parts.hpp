@@ -1,0 +1,79 @@
+// Between slices of images and blocks of neurons. A large connected layer works on all images of a
+// mini-batch, one block of its neurons per task (so its weights are read once, and nobody waits for
+// the others); its neighbours work on all neurons, one slice of images per task. A matrix
+// (images x columns) is then kept as parts: blocks of `width` columns, each a tensor of its own.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "runtime/tasks/codelet.hpp"
+
+namespace omni {
+
+// The rows [first_row, first_row + rows) of the parts, as one dense matrix of rows x columns.
+struct ColumnPartsArgs {
+  int rows = 0, first_row = 0;
+  int columns = 0;
+  int width = 0;  // columns per part; the last one has the rest
+
+  int parts() const { return (columns + width - 1) / width; }
+  int first_column(int part) const { return part * width; }
+  int width_of(int part) const { return std::min(width, columns - first_column(part)); }
+};
+
+// Every part has all columns; the matrix is their sum.
+struct SumPartsArgs {
+  int rows = 0, first_row = 0;
+  int columns = 0;
+  int parts = 0;
+};
+
+namespace reference {
+
+template <class T>
+void join_columns(const ColumnPartsArgs& args, std::span<const T* const> parts, T* dst) {
+  for (int row = 0; row < args.rows; ++row)
+    for (int column = 0; column < args.columns; ++column) {
+      const int part = column / args.width;
+      *dst++ =
+          parts[static_cast<std::size_t>(part)]
+               [std::int64_t{args.first_row + row} * args.width_of(part) + column % args.width];
+    }
+}
+
+template <class T>
+void deal_columns(const ColumnPartsArgs& args, const T* src, std::span<T* const> parts) {
+  for (int row = 0; row < args.rows; ++row)
+    for (int column = 0; column < args.columns; ++column) {
+      const int part = column / args.width;
+      parts[static_cast<std::size_t>(part)]
+           [std::int64_t{args.first_row + row} * args.width_of(part) + column % args.width] =
+               *src++;
+    }
+}
+
+template <class T>
+void sum_parts(const SumPartsArgs& args, std::span<const T* const> parts, T* dst) {
+  const std::int64_t count = std::int64_t{args.rows} * args.columns;
+  const std::int64_t first = std::int64_t{args.first_row} * args.columns;
+  for (std::int64_t i = 0; i < count; ++i) {
+    dst[i] = parts[0][first + i];
+    for (std::size_t part = 1; part < parts.size(); ++part) dst[i] += parts[part][first + i];
+  }
+}
+
+}  // namespace reference
+
+extern Codelet<ColumnPartsArgs> join_columns;  // {dst W, parts R ...}
+extern Codelet<ColumnPartsArgs> deal_columns;  // {src R, parts += ...}: other rows are left alone
+extern Codelet<SumPartsArgs> sum_parts;        // {dst W, parts R ...}
+
+void submit_join_columns(const ColumnPartsArgs& args, std::span<Tensor* const> parts,
+                         const Tensor& dst, TaskTag tag = {});
+void submit_deal_columns(const ColumnPartsArgs& args, const Tensor& src,
+                         std::span<Tensor* const> parts, TaskTag tag = {});
+void submit_sum_parts(SumPartsArgs args, std::span<Tensor* const> parts, const Tensor& dst,
+                      TaskTag tag = {});
+
+}  // namespace omni

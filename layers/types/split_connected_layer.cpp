@@ -1,0 +1,161 @@
+#include "layers/types/split_connected_layer.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "codelets/dense/column_parts.hpp"
+#include "codelets/dense/connected.hpp"
+#include "codelets/elementwise/activation.hpp"
+#include "layers/types/activation_option.hpp"
+
+namespace omni {
+namespace {
+
+// Above it (4 MiB) the weights would be read from memory again for every slice of images.
+constexpr std::int64_t kSmallestSplitWeights = 1 << 20;
+// Blocks of neurons. A property of the layer, never of the machine: sums depend on it. A task may
+// touch 16 tensors, one of them not a block.
+constexpr int kMostBlocks = 8;
+constexpr int kLanes = 16;  // matrix products like widths that fill a vector register
+
+int block_width(int outputs) {
+  const int even = (outputs + kMostBlocks - 1) / kMostBlocks;
+  return (even + kLanes - 1) / kLanes * kLanes;
+}
+
+class SplitConnectedLayer final : public Layer {
+ public:
+  explicit SplitConnectedLayer(LayerBuilder& builder) : Layer(builder) {
+    const Input& from = builder.input();
+    const Extent src = from.extent();
+    activation_ = read_activation(builder.options(), "logistic");
+    inputs_count_ = static_cast<int>(src.count());
+    outputs_ = connected_outputs(builder);
+    width_ = block_width(outputs_);
+    output_ = builder.blob("output", {1, 1, outputs_});
+    weights_ = &builder.param(connected_weights(src, outputs_));
+    bias_ = &builder.param({.name = "bias", .shape = {outputs_}, .filler = {}});
+    cut(*weights_, static_cast<std::size_t>(width_) * static_cast<std::size_t>(inputs_count_));
+    cut(*bias_, static_cast<std::size_t>(width_));
+    params_ = {bias_, weights_};
+
+    if (slices().count() > 1) gathered_ = &whole_batch(builder, "gathered", inputs_count_);
+    for (int block = 0; block < columns(0).parts(); ++block) {
+      const int width = columns(0).width_of(block);
+      dst_.push_back(&whole_batch(builder, fmt::format("block{}", block), width));
+      if (!builder.training()) continue;
+      diff_dst_.push_back(&whole_batch(builder, fmt::format("block{}.diff", block), width));
+      if (from.wants_gradient())
+        diff_src_.push_back(
+            &whole_batch(builder, fmt::format("share{}.diff", block), inputs_count_));
+    }
+  }
+
+  bool joins_slices() const override { return true; }
+  double forward_flops_per_image() const override { return 2.0 * inputs_count_ * outputs_; }
+  std::string detail() const override {
+    return fmt::format("{} in {} blocks", outputs_, dst_.size());
+  }
+
+  void forward(const Step&, int slice) override {
+    if (gathered_ != nullptr) {
+      const ColumnPartsArgs rows{.rows = images(slice),
+                                 .first_row = first_row(slice),
+                                 .columns = inputs_count_,
+                                 .width = inputs_count_};
+      submit_deal_columns(rows, input().value(slice), {&gathered_, 1}, forward_tag(slice));
+    }
+    if (!is_last(slice)) return;
+    for (std::size_t block = 0; block < dst_.size(); ++block)
+      submit_connected_forward({.shape = shape(block), .activation = activation_}, src(),
+                               {*weights_->value, block}, TensorPart{*bias_->value, block},
+                               *dst_[block], forward_tag(-1));
+    for (int each = 0; each < slices().count(); ++each)
+      submit_join_columns(columns(each), dst_, value(each), forward_tag(each));
+  }
+
+  void backward(const Step&, int slice) override {
+    if (activation_ != Activation::linear)
+      submit_activation_backward({.count = values(slice), .activation = activation_}, value(slice),
+                                 diff(slice), data_gradient_tag(slice));
+    submit_deal_columns(columns(slice), diff(slice), diff_dst_, data_gradient_tag(slice));
+    if (!is_last(slice)) return;
+    if (input().wants_gradient()) propagate();
+    for (std::size_t block = 0; block < diff_dst_.size(); ++block)
+      submit_connected_backward_weights({.shape = shape(block)}, src(), *diff_dst_[block],
+                                        {*weights_->diff, block}, TensorPart{*bias_->diff, block},
+                                        weight_gradient_tag(-1));
+  }
+
+ private:
+  void propagate() {
+    for (std::size_t block = 0; block < diff_src_.size(); ++block)
+      submit_connected_backward_data({.shape = shape(block)}, *diff_dst_[block],
+                                     {*weights_->value, block}, *diff_src_[block],
+                                     data_gradient_tag(-1));
+    for (int each = 0; each < slices().count(); ++each)
+      submit_sum_parts(
+          {.rows = images(each), .first_row = first_row(each), .columns = inputs_count_}, diff_src_,
+          input().gradient(each), data_gradient_tag(each));
+  }
+  static void cut(const Param& param, std::size_t block_count) {
+    for (Tensor* tensor : {param.value, param.diff, param.velocity})
+      if (tensor != nullptr) tensor->cut(block_count);
+  }
+  Tensor& whole_batch(LayerBuilder& builder, const std::string& name, int width) const {
+    return builder.tensor(
+        name, static_cast<std::size_t>(slices().images()) * static_cast<std::size_t>(width));
+  }
+
+  bool is_last(int slice) const { return slice + 1 == slices().count(); }
+  int first_row(int slice) const { return slices().offsets[static_cast<std::size_t>(slice)]; }
+  const Tensor& src() const { return gathered_ != nullptr ? *gathered_ : input().value(0); }
+  // How a slice of images lies in the blocks of neurons.
+  ColumnPartsArgs columns(int slice) const {
+    return {
+        .rows = images(slice), .first_row = first_row(slice), .columns = outputs_, .width = width_};
+  }
+  ConnectedShape shape(std::size_t block) const {
+    return {.n = slices().images(),
+            .inputs = inputs_count_,
+            .outputs = columns(0).width_of(static_cast<int>(block))};
+  }
+
+  Activation activation_;
+  int inputs_count_, outputs_, width_;
+  Param *weights_, *bias_;
+  Tensor* gathered_ = nullptr;  // the inputs of all slices; with one slice they are there already
+  std::vector<Tensor*> dst_, diff_dst_;  // by block: all images
+  std::vector<Tensor*> diff_src_;        // by block: its share of the input's gradient
+};
+
+}  // namespace
+
+int connected_outputs(LayerBuilder& builder) {
+  return builder.options().integer("output", 1, 1, 1 << 24);
+}
+
+Param connected_weights(const Extent& src, int outputs) {
+  return {.name = "weights",
+          .shape = {outputs, src.h, src.w, src.c},
+          .filler = {.kind = Filler::Kind::uniform,
+                     .scale = std::sqrt(2.0f / static_cast<float>(src.count()))},
+          .decays = true,
+          .rows = outputs,
+          .spatial = std::int64_t{src.h} * src.w,
+          .channels = src.c,
+          .connected = true};
+}
+
+bool splits_by_neurons(LayerBuilder& builder) {
+  if (builder.options().flag("batch_normalize", false)) return false;
+  const auto inputs = static_cast<std::int64_t>(builder.extent_of(builder.index() - 1).count());
+  return inputs * connected_outputs(builder) >= kSmallestSplitWeights;
+}
+
+std::unique_ptr<Layer> make_split_connected_layer(LayerBuilder& builder) {
+  return std::make_unique<SplitConnectedLayer>(builder);
+}
+
+}  // namespace omni
