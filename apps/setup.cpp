@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "runtime/log.hpp"
+#include "scheduling/policy/omni_policy.hpp"
 
 namespace omni {
 namespace {
@@ -26,6 +27,7 @@ std::size_t physical_memory() {
 Result<Session> start_session(const MachineArguments& arguments) {
   SessionOptions options = arguments.session;
   options.models = arguments.models;
+  options.policy = &omni_policy();
   OMNI_TRY(Session session, Session::start(options));
   if (static_cast<int>(session.workers().size()) < options.cpu_workers)
     log::warn("{} workers asked for, this machine and StarPU offer {}", options.cpu_workers,

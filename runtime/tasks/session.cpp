@@ -20,11 +20,13 @@ const char* environment(const char* name) {
   return value != nullptr && *value != '\0' ? value : nullptr;
 }
 
-bool known_scheduler(const std::string& name) {
+// Ours or StarPU's; null when there is none of that name.
+starpu_sched_policy* find_policy(const std::string& name, starpu_sched_policy* ours) {
+  if (ours != nullptr && name == ours->policy_name) return ours;
   for (starpu_sched_policy** policy = starpu_sched_get_predefined_policies(); *policy != nullptr;
        ++policy)
-    if (name == (*policy)->policy_name) return true;
-  return false;
+    if (name == (*policy)->policy_name) return *policy;
+  return nullptr;
 }
 
 }  // namespace
@@ -53,21 +55,24 @@ Result<Session> Session::start(const SessionOptions& options) {
   setenv("STARPU_SILENT", "1", 0);
   setenv("STARPU_NOPENCL", "0", 0);  // no OpenCL implementations here; probing costs start-up time
 
-  if (!options.scheduler.empty() && !known_scheduler(options.scheduler))
-    return Error{ErrorKind::usage, "", fmt::format("unknown scheduler '{}'", options.scheduler),
-                 "STARPU_SCHED=help lists them"};
+  const char* variable = environment("STARPU_SCHED");
+  const std::string scheduler = !options.scheduler.empty()  ? options.scheduler
+                                : variable != nullptr       ? variable
+                                : options.policy != nullptr ? options.policy->policy_name
+                                                            : "dmdas";
+  starpu_sched_policy* policy = find_policy(scheduler, options.policy);
+  if (policy == nullptr && scheduler != "help")  // which StarPU answers
+    return Error{ErrorKind::usage, "", fmt::format("unknown scheduler '{}'", scheduler),
+                 "STARPU_SCHED=help lists StarPU's; ours is called omni"};
 
   starpu_conf conf;
   starpu_conf_init(&conf);
   conf.catch_signals = 0;  // ours: runtime/signals
   conf.ncpus = options.cpu_workers;
   conf.ncuda = 0;  // a worker that can run no codelet would only take a core
-  if (!options.scheduler.empty())
-    conf.sched_policy_name = options.scheduler.c_str();
-  else if (environment("STARPU_SCHED") == nullptr)
-    conf.sched_policy_name = "dmdas";
-  // What was asked for on the command line is overridden by nothing.
-  if (!options.scheduler.empty()) unsetenv("STARPU_SCHED");
+  conf.sched_policy = policy;
+  // The variable would override what is chosen here.
+  if (policy != nullptr) unsetenv("STARPU_SCHED");
   if (options.cpu_workers >= 0) unsetenv("STARPU_NCPU");
 
   clear_task_errors();

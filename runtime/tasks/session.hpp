@@ -8,11 +8,14 @@
 
 #include "runtime/result.hpp"
 
+struct starpu_sched_policy;
+
 namespace omni {
 
 struct SessionOptions {
-  int cpu_workers = -1;          // -1: all cores (or STARPU_NCPU)
-  std::string scheduler;         // "" : STARPU_SCHED, else dmdas
+  int cpu_workers = -1;                   // -1: all cores (or STARPU_NCPU)
+  starpu_sched_policy* policy = nullptr;  // of our own; null: dmdas in its place
+  std::string scheduler;         // its name, or one of StarPU's; "": STARPU_SCHED, else `policy`
   bool deterministic = false;    // see ImplementationPolicy
   std::string implementation;    // preferred implementation, "" = the models choose
   std::filesystem::path models;  // performance models; "": see default_model_folder()

@@ -83,7 +83,7 @@ TEST_F(Determinism, SameBitsWithAnyWorkersAndScheduler) {
   const std::string expected = train("first", {"--max-batches", "12", "--workers", "1"});
   ASSERT_GT(expected.size(), 1000u);
   for (const char* workers : {"1", "2"})
-    for (const char* scheduler : {"eager", "random", "dmdas"})
+    for (const char* scheduler : {"eager", "random", "dmdas", "omni"})
       EXPECT_TRUE(expected == train("again", {"--max-batches", "12", "--workers", workers,
                                               "--sched", scheduler}))
           << workers << " workers, " << scheduler;

@@ -1,0 +1,130 @@
+// Our policy in a running StarPU: everything runs, priorities count, the models choose.
+#include "scheduling/policy/omni_policy.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/session.hpp"
+#include "runtime/tasks/task_errors.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+namespace omni {
+namespace {
+
+struct NoteArgs {
+  std::vector<int>* order;
+  int number;
+};
+
+void append_number(const NoteArgs& args, const Buffers&, DeviceContext&) {
+  args.order->push_back(args.number);
+}
+
+Codelet<NoteArgs> note({.name = "test_note",
+                        .implementations = {{"only", append_number}},
+                        .cost = [](const NoteArgs&) { return Cost{}; },
+                        .footprint = [](const NoteArgs&) { return footprint_of(1); }});
+
+struct RaceArgs {
+  std::atomic<int>* fast_runs;
+};
+
+void sleep_ms(int count) { std::this_thread::sleep_for(std::chrono::milliseconds(count)); }
+
+Codelet<RaceArgs> race(
+    {.name = "test_race",
+     .implementations = {{"slow",
+                          [](const RaceArgs&, const Buffers&, DeviceContext&) { sleep_ms(8); }},
+                         {"fast",
+                          [](const RaceArgs& args, const Buffers&, DeviceContext&) {
+                            ++*args.fast_runs;
+                            sleep_ms(2);
+                          }}},
+     .cost = [](const RaceArgs&) { return Cost{}; },
+     .footprint = [](const RaceArgs&) { return footprint_of(1); }});
+
+class OmniPolicyTest : public testing::Test {
+ protected:
+  Result<Session> start(int workers, std::string scheduler = "") {
+    SessionOptions options;
+    options.cpu_workers = workers;
+    options.models = folder_.path();
+    options.policy = &omni_policy();
+    options.scheduler = std::move(scheduler);
+    return Session::start(options);
+  }
+  test::TemporaryDirectory folder_;
+};
+
+TEST_F(OmniPolicyTest, is_the_default_and_can_be_named_or_replaced) {
+  for (const auto& [asked, got] : std::vector<std::pair<std::string, std::string>>{
+           {"", "omni"}, {"omni", "omni"}, {"eager", "eager"}}) {
+    const auto session = start(1, asked);
+    ASSERT_TRUE(session) << session.error().message();
+    EXPECT_EQ(session->scheduler(), got);
+  }
+  const auto refused = start(1, "omnivore");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().what, "unknown scheduler 'omnivore'");
+}
+
+TEST_F(OmniPolicyTest, ready_tasks_run_by_priority) {
+  const auto session = start(1);
+  ASSERT_TRUE(session);
+  Tensor data("data", 1);
+  ASSERT_TRUE(data.allocate());
+  std::vector<int> order;
+  std::atomic<int> ignored = 0;
+  race.submit({&ignored}, {read(data)});  // keeps the worker busy until all are submitted
+  for (const int priority : {1, 3, -2, 2, 0})
+    note.submit({&order, priority}, {read(data)}, {.priority = priority});
+  ASSERT_TRUE(wait_for_tasks());
+  EXPECT_EQ(order, (std::vector<int>{3, 2, 1, 0, -2}));
+}
+
+TEST_F(OmniPolicyTest, chains_on_several_workers_end) {
+  const auto session = start(4);
+  ASSERT_TRUE(session);
+  std::vector<std::unique_ptr<Tensor>> tensors;
+  std::vector<std::vector<int>> orders(8);
+  for (int i = 0; i < 8; ++i) {
+    tensors.push_back(std::make_unique<Tensor>("chain", 1));
+    ASSERT_TRUE(tensors.back()->allocate());
+  }
+  constexpr int kSteps = 300;
+  for (int step = 0; step < kSteps; ++step)
+    for (std::size_t i = 0; i < 8; ++i)
+      note.submit({&orders[i], step}, {read_write(*tensors[i]), read(*tensors[i / 2 * 2])},
+                  {.priority = step % 3});
+  ASSERT_TRUE(wait_for_tasks());
+  for (const auto& order : orders) {
+    ASSERT_EQ(order.size(), static_cast<std::size_t>(kSteps));
+    EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+  }
+}
+
+TEST_F(OmniPolicyTest, once_known_the_fastest_implementation_runs) {
+  const auto session = start(1);
+  ASSERT_TRUE(session);
+  Tensor data("data", 1);
+  ASSERT_TRUE(data.allocate());
+  std::atomic<int> fast_runs = 0;
+  const auto run = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      race.submit({&fast_runs}, {read_write(data)});
+      ASSERT_TRUE(wait_for_tasks());
+    }
+  };
+  constexpr int kToKnowBoth = 30;
+  run(kToKnowBoth);
+  fast_runs = 0;
+  run(20);
+  EXPECT_EQ(fast_runs, 20);
+}
+
+}  // namespace
+}  // namespace omni
