@@ -27,8 +27,7 @@ constexpr std::array kForeign{"yolo",      "region",  "detection",     "iseg",
                               "rnn",       "crnn",    "gru",           "lstm",
                               "conv_lstm", "history", "gaussian_yolo", "sam",
                               "empty",     "silence", "contrastive",   "scale_channels",
-                              "implicit",  "reorg3d", "local",         "deconvolutional",
-                              "logistic"};
+                              "implicit",  "reorg3d", "local",         "deconvolutional"};
 
 std::vector<LayerType>& registered() {
   static std::vector<LayerType> types;
