@@ -65,10 +65,16 @@ batch=5
 height=5
 width=6
 channels=2
-[convolutional]
+[local]
 filters=4
 size=3
+pad=1
+stride=2
 activation=tanh
+[local]
+filters=3
+size=2
+activation=logistic
 [connected]
 output=4
 activation=linear
