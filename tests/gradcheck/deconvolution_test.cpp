@@ -42,15 +42,12 @@ const std::vector<Case<Transposed>> kShapes{
      {.n = 2, .h = 8, .w = 9, .c = 2, .filters = 3, .size = 2, .pad = 3}},
 };
 
-std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
-
 // Every value of the input adds its filter, scaled, to the output: a loop of its own, since the
 // layer uses the convolution's.
-std::vector<double> textbook(const Transposed& t, const std::vector<double>& src,
-                             const std::vector<double>& weights, const std::vector<double>& bias) {
+std::vector<double> textbook(const Transposed& t, const WeightedOperands& from) {
   const ConvShape conv = t.conv();
   std::vector<double> dst(size(conv.src_count()));
-  for (std::size_t i = 0; i < dst.size(); ++i) dst[i] = bias[i % bias.size()];
+  for (std::size_t i = 0; i < dst.size(); ++i) dst[i] = from.bias[i % from.bias.size()];
   for (int image = 0; image < t.n; ++image)
     for (int y = 0; y < t.h; ++y)
       for (int x = 0; x < t.w; ++x)
@@ -61,43 +58,50 @@ std::vector<double> textbook(const Transposed& t, const std::vector<double>& src
                 const int to_y = y * t.stride + ky - t.pad, to_x = x * t.stride + kx - t.pad;
                 if (to_y < 0 || to_y >= conv.h || to_x < 0 || to_x >= conv.w) continue;
                 dst[size(((image * conv.h + to_y) * conv.w + to_x) * t.filters + k)] +=
-                    src[size(((image * t.h + y) * t.w + x) * t.c + c)] *
-                    weights[size(((c * t.size + ky) * t.size + kx) * t.filters + k)];
+                    from.src[size(((image * t.h + y) * t.w + x) * t.c + c)] *
+                    from.weights[size(((c * t.size + ky) * t.size + kx) * t.filters + k)];
               }
   return dst;
+}
+
+// As the layer puts the codelets together.
+void forward(const ConvShape& shape, const WeightedOperands& from, double* dst) {
+  reference::conv_backward_data({.shape = shape}, from.src.data(), from.weights.data(), dst);
+  reference::channel_bias_forward({.rows = shape.src_count() / shape.c, .c = shape.c},
+                                  from.bias.data(), dst);
+}
+
+TEST(Deconvolution, IsWhatTheTextbookSays) {
+  for (const auto& [what, transposed] : kShapes) {
+    SCOPED_TRACE(what);
+    const ConvShape shape = transposed.conv();
+    EXPECT_EQ(shape.out_h(), transposed.h);
+    EXPECT_EQ(shape.out_w(), transposed.w);
+    const WeightedOperands from{random_values(size(shape.dst_count()), 1),
+                                random_values(size(shape.weights_count()), 2),
+                                random_values(size(shape.c), 3)};
+    std::vector<double> dst(size(shape.src_count()));
+    forward(shape, from, dst.data());
+    const std::vector<double> expected = textbook(transposed, from);
+    EXPECT_LE(relative_error(std::span<const double>(dst), std::span(expected)), 1e-14);
+  }
 }
 
 TEST(Deconvolution, GradientOfReference) {
   for (const auto& [what, transposed] : kShapes) {
     SCOPED_TRACE(what);
     const ConvShape shape = transposed.conv();
-    ASSERT_EQ(shape.out_h(), transposed.h);
-    ASSERT_EQ(shape.out_w(), transposed.w);
-    const std::int64_t rows = shape.src_count() / shape.c;
-    auto src = random_values(size(shape.dst_count()), 1);
-    auto weights = random_values(size(shape.weights_count()), 2);
-    auto bias = random_values(size(shape.c), 3);
-    const auto direction = random_values(size(shape.src_count()), 4);
-    std::vector<double> dst(direction.size()), diff_src(src.size()), diff_weights(weights.size()),
-        diff_bias(bias.size());
-    const auto loss = [&] {
-      reference::conv_backward_data({.shape = shape}, src.data(), weights.data(), dst.data());
-      reference::channel_bias_forward({.rows = rows, .c = shape.c}, bias.data(), dst.data());
-      return dot(direction, dst);
-    };
-    loss();
-    const std::vector<double> expected = textbook(transposed, src, weights, bias);
-    EXPECT_LE(relative_error(std::span<const double>(dst), std::span(expected)), 1e-14);
-
-    reference::conv_forward({.shape = shape}, direction.data(), weights.data(),
-                            static_cast<const double*>(nullptr), diff_src.data());
-    reference::conv_backward_weights({.shape = shape}, direction.data(), src.data(),
-                                     diff_weights.data(), static_cast<double*>(nullptr));
-    reference::channel_bias_backward({.rows = rows, .c = shape.c}, direction.data(),
-                                     diff_bias.data());
-    check_gradient("src", src, diff_src, loss);
-    check_gradient("weights", weights, diff_weights, loss);
-    check_gradient("bias", bias, diff_bias, loss);
+    check_weighted_gradients(
+        {shape.dst_count(), shape.weights_count(), shape.c, shape.src_count()},
+        [&](const WeightedOperands& from, double* dst) { forward(shape, from, dst); },
+        [&](const WeightedOperands& from, const double* diff_dst, WeightedOperands& gradients) {
+          reference::conv_forward({.shape = shape}, diff_dst, from.weights.data(),
+                                  static_cast<const double*>(nullptr), gradients.src.data());
+          reference::conv_backward_weights({.shape = shape}, diff_dst, from.src.data(),
+                                           gradients.weights.data(), static_cast<double*>(nullptr));
+          reference::channel_bias_backward({.rows = shape.src_count() / shape.c, .c = shape.c},
+                                           diff_dst, gradients.bias.data());
+        });
   }
 }
 

@@ -77,8 +77,6 @@ const std::vector<Case<ConvShape>> kShapes{
       .pad_w = 1}},
 };
 
-std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
-
 template <class Args>
 std::vector<Case<Args>> all_shapes() {
   std::vector<Case<Args>> cases;
@@ -149,30 +147,23 @@ TEST(Local, BackwardData) {
                              }});
 }
 
-// loss = <direction, dst>, whose gradient with respect to dst is `direction`.
 TEST(Local, GradientOfReference) {
   for (const auto& [what, conv] : kShapes) {
     if (conv.dst_count() * conv.taps() > 500'000) continue;  // seconds, and nothing new
     SCOPED_TRACE(what);
     const LocalShape shape{conv};
-    auto src = random_values(size(conv.src_count()), 1);
-    auto weights = random_values(size(shape.weights_count()), 2);
-    auto bias = random_values(size(shape.outputs()), 3);
-    const auto direction = random_values(size(conv.dst_count()), 4);
-    std::vector<double> dst(direction.size()), diff_src(src.size()), diff_weights(weights.size()),
-        diff_bias(bias.size());
-    const auto loss = [&] {
-      reference::local_forward({.shape = shape}, src.data(), weights.data(), bias.data(),
-                               dst.data());
-      return dot(direction, dst);
-    };
-    reference::local_backward_weights({.shape = shape}, src.data(), direction.data(),
-                                      diff_weights.data(), diff_bias.data());
-    reference::local_backward_data({.shape = shape}, direction.data(), weights.data(),
-                                   diff_src.data());
-    check_gradient("src", src, diff_src, loss);
-    check_gradient("weights", weights, diff_weights, loss);
-    check_gradient("bias", bias, diff_bias, loss);
+    check_weighted_gradients(
+        {conv.src_count(), shape.weights_count(), shape.outputs(), conv.dst_count()},
+        [&](const WeightedOperands& from, double* dst) {
+          reference::local_forward({.shape = shape}, from.src.data(), from.weights.data(),
+                                   from.bias.data(), dst);
+        },
+        [&](const WeightedOperands& from, const double* diff_dst, WeightedOperands& gradients) {
+          reference::local_backward_weights({.shape = shape}, from.src.data(), diff_dst,
+                                            gradients.weights.data(), gradients.bias.data());
+          reference::local_backward_data({.shape = shape}, diff_dst, from.weights.data(),
+                                         gradients.src.data());
+        });
   }
 }
 
