@@ -51,6 +51,20 @@ void for_each_location(const ConvShape& s, int y, Weight* weights, Use use) {
   }
 }
 
+#ifdef OMNI_ONEDNN
+// Beyond so many rows, oneDNN first copies the weights, which here takes longer than using them;
+// the next rows find those of the location in the cache.
+constexpr int kRows = 8;
+
+void onednn_rows(int m, int n, int k, MatrixView a, MatrixView b, float keep, float* product,
+                 int product_stride) {
+  for (int first = 0; first < m; first += kRows)
+    onednn::gemm(std::min(kRows, m - first), n, k,
+                 {a.data + std::int64_t{first} * a.stride, a.stride}, b, keep,
+                 product + std::int64_t{first} * product_stride, product_stride);
+}
+#endif
+
 template <Gemm product>
 void forward_gemm(const LocalForwardArgs& args, const Buffers& buffers, DeviceContext& context) {
   const ConvShape& s = args.shape.conv;
@@ -160,7 +174,7 @@ Codelet<LocalForwardArgs> local_forward({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", forward_gemm<onednn::gemm>, patches_countable},
+            {"onednn", forward_gemm<onednn_rows>, patches_countable},
 #endif
             {"gemm", forward_gemm<gemm>, patches_countable},
             {"reference", forward_reference, nullptr, Role::reference}},
