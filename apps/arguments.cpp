@@ -1,8 +1,22 @@
 #include "apps/arguments.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 namespace omni {
+
+CLI::Validator whole_number() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        std::uint64_t value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (error != std::errc() || end != text.data() + text.size())
+          return "'" + text + "' is not a whole number from 0 to 18446744073709551615";
+        text = std::to_string(value);
+        return "";
+      },
+      "");
+}
 
 void add_common(CLI::App& app, CommonArguments& arguments) {
   app.add_flag("-q,--quiet", arguments.quiet, "Only results and errors");
@@ -52,7 +66,9 @@ void add_machine(CLI::App& app, MachineArguments& arguments) {
 void add_data(CLI::App& app, DataArguments& arguments) {
   app.add_option("--data", arguments.source,
                  "fashion-mnist, cifar10, synthetic[:N], or a folder of IDX or CIFAR-10 files");
-  app.add_option("--seed", arguments.seed, "Seed of everything random")->capture_default_str();
+  app.add_option("--seed", arguments.seed, "Seed of everything random")
+      ->transform(whole_number())
+      ->capture_default_str();
 }
 
 }  // namespace omni

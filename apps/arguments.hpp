@@ -81,6 +81,9 @@ struct TimeArguments {
   int iterations = 10, warm_up = 10;
 };
 
+// For every unsigned option: CLI11 itself makes 18446744073709551615 of -1, and 8 of 010.
+CLI::Validator whole_number();
+
 void add_common(CLI::App& app, CommonArguments& arguments);
 void add_net(CLI::App& app, NetArguments& arguments);
 void add_machine(CLI::App& app, MachineArguments& arguments);

@@ -38,14 +38,15 @@ void add_training(CLI::App& app, TrainArguments& train) {
   app.add_option("--epochs", train.epochs, "Passes over the training set")
       ->check(CLI::Range(1e-6, 1e6));
   app.add_option("--display", train.display, "Iterations per report")
+      ->transform(whole_number())
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--weights", train.weights, "Start from these Darknet .weights");
   app.add_option("--save-weights", train.save_weights, "Write Darknet .weights at the end");
   app.add_option("--metrics", train.metrics, "Write metrics, one JSON object per line");
   app.add_option("--out", train.out, "Run folder for checkpoints; default: omni-runs/<net>");
-  app.add_option("--checkpoint-every", train.checkpoint_every,
-                 "Iterations per checkpoint; 0: none");
+  app.add_option("--checkpoint-every", train.checkpoint_every, "Iterations per checkpoint; 0: none")
+      ->transform(whole_number());
   app.add_option("--keep", train.keep, "Checkpoints to keep")
       ->check(CLI::Range(2, 1000))
       ->capture_default_str();
@@ -87,6 +88,7 @@ int run(int argc, char** argv) {
   add_machine(predict_app, predict.machine);
   predict_app.add_option("--weights", predict.weights, ".weights file or checkpoint")->required();
   predict_app.add_option("--index", predict.samples, "An image of the test set, by number")
+      ->transform(whole_number())
       ->take_all()
       ->expected(1);
   predict_app.add_option("--top", predict.top, "Classes to print")
@@ -115,6 +117,9 @@ int run(int argc, char** argv) {
   CLI::App& devices_app = *app.add_subcommand("devices", "The workers of this machine");
   add_common(devices_app, devices);
   add_machine(devices_app, devices_machine);
+
+  // What users of other programs type; it takes all that follows.
+  const CLI::App& train_app = *app.add_subcommand("train")->group("")->prefix_command();
   app.require_subcommand(0, 1);
 
   try {
@@ -123,6 +128,10 @@ int run(int argc, char** argv) {
     return app.exit(problem) == 0 ? kSuccess : exit_code(ErrorKind::usage);
   }
 
+  if (train_app) {
+    log::error("training needs no subcommand (leave out 'train': omni-run --net lenet.cfg ...)");
+    return exit_code(ErrorKind::usage);
+  }
   if (!app.get_subcommands().empty() &&
       (training.count_all() > 0 || app.count("--json") > 0 || app.count("--quiet") > 0)) {
     log::error("options of a subcommand come after its name");

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
+#include <vector>
 
 #include "layers/formats/darknet_cfg.hpp"
+#include "layers/options.hpp"
 
 namespace omni {
 namespace {
@@ -32,6 +35,18 @@ std::set<std::string> shipped_nets() {
   return names;
 }
 
+// What to do about a net that is not there.
+std::string net_hint(const std::string& name) {
+  constexpr std::string_view kEnding = ".cfg";
+  const std::set<std::string> shipped = shipped_nets();
+  const std::vector<std::string_view> names(shipped.begin(), shipped.end());
+  std::string_view stem = name;
+  if (stem.ends_with(kEnding)) stem.remove_suffix(kEnding.size());
+  const std::string_view near = nearest(stem, names);
+  if (near.empty()) return fmt::format("a .cfg file, or one of: {}", fmt::join(names, " "));
+  return fmt::format("did you mean {}{}?", near, kEnding);
+}
+
 }  // namespace
 
 Result<fs::path> find_net(const std::string& name) {
@@ -42,8 +57,7 @@ Result<fs::path> find_net(const std::string& name) {
       for (const std::string& file : {name, name + ".cfg"})
         if (fs::is_regular_file(folder / file, ignored)) return folder / file;
   return Error{ErrorKind::usage, name.empty() ? "--net" : "--net " + name,
-               name.empty() ? "no net given" : "no such net",
-               fmt::format("a .cfg file, or one of: {}", fmt::join(shipped_nets(), " "))};
+               name.empty() ? "no net given" : "no such net", net_hint(name)};
 }
 
 Result<NetSpec> read_net(const NetArguments& arguments) {

@@ -12,7 +12,6 @@ Layer::Layer(LayerBuilder& builder)
 LayerBuilder::LayerBuilder(NetParts& parts, const Section& section, std::string_view type,
                            std::span<const Key> keys)
     : parts_(parts),
-      section_(section),
       type_(type),
       options_(section, keys),
       rate_(options_.real("learning_rate", 1, 0)),

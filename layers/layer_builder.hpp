@@ -41,7 +41,6 @@ class LayerBuilder {
                std::span<const Key> keys);
 
   OptionReader& options() { return options_; }
-  const Section& section() const { return section_; }
   int index() const { return static_cast<int>(parts_.layers.size()); }
   bool training() const { return parts_.training; }
   const Slices& slices() const { return parts_.slices; }
@@ -70,7 +69,6 @@ class LayerBuilder {
   std::string qualified(const std::string& name) const;
   bool room_for(std::size_t tensors);  // refuses otherwise
   NetParts& parts_;
-  const Section& section_;
   std::string type_;
   OptionReader options_;
   float rate_;

@@ -108,7 +108,7 @@ Status Net::add_layer(const Section& section) {
   if (!layers().empty() && layers().back()->is_loss()) {
     if (is_spare_cost(layers().back()->type(), *type)) return {};
     return Error{ErrorKind::usage, section.where(), "there is already a loss layer above",
-                 "softmax or cost is the last layer"};
+                 "softmax, logistic or cost is the last layer"};
   }
   LayerBuilder builder(parts_, section, type->name, type->keys);
   std::unique_ptr<Layer> layer = type->make(builder);

@@ -23,12 +23,10 @@ constexpr std::array<Key, 10> kCommonKeys{{
 }};
 
 // Sections of Darknet's other trades, and why they are refused.
-constexpr std::array kForeign{"yolo",      "region",  "detection",     "iseg",
-                              "rnn",       "crnn",    "gru",           "lstm",
-                              "conv_lstm", "history", "gaussian_yolo", "sam",
-                              "empty",     "silence", "contrastive",   "scale_channels",
-                              "implicit",  "reorg3d", "local",         "deconvolutional",
-                              "logistic"};
+constexpr std::array kForeign{"yolo",           "region",   "detection", "iseg",      "rnn",
+                              "crnn",           "gru",      "lstm",      "conv_lstm", "history",
+                              "gaussian_yolo",  "sam",      "empty",     "silence",   "contrastive",
+                              "scale_channels", "implicit", "reorg3d"};
 
 std::vector<LayerType>& registered() {
   static std::vector<LayerType> types;

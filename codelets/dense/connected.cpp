@@ -2,6 +2,7 @@
 
 #include "codelets/dense/gemm.hpp"
 #include "codelets/dense/onednn_support.hpp"
+#include "codelets/elementwise/channel_bias.hpp"
 
 namespace omni {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <cmath>
 #include <cstdint>
-#include <limits>
 
 #include "codelets/dense/convolution.hpp"
 #include "layers/registry.hpp"
+#include "layers/types/filter_shape.hpp"
 #include "layers/types/weighted_layer.hpp"
 
 namespace omni {
@@ -35,20 +35,7 @@ ConvShape read_shape(LayerBuilder& builder, const Extent& src) {
                    "both must be multiples of groups");
     shape.groups = 1;
   }
-  const std::int64_t reach = std::int64_t{dilation} * (size - 1) + 1;
-  if (src.h + 2 * pad < reach || src.w + 2 * pad < reach) {
-    options.refuse(
-        "size", fmt::format("a filter of {} does not fit an input of {}x{}", reach, src.w, src.h),
-        "choose a smaller size, or pad=1");
-    shape.kernel_h = shape.kernel_w = 1;
-  }
-  const std::int64_t taps = std::int64_t{size} * size * shape.group_c();
-  if (taps > std::numeric_limits<int>::max()) {
-    options.refuse(
-        "size", fmt::format("a filter of {0}x{0}x{1} has too many elements", size, shape.group_c()),
-        "choose a smaller size or more groups");
-    shape.kernel_h = shape.kernel_w = 1;
-  }
+  check_filter(options, shape);
   return shape;
 }
 

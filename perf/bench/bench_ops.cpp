@@ -1,5 +1,5 @@
-// Times every fast implementation of convolution and connected on the shapes of a file, on one
-// thread.
+// Times every fast implementation of convolution, local and connected on the shapes of a file, on
+// one thread.
 //   bench_ops [SHAPES.txt ...] [--images N]       default: perf/bench/shapes/*.txt, 8 images
 #include <fmt/format.h>
 
@@ -12,6 +12,7 @@
 
 #include "codelets/dense/connected.hpp"
 #include "codelets/dense/convolution.hpp"
+#include "codelets/dense/local.hpp"
 #include "runtime/rng.hpp"
 
 namespace {
@@ -66,6 +67,17 @@ void time_convolution(const std::string& name, const ConvShape& shape) {
                {dst.data(), weights.data(), src.data()});
 }
 
+void time_local(const std::string& name, const LocalShape& shape) {
+  auto src = random_values(shape.conv.src_count()), dst = random_values(shape.conv.dst_count());
+  auto weights = random_values(shape.weights_count()), bias = random_values(shape.outputs());
+  time_codelet(name, local_forward, {.shape = shape},
+               {src.data(), weights.data(), bias.data(), dst.data()});
+  time_codelet(name, local_backward_weights, {.shape = shape},
+               {src.data(), dst.data(), weights.data(), bias.data()});
+  time_codelet(name, local_backward_data, {.shape = shape},
+               {dst.data(), weights.data(), src.data()});
+}
+
 void time_connected(const std::string& name, const ConnectedShape& shape) {
   auto src = random_values(shape.src_count()), dst = random_values(shape.dst_count());
   auto weights = random_values(shape.weights_count()), bias = random_values(shape.outputs);
@@ -87,10 +99,14 @@ bool time_file(const std::filesystem::path& path, int images) {
     ConvShape conv{.n = images};
     ConnectedShape connected{.n = images};
     words >> name;
-    if (kind == "conv" && words >> conv.h >> conv.w >> conv.c >> conv.filters >> conv.kernel_h >>
-                              conv.stride_h >> conv.pad_h >> conv.groups) {
+    if ((kind == "conv" || kind == "local") && words >> conv.h >> conv.w >> conv.c >>
+                                                   conv.filters >> conv.kernel_h >> conv.stride_h >>
+                                                   conv.pad_h >> conv.groups) {
       conv.kernel_w = conv.kernel_h, conv.stride_w = conv.stride_h, conv.pad_w = conv.pad_h;
-      time_convolution(name, conv);
+      if (kind == "local")
+        time_local(name, {conv});
+      else
+        time_convolution(name, conv);
     } else if (kind == "connected" && words >> connected.inputs >> connected.outputs) {
       time_connected(name, connected);
     } else {

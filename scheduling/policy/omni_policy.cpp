@@ -4,6 +4,7 @@
 #include <starpu_scheduler.h>
 
 #include <cmath>
+#include <limits>
 #include <mutex>
 #include <optional>
 
@@ -57,7 +58,12 @@ std::optional<Choice> choose_implementation(starpu_task* task, unsigned worker) 
   return best;
 }
 
-void init(unsigned id) { starpu_sched_ctx_set_policy_data(id, new Context); }
+void init(unsigned id) {
+  starpu_sched_ctx_set_policy_data(id, new Context);
+  // Without them StarPU takes every priority for 0.
+  starpu_sched_ctx_set_min_priority(id, std::numeric_limits<int>::min());
+  starpu_sched_ctx_set_max_priority(id, std::numeric_limits<int>::max());
+}
 
 void deinit(unsigned id) { delete &context_of(id); }
 

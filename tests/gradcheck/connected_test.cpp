@@ -16,23 +16,8 @@ const std::vector<Case<ConnectedShape>> kShapes{
     {"more than a cache block", {.n = 65, .inputs = 1030, .outputs = 515}},
 };
 
-std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
-
-// Every shape with and without bias.
-template <class Args>
-std::vector<Case<Args>> both_biases() {
-  std::vector<Case<Args>> cases;
-  for (const auto& each : kShapes)
-    for (const bool has_bias : {true, false}) {
-      Args args{.shape = each.args};
-      args.has_bias = has_bias;
-      cases.push_back({each.what, args});
-    }
-  return cases;
-}
-
 TEST(Connected, Forward) {
-  auto cases = both_biases<ConnectedForwardArgs>();
+  auto cases = with_and_without_bias<ConnectedForwardArgs>(kShapes);
   for (const Activation activation : {Activation::relu, Activation::logistic})
     for (const bool has_bias : {true, false})
       cases.push_back({"activation",
@@ -58,7 +43,7 @@ TEST(Connected, Forward) {
 
 TEST(Connected, BackwardWeights) {
   check_implementations(
-      connected_backward_weights, both_biases<ConnectedWeightsArgs>(),
+      connected_backward_weights, with_and_without_bias<ConnectedWeightsArgs>(kShapes),
       {.operands =
            [](const ConnectedWeightsArgs& args) {
              std::vector<Operand> operands{input(size(args.shape.src_count())),
@@ -95,33 +80,22 @@ TEST(Connected, BackwardData) {
        .terms = [](const ConnectedDataArgs& args) { return 1.0 * args.shape.outputs; }});
 }
 
-// loss = <direction, dst>, through an activation without kinks, as the layer chains them.
 TEST(Connected, GradientOfReference) {
   for (const auto& [what, shape] : {kShapes[0], kShapes[2], kShapes[3], kShapes[4]}) {
     SCOPED_TRACE(what);
-    const ConnectedForwardArgs args{
-        .shape = shape, .activation = Activation::logistic, .has_bias = true};
-    auto src = random_values(size(shape.src_count()), 1);
-    auto weights = random_values(size(shape.weights_count()), 2);
-    auto bias = random_values(size(shape.outputs), 3);
-    const auto direction = random_values(size(shape.dst_count()), 4);
-    std::vector<double> dst(direction.size()), diff_src(src.size()), diff_weights(weights.size()),
-        diff_bias(bias.size());
-    const auto loss = [&] {
-      reference::connected_forward(args, src.data(), weights.data(), bias.data(), dst.data());
-      return dot(direction, dst);
-    };
-    loss();
-    std::vector<double> diff_dst = direction;
-    for (std::size_t i = 0; i < dst.size(); ++i)
-      diff_dst[i] *= activations::Logistic{}.gradient(dst[i]);
-    reference::connected_backward_weights({.shape = shape, .has_bias = true}, src.data(),
-                                          diff_dst.data(), diff_weights.data(), diff_bias.data());
-    reference::connected_backward_data({.shape = shape}, diff_dst.data(), weights.data(),
-                                       diff_src.data());
-    check_gradient("src", src, diff_src, loss);
-    check_gradient("weights", weights, diff_weights, loss);
-    check_gradient("bias", bias, diff_bias, loss);
+    check_weighted_gradients(
+        {shape.src_count(), shape.weights_count(), shape.outputs, shape.dst_count()},
+        [&](const WeightedOperands& from, double* dst) {
+          reference::connected_forward({.shape = shape, .has_bias = true}, from.src.data(),
+                                       from.weights.data(), from.bias.data(), dst);
+        },
+        [&](const WeightedOperands& from, const double* diff_dst, WeightedOperands& gradients) {
+          reference::connected_backward_weights({.shape = shape, .has_bias = true}, from.src.data(),
+                                                diff_dst, gradients.weights.data(),
+                                                gradients.bias.data());
+          reference::connected_backward_data({.shape = shape}, diff_dst, from.weights.data(),
+                                             gradients.src.data());
+        });
   }
 }
 

@@ -82,6 +82,28 @@ const std::vector<Case<ConvShape>> kShapes{
       .kernel_w = 3,
       .pad_h = 3,
       .pad_w = 3}},
+    {"padding greater than the kernel",
+     {.n = 2,
+      .h = 4,
+      .w = 5,
+      .c = 8,
+      .filters = 16,
+      .kernel_h = 2,
+      .kernel_w = 2,
+      .pad_h = 3,
+      .pad_w = 3}},
+    {"halved, as [deconvolutional] doubles",
+     {.n = 2,
+      .h = 8,
+      .w = 6,
+      .c = 16,
+      .filters = 24,
+      .kernel_h = 4,
+      .kernel_w = 4,
+      .stride_h = 2,
+      .stride_w = 2,
+      .pad_h = 1,
+      .pad_w = 1}},
     {"dilation 2",
      {.n = 2,
       .h = 14,
@@ -179,23 +201,8 @@ const std::vector<Case<ConvShape>> kShapes{
       .pad_w = 1}},
 };
 
-std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
-
-// Every shape with and without bias.
-template <class Args>
-std::vector<Case<Args>> both_biases() {
-  std::vector<Case<Args>> cases;
-  for (const auto& each : kShapes)
-    for (const bool has_bias : {true, false}) {
-      Args args{.shape = each.args};
-      args.has_bias = has_bias;
-      cases.push_back({each.what, args});
-    }
-  return cases;
-}
-
 std::vector<Case<ConvForwardArgs>> forward_cases() {
-  auto cases = both_biases<ConvForwardArgs>();
+  auto cases = with_and_without_bias<ConvForwardArgs>(kShapes);
   for (std::size_t i = 0; i < kActivationNames.size(); ++i)
     if (const auto activation = static_cast<Activation>(i); activation != Activation::stair)
       cases.push_back(
@@ -225,7 +232,7 @@ TEST(Convolution, Forward) {
 
 TEST(Convolution, BackwardWeights) {
   check_implementations(
-      conv_backward_weights, both_biases<ConvWeightsArgs>(),
+      conv_backward_weights, with_and_without_bias<ConvWeightsArgs>(kShapes),
       {.operands =
            [](const ConvWeightsArgs& args) {
              std::vector<Operand> operands{input(size(args.shape.src_count())),
@@ -266,29 +273,23 @@ TEST(Convolution, BackwardData) {
                              }});
 }
 
-// loss = <direction, conv(src, weights) + bias>, whose gradient with respect to dst is `direction`.
 TEST(Convolution, GradientOfReference) {
   for (const auto& [what, shape] : kShapes) {
     if (shape.dst_count() * shape.taps() > 500'000) continue;  // seconds, and nothing new
     SCOPED_TRACE(what);
-    auto src = random_values(size(shape.src_count()), 1);
-    auto weights = random_values(size(shape.weights_count()), 2);
-    auto bias = random_values(size(shape.filters), 3);
-    const auto direction = random_values(size(shape.dst_count()), 4);
-    std::vector<double> dst(direction.size()), diff_src(src.size()), diff_weights(weights.size()),
-        diff_bias(bias.size());
-    const auto loss = [&] {
-      reference::conv_forward({.shape = shape, .has_bias = true}, src.data(), weights.data(),
-                              bias.data(), dst.data());
-      return dot(direction, dst);
-    };
-    reference::conv_backward_weights({.shape = shape, .has_bias = true}, src.data(),
-                                     direction.data(), diff_weights.data(), diff_bias.data());
-    reference::conv_backward_data({.shape = shape}, direction.data(), weights.data(),
-                                  diff_src.data());
-    check_gradient("src", src, diff_src, loss);
-    check_gradient("weights", weights, diff_weights, loss);
-    check_gradient("bias", bias, diff_bias, loss);
+    check_weighted_gradients(
+        {shape.src_count(), shape.weights_count(), shape.filters, shape.dst_count()},
+        [&](const WeightedOperands& from, double* dst) {
+          reference::conv_forward({.shape = shape, .has_bias = true}, from.src.data(),
+                                  from.weights.data(), from.bias.data(), dst);
+        },
+        [&](const WeightedOperands& from, const double* diff_dst, WeightedOperands& gradients) {
+          reference::conv_backward_weights({.shape = shape, .has_bias = true}, from.src.data(),
+                                           diff_dst, gradients.weights.data(),
+                                           gradients.bias.data());
+          reference::conv_backward_data({.shape = shape}, diff_dst, from.weights.data(),
+                                        gradients.src.data());
+        });
   }
 }
 

@@ -42,6 +42,8 @@ inline Fill below(std::uint32_t bound) {
   return [=](Draws& draws) { return static_cast<float>(draws.below(bound)); };
 }
 
+inline std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
 inline std::vector<double> random_values(std::size_t count, std::uint64_t seed,
                                          const Fill& fill = uniform(-1, 1)) {
   Draws draws(Philox(seed, RandomStream::synthetic), 0);
@@ -167,6 +169,19 @@ struct Case {
   Args args;
 };
 
+// Every shape with and without bias.
+template <class Args, class Shape>
+std::vector<Case<Args>> with_and_without_bias(const std::vector<Case<Shape>>& shapes) {
+  std::vector<Case<Args>> cases;
+  for (const Case<Shape>& each : shapes)
+    for (const bool has_bias : {true, false}) {
+      Args args{.shape = each.args};
+      args.has_bias = has_bias;
+      cases.push_back({each.what, args});
+    }
+  return cases;
+}
+
 template <class Args>
 struct Operation {
   std::function<std::vector<Operand>(const Args&)> operands;
@@ -254,6 +269,36 @@ inline double dot(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
   return sum;
+}
+
+// What a layer's product reads, or the gradients with respect to that.
+struct WeightedOperands {
+  std::vector<double> src, weights, bias;
+};
+
+struct WeightedSizes {
+  std::int64_t src, weights, bias, dst;
+};
+
+// loss = <direction, dst>, whose gradient with respect to dst is `direction`. forward(from, dst)
+// overwrites dst, backward(from, diff_dst, gradients) adds to gradients of zero.
+template <class Forward, class Backward>
+void check_weighted_gradients(const WeightedSizes& sizes, Forward forward, Backward backward) {
+  WeightedOperands from{random_values(size(sizes.src), 1), random_values(size(sizes.weights), 2),
+                        random_values(size(sizes.bias), 3)};
+  WeightedOperands gradients{std::vector<double>(from.src.size()),
+                             std::vector<double>(from.weights.size()),
+                             std::vector<double>(from.bias.size())};
+  const auto direction = random_values(size(sizes.dst), 4);
+  std::vector<double> dst(direction.size());
+  const auto loss = [&] {
+    forward(from, dst.data());
+    return dot(direction, dst);
+  };
+  backward(from, direction.data(), gradients);
+  check_gradient("src", from.src, gradients.src, loss);
+  check_gradient("weights", from.weights, gradients.weights, loss);
+  check_gradient("bias", from.bias, gradients.bias, loss);
 }
 
 }  // namespace omni::gradcheck

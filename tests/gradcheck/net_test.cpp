@@ -59,6 +59,40 @@ activation=linear
 [softmax]
 )";
 
+// The layers that ResNets do not have, with their own loss.
+constexpr const char* kUncommonNet = R"([net]
+batch=5
+height=5
+width=6
+channels=2
+[local]
+filters=4
+size=3
+pad=1
+stride=2
+activation=tanh
+[local]
+filters=3
+size=2
+activation=logistic
+[deconvolutional]
+filters=3
+size=4
+stride=2
+padding=1
+activation=tanh
+[deconvolutional]
+filters=2
+size=2
+stride=3
+batch_normalize=1
+activation=tanh
+[connected]
+output=4
+activation=linear
+[logistic]
+)";
+
 class WholeNet {
  public:
   WholeNet(const char* text, int slice) {
@@ -132,10 +166,12 @@ void add(const Param& param, std::size_t index, float amount) {
   HostAccess(*param.value, HostAccess::Mode::write).f32()[index] += amount;
 }
 
-TEST(WholeNet, GradientsAreThoseOfTheLoss) {
+class WholeNetOf : public testing::TestWithParam<const char*> {};
+
+TEST_P(WholeNetOf, GradientsAreThoseOfTheLoss) {
   const auto session = Session::start({});
   ASSERT_TRUE(session);
-  WholeNet net(kNet, 2);
+  WholeNet net(GetParam(), 2);
   const auto gradients = net.gradients();
   const std::vector<Param*> params = net.trainable();
   for (std::size_t p = 0; p < params.size(); ++p) {
@@ -170,17 +206,20 @@ TEST(WholeNet, GradientsAreThoseOfTheLoss) {
   }
 }
 
-TEST(WholeNet, SlicesChangeNothing) {
+TEST_P(WholeNetOf, SlicesChangeNothing) {
   const auto session = Session::start({});
   ASSERT_TRUE(session);
-  const auto whole = WholeNet(kNet, 5).gradients();
+  const auto whole = WholeNet(GetParam(), 5).gradients();
   for (const int slice : {1, 2, 3}) {
-    const auto sliced = WholeNet(kNet, slice).gradients();
+    const auto sliced = WholeNet(GetParam(), slice).gradients();
     for (std::size_t p = 0; p < whole.size(); ++p)
       for (std::size_t i = 0; i < whole[p].size(); ++i)
         EXPECT_NEAR(whole[p][i], sliced[p][i], 2e-4f * (1 + std::fabs(whole[p][i]))) << slice;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(, WholeNetOf, testing::Values(kNet, kUncommonNet),
+                         [](const auto& net) { return net.index == 0 ? "usual" : "uncommon"; });
 
 constexpr const char* kFrozen = R"([net]
 batch=4

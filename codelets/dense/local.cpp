@@ -1,0 +1,230 @@
+#include "codelets/dense/local.hpp"
+
+#include <limits>
+
+#include "codelets/dense/gemm.hpp"
+#include "codelets/dense/lowering.hpp"
+#include "codelets/dense/onednn_support.hpp"
+#include "codelets/elementwise/channel_bias.hpp"
+
+namespace omni {
+namespace {
+
+// ---- one matrix product per location, over the images of the slice: every weight is read once
+// ----
+
+// The patches of one output row: for every image, out_w rows of taps.
+class PatchRow {
+ public:
+  PatchRow(const ConvShape& shape, DeviceContext& context)
+      : shape_(shape),
+        per_image_(std::int64_t{shape.out_w()} * shape.taps()),
+        patches_(context.scratch(static_cast<std::size_t>(shape.n * per_image_))) {}
+
+  void gather(int y, const float* src) {
+    for_each_image([&](RowBand band, float* rows) { im2col(shape_, 0, band, src, rows); }, y);
+  }
+  void scatter_add(int y, float* diff_src) {
+    for_each_image([&](RowBand band, float* rows) { col2im(shape_, 0, band, rows, diff_src); }, y);
+  }
+  // The patches of location x: as many rows as images, `stride` apart.
+  float* at(int x) const { return patches_ + std::int64_t{x} * shape_.taps(); }
+  int stride() const { return static_cast<int>(per_image_); }
+
+ private:
+  template <class Use>
+  void for_each_image(Use use, int y) {
+    for (std::int64_t image = 0; image < shape_.n; ++image)
+      use(RowBand{.first = image * shape_.out_h() + y, .count = 1}, patches_ + image * per_image_);
+  }
+  const ConvShape& shape_;
+  std::int64_t per_image_;
+  float* patches_;
+};
+
+// Calls use(x, weights of the location, where its filters begin in an image of dst).
+template <class Weight, class Use>
+void for_each_location(const ConvShape& s, int y, Weight* weights, Use use) {
+  for (int x = 0; x < s.out_w(); ++x) {
+    const std::int64_t location = std::int64_t{y} * s.out_w() + x;
+    use(x, weights + location * s.weights_count(), location * s.filters);
+  }
+}
+
+#ifdef OMNI_ONEDNN
+// Beyond so many rows, oneDNN first copies the weights, which here takes longer than using them;
+// the next rows find those of the location in the cache.
+constexpr int kRows = 8;
+
+void onednn_rows(int m, int n, int k, MatrixView a, MatrixView b, float keep, float* product,
+                 int product_stride) {
+  for (int first = 0; first < m; first += kRows)
+    onednn::gemm(std::min(kRows, m - first), n, k,
+                 {a.data + std::int64_t{first} * a.stride, a.stride}, b, keep,
+                 product + std::int64_t{first} * product_stride, product_stride);
+}
+#endif
+
+template <Gemm product>
+void forward_gemm(const LocalForwardArgs& args, const Buffers& buffers, DeviceContext& context) {
+  const ConvShape& s = args.shape.conv;
+  const int outputs = args.shape.outputs();
+  float* const dst = buffers.get(3);
+  PatchRow patches(s, context);
+  for (int y = 0; y < s.out_h(); ++y) {
+    patches.gather(y, buffers.get(0));
+    for_each_location(s, y, buffers.get(1), [&](int x, const float* weights, std::int64_t at) {
+      product(s.n, s.filters, s.taps(), {patches.at(x), patches.stride()},
+              {weights, s.taps(), true}, 0.0f, dst + at, outputs);
+    });
+  }
+  add_bias_and_activate(s.n, outputs, buffers.get(2), args.activation, dst);
+}
+
+template <Gemm product>
+void backward_weights_gemm(const LocalBackwardArgs& args, const Buffers& buffers,
+                           DeviceContext& context) {
+  const ConvShape& s = args.shape.conv;
+  const int outputs = args.shape.outputs();
+  const float* const diff_dst = buffers.get(1);
+  PatchRow patches(s, context);
+  for (int y = 0; y < s.out_h(); ++y) {
+    patches.gather(y, buffers.get(0));
+    for_each_location(s, y, buffers.get(2), [&](int x, float* diff_weights, std::int64_t at) {
+      product(s.filters, s.taps(), s.n, {diff_dst + at, outputs, true},
+              {patches.at(x), patches.stride()}, 1.0f, diff_weights, s.taps());
+    });
+  }
+  add_column_sums(s.n, outputs, diff_dst, buffers.get(3));
+}
+
+template <Gemm product>
+void backward_data_gemm(const LocalBackwardArgs& args, const Buffers& buffers,
+                        DeviceContext& context) {
+  const ConvShape& s = args.shape.conv;
+  const float* const diff_dst = buffers.get(0);
+  float* const diff_src = buffers.get(2);
+  std::fill_n(diff_src, s.src_count(), 0.0f);
+  PatchRow patches(s, context);
+  for (int y = 0; y < s.out_h(); ++y) {
+    for_each_location(s, y, buffers.get(1), [&](int x, const float* weights, std::int64_t at) {
+      product(s.n, s.taps(), s.filters, {diff_dst + at, args.shape.outputs()}, {weights, s.taps()},
+              0.0f, patches.at(x), patches.stride());
+    });
+    patches.scatter_add(y, diff_src);
+  }
+}
+
+// BLAS counts the distance of two rows in 31 bits.
+template <class Args>
+bool patches_countable(const Args& args) {
+  const ConvShape& s = args.shape.conv;
+  return std::int64_t{s.out_w()} * s.taps() <= std::numeric_limits<int>::max();
+}
+
+// ---- reference ----
+
+void forward_reference(const LocalForwardArgs& args, const Buffers& buffers, DeviceContext&) {
+  reference::local_forward(args, buffers.get(0), buffers.get(1), buffers.get(2), buffers.get(3));
+}
+
+void backward_weights_reference(const LocalBackwardArgs& args, const Buffers& buffers,
+                                DeviceContext&) {
+  reference::local_backward_weights(args, buffers.get(0), buffers.get(1), buffers.get(2),
+                                    buffers.get(3));
+}
+
+void backward_data_reference(const LocalBackwardArgs& args, const Buffers& buffers,
+                             DeviceContext&) {
+  reference::local_backward_data(args, buffers.get(0), buffers.get(1), buffers.get(2));
+}
+
+// ---- cost and footprint ----
+
+// The three passes multiply the same pairs and touch tensors of the same sizes.
+template <class Args>
+Cost cost(const Args& args) {
+  const ConvShape& s = args.shape.conv;
+  return {.flops = 2.0 * static_cast<double>(s.dst_count()) * s.taps(),
+          .bytes = 4.0 *
+                   static_cast<double>(s.src_count() + args.shape.weights_count() + s.dst_count())};
+}
+
+template <class... More>
+std::uint64_t footprint_with(const ConvShape& s, More... more) {
+  return footprint_of(s.n, s.h, s.w, s.c, s.filters, s.kernel_h, s.kernel_w, s.stride_h, s.stride_w,
+                      s.pad_h, s.pad_w, more...);
+}
+
+std::uint64_t forward_footprint(const LocalForwardArgs& args) {
+  return footprint_with(args.shape.conv, args.activation);
+}
+
+std::uint64_t backward_footprint(const LocalBackwardArgs& args) {
+  return footprint_with(args.shape.conv);
+}
+
+constexpr std::uint32_t kForwardColor = 0x1f77b4, kWeightsColor = 0xd62728, kDataColor = 0xff7f0e;
+
+}  // namespace
+
+Codelet<LocalForwardArgs> local_forward({
+    .name = "local_forward",
+    .color = kForwardColor,
+    .implementations =
+        {
+#ifdef OMNI_ONEDNN
+            {"onednn", forward_gemm<onednn_rows>, patches_countable},
+#endif
+            {"gemm", forward_gemm<gemm>, patches_countable},
+            {"reference", forward_reference, nullptr, Role::reference}},
+    .cost = cost<LocalForwardArgs>,
+    .footprint = forward_footprint,
+});
+
+Codelet<LocalBackwardArgs> local_backward_weights({
+    .name = "local_backward_weights",
+    .color = kWeightsColor,
+    .implementations =
+        {
+#ifdef OMNI_ONEDNN
+            {"onednn", backward_weights_gemm<onednn::gemm>, patches_countable},
+#endif
+            {"gemm", backward_weights_gemm<gemm>, patches_countable},
+            {"reference", backward_weights_reference, nullptr, Role::reference}},
+    .cost = cost<LocalBackwardArgs>,
+    .footprint = backward_footprint,
+});
+
+Codelet<LocalBackwardArgs> local_backward_data({
+    .name = "local_backward_data",
+    .color = kDataColor,
+    .implementations =
+        {
+#ifdef OMNI_ONEDNN
+            {"onednn", backward_data_gemm<onednn::gemm>, patches_countable},
+#endif
+            {"gemm", backward_data_gemm<gemm>, patches_countable},
+            {"reference", backward_data_reference, nullptr, Role::reference}},
+    .cost = cost<LocalBackwardArgs>,
+    .footprint = backward_footprint,
+});
+
+void submit_local_forward(const LocalForwardArgs& args, const Tensor& src, const Tensor& weights,
+                          const Tensor& bias, const Tensor& dst, TaskTag tag) {
+  local_forward.submit(args, {read(src), read(weights), read(bias), write(dst)}, tag);
+}
+
+void submit_local_backward_weights(const LocalBackwardArgs& args, const Tensor& src,
+                                   const Tensor& diff_dst, const Tensor& diff_weights,
+                                   const Tensor& diff_bias, TaskTag tag) {
+  local_backward_weights.submit(
+      args, {read(src), read(diff_dst), accumulate(diff_weights), accumulate(diff_bias)}, tag);
+}
+
+void submit_local_backward_data(const LocalBackwardArgs& args, const Tensor& diff_dst,
+                                const Tensor& weights, const Tensor& diff_src, TaskTag tag) {
+  local_backward_data.submit(args, {read(diff_dst), read(weights), write(diff_src)}, tag);
+}
+
+}  // namespace omni

@@ -1,0 +1,87 @@
+// Locally connected layer on a slice of images, channels last: a convolution with weights of its
+// own at every location of the output, a bias for every output value, and an activation. Backward
+// expects the activation's gradient already in diff_dst.
+#pragma once
+
+#include <cstdint>
+
+#include "codelets/dense/convolution.hpp"
+
+namespace omni {
+
+// Weights: location (y, x), filter, kernel_h, kernel_w, c. Bias: as an image of dst.
+struct LocalShape {
+  ConvShape conv;  // the same with one set of weights; groups and dilation are 1
+
+  int locations() const { return conv.out_h() * conv.out_w(); }
+  int outputs() const { return locations() * conv.filters; }  // of one image
+  std::int64_t weights_count() const { return locations() * conv.weights_count(); }
+};
+
+struct LocalForwardArgs {
+  LocalShape shape;
+  Activation activation = Activation::linear;
+};
+
+struct LocalBackwardArgs {
+  LocalShape shape;
+};
+
+namespace reference {
+
+// The products of a convolution, each with the weights of its location.
+template <class Visit>
+void for_each_product(const LocalShape& s, Visit visit) {
+  for_each_product(s.conv, [&](std::int64_t src, std::int64_t weight, std::int64_t dst) {
+    const std::int64_t location = dst % s.outputs() / s.conv.filters;
+    visit(src, location * s.conv.weights_count() + weight, dst);
+  });
+}
+
+template <class T>
+void local_forward(const LocalForwardArgs& args, const T* src, const T* weights, const T* bias,
+                   T* dst) {
+  const std::int64_t count = args.shape.conv.dst_count();
+  for (std::int64_t i = 0; i < count; ++i) dst[i] = bias[i % args.shape.outputs()];
+  for_each_product(args.shape, [=](std::int64_t s, std::int64_t w, std::int64_t d) {
+    dst[d] += src[s] * weights[w];
+  });
+  activate(args.activation, dst, static_cast<std::size_t>(count));
+}
+
+template <class T>
+void local_backward_weights(const LocalBackwardArgs& args, const T* src, const T* diff_dst,
+                            T* diff_weights, T* diff_bias) {
+  for_each_product(args.shape, [=](std::int64_t s, std::int64_t w, std::int64_t d) {
+    diff_weights[w] += src[s] * diff_dst[d];
+  });
+  for (std::int64_t i = 0; i < args.shape.conv.dst_count(); ++i)
+    diff_bias[i % args.shape.outputs()] += diff_dst[i];
+}
+
+template <class T>
+void local_backward_data(const LocalBackwardArgs& args, const T* diff_dst, const T* weights,
+                         T* diff_src) {
+  std::fill_n(diff_src, args.shape.conv.src_count(), T(0));
+  for_each_product(args.shape, [=](std::int64_t s, std::int64_t w, std::int64_t d) {
+    diff_src[s] += diff_dst[d] * weights[w];
+  });
+}
+
+}  // namespace reference
+
+extern Codelet<LocalForwardArgs> local_forward;            // {src R, weights R, bias R, dst W}
+extern Codelet<LocalBackwardArgs> local_backward_weights;  // {src R, diff_dst R, diff_weights +=,
+                                                           //  diff_bias +=}
+extern Codelet<LocalBackwardArgs> local_backward_data;     // {diff_dst R, weights R, diff_src W}
+
+void submit_local_forward(const LocalForwardArgs& args, const Tensor& src, const Tensor& weights,
+                          const Tensor& bias, const Tensor& dst, TaskTag tag = {});
+// Adds to diff_weights and diff_bias.
+void submit_local_backward_weights(const LocalBackwardArgs& args, const Tensor& src,
+                                   const Tensor& diff_dst, const Tensor& diff_weights,
+                                   const Tensor& diff_bias, TaskTag tag = {});
+void submit_local_backward_data(const LocalBackwardArgs& args, const Tensor& diff_dst,
+                                const Tensor& weights, const Tensor& diff_src, TaskTag tag = {});
+
+}  // namespace omni

@@ -1,0 +1,73 @@
+#include "codelets/elementwise/channel_bias.hpp"
+
+namespace omni {
+namespace {
+
+void forward_vector(const ChannelBiasForwardArgs& args, const Buffers& buffers, DeviceContext&) {
+  add_bias_and_activate(args.rows, args.c, buffers.get(0), args.activation, buffers.get(1));
+}
+
+void forward_reference(const ChannelBiasForwardArgs& args, const Buffers& buffers, DeviceContext&) {
+  reference::channel_bias_forward(args, buffers.get(0), buffers.get(1));
+}
+
+void backward_vector(const ChannelBiasBackwardArgs& args, const Buffers& buffers, DeviceContext&) {
+  add_column_sums(args.rows, args.c, buffers.get(0), buffers.get(1));
+}
+
+void backward_reference(const ChannelBiasBackwardArgs& args, const Buffers& buffers,
+                        DeviceContext&) {
+  reference::channel_bias_backward(args, buffers.get(0), buffers.get(1));
+}
+
+Cost forward_cost(const ChannelBiasForwardArgs& args) {
+  const double count = static_cast<double>(args.rows) * args.c;
+  return {.flops = count, .bytes = 8 * count};
+}
+
+Cost backward_cost(const ChannelBiasBackwardArgs& args) {
+  const double count = static_cast<double>(args.rows) * args.c;
+  return {.flops = count, .bytes = 4 * count};
+}
+
+std::uint64_t forward_footprint(const ChannelBiasForwardArgs& args) {
+  return footprint_of(args.rows, args.c, args.activation);
+}
+
+std::uint64_t backward_footprint(const ChannelBiasBackwardArgs& args) {
+  return footprint_of(args.rows, args.c);
+}
+
+constexpr std::uint32_t kColor = 0xbcbd22;
+
+}  // namespace
+
+Codelet<ChannelBiasForwardArgs> channel_bias_forward({
+    .name = "channel_bias_forward",
+    .color = kColor,
+    .implementations = {{"vector", forward_vector},
+                        {"reference", forward_reference, nullptr, Role::reference}},
+    .cost = forward_cost,
+    .footprint = forward_footprint,
+});
+
+Codelet<ChannelBiasBackwardArgs> channel_bias_backward({
+    .name = "channel_bias_backward",
+    .color = kColor,
+    .implementations = {{"vector", backward_vector},
+                        {"reference", backward_reference, nullptr, Role::reference}},
+    .cost = backward_cost,
+    .footprint = backward_footprint,
+});
+
+void submit_channel_bias_forward(const ChannelBiasForwardArgs& args, const Tensor& bias,
+                                 const Tensor& values, TaskTag tag) {
+  channel_bias_forward.submit(args, {read(bias), read_write(values)}, tag);
+}
+
+void submit_channel_bias_backward(const ChannelBiasBackwardArgs& args, const Tensor& diff_dst,
+                                  const Tensor& diff_bias, TaskTag tag) {
+  channel_bias_backward.submit(args, {read(diff_dst), accumulate(diff_bias)}, tag);
+}
+
+}  // namespace omni

@@ -1,0 +1,85 @@
+// Bias per channel and activation on rows of channels: as an operation of its own, for products
+// that cannot end in them, and as the plain functions with which the others do.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/tasks/codelet.hpp"
+
+namespace omni {
+
+// values = activation(values + bias), in one pass; bias may be null.
+inline void add_bias_and_activate(std::int64_t rows, int columns, const float* bias,
+                                  Activation activation, float* values) {
+  if (bias == nullptr) {
+    activate(activation, values, static_cast<std::size_t>(rows * columns));
+    return;
+  }
+  with_activation(activation, [=](auto f) {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      float* __restrict line = values + row * columns;
+      for (int k = 0; k < columns; ++k) line[k] = f(line[k] + bias[k]);
+    }
+  });
+}
+
+// sums[k] += the sum of column k. By blocks of columns, whose sums stay in registers; adding only
+// their totals to `sums` also keeps small addends from being lost against a large sum.
+inline void add_column_sums(std::int64_t rows, int columns, const float* values, float* sums) {
+  constexpr int kBlock = 64;
+  for (int first = 0; first < columns; first += kBlock) {
+    std::array<float, kBlock> block{};
+    const int width = std::min(kBlock, columns - first);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const float* line = values + row * columns + first;
+      if (width == kBlock)
+        for (int k = 0; k < kBlock; ++k) block[static_cast<std::size_t>(k)] += line[k];
+      else
+        for (int k = 0; k < width; ++k) block[static_cast<std::size_t>(k)] += line[k];
+    }
+    for (int k = 0; k < width; ++k) sums[first + k] += block[static_cast<std::size_t>(k)];
+  }
+}
+
+struct ChannelBiasForwardArgs {
+  std::int64_t rows = 0;  // images * h * w
+  int c = 0;
+  Activation activation = Activation::linear;
+};
+
+struct ChannelBiasBackwardArgs {
+  std::int64_t rows = 0;
+  int c = 0;
+};
+
+namespace reference {
+
+template <class T>
+void channel_bias_forward(const ChannelBiasForwardArgs& args, const T* bias, T* values) {
+  const std::int64_t count = args.rows * args.c;
+  for (std::int64_t i = 0; i < count; ++i) values[i] += bias[i % args.c];
+  activate(args.activation, values, static_cast<std::size_t>(count));
+}
+
+template <class T>
+void channel_bias_backward(const ChannelBiasBackwardArgs& args, const T* diff_dst, T* diff_bias) {
+  for (std::int64_t i = 0; i < args.rows * args.c; ++i) diff_bias[i % args.c] += diff_dst[i];
+}
+
+}  // namespace reference
+
+extern Codelet<ChannelBiasForwardArgs> channel_bias_forward;    // {bias R, values RW}
+extern Codelet<ChannelBiasBackwardArgs> channel_bias_backward;  // {diff_dst R, diff_bias +=}
+
+// values = activation(values + bias).
+void submit_channel_bias_forward(const ChannelBiasForwardArgs& args, const Tensor& bias,
+                                 const Tensor& values, TaskTag tag = {});
+// Adds to diff_bias; diff_dst: the activation's gradient is already in it.
+void submit_channel_bias_backward(const ChannelBiasBackwardArgs& args, const Tensor& diff_dst,
+                                  const Tensor& diff_bias, TaskTag tag = {});
+
+}  // namespace omni

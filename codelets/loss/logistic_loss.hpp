@@ -1,0 +1,60 @@
+// Logistic cross-entropy: every output is a yes-or-no question of its own, whose truth is the
+// one-hot label. Computed from the values before the logistic function, where a probability that
+// rounds to 0 or 1 still has a finite loss.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "codelets/loss/label_metrics.hpp"
+#include "runtime/tasks/codelet.hpp"
+
+namespace omni {
+
+struct LogisticLossArgs {
+  int n = 0, inputs = 0;
+  bool gradient = false;  // set by submit: there is a diff to write
+};
+
+namespace reference {
+
+// log(1 + e^x) = -log(1 - p), where p = logistic(x); with -x it is -log(p).
+template <class T>
+T softplus(T x) {
+  return std::max(x, T{0}) + std::log1p(std::exp(-std::abs(x)));
+}
+
+// loss = sum of -t log(p) - (1 - t) log(1 - p); diff = p - t, its gradient with respect to src.
+template <class T>
+void logistic_loss(const LogisticLossArgs& args, const T* src, const std::int32_t* labels,
+                   T* metrics, T* diff) {
+  LabelMetrics sums;
+  for (int image = 0; image < args.n; ++image) {
+    const T* x = src + std::int64_t{image} * args.inputs;
+    if (labels[image] == kNoLabel) {
+      if (args.gradient) std::fill_n(diff + std::int64_t{image} * args.inputs, args.inputs, T{0});
+      continue;
+    }
+    const int label = checked_label(labels[image], args.inputs, image);
+    for (int i = 0; i < args.inputs; ++i) {
+      sums.loss += static_cast<double>(softplus(i == label ? -x[i] : x[i]));
+      if (!args.gradient) continue;
+      const T truth = i == label ? T{1} : T{0};
+      diff[std::int64_t{image} * args.inputs + i] = 1 / (1 + std::exp(-x[i])) - truth;
+    }
+    sums.count(label_rank(x, args.inputs, label));
+  }
+  sums.store(metrics);
+}
+
+}  // namespace reference
+
+extern Codelet<LogisticLossArgs> logistic_loss;  // {src R, labels R, metrics W [, diff W]}
+
+// src: before the logistic function. labels: i32[n]; metrics: f32[4], see LabelMetrics; diff may be
+// null (no training).
+void submit_logistic_loss(LogisticLossArgs args, const Tensor& src, const Tensor& labels,
+                          const Tensor& metrics, const Tensor* diff, TaskTag tag = {});
+
+}  // namespace omni

@@ -1,0 +1,103 @@
+// [local]: a convolution whose filters differ from place to place, with a bias for every output
+// value, and an activation.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "codelets/dense/local.hpp"
+#include "codelets/elementwise/activation.hpp"
+#include "layers/registry.hpp"
+#include "layers/types/activation_option.hpp"
+#include "layers/types/filter_shape.hpp"
+
+namespace omni {
+namespace {
+
+ConvShape read_shape(LayerBuilder& builder, const Extent& src) {
+  OptionReader& options = builder.options();
+  const int size = options.integer("size", 1, 1, 4096);
+  const int stride = options.integer("stride", 1, 1, 4096);
+  // As in [convolutional]. Darknet pads by 1 whatever the size, but counts (h - 1) / stride + 1
+  // outputs: the two agree for a size of 3 only, which is then also what we do.
+  const int pad = options.flag("pad", false) ? size / 2 : 0;
+  ConvShape shape{.h = src.h, .w = src.w, .c = src.c};
+  shape.filters = options.integer("filters", 1, 1, 1 << 20);
+  shape.kernel_h = shape.kernel_w = size;
+  shape.stride_h = shape.stride_w = stride;
+  shape.pad_h = shape.pad_w = pad;
+  check_filter(options, shape);
+  return shape;
+}
+
+class LocalLayer final : public Layer {
+ public:
+  explicit LocalLayer(LayerBuilder& builder) : Layer(builder) {
+    const ConvShape conv = read_shape(builder, builder.input().extent());
+    activation_ = read_activation(builder.options(), "logistic");
+    output_ = builder.blob("output", {conv.out_h(), conv.out_w(), conv.filters});
+    shape_.conv = conv;
+    const std::int64_t locations = std::int64_t{conv.out_h()} * conv.out_w();
+    bias_ = &builder.param({.name = "bias",
+                            .shape = {conv.out_h(), conv.out_w(), conv.filters},
+                            .filler = {},
+                            .spatial = locations,
+                            .channels = conv.filters});
+    weights_ = &builder.param(
+        {.name = "weights",
+         .shape = {conv.out_h(), conv.out_w(), conv.filters, conv.kernel_h, conv.kernel_w, conv.c},
+         .filler = {.kind = Filler::Kind::uniform,
+                    .scale = std::sqrt(2.0f / static_cast<float>(conv.taps()))},
+         .decays = true,
+         .rows = locations * conv.filters,
+         .spatial = std::int64_t{conv.kernel_h} * conv.kernel_w,
+         .channels = conv.c});
+    params_ = {bias_, weights_};
+  }
+
+  double forward_flops_per_image() const override {
+    return 2.0 * static_cast<double>(output_.extent.count()) * shape_.conv.taps();
+  }
+  std::string detail() const override {
+    return fmt::format("{} {}x{}/{}", shape_.conv.filters, shape_.conv.kernel_w,
+                       shape_.conv.kernel_h, shape_.conv.stride_h);
+  }
+
+  void forward(const Step&, int slice) override {
+    submit_local_forward({.shape = shape(slice), .activation = activation_}, input().value(slice),
+                         *weights_->value, *bias_->value, value(slice), forward_tag(slice));
+  }
+  void backward(const Step&, int slice) override {
+    if (activation_ != Activation::linear)
+      submit_activation_backward({.count = values(slice), .activation = activation_}, value(slice),
+                                 diff(slice), data_gradient_tag(slice));
+    if (input().wants_gradient())
+      submit_local_backward_data({.shape = shape(slice)}, diff(slice), *weights_->value,
+                                 input().gradient(slice), data_gradient_tag(slice));
+    submit_local_backward_weights({.shape = shape(slice)}, input().value(slice), diff(slice),
+                                  *weights_->diff, *bias_->diff, weight_gradient_tag(slice));
+  }
+
+ private:
+  LocalShape shape(int slice) const {
+    LocalShape shape = shape_;
+    shape.conv.n = images(slice);
+    return shape;
+  }
+  LocalShape shape_;
+  Activation activation_;
+  Param *weights_, *bias_;
+};
+
+const LayerRegistration registration(
+    {.name = "local",
+     .aliases = {},
+     .summary = "convolution with filters of its own at every place, and an activation",
+     .keys = {{"filters", "1", "output channels"},
+              {"size", "1", "filter height and width"},
+              {"stride", "1", ""},
+              {"pad", "0", "1: size/2 on each side"},
+              {"activation", "logistic", ""}},
+     .make = make_layer<LocalLayer>});
+
+}  // namespace
+}  // namespace omni
