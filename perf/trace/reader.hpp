@@ -1,0 +1,14 @@
+// Reads what a run recorded: a folder of rank-<n>.jsonl (or .jsonl.part of a killed run), or one
+// such file. Nothing in a file is trusted; a problem is ErrorKind::data with "file:line".
+#pragma once
+
+#include <filesystem>
+
+#include "perf/trace/trace.hpp"
+#include "runtime/result.hpp"
+
+namespace omni::perf {
+
+Result<Trace> read_trace(const std::filesystem::path& path);
+
+}  // namespace omni::perf
