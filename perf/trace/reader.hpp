@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string_view>
 
 #include "perf/trace/trace.hpp"
 #include "runtime/result.hpp"
@@ -10,5 +11,8 @@
 namespace omni::perf {
 
 Result<Trace> read_trace(const std::filesystem::path& path);
+
+// The same of a text; `name` stands for the file. killed: as a .part file.
+Result<Trace> read_trace_text(std::string_view text, std::string_view name, bool killed = false);
 
 }  // namespace omni::perf
