@@ -23,7 +23,8 @@ struct Iterations {
   double images_per_second = 0;      // batch / median; 0: unknown
 };
 
-// skip: iterations left out of `spread`, which warm caches up and calibrate models.
+// skip: iterations left out of `spread`, which warm caches up and calibrate models; none if there
+// are no others.
 Iterations analyse_iterations(const Trace& trace, std::size_t skip = 2);
 
 }  // namespace omni::perf
