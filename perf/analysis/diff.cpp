@@ -79,11 +79,18 @@ class Measurement {
     }
     // Without others, the first ones are better than none.
     if (first.size() > skip) counted_from_ = *first.rbegin();
+    for (const Task& task : trace.tasks)
+      if (counts(task))
+        values_[{.codelet = task.codelet,
+                 .implementation = task.implementation,
+                 .kind = kinds_.of(task),
+                 .layer = task.layer}]
+            .push_back({task.iteration, static_cast<double>(task.length()) * 1e-9});
   }
 
   Run run(std::size_t skip) const {
     Run result;
-    for (const auto& [which, values] : values_by_class()) {
+    for (const auto& [which, values] : values_) {
       const std::string& codelet = trace_.codelets[which.codelet].name;
       double seconds = 0;
       for (const Value& value : values) seconds += value.seconds;
@@ -104,27 +111,13 @@ class Measurement {
   }
 
  private:
-  using Values = std::unordered_map<TaskClass, std::vector<Value>, TaskClassHash>;
-
-  Values values_by_class() const {
-    Values values;
-    for (const Task& task : trace_.tasks)
-      if (counts(task))
-        values[{.codelet = task.codelet,
-                .implementation = task.implementation,
-                .kind = kinds_.of(task),
-                .layer = task.layer}]
-            .push_back({task.iteration, static_cast<double>(task.length()) * 1e-9});
-    return values;
-  }
-
   bool counts(const Task& task) const {
     return task.iteration < 0 || task.iteration >= counted_from_;
   }
 
   void measure_kernels(Run& run) const {
     std::map<Key, std::vector<Value>> all;  // of all implementations
-    for (auto& [which, values] : values_by_class()) {
+    for (const auto& [which, values] : values_) {
       const trace::Codelet& codelet = trace_.codelets[which.codelet];
       Key key{"kernel", codelet.name, "", kinds_.names()[which.kind],
               layer_name(trace_, which.layer)};
@@ -153,6 +146,7 @@ class Measurement {
   const Trace& trace_;
   KindIndex kinds_;
   std::int64_t counted_from_ = 0;
+  std::unordered_map<TaskClass, std::vector<Value>, TaskClassHash> values_;
 };
 
 void judge(const DiffOptions& options, DiffRow& row) {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+
+#include "runtime/files.hpp"
 
 namespace omni::perf {
 namespace {
@@ -36,6 +39,18 @@ Result<std::optional<LineSource::Line>> LineSource::next() {
     end_ += got;
     exhausted_ = got < room;
   }
+}
+
+Result<LineSource> open_lines(const std::filesystem::path& path) {
+  OMNI_TRY(InputFile opened, InputFile::open(path));
+  auto file = std::make_shared<InputFile>(std::move(opened));
+  return LineSource(
+      [file, left = file->size()](std::span<char> bytes) mutable -> Result<std::size_t> {
+        const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(left, bytes.size()));
+        OMNI_CHECK(file->read(std::as_writable_bytes(bytes.first(count))));
+        left -= count;
+        return count;
+      });
 }
 
 }  // namespace omni::perf

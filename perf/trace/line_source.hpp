@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <span>
@@ -35,5 +36,8 @@ class LineSource {
   std::size_t begin_ = 0, end_ = 0;
   bool exhausted_ = false;
 };
+
+// Of a regular file.
+Result<LineSource> open_lines(const std::filesystem::path& path);
 
 }  // namespace omni::perf

@@ -7,14 +7,12 @@
 #include <cstring>
 #include <limits>
 #include <map>
-#include <memory>
 #include <optional>
 #include <system_error>
 
 #include "perf/trace/line_source.hpp"
 #include "perf/trace/rank_builder.hpp"
 #include "perf/trace/record_parser.hpp"
-#include "runtime/files.hpp"
 
 namespace omni::perf {
 namespace {
@@ -87,18 +85,6 @@ class FileReader {
   bool killed_;
   std::size_t number_ = 0;
 };
-
-Result<LineSource> open_lines(const fs::path& path) {
-  OMNI_TRY(InputFile opened, InputFile::open(path));
-  auto file = std::make_shared<InputFile>(std::move(opened));
-  return LineSource(
-      [file, left = file->size()](std::span<char> bytes) mutable -> Result<std::size_t> {
-        const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(left, bytes.size()));
-        OMNI_CHECK(file->read(std::as_writable_bytes(bytes.first(count))));
-        left -= count;
-        return count;
-      });
-}
 
 bool is_of_killed_run(const fs::path& path) { return path.extension() == ".part"; }
 
