@@ -33,11 +33,6 @@ struct Class {
       if (known.kind == kind) return known;
     return on.emplace_back(OnKind{.kind = kind});
   }
-  double length(std::size_t kind) const {
-    for (const OnKind& known : on)
-      if (known.kind == kind) return known.mean();
-    return kNever;
-  }
 };
 
 struct ClassKey {
@@ -81,23 +76,49 @@ double value_of(const std::vector<Class>& classes, const std::vector<KindArea>& 
   return value;
 }
 
-// Divides the weight of two kinds between them as well as can be, the others' being fixed. With s
-// of it on the first, a class gives min(a s, b (1 - s), rest): a sum of these rises, then falls;
-// the top is where the slope changes its sign.
-void balance(const std::vector<Class>& classes, std::vector<KindArea>& kinds, std::size_t first,
-             std::size_t second) {
-  const auto workers = [&](std::size_t kind) { return static_cast<double>(kinds[kind].workers); };
-  const double mass = kinds[first].weight * workers(first) + kinds[second].weight * workers(second);
+using Kinds = std::vector<std::size_t>;
+
+// The weights of some kinds, their sum over workers being `mass`, to a sum of 1.
+std::vector<double> direction(const std::vector<KindArea>& kinds, const Kinds& group, double mass) {
+  std::vector<double> weights(kinds.size(), 0.0);
+  double workers = 0;
+  for (const std::size_t kind : group) workers += static_cast<double>(kinds[kind].workers);
+  for (const std::size_t kind : group)
+    weights[kind] = mass > 0 ? kinds[kind].weight / mass : 1 / workers;
+  return weights;
+}
+
+double mass_of(const std::vector<KindArea>& kinds, const Kinds& group) {
+  double mass = 0;
+  for (const std::size_t kind : group)
+    mass += kinds[kind].weight * static_cast<double>(kinds[kind].workers);
+  return mass;
+}
+
+// Divides the weight of two groups of kinds between them as well as can be, the others' being
+// fixed. With s of it on the first, a class gives min(a s, b (1 - s), rest): a sum of these rises,
+// then falls; the top is where the slope changes its sign.
+void balance(const std::vector<Class>& classes, std::vector<KindArea>& kinds, const Kinds& first,
+             const Kinds& second) {
+  const double mass_first = mass_of(kinds, first), mass_second = mass_of(kinds, second);
+  const double mass = mass_first + mass_second;
   if (mass <= 0) return;
+  const std::vector<double> to_first = direction(kinds, first, mass_first);
+  const std::vector<double> to_second = direction(kinds, second, mass_second);
+  enum Side { kFirst, kSecond, kRest };
+  std::vector<Side> side(kinds.size(), kRest);
+  for (const std::size_t kind : first) side[kind] = kFirst;
+  for (const std::size_t kind : second) side[kind] = kSecond;
+
   double slope = 0;
   std::vector<std::pair<double, double>> turns;  // at s the slope changes by
   for (const Class& tasks : classes) {
-    const double a = tasks.length(first) * mass / workers(first);
-    const double b = tasks.length(second) * mass / workers(second);
-    double rest = kNever;
-    for (const OnKind& on : tasks.on)
-      if (on.kind != first && on.kind != second)
-        rest = std::min(rest, kinds[on.kind].weight * on.mean());
+    double a = kNever, b = kNever, rest = kNever;
+    for (const OnKind& on : tasks.on) {
+      if (side[on.kind] == kFirst) a = std::min(a, to_first[on.kind] * mass * on.mean());
+      if (side[on.kind] == kSecond) b = std::min(b, to_second[on.kind] * mass * on.mean());
+      if (side[on.kind] == kRest) rest = std::min(rest, kinds[on.kind].weight * on.mean());
+    }
     // Where `a s` stops to be the least, and where `b (1 - s)` begins to be.
     double rise_ends = std::isinf(a) ? 0 : std::isinf(rest) ? 1 : std::min(1.0, rest / a);
     double fall_begins = std::isinf(b) ? 1 : std::isinf(rest) ? 0 : std::max(0.0, 1 - rest / b);
@@ -117,8 +138,20 @@ void balance(const std::vector<Class>& classes, std::vector<KindArea>& kinds, st
     best = s;
     break;
   }
-  kinds[first].weight = best * mass / workers(first);
-  kinds[second].weight = (1 - best) * mass / workers(second);
+  for (const std::size_t kind : first) kinds[kind].weight = best * mass * to_first[kind];
+  for (const std::size_t kind : second) kinds[kind].weight = (1 - best) * mass * to_second[kind];
+}
+
+// Between every two kinds, and between every kind and all others: a class that runs on several
+// kinds gains nothing from one of them alone.
+void ascend(const std::vector<Class>& classes, std::vector<KindArea>& kinds, const Kinds& order) {
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    for (std::size_t j = i + 1; j < order.size(); ++j)
+      balance(classes, kinds, {order[i]}, {order[j]});
+    Kinds others = order;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    if (order.size() > 2) balance(classes, kinds, {order[i]}, others);
+  }
 }
 
 double area_bound(const std::vector<Class>& classes, std::vector<KindArea>& kinds) {
@@ -135,9 +168,7 @@ double area_bound(const std::vector<Class>& classes, std::vector<KindArea>& kind
   std::vector<KindArea> best_kinds = kinds;
   const int rounds = kinds.size() < 2 ? 0 : kinds.size() == 2 ? 1 : kMaxRounds;
   for (int round = 0; round < rounds; ++round) {
-    for (std::size_t i = 0; i < order.size(); ++i)
-      for (std::size_t j = i + 1; j < order.size(); ++j)
-        balance(classes, kinds, order[i], order[j]);
+    ascend(classes, kinds, order);
     const double value = value_of(classes, kinds);
     const bool better = value > best * (1 + 1e-9);
     if (value > best) {
