@@ -12,7 +12,7 @@ namespace omni::perf {
 namespace {
 
 constexpr const char* kJson = R"(  {"wall","length","replayed","factor",
-   "codelets":[{"codelet","tasks","seconds","share"}],   the codelets on the path, share of its length
+   "codelets":[{"codelet","tasks","seconds","share"}],   on the path; share of its length
    "what_if":[{"codelet","wall","saved","speedup"}],     were they `factor` times faster
    "path":[{"task","codelet","worker","layer","iteration","start","end"}]}
 The replay keeps which worker ran what in which order, what a task costs its worker beside the

@@ -22,11 +22,11 @@ constexpr const char* kFooter =
 Runs of different nets, and of killed processes, are refused.
 
 JSON:
-  {"slower","differs","warnings":[{"text"}],
+  {"complete","slower","differs","warnings":[{"text"}],
    "rows":[{"what","codelet","implementation","kind","layer","before","after","change","noise",
     "weight","count_before","count_after","verdict"}]}
-what: iteration, codelet, kernel, placement. change and noise: 0.1 for 10 % of before; of a placement
-the difference of the shares. verdict: same, slower, faster, moved.)";
+what: iteration, codelet, kernel, placement. change and noise: 0.1 for 10 % of before; of a
+placement the difference of the shares. verdict: same, slower, faster, moved.)";
 
 struct Arguments {
   std::string before, after;

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kWidest = 60;
+constexpr std::size_t kWidest = 120;
 
 struct Unit {
   double size;

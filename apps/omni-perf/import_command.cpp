@@ -13,8 +13,8 @@ constexpr const char* kFooter =
     R"(Run any StarPU program with STARPU_FXT_TRACE=1, then
   starpu_fxt_tool -i /tmp/prof_file_... -d FOLDER
   omni-perf import FOLDER TRACE
-tasks.rec says nothing about fetching data, predictions and the submitting thread. A task is taken to
-be ready when the tasks are done that it depends on; what passes until it starts is scheduling.
+tasks.rec says nothing about fetching data, predictions and the submitting thread. A task is taken
+to be ready when the tasks are done that it depends on; what passes until it starts is scheduling.
 JSON: {"complete","tasks","processes","left_out"}; left_out: tasks that no worker ran.)";
 
 struct Arguments {

@@ -44,6 +44,7 @@ std::string set(FxtTask& task, std::string_view key, std::string_view value) {
     return parse(value, target) && target >= 0 && target < kMaxNumber ? "" : "is no small number";
   };
   if (key == "JobId") task.id = value;
+  if (key == "Control") task.control = true;
   if (key == "Name") task.name = value.substr(0, 200);
   if (key == "DependsOn") task.depends_on = words(value);
   if (key == "Handles") task.handles = words(value);
@@ -70,7 +71,7 @@ std::string set(FxtTask& task, std::string_view key, std::string_view value) {
 
 // What is wrong with a whole record, or nothing.
 std::string finish(FxtTask&& task, FxtTasks& tasks) {
-  if (task.id.empty()) return "";  // a control record
+  if (task.id.empty() || task.control) return "";
   if (task.worker < 0 || task.start < 0 || task.end < 0) {
     ++tasks.left_out;
     return "";

@@ -13,6 +13,7 @@ namespace omni::perf {
 
 struct FxtTask {
   std::string id, name;  // ids hold the rank when there are several
+  bool control = false;  // no task but a hint to StarPU
   std::vector<std::string> depends_on;
   std::vector<std::string> handles, modes;  // as many of both; "R", "RW", "RWC", "S" ...
   std::vector<std::uint64_t> sizes;

@@ -14,7 +14,9 @@ Problem number(Value& value, double& target, double min, double max) {
 
 Problem number_or_null(Value& value, double& target, double min, double max) {
   target = std::numeric_limits<double>::quiet_NaN();
-  return value.is_null() ? Problem() : number(value, target, min, max);
+  bool nothing = false;
+  if (value.is_null().get(nothing)) return "is no number";
+  return nothing ? Problem() : number(value, target, min, max);
 }
 
 Problem text(Value& value, std::string& target, std::size_t longest) {

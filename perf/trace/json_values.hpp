@@ -1,6 +1,9 @@
 // Values of untrusted JSON into variables: each reader says what is wrong with a value, or nothing.
 #pragma once
 
+// Without its throwing conversions an unchecked value does not compile.
+#define SIMDJSON_EXCEPTIONS 0
+
 #include <fmt/format.h>
 #include <simdjson.h>
 

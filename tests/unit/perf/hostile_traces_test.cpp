@@ -115,6 +115,8 @@ INSTANTIATE_TEST_SUITE_P(
                 ":5: 'flops' is no number"},
         Hostile{"NegativeFlops", task("\"reads\"", "\"flops\":-1,\"reads\""),
                 ":5: 'flops' is -1, which is not within 0 and 1e+24"},
+        Hostile{"NearlyNull", task("\"reads\"", "\"predicted\":nu/ll,\"reads\""),
+                ":5: 'predicted' is no number"},
         Hostile{"KeyTwice", task("\"reads\"", "\"task\":1,\"reads\""), ":5: 'task' is there twice"},
         Hostile{"UnknownCodelet", task("\"codelet\":0", "\"codelet\":1"),
                 ":5: there is no codelet 1 above"},
