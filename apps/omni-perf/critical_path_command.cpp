@@ -6,7 +6,7 @@
 
 #include "apps/omni-perf/commands.hpp"
 #include "perf/analysis/critical_path.hpp"
-#include "perf/analysis/statistics.hpp"
+#include "perf/common/statistics.hpp"
 
 namespace omni::perf {
 namespace {

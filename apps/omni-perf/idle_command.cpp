@@ -1,7 +1,7 @@
 // omni-perf idle: every worker's time, split by what it did or why it did nothing.
 #include "apps/omni-perf/commands.hpp"
 #include "perf/analysis/idle.hpp"
-#include "perf/analysis/statistics.hpp"
+#include "perf/common/statistics.hpp"
 
 namespace omni::perf {
 namespace {

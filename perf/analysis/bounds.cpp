@@ -7,8 +7,8 @@
 #include <unordered_map>
 
 #include "perf/analysis/critical_path.hpp"
-#include "perf/analysis/statistics.hpp"
-#include "perf/analysis/task_class.hpp"
+#include "perf/common/statistics.hpp"
+#include "perf/common/task_class.hpp"
 
 namespace omni::perf {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "perf/analysis/replay.hpp"
+#include "perf/common/replay.hpp"
 
 namespace omni::perf {
 namespace {

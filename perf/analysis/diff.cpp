@@ -12,8 +12,8 @@
 
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/kernels.hpp"
-#include "perf/analysis/statistics.hpp"
-#include "perf/analysis/task_class.hpp"
+#include "perf/common/statistics.hpp"
+#include "perf/common/task_class.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni::perf {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "perf/analysis/intervals.hpp"
-#include "perf/analysis/statistics.hpp"
+#include "perf/common/intervals.hpp"
+#include "perf/common/statistics.hpp"
 
 namespace omni::perf {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "perf/analysis/statistics.hpp"
+#include "perf/common/statistics.hpp"
 #include "perf/trace/trace.hpp"
 
 namespace omni::perf {

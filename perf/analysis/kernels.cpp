@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "perf/analysis/task_class.hpp"
+#include "perf/common/task_class.hpp"
 
 namespace omni::perf {
 

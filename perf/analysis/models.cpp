@@ -5,8 +5,8 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "perf/analysis/statistics.hpp"
-#include "perf/analysis/task_class.hpp"
+#include "perf/common/statistics.hpp"
+#include "perf/common/task_class.hpp"
 
 namespace omni::perf {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "perf/analysis/kernels.hpp"
-#include "perf/analysis/statistics.hpp"
+#include "perf/common/statistics.hpp"
 
 namespace omni::perf {
 namespace {

@@ -4,8 +4,8 @@
 #include <map>
 #include <tuple>
 
-#include "perf/analysis/intervals.hpp"
-#include "perf/analysis/statistics.hpp"
+#include "perf/common/intervals.hpp"
+#include "perf/common/statistics.hpp"
 
 namespace omni::perf {
 namespace {

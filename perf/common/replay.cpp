@@ -1,4 +1,4 @@
-#include "perf/analysis/replay.hpp"
+#include "perf/common/replay.hpp"
 
 #include <algorithm>
 #include <map>

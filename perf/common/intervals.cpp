@@ -1,4 +1,4 @@
-#include "perf/analysis/intervals.hpp"
+#include "perf/common/intervals.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "perf/analysis/task_class.hpp"
+#include "perf/common/task_class.hpp"
 
 #include <unordered_map>
 

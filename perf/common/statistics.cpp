@@ -1,4 +1,4 @@
-#include "perf/analysis/statistics.hpp"
+#include "perf/common/statistics.hpp"
 
 #include <algorithm>
 #include <cmath>
