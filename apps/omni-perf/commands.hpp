@@ -45,5 +45,7 @@ Command async_command(CLI::App& parent);
 Command memory_command(CLI::App& parent);
 Command diff_command(CLI::App& parent);
 Command import_command(CLI::App& parent);
+Command report_command(CLI::App& parent);
+Command export_command(CLI::App& parent);
 
 }  // namespace omni::perf

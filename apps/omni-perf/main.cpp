@@ -16,6 +16,7 @@ constexpr const char* kFooter = R"(Examples:
   omni-run --net lenet --trace run1           (writes the folder run1)
   omni-perf summary run1
   omni-perf idle run1 --json
+  omni-perf report run1 --html run1.html      (timeline and all else, for a browser)
   omni-perf diff run1 run2 --threshold 15     (exit code 1: something got slower)
 
 Exit codes: 0 ok, 1 failed (diff: slower), 2 usage, 3 bad trace, 4 out of memory.)";
@@ -28,7 +29,8 @@ int run(int argc, char** argv) {
   const Command commands[] = {
       summary_command(app), idle_command(app),     kernels_command(app), critical_path_command(app),
       bounds_command(app),  roofline_command(app), models_command(app),  transfers_command(app),
-      async_command(app),   memory_command(app),   diff_command(app),    import_command(app)};
+      async_command(app),   memory_command(app),   diff_command(app),    import_command(app),
+      report_command(app),  export_command(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {
