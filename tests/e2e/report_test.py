@@ -38,6 +38,21 @@ return report.timeline.lanes.filter(lane => lane.type === "worker").map(lane => 
   return [Array.from(sums.time).slice(1), report.trace.idle.workers[lane.worker].parts.slice(1)];
 });"""
 
+# The sums of a range, which come from blocks, against adding up one by one.
+RANGE = """
+const { trace, timeline } = report, [from, to] = arguments, { tasks } = trace;
+const { tasks: sums } = timeline.sums(from, to), expected = trace.codelets.map(() => [0, 0, 0]);
+for (let i = 0; i < tasks.count; ++i) {
+  const part = Math.min(to, tasks.end[i]) - Math.max(from, tasks.start[i]);
+  if (part <= 0) continue;
+  const [codelet, , , flops] = tasks.kinds[tasks.kind[i]], sum = expected[codelet];
+  sum[0] += part;
+  sum[1] += 1;
+  sum[2] += flops * part / (tasks.end[i] - tasks.start[i]);
+}
+const close = (a, b) => Math.abs(a - b) <= 1e-9 * Math.abs(a + b);
+return expected.every(([time, number, work], c) => close(sums.time[c], time) && sums.number[c] === number && close(sums.work[c], work));"""
+
 
 def check(what, got, expected):
     if got != expected:
@@ -173,6 +188,7 @@ class Test:
         expected = self.browser.run("const { tasks } = report.trace; let n = 0; for (let i = 0; i < tasks.count; ++i) "
                                     "n += tasks.end[i] > arguments[0] && tasks.start[i] < arguments[1]; return n", *sums[:2])
         check("tasks in the range", sums[2], expected)
+        check("sums of the range", self.browser.run(RANGE, *sums[:2]), True)
         self.browser.click("#zoom-range")
         view = self.view()
         check("zoomed to the range", [round(x) for x in view], sums[:2])

@@ -46,10 +46,10 @@ function waitedFor(trace, timeline, task, next) {
   return line;
 }
 
-function rangeDetails(trace, lanes, state) {
+function rangeDetails(trace, timeline, state) {
   const [from, to] = state.range ?? [state.from, state.to];
   byId("range-title").textContent = state.range ? "In the selected range" : "In view";
-  const { tasks, parts, workers } = sumRange(trace, lanes, from, to), all = workers * (to - from);
+  const { tasks, parts, workers } = timeline.sums(from, to), all = workers * (to - from);
   if (!all) return [empty("There are no workers in this trace.")];
   const count = tasks.number.reduce((a, b) => a + b, 0), work = tasks.work.reduce((a, b) => a + b, 0);
   const busy = parts.time[0] / all;

@@ -34,7 +34,7 @@ function start() {
 
   let told = null;
   const timeline = new Timeline(trace, lanes, state => {
-    byId("range").replaceChildren(...rangeDetails(trace, lanes, state));
+    byId("range").replaceChildren(...rangeDetails(trace, timeline, state));
     if (told === state.task) return;
     told = state.task;
     byId("task").replaceChildren(...taskDetails(trace, timeline, state));

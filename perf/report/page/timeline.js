@@ -24,6 +24,10 @@ class Timeline {
     }));
   }
 
+  sums(from, to) {
+    return sumRange(this.trace, this.lanes, from, to);
+  }
+
   // Redraws once, before the next frame.
   changed() {
     if (this.pending) return;
@@ -121,9 +125,9 @@ class Timeline {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const { range } = this.state;
     const keys = {
-      "+": () => this.zoom(1 / 1.5), "=": () => this.zoom(1 / 1.5), ArrowUp: () => this.zoom(1 / 1.5), w: () => this.zoom(1 / 1.5),
-      "-": () => this.zoom(1.5), ArrowDown: () => this.zoom(1.5), s: () => this.zoom(1.5),
-      ArrowLeft: () => this.pan(-0.15), a: () => this.pan(-0.15), ArrowRight: () => this.pan(0.15),
+      "+": () => this.zoom(1 / 1.5), "=": () => this.zoom(1 / 1.5), ArrowUp: () => this.zoom(1 / 1.5),
+      "-": () => this.zoom(1.5), ArrowDown: () => this.zoom(1.5),
+      ArrowLeft: () => this.pan(-0.15), ArrowRight: () => this.pan(0.15),
       PageUp: () => this.pan(-0.9), PageDown: () => this.pan(0.9),
       Home: () => this.pan(-1e9), End: () => this.pan(1e9), 0: () => this.show(0, this.wall),
       f: () => range && this.show(...range), "[": () => this.neighbour(-1), "]": () => this.neighbour(1),
@@ -188,7 +192,8 @@ class Timeline {
     const down = this.pointers ??= new Map();
     down.set(event.pointerId, event);
     if (down.size > 1) return;
-    const begin = { ...this.state, x: event.clientX, time: this.timeAt(event) };
+    const beginning = at => ({ ...this.state, x: at.clientX, time: this.timeAt(at) });
+    let begin = beginning(event);
     const select = target.id === "ruler" || event.shiftKey;
     let moved = false;
     target.setPointerCapture(event.pointerId);
@@ -208,7 +213,10 @@ class Timeline {
     };
     const up = now => {
       down.delete(now.pointerId);
-      if (down.size) return;
+      if (down.size) {
+        begin = beginning([...down.values()][0]);  // what is left of a pinch pans on
+        return;
+      }
       target.removeEventListener("pointermove", move);
       target.removeEventListener("pointerup", up);
       target.removeEventListener("pointercancel", up);
