@@ -83,7 +83,7 @@ class Painter {
         continue;
       }
       const pixel = Math.floor(left);
-      let next = lane.startingFrom(state.from + (pixel + 1) / this.scale, i + 1);
+      let next = lane.nextFrom(state.from + (pixel + 1) / this.scale, i + 1);
       // The last that begins in this pixel may be a long one.
       if (next > i + 1 && (lane.end[next - 1] - lane.start[next - 1]) * this.scale >= 1.5) --next;
       this.drawColumn(context, lane, i, next, pixel, y, body, colours, found);
@@ -129,13 +129,12 @@ class Painter {
   drawColumn(context, lane, first, last, pixel, y, height, colours, found) {
     let best = lane.category[first], busy = lane.end[first] - lane.start[first], out = found && !found.has(best);
     if (last - first > 1) {
-      const sums = this.sums?.time.length === lane.categories ? this.sums : (this.sums = lane.nothing());
-      sums.time.fill(0);
-      lane.addPieces(first, last, sums);
+      const sums = this.sums?.length === lane.categories ? this.sums.fill(0) : (this.sums = new Float64Array(lane.categories));
+      lane.addTimes(first, last, sums);
       let most = -1;
       busy = 0;
       for (let c = 0; c < lane.categories; ++c) {
-        const time = sums.time[c], wanted = !found || found.has(c);
+        const time = sums[c], wanted = !found || found.has(c);
         busy += time;
         const rank = time > 0 && found && wanted ? time + 1e18 : time;
         if (rank > most) most = rank, best = c, out = found && !wanted;
@@ -167,7 +166,7 @@ class Painter {
     const { tasks } = this.trace, last = lane.startingFrom(state.to), ratio = this.ratio;
     for (let i = lane.endingAfter(state.from); i < last;) {
       const left = Math.floor(this.x(lane.start[i])), group = tasks.group[lane.item[i]];
-      const next = lane.startingFrom(state.from + (left + 1) / this.scale, i + 1);
+      const next = lane.nextFrom(state.from + (left + 1) / this.scale, i + 1);
       const right = Math.max(left + 1, this.x(lane.end[next - 1]));
       context.fillStyle = this.groupInk[group % this.groupInk.length];
       context.fillRect(left, y + ratio, right - left, height - ratio);

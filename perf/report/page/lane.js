@@ -82,6 +82,16 @@ class Lane {
     for (let i = to * kBlock; i < last; ++i) this.addPiece(i, this.start[i], this.end[i], total);
   }
 
+  // Only the times of the pieces first .. last-1, for drawing: called for every pixel.
+  addTimes(first, last, time) {
+    const { start, end, category, categories: n } = this;
+    const from = Math.ceil(first / kBlock), to = Math.floor(last / kBlock), blocks = from < to;
+    const left = blocks ? from * kBlock : last, right = blocks ? to * kBlock : last;
+    for (let i = first; i < left; ++i) time[category[i]] += end[i] - start[i];
+    for (let c = 0; blocks && c < n; ++c) time[c] += this.time[to * n + c] - this.time[from * n + c];
+    for (let i = right; i < last; ++i) time[category[i]] += end[i] - start[i];
+  }
+
   // The first piece that ends after a time, of those from `first` on.
   endingAfter(time, first = 0) {
     return firstWhere(first, this.count, i => this.reach[i] > time);
@@ -89,6 +99,13 @@ class Lane {
 
   startingFrom(time, first = 0) {
     return firstWhere(first, this.count, i => this.start[i] >= time);
+  }
+
+  // The same, fast when it is near.
+  nextFrom(time, first) {
+    let step = 1;
+    while (first + step < this.count && this.start[first + step] < time) step *= 2;
+    return firstWhere(first + (step >> 1), Math.min(this.count, first + step), i => this.start[i] >= time);
   }
 
   // Adds what lies in a range; pieces at its borders count with the part inside.
