@@ -253,6 +253,14 @@ class Test:
         check("no tasks", "no tasks in this trace" in self.browser.text("#kernels"), True)
         check("no workers", "no workers" in self.browser.text("#idle"), True)
         check("no task to click", "no tasks" in self.browser.text("#task"), True)
+        check("a whole run", self.browser.run("return warning.hidden"), True)
+        # The same of a run that was killed.
+        os.rename(self.path("empty/rank-0.jsonl"), self.path("empty/rank-0.jsonl.part"))
+        with open(self.path("empty/rank-0.jsonl.part"), "r+", encoding="utf-8") as file:
+            file.truncate(len(file.readline()))
+        self.perf("report", self.path("empty"), "--html", self.path("empty.html"))
+        self.open(self.path("empty.html"))
+        check("a killed run", "killed" in self.browser.text("#warning") and not self.browser.run("return warning.hidden"), True)
         self.quiet()
 
     def large(self):

@@ -168,7 +168,7 @@ class Painter {
       const left = Math.floor(this.x(lane.start[i])), group = tasks.group[lane.item[i]];
       const next = lane.nextFrom(state.from + (left + 1) / this.scale, i + 1);
       const right = Math.max(left + 1, this.x(lane.end[next - 1]));
-      context.fillStyle = this.groupInk[group % this.groupInk.length];
+      context.fillStyle = this.groupInk[Math.abs(group) % this.groupInk.length];
       context.fillRect(left, y + ratio, right - left, height - ratio);
       i = next;
     }

@@ -11,7 +11,7 @@ function workerLanes(trace) {
     const column = name => Float64Array.from(items, i => tasks[name][i]);
     const kinds = Array.from(items, i => tasks.kinds[tasks.kind[i]]);
     const lane = new Lane(trace.codelets.length, column("start"), column("end"),
-      Uint16Array.from(kinds, kind => kind[0]), items, Float64Array.from(kinds, kind => kind[3]));
+      Uint32Array.from(kinds, kind => kind[0]), items, Float64Array.from(kinds, kind => kind[3]));
     return Object.assign(lane, { type: "worker", worker, name: trace.workers[worker].name.replace(/^rank \d+: /, rank => rank.slice(5)) });
   });
 }
