@@ -1,0 +1,56 @@
+// omni-perf bounds: how fast the same tasks could have run at best.
+#include <fmt/format.h>
+
+#include "apps/omni-perf/commands.hpp"
+#include "perf/analysis/bounds.hpp"
+
+namespace omni::perf {
+namespace {
+
+constexpr const char* kJson = R"(  {"wall","area_bound","critical_path_bound","efficiency",
+   "classes","classes_on_one_kind","kinds":[{"kind","workers","compute","weight"}]}
+No schedule of these tasks, at these lengths, is faster than either bound:
+  critical_path_bound  the longest chain of dependent tasks, nothing between them
+  area_bound           all workers busy all the time. With several kinds of workers: the best
+                       division of the work, each class of tasks (codelet, layer, cost) at the mean
+                       length seen on a kind; a class never seen on a kind is taken to be unable to
+                       run there, which can only make the bound too high
+efficiency: the larger bound / wall.)";
+
+Document describe(const Trace& trace) {
+  const Dependencies dependencies(trace);
+  const Bounds bounds = analyse_bounds(trace, dependencies);
+  Document document;
+  document.facts = {
+      {"wall", "wall", Format::seconds, bounds.wall},
+      {"area_bound", "area bound", Format::seconds, bounds.area},
+      {"critical_path_bound", "critical-path bound", Format::seconds, bounds.critical_path},
+      {"efficiency", "reached", Format::share, bounds.efficiency()},
+      {"classes", "", Format::count, count_cell(bounds.classes)},
+      {"classes_on_one_kind", "", Format::count, count_cell(bounds.classes_on_one_kind)}};
+  Table kinds{.key = "kinds",
+              .title = "",
+              .columns = {{"kind", "kind of worker"},
+                          {"workers", "workers", Format::count},
+                          {"compute", "compute", Format::seconds},
+                          {"weight", ""}},
+              .rows = {}};
+  for (const KindArea& kind : bounds.kinds)
+    kinds.rows.push_back({kind.kind, count_cell(kind.workers), kind.compute, kind.weight});
+  document.tables = {std::move(kinds)};
+  if (bounds.classes_on_one_kind > 0)
+    document.notes.push_back(
+        fmt::format("{} of {} classes of tasks were seen on one kind of worker only and are taken "
+                    "to be unable to run elsewhere",
+                    bounds.classes_on_one_kind, bounds.classes));
+  return document;
+}
+
+}  // namespace
+
+Command bounds_command(CLI::App& parent) {
+  return trace_command(parent, "bounds", "How fast the same tasks could have run at best", kJson,
+                       describe);
+}
+
+}  // namespace omni::perf

@@ -1,0 +1,51 @@
+// The subcommands of omni-perf, one per file. Each adds itself to the command line; main runs the
+// one that was asked for.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "apps/omni-perf/document.hpp"
+#include "perf/trace/trace.hpp"
+#include "runtime/result.hpp"
+
+namespace omni::perf {
+
+struct Command {
+  CLI::App* app = nullptr;
+  std::function<Result<int>()> run;  // the exit code
+};
+
+// How results are written.
+struct Output {
+  bool json = false, csv = false;
+  std::string table;  // of CSV
+};
+
+void add_output(CLI::App& app, Output& output);
+// To stdout; refuses a table that there is not.
+Status write(const Document& document, const Output& output, bool complete);
+
+// read_trace, and a warning if the run was killed.
+Result<Trace> open_trace(const std::string& path);
+
+// A command that reads one trace and writes one document. `json` describes its JSON in --help.
+Command trace_command(CLI::App& parent, const char* name, const char* purpose, const char* json,
+                      std::function<Result<Document>(const Trace&)> analyse);
+
+Command summary_command(CLI::App& parent);
+Command idle_command(CLI::App& parent);
+Command kernels_command(CLI::App& parent);
+Command critical_path_command(CLI::App& parent);
+Command bounds_command(CLI::App& parent);
+Command roofline_command(CLI::App& parent);
+Command models_command(CLI::App& parent);
+Command transfers_command(CLI::App& parent);
+Command async_command(CLI::App& parent);
+Command memory_command(CLI::App& parent);
+Command diff_command(CLI::App& parent);
+Command import_command(CLI::App& parent);
+Command report_command(CLI::App& parent);
+Command export_command(CLI::App& parent);
+
+}  // namespace omni::perf

@@ -1,0 +1,106 @@
+// omni-perf critical-path: the longest chain of tasks, and what a faster codelet would give.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "apps/omni-perf/commands.hpp"
+#include "perf/analysis/critical_path.hpp"
+#include "perf/common/statistics.hpp"
+
+namespace omni::perf {
+namespace {
+
+constexpr const char* kJson = R"(  {"wall","length","replayed","factor",
+   "codelets":[{"codelet","tasks","seconds","share"}],   on the path; share of its length
+   "what_if":[{"codelet","wall","saved","speedup"}],     were they `factor` times faster
+   "path":[{"task","codelet","worker","layer","iteration","start","end"}]}
+The replay keeps which worker ran what in which order, what a task costs its worker beside the
+kernel, and the pace of the submitting thread; it drops what passed between a task being ready and
+its worker asking for it. So "replayed", with nothing faster, is less than "wall"; how much less
+says how much to trust the replay. "saved" and "speedup" compare with "replayed".)";
+
+struct Arguments {
+  double factor = 2;
+  std::vector<std::string> codelets;
+};
+
+Result<Document> describe(const Trace& trace, const Arguments& arguments) {
+  for (const std::string& name : arguments.codelets)
+    if (std::none_of(trace.codelets.begin(), trace.codelets.end(),
+                     [&](const trace::Codelet& codelet) { return codelet.name == name; }))
+      return Error{ErrorKind::usage, "--codelet", "the trace has no codelet " + plain(name),
+                   "omni-perf kernels lists them"};
+  const Dependencies dependencies(trace);
+  const CriticalPath path =
+      analyse_critical_path(trace, dependencies, arguments.factor, arguments.codelets);
+  Document document;
+  document.facts = {{"wall", "wall", Format::seconds, path.wall},
+                    {"length", "critical path", Format::seconds, path.length},
+                    {"", "  of wall", Format::share, ratio(path.length, path.wall)},
+                    {"replayed", "replay of the run", Format::seconds, path.replayed},
+                    {"", "  of wall", Format::share, ratio(path.replayed, path.wall)},
+                    {"factor", "", Format::number, path.factor}};
+
+  Table codelets{.key = "codelets",
+                 .title = "On the critical path",
+                 .columns = {{"codelet", "codelet"},
+                             {"tasks", "tasks", Format::count},
+                             {"seconds", "time", Format::seconds},
+                             {"share", "share", Format::share}},
+                 .rows = {}};
+  for (const PathRow& row : path.rows)
+    codelets.rows.push_back(
+        {row.codelet, count_cell(row.tasks), row.seconds, ratio(row.seconds, path.length)});
+  Table what_if{.key = "what_if",
+                .title = fmt::format("Were a codelet {:g}x faster (replay)", path.factor),
+                .columns = {{"codelet", "codelet"},
+                            {"wall", "wall", Format::seconds},
+                            {"saved", "saved", Format::seconds},
+                            {"speedup", "speedup", Format::number}},
+                .rows = {}};
+  for (const WhatIf& row : path.what_if)
+    what_if.rows.push_back(
+        {row.codelet, row.seconds, row.saved, ratio(path.replayed, row.seconds)});
+  Table tasks{.key = "path",
+              .title = "",
+              .columns = {{"task", ""},
+                          {"codelet", ""},
+                          {"worker", ""},
+                          {"layer", ""},
+                          {"iteration", ""},
+                          {"start", ""},
+                          {"end", ""}},
+              .rows = {}};
+  for (const std::uint32_t index : path.tasks) {
+    const Task& task = trace.tasks[index];
+    const auto seconds = [&](Nanoseconds at) {
+      return static_cast<double>(at - trace.begin) * 1e-9;
+    };
+    tasks.rows.push_back({count_cell(task.id), trace.codelet_name(task),
+                          trace.workers[task.worker].name, std::int64_t{task.layer}, task.iteration,
+                          seconds(task.times.start), seconds(task.times.end)});
+  }
+  document.tables = {std::move(codelets), std::move(what_if), std::move(tasks)};
+  return document;
+}
+
+}  // namespace
+
+Command critical_path_command(CLI::App& parent) {
+  const auto arguments = std::make_shared<Arguments>();
+  Command command = trace_command(
+      parent, "critical-path", "The longest chain of tasks, and what a faster codelet would give",
+      kJson, [arguments](const Trace& trace) { return describe(trace, *arguments); });
+  command.app->add_option("--factor", arguments->factor, "How much faster")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
+  command.app
+      ->add_option("--codelet", arguments->codelets,
+                   "Replay for this codelet (may be repeated); default: the 12 with most time")
+      ->take_all()
+      ->expected(1);
+  return command;
+}
+
+}  // namespace omni::perf

@@ -1,0 +1,133 @@
+// omni-perf diff: what differs between two runs, beyond noise; for CI.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "apps/exit_codes.hpp"
+#include "apps/omni-perf/commands.hpp"
+#include "perf/analysis/diff.hpp"
+#include "runtime/log.hpp"
+
+namespace omni::perf {
+namespace {
+
+constexpr const char* kFooter =
+    R"(Exit code 1 when something got slower (--both: or faster, or moved) than all of these allow:
+  - by more than --threshold per cent: of the median time of an iteration, of a codelet's compute
+    time per iteration, of a kernel (codelet, layer, kind of worker; and by implementation); or a
+    share of a codelet's tasks that moved to another kind of worker;
+  - by more than 3 standard errors of the difference of the medians (from the median absolute
+    deviation of the tasks, or of the medians of the iterations if that is more);
+  - with at least 1 % of the compute time of one of the runs, and at least 5 values in both.
+Runs of different nets, and of killed processes, are refused.
+
+JSON:
+  {"complete","slower","differs","warnings":[{"text"}],
+   "rows":[{"what","codelet","implementation","kind","layer","before","after","change","noise",
+    "weight","count_before","count_after","verdict"}]}
+what: iteration, codelet, kernel, placement. change and noise: 0.1 for 10 % of before; of a
+placement the difference of the shares. verdict: same, slower, faster, moved.)";
+
+struct Arguments {
+  std::string before, after;
+  double threshold = 15;
+  std::size_t skip = 2;
+  bool both = false;
+  Output output;
+};
+
+const char* name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::same:
+      return "same";
+    case Verdict::slower:
+      return "slower";
+    case Verdict::faster:
+      return "faster";
+    case Verdict::moved:
+      return "moved";
+  }
+  return "";
+}
+
+Document describe(const Diff& diff) {
+  Table rows{.key = "rows",
+             .title = "",
+             .columns = {{"what", "what"},
+                         {"codelet", "codelet"},
+                         {"implementation", "implementation"},
+                         {"kind", "worker"},
+                         {"layer", "layer"},
+                         {"before", ""},
+                         {"after", ""},
+                         {"", "before", Format::count},
+                         {"", "after", Format::count},
+                         {"change", "change", Format::share},
+                         {"noise", "noise", Format::share},
+                         {"weight", "weight", Format::share},
+                         {"count_before", ""},
+                         {"count_after", ""},
+                         {"verdict", "verdict"}},
+             .rows = {},
+             .shown = 12};
+  std::size_t differing = 0;
+  for (const DiffRow& row : diff.rows) {
+    differing += row.verdict == Verdict::same ? 0 : 1;
+    const Format unit = row.what == "placement" ? Format::share : Format::seconds;
+    rows.rows.push_back({row.what, row.codelet, row.implementation, row.kind, row.layer, row.before,
+                         row.after, shown(row.before, unit), shown(row.after, unit), row.change,
+                         row.noise, row.weight, count_cell(row.count_before),
+                         count_cell(row.count_after), std::string(name_of(row.verdict))});
+  }
+  rows.shown = std::max(rows.shown, differing);
+  Table warnings{.key = "warnings", .title = "", .columns = {{"text", ""}}, .rows = {}};
+  for (const std::string& warning : diff.warnings) warnings.rows.push_back({warning});
+  Document document;
+  document.facts = {{"slower", "", Format::text, diff.slower()},
+                    {"differs", "", Format::text, diff.differs()}};
+  document.tables = {std::move(rows), std::move(warnings)};
+  document.notes.push_back(
+      differing == 0 ? std::string("no difference beyond the threshold and the noise")
+                     : fmt::format("{} of {} rows differ beyond the threshold and the noise",
+                                   differing, diff.rows.size()));
+  return document;
+}
+
+Result<Trace> open_whole(const std::string& path) {
+  OMNI_TRY(Trace trace, open_trace(path));
+  if (trace.complete) return trace;
+  return Error{ErrorKind::data, path, "the run was killed, so its figures are not comparable",
+               "compare runs that ended"};
+}
+
+Result<int> run(const Arguments& arguments) {
+  OMNI_TRY(const Trace before, open_whole(arguments.before));
+  OMNI_TRY(const Trace after, open_whole(arguments.after));
+  const DiffOptions options{.threshold = arguments.threshold / 100, .skip = arguments.skip};
+  OMNI_TRY(const Diff diff, analyse_diff(before, after, options));
+  for (const std::string& warning : diff.warnings) log::warn("{}", warning);
+  OMNI_CHECK(write(describe(diff), arguments.output, true));
+  const bool bad = arguments.both ? diff.differs() : diff.slower();
+  return bad ? exit_code(ErrorKind::failed) : kSuccess;
+}
+
+}  // namespace
+
+Command diff_command(CLI::App& parent) {
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App* app = parent.add_subcommand("diff", "What differs between two runs, beyond noise");
+  app->add_option("before", arguments->before, "Trace of the first run")->required();
+  app->add_option("after", arguments->after, "Trace of the second run")->required();
+  app->add_option("--threshold", arguments->threshold, "Per cent that count as a change")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  app->add_option("--skip", arguments->skip, "First iterations to leave out")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  app->add_flag("--both", arguments->both, "Exit code 1 for what got faster or moved, too");
+  add_output(*app, arguments->output);
+  app->footer(kFooter);
+  return {.app = app, .run = [arguments] { return run(*arguments); }};
+}
+
+}  // namespace omni::perf

@@ -1,0 +1,55 @@
+// What a command has to say, described once and written as text, JSON or CSV.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace omni::perf {
+
+// Numbers are in SI units everywhere; the format says how text shows them.
+enum class Format { text, count, number, seconds, share, bytes, flops, per_second };
+
+using Cell = std::variant<std::string, std::int64_t, double, bool>;
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();  // null in JSON
+
+struct Fact {
+  std::string key, label;  // without one of the two a fact is left out of JSON, or of text
+  Format format = Format::text;
+  Cell value;
+};
+
+struct Column {
+  std::string key;   // in JSON and CSV; "parts.data" is the member "data" of the object "parts"
+  std::string head;  // in text; without one of the two a column is left out there
+  Format format = Format::text;
+};
+
+struct Table {
+  std::string key, title;
+  std::vector<Column> columns;
+  std::vector<std::vector<Cell>> rows;
+  std::size_t shown = ~std::size_t{0};  // at most, in text
+};
+
+struct Document {
+  std::vector<Fact> facts;
+  std::vector<Table> tables;
+  std::vector<std::string> notes;  // text only
+};
+
+inline Cell count_cell(std::uint64_t value) { return static_cast<std::int64_t>(value); }
+
+// "12.3 ms"
+std::string shown(const Cell& cell, Format format);
+// Nothing that a terminal would take as a command.
+std::string plain(const std::string& text);
+
+std::string as_text(const Document& document);
+std::string as_json(const Document& document, bool complete);
+// One table, the first if `key` is empty; of a document without tables the facts.
+std::string as_csv(const Document& document, const std::string& key);
+
+}  // namespace omni::perf

@@ -1,0 +1,64 @@
+// omni-perf idle: every worker's time, split by what it did or why it did nothing.
+#include "apps/omni-perf/commands.hpp"
+#include "perf/analysis/idle.hpp"
+#include "perf/common/statistics.hpp"
+
+namespace omni::perf {
+namespace {
+
+constexpr const char* kJson =
+    R"(  {"wall","workers":[{"name","kind","wall","tasks","parts":{"compute","data","scheduling",
+   "nothing_ready","submission_late","barrier"}}],
+   "total":[{"part","seconds","share"}]}
+The parts of a worker sum to its wall time:
+  compute          a kernel runs
+  data             the data of a task are brought to it
+  scheduling       other parts of a task's life with it; or a task is ready and it has none
+  nothing_ready    all submitted tasks wait for others
+  submission_late  nothing is submitted, and the submitting thread does not wait
+  barrier          nothing is submitted, and the submitting thread waits)";
+
+Document describe(const Trace& trace) {
+  const Idle idle = analyse_idle(trace);
+  Table workers{.key = "workers",
+                .title = "",
+                .columns = {{"name", "worker"},
+                            {"kind", "kind"},
+                            {"wall", ""},
+                            {"tasks", "tasks", Format::count}},
+                .rows = {}};
+  Table total{.key = "total",
+              .title = "All workers",
+              .columns = {{"part", "part"},
+                          {"seconds", "time", Format::seconds},
+                          {"share", "share", Format::share}},
+              .rows = {}};
+  for (std::size_t part = 0; part < kPartCount; ++part) {
+    const std::string name(kPartNames[part]);
+    workers.columns.push_back({"parts." + name, ""});
+    workers.columns.push_back({"", name, Format::share});
+    total.rows.push_back({name, idle.total[part], idle.share[part]});
+  }
+  for (const WorkerTime& time : idle.workers) {
+    const Worker& worker = trace.workers[time.worker];
+    workers.rows.push_back({worker.name, worker.kind, idle.wall, count_cell(time.tasks)});
+    for (std::size_t part = 0; part < kPartCount; ++part) {
+      const double seconds = time.seconds(static_cast<Part>(part));
+      workers.rows.back().push_back(seconds);
+      workers.rows.back().push_back(ratio(seconds, idle.wall));
+    }
+  }
+  Document document;
+  document.facts = {{"wall", "wall", Format::seconds, idle.wall}};
+  document.tables = {std::move(workers), std::move(total)};
+  return document;
+}
+
+}  // namespace
+
+Command idle_command(CLI::App& parent) {
+  return trace_command(parent, "idle", "Every worker's time, and why it did nothing", kJson,
+                       describe);
+}
+
+}  // namespace omni::perf

@@ -1,0 +1,66 @@
+// omni-perf kernels: what the kernels took and attained.
+#include <memory>
+
+#include "apps/omni-perf/commands.hpp"
+#include "perf/analysis/kernels.hpp"
+
+namespace omni::perf {
+namespace {
+
+constexpr const char* kJson =
+    R"(  {"compute","kernels":[{"codelet","implementation","kind","layer" (with --by layer),
+   "tasks","seconds","share","mean","median","min","max","mad","flops","bytes","flops_per_second",
+   "bytes_per_second"}]}
+share: of all compute time; mad: median absolute deviation from the median of a task.)";
+
+Document describe(const Trace& trace, bool by_layer) {
+  const Kernels kernels = analyse_kernels(trace, by_layer);
+  Table table{
+      .key = "kernels",
+      .title = "",
+      .columns = {{"codelet", "codelet"}, {"implementation", "implementation"}, {"kind", "worker"}},
+      .rows = {}};
+  if (by_layer) table.columns.push_back({"layer", "layer"});
+  const std::vector<Column> figures = {{"tasks", "tasks", Format::count},
+                                       {"seconds", "total", Format::seconds},
+                                       {"share", "share", Format::share},
+                                       {"mean", "mean", Format::seconds},
+                                       {"median", "median", Format::seconds},
+                                       {"min", "min", Format::seconds},
+                                       {"max", "max", Format::seconds},
+                                       {"mad", "+-", Format::seconds},
+                                       {"flops", ""},
+                                       {"bytes", ""},
+                                       {"flops_per_second", "attained", Format::flops},
+                                       {"bytes_per_second", "moved", Format::per_second}};
+  table.columns.insert(table.columns.end(), figures.begin(), figures.end());
+  for (const KernelRow& row : kernels.rows) {
+    std::vector<Cell>& cells = table.rows.emplace_back();
+    cells = {row.codelet_name, row.implementation_name, row.kind};
+    if (by_layer) cells.push_back(row.layer_name);
+    const Spread& spread = row.seconds;
+    for (const Cell& cell :
+         std::vector<Cell>{count_cell(spread.count), spread.total, row.share, spread.mean,
+                           spread.median, spread.min, spread.max, spread.mad, row.flops, row.bytes,
+                           ratio(row.flops, spread.total), ratio(row.bytes, spread.total)})
+      cells.push_back(cell);
+  }
+  Document document;
+  document.facts = {{"compute", "compute", Format::seconds, kernels.compute}};
+  document.tables = {std::move(table)};
+  return document;
+}
+
+}  // namespace
+
+Command kernels_command(CLI::App& parent) {
+  const auto by = std::make_shared<std::string>();
+  Command command = trace_command(
+      parent, "kernels", "Time and speed by codelet, implementation and worker", kJson,
+      [by](const Trace& trace) -> Result<Document> { return describe(trace, *by == "layer"); });
+  command.app->add_option("--by", *by, "layer: a row for every layer")
+      ->check(CLI::IsMember({"layer"}));
+  return command;
+}
+
+}  // namespace omni::perf

@@ -1,0 +1,60 @@
+// omni-perf memory: memory over the run, the largest tensors, the data feed.
+#include "apps/omni-perf/commands.hpp"
+#include "perf/analysis/memory.hpp"
+
+namespace omni::perf {
+namespace {
+
+constexpr const char* kJson = R"(  {"data_bytes",
+   "memory":[{"name","rank","samples","first","last","min","max","mean","growth","zero_share"}],
+   "feed":[as memory],"other":[as memory],
+   "largest":[{"name","bytes"}]}
+memory: bytes. feed: mini-batches ahead of training; zero_share of feed.decoded is the share of
+samples in which training had to wait for the data. largest: the ten largest tensors.)";
+
+Table table_of(const char* key, const char* title, Format format,
+               const std::vector<CounterRow>& rows) {
+  Table table{.key = key,
+              .title = title,
+              .columns = {{"name", "counter"},
+                          {"rank", "rank", Format::count},
+                          {"samples", "samples", Format::count},
+                          {"first", "first", format},
+                          {"last", "last", format},
+                          {"min", "min", format},
+                          {"max", "max", format},
+                          {"mean", "mean", format},
+                          {"growth", "growth", format},
+                          {"zero_share", "at 0", Format::share}},
+              .rows = {}};
+  for (const CounterRow& row : rows)
+    table.rows.push_back({row.name, std::int64_t{row.rank}, count_cell(row.samples), row.first,
+                          row.last, row.min, row.max, row.mean, row.growth(), row.zero_share});
+  return table;
+}
+
+Document describe(const Trace& trace) {
+  const Memory memory = analyse_memory(trace);
+  Document document;
+  document.facts = {{"data_bytes", "all tensors", Format::bytes, memory.data_bytes}};
+  Table largest{.key = "largest",
+                .title = "Largest tensors",
+                .columns = {{"name", "tensor"}, {"bytes", "size", Format::bytes}},
+                .rows = {}};
+  for (const trace::Data& data : memory.largest)
+    largest.rows.push_back({data.name, static_cast<double>(data.bytes)});
+  document.tables = {
+      table_of("memory", "Memory", Format::bytes, memory.memory),
+      table_of("feed", "Mini-batches ahead of training", Format::number, memory.feed),
+      table_of("other", "Other counters", Format::number, memory.other), std::move(largest)};
+  return document;
+}
+
+}  // namespace
+
+Command memory_command(CLI::App& parent) {
+  return trace_command(parent, "memory", "Memory over the run, largest tensors, the data feed",
+                       kJson, describe);
+}
+
+}  // namespace omni::perf

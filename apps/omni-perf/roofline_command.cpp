@@ -1,0 +1,80 @@
+// omni-perf roofline: how far every codelet is from what the machine can do.
+#include <memory>
+
+#include "apps/omni-perf/commands.hpp"
+#include "perf/analysis/roofline.hpp"
+
+namespace omni::perf {
+namespace {
+
+constexpr const char* kJson = R"(  {"peaks":[{"what","kind","per_worker","together"}],
+   "codelets":[{"codelet","implementation","kind","layer" (with --by layer),"seconds","flops",
+    "bytes","intensity","attained","roof","fraction","bound","lost"}]}
+Peaks were measured on this machine before the run: gemm in flop/s, copy in bytes/s. The roof of a
+worker is min(gemm, intensity * copy); bound says which. intensity: flop/byte, null without bytes.
+attained and roof: flop/s; bytes/s for codelets that count no flops. lost: s that would be saved at
+the roof; rows are in its order. A fraction above 1: the data came from the caches.)";
+
+Document describe(const Trace& trace, bool by_layer) {
+  const Roofline roofline = analyse_roofline(trace, by_layer);
+  Table peaks{.key = "peaks",
+              .title = "Measured peaks (gemm: flop/s, copy: bytes/s)",
+              .columns = {{"what", "peak"},
+                          {"kind", "worker"},
+                          {"per_worker", "one worker", Format::number},
+                          {"together", "together", Format::number}},
+              .rows = {}};
+  for (const trace::Peak& peak : roofline.peaks)
+    peaks.rows.push_back({peak.what, peak.kind, peak.per_worker, peak.together});
+  Table table{
+      .key = "codelets",
+      .title = "Time lost against the roof",
+      .columns = {{"codelet", "codelet"}, {"implementation", "implementation"}, {"kind", "worker"}},
+      .rows = {}};
+  if (by_layer) table.columns.push_back({"layer", "layer"});
+  for (const Column& column : std::vector<Column>{{"seconds", "total", Format::seconds},
+                                                  {"flops", ""},
+                                                  {"bytes", ""},
+                                                  {"intensity", "flop/B", Format::number},
+                                                  {"attained", ""},
+                                                  {"roof", ""},
+                                                  {"", "attained", Format::flops},
+                                                  {"", "roof", Format::flops},
+                                                  {"fraction", "of roof", Format::share},
+                                                  {"bound", "bound by"},
+                                                  {"lost", "lost", Format::seconds}})
+    table.columns.push_back(column);
+  for (const RooflineRow& row : roofline.rows) {
+    std::vector<Cell>& cells = table.rows.emplace_back();
+    cells = {row.codelet, row.implementation, row.kind};
+    if (by_layer) cells.push_back(row.layer_name);
+    const Format unit = row.flops > 0 ? Format::flops : Format::per_second;
+    const std::string attained = shown(row.attained, unit);
+    const std::string roof = row.roof > 0 ? shown(row.roof, unit) : "-";
+    const double fraction = row.roof > 0 ? row.fraction : kUnknown;
+    const double lost = row.roof > 0 ? row.lost : kUnknown;
+    for (const Cell& cell :
+         std::vector<Cell>{row.seconds, row.flops, row.bytes, row.intensity, row.attained, row.roof,
+                           attained, roof, fraction, row.bound, lost})
+      cells.push_back(cell);
+  }
+  Document document;
+  document.tables = {std::move(table), std::move(peaks)};
+  if (roofline.peaks.empty())
+    document.notes.push_back("The trace holds no measured peaks, so there is no roof.");
+  return document;
+}
+
+}  // namespace
+
+Command roofline_command(CLI::App& parent) {
+  const auto by = std::make_shared<std::string>();
+  Command command = trace_command(
+      parent, "roofline", "How far every codelet is from this machine's peaks", kJson,
+      [by](const Trace& trace) -> Result<Document> { return describe(trace, *by == "layer"); });
+  command.app->add_option("--by", *by, "layer: a row for every layer")
+      ->check(CLI::IsMember({"layer"}));
+  return command;
+}
+
+}  // namespace omni::perf

@@ -1,0 +1,87 @@
+// omni-perf summary: one screen on what ran and where the time went.
+#include <fmt/format.h>
+
+#include "apps/omni-perf/commands.hpp"
+#include "perf/analysis/summary.hpp"
+
+namespace omni::perf {
+namespace {
+
+constexpr const char* kJson =
+    R"(  {"command","host","net","scheduler","starpu","batch","processes","workers","tasks","wall",
+   "iterations","iteration":{"median","mad"},"images_per_second",
+   "losses":[{"name","share","text"}],
+   "idle":[{"part","seconds","share"}],
+   "kernels":[{"codelet","implementation","kind","tasks","seconds","share","median"}],
+   "feed":[{"name","mean","zero_share"}]})";
+
+Document describe(const Trace& trace) {
+  const Summary summary = analyse_summary(trace);
+  const trace::Header& header = trace.headers[0];
+  const Spread& iteration = summary.iterations.spread;
+  Document document;
+  document.facts = {
+      {"command", "command", Format::text, header.command},
+      {"host", "host", Format::text, header.host},
+      {"net", "net", Format::text, header.net},
+      {"scheduler", "scheduler", Format::text, header.scheduler},
+      {"starpu", "StarPU", Format::text, header.starpu},
+      {"batch", "batch", Format::count, std::int64_t{header.batch}},
+      {"processes", "processes", Format::count, count_cell(trace.headers.size())},
+      {"workers", "workers", Format::count, count_cell(trace.workers.size())},
+      {"tasks", "tasks", Format::count, count_cell(summary.tasks)},
+      {"wall", "wall", Format::seconds, summary.wall},
+      {"iterations", "iterations", Format::count, count_cell(summary.iterations.times.size())},
+      {"iteration.median", "one iteration, median", Format::seconds, iteration.median},
+      {"iteration.mad", "  +-", Format::seconds, iteration.mad},
+      {"images_per_second", "images/s", Format::number, summary.iterations.images_per_second}};
+
+  Table losses{.key = "losses",
+               .title = "Largest losses",
+               .columns = {{"name", ""}, {"share", "", Format::share}, {"text", "what"}},
+               .rows = {}};
+  for (const Loss& loss : summary.losses) losses.rows.push_back({loss.name, loss.share, loss.text});
+  Table idle{.key = "idle",
+             .title = "Time of all workers",
+             .columns = {{"part", "part"},
+                         {"seconds", "time", Format::seconds},
+                         {"share", "share", Format::share}},
+             .rows = {}};
+  for (std::size_t part = 0; part < kPartCount; ++part)
+    idle.rows.push_back(
+        {std::string(kPartNames[part]), summary.idle.total[part], summary.idle.share[part]});
+  Table kernels{.key = "kernels",
+                .title = "Longest kernels",
+                .columns = {{"codelet", "codelet"},
+                            {"implementation", "implementation"},
+                            {"kind", "worker"},
+                            {"tasks", "tasks", Format::count},
+                            {"seconds", "total", Format::seconds},
+                            {"share", "share", Format::share},
+                            {"median", "median", Format::seconds}},
+                .rows = {},
+                .shown = 8};
+  for (const KernelRow& row : summary.kernels.rows)
+    kernels.rows.push_back({row.codelet_name, row.implementation_name, row.kind,
+                            count_cell(row.seconds.count), row.seconds.total, row.share,
+                            row.seconds.median});
+  Table feed{.key = "feed",
+             .title = "Mini-batches ahead of training",
+             .columns = {{"name", "counter"},
+                         {"mean", "mean", Format::number},
+                         {"zero_share", "at 0", Format::share}},
+             .rows = {}};
+  for (const CounterRow& row : summary.memory.feed)
+    feed.rows.push_back({row.name, row.mean, row.zero_share});
+  document.tables = {std::move(losses), std::move(idle), std::move(kernels), std::move(feed)};
+  return document;
+}
+
+}  // namespace
+
+Command summary_command(CLI::App& parent) {
+  return trace_command(parent, "summary", "One screen: what ran, how fast, what was lost", kJson,
+                       describe);
+}
+
+}  // namespace omni::perf

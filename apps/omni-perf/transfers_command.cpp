@@ -1,0 +1,45 @@
+// omni-perf transfers: what moved between memory nodes.
+#include "apps/omni-perf/commands.hpp"
+#include "perf/analysis/transfers.hpp"
+
+namespace omni::perf {
+namespace {
+
+constexpr const char* kJson =
+    R"(  {"wall","bytes","links":[{"rank","from_node","to_node","count","bytes","bandwidth","busy",
+   "overlapped"}]}
+busy: s in which at least one transfer was under way; bandwidth: bytes / busy; overlapped: share of
+busy in which at least one worker of the receiving node computed. A trace may sum up several
+transfers in one record; then busy is an upper limit.)";
+
+Document describe(const Trace& trace) {
+  const Transfers transfers = analyse_transfers(trace);
+  Document document;
+  document.facts = {{"wall", "wall", Format::seconds, transfers.wall},
+                    {"bytes", "moved", Format::bytes, transfers.bytes}};
+  Table links{.key = "links",
+              .title = "",
+              .columns = {{"rank", "rank", Format::count},
+                          {"from_node", "from", Format::count},
+                          {"to_node", "to", Format::count},
+                          {"count", "count", Format::count},
+                          {"bytes", "moved", Format::bytes},
+                          {"bandwidth", "bandwidth", Format::per_second},
+                          {"busy", "busy", Format::seconds},
+                          {"overlapped", "overlapped", Format::share}},
+              .rows = {}};
+  for (const Link& link : transfers.links)
+    links.rows.push_back({std::int64_t{link.rank}, std::int64_t{link.from_node},
+                          std::int64_t{link.to_node}, count_cell(link.count), link.bytes,
+                          link.bandwidth(), link.busy, link.overlapped});
+  document.tables = {std::move(links)};
+  return document;
+}
+
+}  // namespace
+
+Command transfers_command(CLI::App& parent) {
+  return trace_command(parent, "transfers", "What moved between memory nodes", kJson, describe);
+}
+
+}  // namespace omni::perf

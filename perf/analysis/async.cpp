@@ -1,0 +1,53 @@
+#include "perf/analysis/async.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace omni::perf {
+namespace {
+
+// Adds up the staleness in `mean`; divide() makes it the mean.
+void add(Staleness& staleness, std::int64_t value) {
+  ++staleness.exchanges;
+  staleness.mean += static_cast<double>(value);
+  staleness.max = std::max(staleness.max, value);
+  ++staleness.histogram[value];
+}
+
+template <class Sum>
+void divide(Sum& sum) {
+  if (sum.exchanges > 0) sum.mean /= static_cast<double>(sum.exchanges);
+}
+
+}  // namespace
+
+Async analyse_async(const Trace& trace) {
+  Async result;
+  std::map<std::int32_t, GroupStaleness> groups;
+  std::map<std::int32_t, std::set<std::int64_t>> iterations_of;
+  std::map<std::int64_t, IterationStaleness> iterations;
+  for (const trace::Exchange& exchange : trace.exchanges) {
+    add(result.all, exchange.staleness);
+    add(groups[exchange.group].staleness, exchange.staleness);
+    iterations_of[exchange.group].insert(exchange.iteration);
+    IterationStaleness& iteration = iterations[exchange.iteration];
+    ++iteration.exchanges;
+    iteration.mean += static_cast<double>(exchange.staleness);
+    iteration.max = std::max(iteration.max, exchange.staleness);
+  }
+  divide(result.all);
+  for (auto& [number, group] : groups) {
+    group.group = number;
+    group.iterations = iterations_of[number].size();
+    divide(group.staleness);
+    result.groups.push_back(std::move(group));
+  }
+  for (auto& [number, iteration] : iterations) {
+    iteration.iteration = number;
+    divide(iteration);
+    result.iterations.push_back(iteration);
+  }
+  return result;
+}
+
+}  // namespace omni::perf

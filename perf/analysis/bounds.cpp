@@ -1,0 +1,206 @@
+#include "perf/analysis/bounds.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <unordered_map>
+
+#include "perf/analysis/critical_path.hpp"
+#include "perf/common/statistics.hpp"
+#include "perf/common/task_class.hpp"
+
+namespace omni::perf {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr std::size_t kMaxAscended = 8;  // kinds whose weights are improved
+constexpr int kMaxRounds = 50;
+
+struct OnKind {
+  std::uint32_t kind = 0;
+  double count = 0, seconds = 0;
+  double mean() const { return seconds / count; }
+};
+
+// Tasks of one codelet, layer and cost.
+struct Class {
+  double count = 0;
+  std::vector<OnKind> on;  // that they were seen on
+
+  OnKind& at(std::uint32_t kind) {
+    for (OnKind& known : on)
+      if (known.kind == kind) return known;
+    return on.emplace_back(OnKind{.kind = kind});
+  }
+};
+
+struct ClassKey {
+  std::uint32_t codelet;
+  std::int32_t layer;
+  double flops, bytes;
+  bool operator==(const ClassKey&) const = default;
+};
+
+struct ClassKeyHash {
+  std::size_t operator()(const ClassKey& key) const {
+    const std::hash<double> hash;
+    return (hash(key.flops) * 31 + hash(key.bytes)) * 31 +
+           TaskClassHash()({.codelet = key.codelet, .layer = key.layer});
+  }
+};
+
+std::vector<Class> classes_of(const Trace& trace, const KindIndex& kinds) {
+  std::unordered_map<ClassKey, std::size_t, ClassKeyHash> places;
+  std::vector<Class> classes;
+  for (const Task& task : trace.tasks) {
+    const ClassKey key{task.codelet, task.layer, task.flops, task.bytes};
+    const auto [place, is_new] = places.emplace(key, classes.size());
+    if (is_new) classes.emplace_back();
+    Class& found = classes[place->second];
+    found.count += 1;
+    OnKind& on = found.at(kinds.of(task));
+    on.count += 1;
+    on.seconds += static_cast<double>(task.length()) * 1e-9;
+  }
+  return classes;
+}
+
+double value_of(const std::vector<Class>& classes, const std::vector<KindArea>& kinds) {
+  double value = 0;
+  for (const Class& tasks : classes) {
+    double least = kNever;
+    for (const OnKind& on : tasks.on) least = std::min(least, kinds[on.kind].weight * on.mean());
+    value += tasks.count * least;
+  }
+  return value;
+}
+
+using Kinds = std::vector<std::size_t>;
+
+// The weights of some kinds, their sum over workers being `mass`, to a sum of 1.
+std::vector<double> direction(const std::vector<KindArea>& kinds, const Kinds& group, double mass) {
+  std::vector<double> weights(kinds.size(), 0.0);
+  double workers = 0;
+  for (const std::size_t kind : group) workers += static_cast<double>(kinds[kind].workers);
+  for (const std::size_t kind : group)
+    weights[kind] = mass > 0 ? kinds[kind].weight / mass : 1 / workers;
+  return weights;
+}
+
+double mass_of(const std::vector<KindArea>& kinds, const Kinds& group) {
+  double mass = 0;
+  for (const std::size_t kind : group)
+    mass += kinds[kind].weight * static_cast<double>(kinds[kind].workers);
+  return mass;
+}
+
+// Divides the weight of two groups of kinds between them as well as can be, the others' being
+// fixed. With s of it on the first, a class gives min(a s, b (1 - s), rest): a sum of these rises,
+// then falls; the top is where the slope changes its sign.
+void balance(const std::vector<Class>& classes, std::vector<KindArea>& kinds, const Kinds& first,
+             const Kinds& second) {
+  const double mass_first = mass_of(kinds, first), mass_second = mass_of(kinds, second);
+  const double mass = mass_first + mass_second;
+  if (mass <= 0) return;
+  const std::vector<double> to_first = direction(kinds, first, mass_first);
+  const std::vector<double> to_second = direction(kinds, second, mass_second);
+  enum Side { kFirst, kSecond, kRest };
+  std::vector<Side> side(kinds.size(), kRest);
+  for (const std::size_t kind : first) side[kind] = kFirst;
+  for (const std::size_t kind : second) side[kind] = kSecond;
+
+  double slope = 0;
+  std::vector<std::pair<double, double>> turns;  // at s the slope changes by
+  for (const Class& tasks : classes) {
+    double a = kNever, b = kNever, rest = kNever;
+    for (const OnKind& on : tasks.on) {
+      if (side[on.kind] == kFirst) a = std::min(a, to_first[on.kind] * mass * on.mean());
+      if (side[on.kind] == kSecond) b = std::min(b, to_second[on.kind] * mass * on.mean());
+      if (side[on.kind] == kRest) rest = std::min(rest, kinds[on.kind].weight * on.mean());
+    }
+    // Where `a s` stops to be the least, and where `b (1 - s)` begins to be.
+    double rise_ends = std::isinf(a) ? 0 : std::isinf(rest) ? 1 : std::min(1.0, rest / a);
+    double fall_begins = std::isinf(b) ? 1 : std::isinf(rest) ? 0 : std::max(0.0, 1 - rest / b);
+    if (!std::isinf(a) && !std::isinf(b) && a + b > 0 && rise_ends > fall_begins)
+      rise_ends = fall_begins = b / (a + b);
+    if (!std::isinf(a)) {
+      slope += tasks.count * a;
+      turns.emplace_back(rise_ends, -tasks.count * a);
+    }
+    if (!std::isinf(b)) turns.emplace_back(fall_begins, -tasks.count * b);
+  }
+  std::sort(turns.begin(), turns.end());
+  double best = 1;
+  for (const auto& [s, change] : turns) {
+    slope += change;
+    if (slope > 0) continue;
+    best = s;
+    break;
+  }
+  for (const std::size_t kind : first) kinds[kind].weight = best * mass * to_first[kind];
+  for (const std::size_t kind : second) kinds[kind].weight = (1 - best) * mass * to_second[kind];
+}
+
+// Between every two kinds, and between every kind and all others: a class that runs on several
+// kinds gains nothing from one of them alone.
+void ascend(const std::vector<Class>& classes, std::vector<KindArea>& kinds, const Kinds& order) {
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    for (std::size_t j = i + 1; j < order.size(); ++j)
+      balance(classes, kinds, {order[i]}, {order[j]});
+    Kinds others = order;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    if (order.size() > 2) balance(classes, kinds, {order[i]}, others);
+  }
+}
+
+double area_bound(const std::vector<Class>& classes, std::vector<KindArea>& kinds) {
+  std::size_t all = 0;
+  for (const KindArea& kind : kinds) all += kind.workers;
+  for (KindArea& kind : kinds) kind.weight = 1 / static_cast<double>(all);
+  std::vector<std::size_t> order(kinds.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return kinds[a].compute > kinds[b].compute; });
+  order.resize(std::min(order.size(), kMaxAscended));
+
+  double best = value_of(classes, kinds);
+  std::vector<KindArea> best_kinds = kinds;
+  const int rounds = kinds.size() < 2 ? 0 : kinds.size() == 2 ? 1 : kMaxRounds;
+  for (int round = 0; round < rounds; ++round) {
+    ascend(classes, kinds, order);
+    const double value = value_of(classes, kinds);
+    const bool better = value > best * (1 + 1e-9);
+    if (value > best) {
+      best = value;
+      best_kinds = kinds;
+    }
+    if (!better) break;
+  }
+  kinds = best_kinds;
+  return best;
+}
+
+}  // namespace
+
+Bounds analyse_bounds(const Trace& trace, const Dependencies& dependencies) {
+  Bounds bounds;
+  bounds.wall = trace.wall_seconds();
+  for (const std::uint32_t task : longest_path(trace, dependencies))
+    bounds.critical_path += static_cast<double>(trace.tasks[task].length()) * 1e-9;
+
+  const KindIndex index(trace);
+  for (const std::string& name : index.names()) bounds.kinds.push_back({.kind = name});
+  for (std::size_t worker = 0; worker < trace.workers.size(); ++worker)
+    ++bounds.kinds[index.of_worker(worker)].workers;
+  const std::vector<Class> classes = classes_of(trace, index);
+  bounds.classes = classes.size();
+  for (const Class& tasks : classes) {
+    for (const OnKind& on : tasks.on) bounds.kinds[on.kind].compute += on.seconds;
+    if (index.names().size() > 1 && tasks.on.size() == 1) ++bounds.classes_on_one_kind;
+  }
+  bounds.area = area_bound(classes, bounds.kinds);
+  return bounds;
+}
+
+}  // namespace omni::perf

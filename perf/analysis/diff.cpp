@@ -1,0 +1,293 @@
+#include "perf/analysis/diff.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+
+#include "perf/analysis/iterations.hpp"
+#include "perf/analysis/kernels.hpp"
+#include "perf/common/statistics.hpp"
+#include "perf/common/task_class.hpp"
+#include "runtime/shown_name.hpp"
+
+namespace omni::perf {
+namespace {
+
+constexpr double kStandardErrors = 3;
+constexpr std::size_t kFewest = 5;  // values, of which a median says something
+
+struct Value {
+  std::int64_t iteration = 0;
+  double seconds = 0;
+};
+
+struct Measured {
+  double median = 0, error = 0, total = 0;
+  std::size_t count = 0;
+};
+
+double median_error(std::vector<double> values) {
+  return spread_of(std::move(values)).standard_error();
+}
+
+Measured measure(std::vector<Value> values) {
+  std::sort(values.begin(), values.end(),
+            [](const Value& a, const Value& b) { return a.iteration < b.iteration; });
+  std::vector<double> all, block, blocks;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    all.push_back(values[i].seconds);
+    block.push_back(values[i].seconds);
+    if (i + 1 < values.size() && values[i + 1].iteration == values[i].iteration) continue;
+    blocks.push_back(spread_of(std::move(block)).median);
+    block.clear();
+  }
+  const Spread spread = spread_of(std::move(all));
+  return {.median = spread.median,
+          .error = std::max(spread.standard_error(),
+                            blocks.size() >= kFewest ? median_error(std::move(blocks)) : 0),
+          .total = spread.total,
+          .count = spread.count};
+}
+
+struct Key {
+  std::string what, codelet, implementation, kind, layer;
+  auto operator<=>(const Key&) const = default;
+};
+
+// One run, measured.
+struct Run {
+  double compute = 0;  // s
+  std::map<Key, Measured> times;
+  std::map<std::string, std::map<std::string, double>> tasks;  // by codelet and kind of worker
+  std::map<std::string, double> share;                         // of compute, by codelet
+};
+
+class Measurement {
+ public:
+  Measurement(const Trace& trace, std::size_t skip) : trace_(trace), kinds_(trace) {
+    std::set<std::int64_t> first;
+    for (const Task& task : trace.tasks) {
+      if (task.iteration < 0) continue;
+      first.insert(task.iteration);
+      if (first.size() > skip + 1) first.erase(std::prev(first.end()));
+    }
+    // Without others, the first ones are better than none.
+    if (first.size() > skip) counted_from_ = *first.rbegin();
+    for (const Task& task : trace.tasks)
+      if (counts(task))
+        values_[{.codelet = task.codelet,
+                 .implementation = task.implementation,
+                 .kind = kinds_.of(task),
+                 .layer = task.layer}]
+            .push_back({task.iteration, static_cast<double>(task.length()) * 1e-9});
+  }
+
+  Run run(std::size_t skip) const {
+    Run result;
+    for (const auto& [which, values] : values_) {
+      const std::string& codelet = trace_.codelets[which.codelet].name;
+      double seconds = 0;
+      for (const Value& value : values) seconds += value.seconds;
+      result.tasks[codelet][kinds_.names()[which.kind]] += static_cast<double>(values.size());
+      result.share[codelet] += seconds;
+      result.compute += seconds;
+    }
+    for (auto& [codelet, share] : result.share) share = ratio(share, result.compute);
+    measure_kernels(result);
+    measure_codelets(result);
+    const Spread spread = analyse_iterations(trace_, skip).spread;
+    result.times[{"iteration", "", "", "", ""}] = {
+        .median = spread.median,
+        .error = spread.standard_error(),
+        .total = std::numeric_limits<double>::infinity(),  // always matters
+        .count = spread.count};
+    return result;
+  }
+
+ private:
+  bool counts(const Task& task) const {
+    return task.iteration < 0 || task.iteration >= counted_from_;
+  }
+
+  void measure_kernels(Run& run) const {
+    std::map<Key, std::vector<Value>> all;  // of all implementations
+    for (const auto& [which, values] : values_) {
+      const trace::Codelet& codelet = trace_.codelets[which.codelet];
+      Key key{"kernel", codelet.name, "", kinds_.names()[which.kind],
+              layer_name(trace_, which.layer)};
+      std::vector<Value>& whole = all[key];
+      whole.insert(whole.end(), values.begin(), values.end());
+      key.implementation = codelet.implementations[which.implementation];
+      run.times[key] = measure(values);
+    }
+    for (auto& [key, values] : all) run.times[key] = measure(std::move(values));
+  }
+
+  void measure_codelets(Run& run) const {
+    std::vector<std::unordered_map<std::int64_t, double>> seconds(trace_.codelets.size());
+    for (const Task& task : trace_.tasks)
+      if (counts(task) && task.iteration >= 0)
+        seconds[task.codelet][task.iteration] += static_cast<double>(task.length()) * 1e-9;
+    for (std::size_t codelet = 0; codelet < seconds.size(); ++codelet) {
+      std::vector<Value> values;
+      for (const auto& [iteration, sum] : seconds[codelet]) values.push_back({iteration, sum});
+      if (!values.empty())
+        run.times[{"codelet", trace_.codelets[codelet].name, "", "", ""}] =
+            measure(std::move(values));
+    }
+  }
+
+  const Trace& trace_;
+  KindIndex kinds_;
+  std::int64_t counted_from_ = 0;
+  std::unordered_map<TaskClass, std::vector<Value>, TaskClassHash> values_;
+};
+
+void judge(const DiffOptions& options, DiffRow& row) {
+  const bool enough = row.count_before >= kFewest && row.count_after >= kFewest;
+  if (!enough || row.weight < options.matters || std::abs(row.change) <= options.threshold ||
+      std::abs(row.change) <= row.noise)
+    return;
+  row.verdict = row.what == "placement" ? Verdict::moved
+                : row.change > 0        ? Verdict::slower
+                                        : Verdict::faster;
+}
+
+void compare_times(const Run& before, const Run& after, Diff& diff) {
+  for (const auto& [key, a] : before.times) {
+    const auto found = after.times.find(key);
+    if (found == after.times.end()) continue;  // its placement or its codelet's time says so
+    const Measured& b = found->second;
+    DiffRow row{.what = key.what,
+                .codelet = key.codelet,
+                .implementation = key.implementation,
+                .kind = key.kind,
+                .layer = key.layer,
+                .before = a.median,
+                .after = b.median,
+                .count_before = a.count,
+                .count_after = b.count};
+    row.weight = std::isinf(a.total)
+                     ? 1
+                     : std::max(ratio(a.total, before.compute), ratio(b.total, after.compute));
+    if (a.median > 0) {
+      row.change = b.median / a.median - 1;
+      row.noise = kStandardErrors * std::hypot(a.error, b.error) / a.median;
+    }
+    judge(diff.options, row);
+    diff.rows.push_back(std::move(row));
+  }
+}
+
+template <class Map>
+double value_or_zero(const Map& map, const std::string& key) {
+  const auto found = map.find(key);
+  return found == map.end() ? 0 : found->second;
+}
+
+void compare_placement(const Run& before, const Run& after, Diff& diff) {
+  for (const auto& [codelet, kinds_before] : before.tasks) {
+    const auto found = after.tasks.find(codelet);
+    if (found == after.tasks.end()) continue;
+    std::set<std::string> kinds;
+    double all_before = 0, all_after = 0;
+    for (const auto& [kind, count] : kinds_before) kinds.insert(kind), all_before += count;
+    for (const auto& [kind, count] : found->second) kinds.insert(kind), all_after += count;
+    if (kinds.size() < 2) continue;
+    for (const std::string& kind : kinds) {
+      const double a = value_or_zero(kinds_before, kind) / all_before;
+      const double b = value_or_zero(found->second, kind) / all_after;
+      DiffRow row{.what = "placement",
+                  .codelet = codelet,
+                  .implementation = "",
+                  .kind = kind,
+                  .layer = "",
+                  .before = a,
+                  .after = b};
+      row.count_before = static_cast<std::size_t>(all_before);
+      row.count_after = static_cast<std::size_t>(all_after);
+      row.change = b - a;
+      row.noise = kStandardErrors * std::sqrt(a * (1 - a) / all_before + b * (1 - b) / all_after);
+      row.weight =
+          std::max(value_or_zero(before.share, codelet), value_or_zero(after.share, codelet));
+      judge(diff.options, row);
+      diff.rows.push_back(std::move(row));
+    }
+  }
+}
+
+// A row by implementation says nothing new where a kernel has one implementation only.
+void drop_repeated(std::vector<DiffRow>& rows) {
+  using Kernel = std::tuple<std::string, std::string, std::string>;
+  std::map<Kernel, std::size_t> whole;
+  for (const DiffRow& row : rows)
+    if (row.what == "kernel" && row.implementation.empty())
+      whole[{row.codelet, row.kind, row.layer}] = row.count_before + row.count_after;
+  std::erase_if(rows, [&](const DiffRow& row) {
+    if (row.what != "kernel" || row.implementation.empty()) return false;
+    const auto found = whole.find({row.codelet, row.kind, row.layer});
+    return found != whole.end() && found->second == row.count_before + row.count_after;
+  });
+}
+
+std::set<std::string> workers_of(const Trace& trace) {
+  std::set<std::string> names;
+  for (const Worker& worker : trace.workers) names.insert(worker.name);
+  return names;
+}
+
+std::vector<std::string> doubts(const Trace& before, const Trace& after) {
+  std::vector<std::string> warnings;
+  const trace::Header &a = before.headers[0], &b = after.headers[0];
+  const auto differ = [&](const char* what, const auto& one, const auto& other) {
+    if (one != other) warnings.push_back(fmt::format("different {}: {} and {}", what, one, other));
+  };
+  differ("batch", a.batch, b.batch);
+  differ("scheduler", shown_name(a.scheduler), shown_name(b.scheduler));
+  differ("host", shown_name(a.host), shown_name(b.host));
+  differ("number of processes", before.headers.size(), after.headers.size());
+  if (workers_of(before) != workers_of(after)) warnings.push_back("different workers");
+  return warnings;
+}
+
+}  // namespace
+
+bool Diff::slower() const {
+  return std::any_of(rows.begin(), rows.end(),
+                     [](const DiffRow& row) { return row.verdict == Verdict::slower; });
+}
+
+bool Diff::differs() const {
+  return std::any_of(rows.begin(), rows.end(),
+                     [](const DiffRow& row) { return row.verdict != Verdict::same; });
+}
+
+Result<Diff> analyse_diff(const Trace& before, const Trace& after, const DiffOptions& options) {
+  const std::string &net = before.headers[0].net, &other = after.headers[0].net;
+  if (net != other)
+    return Error{
+        ErrorKind::usage, "",
+        fmt::format("runs of different nets: {} and {}", shown_name(net), shown_name(other)),
+        "compare two runs of the same command"};
+  Diff diff;
+  diff.options = options;
+  diff.warnings = doubts(before, after);
+  const Run a = Measurement(before, options.skip).run(options.skip);
+  const Run b = Measurement(after, options.skip).run(options.skip);
+  compare_times(a, b, diff);
+  compare_placement(a, b, diff);
+  drop_repeated(diff.rows);
+  std::stable_sort(diff.rows.begin(), diff.rows.end(), [](const DiffRow& x, const DiffRow& y) {
+    return std::pair(x.verdict == Verdict::same, -x.weight) <
+           std::pair(y.verdict == Verdict::same, -y.weight);
+  });
+  return diff;
+}
+
+}  // namespace omni::perf

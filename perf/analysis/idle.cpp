@@ -1,0 +1,157 @@
+#include "perf/analysis/idle.hpp"
+
+#include <algorithm>
+
+#include "perf/common/intervals.hpp"
+#include "perf/common/statistics.hpp"
+
+namespace omni::perf {
+namespace {
+
+// From `at` to the next cause, a worker of this process without work is idle for this reason.
+struct Cause {
+  Nanoseconds at;
+  Part part;
+};
+
+// How many of a kind of interval hold the present instant.
+class Sweep {
+ public:
+  void add(Nanoseconds from, Nanoseconds to) {
+    if (from >= to) return;
+    starts_.push_back(from);
+    ends_.push_back(to);
+  }
+  void sort() {
+    std::sort(starts_.begin(), starts_.end());
+    std::sort(ends_.begin(), ends_.end());
+  }
+  // The next instant at which the count may change; `last` if there is none.
+  Nanoseconds next(Nanoseconds last) const {
+    if (end_ == ends_.size()) return last;
+    return start_ < starts_.size() ? std::min(starts_[start_], ends_[end_]) : ends_[end_];
+  }
+  void advance(Nanoseconds to) {
+    while (start_ < starts_.size() && starts_[start_] <= to) ++start_;
+    while (end_ < ends_.size() && ends_[end_] <= to) ++end_;
+  }
+  bool any() const { return start_ > end_; }
+
+ private:
+  std::vector<Nanoseconds> starts_, ends_;
+  std::size_t start_ = 0, end_ = 0;  // passed
+};
+
+std::vector<Cause> causes_of(const Trace& trace, std::int32_t rank) {
+  Sweep ready, blocked, waiting;
+  for (const Task& task : trace.tasks) {
+    if (trace.workers[task.worker].rank != rank) continue;
+    ready.add(task.times.ready, task.times.pop_start);
+    blocked.add(task.times.submitted, task.times.ready);
+  }
+  for (const trace::Wait& wait : trace.waits)
+    if (wait.rank == rank) waiting.add(wait.from, wait.to);
+  for (Sweep* sweep : {&ready, &blocked, &waiting}) sweep->sort();
+
+  std::vector<Cause> causes;
+  for (Nanoseconds now = trace.begin; now < trace.end;
+       now = std::min({ready.next(trace.end), blocked.next(trace.end), waiting.next(trace.end)})) {
+    for (Sweep* sweep : {&ready, &blocked, &waiting}) sweep->advance(now);
+    const Part part = ready.any()     ? Part::scheduling
+                      : blocked.any() ? Part::nothing_ready
+                      : waiting.any() ? Part::barrier
+                                      : Part::submission_late;
+    if (causes.empty() || causes.back().part != part) causes.push_back({now, part});
+  }
+  return causes;
+}
+
+void split_gap(const std::vector<Cause>& causes, Nanoseconds from, Nanoseconds to,
+               WorkerTime& time) {
+  auto next = std::upper_bound(causes.begin(), causes.end(), from,
+                               [](Nanoseconds at, const Cause& cause) { return at < cause.at; });
+  while (from < to) {
+    const Nanoseconds until = next == causes.end() ? to : std::min(to, next->at);
+    time.parts[static_cast<std::size_t>(std::prev(next)->part)] += until - from;
+    from = until;
+    if (next != causes.end()) ++next;
+  }
+}
+
+// Tasks of every worker, by counting: indices into Trace::tasks, and where each worker's begin.
+struct ByWorker {
+  std::vector<std::uint32_t> tasks;
+  std::vector<std::size_t> first;
+};
+
+ByWorker by_worker(const Trace& trace) {
+  ByWorker result;
+  result.first.assign(trace.workers.size() + 1, 0);
+  for (const Task& task : trace.tasks) ++result.first[task.worker + 1];
+  for (std::size_t i = 1; i < result.first.size(); ++i) result.first[i] += result.first[i - 1];
+  std::vector<std::size_t> place(result.first.begin(), result.first.end() - 1);
+  result.tasks.resize(trace.tasks.size());
+  for (std::uint32_t i = 0; i < trace.tasks.size(); ++i)
+    result.tasks[place[trace.tasks[i].worker]++] = i;
+  return result;
+}
+
+WorkerTime split(const Trace& trace, std::uint32_t worker, std::span<const std::uint32_t> tasks,
+                 const std::vector<Cause>& causes) {
+  WorkerTime time{.worker = worker, .parts = {}, .tasks = tasks.size()};
+  const auto part = [&time](Part which) -> Nanoseconds& {
+    return time.parts[static_cast<std::size_t>(which)];
+  };
+  // Each set holds the one before, so that the earlier part wins where tasks overlap.
+  std::vector<Interval> intervals;
+  const auto include = [&](auto from, auto to) {
+    for (const std::uint32_t task : tasks) {
+      const trace::TaskTimes& times = trace.tasks[task].times;
+      intervals.push_back({times.*from, times.*to});
+    }
+    intervals = united(std::move(intervals));
+    return length_of(intervals);
+  };
+  using trace::TaskTimes;
+  const Nanoseconds compute = include(&TaskTimes::start, &TaskTimes::end);
+  const Nanoseconds with_data = include(&TaskTimes::fetch_start, &TaskTimes::fetch_end);
+  const Nanoseconds with_all = include(&TaskTimes::pop_start, &TaskTimes::released);
+  part(Part::compute) = compute;
+  part(Part::data) = with_data - compute;
+  part(Part::scheduling) = with_all - with_data;
+
+  Nanoseconds idle_from = trace.begin;
+  for (const Interval& busy : intervals) {
+    split_gap(causes, idle_from, busy.from, time);
+    idle_from = busy.to;
+  }
+  split_gap(causes, idle_from, trace.end, time);
+  return time;
+}
+
+}  // namespace
+
+Idle analyse_idle(const Trace& trace) {
+  Idle idle;
+  idle.wall = trace.wall_seconds();
+  idle.workers.resize(trace.workers.size());
+  const ByWorker tasks = by_worker(trace);
+  for (const trace::Header& header : trace.headers) {
+    const std::vector<Cause> causes = causes_of(trace, header.rank);
+    for (std::uint32_t worker = 0; worker < trace.workers.size(); ++worker) {
+      if (trace.workers[worker].rank != header.rank) continue;
+      const std::size_t first = tasks.first[worker], last = tasks.first[worker + 1];
+      idle.workers[worker] =
+          split(trace, worker, std::span(tasks.tasks).subspan(first, last - first), causes);
+    }
+  }
+  for (const WorkerTime& worker : idle.workers)
+    for (std::size_t part = 0; part < kPartCount; ++part)
+      idle.total[part] += worker.seconds(static_cast<Part>(part));
+  for (std::size_t part = 0; part < kPartCount; ++part)
+    idle.share[part] =
+        ratio(idle.total[part], idle.wall * static_cast<double>(idle.workers.size()));
+  return idle;
+}
+
+}  // namespace omni::perf

@@ -1,0 +1,47 @@
+// What every worker did at every instant of the run, and why it did nothing.
+//
+// At each instant a worker computes (start..end of a task), or its task's data are on the way
+// (fetch_start..fetch_end), or something else of a task's life with it goes on, from asking for
+// work to the release of the data: scheduling. Where tasks of one worker overlap, the first of
+// these holds. The rest is idle, and the first of these of its process says why:
+//   scheduling       a task is ready but its worker has not asked for it: it was given to another
+//                    worker, or the policy is slow
+//   nothing_ready    every task that is submitted and not ready waits for others
+//   barrier          nothing is submitted, the submitting thread waits
+//   submission_late  nothing is submitted, the submitting thread does something else
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "perf/trace/trace.hpp"
+
+namespace omni::perf {
+
+enum class Part { compute, data, scheduling, nothing_ready, submission_late, barrier };
+constexpr std::size_t kPartCount = 6;
+// As in JSON.
+constexpr std::array<std::string_view, kPartCount> kPartNames = {
+    "compute", "data", "scheduling", "nothing_ready", "submission_late", "barrier"};
+
+struct WorkerTime {
+  std::uint32_t worker = 0;                     // index into Trace::workers
+  std::array<Nanoseconds, kPartCount> parts{};  // their sum is the wall time, exactly
+  std::uint64_t tasks = 0;
+
+  double seconds(Part part) const {
+    return static_cast<double>(parts[static_cast<std::size_t>(part)]) * 1e-9;
+  }
+};
+
+struct Idle {
+  double wall = 0;                         // s
+  std::vector<WorkerTime> workers;         // as in Trace::workers
+  std::array<double, kPartCount> total{};  // s, of all workers
+  std::array<double, kPartCount> share{};  // of the time of all workers; the sum is 1
+};
+
+Idle analyse_idle(const Trace& trace);
+
+}  // namespace omni::perf

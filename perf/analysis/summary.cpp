@@ -1,0 +1,67 @@
+#include "perf/analysis/summary.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace omni::perf {
+namespace {
+
+constexpr double kWorthSaying = 0.01;
+
+const char* cause_of(Part part) {
+  switch (part) {
+    case Part::compute:
+      break;
+    case Part::data:
+      return "waiting for data to arrive";
+    case Part::scheduling:
+      return "scheduling";
+    case Part::nothing_ready:
+      return "nothing ready: submitted tasks wait for others";
+    case Part::submission_late:
+      return "tasks are submitted too late";
+    case Part::barrier:
+      return "the submitting thread waits, with nothing submitted";
+  }
+  return "";
+}
+
+std::vector<Loss> losses_of(const Summary& summary) {
+  std::vector<Loss> losses;
+  for (std::size_t i = 1; i < kPartCount; ++i) {
+    const double share = summary.idle.share[i];
+    if (share < kWorthSaying) continue;
+    losses.push_back({.name = std::string(kPartNames[i]),
+                      .share = share,
+                      .text = fmt::format("{} {:.0f} % of worker time",
+                                          cause_of(static_cast<Part>(i)), 100 * share)});
+  }
+  std::stable_sort(losses.begin(), losses.end(),
+                   [](const Loss& a, const Loss& b) { return a.share > b.share; });
+  // Of samples, not of worker time, so it has no place among the others.
+  for (const CounterRow& feed : summary.memory.feed)
+    if (feed.name == "feed.decoded" && feed.zero_share >= kWorthSaying)
+      losses.push_back({.name = "feed",
+                        .share = feed.zero_share,
+                        .text = fmt::format("the data are in the way: no decoded mini-batch was "
+                                            "waiting in {:.0f} % of the samples",
+                                            100 * feed.zero_share)});
+  return losses;
+}
+
+}  // namespace
+
+Summary analyse_summary(const Trace& trace) {
+  Summary summary;
+  summary.wall = trace.wall_seconds();
+  summary.tasks = trace.tasks.size();
+  summary.iterations = analyse_iterations(trace);
+  summary.idle = analyse_idle(trace);
+  summary.kernels = analyse_kernels(trace);
+  summary.memory = analyse_memory(trace);
+  summary.losses = losses_of(summary);
+  return summary;
+}
+
+}  // namespace omni::perf

@@ -1,0 +1,34 @@
+// One screen: what ran, how fast, and where most of the time was lost.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "perf/analysis/idle.hpp"
+#include "perf/analysis/iterations.hpp"
+#include "perf/analysis/kernels.hpp"
+#include "perf/analysis/memory.hpp"
+#include "perf/trace/trace.hpp"
+
+namespace omni::perf {
+
+// "scheduling 12 % of worker time"
+struct Loss {
+  std::string name;  // a part's name, or "feed"
+  double share = 0;  // of worker time; of samples for "feed"
+  std::string text;  // a sentence
+};
+
+struct Summary {
+  double wall = 0;
+  std::uint64_t tasks = 0;
+  Iterations iterations;
+  Idle idle;
+  Kernels kernels;
+  Memory memory;
+  std::vector<Loss> losses;  // largest first; at least 1 %
+};
+
+Summary analyse_summary(const Trace& trace);
+
+}  // namespace omni::perf

@@ -1,0 +1,65 @@
+#include "perf/analysis/transfers.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "perf/common/intervals.hpp"
+#include "perf/common/statistics.hpp"
+
+namespace omni::perf {
+namespace {
+
+using Node = std::pair<std::int32_t, std::int32_t>;  // rank, memory node
+
+// When at least one worker of the node computed; only of nodes that receive.
+std::map<Node, std::vector<Interval>> computing(const Trace& trace) {
+  std::map<Node, std::vector<Interval>> nodes;
+  for (const trace::Transfer& transfer : trace.transfers) nodes[{transfer.rank, transfer.to_node}];
+  if (nodes.empty()) return nodes;
+  for (const Task& task : trace.tasks) {
+    const Worker& worker = trace.workers[task.worker];
+    if (const auto node = nodes.find({worker.rank, worker.node}); node != nodes.end())
+      node->second.push_back({task.times.start, task.times.end});
+  }
+  for (auto& [node, intervals] : nodes) intervals = united(std::move(intervals));
+  return nodes;
+}
+
+}  // namespace
+
+Transfers analyse_transfers(const Trace& trace) {
+  Transfers result;
+  result.wall = trace.wall_seconds();
+  struct Moved {
+    Link link;
+    std::vector<Interval> intervals;
+  };
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, Moved> links;
+  for (const trace::Transfer& transfer : trace.transfers) {
+    Moved& moved = links[{transfer.rank, transfer.from_node, transfer.to_node}];
+    moved.link.rank = transfer.rank;
+    moved.link.from_node = transfer.from_node;
+    moved.link.to_node = transfer.to_node;
+    moved.link.count += transfer.count;
+    moved.link.bytes += static_cast<double>(transfer.bytes);
+    result.bytes += static_cast<double>(transfer.bytes);
+    moved.intervals.push_back({transfer.from, transfer.to});
+  }
+  const auto compute = computing(trace);
+  for (auto& [ends, moved] : links) {
+    Link& link = moved.link;
+    const std::vector<Interval> busy = united(std::move(moved.intervals));
+    const auto common =
+        static_cast<double>(common_length(busy, compute.at({link.rank, link.to_node})));
+    const auto length = static_cast<double>(length_of(busy));
+    link.busy = length * 1e-9;
+    link.overlapped = ratio(common, length);
+    result.links.push_back(link);
+  }
+  std::stable_sort(result.links.begin(), result.links.end(),
+                   [](const Link& a, const Link& b) { return a.bytes > b.bytes; });
+  return result;
+}
+
+}  // namespace omni::perf

@@ -1,0 +1,28 @@
+// What moved between memory nodes, and whether somebody computed meanwhile.
+#pragma once
+
+#include <vector>
+
+#include "perf/trace/trace.hpp"
+
+namespace omni::perf {
+
+struct Link {
+  std::int32_t rank = 0, from_node = 0, to_node = 0;
+  std::uint64_t count = 0;
+  double bytes = 0;
+  double busy = 0;        // s in which at least one transfer was under way
+  double overlapped = 0;  // share of busy in which a worker of the receiving node computed
+
+  double bandwidth() const { return busy > 0 ? bytes / busy : 0; }  // byte/s
+};
+
+struct Transfers {
+  double wall = 0;  // s
+  double bytes = 0;
+  std::vector<Link> links;  // most bytes first
+};
+
+Transfers analyse_transfers(const Trace& trace);
+
+}  // namespace omni::perf

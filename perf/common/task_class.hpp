@@ -1,0 +1,43 @@
+// Which tasks are expected to take the same time: those of one codelet, implementation, kind of
+// worker and layer. Analyses leave out of it what they do not tell apart.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "perf/trace/trace.hpp"
+
+namespace omni::perf {
+
+struct TaskClass {
+  std::uint32_t codelet = 0, implementation = 0, kind = 0;
+  std::int32_t layer = -1;
+  bool operator==(const TaskClass&) const = default;
+};
+
+struct TaskClassHash {
+  std::size_t operator()(const TaskClass& key) const {
+    std::size_t hash = 0;
+    for (const std::uint32_t part :
+         {key.codelet, key.implementation, key.kind, static_cast<std::uint32_t>(key.layer)})
+      hash = (hash ^ part) * 0x9e3779b97f4a7c15U;
+    return hash ^ hash >> 32;
+  }
+};
+
+// The kinds of workers of a trace, numbered.
+class KindIndex {
+ public:
+  explicit KindIndex(const Trace& trace);
+  std::uint32_t of(const Task& task) const { return of_worker_[task.worker]; }
+  std::uint32_t of_worker(std::size_t worker) const { return of_worker_[worker]; }
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<std::uint32_t> of_worker_;
+};
+
+}  // namespace omni::perf

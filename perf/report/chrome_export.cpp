@@ -1,0 +1,263 @@
+#include "perf/report/chrome_export.hpp"
+
+#include <fmt/compile.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "runtime/files.hpp"
+
+namespace omni::perf {
+namespace {
+
+constexpr std::size_t kChunk = 1 << 20;
+
+// Threads of a rank; its workers follow in between.
+constexpr int kSubmitter = 0, kFirstWorker = 1, kFirstTransfer = 1000;
+
+// A name may hold any bytes; JSON is UTF-8.
+std::string json_text(const std::string& name) {
+  return nlohmann::ordered_json(name).dump(-1, ' ', false,
+                                           nlohmann::ordered_json::error_handler_t::replace);
+}
+
+// The format counts in microseconds; all digits of a nanosecond are kept.
+std::string micros(Nanoseconds time) {
+  const auto size = static_cast<std::uint64_t>(std::abs(time));
+  return fmt::format(FMT_COMPILE("{}{}.{:03}"), time < 0 ? "-" : "", size / 1000, size % 1000);
+}
+
+struct Place {
+  std::int32_t process;
+  int thread;
+};
+
+class Exporter {
+ public:
+  Exporter(const Trace& trace, const Dependencies& dependencies, AtomicFile file)
+      : trace_(trace), dependencies_(dependencies), file_(std::move(file)) {
+    std::map<std::int32_t, int> count;
+    for (const Worker& worker : trace.workers)
+      threads_.push_back(kFirstWorker + count[worker.rank]++);
+    for (const auto& codelet : trace.codelets) {
+      names_.push_back(json_text(codelet.name));
+      implementations_.emplace_back();
+      for (const std::string& name : codelet.implementations)
+        implementations_.back().push_back(json_text(name));
+    }
+    for (std::size_t i = 0; i < trace.layers.size(); ++i)
+      layers_.push_back(
+          json_text(fmt::format("{} {} {}", i, trace.layers[i].type, trace.layers[i].detail)));
+  }
+
+  Status run() {
+    put(FMT_COMPILE("{{\"displayTimeUnit\":\"ms\",\"traceEvents\":["));
+    describe_processes();
+    describe_threads();
+    iterations();
+    for (std::size_t i = 0; i < trace_.tasks.size(); ++i) {
+      task(i);
+      arrows(i);
+      OMNI_CHECK(flush(kChunk));
+    }
+    waits();
+    transfers();
+    exchanges();
+    counters();
+    put(FMT_COMPILE("\n]}}\n"));
+    OMNI_CHECK(flush(0));
+    return file_.commit();
+  }
+
+ private:
+  template <class Format, class... Values>
+  void put(Format format, const Values&... values) {
+    fmt::format_to(std::back_inserter(buffer_), format, values...);
+  }
+
+  // All events but the first have a comma before them; the caller closes the brace.
+  void open(std::string_view phase, Place place, std::string_view category,
+            const std::string& name) {
+    put(FMT_COMPILE("{}\n{{\"ph\":\"{}\",\"pid\":{},\"tid\":{},\"cat\":\"{}\",\"name\":{}"),
+        std::exchange(first_, false) ? "" : ",", phase, place.process, place.thread, category,
+        name);
+  }
+
+  void open(std::string_view phase, Place place, std::string_view category, const std::string& name,
+            Nanoseconds time) {
+    open(phase, place, category, name);
+    put(FMT_COMPILE(",\"ts\":{}"), micros(time - trace_.begin));
+  }
+
+  Status flush(std::size_t limit) {
+    if (buffer_.size() <= limit) return {};
+    OMNI_CHECK(file_.write({buffer_.data(), buffer_.size()}));
+    buffer_.clear();
+    return {};
+  }
+
+  void describe(std::string_view what, Place place, std::string_view key,
+                const std::string& value) {
+    open("M", place, "__metadata", fmt::format("\"{}\"", what));
+    put(FMT_COMPILE(",\"args\":{{\"{}\":{}}}}}"), key, value);
+  }
+
+  void describe_thread(Place place, const std::string& name) {
+    describe("thread_name", place, "name", json_text(name));
+    describe("thread_sort_index", place, "sort_index", std::to_string(place.thread));
+  }
+
+  void describe_processes() {
+    for (const trace::Header& header : trace_.headers) {
+      const Place place{header.rank, kSubmitter};
+      describe("process_name", place, "name",
+               json_text(fmt::format("rank {}: {} on {}", header.rank, header.net, header.host)));
+      describe("process_labels", place, "labels", json_text(header.command));
+      describe("process_sort_index", place, "sort_index", std::to_string(header.rank));
+      describe_thread(place, "submitting thread");
+    }
+  }
+
+  void describe_threads() {
+    for (std::uint32_t i = 0; i < trace_.workers.size(); ++i)
+      describe_thread(place_of(i), trace_.workers[i].name);
+    for (const trace::Transfer& transfer : trace_.transfers) {
+      const auto key = std::tuple(transfer.rank, transfer.from_node, transfer.to_node);
+      const int id = kFirstTransfer + static_cast<int>(transfer_threads_.size());
+      if (transfer_threads_.try_emplace(key, id).second)
+        describe_thread({transfer.rank, id},
+                        fmt::format("transfers {} to {}", transfer.from_node, transfer.to_node));
+    }
+  }
+
+  // A mark where its submission begins, and a bar from there to the end of its last task: the bars
+  // overlap as far as the iterations do.
+  void iterations() {
+    std::map<std::pair<std::int32_t, std::int64_t>, Nanoseconds> ends;
+    for (const Task& task : trace_.tasks) {
+      Nanoseconds& end = ends[{trace_.workers[task.worker].rank, task.iteration}];
+      end = std::max(end, task.times.end);
+    }
+    std::uint64_t id = 0;
+    for (const trace::IterationStart& start : trace_.iterations) {
+      const Place place{start.rank, kSubmitter};
+      open("i", place, "iteration", fmt::format("\"iteration {}\"", start.iteration), start.at);
+      put(FMT_COMPILE(",\"s\":\"p\"}}"));
+      const auto end = ends.find({start.rank, start.iteration});
+      if (end == ends.end() || end->second <= start.at) continue;
+      open("b", place, "iteration", "\"iteration\"", start.at);
+      put(FMT_COMPILE(",\"id\":{},\"args\":{{\"iteration\":{}}}}}"), id, start.iteration);
+      open("e", place, "iteration", "\"iteration\"", end->second);
+      put(FMT_COMPILE(",\"id\":{}}}"), id++);
+    }
+  }
+
+  void task(std::size_t index) {
+    const Task& task = trace_.tasks[index];
+    const trace::TaskTimes& times = task.times;
+    open("X", place_of(task.worker), "task", names_[task.codelet], times.start);
+    put(FMT_COMPILE(",\"dur\":{},\"args\":{{\"task\":{},\"implementation\":{},\"group\":{}"),
+        micros(task.length()), task.id, implementations_[task.codelet][task.implementation],
+        task.group);
+    if (task.iteration >= 0) put(FMT_COMPILE(",\"iteration\":{}"), task.iteration);
+    if (task.layer >= 0 && static_cast<std::size_t>(task.layer) < layers_.size())
+      put(FMT_COMPILE(",\"layer\":{}"), layers_[static_cast<std::size_t>(task.layer)]);
+    if (task.slice >= 0) put(FMT_COMPILE(",\"slice\":{}"), task.slice);
+    put(FMT_COMPILE(",\"us waiting for dependencies\":{},\"us waiting for the worker\":{},"
+                    "\"us fetching data\":{}"),
+        micros(times.ready - times.submitted),
+        micros(std::max<Nanoseconds>(0, times.fetch_start - times.ready)),
+        micros(times.fetch_end - times.fetch_start));
+    if (std::isfinite(task.predicted))
+      put(FMT_COMPILE(",\"us predicted\":{}"), micros(std::llround(task.predicted)));
+    if (task.flops > 0 && task.length() > 0)
+      put(FMT_COMPILE(",\"Gflop/s\":{:.4g}"), task.flops / static_cast<double>(task.length()));
+    put(FMT_COMPILE("}}}}"));
+  }
+
+  // The format binds the ends of an arrow to the slices that lie there at those times: it leaves in
+  // the last nanosecond of the earlier task and arrives at the start of the later one.
+  void arrows(std::size_t index) {
+    const Task& later = trace_.tasks[index];
+    for (const std::uint32_t before : dependencies_.of(index)) {
+      const Task& earlier = trace_.tasks[before];
+      open("s", place_of(earlier.worker), "dep", "\"dep\"",
+           std::max(earlier.times.start, earlier.times.end - 1));
+      put(FMT_COMPILE(",\"id\":{}}}"), arrow_);
+      open("f", place_of(later.worker), "dep", "\"dep\"", later.times.start);
+      put(FMT_COMPILE(",\"id\":{},\"bp\":\"e\"}}"), arrow_++);
+    }
+  }
+
+  void waits() {
+    for (const trace::Wait& wait : trace_.waits) {
+      open("X", {wait.rank, kSubmitter}, "wait",
+           wait.for_all ? "\"wait for all tasks\"" : "\"wait for data\"", wait.from);
+      put(FMT_COMPILE(",\"dur\":{}}}"), micros(wait.to - wait.from));
+    }
+  }
+
+  void transfers() {
+    for (const trace::Transfer& transfer : trace_.transfers) {
+      const int id = transfer_threads_.at({transfer.rank, transfer.from_node, transfer.to_node});
+      open("X", {transfer.rank, id}, "transfer", "\"transfer\"", transfer.from);
+      put(FMT_COMPILE(",\"dur\":{},\"args\":{{\"bytes\":{},\"count\":{}}}}}"),
+          micros(transfer.to - transfer.from), transfer.bytes, transfer.count);
+    }
+  }
+
+  void exchanges() {
+    for (const trace::Exchange& exchange : trace_.exchanges) {
+      open("i", {exchange.rank, kSubmitter}, "exchange",
+           fmt::format("\"exchange of group {}\"", exchange.group), exchange.at);
+      put(FMT_COMPILE(",\"s\":\"p\",\"args\":{{\"iteration\":{},\"staleness\":{}}}}}"),
+          exchange.iteration, exchange.staleness);
+    }
+  }
+
+  void counters() {
+    std::vector<const trace::Counter*> sorted;
+    for (const trace::Counter& counter : trace_.counters)
+      if (std::isfinite(counter.value)) sorted.push_back(&counter);
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const auto* a, const auto* b) { return a->at < b->at; });
+    for (const trace::Counter* counter : sorted) {
+      open("C", {counter->rank, kSubmitter}, "counter", json_text(counter->name), counter->at);
+      put(FMT_COMPILE(",\"args\":{{\"value\":{}}}}}"), counter->value);
+    }
+  }
+
+  Place place_of(std::uint32_t worker) const {
+    return {trace_.workers[worker].rank, threads_[worker]};
+  }
+
+  const Trace& trace_;
+  const Dependencies& dependencies_;
+  AtomicFile file_;
+  fmt::memory_buffer buffer_;
+  bool first_ = true;
+  std::uint64_t arrow_ = 0;
+  std::vector<int> threads_;                               // by worker
+  std::vector<std::string> names_, layers_;                // as JSON
+  std::vector<std::vector<std::string>> implementations_;  // as JSON
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, int> transfer_threads_;
+};
+
+}  // namespace
+
+Status export_chrome(const Trace& trace, const Dependencies& dependencies,
+                     const std::filesystem::path& path) {
+  OMNI_TRY(AtomicFile file, AtomicFile::create(path));
+  return Exporter(trace, dependencies, std::move(file)).run();
+}
+
+}  // namespace omni::perf

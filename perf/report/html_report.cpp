@@ -1,0 +1,54 @@
+#include "perf/report/html_report.hpp"
+
+#include <string_view>
+
+#include "perf/report/page_data.hpp"
+#include "perf/report/page_parts.hpp"
+#include "runtime/files.hpp"
+
+namespace omni::perf {
+namespace {
+
+// Inside a script element only "<" can end it or begin a comment; in JSON it occurs in strings
+// alone, where it may be written like this.
+std::string for_script(const std::string& json) {
+  std::string text;
+  text.reserve(json.size() + 64);
+  for (const char letter : json) {
+    if (letter == '<')
+      text += "\\u003c";
+    else
+      text += letter;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string html_report(const Trace& trace, const Dependencies& dependencies,
+                        const std::vector<MetricsLine>& metrics) {
+  const std::string data =
+      for_script(page_data(trace, dependencies, metrics)
+                     .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  std::string page;
+  page.reserve(data.size() + (1 << 18));
+  // The template says where the other parts go: a line with {{name}} alone.
+  std::string_view rest = kPageTemplate;
+  for (;;) {
+    const std::size_t mark = rest.find("{{");
+    page += rest.substr(0, mark);
+    if (mark == std::string_view::npos) return page;
+    rest.remove_prefix(mark + 2);
+    const std::string_view name = rest.substr(0, rest.find("}}"));
+    page += name == "data" ? std::string_view(data) : name == "style" ? kPageStyle : kPageScript;
+    rest.remove_prefix(name.size() + 2);
+  }
+}
+
+Status write_html_report(const Trace& trace, const Dependencies& dependencies,
+                         const std::vector<MetricsLine>& metrics,
+                         const std::filesystem::path& path) {
+  return write_file_atomically(path, html_report(trace, dependencies, metrics));
+}
+
+}  // namespace omni::perf

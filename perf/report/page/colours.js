@@ -1,0 +1,90 @@
+// Colours of the codelets as they were recorded, made readable on a dark and on a light page.
+// Codelets of one colour (a family) are told apart by lightness.
+
+function toOklab(color) {
+  const [r, g, b] = [16, 8, 0].map(shift => {
+    const value = (color >> shift & 255) / 255;
+    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  });
+  const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
+  const m = Math.cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b);
+  const s = Math.cbrt(0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b);
+  return [0.2104542553 * l + 0.793617785 * m - 0.0040720468 * s,
+          1.9779984951 * l - 2.428592205 * m + 0.4505937099 * s,
+          0.0259040371 * l + 0.7827717662 * m - 0.808675766 * s];
+}
+
+function fromOklab([lightness, a, b]) {
+  const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
+  const m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
+  const s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
+  const linear = [4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
+                  -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
+                  -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s];
+  const parts = linear.map(value => {
+    const clipped = Math.min(1, Math.max(0, value));
+    return Math.round(255 * (clipped <= 0.0031308 ? 12.92 * clipped : 1.055 * clipped ** (1 / 2.4) - 0.055));
+  });
+  return `rgb(${parts.join(" ")})`;
+}
+
+// The colour of a codelet for everything but the canvas; follows the theme by itself.
+const codeletColor = index => `var(--codelet-${index})`;
+
+function setPalette(colours) {
+  colours.forEach(({ fill }, i) => document.documentElement.style.setProperty(`--codelet-${i}`, fill));
+}
+
+// [{fill, ink}] of the codelets; calmed down, as they cover large areas.
+function palette(codelets, dark) {
+  const [low, high] = dark ? [0.52, 0.8] : [0.5, 0.78];
+  const family = new Map();
+  return codelets.map(codelet => {
+    const member = family.get(codelet.color) ?? 0;
+    family.set(codelet.color, member + 1);
+    const [l, a, b] = toOklab(codelet.color);
+    const step = 0.085 * Math.ceil(member / 2) * (member % 2 ? 1 : -1);
+    const spread = Math.min(1, Math.max(0, (l - 0.3) / 0.55));
+    const chroma = Math.hypot(a, b), calm = chroma > 0 ? Math.min(1, 0.155 / chroma) : 1;
+    const lightness = Math.min(0.88, Math.max(0.42, low + (high - low) * spread + step));
+    return { fill: fromOklab([lightness, calm * a, calm * b]), ink: lightness > 0.6 ? "#10141a" : "#ffffff" };
+  });
+}
+
+const style = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+// The page follows the system until the button was pressed.
+function isDark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+const partStyles = ["--compute", "--data", "--scheduling", "--nothing-ready", "--submission-late", "--barrier"];
+const partTitles = ["compute", "data on the way", "scheduling", "nothing ready", "submission late", "barrier"];
+const partHints = ["a kernel runs", "a task's data are brought to the worker's memory",
+  "a task is ready, but its worker has not begun it", "all submitted tasks wait for others",
+  "nothing is submitted, and the submitting thread does something else",
+  "nothing is submitted: the submitting thread waits"];
+
+// A tile that tells the parts apart without colour: [slope, distance] of its lines.
+function hatch(context, color, part, ratio) {
+  const size = Math.round(8 * ratio), tile = document.createElement("canvas");
+  tile.width = tile.height = size;
+  const pen = tile.getContext("2d");
+  pen.strokeStyle = pen.fillStyle = color;
+  pen.globalAlpha = 0.12;
+  pen.fillRect(0, 0, size, size);
+  pen.globalAlpha = 0.5;
+  pen.lineWidth = ratio;
+  pen.beginPath();
+  const slope = [0, 2, 1, -1, 3, 4][part];
+  for (const at of [-size, 0, size]) {
+    if (slope === 1) pen.moveTo(at, size), pen.lineTo(at + size, 0);
+    if (slope === -1) pen.moveTo(at, 0), pen.lineTo(at + size, size);
+    if (slope === 2) pen.moveTo(0, size / 2), pen.lineTo(size, size / 2);
+    if (slope === 3) pen.moveTo(size / 2, 0), pen.lineTo(size / 2, size);
+  }
+  pen.stroke();
+  if (slope === 4) pen.fillRect(size / 2 - ratio, size / 2 - ratio, 2 * ratio, 2 * ratio);
+  return context.createPattern(tile, "repeat");
+}

@@ -1,0 +1,87 @@
+// Why a worker did nothing, piece by piece, by the rules of perf/analysis/idle.hpp. That analysis
+// gives the sums in the tables; a test holds that these pieces have the same.
+
+const kData = 1, kScheduling = 2, kNothingReady = 3, kLate = 4, kBarrier = 5;
+
+// Sets of instants: sorted intervals [from, to, from, to, ...] that do not touch.
+function united(froms, tos) {
+  const order = Uint32Array.from(froms, (_, i) => i).sort((a, b) => froms[a] - froms[b]);
+  const set = [];
+  for (const i of order) {
+    if (froms[i] >= tos[i]) continue;
+    if (set.length && froms[i] <= set[set.length - 1]) set[set.length - 1] = Math.max(set[set.length - 1], tos[i]);
+    else set.push(froms[i], tos[i]);
+  }
+  return set;
+}
+
+const evens = set => set.filter((_, i) => i % 2 === 0);
+const odds = set => set.filter((_, i) => i % 2 === 1);
+
+// Calls with every interval of `set` that is not in `hole`, which is a part of it.
+function without(set, hole, call) {
+  for (let i = 0, k = 0; i < set.length; i += 2) {
+    let from = set[i];
+    for (; k < hole.length && hole[k] < set[i + 1]; k += 2) {
+      if (hole[k] > from) call(from, hole[k]);
+      from = hole[k + 1];
+    }
+    if (from < set[i + 1]) call(from, set[i + 1]);
+  }
+}
+
+// The times at which the reason for being idle changes, and the reasons from then on.
+function causes(trace, rank) {
+  const { tasks, waits } = trace, events = [];
+  // 0: a task is ready and not asked for, 1: submitted and not ready, 2: the submitting thread waits.
+  // As one number each, which sort fast: the time, then the kind, then whether it ends.
+  const add = (kind, from, to) => {
+    if (from < to) events.push(from * 6 + kind * 2, to * 6 + kind * 2 + 1);
+  };
+  for (let i = 0; i < tasks.count; ++i) {
+    if (trace.workers[tasks.worker[i]].rank !== rank) continue;
+    add(0, tasks.ready[i], tasks.pop_start[i]);
+    add(1, tasks.submitted[i], tasks.ready[i]);
+  }
+  for (let i = 0; i < waits.rank.length; ++i)
+    if (waits.rank[i] === rank) add(2, waits.from[i], waits.from[i] + waits.length[i]);
+  const sorted = Float64Array.from(events).sort(), counts = [0, 0, 0];
+  const at = [0], part = [kLate];
+  for (let i = 0; i < sorted.length;) {
+    const time = Math.floor(sorted[i] / 6);
+    for (; i < sorted.length && sorted[i] < time * 6 + 6; ++i) {
+      const rest = sorted[i] - time * 6;
+      counts[rest >> 1] += rest & 1 ? -1 : 1;
+    }
+    const now = counts[0] ? kScheduling : counts[1] ? kNothingReady : counts[2] ? kBarrier : kLate;
+    if (time === at[at.length - 1]) part[part.length - 1] = now;
+    else if (now !== part[part.length - 1]) at.push(time), part.push(now);
+  }
+  return { at, part };
+}
+
+// A lane of what the worker of `lane` did beside computing.
+function idleLane(trace, lane, why) {
+  const { tasks, wall } = trace, of = name => Float64Array.from(lane.item, i => tasks[name][i]);
+  const computing = united(lane.start, lane.end);
+  const grown = (set, from, to) => united([...evens(set), ...of(from)], [...odds(set), ...of(to)]);
+  const fetching = grown(computing, "fetch_start", "fetch_end");
+  const living = grown(fetching, "pop_start", "released");
+  const start = [], end = [], part = [];
+  const put = (from, to, what) => {
+    start.push(from);
+    end.push(to);
+    part.push(what);
+  };
+  without(fetching, computing, (from, to) => put(from, to, kData));
+  without(living, fetching, (from, to) => put(from, to, kScheduling));
+  without([0, wall], living, (from, to) => {
+    let next = firstWhere(0, why.at.length, i => why.at[i] > from);
+    for (; from < to; ++next) {
+      const until = next < why.at.length ? Math.min(to, why.at[next]) : to;
+      put(from, until, why.part[next - 1]);
+      from = until;
+    }
+  });
+  return new Lane(6, Float64Array.from(start), Float64Array.from(end), Uint8Array.from(part), Uint32Array.from(part), null);
+}

@@ -1,0 +1,104 @@
+// The panels below the timeline: what the workers did, kernels, roofline, staleness.
+
+function idlePanel(trace) {
+  const { idle, wall, workers } = trace;
+  if (!workers.length) return [empty("There are no workers in this trace.")];
+  const kParts = [0, 1, 2, 3, 4, 5];
+  const columns = [
+    { title: "worker", text: row => row.name },
+    ...kParts.map(part => ({ title: partTitles[part], hint: partHints[part], text: row => percent(wall ? row.parts[part] / wall : 0),
+      value: row => row.parts[part], color: `var(${partStyles[part]})` })),
+    { title: "not computing", hint: "all the rest of the run", text: row => duration(row.idle), value: row => row.idle },
+    { title: "tasks", text: row => whole(row.tasks), value: row => row.tasks },
+  ];
+  const rows = idle.workers.map((worker, i) => ({ ...worker, i, name: workers[i].name, idle: wall - worker.parts[0] }));
+  const bars = rows.map(row => el("div", { class: "bar-row" }, el("span", {}, row.name), stack(row.parts, wall || 1)));
+  const total = rows.length > 1 ? [el("div", { class: "bar-row" }, el("b", {}, "all workers"), stack(idle.share, 1))] : [];
+  return [el("div", { class: "bars" }, ...total, ...bars),
+    sortableTable(columns, rows, { row: row => ({ "data-worker": row.i, "data-idle": row.idle }) }),
+    el("p", { class: "note" }, kParts.map(part => `${partTitles[part]}: ${partHints[part]}`).join("; ") + ".")];
+}
+
+function colorOf(trace, name) {
+  const index = trace.codelets.findIndex(codelet => codelet.name === name);
+  return index < 0 ? "var(--muted)" : codeletColor(index);
+}
+
+function kernelPanel(trace) {
+  if (!trace.kernels.length) return [empty("There are no tasks in this trace, so there are no kernels.")];
+  const columns = [
+    { title: "codelet", text: row => row.codelet, swatch: row => colorOf(trace, row.codelet) },
+    { title: "implementation", text: row => row.implementation },
+    { title: "on", text: row => row.kind, hint: "kind of worker" },
+    { title: "share", text: row => percent(row.share), value: row => row.share, hint: "of all compute time" },
+    { title: "total", text: row => seconds(row.total), value: row => row.total },
+    { title: "tasks", text: row => whole(row.count), value: row => row.count },
+    { title: "median", text: row => seconds(row.median), value: row => row.median },
+    { title: "spread", text: row => seconds(row.mad), value: row => row.mad, hint: "median absolute deviation" },
+    { title: "longest", text: row => seconds(row.max), value: row => row.max },
+    { title: "rate", text: row => row.gflops > 0 ? scaled(row.gflops * 1e9, "flop/s") : "–", value: row => row.gflops },
+    { title: "traffic", text: row => row.gbytes > 0 ? scaled(row.gbytes * 1e9, "B/s") : "–", value: row => row.gbytes },
+  ];
+  return [sortableTable(columns, trace.kernels, { by: 4 })];
+}
+
+function rooflinePanel(trace) {
+  const { peaks, rows } = trace.roofline, points = rows.filter(row => row.flops > 0 && row.intensity > 0 && row.attained > 0);
+  const lost = rows.filter(row => row.lost > 0).slice(0, 3).map(row => `${row.codelet} ${seconds(row.lost)}`);
+  const parts = [];
+  if (!peaks.length) parts.push(empty("This trace holds no measured peaks, so there is no roof to compare with."));
+  if (!points.length) return [...parts, empty("No codelet of this trace counts its operations.")];
+  const roofs = [...new Set(peaks.map(peak => peak.kind))].map(kind => {
+    const of = what => peaks.find(peak => peak.kind === kind && peak.what === what)?.per_worker;
+    return { kind, compute: of("gemm"), copy: of("copy") };
+  }).filter(roof => roof.compute && roof.copy);
+  const xs = [...points.map(row => row.intensity), ...roofs.map(roof => roof.compute / roof.copy)];
+  const ys = [...points.map(row => row.attained), ...roofs.map(roof => roof.compute)];
+  const x = { from: Math.min(...xs) / 2.5, to: Math.max(...xs) * 2.5, log: true, title: "flop per byte", text: tick => round(significant(tick, 1)) };
+  const y = { from: Math.min(...ys) / 2.5, to: Math.max(...ys) * 2, log: true, title: "attained", text: tick => round(scaled(tick, "flop/s")) };
+  const draw = width => {
+    const { picture, atX, atY } = axes({ width, height: 320, x, y });
+    for (const { kind, compute, copy } of roofs) {
+      const bend = compute / copy, left = Math.max(x.from, y.from / copy);
+      const path = `M${atX(left)} ${atY(left * copy)}L${atX(Math.min(bend, x.to))} ${atY(Math.min(compute, x.to * copy))}L${atX(x.to)} ${atY(Math.min(compute, x.to * copy))}`;
+      picture.append(el("path", { class: "roof", d: path }, el("title", {}, `${kind}: ${scaled(compute, "flop/s")}, ${scaled(copy, "B/s")}`)));
+      picture.append(el("text", { class: "value", x: atX(Math.min(bend, x.to)) - 10, y: atY(compute) + 4, "text-anchor": "end" }, `${kind} ${scaled(compute, "flop/s")}`));
+    }
+    const most = Math.max(...points.map(row => row.seconds)), labels = [];
+    for (const row of [...points].sort((a, b) => b.seconds - a.seconds)) {
+      const cx = atX(row.intensity), cy = atY(row.attained), r = 3.5 + 7 * Math.sqrt(row.seconds / most);
+      const text = `${row.codelet} (${row.implementation}, ${row.kind}): ${scaled(row.attained, "flop/s")}`
+        + `${row.roof > 0 ? `, ${percent(row.fraction)} of the roof, bound by ${row.bound}` : ""}, ${seconds(row.seconds)} in all`;
+      picture.append(el("circle", { class: "point", cx, cy, r, tabindex: 0, style: { fill: colorOf(trace, row.codelet) } }, el("title", {}, text)));
+      const left = cx > width * 0.6, label = { x: left ? cx - r - 4 : cx + r + 4, y: cy + 4 };
+      if (labels.some(([other]) => Math.abs(other.y - label.y) < 13 && Math.abs(other.x - label.x) < 170)) continue;
+      labels.push([label, el("text", { class: "value", ...label, "text-anchor": left ? "end" : "start" }, row.codelet)]);
+    }
+    picture.append(...labels.map(([, text]) => text));
+    return picture;
+  };
+  if (lost.length) parts.push(el("p", { class: "note" }, `Time that the roof would have saved: ${lost.join(", ")}. The area of a point is its share of time.`));
+  return [responsive(draw, "roofline"), ...parts];
+}
+
+function stalenessPanel(trace) {
+  const { exchanges, mean, max, histogram } = trace.staleness;
+  if (!exchanges) return [empty("There are no exchanges in this trace: one group trains, and nothing is stale.")];
+  const most = Math.max(...histogram.map(([, count]) => count));
+  const draw = width => {
+    const last = Math.max(...histogram.map(([value]) => value)), step = Math.max(1, Math.ceil(last * 40 / width));
+    const ticks = Array.from({ length: Math.floor(last / step) + 1 }, (_, i) => i * step);
+    const { picture, atX, atY, bottom } = axes({ width, height: 320,
+      x: { from: -0.6, to: last + 0.6, title: "updates by others since the parameters were taken", text: String, ticks },
+      y: { from: 0, to: most * 1.12, title: "exchanges", text: whole } });
+    const size = Math.max(1, Math.min(60, (atX(1) - atX(0)) * 0.7));
+    for (const [value, count] of histogram) {
+      picture.append(el("rect", { class: "column", x: atX(value) - size / 2, y: atY(count), width: size, height: bottom - atY(count) },
+        el("title", {}, `${value}: ${count} exchanges`)));
+      if (size > 24) picture.append(el("text", { class: "value", x: atX(value), y: atY(count) - 4, "text-anchor": "middle" }, whole(count)));
+    }
+    return picture;
+  };
+  return [responsive(draw, "staleness histogram"),
+    el("p", { class: "note", id: "staleness-sums" }, `${whole(exchanges)} exchanges, staleness ${mean.toFixed(2)} on average, ${max} at most.`)];
+}

@@ -1,0 +1,183 @@
+#include "perf/trace/rank_builder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace omni::perf {
+namespace {
+
+constexpr std::size_t kMaxWorkers = 65536;
+constexpr std::size_t kMaxImplementations = 1024;  // of one codelet
+constexpr std::size_t kMaxIndex = std::numeric_limits<std::uint32_t>::max();
+
+std::string twice(const char* what, std::uint64_t id) {
+  return fmt::format("{} {} is there twice", what, id);
+}
+
+std::string undefined(const char* what, std::int64_t id) {
+  return fmt::format("there is no {} {} above", what, id);
+}
+
+}  // namespace
+
+RankBuilder::RankBuilder(Trace& trace, CodeletIndex& codelets)
+    : trace_(trace), codelet_index_(codelets), first_task_(trace.tasks.size()) {}
+
+std::string RankBuilder::add(Record&& record) {
+  if (ended_) return "something follows the last record";
+  return std::visit([this](auto&& kind) { return take(std::move(kind)); }, std::move(record));
+}
+
+std::string RankBuilder::take(trace::Header&& header) {
+  if (has_header_) return "a second header";
+  has_header_ = true;
+  rank_ = header.rank;
+  trace_.headers.push_back(std::move(header));
+  return {};
+}
+
+std::string RankBuilder::take(trace::Worker&& worker) {
+  if (trace_.workers.size() == kMaxWorkers) return fmt::format("more than {} workers", kMaxWorkers);
+  const auto index = static_cast<std::uint32_t>(trace_.workers.size());
+  if (!workers_.emplace(worker.id, index).second)
+    return twice("worker", static_cast<std::uint64_t>(worker.id));
+  trace_.workers.push_back({.name = std::move(worker.name),
+                            .kind = std::move(worker.kind),
+                            .rank = rank_,
+                            .node = worker.node});
+  return {};
+}
+
+std::string RankBuilder::take(trace::Codelet&& codelet) {
+  const auto [entry, is_new] = codelets_.try_emplace(codelet.id);
+  if (!is_new) return twice("codelet", codelet.id);
+  const auto [known, is_unknown] =
+      codelet_index_.emplace(codelet.name, static_cast<std::uint32_t>(trace_.codelets.size()));
+  if (is_unknown) {
+    trace_.codelets.push_back(
+        {.id = known->second, .name = codelet.name, .color = codelet.color, .implementations = {}});
+  }
+  entry->second.index = known->second;
+  std::vector<std::string>& all = trace_.codelets[known->second].implementations;
+  for (std::string& name : codelet.implementations) {
+    const auto found = std::find(all.begin(), all.end(), name);
+    entry->second.implementations.push_back(static_cast<std::uint32_t>(found - all.begin()));
+    if (found != all.end()) continue;
+    if (all.size() == kMaxImplementations)
+      return fmt::format("more than {} implementations of one codelet", kMaxImplementations);
+    all.push_back(std::move(name));
+  }
+  return {};
+}
+
+std::string RankBuilder::take(trace::Layer&& layer) {
+  const auto id = static_cast<std::size_t>(layer.id);
+  if (id >= layers_.size()) layers_.resize(id + 1);
+  if (layers_[id]) return twice("layer", id);
+  layers_[id] = true;
+  if (id >= trace_.layers.size()) trace_.layers.resize(id + 1);
+  trace_.layers[id] = std::move(layer);
+  return {};
+}
+
+std::string RankBuilder::take(trace::Data&& data) {
+  const auto index = static_cast<std::uint32_t>(trace_.data.size());
+  if (!data_.emplace(data.id, index).second) return twice("data", data.id);
+  data.id = index;
+  trace_.data.push_back(std::move(data));
+  return {};
+}
+
+std::string RankBuilder::take(trace::Peak&& peak) {
+  trace_.peaks.push_back(std::move(peak));
+  return {};
+}
+
+std::string RankBuilder::take(trace::Task&& task) {
+  const auto codelet = codelets_.find(task.codelet);
+  if (codelet == codelets_.end()) return undefined("codelet", task.codelet);
+  const std::vector<std::uint32_t>& implementations = codelet->second.implementations;
+  if (task.implementation >= implementations.size())
+    return fmt::format("codelet {} has no implementation {}", task.codelet, task.implementation);
+  const auto worker = workers_.find(static_cast<std::uint32_t>(task.worker));
+  if (worker == workers_.end()) return undefined("worker", task.worker);
+  const auto layer = static_cast<std::size_t>(task.layer);
+  if (task.layer >= 0 && (layer >= layers_.size() || !layers_[layer]))
+    return undefined("layer", task.layer);
+  if (trace_.accesses.size() + task.accesses.size() > kMaxIndex || trace_.tasks.size() == kMaxIndex)
+    return "more tasks or accesses than can be counted";
+
+  const auto first_access = static_cast<std::uint32_t>(trace_.accesses.size());
+  for (const trace::Access& access : task.accesses) {
+    const auto data = data_.find(access.data);
+    if (data == data_.end()) return undefined("data", access.data);
+    trace_.accesses.push_back({.data = data->second, .mode = access.mode});
+  }
+  trace_.tasks.push_back({.id = task.id,
+                          .codelet = codelet->second.index,
+                          .implementation = implementations[task.implementation],
+                          .worker = worker->second,
+                          .layer = task.layer,
+                          .slice = task.slice,
+                          .group = task.group,
+                          .iteration = task.iteration,
+                          .times = task.times,
+                          .predicted = task.predicted,
+                          .flops = task.flops,
+                          .bytes = task.bytes,
+                          .first_access = first_access,
+                          .access_count = static_cast<std::uint32_t>(task.accesses.size())});
+  return {};
+}
+
+std::string RankBuilder::take(trace::IterationStart&& iteration) {
+  iteration.rank = rank_;
+  trace_.iterations.push_back(iteration);
+  return {};
+}
+
+std::string RankBuilder::take(trace::Wait&& wait) {
+  wait.rank = rank_;
+  trace_.waits.push_back(wait);
+  return {};
+}
+
+std::string RankBuilder::take(trace::Transfer&& transfer) {
+  transfer.rank = rank_;
+  trace_.transfers.push_back(transfer);
+  return {};
+}
+
+std::string RankBuilder::take(trace::Exchange&& exchange) {
+  exchange.rank = rank_;
+  trace_.exchanges.push_back(exchange);
+  return {};
+}
+
+std::string RankBuilder::take(trace::Counter&& counter) {
+  if (std::isnan(counter.value)) return {};  // a loss that diverged; nothing to compute with
+  counter.rank = rank_;
+  trace_.counters.push_back(std::move(counter));
+  return {};
+}
+
+std::string RankBuilder::take(trace::End&& end) {
+  ended_ = true;
+  const std::size_t held = trace_.tasks.size() - first_task_;
+  if (end.tasks == held) return {};
+  return fmt::format("{} tasks, but the last record counts {}", held, end.tasks);
+}
+
+std::string RankBuilder::finish() {
+  const auto first = trace_.tasks.begin() + static_cast<std::ptrdiff_t>(first_task_);
+  const auto by_id = [](const Task& a, const Task& b) { return a.id < b.id; };
+  std::sort(first, trace_.tasks.end(), by_id);
+  const auto same = std::adjacent_find(first, trace_.tasks.end(),
+                                       [](const Task& a, const Task& b) { return a.id == b.id; });
+  return same == trace_.tasks.end() ? std::string() : twice("task", same->id);
+}
+
+}  // namespace omni::perf

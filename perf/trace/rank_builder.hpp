@@ -1,0 +1,63 @@
+// Puts the records of one process into a trace: ids of the file become indices, and what a record
+// refers to must have been defined before.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "perf/trace/record_parser.hpp"
+#include "perf/trace/trace.hpp"
+
+namespace omni::perf {
+
+// Of all ranks: codelets are the same by name.
+using CodeletIndex = std::unordered_map<std::string, std::uint32_t>;
+
+class RankBuilder {
+ public:
+  RankBuilder(Trace& trace, CodeletIndex& codelets);
+
+  // What is wrong, or nothing. The first record must be the header.
+  std::string add(Record&& record);
+  // After the last record: brings the tasks into order. Again what is wrong, or nothing.
+  std::string finish();
+
+  bool has_header() const { return has_header_; }
+  bool ended() const { return ended_; }
+
+ private:
+  struct Codelet {
+    std::uint32_t index;
+    std::vector<std::uint32_t> implementations;
+  };
+  using Ids = std::unordered_map<std::uint32_t, std::uint32_t>;
+
+  std::string take(UnknownRecord&&) { return {}; }
+  std::string take(trace::Header&& header);
+  std::string take(trace::Worker&& worker);
+  std::string take(trace::Codelet&& codelet);
+  std::string take(trace::Layer&& layer);
+  std::string take(trace::Data&& data);
+  std::string take(trace::Peak&& peak);
+  std::string take(trace::Task&& task);
+  std::string take(trace::IterationStart&& iteration);
+  std::string take(trace::Wait&& wait);
+  std::string take(trace::Transfer&& transfer);
+  std::string take(trace::Exchange&& exchange);
+  std::string take(trace::Counter&& counter);
+  std::string take(trace::End&& end);
+
+  Trace& trace_;
+  CodeletIndex& codelet_index_;
+  std::size_t first_task_;
+  std::int32_t rank_ = 0;
+  bool has_header_ = false, ended_ = false;
+  Ids workers_, data_;
+  std::unordered_map<std::uint32_t, Codelet> codelets_;
+  std::vector<bool> layers_;  // defined by this rank
+};
+
+}  // namespace omni::perf

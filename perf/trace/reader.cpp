@@ -1,0 +1,238 @@
+#include "perf/trace/reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <optional>
+#include <system_error>
+
+#include "perf/trace/line_source.hpp"
+#include "perf/trace/rank_builder.hpp"
+#include "perf/trace/record_parser.hpp"
+
+namespace omni::perf {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kForeign = "is no Omnivore trace";
+constexpr const char* kForeignHint = "omni-run --trace FOLDER writes one";
+constexpr const char* kTruncatedHint =
+    "truncated? copy it again, or rename it to .jsonl.part to read what is there";
+
+// One file, line by line, into the trace.
+class FileReader {
+ public:
+  FileReader(Trace& trace, CodeletIndex& codelets, std::string name, bool killed)
+      : trace_(trace), builder_(trace, codelets), name_(std::move(name)), killed_(killed) {}
+
+  Status read(LineSource source) {
+    while (true) {
+      OMNI_TRY(const std::optional<LineSource::Line> line, source.next());
+      if (!line) break;
+      ++number_;
+      if (!line->ended && killed_) break;  // it was being written
+      if (!line->ended && number_ > 1) return problem("the line is cut off", kTruncatedHint);
+      OMNI_CHECK(take(*line));
+    }
+    if (!builder_.has_header()) return foreign();
+    if (!builder_.ended() && !killed_) return problem("the last record is missing", kTruncatedHint);
+    trace_.complete &= builder_.ended();
+    if (const std::string what = builder_.finish(); !what.empty())
+      return Error{ErrorKind::data, name_, what, ""};
+    return {};
+  }
+
+ private:
+  Status take(const LineSource::Line& line) {
+    if (line.too_long)
+      return number_ == 1
+                 ? foreign()
+                 : problem(fmt::format("the line is longer than {} bytes", LineSource::kLongest));
+    auto parsed = parser_.parse(line.text);
+    if (number_ == 1) return take_header(parsed, line.text);
+    if (auto* bad = std::get_if<BadLine>(&parsed)) return problem(std::move(bad->what));
+    if (std::string what = builder_.add(std::move(std::get<Record>(parsed))); !what.empty())
+      return problem(std::move(what), builder_.ended() ? kTruncatedHint : "");
+    return {};
+  }
+
+  // Whatever is no header at all belongs to another program.
+  Status take_header(std::variant<Record, BadLine>& parsed, std::string_view text) {
+    auto* bad = std::get_if<BadLine>(&parsed);
+    if (bad != nullptr && text.find("omnivore_trace") != text.npos)
+      return problem(std::move(bad->what));
+    if (bad != nullptr || !std::holds_alternative<trace::Header>(std::get<Record>(parsed)))
+      return foreign();
+    builder_.add(std::move(std::get<Record>(parsed)));
+    return {};
+  }
+
+  Error problem(std::string what, std::string hint = "") const {
+    return {ErrorKind::data, fmt::format("{}:{}", name_, number_), std::move(what),
+            std::move(hint)};
+  }
+  Error foreign() const { return {ErrorKind::data, name_, kForeign, kForeignHint}; }
+
+  Trace& trace_;
+  RankBuilder builder_;
+  RecordParser parser_;
+  std::string name_;
+  bool killed_;
+  std::size_t number_ = 0;
+};
+
+bool is_of_killed_run(const fs::path& path) { return path.extension() == ".part"; }
+
+// "rank-3.jsonl", "rank-3.jsonl.part" -> 3
+std::optional<int> rank_in(std::string name) {
+  constexpr std::string_view kPrefix = "rank-", kSuffix = ".jsonl", kPart = ".part";
+  if (name.ends_with(kPart)) name.resize(name.size() - kPart.size());
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
+  if (name.size() < kPrefix.size() + kSuffix.size()) return std::nullopt;
+  name = name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+  if (name.empty() || name.size() > 6 || (name.size() > 1 && name[0] == '0')) return std::nullopt;
+  if (name.find_first_not_of("0123456789") != name.npos) return std::nullopt;
+  return std::stoi(name);
+}
+
+Result<std::map<int, fs::path>> files_in(const fs::path& folder) {
+  std::map<int, fs::path> files;
+  std::error_code problem;
+  fs::directory_iterator entries(folder, problem);
+  for (; !problem && entries != fs::directory_iterator(); entries.increment(problem)) {
+    const fs::path path = entries->path();
+    const std::optional<int> rank = rank_in(path.filename().string());
+    if (!rank) continue;
+    if (!files.emplace(*rank, path).second)
+      return Error{ErrorKind::data, folder.string(),
+                   fmt::format("holds rank {} twice, of an ended and of a killed run", *rank),
+                   "remove one of the two files"};
+  }
+  if (problem)
+    return Error{ErrorKind::data, folder.string(), "cannot read the folder: " + problem.message(),
+                 ""};
+  if (files.empty())
+    return Error{ErrorKind::data, folder.string(), "holds no rank-<n>.jsonl", kForeignHint};
+  return files;
+}
+
+Status read_file_into(Trace& trace, CodeletIndex& codelets, const fs::path& path) {
+  OMNI_TRY(LineSource lines, open_lines(path));
+  FileReader reader(trace, codelets, path.string(), is_of_killed_run(path));
+  return reader.read(std::move(lines));
+}
+
+// The range of indices that one rank added to a list.
+struct Extents {
+  std::size_t tasks, iterations, waits, transfers, exchanges, counters;
+};
+
+Extents extents(const Trace& trace) {
+  return {trace.tasks.size(),     trace.iterations.size(), trace.waits.size(),
+          trace.transfers.size(), trace.exchanges.size(),  trace.counters.size()};
+}
+
+void shift(trace::TaskTimes& t, Nanoseconds by) {
+  for (Nanoseconds* time : {&t.submitted, &t.ready, &t.pop_start, &t.popped, &t.fetch_start,
+                            &t.fetch_end, &t.start, &t.end, &t.released})
+    *time += by;
+}
+
+void shift(Trace& trace, const Extents& from, const Extents& to, Nanoseconds by) {
+  for (std::size_t i = from.tasks; i < to.tasks; ++i) shift(trace.tasks[i].times, by);
+  for (std::size_t i = from.iterations; i < to.iterations; ++i) trace.iterations[i].at += by;
+  for (std::size_t i = from.exchanges; i < to.exchanges; ++i) trace.exchanges[i].at += by;
+  for (std::size_t i = from.counters; i < to.counters; ++i) trace.counters[i].at += by;
+  for (std::size_t i = from.waits; i < to.waits; ++i) {
+    trace.waits[i].from += by;
+    trace.waits[i].to += by;
+  }
+  for (std::size_t i = from.transfers; i < to.transfers; ++i) {
+    trace.transfers[i].from += by;
+    trace.transfers[i].to += by;
+  }
+}
+
+// Puts all ranks on the clock of the one that started first.
+Status align(Trace& trace, const std::vector<Extents>& ends, const fs::path& folder) {
+  double earliest = trace.headers[0].started;
+  for (const trace::Header& header : trace.headers) earliest = std::min(earliest, header.started);
+  Extents from{};
+  for (std::size_t rank = 0; rank < ends.size(); ++rank) {
+    const double seconds = trace.headers[rank].started - earliest;
+    if (seconds > 86400)
+      return Error{ErrorKind::data, folder.string(),
+                   fmt::format("rank {} started {:.0f} hours after another one",
+                               trace.headers[rank].rank, seconds / 3600),
+                   "of different runs? read one file by its name"};
+    shift(trace, from, ends[rank], std::llround(seconds * 1e9));
+    from = ends[rank];
+  }
+  for (Worker& worker : trace.workers)
+    worker.name = fmt::format("rank {}: {}", worker.rank, worker.name);
+  return {};
+}
+
+// Counters do not count: they may be sampled before and after all that happens.
+void find_begin_and_end(Trace& trace) {
+  constexpr auto kNever = std::numeric_limits<Nanoseconds>::max();
+  Nanoseconds begin = kNever, end = 0;
+  const auto happened = [&](Nanoseconds from, Nanoseconds to) {
+    begin = std::min(begin, from);
+    end = std::max(end, to);
+  };
+  for (const Task& task : trace.tasks) happened(task.times.submitted, task.times.released);
+  for (const trace::IterationStart& iteration : trace.iterations)
+    happened(iteration.at, iteration.at);
+  for (const trace::Wait& wait : trace.waits) happened(wait.from, wait.to);
+  for (const trace::Transfer& transfer : trace.transfers) happened(transfer.from, transfer.to);
+  for (const trace::Exchange& exchange : trace.exchanges) happened(exchange.at, exchange.at);
+  trace.begin = begin == kNever ? 0 : begin;
+  trace.end = end;
+}
+
+}  // namespace
+
+Result<Trace> read_trace(const fs::path& path) {
+  Trace trace;
+  CodeletIndex codelets;
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) {
+    OMNI_CHECK(read_file_into(trace, codelets, path));
+  } else {
+    OMNI_TRY(const auto files, files_in(path));
+    std::vector<Extents> ends;
+    for (const auto& [rank, file] : files) {
+      OMNI_CHECK(read_file_into(trace, codelets, file));
+      if (trace.headers.back().rank != rank)
+        return Error{ErrorKind::data, file.string() + ":1",
+                     fmt::format("holds rank {}", trace.headers.back().rank),
+                     "renamed? a file is called after its rank"};
+      ends.push_back(extents(trace));
+    }
+    if (files.size() > 1) OMNI_CHECK(align(trace, ends, path));
+  }
+  find_begin_and_end(trace);
+  return trace;
+}
+
+Result<Trace> read_trace_text(std::string_view text, std::string_view name, bool killed) {
+  Trace trace;
+  CodeletIndex codelets;
+  FileReader reader(trace, codelets, std::string(name), killed);
+  OMNI_CHECK(reader.read(LineSource([text](std::span<char> bytes) mutable -> Result<std::size_t> {
+    const std::size_t count = std::min(text.size(), bytes.size());
+    std::memcpy(bytes.data(), text.data(), count);
+    text.remove_prefix(count);
+    return count;
+  })));
+  find_begin_and_end(trace);
+  return trace;
+}
+
+}  // namespace omni::perf

@@ -1,0 +1,262 @@
+#include "perf/trace/record_parser.hpp"
+
+#include "perf/trace/json_values.hpp"
+#include "perf/trace/line_source.hpp"
+
+namespace omni::perf {
+namespace {
+
+using json::Problem, json::Value;
+using trace::AccessMode;
+
+static_assert(LineSource::kPadding >= simdjson::SIMDJSON_PADDING);
+
+constexpr std::int64_t kMaxCount = 1'000'000'000'000'000'000;
+constexpr double kMaxNumber = 1e24;
+
+template <class R>
+struct Key {
+  std::string_view name;
+  bool required;
+  Problem (*read)(Value&, R&);
+};
+
+template <class R>
+using Keys = std::vector<Key<R>>;
+
+// What a line of this kind becomes, while its keys are read.
+struct TaskLine : trace::Task {
+  std::vector<trace::Access>* touched = nullptr;
+};
+
+Problem known_version(Value& value) {
+  int version = 0;
+  Problem problem = json::whole(value, version, 1, INT32_MAX);
+  if (problem.empty() && version > trace::kVersion)
+    return fmt::format("is {}: a newer version of Omnivore wrote this; this one reads {}", version,
+                       trace::kVersion);
+  return problem;
+}
+
+Problem wait_kind(Value& value, trace::Wait& wait) {
+  std::string kind;
+  Problem problem = json::text(value, kind);
+  wait.for_all = kind == "all";
+  if (problem.empty() && !wait.for_all && kind != "data") return "is neither 'all' nor 'data'";
+  return problem;
+}
+
+const Keys<trace::Header> kHeader = {
+    {"omnivore_trace", true, [](auto& v, auto&) { return known_version(v); }},
+    {"rank", true, [](auto& v, auto& r) { return json::whole(v, r.rank, 0, 999'999); }},
+    {"started", true, [](auto& v, auto& r) { return json::number(v, r.started, 0, 1e11); }},
+    {"host", false, [](auto& v, auto& r) { return json::text(v, r.host); }},
+    {"command", false, [](auto& v, auto& r) { return json::text(v, r.command, 1U << 16); }},
+    {"starpu", false, [](auto& v, auto& r) { return json::text(v, r.starpu); }},
+    {"scheduler", false, [](auto& v, auto& r) { return json::text(v, r.scheduler); }},
+    {"net", false, [](auto& v, auto& r) { return json::text(v, r.net); }},
+    {"batch", false, [](auto& v, auto& r) { return json::whole(v, r.batch, 0, INT32_MAX); }}};
+
+const Keys<trace::Worker> kWorker = {
+    {"worker", true, [](auto& v, auto& r) { return json::id(v, r.id); }},
+    {"name", true, [](auto& v, auto& r) { return json::text(v, r.name); }},
+    {"kind", true, [](auto& v, auto& r) { return json::text(v, r.kind); }},
+    {"node", false, [](auto& v, auto& r) { return json::id(v, r.node); }}};
+
+const Keys<trace::Codelet> kCodelet = {
+    {"codelet", true, [](auto& v, auto& r) { return json::id(v, r.id); }},
+    {"name", true, [](auto& v, auto& r) { return json::text(v, r.name); }},
+    {"color", false, [](auto& v, auto& r) { return json::whole(v, r.color, 0, UINT32_MAX); }},
+    {"implementations", true, [](auto& v, auto& r) { return json::texts(v, r.implementations); }}};
+
+const Keys<trace::Layer> kLayer = {
+    // The layers lie in a list by id, so that a large one would cost memory.
+    {"layer", true, [](auto& v, auto& r) { return json::whole(v, r.id, 0, 65535); }},
+    {"type", true, [](auto& v, auto& r) { return json::text(v, r.type); }},
+    {"detail", false, [](auto& v, auto& r) { return json::text(v, r.detail); }}};
+
+const Keys<trace::Data> kData = {
+    {"data", true, [](auto& v, auto& r) { return json::id(v, r.id); }},
+    {"name", true, [](auto& v, auto& r) { return json::text(v, r.name); }},
+    {"bytes", false, [](auto& v, auto& r) { return json::whole(v, r.bytes, 0, kMaxCount); }}};
+
+const Keys<trace::Peak> kPeak = {
+    {"peak", true, [](auto& v, auto& r) { return json::text(v, r.what); }},
+    {"kind", true, [](auto& v, auto& r) { return json::text(v, r.kind); }},
+    {"per_worker", true,
+     [](auto& v, auto& r) { return json::number(v, r.per_worker, 0, kMaxNumber); }},
+    {"together", true,
+     [](auto& v, auto& r) { return json::number(v, r.together, 0, kMaxNumber); }}};
+
+const Keys<TaskLine> kTask = {
+    {"task", true, [](auto& v, auto& r) { return json::whole(v, r.id, 0, kMaxCount); }},
+    {"codelet", true, [](auto& v, auto& r) { return json::id(v, r.codelet); }},
+    {"impl", true, [](auto& v, auto& r) { return json::id(v, r.implementation); }},
+    {"worker", true, [](auto& v, auto& r) { return json::id(v, r.worker); }},
+    {"layer", false, [](auto& v, auto& r) { return json::whole(v, r.layer, -1, 65535); }},
+    {"slice", false, [](auto& v, auto& r) { return json::whole(v, r.slice, -1, INT32_MAX); }},
+    {"group", false, [](auto& v, auto& r) { return json::whole(v, r.group, -1, INT32_MAX); }},
+    {"iteration", false,
+     [](auto& v, auto& r) { return json::whole(v, r.iteration, -1, kMaxCount); }},
+    {"times", true, [](auto& v, auto& r) { return json::task_times(v, r.times); }},
+    {"predicted", false,
+     [](auto& v, auto& r) { return json::number_or_null(v, r.predicted, 0, 1e18); }},
+    {"flops", false, [](auto& v, auto& r) { return json::number(v, r.flops, 0, kMaxNumber); }},
+    {"bytes", false, [](auto& v, auto& r) { return json::number(v, r.bytes, 0, kMaxNumber); }},
+    {"reads", false,
+     [](auto& v, auto& r) { return json::accesses(v, AccessMode::read, *r.touched); }},
+    {"writes", false,
+     [](auto& v, auto& r) { return json::accesses(v, AccessMode::write, *r.touched); }},
+    {"updates", false,
+     [](auto& v, auto& r) { return json::accesses(v, AccessMode::update, *r.touched); }},
+    {"adds", false,
+     [](auto& v, auto& r) { return json::accesses(v, AccessMode::add, *r.touched); }}};
+
+const Keys<trace::IterationStart> kIteration = {
+    {"iteration", true, [](auto& v, auto& r) { return json::whole(v, r.iteration, 0, kMaxCount); }},
+    {"at", true, [](auto& v, auto& r) { return json::time(v, r.at); }}};
+
+const Keys<trace::Wait> kWait = {
+    {"wait", true, [](auto& v, auto& r) { return wait_kind(v, r); }},
+    {"from", true, [](auto& v, auto& r) { return json::time(v, r.from); }},
+    {"to", true, [](auto& v, auto& r) { return json::time(v, r.to); }}};
+
+const Keys<trace::Transfer> kTransfer = {
+    {"transfer", true, [](auto& v, auto& r) { return json::whole(v, r.bytes, 0, kMaxCount); }},
+    {"count", false, [](auto& v, auto& r) { return json::whole(v, r.count, 0, kMaxCount); }},
+    {"from_node", true, [](auto& v, auto& r) { return json::id(v, r.from_node); }},
+    {"to_node", true, [](auto& v, auto& r) { return json::id(v, r.to_node); }},
+    {"from", true, [](auto& v, auto& r) { return json::time(v, r.from); }},
+    {"to", true, [](auto& v, auto& r) { return json::time(v, r.to); }}};
+
+const Keys<trace::Exchange> kExchange = {
+    {"exchange", true, [](auto& v, auto& r) { return json::whole(v, r.iteration, 0, kMaxCount); }},
+    {"group", false, [](auto& v, auto& r) { return json::id(v, r.group); }},
+    {"staleness", true, [](auto& v, auto& r) { return json::whole(v, r.staleness, 0, kMaxCount); }},
+    {"at", true, [](auto& v, auto& r) { return json::time(v, r.at); }}};
+
+const Keys<trace::Counter> kCounter = {
+    {"counter", true, [](auto& v, auto& r) { return json::text(v, r.name); }},
+    {"at", true, [](auto& v, auto& r) { return json::time(v, r.at); }},
+    {"value", true,
+     [](auto& v, auto& r) { return json::number_or_null(v, r.value, -kMaxNumber, kMaxNumber); }}};
+
+const Keys<trace::End> kEnd = {
+    {"end", true, [](auto& v, auto& r) { return json::time(v, r.at); }},
+    {"tasks", true, [](auto& v, auto& r) { return json::whole(v, r.tasks, 0, kMaxCount); }}};
+
+using Fields = simdjson::ondemand::object;
+using Field = simdjson::ondemand::field;
+constexpr const char* kNoJson = "is no line of JSON";
+
+// Reads the fields from the first on; what is wrong, or nothing.
+template <class R>
+std::string read_fields(const Keys<R>& keys, Fields& object, R& record) {
+  std::uint32_t seen = 0;
+  std::size_t expected = 0;  // keys mostly come in the order of the table
+  for (auto entry : object) {
+    Field field;
+    std::string_view name;
+    if (std::move(entry).get(field) || field.unescaped_key().get(name)) return kNoJson;
+    std::size_t key = expected;
+    while (key < keys.size() && keys[key].name != name) ++key;
+    if (key == keys.size())
+      for (key = 0; key < keys.size() && keys[key].name != name;) ++key;
+    if (key == keys.size()) continue;
+    expected = key + 1;
+    const std::uint32_t bit = 1U << key;
+    if ((seen & bit) != 0) return fmt::format("'{}' is there twice", name);
+    seen |= bit;
+    if (Problem problem = keys[key].read(field.value(), record); !problem.empty())
+      return fmt::format("'{}' {}", keys[key].name, problem);
+  }
+  for (std::size_t key = 0; key < keys.size(); ++key)
+    if (keys[key].required && (seen & (1U << key)) == 0)
+      return fmt::format("'{}' is missing", keys[key].name);
+  return {};
+}
+
+std::string interval_problem(trace::Nanoseconds from, trace::Nanoseconds to) {
+  return from <= to ? "" : fmt::format("ends at {}, before it starts at {}", to, from);
+}
+
+std::string remaining_problem(const trace::Wait& wait) {
+  return interval_problem(wait.from, wait.to);
+}
+std::string remaining_problem(const trace::Transfer& transfer) {
+  return interval_problem(transfer.from, transfer.to);
+}
+template <class R>
+std::string remaining_problem(const R&) {
+  return {};
+}
+
+}  // namespace
+
+struct RecordParser::State {
+  simdjson::ondemand::parser parser;
+  std::vector<trace::Access> accesses;
+
+  template <class R>
+  std::variant<Record, BadLine> read(const Keys<R>& keys, Fields& object, R record = {}) {
+    std::string problem = read_fields(keys, object, record);
+    if (problem.empty()) problem = remaining_problem(record);
+    if (!problem.empty()) return BadLine{std::move(problem)};
+    return Record(std::move(record));
+  }
+
+  std::variant<Record, BadLine> read_task(Fields& object) {
+    accesses.clear();
+    TaskLine line;
+    line.touched = &accesses;
+    if (std::string problem = read_fields(kTask, object, line); !problem.empty())
+      return BadLine{std::move(problem)};
+    line.accesses = accesses;
+    return Record(static_cast<const trace::Task&>(line));
+  }
+
+  std::variant<Record, BadLine> read_kind(std::string_view kind, Fields& object) {
+    if (kind == "task") return read_task(object);
+    if (kind == "omnivore_trace") return read(kHeader, object);
+    if (kind == "worker") return read(kWorker, object);
+    if (kind == "codelet") return read(kCodelet, object);
+    if (kind == "layer") return read(kLayer, object);
+    if (kind == "data") return read(kData, object);
+    if (kind == "peak") return read(kPeak, object);
+    if (kind == "iteration") return read(kIteration, object);
+    if (kind == "wait") return read(kWait, object);
+    if (kind == "transfer") return read(kTransfer, object);
+    if (kind == "exchange") return read(kExchange, object);
+    if (kind == "counter") return read(kCounter, object);
+    if (kind == "end") return read(kEnd, object);
+    return Record(UnknownRecord{});
+  }
+};
+
+RecordParser::RecordParser() : state_(std::make_unique<State>()) {}
+RecordParser::~RecordParser() = default;
+
+std::variant<Record, BadLine> RecordParser::parse(std::string_view line) {
+  simdjson::ondemand::document document;
+  Fields object;
+  const simdjson::padded_string_view padded(line.data(), line.size(),
+                                            line.size() + LineSource::kPadding);
+  if (state_->parser.iterate(padded).get(document) || document.get_object().get(object))
+    return BadLine{kNoJson};
+  std::string_view kind;
+  for (auto entry : object) {
+    Field first;
+    if (std::move(entry).get(first) || first.unescaped_key().get(kind)) return BadLine{kNoJson};
+    break;
+  }
+  bool rewound = false;
+  if (object.reset().get(rewound)) return BadLine{kNoJson};
+  auto result = state_->read_kind(kind, object);
+  if (std::holds_alternative<Record>(result) &&
+      !std::holds_alternative<UnknownRecord>(std::get<Record>(result)) &&
+      !document.current_location().error())
+    return BadLine{"goes on after its JSON object"};
+  return result;
+}
+
+}  // namespace omni::perf

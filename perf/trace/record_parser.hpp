@@ -1,0 +1,42 @@
+// One line of a trace file to one record. Checks what can be told from the line alone: JSON, keys,
+// types, ranges, the order of times.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "runtime/trace/records.hpp"
+
+namespace omni::perf {
+
+struct UnknownRecord {};  // of a later version
+
+using Record =
+    std::variant<UnknownRecord, trace::Header, trace::Worker, trace::Codelet, trace::Layer,
+                 trace::Data, trace::Peak, trace::Task, trace::IterationStart, trace::Wait,
+                 trace::Transfer, trace::Exchange, trace::Counter, trace::End>;
+
+struct BadLine {
+  std::string what;
+};
+
+class RecordParser {
+ public:
+  RecordParser();
+  ~RecordParser();
+  RecordParser(const RecordParser&) = delete;
+  RecordParser& operator=(const RecordParser&) = delete;
+
+  // The line needs LineSource::kPadding readable bytes behind it. A task's accesses are valid until
+  // the next call.
+  std::variant<Record, BadLine> parse(std::string_view line);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace omni::perf

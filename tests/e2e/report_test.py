@@ -1,0 +1,323 @@
+"""The HTML report in a real browser: it is clicked, zoomed, sorted and read, and what it says is held
+against the trace and against omni-perf's own answers. Usage: report_test.py OMNI_PERF MAKE_TRACE
+[SCREENSHOT.png [TRACE METRICS]]: the picture for the README. Exit code 77: no browser here."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+from browser import Browser, missing  # noqa: E402
+
+# After what was asked for has been drawn.
+DRAWN = "const done = arguments[arguments.length - 1]; requestAnimationFrame(() => requestAnimationFrame(() => done(0)));"
+# Redraws at 60 places and zooms; milliseconds each, sorted. Reading a pixel back waits for the paint.
+FRAMES = """
+const { timeline } = report, { wall } = timeline, times = [];
+for (let i = 0; i < 60; ++i) {
+  const width = wall * 0.85 ** (i % 30), from = (wall - width) * i / 60, begin = performance.now();
+  Object.assign(timeline.state, { from, to: from + width });
+  timeline.draw();
+  canvas.getContext("2d").getImageData(0, 0, 1, 1);
+  times.push(performance.now() - begin);
+}
+return times.sort((a, b) => a - b);"""
+# Paints everything that the page has on the canvas, and counts its colours.
+COLOURS = """
+const { width, height } = canvas, seen = new Set();
+const pixels = new Uint32Array(canvas.getContext("2d").getImageData(0, 0, width, height).data.buffer);
+for (const pixel of pixels) seen.add(pixel);
+return seen.size;"""
+# Time by worker and part as the page draws it, beside what the analysis says.
+PIECES = """
+return report.timeline.lanes.filter(lane => lane.type === "worker").map(lane => {
+  const sums = lane.idle.nothing();
+  lane.idle.addRange(0, report.trace.wall, sums);
+  return [Array.from(sums.time).slice(1), report.trace.idle.workers[lane.worker].parts.slice(1)];
+});"""
+
+# The sums of a range, which come from blocks, against adding up one by one.
+RANGE = """
+const { trace, timeline } = report, [from, to] = arguments, { tasks } = trace;
+const { tasks: sums } = timeline.sums(from, to), expected = trace.codelets.map(() => [0, 0, 0]);
+for (let i = 0; i < tasks.count; ++i) {
+  const part = Math.min(to, tasks.end[i]) - Math.max(from, tasks.start[i]);
+  if (part <= 0) continue;
+  const [codelet, , , flops] = tasks.kinds[tasks.kind[i]], sum = expected[codelet];
+  sum[0] += part;
+  sum[1] += 1;
+  sum[2] += flops * part / (tasks.end[i] - tasks.start[i]);
+}
+const close = (a, b) => Math.abs(a - b) <= 1e-9 * Math.abs(a + b);
+return expected.every(([time, number, work], c) => close(sums.time[c], time) && sums.number[c] === number && close(sums.work[c], work));"""
+
+
+def check(what, got, expected):
+    if got != expected:
+        raise AssertionError(f"{what}: {got!r}, expected {expected!r}")
+
+
+def read_trace(folder):
+    records = {"task": [], "worker": [], "codelet": []}
+    with open(os.path.join(folder, "rank-0.jsonl"), encoding="utf-8") as file:
+        for line in file:
+            record = json.loads(line)
+            records.setdefault(next(iter(record)), []).append(record)
+    return records
+
+
+class Test:
+    def __init__(self, browser, omni_perf, make_trace, folder):
+        self.browser, self.omni_perf, self.make_trace, self.folder = browser, omni_perf, make_trace, folder
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def report(self, name, *options, metrics=None):
+        """A trace and its report, opened."""
+        subprocess.run([self.make_trace, self.path(name), *options], check=True)
+        self.perf("report", self.path(name), "--html", self.path(f"{name}.html"),
+                  *(["--metrics", metrics] if metrics else []))
+        self.open(self.path(f"{name}.html"))
+
+    def perf(self, *arguments):
+        return subprocess.run([self.omni_perf, *arguments], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    def open(self, path):
+        self.browser.open("about:blank")
+        self.browser.requests()
+        self.browser.console()
+        self.browser.open("file://" + path)
+        self.drawn()
+
+    def drawn(self):
+        self.browser.run_async(DRAWN)
+
+    def view(self):
+        self.drawn()
+        return self.browser.run("return [+visible.dataset.from, +visible.dataset.to]")
+
+    def quiet(self):
+        """The page neither complained nor asked for anything but itself."""
+        check("complaints of the page", self.browser.console(), [])
+        check("addresses asked for", [url for url in self.browser.requests() if not url.startswith(("file:", "data:"))], [])
+
+    def small_trace(self):
+        self.report("small", "tasks=400", "workers=3", "bad_name=</script><img src=x onerror=alert(1)>",
+                    metrics=self.metrics())
+        self.click_a_task()
+        self.zoom()
+        self.range()
+        self.idle()
+        self.sort()
+        self.theme()
+        self.curves()
+        check("pieces of idle time", all(drawn == said for drawn, said in self.browser.run(PIECES)), True)
+        self.quiet()
+
+    def metrics(self):
+        path = self.path("metrics.jsonl")
+        with open(path, "w", encoding="utf-8") as file:
+            for i in range(1, 201):
+                loss = 0.3 + 2 / (1 + 0.05 * i)
+                line = {"iteration": 5 * i, "time": 0.1 * i, "loss": loss * (1 + 0.1 * (i * 7 % 5 - 2) / 2), "loss_average": loss,
+                        "accuracy": 1 - loss / 2.5, "images_per_second": 9000 + 100 * (i % 7)}
+                file.write(json.dumps(line) + "\n")
+                if i % 40 == 0:
+                    file.write(json.dumps({"iteration": 5 * i, "time": 0.1 * i, "test_loss": loss * 1.05,
+                                           "test_accuracy": 1 - loss / 2.4}) + "\n")
+        return path
+
+    def click_a_task(self):
+        """The middle of the canvas of a known task: what the page says must be what the trace says."""
+        records = read_trace(self.path("small"))
+        task = max(records["task"][50:], key=lambda one: one["times"][7] - one["times"][6])
+        begin = min(min(one["times"]) for one in records["task"])
+        first = min(begin, min(one["at"] for one in records["iteration"]))
+        middle = (task["times"][6] + task["times"][7]) / 2 - first
+        from_, to = self.view()
+        width = self.browser.run("return ruler.clientWidth")
+        row = self.browser.run("return report.timeline.lanes.findIndex(lane => lane.worker === arguments[0])", task["worker"])
+        y = self.browser.run("return report.timeline.painter.top(arguments[0]) + 8", row)
+        self.browser.mouse("#canvas", (middle - from_) / (to - from_) * width, y, "down", "up")
+        self.drawn()
+        cells = self.browser.run("return Object.fromEntries([...document.querySelectorAll('#task td')].map(cell => "
+                                 "[cell.dataset.row, [cell.textContent, cell.dataset.value]]))")
+        codelet = records["codelet"][task["codelet"]]
+        check("codelet", cells["codelet"][0], codelet["name"])
+        check("implementation", cells["implementation"][0], codelet["implementations"][task["impl"]])
+        check("length", int(cells["kernel"][1]), task["times"][7] - task["times"][6])
+        check("worker", cells["worker"][0], records["worker"][task["worker"]]["name"])
+        check("iteration, slice, group", cells["iteration, slice, group"][0],
+              ", ".join(str(task.get(key, "–")) for key in ("iteration", "slice", "group")))
+        # On to the one that it waited for last, by key, and by button.
+        if int(self.browser.run("return dependencies.dataset.count")):
+            selected = self.browser.run("return report.timeline.state.task")
+            self.browser.click("#jump")
+            self.drawn()
+            check("went to another task", self.browser.run("return report.timeline.state.task") < selected, True)
+        self.browser.type("#canvas", "]")
+        self.browser.type("#canvas", "\ue00c")  # Escape
+        self.drawn()
+        check("no task after Escape", self.browser.run("return report.timeline.state.task"), -1)
+
+    def zoom(self):
+        from_, to = self.view()
+        width = self.browser.run("return ruler.clientWidth")
+        self.browser.wheel("#canvas", width / 2, 50, -400)
+        near, far = self.view()
+        check("the wheel zooms in around the mouse", from_ < near < (from_ + to) / 2 < far < to, True)
+        self.browser.click("#zoom-in")
+        closer = self.view()
+        check("the button halves", abs((closer[1] - closer[0]) / (far - near) - 0.5) < 0.01, True)
+        self.browser.mouse("#canvas", width / 2, 50, "down", (-100, 0), "up")
+        check("dragging to the left shows what is later", self.view()[0] > closer[0], True)
+        self.browser.type("#canvas", "\ue012")  # left arrow
+        self.browser.click("#zoom-out")
+        self.browser.click("#zoom-all")
+        check("the whole run again", self.view(), [from_, to])
+
+    def range(self):
+        """Dragging on the ruler selects; the numbers follow from the trace."""
+        width = self.browser.run("return ruler.clientWidth")
+        self.browser.mouse("#ruler", width * 0.25, 20, "down", (round(width * 0.5), 0), "up")
+        self.drawn()
+        sums = self.browser.run("const s = document.getElementById('range-sums').dataset; return [+s.from, +s.to, +s.tasks]")
+        expected = self.browser.run("const { tasks } = report.trace; let n = 0; for (let i = 0; i < tasks.count; ++i) "
+                                    "n += tasks.end[i] > arguments[0] && tasks.start[i] < arguments[1]; return n", *sums[:2])
+        check("tasks in the range", sums[2], expected)
+        check("sums of the range", self.browser.run(RANGE, *sums[:2]), True)
+        self.browser.click("#zoom-range")
+        view = self.view()
+        check("zoomed to the range", [round(x) for x in view], sums[:2])
+        self.browser.click("#zoom-all")
+
+    def idle(self):
+        said = json.loads(self.perf("idle", self.path("small"), "--json"))
+        rows = self.browser.run("return [...document.querySelectorAll('#idle tr[data-worker]')].map(row => "
+                                "[row.cells[0].textContent, ...[...row.cells].slice(1, 7).map(cell => +cell.dataset.value)])")
+        check("workers", len(rows), 3)
+        names = ["compute", "data", "scheduling", "nothing_ready", "submission_late", "barrier"]
+        for row, worker in zip(rows, said["workers"], strict=True):
+            check("worker", row[0], worker["name"])
+            check(f"time of {row[0]}", row[1:], [round(worker["parts"][name] * 1e9) for name in names])
+
+    def sort(self):
+        column = "[...document.querySelectorAll('#kernels tbody tr')].map(row => %s)"
+        totals = self.browser.run("return " + column % "+row.cells[4].dataset.value")
+        check("by total, largest first", totals, sorted(totals, reverse=True))
+        self.browser.click("#kernels th:nth-child(6) button")
+        counts = self.browser.run("return " + column % "+row.cells[5].dataset.value")
+        check("by tasks", counts, sorted(counts, reverse=True))
+        self.browser.click("#kernels th:nth-child(6) button")
+        again = self.browser.run("return " + column % "+row.cells[5].dataset.value")
+        check("the other way round", again, sorted(counts))
+        self.browser.click("#kernels th:nth-child(1) button")
+        names = self.browser.run("return " + column % "row.cells[0].textContent")
+        check("by name", len(names) > 3 and names[0] <= names[-1], True)
+        check("a name is text", any("</script><img" in name for name in names), True)
+        check("and no element", self.browser.run("return document.images.length"), 0)
+
+    def theme(self):
+        colour = "return getComputedStyle(document.body).backgroundColor"
+        before = self.browser.run(colour)
+        self.browser.click("#theme")
+        self.drawn()
+        check("another background", self.browser.run(colour) != before, True)
+        self.browser.click("#theme")
+        check("the first again", self.browser.run(colour), before)
+
+    def curves(self):
+        check("three curves of the metrics", self.browser.run("return document.querySelectorAll('#curves svg').length"), 3)
+        self.browser.click("#curves input[value=seconds]")
+        check("over time", self.browser.run("return document.querySelectorAll('#curves svg path').length >= 5"), True)
+        check("roofline", self.browser.run("return document.querySelectorAll('#roofline circle').length >= 4"), True)
+        check("no exchanges", "no exchanges" in self.browser.text("#staleness"), True)
+
+    def little(self):
+        """Almost nothing to show is no problem."""
+        self.report("little", "tasks=1", "workers=1", "layers=1", "slices=1", "peaks=0")
+        check("no metrics", "No metrics file" in self.browser.text("#curves"), True)
+        check("no peaks", "no measured peaks" in self.browser.text("#roofline"), True)
+        self.quiet()
+        with open(self.path("nothing"), "w", encoding="utf-8") as file:
+            file.write('{"omnivore_trace":1,"rank":0,"started":0,"host":"h","command":"c","starpu":"1","scheduler":"s",'
+                       '"net":"n","batch":1}\n{"end":5,"tasks":0}\n')
+        os.mkdir(self.path("empty"))
+        os.rename(self.path("nothing"), self.path("empty/rank-0.jsonl"))
+        self.perf("report", self.path("empty"), "--html", self.path("empty.html"))
+        self.open(self.path("empty.html"))
+        check("no tasks", "no tasks in this trace" in self.browser.text("#kernels"), True)
+        check("no workers", "no workers" in self.browser.text("#idle"), True)
+        check("no task to click", "no tasks" in self.browser.text("#task"), True)
+        check("a whole run", self.browser.run("return warning.hidden"), True)
+        # The same of a run that was killed.
+        os.rename(self.path("empty/rank-0.jsonl"), self.path("empty/rank-0.jsonl.part"))
+        with open(self.path("empty/rank-0.jsonl.part"), "r+", encoding="utf-8") as file:
+            file.truncate(len(file.readline()))
+        self.perf("report", self.path("empty"), "--html", self.path("empty.html"))
+        self.open(self.path("empty.html"))
+        check("a killed run", "killed" in self.browser.text("#warning") and not self.browser.run("return warning.hidden"), True)
+        self.quiet()
+
+    def large(self):
+        """100,000 tasks: it draws; how fast is only reported."""
+        self.report("large", "tasks=100000", "workers=8", "groups=2", "slices=8", "transfers=1")
+        check("tasks", self.browser.run("return report.trace.tasks.count >= 100000"), True)
+        loaded = self.browser.run("return performance.getEntriesByType('navigation')[0].loadEventEnd")
+        check("drawn", self.browser.run(COLOURS) > 20, True)
+        times = self.browser.run(FRAMES)
+        check("drawn at every zoom", len(times), 60)
+        check("still drawn", self.browser.run(COLOURS) > 5, True)
+        check("exchanges", self.browser.run("return document.querySelectorAll('#staleness rect').length >= 2"), True)
+        size = os.path.getsize(self.path("large.html"))
+        print(f"100,000 tasks: {size / 1e6:.1f} MB, loaded in {loaded / 1e3:.2f} s, "
+              f"a frame in {times[30]:.1f} ms (median), {times[57]:.1f} ms (95 %)")
+        check("a few MB", size < 10e6, True)
+
+    def picture(self, path, trace=None, metrics=None):
+        """A few iterations in the middle of a run, one task selected."""
+        if trace:
+            self.perf("report", trace, "--html", self.path("picture.html"), "--metrics", metrics)
+            self.open(self.path("picture.html"))
+        else:
+            self.report("picture", "tasks=3000", "workers=6", "groups=2", "slices=8", metrics=self.metrics())
+        self.browser.run("""
+            const { timeline, trace } = report, { wall, tasks, iterations } = trace;
+            const length = 2.5e9 * (iterations.median || wall / 2.5e9), from = Math.max(0, wall / 2 - length / 2);
+            timeline.show(from, from + length);
+            let chosen = 0;
+            for (let i = 0; i < tasks.count; ++i)
+              if (tasks.start[i] > from + length / 3 && tasks.end[i] < from + length * 2 / 3
+                  && tasks.end[i] - tasks.start[i] > tasks.end[chosen] - tasks.start[chosen]) chosen = i;
+            timeline.select(chosen);""")
+        self.drawn()
+        with open(path, "wb") as file:
+            file.write(self.browser.screenshot())
+
+
+def main():
+    if absent := missing():
+        print(f"skipped: {', '.join(absent)} not found")
+        return 77
+    omni_perf, make_trace = sys.argv[1:3]
+    folder = tempfile.mkdtemp(prefix="omni-report-")
+    try:
+        with Browser(1280, 1020) as browser:
+            test = Test(browser, omni_perf, make_trace, folder)
+            test.small_trace()
+            test.little()
+            test.large()
+            if len(sys.argv) > 3:
+                test.picture(*sys.argv[3:])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print("the report says what the trace says")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+// libFuzzer: any bytes as a file of a trace. Refused with a reason, or fit for every analysis.
+// Corpus: the traces of tests/unit/perf; -rss_limit_mb=512 -timeout=5.
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <numeric>
+
+#include "perf/analysis/async.hpp"
+#include "perf/analysis/bounds.hpp"
+#include "perf/analysis/critical_path.hpp"
+#include "perf/analysis/diff.hpp"
+#include "perf/analysis/models.hpp"
+#include "perf/analysis/roofline.hpp"
+#include "perf/analysis/summary.hpp"
+#include "perf/analysis/transfers.hpp"
+#include "perf/trace/reader.hpp"
+
+namespace {
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void analyse(const omni::perf::Trace& trace) {
+  using namespace omni::perf;
+  require(trace.begin <= trace.end);
+  const Summary summary = analyse_summary(trace);
+  for (const WorkerTime& worker : summary.idle.workers)
+    require(std::accumulate(worker.parts.begin(), worker.parts.end(), Nanoseconds{0}) ==
+            trace.end - trace.begin);
+  const Dependencies dependencies(trace);
+  require(std::isfinite(analyse_bounds(trace, dependencies).best()));
+  require(std::isfinite(analyse_critical_path(trace, dependencies).replayed));
+  analyse_roofline(trace);
+  analyse_models(trace);
+  analyse_transfers(trace);
+  analyse_async(trace);
+  require(!analyse_diff(trace, trace)->differs());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const bool killed = (size & 1) != 0;  // both kinds of file
+  const auto trace = omni::perf::read_trace_text(text, "fuzz.jsonl", killed);
+  if (trace) {
+    analyse(*trace);
+    return 0;
+  }
+  require(trace.error().kind == omni::ErrorKind::data);
+  require(trace.error().where.starts_with("fuzz.jsonl") && !trace.error().what.empty());
+  return 0;
+}

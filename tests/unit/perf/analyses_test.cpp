@@ -1,0 +1,214 @@
+// The analyses without a file of their own, on traces with known answers.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "perf/analysis/async.hpp"
+#include "perf/analysis/iterations.hpp"
+#include "perf/analysis/kernels.hpp"
+#include "perf/analysis/memory.hpp"
+#include "perf/analysis/models.hpp"
+#include "perf/analysis/roofline.hpp"
+#include "perf/analysis/summary.hpp"
+#include "perf/analysis/transfers.hpp"
+#include "tests/support/hand_trace.hpp"
+
+namespace omni::test {
+namespace {
+
+TEST(Statistics, MedianAndDeviation) {
+  const perf::Spread odd = perf::spread_of({5, 1, 100});
+  EXPECT_EQ(odd.median, 5);
+  EXPECT_EQ(odd.mad, 4);
+  EXPECT_EQ(odd.min, 1);
+  EXPECT_EQ(odd.max, 100);
+  const perf::Spread even = perf::spread_of({4, 1, 3, 2});
+  EXPECT_EQ(even.median, 2.5);
+  EXPECT_EQ(even.mad, 1);
+  EXPECT_EQ(even.mean, 2.5);
+  EXPECT_EQ(perf::spread_of({}).count, 0u);
+}
+
+HandTrace two_kernels() {
+  HandTrace hand(1);
+  hand.add(trace::Layer{.id = 0, .type = "conv", .detail = "3x3"});
+  hand.add(trace::Layer{.id = 1, .type = "conv", .detail = ""});
+  for (int i = 0; i < 4; ++i)
+    hand.task({.codelet = "conv",
+               .times = times(0, 0, 1000 * i, 1000 * i + 600),
+               .layer = i % 2,
+               .flops = 3000,
+               .bytes = 1200});
+  hand.task({.codelet = "copy", .times = times(0, 0, 4000, 5600), .bytes = 800});
+  return hand;
+}
+
+TEST(Kernels, TimesAndSpeeds) {
+  const perf::Kernels kernels = analyse_kernels(two_kernels().read());
+  EXPECT_DOUBLE_EQ(kernels.compute, 4e-6);
+  ASSERT_EQ(kernels.rows.size(), 2u);
+  const perf::KernelRow& conv = kernels.rows[0];
+  EXPECT_EQ(conv.codelet_name, "conv");
+  EXPECT_EQ(conv.kind, "CPU");
+  EXPECT_EQ(conv.seconds.count, 4u);
+  EXPECT_DOUBLE_EQ(conv.seconds.median, 600e-9);
+  EXPECT_DOUBLE_EQ(conv.share, 0.6);
+  EXPECT_DOUBLE_EQ(conv.gflops(), 5);
+  EXPECT_DOUBLE_EQ(conv.gbytes(), 2);
+}
+
+TEST(Kernels, ByLayer) {
+  const perf::Kernels kernels = analyse_kernels(two_kernels().read(), true);
+  ASSERT_EQ(kernels.rows.size(), 3u);
+  EXPECT_EQ(kernels.rows[0].codelet_name, "copy");
+  EXPECT_EQ(kernels.rows[0].layer_name, "");
+  EXPECT_EQ(kernels.rows[1].layer_name, "0 conv 3x3");
+  EXPECT_EQ(kernels.rows[2].layer_name, "1 conv");
+  EXPECT_EQ(kernels.rows[2].seconds.count, 2u);
+}
+
+TEST(Roofline, PlacesEveryCodelet) {
+  HandTrace hand = two_kernels();
+  hand.task({.codelet = "gemm", .times = times(0, 0, 6000, 7000), .flops = 9000, .bytes = 10});
+  hand.task({.codelet = "secret", .times = times(0, 0, 7000, 7010)});
+  hand.add(trace::Peak{.what = "gemm", .kind = "CPU", .per_worker = 10e9, .together = 0});
+  hand.add(trace::Peak{.what = "copy", .kind = "CPU", .per_worker = 2.5e9, .together = 0});
+  const perf::Roofline roofline = analyse_roofline(hand.read());
+  ASSERT_EQ(roofline.rows.size(), 4u);
+  const perf::RooflineRow& copy = roofline.rows[0];  // loses 1600 ns * (1 - 0.5 / 2.5)
+  EXPECT_EQ(copy.codelet, "copy");
+  EXPECT_EQ(copy.bound, "memory");
+  EXPECT_DOUBLE_EQ(copy.fraction, 0.2);
+  EXPECT_DOUBLE_EQ(copy.lost, 1280e-9);
+  const perf::RooflineRow& conv = roofline.rows[1];  // 2.5 flop/B: 6.25 Gflop/s at most
+  EXPECT_EQ(conv.bound, "memory");
+  EXPECT_DOUBLE_EQ(conv.intensity, 2.5);
+  EXPECT_DOUBLE_EQ(conv.roof, 6.25e9);
+  EXPECT_DOUBLE_EQ(conv.attained, 5e9);
+  EXPECT_DOUBLE_EQ(conv.fraction, 0.8);
+  const perf::RooflineRow& gemm = roofline.rows[2];
+  EXPECT_EQ(gemm.bound, "compute");
+  EXPECT_DOUBLE_EQ(gemm.fraction, 0.9);
+  EXPECT_EQ(roofline.rows[3].bound, "unknown");
+}
+
+TEST(Models, ErrorsWorstAndOutliers) {
+  HandTrace hand(1);
+  for (int i = 0; i < 20; ++i) {
+    const trace::Nanoseconds start = 10000 * i, length = i == 7 ? 2000 : 1000 + i % 3;
+    hand.task({.times = times(0, 0, start, start + length), .predicted = i == 0 ? NAN : 1100.0});
+  }
+  const perf::Models models = analyse_models(hand.read());
+  ASSERT_EQ(models.rows.size(), 1u);
+  EXPECT_EQ(models.rows[0].predicted, 19u);
+  EXPECT_NEAR(models.rows[0].mape, (18 * 0.099 + 0.45) / 19, 1e-3);
+  EXPECT_NEAR(models.rows[0].bias, (18 * 0.099 - 0.45) / 19, 1e-3);
+  EXPECT_DOUBLE_EQ(models.without_prediction, 0.05);
+  ASSERT_EQ(models.worst.size(), 10u);
+  EXPECT_EQ(models.worst[0].task, 7u);
+  EXPECT_DOUBLE_EQ(models.worst[0].expected, 1100e-9);
+  ASSERT_EQ(models.outlier_count, 1u);
+  EXPECT_EQ(models.outliers[0].task, 7u);
+  EXPECT_NEAR(models.outlier_seconds, 999e-9, 1e-12);
+}
+
+TEST(Transfers, BusyAndOverlapped) {
+  HandTrace hand(1);
+  hand.worker("GPU", 1);
+  const auto moved = [&](int from, int to, trace::Nanoseconds start, trace::Nanoseconds end) {
+    hand.add(trace::Transfer{
+        .from_node = from, .to_node = to, .bytes = 1000, .count = 1, .from = start, .to = end});
+  };
+  moved(0, 1, 0, 100);
+  moved(0, 1, 50, 200);
+  moved(0, 1, 300, 400);
+  moved(1, 0, 0, 50);
+  hand.task({.worker = 1, .times = times(0, 0, 150, 350)});
+  hand.task({.worker = 0, .times = times(0, 0, 500, 600)});
+  const perf::Transfers transfers = analyse_transfers(hand.read());
+  ASSERT_EQ(transfers.links.size(), 2u);
+  const perf::Link& up = transfers.links[0];
+  EXPECT_EQ(up.to_node, 1);
+  EXPECT_EQ(up.count, 3u);
+  EXPECT_DOUBLE_EQ(up.busy, 300e-9);
+  EXPECT_DOUBLE_EQ(up.overlapped, 1.0 / 3);
+  EXPECT_DOUBLE_EQ(up.bandwidth(), 1e10);
+  EXPECT_DOUBLE_EQ(transfers.links[1].overlapped, 0);
+}
+
+TEST(Async, StalenessByGroupAndIteration) {
+  HandTrace hand(1);
+  for (const auto& [iteration, group, staleness] :
+       {std::tuple(0, 0, 0), std::tuple(0, 1, 1), std::tuple(1, 0, 1), std::tuple(1, 1, 4)})
+    hand.add(
+        trace::Exchange{.iteration = iteration, .group = group, .staleness = staleness, .at = 10});
+  const perf::Async async = analyse_async(hand.read());
+  EXPECT_EQ(async.all.exchanges, 4u);
+  EXPECT_DOUBLE_EQ(async.all.mean, 1.5);
+  EXPECT_EQ(async.all.max, 4);
+  EXPECT_EQ(async.all.histogram, (std::map<std::int64_t, std::size_t>{{0, 1}, {1, 2}, {4, 1}}));
+  ASSERT_EQ(async.groups.size(), 2u);
+  EXPECT_DOUBLE_EQ(async.groups[1].staleness.mean, 2.5);
+  EXPECT_EQ(async.groups[1].iterations, 2u);
+  ASSERT_EQ(async.iterations.size(), 2u);
+  EXPECT_DOUBLE_EQ(async.iterations[1].mean, 2.5);
+}
+
+TEST(Memory, CountersAndLargestData) {
+  HandTrace hand(1);
+  for (int i = 0; i < 12; ++i)
+    hand.add(trace::Data{.id = static_cast<std::uint32_t>(i),
+                         .name = fmt::format("t{}", i),
+                         .bytes = static_cast<std::uint64_t>(i)});
+  // Not in the order of time.
+  hand.add(trace::Counter{.name = "memory.resident", .at = 20, .value = 150});
+  hand.add(trace::Counter{.name = "memory.resident", .at = 10, .value = 100});
+  hand.add(trace::Counter{.name = "memory.resident", .at = 15, .value = 200});
+  for (const double value : {0.0, 2.0, 0.0, 1.0})
+    hand.add(trace::Counter{.name = "feed.decoded", .at = 1, .value = value});
+  const perf::Trace trace = hand.read();
+  const perf::Memory memory = analyse_memory(trace);
+  ASSERT_EQ(memory.memory.size(), 1u);
+  EXPECT_EQ(memory.memory[0].first, 100);
+  EXPECT_EQ(memory.memory[0].max, 200);
+  EXPECT_EQ(memory.memory[0].growth(), 50);
+  ASSERT_EQ(memory.feed.size(), 1u);
+  EXPECT_EQ(memory.feed[0].zero_share, 0.5);
+  ASSERT_EQ(memory.largest.size(), 10u);
+  EXPECT_EQ(memory.largest[0].name, "t11");
+  EXPECT_EQ(memory.largest[9].name, "t2");
+  EXPECT_EQ(memory.data_bytes, 66);
+  const perf::Summary summary = analyse_summary(trace);
+  ASSERT_EQ(summary.losses.size(), 1u);
+  EXPECT_EQ(summary.losses[0].text,
+            "the data are in the way: no decoded mini-batch was waiting in 50 % of the samples");
+}
+
+TEST(Iterations, FromOneCompletionToTheNext) {
+  HandTrace hand(1);
+  const trace::Nanoseconds done[] = {5000, 6000, 7000, 8200, 9200};
+  for (int i = 0; i < 5; ++i)
+    hand.task({.times = times(100, 100, done[i] - 500, done[i]), .iteration = 10 + i});
+  const perf::Iterations iterations = analyse_iterations(hand.read());
+  ASSERT_EQ(iterations.times.size(), 5u);
+  EXPECT_DOUBLE_EQ(iterations.times[0].seconds, 4900e-9);
+  EXPECT_DOUBLE_EQ(iterations.times[3].seconds, 1200e-9);
+  EXPECT_EQ(iterations.spread.count, 3u) << "the first two warm up";
+  EXPECT_DOUBLE_EQ(iterations.spread.median, 1000e-9);
+  EXPECT_DOUBLE_EQ(iterations.images_per_second, 32e6);
+}
+
+TEST(Summary, NamesTheLargestLossesFirst) {
+  HandTrace hand(2);
+  hand.task({.worker = 0, .times = {0, 0, 0, 15, 15, 25, 25, 100, 100}});
+  hand.add(trace::Wait{.for_all = true, .from = 0, .to = 100});
+  const perf::Summary summary = analyse_summary(hand.read());
+  ASSERT_EQ(summary.losses.size(), 3u);
+  EXPECT_EQ(summary.losses[0].text,
+            "the submitting thread waits, with nothing submitted 50 % of worker time");
+  EXPECT_EQ(summary.losses[1].text, "scheduling 8 % of worker time");
+  EXPECT_EQ(summary.losses[2].name, "data");
+}
+
+}  // namespace
+}  // namespace omni::test

@@ -1,0 +1,176 @@
+#include "perf/analysis/bounds.hpp"
+
+#include <gtest/gtest.h>
+
+#include "perf/analysis/critical_path.hpp"
+#include "tests/support/hand_trace.hpp"
+
+namespace omni::test {
+namespace {
+
+perf::Bounds bounds_of(const HandTrace& hand) {
+  const perf::Trace trace = hand.read();
+  return analyse_bounds(trace, perf::Dependencies(trace));
+}
+
+HandTrace chain(int workers) {
+  HandTrace hand(workers);
+  hand.task({.codelet = "a", .times = times(0, 0, 0, 1000), .writes = {"x"}});
+  hand.task({.codelet = "b", .times = times(0, 1000, 1500, 3000), .updates = {"x"}});
+  hand.task({.codelet = "a", .times = times(0, 3000, 3000, 4000), .updates = {"x"}});
+  return hand;
+}
+
+HandTrace fork_join() {
+  HandTrace hand(2);
+  hand.task({.codelet = "fork", .worker = 0, .times = times(0, 0, 0, 1000), .writes = {"a"}});
+  hand.task({.codelet = "left",
+             .worker = 0,
+             .times = times(0, 1000, 1000, 3000),
+             .reads = {"a"},
+             .writes = {"b"}});
+  hand.task({.codelet = "right",
+             .worker = 1,
+             .times = times(0, 1000, 1000, 5000),
+             .reads = {"a"},
+             .writes = {"c"}});
+  hand.task(
+      {.codelet = "join", .worker = 0, .times = times(0, 5000, 5000, 6000), .reads = {"b", "c"}});
+  return hand;
+}
+
+TEST(Bounds, Chain) {
+  const perf::Bounds bounds = bounds_of(chain(2));
+  EXPECT_DOUBLE_EQ(bounds.wall, 4000e-9);
+  EXPECT_DOUBLE_EQ(bounds.critical_path, 3500e-9);
+  EXPECT_DOUBLE_EQ(bounds.area, 1750e-9);
+  EXPECT_DOUBLE_EQ(bounds.efficiency(), 3500.0 / 4000);
+}
+
+TEST(Bounds, ForkJoin) {
+  const perf::Bounds bounds = bounds_of(fork_join());
+  EXPECT_DOUBLE_EQ(bounds.critical_path, 6000e-9);
+  EXPECT_DOUBLE_EQ(bounds.area, 4000e-9);
+  EXPECT_DOUBLE_EQ(bounds.efficiency(), 1);
+}
+
+TEST(Bounds, CommutingUpdatesDoNotWaitForEachOther) {
+  HandTrace hand(1);
+  hand.task({.times = times(0, 0, 0, 10), .writes = {"sum"}});
+  for (int i = 0; i < 3; ++i)
+    hand.task({.times = times(0, 10, 10 + 20 * i, 30 + 20 * i), .adds = {"sum"}});
+  hand.task({.times = times(0, 70, 70, 80), .reads = {"sum"}});
+  EXPECT_DOUBLE_EQ(bounds_of(hand).critical_path, 40e-9);
+}
+
+// 10 tasks that take 1 on a GPU and 4 on a CPU, 10 that take 2 on both; one of each worker. Best is
+// all of the first kind and 5 of the other tasks on the GPU ... the linear program gives 15: the
+// GPU does 10 * 1 + 2.5 * 2 = 15, the CPU 7.5 * 2 = 15.
+TEST(Bounds, TwoKindsExactly) {
+  HandTrace hand(1);
+  hand.worker("GPU", 1);
+  trace::Nanoseconds cpu = 0, gpu = 0;
+  const auto run = [&](const char* codelet, int worker, trace::Nanoseconds length) {
+    trace::Nanoseconds& now = worker == 0 ? cpu : gpu;
+    hand.task({.codelet = codelet, .worker = worker, .times = times(0, 0, now, now + length)});
+    now += length;
+  };
+  for (int i = 0; i < 5; ++i) {
+    run("fast", 0, 4000);
+    run("fast", 1, 1000);
+    run("even", 0, 2000);
+    run("even", 1, 2000);
+  }
+  const perf::Bounds bounds = bounds_of(hand);
+  EXPECT_DOUBLE_EQ(bounds.area, 15000e-9);
+  EXPECT_EQ(bounds.classes, 2u);
+  EXPECT_EQ(bounds.classes_on_one_kind, 0u);
+  ASSERT_EQ(bounds.kinds.size(), 2u);
+  EXPECT_DOUBLE_EQ(bounds.kinds[0].weight + bounds.kinds[1].weight, 1);
+}
+
+TEST(Bounds, AKindThatNeverRanAClassCannot) {
+  HandTrace hand(1);
+  hand.worker("GPU", 1);
+  hand.task({.codelet = "cpu only", .worker = 0, .times = times(0, 0, 0, 3000)});
+  hand.task({.codelet = "gpu only", .worker = 1, .times = times(0, 0, 0, 1000)});
+  const perf::Bounds bounds = bounds_of(hand);
+  EXPECT_DOUBLE_EQ(bounds.area, 3000e-9);
+  EXPECT_EQ(bounds.classes_on_one_kind, 2u);
+}
+
+// Three kinds with one worker each, a class that all run in 3: at best 1 task each and 3.
+TEST(Bounds, ThreeKinds) {
+  HandTrace hand(1);
+  hand.worker("GPU", 1);
+  hand.worker("FPGA", 2);
+  for (int worker = 0; worker < 3; ++worker)
+    hand.task({.worker = worker, .times = times(0, 0, 0, 3000)});
+  EXPECT_DOUBLE_EQ(bounds_of(hand).area, 3000e-9);
+  // And one that only the CPU runs: 3 + 6 = 9 of work on three workers is 4.5 on the other two and
+  // 6 on the CPU.
+  hand.task({.codelet = "cpu only", .worker = 0, .times = times(0, 0, 3000, 9000)});
+  EXPECT_NEAR(bounds_of(hand).area, 6000e-9, 1e-15);
+}
+
+TEST(CriticalPath, NamesTheCodeletsOnIt) {
+  const perf::Trace trace = fork_join().read();
+  const perf::Dependencies dependencies(trace);
+  const perf::CriticalPath path = analyse_critical_path(trace, dependencies);
+  EXPECT_EQ(path.tasks, (std::vector<std::uint32_t>{0, 2, 3}));
+  ASSERT_EQ(path.rows.size(), 3u);
+  EXPECT_EQ(path.rows[0].codelet, "right");
+  EXPECT_DOUBLE_EQ(path.rows[0].seconds, 4000e-9);
+  EXPECT_DOUBLE_EQ(path.length, 6000e-9);
+}
+
+TEST(CriticalPath, ReplayOfForkJoin) {
+  const perf::Trace trace = fork_join().read();
+  const perf::Dependencies dependencies(trace);
+  const perf::CriticalPath path = analyse_critical_path(trace, dependencies, 2);
+  EXPECT_DOUBLE_EQ(path.replayed, 6000e-9);
+  ASSERT_EQ(path.what_if.size(), 4u);
+  EXPECT_EQ(path.what_if[0].codelet, "right");
+  EXPECT_DOUBLE_EQ(path.what_if[0].seconds, 4000e-9);
+  EXPECT_EQ(path.what_if[3].codelet, "left");
+  EXPECT_DOUBLE_EQ(path.what_if[3].saved, 0);
+  // Four times faster, the other branch becomes the longer one.
+  const auto more = analyse_critical_path(trace, dependencies, 4, {"right"});
+  ASSERT_EQ(more.what_if.size(), 1u);
+  EXPECT_DOUBLE_EQ(more.what_if[0].seconds, 4000e-9);
+}
+
+TEST(CriticalPath, ReplayDropsTheWaitForAWorkerAndKeepsItsOwnCost) {
+  const perf::Trace trace = chain(1).read();
+  EXPECT_DOUBLE_EQ(analyse_critical_path(trace, perf::Dependencies(trace)).replayed, 3500e-9);
+  HandTrace hand(1);
+  hand.task({.times = {0, 0, 100, 150, 150, 400, 450, 1450, 1500}});
+  const perf::Trace fetched = hand.read();
+  EXPECT_DOUBLE_EQ(analyse_critical_path(fetched, perf::Dependencies(fetched)).replayed, 1400e-9);
+}
+
+TEST(CriticalPath, ReplayMovesSubmissionsBehindTheirWait) {
+  HandTrace hand(2);
+  hand.task({.codelet = "first", .worker = 0, .times = times(0, 0, 0, 1000), .writes = {"a"}});
+  hand.add(trace::Wait{.for_all = true, .from = 100, .to = 1010});
+  // Independent, but submitted 40 after the wait.
+  hand.task({.codelet = "second", .worker = 1, .times = times(1050, 1050, 1050, 2050)});
+  const perf::Trace trace = hand.read();
+  const auto path = analyse_critical_path(trace, perf::Dependencies(trace), 2, {"first"});
+  EXPECT_DOUBLE_EQ(path.replayed, 2050e-9);
+  EXPECT_DOUBLE_EQ(path.what_if[0].saved, 500e-9);
+  // So fast that the thread had not begun to wait: it goes on at once, and no sooner.
+  const auto more = analyse_critical_path(trace, perf::Dependencies(trace), 1000, {"first"});
+  EXPECT_NEAR(more.what_if[0].seconds, (100 + 40 + 1000) * 1e-9, 1e-15);
+}
+
+TEST(CriticalPath, ReplayKeepsCommutingTasksApart) {
+  HandTrace hand(2);
+  hand.task({.worker = 0, .times = times(0, 0, 0, 1000), .adds = {"sum"}});
+  hand.task({.worker = 1, .times = times(0, 0, 1000, 2000), .adds = {"sum"}});
+  const perf::Trace trace = hand.read();
+  EXPECT_DOUBLE_EQ(analyse_critical_path(trace, perf::Dependencies(trace)).replayed, 2000e-9);
+}
+
+}  // namespace
+}  // namespace omni::test

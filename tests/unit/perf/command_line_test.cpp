@@ -1,0 +1,151 @@
+// The command line of omni-perf: what every command writes, and with which exit code.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/hand_trace.hpp"
+#include "tests/support/omni_perf.hpp"
+
+namespace omni::test {
+namespace {
+
+using Json = nlohmann::json;
+
+const std::vector<std::string> kReaders = {"summary", "idle",     "kernels", "critical-path",
+                                           "bounds",  "roofline", "models",  "transfers",
+                                           "async",   "memory"};
+
+HandTrace sample(trace::Nanoseconds length = 100) {
+  HandTrace hand(2);
+  hand.add(trace::Layer{.id = 0, .type = "conv", .detail = "a, \"b\""});
+  hand.add(trace::Peak{.what = "gemm", .kind = "CPU", .per_worker = 1e11, .together = 2e11});
+  hand.add(trace::Peak{.what = "copy", .kind = "CPU", .per_worker = 1e10, .together = 2e10});
+  for (int i = 0; i < 30; ++i)
+    hand.task({.codelet = "conv",
+               .worker = i % 2,
+               .times = times(0, 0, 1000 * i, 1000 * i + length + i % 3),
+               .updates = {"w"},
+               .iteration = i / 2,
+               .layer = 0,
+               .flops = 1000,
+               .bytes = 100,
+               .predicted = 90});
+  hand.add(
+      trace::Transfer{.from_node = 0, .to_node = 0, .bytes = 9, .count = 1, .from = 5, .to = 9});
+  hand.add(trace::Exchange{.iteration = 0, .group = 0, .staleness = 1, .at = 15});
+  hand.add(trace::Counter{.name = "memory.resident", .at = 5, .value = 1e6});
+  hand.add(trace::Counter{.name = "feed.decoded", .at = 5, .value = 1});
+  return hand;
+}
+
+class CommandLine : public testing::Test {
+ protected:
+  void SetUp() override { put(path_, sample().text()); }
+  Finished run(std::vector<std::string> arguments) {
+    arguments.push_back(path_);
+    return omni_perf(std::move(arguments));
+  }
+  TemporaryDirectory folder_;
+  std::string path_ = folder_ / "rank-0.jsonl";
+};
+
+void expect_described(const Json& json, const std::string& help, const std::string& command) {
+  for (const auto& [key, value] : json.items()) {
+    EXPECT_NE(help.find('"' + key + '"'), help.npos) << command << " --help does not name " << key;
+    if (value.is_object()) expect_described(value, help, command);
+    if (value.is_array() && !value.empty()) expect_described(value[0], help, command);
+  }
+}
+
+TEST_F(CommandLine, EveryCommandWritesTextJsonAndCsv) {
+  for (const std::string& command : kReaders) {
+    const Finished text = run({command});
+    EXPECT_EQ(text.exit_code, 0) << command << text.errors;
+    EXPECT_GT(text.output.size(), 20u) << command;
+    EXPECT_EQ(text.errors, "") << command;
+    const Finished json = run({command, "--json"});
+    ASSERT_EQ(json.exit_code, 0) << command << json.errors;
+    const Json parsed = Json::parse(json.output);
+    EXPECT_EQ(parsed["complete"], true);
+    expect_described(parsed, omni_perf({command, "--help"}).output, command);
+    const Finished csv = run({command, "--csv"});
+    ASSERT_EQ(csv.exit_code, 0) << command << csv.errors;
+    EXPECT_NE(csv.output.find(','), std::string::npos) << command;
+  }
+}
+
+TEST_F(CommandLine, IdleInJson) {
+  const Json idle = Json::parse(run({"idle", "--json"}).output);
+  ASSERT_EQ(idle["workers"].size(), 2u);
+  const Json& worker = idle["workers"][0];
+  EXPECT_EQ(worker["name"], "CPU 0");
+  double sum = 0;
+  for (const char* part :
+       {"compute", "data", "scheduling", "nothing_ready", "submission_late", "barrier"})
+    sum += worker["parts"].at(part).get<double>();
+  EXPECT_EQ(worker["parts"].size(), 6u);
+  EXPECT_NEAR(sum, worker["wall"].get<double>(), 1e-15);
+  EXPECT_NEAR(worker["wall"].get<double>(), 29102e-9, 1e-15);
+}
+
+TEST_F(CommandLine, CsvQuotesAndChoosesATable) {
+  const Finished csv = run({"kernels", "--by", "layer", "--csv"});
+  EXPECT_NE(csv.output.find("codelet,implementation,kind,layer,tasks,"), std::string::npos);
+  EXPECT_NE(csv.output.find("conv,plain,CPU,\"0 conv a, \"\"b\"\"\",30,"), std::string::npos)
+      << csv.output;
+  EXPECT_EQ(run({"memory", "--csv", "--table", "feed"}).output.find("name,rank,samples"), 0u);
+  const Finished unknown = run({"memory", "--csv", "--table", "fed"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_EQ(unknown.errors,
+            "error: --table: there is no table fed (one of: memory, feed, other, largest)\n");
+}
+
+TEST_F(CommandLine, UsageErrors) {
+  EXPECT_EQ(omni_perf({}).exit_code, 2);
+  EXPECT_EQ(omni_perf({"idle"}).exit_code, 2);
+  EXPECT_EQ(run({"idel"}).exit_code, 2);
+  EXPECT_EQ(run({"idle", "--json", "--csv"}).exit_code, 2);
+  EXPECT_EQ(run({"critical-path", "--factor", "0"}).exit_code, 2);
+  const Finished unknown = run({"critical-path", "--codelet", "cnov"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_NE(unknown.errors.find("no codelet cnov (omni-perf kernels lists them)"),
+            std::string::npos);
+  EXPECT_EQ(omni_perf({"--help"}).exit_code, 0);
+  EXPECT_EQ(omni_perf({"--version"}).output.find("omni-perf "), 0u);
+}
+
+TEST_F(CommandLine, AKilledRunIsSaid) {
+  const std::string part = folder_ / "rank-1.jsonl.part";
+  put(part, sample().text_so_far() + "{\"task\":");
+  const Finished text = omni_perf({"summary", part});
+  EXPECT_EQ(text.exit_code, 0);
+  EXPECT_NE(text.errors.find("the run was killed"), std::string::npos);
+  EXPECT_EQ(Json::parse(omni_perf({"summary", "--json", part}).output)["complete"], false);
+  const Finished diff = omni_perf({"diff", path_, part});
+  EXPECT_EQ(diff.exit_code, 3);
+  EXPECT_NE(diff.errors.find("compare runs that ended"), std::string::npos);
+}
+
+TEST_F(CommandLine, DiffForContinuousIntegration) {
+  const std::string slow = folder_ / "slow.jsonl";
+  put(slow, sample(150).text());
+  EXPECT_EQ(omni_perf({"diff", path_, path_}).exit_code, 0);
+  const Finished slower = omni_perf({"diff", path_, slow});
+  EXPECT_EQ(slower.exit_code, 1);
+  EXPECT_NE(slower.output.find("slower"), std::string::npos) << slower.output;
+  EXPECT_EQ(omni_perf({"diff", slow, path_}).exit_code, 0);
+  EXPECT_EQ(omni_perf({"diff", slow, path_, "--both"}).exit_code, 1);
+  EXPECT_EQ(omni_perf({"diff", path_, slow, "--threshold", "60"}).exit_code, 0);
+  const Json json = Json::parse(omni_perf({"diff", path_, slow, "--json"}).output);
+  EXPECT_EQ(json["slower"], true);
+  expect_described(json, omni_perf({"diff", "--help"}).output, "diff");
+}
+
+TEST_F(CommandLine, ResultsThatAreNotWrittenAreNoSuccess) {
+  const int code = wait_for_program(
+      start_program({OMNI_BINARY_DIR "/bin/omni-perf", "summary", path_}, "/dev/full"));
+  EXPECT_EQ(code, 1);
+}
+
+}  // namespace
+}  // namespace omni::test

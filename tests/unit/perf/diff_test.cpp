@@ -1,0 +1,131 @@
+#include "perf/analysis/diff.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/support/hand_trace.hpp"
+
+namespace omni::test {
+namespace {
+
+struct Scenario {
+  unsigned seed = 1;
+  double slow_pool = 1, slow_conv = 1;  // times as long
+  double gpu_share = 0.5;               // of conv
+  double first = 1;                     // the first two iterations take times as long
+  int slow_from = -1;                   // a busy machine: from this iteration on, 30 % slower
+  int iterations = 20;
+};
+
+// 20 iterations of 10 conv tasks of some 1000 us and 10 pool tasks of 300 us, +- 10 %.
+perf::Trace run(const Scenario& scenario) {
+  std::mt19937 random(scenario.seed);
+  std::uniform_real_distribution<double> noise(0.9, 1.1), chance(0, 1);
+  HandTrace hand(1);
+  hand.worker("GPU", 1);
+  trace::Nanoseconds now = 0;
+  for (int iteration = 0; iteration < scenario.iterations; ++iteration)
+    for (int i = 0; i < 20; ++i) {
+      const bool conv = i % 2 == 0;
+      double length = conv ? 1e6 * scenario.slow_conv : 3e5 * scenario.slow_pool;
+      length *= noise(random) * (iteration < 2 ? scenario.first : 1);
+      if (scenario.slow_from >= 0 && iteration >= scenario.slow_from && iteration < 10)
+        length *= 1.3;
+      const int worker = conv && chance(random) < scenario.gpu_share ? 1 : 0;
+      const trace::Nanoseconds end = now + static_cast<trace::Nanoseconds>(length);
+      hand.task({.codelet = conv ? "conv" : "pool",
+                 .worker = worker,
+                 .times = times(now, now, now, end),
+                 .iteration = iteration});
+      now = end;
+    }
+  return hand.read();
+}
+
+perf::Diff diff(const Scenario& before, const Scenario& after, double threshold = 0.15) {
+  auto result = analyse_diff(run(before), run(after), {.threshold = threshold});
+  EXPECT_TRUE(result);
+  return *result;
+}
+
+std::vector<std::string> differing(const perf::Diff& diff) {
+  std::vector<std::string> names;
+  for (const perf::DiffRow& row : diff.rows)
+    if (row.verdict != perf::Verdict::same)
+      names.push_back(row.what + " " + row.codelet + (row.kind.empty() ? "" : " " + row.kind));
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(Diff, TwoRunsOfTheSameAreClean) {
+  for (unsigned seed = 2; seed < 12; ++seed)
+    EXPECT_EQ(differing(diff({}, {.seed = seed})), Names()) << seed;
+}
+
+TEST(Diff, ASlowerCodeletIsFound) {
+  const perf::Diff result = diff({}, {.seed = 2, .slow_pool = 1.25});
+  EXPECT_EQ(differing(result), (Names{"codelet pool", "kernel pool CPU"}));
+  EXPECT_TRUE(result.slower());
+  const perf::DiffRow& row = result.rows[0];
+  EXPECT_EQ(row.codelet, "pool");
+  EXPECT_NEAR(row.change, 0.25, 0.05);
+  EXPECT_NEAR(row.weight, 0.27, 0.03);
+  EXPECT_EQ(row.verdict, perf::Verdict::slower);
+}
+
+TEST(Diff, AnImprovementIsNoFailure) {
+  const perf::Diff result = diff({.slow_conv = 1.5}, {.seed = 2});
+  EXPECT_FALSE(result.slower());
+  EXPECT_TRUE(result.differs());
+  EXPECT_EQ(differing(result),
+            (Names{"codelet conv", "iteration ", "kernel conv CPU", "kernel conv GPU"}));
+}
+
+TEST(Diff, BelowTheThresholdIsNoChange) {
+  EXPECT_EQ(differing(diff({}, {.seed = 2, .slow_pool = 1.1})), Names());
+  EXPECT_EQ(differing(diff({}, {.seed = 2, .slow_pool = 1.1}, 0.05)),
+            (Names{"codelet pool", "kernel pool CPU"}));
+}
+
+TEST(Diff, TheFirstIterationsDoNotCount) {
+  EXPECT_EQ(differing(diff({}, {.seed = 2, .first = 10})), Names());
+}
+
+TEST(Diff, AMachineThatIsSlowForAWhileIsNoise) {
+  // Half of the counted iterations 30 % slower moves the medians by more than the tasks' spread.
+  EXPECT_EQ(differing(diff({}, {.seed = 3, .slow_from = 2, .iterations = 18})), Names());
+}
+
+TEST(Diff, MovedTasksAreShown) {
+  const perf::Diff result = diff({.gpu_share = 0.2}, {.seed = 2, .gpu_share = 0.8});
+  EXPECT_EQ(differing(result), (Names{"placement conv CPU", "placement conv GPU"}));
+  EXPECT_FALSE(result.slower());
+}
+
+TEST(Diff, FewValuesSayNothing) {
+  EXPECT_EQ(differing(diff({.gpu_share = 0, .iterations = 1}, {.gpu_share = 0, .iterations = 1})),
+            Names());
+  HandTrace before(1), after(1);
+  for (int i = 0; i < 4; ++i) {
+    before.task({.times = times(0, 0, 10 * i, 10 * i + 1)});
+    after.task({.times = times(0, 0, 10 * i, 10 * i + 5)});
+  }
+  EXPECT_FALSE(analyse_diff(before.read(), after.read())->differs());
+}
+
+TEST(Diff, DifferentNetsAreRefused) {
+  perf::Trace before = run({}), after = run({});
+  after.headers[0].batch = 7;
+  EXPECT_EQ(analyse_diff(before, after)->warnings, Names{"different batch: 32 and 7"});
+  after.headers[0].net = "other";
+  const auto refused = analyse_diff(before, after);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message(),
+            "runs of different nets: 'toy' and 'other' (compare two runs of the same command)");
+}
+
+}  // namespace
+}  // namespace omni::test

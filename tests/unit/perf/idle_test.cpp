@@ -1,0 +1,121 @@
+#include "perf/analysis/idle.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/support/hand_trace.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+namespace omni::test {
+namespace {
+
+using perf::Part;
+
+// compute, data, scheduling, nothing_ready, submission_late, barrier
+using Parts = std::array<trace::Nanoseconds, perf::kPartCount>;
+
+std::vector<Parts> parts_of(const perf::Trace& trace) {
+  std::vector<Parts> all;
+  for (const perf::WorkerTime& worker : analyse_idle(trace).workers) {
+    EXPECT_EQ(std::accumulate(worker.parts.begin(), worker.parts.end(), trace::Nanoseconds{0}),
+              trace.end - trace.begin);
+    all.push_back(worker.parts);
+  }
+  return all;
+}
+
+TEST(Idle, ChainLeavesTheSecondWorkerNothingReady) {
+  HandTrace hand(2);
+  hand.task({.worker = 0, .times = times(0, 0, 0, 10), .writes = {"a"}});
+  hand.task({.worker = 0, .times = times(0, 10, 10, 30), .updates = {"a"}});
+  hand.task({.worker = 0, .times = times(0, 30, 30, 60), .updates = {"a"}});
+  // Until 30 there are tasks that wait for others, then all is running.
+  EXPECT_EQ(parts_of(hand.read()), (std::vector<Parts>{{60, 0, 0, 0, 0, 0}, {0, 0, 0, 30, 30, 0}}));
+}
+
+TEST(Idle, ForkJoin) {
+  HandTrace hand(2);
+  hand.task({.worker = 0, .times = times(0, 0, 0, 10), .writes = {"a"}});
+  hand.task({.worker = 0, .times = times(0, 10, 10, 30), .reads = {"a"}, .writes = {"b"}});
+  hand.task({.worker = 1, .times = times(0, 10, 10, 50), .reads = {"a"}, .writes = {"c"}});
+  hand.task({.worker = 0, .times = times(0, 50, 50, 60), .reads = {"b", "c"}, .writes = {"d"}});
+  hand.add(trace::Wait{.for_all = true, .from = 1, .to = 60});
+  EXPECT_EQ(parts_of(hand.read()),
+            (std::vector<Parts>{{40, 0, 0, 20, 0, 0}, {40, 0, 0, 10, 0, 10}}));
+}
+
+TEST(Idle, TransferBound) {
+  HandTrace hand;
+  for (int i = 0; i < 3; ++i) {
+    const trace::Nanoseconds t = 100 * i;
+    hand.task({.times = {t, t, t, t + 5, t + 5, t + 75, t + 80, t + 98, t + 100}});
+  }
+  EXPECT_EQ(parts_of(hand.read()), (std::vector<Parts>{{54, 210, 36, 0, 0, 0}}));
+}
+
+TEST(Idle, SubmissionLateAndBarrier) {
+  HandTrace hand;
+  hand.add(trace::IterationStart{.iteration = 0, .at = 0});
+  hand.task({.times = times(10, 10, 10, 20)});
+  hand.add(trace::Wait{.for_all = true, .from = 30, .to = 45});
+  hand.add(trace::Wait{.for_all = false, .from = 45, .to = 50});
+  hand.task({.times = times(70, 70, 70, 100)});
+  EXPECT_EQ(parts_of(hand.read()), (std::vector<Parts>{{40, 0, 0, 0, 40, 20}}));
+}
+
+TEST(Idle, NothingReadyNeedsSubmittedTasks) {
+  HandTrace hand(2);
+  hand.task({.worker = 0, .times = times(0, 0, 0, 100), .writes = {"a"}});
+  // Submitted at 60 only: what was missing until then is a submission.
+  hand.task({.worker = 1, .times = times(60, 100, 100, 110), .reads = {"a"}});
+  EXPECT_EQ(parts_of(hand.read()),
+            (std::vector<Parts>{{100, 0, 0, 0, 10, 0}, {10, 0, 0, 40, 60, 0}}));
+}
+
+TEST(Idle, ReadyTasksOfAnotherWorkerAreScheduling) {
+  HandTrace hand(2);
+  hand.task({.worker = 0, .times = times(0, 0, 0, 50)});
+  hand.task({.worker = 0, .times = times(0, 0, 50, 100)});  // worker 1 could have had it
+  EXPECT_EQ(parts_of(hand.read()),
+            (std::vector<Parts>{{100, 0, 0, 0, 0, 0}, {0, 0, 50, 0, 50, 0}}));
+}
+
+TEST(Idle, ReadyComesBeforeBlockedBeforeWaiting) {
+  HandTrace hand(2);
+  hand.task({.worker = 0, .times = times(0, 0, 40, 50), .writes = {"a"}});
+  hand.task({.worker = 0, .times = times(0, 50, 60, 70), .updates = {"a"}});
+  hand.add(trace::Wait{.for_all = true, .from = 0, .to = 80});
+  // 0-40 the first is ready, 40-50 the second is blocked, 50-60 it is ready, then only the wait.
+  EXPECT_EQ(parts_of(hand.read())[1], (Parts{0, 0, 50, 10, 0, 20}));
+}
+
+TEST(Idle, OverlappingTasksCountOnce) {
+  HandTrace hand;
+  hand.task({.times = {0, 0, 0, 0, 0, 10, 10, 50, 50}});
+  // Fetched while the first computes, and 10 beyond; asked for even earlier.
+  hand.task({.times = {0, 0, 20, 25, 25, 60, 65, 80, 85}});
+  EXPECT_EQ(parts_of(hand.read()), (std::vector<Parts>{{55, 20, 10, 0, 0, 0}}));
+}
+
+TEST(Idle, ProcessesHaveTheirOwnCauses) {
+  HandTrace one(1, 0), two(1, 1);
+  one.task({.times = times(0, 0, 0, 10)});
+  one.task({.times = times(0, 80, 90, 100)});
+  two.task({.times = times(0, 0, 0, 10)});
+  const TemporaryDirectory folder;
+  put(folder / "rank-0.jsonl", one.text());
+  put(folder / "rank-1.jsonl", two.text());
+  const auto trace = perf::read_trace(folder.path());
+  ASSERT_TRUE(trace) << trace.error().message();
+  EXPECT_EQ(parts_of(*trace), (std::vector<Parts>{{20, 0, 10, 70, 0, 0}, {10, 0, 0, 0, 90, 0}}));
+}
+
+TEST(Idle, AnEmptyTraceHasNoTime) {
+  const perf::Idle idle = analyse_idle(HandTrace(1).read());
+  EXPECT_EQ(idle.wall, 0);
+  EXPECT_EQ(idle.share[0], 0);
+}
+
+}  // namespace
+}  // namespace omni::test
