@@ -12,13 +12,18 @@ namespace omni::perf {
 namespace {
 
 constexpr const char* kFooter =
-    R"(Exit code 1 when something got slower (--both: or faster, or moved) than all of these allow:
-  - by more than --threshold per cent: of the median time of an iteration, of a codelet's compute
-    time per iteration, of a kernel (codelet, layer, kind of worker; and by implementation); or a
-    share of a codelet's tasks that moved to another kind of worker;
-  - by more than 3 standard errors of the difference of the medians (from the median absolute
-    deviation of the tasks, or of the medians of the iterations if that is more);
-  - with at least 1 % of the compute time of one of the runs, and at least 5 values in both.
+    R"(Exit code 1 when something got slower (--both: or faster, or moved). Compared are the median
+times of an iteration, of a codelet's compute time per iteration, and of a kernel (codelet, layer,
+kind of worker; and by implementation). One differs when all of these hold:
+  - its median and its lower quartile changed by more than --threshold per cent;
+  - the median by more than 3 standard errors (from the median absolute deviation of the tasks, or
+    of the medians of the iterations if that is more);
+  - each fifth of one run is slower than every fifth of the other one;
+  - the change is at least --matters per cent of all compute time;
+  - both runs have at least 5 values.
+A placement moved when the share of a codelet's tasks on a kind of worker changed by more than
+--threshold per cent of them and 3 standard errors, and the codelet has --matters of the compute
+time.
 Runs of different nets, and of killed processes, are refused.
 
 JSON:
@@ -30,7 +35,7 @@ placement the difference of the shares. verdict: same, slower, faster, moved.)";
 
 struct Arguments {
   std::string before, after;
-  double threshold = 15;
+  double threshold = 15, matters = 2.5;  // per cent
   std::size_t skip = 2;
   bool both = false;
   Output output;
@@ -103,7 +108,9 @@ Result<Trace> open_whole(const std::string& path) {
 Result<int> run(const Arguments& arguments) {
   OMNI_TRY(const Trace before, open_whole(arguments.before));
   OMNI_TRY(const Trace after, open_whole(arguments.after));
-  const DiffOptions options{.threshold = arguments.threshold / 100, .skip = arguments.skip};
+  const DiffOptions options{.threshold = arguments.threshold / 100,
+                            .matters = arguments.matters / 100,
+                            .skip = arguments.skip};
   OMNI_TRY(const Diff diff, analyse_diff(before, after, options));
   for (const std::string& warning : diff.warnings) log::warn("{}", warning);
   OMNI_CHECK(write(describe(diff), arguments.output, true));
@@ -120,6 +127,9 @@ Command diff_command(CLI::App& parent) {
   app->add_option("after", arguments->after, "Trace of the second run")->required();
   app->add_option("--threshold", arguments->threshold, "Per cent that count as a change")
       ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  app->add_option("--matters", arguments->matters, "Per cent of compute time that are worth a word")
+      ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
   app->add_option("--skip", arguments->skip, "First iterations to leave out")
       ->check(CLI::Range(0, 1'000'000))

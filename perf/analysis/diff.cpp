@@ -28,31 +28,54 @@ struct Value {
 };
 
 struct Measured {
-  double median = 0, error = 0, total = 0;
+  double median = 0, quartile = 0;  // s; quartile: a quarter of the values is below
+  double lowest = 0, highest = 0;   // s, of the medians of the fifths of the run
+  double error = 0;                 // standard error of the median, s
+  double total = 0;                 // s
   std::size_t count = 0;
 };
 
-double median_error(std::vector<double> values) {
-  return spread_of(std::move(values)).standard_error();
+double median_of(const std::vector<Value>& values, std::size_t first, std::size_t last) {
+  std::vector<double> seconds;
+  for (std::size_t i = first; i < last; ++i) seconds.push_back(values[i].seconds);
+  return spread_of(std::move(seconds)).median;
+}
+
+// The standard error of the median from the medians of the iterations; 0 if there are few.
+double error_between_iterations(const std::vector<Value>& values) {
+  std::vector<double> medians;
+  for (std::size_t i = 0, first = 0; i < values.size(); ++i) {
+    if (i + 1 < values.size() && values[i + 1].iteration == values[i].iteration) continue;
+    medians.push_back(median_of(values, first, i + 1));
+    first = i + 1;
+  }
+  return medians.size() >= kFewest ? spread_of(std::move(medians)).standard_error() : 0;
 }
 
 Measured measure(std::vector<Value> values) {
-  std::sort(values.begin(), values.end(),
-            [](const Value& a, const Value& b) { return a.iteration < b.iteration; });
-  std::vector<double> all, block, blocks;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    all.push_back(values[i].seconds);
-    block.push_back(values[i].seconds);
-    if (i + 1 < values.size() && values[i + 1].iteration == values[i].iteration) continue;
-    blocks.push_back(spread_of(std::move(block)).median);
-    block.clear();
+  std::stable_sort(values.begin(), values.end(),
+                   [](const Value& a, const Value& b) { return a.iteration < b.iteration; });
+  std::vector<double> seconds;
+  for (const Value& value : values) seconds.push_back(value.seconds);
+  const Spread spread = spread_of(seconds);
+  Measured result{.median = spread.median,
+                  .quartile = spread.median,
+                  .lowest = spread.median,
+                  .highest = spread.median,
+                  .error = std::max(spread.standard_error(), error_between_iterations(values)),
+                  .total = spread.total,
+                  .count = spread.count};
+  if (values.size() < kFewest) return result;
+  const auto quarter = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 4);
+  std::nth_element(seconds.begin(), quarter, seconds.end());
+  result.quartile = *quarter;
+  for (std::size_t fifth = 0; fifth < 5; ++fifth) {
+    const double median =
+        median_of(values, fifth * values.size() / 5, (fifth + 1) * values.size() / 5);
+    result.lowest = std::min(result.lowest, median);
+    result.highest = std::max(result.highest, median);
   }
-  const Spread spread = spread_of(std::move(all));
-  return {.median = spread.median,
-          .error = std::max(spread.standard_error(),
-                            blocks.size() >= kFewest ? median_error(std::move(blocks)) : 0),
-          .total = spread.total,
-          .count = spread.count};
+  return result;
 }
 
 struct Key {
@@ -101,12 +124,7 @@ class Measurement {
     for (auto& [codelet, share] : result.share) share = ratio(share, result.compute);
     measure_kernels(result);
     measure_codelets(result);
-    const Spread spread = analyse_iterations(trace_, skip).spread;
-    result.times[{"iteration", "", "", "", ""}] = {
-        .median = spread.median,
-        .error = spread.standard_error(),
-        .total = std::numeric_limits<double>::infinity(),  // always matters
-        .count = spread.count};
+    measure_iterations(result, skip);
     return result;
   }
 
@@ -115,9 +133,20 @@ class Measurement {
     return task.iteration < 0 || task.iteration >= counted_from_;
   }
 
+  void measure_iterations(Run& run, std::size_t skip) const {
+    const std::vector<IterationTime> times = analyse_iterations(trace_, skip).times;
+    std::vector<Value> values;
+    for (std::size_t i = times.size() > skip ? skip : 0; i < times.size(); ++i)
+      values.push_back({static_cast<std::int64_t>(i), times[i].seconds});
+    Measured measured = measure(std::move(values));
+    measured.total = std::numeric_limits<double>::infinity();  // always matters
+    run.times[{"iteration", "", "", "", ""}] = measured;
+  }
+
   void measure_kernels(Run& run) const {
     std::map<Key, std::vector<Value>> all;  // of all implementations
     for (const auto& [which, values] : values_) {
+      if (which.layer < 0) continue;  // of any size: a median says nothing
       const trace::Codelet& codelet = trace_.codelets[which.codelet];
       Key key{"kernel", codelet.name, "", kinds_.names()[which.kind],
               layer_name(trace_, which.layer)};
@@ -149,14 +178,18 @@ class Measurement {
   std::unordered_map<TaskClass, std::vector<Value>, TaskClassHash> values_;
 };
 
-void judge(const DiffOptions& options, DiffRow& row) {
-  const bool enough = row.count_before >= kFewest && row.count_after >= kFewest;
-  if (!enough || row.weight < options.matters || std::abs(row.change) <= options.threshold ||
-      std::abs(row.change) <= row.noise)
-    return;
-  row.verdict = row.what == "placement" ? Verdict::moved
-                : row.change > 0        ? Verdict::slower
-                                        : Verdict::faster;
+Verdict verdict_of(const DiffOptions& options, const Measured& before, const Measured& after,
+                   double share_before, const DiffRow& row) {
+  const bool slower = after.median > before.median;
+  const Measured &less = slower ? before : after, &more = slower ? after : before;
+  const double quartiles = before.quartile > 0 ? after.quartile / before.quartile - 1 : 0;
+  const bool differs = std::min(before.count, after.count) >= kFewest &&
+                       std::abs(row.change) > std::max(options.threshold, row.noise) &&
+                       (slower ? quartiles : -quartiles) > options.threshold &&
+                       more.lowest > less.highest &&
+                       std::abs(row.change) * share_before >= options.matters;
+  if (!differs) return Verdict::same;
+  return slower ? Verdict::slower : Verdict::faster;
 }
 
 void compare_times(const Run& before, const Run& after, Diff& diff) {
@@ -173,14 +206,14 @@ void compare_times(const Run& before, const Run& after, Diff& diff) {
                 .after = b.median,
                 .count_before = a.count,
                 .count_after = b.count};
-    row.weight = std::isinf(a.total)
-                     ? 1
-                     : std::max(ratio(a.total, before.compute), ratio(b.total, after.compute));
+    const bool whole = std::isinf(a.total);
+    const double share_before = whole ? 1 : ratio(a.total, before.compute);
+    row.weight = whole ? 1 : std::max(share_before, ratio(b.total, after.compute));
     if (a.median > 0) {
       row.change = b.median / a.median - 1;
       row.noise = kStandardErrors * std::hypot(a.error, b.error) / a.median;
     }
-    judge(diff.options, row);
+    row.verdict = verdict_of(diff.options, a, b, share_before, row);
     diff.rows.push_back(std::move(row));
   }
 }
@@ -216,7 +249,10 @@ void compare_placement(const Run& before, const Run& after, Diff& diff) {
       row.noise = kStandardErrors * std::sqrt(a * (1 - a) / all_before + b * (1 - b) / all_after);
       row.weight =
           std::max(value_or_zero(before.share, codelet), value_or_zero(after.share, codelet));
-      judge(diff.options, row);
+      const bool enough = std::min(row.count_before, row.count_after) >= kFewest;
+      if (enough && row.weight >= diff.options.matters &&
+          std::abs(row.change) > std::max(diff.options.threshold, row.noise))
+        row.verdict = Verdict::moved;
       diff.rows.push_back(std::move(row));
     }
   }

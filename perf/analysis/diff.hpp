@@ -2,15 +2,21 @@
 //   iteration  median time of an iteration
 //   codelet    median over the iterations of the compute time of all its tasks
 //   kernel     median length of a task by codelet, layer and kind of worker, and again by
-//              implementation where there are several
+//              implementation where there are several; only of tasks that belong to a layer
 //   placement  share of a codelet's tasks that ran on a kind of worker
-// A row differs when all of these hold:
-//   - it changed by more than `threshold`: relative to before; of a placement, of all the tasks;
-//   - by more than 3 standard errors of the difference. The spread of tasks is taken, or that of
-//     the medians of the iterations if it is larger: a machine that is slow for a while is noise;
-//   - it matters: it has at least `matters` of the compute time of one of the runs;
+// What else runs on a machine slows some tasks down, for a while or for a whole run, and moves
+// medians by far more than their standard error. So a time differs when all of these hold:
+//   - median and lower quartile changed by more than `threshold`, relative to before: not only the
+//     tasks that were disturbed;
+//   - the median by more than 3 standard errors of the difference. The spread of the tasks is
+//   taken,
+//     or that of the medians of the iterations if it is larger;
+//   - each fifth of one run is slower, by its median, than every fifth of the other one;
+//   - it matters: the change is at least `matters` of all compute time;
 //   - there are at least 5 values on both sides.
-// The first `skip` iterations warm up and calibrate, and are left out.
+// A placement differs beyond `threshold` (of all tasks of the codelet) and 3 standard errors, if
+// the codelet has at least `matters` of the compute time. The first `skip` iterations warm up and
+// calibrate, and are left out.
 #pragma once
 
 #include <string>
@@ -23,7 +29,7 @@ namespace omni::perf {
 
 struct DiffOptions {
   double threshold = 0.15;
-  double matters = 0.01;
+  double matters = 0.025;
   std::size_t skip = 2;
 };
 

@@ -8,10 +8,10 @@
 
 namespace omni::perf {
 namespace {
-constexpr std::size_t kBuffer = 4 * LineSource::kLongest;
+constexpr std::size_t kFirst = std::size_t{1} << 16;  // bytes; doubled when a line does not fit
 }
 
-LineSource::LineSource(Read read) : read_(std::move(read)), buffer_(kBuffer + kPadding) {}
+LineSource::LineSource(Read read) : read_(std::move(read)), buffer_(kFirst + kPadding) {}
 
 Result<std::optional<LineSource::Line>> LineSource::next() {
   while (true) {
@@ -34,7 +34,8 @@ Result<std::optional<LineSource::Line>> LineSource::next() {
     std::memmove(buffer_.data(), start, held);
     begin_ = 0;
     end_ = held;
-    const std::size_t room = kBuffer - held;
+    if (2 * held > buffer_.size()) buffer_.resize(2 * buffer_.size());
+    const std::size_t room = buffer_.size() - kPadding - held;
     OMNI_TRY(const std::size_t got, read_({buffer_.data() + held, room}));
     end_ += got;
     exhausted_ = got < room;

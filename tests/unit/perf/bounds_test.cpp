@@ -57,10 +57,12 @@ TEST(Bounds, ForkJoin) {
 TEST(Bounds, CommutingUpdatesDoNotWaitForEachOther) {
   HandTrace hand(1);
   hand.task({.times = times(0, 0, 0, 10), .writes = {"sum"}});
-  for (int i = 0; i < 3; ++i)
-    hand.task({.times = times(0, 10, 10 + 20 * i, 30 + 20 * i), .adds = {"sum"}});
+  // The second is the longest, and waits for the writer as the first does.
+  hand.task({.times = times(0, 10, 10, 20), .adds = {"sum"}});
+  hand.task({.times = times(0, 10, 20, 50), .adds = {"sum"}});
+  hand.task({.times = times(0, 10, 50, 70), .adds = {"sum"}});
   hand.task({.times = times(0, 70, 70, 80), .reads = {"sum"}});
-  EXPECT_DOUBLE_EQ(bounds_of(hand).critical_path, 40e-9);
+  EXPECT_DOUBLE_EQ(bounds_of(hand).critical_path, 50e-9);
 }
 
 // 10 tasks that take 1 on a GPU and 4 on a CPU, 10 that take 2 on both; one of each worker. Best is
