@@ -135,10 +135,10 @@ Status train_command(const TrainArguments& arguments) {
   OMNI_CHECK(net->allocate());
   OMNI_CHECK(train.allocate());
   OMNI_CHECK(test.allocate());
-  OMNI_TRY(const auto recorder, start_trace(arguments.machine.trace, session, *net));
   const std::string hash = layers_hash(spec);
   OMNI_TRY(const TrainingState start,
            starting_point(arguments, *net, origin.checkpoint, data_arguments.seed, hash));
+  OMNI_TRY(const auto recorder, start_trace(arguments.machine.trace, session, *net));
 
   std::optional<MetricsLog> metrics;
   std::filesystem::path metrics_file = arguments.metrics;
