@@ -81,6 +81,12 @@ struct TimeArguments {
   int iterations = 10, warm_up = 10;
 };
 
+struct DevicesArguments {
+  CommonArguments common;
+  MachineArguments machine;
+  bool peaks = false;
+};
+
 void add_common(CLI::App& app, CommonArguments& arguments);
 void add_net(CLI::App& app, NetArguments& arguments);
 void add_machine(CLI::App& app, MachineArguments& arguments);
