@@ -81,6 +81,12 @@ struct TimeArguments {
   int iterations = 10, warm_up = 10;
 };
 
+struct DevicesArguments {
+  CommonArguments common;
+  MachineArguments machine;
+  bool peaks = false;
+};
+
 // For every unsigned option: CLI11 itself makes 18446744073709551615 of -1, and 8 of 010.
 CLI::Validator whole_number();
 

@@ -10,6 +10,6 @@ Status valid_command(const ValidArguments& arguments);
 Status predict_command(const PredictArguments& arguments);
 Status time_command(const TimeArguments& arguments);
 Status layers_command(const CommonArguments& arguments);
-Status devices_command(const CommonArguments& arguments, const MachineArguments& machine);
+Status devices_command(const DevicesArguments& arguments);
 
 }  // namespace omni

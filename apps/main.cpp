@@ -112,11 +112,12 @@ int run(int argc, char** argv) {
   CLI::App& layers_app = *app.add_subcommand("layers", "What nets may contain");
   add_common(layers_app, layers);
 
-  CommonArguments devices;
-  MachineArguments devices_machine;
+  DevicesArguments devices;
   CLI::App& devices_app = *app.add_subcommand("devices", "The workers of this machine");
-  add_common(devices_app, devices);
-  add_machine(devices_app, devices_machine);
+  add_common(devices_app, devices.common);
+  add_machine(devices_app, devices.machine);
+  devices_app.add_flag("--peaks", devices.peaks,
+                       "Measure a matrix product and a copy on all CPU workers at once");
 
   // What users of other programs type; it takes all that follows.
   const CLI::App& train_app = *app.add_subcommand("train")->group("")->prefix_command();
@@ -141,7 +142,7 @@ int run(int argc, char** argv) {
   if (predict_app) return apply(predict.common), finish(predict_command(predict));
   if (time_app) return apply(time.common), finish(time_command(time));
   if (layers_app) return apply(layers), finish(layers_command(layers));
-  if (devices_app) return apply(devices), finish(devices_command(devices, devices_machine));
+  if (devices_app) return apply(devices.common), finish(devices_command(devices));
   return apply(train.common), finish(train_command(train));
 }
 

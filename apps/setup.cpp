@@ -38,6 +38,12 @@ Result<Session> start_session(const MachineArguments& arguments) {
   return session;
 }
 
+int cpu_workers(const Session& session) {
+  const auto workers = session.workers();
+  return static_cast<int>(std::count_if(workers.begin(), workers.end(),
+                                        [](const WorkerInfo& each) { return each.kind == "CPU"; }));
+}
+
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
   const std::string source = arguments.source.empty() ? "synthetic" : arguments.source;
   OMNI_TRY(DatasetPair data, open_dataset({.source = source,

@@ -10,6 +10,7 @@
 namespace omni {
 
 Result<Session> start_session(const MachineArguments& arguments);
+int cpu_workers(const Session& session);
 
 // Opens --data (synthetic when absent) and checks it against the net.
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net);

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "apps/commands.hpp"
+#include "apps/held_images.hpp"
 #include "apps/open_net.hpp"
 #include "apps/setup.hpp"
 #include "apps/tracing.hpp"
@@ -28,10 +29,15 @@ struct Measurement {
   std::map<int, LayerTime> layers;  // -1: updates and decoding
   double iteration_seconds = 0;     // wall
   double tasks = 0;                 // per iteration
+  std::vector<double> periods;      // seconds from one iteration's loss to the next one's
 };
 
+// Held in memory, so that the table shows training and not the computing of patterns.
+constexpr std::size_t kHeldBatches = 2;
+
 Measurement summarise(const std::vector<TaskTime>& times, double wall, int iterations) {
-  Measurement result{.layers = {}, .iteration_seconds = wall / iterations, .tasks = 0};
+  Measurement result{
+      .layers = {}, .iteration_seconds = wall / iterations, .tasks = 0, .periods = {}};
   for (const TaskTime& time : times) {
     LayerTime& layer = result.layers[time.layer];
     const bool backward = time.codelet.find("backward") != std::string::npos;
@@ -74,6 +80,7 @@ void print_json(const Net& net, const Measurement& measured, double images_per_s
   fmt::print("{}\n", nlohmann::ordered_json{{"net", net.name()},
                                             {"batch", net.options().batch},
                                             {"iteration_seconds", measured.iteration_seconds},
+                                            {"iteration_periods", measured.periods},
                                             {"images_per_second", images_per_second},
                                             {"tasks_per_iteration", measured.tasks},
                                             {"layers", layers}}
@@ -89,15 +96,24 @@ Status time_command(const TimeArguments& arguments) {
   OMNI_CHECK(require_memory(*net, 0));
   OMNI_CHECK(net->allocate());
   net->initialise(1);
-  DataFeed train(*data.train, feed_options(*net, 1, true, Trainer::kSlots));
+  OMNI_TRY(const auto images,
+           HeldImages::hold(*data.train,
+                            kHeldBatches * static_cast<std::size_t>(net->slices().images())));
+  DataFeed train(images, feed_options(*net, 1, true, Trainer::kSlots));
   OMNI_CHECK(train.allocate());
   OMNI_TRY(const auto recorder, start_trace(arguments.machine.trace, session, *net));
 
+  std::vector<double> losses_at;  // seconds, in the last run
   const auto run = [&](int iterations) -> Result<double> {
+    losses_at.clear();
     Stopwatch watch;
     watch.start();
-    Trainer trainer(*net, train, nullptr, {.seed = 1},
-                    {.iterations = static_cast<std::uint64_t>(iterations)}, {});
+    Trainer trainer(
+        *net, train, nullptr, {.seed = 1}, {.iterations = static_cast<std::uint64_t>(iterations)},
+        {.on_iteration = [&](const StepReport&) { losses_at.push_back(watch.seconds()); },
+         .on_step = {},
+         .on_evaluation = {},
+         .save_checkpoint = {}});
     OMNI_CHECK(trainer.run());
     return watch.seconds();
   };
@@ -105,7 +121,9 @@ Status time_command(const TimeArguments& arguments) {
   OMNI_CHECK(run(arguments.warm_up));
   task_times::start();
   OMNI_TRY(const double wall, run(arguments.iterations));
-  const Measurement measured = summarise(task_times::finish(), wall, arguments.iterations);
+  Measurement measured = summarise(task_times::finish(), wall, arguments.iterations);
+  for (std::size_t i = 1; i < losses_at.size(); ++i)
+    measured.periods.push_back(losses_at[i] - losses_at[i - 1]);
   const double images_per_second = net->options().batch / measured.iteration_seconds;
   (arguments.common.json ? print_json : print_table)(*net, measured, images_per_second);
   return {};

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "apps/setup.hpp"
 #include "codelets/dense/peaks.hpp"
 #include "runtime/log.hpp"
 
@@ -42,11 +43,9 @@ Result<std::unique_ptr<Recorder>> start_trace(const std::string& folder, const S
 
   for (const auto& layer : net.layers())
     recording::write(trace::Layer{layer->index(), layer->type(), layer->detail()});
-  const auto workers = session.workers();
-  const auto cpus = std::count_if(workers.begin(), workers.end(),
-                                  [](const WorkerInfo& each) { return each.kind == "CPU"; });
+  const int cpus = cpu_workers(session);
   if (cpus == 0) return recorder;
-  const CpuPeaks peaks = measure_cpu_peaks(static_cast<int>(cpus));
+  const CpuPeaks peaks = measure_cpu_peaks(cpus);
   recording::write(trace::Peak{"gemm", "CPU", peaks.gemm_alone, peaks.gemm_together});
   recording::write(trace::Peak{"copy", "CPU", peaks.copy_alone, peaks.copy_together});
   return recorder;

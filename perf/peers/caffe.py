@@ -1,0 +1,55 @@
+"""Caffe as a contender: `caffe train` with the model that the user gives and a solver written here; the
+seconds are those between the iterations it logs."""
+
+import os
+import re
+import shutil
+
+from processes import Failed, Refused, checked, run
+
+LINE = re.compile(r"\] Iteration \d+ \(\S+ iter/s, ([\d.e+-]+)s/1 iters?\), loss")
+BATCH = re.compile(r"\bbatch_size\s*:\s*(\d+)|\bdim\s*:\s*(\d+)")
+
+
+def find_caffe(named, model, batch):
+    """(program, version)"""
+    if not named or not model:
+        raise Refused("Caffe needs a binary and its own net: --caffe PATH and --caffe-model FILE.prototxt "
+                      "(in Debian: `apt-get install caffe-cpu`, then --caffe caffe)")
+    if shutil.which(named) is None:
+        raise Refused(f"no caffe at '{named}'")
+    if not os.path.isfile(model):
+        raise Refused(f"--caffe-model {model}: no such file")
+    with open(model, encoding="utf-8") as file:
+        sizes = [int(a or b) for a, b in BATCH.findall(file.read())]
+    if not sizes or sizes[0] != batch:
+        raise Refused(f"--caffe-model {model}: its first batch_size or dim is "
+                      f"{sizes[0] if sizes else 'missing'}, the others train {batch} images at once")
+    told = run([named, "--version"])
+    lines = (told.output or told.errors).strip().splitlines()
+    return named, lines[0] if lines else "unknown"
+
+
+class Caffe:
+    name = "caffe"
+
+    def __init__(self, program, net, model, threads, folder):
+        self.program, self.folder = program, folder
+        self.environment = {"OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads),
+                            "MKL_NUM_THREADS": str(threads), "GLOG_logtostderr": "1"}
+        options = net.options
+        self.solver = (f'net: "{os.path.abspath(model)}"\nbase_lr: {options.real("learning_rate", 0.001)}\n'
+                       f'momentum: {options.real("momentum", 0.9)}\n'
+                       f'weight_decay: {options.real("decay", 0.0001)}\nlr_policy: "fixed"\ndisplay: 1\n'
+                       "snapshot_after_train: false\ntest_initialization: false\nsolver_mode: CPU\n")
+
+    def measure(self, warm_up, iterations):
+        path = os.path.join(self.folder, "solver.prototxt")
+        with open(path, "w", encoding="ascii") as file:
+            # The first line of the log has no whole iteration behind it.
+            file.write(self.solver + f"max_iter: {warm_up + iterations + 1}\n")
+        finished = checked([self.program, "train", f"--solver={path}"], self.environment)
+        seconds = [float(each) for each in LINE.findall(finished.errors)][-iterations:]
+        if len(seconds) < iterations:
+            raise Failed(f"caffe logged {len(seconds)} iterations of {iterations}")
+        return {"seconds": seconds, "peak_memory_bytes": finished.peak_memory, "others": finished.others}

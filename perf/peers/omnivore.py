@@ -1,0 +1,65 @@
+"""Omnivore as a contender: calibrates its performance models until the choices settle, then runs
+`omni-run time`; also the net's facts and the machine's peak."""
+
+import json
+
+from processes import checked
+
+# A calibration run is short; there are as many as it takes, up to this.
+CALIBRATION_ITERATIONS = 12
+MAX_CALIBRATIONS = 8
+
+
+class Omnivore:
+    name = "omnivore"
+
+    def __init__(self, program, net, batch, threads, models):
+        self.program, self.models, self.threads = program, models, threads
+        self.net_arguments = ["--net", net, "--batch", batch, "--subdivisions", 1]
+        self.settled = False
+
+    def version(self):
+        return checked([self.program, "--version"]).output.strip()
+
+    def facts(self):
+        """What the dry run says of the net."""
+        return json.loads(checked([self.program, "-q", "--json", "--dry-run", *self.net_arguments]).output)
+
+    def peak_flops_per_second(self):
+        """Of a matrix product on all threads, in a process of its own: its memory is not training's."""
+        found = checked([self.program, "devices", "-q", "--json", "--peaks", "--workers", self.threads])
+        return json.loads(found.output)["peaks"]["gemm_flops_per_second"]
+
+    def time(self, warm_up, iterations):
+        finished = checked([self.program, "time", "-q", "--json", *self.net_arguments, "--workers",
+                            self.threads, "--models", self.models, "--warm-up", warm_up,
+                            "--iterations", iterations])
+        return json.loads(finished.output), finished
+
+    def calibrate(self, say):
+        """Runs until two runs in a row chose the same implementations for every layer; returns the
+        seconds per iteration of the last one."""
+        before = None
+        for count in range(1, MAX_CALIBRATIONS + 1):
+            told, _ = self.time(CALIBRATION_ITERATIONS, 3)
+            chosen = choices(told)
+            changed = [index for index in chosen if before is None or chosen[index] != before.get(index)]
+            say(f"calibration {count}: {1e3 * told['iteration_seconds']:.1f} ms per iteration, "
+                f"choices changed in {len(changed)} of {len(chosen)} layers")
+            if not changed:
+                self.settled = True
+                break
+            before = chosen
+        return told["iteration_seconds"]
+
+    def measure(self, warm_up, iterations):
+        # N + 1 iterations have N periods from one loss to the next.
+        told, finished = self.time(warm_up, iterations + 1)
+        return {"seconds": told["iteration_periods"], "peak_memory_bytes": finished.peak_memory,
+                "others": finished.others,
+                "implementations": {str(index): list(each) for index, each in choices(told).items()}}
+
+
+def choices(told):
+    return {layer["index"]: tuple(sorted(layer["implementations"])) for layer in told["layers"]
+            if layer["index"] >= 0}

@@ -1,0 +1,105 @@
+"""Runs one program at a time and says what it cost: its output, its peak memory, and how much of the CPUs
+went to others meanwhile. And pins: children inherit the CPUs of this process."""
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+
+
+class Failed(Exception):
+    """A run that did not do what it was started for; said to the user, exit code 1."""
+
+
+class Refused(Exception):
+    """What was asked for cannot be done here; said to the user with what to do, exit code 2."""
+
+
+class Finished:
+    def __init__(self, output, errors, exit_code, peak_memory, others):
+        self.output, self.errors, self.exit_code = output, errors, exit_code
+        self.peak_memory = peak_memory  # bytes
+        self.others = others            # share of the CPUs' time that others used; None: unknown
+
+
+def busy_seconds(cpus):
+    """Seconds that these CPUs were not idle since boot, stolen time included; None where not told."""
+    wanted, ticks = {f"cpu{cpu}" for cpu in cpus}, 0
+    try:
+        with open("/proc/stat", encoding="ascii") as file:
+            for line in file:
+                name, *values = line.split()
+                if name in wanted:
+                    ticks += sum(int(each) for each in values[:8]) - int(values[3]) - int(values[4])
+    except (OSError, ValueError, IndexError):
+        return None
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def run(command, environment=None, folder=None):
+    """Waits for the program; its peak memory is the kernel's, that of its children included."""
+    cpus = os.sched_getaffinity(0)
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        busy, started = busy_seconds(cpus), time.monotonic()
+        try:
+            process = subprocess.Popen([str(each) for each in command], stdout=output, stderr=errors,
+                                       stdin=subprocess.DEVNULL, cwd=folder,
+                                       env={**os.environ, **(environment or {})})
+        except OSError as problem:
+            raise Failed(f"{command[0]}: {problem.strerror}") from None
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+        except BaseException:
+            os.kill(process.pid, signal.SIGKILL)
+            os.waitpid(process.pid, 0)
+            raise
+        finally:
+            process.returncode = 0  # it is waited for
+        wall = time.monotonic() - started
+        others = None
+        if busy is not None:
+            foreign = busy_seconds(cpus) - busy - usage.ru_utime - usage.ru_stime
+            others = max(0.0, foreign / (wall * len(cpus)))
+        texts = []
+        for file in (output, errors):
+            file.seek(0)
+            texts.append(file.read().decode("utf-8", "replace"))
+        return Finished(*texts, os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024, others)
+
+
+def checked(command, environment=None, folder=None):
+    finished = run(command, environment, folder)
+    if finished.exit_code != 0:
+        said = (finished.errors.strip() or finished.output.strip()).splitlines()[-3:]
+        raise Failed(f"{' '.join(str(each) for each in command)}\n  ended with {finished.exit_code}: " +
+                     "\n  ".join(said))
+    return finished
+
+
+def physical_first(cpus):
+    """The CPUs with one of every core first, so that two threads share a core only when they must."""
+    def place(cpu):
+        try:
+            with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list",
+                      encoding="ascii") as file:
+                siblings = file.read().strip()
+        except OSError:
+            siblings = str(cpu)
+        return siblings
+
+    seen, order = {}, []
+    for cpu in sorted(cpus):
+        turn = seen.get(place(cpu), 0)
+        seen[place(cpu)] = turn + 1
+        order.append((turn, cpu))
+    return [cpu for _, cpu in sorted(order)]
+
+
+def pin(threads):
+    """This process and all it starts, to so many CPUs; returns them."""
+    allowed = physical_first(os.sched_getaffinity(0))
+    if threads > len(allowed):
+        raise Refused(f"--threads {threads}: this process may use {len(allowed)} CPUs")
+    os.sched_setaffinity(0, allowed[:threads])
+    return sorted(allowed[:threads])

@@ -1,0 +1,45 @@
+"""PyTorch as a contender: every mode is one, run by pytorch_net.py with the Python that has torch."""
+
+import json
+import os
+import shutil
+import sys
+
+from processes import Failed, Refused, checked, run
+
+MODES = ("nchw-eager", "nhwc-eager", "nchw-compile", "nhwc-compile")
+SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pytorch_net.py")
+
+
+def find_python(named):
+    """(Python that imports torch, version of torch)"""
+    python = named or os.environ.get("OMNI_TORCH_PYTHON") or sys.executable
+    if shutil.which(python) is None:
+        raise Refused(f"no Python at {python}: name the one that has PyTorch with --python")
+    told = run([python, "-c", "import torch; print(torch.__version__)"])
+    if told.exit_code != 0:
+        raise Refused(f"{python} has no PyTorch: `pip install torch` into a virtual environment and name "
+                      "its Python with --python or $OMNI_TORCH_PYTHON")
+    return python, told.output.strip()
+
+
+class PyTorch:
+    def __init__(self, python, net, batch, threads, mode, cache, parameters):
+        self.name, self.mode, self.parameters = f"pytorch {mode}", mode, parameters
+        self.compiles = mode.endswith("compile")
+        if self.compiles and shutil.which(os.environ.get("CXX", "g++")) is None:
+            raise Refused(f"{mode} needs a C++ compiler: install g++, or leave it out of --modes")
+        self.command = [python, SCRIPT, "--net", net, "--batch", batch, "--threads", threads, "--mode", mode]
+        self.environment = {"OMP_NUM_THREADS": str(threads), "TORCHINDUCTOR_CACHE_DIR": cache,
+                            "CUDA_VISIBLE_DEVICES": ""}
+
+    def measure(self, warm_up, iterations):
+        finished = checked([*self.command, "--warm-up", warm_up, "--iterations", iterations],
+                           self.environment)
+        told = json.loads(finished.output.strip().splitlines()[-1])
+        if told["parameters"] != self.parameters:
+            raise Failed(f"{self.name} built a net of {told['parameters']} parameters, "
+                         f"Omnivore has {self.parameters}")
+        # Its own figure: that of the kernel would count the compiler it starts.
+        return {"seconds": told["seconds"], "peak_memory_bytes": told["peak_memory_bytes"],
+                "others": finished.others, "fused_sgd": told["fused_sgd"]}

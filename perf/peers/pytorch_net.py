@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""Trains a net in Darknet's format with PyTorch on one fixed mini-batch of random images, and prints the
+seconds of every iteration as JSON. perf/compare starts it, with the Python that has PyTorch."""
+
+import argparse
+import json
+import os
+import sys
+import time
+
+sys.dont_write_bytecode = True
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from darknet_net import NetError, conv_padding, normalises, pool_window, read_net
+
+MODES = ("nchw-eager", "nhwc-eager", "nchw-compile", "nhwc-compile")
+
+ACTIVATIONS = {"relu": lambda: nn.ReLU(inplace=True),
+               "leaky": lambda: nn.LeakyReLU(0.1, inplace=True),
+               "relie": lambda: nn.LeakyReLU(0.01, inplace=True),
+               "logistic": nn.Sigmoid, "tanh": nn.Tanh, "elu": nn.ELU, "selu": nn.SELU}
+
+
+def activation_of(layer, fallback):
+    name = layer.section.get("activation", fallback)
+    if name == "linear":
+        return []
+    if name not in ACTIVATIONS:
+        layer.refuse(f"activation={name} is not written for PyTorch here")
+    return [ACTIVATIONS[name]()]
+
+
+def convolutional(layer):
+    s = layer.section
+    stride = s.integer("stride", 1)
+    filters = s.integer("filters", 1)
+    parts = [nn.Conv2d(layer.source[2], filters, s.integer("size", 1),
+                       (s.integer("stride_y", stride), s.integer("stride_x", stride)),
+                       conv_padding(s), s.integer("dilation", 1), s.integer("groups", 1),
+                       bias=not normalises(s))]
+    if normalises(s):
+        parts.append(nn.BatchNorm2d(filters, momentum=0.01))
+    return nn.Sequential(*parts, *activation_of(layer, "logistic"))
+
+
+def connected(layer):
+    s, outputs = layer.section, layer.output[2]
+    h, w, c = layer.source
+    parts = [nn.Flatten()] if h * w > 1 else []
+    parts.append(nn.Linear(h * w * c, outputs, bias=not normalises(s)))
+    if normalises(s):
+        parts.append(nn.BatchNorm1d(outputs, momentum=0.01))
+    return nn.Sequential(*parts, *activation_of(layer, "logistic"))
+
+
+def pool_out(size, kernel, stride, pad, ceil):
+    """What PyTorch makes of these arguments."""
+    out = -((size + 2 * pad - kernel) // -stride) + 1 if ceil else (size + 2 * pad - kernel) // stride + 1
+    return out - 1 if ceil and (out - 1) * stride >= size + pad else out
+
+
+def window(layer):
+    """PyTorch's arguments for Darknet's total padding, in which the smaller half comes first."""
+    h, w, _ = layer.source
+    kernel, stride, total = pool_window(layer.section)
+    pad = total // 2
+    for ceil in (False, True):
+        if layer.output[:2] == tuple(pool_out(each, kernel, stride, pad, ceil) for each in (h, w)):
+            return {"kernel_size": kernel, "stride": stride, "padding": pad, "ceil_mode": ceil}
+    return layer.refuse("PyTorch cannot pad a pool like this")
+
+
+def maxpool(layer):
+    return nn.MaxPool2d(**window(layer))
+
+
+def avgpool(layer):
+    if "size" not in layer.section:
+        return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return nn.AvgPool2d(**window(layer), count_include_pad=False)
+
+
+def normalization(layer):
+    s = layer.section
+    size = s.integer("size", 5)  # PyTorch divides alpha by it
+    return nn.LocalResponseNorm(size, s.real("alpha", 1e-4) * size, s.real("beta", 0.75), s.real("kappa", 1))
+
+
+class Shortcut(nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.alpha, self.beta = layer.section.real("alpha", 1), layer.section.real("beta", 1)
+        self.activation = nn.Sequential(*activation_of(layer, "linear"))
+
+    def forward(self, last, earlier):
+        total = last + earlier if self.alpha == self.beta == 1 else self.alpha * last + self.beta * earlier
+        return self.activation(total)
+
+
+class Route(nn.Module):
+    def forward(self, *parts):
+        return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+
+
+class Flat(nn.Module):
+    """[softmax]: the loss takes its logits."""
+
+    def forward(self, logits):
+        return logits.flatten(1)
+
+
+MODULES = {"convolutional": convolutional, "connected": connected, "maxpool": maxpool, "avgpool": avgpool,
+           "normalization": normalization, "shortcut": Shortcut, "route": lambda layer: Route(),
+           "batchnorm": lambda layer: nn.BatchNorm2d(layer.source[2], momentum=0.01),
+           "dropout": lambda layer: nn.Dropout(layer.section.real("probability", 0.5)),
+           "activation": lambda layer: nn.Sequential(*activation_of(layer, "linear")),
+           "softmax": lambda layer: Flat()}
+
+
+class TorchNet(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        for layer in net.layers:
+            if layer.kind not in MODULES:
+                layer.refuse(f"[{layer.kind}] is not written for PyTorch here")
+        self.parts = nn.ModuleList(MODULES[layer.kind](layer) for layer in net.layers)
+        self.inputs = [layer.inputs for layer in net.layers]
+        # Only what a branch reads again is kept.
+        self.kept = {each for i, inputs in enumerate(self.inputs) for each in inputs if each != i - 1}
+
+    def forward(self, values):
+        kept = {-1: values}
+        for index, (part, inputs) in enumerate(zip(self.parts, self.inputs)):
+            values = part(*(values if each == index - 1 else kept[each] for each in inputs))
+            if index in self.kept:
+                kept[index] = values
+        return values
+
+
+def make_optimizer(model, options):
+    arguments = {"lr": options.real("learning_rate", 0.001), "momentum": options.real("momentum", 0.9),
+                 "weight_decay": options.real("decay", 0.0001)}
+    try:
+        return torch.optim.SGD(model.parameters(), fused=True, **arguments), True
+    except (RuntimeError, TypeError):
+        return torch.optim.SGD(model.parameters(), **arguments), False
+
+
+def peak_memory():
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:"))
+
+
+def train(net, arguments):
+    layout, how = arguments.mode.split("-")
+    torch.manual_seed(1)
+    height, width, channels = net.input
+    model = TorchNet(net).train()
+    images = torch.rand(arguments.batch, channels, height, width)
+    labels = torch.randint(net.classes, (arguments.batch,))
+    if layout == "nhwc":
+        model = model.to(memory_format=torch.channels_last)
+        images = images.to(memory_format=torch.channels_last)
+    optimizer, fused = make_optimizer(model, net.options)
+    for group in optimizer.param_groups:  # random labels: the net's own rate might diverge
+        group["lr"] *= 0.01
+    run = torch.compile(model) if how == "compile" else model
+
+    def iteration():
+        optimizer.zero_grad(set_to_none=True)
+        loss = functional.cross_entropy(run(images), labels)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    started = time.perf_counter()
+    for _ in range(arguments.warm_up):
+        loss = iteration()
+    marks = [time.perf_counter()]
+    for _ in range(arguments.iterations):
+        loss = iteration()
+        marks.append(time.perf_counter())
+    return {"mode": arguments.mode, "version": torch.__version__, "threads": torch.get_num_threads(),
+            "parameters": sum(each.numel() for each in model.parameters()), "fused_sgd": fused,
+            "loss": loss, "warm_up_seconds": marks[0] - started,
+            "seconds": [after - before for before, after in zip(marks, marks[1:])],
+            "peak_memory_bytes": peak_memory()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--net", required=True, metavar="FILE.cfg")
+    parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--mode", choices=MODES, required=True)
+    parser.add_argument("--warm-up", type=int, default=3)
+    parser.add_argument("--iterations", type=int, default=10)
+    arguments = parser.parse_args()
+    # One compiler process: a pool of them would keep the cores busy while we measure.
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    torch.set_num_threads(arguments.threads)
+    try:
+        print(json.dumps(train(read_net(arguments.net), arguments)))
+    except NetError as problem:
+        sys.exit(f"{problem}")
+
+
+if __name__ == "__main__":
+    main()
