@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <exception>
 
-#include "apps/commands.hpp"
 #include "apps/exit_codes.hpp"
+#include "apps/omni-run/commands.hpp"
 #include "runtime/log.hpp"
 
 namespace omni {

@@ -1,4 +1,4 @@
-#include "apps/load_parameters.hpp"
+#include "apps/omni-run/load_parameters.hpp"
 
 #include <filesystem>
 

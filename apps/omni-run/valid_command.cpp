@@ -4,10 +4,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "apps/commands.hpp"
-#include "apps/load_parameters.hpp"
-#include "apps/open_net.hpp"
-#include "apps/setup.hpp"
+#include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/load_parameters.hpp"
+#include "apps/omni-run/open_net.hpp"
+#include "apps/omni-run/setup.hpp"
 #include "scheduling/evaluator.hpp"
 
 namespace omni {

@@ -1,4 +1,4 @@
-#include "apps/arguments.hpp"
+#include "apps/omni-run/arguments.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,7 +1,7 @@
 // Steps that several subcommands take before their work.
 #pragma once
 
-#include "apps/arguments.hpp"
+#include "apps/omni-run/arguments.hpp"
 #include "layers/net.hpp"
 #include "runtime/data/data_feed.hpp"
 #include "runtime/data/dataset.hpp"

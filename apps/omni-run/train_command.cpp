@@ -8,13 +8,13 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "apps/commands.hpp"
-#include "apps/layer_table.hpp"
-#include "apps/open_net.hpp"
-#include "apps/progress.hpp"
-#include "apps/run_folder.hpp"
-#include "apps/setup.hpp"
-#include "apps/tracing.hpp"
+#include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/layer_table.hpp"
+#include "apps/omni-run/open_net.hpp"
+#include "apps/omni-run/progress.hpp"
+#include "apps/omni-run/run_folder.hpp"
+#include "apps/omni-run/setup.hpp"
+#include "apps/omni-run/tracing.hpp"
 #include "layers/formats/darknet_weights.hpp"
 #include "runtime/log.hpp"
 #include "runtime/signals.hpp"

@@ -1,4 +1,4 @@
-#include "apps/layer_table.hpp"
+#include "apps/omni-run/layer_table.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "apps/progress.hpp"
+#include "apps/omni-run/progress.hpp"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>

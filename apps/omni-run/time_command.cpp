@@ -7,11 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "apps/commands.hpp"
-#include "apps/held_images.hpp"
-#include "apps/open_net.hpp"
-#include "apps/setup.hpp"
-#include "apps/tracing.hpp"
+#include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/held_images.hpp"
+#include "apps/omni-run/open_net.hpp"
+#include "apps/omni-run/setup.hpp"
+#include "apps/omni-run/tracing.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/task_times.hpp"
 #include "scheduling/trainer.hpp"

@@ -1,4 +1,4 @@
-#include "apps/tracing.hpp"
+#include "apps/omni-run/tracing.hpp"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "apps/setup.hpp"
+#include "apps/omni-run/setup.hpp"
 #include "codelets/dense/peaks.hpp"
 #include "runtime/log.hpp"
 

@@ -1,4 +1,4 @@
-#include "apps/setup.hpp"
+#include "apps/omni-run/setup.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>

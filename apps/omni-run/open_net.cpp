@@ -1,4 +1,4 @@
-#include "apps/open_net.hpp"
+#include "apps/omni-run/open_net.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

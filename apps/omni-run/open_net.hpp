@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "apps/arguments.hpp"
+#include "apps/omni-run/arguments.hpp"
 #include "layers/net.hpp"
 
 namespace omni {

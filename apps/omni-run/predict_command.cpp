@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "apps/commands.hpp"
-#include "apps/load_parameters.hpp"
-#include "apps/open_net.hpp"
-#include "apps/setup.hpp"
+#include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/load_parameters.hpp"
+#include "apps/omni-run/open_net.hpp"
+#include "apps/omni-run/setup.hpp"
 #include "runtime/data/netpbm.hpp"
 #include "runtime/tasks/task_errors.hpp"
 

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/commands.hpp"
-#include "apps/setup.hpp"
+#include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/setup.hpp"
 #include "codelets/dense/peaks.hpp"
 
 namespace omni {

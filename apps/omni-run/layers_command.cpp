@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/commands.hpp"
+#include "apps/omni-run/commands.hpp"
 #include "layers/net_options.hpp"
 #include "layers/registry.hpp"
 
