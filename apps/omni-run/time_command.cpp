@@ -7,11 +7,18 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+<<<<<<< HEAD:apps/omni-run/time_command.cpp
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/held_images.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/tracing.hpp"
+=======
+#include "apps/commands.hpp"
+#include "apps/open_net.hpp"
+#include "apps/setup.hpp"
+#include "apps/tracing.hpp"
+>>>>>>> 5fa9299c25b25eb61a49d23f45c48f84b3a071d3:apps/time_command.cpp
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/task_times.hpp"
 #include "scheduling/trainer.hpp"
@@ -32,7 +39,40 @@ struct Measurement {
   std::vector<double> periods;      // seconds from one iteration's loss to the next one's
 };
 
-// Held in memory, so that the table shows training and not the computing of patterns.
+// The first images of a data set, decoded once and held in memory as bytes: the table shows
+// training, which turns bytes into floats, and not the computing of patterns.
+class HeldImages : public Dataset {
+ public:
+  // `source` must outlive it. Holds all of it when that is fewer.
+  static Result<HeldImages> hold(const Dataset& source, std::size_t images) {
+    HeldImages held(source, std::min(images, source.size()));
+    for (std::size_t index = 0; index < held.size(); ++index)
+      OMNI_CHECK(
+          source.read(index, std::span(held.pixels_).subspan(index * held.bytes(), held.bytes())));
+    return held;
+  }
+
+  std::size_t size() const override { return size_; }
+  Extent extent() const override { return source_->extent(); }
+  int classes() const override { return source_->classes(); }
+  int label(std::size_t index) const override { return source_->label(index); }
+  Status read(std::size_t index, std::span<std::uint8_t> pixels) const override {
+    OMNI_CHECK(check_read(*this, index, pixels.size()));
+    std::copy_n(pixels_.data() + index * bytes(), bytes(), pixels.data());
+    return {};
+  }
+  std::string description() const override { return source_->description() + ", in memory"; }
+
+ private:
+  HeldImages(const Dataset& source, std::size_t size)
+      : source_(&source), size_(size), pixels_(size * source.extent().count()) {}
+  std::size_t bytes() const { return extent().count(); }
+
+  const Dataset* source_;
+  std::size_t size_;
+  std::vector<std::uint8_t> pixels_;
+};
+
 constexpr std::size_t kHeldBatches = 2;
 
 Measurement summarise(const std::vector<TaskTime>& times, double wall, int iterations) {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kSize = 1024;                      // 12 MiB of matrices: large, and still quick
 constexpr std::size_t kCopyFloats = 16'000'000;  // 64 MB: more than a core's share of any cache
-constexpr int kRepeats = 3;
+constexpr int kRepeats = 10;
 
 // The work of `once`, in units per second, when so many threads do it at the same time: the best of
 // a few rounds, since only disturbance can make one slower.

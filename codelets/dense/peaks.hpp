@@ -8,7 +8,7 @@ struct CpuPeaks {
   double copy_alone = 0, copy_together = 0;  // bytes/s, reading and writing both counted
 };
 
-// Takes about half a second of all those threads.
+// Takes about a second of all those threads.
 CpuPeaks measure_cpu_peaks(int threads);
 
 }  // namespace omni

@@ -118,10 +118,14 @@ TEST(MachineReadable, DryRunLayersAndDevices) {
   EXPECT_GT(table["parameters"], 400000);
   const auto layers = json({"layers", "--json"});
   EXPECT_GE(layers["layers"].size(), 15u);
-  const auto devices = json({"devices", "--json", "--workers", "1"});
+  const auto devices = json({"devices", "--json", "--workers", "1", "--peaks"});
   EXPECT_EQ(devices["workers"].size(), 1u);
+  EXPECT_GT(devices["peaks"]["gemm_flops_per_second"], 1e6);
+  EXPECT_GT(devices["peaks"]["copy_bytes_per_second"], 1e6);
   const auto time = json({"time", "--net", "lenet", "--batch", "8", "--json", "--iterations", "2"});
   EXPECT_GT(time["images_per_second"], 0);
+  ASSERT_EQ(time["iteration_periods"].size(), 1u);
+  EXPECT_GT(time["iteration_periods"][0], 0);
 }
 
 TEST(MachineReadable, MetricsHoldWhatIsPromised) {
