@@ -7,18 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-<<<<<<< HEAD:apps/omni-run/time_command.cpp
 #include "apps/omni-run/commands.hpp"
-#include "apps/omni-run/held_images.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/tracing.hpp"
-=======
-#include "apps/commands.hpp"
-#include "apps/open_net.hpp"
-#include "apps/setup.hpp"
-#include "apps/tracing.hpp"
->>>>>>> 5fa9299c25b25eb61a49d23f45c48f84b3a071d3:apps/time_command.cpp
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/task_times.hpp"
 #include "scheduling/trainer.hpp"
