@@ -8,6 +8,7 @@
 #include <set>
 
 #include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/held_images.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/tracing.hpp"
@@ -31,38 +32,17 @@ struct Measurement {
   std::vector<double> periods;      // seconds from one iteration's loss to the next one's
 };
 
-// The first images of a data set, decoded once and held in memory as bytes: the table shows
-// training, which turns bytes into floats, and not the computing of patterns.
-class HeldImages : public Dataset {
- public:
-  // `source` must outlive it. Holds all of it when that is fewer.
-  static Result<HeldImages> hold(const Dataset& source, std::size_t images) {
-    HeldImages held(source, std::min(images, source.size()));
-    for (std::size_t index = 0; index < held.size(); ++index)
-      OMNI_CHECK(
-          source.read(index, std::span(held.pixels_).subspan(index * held.bytes(), held.bytes())));
-    return held;
-  }
+}
+std::string description() const override { return source_->description() + ", in memory"; }
 
-  std::size_t size() const override { return size_; }
-  Extent extent() const override { return source_->extent(); }
-  int classes() const override { return source_->classes(); }
-  int label(std::size_t index) const override { return source_->label(index); }
-  Status read(std::size_t index, std::span<std::uint8_t> pixels) const override {
-    OMNI_CHECK(check_read(*this, index, pixels.size()));
-    std::copy_n(pixels_.data() + index * bytes(), bytes(), pixels.data());
-    return {};
-  }
-  std::string description() const override { return source_->description() + ", in memory"; }
+private:
+HeldImages(const Dataset& source, std::size_t size)
+    : source_(&source), size_(size), pixels_(size * source.extent().count()) {}
+std::size_t bytes() const { return extent().count(); }
 
- private:
-  HeldImages(const Dataset& source, std::size_t size)
-      : source_(&source), size_(size), pixels_(size * source.extent().count()) {}
-  std::size_t bytes() const { return extent().count(); }
-
-  const Dataset* source_;
-  std::size_t size_;
-  std::vector<std::uint8_t> pixels_;
+const Dataset* source_;
+std::size_t size_;
+std::vector<std::uint8_t> pixels_;
 };
 
 constexpr std::size_t kHeldBatches = 2;
