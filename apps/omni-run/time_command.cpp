@@ -32,19 +32,6 @@ struct Measurement {
   std::vector<double> periods;      // seconds from one iteration's loss to the next one's
 };
 
-}
-std::string description() const override { return source_->description() + ", in memory"; }
-
-private:
-HeldImages(const Dataset& source, std::size_t size)
-    : source_(&source), size_(size), pixels_(size * source.extent().count()) {}
-std::size_t bytes() const { return extent().count(); }
-
-const Dataset* source_;
-std::size_t size_;
-std::vector<std::uint8_t> pixels_;
-};
-
 constexpr std::size_t kHeldBatches = 2;
 
 Measurement summarise(const std::vector<TaskTime>& times, double wall, int iterations) {
