@@ -181,6 +181,13 @@ int OptionReader::choice(std::string_view key, std::string_view fallback,
   return index(fallback);
 }
 
+void OptionReader::refuse_values(std::string_view key,
+                                 std::initializer_list<std::string_view> values, std::string why) {
+  const Option* option = lookup(key);
+  if (option && std::find(values.begin(), values.end(), option->value) != values.end())
+    refuse(key, fmt::format("{} {} is not supported", key, option->value), std::move(why));
+}
+
 void OptionReader::refuse(std::string_view key, std::string what, std::string hint) {
   if (failed_) return;
   const Option* option = section_.find(key);

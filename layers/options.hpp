@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <span>
 #include <string>
@@ -40,6 +41,10 @@ class OptionReader {
   // Index of the value in `choices`; an unknown value is an error with "did you mean".
   int choice(std::string_view key, std::string_view fallback,
              std::span<const std::string_view> choices);
+
+  // Known values that are not supported: refused, and why is the hint.
+  void refuse_values(std::string_view key, std::initializer_list<std::string_view> values,
+                     std::string why);
 
   // A complaint of the caller's own about one key (or the section, when it is absent).
   void refuse(std::string_view key, std::string what, std::string hint = "");
