@@ -203,7 +203,10 @@ Status check_keys(const Section& section, std::span<const Key> keys, bool strict
   std::transform(keys.begin(), keys.end(), names.begin(), [](const Key& key) { return key.name; });
   for (const Option& option : section.options) {
     const Key* key = declared(keys, option.key);
-    if (key && key->ignored)
+    if (key && key->effect == Effect::refused && option.value != key->fallback)
+      return Error{ErrorKind::usage, section.where(option), setting(option) + " is not supported",
+                   std::string(key->help)};
+    if (key && key->effect == Effect::none)
       log::warn("{}: {} has no effect (it is accepted because Darknet files carry it)",
                 section.where(option), shown_name(option.key));
     if (key) continue;

@@ -4,7 +4,7 @@
 #include "codelets/elementwise/activation.hpp"
 #include "codelets/spatial/copy_channels.hpp"
 #include "layers/registry.hpp"
-#include "layers/types/activation_block.hpp"
+#include "layers/types/blocks/activation_block.hpp"
 
 namespace omni {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "codelets/dense/local.hpp"
 #include "layers/registry.hpp"
-#include "layers/types/activation_block.hpp"
+#include "layers/types/blocks/activation_block.hpp"
 #include "layers/types/filter_shape.hpp"
 
 namespace omni {

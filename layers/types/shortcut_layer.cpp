@@ -3,7 +3,7 @@
 
 #include "codelets/elementwise/shortcut_add.hpp"
 #include "layers/registry.hpp"
-#include "layers/types/activation_block.hpp"
+#include "layers/types/blocks/activation_block.hpp"
 
 namespace omni {
 namespace {
@@ -59,7 +59,9 @@ const LayerRegistration registration(
      .keys = {{"from", "", "layer to add: index, or negative: relative"},
               {"activation", "linear", "applied to the sum"},
               {"alpha", "1", "factor of the previous layer's output"},
-              {"beta", "1", "factor of the earlier layer's output"}},
+              {"beta", "1", "factor of the earlier layer's output"},
+              {"weights_type", "none", "the factors are alpha and beta", Effect::refused},
+              {"weights_normalization", "none", "the factors are alpha and beta", Effect::refused}},
      .make = make_layer<ShortcutLayer>});
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "codelets/dense/column_parts.hpp"
 #include "codelets/dense/connected.hpp"
-#include "layers/types/activation_block.hpp"
+#include "layers/types/blocks/activation_block.hpp"
 
 namespace omni {
 namespace {

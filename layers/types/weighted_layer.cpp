@@ -1,6 +1,6 @@
 #include "layers/types/weighted_layer.hpp"
 
-#include "layers/types/activation_block.hpp"
+#include "layers/types/blocks/activation_block.hpp"
 
 namespace omni {
 

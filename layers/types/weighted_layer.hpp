@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "layers/layer_builder.hpp"
-#include "layers/types/activation_block.hpp"
-#include "layers/types/batchnorm_block.hpp"
+#include "layers/types/blocks/activation_block.hpp"
+#include "layers/types/blocks/batchnorm_block.hpp"
 
 namespace omni {
 

@@ -1,4 +1,4 @@
-#include "layers/types/activation_block.hpp"
+#include "layers/types/blocks/activation_block.hpp"
 
 #include "codelets/elementwise/activation.hpp"
 
