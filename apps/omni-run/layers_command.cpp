@@ -30,7 +30,7 @@ void print_keys(std::span<const Key> keys) {
     else if (key.effect == Effect::refused)
       refused.push_back(key.name);
     else
-      fmt::print("    {:<16} {:<10} {}\n", key.name, key.fallback, key.help);
+      fmt::print("    {:<18} {:<11} {}\n", key.name, key.fallback, key.help);
   }
   if (!refused.empty()) fmt::print("    only the default: {}\n", fmt::join(refused, " "));
   if (!ignored.empty()) fmt::print("    without effect: {}\n", fmt::join(ignored, " "));
