@@ -42,6 +42,13 @@ class Layer {
   virtual bool joins_slices() const { return false; }
   virtual bool is_loss() const { return false; }
 
+  // A relu's gradient costs a pass over the largest tensors, or nothing when it is part of the pass
+  // after it. The net asks a layer that could take it over, and the one before, whose output nobody
+  // else reads, to leave it.
+  virtual bool can_take_relu_gradient() const { return false; }
+  virtual void take_relu_gradient() {}
+  virtual bool leave_relu_gradient() { return false; }  // false: it has none
+
   virtual double forward_flops_per_image() const { return 0; }
   virtual std::string detail() const { return ""; }  // "64 3x3/1" in the layer table
 

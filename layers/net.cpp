@@ -87,7 +87,10 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     net->parts_.data.value.resize(static_cast<std::size_t>(net->slices().count()));
     for (const Section& section : spec.layers) OMNI_CHECK(net->add_layer(section));
     net->cut_segments();
-    if (options.training) net->freeze_unreached_layers();
+    if (options.training) {
+      net->freeze_unreached_layers();
+      net->fuse_relu_gradients();
+    }
     return net;
   };
   int slice = options.slice;
@@ -144,6 +147,18 @@ void Net::freeze_unreached_layers() {
       if (written.insert((*input)->blob).second) (*input)->diff = (*input)->blob->diff;
       learns_[maker.at((*input)->blob)] = true;
     }
+  }
+}
+
+void Net::fuse_relu_gradients() {
+  std::unordered_map<const Blob*, int> readers;
+  for (const auto& layer : layers())
+    for (const Input* input : layer->inputs()) ++readers[input->blob];
+  for (std::size_t i = 1; i < layers().size(); ++i) {
+    Layer &before = *layers()[i - 1], &layer = *layers()[i];
+    if (!layer.can_take_relu_gradient() || readers[&before.output()] != 1) continue;
+    if (layer.inputs().front()->blob != &before.output()) continue;
+    if (before.leave_relu_gradient()) layer.take_relu_gradient();
   }
 }
 

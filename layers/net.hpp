@@ -42,6 +42,7 @@ class Net {
   Status add_layer(const Section& section);
   void cut_segments();
   void freeze_unreached_layers();
+  void fuse_relu_gradients();
   void use_slot(const BatchSlot& slot);
   void share_gradients(const Layer& layer, int slice);
 

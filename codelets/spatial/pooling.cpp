@@ -65,6 +65,10 @@ void max_forward_vector(const PoolShape& shape, const Buffers& buffers, DeviceCo
           }
         }
       for (int p = 0; p < packs; ++p) {
+        if (shape.after_relu) {
+          const auto none = typename Pack<std::int32_t, lanes>::Type{} + kNoCell;
+          cell[p] = best[p] > 0.0f ? cell[p] : none;
+        }
         store_pack(dst + pixel * c + k + p * lanes, best[p]);
         store_pack(index + pixel * c + k + p * lanes,
                    __builtin_convertvector(cell[p], typename Pack<PoolIndex, lanes>::Type));

@@ -23,6 +23,9 @@ struct PoolShape {
   int stride_h = 1, stride_w = 1;
   int offset_h = 0, offset_w = 0;
   int out_h = 0, out_w = 0;
+  // Max: src is the output of a relu, whose gradient backward is to include. Where the largest
+  // value is not positive, no cell wins.
+  bool after_relu = false;
 };
 
 // Max pooling remembers for each output which cell of its window won, row * kernel_w + column, in
@@ -85,6 +88,8 @@ void max_pool_forward(const PoolShape& shape, const T* src, T* dst, PoolIndex* i
     dst[out] = src[in];
     index[out] = static_cast<PoolIndex>(cell);
   });
+  for (std::int64_t out = 0; out < outputs && shape.after_relu; ++out)
+    if (!(dst[out] > 0)) index[out] = kNoCell;
 }
 
 template <class T>

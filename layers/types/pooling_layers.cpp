@@ -78,6 +78,11 @@ class MaxPoolLayer final : public PoolLayer {
     one.n = 1;
     index_ = builder.per_slice("index", pool_index_bytes(one), DataType::u8);
   }
+  bool can_take_relu_gradient() const override { return true; }
+  void take_relu_gradient() override { pool_.after_relu = true; }
+  std::string detail() const override {
+    return PoolLayer::detail() + (pool_.after_relu ? " + relu'" : "");
+  }
   void forward(const Step&, int slice) override {
     submit_max_pool_forward(pool(slice), input().value(slice), value(slice), index(slice),
                             forward_tag(slice));

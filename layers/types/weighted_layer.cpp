@@ -26,8 +26,13 @@ void WeightedLayer::forward(const Step& step, int slice) {
   batchnorm_->forward(step, slice, product_.value, output_.value, activation_, forward_tag(slice));
 }
 
+bool WeightedLayer::leave_relu_gradient() {
+  activation_left_ = activation_ == Activation::relu;
+  return activation_left_;
+}
+
 void WeightedLayer::backward(const Step&, int slice) {
-  if (activation_ != Activation::linear)
+  if (activation_ != Activation::linear && !activation_left_)
     submit_activation_backward({.count = values(slice), .activation = activation_}, value(slice),
                                diff(slice), data_gradient_tag(slice));
   if (!batchnorm_) return propagate(slice, diff(slice), bias_->diff);

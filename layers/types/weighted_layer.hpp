@@ -15,6 +15,7 @@ class WeightedLayer : public Layer {
   bool joins_slices() const override { return batchnorm_.has_value(); }
   void forward(const Step& step, int slice) override;
   void backward(const Step& step, int slice) override;
+  bool leave_relu_gradient() override;
 
  protected:
   // Where Darknet's files put the weights: after everything else, or right after the bias.
@@ -34,6 +35,7 @@ class WeightedLayer : public Layer {
 
  private:
   Activation activation_ = Activation::linear;
+  bool activation_left_ = false;  // its gradient, to the next layer
   Param *weights_ = nullptr, *bias_ = nullptr;
   Blob product_;  // with batch normalisation: what it reads
   std::optional<BatchnormBlock> batchnorm_;

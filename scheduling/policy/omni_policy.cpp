@@ -122,7 +122,7 @@ starpu_sched_policy make_policy() {
   policy.pop_task = pop;
   policy.add_workers = add_workers;
   policy.policy_name = "omni";
-  policy.policy_description = "one queue per kind of worker, implementations by model";
+  policy.policy_description = "one queue for equal workers, implementations by model";
   policy.worker_type = STARPU_WORKER_LIST;
   return policy;
 }

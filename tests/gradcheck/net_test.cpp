@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "layers/formats/darknet_cfg.hpp"
@@ -136,6 +137,7 @@ class WholeNet {
     }
     return all;
   }
+  std::string detail(std::size_t layer) const { return net_->layers()[layer]->detail(); }
   std::vector<Param*> trainable() {
     std::vector<Param*> params = net_->params();
     std::erase_if(params, [](const Param* param) { return !param->trainable; });
@@ -162,8 +164,10 @@ class WholeNet {
   BatchSlot slot_;
 };
 
-void add(const Param& param, std::size_t index, float amount) {
-  HostAccess(*param.value, HostAccess::Mode::write).f32()[index] += amount;
+void move(const Param& param, const std::vector<double>& direction, double amount) {
+  const HostAccess access(*param.value, HostAccess::Mode::write);
+  for (std::size_t i = 0; i < direction.size(); ++i)
+    access.f32()[i] += static_cast<float>(amount * direction[i]);
 }
 
 class WholeNetOf : public testing::TestWithParam<const char*> {};
@@ -190,15 +194,13 @@ TEST_P(WholeNetOf, GradientsAreThoseOfTheLoss) {
       length = std::sqrt(length);
       ASSERT_GT(length, 1e-6) << params[p]->name;
       const double epsilon = 4e-3;
-      const auto move = [&](double amount) {
-        for (std::size_t i = 0; i < direction.size(); ++i)
-          add(*params[p], i, static_cast<float>(amount * direction[i] / length));
+      const auto loss_after = [&](double amount) {
+        move(*params[p], direction, amount / length);
+        return net.loss();
       };
-      move(epsilon);
-      const double above = net.loss();
-      move(-2 * epsilon);
-      const double below = net.loss();
-      move(epsilon);
+      const double above = loss_after(epsilon);
+      const double below = loss_after(-2 * epsilon);
+      move(*params[p], direction, epsilon / length);
       const double measured = (above - below) / (2 * epsilon);
       EXPECT_NEAR(measured, slope / length, 0.02 * std::fabs(slope / length) + 2e-3)
           << params[p]->name << (turned ? ", turned" : "");
@@ -218,8 +220,59 @@ TEST_P(WholeNetOf, SlicesChangeNothing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, WholeNetOf, testing::Values(kNet, kUncommonNet),
-                         [](const auto& net) { return net.index == 0 ? "usual" : "uncommon"; });
+// Connected layers large enough to be split by neurons: one that reads images, one whose last block
+// is narrow, and one that sends its gradient on.
+constexpr const char* kSplitNet = R"([net]
+batch=5
+height=16
+width=16
+channels=4
+[connected]
+output=1030
+activation=tanh
+[connected]
+output=1024
+activation=logistic
+[connected]
+output=4
+activation=linear
+[softmax]
+)";
+
+std::string name_of(const testing::TestParamInfo<const char*>& net) {
+  return std::array{"usual", "uncommon", "split"}[net.index];
+}
+
+INSTANTIATE_TEST_SUITE_P(, WholeNetOf, testing::Values(kNet, kUncommonNet, kSplitNet), name_of);
+
+// The relu as part of the convolution, whose gradient the pooling then takes over, and as a layer
+// of its own, where nothing is fused.
+std::string relu_net(bool fused) {
+  const std::string convolution = "[convolutional]\nfilters=6\nsize=3\npad=1\nactivation=";
+  return "[net]\nbatch=4\nheight=9\nwidth=8\nchannels=2\n" + convolution +
+         (fused ? "relu\n" : "linear\n[activation]\nactivation=relu\n") +
+         "[maxpool]\nsize=3\nstride=2\n[connected]\noutput=4\nactivation=linear\n[softmax]\n";
+}
+
+TEST(WholeNet, PoolingTakesOverTheGradientOfARelu) {
+  const auto session = Session::start({});
+  ASSERT_TRUE(session);
+  WholeNet fused(relu_net(true).c_str(), 2), apart(relu_net(false).c_str(), 2);
+  EXPECT_EQ(fused.detail(1), apart.detail(2) + " + relu'");
+  const auto expected = apart.gradients();
+  EXPECT_EQ(fused.gradients(), expected);
+  EXPECT_TRUE(
+      std::any_of(expected[1].begin(), expected[1].end(), [](float value) { return value != 0; }));
+}
+
+// Somebody else reads what the relu made, so its gradient is not the pooling's alone.
+TEST(WholeNet, ASecondReaderPreventsThat) {
+  const auto session = Session::start({});
+  ASSERT_TRUE(session);
+  std::string text = relu_net(true);
+  text.insert(text.find("[connected]"), "[route]\nlayers=0\n");
+  EXPECT_EQ(WholeNet(text.c_str(), 2).detail(1).find("relu"), std::string::npos);
+}
 
 constexpr const char* kFrozen = R"([net]
 batch=4

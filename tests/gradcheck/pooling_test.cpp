@@ -103,6 +103,27 @@ TEST(MaxPool, implementations_agree) {
            }});
 }
 
+std::vector<Case<PoolShape>> after_relu(std::vector<Case<PoolShape>> cases) {
+  for (Case<PoolShape>& each : cases) each.args.after_relu = true;
+  return cases;
+}
+
+TEST(MaxPool, after_relu_no_cell_wins_where_nothing_is_positive) {
+  // Mostly negative, so that windows without a positive value are common.
+  check_implementations(max_pool_forward, after_relu(kCases),
+                        max_forward_operation(uniform(-1, 0.1f)));
+  PoolShape shape = pool_of(1, 1, 4, 1, {2, 2, 0});
+  shape.h = shape.kernel_h = shape.out_h = 1;
+  shape.out_w = 2;
+  for (const bool fused : {false, true}) {
+    shape.after_relu = fused;
+    std::vector<double> src{0, 0, 0, 3}, dst(2);
+    std::vector<PoolIndex> index(2);
+    reference::max_pool_forward(shape, src.data(), dst.data(), index.data());
+    EXPECT_EQ(index, (std::vector<PoolIndex>{fused ? kNoCell : PoolIndex{0}, 1}));
+  }
+}
+
 TEST(MaxPool, the_first_of_equal_values_wins) {
   check_implementations(max_pool_forward, kCases, max_forward_operation(below(3)));
   const PoolShape shape = pool_of(1, 3, 3, 1, {3, 1, 2});
