@@ -26,6 +26,7 @@ inline constexpr std::size_t kMaxTensors = 1 << 19;
 // What the layers of one net share while it is built and afterwards.
 struct NetParts {
   bool training = false;
+  float label_smoothing = 0;
   Slices slices;
   TensorPool tensors;
   std::deque<Param> params;
@@ -43,6 +44,7 @@ class LayerBuilder {
   OptionReader& options() { return options_; }
   int index() const { return static_cast<int>(parts_.layers.size()); }
   bool training() const { return parts_.training; }
+  float label_smoothing() const { return parts_.label_smoothing; }
   const Slices& slices() const { return parts_.slices; }
   std::string_view type() const { return type_; }
 

@@ -57,7 +57,8 @@ Status check_sections(const NetSpec& spec, bool strict) {
     if (is_spare_cost(previous, *type))
       log::warn("{}: [cost] after [softmax] is ignored (softmax computes cross-entropy itself)",
                 section.where());
-    previous = type->name;
+    const Option* noloss = section.find("noloss");
+    previous = noloss != nullptr && noloss->value == "1" ? "" : type->name;
   }
   return {};
 }
@@ -82,6 +83,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     net->name_ = spec.name;
     net->options_ = net_options;
     net->parts_.training = options.training;
+    net->parts_.label_smoothing = net_options.label_smoothing;
     net->parts_.slices = std::move(slices);
     net->parts_.data.extent = net_options.input;
     net->parts_.data.value.resize(static_cast<std::size_t>(net->slices().count()));
@@ -100,6 +102,8 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     slice = choose_slice(shapes->parts_, batch);
   }
   OMNI_TRY(auto net, assemble(Slices::cut(batch, slice)));
+  if (net_options.label_smoothing > 0 && net->layers().back()->type() != "softmax")
+    log::warn("{}: label_smooth_eps has no effect without [softmax]", spec.net.where());
   if (options.training && !net->layers().back()->is_loss())
     return Error{ErrorKind::usage, spec.layers.back().where(), "the last layer computes no loss",
                  "end the net with [softmax]"};

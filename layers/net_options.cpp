@@ -14,7 +14,7 @@ constexpr std::array kNetKeys{
     Key{"learning_rate", "0.001", ""},
     Key{"momentum", "0.9", ""},
     Key{"decay", "0.0001", "L2 penalty of weights (not of biases)"},
-    Key{"policy", "constant", "constant step steps exp poly sigmoid random"},
+    Key{"policy", "constant", "constant step steps exp poly sigmoid random sgdr"},
     Key{"burn_in", "0", "first batches, during which the rate rises"},
     Key{"power", "4", "of burn_in, poly and random"},
     Key{"step", "1", "of step and sigmoid"},
@@ -22,7 +22,11 @@ constexpr std::array kNetKeys{
     Key{"steps", "", "list, of steps"},
     Key{"scales", "", "list, of steps"},
     Key{"gamma", "1", "of exp and sigmoid"},
+    Key{"learning_rate_min", "0.00001", "of sgdr: at the end of a cycle"},
+    Key{"sgdr_cycle", "max_batches", "of sgdr: batches from learning_rate down to its minimum"},
+    Key{"sgdr_mult", "2", "of sgdr: each cycle is so many times longer than the one before"},
     Key{"max_batches", "0", "updates to do; 0: no end"},
+    Key{"label_smooth_eps", "0", "of [softmax]: share of the truth that the wrong classes get"},
     Key{"min_crop", "", "augmentation: shortest side after resizing, smallest"},
     Key{"max_crop", "", "augmentation: shortest side after resizing, largest"},
     Key{"angle", "0", "augmentation: rotation in degrees, up to"},
@@ -33,16 +37,47 @@ constexpr std::array kNetKeys{
     Key{"flip", "0", "augmentation: 1 mirrors half of the images"},
     Key{"center", "0", "augmentation: 1 cuts from the centre, without rotation and zoom"},
     Key{"adam", "0", "1 is refused: the solver is SGD with momentum"},
-    Key{"B1", "0.9", "", true},
-    Key{"B2", "0.999", "", true},
-    Key{"eps", "0.0000001", "", true},
-    Key{"clip", "0", "", true},
-    Key{"inputs", "", "", true},
-    Key{"random", "0", "", true},
-    Key{"min_ratio", "", "", true},
-    Key{"max_ratio", "", "", true},
-    Key{"time_steps", "1", "", true},
-    Key{"notruth", "0", "", true},
+    Key{"B1", "0.9", "", Effect::none},
+    Key{"B2", "0.999", "", Effect::none},
+    Key{"eps", "0.0000001", "", Effect::none},
+    Key{"clip", "0", "", Effect::none},
+    Key{"inputs", "", "", Effect::none},
+    Key{"random", "0", "", Effect::none},
+    Key{"min_ratio", "", "", Effect::none},
+    Key{"max_ratio", "", "", Effect::none},
+    Key{"time_steps", "1", "it is for recurrent nets", Effect::refused},
+    Key{"notruth", "0", "", Effect::none},
+    // AlexeyAB's: data augmentation, noise and bad labels, memory, progress.
+    Key{"sequential_subdivisions", "1", "", Effect::none},
+    Key{"augment_speed", "2", "", Effect::none},
+    Key{"try_fix_nan", "0", "", Effect::none},
+    Key{"letter_box", "0", "", Effect::none},
+    Key{"blur", "0", "", Effect::none},
+    Key{"gaussian_noise", "0", "", Effect::none},
+    Key{"mixup", "0", "", Effect::none},
+    Key{"cutmix", "0", "", Effect::none},
+    Key{"mosaic", "0", "", Effect::none},
+    Key{"mosaic_bound", "0", "", Effect::none},
+    Key{"ema_alpha", "0", "", Effect::none},
+    Key{"resize_step", "32", "", Effect::none},
+    Key{"max_chart_loss", "20", "", Effect::none},
+    Key{"loss_scale", "1", "", Effect::none},
+    Key{"use_cuda_graph", "0", "", Effect::none},
+    Key{"dynamic_minibatch", "0", "", Effect::none},
+    Key{"optimized_memory", "0", "", Effect::none},
+    Key{"workspace_size_limit_MB", "1024", "", Effect::none},
+    Key{"contrastive", "0", "", Effect::none},
+    Key{"contrastive_jit_flip", "0", "", Effect::none},
+    Key{"contrastive_color", "0", "", Effect::none},
+    Key{"unsupervised", "0", "", Effect::none},
+    Key{"attention", "0", "", Effect::none},
+    Key{"adversarial_lr", "0", "", Effect::none},
+    Key{"badlabels_reject_percentage", "0", "", Effect::none},
+    Key{"badlabels_rejection_percentage", "0", "", Effect::none},
+    Key{"weights_reject_freq", "0", "", Effect::none},
+    Key{"equidistant_point", "0", "", Effect::none},
+    Key{"num_sigmas_reject_badlabels", "0", "", Effect::none},
+    Key{"track", "0", "", Effect::none},
 };
 
 void read_solver(OptionReader& options, SolverOptions& solver) {
@@ -58,6 +93,9 @@ void read_solver(OptionReader& options, SolverOptions& solver) {
   solver.steps = options.integers("steps");
   solver.scales = options.reals("scales");
   solver.max_batches = options.integer("max_batches", 0, 0);
+  solver.learning_rate_min = options.real("learning_rate_min", 1e-5f, 0);
+  solver.cycle = options.integer("sgdr_cycle", solver.max_batches, 1);
+  solver.cycle_factor = options.integer("sgdr_mult", 2, 1);
   if (options.flag("adam", false))
     options.refuse("adam", "Adam is not supported", "remove it: the solver is SGD with momentum");
   if (solver.policy == RatePolicy::steps && solver.steps.size() != solver.scales.size())
@@ -68,6 +106,9 @@ void read_solver(OptionReader& options, SolverOptions& solver) {
     options.refuse("policy", "policy=steps without steps", "add steps= and scales=");
   if (solver.policy == RatePolicy::poly && solver.max_batches == 0)
     options.refuse("policy", "policy=poly needs max_batches", "add max_batches= or --max-batches");
+  if (solver.policy == RatePolicy::sgdr && solver.cycle == 0)
+    options.refuse("policy", "policy=sgdr needs the length of a cycle",
+                   "add sgdr_cycle= or max_batches=");
 }
 
 void read_augment(OptionReader& options, AugmentOptions& augment) {
@@ -109,6 +150,7 @@ Result<NetOptions> read_net_options(const Section& net, bool strict) {
                    fmt::format("images of {}x{}x{} have too many elements", read.input.w,
                                read.input.h, read.input.c),
                    "make them smaller: 2147483647 elements are the most");
+  read.label_smoothing = options.real("label_smooth_eps", 0, 0, 1);
   read_solver(options, read.solver);
   read_augment(options, read.augment);
   OMNI_CHECK(options.status());

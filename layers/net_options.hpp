@@ -14,9 +14,9 @@
 
 namespace omni {
 
-enum class RatePolicy : int { constant, step, steps, exp, poly, sigmoid, random };
-inline constexpr std::array<std::string_view, 7> kRatePolicyNames{
-    "constant", "step", "steps", "exp", "poly", "sigmoid", "random"};
+enum class RatePolicy : int { constant, step, steps, exp, poly, sigmoid, random, sgdr };
+inline constexpr std::array<std::string_view, 8> kRatePolicyNames{
+    "constant", "step", "steps", "exp", "poly", "sigmoid", "random", "sgdr"};
 
 struct SolverOptions {
   float learning_rate = 0.001f, momentum = 0.9f, decay = 0.0001f;
@@ -27,11 +27,14 @@ struct SolverOptions {
   std::vector<int> steps;
   std::vector<float> scales;
   int max_batches = 0;  // 0: for ever
+  float learning_rate_min = 1e-5f;
+  int cycle = 0, cycle_factor = 2;  // of sgdr: batches of the first cycle; the next is longer
 };
 
 struct NetOptions {
   Extent input;
   int batch = 1, subdivisions = 1;
+  float label_smoothing = 0;
   SolverOptions solver;
   AugmentOptions augment;
 

@@ -181,6 +181,13 @@ int OptionReader::choice(std::string_view key, std::string_view fallback,
   return index(fallback);
 }
 
+void OptionReader::refuse_values(std::string_view key,
+                                 std::initializer_list<std::string_view> values, std::string why) {
+  const Option* option = lookup(key);
+  if (option && std::find(values.begin(), values.end(), option->value) != values.end())
+    refuse(key, fmt::format("{} {} is not supported", key, option->value), std::move(why));
+}
+
 void OptionReader::refuse(std::string_view key, std::string what, std::string hint) {
   if (failed_) return;
   const Option* option = section_.find(key);
@@ -196,7 +203,10 @@ Status check_keys(const Section& section, std::span<const Key> keys, bool strict
   std::transform(keys.begin(), keys.end(), names.begin(), [](const Key& key) { return key.name; });
   for (const Option& option : section.options) {
     const Key* key = declared(keys, option.key);
-    if (key && key->ignored)
+    if (key && key->effect == Effect::refused && option.value != key->fallback)
+      return Error{ErrorKind::usage, section.where(option), setting(option) + " is not supported",
+                   std::string(key->help)};
+    if (key && key->effect == Effect::none)
       log::warn("{}: {} has no effect (it is accepted because Darknet files carry it)",
                 section.where(option), shown_name(option.key));
     if (key) continue;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <span>
 #include <string>
@@ -14,12 +15,15 @@
 
 namespace omni {
 
+// What a key does here. none: accepted because Darknet files carry it, warns when set. refused:
+// another value than the default would make it a different net; help says why that is not there.
+enum class Effect { full, none, refused };
+
 struct Key {
   std::string_view name;
   std::string_view fallback;  // default as the user would write it; "" when it depends on others
   std::string_view help;
-  bool ignored =
-      false;  // accepted because Darknet files carry it, without effect here: warns when set
+  Effect effect = Effect::full;
 };
 
 // Reads one section. The first problem is kept (error()); later reads return their defaults, so a
@@ -41,6 +45,10 @@ class OptionReader {
   int choice(std::string_view key, std::string_view fallback,
              std::span<const std::string_view> choices);
 
+  // Known values that are not supported: refused, and why is the hint.
+  void refuse_values(std::string_view key, std::initializer_list<std::string_view> values,
+                     std::string why);
+
   // A complaint of the caller's own about one key (or the section, when it is absent).
   void refuse(std::string_view key, std::string what, std::string hint = "");
   bool failed() const { return failed_; }
@@ -54,7 +62,8 @@ class OptionReader {
   bool failed_ = false;
 };
 
-// Unknown keys of a section: warnings, or the first one as an error when strict.
+// Unknown keys of a section: warnings, or the first one as an error when strict. Those that are
+// refused: an error.
 Status check_keys(const Section& section, std::span<const Key> keys, bool strict);
 
 // The nearest candidate within a small edit distance, or "".

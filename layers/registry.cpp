@@ -9,24 +9,27 @@ namespace omni {
 namespace {
 
 // Keys of every Darknet layer. The ignored ones have no meaning when classifying.
-constexpr std::array<Key, 10> kCommonKeys{{
+constexpr std::array<Key, 12> kCommonKeys{{
     {"learning_rate", "1", "multiplies the net's learning rate for this layer"},
     {"stopbackward", "0", "1: no gradient flows to earlier layers"},
     {"dontload", "0", "1: keep the initial values when weights are loaded"},
-    {"dontsave", "0", "1: initial values are not overwritten in saved .weights", true},
-    {"dontloadscales", "0", "1: keep the initial batch-norm scales when weights are loaded", true},
-    {"numload", "0", "how many filters to load", true},
-    {"onlyforward", "0", "", true},
-    {"truth", "0", "", true},
-    {"smooth", "0", "", true},
-    {"noweights", "0", "", true},
+    {"dontsave", "0", "1: initial values are not overwritten in saved .weights", Effect::none},
+    {"dontloadscales", "0", "1: keep the initial batch-norm scales when weights are loaded",
+     Effect::none},
+    {"numload", "0", "how many filters to load", Effect::none},
+    {"onlyforward", "0", "", Effect::none},
+    {"truth", "0", "", Effect::none},
+    {"smooth", "0", "", Effect::none},
+    {"noweights", "0", "", Effect::none},
+    {"train_only_bn", "0", "", Effect::none},
+    {"burnin_update", "0", "", Effect::none},
 }};
 
 // Sections of Darknet's other trades, and why they are refused.
-constexpr std::array kForeign{"yolo",           "region",   "detection", "iseg",      "rnn",
-                              "crnn",           "gru",      "lstm",      "conv_lstm", "history",
-                              "gaussian_yolo",  "sam",      "empty",     "silence",   "contrastive",
-                              "scale_channels", "implicit", "reorg3d"};
+constexpr std::array kForeign{
+    "yolo",        "region",        "detection", "iseg",           "rnn",      "crnn",   "gru",
+    "lstm",        "conv_lstm",     "history",   "gaussian_yolo",  "sam",      "empty",  "silence",
+    "contrastive", "local_avgpool", "local_avg", "scale_channels", "implicit", "reorg3d"};
 
 std::vector<LayerType>& registered() {
   static std::vector<LayerType> types;

@@ -1,4 +1,5 @@
-// The learning rate as a function of the iteration: Darknet's policies with burn-in.
+// The learning rate as a function of the iteration: Darknet's policies with burn-in, and
+// AlexeyAB's sgdr.
 #pragma once
 
 #include <cstdint>

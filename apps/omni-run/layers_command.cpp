@@ -17,18 +17,22 @@ nlohmann::ordered_json keys_json(std::span<const Key> keys) {
     list.push_back({{"key", key.name},
                     {"default", key.fallback},
                     {"help", key.help},
-                    {"ignored", key.ignored}});
+                    {"ignored", key.effect == Effect::none},
+                    {"refused", key.effect == Effect::refused}});
   return list;
 }
 
 void print_keys(std::span<const Key> keys) {
-  std::vector<std::string_view> ignored;
+  std::vector<std::string_view> ignored, refused;
   for (const Key& key : keys) {
-    if (key.ignored)
+    if (key.effect == Effect::none)
       ignored.push_back(key.name);
+    else if (key.effect == Effect::refused)
+      refused.push_back(key.name);
     else
       fmt::print("    {:<16} {:<10} {}\n", key.name, key.fallback, key.help);
   }
+  if (!refused.empty()) fmt::print("    only the default: {}\n", fmt::join(refused, " "));
   if (!ignored.empty()) fmt::print("    without effect: {}\n", fmt::join(ignored, " "));
 }
 

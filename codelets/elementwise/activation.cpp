@@ -17,10 +17,10 @@ void forward_reference(const ActivationArgs& args, const Buffers& buffers, Devic
 }
 
 void backward_vector(const ActivationArgs& args, const Buffers& buffers, DeviceContext&) {
-  const float* __restrict dst = buffers.get(0);
+  const float* __restrict values = buffers.get(0);
   float* __restrict diff = buffers.get(1);
   with_activation(args.activation, [=, count = args.count](auto f) {
-    for (std::int64_t i = 0; i < count; ++i) diff[i] *= f.gradient(dst[i]);
+    for (std::int64_t i = 0; i < count; ++i) diff[i] *= f.gradient(values[i]);
   });
 }
 
@@ -36,6 +36,9 @@ double operations(Activation activation) {
     case Activation::elu:
     case Activation::selu:
     case Activation::loggy:
+    case Activation::swish:
+    case Activation::mish:
+    case Activation::gelu:
       return 20;
     default:
       return 2;
@@ -49,7 +52,8 @@ Cost forward_cost(const ActivationArgs& args) {
 
 Cost backward_cost(const ActivationArgs& args) {
   const auto count = static_cast<double>(args.count);
-  return {.flops = count * 3, .bytes = count * 3 * sizeof(float)};
+  const double each = gradient_needs_input(args.activation) ? operations(args.activation) : 2;
+  return {.flops = count * (each + 1), .bytes = count * 3 * sizeof(float)};
 }
 
 std::uint64_t footprint(const ActivationArgs& args) {
@@ -83,9 +87,9 @@ void submit_activation_forward(const ActivationArgs& args, const Tensor& src, co
   activation_forward.submit(args, {read(src), write(dst)}, tag);
 }
 
-void submit_activation_backward(const ActivationArgs& args, const Tensor& dst, const Tensor& diff,
-                                TaskTag tag) {
-  activation_backward.submit(args, {read(dst), read_write(diff)}, tag);
+void submit_activation_backward(const ActivationArgs& args, const Tensor& values,
+                                const Tensor& diff, TaskTag tag) {
+  activation_backward.submit(args, {read(values), read_write(diff)}, tag);
 }
 
 }  // namespace omni

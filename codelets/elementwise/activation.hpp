@@ -1,4 +1,5 @@
-// Activations on their own: forward, and backward from the output. `linear` is never submitted.
+// Activations on their own: forward, and backward from the output or, see
+// gradient_needs_input(), the input. `linear` is never submitted.
 // Convolution, connected and batch normalisation apply theirs in place with activate().
 #pragma once
 
@@ -22,21 +23,21 @@ void activation_forward(const ActivationArgs& args, const T* src, T* dst) {
     dst[i] = with_activation(args.activation, [&](auto f) { return f(src[i]); });
 }
 
-// diff *= f'(dst), in place: diff_dst becomes diff_src.
+// diff *= f', in place: diff_dst becomes diff_src. `values`: what the gradient is a function of.
 template <class T>
-void activation_backward(const ActivationArgs& args, const T* dst, T* diff) {
+void activation_backward(const ActivationArgs& args, const T* values, T* diff) {
   for (std::int64_t i = 0; i < args.count; ++i)
-    diff[i] *= with_activation(args.activation, [&](auto f) { return f.gradient(dst[i]); });
+    diff[i] *= with_activation(args.activation, [&](auto f) { return f.gradient(values[i]); });
 }
 
 }  // namespace reference
 
 extern Codelet<ActivationArgs> activation_forward;   // {src R, dst W}
-extern Codelet<ActivationArgs> activation_backward;  // {dst R, diff RW}
+extern Codelet<ActivationArgs> activation_backward;  // {values R, diff RW}
 
 void submit_activation_forward(const ActivationArgs& args, const Tensor& src, const Tensor& dst,
                                TaskTag tag = {});
-void submit_activation_backward(const ActivationArgs& args, const Tensor& dst, const Tensor& diff,
-                                TaskTag tag = {});
+void submit_activation_backward(const ActivationArgs& args, const Tensor& values,
+                                const Tensor& diff, TaskTag tag = {});
 
 }  // namespace omni

@@ -1,6 +1,6 @@
 // The activations of Darknet as functors, written once for the CPU loops and the CUDA kernels: f(x)
-// is the value, f.gradient(y) the derivative. Gradients are functions of the *output*, so layers
-// need not keep their input; that works because every activation here is monotone.
+// is the value, f.gradient(v) the derivative. Where the function is monotone, v is its *output*, so
+// that layers need not keep their input. The last four are not monotone: there v is the input.
 #pragma once
 
 #include <array>
@@ -33,13 +33,22 @@ enum class Activation : int {
   plse,
   stair,
   hardtan,
-  lhtan
+  lhtan,
+  swish,
+  mish,
+  hard_mish,
+  gelu
 };
 
 // Darknet's names, in the order of the enum.
-inline constexpr std::array<std::string_view, 14> kActivationNames{
-    "linear", "relu", "leaky", "logistic", "tanh",  "elu",     "selu",
-    "relie",  "ramp", "loggy", "plse",     "stair", "hardtan", "lhtan"};
+inline constexpr std::array<std::string_view, 18> kActivationNames{
+    "linear", "relu", "leaky", "logistic", "tanh",  "elu",   "selu", "relie",     "ramp",
+    "loggy",  "plse", "stair", "hardtan",  "lhtan", "swish", "mish", "hard_mish", "gelu"};
+
+// What the gradient is a function of: the value before the activation, or after it.
+constexpr bool gradient_needs_input(Activation activation) {
+  return activation >= Activation::swish;
+}
 
 constexpr std::string_view activation_name(Activation activation) {
   return kActivationNames[static_cast<std::size_t>(activation)];
@@ -249,6 +258,85 @@ struct Lhtan {
   }
 };
 
+// No float below it makes a difference to x / (1 + e^-x) and its like, and none overflows there.
+template <class T>
+OMNI_HD T at_least_minus_80(T x) {
+  return x < T(-80) ? T(-80) : x;
+}
+
+// x s(x), where s is the logistic function. The gradients from here on are functions of x.
+struct Swish {
+  template <class T>
+  OMNI_HD T operator()(T x) const {
+    const T bounded = at_least_minus_80(x);
+    return bounded * Logistic{}(bounded);
+  }
+  template <class T>
+  OMNI_HD T gradient(T x) const {
+    const T bounded = x > T(80) ? T(80) : at_least_minus_80(x);
+    const T s = Logistic{}(bounded);
+    return s + bounded * s * (T(1) - s);
+  }
+};
+
+// x t, where t = tanh(log(1 + e^x)). With u = e^-x it is (1 + 2u) / (1 + 2u + 2u^2), written so
+// that u^2 is not computed; t' is (1 - t^2) s(x).
+struct Mish {
+  template <class T>
+  static OMNI_HD T slope(T u) {
+    return T(1) / (T(1) + u * (T(2) * u / (T(1) + T(2) * u)));
+  }
+  template <class T>
+  OMNI_HD T operator()(T x) const {
+    const T bounded = at_least_minus_80(x);
+    return bounded * slope(T(1) + exp_minus_one(-bounded));
+  }
+  template <class T>
+  OMNI_HD T gradient(T x) const {
+    const T bounded = x > T(80) ? T(80) : at_least_minus_80(x);
+    const T u = T(1) + exp_minus_one(-bounded), t = slope(u);
+    return t + bounded * (T(1) - t * t) / (T(1) + u);
+  }
+};
+
+// 0 up to -2, from there x + x^2 / 2, from 0 on x.
+struct HardMish {
+  template <class T>
+  OMNI_HD T operator()(T x) const {
+    const T bend = x > T(0) ? T(0) : x;
+    return x < T(-2) ? T(0) : x + bend * bend / T(2);
+  }
+  template <class T>
+  OMNI_HD T gradient(T x) const {
+    const T rising = x > T(0) ? T(1) : x + T(1);
+    return x > T(-2) ? rising : T(0);
+  }
+};
+
+// In the form with tanh: x/2 (1 + tanh(k (x + c x^3))), where k = sqrt(2 / pi); that is x s(2k (x +
+// c x^3)).
+struct Gelu {
+  static constexpr double kTwice = 1.5957691216057308, kCubic = 0.044715;
+  template <class T>
+  static OMNI_HD T share(T x) {  // of x; |x| is at most 10, where it is 0 or 1
+    return Logistic{}(T(kTwice) * x * (T(1) + T(kCubic) * x * x));
+  }
+  template <class T>
+  static OMNI_HD T bounded(T x) {
+    const T below = x > T(10) ? T(10) : x;
+    return x < T(-10) ? T(-10) : below;
+  }
+  template <class T>
+  OMNI_HD T operator()(T x) const {
+    return (x < T(-10) ? T(-10) : x) * share(bounded(x));
+  }
+  template <class T>
+  OMNI_HD T gradient(T x) const {
+    const T near = bounded(x), s = share(near);
+    return s + near * s * (T(1) - s) * T(kTwice) * (T(1) + T(3 * kCubic) * near * near);
+  }
+};
+
 }  // namespace activations
 
 // Calls use(functor) with the functor of `activation`, so that a loop has its switch outside.
@@ -283,6 +371,14 @@ decltype(auto) with_activation(Activation activation, Use&& use) {
       return use(activations::Hardtan{});
     case Activation::lhtan:
       return use(activations::Lhtan{});
+    case Activation::swish:
+      return use(activations::Swish{});
+    case Activation::mish:
+      return use(activations::Mish{});
+    case Activation::hard_mish:
+      return use(activations::HardMish{});
+    case Activation::gelu:
+      return use(activations::Gelu{});
   }
   return use(activations::Linear{});
 }

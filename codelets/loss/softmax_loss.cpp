@@ -33,6 +33,10 @@ void softmax_reference(const SoftmaxArgs& args, const Buffers& buffers, DeviceCo
 void cross_entropy_vector(const CrossEntropyArgs& args, const Buffers& buffers, DeviceContext&) {
   const int size = args.inputs / args.groups;
   const float sharpness = 1 / args.temperature;
+  const Truth truth = smoothed_truth(args);
+  const auto logarithm = [](float p) {
+    return static_cast<double>(std::log(std::max(p, std::numeric_limits<float>::min())));
+  };
   const float* p = buffers.get(0);
   const auto* labels = buffers.get<std::int32_t>(1);
   float* d = args.gradient ? buffers.get(3) : nullptr;
@@ -44,12 +48,15 @@ void cross_entropy_vector(const CrossEntropyArgs& args, const Buffers& buffers, 
     }
     const int label = checked_label(labels[image], args.inputs, image);
     const int first = label / size * size;
-    sums.loss -= std::log(std::max(p[label], std::numeric_limits<float>::min()));
+    sums.loss -= (truth.label - truth.other) * logarithm(p[label]);
+    if (truth.other > 0)
+      for (int i = first; i < first + size; ++i) sums.loss -= truth.other * logarithm(p[i]);
     sums.count(label_rank(p + first, size, label - first));
     if (d == nullptr) continue;
     if (args.groups > 1) std::fill_n(d, args.inputs, 0.0f);
-    for (int i = first; i < first + size; ++i) d[i] = p[i] * sharpness;
-    d[label] = (p[label] - 1) * sharpness;
+    const auto other = static_cast<float>(truth.other);
+    for (int i = first; i < first + size; ++i) d[i] = (p[i] - other) * sharpness;
+    d[label] = (p[label] - static_cast<float>(truth.label)) * sharpness;
     d += args.inputs;
   }
   sums.store(buffers.get(2));
@@ -67,7 +74,7 @@ Cost softmax_cost(const SoftmaxArgs& args) {
 
 Cost cross_entropy_cost(const CrossEntropyArgs& args) {
   const double count = static_cast<double>(args.n) * args.inputs;
-  return {.flops = 2 * count, .bytes = (args.gradient ? 8 : 4) * count};
+  return {.flops = (args.smoothing > 0 ? 20 : 2) * count, .bytes = (args.gradient ? 8 : 4) * count};
 }
 
 std::uint64_t softmax_footprint(const SoftmaxArgs& args) {
@@ -75,7 +82,7 @@ std::uint64_t softmax_footprint(const SoftmaxArgs& args) {
 }
 
 std::uint64_t cross_entropy_footprint(const CrossEntropyArgs& args) {
-  return footprint_of(args.n, args.inputs, args.groups, args.gradient);
+  return footprint_of(args.n, args.inputs, args.groups, args.smoothing > 0, args.gradient);
 }
 
 }  // namespace

@@ -25,8 +25,20 @@ struct SoftmaxArgs {
 struct CrossEntropyArgs {
   int n = 0, inputs = 0, groups = 1;
   float temperature = 1;
+  float smoothing = 0;    // this much of the truth is spread over the wrong classes
   bool gradient = false;  // set by submit: there is a diff to write
 };
+
+// The truth of the label and of every other class of its group.
+struct Truth {
+  double label = 1, other = 0;
+};
+inline Truth smoothed_truth(const CrossEntropyArgs& args) {
+  const int others = args.inputs / args.groups - 1;
+  if (others == 0) return {};
+  const auto spread = static_cast<double>(args.smoothing);
+  return {.label = 1 - spread, .other = spread / others};
+}
 
 namespace reference {
 
@@ -46,13 +58,14 @@ void softmax_forward(const SoftmaxArgs& args, const T* src, T* dst) {
   }
 }
 
-// Per image loss = -log p[label], bounded where p underflows to 0 (a NaN stays one, so that it is
-// noticed); diff = (p - onehot) / temperature within the label's group, 0 in the others. Not
+// Per image loss = -sum of truth * log p, bounded where p underflows to 0 (a NaN stays one, so that
+// it is noticed); diff = (p - truth) / temperature within the label's group, 0 in the others. Not
 // divided by the batch: the update does that.
 template <class T>
 void cross_entropy(const CrossEntropyArgs& args, const T* probabilities, const std::int32_t* labels,
                    T* metrics, T* diff) {
   const int size = args.inputs / args.groups;
+  const Truth truth = smoothed_truth(args);
   LabelMetrics sums;
   for (int image = 0; image < args.n; ++image) {
     const T* p = probabilities + std::int64_t{image} * args.inputs;
@@ -63,14 +76,17 @@ void cross_entropy(const CrossEntropyArgs& args, const T* probabilities, const s
     const int label = checked_label(labels[image], args.inputs, image);
     const int first = label / size * size;  // of the label's group
     const T tiny = std::numeric_limits<float>::min();
-    sums.loss -= static_cast<double>(std::log(std::max(p[label], tiny)));
+    for (int i = first; i < first + size; ++i) {
+      const double share = i == label ? truth.label : truth.other;
+      if (share > 0) sums.loss -= share * static_cast<double>(std::log(std::max(p[i], tiny)));
+    }
     sums.count(label_rank(p + first, size, label - first));
     if (!args.gradient) continue;
     T* d = diff + std::int64_t{image} * args.inputs;
     for (int i = 0; i < args.inputs; ++i) {
       const bool inside = i >= first && i < first + size;
-      const T truth = i == label ? T{1} : T{0};
-      d[i] = inside ? (p[i] - truth) / static_cast<T>(args.temperature) : T{0};
+      const T share = static_cast<T>(i == label ? truth.label : truth.other);
+      d[i] = inside ? (p[i] - share) / static_cast<T>(args.temperature) : T{0};
     }
   }
   sums.store(metrics);

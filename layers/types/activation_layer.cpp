@@ -4,7 +4,7 @@
 #include "codelets/elementwise/activation.hpp"
 #include "codelets/spatial/copy_channels.hpp"
 #include "layers/registry.hpp"
-#include "layers/types/activation_option.hpp"
+#include "layers/types/blocks/activation_block.hpp"
 
 namespace omni {
 namespace {
@@ -31,8 +31,10 @@ class ActivationLayer final : public Layer {
     if (!input().wants_gradient()) return;
     const TaskTag tag = data_gradient_tag(slice);
     if (activation_ != Activation::linear)
-      submit_activation_backward({.count = values(slice), .activation = activation_}, value(slice),
-                                 diff(slice), tag);
+      submit_activation_backward(
+          {.count = values(slice), .activation = activation_},
+          gradient_needs_input(activation_) ? input().value(slice) : value(slice), diff(slice),
+          tag);
     copy(slice, diff(slice), input().gradient(slice), tag);
   }
 

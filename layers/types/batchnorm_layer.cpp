@@ -1,6 +1,6 @@
 // [batchnorm]: normalises every channel over the mini-batch, then scales and shifts it.
 #include "layers/registry.hpp"
-#include "layers/types/batchnorm_block.hpp"
+#include "layers/types/blocks/batchnorm_block.hpp"
 
 namespace omni {
 namespace {

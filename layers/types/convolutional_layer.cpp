@@ -84,6 +84,8 @@ class ConvolutionalLayer final : public WeightedLayer {
   ConvShape shape_;
 };
 
+constexpr std::string_view kNotBinary = "weights are floats";
+
 const LayerRegistration registration(
     {.name = "convolutional",
      .aliases = {"conv"},
@@ -99,10 +101,13 @@ const LayerRegistration registration(
               {"groups", "1", "channels are filtered in so many separate groups"},
               {"batch_normalize", "0", "1: normalise before the activation"},
               {"activation", "logistic", ""},
-              {"binary", "0", "", true},
-              {"xnor", "0", "", true},
-              {"flipped", "0", "", true},
-              {"dot", "0", "", true}},
+              {"binary", "0", kNotBinary, Effect::refused},
+              {"xnor", "0", kNotBinary, Effect::refused},
+              {"flipped", "0", "it is for weights files with transposed filters", Effect::refused},
+              {"antialiasing", "0", "there is no blur between the filter and the stride",
+               Effect::refused},
+              {"share_index", "", "layers do not share weights", Effect::refused},
+              {"dot", "0", "", Effect::none}},
      .make = make_layer<ConvolutionalLayer>});
 
 }  // namespace

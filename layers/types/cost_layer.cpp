@@ -1,6 +1,6 @@
-// [cost] of old cfgs: squared error against the one-hot truth. After [softmax] it is dropped by the
+// [cost] of old cfgs: the distance from the one-hot truth. After [softmax] it is dropped by the
 // net, since softmax computes its own loss.
-#include "codelets/loss/sse_loss.hpp"
+#include "codelets/loss/cost_loss.hpp"
 #include "layers/registry.hpp"
 
 namespace omni {
@@ -9,8 +9,11 @@ namespace {
 class CostLayer final : public Layer {
  public:
   explicit CostLayer(LayerBuilder& builder) : Layer(builder) {
-    static constexpr std::string_view kTypes[] = {"sse"};
-    builder.options().choice("type", "sse", kTypes);
+    static constexpr std::string_view kTypes[] = {"sse", "smooth", "L1"};  // in Distance's order
+    builder.options().refuse_values("type", {"masked"},
+                                    "it leaves out unknown truths, which a label does not have");
+    builder.options().refuse_values("type", {"seg", "wgan"}, "it is no loss of a classifier");
+    args_.distance = static_cast<Distance>(builder.options().choice("type", "sse", kTypes));
     args_.scale = builder.options().real("scale", 1, 0);
     if (index() == 0)
       builder.options().refuse("", "[cost] has nothing to judge", "add layers above");
@@ -23,28 +26,29 @@ class CostLayer final : public Layer {
   double forward_flops_per_image() const override { return 3.0 * args_.inputs; }
 
   void forward(const Step& step, int slice) override {
-    SseLossArgs args = args_;
+    CostLossArgs args = args_;
     args.n = images(slice);
     const auto at = static_cast<std::size_t>(slice);
     const bool gradient = step.training && input().wants_gradient();
-    submit_sse_loss(args, input().value(slice), *step.slot->labels[at], *step.slot->metrics[at],
-                    gradient ? &input().gradient(slice) : nullptr, forward_tag(slice));
+    submit_cost_loss(args, input().value(slice), *step.slot->labels[at], *step.slot->metrics[at],
+                     gradient ? &input().gradient(slice) : nullptr, forward_tag(slice));
   }
   void backward(const Step&, int) override {}
 
  private:
-  SseLossArgs args_;
+  CostLossArgs args_;
 };
 
-const LayerRegistration registration({.name = "cost",
-                                      .aliases = {},
-                                      .summary = "squared error loss; ignored after [softmax]",
-                                      .keys = {{"type", "sse", "sse"},
-                                               {"scale", "1", "multiplies loss and gradient"},
-                                               {"ratio", "0", "", true},
-                                               {"noobj", "1", "", true},
-                                               {"thresh", "0", "", true}},
-                                      .make = make_layer<CostLayer>});
+const LayerRegistration registration(
+    {.name = "cost",
+     .aliases = {},
+     .summary = "distance from the truth as the loss; ignored after [softmax]",
+     .keys = {{"type", "sse", "sse smooth L1"},
+              {"scale", "1", "multiplies loss and gradient"},
+              {"ratio", "0", "", Effect::none},
+              {"noobj", "1", "", Effect::none},
+              {"thresh", "0", "", Effect::none}},
+     .make = make_layer<CostLayer>});
 
 }  // namespace
 }  // namespace omni

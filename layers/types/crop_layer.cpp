@@ -60,10 +60,10 @@ const LayerRegistration registration(
               {"crop_width", "1", ""},
               {"flip", "0", "1: mirror half of the images"},
               {"noadjust", "0", "1: keep [0,1], do not map to [-1,1]"},
-              {"angle", "0", "", true},
-              {"saturation", "1", "", true},
-              {"exposure", "1", "", true},
-              {"shift", "0", "", true}},
+              {"angle", "0", "", Effect::none},
+              {"saturation", "1", "", Effect::none},
+              {"exposure", "1", "", Effect::none},
+              {"shift", "0", "", Effect::none}},
      .make = make_layer<CropLayer>});
 
 }  // namespace

@@ -48,7 +48,9 @@ class DropoutLayer final : public Layer {
 const LayerRegistration registration({.name = "dropout",
                                       .aliases = {},
                                       .summary = "drops values at random in training",
-                                      .keys = {{"probability", "0.5", "of being dropped"}},
+                                      .keys = {{"probability", "0.5", "of being dropped"},
+                                               {"dropblock", "0", "values are dropped one by one",
+                                                Effect::refused}},
                                       .make = make_layer<DropoutLayer>});
 
 }  // namespace

@@ -5,9 +5,8 @@
 #include <cmath>
 
 #include "codelets/dense/local.hpp"
-#include "codelets/elementwise/activation.hpp"
 #include "layers/registry.hpp"
-#include "layers/types/activation_option.hpp"
+#include "layers/types/blocks/activation_block.hpp"
 #include "layers/types/filter_shape.hpp"
 
 namespace omni {
@@ -33,8 +32,8 @@ class LocalLayer final : public Layer {
  public:
   explicit LocalLayer(LayerBuilder& builder) : Layer(builder) {
     const ConvShape conv = read_shape(builder, builder.input().extent());
-    activation_ = read_activation(builder.options(), "logistic");
     output_ = builder.blob("output", {conv.out_h(), conv.out_w(), conv.filters});
+    activation_ = {builder, "logistic", output_.extent};
     shape_.conv = conv;
     const std::int64_t locations = std::int64_t{conv.out_h()} * conv.out_w();
     bias_ = &builder.param({.name = "bias",
@@ -63,13 +62,13 @@ class LocalLayer final : public Layer {
   }
 
   void forward(const Step&, int slice) override {
-    submit_local_forward({.shape = shape(slice), .activation = activation_}, input().value(slice),
-                         *weights_->value, *bias_->value, value(slice), forward_tag(slice));
+    submit_local_forward({.shape = shape(slice), .activation = activation_.fused()},
+                         input().value(slice), *weights_->value, *bias_->value,
+                         activation_.target(output_, slice), forward_tag(slice));
+    activation_.forward(values(slice), output_, slice, forward_tag(slice));
   }
   void backward(const Step&, int slice) override {
-    if (activation_ != Activation::linear)
-      submit_activation_backward({.count = values(slice), .activation = activation_}, value(slice),
-                                 diff(slice), data_gradient_tag(slice));
+    activation_.backward(values(slice), output_, slice, data_gradient_tag(slice));
     if (input().wants_gradient())
       submit_local_backward_data({.shape = shape(slice)}, diff(slice), *weights_->value,
                                  input().gradient(slice), data_gradient_tag(slice));
@@ -84,7 +83,7 @@ class LocalLayer final : public Layer {
     return shape;
   }
   LocalShape shape_;
-  Activation activation_;
+  ActivationBlock activation_;
   Param *weights_, *bias_;
 };
 

@@ -113,15 +113,19 @@ class AveragePoolLayer final : public PoolLayer {
   }
 };
 
-const LayerRegistration maxpool({.name = "maxpool",
-                                 .aliases = {"max"},
-                                 .summary = "largest value of each window",
-                                 .keys = {{"size", "stride", "window"},
-                                          {"stride", "1", ""},
-                                          {"stride_x", "stride", ""},
-                                          {"stride_y", "stride", ""},
-                                          {"padding", "size-1", "total of both sides"}},
-                                 .make = make_layer<MaxPoolLayer>});
+const LayerRegistration maxpool(
+    {.name = "maxpool",
+     .aliases = {"max"},
+     .summary = "largest value of each window",
+     .keys = {{"size", "stride", "window"},
+              {"stride", "1", ""},
+              {"stride_x", "stride", ""},
+              {"stride_y", "stride", ""},
+              {"padding", "size-1", "total of both sides"},
+              {"maxpool_depth", "0", "windows do not reach across channels", Effect::refused},
+              {"out_channels", "1", "", Effect::none},
+              {"antialiasing", "0", "there is no blur before the stride", Effect::refused}},
+     .make = make_layer<MaxPoolLayer>});
 
 const LayerRegistration avgpool({.name = "avgpool",
                                  .aliases = {"avg"},

@@ -90,8 +90,9 @@ const LayerRegistration reorg({.name = "reorg",
                                .summary = "moves blocks of pixels into channels",
                                .keys = {{"stride", "1", "block size"},
                                         {"reverse", "0", "1: channels into blocks of pixels"},
-                                        {"flatten", "0", "", true},
-                                        {"extra", "0", "", true}},
+                                        {"flatten", "0", "it orders the output otherwise",
+                                         Effect::refused},
+                                        {"extra", "0", "it pads the output", Effect::refused}},
                                .make = make_layer<ReorgLayer>});
 
 }  // namespace

@@ -64,12 +64,14 @@ class RouteLayer final : public Layer {
   std::vector<int> from_, offsets_;
 };
 
-const LayerRegistration registration({.name = "route",
-                                      .aliases = {},
-                                      .summary = "joins the channels of earlier layers",
-                                      .keys = {{"layers", "",
-                                                "list of layers: indices, or negative: relative"}},
-                                      .make = make_layer<RouteLayer>});
+const LayerRegistration registration(
+    {.name = "route",
+     .aliases = {},
+     .summary = "joins the channels of earlier layers",
+     .keys = {{"layers", "", "list of layers: indices, or negative: relative"},
+              {"groups", "1", "whole layers are joined", Effect::refused},
+              {"group_id", "0", "whole layers are joined", Effect::refused}},
+     .make = make_layer<RouteLayer>});
 
 }  // namespace
 }  // namespace omni

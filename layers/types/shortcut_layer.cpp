@@ -1,10 +1,9 @@
 // [shortcut]: adds an earlier layer's output to the previous one's: the residual block.
 #include <fmt/format.h>
 
-#include "codelets/elementwise/activation.hpp"
 #include "codelets/elementwise/shortcut_add.hpp"
 #include "layers/registry.hpp"
-#include "layers/types/activation_option.hpp"
+#include "layers/types/blocks/activation_block.hpp"
 
 namespace omni {
 namespace {
@@ -17,10 +16,11 @@ class ShortcutLayer final : public Layer {
     from_ = builder.resolve("from", options.integer("from", -1, -(1 << 20)));
     args_.alpha = options.real("alpha", 1);
     args_.beta = options.real("beta", 1);
-    args_.activation = read_activation(options, "linear");
     args_.a = builder.input().extent();
     args_.b = builder.input_from(from_).extent();
     output_ = builder.blob("output", args_.a);
+    activation_ = {builder, "linear", args_.a};
+    args_.activation = activation_.fused();
   }
 
   std::string detail() const override { return fmt::format("+ layer {}", from_); }
@@ -28,14 +28,13 @@ class ShortcutLayer final : public Layer {
     return 2 * static_cast<double>(output_.extent.count());
   }
   void forward(const Step&, int slice) override {
-    submit_shortcut_forward(args(slice), input(0).value(slice), input(1).value(slice), value(slice),
-                            forward_tag(slice));
+    submit_shortcut_forward(args(slice), input(0).value(slice), input(1).value(slice),
+                            activation_.target(output_, slice), forward_tag(slice));
+    activation_.forward(values(slice), output_, slice, forward_tag(slice));
   }
   void backward(const Step&, int slice) override {
     const TaskTag tag = data_gradient_tag(slice);
-    if (args_.activation != Activation::linear)
-      submit_activation_backward({.count = values(slice), .activation = args_.activation},
-                                 value(slice), diff(slice), tag);
+    activation_.backward(values(slice), output_, slice, tag);
     if (input(0).wants_gradient())
       submit_shortcut_backward_a(args(slice), diff(slice), input(0).gradient(slice), tag);
     if (input(1).wants_gradient())
@@ -49,6 +48,7 @@ class ShortcutLayer final : public Layer {
     return args;
   }
   ShortcutArgs args_;
+  ActivationBlock activation_;
   int from_;
 };
 
@@ -59,7 +59,9 @@ const LayerRegistration registration(
      .keys = {{"from", "", "layer to add: index, or negative: relative"},
               {"activation", "linear", "applied to the sum"},
               {"alpha", "1", "factor of the previous layer's output"},
-              {"beta", "1", "factor of the earlier layer's output"}},
+              {"beta", "1", "factor of the earlier layer's output"},
+              {"weights_type", "none", "the factors are alpha and beta", Effect::refused},
+              {"weights_normalization", "none", "the factors are alpha and beta", Effect::refused}},
      .make = make_layer<ShortcutLayer>});
 
 }  // namespace

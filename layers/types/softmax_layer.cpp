@@ -15,6 +15,16 @@ class SoftmaxLayer final : public Layer {
     args_.inputs = static_cast<int>(extent.count());
     args_.groups = options.integer("groups", 1, 1);
     args_.temperature = options.real("temperature", 1, 1e-6f);
+    loss_ = !options.flag("noloss", false);
+    smoothing_ = builder.label_smoothing();
+    if (!loss_ && builder.training())
+      options.refuse("noloss", "a softmax without loss cannot be trained",
+                     "remove noloss: it computes cross-entropy then");
+    if (options.flag("spatial", false) && extent.h * extent.w > 1)
+      options.refuse("spatial",
+                     fmt::format("a distribution for each of {}x{} pixels is not supported",
+                                 extent.w, extent.h),
+                     "an image has one label; add [avgpool] before it");
     if (args_.inputs % args_.groups != 0)
       options.refuse(
           "groups",
@@ -23,7 +33,7 @@ class SoftmaxLayer final : public Layer {
     output_ = builder.blob("output", {1, 1, args_.inputs});
   }
 
-  bool is_loss() const override { return true; }
+  bool is_loss() const override { return loss_; }
   double forward_flops_per_image() const override { return 3.0 * args_.inputs; }
 
   // The loss, and in training its gradient, follow at once: the labels are there.
@@ -31,12 +41,14 @@ class SoftmaxLayer final : public Layer {
     SoftmaxArgs args = args_;
     args.n = images(slice);
     submit_softmax_forward(args, input().value(slice), value(slice), forward_tag(slice));
+    if (!loss_) return;
     const auto at = static_cast<std::size_t>(slice);
     const bool gradient = step.training && input().wants_gradient();
     submit_cross_entropy({.n = args.n,
                           .inputs = args.inputs,
                           .groups = args.groups,
-                          .temperature = args.temperature},
+                          .temperature = args.temperature,
+                          .smoothing = step.training ? smoothing_ : 0},
                          value(slice), *step.slot->labels[at], *step.slot->metrics[at],
                          gradient ? &input().gradient(slice) : nullptr, forward_tag(slice));
   }
@@ -44,6 +56,8 @@ class SoftmaxLayer final : public Layer {
 
  private:
   SoftmaxArgs args_;
+  bool loss_ = true;
+  float smoothing_ = 0;
 };
 
 const LayerRegistration registration(
@@ -52,9 +66,9 @@ const LayerRegistration registration(
      .summary = "class probabilities and cross-entropy loss; the last layer",
      .keys = {{"groups", "1", "independent distributions per image"},
               {"temperature", "1", "divides the inputs"},
-              {"spatial", "0", "", true},
-              {"noloss", "0", "", true},
-              {"tree", "", "", true}},
+              {"spatial", "0", "1 is refused unless the input is 1x1"},
+              {"noloss", "0", "1: only probabilities, the net cannot be trained"},
+              {"tree", "", "trees of classes are not read", Effect::refused}},
      .make = make_layer<SoftmaxLayer>});
 
 }  // namespace

@@ -6,8 +6,7 @@
 
 #include "codelets/dense/column_parts.hpp"
 #include "codelets/dense/connected.hpp"
-#include "codelets/elementwise/activation.hpp"
-#include "layers/types/activation_option.hpp"
+#include "layers/types/blocks/activation_block.hpp"
 
 namespace omni {
 namespace {
@@ -29,11 +28,11 @@ class SplitConnectedLayer final : public Layer {
   explicit SplitConnectedLayer(LayerBuilder& builder) : Layer(builder) {
     const Input& from = builder.input();
     const Extent src = from.extent();
-    activation_ = read_activation(builder.options(), "logistic");
     inputs_count_ = static_cast<int>(src.count());
     outputs_ = connected_outputs(builder);
     width_ = block_width(outputs_);
     output_ = builder.blob("output", {1, 1, outputs_});
+    activation_ = {builder, "logistic", output_.extent};
     weights_ = &builder.param(connected_weights(src, outputs_));
     bias_ = &builder.param({.name = "bias", .shape = {outputs_}, .filler = {}});
     cut(*weights_, static_cast<std::size_t>(width_) * static_cast<std::size_t>(inputs_count_));
@@ -68,17 +67,18 @@ class SplitConnectedLayer final : public Layer {
     }
     if (!is_last(slice)) return;
     for (std::size_t block = 0; block < dst_.size(); ++block)
-      submit_connected_forward({.shape = shape(block), .activation = activation_}, src(),
+      submit_connected_forward({.shape = shape(block), .activation = activation_.fused()}, src(),
                                {*weights_->value, block}, TensorPart{*bias_->value, block},
                                *dst_[block], forward_tag(-1));
-    for (int each = 0; each < slices().count(); ++each)
-      submit_join_columns(columns(each), dst_, value(each), forward_tag(each));
+    for (int each = 0; each < slices().count(); ++each) {
+      submit_join_columns(columns(each), dst_, activation_.target(output_, each),
+                          forward_tag(each));
+      activation_.forward(values(each), output_, each, forward_tag(each));
+    }
   }
 
   void backward(const Step&, int slice) override {
-    if (activation_ != Activation::linear)
-      submit_activation_backward({.count = values(slice), .activation = activation_}, value(slice),
-                                 diff(slice), data_gradient_tag(slice));
+    activation_.backward(values(slice), output_, slice, data_gradient_tag(slice));
     submit_deal_columns(columns(slice), diff(slice), diff_dst_, data_gradient_tag(slice));
     if (!is_last(slice)) return;
     if (input().wants_gradient()) propagate();
@@ -122,7 +122,7 @@ class SplitConnectedLayer final : public Layer {
             .outputs = columns(0).width_of(static_cast<int>(block))};
   }
 
-  Activation activation_;
+  ActivationBlock activation_;
   int inputs_count_, outputs_, width_;
   Param *weights_, *bias_;
   Tensor* gathered_ = nullptr;  // the inputs of all slices; with one slice they are there already

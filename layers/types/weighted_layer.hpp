@@ -4,9 +4,9 @@
 
 #include <optional>
 
-#include "codelets/elementwise/activation_functors.hpp"
 #include "layers/layer_builder.hpp"
-#include "layers/types/batchnorm_block.hpp"
+#include "layers/types/blocks/activation_block.hpp"
+#include "layers/types/blocks/batchnorm_block.hpp"
 
 namespace omni {
 
@@ -34,7 +34,7 @@ class WeightedLayer : public Layer {
   const Param& weights() const { return *weights_; }
 
  private:
-  Activation activation_ = Activation::linear;
+  ActivationBlock activation_;
   bool activation_left_ = false;  // its gradient, to the next layer
   Param *weights_ = nullptr, *bias_ = nullptr;
   Blob product_;  // with batch normalisation: what it reads

@@ -37,6 +37,11 @@ T value_of(Activation activation, T x) {
   return with_activation(activation, [=](auto f) { return f(x); });
 }
 
+template <class T>
+T gradient_of(Activation activation, T value) {
+  return with_activation(activation, [=](auto f) { return f.gradient(value); });
+}
+
 TEST(Activation, implementations_agree) {
   for (const Fill& fill : {uniform(-8, 8), uniform(-1e-3f, 1e-3f), uniform(-200, 200)})
     check_implementations(activation_forward, cases(),
@@ -59,7 +64,7 @@ TEST(Activation, implementations_agree) {
            }});
 }
 
-TEST(Activation, gradient_from_the_output) {
+TEST(Activation, gradient_from_the_output_or_the_input) {
   for (const Activation each : kAll) {
     SCOPED_TRACE(activation_name(each));
     const ActivationArgs args{.count = 90, .activation = each};
@@ -71,7 +76,8 @@ TEST(Activation, gradient_from_the_output) {
       return dot(dst, diff_dst);
     };
     loss();
-    reference::activation_backward(args, dst.data(), diff.data());
+    reference::activation_backward(args, gradient_needs_input(each) ? src.data() : dst.data(),
+                                   diff.data());
     check_gradient("src", src, diff, loss);
   }
 }
@@ -81,7 +87,7 @@ TEST(Activation, hand_computed) {
     const char* name;
     double at_minus_2, at_half, at_5;
   };
-  const double e = std::exp(1.0);
+  const double e = std::exp(1.0), root = std::sqrt(2 / std::acos(-1.0));
   const std::vector<Row> rows{
       {"linear", -2, 0.5, 5},
       {"relu", 0, 0.5, 5},
@@ -97,7 +103,14 @@ TEST(Activation, hand_computed) {
       {"plse", 0.25, 0.5625, 1.01},
       {"stair", -1, 0, 2},
       {"hardtan", -1, 0.5, 1},
-      {"lhtan", -0.002, 0.5, 1.004}};
+      {"lhtan", -0.002, 0.5, 1.004},
+      {"swish", -2 / (1 + e * e), 0.5 / (1 + std::exp(-0.5)), 5 / (1 + std::exp(-5))},
+      {"mish", -2 * std::tanh(std::log(1 + std::exp(-2))),
+       0.5 * std::tanh(std::log(1 + std::exp(0.5))), 5 * std::tanh(std::log(1 + std::exp(5)))},
+      {"hard_mish", 0, 0.5, 5},
+      {"gelu", -1 - std::tanh(root * (-2 + 0.044715 * -8)),
+       0.25 * (1 + std::tanh(root * (0.5 + 0.044715 * 0.125))),
+       2.5 * (1 + std::tanh(root * (5 + 0.044715 * 125)))}};
   ASSERT_EQ(rows.size(), kAll.size());
   for (const Row& row : rows) {
     const auto activation = parse_activation(row.name);
@@ -107,6 +120,7 @@ TEST(Activation, hand_computed) {
     EXPECT_NEAR(value_of(*activation, 0.5), row.at_half, 1e-8) << row.name;
     EXPECT_NEAR(value_of(*activation, 5.0), row.at_5, 1e-8) << row.name;
   }
+  EXPECT_EQ(value_of(Activation::hard_mish, -1.0), -0.5);
   EXPECT_FALSE(parse_activation("Relu"));
   EXPECT_FALSE(parse_activation(""));
 }
@@ -114,8 +128,10 @@ TEST(Activation, hand_computed) {
 TEST(Activation, extremes_stay_finite_and_nan_stays_nan) {
   for (const Activation each : kAll) {
     SCOPED_TRACE(activation_name(each));
-    for (const float x : {-3e38f, -1e4f, -100.0f, -87.5f, -1e-38f, -0.0f, 1e-38f, 88.5f, 1e4f})
+    for (const float x : {-3e38f, -1e4f, -100.0f, -87.5f, -1e-38f, -0.0f, 1e-38f, 88.5f, 1e4f}) {
       EXPECT_TRUE(std::isfinite(value_of(each, x))) << x;
+      EXPECT_TRUE(!gradient_needs_input(each) || std::isfinite(gradient_of(each, x))) << x;
+    }
     EXPECT_TRUE(std::isnan(value_of(each, std::numeric_limits<float>::quiet_NaN())))
         << "a diverged net must be seen";
     EXPECT_TRUE(std::isnan(value_of(each, std::numeric_limits<double>::quiet_NaN())));
@@ -124,6 +140,12 @@ TEST(Activation, extremes_stay_finite_and_nan_stays_nan) {
   EXPECT_EQ(value_of(Activation::tanh, -INFINITY), -1);
   EXPECT_EQ(value_of(Activation::logistic, INFINITY), 1);
   EXPECT_NEAR(value_of(Activation::logistic, -INFINITY), 0, 1e-37);
+  for (const Activation each : {Activation::swish, Activation::mish, Activation::gelu}) {
+    EXPECT_NEAR(value_of(each, -INFINITY), 0, 1e-30) << activation_name(each);
+    EXPECT_EQ(value_of(each, INFINITY), INFINITY) << activation_name(each);
+    EXPECT_NEAR(gradient_of(each, -1e30f), 0, 1e-30) << activation_name(each);
+    EXPECT_EQ(gradient_of(each, 1e30f), 1) << activation_name(each);
+  }
 }
 
 // The polynomial of the float version, against the C library.

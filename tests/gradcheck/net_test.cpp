@@ -94,6 +94,48 @@ activation=linear
 [logistic]
 )";
 
+// Activations whose gradient needs the value before them, in every kind of layer that ends in one.
+constexpr const char* kKeptInputNet = R"([net]
+batch=5
+height=6
+width=6
+channels=2
+[convolutional]
+filters=4
+size=3
+pad=1
+activation=mish
+[convolutional]
+filters=4
+size=3
+pad=1
+batch_normalize=1
+activation=swish
+[shortcut]
+from=-2
+activation=gelu
+[local]
+filters=3
+size=3
+stride=2
+activation=gelu
+[deconvolutional]
+filters=2
+size=2
+stride=2
+activation=mish
+[activation]
+activation=swish
+[connected]
+output=4
+batch_normalize=1
+activation=mish
+[connected]
+output=4
+activation=linear
+[softmax]
+)";
+
 class WholeNet {
  public:
   WholeNet(const char* text, int slice) {
@@ -221,7 +263,7 @@ TEST_P(WholeNetOf, SlicesChangeNothing) {
 }
 
 // Connected layers large enough to be split by neurons: one that reads images, one whose last block
-// is narrow, and one that sends its gradient on.
+// is narrow, and one that sends its gradient on and keeps the values before its activation.
 constexpr const char* kSplitNet = R"([net]
 batch=5
 height=16
@@ -232,7 +274,7 @@ output=1030
 activation=tanh
 [connected]
 output=1024
-activation=logistic
+activation=swish
 [connected]
 output=4
 activation=linear
@@ -240,10 +282,11 @@ activation=linear
 )";
 
 std::string name_of(const testing::TestParamInfo<const char*>& net) {
-  return std::array{"usual", "uncommon", "split"}[net.index];
+  return std::array{"usual", "uncommon", "kept_input", "split"}[net.index];
 }
 
-INSTANTIATE_TEST_SUITE_P(, WholeNetOf, testing::Values(kNet, kUncommonNet, kSplitNet), name_of);
+INSTANTIATE_TEST_SUITE_P(, WholeNetOf,
+                         testing::Values(kNet, kUncommonNet, kKeptInputNet, kSplitNet), name_of);
 
 // The relu as part of the convolution, whose gradient the pooling then takes over, and as a layer
 // of its own, where nothing is fused.

@@ -66,7 +66,11 @@ TEST(CrossEntropy, implementations_agree) {
                          {"one class", {.n = 1, .inputs = 1, .gradient = true}},
                          {"ImageNet", {.n = 5, .inputs = 1000, .gradient = true}},
                          {"groups", {.n = 6, .inputs = 12, .groups = 3, .gradient = true}},
-                         {"hot", {.n = 3, .inputs = 7, .temperature = 2.5f, .gradient = true}}},
+                         {"hot", {.n = 3, .inputs = 7, .temperature = 2.5f, .gradient = true}},
+                         {"smoothed", {.n = 5, .inputs = 33, .smoothing = 0.1f, .gradient = true}},
+                         {"smoothed groups",
+                          {.n = 6, .inputs = 12, .groups = 3, .smoothing = 0.3f, .gradient = true}},
+                         {"one class, smoothed", {.n = 2, .inputs = 1, .smoothing = 0.3f}}},
                         operation);
 }
 
@@ -88,29 +92,32 @@ TEST(CrossEntropy, place_without_image_counts_nothing) {
 
 // The gradient that cross_entropy writes is that of both codelets together.
 TEST(CrossEntropy, gradient_reaches_through_the_softmax) {
-  for (const SoftmaxArgs& args :
-       {SoftmaxArgs{.n = 3, .inputs = 10},
-        SoftmaxArgs{.n = 3, .inputs = 12, .groups = 3, .temperature = 2},
-        SoftmaxArgs{.n = 2, .inputs = 5, .temperature = 0.5f}, SoftmaxArgs{.n = 1, .inputs = 1}}) {
-    CrossEntropyArgs loss_args{.n = args.n,
-                               .inputs = args.inputs,
-                               .groups = args.groups,
-                               .temperature = args.temperature,
-                               .gradient = true};
-    std::vector<double> src = random_values(values(args), 7, uniform(-2, 2));
-    std::vector<double> probabilities(src.size()), diff(src.size()), metrics(4);
-    std::vector<std::int32_t> labels;
-    for (int image = 0; image < args.n; ++image) labels.push_back(image * 7 % args.inputs);
-    const auto loss = [&] {
-      reference::softmax_forward(args, src.data(), probabilities.data());
-      reference::cross_entropy(loss_args, probabilities.data(), labels.data(), metrics.data(),
-                               diff.data());
-      return metrics[0];
-    };
-    loss();
-    loss_args.gradient = false;
-    check_gradient("logits", src, diff, loss);
-  }
+  for (const float smoothing : {0.0f, 0.2f})
+    for (const SoftmaxArgs& args :
+         {SoftmaxArgs{.n = 3, .inputs = 10},
+          SoftmaxArgs{.n = 3, .inputs = 12, .groups = 3, .temperature = 2},
+          SoftmaxArgs{.n = 2, .inputs = 5, .temperature = 0.5f},
+          SoftmaxArgs{.n = 1, .inputs = 1}}) {
+      CrossEntropyArgs loss_args{.n = args.n,
+                                 .inputs = args.inputs,
+                                 .groups = args.groups,
+                                 .temperature = args.temperature,
+                                 .smoothing = smoothing,
+                                 .gradient = true};
+      std::vector<double> src = random_values(values(args), 7, uniform(-2, 2));
+      std::vector<double> probabilities(src.size()), diff(src.size()), metrics(4);
+      std::vector<std::int32_t> labels;
+      for (int image = 0; image < args.n; ++image) labels.push_back(image * 7 % args.inputs);
+      const auto loss = [&] {
+        reference::softmax_forward(args, src.data(), probabilities.data());
+        reference::cross_entropy(loss_args, probabilities.data(), labels.data(), metrics.data(),
+                                 diff.data());
+        return metrics[0];
+      };
+      loss();
+      loss_args.gradient = false;
+      check_gradient("logits", src, diff, loss);
+    }
 }
 
 TEST(CrossEntropy, hand_computed) {
@@ -127,6 +134,16 @@ TEST(CrossEntropy, hand_computed) {
   EXPECT_EQ(metrics[1], 1);  // the second image's label comes last
   EXPECT_EQ(metrics[2], 2);  // of three classes, all are in the first five
   EXPECT_EQ(metrics[3], 2);
+}
+
+TEST(CrossEntropy, smoothed_labels_hand_computed) {
+  const std::vector<double> probabilities{0.5, 0.25, 0.25};
+  const std::vector<std::int32_t> labels{1};
+  std::vector<double> diff(3), metrics(4);
+  reference::cross_entropy({.n = 1, .inputs = 3, .smoothing = 0.25f, .gradient = true},
+                           probabilities.data(), labels.data(), metrics.data(), diff.data());
+  EXPECT_EQ(diff, (std::vector<double>{0.5 - 0.125, 0.25 - 0.75, 0.25 - 0.125}));
+  EXPECT_NEAR(metrics[0], std::log(2) * (0.125 + 2 * 0.75 + 2 * 0.125), 1e-12);
 }
 
 std::array<float, 4> metrics_of(const Implementation<CrossEntropyArgs>& implementation,

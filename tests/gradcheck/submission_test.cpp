@@ -2,8 +2,8 @@
 // the kernels expect. On one memory node a wrong access mode cannot be seen. (Batch normalisation
 // has its own such test; whole nets run the others: net_test.cpp, tests/e2e.)
 #include "codelets/elementwise/shortcut_add.hpp"
+#include "codelets/loss/cost_loss.hpp"
 #include "codelets/loss/softmax_loss.hpp"
-#include "codelets/loss/sse_loss.hpp"
 #include "codelets/normalise/l2norm.hpp"
 #include "codelets/spatial/copy_channels.hpp"
 #include "codelets/spatial/crop_mirror.hpp"
@@ -83,19 +83,19 @@ TEST_F(Submission, losses) {
   check(cross_entropy, entropy, {predictions, labels, output(4), output(15)},
         [&](Tensors t) { submit_cross_entropy(entropy, *t[0], *t[1], *t[2], t[3]); });
 
-  SseLossArgs squares{.n = 3, .inputs = 5};
-  check(sse_loss, squares, {predictions, labels, output(4)},
-        [&](Tensors t) { submit_sse_loss(squares, *t[0], *t[1], *t[2], nullptr); });
+  CostLossArgs squares{.n = 3, .inputs = 5};
+  check(cost_loss, squares, {predictions, labels, output(4)},
+        [&](Tensors t) { submit_cost_loss(squares, *t[0], *t[1], *t[2], nullptr); });
   squares.gradient = true;
-  check(sse_loss, squares, {predictions, labels, output(4), output(15)},
-        [&](Tensors t) { submit_sse_loss(squares, *t[0], *t[1], *t[2], t[3]); });
+  check(cost_loss, squares, {predictions, labels, output(4), output(15)},
+        [&](Tensors t) { submit_cost_loss(squares, *t[0], *t[1], *t[2], t[3]); });
 }
 
 TEST_F(Submission, a_bad_label_becomes_an_error) {
   Tensor predictions("predictions", 3), labels("labels", 1, DataType::i32), metrics("metrics", 4);
   for (Tensor* tensor : {&predictions, &labels, &metrics}) ASSERT_TRUE(tensor->allocate());
   HostAccess(labels, HostAccess::Mode::write).i32()[0] = 3;
-  submit_sse_loss({.n = 1, .inputs = 3}, predictions, labels, metrics, nullptr);
+  submit_cost_loss({.n = 1, .inputs = 3}, predictions, labels, metrics, nullptr);
   { const HostAccess wait(metrics, HostAccess::Mode::read); }
   const Status status = task_status();
   ASSERT_FALSE(status);

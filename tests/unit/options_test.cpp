@@ -14,7 +14,7 @@ namespace {
 constexpr std::array kKeys{
     Key{"filters", "1", ""},       Key{"size", "1", ""}, Key{"batch_normalize", "0", ""},
     Key{"probability", ".5", ""},  Key{"steps", "", ""}, Key{"scales", "", ""},
-    Key{"policy", "constant", ""}, Key{"tree", "", ""},  Key{"xnor", "0", "", true},
+    Key{"policy", "constant", ""}, Key{"tree", "", ""},  Key{"xnor", "0", "", Effect::none},
 };
 constexpr std::array<std::string_view, 3> kPolicies{"constant", "step", "steps"};
 

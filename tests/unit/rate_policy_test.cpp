@@ -62,6 +62,22 @@ TEST(RatePolicy, ExpPolySigmoid) {
   EXPECT_NEAR(rate(solver, 60), 0.1 / (1 + std::exp(1)), 1e-7);
 }
 
+TEST(RatePolicy, SgdrFallsAlongACosineAndRestarts) {
+  SolverOptions solver = with(RatePolicy::sgdr);
+  solver.learning_rate_min = 0.02f;
+  solver.cycle = 100;
+  EXPECT_NEAR(rate(solver, 0), 0.1, 1e-8);
+  EXPECT_NEAR(rate(solver, 50), 0.06, 1e-8);
+  EXPECT_NEAR(rate(solver, 100), 0.02, 1e-8);
+  EXPECT_NEAR(rate(solver, 150), 0.02 + 0.04 * (1 + std::sqrt(0.5)), 1e-8);  // a quarter of 200
+  EXPECT_NEAR(rate(solver, 200), 0.06, 1e-8);
+  EXPECT_NEAR(rate(solver, 300), 0.02, 1e-8);
+  EXPECT_NEAR(rate(solver, 500), 0.06, 1e-8);  // half of the next 400
+  solver.cycle_factor = 1;
+  EXPECT_NEAR(rate(solver, 100), 0.02, 1e-8);
+  EXPECT_NEAR(rate(solver, 1000050), 0.06, 1e-8);
+}
+
 TEST(RatePolicy, RandomIsAFunctionOfSeedAndIteration) {
   SolverOptions solver = with(RatePolicy::random);
   solver.power = 1;

@@ -1,4 +1,4 @@
-#include "layers/types/batchnorm_block.hpp"
+#include "layers/types/blocks/batchnorm_block.hpp"
 
 #include "codelets/normalise/batchnorm.hpp"
 

@@ -1,0 +1,66 @@
+#include "codelets/loss/cost_loss.hpp"
+
+namespace omni {
+namespace {
+
+void cost_vector(const CostLossArgs& args, const Buffers& buffers, DeviceContext&) {
+  const float* x = buffers.get(0);
+  const auto* labels = buffers.get<std::int32_t>(1);
+  float* d = args.gradient ? buffers.get(3) : nullptr;
+  LabelMetrics sums;
+  for (int image = 0; image < args.n; ++image, x += args.inputs) {
+    if (labels[image] == kNoLabel) {
+      if (d != nullptr) d = std::fill_n(d, args.inputs, 0.0f);
+      continue;
+    }
+    const int label = checked_label(labels[image], args.inputs, image);
+    sums.count(label_rank(x, args.inputs, label));
+    with_distance(args.distance, [&](auto f) {
+      float sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (int i = 0; i < args.inputs; ++i) sum += f(x[i] - (i == label ? 1.0f : 0.0f));
+      sums.loss += static_cast<double>(args.scale * sum);
+      if (d == nullptr) return;
+      for (int i = 0; i < args.inputs; ++i) d[i] = args.scale * f.gradient(x[i]);
+      d[label] = args.scale * f.gradient(x[label] - 1);
+      d += args.inputs;
+    });
+  }
+  sums.store(buffers.get(2));
+}
+
+void cost_reference(const CostLossArgs& args, const Buffers& buffers, DeviceContext&) {
+  reference::cost_loss(args, buffers.get(0), buffers.get<std::int32_t>(1), buffers.get(2),
+                       args.gradient ? buffers.get(3) : nullptr);
+}
+
+Cost work(const CostLossArgs& args) {
+  const double count = static_cast<double>(args.n) * args.inputs;
+  return {.flops = 4 * count, .bytes = (args.gradient ? 8 : 4) * count};
+}
+
+std::uint64_t footprint(const CostLossArgs& args) {
+  return footprint_of(args.n, args.inputs, args.distance, args.gradient);
+}
+
+}  // namespace
+
+Codelet<CostLossArgs> cost_loss({
+    .name = "cost_loss",
+    .color = 0xd62728,
+    .implementations = {{"vector", cost_vector},
+                        {"reference", cost_reference, nullptr, Role::reference}},
+    .cost = work,
+    .footprint = footprint,
+});
+
+void submit_cost_loss(CostLossArgs args, const Tensor& src, const Tensor& labels,
+                      const Tensor& metrics, const Tensor* diff, TaskTag tag) {
+  args.gradient = diff != nullptr;
+  if (diff != nullptr)
+    cost_loss.submit(args, {read(src), read(labels), write(metrics), write(*diff)}, tag);
+  else
+    cost_loss.submit(args, {read(src), read(labels), write(metrics)}, tag);
+}
+
+}  // namespace omni

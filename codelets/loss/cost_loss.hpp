@@ -1,0 +1,114 @@
+// The distance of the output from the one-hot label, for old cfgs that end in [cost].
+//
+// With d = prediction - truth, loss = scale * sum f(d) and diff = scale * f'(d), exactly its
+// gradient. Darknet reports other multiples of f (d^2, not d^2/2) without the scale; and its smooth
+// steps the wrong way where |d| >= 1.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "codelets/loss/label_metrics.hpp"
+#include "runtime/tasks/codelet.hpp"
+
+namespace omni {
+
+enum class Distance : int { sse, smooth, l1 };
+
+struct CostLossArgs {
+  int n = 0, inputs = 0;
+  Distance distance = Distance::sse;
+  float scale = 1;
+  bool gradient = false;  // set by submit: there is a diff to write
+};
+
+namespace distances {
+
+struct Squared {
+  template <class T>
+  T operator()(T d) const {
+    return d * d / 2;
+  }
+  template <class T>
+  T gradient(T d) const {
+    return d;
+  }
+};
+
+// Squared up to 1, from there on straight.
+struct Smooth {
+  template <class T>
+  T operator()(T d) const {
+    const T size = std::abs(d);
+    return size < 1 ? d * d / 2 : size - T(0.5);
+  }
+  template <class T>
+  T gradient(T d) const {
+    const T below = d > 1 ? T(1) : d;
+    return d < -1 ? T(-1) : below;
+  }
+};
+
+struct Absolute {
+  template <class T>
+  T operator()(T d) const {
+    return std::abs(d);
+  }
+  template <class T>
+  T gradient(T d) const {
+    const T not_above = d < 0 ? T(-1) : d;  // 0, or NaN
+    return d > 0 ? T(1) : not_above;
+  }
+};
+
+}  // namespace distances
+
+// Calls use(f), so that a loop has its switch outside.
+template <class Use>
+void with_distance(Distance distance, Use&& use) {
+  switch (distance) {
+    case Distance::sse:
+      return use(distances::Squared{});
+    case Distance::smooth:
+      return use(distances::Smooth{});
+    case Distance::l1:
+      return use(distances::Absolute{});
+  }
+}
+
+namespace reference {
+
+template <class T>
+void cost_loss(const CostLossArgs& args, const T* src, const std::int32_t* labels, T* metrics,
+               T* diff) {
+  LabelMetrics sums;
+  for (int image = 0; image < args.n; ++image) {
+    const T* x = src + std::int64_t{image} * args.inputs;
+    if (labels[image] == kNoLabel) {
+      if (args.gradient) std::fill_n(diff + std::int64_t{image} * args.inputs, args.inputs, T{0});
+      continue;
+    }
+    const int label = checked_label(labels[image], args.inputs, image);
+    with_distance(args.distance, [&](auto f) {
+      for (int i = 0; i < args.inputs; ++i) {
+        const T error = x[i] - (i == label ? T{1} : T{0});
+        const T scale = static_cast<T>(args.scale);
+        sums.loss += static_cast<double>(scale * f(error));
+        if (args.gradient) diff[std::int64_t{image} * args.inputs + i] = scale * f.gradient(error);
+      }
+    });
+    sums.count(label_rank(x, args.inputs, label));
+  }
+  sums.store(metrics);
+}
+
+}  // namespace reference
+
+extern Codelet<CostLossArgs> cost_loss;  // {src R, labels R, metrics W [, diff W]}
+
+// labels: i32[n]; metrics: f32[4], see LabelMetrics; diff may be null (no training).
+void submit_cost_loss(CostLossArgs args, const Tensor& src, const Tensor& labels,
+                      const Tensor& metrics, const Tensor* diff, TaskTag tag = {});
+
+}  // namespace omni

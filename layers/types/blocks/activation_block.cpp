@@ -1,0 +1,36 @@
+#include "layers/types/blocks/activation_block.hpp"
+
+#include "codelets/elementwise/activation.hpp"
+
+namespace omni {
+
+Activation read_activation(OptionReader& options, std::string_view fallback) {
+  options.refuse_values(
+      "activation",
+      {"normalize_channels", "normalize_channels_softmax", "normalize_channels_softmax_maxval"},
+      "it mixes channels; only element-wise ones are");
+  return static_cast<Activation>(options.choice("activation", fallback, kActivationNames));
+}
+
+ActivationBlock::ActivationBlock(LayerBuilder& builder, std::string_view fallback, Extent extent)
+    : kind_(read_activation(builder.options(), fallback)) {
+  if (gradient_needs_input(kind_)) before_ = builder.per_slice("before", extent.count());
+}
+
+void ActivationBlock::forward(std::int64_t count, const Blob& output, int slice,
+                              TaskTag tag) const {
+  const auto at = static_cast<std::size_t>(slice);
+  if (!before_.empty())
+    submit_activation_forward({.count = count, .activation = kind_}, *before_[at],
+                              *output.value[at], tag);
+}
+
+void ActivationBlock::backward(std::int64_t count, const Blob& output, int slice,
+                               TaskTag tag) const {
+  const auto at = static_cast<std::size_t>(slice);
+  if (kind_ != Activation::linear)
+    submit_activation_backward({.count = count, .activation = kind_}, target(output, slice),
+                               *output.diff[at], tag);
+}
+
+}  // namespace omni
