@@ -18,15 +18,17 @@ Command report_command(CLI::App& parent) {
       ->required();
   app->add_option("--metrics", arguments->metrics,
                   "What omni-run --metrics wrote: adds loss, accuracy and throughput");
-  return {.app = app, .run = [arguments]() -> Result<int> {
-            OMNI_TRY(const Trace trace, open_trace(arguments->trace));
-            std::vector<MetricsLine> metrics;
-            if (!arguments->metrics.empty()) {
-              OMNI_TRY(metrics, read_metrics(arguments->metrics));
-            }
-            OMNI_CHECK(write_html_report(trace, Dependencies(trace), metrics, arguments->html));
-            return 0;
-          }};
+  return {
+      .app = app, .run = [arguments]() -> Result<int> {
+        OMNI_CHECK(check_output("--html", arguments->html, arguments->trace, {arguments->metrics}));
+        OMNI_TRY(const Trace trace, open_trace(arguments->trace));
+        std::vector<MetricsLine> metrics;
+        if (!arguments->metrics.empty()) {
+          OMNI_TRY(metrics, read_metrics(arguments->metrics));
+        }
+        OMNI_CHECK(write_html_report(trace, Dependencies(trace), metrics, arguments->html));
+        return 0;
+      }};
 }
 
 }  // namespace omni::perf
