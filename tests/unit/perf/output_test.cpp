@@ -39,7 +39,7 @@ class Output : public testing::Test {
 
   TemporaryDirectory folder_;
   fs::path trace_ = folder_ / "run";
-  std::string text_;
+  std::string text_, errors_;
   std::string metrics_ = "{\"iteration\":5,\"time\":1,\"loss\":0.123454321}\n";
 };
 
@@ -66,6 +66,32 @@ TEST_F(Output, NeverReplacesAnotherRecording) {
     refused(folder_ / name, trace_);
     EXPECT_EQ(get(folder_ / name), "precious");
   }
+}
+
+TEST_F(Output, TheReportTakesTheMetricsBesideTheTrace) {
+  const auto page = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--html", folder_ / "page.html"});
+    const Finished run = omni_perf(std::move(words));
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    errors_ = run.errors;
+    return get(folder_ / "page.html");
+  };
+  const std::string loss = "0.123454321";
+  EXPECT_NE(page({"report", trace_}).find(loss), std::string::npos);
+  EXPECT_NE(page({"report", trace_ / "rank-0.jsonl"}).find(loss), std::string::npos);
+  put(folder_ / "other", "{\"iteration\":5,\"time\":1,\"loss\":0.77778888}\n");
+  const std::string asked = page({"report", trace_, "--metrics", folder_ / "other"});
+  EXPECT_EQ(asked.find(loss), std::string::npos);
+  EXPECT_NE(asked.find("0.77778888"), std::string::npos);
+  EXPECT_EQ(errors_, "");
+  // A run that was killed before its first line is still worth a page.
+  put(trace_ / "metrics.jsonl", "");
+  EXPECT_EQ(page({"report", trace_}).find(loss), std::string::npos);
+  EXPECT_NE(errors_.find("the page has no curves"), std::string::npos) << errors_;
+  fs::remove(trace_ / "metrics.jsonl");
+  EXPECT_EQ(page({"report", trace_}).find(loss), std::string::npos);
+  EXPECT_EQ(errors_, "");
+  EXPECT_NE(omni_perf({"report", "--help"}).output.find("metrics.jsonl"), std::string::npos);
 }
 
 TEST_F(Output, ReplacesItsOwnPage) {
