@@ -15,6 +15,15 @@ namespace omni::perf {
 
 namespace fs = std::filesystem;
 
+CLI::Validator within(double least, double most) {
+  const auto check = [least, most](const std::string& text) -> std::string {
+    double value = 0;
+    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return "";
+    return fmt::format("{} is no number from {:g} to {:g}", plain(text), least, most);
+  };
+  return {check, fmt::format("[{:g} - {:g}]", least, most)};
+}
+
 void add_output(CLI::App& app, Output& output) {
   auto* json = app.add_flag("--json", output.json, "Write JSON; times in seconds, shares of 1");
   auto* csv =
