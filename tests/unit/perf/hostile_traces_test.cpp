@@ -136,6 +136,10 @@ INSTANTIATE_TEST_SUITE_P(
         Hostile{"DataTwice", kHead + kData, ":5: data 0 is there twice"},
         Hostile{"TaskTwice", task() + task().substr(kHead.size()) + end(2),
                 ": task 0 is there twice"},
+        Hostile{"IterationTwice",
+                kHead + "{\"iteration\":0,\"at\":1}\n{\"iteration\":1,\"at\":2}\n"
+                        "{\"iteration\":0,\"at\":3}\n",
+                ":7: iteration 0 is there twice"},
         Hostile{"LongName", kHead + R"({"data":9,"name":")" + std::string(5000, 'x') + "\"}\n",
                 ":5: 'name' is longer than 4096 bytes"},
         Hostile{"WaitEndsBeforeItStarts", kHead + "{\"wait\":\"all\",\"from\":5,\"to\":4}\n",
