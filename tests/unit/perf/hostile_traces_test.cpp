@@ -178,6 +178,32 @@ TEST(HostileFolder, IsRefusedWithAReason) {
   EXPECT_EQ(omni_perf({"idle", folder / "rank-1.jsonl"}).exit_code, 0);
 }
 
+// 60,000 tasks add to one piece of data, then 60,000 read it, then one writes it: 3.6e9 pairs.
+TEST(HostileFolder, ManyWaitForMany) {
+  constexpr int kMany = 60'000;
+  const TemporaryDirectory folder;
+  std::string contents = kHead;
+  for (int i = 0; i <= 2 * kMany; ++i)
+    contents += R"({"task":)" + std::to_string(i) +
+                R"(,"codelet":0,"impl":0,"worker":0,"times":[0,0,0,0,0,0,)" + std::to_string(i) +
+                "," + std::to_string(i + 1) + "," + std::to_string(i + 1) + "],\"" +
+                (i < kMany       ? "adds"
+                 : i < 2 * kMany ? "reads"
+                                 : "writes") +
+                "\":[0]}\n";
+  put(folder / "rank-0.jsonl", contents + end(2 * kMany + 1));
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"bounds"},
+                                                  {"critical-path"},
+                                                  {"report", "--html", folder / "page.html"},
+                                                  {"export", "--chrome", folder / "chrome.json"}}) {
+    std::vector<std::string> words = command;
+    words.push_back(folder.path());
+    const Finished run = omni_perf(words);
+    EXPECT_EQ(run.exit_code, 0) << command[0] << run.errors;
+    EXPECT_LT(run.most_memory, 500U << 20) << command[0];
+  }
+}
+
 TEST(HostileFolder, NamesCannotReachTheTerminal) {
   const TemporaryDirectory folder;
   std::string contents = task() + end(1);
