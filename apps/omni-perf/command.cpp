@@ -3,13 +3,26 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "apps/omni-perf/commands.hpp"
 #include "perf/trace/reader.hpp"
 #include "runtime/log.hpp"
 
 namespace omni::perf {
+
+namespace fs = std::filesystem;
+
+CLI::Validator within(double least, double most) {
+  const auto check = [least, most](const std::string& text) -> std::string {
+    double value = 0;
+    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return "";
+    return fmt::format("{} is no number from {:g} to {:g}", plain(text), least, most);
+  };
+  return {check, fmt::format("[{:g} - {:g}]", least, most)};
+}
 
 void add_output(CLI::App& app, Output& output) {
   auto* json = app.add_flag("--json", output.json, "Write JSON; times in seconds, shares of 1");
@@ -40,6 +53,34 @@ Result<Trace> open_trace(const std::string& path) {
   if (!trace.complete)
     log::warn("{}: the run was killed; what is said here is about the part before that", path);
   return trace;
+}
+
+std::string metrics_beside(const std::string& trace) {
+  std::error_code ignored;
+  if (fs::is_directory(trace, ignored)) return fs::path(trace) / "metrics.jsonl";
+  if (!is_called_like_a_recording(trace)) return "";
+  return fs::path(trace).parent_path() / "metrics.jsonl";
+}
+
+Status check_output(const std::string& option, const std::string& path, const std::string& trace,
+                    const std::vector<std::string>& read) {
+  std::error_code ignored;
+  const auto refused = [&](const char* what) {
+    return Error{ErrorKind::usage, option, plain(path) + what, "choose a new name"};
+  };
+  // A link is followed when it is written, so its target counts, too.
+  if (is_called_like_a_recording(path) ||
+      is_called_like_a_recording(fs::weakly_canonical(path, ignored)))
+    return refused(" is called like a recording, which would be lost");
+  std::vector<fs::path> inputs(read.begin(), read.end());
+  inputs.push_back(trace);
+  inputs.push_back(metrics_beside(trace));
+  for (fs::directory_iterator entry(trace, ignored), end; !ignored && entry != end;
+       entry.increment(ignored))
+    if (is_called_like_a_recording(entry->path())) inputs.push_back(entry->path());
+  for (const fs::path& input : inputs)
+    if (fs::equivalent(path, input, ignored)) return refused(" is read, and would be lost");
+  return {};
 }
 
 Command trace_command(CLI::App& parent, const char* name, const char* purpose, const char* json,

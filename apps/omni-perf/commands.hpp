@@ -22,12 +22,24 @@ struct Output {
   std::string table;  // of CSV
 };
 
+// For options: a number within both, which "nan" is not.
+CLI::Validator within(double least, double most);
+
 void add_output(CLI::App& app, Output& output);
 // To stdout; refuses a table that there is not.
 Status write(const Document& document, const Output& output, bool complete);
 
 // read_trace, and a warning if the run was killed.
 Result<Trace> open_trace(const std::string& path);
+
+// The metrics file that omni-run writes into the folder of a trace, whether it is there or not;
+// empty for a single file that is no recording by its name.
+std::string metrics_beside(const std::string& trace);
+
+// Refuses to write over what the program reads, and over any recording: a run costs more than a
+// page. `read`: further files.
+Status check_output(const std::string& option, const std::string& path, const std::string& trace,
+                    const std::vector<std::string>& read = {});
 
 // A command that reads one trace and writes one document. `json` describes its JSON in --help.
 Command trace_command(CLI::App& parent, const char* name, const char* purpose, const char* json,

@@ -93,7 +93,7 @@ Command critical_path_command(CLI::App& parent) {
       parent, "critical-path", "The longest chain of tasks, and what a faster codelet would give",
       kJson, [arguments](const Trace& trace) { return describe(trace, *arguments); });
   command.app->add_option("--factor", arguments->factor, "How much faster")
-      ->check(CLI::Range(1.0, 1e6))
+      ->check(within(1, 1e6))
       ->capture_default_str();
   command.app
       ->add_option("--codelet", arguments->codelets,

@@ -12,15 +12,17 @@ namespace omni::perf {
 namespace {
 
 constexpr const char* kFooter =
-    R"(Exit code 1 when something got slower (--both: or faster, or moved). Compared are the median
-times of an iteration, of a codelet's compute time per iteration, and of a kernel (codelet, layer,
+    R"(Exit code 1 when something got slower or a codelet is new (--both: or faster, moved, gone).
+Compared are the median times of an iteration, of a codelet's compute time per iteration, and of a kernel (codelet, layer,
 kind of worker; and by implementation). One differs when all of these hold:
-  - its median and its lower quartile changed by more than --threshold per cent;
+  - its median and its lower third changed by more than --threshold per cent;
   - the median by more than 3 standard errors (from the median absolute deviation of the tasks, or
     of the medians of the iterations if that is more);
-  - each fifth of one run is slower than every fifth of the other one;
+  - three fifths of one run are slower than every fifth of the other one, or every fifth than
+    three of the other one;
   - the change is at least --matters per cent of all compute time;
   - both runs have at least 5 values.
+A codelet that only one run has differs when it has --matters of that run's compute time.
 A placement moved when the share of a codelet's tasks on a kind of worker changed by more than
 --threshold per cent of them and 3 standard errors, and the codelet has --matters of the compute
 time.
@@ -31,7 +33,8 @@ JSON:
    "rows":[{"what","codelet","implementation","kind","layer","before","after","change","noise",
     "weight","count_before","count_after","verdict"}]}
 what: iteration, codelet, kernel, placement. change and noise: 0.1 for 10 % of before; of a
-placement the difference of the shares. verdict: same, slower, faster, moved.)";
+placement the difference of the shares; 0 where one run has nothing. verdict: same, slower, faster,
+moved, only_before (gone), only_after (new).)";
 
 struct Arguments {
   std::string before, after;
@@ -51,6 +54,10 @@ const char* name_of(Verdict verdict) {
       return "faster";
     case Verdict::moved:
       return "moved";
+    case Verdict::only_before:
+      return "only_before";
+    case Verdict::only_after:
+      return "only_after";
   }
   return "";
 }
@@ -126,15 +133,16 @@ Command diff_command(CLI::App& parent) {
   app->add_option("before", arguments->before, "Trace of the first run")->required();
   app->add_option("after", arguments->after, "Trace of the second run")->required();
   app->add_option("--threshold", arguments->threshold, "Per cent that count as a change")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(within(0, 1e6))
       ->capture_default_str();
   app->add_option("--matters", arguments->matters, "Per cent of compute time that are worth a word")
-      ->check(CLI::Range(0.0, 100.0))
+      ->check(within(0, 100))
       ->capture_default_str();
   app->add_option("--skip", arguments->skip, "First iterations to leave out")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
-  app->add_flag("--both", arguments->both, "Exit code 1 for what got faster or moved, too");
+  app->add_flag("--both", arguments->both,
+                "Exit code 1 for what got faster, moved or is gone, too");
   add_output(*app, arguments->output);
   app->footer(kFooter);
   return {.app = app, .run = [arguments] { return run(*arguments); }};

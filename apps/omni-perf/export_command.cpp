@@ -18,6 +18,7 @@ Command export_command(CLI::App& parent) {
                   "The file to write, in the Trace Event Format: Perfetto opens it")
       ->required();
   return {.app = app, .run = [arguments]() -> Result<int> {
+            OMNI_CHECK(check_output("--chrome", arguments->chrome, arguments->trace));
             OMNI_TRY(const Trace trace, open_trace(arguments->trace));
             OMNI_CHECK(export_chrome(trace, Dependencies(trace), arguments->chrome));
             return 0;

@@ -1,11 +1,30 @@
 // omni-perf report: a trace as one HTML file.
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <vector>
 
 #include "apps/omni-perf/commands.hpp"
 #include "perf/report/html_report.hpp"
+#include "runtime/log.hpp"
 
 namespace omni::perf {
+namespace {
+
+// Of the file asked for, or else of the one beside the trace, if it is there and of use.
+Result<std::vector<MetricsLine>> metrics_of(const std::string& trace, const std::string& asked) {
+  if (!asked.empty()) return read_metrics(asked);
+  const std::string beside = metrics_beside(trace);
+  std::error_code ignored;
+  if (!std::filesystem::exists(beside, ignored)) return std::vector<MetricsLine>();
+  auto metrics = read_metrics(beside);
+  if (metrics) return metrics;
+  log::warn("{}; the page has no curves", metrics.error().message());
+  return std::vector<MetricsLine>();
+}
+
+}  // namespace
 
 Command report_command(CLI::App& parent) {
   struct Arguments {
@@ -17,16 +36,17 @@ Command report_command(CLI::App& parent) {
   app->add_option("--html", arguments->html, "The file to write; it needs nothing beside it")
       ->required();
   app->add_option("--metrics", arguments->metrics,
-                  "What omni-run --metrics wrote: adds loss, accuracy and throughput");
-  return {.app = app, .run = [arguments]() -> Result<int> {
-            OMNI_TRY(const Trace trace, open_trace(arguments->trace));
-            std::vector<MetricsLine> metrics;
-            if (!arguments->metrics.empty()) {
-              OMNI_TRY(metrics, read_metrics(arguments->metrics));
-            }
-            OMNI_CHECK(write_html_report(trace, Dependencies(trace), metrics, arguments->html));
-            return 0;
-          }};
+                  "What omni-run --metrics wrote: adds loss, accuracy and throughput. Default: "
+                  "metrics.jsonl in the folder of the trace, where omni-run --trace writes it");
+  return {
+      .app = app, .run = [arguments]() -> Result<int> {
+        OMNI_CHECK(check_output("--html", arguments->html, arguments->trace, {arguments->metrics}));
+        OMNI_TRY(const Trace trace, open_trace(arguments->trace));
+        OMNI_TRY(const std::vector<MetricsLine> metrics,
+                 metrics_of(arguments->trace, arguments->metrics));
+        OMNI_CHECK(write_html_report(trace, Dependencies(trace), metrics, arguments->html));
+        return 0;
+      }};
 }
 
 }  // namespace omni::perf

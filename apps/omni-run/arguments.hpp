@@ -32,7 +32,6 @@ struct NetArguments {
 struct MachineArguments {
   SessionOptions session;
   std::string models;
-  std::string trace;  // folder
 };
 
 struct DataArguments {
@@ -44,6 +43,7 @@ struct TrainArguments {
   CommonArguments common;
   NetArguments net;
   MachineArguments machine;
+  std::string trace;  // folder
   DataArguments data;
   std::optional<double> epochs;
   std::uint64_t display = 20;
@@ -59,6 +59,7 @@ struct ValidArguments {
   CommonArguments common;
   NetArguments net;
   MachineArguments machine;
+  std::string trace;  // folder
   DataArguments data;
   std::string weights;
 };
@@ -78,6 +79,7 @@ struct TimeArguments {
   CommonArguments common;
   NetArguments net;
   MachineArguments machine;
+  std::string trace;  // folder
   int iterations = 10, warm_up = 10;
 };
 
@@ -94,5 +96,6 @@ void add_common(CLI::App& app, CommonArguments& arguments);
 void add_net(CLI::App& app, NetArguments& arguments);
 void add_machine(CLI::App& app, MachineArguments& arguments);
 void add_data(CLI::App& app, DataArguments& arguments);
+void add_trace(CLI::App& app, std::string& folder);
 
 }  // namespace omni

@@ -69,6 +69,7 @@ int run(int argc, char** argv) {
   add_net(training, train.net);
   add_data(training, train.data);
   add_machine(training, train.machine);
+  add_trace(training, train.trace);
   add_training(training, train);
 
   ValidArguments valid;
@@ -78,6 +79,7 @@ int run(int argc, char** argv) {
   add_net(valid_app, valid.net);
   add_data(valid_app, valid.data);
   add_machine(valid_app, valid.machine);
+  add_trace(valid_app, valid.trace);
   valid_app.add_option("--weights", valid.weights, ".weights file or checkpoint")->required();
 
   PredictArguments predict;
@@ -101,6 +103,7 @@ int run(int argc, char** argv) {
   add_common(time_app, time.common);
   add_net(time_app, time.net);
   add_machine(time_app, time.machine);
+  add_trace(time_app, time.trace);
   time_app.add_option("--iterations", time.iterations, "Iterations to measure")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

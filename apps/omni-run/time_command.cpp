@@ -100,7 +100,6 @@ Status time_command(const TimeArguments& arguments) {
                             kHeldBatches * static_cast<std::size_t>(net->slices().images())));
   DataFeed train(images, feed_options(*net, 1, true, Trainer::kSlots));
   OMNI_CHECK(train.allocate());
-  OMNI_TRY(const auto recorder, start_trace(arguments.machine.trace, session, *net));
 
   std::vector<double> losses_at;  // seconds, in the last run
   const auto run = [&](int iterations) -> Result<double> {
@@ -118,6 +117,7 @@ Status time_command(const TimeArguments& arguments) {
   };
   // The models try every implementation some ten times before they are trusted.
   OMNI_CHECK(run(arguments.warm_up));
+  OMNI_TRY(const auto recorder, start_trace(arguments.trace, session, *net));
   task_times::start();
   OMNI_TRY(const double wall, run(arguments.iterations));
   Measurement measured = summarise(task_times::finish(), wall, arguments.iterations);

@@ -39,7 +39,10 @@ Result<std::unique_ptr<Recorder>> start_trace(const std::string& folder, const S
   header.net = net.name();
   header.batch = net.options().batch;
   OMNI_TRY(auto recorder, Recorder::start(folder, header));
-  log::info("tracing to {}", recorder->folder().string());
+  if (recorder->folder() == std::filesystem::path(folder))
+    log::info("tracing to {}", folder);
+  else
+    log::warn("{} holds a trace already; this one goes to {}", folder, recorder->folder().string());
 
   for (const auto& layer : net.layers())
     recording::write(trace::Layer{layer->index(), layer->type(), layer->detail()});

@@ -138,7 +138,7 @@ Status train_command(const TrainArguments& arguments) {
   const std::string hash = layers_hash(spec);
   OMNI_TRY(const TrainingState start,
            starting_point(arguments, *net, origin.checkpoint, data_arguments.seed, hash));
-  OMNI_TRY(const auto recorder, start_trace(arguments.machine.trace, session, *net));
+  OMNI_TRY(const auto recorder, start_trace(arguments.trace, session, *net));
 
   std::optional<MetricsLog> metrics;
   std::filesystem::path metrics_file = arguments.metrics;

@@ -8,6 +8,7 @@
 #include "apps/omni-run/load_parameters.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
+#include "apps/omni-run/tracing.hpp"
 #include "scheduling/evaluator.hpp"
 
 namespace omni {
@@ -25,6 +26,7 @@ Status valid_command(const ValidArguments& arguments) {
 
   DataFeed test(*data.test, feed_options(*net, arguments.data.seed, false, 3));
   OMNI_CHECK(test.allocate());
+  OMNI_TRY(const auto recorder, start_trace(arguments.trace, session, *net));
   OMNI_TRY(const Tally tally, evaluate(*net, test, arguments.data.seed));
   if (!std::isfinite(tally.mean_loss()))
     return Error{ErrorKind::diverged, arguments.weights, "the test loss is not a finite number",

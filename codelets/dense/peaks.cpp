@@ -15,8 +15,14 @@
 namespace omni {
 namespace {
 
-constexpr int kSize = 1024;                      // 12 MiB of matrices: large, and still quick
-constexpr std::size_t kCopyFloats = 16'000'000;  // 64 MB: more than a core's share of any cache
+constexpr int kSize = 1024;  // 12 MiB of matrices: large, and still quick
+
+// Of each of two arrays per thread: more than a core's share of any cache (64 MB), but no more than
+// 1 GB in all.
+std::size_t copy_floats(int threads) {
+  return std::min<std::size_t>(16'000'000, 128'000'000 / static_cast<std::size_t>(threads));
+}
+
 constexpr int kRepeats = 10;
 
 // The work of `once`, in units per second, when so many threads do it at the same time: the best of
@@ -64,10 +70,10 @@ double best_gemm_rate(int threads) {
 }
 
 double copy_rate(int threads) {
-  return best_rate(threads, 2.0 * sizeof(float) * kCopyFloats, [] {
-    return [from = std::vector<float>(kCopyFloats, 1.0f),
-            to = std::vector<float>(kCopyFloats)]() mutable {
-      std::memcpy(to.data(), from.data(), sizeof(float) * kCopyFloats);
+  const std::size_t floats = copy_floats(threads);
+  return best_rate(threads, 2.0 * sizeof(float) * static_cast<double>(floats), [floats] {
+    return [from = std::vector<float>(floats, 1.0f), to = std::vector<float>(floats)]() mutable {
+      std::memcpy(to.data(), from.data(), sizeof(float) * from.size());
     };
   });
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "perf/common/replay.hpp"
 
@@ -34,10 +35,20 @@ std::vector<std::uint32_t> longest_path(const Trace& trace, const Dependencies& 
   constexpr std::uint32_t kNone = ~std::uint32_t{0};
   std::vector<double> length(trace.tasks.size());  // of the longest path that ends here
   std::vector<std::uint32_t> before(trace.tasks.size(), kNone);
+  std::vector<std::uint32_t> longest(dependencies.join_count(), kNone);  // member
+  const auto prefer = [&](std::uint32_t& best, std::uint32_t other) {
+    if (best == kNone || std::pair(length[other], other) > std::pair(length[best], best))
+      best = other;
+  };
   std::uint32_t last = kNone;
   for (std::uint32_t i = 0; i < trace.tasks.size(); ++i) {
-    for (const std::uint32_t other : dependencies.of(i))
-      if (before[i] == kNone || length[other] >= length[before[i]]) before[i] = other;
+    for (const std::uint32_t other : dependencies.direct(i)) prefer(before[i], other);
+    for (const std::uint32_t join : dependencies.joins(i)) {
+      // All members come before the first task that waits for them.
+      if (longest[join] == kNone)
+        for (const std::uint32_t other : dependencies.members(join)) prefer(longest[join], other);
+      prefer(before[i], longest[join]);
+    }
     length[i] =
         static_cast<double>(trace.tasks[i].length()) + (before[i] == kNone ? 0 : length[before[i]]);
     if (last == kNone || length[i] >= length[last]) last = i;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -28,10 +29,10 @@ struct Value {
 };
 
 struct Measured {
-  double median = 0, quartile = 0;  // s; quartile: a quarter of the values is below
-  double lowest = 0, highest = 0;   // s, of the medians of the fifths of the run
-  double error = 0;                 // standard error of the median, s
-  double total = 0;                 // s
+  double median = 0, lower = 0;                // s; lower: a third of the values is below
+  double lowest = 0, middle = 0, highest = 0;  // s, of the medians of the fifths of the run
+  double error = 0;                            // standard error of the median, s
+  double total = 0;                            // s
   std::size_t count = 0;
 };
 
@@ -59,22 +60,24 @@ Measured measure(std::vector<Value> values) {
   for (const Value& value : values) seconds.push_back(value.seconds);
   const Spread spread = spread_of(seconds);
   Measured result{.median = spread.median,
-                  .quartile = spread.median,
+                  .lower = spread.median,
                   .lowest = spread.median,
+                  .middle = spread.median,
                   .highest = spread.median,
                   .error = std::max(spread.standard_error(), error_between_iterations(values)),
                   .total = spread.total,
                   .count = spread.count};
   if (values.size() < kFewest) return result;
-  const auto quarter = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 4);
-  std::nth_element(seconds.begin(), quarter, seconds.end());
-  result.quartile = *quarter;
-  for (std::size_t fifth = 0; fifth < 5; ++fifth) {
-    const double median =
-        median_of(values, fifth * values.size() / 5, (fifth + 1) * values.size() / 5);
-    result.lowest = std::min(result.lowest, median);
-    result.highest = std::max(result.highest, median);
-  }
+  const auto third = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 3);
+  std::nth_element(seconds.begin(), third, seconds.end());
+  result.lower = *third;
+  std::array<double, 5> fifths;
+  for (std::size_t i = 0; i < 5; ++i)
+    fifths[i] = median_of(values, i * values.size() / 5, (i + 1) * values.size() / 5);
+  std::sort(fifths.begin(), fifths.end());
+  result.lowest = fifths[0];
+  result.middle = fifths[2];
+  result.highest = fifths[4];
   return result;
 }
 
@@ -182,11 +185,12 @@ Verdict verdict_of(const DiffOptions& options, const Measured& before, const Mea
                    double share_before, const DiffRow& row) {
   const bool slower = after.median > before.median;
   const Measured &less = slower ? before : after, &more = slower ? after : before;
-  const double quartiles = before.quartile > 0 ? after.quartile / before.quartile - 1 : 0;
+  const double lower = before.lower > 0 ? after.lower / before.lower - 1 : 0;
+  // A kernel that is slow for most of a run is slow; a run that was disturbed for a while is not.
+  const bool apart = more.middle > less.highest || more.lowest > less.middle;
   const bool differs = std::min(before.count, after.count) >= kFewest &&
                        std::abs(row.change) > std::max(options.threshold, row.noise) &&
-                       (slower ? quartiles : -quartiles) > options.threshold &&
-                       more.lowest > less.highest &&
+                       (slower ? lower : -lower) > options.threshold && apart &&
                        std::abs(row.change) * share_before >= options.matters;
   if (!differs) return Verdict::same;
   return slower ? Verdict::slower : Verdict::faster;
@@ -195,7 +199,7 @@ Verdict verdict_of(const DiffOptions& options, const Measured& before, const Mea
 void compare_times(const Run& before, const Run& after, Diff& diff) {
   for (const auto& [key, a] : before.times) {
     const auto found = after.times.find(key);
-    if (found == after.times.end()) continue;  // its placement or its codelet's time says so
+    if (found == after.times.end()) continue;  // see compare_existence
     const Measured& b = found->second;
     DiffRow row{.what = key.what,
                 .codelet = key.codelet,
@@ -224,10 +228,35 @@ double value_or_zero(const Map& map, const std::string& key) {
   return found == map.end() ? 0 : found->second;
 }
 
+// Codelets that one run has and the other has not. A kernel that only one has needs no row of its
+// own: where its codelet is in both, that one's time changes, or its placement.
+void add_missing(const Run& has, const Run& lacks, Verdict verdict, Diff& diff) {
+  for (const auto& [codelet, kinds] : has.tasks) {
+    if (lacks.tasks.contains(codelet)) continue;
+    DiffRow row{.what = "codelet",
+                .codelet = codelet,
+                .implementation = "",
+                .kind = "",
+                .layer = "",
+                .weight = value_or_zero(has.share, codelet)};
+    const auto measured = has.times.find({"codelet", codelet, "", "", ""});
+    const Measured found = measured == has.times.end() ? Measured{} : measured->second;
+    (verdict == Verdict::only_before ? row.before : row.after) = found.median;
+    (verdict == Verdict::only_before ? row.count_before : row.count_after) = found.count;
+    if (row.weight >= diff.options.matters) row.verdict = verdict;
+    diff.rows.push_back(std::move(row));
+  }
+}
+
+void compare_existence(const Run& before, const Run& after, Diff& diff) {
+  add_missing(before, after, Verdict::only_before, diff);
+  add_missing(after, before, Verdict::only_after, diff);
+}
+
 void compare_placement(const Run& before, const Run& after, Diff& diff) {
   for (const auto& [codelet, kinds_before] : before.tasks) {
     const auto found = after.tasks.find(codelet);
-    if (found == after.tasks.end()) continue;
+    if (found == after.tasks.end()) continue;  // see compare_existence
     std::set<std::string> kinds;
     double all_before = 0, all_after = 0;
     for (const auto& [kind, count] : kinds_before) kinds.insert(kind), all_before += count;
@@ -295,8 +324,9 @@ std::vector<std::string> doubts(const Trace& before, const Trace& after) {
 }  // namespace
 
 bool Diff::slower() const {
-  return std::any_of(rows.begin(), rows.end(),
-                     [](const DiffRow& row) { return row.verdict == Verdict::slower; });
+  return std::any_of(rows.begin(), rows.end(), [](const DiffRow& row) {
+    return row.verdict == Verdict::slower || row.verdict == Verdict::only_after;
+  });
 }
 
 bool Diff::differs() const {
@@ -317,6 +347,7 @@ Result<Diff> analyse_diff(const Trace& before, const Trace& after, const DiffOpt
   const Run a = Measurement(before, options.skip).run(options.skip);
   const Run b = Measurement(after, options.skip).run(options.skip);
   compare_times(a, b, diff);
+  compare_existence(a, b, diff);
   compare_placement(a, b, diff);
   drop_repeated(diff.rows);
   std::stable_sort(diff.rows.begin(), diff.rows.end(), [](const DiffRow& x, const DiffRow& y) {

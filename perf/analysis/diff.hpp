@@ -6,14 +6,15 @@
 //   placement  share of a codelet's tasks that ran on a kind of worker
 // What else runs on a machine slows some tasks down, for a while or for a whole run, and moves
 // medians by far more than their standard error. So a time differs when all of these hold:
-//   - median and lower quartile changed by more than `threshold`, relative to before: not only the
+//   - median and lower third changed by more than `threshold`, relative to before: not only the
 //     tasks that were disturbed;
 //   - the median by more than 3 standard errors of the difference. The spread of the tasks is
-//   taken,
-//     or that of the medians of the iterations if it is larger;
-//   - each fifth of one run is slower, by its median, than every fifth of the other one;
+//     taken, or that of the medians of the iterations if it is larger;
+//   - three fifths of one run are slower, by their medians, than every fifth of the other one, or
+//     every fifth than three of the other one;
 //   - it matters: the change is at least `matters` of all compute time;
 //   - there are at least 5 values on both sides.
+// A codelet that only one run has differs if it has at least `matters` of that run's compute time.
 // A placement differs beyond `threshold` (of all tasks of the codelet) and 3 standard errors, if
 // the codelet has at least `matters` of the compute time. The first `skip` iterations warm up and
 // calibrate, and are left out.
@@ -33,7 +34,8 @@ struct DiffOptions {
   std::size_t skip = 2;
 };
 
-enum class Verdict { same, slower, faster, moved };  // moved: a placement
+// moved: a placement. only_before, only_after: a codelet that the other run has not.
+enum class Verdict { same, slower, faster, moved, only_before, only_after };
 
 struct DiffRow {
   std::string what;  // as above
@@ -50,7 +52,7 @@ struct Diff {
   DiffOptions options;
   std::vector<DiffRow> rows;          // those that differ first, then by weight
   std::vector<std::string> warnings;  // why the runs may not be comparable
-  bool slower() const;
+  bool slower() const;                // or has a new codelet
   bool differs() const;
 };
 

@@ -9,6 +9,7 @@
 
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/session.hpp"
+#include "scheduling/policy/omni_policy.hpp"
 
 namespace {
 
@@ -47,7 +48,9 @@ double median(std::vector<double> values) {
 }  // namespace
 
 int main() {
-  auto session = Session::start({});
+  SessionOptions options;
+  options.policy = &omni_policy();
+  auto session = Session::start(options);
   if (!session) {
     fmt::print(stderr, "{}\n", session.error().message());
     return 1;

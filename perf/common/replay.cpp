@@ -13,14 +13,15 @@ constexpr int kMaxTriggersTried = 1000;
 
 }  // namespace
 
-Replay::Replay(const Trace& trace, const Dependencies& dependencies) : trace_(trace) {
+Replay::Replay(const Trace& trace, const Dependencies& dependencies)
+    : trace_(trace), dependencies_(dependencies) {
   for (std::uint32_t i = 0; i < trace.tasks.size(); ++i)
     steps_.push_back({trace.tasks[i].times.start, true, i});
   for (std::uint32_t i = 0; i < trace.waits.size(); ++i)
     steps_.push_back({trace.waits[i].to, false, i});
   std::sort(steps_.begin(), steps_.end());
   plan_waits();
-  plan_tasks(dependencies);
+  plan_tasks();
 }
 
 void Replay::plan_waits() {
@@ -65,7 +66,7 @@ void Replay::plan_waits() {
     wait_before_.push_back(last_wait(trace_.workers[task.worker].rank, task.times.submitted));
 }
 
-void Replay::plan_tasks(const Dependencies& dependencies) {
+void Replay::plan_tasks() {
   std::vector<std::uint32_t> on_worker(trace_.workers.size(), kNone);
   std::vector<std::uint32_t> added(trace_.data.size(), kNone);
   std::vector<std::uint32_t> before(trace_.tasks.size(), kNone);
@@ -83,12 +84,17 @@ void Replay::plan_tasks(const Dependencies& dependencies) {
   }
   std::sort(commuting.begin(), commuting.end());
 
+  std::vector<Nanoseconds> joined(dependencies_.join_count(), trace_.begin);
+  for (std::size_t join = 0; join < joined.size(); ++join)
+    for (const std::uint32_t task : dependencies_.members(join))
+      joined[join] = std::max(joined[join], trace_.tasks[task].times.released);
+
   auto other = commuting.begin();
   first_waits_for_.push_back(0);
   for (std::uint32_t i = 0; i < trace_.tasks.size(); ++i) {
     const trace::TaskTimes& times = trace_.tasks[i].times;
     const std::size_t first = waits_for_.size();
-    for (const std::uint32_t task : dependencies.of(i)) waits_for_.push_back(task);
+    for (const std::uint32_t task : dependencies_.direct(i)) waits_for_.push_back(task);
     if (before[i] != kNone) waits_for_.push_back(before[i]);
     for (; other != commuting.end() && other->first == i; ++other)
       waits_for_.push_back(other->second);
@@ -97,6 +103,8 @@ void Replay::plan_tasks(const Dependencies& dependencies) {
     Nanoseconds possible = times.pop_start;
     for (std::size_t k = first; k < waits_for_.size(); ++k)
       possible = std::max(possible, trace_.tasks[waits_for_[k]].times.released);
+    for (const std::uint32_t join : dependencies_.joins(i))
+      possible = std::max(possible, joined[join]);
     own_.push_back(times.start - possible);  // negative where a worker overlaps its tasks
   }
 }
@@ -104,6 +112,7 @@ void Replay::plan_tasks(const Dependencies& dependencies) {
 double Replay::run(std::span<const double> scale) const {
   const auto begin = static_cast<double>(trace_.begin);
   std::vector<double> released(trace_.tasks.size(), begin), delay(waits_.size(), 0.0);
+  std::vector<double> joined(dependencies_.join_count(), begin);  // all members released
   const auto delayed = [&](Nanoseconds at, std::uint32_t wait) {
     return static_cast<double>(at) + (wait == kNone ? 0 : delay[wait]);
   };
@@ -127,9 +136,13 @@ double Replay::run(std::span<const double> scale) const {
     double start = delayed(task.times.submitted, wait_before_[step.index]);
     for (std::size_t k = first_waits_for_[step.index]; k < first_waits_for_[step.index + 1]; ++k)
       start = std::max(start, released[waits_for_[k]]);
+    for (const std::uint32_t join : dependencies_.joins(step.index))
+      start = std::max(start, joined[join]);
     start += static_cast<double>(own_[step.index]);
     released[step.index] = start + static_cast<double>(task.length()) * scale[task.codelet] +
                            static_cast<double>(task.times.released - task.times.end);
+    for (const std::uint32_t join : dependencies_.joins_with(step.index))
+      joined[join] = std::max(joined[join], released[step.index]);
     end = std::max(end, released[step.index]);
   }
   return (end - begin) * 1e-9;

@@ -38,14 +38,15 @@ class Replay {
     std::uint32_t trigger = kNone;  // the task that ended it
   };
   void plan_waits();
-  void plan_tasks(const Dependencies& dependencies);
+  void plan_tasks();
 
   const Trace& trace_;
+  const Dependencies& dependencies_;
   std::vector<Step> steps_;  // in an order in which each needs only earlier ones
   std::vector<Waited> waits_;
   std::vector<std::uint32_t> wait_before_;    // of a task: the last one before its submission
   std::vector<Nanoseconds> own_;              // of a task: from all that it waits for to its start
-  std::vector<std::uint32_t> waits_for_;      // tasks, of all tasks
+  std::vector<std::uint32_t> waits_for_;      // tasks, of all tasks; joins are left where they are
   std::vector<std::size_t> first_waits_for_;  // of a task: where its own begin
 };
 

@@ -33,12 +33,12 @@ def find_caffe(named, model, batch):
 class Caffe:
     name = "caffe"
 
-    def __init__(self, program, net, model, threads, folder):
+    def __init__(self, program, net, model, threads, rate, folder):
         self.program, self.folder = program, folder
         self.environment = {"OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads),
                             "MKL_NUM_THREADS": str(threads), "GLOG_logtostderr": "1"}
         options = net.options
-        self.solver = (f'net: "{os.path.abspath(model)}"\nbase_lr: {options.real("learning_rate", 0.001)}\n'
+        self.solver = (f'net: "{os.path.abspath(model)}"\nbase_lr: {rate}\n'
                        f'momentum: {options.real("momentum", 0.9)}\n'
                        f'weight_decay: {options.real("decay", 0.0001)}\nlr_policy: "fixed"\ndisplay: 1\n'
                        "snapshot_after_train: false\ntest_initialization: false\nsolver_mode: CPU\n")

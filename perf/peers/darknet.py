@@ -45,9 +45,9 @@ def write_image(path, height, width, seed):
 class Darknet:
     name = "darknet"
 
-    def __init__(self, program, net, path, batch, threads, folder):
+    def __init__(self, program, net, path, batch, threads, rate, folder):
         refuse_what_it_cannot(net)
-        self.program, self.batch, self.folder = program, batch, folder
+        self.program, self.batch, self.rate, self.folder = program, batch, rate, folder
         self.sections = read_sections(path)
         self.environment = {"OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
         height, width, _ = net.input
@@ -73,8 +73,8 @@ class Darknet:
         for number, section in enumerate(self.sections):
             options = dict(section)
             if number == 0:
-                options.update(batch=self.batch, subdivisions=1, max_batches=iterations, min_crop=width,
-                               max_crop=width)
+                options.update(batch=self.batch, subdivisions=1, max_batches=iterations,
+                               learning_rate=self.rate, min_crop=width, max_crop=width)
             text += f"[{section.kind}]\n" + "".join(f"{key}={options[key]}\n" for key in options) + "\n"
         self.write("net.cfg", text)
 

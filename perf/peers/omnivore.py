@@ -5,17 +5,17 @@ import json
 
 from processes import checked
 
-# A calibration run is short; there are as many as it takes, up to this.
-CALIBRATION_ITERATIONS = 12
-MAX_CALIBRATIONS = 8
+# The models want some ten runs of each of up to six implementations, per shape; a slice is a run.
+RUNS_WANTED = 60
+FIRST_ITERATIONS, MORE_ITERATIONS, MAX_CALIBRATIONS = 20, 12, 8
 
 
 class Omnivore:
     name = "omnivore"
 
-    def __init__(self, program, net, batch, threads, models):
+    def __init__(self, program, net, batch, threads, rate, models):
         self.program, self.models, self.threads = program, models, threads
-        self.net_arguments = ["--net", net, "--batch", batch, "--subdivisions", 1]
+        self.net_arguments = ["--net", net, "--batch", batch, "--subdivisions", 1, "--learning-rate", rate]
         self.settled = False
 
     def version(self):
@@ -36,12 +36,13 @@ class Omnivore:
                             "--iterations", iterations])
         return json.loads(finished.output), finished
 
-    def calibrate(self, say):
+    def calibrate(self, slices, say):
         """Runs until two runs in a row chose the same implementations for every layer; returns the
         seconds per iteration of the last one."""
-        before = None
+        before, warm_up = None, max(FIRST_ITERATIONS, -(RUNS_WANTED // -slices))
         for count in range(1, MAX_CALIBRATIONS + 1):
-            told, _ = self.time(CALIBRATION_ITERATIONS, 3)
+            told, _ = self.time(warm_up, 3)
+            warm_up = MORE_ITERATIONS
             chosen = choices(told)
             changed = [index for index in chosen if before is None or chosen[index] != before.get(index)]
             say(f"calibration {count}: {1e3 * told['iteration_seconds']:.1f} ms per iteration, "

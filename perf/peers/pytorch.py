@@ -24,12 +24,13 @@ def find_python(named):
 
 
 class PyTorch:
-    def __init__(self, python, net, batch, threads, mode, cache, parameters):
+    def __init__(self, python, net, batch, threads, rate, mode, cache, parameters):
         self.name, self.mode, self.parameters = f"pytorch {mode}", mode, parameters
         self.compiles = mode.endswith("compile")
         if self.compiles and shutil.which(os.environ.get("CXX", "g++")) is None:
             raise Refused(f"{mode} needs a C++ compiler: install g++, or leave it out of --modes")
-        self.command = [python, SCRIPT, "--net", net, "--batch", batch, "--threads", threads, "--mode", mode]
+        self.command = [python, SCRIPT, "--net", net, "--batch", batch, "--threads", threads, "--mode", mode,
+                        "--learning-rate", rate]
         self.environment = {"OMP_NUM_THREADS": str(threads), "TORCHINDUCTOR_CACHE_DIR": cache,
                             "CUDA_VISIBLE_DEVICES": ""}
 

@@ -140,8 +140,8 @@ class TorchNet(nn.Module):
         return values
 
 
-def make_optimizer(model, options):
-    arguments = {"lr": options.real("learning_rate", 0.001), "momentum": options.real("momentum", 0.9),
+def make_optimizer(model, options, rate):
+    arguments = {"lr": rate, "momentum": options.real("momentum", 0.9),
                  "weight_decay": options.real("decay", 0.0001)}
     try:
         return torch.optim.SGD(model.parameters(), fused=True, **arguments), True
@@ -164,9 +164,7 @@ def train(net, arguments):
     if layout == "nhwc":
         model = model.to(memory_format=torch.channels_last)
         images = images.to(memory_format=torch.channels_last)
-    optimizer, fused = make_optimizer(model, net.options)
-    for group in optimizer.param_groups:  # random labels: the net's own rate might diverge
-        group["lr"] *= 0.01
+    optimizer, fused = make_optimizer(model, net.options, arguments.learning_rate)
     run = torch.compile(model) if how == "compile" else model
 
     def iteration():
@@ -196,6 +194,7 @@ def main():
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--mode", choices=MODES, required=True)
+    parser.add_argument("--learning-rate", type=float, default=1e-4)
     parser.add_argument("--warm-up", type=int, default=3)
     parser.add_argument("--iterations", type=int, default=10)
     arguments = parser.parse_args()

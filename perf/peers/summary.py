@@ -67,7 +67,7 @@ def table(result):
         low, high = result["ratio_spread"]
         lines.append(f"omnivore is {result['ratio']:.2f} times as fast as {result['better_peer']} "
                      f"({low:.2f} to {high:.2f} in {result['rounds']} rounds)")
-    return "\n".join(lines)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def warnings(result):

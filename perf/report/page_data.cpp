@@ -48,9 +48,9 @@ Json tasks(const Trace& trace, const Dependencies& dependencies) {
     end.add(t.end - t.start);
     released.add(t.released - t.end);
     predicted.add(std::isfinite(task.predicted) ? std::llround(task.predicted) : -1);
-    waits.add(static_cast<std::int64_t>(dependencies.of(i).size()));
-    for (const std::uint32_t other : dependencies.of(i))
-      before.add(static_cast<std::int64_t>(i) - other);
+    const std::vector<std::uint32_t> others = dependencies.of(i);
+    waits.add(static_cast<std::int64_t>(others.size()));
+    for (const std::uint32_t other : others) before.add(static_cast<std::int64_t>(i) - other);
   }
   return {{"count", trace.tasks.size()},
           {"kinds", table},

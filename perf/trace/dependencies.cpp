@@ -1,61 +1,140 @@
 #include "perf/trace/dependencies.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace omni::perf {
 namespace {
 
 using trace::AccessMode;
 
+constexpr std::size_t kDirect = 16;  // a set of at most so many is no join
+constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+// Complete when somebody waits for it for the first time.
+struct Group {
+  std::vector<std::uint32_t> tasks;  // ascending
+  std::uint32_t join = kNone;
+};
+
 // Who touched one piece of data last.
 struct History {
-  std::vector<std::uint32_t> before;   // those that the present writers waited for
-  std::vector<std::uint32_t> writers;  // one, or several that commute
-  std::vector<std::uint32_t> readers;  // since then
+  Group before;   // those that the present writers waited for
+  Group writers;  // one, or several that commute
+  Group readers;  // since then
   bool commuting = false;
 
   // Whoever comes next and may not share with the present ones waits for these.
-  const std::vector<std::uint32_t>& last() const { return readers.empty() ? writers : readers; }
+  Group& last() { return readers.tasks.empty() ? writers : readers; }
 };
 
-void touch(History& data, AccessMode mode, std::uint32_t task, std::vector<std::uint32_t>& waits) {
-  const auto wait_for = [&waits](const std::vector<std::uint32_t>& tasks) {
-    waits.insert(waits.end(), tasks.begin(), tasks.end());
-  };
-  if (mode == AccessMode::read) {
-    wait_for(data.writers);
-    data.readers.push_back(task);
-    return;
+class Builder {
+ public:
+  explicit Builder(Lists& members) : members_(members) {}
+
+  // What `task` waits for, in direct and joins.
+  void collect(std::uint32_t task, std::span<const trace::Access> accesses,
+               std::vector<History>& histories) {
+    task_ = task;
+    direct.clear();
+    joins.clear();
+    accesses_.assign(accesses.begin(), accesses.end());
+    std::sort(accesses_.begin(), accesses_.end());
+    accesses_.erase(std::unique(accesses_.begin(), accesses_.end()), accesses_.end());
+    for (const trace::Access& access : accesses_) touch(histories[access.data], access.mode);
+    for (auto* list : {&direct, &joins}) {
+      std::sort(list->begin(), list->end());
+      list->erase(std::unique(list->begin(), list->end()), list->end());
+    }
   }
-  if (mode == AccessMode::add && data.commuting && data.readers.empty()) {
-    wait_for(data.before);
-    data.writers.push_back(task);
-    return;
+
+  std::vector<std::uint32_t> direct, joins;
+
+ private:
+  void touch(History& data, AccessMode mode) {
+    if (mode == AccessMode::read) {
+      wait_for(data.writers);
+      data.readers.tasks.push_back(task_);
+      return;
+    }
+    if (mode == AccessMode::add && data.commuting && data.readers.tasks.empty()) {
+      wait_for(data.before);
+      data.writers.tasks.push_back(task_);
+      return;
+    }
+    wait_for(data.last());
+    data.before = std::exchange(data.last(), Group{});
+    data.writers = {.tasks = {task_}};
+    data.readers = {};
+    data.commuting = mode == AccessMode::add;
   }
-  wait_for(data.last());
-  data.before = data.last();
-  data.writers.assign(1, task);
-  data.readers.clear();
-  data.commuting = mode == AccessMode::add;
-}
+
+  void wait_for(Group& group) {
+    std::span<const std::uint32_t> tasks = group.tasks;
+    // A task that accesses the same data in two ways does not wait for itself.
+    const bool own = !tasks.empty() && tasks.back() == task_;
+    if (own) tasks = tasks.first(tasks.size() - 1);
+    if (tasks.size() <= kDirect) {
+      direct.insert(direct.end(), tasks.begin(), tasks.end());
+      return;
+    }
+    std::uint32_t join = own ? kNone : group.join;
+    if (join == kNone) {
+      join = static_cast<std::uint32_t>(members_.size());
+      members_.add(tasks);
+    }
+    if (!own) group.join = join;
+    joins.push_back(join);
+  }
+
+  Lists& members_;
+  std::uint32_t task_ = 0;
+  std::vector<trace::Access> accesses_;
+};
 
 }  // namespace
 
 Dependencies::Dependencies(const Trace& trace) {
   std::vector<History> histories(trace.data.size());
-  std::vector<std::uint32_t> waits;
-  first_.reserve(trace.tasks.size() + 1);
-  first_.push_back(0);
+  Builder builder(members_);
   for (std::uint32_t task = 0; task < trace.tasks.size(); ++task) {
-    waits.clear();
-    for (const trace::Access& access : trace.accesses_of(trace.tasks[task]))
-      touch(histories[access.data], access.mode, task, waits);
-    std::sort(waits.begin(), waits.end());
-    waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
-    std::erase(waits, task);  // that accesses the same data twice
-    before_.insert(before_.end(), waits.begin(), waits.end());
-    first_.push_back(before_.size());
+    builder.collect(task, trace.accesses_of(trace.tasks[task]), histories);
+    direct_.add(builder.direct);
+    joins_.add(builder.joins);
+    waiting_.resize(members_.size());
+    for (const std::uint32_t join : builder.joins) ++waiting_[join];
   }
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> memberships;  // task, join
+  for (std::uint32_t join = 0; join < members_.size(); ++join) {
+    std::uint32_t latest = members_[join][0];
+    for (const std::uint32_t task : members_[join]) {
+      memberships.emplace_back(task, join);
+      if (trace.tasks[task].times.released >= trace.tasks[latest].times.released) latest = task;
+    }
+    latest_.push_back(latest);
+  }
+  std::sort(memberships.begin(), memberships.end());
+  auto next = memberships.begin();
+  std::vector<std::uint32_t> with;
+  for (std::uint32_t task = 0; task < trace.tasks.size(); ++task) {
+    with.clear();
+    for (; next != memberships.end() && next->first == task; ++next) with.push_back(next->second);
+    joins_with_.add(with);
+  }
+}
+
+std::vector<std::uint32_t> Dependencies::of(std::size_t task) const {
+  std::vector<std::uint32_t> tasks(direct_[task].begin(), direct_[task].end());
+  for (const std::uint32_t join : joins_[task]) {
+    const auto members = members_[join];
+    if (members.size() > kShown && waiting_[join] > kShown)
+      tasks.push_back(latest_[join]);
+    else
+      tasks.insert(tasks.end(), members.begin(), members.end());
+  }
+  std::sort(tasks.begin(), tasks.end());
+  tasks.erase(std::unique(tasks.begin(), tasks.end()), tasks.end());
+  return tasks;
 }
 
 }  // namespace omni::perf

@@ -134,6 +134,8 @@ std::string RankBuilder::take(trace::Task&& task) {
 }
 
 std::string RankBuilder::take(trace::IterationStart&& iteration) {
+  if (!iterations_.insert(iteration.iteration).second)
+    return twice("iteration", static_cast<std::uint64_t>(iteration.iteration));
   iteration.rank = rank_;
   trace_.iterations.push_back(iteration);
   return {};

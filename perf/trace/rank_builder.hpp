@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "perf/trace/record_parser.hpp"
@@ -57,7 +58,8 @@ class RankBuilder {
   bool has_header_ = false, ended_ = false;
   Ids workers_, data_;
   std::unordered_map<std::uint32_t, Codelet> codelets_;
-  std::vector<bool> layers_;  // defined by this rank
+  std::unordered_set<std::int64_t> iterations_;  // begun
+  std::vector<bool> layers_;                     // defined by this rank
 };
 
 }  // namespace omni::perf

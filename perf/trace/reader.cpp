@@ -198,6 +198,10 @@ void find_begin_and_end(Trace& trace) {
 
 }  // namespace
 
+bool is_called_like_a_recording(const fs::path& path) {
+  return rank_in(path.filename().string()).has_value();
+}
+
 Result<Trace> read_trace(const fs::path& path) {
   Trace trace;
   CodeletIndex codelets;

@@ -12,6 +12,9 @@ namespace omni::perf {
 
 Result<Trace> read_trace(const std::filesystem::path& path);
 
+// Whether a file is called as the recording of a process is.
+bool is_called_like_a_recording(const std::filesystem::path& path);
+
 // The same of a text; `name` stands for the file. killed: as a .part file.
 Result<Trace> read_trace_text(std::string_view text, std::string_view name, bool killed = false);
 

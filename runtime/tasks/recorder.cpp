@@ -159,6 +159,12 @@ void sample(State& to, Nanoseconds at) {
   to.sampled = at;
 }
 
+void sample_and_flush(State& to, Nanoseconds at) {
+  if (at - to.sampled < kSamplingPeriod) return;
+  sample(to, at);
+  flush_old(to, at - kLongestUnwritten);
+}
+
 // The folder itself, or the first free one beside it.
 Result<trace::File> create_file(std::filesystem::path& folder, int rank) {
   const std::filesystem::path wanted = folder;
@@ -170,7 +176,9 @@ Result<trace::File> create_file(std::filesystem::path& folder, int rank) {
                    "cannot make the trace folder: " + problem.message(),
                    "name a writable one with --trace"};
     const auto name = folder / fmt::format("rank-{}.jsonl", rank);
-    if (!std::filesystem::exists(name) && !std::filesystem::exists(name.string() + ".part"))
+    std::error_code none;  // what cannot be looked at cannot be made either, and create() says why
+    if (!std::filesystem::exists(name, none) &&
+        !std::filesystem::exists(name.string() + ".part", none))
       return trace::File::create(folder, rank);
     folder = wanted.string() + fmt::format("-{}", number);
   }
@@ -231,9 +239,7 @@ void begin_iteration(std::int64_t iteration) {
   to->iteration = iteration;
   const Nanoseconds at = now();
   if (iteration >= 0) append_line(*to, trace::IterationStart{iteration, at}, at);
-  if (at - to->sampled < kSamplingPeriod) return;
-  sample(*to, at);
-  flush_old(*to, at - kLongestUnwritten);
+  sample_and_flush(*to, at);
 }
 
 void write(const trace::Layer& layer) {
@@ -256,6 +262,7 @@ WaitScope::~WaitScope() {
   if (to == nullptr || from_ == 0) return;
   const Nanoseconds at = now();
   if (at - from_ >= kNotWorthALine) append_line(*to, trace::Wait{for_all_, from_, at}, at);
+  sample_and_flush(*to, at);
 }
 
 PendingTask* submitted(const CodeletBase& codelet, std::span<const Access> accesses, TaskTag tag,

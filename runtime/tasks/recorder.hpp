@@ -1,6 +1,7 @@
 // Records what a run does as a trace (runtime/trace), through StarPU's public profiling hooks. Off
 // unless a Recorder lives; then every task is noted when it is submitted and written when it is
-// done. Lines collect in a buffer per thread and reach the file at least every half second.
+// done. Lines collect in a buffer per thread and reach the file after half a second, or when the
+// submitting thread next comes back from waiting.
 #pragma once
 
 #include <array>

@@ -126,7 +126,7 @@ struct Exchange {
 };
 
 // "feed.decoded", "feed.submitted" (mini-batches ahead of training), "memory.resident",
-// "memory.tensors" (bytes), "loss" ...
+// "memory.node1" (bytes; node 0 is main memory) ...
 struct Counter {
   std::string name;
   Nanoseconds at = 0;

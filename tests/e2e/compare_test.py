@@ -147,6 +147,15 @@ if told["--mode"] == "nhwc-compile":
 print(json.dumps({{"parameters": {parameters}, "seconds": [0.5] * int(told["--iterations"]),
                   "peak_memory_bytes": 1000, "fused_sgd": True}}))
 """
+PLAYED_SLOW_PYTHON = """#!{python}
+import os, sys, time
+if sys.argv[1] == "-c":
+    print("9.9")
+    sys.exit()
+with open(os.environ["MARK"], "w") as mark:
+    mark.write(str(os.getpid()))
+time.sleep(600)
+"""
 PLAYED_CAFFE = """#!{python}
 import re, sys
 if sys.argv[1] == "--version":
@@ -230,6 +239,21 @@ class Command(unittest.TestCase):
         self.assertGreater(result["contenders"]["omnivore"]["peak_memory_bytes"], 10 * 2**20)
         self.assertIn("times as fast as", finished.stderr)  # the table, since stdout is taken
         ElementTree.parse(self.path("plot.svg"))
+
+    def test_stopped_it_leaves_nothing_behind(self):
+        python = self.played("python", PLAYED_SLOW_PYTHON)
+        os.mkfifo(self.path("mark"))
+        stopped = subprocess.Popen([sys.executable, COMPARE, "--omni-run", OMNI_RUN, *SMALL, "--python", python,
+                                    "--modes", "nchw-eager"], stderr=subprocess.PIPE, text=True,
+                                   env={**os.environ, "TMPDIR": self.folder.name, "MARK": self.path("mark")})
+        with open(self.path("mark"), encoding="ascii") as mark:  # opened: the contender runs
+            contender = int(mark.read())
+        stopped.terminate()
+        self.assertIn("interrupted", stopped.communicate()[1])
+        self.assertEqual(stopped.returncode, 1)
+        self.assertFalse([each for each in os.listdir(self.folder.name) if each.startswith("omnivore-")])
+        with self.assertRaises(ProcessLookupError):
+            os.kill(contender, 0)
 
     def test_a_peer_with_another_net_fails(self):
         python = self.played("python", PLAYED_PYTHON, parameters=7)

@@ -87,6 +87,16 @@ TEST_F(Traced, EqualRunsCompareEqualAndASlowerKernelIsSeen) {
   EXPECT_TRUE(named) << diff.output;
 }
 
+TEST_F(Traced, TimeRecordsWhatItMeasured) {
+  const std::string trace = folder_ / "time";
+  const Finished run = omni_run({"time", "--net", "lenet", "--warm-up", "5", "--iterations", "7",
+                                 "--quiet", "--trace", trace});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  const Finished summary = omni_perf({"summary", trace, "--json"});
+  ASSERT_EQ(summary.exit_code, 0) << summary.errors;
+  EXPECT_EQ(json::parse(summary.output).at("iterations"), 7) << summary.output;
+}
+
 TEST_F(Traced, AKilledRunLeavesAReadableTrace) {
   const std::string trace = folder_ / "killed", file = trace + "/rank-0.jsonl.part";
   const pid_t child = start_program({kOmniRun, "--net", "lenet", "--data", "synthetic:512",

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <stdexcept>
@@ -16,6 +17,7 @@ namespace omni::test {
 struct Finished {
   int exit_code = -1;
   std::string output, errors;
+  std::size_t most_memory = 0;  // bytes that were resident at once
 };
 
 // Starts a program with its output and errors in files (or thrown away) and does not wait.
@@ -40,9 +42,9 @@ inline pid_t start_program(std::vector<std::string> command,
 }
 
 // Its exit code; 128 + signal, as a shell would say.
-inline int wait_for_program(pid_t child) {
+inline int wait_for_program(pid_t child, rusage* used = nullptr) {
   int status = 0;
-  if (waitpid(child, &status, 0) != child) throw std::runtime_error("waitpid failed");
+  if (wait4(child, &status, 0, used) != child) throw std::runtime_error("waitpid failed");
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -50,8 +52,12 @@ inline Finished run_program(std::vector<std::string> command) {
   const TemporaryDirectory folder;
   const std::string output = folder / "stdout", errors = folder / "stderr";
   const pid_t child = start_program(std::move(command), output, errors);
-  const int exit_code = wait_for_program(child);
-  return {.exit_code = exit_code, .output = get(output), .errors = get(errors)};
+  rusage used{};
+  const int exit_code = wait_for_program(child, &used);
+  return {.exit_code = exit_code,
+          .output = get(output),
+          .errors = get(errors),
+          .most_memory = static_cast<std::size_t>(used.ru_maxrss) * 1024};
 }
 
 }  // namespace omni::test

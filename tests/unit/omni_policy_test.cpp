@@ -126,5 +126,36 @@ TEST_F(OmniPolicyTest, once_known_the_fastest_implementation_runs) {
   EXPECT_EQ(fast_runs, 20);
 }
 
+void sleep_us(int count) { std::this_thread::sleep_for(std::chrono::microseconds(count)); }
+
+// The better one is slow while the models learn, as if others used the machine.
+Codelet<RaceArgs> misjudged(
+    {.name = "test_misjudged",
+     .implementations = {{"steady",
+                          [](const RaceArgs&, const Buffers&, DeviceContext&) { sleep_us(600); }},
+                         {"better",
+                          [](const RaceArgs& args, const Buffers&, DeviceContext&) {
+                            constexpr int kDisturbed = 15;
+                            sleep_us(++*args.fast_runs <= kDisturbed ? 1400 : 100);
+                          }}},
+     .cost = [](const RaceArgs&) { return Cost{}; },
+     .footprint = [](const RaceArgs&) { return footprint_of(1); }});
+
+TEST_F(OmniPolicyTest, what_was_misjudged_gets_another_chance) {
+  const auto session = start(1);
+  ASSERT_TRUE(session);
+  Tensor data("data", 1);
+  ASSERT_TRUE(data.allocate());
+  std::atomic<int> better_runs = 0;
+  const auto run = [&](int times) {
+    for (int i = 0; i < times; ++i) misjudged.submit({&better_runs}, {read_write(data)});
+    ASSERT_TRUE(wait_for_tasks());
+  };
+  run(100);
+  EXPECT_LT(better_runs, 30) << "it was not misjudged, so this proves nothing";
+  for (int tries = 0; tries < 20 && better_runs < 1000; ++tries) run(1000);
+  EXPECT_GE(better_runs, 1000);
+}
+
 }  // namespace
 }  // namespace omni

@@ -176,10 +176,13 @@ TEST_F(RecorderTest, without_one_nothing_is_recorded) {
 
 TEST_F(RecorderTest, a_folder_that_cannot_be_made_is_refused) {
   test::put(folder_ / "file", "x");
-  const auto recorder = Recorder::start(folder_ / "file" / "trace", {});
-  ASSERT_FALSE(recorder);
-  EXPECT_EQ(recorder.error().kind, ErrorKind::usage);
-  EXPECT_FALSE(recording::on());
+  for (const auto& place : {folder_ / "file" / "trace", folder_ / std::string(5000, 'x')}) {
+    const auto recorder = Recorder::start(place, {});
+    ASSERT_FALSE(recorder);
+    EXPECT_EQ(recorder.error().kind, ErrorKind::usage);
+    EXPECT_NE(recorder.error().hint, "");
+    EXPECT_FALSE(recording::on());
+  }
 }
 
 }  // namespace

@@ -114,6 +114,18 @@ TEST_F(CommandLine, UsageErrors) {
   EXPECT_EQ(omni_perf({"--version"}).output.find("omni-perf "), 0u);
 }
 
+TEST_F(CommandLine, NumbersAreFinite) {
+  for (const char* number : {"nan", "-nan", "NAN", "inf", "-inf", "1e999", "", "x", "-1", "2e6"}) {
+    EXPECT_EQ(omni_perf({"diff", path_, path_, "--threshold", number}).exit_code, 2) << number;
+    EXPECT_EQ(omni_perf({"diff", path_, path_, "--matters", number}).exit_code, 2) << number;
+    EXPECT_EQ(run({"critical-path", "--factor", number}).exit_code, 2) << number;
+  }
+  const Finished refused = omni_perf({"diff", path_, path_, "--threshold", "nan"});
+  EXPECT_NE(refused.errors.find("nan is no number from 0 to 1e+06"), std::string::npos)
+      << refused.errors;
+  EXPECT_EQ(omni_perf({"diff", path_, path_, "--threshold", "0", "--matters", "100"}).exit_code, 0);
+}
+
 TEST_F(CommandLine, AKilledRunIsSaid) {
   const std::string part = folder_ / "rank-1.jsonl.part";
   put(part, sample().text_so_far() + "{\"task\":");

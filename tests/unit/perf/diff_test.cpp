@@ -16,6 +16,8 @@ struct Scenario {
   double first = 1;                     // the first two iterations take times as long
   int slow_from = -1;                   // a busy machine: from this iteration on, 30 % slower
   int iterations = 20;
+  double late_pool = 1;  // pool takes times as long after a quarter of the counted iterations
+  double extra = 0;      // ms of another codelet in each iteration
 };
 
 // 20 iterations of 10 conv tasks of some 1000 us and 10 pool tasks of 300 us, +- 10 %.
@@ -31,6 +33,7 @@ perf::Trace run(const Scenario& scenario) {
     for (int i = 0; i < 20; ++i) {
       const bool conv = i % 2 == 0;
       double length = conv ? 1e6 * scenario.slow_conv : 3e5 * scenario.slow_pool;
+      if (!conv && iteration >= 2 + (scenario.iterations - 2) / 4) length *= scenario.late_pool;
       length *= noise(random) * (iteration < 2 ? scenario.first : 1);
       if (scenario.slow_from >= 0 && iteration >= scenario.slow_from && iteration < 10)
         length *= 1.3;
@@ -42,6 +45,9 @@ perf::Trace run(const Scenario& scenario) {
                  .iteration = iteration,
                  .layer = conv ? 0 : 1});
       now = end;
+      if (i > 0 || scenario.extra == 0) continue;
+      now += static_cast<trace::Nanoseconds>(scenario.extra * 1e6);
+      hand.task({.codelet = "extra", .times = times(end, end, end, now), .iteration = iteration});
     }
   return hand.read();
 }
@@ -85,6 +91,40 @@ TEST(Diff, AnImprovementIsNoFailure) {
   EXPECT_TRUE(result.differs());
   EXPECT_EQ(differing(result),
             (Names{"codelet conv", "iteration ", "kernel conv CPU", "kernel conv GPU"}));
+}
+
+TEST(Diff, SlowForMostOfTheRunIsSlow) {
+  const Names pool{"codelet pool", "kernel pool CPU"};
+  for (unsigned seed = 2; seed < 8; ++seed) {
+    const perf::Diff slower = diff({}, {.seed = seed, .late_pool = 2});
+    EXPECT_EQ(differing(slower), (Names{"codelet pool", "iteration ", "kernel pool CPU"}));
+    EXPECT_TRUE(slower.slower());
+    EXPECT_EQ(differing(diff({}, {.seed = seed, .late_pool = 1.4})), pool) << seed;
+    EXPECT_EQ(differing(diff({}, {.seed = seed, .late_pool = 0.5})), pool) << seed;
+    EXPECT_EQ(differing(diff({.late_pool = 1.5}, {.seed = seed})), pool) << seed;
+  }
+}
+
+TEST(Diff, ACodeletThatOneRunHasIsShown) {
+  const Scenario without{.seed = 2}, with{.extra = 1};  // 1 ms of 14
+  const perf::Diff added = diff(without, with);
+  EXPECT_EQ(differing(added), Names{"codelet extra"});
+  EXPECT_EQ(added.rows[0].verdict, perf::Verdict::only_after);
+  EXPECT_TRUE(added.slower());
+  EXPECT_EQ(added.rows[0].before, 0);
+  EXPECT_NEAR(added.rows[0].after, 1e-3, 1e-9);
+  EXPECT_EQ(added.rows[0].count_after, 18u);
+  EXPECT_NEAR(added.rows[0].weight, 1. / 14, 0.01);
+  const perf::Diff removed = diff(with, without);
+  EXPECT_EQ(differing(removed), Names{"codelet extra"});
+  EXPECT_EQ(removed.rows[0].verdict, perf::Verdict::only_before);
+  EXPECT_TRUE(removed.differs());
+  EXPECT_FALSE(removed.slower());
+  // Below what matters it has a row, but does not count.
+  const perf::Diff little = diff(without, {.extra = 0.1});
+  EXPECT_EQ(differing(little), Names());
+  EXPECT_TRUE(std::any_of(little.rows.begin(), little.rows.end(),
+                          [](const perf::DiffRow& row) { return row.codelet == "extra"; }));
 }
 
 TEST(Diff, BelowTheThresholdIsNoChange) {

@@ -136,6 +136,10 @@ INSTANTIATE_TEST_SUITE_P(
         Hostile{"DataTwice", kHead + kData, ":5: data 0 is there twice"},
         Hostile{"TaskTwice", task() + task().substr(kHead.size()) + end(2),
                 ": task 0 is there twice"},
+        Hostile{"IterationTwice",
+                kHead + "{\"iteration\":0,\"at\":1}\n{\"iteration\":1,\"at\":2}\n"
+                        "{\"iteration\":0,\"at\":3}\n",
+                ":7: iteration 0 is there twice"},
         Hostile{"LongName", kHead + R"({"data":9,"name":")" + std::string(5000, 'x') + "\"}\n",
                 ":5: 'name' is longer than 4096 bytes"},
         Hostile{"WaitEndsBeforeItStarts", kHead + "{\"wait\":\"all\",\"from\":5,\"to\":4}\n",
@@ -172,6 +176,32 @@ TEST(HostileFolder, IsRefusedWithAReason) {
                              "runs? read one file by its name)");
   std::filesystem::create_directory(folder / "rank-1.jsonl.d");
   EXPECT_EQ(omni_perf({"idle", folder / "rank-1.jsonl"}).exit_code, 0);
+}
+
+// 60,000 tasks add to one piece of data, then 60,000 read it, then one writes it: 3.6e9 pairs.
+TEST(HostileFolder, ManyWaitForMany) {
+  constexpr int kMany = 60'000;
+  const TemporaryDirectory folder;
+  std::string contents = kHead;
+  for (int i = 0; i <= 2 * kMany; ++i)
+    contents += R"({"task":)" + std::to_string(i) +
+                R"(,"codelet":0,"impl":0,"worker":0,"times":[0,0,0,0,0,0,)" + std::to_string(i) +
+                "," + std::to_string(i + 1) + "," + std::to_string(i + 1) + "],\"" +
+                (i < kMany       ? "adds"
+                 : i < 2 * kMany ? "reads"
+                                 : "writes") +
+                "\":[0]}\n";
+  put(folder / "rank-0.jsonl", contents + end(2 * kMany + 1));
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"bounds"},
+                                                  {"critical-path"},
+                                                  {"report", "--html", folder / "page.html"},
+                                                  {"export", "--chrome", folder / "chrome.json"}}) {
+    std::vector<std::string> words = command;
+    words.push_back(folder.path());
+    const Finished run = omni_perf(words);
+    EXPECT_EQ(run.exit_code, 0) << command[0] << run.errors;
+    EXPECT_LT(run.most_memory, 500U << 20) << command[0];
+  }
 }
 
 TEST(HostileFolder, NamesCannotReachTheTerminal) {
