@@ -18,8 +18,8 @@ kind of worker; and by implementation). One differs when all of these hold:
   - its median and its lower third changed by more than --threshold per cent;
   - the median by more than 3 standard errors (from the median absolute deviation of the tasks, or
     of the medians of the iterations if that is more);
-  - three fifths of one run are slower than every fifth of the other one, or every fifth than
-    three of the other one;
+  - each fifth of one run is slower than every fifth of the other one; or, by more than
+    --threshold, three fifths are than every fifth, or every fifth than three;
   - the change is at least --matters per cent of all compute time;
   - both runs have at least 5 values.
 A codelet that only one run has differs when it has --matters of that run's compute time.

@@ -187,7 +187,9 @@ Verdict verdict_of(const DiffOptions& options, const Measured& before, const Mea
   const Measured &less = slower ? before : after, &more = slower ? after : before;
   const double lower = before.lower > 0 ? after.lower / before.lower - 1 : 0;
   // A kernel that is slow for most of a run is slow; a run that was disturbed for a while is not.
-  const bool apart = more.middle > less.highest || more.lowest > less.middle;
+  const double margin = 1 + options.threshold;
+  const bool apart = more.lowest > less.highest || more.middle > margin * less.highest ||
+                     more.lowest > margin * less.middle;
   const bool differs = std::min(before.count, after.count) >= kFewest &&
                        std::abs(row.change) > std::max(options.threshold, row.noise) &&
                        (slower ? lower : -lower) > options.threshold && apart &&

@@ -10,8 +10,8 @@
 //     tasks that were disturbed;
 //   - the median by more than 3 standard errors of the difference. The spread of the tasks is
 //     taken, or that of the medians of the iterations if it is larger;
-//   - three fifths of one run are slower, by their medians, than every fifth of the other one, or
-//     every fifth than three of the other one;
+//   - each fifth of one run is slower, by its median, than every fifth of the other one; or, by
+//     more than `threshold`, three fifths are than every fifth, or every fifth than three;
 //   - it matters: the change is at least `matters` of all compute time;
 //   - there are at least 5 values on both sides.
 // A codelet that only one run has differs if it has at least `matters` of that run's compute time.

@@ -1,5 +1,6 @@
-// libFuzzer: any bytes as a file of a trace. Refused with a reason, or fit for every analysis.
-// Corpus: the traces of tests/unit/perf; -rss_limit_mb=512 -timeout=5.
+// libFuzzer: any bytes as a file of a trace. Refused with a reason, or fit for every analysis and
+// both exports. make_trace SEEDS tasks=1 layers=2 slices=2 gives a file to begin with; then
+// trace_fuzz -rss_limit_mb=512 -timeout=5 CORPUS SEEDS.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -13,7 +14,10 @@
 #include "perf/analysis/roofline.hpp"
 #include "perf/analysis/summary.hpp"
 #include "perf/analysis/transfers.hpp"
+#include "perf/report/chrome_export.hpp"
+#include "perf/report/html_report.hpp"
 #include "perf/trace/reader.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace {
 
@@ -36,6 +40,9 @@ void analyse(const omni::perf::Trace& trace) {
   analyse_transfers(trace);
   analyse_async(trace);
   require(!analyse_diff(trace, trace)->differs());
+  require(!html_report(trace, dependencies, {}).empty());
+  static const omni::test::TemporaryDirectory folder;
+  require(static_cast<bool>(export_chrome(trace, dependencies, folder / "chrome.json")));
 }
 
 }  // namespace
