@@ -81,11 +81,12 @@ void init(unsigned id) {
 
 void deinit(unsigned id) { delete &context_of(id); }
 
-// One worker that could run the task is woken; if it is busy, it will come by itself.
-void wake_one(starpu_task* task) {
-  starpu_worker_collection* workers = starpu_sched_ctx_get_worker_collection(task->sched_ctx);
+// A worker that is asleep is woken; the others will come by themselves. Not told for which task:
+// once pushed, a task may be run and gone at any time.
+void wake_one(unsigned id) {
+  starpu_worker_collection* workers = starpu_sched_ctx_get_worker_collection(id);
   starpu_sched_ctx_iterator each;
-  workers->init_iterator_for_parallel_tasks(workers, &each, task);
+  workers->init_iterator(workers, &each);
   while (workers->has_next(workers, &each) != 0) {
     const auto worker = static_cast<int>(workers->get_next(workers, &each));
     if (worker != starpu_worker_get_id() && starpu_wake_worker_relax_light(worker) != 0) return;
@@ -93,13 +94,14 @@ void wake_one(starpu_task* task) {
 }
 
 int push(starpu_task* task) {
-  Context& context = context_of(task->sched_ctx);
+  const unsigned id = task->sched_ctx;
+  Context& context = context_of(id);
   {
     const RelaxedLock lock(context.mutex);
     context.ready.push(task, task->priority, starpu_worker_get_id());
     starpu_push_task_end(task);
   }
-  wake_one(task);
+  wake_one(id);
   return 0;
 }
 

@@ -179,6 +179,12 @@ TEST(HostileFolder, IsRefusedWithAReason) {
 }
 
 // 60,000 tasks add to one piece of data, then 60,000 read it, then one writes it: 3.6e9 pairs.
+#ifdef __SANITIZE_ADDRESS__
+constexpr unsigned kMostMemory = 2000U << 20;  // the sanitizer keeps what was freed
+#else
+constexpr unsigned kMostMemory = 500U << 20;
+#endif
+
 TEST(HostileFolder, ManyWaitForMany) {
   constexpr int kMany = 60'000;
   const TemporaryDirectory folder;
@@ -200,7 +206,7 @@ TEST(HostileFolder, ManyWaitForMany) {
     words.push_back(folder.path());
     const Finished run = omni_perf(words);
     EXPECT_EQ(run.exit_code, 0) << command[0] << run.errors;
-    EXPECT_LT(run.most_memory, 500U << 20) << command[0];
+    EXPECT_LT(run.most_memory, kMostMemory) << command[0];
   }
 }
 
