@@ -106,14 +106,25 @@ Param& LayerBuilder::param(Param description) {
     count =
         checked_multiply(count, static_cast<std::uint64_t>(size), &product) ? product : UINT64_MAX;
   }
+  // The nets of all compute groups are built alike, so parameters correspond by number.
+  const Param* master =
+      parts_.master_params != nullptr ? &(*parts_.master_params)[parts_.params.size()] : nullptr;
   Param& param = parts_.params.emplace_back(std::move(description));
   // A vector is the same in every format.
   if (param.rows * param.spatial * param.channels == 1)
     param.channels = static_cast<std::int64_t>(count);
-  param.value = &tensor(param.name, count);
-  if (parts_.training && param.trainable) {
-    param.diff = &tensor(param.name + ".diff", count);
-    param.velocity = &tensor(param.name + ".velocity", count);
+  const bool learns = parts_.training && param.trainable;
+  if (learns && parts_.layers.size() < parts_.replicated_layers)
+    param.replica = &tensor(param.name + ".replica", count);
+  param.master = master != nullptr ? master->master : &tensor(param.name, count);
+  param.value = param.replica != nullptr ? param.replica : param.master;
+  if (learns) {
+    // Groups take turns in the merged phase, so one gradient does for all of them.
+    param.diff = master != nullptr && param.replica == nullptr
+                     ? master->diff
+                     : &tensor(param.name + ".diff", count);
+    param.velocity =
+        master != nullptr ? master->velocity : &tensor(param.name + ".velocity", count);
   }
   param.name = qualified(param.name);
   param.rate = rate_;

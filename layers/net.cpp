@@ -66,8 +66,13 @@ Status check_sections(const NetSpec& spec, bool strict) {
 }  // namespace
 
 Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions& options) {
-  OMNI_TRY(const NetOptions net_options, read_net_options(spec.net, options.strict));
-  OMNI_CHECK(check_sections(spec, options.strict));
+  NetOptions net_options;
+  if (options.sharing.master != nullptr) {
+    net_options = options.sharing.master->options();  // the description was checked for that one
+  } else {
+    OMNI_TRY(net_options, read_net_options(spec.net, options.strict));
+    OMNI_CHECK(check_sections(spec, options.strict));
+  }
   const int batch = net_options.micro_batch();
   if (options.slice < 0 || options.slice > batch)
     return Error{ErrorKind::usage, "--slice",
@@ -87,6 +92,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     net->parts_.slices = std::move(slices);
     net->parts_.data.extent = net_options.input;
     net->parts_.data.value.resize(static_cast<std::size_t>(net->slices().count()));
+    net->find_phases(spec, options.sharing);
     for (const Section& section : spec.layers) OMNI_CHECK(net->add_layer(section));
     net->cut_segments();
     if (options.training) {
@@ -124,10 +130,27 @@ Status Net::add_layer(const Section& section) {
   return {};
 }
 
+// The merged phase begins with the first fully connected layer behind all others that have weights:
+// few flops, most of the parameters, so that it is better to bring the data of every group to one
+// copy than to keep a copy per group.
+void Net::find_phases(const NetSpec& spec, const Sharing& sharing) {
+  merged_from_ = spec.layers.size();
+  if (!sharing.replicas) return;
+  if (sharing.master != nullptr) parts_.master_params = &sharing.master->parts_.params;
+  if (sharing.fully_connected == FullyConnected::merged)
+    for (std::size_t i = spec.layers.size(); i-- > 0;) {
+      const std::string_view type = (*find_layer_type(spec.layers[i]))->name;
+      if (type == "connected") merged_from_ = i;
+      if (type == "convolutional" || type == "deconvolutional" || type == "local") break;
+    }
+  parts_.replicated_layers = merged_from_;
+}
+
 void Net::cut_segments() {
+  merged_from_ = std::min(merged_from_, layers().size());  // a spare [cost] is no layer
   std::size_t first = 0;
   for (std::size_t i = 0; i < layers().size(); ++i)
-    if (layers()[i]->joins_slices() || i + 1 == layers().size()) {
+    if (layers()[i]->joins_slices() || i + 1 == layers().size() || i + 1 == merged_from_) {
       segments_.push_back({first, i + 1});
       first = i + 1;
     }
@@ -173,7 +196,7 @@ void Net::initialise(std::uint64_t seed) {
   std::uint64_t number = 0;
   for (Param& param : parts_.params) {
     Draws draws(philox, number++);
-    const HostAccess access(*param.value, HostAccess::Mode::write);
+    const HostAccess access(*param.master, HostAccess::Mode::write);
     for (float& value : access.f32()) switch (param.filler.kind) {
         case Filler::Kind::constant:
           value = param.filler.scale;
@@ -190,21 +213,67 @@ void Net::initialise(std::uint64_t seed) {
 
 void Net::use_slot(const BatchSlot& slot) { parts_.data.value = slot.images; }
 
-void Net::forward(const Step& step) {
+Net::Segment Net::layers_of(Phase phase) const {
+  return phase == Phase::replicated ? Segment{0, merged_from_}
+                                    : Segment{merged_from_, layers().size()};
+}
+
+bool Net::has(Phase phase) const {
+  const Segment range = layers_of(phase);
+  return range.first < range.end;
+}
+
+void Net::forward(const Step& step, Phase phase) {
   use_slot(*step.slot);
-  for (const Segment& segment : segments_)
+  const Segment range = layers_of(phase);
+  for (const Segment& segment : segments_) {
+    if (segment.first < range.first || segment.end > range.end) continue;
     for (int slice = 0; slice < slices().count(); ++slice)
       for (std::size_t i = segment.first; i < segment.end; ++i) layers()[i]->forward(step, slice);
+  }
+}
+
+void Net::forward(const Step& step) {
+  forward(step, Phase::replicated);
+  forward(step, Phase::merged);
 }
 
 void Net::backward(const Step& step) {
+  backward(step, Phase::merged);
+  backward(step, Phase::replicated);
+}
+
+std::span<Tensor* const> Net::replicated_output() const {
+  return layers()[merged_from_ - 1]->output().value;
+}
+
+bool Net::is_merged(const Param& param) const {
+  return has(Phase::merged) && param.replica == nullptr && param.trainable;
+}
+
+void Net::read_masters(bool masters) {
+  for (Param& param : parts_.params)
+    if (param.replica != nullptr) param.value = masters ? param.master : param.replica;
+}
+
+void Net::refresh_replicas() {
+  for (const Param& param : parts_.params) {
+    if (param.replica == nullptr) continue;
+    const HostAccess from(*param.master, HostAccess::Mode::read);
+    const HostAccess to(*param.replica, HostAccess::Mode::write);
+    std::ranges::copy(from.f32(), to.f32().begin());
+  }
+}
+
+void Net::backward(const Step& step, Phase phase) {
   use_slot(*step.slot);
   // A joining layer ends its stretch here: the layers above run all slices before it submits its
   // own.
-  std::size_t end = layers().size();
-  while (end > 0) {
+  const Segment range = layers_of(phase);
+  std::size_t end = range.end;
+  while (end > range.first) {
     std::size_t first = end;
-    while (first > 0) {
+    while (first > range.first) {
       --first;
       if (layers()[first]->joins_slices()) break;
     }
@@ -244,7 +313,7 @@ std::vector<Param*> Net::params() {
 std::size_t Net::parameter_count() const {
   std::size_t count = 0;
   for (const Param& param : parts_.params)
-    if (param.trainable) count += param.value->count();
+    if (param.trainable) count += param.master->count();
   return count;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "layers/layer_builder.hpp"
@@ -10,10 +11,23 @@
 
 namespace omni {
 
+class Net;
+
+// A net of a compute group has activations and gradients of its own. It reads replicas of the
+// parameters in its first layers, up to the merged phase; the other parameters, the running
+// statistics and the velocities are those of the first group's net.
+enum class FullyConnected { merged, replicated };
+struct Sharing {
+  bool replicas = false;  // false: the only group, which reads the master copies
+  FullyConnected fully_connected = FullyConnected::merged;
+  const Net* master = nullptr;  // null: this net holds the master copies
+};
+
 struct BuildOptions {
   bool training = true;
   bool strict = false;
   int slice = 0;  // images per task; 0: chosen from the net (see choose_slice)
+  Sharing sharing{};
 };
 
 class Net {
@@ -23,8 +37,21 @@ class Net {
   Status allocate();
   void initialise(std::uint64_t seed);
 
-  void forward(const Step& step);   // step.slot holds decoded images
-  void backward(const Step& step);  // after forward, in training
+  // The merged phase starts with the first layer that reads parameters which all groups share;
+  // without replicas it is empty. The replicated phase is everything before it.
+  enum class Phase { replicated, merged };
+  void forward(const Step& step, Phase phase);   // step.slot holds decoded images
+  void backward(const Step& step, Phase phase);  // after forward, in training
+  void forward(const Step& step);                // both phases
+  void backward(const Step& step);
+  bool has(Phase phase) const;
+  // What the last layer of the replicated phase makes.
+  std::span<Tensor* const> replicated_output() const;
+  bool is_merged(const Param& param) const;  // of the merged phase
+
+  // Layers read the master copies (evaluation) or the replicas (training), where there are any.
+  void read_masters(bool masters);
+  void refresh_replicas();  // = master; no task may be under way
 
   const std::string& name() const { return name_; }
   const NetOptions& options() const { return options_; }
@@ -40,6 +67,7 @@ class Net {
  private:
   Net() = default;
   Status add_layer(const Section& section);
+  void find_phases(const NetSpec& spec, const Sharing& sharing);
   void cut_segments();
   void freeze_unreached_layers();
   void fuse_relu_gradients();
@@ -55,7 +83,9 @@ class Net {
     std::size_t first, end;
   };
   std::vector<Segment> segments_;
-  std::vector<bool> learns_;  // by layer: the loss's gradient reaches it
+  Segment layers_of(Phase phase) const;
+  std::size_t merged_from_ = 0;  // layer; their number when no phase is merged
+  std::vector<bool> learns_;     // by layer: the loss's gradient reaches it
 };
 
 }  // namespace omni

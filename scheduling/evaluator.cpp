@@ -26,7 +26,10 @@ Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed) {
       test.submit(number);
       net.forward({.training = false, .seed = seed, .first_sample = 0, .slot = &test.slot(number)});
     }
-    if (number >= ahead) tally.add(test.slot(number - ahead));
+    if (number >= ahead) {
+      tally.add(test.slot(number - ahead));
+      test.release(number - ahead);
+    }
     OMNI_CHECK(task_status());
     if (stop_requested()) {
       OMNI_CHECK(wait_for_tasks());

@@ -56,7 +56,14 @@ Status MetricsLog::step(const StepReport& report) {
   object["loss_average"] = number(report.average_loss);
   object["accuracy"] = number(report.accuracy);
   object["learning_rate"] = number(static_cast<double>(report.learning_rate));
-  object["momentum"] = number(static_cast<double>(report.momentum));
+  object["momentum"] = number(report.momentum.explicit_part);
+  object["explicit_momentum"] = number(report.momentum.explicit_part);
+  object["implicit_momentum"] = number(report.momentum.implicit_part);
+  object["total_momentum"] = number(report.momentum.total());
+  object["group"] = report.group;
+  object["staleness"] = report.staleness;
+  object["mean_staleness"] = number(report.mean_staleness);
+  object["fc_staleness"] = report.fc_staleness;
   object["images_per_second"] = number(report.images_per_second);
   return append(object.dump());
 }

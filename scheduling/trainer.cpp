@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
-#include "codelets/elementwise/sgd_update.hpp"
 #include "runtime/log.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/tasks/recorder.hpp"
@@ -12,59 +12,72 @@
 #include "scheduling/rate_policy.hpp"
 
 namespace omni {
-namespace {
 
-// Above forward and backward: the next iteration waits for it.
-constexpr int kUpdatePriority = 1 << 20;
-
-}  // namespace
-
-Trainer::Trainer(Net& net, DataFeed& train, DataFeed* test, TrainingState state,
+Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,
                  TrainerOptions options, TrainerEvents events)
-    : net_(net),
-      train_(train),
+    : groups_(groups),
+      net_options_(groups.net().options()),
       test_(test),
       state_(state),
       options_(options),
       events_(std::move(events)),
-      subdivisions_(static_cast<std::uint64_t>(net.options().subdivisions)),
-      submitted_(state.iteration * subdivisions_),
-      prefetched_(submitted_),
-      collected_(submitted_),
+      // Mini-batches of one iteration follow each other in the data, so their order is fixed.
+      in_turn_(groups.count() == 1 || options.asynchrony == Asynchrony::reproducible ||
+               !groups.has_replicated_phase() || net_options_.subdivisions > 1),
+      momentum_(options.compensation, static_cast<double>(net_options_.solver.momentum),
+                groups.has_replicated_phase() ? groups.count() : 1),
+      feed_(train, state.seed, batches(state.iteration),
+            options.iterations != 0 ? batches(options.iterations) : UINT64_MAX),
+      begun_(state.iteration),
       started_at_(state.iteration),
-      saved_at_(state.iteration),
-      decoded_before_(train.decoded()) {
+      saved_at_(state.iteration) {
+  for (int group = 0; group < groups.count(); ++group)
+    runs_.push_back(std::make_unique<GroupRun>(groups, group, feed_, queue_));
   report_.iteration = state.iteration;
   report_.images = images_after(state.iteration);
   report_.epoch = epochs_after(state.iteration);
 }
 
+int Trainer::slots(const ComputeGroups& groups) {
+  const int held = std::min(groups.net().options().subdivisions, GroupRun::kHeld);
+  return groups.count() * GroupRun::kUnderWay * held + TrainingFeed::kPrefetched;
+}
+
 Status Trainer::run() {
   training_time_.start();
   const auto finished = [&] {
-    return options_.iterations != 0 && submitted_ / subdivisions_ >= options_.iterations;
+    return options_.iterations != 0 && state_.iteration >= options_.iterations;
   };
   while (!finished() && !stop_requested()) {
-    OMNI_CHECK(iterate());
-    const std::uint64_t done = submitted_ / subdivisions_;
-    const auto due = [done](std::uint64_t every) { return every != 0 && done % every == 0; };
-    if (due(options_.checkpoint_every)) {
-      OMNI_CHECK(drain());
-      // A full disk may have room again later; only a last save that fails ends the run.
-      if (Status saved = save(); !saved) log::warn("{}; going on", saved.error().message());
-      training_time_.start();
+    if (Status trained = train_until(next_stop()); !trained) {
+      (void)wait_for_tasks();  // they use this object
+      return trained;
     }
+    const auto due = [this](std::uint64_t every) {
+      return every != 0 && state_.iteration % every == 0;
+    };
+    // A full disk may have room again later; only a last save that fails ends the run.
+    if (due(options_.checkpoint_every))
+      if (Status saved = save(); !saved) log::warn("{}; going on", saved.error().message());
     if (due(options_.evaluate_every) && !finished()) {
       Status evaluated = evaluate_now();
       if (!evaluated && evaluated.error().kind != ErrorKind::interrupted) return evaluated;
-      training_time_.start();
     }
+    training_time_.start();
   }
-  OMNI_CHECK(drain());
+  training_time_.pause();
+  feed_.release_from(batches(begun_));
   if (finished()) return options_.checkpoint_every != 0 ? save() : Status();
   OMNI_CHECK(save());
   return Error{ErrorKind::interrupted, "",
                fmt::format("stopped after iteration {}", state_.iteration), "--resume goes on"};
+}
+
+std::uint64_t Trainer::next_stop() const {
+  std::uint64_t stop = options_.iterations != 0 ? options_.iterations : UINT64_MAX;
+  for (const std::uint64_t every : {options_.checkpoint_every, options_.evaluate_every})
+    if (every != 0) stop = std::min(stop, (state_.iteration / every + 1) * every);
+  return stop;
 }
 
 Status Trainer::save() {
@@ -74,120 +87,134 @@ Status Trainer::save() {
   return {};
 }
 
-// Submits one iteration; waits only for the loss of an iteration before it.
-Status Trainer::iterate() {
-  recording::begin_iteration(static_cast<std::int64_t>(submitted_ / subdivisions_));
-  for (std::uint64_t sub = 0; sub < subdivisions_; ++sub) {
-    if (submitted_ >= collected_ + kComputing) OMNI_CHECK(collect(collected_));
-    // A slot is free again once its metrics were collected: never more than kSlots ahead of that.
-    while (prefetched_ < collected_ + kSlots && !last_decode_reached())
-      train_.submit(prefetched_++);
-    if (recording::on()) record_feed();
-    const Step step{.training = true,
-                    .seed = state_.seed,
-                    .first_sample = submitted_ * static_cast<std::uint64_t>(train_.batch()),
-                    .slot = &train_.slot(submitted_)};
-    net_.forward(step);
-    net_.backward(step);
-    ++submitted_;
+Status Trainer::train_until(std::uint64_t limit) {
+  OMNI_CHECK(in_turn_ ? take_turns(limit) : run_freely(limit));
+  return rest();
+}
+
+bool Trainer::may_begin(std::uint64_t limit) const { return begun_ < limit && !stop_requested(); }
+
+Status Trainer::take_turns(std::uint64_t limit) {
+  const auto most = static_cast<std::uint64_t>(groups_.count()) + 1;
+  while (true) {
+    const std::uint64_t under_way = begun_ - state_.iteration;
+    if (may_begin(limit) && under_way < most) {
+      GroupRun& run = *runs_[begun_ % runs_.size()];
+      run.begin(begun_++, false);
+      OMNI_CHECK(run.complete(update_rule(run.next_to_complete())));
+    } else if (under_way > 0) {
+      OMNI_TRY(const GroupEvent event, next_event());
+      OMNI_CHECK(finish_one(event.group));
+    } else {
+      return {};
+    }
   }
-  update(submitted_ / subdivisions_);
+}
+
+// A group's mini-batch enters the merged phase when it gets there. Its next one is submitted
+// behind it at once, so that its workers need not wait for this thread.
+Status Trainer::run_freely(std::uint64_t limit) {
+  const auto begin = [&](GroupRun& run) {
+    if (run.may_begin() && may_begin(limit)) run.begin(begun_++, true);
+  };
+  for (const auto& run : runs_) begin(*run);
+  while (state_.iteration < begun_) {
+    OMNI_TRY(const GroupEvent event, next_event());
+    GroupRun& run = *runs_[static_cast<std::size_t>(event.group)];
+    if (event.kind == GroupEvent::Kind::arrived) {
+      OMNI_CHECK(run.complete(update_rule(run.next_to_complete())));
+    } else {
+      OMNI_CHECK(finish_one(event.group));
+    }
+    begin(run);
+  }
   return {};
 }
 
-// How far the data are ahead of the mini-batch that is submitted next.
-void Trainer::record_feed() {
-  const std::uint64_t taken = submitted_ - started_at_ * subdivisions_;
-  const std::uint64_t decoded = train_.decoded() - decoded_before_;
-  const trace::Nanoseconds at = recording::now();
-  recording::write(trace::Counter{"feed.decoded", at,
-                                  static_cast<double>(decoded > taken ? decoded - taken : 0)});
-  recording::write(
-      trace::Counter{"feed.submitted", at, static_cast<double>(prefetched_ - submitted_)});
+Result<GroupEvent> Trainer::next_event() {
+  constexpr std::chrono::milliseconds kPatience{200};
+  const recording::WaitScope waiting(false);
+  while (true) {
+    if (const auto event = queue_.wait(kPatience)) return *event;
+    OMNI_CHECK(task_status());
+  }
 }
 
-std::uint64_t Trainer::images_after(std::uint64_t iterations) const {
-  return iterations * static_cast<std::uint64_t>(net_.options().batch);
+UpdateRule Trainer::update_rule(std::uint64_t iteration) const {
+  return {.learning_rate = learning_rate(net_options_.solver, state_.seed, iteration + 1),
+          .momentum = momentum_.next(),
+          .order = options_.asynchrony == Asynchrony::free && groups_.count() > 1
+                       ? ExchangeOrder::arrival
+                       : ExchangeOrder::submission};
 }
 
-double Trainer::epochs_after(std::uint64_t iterations) const {
-  return static_cast<double>(images_after(iterations)) /
-         static_cast<double>(train_.dataset().size());
-}
-
-// Decoding past the last mini-batch would be work for nothing.
-bool Trainer::last_decode_reached() const {
-  return options_.iterations != 0 && prefetched_ >= options_.iterations * subdivisions_;
-}
-
-void Trainer::update(std::uint64_t iteration) {
-  const NetOptions& options = net_.options();
-  const float rate = learning_rate(options.solver, state_.seed, iteration);
-  for (const Param* param : net_.params())
-    if (param->trainable)
-      submit_sgd_update({.learning_rate = rate * param->rate,
-                         .momentum = options.solver.momentum,
-                         .decay = param->decays ? options.solver.decay : 0,
-                         .gradient_scale = 1.0f / static_cast<float>(options.batch)},
-                        *param->value, *param->diff, *param->velocity,
-                        {.priority = kUpdatePriority});
-}
-
-Status Trainer::collect(std::uint64_t number) {
-  tally_.add(train_.slot(number));
-  OMNI_CHECK(task_status());
-  collected_ = number + 1;
-  if (collected_ % subdivisions_ != 0) return {};
-  Status status = finish_iteration(collected_ / subdivisions_);
-  tally_ = {};
-  return status;
-}
-
-Status Trainer::finish_iteration(std::uint64_t iteration) {
-  const double loss = tally_.mean_loss();
-  if (!std::isfinite(loss)) return diverged(iteration);
+Status Trainer::finish_one(int group) {
+  OMNI_TRY(const FinishedIteration finished, runs_[static_cast<std::size_t>(group)]->collect());
+  const double loss = finished.tally.mean_loss();
+  const std::uint64_t done = state_.iteration + 1;
+  if (!std::isfinite(loss)) return diverged(done);
   state_.average_loss = state_.iteration == 0 ? loss : 0.9 * state_.average_loss + 0.1 * loss;
-  state_.iteration = iteration;
+  state_.iteration = done;
+  momentum_.observe(finished.staleness);
+  ++unreported_updates_;
+  unreported_staleness_ += finished.staleness;
 
-  report_ = {.iteration = iteration,
-             .iterations = options_.iterations,
-             .epoch = epochs_after(iteration),
-             .images = images_after(iteration),
-             .loss = loss,
-             .average_loss = state_.average_loss,
-             .accuracy = tally_.accuracy(),
-             .learning_rate = learning_rate(net_.options().solver, state_.seed, iteration),
-             .momentum = net_.options().solver.momentum,
-             .images_per_second = report_.images_per_second,
-             .seconds = training_time_.seconds(),
-             .seconds_per_iteration =
-                 training_time_.seconds() / static_cast<double>(iteration - started_at_)};
-  unreported_images_ += images_after(1);
-  const bool displayed = iteration % options_.display == 0 || iteration == options_.iterations;
+  report_ = {
+      .iteration = done,
+      .iterations = options_.iterations,
+      .epoch = epochs_after(done),
+      .images = images_after(done),
+      .loss = loss,
+      .average_loss = state_.average_loss,
+      .accuracy = finished.tally.accuracy(),
+      .learning_rate = finished.rule.learning_rate,
+      .momentum = finished.rule.momentum,
+      .group = group,
+      .staleness = finished.staleness,
+      .fc_staleness = finished.fc_staleness,
+      .mean_staleness =
+          static_cast<double>(unreported_staleness_) / static_cast<double>(unreported_updates_),
+      .images_per_second = report_.images_per_second,
+      .seconds = training_time_.seconds(),
+      .seconds_per_iteration = training_time_.seconds() / static_cast<double>(done - started_at_)};
+  const bool displayed = done % options_.display == 0 || done == options_.iterations;
   if (displayed || report_.images_per_second == 0)
-    report_.images_per_second = static_cast<double>(unreported_images_) /
+    report_.images_per_second = static_cast<double>(images_after(unreported_updates_)) /
                                 std::fmax(report_.seconds - reported_seconds_, 1e-9);
   if (events_.on_iteration) events_.on_iteration(report_);
   if (!displayed) return {};
   reported_seconds_ = report_.seconds;
-  unreported_images_ = 0;
+  unreported_updates_ = 0;
+  unreported_staleness_ = 0;
   if (events_.on_step) events_.on_step(report_);
   return {};
 }
 
-// Waits until everything submitted is done, metrics included.
-Status Trainer::drain() {
-  while (collected_ < submitted_) OMNI_CHECK(collect(collected_));
+std::uint64_t Trainer::batches(std::uint64_t iterations) const {
+  return iterations * static_cast<std::uint64_t>(net_options_.subdivisions);
+}
+
+std::uint64_t Trainer::images_after(std::uint64_t iterations) const {
+  return iterations * static_cast<std::uint64_t>(net_options_.batch);
+}
+
+double Trainer::epochs_after(std::uint64_t iterations) const {
+  return static_cast<double>(images_after(iterations)) / static_cast<double>(feed_.images());
+}
+
+Status Trainer::rest() {
   Status status = wait_for_tasks();
   training_time_.pause();
   return status;
 }
 
 Status Trainer::evaluate_now() {
-  OMNI_CHECK(drain());
+  OMNI_CHECK(rest());
   if (test_ == nullptr) return {};
-  recording::begin_iteration(-1);
-  Result<Tally> tally = evaluate(net_, *test_, state_.seed);
+  Net& net = groups_.net();
+  net.read_masters(true);
+  Result<Tally> tally = evaluate(net, *test_, state_.seed);
+  net.read_masters(false);
   if (!tally) {
     if (tally.error().kind == ErrorKind::interrupted) OMNI_CHECK(save());
     return std::move(tally.error());
@@ -198,8 +225,8 @@ Status Trainer::evaluate_now() {
 
 Error Trainer::diverged(std::uint64_t iteration) {
   std::string culprit = "the parameters are still finite";
-  for (const Param* param : net_.params()) {
-    const HostAccess access(*param->value, HostAccess::Mode::read);
+  for (const Param* param : groups_.net().params()) {
+    const HostAccess access(*param->master, HostAccess::Mode::read);
     for (const float value : access.f32())
       if (!std::isfinite(value)) {
         culprit = "first in " + param->name;

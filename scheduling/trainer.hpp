@@ -1,13 +1,15 @@
 // The training loop: mini-batches in, updates out, a bounded number of them in flight. It submits
-// and reads back losses; everything that computes is a task.
+// and reads back losses; everything that computes is a task. Compute groups take mini-batches in
+// turn, or whichever is free.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <vector>
 
-#include "layers/net.hpp"
-#include "runtime/data/data_feed.hpp"
 #include "scheduling/evaluator.hpp"
+#include "scheduling/groups/group_run.hpp"
 #include "scheduling/stopwatch.hpp"
 
 namespace omni {
@@ -24,9 +26,13 @@ struct StepReport {
   double epoch = 0;
   std::uint64_t images = 0;
   double loss = 0, average_loss = 0, accuracy = 0;
-  float learning_rate = 0, momentum = 0;
-  double images_per_second = 0;  // since the last report
-  double seconds = 0;            // of training in this run; evaluation and saving left out
+  float learning_rate = 0;
+  Momentum momentum;
+  int group = 0;
+  std::int64_t staleness = 0, fc_staleness = 0;  // of this update
+  double mean_staleness = 0;                     // of the updates since the last report
+  double images_per_second = 0;                  // since the last report
+  double seconds = 0;  // of training in this run; evaluation and saving left out
   double seconds_per_iteration = 0;
 };
 
@@ -35,11 +41,19 @@ struct EvaluationReport {
   Tally tally;
 };
 
+// How several groups share the master copies.
+enum class Asynchrony {
+  reproducible,  // in turn: every gradient is exactly groups - 1 updates old
+  free,          // as they arrive
+};
+
 struct TrainerOptions {
   std::uint64_t iterations = 0;        // 0: no end
   std::uint64_t display = 1;           // report every so many iterations
   std::uint64_t evaluate_every = 0;    // iterations; 0: only at the end
   std::uint64_t checkpoint_every = 0;  // iterations; 0: never
+  Asynchrony asynchrony = Asynchrony::free;
+  Compensation compensation = Compensation::off;
 };
 
 // How the loop talks to whoever runs it. Every function may be empty.
@@ -53,16 +67,14 @@ struct TrainerEvents {
 
 class Trainer {
  public:
-  // Mini-batches that compute at once, and decoded ones waiting behind them.
-  static constexpr int kComputing = 2;
-  static constexpr int kPrefetched = 2;
-  static constexpr int kSlots = kComputing + kPrefetched;  // that `train` must offer
+  // Mini-batches that `train` must have room for.
+  static int slots(const ComputeGroups& groups);
 
   // `test` may be null: no evaluation.
-  Trainer(Net& net, DataFeed& train, DataFeed* test, TrainingState state, TrainerOptions options,
-          TrainerEvents events);
+  Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,
+          TrainerOptions options, TrainerEvents events);
 
-  // Trains to the end. A stop request finishes the iteration, saves, and returns
+  // Trains to the end. A stop request finishes the iterations under way, saves, and returns
   // ErrorKind::interrupted. The evaluation of the result is the caller's: evaluate_now().
   Status run();
   Status evaluate_now();
@@ -70,36 +82,40 @@ class Trainer {
   const TrainingState& state() const { return state_; }
 
  private:
-  Status iterate();
-  void update(std::uint64_t iteration);
-  void record_feed();
-  Status collect(std::uint64_t number);  // the metrics of one mini-batch
-  Status finish_iteration(std::uint64_t iteration);
-  Status drain();
+  std::uint64_t next_stop() const;  // the iteration before which all groups come to rest
+  Status train_until(std::uint64_t iteration);
+  Status take_turns(std::uint64_t limit);
+  Status run_freely(std::uint64_t limit);
+  bool may_begin(std::uint64_t limit) const;
+  Result<GroupEvent> next_event();
+  UpdateRule update_rule(std::uint64_t iteration) const;
+  Status finish_one(int group);  // the oldest iteration of the group whose update is done
+  Status rest();                 // waits for everything submitted
   Status save();
+  std::uint64_t batches(std::uint64_t iterations) const;
   std::uint64_t images_after(std::uint64_t iterations) const;
   double epochs_after(std::uint64_t iterations) const;
-  bool last_decode_reached() const;
   Error diverged(std::uint64_t iteration);
 
-  Net& net_;
-  DataFeed& train_;
+  ComputeGroups& groups_;
+  const NetOptions& net_options_;
   DataFeed* test_;
   TrainingState state_;
   TrainerOptions options_;
   TrainerEvents events_;
+  bool in_turn_;  // groups begin iterations in turn; else when they are free
+  MomentumControl momentum_;
 
-  std::uint64_t subdivisions_;
-  std::uint64_t submitted_;              // mini-batches whose work is submitted
-  std::uint64_t prefetched_;             // mini-batches whose decode is submitted
-  std::uint64_t collected_;              // mini-batches whose metrics were read
-  std::uint64_t started_at_, saved_at_;  // iteration
-  std::uint64_t decoded_before_;         // mini-batches of `train`, before this trainer
-  Tally tally_;                          // of the iteration being collected
+  TrainingFeed feed_;
+  EventQueue queue_;
+  std::vector<std::unique_ptr<GroupRun>> runs_;  // by group
+  std::uint64_t begun_;                          // iterations; state_.iteration are finished
+  std::uint64_t started_at_, saved_at_;          // iteration
   StepReport report_;
   Stopwatch training_time_;
   double reported_seconds_ = 0;
-  std::uint64_t unreported_images_ = 0;
+  std::uint64_t unreported_updates_ = 0;
+  std::int64_t unreported_staleness_ = 0;
 };
 
 }  // namespace omni

@@ -11,13 +11,39 @@
 namespace omni {
 namespace {
 
-// Every array of a training net, by its name in the file.
+// The arrays that all groups share, by their names in the file.
 template <class Visit>
 void for_each_array(Net& net, Visit visit) {
   for (const Param* param : net.params()) {
-    visit("param/" + param->name, *param, *param->value);
+    visit("param/" + param->name, *param, *param->master);
     if (param->velocity != nullptr) visit("velocity/" + param->name, *param, *param->velocity);
   }
+}
+
+// What every group has of its own between two iterations.
+template <class Visit>
+void for_each_replica(ComputeGroups& groups, Visit visit) {
+  for (int group = 0; group < groups.count(); ++group)
+    for (const Param* param : groups.net(group).params())
+      if (param->replica != nullptr)
+        visit(fmt::format("group{}/{}", group, param->name), *param, *param->replica);
+}
+
+// A visitor that fills tensors from a checkpoint until something does not fit.
+auto filling_from(const Checkpoint& checkpoint, Status& status) {
+  return [&](const std::string& name, const Param& param, const Tensor& tensor) {
+    if (!status) return;
+    const NamedArray* saved = checkpoint.arrays.find(name);
+    if (saved == nullptr || saved->shape != param.shape) {
+      status = Error{ErrorKind::data, checkpoint.path.string(),
+                     saved == nullptr ? fmt::format("has no array '{}'", name)
+                                      : fmt::format("'{}' has another shape", name),
+                     "it belongs to another net"};
+      return;
+    }
+    const HostAccess access(tensor, HostAccess::Mode::write);
+    std::copy(saved->values.begin(), saved->values.end(), access.f32().begin());
+  };
 }
 
 }  // namespace
@@ -31,43 +57,35 @@ std::string layers_hash(const NetSpec& spec) {
   return checksum_of(text);
 }
 
-Result<std::filesystem::path> save_training(CheckpointStore& store, Net& net,
+Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroups& groups,
                                             const TrainingState& state, const std::string& hash) {
+  Net& net = groups.net();
   Snapshot snapshot{.step = state.iteration, .cfg_hash = hash, .arrays = {}, .fields = {}};
   std::deque<HostAccess> open;  // the values are looked at in place
-  for_each_array(net, [&](std::string name, const Param& param, const Tensor& tensor) {
+  const auto add = [&](std::string name, const Param& param, const Tensor& tensor) {
     open.emplace_back(tensor, HostAccess::Mode::read);
     snapshot.arrays.push_back({std::move(name), param.shape, open.back().f32()});
-  });
+  };
+  for_each_array(net, add);
+  for_each_replica(groups, add);
   snapshot.fields.set("iteration", state.iteration);
   snapshot.fields.set("seed", state.seed);
   snapshot.fields.set("average_loss", state.average_loss);
   snapshot.fields.set("batch", net.options().batch);
   snapshot.fields.set("slice", net.slices().sizes.front());
+  snapshot.fields.set("groups", groups.count());
   return store.save(snapshot);
 }
 
 Status restore_parameters(Net& net, const Checkpoint& checkpoint) {
-  const std::string where = checkpoint.path.string();
   Status status;
-  for_each_array(net, [&](const std::string& name, const Param& param, const Tensor& tensor) {
-    if (!status) return;
-    const NamedArray* saved = checkpoint.arrays.find(name);
-    if (saved == nullptr || saved->shape != param.shape) {
-      status = Error{ErrorKind::data, where,
-                     saved == nullptr ? fmt::format("has no array '{}'", name)
-                                      : fmt::format("'{}' has another shape", name),
-                     "it belongs to another net"};
-      return;
-    }
-    const HostAccess access(tensor, HostAccess::Mode::write);
-    std::copy(saved->values.begin(), saved->values.end(), access.f32().begin());
-  });
+  for_each_array(net, filling_from(checkpoint, status));
   return status;
 }
 
-Result<TrainingState> restore_training(Net& net, const Checkpoint& checkpoint,
+Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& checkpoint,
                                        const std::string& hash) {
+  Net& net = groups.net();
   const std::string where = checkpoint.path.string();
   if (checkpoint.cfg_hash != hash && !checkpoint.cfg_hash.empty())
     log::warn("{}: was saved by a net whose layers are described differently", where);
@@ -79,6 +97,7 @@ Result<TrainingState> restore_training(Net& net, const Checkpoint& checkpoint,
   OMNI_TRY(state.average_loss, checkpoint.fields.number<double>("average_loss"));
   OMNI_TRY(const int batch, checkpoint.fields.number<int>("batch"));
   OMNI_TRY(const int slice, checkpoint.fields.number<int>("slice"));
+  OMNI_TRY(const int group_count, checkpoint.fields.number<int>("groups"));
   if (batch != net.options().batch)
     return Error{
         ErrorKind::usage, where,
@@ -87,6 +106,15 @@ Result<TrainingState> restore_training(Net& net, const Checkpoint& checkpoint,
   if (slice != net.slices().sizes.front())
     log::warn("{}: was trained with slices of {} images, now {}: sums may round differently", where,
               slice, net.slices().sizes.front());
+  if (group_count == groups.count()) {
+    Status filled;
+    for_each_replica(groups, filling_from(checkpoint, filled));
+    OMNI_CHECK(filled);
+  } else {
+    log::info("{}: was trained by {} compute group{}; every replica starts from the masters", where,
+              group_count, group_count == 1 ? "" : "s");
+    groups.refresh_replicas();
+  }
   return state;
 }
 

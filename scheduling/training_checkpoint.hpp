@@ -14,16 +14,17 @@ namespace omni {
 std::string layers_hash(const NetSpec& spec);
 
 // All updates must be done. Returns the new checkpoint's folder.
-Result<std::filesystem::path> save_training(CheckpointStore& store, Net& net,
+Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroups& groups,
                                             const TrainingState& state, const std::string& hash);
 
 // The arrays alone: parameters, and velocities if the net trains. Refuses a checkpoint of other
 // layers.
 Status restore_parameters(Net& net, const Checkpoint& checkpoint);
 
-// Parameters, velocities and the state; refuses parameters of other shapes,
-// warns when the layers are described differently.
-Result<TrainingState> restore_training(Net& net, const Checkpoint& checkpoint,
+// Parameters, velocities, replicas and the state; refuses parameters of other shapes,
+// warns when the layers are described differently. With another number of groups than before, all
+// replicas start from the masters.
+Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& checkpoint,
                                        const std::string& hash);
 
 }  // namespace omni

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 
 namespace omni {
 
@@ -59,6 +60,34 @@ void add_machine(CLI::App& app, MachineArguments& arguments) {
       ->check(
           CLI::IsMember({"onednn", "lowering_onednn", "lowering", "gemm", "vector", "reference"}));
   app.add_option("--models", arguments.models, "Folder of performance models");
+}
+
+void add_groups(CLI::App& app, GroupArguments& arguments) {
+  app.add_option("--groups", arguments.count,
+                 "Compute groups: each trains on mini-batches of its own, asynchronously")
+      ->check(CLI::Range(1, kMostGroups));
+  app.add_option("--group-layout", arguments.layout,
+                 "Workers of each group, for example 0-1;2-3; default: evenly");
+  app.add_option(
+         "--fc", arguments.fully_connected,
+         "Fully connected layers behind all others: merged (one copy, never stale; default) "
+         "or replicated per group")
+      ->transform(CLI::Transformer(std::map<std::string, FullyConnected>{
+          {"merged", FullyConnected::merged}, {"replicated", FullyConnected::replicated}}));
+  app.add_option_function<std::string>(
+         "--async",
+         [&arguments](const std::string& text) {
+           arguments.asynchrony = text == "free" ? Asynchrony::free : Asynchrony::reproducible;
+         },
+         "How groups update: free (as they arrive; default) or reproducible (in turn)")
+      ->check(CLI::IsMember({"free", "reproducible"}));
+  app.add_option("--momentum-compensation", arguments.compensation,
+                 "Momentum and rate for the asynchrony: theory (from the number of groups; "
+                 "default), measured (from the staleness), off")
+      ->transform(CLI::Transformer(
+          std::map<std::string, Compensation>{{"off", Compensation::off},
+                                              {"theory", Compensation::theory},
+                                              {"measured", Compensation::measured}}));
 }
 
 void add_data(CLI::App& app, DataArguments& arguments) {

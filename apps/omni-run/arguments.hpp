@@ -9,7 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "layers/net.hpp"
 #include "runtime/tasks/session.hpp"
+#include "scheduling/groups/momentum.hpp"
+#include "scheduling/trainer.hpp"
 
 namespace omni {
 
@@ -39,10 +42,19 @@ struct DataArguments {
   std::uint64_t seed = 1;
 };
 
+struct GroupArguments {
+  int count = 1;
+  std::string layout;
+  FullyConnected fully_connected = FullyConnected::merged;
+  std::optional<Asynchrony> asynchrony;  // free, unless the run is deterministic
+  Compensation compensation = Compensation::theory;
+};
+
 struct TrainArguments {
   CommonArguments common;
   NetArguments net;
   MachineArguments machine;
+  GroupArguments groups;
   std::string trace;  // folder
   DataArguments data;
   std::optional<double> epochs;
@@ -95,6 +107,7 @@ CLI::Validator whole_number();
 void add_common(CLI::App& app, CommonArguments& arguments);
 void add_net(CLI::App& app, NetArguments& arguments);
 void add_machine(CLI::App& app, MachineArguments& arguments);
+void add_groups(CLI::App& app, GroupArguments& arguments);
 void add_data(CLI::App& app, DataArguments& arguments);
 void add_trace(CLI::App& app, std::string& folder);
 

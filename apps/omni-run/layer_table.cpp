@@ -12,7 +12,7 @@ std::string shape(const Extent& extent) {
 std::size_t trainable(const Layer& layer) {
   std::size_t count = 0;
   for (const Param* param : layer.params())
-    if (param->trainable) count += param->value->count();
+    if (param->trainable) count += param->master->count();
   return count;
 }
 

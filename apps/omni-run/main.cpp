@@ -69,6 +69,7 @@ int run(int argc, char** argv) {
   add_net(training, train.net);
   add_data(training, train.data);
   add_machine(training, train.machine);
+  add_groups(training, train.groups);
   add_trace(training, train.trace);
   add_training(training, train);
 

@@ -53,9 +53,10 @@ Status RunFolder::open() {
   return {};
 }
 
-Result<fs::path> RunFolder::save(Net& net, const TrainingState& state, const std::string& hash) {
+Result<fs::path> RunFolder::save(ComputeGroups& groups, const TrainingState& state,
+                                 const std::string& hash) {
   if (!store_) OMNI_CHECK(open());
-  return save_training(*store_, net, state, hash);
+  return save_training(*store_, groups, state, hash);
 }
 
 }  // namespace omni

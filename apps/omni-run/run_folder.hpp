@@ -20,7 +20,8 @@ class RunFolder {
                                    int keep);
   static std::filesystem::path place(const std::string& out, const std::string& net);
 
-  Result<std::filesystem::path> save(Net& net, const TrainingState& state, const std::string& hash);
+  Result<std::filesystem::path> save(ComputeGroups& groups, const TrainingState& state,
+                                     const std::string& hash);
   const std::filesystem::path& path() const { return path_; }
 
  private:

@@ -54,8 +54,8 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
   return data;
 }
 
-Status require_memory(const Net& net, std::size_t feed_bytes) {
-  const std::size_t needed = net.tensor_bytes() + feed_bytes, there = physical_memory();
+Status require_memory(const Net& net, std::size_t needed) {
+  const std::size_t there = physical_memory();
   if (needed <= there) return {};
   const auto gib = [](std::size_t bytes) { return static_cast<double>(bytes) / 0x1p30; };
   const auto times = static_cast<int>(std::bit_ceil(needed / there + 1));

@@ -16,7 +16,10 @@ int cpu_workers(const Session& session);
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net);
 
 // Refuses before anything is allocated: a machine that runs out later kills without a word.
-Status require_memory(const Net& net, std::size_t feed_bytes);
+Status require_memory(const Net& net, std::size_t bytes);
+
+// Mini-batches of an evaluation under way.
+inline constexpr int kEvaluationSlots = 3;
 
 FeedOptions feed_options(const Net& net, std::uint64_t seed, bool training, int slots);
 

@@ -89,16 +89,18 @@ void print_json(const Net& net, const Measurement& measured, double images_per_s
 }  // namespace
 
 Status time_command(const TimeArguments& arguments) {
-  OMNI_TRY(const auto net, open_net(arguments.net, true));
+  OMNI_TRY(auto opened, open_net(arguments.net, true));
+  ComputeGroups groups(std::move(opened));
+  Net* const net = &groups.net();
   OMNI_TRY(const DatasetPair data, open_data({}, *net));
   OMNI_TRY(const Session session, start_session(arguments.machine));
-  OMNI_CHECK(require_memory(*net, 0));
+  OMNI_CHECK(require_memory(*net, net->tensor_bytes()));
   OMNI_CHECK(net->allocate());
   net->initialise(1);
   OMNI_TRY(const auto images,
            HeldImages::hold(*data.train,
                             kHeldBatches * static_cast<std::size_t>(net->slices().images())));
-  DataFeed train(images, feed_options(*net, 1, true, Trainer::kSlots));
+  DataFeed train(images, feed_options(*net, 1, true, Trainer::slots(groups)));
   OMNI_CHECK(train.allocate());
 
   std::vector<double> losses_at;  // seconds, in the last run
@@ -107,7 +109,7 @@ Status time_command(const TimeArguments& arguments) {
     Stopwatch watch;
     watch.start();
     Trainer trainer(
-        *net, train, nullptr, {.seed = 1}, {.iterations = static_cast<std::uint64_t>(iterations)},
+        groups, train, nullptr, {.seed = 1}, {.iterations = static_cast<std::uint64_t>(iterations)},
         {.on_iteration = [&](const StepReport&) { losses_at.push_back(watch.seconds()); },
          .on_step = {},
          .on_evaluation = {},

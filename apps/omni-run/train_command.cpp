@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/groups.hpp"
 #include "apps/omni-run/layer_table.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/progress.hpp"
@@ -61,16 +62,17 @@ Result<Origin> find_origin(const TrainArguments& arguments, const std::filesyste
 }
 
 // Fills the parameters: from the checkpoint, a .weights file, or the seed.
-Result<TrainingState> starting_point(const TrainArguments& arguments, Net& net,
+Result<TrainingState> starting_point(const TrainArguments& arguments, ComputeGroups& groups,
                                      const std::optional<Checkpoint>& checkpoint,
                                      std::uint64_t seed, const std::string& hash) {
-  net.initialise(seed);
+  groups.net().initialise(seed);
   if (checkpoint) {
-    OMNI_TRY(const TrainingState state, restore_training(net, *checkpoint, hash));
+    OMNI_TRY(const TrainingState state, restore_training(groups, *checkpoint, hash));
     log::info("resumed {} at iteration {}", checkpoint->path.string(), state.iteration);
     return state;
   }
-  if (!arguments.weights.empty()) OMNI_CHECK(load_darknet_weights(net, arguments.weights));
+  if (!arguments.weights.empty()) OMNI_CHECK(load_darknet_weights(groups.net(), arguments.weights));
+  groups.refresh_replicas();
   return TrainingState{.seed = seed};
 }
 
@@ -102,7 +104,10 @@ void print_summary(const TrainingState& state, const Net& net,
 
 Status train_command(const TrainArguments& arguments) {
   OMNI_TRY(const NetSpec spec, read_net(arguments.net));
-  OMNI_TRY(const auto net, build_net(spec, arguments.net, true));
+  OMNI_TRY(const Asynchrony asynchrony,
+           chosen_asynchrony(arguments.groups, arguments.machine.session.deterministic));
+  OMNI_TRY(ComputeGroups groups, open_groups(spec, arguments.net, arguments.groups));
+  Net* const net = &groups.net();
   if (arguments.dry_run) {
     fmt::print("{}\n", arguments.common.json ? layer_table_json(*net).dump(2) : layer_table(*net));
     return {};
@@ -129,15 +134,17 @@ Status train_command(const TrainArguments& arguments) {
 
   install_stop_signals();
   OMNI_TRY(const Session session, start_session(arguments.machine));
-  DataFeed train(*data.train, feed_options(*net, data_arguments.seed, true, Trainer::kSlots));
-  DataFeed test(*data.test, feed_options(*net, data_arguments.seed, false, Trainer::kSlots));
-  OMNI_CHECK(require_memory(*net, train.bytes() + test.bytes()));
-  OMNI_CHECK(net->allocate());
+  OMNI_CHECK(assign_workers(groups, arguments.groups, session));
+  DataFeed train(*data.train,
+                 feed_options(*net, data_arguments.seed, true, Trainer::slots(groups)));
+  DataFeed test(*data.test, feed_options(*net, data_arguments.seed, false, kEvaluationSlots));
+  OMNI_CHECK(require_memory(*net, groups.tensor_bytes() + train.bytes() + test.bytes()));
+  OMNI_CHECK(groups.allocate());
   OMNI_CHECK(train.allocate());
   OMNI_CHECK(test.allocate());
   const std::string hash = layers_hash(spec);
   OMNI_TRY(const TrainingState start,
-           starting_point(arguments, *net, origin.checkpoint, data_arguments.seed, hash));
+           starting_point(arguments, groups, origin.checkpoint, data_arguments.seed, hash));
   OMNI_TRY(const auto recorder, start_trace(arguments.trace, session, *net));
 
   std::optional<MetricsLog> metrics;
@@ -161,11 +168,13 @@ Status train_command(const TrainArguments& arguments) {
   const std::uint64_t iterations = planned_iterations(arguments, *net, data.train->size());
   const auto per_epoch = static_cast<std::uint64_t>(
       std::ceil(static_cast<double>(data.train->size()) / net->options().batch));
-  Trainer trainer(*net, train, arguments.no_test ? nullptr : &test, start,
+  Trainer trainer(groups, train, arguments.no_test ? nullptr : &test, start,
                   {.iterations = iterations,
                    .display = arguments.display,
                    .evaluate_every = per_epoch,
-                   .checkpoint_every = arguments.checkpoint_every},
+                   .checkpoint_every = arguments.checkpoint_every,
+                   .asynchrony = asynchrony,
+                   .compensation = arguments.groups.compensation},
                   {.on_iteration = [&](const StepReport& report) { progress.iteration(report); },
                    .on_step =
                        [&](const StepReport& report) {
@@ -179,7 +188,7 @@ Status train_command(const TrainArguments& arguments) {
                          record([&](MetricsLog& log) { return log.evaluation(report); });
                        },
                    .save_checkpoint = [&](const TrainingState& state) -> Status {
-                     OMNI_TRY(const auto path, folder.save(*net, state, hash));
+                     OMNI_TRY(const auto path, folder.save(groups, state, hash));
                      progress.finish_line();
                      log::info("saved {}", path.string());
                      return {};

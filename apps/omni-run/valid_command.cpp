@@ -20,11 +20,11 @@ Status valid_command(const ValidArguments& arguments) {
                  "end the net with [softmax]"};
   OMNI_TRY(const DatasetPair data, open_data(arguments.data, *net));
   OMNI_TRY(const Session session, start_session(arguments.machine));
-  OMNI_CHECK(require_memory(*net, 0));
+  OMNI_CHECK(require_memory(*net, net->tensor_bytes()));
   OMNI_CHECK(net->allocate());
   OMNI_CHECK(load_parameters(*net, arguments.weights));
 
-  DataFeed test(*data.test, feed_options(*net, arguments.data.seed, false, 3));
+  DataFeed test(*data.test, feed_options(*net, arguments.data.seed, false, kEvaluationSlots));
   OMNI_CHECK(test.allocate());
   OMNI_TRY(const auto recorder, start_trace(arguments.trace, session, *net));
   OMNI_TRY(const Tally tally, evaluate(*net, test, arguments.data.seed));

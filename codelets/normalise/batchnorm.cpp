@@ -238,8 +238,10 @@ void submit_batchnorm_finish(const BatchnormFinishArgs& args, const Tensor& tota
                              const Tensor& mean, const Tensor& inv_std, const Tensor& rolling_mean,
                              const Tensor& rolling_variance, TaskTag tag) {
   batchnorm_finish.submit(args,
-                          {read(total), write(mean), write(inv_std), read_write(rolling_mean),
-                           read_write(rolling_variance)},
+                          // Compute groups share the rolling statistics and must not wait for
+                          // each other's turn.
+                          {read(total), write(mean), write(inv_std), accumulate(rolling_mean),
+                           accumulate(rolling_variance)},
                           tag);
 }
 

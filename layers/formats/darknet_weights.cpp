@@ -51,15 +51,15 @@ Status load_darknet_weights(Net& net, const std::filesystem::path& path) {
   OMNI_TRY(DarknetWeightsReader reader, DarknetWeightsReader::open(path));
   const std::vector<Param*> params = stored(net);
   std::uint64_t count = 0;
-  for (const Param* param : params) count += param->value->count();
+  for (const Param* param : params) count += param->master->count();
   OMNI_CHECK(reader.expect(count));
   std::vector<float> block;
   for (const Param* param : params) {
-    block.resize(param->value->count());
+    block.resize(param->master->count());
     OMNI_CHECK(reader.read(block, param->name));
     if (!param->load) continue;
     if (param->connected && reader.header().transposed()) untranspose(*param, block);
-    const HostAccess access(*param->value, HostAccess::Mode::write);
+    const HostAccess access(*param->master, HostAccess::Mode::write);
     for_each_value(
         *param, [&](std::size_t ours, std::size_t theirs) { access.f32()[ours] = block[theirs]; });
   }
@@ -71,8 +71,8 @@ Status save_darknet_weights(Net& net, const std::filesystem::path& path,
   OMNI_TRY(DarknetWeightsWriter writer, DarknetWeightsWriter::create(path, {.seen = images_seen}));
   std::vector<float> block;
   for (const Param* param : stored(net)) {
-    block.resize(param->value->count());
-    const HostAccess access(*param->value, HostAccess::Mode::read);
+    block.resize(param->master->count());
+    const HostAccess access(*param->master, HostAccess::Mode::read);
     for_each_value(
         *param, [&](std::size_t ours, std::size_t theirs) { block[theirs] = access.f32()[ours]; });
     if (!std::all_of(block.begin(), block.end(), [](float value) { return std::isfinite(value); }))

@@ -1,6 +1,7 @@
 #include "runtime/data/data_feed.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 #include "runtime/data/batch.hpp"
 #include "runtime/tasks/codelet.hpp"
@@ -35,6 +36,8 @@ Codelet<DecodeArgs> decode_batch({.name = "decode_batch",
                                   .cost = decode_cost,
                                   .footprint = decode_footprint});
 
+constexpr std::uint64_t kFree = ~std::uint64_t{0};
+
 // Below everything else: images are needed only when a new mini-batch starts.
 constexpr int kDecodePriority = -(1 << 20);
 
@@ -43,7 +46,8 @@ constexpr int kDecodePriority = -(1 << 20);
 DataFeed::DataFeed(const Dataset& dataset, FeedOptions options)
     : dataset_(dataset),
       options_(std::move(options)),
-      sampler_(dataset.size(), options_.seed, options_.training) {
+      sampler_(dataset.size(), options_.seed, options_.training),
+      holders_(static_cast<std::size_t>(options_.slots), kFree) {
   const std::size_t per_image = options_.net_input.count();
   for (int slot = 0; slot < options_.slots; ++slot) {
     BatchSlot& batch = slots_.emplace_back();
@@ -60,6 +64,9 @@ Status DataFeed::allocate() { return tensors_.allocate(); }
 
 void DataFeed::submit(std::uint64_t number) {
   const Slices& slices = options_.slices;
+  const auto free = std::find(holders_.begin(), holders_.end(), kFree);
+  assert(free != holders_.end());
+  *free = number;
   BatchSlot& batch = slot(number);
   const std::uint64_t first = number * static_cast<std::uint64_t>(slices.images());
   for (std::size_t i = 0; i < slices.sizes.size(); ++i)
@@ -69,6 +76,16 @@ void DataFeed::submit(std::uint64_t number) {
                          .image_values = options_.net_input.count()},
                         {write(*batch.images[i]), write(*batch.labels[i])},
                         {.priority = kDecodePriority, .layer = -1, .slice = static_cast<int>(i)});
+}
+
+BatchSlot& DataFeed::slot(std::uint64_t number) {
+  const auto holder = std::find(holders_.begin(), holders_.end(), number);
+  assert(holder != holders_.end());
+  return slots_[static_cast<std::size_t>(holder - holders_.begin())];
+}
+
+void DataFeed::release(std::uint64_t number) {
+  std::replace(holders_.begin(), holders_.end(), number, kFree);
 }
 
 std::uint64_t DataFeed::batches_per_pass() const {

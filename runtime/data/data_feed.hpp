@@ -1,5 +1,5 @@
-// Turns a dataset into mini-batches: a ring of slots, filled by decode tasks that run ahead of
-// training on whatever worker has time.
+// Turns a dataset into mini-batches: slots, filled by decode tasks that run ahead of training on
+// whatever worker has time.
 #pragma once
 
 #include <atomic>
@@ -33,10 +33,13 @@ class DataFeed {
   Status allocate();  // needs a running Session
   std::size_t bytes() const { return tensors_.bytes(); }
 
-  // Submits the decode tasks of mini-batch `number` (samples number*batch ...) into slot number %
-  // slots. Whoever read that slot's metrics last must be done with them.
+  // Submits the decode tasks of mini-batch `number` (samples number*batch ...) into a free slot;
+  // there must be one.
   void submit(std::uint64_t number);
-  BatchSlot& slot(std::uint64_t number) { return slots_[number % slots_.size()]; }
+  BatchSlot& slot(std::uint64_t number);  // of a submitted mini-batch
+  // Its metrics were read: another mini-batch may have the slot. Compute groups finish out of
+  // order.
+  void release(std::uint64_t number);
 
   // Mini-batches whose decode tasks are done, up to now.
   std::uint64_t decoded() const { return decoded_slices_ / options_.slices.sizes.size(); }
@@ -56,6 +59,7 @@ class DataFeed {
   Sampler sampler_;
   TensorPool tensors_;
   std::vector<BatchSlot> slots_;
+  std::vector<std::uint64_t> holders_;  // by slot: the mini-batch in it, or kFree
   mutable std::atomic<std::uint64_t> decoded_slices_{0};
 };
 

@@ -11,6 +11,7 @@
 #include <new>
 
 #include "runtime/tasks/recorder.hpp"
+#include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/task_times.hpp"
 
@@ -183,6 +184,11 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
   }
   task->priority = tag.priority;
   task->flops = cost.flops;
+  if (const WorkerSet* workers = SubmissionScope::current().workers;
+      workers != nullptr && !workers->all()) {
+    task->workerids = const_cast<std::uint32_t*>(workers->bits().data());  // only read
+    task->workerids_len = static_cast<unsigned>(workers->bits().size());
+  }
   task->nbuffers = static_cast<int>(accesses.size());
   std::size_t index = 0;
   for (const Access& access : accesses) {

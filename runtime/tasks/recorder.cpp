@@ -14,6 +14,7 @@
 
 #include "runtime/log.hpp"
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/submission.hpp"
 #include "runtime/trace/file.hpp"
 #include "runtime/trace/lines.hpp"
 
@@ -45,7 +46,6 @@ struct State {
 
   // Of the submitting thread.
   std::uint64_t tasks_submitted = 0;
-  std::int64_t iteration = -1;
   std::unordered_map<const CodeletBase*, std::uint32_t> codelets;
   std::vector<bool> data_defined;
   Nanoseconds sampled = -kSamplingPeriod;
@@ -236,9 +236,8 @@ Nanoseconds now() { return std::llround(1e3 * starpu_timing_now()); }
 void begin_iteration(std::int64_t iteration) {
   State* to = state;
   if (to == nullptr) return;
-  to->iteration = iteration;
   const Nanoseconds at = now();
-  if (iteration >= 0) append_line(*to, trace::IterationStart{iteration, at}, at);
+  append_line(*to, trace::IterationStart{iteration, at}, at);
   sample_and_flush(*to, at);
 }
 
@@ -248,6 +247,10 @@ void write(const trace::Layer& layer) {
 
 void write(const trace::Peak& peak) {
   if (State* to = state) define(*to, peak);
+}
+
+void write(const trace::Exchange& exchange) {
+  if (State* to = state) append_line(*to, exchange, exchange.at);
 }
 
 void write(const trace::Counter& counter) {
@@ -295,7 +298,8 @@ PendingTask* submitted(const CodeletBase& codelet, std::span<const Access> acces
   task.codelet = known->second;
   task.layer = tag.layer;
   task.slice = tag.slice;
-  task.iteration = to->iteration;
+  task.iteration = SubmissionScope::current().iteration;
+  task.group = SubmissionScope::current().group;
   task.flops = flops;
   task.bytes = bytes;
   task.accesses = std::span(pending->accesses).first(count);

@@ -43,11 +43,12 @@ namespace recording {
 bool on();
 trace::Nanoseconds now();
 
-// Tasks submitted from here on belong to this iteration; -1: to none.
+// The submitting thread begins one; which tasks belong to it says the SubmissionScope.
 void begin_iteration(std::int64_t iteration);
 void write(const trace::Layer& layer);
 void write(const trace::Peak& peak);
 void write(const trace::Counter& counter);
+void write(const trace::Exchange& exchange);
 
 // The submitting thread's time in a scope, when it had to wait.
 class WaitScope {

@@ -31,7 +31,8 @@ Tensor::Tensor(std::string name, std::size_t count, DataType type)
     : name_(std::move(name)), count_(count), part_count_(count), type_(type), ids_{next_id++} {}
 
 void Tensor::cut(std::size_t part_count) {
-  assert(handles_.empty() && part_count > 0);
+  if (part_count == part_count_) return;
+  assert(handles_.empty() && ids_.size() == 1 && part_count > 0);
   part_count_ = part_count;
   ids_.clear();
   for (std::size_t first = 0; first < count_; first += part_count) ids_.push_back(next_id++);

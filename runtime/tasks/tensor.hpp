@@ -35,7 +35,8 @@ class Tensor {
   std::size_t bytes() const { return count_ * bytes_of(type_); }
   DataType type() const { return type_; }
 
-  // Consecutive parts of `part_count` values, the last one perhaps shorter. Before allocate().
+  // Consecutive parts of `part_count` values, the last one perhaps shorter. Before allocate(); a
+  // second time only the same way.
   void cut(std::size_t part_count);
   std::size_t parts() const { return ids_.size(); }
   std::size_t count_of(std::size_t part) const;

@@ -79,7 +79,7 @@ class Ours {
     for (const Param* param : params()) {
       if (param->decays) continue;
       const bool positive = param->name.ends_with("variance") || param->name.ends_with("scale");
-      const HostAccess access(*param->value, HostAccess::Mode::write);
+      const HostAccess access(*param->master, HostAccess::Mode::write);
       for (float& value : access.f32()) {
         const float centred = draws.uniform(-0.7f, 0.7f);
         value = positive ? 1 + centred : centred;
@@ -197,7 +197,7 @@ TEST_P(DarknetNets, ForwardAgrees) {
   // That proves something only if no parameter could be wrong, or in another order, unnoticed.
   for (const Param* param : ours_->params()) {
     const auto reverse = [&] {
-      std::ranges::reverse(HostAccess(*param->value, HostAccess::Mode::write).f32());
+      std::ranges::reverse(HostAccess(*param->master, HostAccess::Mode::write).f32());
     };
     reverse();
     EXPECT_GT(apart(*ours_, expected), 100 * kTolerance) << param->name << " does not matter";

@@ -260,7 +260,7 @@ class SyntheticRank {
       {"convolution_backward_weights", "onednn", 0x1B4965, 8e6, 165e3},
       {"convolution_backward_data", "lowering", 0x5FA8D3, 8e6, 145e3},
       {"connected_forward", "gemm", 0x2ca02c, 2e6, 220e3},
-      {"sgd_update", "vector", 0xD1495B, 1e5, 25e3}};
+      {"exchange", "vector", 0xD1495B, 1e5, 25e3}};
   SyntheticTrace o_;
   int rank_;
   trace::Buffer out_;

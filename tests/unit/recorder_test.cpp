@@ -11,6 +11,7 @@
 #include "runtime/log.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/session.hpp"
+#include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -72,9 +73,11 @@ class RecorderTest : public testing::Test {
 TEST_F(RecorderTest, writes_every_task_with_all_that_is_known_of_it) {
   auto recorder = record();
   recording::begin_iteration(7);
-  sleep_codelet.submit({20}, {write(a_)}, {.layer = 3, .slice = 1});
-  sleep_codelet.submit({1}, {read(a_), accumulate(b_)}, {.layer = 4});
-  recording::begin_iteration(-1);
+  {
+    const SubmissionScope scope({.iteration = 7, .group = 2, .workers = nullptr});
+    sleep_codelet.submit({20}, {write(a_)}, {.layer = 3, .slice = 1});
+    sleep_codelet.submit({1}, {read(a_), accumulate(b_)}, {.layer = 4});
+  }
   sleep_codelet.submit({1}, {read_write(b_)});
   ASSERT_TRUE(wait_for_tasks());
   recorder.reset();
@@ -100,6 +103,7 @@ TEST_F(RecorderTest, writes_every_task_with_all_that_is_known_of_it) {
   EXPECT_EQ(tasks[0]["layer"], 3);
   EXPECT_EQ(tasks[0]["slice"], 1);
   EXPECT_EQ(tasks[0]["iteration"], 7);
+  EXPECT_EQ(tasks[0]["group"], 2);
   EXPECT_EQ(tasks[0]["flops"], 1000);
   EXPECT_EQ(tasks[0]["bytes"], 64);
   EXPECT_EQ(tasks[0]["writes"], json({data[0]["data"]}));

@@ -1,0 +1,19 @@
+// From --groups and its companions to the compute groups of a training.
+#pragma once
+
+#include "apps/omni-run/arguments.hpp"
+#include "runtime/tasks/session.hpp"
+#include "scheduling/groups/compute_groups.hpp"
+
+namespace omni {
+
+Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
+                                  const GroupArguments& arguments);
+
+// Gives every group its workers and prints which.
+Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments,
+                      const Session& session);
+
+Result<Asynchrony> chosen_asynchrony(const GroupArguments& arguments, bool deterministic);
+
+}  // namespace omni

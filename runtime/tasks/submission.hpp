@@ -1,0 +1,49 @@
+// What all tasks submitted in a scope have in common: the iteration and the compute group they
+// belong to, and the workers that may run them. Set around a net's walk instead of being handed
+// through every layer. Of the submitting thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace omni {
+
+// A set of StarPU's worker numbers, as the bit mask that its tasks take.
+class WorkerSet {
+ public:
+  WorkerSet() = default;  // all workers
+  explicit WorkerSet(const std::vector<int>& workers) {
+    for (const int worker : workers) {
+      const auto word = static_cast<std::size_t>(worker) / 32;
+      if (bits_.size() <= word) bits_.resize(word + 1);
+      bits_[word] |= std::uint32_t{1} << (worker % 32);
+    }
+  }
+  bool all() const { return bits_.empty(); }
+  const std::vector<std::uint32_t>& bits() const { return bits_; }
+
+ private:
+  std::vector<std::uint32_t> bits_;
+};
+
+struct Submission {
+  std::int64_t iteration = -1;  // -1: none
+  int group = 0;
+  const WorkerSet* workers = nullptr;  // null: all. Outlives the tasks.
+};
+
+class SubmissionScope {
+ public:
+  explicit SubmissionScope(Submission submission) : outer_(current_) { current_ = submission; }
+  ~SubmissionScope() { current_ = outer_; }
+  SubmissionScope(const SubmissionScope&) = delete;
+  SubmissionScope& operator=(const SubmissionScope&) = delete;
+
+  static const Submission& current() { return current_; }
+
+ private:
+  inline static thread_local Submission current_;
+  Submission outer_;
+};
+
+}  // namespace omni

@@ -1,0 +1,15 @@
+// Tells the submitting side that tensors have got their values, without waiting for them.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "runtime/tasks/tensor.hpp"
+
+namespace omni {
+
+// Calls `then` once, when all tasks submitted so far that write these tensors are done: in a
+// worker's thread, or at once in this one. Moves no data. It must not wait for anything.
+void when_ready(std::span<Tensor* const> tensors, std::function<void()> then);
+
+}  // namespace omni

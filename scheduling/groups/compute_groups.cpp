@@ -1,0 +1,59 @@
+#include "scheduling/groups/compute_groups.hpp"
+
+namespace omni {
+
+Result<ComputeGroups> ComputeGroups::make(int count, FullyConnected fully_connected,
+                                          const BuildNet& build) {
+  ComputeGroups groups;
+  for (int group = 0; group < count; ++group) {
+    const Net* master = group == 0 ? nullptr : &groups.net();
+    const int slice = group == 0 ? 0 : master->slices().sizes.front();
+    OMNI_TRY(auto net,
+             build({.replicas = count > 1, .fully_connected = fully_connected, .master = master},
+                   slice));
+    groups.add(std::move(net));
+  }
+  return groups;
+}
+
+ComputeGroups::ComputeGroups(std::unique_ptr<Net> only) { add(std::move(only)); }
+
+void ComputeGroups::add(std::unique_ptr<Net> net) {
+  const std::size_t params = net->params().size();
+  if (groups_.empty()) clocks_ = std::make_unique<std::vector<UpdateClock>>(params);
+  auto group = std::make_unique<Group>();
+  group->net = std::move(net);
+  group->tickets = std::vector<Ticket>(params);
+  for (std::size_t i = 0; i < params; ++i) group->tickets[i].clock = &(*clocks_)[i];
+  groups_.push_back(std::move(group));
+}
+
+std::span<Ticket> ComputeGroups::tickets(int group) {
+  return groups_[static_cast<std::size_t>(group)]->tickets;
+}
+
+void ComputeGroups::assign(const GroupLayout& layout) {
+  for (std::size_t group = 0; group < groups_.size(); ++group)
+    groups_[group]->workers = WorkerSet(layout[group]);
+}
+
+bool ComputeGroups::has_replicated_phase() const {
+  return count() > 1 && net().has(Net::Phase::replicated);
+}
+
+std::size_t ComputeGroups::tensor_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& group : groups_) bytes += group->net->tensor_bytes();
+  return bytes;
+}
+
+Status ComputeGroups::allocate() {
+  for (const auto& group : groups_) OMNI_CHECK(group->net->allocate());
+  return {};
+}
+
+void ComputeGroups::refresh_replicas() {
+  for (const auto& group : groups_) group->net->refresh_replicas();
+}
+
+}  // namespace omni

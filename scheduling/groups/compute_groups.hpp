@@ -1,0 +1,58 @@
+// The compute groups of a training: a net each, the workers it may use, and what each group knows
+// of the master copies. The first group's net holds the masters.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "codelets/elementwise/exchange.hpp"
+#include "layers/net.hpp"
+#include "runtime/tasks/submission.hpp"
+#include "scheduling/groups/group_layout.hpp"
+
+namespace omni {
+
+// Beyond it gradients are so old that nothing learns.
+inline constexpr int kMostGroups = 64;
+
+class ComputeGroups {
+ public:
+  // `build` makes one net; it is asked for as many as there are groups.
+  using BuildNet = std::function<Result<std::unique_ptr<Net>>(const Sharing&, int slice)>;
+  static Result<ComputeGroups> make(int count, FullyConnected fully_connected,
+                                    const BuildNet& build);
+  explicit ComputeGroups(std::unique_ptr<Net> only);
+
+  int count() const { return static_cast<int>(groups_.size()); }
+  Net& net(int group = 0) { return *groups_[static_cast<std::size_t>(group)]->net; }
+  const Net& net(int group = 0) const { return *groups_[static_cast<std::size_t>(group)]->net; }
+  const WorkerSet& workers(int group) const {
+    return groups_[static_cast<std::size_t>(group)]->workers;
+  }
+  std::span<Ticket> tickets(int group);  // one per parameter of the net
+
+  // Until then every group may use all workers.
+  void assign(const GroupLayout& layout);
+
+  // True when groups compute something on their own; else all their work is merged.
+  bool has_replicated_phase() const;
+  std::size_t tensor_bytes() const;
+  Status allocate();
+  void refresh_replicas();  // all = master
+
+ private:
+  struct Group {
+    std::unique_ptr<Net> net;
+    WorkerSet workers;
+    std::vector<Ticket> tickets;
+  };
+  ComputeGroups() = default;
+  void add(std::unique_ptr<Net> net);
+
+  std::unique_ptr<std::vector<UpdateClock>> clocks_;  // by parameter
+  std::vector<std::unique_ptr<Group>> groups_;
+};
+
+}  // namespace omni

@@ -1,0 +1,43 @@
+// What workers tell the training loop: a group's mini-batch arrived at the merged phase, or its
+// update is done.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+
+namespace omni {
+
+struct GroupEvent {
+  enum class Kind { arrived, updated } kind;
+  int group;
+};
+
+class EventQueue {
+ public:
+  void push(GroupEvent event) {
+    {
+      const std::lock_guard lock(mutex_);
+      events_.push_back(event);
+    }
+    arrived_.notify_one();
+  }
+
+  // Nothing after `patience`: whoever waits may look for errors and stop requests.
+  std::optional<GroupEvent> wait(std::chrono::milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    if (!arrived_.wait_for(lock, patience, [this] { return !events_.empty(); })) return {};
+    const GroupEvent event = events_.front();
+    events_.pop_front();
+    return event;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<GroupEvent> events_;
+};
+
+}  // namespace omni

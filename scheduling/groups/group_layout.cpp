@@ -1,0 +1,87 @@
+#include "scheduling/groups/group_layout.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <set>
+
+namespace omni {
+namespace {
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> pieces;
+  for (std::size_t first = 0; first <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, first), text.size());
+    pieces.push_back(text.substr(first, end - first));
+    first = end + 1;
+  }
+  return pieces;
+}
+
+std::optional<int> whole(std::string_view text) {
+  int value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc() || end != text.data() + text.size()) return {};
+  return value;
+}
+
+}  // namespace
+
+GroupLayout spread_groups(int groups, int workers) {
+  GroupLayout layout(static_cast<std::size_t>(groups));
+  for (int group = 0; group < groups; ++group) {
+    std::vector<int>& members = layout[static_cast<std::size_t>(group)];
+    if (groups >= workers) {
+      members = {group % workers};
+      continue;
+    }
+    for (int worker = group * workers / groups; worker < (group + 1) * workers / groups; ++worker)
+      members.push_back(worker);
+  }
+  return layout;
+}
+
+Result<GroupLayout> parse_group_layout(std::string_view text, int workers) {
+  const auto refuse = [&](std::string what) {
+    return Error{ErrorKind::usage, "--group-layout", std::move(what),
+                 fmt::format("workers 0 to {}, for example 0-1;2-3", workers - 1)};
+  };
+  GroupLayout layout;
+  for (const std::string_view group : split(text, ';')) {
+    std::set<int> members;
+    for (const std::string_view range : split(group, ',')) {
+      const std::size_t dash = range.find('-');
+      const auto first = whole(range.substr(0, dash));
+      const auto last = dash == std::string_view::npos ? first : whole(range.substr(dash + 1));
+      if (!first || !last || *first > *last)
+        return refuse(fmt::format("'{}' names no workers", range));
+      if (*last >= workers) return refuse(fmt::format("there is no worker {}", *last));
+      for (int worker = *first; worker <= *last; ++worker)
+        if (!members.insert(worker).second)
+          return refuse(fmt::format("'{}' names worker {} twice", group, worker));
+    }
+    layout.emplace_back(members.begin(), members.end());
+  }
+  return layout;
+}
+
+std::string describe(const GroupLayout& layout) {
+  std::vector<std::string> groups;
+  for (const std::vector<int>& members : layout) {
+    std::vector<std::string> ranges;
+    for (std::size_t first = 0; first < members.size();) {
+      std::size_t last = first;
+      while (last + 1 < members.size() && members[last + 1] == members[last] + 1) ++last;
+      ranges.push_back(first == last ? fmt::format("{}", members[first])
+                                     : fmt::format("{}-{}", members[first], members[last]));
+      first = last + 1;
+    }
+    groups.push_back(fmt::format("{}", fmt::join(ranges, ",")));
+  }
+  return fmt::format("{}", fmt::join(groups, ";"));
+}
+
+}  // namespace omni

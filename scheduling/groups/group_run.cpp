@@ -1,0 +1,140 @@
+#include "scheduling/groups/group_run.hpp"
+
+#include "runtime/tasks/recorder.hpp"
+#include "runtime/tasks/task_errors.hpp"
+#include "runtime/tasks/when_ready.hpp"
+
+namespace omni {
+namespace {
+
+// Above forward and backward: the next iteration waits for it.
+constexpr int kUpdatePriority = 1 << 20;
+
+}  // namespace
+
+GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQueue& events)
+    : net_(groups.net(group)),
+      params_(net_.params()),
+      tickets_(groups.tickets(group)),
+      workers_(groups.workers(group)),
+      group_(group),
+      feed_(feed),
+      events_(events),
+      subdivisions_(static_cast<std::uint64_t>(net_.options().subdivisions)) {}
+
+Submission GroupRun::submission(const Iteration& iteration, const WorkerSet* workers) const {
+  return {.iteration = static_cast<std::int64_t>(iteration.number),
+          .group = group_,
+          .workers = workers};
+}
+
+void GroupRun::begin(std::uint64_t number, bool announce) {
+  Iteration& iteration = of(begun_++);
+  iteration.number = number;
+  iteration.tallied = 0;
+  iteration.tally = {};
+  recording::begin_iteration(static_cast<std::int64_t>(number));
+  const SubmissionScope scope(submission(iteration, &workers_));
+  net_.forward(feed_.step(batch(iteration, 0)), Net::Phase::replicated);
+  if (announce)
+    when_ready(net_.replicated_output(), [this] {
+      events_.push({GroupEvent::Kind::arrived, group_});
+    });
+}
+
+Status GroupRun::complete(const UpdateRule& rule) {
+  Iteration& iteration = of(completed_++);
+  iteration.rule = rule;
+  const Submission own = submission(iteration, &workers_);
+  const Submission any = submission(iteration, nullptr);  // whoever is free serves the merged phase
+  {
+    const SubmissionScope scope(any);
+    start_updates(iteration);
+  }
+  for (std::uint64_t sub = 0; sub < subdivisions_; ++sub) {
+    const bool last = sub + 1 == subdivisions_;
+    while (sub >= iteration.tallied + kHeld) OMNI_CHECK(tally_next(iteration));
+    const Step step = feed_.step(batch(iteration, sub));
+    if (sub > 0) {
+      const SubmissionScope scope(own);
+      net_.forward(step, Net::Phase::replicated);
+    }
+    {
+      const SubmissionScope scope(any);
+      net_.forward(step, Net::Phase::merged);
+      net_.backward(step, Net::Phase::merged);
+      if (last) submit_updates(iteration, Net::Phase::merged);
+    }
+    const SubmissionScope scope(own);
+    net_.backward(step, Net::Phase::replicated);
+    if (last) submit_updates(iteration, Net::Phase::replicated);
+  }
+  return {};
+}
+
+// Before the iteration's first task that reads merged parameters.
+void GroupRun::start_updates(Iteration& iteration) {
+  int exchanges = 0;
+  for (std::size_t i = 0; i < params_.size(); ++i) {
+    if (!params_[i]->trainable) continue;
+    exchanges += static_cast<int>(params_[i]->master->parts());
+    if (net_.is_merged(*params_[i]))
+      submit_read_note(tickets_[i], *params_[i]->master, {.priority = kUpdatePriority});
+  }
+  UpdateReport& report = iteration.report;
+  report.left = exchanges;
+  report.staleness = 0;
+  report.fc_staleness = 0;
+  report.argument = this;
+  report.done = [](UpdateReport&, void* argument) {
+    const auto& run = *static_cast<GroupRun*>(argument);
+    run.events_.push({GroupEvent::Kind::updated, run.group_});
+  };
+  if (exchanges == 0) report.done(report, report.argument);  // nothing learns
+}
+
+void GroupRun::submit_updates(Iteration& iteration, Net::Phase phase) {
+  const NetOptions& options = net_.options();
+  const bool merged = phase == Net::Phase::merged;
+  // What is merged is never stale and keeps the momentum that was tuned.
+  const double momentum =
+      merged ? iteration.rule.momentum.tuned : iteration.rule.momentum.explicit_part;
+  bool first = true;  // the parameter that is read first and written last
+  for (std::size_t i = 0; i < params_.size(); ++i) {
+    const Param& param = *params_[i];
+    if (!param.trainable || net_.is_merged(param) != merged) continue;
+    submit_exchange({.learning_rate = iteration.rule.learning_rate * param.rate,
+                     .momentum = static_cast<float>(momentum),
+                     .decay = param.decays ? options.solver.decay : 0,
+                     .gradient_scale = 1.0f / static_cast<float>(options.batch),
+                     .figure = merged  ? Staleness::merged
+                               : first ? Staleness::replicated
+                                       : Staleness::unwatched,
+                     .ticket = &tickets_[i],
+                     .report = &iteration.report},
+                    {*param.master, *param.diff, *param.velocity, param.replica},
+                    merged ? ExchangeOrder::submission : iteration.rule.order,
+                    {.priority = kUpdatePriority});
+    first = false;
+  }
+}
+
+Status GroupRun::tally_next(Iteration& iteration) {
+  const std::uint64_t number = batch(iteration, iteration.tallied++);
+  iteration.tally.add(feed_.slot(number));
+  feed_.release(number);
+  return task_status();
+}
+
+Result<FinishedIteration> GroupRun::collect() {
+  Iteration& iteration = of(collected_++);
+  while (iteration.tallied < subdivisions_) OMNI_CHECK(tally_next(iteration));
+  const std::int64_t staleness = iteration.report.staleness;
+  if (recording::on())
+    recording::write(trace::Exchange{static_cast<std::int64_t>(iteration.number), group_, staleness,
+                                     recording::now()});
+  return FinishedIteration{iteration.number, iteration.rule, iteration.tally, staleness,
+                           iteration.report.fc_staleness};
+}
+
+}  // namespace omni

@@ -1,0 +1,48 @@
+// Asynchrony acts like momentum. Gradients that are tau updates old carry on the direction of the
+// past: with a mean staleness of S the parameters move as if a momentum of S / (1 + S) were added
+// (Mitliagkas et al., "Asynchrony begets momentum"), 1 - 1/g for g groups. Both are filters one
+// behind the other:
+//   total = explicit + implicit - explicit * implicit
+// so a total that was tuned for one group is kept by giving the optimizer less explicit momentum,
+// even a negative one. The learning rate stays as it is.
+#pragma once
+
+#include <cstdint>
+
+namespace omni {
+
+enum class Compensation {
+  off,       // explicit momentum as tuned, whatever the staleness
+  theory,    // implicit momentum from the number of groups
+  measured,  // implicit momentum from the staleness that the exchanges measure
+};
+
+struct Momentum {
+  double tuned = 0;          // for one group
+  double explicit_part = 0;  // what updates of replicated parameters use
+  double implicit_part = 0;  // what asynchrony adds to it
+  double total() const { return explicit_part + implicit_part - explicit_part * implicit_part; }
+};
+
+double implicit_of_staleness(double mean_staleness);
+double implicit_of_groups(int groups);
+
+// The explicit part that keeps `tuned` in total, where that is possible.
+Momentum compensate(double tuned, double implicit);
+
+// Decides the momentum of every update.
+class MomentumControl {
+ public:
+  MomentumControl(Compensation compensation, double tuned, int groups);
+
+  Momentum next() const;
+  void observe(std::int64_t staleness);  // of one update
+
+ private:
+  Compensation compensation_;
+  double tuned_;
+  double mean_staleness_;  // over some updates per group; starts at the theory's
+  double weight_;          // of one observation
+};
+
+}  // namespace omni

@@ -1,0 +1,52 @@
+#include "scheduling/groups/group_layout.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace omni {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(GroupLayout, spreads_neighbours_together) {
+  EXPECT_EQ(describe(spread_groups(1, 4)), "0-3");
+  EXPECT_EQ(describe(spread_groups(2, 4)), "0-1;2-3");
+  EXPECT_EQ(describe(spread_groups(3, 8)), "0-1;2-4;5-7");
+  EXPECT_EQ(describe(spread_groups(4, 4)), "0;1;2;3");
+}
+
+TEST(GroupLayout, more_groups_than_workers_share_them) {
+  EXPECT_EQ(describe(spread_groups(5, 2)), "0;1;0;1;0");
+  EXPECT_EQ(describe(spread_groups(3, 1)), "0;0;0");
+}
+
+TEST(GroupLayout, reads_what_it_prints) {
+  for (const char* text : {"0-3", "0-1;2-3", "0,2;1,3", "0-1,3;2", "0;0"}) {
+    const auto layout = parse_group_layout(text, 4);
+    ASSERT_TRUE(layout) << text << ": " << layout.error().message();
+    EXPECT_EQ(describe(*layout), text);
+  }
+}
+
+TEST(GroupLayout, refuses_what_names_no_workers) {
+  const auto refusal = [](const char* text) {
+    const auto layout = parse_group_layout(text, 4);
+    EXPECT_FALSE(layout) << text;
+    if (layout) return std::string();
+    EXPECT_EQ(layout.error().kind, ErrorKind::usage);
+    return layout.error().message();
+  };
+  EXPECT_THAT(refusal("0-4"), HasSubstr("there is no worker 4"));
+  EXPECT_THAT(refusal("0-4"), HasSubstr("workers 0 to 3, for example 0-1;2-3"));
+  EXPECT_THAT(refusal(""), HasSubstr("'' names no workers"));
+  EXPECT_THAT(refusal("0;"), HasSubstr("'' names no workers"));
+  EXPECT_THAT(refusal("2-1"), HasSubstr("'2-1' names no workers"));
+  EXPECT_THAT(refusal("a"), HasSubstr("'a' names no workers"));
+  EXPECT_THAT(refusal("-1"), HasSubstr("'-1' names no workers"));
+  EXPECT_THAT(refusal("0-1-2"), HasSubstr("'0-1-2' names no workers"));
+  EXPECT_THAT(refusal("0-2,1"), HasSubstr("names worker 1 twice"));
+  EXPECT_THAT(refusal("99999999999"), HasSubstr("names no workers"));
+}
+
+}  // namespace
+}  // namespace omni

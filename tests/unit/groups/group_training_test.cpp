@@ -1,0 +1,235 @@
+// Compute groups that really train: what they compute is what one group computes from parameters of
+// the same age, and what they report is what happened.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "layers/formats/darknet_cfg.hpp"
+#include "runtime/data/dataset.hpp"
+#include "runtime/tasks/session.hpp"
+#include "runtime/tasks/task_errors.hpp"
+#include "scheduling/trainer.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+namespace omni {
+namespace {
+
+constexpr int kBatch = 6;
+constexpr const char* kNet = R"([net]
+batch=6
+height=8
+width=8
+channels=1
+learning_rate=0.05
+momentum=0.9
+decay=0.01
+[convolutional]
+filters=5
+size=3
+pad=1
+activation=tanh
+batch_normalize=1
+[convolutional]
+filters=4
+size=3
+stride=2
+pad=1
+activation=tanh
+[connected]
+output=9
+activation=tanh
+[connected]
+output=3
+activation=linear
+[softmax]
+)";
+
+class GroupTraining : public testing::Test {
+ protected:
+  struct Run {
+    explicit Run(ComputeGroups made) : groups(std::move(made)) {}
+    ComputeGroups groups;
+    std::unique_ptr<DataFeed> feed;
+    std::vector<StepReport> reports;
+  };
+
+  GroupTraining() : session_(start()) {
+    auto data =
+        open_dataset({.source = "synthetic:60:3", .net_input = {8, 8, 1}, .classes = 3, .seed = 5});
+    data_ = std::move(data->train);
+  }
+
+  Result<Session> start() {
+    SessionOptions options;
+    options.cpu_workers = 2;
+    options.deterministic = true;
+    options.models = folder_ / "models";
+    return Session::start(options);
+  }
+
+  std::unique_ptr<Run> make(int groups, FullyConnected fully_connected = FullyConnected::merged) {
+    const NetSpec spec = *parse_darknet_cfg(kNet, "net.cfg");
+    auto run = std::make_unique<Run>(
+        std::move(*ComputeGroups::make(groups, fully_connected, [&](const Sharing& sharing, int) {
+          return Net::build(spec,
+                            {.training = true, .strict = true, .slice = 2, .sharing = sharing});
+        })));
+    run->feed =
+        std::make_unique<DataFeed>(*data_, FeedOptions{.training = true,
+                                                       .seed = 1,
+                                                       .augment = {},
+                                                       .net_input = {8, 8, 1},
+                                                       .slices = run->groups.net().slices(),
+                                                       .slots = Trainer::slots(run->groups)});
+    EXPECT_TRUE(run->groups.allocate());
+    EXPECT_TRUE(run->feed->allocate());
+    run->groups.net().initialise(1);
+    run->groups.refresh_replicas();
+    return run;
+  }
+
+  std::unique_ptr<Run> train(int groups, Asynchrony asynchrony, std::uint64_t iterations,
+                             FullyConnected fully_connected = FullyConnected::merged,
+                             Compensation compensation = Compensation::off) {
+    auto run = make(groups, fully_connected);
+    Trainer trainer(
+        run->groups, *run->feed, nullptr, {.seed = 1},
+        {.iterations = iterations, .asynchrony = asynchrony, .compensation = compensation},
+        {.on_iteration = [&](const StepReport& at) { run->reports.push_back(at); },
+         .on_step = {},
+         .on_evaluation = {},
+         .save_checkpoint = {}});
+    const Status trained = trainer.run();
+    EXPECT_TRUE(trained) << trained.error().message();
+    EXPECT_EQ(run->reports.size(), iterations);
+    return run;
+  }
+
+  static std::vector<float> values(const Tensor& tensor) {
+    const HostAccess access(tensor, HostAccess::Mode::read);
+    return {access.f32().begin(), access.f32().end()};
+  }
+  static void set(const Tensor& tensor, const std::vector<float>& values) {
+    const HostAccess access(tensor, HostAccess::Mode::write);
+    std::ranges::copy(values, access.f32().begin());
+  }
+
+  static std::vector<std::vector<float>> masters(Run& run) {
+    std::vector<std::vector<float>> all;
+    for (const Param* param : run.groups.net().params()) all.push_back(values(*param->master));
+    return all;
+  }
+
+  // Serial training in which gradients are taken at parameters that are `age` updates old; those
+  // that are merged are always the newest.
+  std::vector<std::vector<float>> serial(int age, std::uint64_t iterations, bool merged) {
+    const auto run = make(1);
+    Net& net = run->groups.net();
+    const std::vector<Param*> params = net.params();
+    std::vector<std::vector<std::vector<float>>> history{masters(*run)};  // by update, parameter
+    for (std::uint64_t iteration = 0; iteration < iterations; ++iteration) {
+      const std::size_t newest = history.size() - 1;
+      const std::size_t old = newest - std::min(newest, static_cast<std::size_t>(age));
+      for (std::size_t i = 0; i < params.size(); ++i) {
+        const bool connected = params[i]->name.find("connected") != std::string::npos;
+        if (params[i]->trainable && !(merged && connected))
+          set(*params[i]->master, history[old][i]);
+      }
+      run->feed->submit(iteration);
+      const Step step{.training = true,
+                      .seed = 1,
+                      .first_sample = iteration * kBatch,
+                      .slot = &run->feed->slot(iteration)};
+      net.forward(step);
+      net.backward(step);
+      EXPECT_TRUE(wait_for_tasks());
+      run->feed->release(iteration);
+      for (std::size_t i = 0; i < params.size(); ++i) {
+        if (!params[i]->trainable) continue;
+        set(*params[i]->master, history[newest][i]);
+        submit_exchange({.learning_rate = 0.05f,
+                         .momentum = 0.9f,
+                         .decay = params[i]->decays ? 0.01f : 0,
+                         .gradient_scale = 1.0f / kBatch},
+                        {*params[i]->master, *params[i]->diff, *params[i]->velocity},
+                        ExchangeOrder::submission);
+      }
+      EXPECT_TRUE(wait_for_tasks());
+      history.push_back(masters(*run));
+    }
+    return history.back();
+  }
+
+  test::TemporaryDirectory folder_;
+  Result<Session> session_;
+  std::unique_ptr<Dataset> data_;
+};
+
+TEST_F(GroupTraining, one_group_is_serial_training_bit_for_bit) {
+  EXPECT_EQ(masters(*train(1, Asynchrony::reproducible, 20)), serial(0, 20, true));
+  EXPECT_EQ(masters(*train(1, Asynchrony::free, 20)), serial(0, 20, true));
+}
+
+TEST_F(GroupTraining, reproducible_groups_are_training_with_gradients_of_that_age) {
+  for (const int groups : {2, 3, 5}) {
+    EXPECT_EQ(masters(*train(groups, Asynchrony::reproducible, 20)), serial(groups - 1, 20, true))
+        << groups << " groups, merged";
+    EXPECT_EQ(masters(*train(groups, Asynchrony::reproducible, 20, FullyConnected::replicated)),
+              serial(groups - 1, 20, false))
+        << groups << " groups, replicated";
+  }
+  EXPECT_NE(serial(1, 20, true), serial(2, 20, true))
+      << "age makes no difference: nothing is shown";
+  EXPECT_NE(serial(1, 20, true), serial(1, 20, false));
+}
+
+TEST_F(GroupTraining, reproducible_staleness_is_groups_minus_1) {
+  for (const int groups : {1, 2, 4}) {
+    const auto run = train(groups, Asynchrony::reproducible, 30);
+    for (std::size_t i = 0; i < run->reports.size(); ++i) {
+      EXPECT_EQ(run->reports[i].staleness,
+                std::min<std::int64_t>(static_cast<std::int64_t>(i), groups - 1));
+      EXPECT_EQ(run->reports[i].fc_staleness, 0);
+      EXPECT_EQ(run->reports[i].group, static_cast<int>(i) % groups);
+    }
+  }
+}
+
+TEST_F(GroupTraining,
+       free_staleness_is_groups_minus_1_on_average_and_merged_parameters_never_stale) {
+  constexpr std::uint64_t kIterations = 600;
+  for (const int groups : {2, 4, 8}) {
+    const auto run = train(groups, Asynchrony::free, kIterations);
+    double sum = 0;
+    for (const StepReport& report : run->reports) {
+      sum += static_cast<double>(report.staleness);
+      EXPECT_EQ(report.fc_staleness, 0);
+    }
+    EXPECT_NEAR(sum / kIterations, groups - 1, 0.02 * (groups - 1)) << groups << " groups";
+  }
+}
+
+TEST_F(GroupTraining, every_group_works) {
+  const auto run = train(4, Asynchrony::free, 40);
+  std::map<int, int> by_group;
+  for (const StepReport& report : run->reports) ++by_group[report.group];
+  EXPECT_EQ(by_group.size(), 4u);
+}
+
+TEST_F(GroupTraining, replicated_connected_layers_go_stale) {
+  const auto run = train(4, Asynchrony::reproducible, 12, FullyConnected::replicated);
+  EXPECT_FALSE(run->groups.net().has(Net::Phase::merged));
+  EXPECT_EQ(run->reports.back().staleness, 3);
+}
+
+TEST_F(GroupTraining, groups_learn) {
+  for (const auto compensation : {Compensation::theory, Compensation::measured}) {
+    const auto run = train(4, Asynchrony::free, 300, FullyConnected::merged, compensation);
+    EXPECT_LT(run->reports.back().average_loss, 0.5 * run->reports.front().loss);
+    EXPECT_NEAR(run->reports.back().momentum.explicit_part, 0.6, 0.05);
+  }
+}
+
+}  // namespace
+}  // namespace omni

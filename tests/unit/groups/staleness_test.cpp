@@ -1,0 +1,114 @@
+// The staleness that the exchange codelet measures, against what queueing theory says of it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+
+#include "codelets/elementwise/exchange.hpp"
+#include "runtime/tasks/session.hpp"
+#include "runtime/tasks/task_errors.hpp"
+#include "tests/support/temporary_directory.hpp"
+#include "tests/support/virtual_groups.hpp"
+
+namespace omni {
+namespace {
+
+using test::VirtualGroups;
+
+// One parameter, a replica per group, and exchanges in the order in which groups finish.
+class StalenessTest : public testing::Test {
+ protected:
+  StalenessTest() : session_(start()) {}
+
+  Result<Session> start() {
+    SessionOptions options;
+    options.cpu_workers = 2;
+    options.models = folder_ / "models";
+    return Session::start(options);
+  }
+
+  std::vector<std::int64_t> measure(int groups, VirtualGroups::ServiceTime service, int updates) {
+    VirtualGroups arrivals(groups, std::move(service), 7);
+    Tensor master("master", 3), velocity("velocity", 3);
+    std::vector<std::unique_ptr<Tensor>> replicas, diffs;
+    UpdateClock clock{0};
+    std::vector<Ticket> tickets(static_cast<std::size_t>(groups));
+    for (Tensor* tensor : {&master, &velocity}) EXPECT_TRUE(tensor->allocate());
+    for (Ticket& ticket : tickets) {
+      ticket.clock = &clock;
+      for (auto* tensors : {&replicas, &diffs})
+        EXPECT_TRUE(tensors->emplace_back(std::make_unique<Tensor>("t", 3))->allocate());
+    }
+    std::vector<UpdateReport> reports(static_cast<std::size_t>(updates));
+    for (UpdateReport& report : reports) {
+      const auto group = static_cast<std::size_t>(arrivals.next());
+      report.left = 1;
+      report.done = [](UpdateReport&, void*) {};
+      submit_exchange(
+          {.figure = Staleness::replicated, .ticket = &tickets[group], .report = &report},
+          {master, *diffs[group], velocity, replicas[group].get()}, ExchangeOrder::submission);
+    }
+    EXPECT_TRUE(wait_for_tasks());
+    EXPECT_EQ(clock, updates);
+    std::vector<std::int64_t> staleness;
+    for (const UpdateReport& report : reports) staleness.push_back(report.staleness);
+    return staleness;
+  }
+
+  static double mean(const std::vector<std::int64_t>& values) {
+    double sum = 0;
+    for (const std::int64_t value : values) sum += static_cast<double>(value);
+    return sum / static_cast<double>(values.size());
+  }
+
+  test::TemporaryDirectory folder_;
+  Result<Session> session_;
+};
+
+TEST_F(StalenessTest, mean_is_groups_minus_1_whatever_the_service_times) {
+  for (const int groups : {2, 4, 8, 16})
+    for (const auto& service : {VirtualGroups::constant(), VirtualGroups::exponential()})
+      EXPECT_NEAR(mean(measure(groups, service, 4000)), groups - 1, 0.02 * (groups - 1))
+          << groups << " groups";
+}
+
+TEST_F(StalenessTest, one_group_is_never_stale) {
+  EXPECT_EQ(mean(measure(1, VirtualGroups::exponential(), 100)), 0);
+}
+
+TEST_F(StalenessTest, of_exponential_service_times_is_geometric) {
+  constexpr int kUpdates = 8000;
+  for (const int groups : {2, 4, 8, 16}) {
+    std::map<std::int64_t, double> seen;
+    for (const std::int64_t each : measure(groups, VirtualGroups::exponential(), kUpdates))
+      ++seen[each];
+    // Chi-square over values that are expected at least 20 times; the rest is one more class.
+    const double p = 1.0 / groups;
+    double chi_square = 0, rest = kUpdates, rest_seen = kUpdates, probability = p;
+    int classes = 1;
+    for (std::int64_t value = 0; probability * kUpdates >= 20; ++value, probability *= 1 - p) {
+      const double expected = probability * kUpdates, gap = seen[value] - expected;
+      chi_square += gap * gap / expected;
+      rest -= expected;
+      rest_seen -= seen[value];
+      ++classes;
+    }
+    chi_square += (rest_seen - rest) * (rest_seen - rest) / rest;
+    // Wilson and Hilferty's cube root approximation: standard normal.
+    const double freedom = classes - 1, spread = 2 / (9 * freedom);
+    const double z = (std::cbrt(chi_square / freedom) - (1 - spread)) / std::sqrt(spread);
+    EXPECT_LT(z, 3.1) << groups << " groups: chi-square " << chi_square << " with " << freedom
+                      << " degrees of freedom";
+  }
+}
+
+TEST_F(StalenessTest, of_constant_service_times_is_constant) {
+  const std::vector<std::int64_t> staleness = measure(4, VirtualGroups::constant(), 1000);
+  const auto exact = std::count(staleness.begin(), staleness.end(), 3);
+  EXPECT_GT(exact, 900);
+}
+
+}  // namespace
+}  // namespace omni
