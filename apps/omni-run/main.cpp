@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "apps/command_line.hpp"
 #include "apps/exit_codes.hpp"
 #include "apps/omni-run/commands.hpp"
 #include "runtime/log.hpp"
@@ -122,25 +123,14 @@ int run(int argc, char** argv) {
   devices_app.add_flag("--peaks", devices.peaks,
                        "Measure a matrix product and a copy on all CPU workers at once");
 
-  // What users of other programs type; it takes all that follows.
-  const CLI::App& train_app = *app.add_subcommand("train")->group("")->prefix_command();
+  // What users of other programs type: all that follows it is read as if it were not there.
+  app.add_subcommand("train", "Trains, as without a subcommand")
+      ->silent()
+      ->fallthrough()
+      ->set_help_flag();
   app.require_subcommand(0, 1);
 
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& problem) {
-    return app.exit(problem) == 0 ? kSuccess : exit_code(ErrorKind::usage);
-  }
-
-  if (train_app) {
-    log::error("training needs no subcommand (leave out 'train': omni-run --net lenet.cfg ...)");
-    return exit_code(ErrorKind::usage);
-  }
-  if (!app.get_subcommands().empty() &&
-      (training.count_all() > 0 || app.count("--json") > 0 || app.count("--quiet") > 0)) {
-    log::error("options of a subcommand come after its name");
-    return exit_code(ErrorKind::usage);
-  }
+  if (const auto code = read_command_line(app, argc, argv)) return *code;
   if (valid_app) return apply(valid.common), finish(valid_command(valid));
   if (predict_app) return apply(predict.common), finish(predict_command(predict));
   if (time_app) return apply(time.common), finish(time_command(time));

@@ -32,16 +32,30 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"UnknownNet", {"--net", "googlenet"}, 2, "one of: alexnet"},
         Refusal{"MisspeltNet", {"--net", "lenett"}, 2, "did you mean lenet.cfg?"},
         Refusal{"MisspeltNetFile", {"--net", "lnet.cfg"}, 2, "did you mean lenet.cfg?"},
-        Refusal{"UnknownOption", {"--net", "lenet", "--batchsize", "3"}, 2, "--batchsize"},
-        Refusal{"UnknownCommand", {"tarin", "--net", "lenet"}, 2, "tarin"},
-        Refusal{"TrainIsNoCommand",
-                {"train", "--net", "lenet", "--data", "fashion-mnist"},
+        Refusal{"UnknownOption",
+                {"--net", "lenet", "--epohcs", "3"},
                 2,
-                "training needs no subcommand"},
-        Refusal{"TrainIsNoCommandAnywhere",
-                {"--net", "lenet", "train", "x.data", "lenet.cfg"},
+                "error: unknown option '--epohcs' (did you mean '--epochs'?)\n"},
+        Refusal{"UnknownOptionOfSubcommand",
+                {"valid", "--net", "lenet", "--wieghts=w"},
                 2,
-                "leave out 'train'"},
+                "error: unknown option '--wieghts' (did you mean '--weights'?)\n"},
+        Refusal{"UnlikeAnyOption", {"time", "--frobnicate"}, 2, "unknown option '--frobnicate' ("},
+        Refusal{"UnlikeAnyOptionHint", {"time", "--frobnicate"}, 2, "omni-run time --help' lists"},
+        Refusal{"UnknownCommand",
+                {"tarin", "--net", "lenet"},
+                2,
+                "error: unknown command 'tarin' (did you mean 'train'?)\n"},
+        Refusal{"UnlikeAnyCommand",
+                {"lenet.cfg"},
+                2,
+                "error: unknown command 'lenet.cfg' (one of: valid predict time layers devices "
+                "train)\n"},
+        Refusal{"TwoCommands", {"layers", "time"}, 2, "error: unexpected argument 'time' ("},
+        Refusal{"DarknetsWayToTrain",
+                {"train", "x.data", "lenet.cfg"},
+                2,
+                "error: unknown command 'x.data' ("},
         Refusal{"NegativeSeed",
                 {"--net", "lenet", "--dry-run", "--seed", "-1"},
                 2,
@@ -76,10 +90,15 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"NoSuchFolder", {"--net", "lenet", "--data", "/nowhere"}, 2, "/nowhere"},
         Refusal{"TooFewOutputs", {"--net", "lenet", "--data", "synthetic:10:11"}, 2, "11 classes"},
         Refusal{"OptionsBeforeSubcommand",
-                {"--data", "fashion-mnist", "valid", "--net", "lenet", "--weights", "w"},
+                {"--weights", "w", "valid", "--net", "lenet"},
                 2,
-                "after its name"},
-        Refusal{"UnknownImplementation", {"--net", "lenet", "--impl", "mkl"}, 2, "--impl"},
+                "error: --weights stands before 'valid' (options of a subcommand come after its "
+                "name)\n"},
+        Refusal{"UnknownOptionBeforeSubcommand",
+                {"--index", "3", "predict", "--net", "lenet"},
+                2,
+                "error: --index stands before 'predict' ("},
+        Refusal{"UnknownImplementation", {"--net", "lenet", "--impl", "mkl"}, 2, "error: --impl: "},
         Refusal{"UnwritableWeights",
                 {"--net", "lenet", "--max-batches", "1", "--save-weights", "/nowhere/w.weights"},
                 2,
@@ -96,7 +115,8 @@ INSTANTIATE_TEST_SUITE_P(
                 {"--net", "lenet", "--learning-rate", "1e9", "--max-batches", "50"},
                 6,
                 "finite"},
-        Refusal{"ValidNeedsWeights", {"valid", "--net", "lenet"}, 2, "--weights"},
+        Refusal{
+            "ValidNeedsWeights", {"valid", "--net", "lenet"}, 2, "error: --weights is required ("},
         Refusal{"UnwritableMetrics",
                 {"--net", "lenet", "--max-batches", "1", "--metrics", "/nowhere/m.jsonl"},
                 2,
@@ -106,6 +126,14 @@ INSTANTIATE_TEST_SUITE_P(
                 2,
                 "/proc/omni"}),
     [](const auto& refusal) { return std::string(refusal.param.name); });
+
+TEST(TrainCommand, IsTheSameAsNone) {
+  const Finished with = omni_run({"train", "--net", "lenet", "--dry-run"});
+  const Finished without = omni_run({"--net", "lenet", "--dry-run"});
+  EXPECT_EQ(with.exit_code, 0) << with.errors;
+  EXPECT_EQ(with.output, without.output);
+  EXPECT_EQ(omni_run({"train", "--help"}).output, omni_run({"--help"}).output);
+}
 
 TEST(MachineReadable, DryRunLayersAndDevices) {
   const auto json = [](const Words& words) {
