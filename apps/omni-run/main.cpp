@@ -1,5 +1,6 @@
 // omni-run: command line in, exit code out.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdio>
 #include <exception>
@@ -7,6 +8,7 @@
 #include "apps/command_line.hpp"
 #include "apps/exit_codes.hpp"
 #include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/setup.hpp"
 #include "runtime/log.hpp"
 
 namespace omni {
@@ -19,7 +21,8 @@ constexpr const char* kFooter = R"(Examples:
   omni-run valid --net lenet.cfg --weights lenet.weights --data fashion-mnist
 
 Exit codes: 0 ok, 1 run failed, 2 usage or net description, 3 bad data or model file, 4 out of memory,
-5 device failure, 6 diverged, 75 interrupted with a checkpoint written (run again with --resume auto).)";
+5 device failure, 6 diverged, 75 interrupted with a checkpoint written (the last line says how to go on),
+130 and 143 quit at once by a second Ctrl-C or SIGTERM: nothing is saved.)";
 
 void apply(const CommonArguments& common) {
   log::set_level(common.quiet ? log::Level::quiet : log::Level::normal);
@@ -100,7 +103,8 @@ int run(int argc, char** argv) {
   predict_app.add_option("images", predict.images, "Binary PPM or PGM files");
 
   TimeArguments time;
-  CLI::App& time_app = *app.add_subcommand("time", "Time of every layer, on synthetic images");
+  CLI::App& time_app =
+      *app.add_subcommand("time", "Time of every layer, on synthetic images, at learning rate 0");
   add_common(time_app, time.common);
   add_net(time_app, time.net);
   add_machine(time_app, time.machine);
@@ -131,6 +135,12 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
 
   if (const auto code = read_command_line(app, argc, argv)) return *code;
+  for (const MachineArguments* machine :
+       {&train.machine, &valid.machine, &predict.machine, &time.machine, &devices.machine})
+    if (machine->session.scheduler == "help") {
+      fmt::print("{}\n", fmt::join(scheduler_names(), "\n"));
+      return kSuccess;
+    }
   if (valid_app) return apply(valid.common), finish(valid_command(valid));
   if (predict_app) return apply(predict.common), finish(predict_command(predict));
   if (time_app) return apply(time.common), finish(time_command(time));

@@ -9,6 +9,7 @@
 
 namespace omni {
 
+std::vector<std::string> scheduler_names();
 Result<Session> start_session(const MachineArguments& arguments);
 int cpu_workers(const Session& session);
 

@@ -103,7 +103,10 @@ INSTANTIATE_TEST_SUITE_P(
                 {"--net", "lenet", "--max-batches", "1", "--save-weights", "/nowhere/w.weights"},
                 2,
                 "/nowhere/w.weights"},
-        Refusal{"UnknownScheduler", {"--net", "lenet", "--sched", "fifo"}, 2, "unknown scheduler"},
+        Refusal{"UnknownScheduler",
+                {"--net", "lenet", "--sched", "fifo"},
+                2,
+                "error: unknown scheduler 'fifo' (one of: omni "},
         Refusal{
             "MissingWeights", {"--net", "lenet", "--weights", "/nowhere.weights"}, 3, "/nowhere"},
         Refusal{"MissingCheckpoint",
@@ -135,6 +138,25 @@ TEST(TrainCommand, IsTheSameAsNone) {
   EXPECT_EQ(omni_run({"train", "--help"}).output, omni_run({"--help"}).output);
 }
 
+TEST(Schedulers, HelpListsThem) {
+  for (const Words& words : {Words{"--sched", "help"}, Words{"time", "--sched=help"}}) {
+    const Finished run = omni_run(words);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    EXPECT_EQ(run.output.find("omni\n"), 0u) << run.output;
+    EXPECT_NE(run.output.find("\ndmdas\n"), std::string::npos) << run.output;
+    EXPECT_EQ(run.errors, "");
+  }
+}
+
+TEST(Workers, MoreThanThereAreIsSaid) {
+  const Finished run = omni_run({"devices", "--workers", "500", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  const std::size_t used = nlohmann::json::parse(run.output)["workers"].size();
+  EXPECT_NE(run.errors.find("warning: --workers 500: "), std::string::npos) << run.errors;
+  EXPECT_NE(run.errors.find(" cores here, using " + std::to_string(used) + "\n"), std::string::npos)
+      << run.errors;
+}
+
 TEST(MachineReadable, DryRunLayersAndDevices) {
   const auto json = [](const Words& words) {
     const Finished run = omni_run(words);
@@ -146,6 +168,8 @@ TEST(MachineReadable, DryRunLayersAndDevices) {
   EXPECT_GT(table["parameters"], 400000);
   const auto layers = json({"layers", "--json"});
   EXPECT_GE(layers["layers"].size(), 15u);
+  for (const auto& key : layers["net"])
+    EXPECT_TRUE(key["ignored"] || key["help"] != "") << key["key"] << " is not explained";
   const auto devices = json({"devices", "--json", "--workers", "1", "--peaks"});
   EXPECT_EQ(devices["workers"].size(), 1u);
   EXPECT_GT(devices["peaks"]["gemm_flops_per_second"], 1e6);
