@@ -6,6 +6,8 @@
 #include <deque>
 
 #include "runtime/log.hpp"
+#include "runtime/own_command.hpp"
+#include "runtime/shown_name.hpp"
 #include "scheduling/checksum.hpp"
 
 namespace omni {
@@ -32,19 +34,36 @@ std::string layers_hash(const NetSpec& spec) {
 }
 
 Result<std::filesystem::path> save_training(CheckpointStore& store, Net& net,
-                                            const TrainingState& state, const std::string& hash) {
-  Snapshot snapshot{.step = state.iteration, .cfg_hash = hash, .arrays = {}, .fields = {}};
+                                            const TrainingState& state,
+                                            const RunIdentity& identity) {
+  Snapshot snapshot{
+      .step = state.iteration, .cfg_hash = identity.layers, .arrays = {}, .fields = {}};
   std::deque<HostAccess> open;  // the values are looked at in place
   for_each_array(net, [&](std::string name, const Param& param, const Tensor& tensor) {
     open.emplace_back(tensor, HostAccess::Mode::read);
     snapshot.arrays.push_back({std::move(name), param.shape, open.back().f32()});
   });
+  snapshot.fields.set("data", identity.data);
   snapshot.fields.set("iteration", state.iteration);
   snapshot.fields.set("seed", state.seed);
   snapshot.fields.set("average_loss", state.average_loss);
   snapshot.fields.set("batch", net.options().batch);
   snapshot.fields.set("slice", net.slices().sizes.front());
   return store.save(snapshot);
+}
+
+Status require_same_data(const Checkpoint& checkpoint, const std::string& data) {
+  const std::string where = checkpoint.path.string();
+  const auto saved = checkpoint.fields.text("data");
+  if (!saved)
+    log::warn("{}: does not say on which data it was trained; is it {}?", where, shown_name(data));
+  else if (*saved != data)
+    return Error{
+        ErrorKind::usage, where,
+        fmt::format("was trained on the data {}, this run has {}", shown_name(*saved),
+                    shown_name(data)),
+        fmt::format("resume with --data {}, or train on with --other-data", for_shell({*saved}))};
+  return {};
 }
 
 Status restore_parameters(Net& net, const Checkpoint& checkpoint) {

@@ -48,11 +48,13 @@ int cpu_workers(const Session& session) {
 }
 
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
-  const std::string source = arguments.source.empty() ? "synthetic" : arguments.source;
-  OMNI_TRY(DatasetPair data, open_dataset({.source = source,
-                                           .net_input = net.options().input,
-                                           .classes = net.classes(),
-                                           .seed = arguments.seed}));
+  if (arguments.source.empty())
+    log::warn("no --data: computed patterns stand in for images (--data fashion-mnist, say)");
+  OMNI_TRY(DatasetPair data,
+           open_dataset({.source = arguments.source.empty() ? "synthetic" : arguments.source,
+                         .net_input = net.options().input,
+                         .classes = net.classes(),
+                         .seed = arguments.seed}));
   log::info("data: {}", data.train->description());
   return data;
 }

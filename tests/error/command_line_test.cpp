@@ -210,6 +210,13 @@ TEST(MachineReadable, MetricsHoldWhatIsPromised) {
   ASSERT_EQ(valid.exit_code, 0) << valid.errors;
   EXPECT_NEAR(nlohmann::json::parse(valid.output)["test_loss"].get<double>(),
               nlohmann::json::parse(run.output)["test_loss"].get<double>(), 1e-4);
+  const Finished without =
+      omni_run({"valid", "-q", "--net", "lenet", "--weights", weights, "--json"});
+  ASSERT_EQ(without.exit_code, 0) << without.errors;
+  EXPECT_EQ(without.errors,
+            "warning: no --data: computed patterns stand in for images (--data fashion-mnist, "
+            "say)\n");
+  EXPECT_EQ(nlohmann::json::parse(without.output)["data"], "synthetic");
   const Finished predict = omni_run({"predict", "--net", "lenet", "--data", "synthetic:640",
                                      "--weights", weights, "--index", "3", "--json"});
   ASSERT_EQ(predict.exit_code, 0) << predict.errors;
