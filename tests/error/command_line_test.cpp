@@ -168,8 +168,13 @@ TEST(MachineReadable, DryRunLayersAndDevices) {
   EXPECT_GT(table["parameters"], 400000);
   const auto layers = json({"layers", "--json"});
   EXPECT_GE(layers["layers"].size(), 15u);
-  for (const auto& key : layers["net"])
-    EXPECT_TRUE(key["ignored"] || key["help"] != "") << key["key"] << " is not explained";
+  const auto expect_explained = [](const nlohmann::json& keys) {
+    for (const auto& key : keys)
+      EXPECT_TRUE(key["ignored"] || key["help"] != "") << key["key"] << " is not explained";
+  };
+  expect_explained(layers["net"]);
+  expect_explained(layers["common"]);
+  for (const auto& layer : layers["layers"]) expect_explained(layer["keys"]);
   const auto devices = json({"devices", "--json", "--workers", "1", "--peaks"});
   EXPECT_EQ(devices["workers"].size(), 1u);
   EXPECT_GT(devices["peaks"]["gemm_flops_per_second"], 1e6);
