@@ -6,7 +6,6 @@
 #include <deque>
 
 #include "runtime/log.hpp"
-#include "runtime/own_command.hpp"
 #include "runtime/shown_name.hpp"
 #include "scheduling/checksum.hpp"
 
@@ -58,11 +57,10 @@ Status require_same_data(const Checkpoint& checkpoint, const std::string& data) 
   if (!saved)
     log::warn("{}: does not say on which data it was trained; is it {}?", where, shown_name(data));
   else if (*saved != data)
-    return Error{
-        ErrorKind::usage, where,
-        fmt::format("was trained on the data {}, this run has {}", shown_name(*saved),
-                    shown_name(data)),
-        fmt::format("resume with --data {}, or train on with --other-data", for_shell({*saved}))};
+    return Error{ErrorKind::usage, where,
+                 fmt::format("was trained on the data {}, this run has {}", shown_name(*saved),
+                             shown_name(data)),
+                 "give the same --data, or train on with --other-data"};
   return {};
 }
 

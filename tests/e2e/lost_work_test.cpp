@@ -109,8 +109,8 @@ TEST_F(LostWork, OtherDataIsRefusedUntilItIsWanted) {
   const Finished refused = omni_run(command);
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_NE(refused.errors.find(": was trained on the data 'synthetic:40', this run has "
-                                "'synthetic:48' (resume with --data synthetic:40, or train on "
-                                "with --other-data)\n"),
+                                "'synthetic:48' (give the same --data, or train on with "
+                                "--other-data)\n"),
             std::string::npos)
       << refused.errors;
   command.push_back("--other-data");

@@ -247,8 +247,8 @@ TEST(CheckpointData, OtherDataIsRefusedUnknownDataIsSaid) {
   checkpoint.fields.set("data", "/my images");
   EXPECT_TRUE(require_same_data(checkpoint, "/my images"));
   EXPECT_EQ(require_same_data(checkpoint, "cifar10").error().message(),
-            "run/save-1: was trained on the data '/my images', this run has 'cifar10' (resume with "
-            "--data '/my images', or train on with --other-data)");
+            "run/save-1: was trained on the data '/my images', this run has 'cifar10' (give the "
+            "same --data, or train on with --other-data)");
 }
 
 }  // namespace
