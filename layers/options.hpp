@@ -66,7 +66,4 @@ class OptionReader {
 // refused: an error.
 Status check_keys(const Section& section, std::span<const Key> keys, bool strict);
 
-// The nearest candidate within a small edit distance, or "".
-std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);
-
 }  // namespace omni

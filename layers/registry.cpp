@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "runtime/nearest.hpp"
+
 namespace omni {
 namespace {
 

@@ -1,5 +1,6 @@
-// Stop requests. SIGTERM, SIGINT and SIGUSR2 set a flag that the trainer polls between iterations;
-// one that comes again some seconds later leaves at once (launchers send the first one twice).
+// Stop requests. SIGTERM, SIGINT and SIGUSR2 say on stderr what happens, and set a flag that the
+// trainer polls between iterations; one that comes again some seconds later leaves at once, with
+// 128 + its number (launchers send the first one twice).
 // StarPU's own handlers are off (Session), so these are the only ones.
 #pragma once
 

@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
 #include "scheduling/checksum.hpp"
 
 namespace omni {
@@ -28,6 +29,8 @@ void for_each_replica(ComputeGroups& groups, Visit visit) {
       if (param->replica != nullptr)
         visit(fmt::format("group{}/{}", group, param->name), *param, *param->replica);
 }
+
+std::string age_key(int group) { return fmt::format("group{}/age", group); }
 
 // A visitor that fills tensors from a checkpoint until something does not fit.
 auto filling_from(const Checkpoint& checkpoint, Status& status) {
@@ -58,9 +61,11 @@ std::string layers_hash(const NetSpec& spec) {
 }
 
 Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroups& groups,
-                                            const TrainingState& state, const std::string& hash) {
+                                            const TrainingState& state,
+                                            const RunIdentity& identity) {
   Net& net = groups.net();
-  Snapshot snapshot{.step = state.iteration, .cfg_hash = hash, .arrays = {}, .fields = {}};
+  Snapshot snapshot{
+      .step = state.iteration, .cfg_hash = identity.layers, .arrays = {}, .fields = {}};
   std::deque<HostAccess> open;  // the values are looked at in place
   const auto add = [&](std::string name, const Param& param, const Tensor& tensor) {
     open.emplace_back(tensor, HostAccess::Mode::read);
@@ -68,13 +73,29 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
   };
   for_each_array(net, add);
   for_each_replica(groups, add);
+  snapshot.fields.set("data", identity.data);
   snapshot.fields.set("iteration", state.iteration);
   snapshot.fields.set("seed", state.seed);
   snapshot.fields.set("average_loss", state.average_loss);
   snapshot.fields.set("batch", net.options().batch);
   snapshot.fields.set("slice", net.slices().sizes.front());
   snapshot.fields.set("groups", groups.count());
+  for (int group = 0; group < groups.count(); ++group)
+    snapshot.fields.set(age_key(group), groups.age(group));
   return store.save(snapshot);
+}
+
+Status require_same_data(const Checkpoint& checkpoint, const std::string& data) {
+  const std::string where = checkpoint.path.string();
+  const auto saved = checkpoint.fields.text("data");
+  if (!saved)
+    log::warn("{}: does not say on which data it was trained; is it {}?", where, shown_name(data));
+  else if (*saved != data)
+    return Error{ErrorKind::usage, where,
+                 fmt::format("was trained on the data {}, this run has {}", shown_name(*saved),
+                             shown_name(data)),
+                 "give the same --data, or train on with --other-data"};
+  return {};
 }
 
 Status restore_parameters(Net& net, const Checkpoint& checkpoint) {
@@ -97,7 +118,10 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
   OMNI_TRY(state.average_loss, checkpoint.fields.number<double>("average_loss"));
   OMNI_TRY(const int batch, checkpoint.fields.number<int>("batch"));
   OMNI_TRY(const int slice, checkpoint.fields.number<int>("slice"));
-  OMNI_TRY(const int group_count, checkpoint.fields.number<int>("groups"));
+  int group_count = 1;  // checkpoints of before there were groups do not say
+  if (checkpoint.fields.text("groups")) {
+    OMNI_TRY(group_count, checkpoint.fields.number<int>("groups"));
+  }
   if (batch != net.options().batch)
     return Error{
         ErrorKind::usage, where,
@@ -110,6 +134,10 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
     Status filled;
     for_each_replica(groups, filling_from(checkpoint, filled));
     OMNI_CHECK(filled);
+    for (int group = 0; group < group_count && group_count > 1; ++group) {
+      OMNI_TRY(const auto age, checkpoint.fields.number<std::int64_t>(age_key(group)));
+      groups.set_age(group, age);
+    }
   } else {
     log::info("{}: was trained by {} compute group{}; every replica starts from the masters", where,
               group_count, group_count == 1 ? "" : "s");

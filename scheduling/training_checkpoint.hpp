@@ -13,9 +13,19 @@ namespace omni {
 // Identifies the layers of a description, whatever its comments and [net] values.
 std::string layers_hash(const NetSpec& spec);
 
+// What a run that goes on must have in common with the one before.
+struct RunIdentity {
+  std::string layers;  // layers_hash()
+  std::string data;    // DatasetPair::name
+};
+
 // All updates must be done. Returns the new checkpoint's folder.
 Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroups& groups,
-                                            const TrainingState& state, const std::string& hash);
+                                            const TrainingState& state,
+                                            const RunIdentity& identity);
+
+// Refuses a checkpoint that was trained on other data.
+Status require_same_data(const Checkpoint& checkpoint, const std::string& data);
 
 // The arrays alone: parameters, and velocities if the net trains. Refuses a checkpoint of other
 // layers.

@@ -52,7 +52,7 @@ void add_machine(CLI::App& app, MachineArguments& arguments) {
   app.add_option("--workers", arguments.session.cpu_workers, "CPU workers; default: all cores")
       ->check(CLI::Range(1, 4096));
   app.add_option("--sched", arguments.session.scheduler,
-                 "StarPU scheduling policy; default: STARPU_SCHED, else omni");
+                 "Scheduling policy, or help: lists them; default: STARPU_SCHED, else omni");
   app.add_flag("--deterministic", arguments.session.deterministic,
                "Bit-identical results on any number of workers of this machine type");
   app.add_option("--impl", arguments.session.implementation,

@@ -65,6 +65,7 @@ struct TrainArguments {
   std::uint64_t checkpoint_every = 0;
   int keep = 2;
   std::string resume = "none";
+  bool other_data = false;
 };
 
 struct ValidArguments {

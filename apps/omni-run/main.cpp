@@ -1,11 +1,14 @@
 // omni-run: command line in, exit code out.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdio>
 #include <exception>
 
+#include "apps/command_line.hpp"
 #include "apps/exit_codes.hpp"
 #include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/setup.hpp"
 #include "runtime/log.hpp"
 
 namespace omni {
@@ -18,7 +21,8 @@ constexpr const char* kFooter = R"(Examples:
   omni-run valid --net lenet.cfg --weights lenet.weights --data fashion-mnist
 
 Exit codes: 0 ok, 1 run failed, 2 usage or net description, 3 bad data or model file, 4 out of memory,
-5 device failure, 6 diverged, 75 interrupted with a checkpoint written (run again with --resume auto).)";
+5 device failure, 6 diverged, 75 interrupted with a checkpoint written (the last line says how to go on),
+130 and 143 quit at once by a second Ctrl-C or SIGTERM: nothing is saved.)";
 
 void apply(const CommonArguments& common) {
   log::set_level(common.quiet ? log::Level::quiet : log::Level::normal);
@@ -51,6 +55,8 @@ void add_training(CLI::App& app, TrainArguments& train) {
       ->check(CLI::Range(2, 1000))
       ->capture_default_str();
   app.add_option("--resume", train.resume, "auto, none, or a checkpoint")->capture_default_str();
+  app.add_flag("--other-data", train.other_data,
+               "Resume although the checkpoint was trained on other data");
   app.add_flag("--no-test", train.no_test, "No evaluation on the test set");
   app.add_flag("--dry-run", train.dry_run, "Check the net, print the layer table, stop");
 }
@@ -100,7 +106,8 @@ int run(int argc, char** argv) {
   predict_app.add_option("images", predict.images, "Binary PPM or PGM files");
 
   TimeArguments time;
-  CLI::App& time_app = *app.add_subcommand("time", "Time of every layer, on synthetic images");
+  CLI::App& time_app =
+      *app.add_subcommand("time", "Time of every layer, on synthetic images, at learning rate 0");
   add_common(time_app, time.common);
   add_net(time_app, time.net);
   add_machine(time_app, time.machine);
@@ -123,25 +130,20 @@ int run(int argc, char** argv) {
   devices_app.add_flag("--peaks", devices.peaks,
                        "Measure a matrix product and a copy on all CPU workers at once");
 
-  // What users of other programs type; it takes all that follows.
-  const CLI::App& train_app = *app.add_subcommand("train")->group("")->prefix_command();
+  // What users of other programs type: all that follows it is read as if it were not there.
+  app.add_subcommand("train", "Trains, as without a subcommand")
+      ->silent()
+      ->fallthrough()
+      ->set_help_flag();
   app.require_subcommand(0, 1);
 
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& problem) {
-    return app.exit(problem) == 0 ? kSuccess : exit_code(ErrorKind::usage);
-  }
-
-  if (train_app) {
-    log::error("training needs no subcommand (leave out 'train': omni-run --net lenet.cfg ...)");
-    return exit_code(ErrorKind::usage);
-  }
-  if (!app.get_subcommands().empty() &&
-      (training.count_all() > 0 || app.count("--json") > 0 || app.count("--quiet") > 0)) {
-    log::error("options of a subcommand come after its name");
-    return exit_code(ErrorKind::usage);
-  }
+  if (const auto code = read_command_line(app, argc, argv)) return *code;
+  for (const MachineArguments* machine :
+       {&train.machine, &valid.machine, &predict.machine, &time.machine, &devices.machine})
+    if (machine->session.scheduler == "help") {
+      fmt::print("{}\n", fmt::join(scheduler_names(), "\n"));
+      return kSuccess;
+    }
   if (valid_app) return apply(valid.common), finish(valid_command(valid));
   if (predict_app) return apply(predict.common), finish(predict_command(predict));
   if (time_app) return apply(time.common), finish(time_command(time));

@@ -10,6 +10,7 @@
 
 #include "layers/formats/darknet_cfg.hpp"
 #include "layers/options.hpp"
+#include "runtime/nearest.hpp"
 
 namespace omni {
 namespace {

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+#include <vector>
+
+#include "runtime/own_command.hpp"
 #include "scheduling/checkpoint_folder.hpp"
-#include "scheduling/training_checkpoint.hpp"
 
 namespace omni {
 namespace {
@@ -54,9 +57,22 @@ Status RunFolder::open() {
 }
 
 Result<fs::path> RunFolder::save(ComputeGroups& groups, const TrainingState& state,
-                                 const std::string& hash) {
+                                 const RunIdentity& identity) {
   if (!store_) OMNI_CHECK(open());
-  return save_training(*store_, groups, state, hash);
+  return save_training(*store_, groups, state, identity);
+}
+
+std::string RunFolder::resume_command() const {
+  std::vector<std::string> words;
+  bool value_follows = false;
+  for (const std::string& word : own_words()) {
+    const bool value = std::exchange(value_follows, word == "--out" || word == "--resume");
+    if (value || value_follows || word.starts_with("--out=") || word.starts_with("--resume="))
+      continue;
+    words.push_back(word);
+  }
+  words.insert(words.end(), {"--out", path_.string(), "--resume", "auto"});
+  return for_shell(words);
 }
 
 }  // namespace omni

@@ -8,6 +8,7 @@
 #include "layers/net.hpp"
 #include "scheduling/checkpoint_store.hpp"
 #include "scheduling/trainer.hpp"
+#include "scheduling/training_checkpoint.hpp"
 
 namespace omni {
 
@@ -21,8 +22,9 @@ class RunFolder {
   static std::filesystem::path place(const std::string& out, const std::string& net);
 
   Result<std::filesystem::path> save(ComputeGroups& groups, const TrainingState& state,
-                                     const std::string& hash);
-  const std::filesystem::path& path() const { return path_; }
+                                     const RunIdentity& identity);
+  // This process's command line, going on from the newest checkpoint.
+  std::string resume_command() const;
 
  private:
   RunFolder(std::filesystem::path path, int keep) : path_(std::move(path)), keep_(keep) {}

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <fstream>
+#include <thread>
 
 #include "runtime/log.hpp"
 #include "scheduling/policy/omni_policy.hpp"
@@ -24,14 +25,16 @@ std::size_t physical_memory() {
 
 }  // namespace
 
+std::vector<std::string> scheduler_names() { return Session::schedulers(&omni_policy()); }
+
 Result<Session> start_session(const MachineArguments& arguments) {
   SessionOptions options = arguments.session;
   options.models = arguments.models;
   options.policy = &omni_policy();
   OMNI_TRY(Session session, Session::start(options));
   if (static_cast<int>(session.workers().size()) < options.cpu_workers)
-    log::warn("{} workers asked for, this machine and StarPU offer {}", options.cpu_workers,
-              session.workers().size());
+    log::warn("--workers {}: {} cores here, using {}", options.cpu_workers,
+              std::thread::hardware_concurrency(), session.workers().size());
   log::info("{} worker{}, scheduler {}{}", session.workers().size(),
             session.workers().size() == 1 ? "" : "s", session.scheduler(),
             options.deterministic ? ", deterministic" : "");
@@ -45,11 +48,13 @@ int cpu_workers(const Session& session) {
 }
 
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
-  const std::string source = arguments.source.empty() ? "synthetic" : arguments.source;
-  OMNI_TRY(DatasetPair data, open_dataset({.source = source,
-                                           .net_input = net.options().input,
-                                           .classes = net.classes(),
-                                           .seed = arguments.seed}));
+  if (arguments.source.empty())
+    log::warn("no --data: computed patterns stand in for images (--data fashion-mnist, say)");
+  OMNI_TRY(DatasetPair data,
+           open_dataset({.source = arguments.source.empty() ? "synthetic" : arguments.source,
+                         .net_input = net.options().input,
+                         .classes = net.classes(),
+                         .seed = arguments.seed}));
   log::info("data: {}", data.train->description());
   return data;
 }

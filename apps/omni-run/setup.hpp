@@ -9,10 +9,11 @@
 
 namespace omni {
 
+std::vector<std::string> scheduler_names();
 Result<Session> start_session(const MachineArguments& arguments);
 int cpu_workers(const Session& session);
 
-// Opens --data (synthetic when absent) and checks it against the net.
+// Opens --data (synthetic when absent, which is said) and checks it against the net.
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net);
 
 // Refuses before anything is allocated: a machine that runs out later kills without a word.

@@ -2,26 +2,15 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <fstream>
-#include <iterator>
 
 #include "apps/omni-run/setup.hpp"
 #include "codelets/dense/peaks.hpp"
 #include "runtime/log.hpp"
+#include "runtime/own_command.hpp"
 
 namespace omni {
 namespace {
-
-// As it was typed, but for the quotes.
-std::string command_line() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::string line{std::istreambuf_iterator<char>(file), {}};
-  while (!line.empty() && line.back() == '\0') line.pop_back();
-  std::replace(line.begin(), line.end(), '\0', ' ');
-  return line;
-}
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -35,7 +24,7 @@ Result<std::unique_ptr<Recorder>> start_trace(const std::string& folder, const S
   if (folder.empty()) return std::unique_ptr<Recorder>();
   trace::Header header;
   header.host = host_name();
-  header.command = command_line();
+  header.command = for_shell(own_words());
   header.net = net.name();
   header.batch = net.options().batch;
   OMNI_TRY(auto recorder, Recorder::start(folder, header));

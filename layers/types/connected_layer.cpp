@@ -51,7 +51,8 @@ const LayerRegistration registration(
      .summary = "fully connected, with bias or batch normalisation, and an activation",
      .keys = {{"output", "1", "neurons"},
               {"batch_normalize", "0", "1: normalise before the activation"},
-              {"activation", "logistic", ""}},
+              {"activation", "logistic",
+               "after the bias: linear relu leaky logistic tanh and more of Darknet's"}},
      .make = [](LayerBuilder& builder) -> std::unique_ptr<Layer> {
        if (splits_by_neurons(builder)) return make_split_connected_layer(builder);
        return std::make_unique<ConnectedLayer>(builder);

@@ -120,7 +120,8 @@ const LayerRegistration registration(
               {"pad", "0", "1: padding=size/2"},
               {"padding", "0", "taken off each side, unless pad=1"},
               {"batch_normalize", "0", "1: normalise before the activation"},
-              {"activation", "logistic", ""}},
+              {"activation", "logistic",
+               "after the bias: linear relu leaky logistic tanh and more of Darknet's"}},
      .make = make_layer<DeconvolutionalLayer>});
 
 }  // namespace

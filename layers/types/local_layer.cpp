@@ -93,9 +93,10 @@ const LayerRegistration registration(
      .summary = "convolution with filters of its own at every place, and an activation",
      .keys = {{"filters", "1", "output channels"},
               {"size", "1", "filter height and width"},
-              {"stride", "1", ""},
+              {"stride", "1", "step of the window"},
               {"pad", "0", "1: size/2 on each side"},
-              {"activation", "logistic", ""}},
+              {"activation", "logistic",
+               "after the bias: linear relu leaky logistic tanh and more of Darknet's"}},
      .make = make_layer<LocalLayer>});
 
 }  // namespace

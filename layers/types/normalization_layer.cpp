@@ -51,8 +51,9 @@ const LayerRegistration registration({.name = "normalization",
                                       .summary = "local response normalisation across channels",
                                       .keys = {{"size", "5", "channels in the window"},
                                                {"alpha", "0.0001", "per channel of the window"},
-                                               {"beta", "0.75", ""},
-                                               {"kappa", "1", ""}},
+                                               {"beta", "0.75", "exponent of the divisor"},
+                                               {"kappa", "1",
+                                                "added to alpha times the sum of squares"}},
                                       .make = make_layer<NormalizationLayer>});
 
 }  // namespace

@@ -81,7 +81,7 @@ class ReorgLayer final : public Layer {
 const LayerRegistration upsample({.name = "upsample",
                                   .aliases = {},
                                   .summary = "repeats every pixel",
-                                  .keys = {{"stride", "2", ""},
+                                  .keys = {{"stride", "2", "factor of the enlargement"},
                                            {"scale", "1", "multiplies the values"}},
                                   .make = make_layer<UpsampleLayer>});
 

@@ -31,6 +31,7 @@ Status check_read(const Dataset& dataset, std::size_t index, std::size_t bytes);
 
 struct DatasetPair {
   std::unique_ptr<Dataset> train, test;
+  std::string name = "";  // tells it from other data: the request's source, a folder's whole path
 };
 
 struct DatasetRequest {

@@ -113,7 +113,9 @@ Result<DatasetPair> open_source(const DatasetRequest& request) {
   if (request.source == "cifar10") return open_cifar10();
   if (request.source == "synthetic" || request.source.starts_with("synthetic:"))
     return open_synthetic(request);
-  return open_path(request.source);
+  OMNI_TRY(DatasetPair pair, open_path(request.source));
+  pair.name = fs::canonical(request.source);
+  return pair;
 }
 
 Status check_suits(const Dataset& data, const DatasetRequest& request) {
@@ -137,6 +139,7 @@ Result<DatasetPair> open_dataset(const DatasetRequest& request) {
   try {
     OMNI_TRY(DatasetPair pair, open_source(request));
     OMNI_CHECK(check_suits(*pair.train, request));
+    if (pair.name.empty()) pair.name = request.source;
     return pair;
   } catch (const std::bad_alloc&) {
     return Error{ErrorKind::out_of_memory, request.source, "the images do not fit into memory",

@@ -1,12 +1,15 @@
 #include "runtime/tasks/session.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <starpu.h>
 #include <starpu_scheduler.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
+#include "runtime/shown_name.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/task_errors.hpp"
 
@@ -20,13 +23,22 @@ const char* environment(const char* name) {
   return value != nullptr && *value != '\0' ? value : nullptr;
 }
 
-// Ours or StarPU's; null when there is none of that name.
-starpu_sched_policy* find_policy(const std::string& name, starpu_sched_policy* ours) {
-  if (ours != nullptr && name == ours->policy_name) return ours;
+// Ours and StarPU's.
+std::vector<starpu_sched_policy*> policies(starpu_sched_policy* ours) {
+  std::vector<starpu_sched_policy*> all;
+  if (ours != nullptr) all.push_back(ours);
   for (starpu_sched_policy** policy = starpu_sched_get_predefined_policies(); *policy != nullptr;
        ++policy)
-    if (name == (*policy)->policy_name) return *policy;
-  return nullptr;
+    all.push_back(*policy);
+  return all;
+}
+
+// Null when there is none of that name.
+starpu_sched_policy* find_policy(const std::string& name, starpu_sched_policy* ours) {
+  const auto all = policies(ours);
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const auto* each) { return name == each->policy_name; });
+  return found == all.end() ? nullptr : *found;
 }
 
 }  // namespace
@@ -61,9 +73,9 @@ Result<Session> Session::start(const SessionOptions& options) {
                                 : options.policy != nullptr ? options.policy->policy_name
                                                             : "dmdas";
   starpu_sched_policy* policy = find_policy(scheduler, options.policy);
-  if (policy == nullptr && scheduler != "help")  // which StarPU answers
-    return Error{ErrorKind::usage, "", fmt::format("unknown scheduler '{}'", scheduler),
-                 "STARPU_SCHED=help lists StarPU's; ours is called omni"};
+  if (policy == nullptr)
+    return Error{ErrorKind::usage, "", fmt::format("unknown scheduler {}", shown_name(scheduler)),
+                 fmt::format("one of: {}", fmt::join(schedulers(options.policy), " "))};
 
   starpu_conf conf;
   starpu_conf_init(&conf);
@@ -72,7 +84,7 @@ Result<Session> Session::start(const SessionOptions& options) {
   conf.ncuda = 0;  // a worker that can run no codelet would only take a core
   conf.sched_policy = policy;
   // The variable would override what is chosen here.
-  if (policy != nullptr) unsetenv("STARPU_SCHED");
+  unsetenv("STARPU_SCHED");
   if (options.cpu_workers >= 0) unsetenv("STARPU_NCPU");
 
   clear_task_errors();
@@ -91,6 +103,12 @@ Result<Session> Session::start(const SessionOptions& options) {
   });
   running = starpu;
   return Session(std::move(starpu));
+}
+
+std::vector<std::string> Session::schedulers(starpu_sched_policy* ours) {
+  std::vector<std::string> names;
+  for (const starpu_sched_policy* policy : policies(ours)) names.emplace_back(policy->policy_name);
+  return names;
 }
 
 std::shared_ptr<void> hold_starpu() { return running.lock(); }

@@ -30,6 +30,8 @@ struct WorkerInfo {
 class Session {
  public:
   static Result<Session> start(const SessionOptions& options);
+  // What SessionOptions::scheduler may be; `ours` (may be null) comes first.
+  static std::vector<std::string> schedulers(starpu_sched_policy* ours);
 
   std::vector<WorkerInfo> workers() const;
   std::string scheduler() const;

@@ -1,5 +1,7 @@
 #include "scheduling/groups/compute_groups.hpp"
 
+#include <algorithm>
+
 namespace omni {
 
 Result<ComputeGroups> ComputeGroups::make(int count, FullyConnected fully_connected,
@@ -50,6 +52,18 @@ std::size_t ComputeGroups::tensor_bytes() const {
 Status ComputeGroups::allocate() {
   for (const auto& group : groups_) OMNI_CHECK(group->net->allocate());
   return {};
+}
+
+std::int64_t ComputeGroups::age(int group) const {
+  const std::vector<Ticket>& tickets = groups_[static_cast<std::size_t>(group)]->tickets;
+  std::int64_t age = 0;
+  for (const Ticket& ticket : tickets) age = std::max(age, *ticket.clock - ticket.seen);
+  return age;
+}
+
+void ComputeGroups::set_age(int group, std::int64_t age) {
+  for (Ticket& ticket : groups_[static_cast<std::size_t>(group)]->tickets)
+    ticket.seen = *ticket.clock - age;
 }
 
 void ComputeGroups::refresh_replicas() {

@@ -42,6 +42,10 @@ class ComputeGroups {
   Status allocate();
   void refresh_replicas();  // all = master
 
+  // Updates by others since the group took over the parameter that it holds longest.
+  std::int64_t age(int group) const;
+  void set_age(int group, std::int64_t age);
+
  private:
   struct Group {
     std::unique_ptr<Net> net;

@@ -76,6 +76,8 @@ class Determinism : public testing::Test {
     EXPECT_EQ(run.exit_code, 0) << run.errors;
     return get(folder_ / weights);
   }
+  void expect_resuming_changes_nothing(const std::vector<std::string>& more);
+
   TemporaryDirectory folder_;
 };
 
@@ -104,12 +106,17 @@ fs::path wait_for_checkpoint(const fs::path& folder, const std::string& step) {
   return {};
 }
 
-TEST_F(Determinism, KilledAndResumedEqualsStraight) {
-  const std::string straight = train("straight", {"--max-batches", "40", "--workers", "2"});
+// Forty iterations, and twenty that are killed, resumed and go on to forty.
+void Determinism::expect_resuming_changes_nothing(const std::vector<std::string>& more) {
+  const auto with = [&more](std::vector<std::string> own) {
+    own.insert(own.end(), more.begin(), more.end());
+    return own;
+  };
+  const std::string straight = train("straight", with({"--max-batches", "40", "--workers", "2"}));
 
   std::vector<std::string> command =
-      arguments("never", {"--max-batches", "100000", "--checkpoint-every", "20", "--keep", "1000",
-                          "--out", folder_ / "run"});
+      arguments("never", with({"--max-batches", "100000", "--checkpoint-every", "20", "--keep",
+                               "1000", "--out", folder_ / "run"}));
   command.insert(command.begin(), kOmniRun);
   const pid_t child = start_program(command);
   const fs::path saved = wait_for_checkpoint(folder_ / "run", "step-000000020");
@@ -117,10 +124,30 @@ TEST_F(Determinism, KilledAndResumedEqualsStraight) {
   EXPECT_EQ(wait_for_program(child), 128 + SIGKILL);
   ASSERT_FALSE(saved.empty());
 
-  const std::string resumed = train("resumed", {"--max-batches", "40", "--workers", "1", "--resume",
-                                                saved, "--out", folder_ / "run"});
+  const std::string resumed = train("resumed", with({"--max-batches", "40", "--workers", "1",
+                                                     "--resume", saved, "--out", folder_ / "run"}));
   EXPECT_TRUE(straight == resumed);
-  EXPECT_FALSE(straight == train("shorter", {"--max-batches", "39"}));
+  EXPECT_FALSE(straight == train("shorter", with({"--max-batches", "39"})));
+}
+
+TEST_F(Determinism, KilledAndResumedEqualsStraight) { expect_resuming_changes_nothing({}); }
+
+TEST_F(Determinism, KilledAndResumedGroupsEqualStraight) {
+  expect_resuming_changes_nothing({"--groups", "3"});
+}
+
+TEST_F(Determinism, GroupsHaveTheSameBitsWithAnyWorkersAndScheduler) {
+  const std::vector<std::string> common{"--max-batches", "12", "--groups", "3"};
+  const auto with = [&common](std::vector<std::string> own) {
+    own.insert(own.end(), common.begin(), common.end());
+    return own;
+  };
+  const std::string expected = train("first", with({"--workers", "1"}));
+  for (const char* workers : {"1", "2"})
+    for (const char* scheduler : {"eager", "random", "dmdas", "lws", "omni"})
+      EXPECT_TRUE(expected == train("again", with({"--workers", workers, "--sched", scheduler})))
+          << workers << " workers, " << scheduler;
+  EXPECT_FALSE(expected == train("alone", {"--max-batches", "12"}));
 }
 
 TEST_F(Determinism, StopSignalSavesAndExits75) {

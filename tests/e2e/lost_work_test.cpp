@@ -68,6 +68,56 @@ TEST_F(LostWork, TheCheckpointsSeedIsTheRunsSeed) {
   EXPECT_TRUE(get(straight) == get(resumed));
 }
 
+TEST_F(LostWork, TheLastLineOfAStoppedRunGoesOn) {
+  const fs::path out = folder_ / "somebody's run", errors = folder_ / "errors";
+  fs::create_directories(out);
+  const pid_t child = start_program(
+      {kOmniRun, "--net", "lenet", "--set", "batch=8", "--data", "synthetic:40", "--max-batches",
+       "3000", "--checkpoint-every", "50", "--resume=auto", "--out", out},
+      "/dev/null", errors);
+  for (int tries = 0; tries < 6000 && checkpoints(out).empty(); ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // until another process has saved
+  kill(child, SIGINT);
+  ASSERT_EQ(wait_for_program(child), 75);
+  std::string said = get(errors);
+  EXPECT_NE(said.find("\nstopping: finishing the iteration, then saving a checkpoint ("),
+            std::string::npos)
+      << said;
+  ASSERT_EQ(said.back(), '\n');
+  said.pop_back();
+  const std::string command = said.substr(said.rfind('\n') + 1);
+  EXPECT_NE(said.find("; to go on:\n" + command), std::string::npos) << said;
+
+  const Finished resumed = run_program({"/bin/sh", "-c", command});  // as if pasted
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_NE(resumed.errors.find("\nresumed " + out.string()), std::string::npos) << resumed.errors;
+  EXPECT_NE(resumed.errors.find("\niteration 3000,"), std::string::npos) << resumed.errors;
+  const Finished again = run_program({"/bin/sh", "-c", command});
+  EXPECT_EQ(again.exit_code, 0) << again.errors;
+  EXPECT_NE(again.errors.find("\nalready at iteration 3000 of 3000: nothing to do (raise --epochs "
+                              "or --max-batches)\n"),
+            std::string::npos)
+      << again.errors;
+}
+
+TEST_F(LostWork, OtherDataIsRefusedUntilItIsWanted) {
+  const fs::path out = folder_ / "run";
+  ASSERT_EQ(train({"--max-batches", "2", "--checkpoint-every", "2", "--out", out}).exit_code, 0);
+  std::vector<std::string> command{"--net", "lenet",     "--batch",  "8",      "--max-batches",
+                                   "3",     "--out",     out,        "--data", "synthetic:48",
+                                   "-q",    "--no-test", "--resume", "auto"};
+  const Finished refused = omni_run(command);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.errors.find(": was trained on the data 'synthetic:40', this run has "
+                                "'synthetic:48' (give the same --data, or train on with "
+                                "--other-data)\n"),
+            std::string::npos)
+      << refused.errors;
+  command.push_back("--other-data");
+  const Finished wanted = omni_run(command);
+  EXPECT_EQ(wanted.exit_code, 0) << wanted.errors;
+}
+
 TEST_F(LostWork, StopDuringTheLastEvaluationSaves) {
   const fs::path out = folder_ / "run", metrics = folder_ / "m.jsonl";
   // 400,000 test images: far more than pass before the signal comes.

@@ -46,6 +46,15 @@ TEST_P(Nets, LowersItsLoss) {
   for (const double loss : losses) EXPECT_TRUE(std::isfinite(loss));
 }
 
+// With the rate of the net itself, some diverge at once on so few images.
+TEST_P(Nets, AreTimed) {
+  const Finished run =
+      omni_run({"time", "--net", GetParam().name, "--batch", std::to_string(GetParam().batch),
+                "--subdivisions", "1", "--warm-up", "8", "--iterations", "1", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_GT(nlohmann::json::parse(run.output)["images_per_second"], 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Shipped, Nets,
     testing::Values(NetCase{"lenet", 32, 40, "0.02"}, NetCase{"mlp", 32, 30, "0.02"},

@@ -32,16 +32,30 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"UnknownNet", {"--net", "googlenet"}, 2, "one of: alexnet"},
         Refusal{"MisspeltNet", {"--net", "lenett"}, 2, "did you mean lenet.cfg?"},
         Refusal{"MisspeltNetFile", {"--net", "lnet.cfg"}, 2, "did you mean lenet.cfg?"},
-        Refusal{"UnknownOption", {"--net", "lenet", "--batchsize", "3"}, 2, "--batchsize"},
-        Refusal{"UnknownCommand", {"tarin", "--net", "lenet"}, 2, "tarin"},
-        Refusal{"TrainIsNoCommand",
-                {"train", "--net", "lenet", "--data", "fashion-mnist"},
+        Refusal{"UnknownOption",
+                {"--net", "lenet", "--epohcs", "3"},
                 2,
-                "training needs no subcommand"},
-        Refusal{"TrainIsNoCommandAnywhere",
-                {"--net", "lenet", "train", "x.data", "lenet.cfg"},
+                "error: unknown option '--epohcs' (did you mean '--epochs'?)\n"},
+        Refusal{"UnknownOptionOfSubcommand",
+                {"valid", "--net", "lenet", "--wieghts=w"},
                 2,
-                "leave out 'train'"},
+                "error: unknown option '--wieghts' (did you mean '--weights'?)\n"},
+        Refusal{"UnlikeAnyOption", {"time", "--frobnicate"}, 2, "unknown option '--frobnicate' ("},
+        Refusal{"UnlikeAnyOptionHint", {"time", "--frobnicate"}, 2, "omni-run time --help' lists"},
+        Refusal{"UnknownCommand",
+                {"tarin", "--net", "lenet"},
+                2,
+                "error: unknown command 'tarin' (did you mean 'train'?)\n"},
+        Refusal{"UnlikeAnyCommand",
+                {"lenet.cfg"},
+                2,
+                "error: unknown command 'lenet.cfg' (one of: valid predict time layers devices "
+                "train)\n"},
+        Refusal{"TwoCommands", {"layers", "time"}, 2, "error: unexpected argument 'time' ("},
+        Refusal{"DarknetsWayToTrain",
+                {"train", "x.data", "lenet.cfg"},
+                2,
+                "error: unknown command 'x.data' ("},
         Refusal{"NegativeSeed",
                 {"--net", "lenet", "--dry-run", "--seed", "-1"},
                 2,
@@ -76,15 +90,23 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"NoSuchFolder", {"--net", "lenet", "--data", "/nowhere"}, 2, "/nowhere"},
         Refusal{"TooFewOutputs", {"--net", "lenet", "--data", "synthetic:10:11"}, 2, "11 classes"},
         Refusal{"OptionsBeforeSubcommand",
-                {"--data", "fashion-mnist", "valid", "--net", "lenet", "--weights", "w"},
+                {"--weights", "w", "valid", "--net", "lenet"},
                 2,
-                "after its name"},
-        Refusal{"UnknownImplementation", {"--net", "lenet", "--impl", "mkl"}, 2, "--impl"},
+                "error: --weights stands before 'valid' (options of a subcommand come after its "
+                "name)\n"},
+        Refusal{"UnknownOptionBeforeSubcommand",
+                {"--index", "3", "predict", "--net", "lenet"},
+                2,
+                "error: --index stands before 'predict' ("},
+        Refusal{"UnknownImplementation", {"--net", "lenet", "--impl", "mkl"}, 2, "error: --impl: "},
         Refusal{"UnwritableWeights",
                 {"--net", "lenet", "--max-batches", "1", "--save-weights", "/nowhere/w.weights"},
                 2,
                 "/nowhere/w.weights"},
-        Refusal{"UnknownScheduler", {"--net", "lenet", "--sched", "fifo"}, 2, "unknown scheduler"},
+        Refusal{"UnknownScheduler",
+                {"--net", "lenet", "--sched", "fifo"},
+                2,
+                "error: unknown scheduler 'fifo' (one of: omni "},
         Refusal{
             "MissingWeights", {"--net", "lenet", "--weights", "/nowhere.weights"}, 3, "/nowhere"},
         Refusal{"MissingCheckpoint",
@@ -96,7 +118,13 @@ INSTANTIATE_TEST_SUITE_P(
                 {"--net", "lenet", "--learning-rate", "1e9", "--max-batches", "50"},
                 6,
                 "finite"},
-        Refusal{"ValidNeedsWeights", {"valid", "--net", "lenet"}, 2, "--weights"},
+        Refusal{
+            "ValidNeedsWeights", {"valid", "--net", "lenet"}, 2, "error: --weights is required ("},
+        Refusal{"SyntheticImagesAreSaid",  // before the weights are missed
+                {"valid", "-q", "--net", "lenet", "--weights", "/nowhere.weights"},
+                3,
+                "warning: no --data: computed patterns stand in for images (--data fashion-mnist, "
+                "say)\n"},
         Refusal{"UnwritableMetrics",
                 {"--net", "lenet", "--max-batches", "1", "--metrics", "/nowhere/m.jsonl"},
                 2,
@@ -106,6 +134,33 @@ INSTANTIATE_TEST_SUITE_P(
                 2,
                 "/proc/omni"}),
     [](const auto& refusal) { return std::string(refusal.param.name); });
+
+TEST(TrainCommand, IsTheSameAsNone) {
+  const Finished with = omni_run({"train", "--net", "lenet", "--dry-run"});
+  const Finished without = omni_run({"--net", "lenet", "--dry-run"});
+  EXPECT_EQ(with.exit_code, 0) << with.errors;
+  EXPECT_EQ(with.output, without.output);
+  EXPECT_EQ(omni_run({"train", "--help"}).output, omni_run({"--help"}).output);
+}
+
+TEST(Schedulers, HelpListsThem) {
+  for (const Words& words : {Words{"--sched", "help"}, Words{"time", "--sched=help"}}) {
+    const Finished run = omni_run(words);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    EXPECT_EQ(run.output.find("omni\n"), 0u) << run.output;
+    EXPECT_NE(run.output.find("\ndmdas\n"), std::string::npos) << run.output;
+    EXPECT_EQ(run.errors, "");
+  }
+}
+
+TEST(Workers, MoreThanThereAreIsSaid) {
+  const Finished run = omni_run({"devices", "--workers", "500", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  const std::size_t used = nlohmann::json::parse(run.output)["workers"].size();
+  EXPECT_NE(run.errors.find("warning: --workers 500: "), std::string::npos) << run.errors;
+  EXPECT_NE(run.errors.find(" cores here, using " + std::to_string(used) + "\n"), std::string::npos)
+      << run.errors;
+}
 
 TEST(MachineReadable, DryRunLayersAndDevices) {
   const auto json = [](const Words& words) {
@@ -118,6 +173,13 @@ TEST(MachineReadable, DryRunLayersAndDevices) {
   EXPECT_GT(table["parameters"], 400000);
   const auto layers = json({"layers", "--json"});
   EXPECT_GE(layers["layers"].size(), 15u);
+  const auto expect_explained = [](const nlohmann::json& keys) {
+    for (const auto& key : keys)
+      EXPECT_TRUE(key["ignored"] || key["help"] != "") << key["key"] << " is not explained";
+  };
+  expect_explained(layers["net"]);
+  expect_explained(layers["common"]);
+  for (const auto& layer : layers["layers"]) expect_explained(layer["keys"]);
   const auto devices = json({"devices", "--json", "--workers", "1", "--peaks"});
   EXPECT_EQ(devices["workers"].size(), 1u);
   EXPECT_GT(devices["peaks"]["gemm_flops_per_second"], 1e6);
@@ -156,6 +218,7 @@ TEST(MachineReadable, MetricsHoldWhatIsPromised) {
   const Finished valid = omni_run(
       {"valid", "--net", "lenet", "--data", "synthetic:640", "--weights", weights, "--json"});
   ASSERT_EQ(valid.exit_code, 0) << valid.errors;
+  EXPECT_EQ(nlohmann::json::parse(valid.output)["data"], "synthetic:640");
   EXPECT_NEAR(nlohmann::json::parse(valid.output)["test_loss"].get<double>(),
               nlohmann::json::parse(run.output)["test_loss"].get<double>(), 1e-4);
   const Finished predict = omni_run({"predict", "--net", "lenet", "--data", "synthetic:640",

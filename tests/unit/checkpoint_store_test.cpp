@@ -11,6 +11,8 @@
 #include <limits>
 #include <memory>
 
+#include "runtime/log.hpp"
+#include "scheduling/training_checkpoint.hpp"
 #include "tests/support/checkpoint_directory.hpp"
 
 namespace omni {
@@ -230,6 +232,23 @@ TEST_F(CheckpointStoreTest, TextThatIsNotUtf8IsRefusedNotLost) {
   ASSERT_FALSE(saved);
   EXPECT_NE(saved.error().what.find("not UTF-8"), std::string::npos);
   EXPECT_EQ(names(), Names{"lock"});
+}
+
+// Checkpoints of earlier versions do not say it.
+TEST(CheckpointData, OtherDataIsRefusedUnknownDataIsSaid) {
+  Checkpoint checkpoint;
+  checkpoint.path = "run/save-1";
+  {
+    const log::Capture said;
+    EXPECT_TRUE(require_same_data(checkpoint, "cifar10"));
+    EXPECT_EQ(said.text(),
+              "warning: run/save-1: does not say on which data it was trained; is it 'cifar10'?\n");
+  }
+  checkpoint.fields.set("data", "/my images");
+  EXPECT_TRUE(require_same_data(checkpoint, "/my images"));
+  EXPECT_EQ(require_same_data(checkpoint, "cifar10").error().message(),
+            "run/save-1: was trained on the data '/my images', this run has 'cifar10' (give the "
+            "same --data, or train on with --other-data)");
 }
 
 }  // namespace

@@ -60,6 +60,7 @@ TEST_F(OpenDataset, Folders) {
   const auto idx = open(put_idx("some").string());
   ASSERT_TRUE(idx) << idx.error().message();
   EXPECT_EQ(idx->train->classes(), 2);
+  EXPECT_EQ(idx->name, fs::canonical(home_ / "some"));
   const auto cifar = open(put_cifar("other").string(), {28, 28, 3});
   ASSERT_TRUE(cifar) << cifar.error().message();
   EXPECT_EQ(cifar->train->size(), 5u);
@@ -71,6 +72,7 @@ TEST_F(OpenDataset, FashionMnistPrefersTheUsersFolder) {
   ASSERT_TRUE(pair) << pair.error().message();
   EXPECT_EQ(pair->train->size(), 1u);
   EXPECT_EQ(pair->train->class_names().at(9), "Ankle boot");
+  EXPECT_EQ(pair->name, "fashion-mnist");
 }
 
 TEST_F(OpenDataset, FashionMnistOfTheMachine) {

@@ -18,6 +18,7 @@
 #include "apps/omni-run/tracing.hpp"
 #include "layers/formats/darknet_weights.hpp"
 #include "runtime/log.hpp"
+#include "runtime/own_command.hpp"
 #include "runtime/signals.hpp"
 #include "scheduling/metrics_log.hpp"
 #include "scheduling/training_checkpoint.hpp"
@@ -127,6 +128,8 @@ Status train_command(const TrainArguments& arguments) {
       log::info("the checkpoint's seed {} is used", data_arguments.seed);
   }
   OMNI_TRY(const DatasetPair data, open_data(data_arguments, *net));
+  if (origin.checkpoint && !arguments.other_data)
+    OMNI_CHECK(require_same_data(*origin.checkpoint, data.name));
   const bool checkpoints_wanted =
       arguments.checkpoint_every > 0 || !arguments.out.empty() || arguments.resume != "none";
   OMNI_TRY(RunFolder folder,
@@ -142,9 +145,9 @@ Status train_command(const TrainArguments& arguments) {
   OMNI_CHECK(groups.allocate());
   OMNI_CHECK(train.allocate());
   OMNI_CHECK(test.allocate());
-  const std::string hash = layers_hash(spec);
-  OMNI_TRY(const TrainingState start,
-           starting_point(arguments, groups, origin.checkpoint, data_arguments.seed, hash));
+  const RunIdentity identity{.layers = layers_hash(spec), .data = data.name};
+  OMNI_TRY(const TrainingState start, starting_point(arguments, groups, origin.checkpoint,
+                                                     data_arguments.seed, identity.layers));
   OMNI_TRY(const auto recorder, start_trace(arguments.trace, session, *net));
 
   std::optional<MetricsLog> metrics;
@@ -166,6 +169,9 @@ Status train_command(const TrainArguments& arguments) {
   Progress progress = Progress::on_stderr(arguments.common.quiet);
   std::optional<EvaluationReport> last;
   const std::uint64_t iterations = planned_iterations(arguments, *net, data.train->size());
+  if (iterations != 0 && start.iteration >= iterations)
+    log::info("already at iteration {} of {}: nothing to do (raise --epochs or --max-batches)",
+              start.iteration, iterations);
   const auto per_epoch = static_cast<std::uint64_t>(
       std::ceil(static_cast<double>(data.train->size()) / net->options().batch));
   Trainer trainer(groups, train, arguments.no_test ? nullptr : &test, start,
@@ -188,15 +194,20 @@ Status train_command(const TrainArguments& arguments) {
                          record([&](MetricsLog& log) { return log.evaluation(report); });
                        },
                    .save_checkpoint = [&](const TrainingState& state) -> Status {
-                     OMNI_TRY(const auto path, folder.save(groups, state, hash));
+                     OMNI_TRY(const auto path, folder.save(groups, state, identity));
                      progress.finish_line();
                      log::info("saved {}", path.string());
                      return {};
                    }});
   const auto ended = [&](Status status) {
     progress.finish_line();
-    if (!status && status.error().kind == ErrorKind::interrupted)
-      status.error().hint = fmt::format("--resume auto --out {} goes on", folder.path().string());
+    if (!status && status.error().kind == ErrorKind::interrupted) {
+      // Without progress nothing was saved here: the same start again is what goes on.
+      const bool saved = trainer.state().iteration != start.iteration;
+      status.error().what +=
+          "; to go on:\n  " + (saved ? folder.resume_command() : for_shell(own_words()));
+      status.error().hint.clear();
+    }
     return status;
   };
   OMNI_CHECK(ended(trainer.run()));

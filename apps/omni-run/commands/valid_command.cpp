@@ -33,6 +33,7 @@ Status valid_command(const ValidArguments& arguments) {
                  "are these the weights of this net?"};
   if (arguments.common.json)
     fmt::print("{}\n", nlohmann::ordered_json{{"net", net->name()},
+                                              {"data", data.name},
                                               {"images", tally.images},
                                               {"test_loss", tally.mean_loss()},
                                               {"test_accuracy", tally.accuracy()},

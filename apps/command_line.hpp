@@ -1,0 +1,13 @@
+// Reading the command line of a program with subcommands: what is refused is named, with a hint.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+
+namespace omni {
+
+// Nothing: all is well. Otherwise the exit code, after help or version on stdout, or one line
+// "error: what (hint)".
+std::optional<int> read_command_line(CLI::App& app, int argc, const char* const* argv);
+
+}  // namespace omni
