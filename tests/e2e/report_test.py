@@ -237,6 +237,7 @@ class Test:
     def curves(self):
         check("three curves of the metrics", self.browser.run("return document.querySelectorAll('#curves svg').length"), 3)
         self.browser.click("#curves input[value=seconds]")
+        self.drawn()
         check("over time", self.browser.run("return document.querySelectorAll('#curves svg path').length >= 5"), True)
         check("roofline", self.browser.run("return document.querySelectorAll('#roofline circle').length >= 4"), True)
         check("no exchanges", "no exchanges" in self.browser.text("#staleness"), True)
