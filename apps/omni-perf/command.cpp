@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <system_error>
 
@@ -14,6 +15,17 @@
 namespace omni::perf {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+// Page and export name their writer within their first lines.
+bool is_ours(const fs::path& path) {
+  std::string head(512, '\0');
+  std::ifstream(path, std::ios::binary).read(head.data(), std::ssize(head));
+  return head.find("\"omni-perf\"") != head.npos;
+}
+
+}  // namespace
 
 CLI::Validator within(double least, double most) {
   const auto check = [least, most](const std::string& text) -> std::string {
@@ -62,11 +74,18 @@ std::string metrics_beside(const std::string& trace) {
   return fs::path(trace).parent_path() / "metrics.jsonl";
 }
 
-Status check_output(const std::string& option, const std::string& path, const std::string& trace,
+void add_target(CLI::App& app, Target& target, const std::string& option, const std::string& help) {
+  target.option = option;
+  app.add_option(option, target.path, help)->required();
+  app.add_flag("--force", target.force, "Replace a file that omni-perf did not write, too");
+}
+
+Status check_target(const Target& target, const std::string& trace,
                     const std::vector<std::string>& read) {
+  const std::string& path = target.path;
   std::error_code ignored;
-  const auto refused = [&](const char* what) {
-    return Error{ErrorKind::usage, option, plain(path) + what, "choose a new name"};
+  const auto refused = [&](const char* what, const char* hint = "choose a new name") {
+    return Error{ErrorKind::usage, target.option, plain(path) + what, hint};
   };
   // A link is followed when it is written, so its target counts, too.
   if (is_called_like_a_recording(path) ||
@@ -80,6 +99,9 @@ Status check_output(const std::string& option, const std::string& path, const st
     if (is_called_like_a_recording(entry->path())) inputs.push_back(entry->path());
   for (const fs::path& input : inputs)
     if (fs::equivalent(path, input, ignored)) return refused(" is read, and would be lost");
+  if (!target.force && fs::is_regular_file(path, ignored) && fs::file_size(path, ignored) > 0 &&
+      !is_ours(path))
+    return refused(" exists, and omni-perf did not write it", "choose a new name, or --force");
   return {};
 }
 

@@ -36,9 +36,16 @@ Result<Trace> open_trace(const std::string& path);
 // empty for a single file that is no recording by its name.
 std::string metrics_beside(const std::string& trace);
 
-// Refuses to write over what the program reads, and over any recording: a run costs more than a
-// page. `read`: further files.
-Status check_output(const std::string& option, const std::string& path, const std::string& trace,
+// A file to write. What is not of this program is replaced only by force.
+struct Target {
+  std::string option, path;
+  bool force = false;
+};
+void add_target(CLI::App& app, Target& target, const std::string& option, const std::string& help);
+
+// Refuses to write over what the program reads, over any recording (a run costs more than a page),
+// and over what is not ours. `read`: further files.
+Status check_target(const Target& target, const std::string& trace,
                     const std::vector<std::string>& read = {});
 
 // A command that reads one trace and writes one document. `json` describes its JSON in --help.

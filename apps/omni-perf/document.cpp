@@ -89,7 +89,8 @@ std::string line_of(const std::vector<std::string>& cells, const std::vector<std
   return line + "\n";
 }
 
-std::string text_of(const Table& table) {
+// `first`: the one that --csv writes by itself.
+std::string text_of(const Table& table, bool first) {
   std::vector<const Column*> columns;
   std::vector<std::vector<std::string>> lines(1);
   for (const Column& column : table.columns)
@@ -112,7 +113,8 @@ std::string text_of(const Table& table) {
   if (table.rows.empty()) return text + "  (none)\n";
   for (const auto& line : lines) text += line_of(line, widths, columns);
   if (rows < table.rows.size())
-    text += fmt::format("... and {} more (--json and --csv have all)\n", table.rows.size() - rows);
+    text += fmt::format("... and {} more (all with --json, or --csv{})\n", table.rows.size() - rows,
+                        first ? "" : " --table " + table.key);
   return text;
 }
 
@@ -144,7 +146,7 @@ std::string as_text(const Document& document) {
                     [](const Column& column) { return column.head.empty(); }))
       continue;
     if (!text.empty()) text += "\n";
-    text += text_of(table);
+    text += text_of(table, &table == &document.tables[0]);
   }
   if (!text.empty() && !document.notes.empty()) text += "\n";
   for (const std::string& note : document.notes) text += note + "\n";

@@ -9,18 +9,18 @@ namespace omni::perf {
 
 Command export_command(CLI::App& parent) {
   struct Arguments {
-    std::string trace, chrome;
+    std::string trace;
+    Target chrome;
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* app = parent.add_subcommand("export", "A trace for another program");
   app->add_option("trace", arguments->trace, "Folder of a trace, or one of its files")->required();
-  app->add_option("--chrome", arguments->chrome,
-                  "The file to write, in the Trace Event Format: Perfetto opens it")
-      ->required();
+  add_target(*app, arguments->chrome, "--chrome",
+             "The file to write, in the Trace Event Format: Perfetto opens it");
   return {.app = app, .run = [arguments]() -> Result<int> {
-            OMNI_CHECK(check_output("--chrome", arguments->chrome, arguments->trace));
+            OMNI_CHECK(check_target(arguments->chrome, arguments->trace));
             OMNI_TRY(const Trace trace, open_trace(arguments->trace));
-            OMNI_CHECK(export_chrome(trace, Dependencies(trace), arguments->chrome));
+            OMNI_CHECK(export_chrome(trace, Dependencies(trace), arguments->chrome.path));
             return 0;
           }};
 }

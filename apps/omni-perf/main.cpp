@@ -5,6 +5,7 @@
 #include <exception>
 #include <new>
 
+#include "apps/command_line.hpp"
 #include "apps/exit_codes.hpp"
 #include "apps/omni-perf/commands.hpp"
 #include "runtime/log.hpp"
@@ -22,7 +23,7 @@ constexpr const char* kFooter = R"(Examples:
 Exit codes: 0 ok, 1 failed (diff: slower), 2 usage, 3 bad trace, 4 out of memory.)";
 
 int run(int argc, char** argv) {
-  CLI::App app("Where did the time go? Reads what omni-run --trace wrote.");
+  CLI::App app("Where did the time go? Reads what omni-run --trace wrote.", "omni-perf");
   app.footer(kFooter);
   app.set_version_flag("--version", fmt::format("omni-perf {}", OMNI_VERSION));
   app.require_subcommand(1);
@@ -31,11 +32,8 @@ int run(int argc, char** argv) {
       bounds_command(app),  roofline_command(app), models_command(app),  transfers_command(app),
       async_command(app),   memory_command(app),   diff_command(app),    import_command(app),
       report_command(app),  export_command(app)};
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& problem) {
-    return app.exit(problem) == 0 ? kSuccess : exit_code(ErrorKind::usage);
-  }
+  if (argc == 1) std::fputs(app.help().c_str(), stderr);  // what there is to ask for
+  if (const auto code = read_command_line(app, argc, argv)) return *code;
   for (const Command& command : commands) {
     if (!command.app->parsed()) continue;
     const Result<int> code = command.run();

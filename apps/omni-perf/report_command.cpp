@@ -28,23 +28,23 @@ Result<std::vector<MetricsLine>> metrics_of(const std::string& trace, const std:
 
 Command report_command(CLI::App& parent) {
   struct Arguments {
-    std::string trace, html, metrics;
+    std::string trace, metrics;
+    Target html;
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* app = parent.add_subcommand("report", "Everything on one page, for a browser");
   app->add_option("trace", arguments->trace, "Folder of a trace, or one of its files")->required();
-  app->add_option("--html", arguments->html, "The file to write; it needs nothing beside it")
-      ->required();
+  add_target(*app, arguments->html, "--html", "The file to write; it needs nothing beside it");
   app->add_option("--metrics", arguments->metrics,
                   "What omni-run --metrics wrote: adds loss, accuracy and throughput. Default: "
                   "metrics.jsonl in the folder of the trace, where omni-run --trace writes it");
   return {
       .app = app, .run = [arguments]() -> Result<int> {
-        OMNI_CHECK(check_output("--html", arguments->html, arguments->trace, {arguments->metrics}));
+        OMNI_CHECK(check_target(arguments->html, arguments->trace, {arguments->metrics}));
         OMNI_TRY(const Trace trace, open_trace(arguments->trace));
         OMNI_TRY(const std::vector<MetricsLine> metrics,
                  metrics_of(arguments->trace, arguments->metrics));
-        OMNI_CHECK(write_html_report(trace, Dependencies(trace), metrics, arguments->html));
+        OMNI_CHECK(write_html_report(trace, Dependencies(trace), metrics, arguments->html.path));
         return 0;
       }};
 }

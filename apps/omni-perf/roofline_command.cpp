@@ -13,7 +13,12 @@ constexpr const char* kJson = R"(  {"peaks":[{"what","kind","per_worker","togeth
 Peaks were measured on this machine before the run: gemm in flop/s, copy in bytes/s. The roof of a
 worker is min(gemm, intensity * copy); bound says which. intensity: flop/byte, null without bytes.
 attained and roof: flop/s; bytes/s for codelets that count no flops. lost: s that would be saved at
-the roof; rows are in its order. A fraction above 1: the data came from the caches.)";
+the roof; rows are in its order. A fraction above 1 is left as it is; text marks it with *.)";
+
+constexpr const char* kAboveTheRoof =
+    R"(* more than the measured roof. Either the data were in the caches, which are faster than the memory
+  that `copy` measures; or the machine was busy while the peaks were measured, just before the run,
+  and all shares of this table are too high. `omni-run devices --peaks` measures again.)";
 
 Document describe(const Trace& trace, bool by_layer) {
   const Roofline roofline = analyse_roofline(trace, by_layer);
@@ -40,10 +45,12 @@ Document describe(const Trace& trace, bool by_layer) {
                                                   {"roof", ""},
                                                   {"", "attained", Format::flops},
                                                   {"", "roof", Format::flops},
-                                                  {"fraction", "of roof", Format::share},
+                                                  {"fraction", ""},
+                                                  {"", "of roof", Format::share},
                                                   {"bound", "bound by"},
                                                   {"lost", "lost", Format::seconds}})
     table.columns.push_back(column);
+  bool above = false;
   for (const RooflineRow& row : roofline.rows) {
     std::vector<Cell>& cells = table.rows.emplace_back();
     cells = {row.codelet, row.implementation, row.kind};
@@ -53,13 +60,16 @@ Document describe(const Trace& trace, bool by_layer) {
     const std::string roof = row.roof > 0 ? shown(row.roof, unit) : "-";
     const double fraction = row.roof > 0 ? row.fraction : kUnknown;
     const double lost = row.roof > 0 ? row.lost : kUnknown;
+    above = above || row.fraction > 1;
+    const std::string share = shown(fraction, Format::share) + (row.fraction > 1 ? " *" : "  ");
     for (const Cell& cell :
          std::vector<Cell>{row.seconds, row.flops, row.bytes, row.intensity, row.attained, row.roof,
-                           attained, roof, fraction, row.bound, lost})
+                           attained, roof, fraction, share, row.bound, lost})
       cells.push_back(cell);
   }
   Document document;
   document.tables = {std::move(table), std::move(peaks)};
+  if (above) document.notes.push_back(kAboveTheRoof);
   if (roofline.peaks.empty())
     document.notes.push_back("The trace holds no measured peaks, so there is no roof.");
   return document;

@@ -27,26 +27,30 @@ const char* cause_of(Part part) {
   return "";
 }
 
+// A late feed costs what its readers wait for it: a part of this loss, and nothing where there is
+// none. How often nothing was decoded ahead is no loss by itself.
+std::string suspect_feed(const Summary& summary) {
+  for (const CounterRow& feed : summary.memory.feed)
+    if (feed.name == "feed.decoded" && feed.zero_share >= kWorthSaying)
+      return fmt::format(" (no mini-batch decoded ahead in {:.0f} % of samples)",
+                         100 * feed.zero_share);
+  return "";
+}
+
 std::vector<Loss> losses_of(const Summary& summary) {
   std::vector<Loss> losses;
   for (std::size_t i = 1; i < kPartCount; ++i) {
     const double share = summary.idle.share[i];
     if (share < kWorthSaying) continue;
-    losses.push_back({.name = std::string(kPartNames[i]),
-                      .share = share,
-                      .text = fmt::format("{} {:.0f} % of worker time",
-                                          cause_of(static_cast<Part>(i)), 100 * share)});
+    const Part part = static_cast<Part>(i);
+    losses.push_back(
+        {.name = std::string(kPartNames[i]),
+         .share = share,
+         .text = fmt::format("{} {:.0f} % of worker time{}", cause_of(part), 100 * share,
+                             part == Part::nothing_ready ? suspect_feed(summary) : "")});
   }
   std::stable_sort(losses.begin(), losses.end(),
                    [](const Loss& a, const Loss& b) { return a.share > b.share; });
-  // Of samples, not of worker time, so it has no place among the others.
-  for (const CounterRow& feed : summary.memory.feed)
-    if (feed.name == "feed.decoded" && feed.zero_share >= kWorthSaying)
-      losses.push_back({.name = "feed",
-                        .share = feed.zero_share,
-                        .text = fmt::format("the data are in the way: no decoded mini-batch was "
-                                            "waiting in {:.0f} % of the samples",
-                                            100 * feed.zero_share)});
   return losses;
 }
 

@@ -14,8 +14,8 @@ namespace omni::perf {
 
 // "scheduling 12 % of worker time"
 struct Loss {
-  std::string name;  // a part's name, or "feed"
-  double share = 0;  // of worker time; of samples for "feed"
+  std::string name;  // a part's name
+  double share = 0;  // of worker time
   std::string text;  // a sentence
 };
 

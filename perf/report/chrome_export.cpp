@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,9 +19,6 @@ namespace omni::perf {
 namespace {
 
 constexpr std::size_t kChunk = 1 << 20;
-
-// Threads of a rank; its workers follow in between.
-constexpr int kSubmitter = 0, kFirstWorker = 1, kFirstTransfer = 1000;
 
 // A name may hold any bytes; JSON is UTF-8.
 std::string json_text(const std::string& name) {
@@ -36,18 +32,21 @@ std::string micros(Nanoseconds time) {
   return fmt::format(FMT_COMPILE("{}{}.{:03}"), time < 0 ? "-" : "", size / 1000, size % 1000);
 }
 
+// Perfetto knows threads by their number alone, a process's first thread by the number of the
+// process, and it keeps 0 for itself. So all numbers differ, from 1, and the submitting thread is
+// the first one of its rank.
 struct Place {
-  std::int32_t process;
-  int thread;
+  int process, thread;
 };
 
 class Exporter {
  public:
   Exporter(const Trace& trace, const Dependencies& dependencies, AtomicFile file)
       : trace_(trace), dependencies_(dependencies), file_(std::move(file)) {
-    std::map<std::int32_t, int> count;
+    int number = 0;
+    for (const trace::Header& header : trace.headers) submitters_[header.rank] = ++number;
     for (const Worker& worker : trace.workers)
-      threads_.push_back(kFirstWorker + count[worker.rank]++);
+      workers_.push_back({submitters_[worker.rank], ++number});
     for (const auto& codelet : trace.codelets) {
       names_.push_back(json_text(codelet.name));
       implementations_.emplace_back();
@@ -60,7 +59,9 @@ class Exporter {
   }
 
   Status run() {
-    put(FMT_COMPILE("{{\"displayTimeUnit\":\"ms\",\"traceEvents\":["));
+    put(
+        FMT_COMPILE("{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"writer\":\"omni-perf\"}},"
+                    "\"traceEvents\":["));
     describe_processes();
     describe_threads();
     iterations();
@@ -118,7 +119,7 @@ class Exporter {
 
   void describe_processes() {
     for (const trace::Header& header : trace_.headers) {
-      const Place place{header.rank, kSubmitter};
+      const Place place = submitter(header.rank);
       describe("process_name", place, "name",
                json_text(fmt::format("rank {}: {} on {}", header.rank, header.net, header.host)));
       describe("process_labels", place, "labels", json_text(header.command));
@@ -129,14 +130,17 @@ class Exporter {
 
   void describe_threads() {
     for (std::uint32_t i = 0; i < trace_.workers.size(); ++i)
-      describe_thread(place_of(i), trace_.workers[i].name);
-    for (const trace::Transfer& transfer : trace_.transfers) {
-      const auto key = std::tuple(transfer.rank, transfer.from_node, transfer.to_node);
-      const int id = kFirstTransfer + static_cast<int>(transfer_threads_.size());
-      if (transfer_threads_.try_emplace(key, id).second)
-        describe_thread({transfer.rank, id},
-                        fmt::format("transfers {} to {}", transfer.from_node, transfer.to_node));
-    }
+      describe_thread(workers_[i], trace_.workers[i].name);
+  }
+
+  // What may overlap with its like, which slices of a thread must not. `details`: its args.
+  void span(int process, std::string_view category, const std::string& name, Nanoseconds from,
+            Nanoseconds to, const std::string& details) {
+    const Place place{process, process};
+    open("b", place, category, name, from);
+    put(FMT_COMPILE(",\"id2\":{{\"local\":\"{}\"}},\"args\":{{{}}}}}"), span_, details);
+    open("e", place, category, name, to);
+    put(FMT_COMPILE(",\"id2\":{{\"local\":\"{}\"}}}}"), span_++);
   }
 
   // A mark where its submission begins, and a bar from there to the end of its last task: the bars
@@ -147,24 +151,21 @@ class Exporter {
       Nanoseconds& end = ends[{trace_.workers[task.worker].rank, task.iteration}];
       end = std::max(end, task.times.end);
     }
-    std::uint64_t id = 0;
     for (const trace::IterationStart& start : trace_.iterations) {
-      const Place place{start.rank, kSubmitter};
+      const Place place = submitter(start.rank);
       open("i", place, "iteration", fmt::format("\"iteration {}\"", start.iteration), start.at);
       put(FMT_COMPILE(",\"s\":\"p\"}}"));
       const auto end = ends.find({start.rank, start.iteration});
       if (end == ends.end() || end->second <= start.at) continue;
-      open("b", place, "iteration", "\"iteration\"", start.at);
-      put(FMT_COMPILE(",\"id\":{},\"args\":{{\"iteration\":{}}}}}"), id, start.iteration);
-      open("e", place, "iteration", "\"iteration\"", end->second);
-      put(FMT_COMPILE(",\"id\":{}}}"), id++);
+      span(place.process, "iteration", "\"iteration\"", start.at, end->second,
+           fmt::format("\"iteration\":{}", start.iteration));
     }
   }
 
   void task(std::size_t index) {
     const Task& task = trace_.tasks[index];
     const trace::TaskTimes& times = task.times;
-    open("X", place_of(task.worker), "task", names_[task.codelet], times.start);
+    open("X", workers_[task.worker], "task", names_[task.codelet], times.start);
     put(FMT_COMPILE(",\"dur\":{},\"args\":{{\"task\":{},\"implementation\":{},\"group\":{}"),
         micros(task.length()), task.id, implementations_[task.codelet][task.implementation],
         task.group);
@@ -190,34 +191,33 @@ class Exporter {
     const Task& later = trace_.tasks[index];
     for (const std::uint32_t before : dependencies_.of(index)) {
       const Task& earlier = trace_.tasks[before];
-      open("s", place_of(earlier.worker), "dep", "\"dep\"",
+      open("s", workers_[earlier.worker], "dep", "\"dep\"",
            std::max(earlier.times.start, earlier.times.end - 1));
       put(FMT_COMPILE(",\"id\":{}}}"), arrow_);
-      open("f", place_of(later.worker), "dep", "\"dep\"", later.times.start);
+      open("f", workers_[later.worker], "dep", "\"dep\"", later.times.start);
       put(FMT_COMPILE(",\"id\":{},\"bp\":\"e\"}}"), arrow_++);
     }
   }
 
   void waits() {
     for (const trace::Wait& wait : trace_.waits) {
-      open("X", {wait.rank, kSubmitter}, "wait",
+      open("X", submitter(wait.rank), "wait",
            wait.for_all ? "\"wait for all tasks\"" : "\"wait for data\"", wait.from);
       put(FMT_COMPILE(",\"dur\":{}}}"), micros(wait.to - wait.from));
     }
   }
 
   void transfers() {
-    for (const trace::Transfer& transfer : trace_.transfers) {
-      const int id = transfer_threads_.at({transfer.rank, transfer.from_node, transfer.to_node});
-      open("X", {transfer.rank, id}, "transfer", "\"transfer\"", transfer.from);
-      put(FMT_COMPILE(",\"dur\":{},\"args\":{{\"bytes\":{},\"count\":{}}}}}"),
-          micros(transfer.to - transfer.from), transfer.bytes, transfer.count);
-    }
+    for (const trace::Transfer& transfer : trace_.transfers)
+      span(submitter(transfer.rank).process, "transfer",
+           fmt::format("\"transfers {} to {}\"", transfer.from_node, transfer.to_node),
+           transfer.from, transfer.to,
+           fmt::format("\"bytes\":{},\"count\":{}", transfer.bytes, transfer.count));
   }
 
   void exchanges() {
     for (const trace::Exchange& exchange : trace_.exchanges) {
-      open("i", {exchange.rank, kSubmitter}, "exchange",
+      open("i", submitter(exchange.rank), "exchange",
            fmt::format("\"exchange of group {}\"", exchange.group), exchange.at);
       put(FMT_COMPILE(",\"s\":\"p\",\"args\":{{\"iteration\":{},\"staleness\":{}}}}}"),
           exchange.iteration, exchange.staleness);
@@ -231,13 +231,14 @@ class Exporter {
     std::stable_sort(sorted.begin(), sorted.end(),
                      [](const auto* a, const auto* b) { return a->at < b->at; });
     for (const trace::Counter* counter : sorted) {
-      open("C", {counter->rank, kSubmitter}, "counter", json_text(counter->name), counter->at);
+      open("C", submitter(counter->rank), "counter", json_text(counter->name), counter->at);
       put(FMT_COMPILE(",\"args\":{{\"value\":{}}}}}"), counter->value);
     }
   }
 
-  Place place_of(std::uint32_t worker) const {
-    return {trace_.workers[worker].rank, threads_[worker]};
+  Place submitter(std::int32_t rank) const {
+    const int number = submitters_.at(rank);
+    return {number, number};
   }
 
   const Trace& trace_;
@@ -245,11 +246,11 @@ class Exporter {
   AtomicFile file_;
   fmt::memory_buffer buffer_;
   bool first_ = true;
-  std::uint64_t arrow_ = 0;
-  std::vector<int> threads_;                               // by worker
+  std::uint64_t arrow_ = 0, span_ = 0;
+  std::map<std::int32_t, int> submitters_;                 // by rank
+  std::vector<Place> workers_;                             // by worker
   std::vector<std::string> names_, layers_;                // as JSON
   std::vector<std::vector<std::string>> implementations_;  // as JSON
-  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, int> transfer_threads_;
 };
 
 }  // namespace

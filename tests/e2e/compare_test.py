@@ -4,6 +4,8 @@ Called with the path of omni-run."""
 
 import json
 import os
+import select
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -187,7 +189,7 @@ class Command(unittest.TestCase):
     def compare(self, *arguments):
         environment = {key: value for key, value in os.environ.items() if key != "OMNI_TORCH_PYTHON"}
         environment["CXX"] = sys.executable  # there is one; nothing is compiled
-        return subprocess.run([sys.executable, COMPARE, "--omni-run", OMNI_RUN, *arguments],
+        return subprocess.run([COMPARE, "--omni-run", OMNI_RUN, *arguments],
                               capture_output=True, text=True, check=False, env=environment)
 
     def refused(self, said, *arguments):
@@ -213,6 +215,33 @@ class Command(unittest.TestCase):
         self.refused("at least 1", "--net", "lenet", "--rounds", "0")
         self.refused("this process may use", "--net", "lenet", "--threads", "9999", "--peer", "none")
         self.refused("no omni-run at", *SMALL, "--omni-run", self.path("nowhere"))
+
+    def test_a_result_that_cannot_be_written_is_refused_before_measuring(self):
+        python = self.played("python", PLAYED_SLOW_PYTHON)  # as a peer it would take ten minutes
+        nowhere = self.path("nowhere/result")
+        for option in ("--json", "--plot"):
+            self.refused(f"{option} {nowhere} cannot be written: No such file or directory (choose another place)",
+                         *SMALL, "--python", python, option, nowhere)
+            self.refused(f"{option} {self.folder.name} cannot be written: Is a directory", *SMALL, option,
+                         self.folder.name)
+        # Neither emptied nor left behind when another thing is wrong.
+        with open(self.path("before"), "w", encoding="ascii") as file:
+            file.write("results of last week")
+        self.refused("no Python at", *SMALL, "--python", nowhere, "--json", self.path("before"), "--plot",
+                     self.path("plot.svg"))
+        with open(self.path("before"), encoding="ascii") as file:
+            self.assertEqual(file.read(), "results of last week")
+        self.assertFalse(os.path.exists(self.path("plot.svg")))
+
+    def test_without_python_it_says_so(self):
+        os.mkdir(self.path("bin"))
+        for tool in ("sh", "dirname", "readlink"):
+            os.symlink(shutil.which(tool), self.path("bin/" + tool))
+        finished = subprocess.run([COMPARE, "--help"], capture_output=True, text=True, check=False,
+                                  env={"PATH": self.path("bin")})
+        self.assertEqual(finished.returncode, 2)
+        self.assertEqual(finished.stderr,
+                         "compare: needs python3 (apt-get install python3; ./bootstrap test installs it, too)\n")
 
     def test_a_whole_comparison(self):
         python = self.played("python", PLAYED_PYTHON, parameters=LENET_PARAMETERS)
@@ -243,11 +272,14 @@ class Command(unittest.TestCase):
     def test_stopped_it_leaves_nothing_behind(self):
         python = self.played("python", PLAYED_SLOW_PYTHON)
         os.mkfifo(self.path("mark"))
-        stopped = subprocess.Popen([sys.executable, COMPARE, "--omni-run", OMNI_RUN, *SMALL, "--python", python,
+        mark = os.open(self.path("mark"), os.O_RDWR)  # does not wait for who writes
+        self.addCleanup(os.close, mark)
+        stopped = subprocess.Popen([COMPARE, "--omni-run", OMNI_RUN, *SMALL, "--python", python,
                                     "--modes", "nchw-eager"], stderr=subprocess.PIPE, text=True,
                                    env={**os.environ, "TMPDIR": self.folder.name, "MARK": self.path("mark")})
-        with open(self.path("mark"), encoding="ascii") as mark:  # opened: the contender runs
-            contender = int(mark.read())
+        while not select.select([mark], [], [], 0.1)[0]:  # until the contender runs
+            self.assertIsNone(stopped.poll(), "it ended before the contender was started")
+        contender = int(os.read(mark, 100))
         stopped.terminate()
         self.assertIn("interrupted", stopped.communicate()[1])
         self.assertEqual(stopped.returncode, 1)
@@ -270,4 +302,6 @@ class Command(unittest.TestCase):
 
 if __name__ == "__main__":
     OMNI_RUN = os.path.abspath(sys.argv.pop(1))
+    if not os.access(OMNI_RUN, os.X_OK):
+        sys.exit(f"compare_test: no omni-run at {OMNI_RUN} (build it: cmake --build build --target omni-run)")
     unittest.main()

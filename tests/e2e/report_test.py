@@ -237,9 +237,24 @@ class Test:
     def curves(self):
         check("three curves of the metrics", self.browser.run("return document.querySelectorAll('#curves svg').length"), 3)
         self.browser.click("#curves input[value=seconds]")
+        self.drawn()
         check("over time", self.browser.run("return document.querySelectorAll('#curves svg path').length >= 5"), True)
         check("roofline", self.browser.run("return document.querySelectorAll('#roofline circle').length >= 4"), True)
         check("no exchanges", "no exchanges" in self.browser.text("#staleness"), True)
+
+    def above_the_roof(self):
+        """Peaks that were measured too low, said where the points are."""
+        self.report("above", "tasks=100")
+        excuse = "A point above its roof"
+        check("below the roof", excuse in self.browser.text("#roofline"), False)
+        with open(self.path("above/rank-0.jsonl"), encoding="utf-8") as file:
+            text = file.read()
+        with open(self.path("above/rank-0.jsonl"), "w", encoding="utf-8") as file:
+            file.write(text.replace('"per_worker":90000000000', '"per_worker":9000000'))
+        self.perf("report", self.path("above"), "--html", self.path("above.html"))
+        self.open(self.path("above.html"))
+        check("above the roof", excuse in self.browser.text("#roofline"), True)
+        self.quiet()
 
     def little(self):
         """Almost nothing to show is no problem."""
@@ -315,6 +330,7 @@ def main():
         with Browser(1280, 1020) as browser:
             test = Test(browser, omni_perf, make_trace, folder)
             test.small_trace()
+            test.above_the_roof()
             test.little()
             test.large()
             if len(sys.argv) > 3:

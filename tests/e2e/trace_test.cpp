@@ -65,7 +65,7 @@ TEST_F(Traced, TheTimeOfEveryWorkerIsAccountedFor) {
 }
 
 // Time is noisy: three tries to find two equal runs equal. A slowed kernel must be seen every time.
-TEST_F(Traced, EqualRunsCompareEqualAndASlowerKernelIsSeen) {
+TEST_F(Traced, EqualRunsCompareEqual) {
   std::string said;
   bool clean = false;
   for (int i = 0; i < 3 && !clean; ++i) {
@@ -76,14 +76,31 @@ TEST_F(Traced, EqualRunsCompareEqualAndASlowerKernelIsSeen) {
     said += diff.output;
   }
   EXPECT_TRUE(clean) << said;
+}
 
-  const std::string fast = record("fast", "onednn"), slow = record("slow", "reference");
+// The product takes half as long again, so a convolution by lowering, which does other things,
+// too, takes 30 to 50 per cent more of a quiet machine.
+TEST_F(Traced, AKernelThatIsTwoFifthsSlowerIsSeen) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer does not let another library be loaded first";
+#endif
+  const std::string fast = record("fast", "lowering"), slow = folder_ / "slow";
+  std::vector<std::string> words{"/usr/bin/env", "LD_PRELOAD=" OMNI_SLOW_GEMM, kOmniRun};
+  const auto arguments = alexnet(slow, "lowering");
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  const Finished run = run_program(words);
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+
   const Finished diff = omni_perf({"diff", fast, slow, "--json"});
   EXPECT_EQ(diff.exit_code, 1) << diff.errors;
   bool named = false;
   const json compared = json::parse(diff.output);
   for (const json& row : compared.at("rows"))
-    named = named || (row.at("verdict") == "slower" && row.at("codelet") == "conv_forward");
+    if (row.at("what") == "codelet" && row.at("codelet") == "conv_forward") {
+      EXPECT_EQ(row.at("verdict"), "slower") << row;
+      EXPECT_GT(row.at("change").get<double>(), 0.2) << row;
+      named = true;
+    }
   EXPECT_TRUE(named) << diff.output;
 }
 

@@ -160,7 +160,8 @@ class SyntheticRank {
     const Ns length = static_cast<Ns>(expected * (0.9 + 0.25 * noise()) * odd * warm_up_);
     if (iteration > 0) task.predicted = expected;
 
-    const auto [worker, free] = place(group, ready, length + 30'000);
+    const Ns room = length + 30'000 + (o_.transfers ? fetch_length(task) : 0);
+    const auto [worker, free] = place(group, ready, room);
     task.worker = worker;
     trace::TaskTimes& t = task.times;
     t.submitted = clock_;
@@ -185,10 +186,14 @@ class SyntheticRank {
     trace::append(out_, task);
   }
 
+  static Ns fetch_length(const trace::Task& task) {
+    return 3'000 + static_cast<Ns>(task.bytes / 12);
+  }
+
   Ns fetch(const trace::Task& task, Ns at) {
     if (!o_.transfers || task.slice < 0 || noise() > 0.3) return 0;
     const int node = node_of(task.worker);
-    const Ns length = 3'000 + static_cast<Ns>(task.bytes / 12);
+    const Ns length = fetch_length(task);
     trace::append(out_, trace::Transfer{.from_node = 1 - node,
                                         .to_node = node,
                                         .bytes = static_cast<std::uint64_t>(task.bytes),

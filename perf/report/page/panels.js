@@ -78,6 +78,7 @@ function rooflinePanel(trace) {
     return picture;
   };
   if (lost.length) parts.push(el("p", { class: "note" }, `Time that the roof would have saved: ${lost.join(", ")}. The area of a point is its share of time.`));
+  if (points.some(row => row.fraction > 1)) parts.push(el("p", { class: "note" }, "A point above its roof: its data were in the caches, which are faster than the memory that was measured; or the machine was busy while the peaks were measured, and all shares of the roof are too high."));
   return [responsive(draw, "roofline"), ...parts];
 }
 

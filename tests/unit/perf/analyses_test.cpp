@@ -178,10 +178,24 @@ TEST(Memory, CountersAndLargestData) {
   EXPECT_EQ(memory.largest[0].name, "t11");
   EXPECT_EQ(memory.largest[9].name, "t2");
   EXPECT_EQ(memory.data_bytes, 66);
-  const perf::Summary summary = analyse_summary(trace);
-  ASSERT_EQ(summary.losses.size(), 1u);
-  EXPECT_EQ(summary.losses[0].text,
-            "the data are in the way: no decoded mini-batch was waiting in 50 % of the samples");
+}
+
+TEST(Summary, ALateFeedIsALossOnlyWhereTasksWait) {
+  const auto losses = [](trace::Nanoseconds ready) {
+    HandTrace hand(1);
+    hand.task({.times = times(0, 0, 0, 50), .writes = {"images"}});
+    hand.task({.times = times(0, ready, ready, 100 + ready - 50), .reads = {"images"}});
+    for (const double value : {0.0, 2.0, 0.0, 1.0})
+      hand.add(trace::Counter{.name = "feed.decoded", .at = 1, .value = value});
+    return analyse_summary(hand.read()).losses;
+  };
+  EXPECT_TRUE(losses(50).empty()) << "nothing was decoded ahead, and no worker was idle";
+  const auto late = losses(75);
+  ASSERT_EQ(late.size(), 1u);
+  EXPECT_DOUBLE_EQ(late[0].share, 0.2);
+  EXPECT_EQ(late[0].text,
+            "nothing ready: submitted tasks wait for others 20 % of worker time (no mini-batch "
+            "decoded ahead in 50 % of samples)");
 }
 
 TEST(Iterations, FromOneCompletionToTheNext) {

@@ -100,12 +100,68 @@ TEST_F(CommandLine, CsvQuotesAndChoosesATable) {
             "error: --table: there is no table fed (one of: memory, feed, other, largest)\n");
 }
 
+TEST_F(CommandLine, WithoutAnArgumentItListsTheCommands) {
+  const Finished bare = omni_perf({});
+  EXPECT_EQ(bare.exit_code, 2);
+  EXPECT_EQ(bare.output, "");
+  EXPECT_NE(bare.errors.find("One screen: what ran"), bare.errors.npos) << bare.errors;
+  EXPECT_NE(bare.errors.find("\nerror: no command given (one of: summary"), bare.errors.npos);
+  EXPECT_EQ(omni_perf({"-h"}).exit_code, 0);
+}
+
+TEST_F(CommandLine, WhereTheRowsAreThatTextLeavesOut) {
+  HandTrace hand(1);
+  for (int i = 0; i < 9; ++i)
+    hand.task({.codelet = "codelet" + std::to_string(i),
+               .times = times(0, 0, 10 * i, 10 * i + 9),
+               .flops = i == 0 ? 1e4 : 1,
+               .bytes = 1e6});
+  hand.add(trace::Peak{.what = "gemm", .kind = "CPU", .per_worker = 1e12, .together = 1e12});
+  hand.add(trace::Peak{.what = "copy", .kind = "CPU", .per_worker = 1e11, .together = 1e11});
+  put(path_, hand.text());
+  const Finished summary = run({"summary"});
+  EXPECT_NE(summary.output.find("... and 1 more (all with --json, or --csv --table kernels)\n"),
+            summary.output.npos)
+      << summary.output;
+  const std::string all = run({"summary", "--csv", "--table", "kernels"}).output;
+  for (int i = 0; i < 9; ++i) EXPECT_NE(all.find("codelet" + std::to_string(i)), all.npos) << all;
+}
+
+TEST_F(CommandLine, MoreThanTheRoofIsMarkedAndExplainedNotClamped) {
+  const auto roofline = [&](double copy) {
+    HandTrace hand(1);
+    hand.task({.codelet = "k", .times = times(0, 0, 0, 1000), .flops = 1000, .bytes = 1000});
+    hand.add(trace::Peak{.what = "gemm", .kind = "CPU", .per_worker = 1e12, .together = 1e12});
+    hand.add(trace::Peak{.what = "copy", .kind = "CPU", .per_worker = copy, .together = copy});
+    put(path_, hand.text());
+    return run({"roofline"}).output;
+  };
+  const std::string above = roofline(4e8);
+  EXPECT_NE(above.find("  250.0 % *  memory"), above.npos) << above;
+  EXPECT_NE(above.find("\n* more than the measured roof."), above.npos) << above;
+  const Json json = Json::parse(run({"roofline", "--json"}).output);
+  EXPECT_NEAR(json["codelets"][0]["fraction"], 2.5, 1e-9);
+  const std::string below = roofline(4e9);
+  EXPECT_NE(below.find("  25.0 %    memory"), below.npos) << below;
+  EXPECT_EQ(below.find('*'), below.npos) << below;
+}
+
 TEST_F(CommandLine, UsageErrors) {
-  EXPECT_EQ(omni_perf({}).exit_code, 2);
-  EXPECT_EQ(omni_perf({"idle"}).exit_code, 2);
-  EXPECT_EQ(run({"idel"}).exit_code, 2);
-  EXPECT_EQ(run({"idle", "--json", "--csv"}).exit_code, 2);
-  EXPECT_EQ(run({"critical-path", "--factor", "0"}).exit_code, 2);
+  const auto refused = [](const std::vector<std::string>& words, const std::string& said) {
+    const Finished run = omni_perf(words);
+    EXPECT_EQ(run.exit_code, 2) << said;
+    EXPECT_EQ(run.errors.find("error: " + said), 0u) << run.errors;
+    EXPECT_EQ(run.output, "");
+  };
+  refused({"idle"}, "trace is required (omni-perf idle --help)");
+  refused({"idel", path_}, "unknown command 'idel' (did you mean 'idle'?)");
+  refused({"idle", path_, "--jsno"}, "unknown option '--jsno' (did you mean '--json'?)");
+  refused({"idle", path_, path_}, "unexpected argument '");
+  // Not "trace is required": it is the place that is wrong.
+  refused({"--json", "idle", path_}, "--json stands before 'idle' (options of a subcommand come");
+  refused({"--by", "layer", "kernels", path_}, "--by stands before 'kernels' (");
+  refused({"idle", "--json", "--csv", path_}, "--json excludes --csv (omni-perf idle --help)");
+  refused({"critical-path", "--factor", "0", path_}, "--factor: 0 is no number from ");
   const Finished unknown = run({"critical-path", "--codelet", "cnov"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_NE(unknown.errors.find("no codelet cnov (omni-perf kernels lists them)"),

@@ -75,6 +75,9 @@ TEST(Diff, TwoRunsOfTheSameAreClean) {
 }
 
 TEST(Diff, ASlowerCodeletIsFound) {
+  for (unsigned seed = 2; seed < 8; ++seed)
+    EXPECT_EQ(differing(diff({}, {.seed = seed, .slow_pool = 1.4})),
+              (Names{"codelet pool", "kernel pool CPU"}));
   const perf::Diff result = diff({}, {.seed = 2, .slow_pool = 1.25});
   EXPECT_EQ(differing(result), (Names{"codelet pool", "kernel pool CPU"}));
   EXPECT_TRUE(result.slower());

@@ -94,10 +94,29 @@ TEST_F(Output, TheReportTakesTheMetricsBesideTheTrace) {
   EXPECT_NE(omni_perf({"report", "--help"}).output.find("metrics.jsonl"), std::string::npos);
 }
 
-TEST_F(Output, ReplacesItsOwnPage) {
-  const fs::path page = trace_ / "rank-0.jsonl.html";
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(omni_perf({"report", trace_, "--html", page}).exit_code, 0);
-  EXPECT_EQ(get(page).find("<!"), 0u);
+TEST_F(Output, ReplacesItsOwnFilesAndOthersByForceOnly) {
+  for (const auto& [command, option, beginning] :
+       {std::tuple("report", "--html", "<!"), std::tuple("export", "--chrome", "{\"")}) {
+    const fs::path file = trace_ / (std::string("rank-0.jsonl.") + command);
+    const std::vector<std::string> words{command, trace_, option, file};
+    put(file, "");  // nothing to lose
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(omni_perf(words).exit_code, 0);
+    EXPECT_EQ(get(file).find(beginning), 0u);
+
+    put(file, "a thesis");
+    const Finished refused = omni_perf(words);
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_EQ(refused.errors, std::string("error: ") + option + ": " + file.string() +
+                                  " exists, and omni-perf did not write it (choose a new name, or "
+                                  "--force)\n");
+    EXPECT_EQ(get(file), "a thesis");
+    EXPECT_EQ(omni_perf({command, trace_, option, file, "--force"}).exit_code, 0);
+    EXPECT_EQ(get(file).find(beginning), 0u);
+  }
+  // A recording is worth more than force.
+  const Finished lost = omni_perf({"report", trace_, "--html", trace_ / "rank-0.jsonl", "--force"});
+  EXPECT_EQ(lost.exit_code, 2);
+  EXPECT_EQ(get(trace_ / "rank-0.jsonl"), text_);
 }
 
 }  // namespace
