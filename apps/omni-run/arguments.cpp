@@ -5,6 +5,20 @@
 #include <map>
 
 namespace omni {
+namespace {
+
+// One of a few words, each with a meaning.
+template <class Target, class Meaning>
+void add_choice(CLI::App& app, const std::string& name, Target& target,
+                const std::map<std::string, Meaning>& choices, const std::string& help) {
+  std::vector<std::string> words;
+  for (const auto& [word, meaning] : choices) words.push_back(word);
+  app.add_option_function<std::string>(
+         name, [&target, choices](const std::string& word) { target = choices.at(word); }, help)
+      ->check(CLI::IsMember(words));
+}
+
+}  // namespace
 
 CLI::Validator whole_number() {
   return CLI::Validator(
@@ -62,32 +76,31 @@ void add_machine(CLI::App& app, MachineArguments& arguments) {
   app.add_option("--models", arguments.models, "Folder of performance models");
 }
 
+void add_fully_connected(CLI::App& app, FullyConnected& fully_connected) {
+  add_choice(app, "--fc", fully_connected,
+             std::map<std::string, FullyConnected>{{"merged", FullyConnected::merged},
+                                                   {"replicated", FullyConnected::replicated}},
+             "Fully connected layers behind all others: merged (one copy, never stale; default) or "
+             "replicated per group");
+}
+
 void add_groups(CLI::App& app, GroupArguments& arguments) {
   app.add_option("--groups", arguments.count,
                  "Compute groups: each trains on mini-batches of its own, asynchronously")
       ->check(CLI::Range(1, kMostGroups));
   app.add_option("--group-layout", arguments.layout,
                  "Workers of each group, for example 0-1;2-3; default: evenly");
-  app.add_option(
-         "--fc", arguments.fully_connected,
-         "Fully connected layers behind all others: merged (one copy, never stale; default) "
-         "or replicated per group")
-      ->transform(CLI::Transformer(std::map<std::string, FullyConnected>{
-          {"merged", FullyConnected::merged}, {"replicated", FullyConnected::replicated}}));
-  app.add_option_function<std::string>(
-         "--async",
-         [&arguments](const std::string& text) {
-           arguments.asynchrony = text == "free" ? Asynchrony::free : Asynchrony::reproducible;
-         },
-         "How groups update: free (as they arrive; default) or reproducible (in turn)")
-      ->check(CLI::IsMember({"free", "reproducible"}));
-  app.add_option("--momentum-compensation", arguments.compensation,
-                 "Momentum and rate for the asynchrony: theory (from the number of groups; "
-                 "default), measured (from the staleness), off")
-      ->transform(CLI::Transformer(
-          std::map<std::string, Compensation>{{"off", Compensation::off},
-                                              {"theory", Compensation::theory},
-                                              {"measured", Compensation::measured}}));
+  add_fully_connected(app, arguments.fully_connected);
+  add_choice(app, "--async", arguments.asynchrony,
+             std::map<std::string, Asynchrony>{{"free", Asynchrony::free},
+                                               {"reproducible", Asynchrony::reproducible}},
+             "How groups update: free (as they arrive; default) or reproducible (in turn)");
+  add_choice(app, "--momentum-compensation", arguments.compensation,
+             std::map<std::string, Compensation>{{"theory", Compensation::theory},
+                                                 {"measured", Compensation::measured},
+                                                 {"off", Compensation::off}},
+             "Less momentum for the asynchrony that adds its own: theory (by the number of groups; "
+             "default), measured (by the staleness), off");
 }
 
 void add_data(CLI::App& app, DataArguments& arguments) {

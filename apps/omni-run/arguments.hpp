@@ -44,9 +44,9 @@ struct DataArguments {
 
 struct GroupArguments {
   int count = 1;
-  std::string layout;
+  std::string layout{};
   FullyConnected fully_connected = FullyConnected::merged;
-  std::optional<Asynchrony> asynchrony;  // free, unless the run is deterministic
+  std::optional<Asynchrony> asynchrony{};  // free, unless the run is deterministic
   Compensation compensation = Compensation::theory;
 };
 
@@ -96,6 +96,15 @@ struct TimeArguments {
   int iterations = 10, warm_up = 10;
 };
 
+struct PlanArguments {
+  CommonArguments common;
+  NetArguments net;
+  MachineArguments machine;
+  FullyConnected fully_connected = FullyConnected::merged;
+  int iterations = 30, warm_up = 15, most_groups = 16;
+  bool measure = false;
+};
+
 struct DevicesArguments {
   CommonArguments common;
   MachineArguments machine;
@@ -109,6 +118,7 @@ void add_common(CLI::App& app, CommonArguments& arguments);
 void add_net(CLI::App& app, NetArguments& arguments);
 void add_machine(CLI::App& app, MachineArguments& arguments);
 void add_groups(CLI::App& app, GroupArguments& arguments);
+void add_fully_connected(CLI::App& app, FullyConnected& fully_connected);
 void add_data(CLI::App& app, DataArguments& arguments);
 void add_trace(CLI::App& app, std::string& folder);
 

@@ -9,6 +9,7 @@ Status train_command(const TrainArguments& arguments);
 Status valid_command(const ValidArguments& arguments);
 Status predict_command(const PredictArguments& arguments);
 Status time_command(const TimeArguments& arguments);
+Status plan_command(const PlanArguments& arguments);
 Status layers_command(const CommonArguments& arguments);
 Status devices_command(const DevicesArguments& arguments);
 

@@ -119,6 +119,24 @@ int run(int argc, char** argv) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
 
+  PlanArguments plan;
+  CLI::App& plan_app = *app.add_subcommand(
+      "plan", "What every number of compute groups would cost and save on this machine");
+  add_common(plan_app, plan.common);
+  add_net(plan_app, plan.net);
+  add_machine(plan_app, plan.machine);
+  add_fully_connected(plan_app, plan.fully_connected);
+  plan_app.add_option("--iterations", plan.iterations, "Iterations to measure")
+      ->check(CLI::Range(4, 100000))
+      ->capture_default_str();
+  plan_app.add_option("--warm-up", plan.warm_up, "Iterations before that")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  plan_app.add_option("--most-groups", plan.most_groups, "Groups up to this number")
+      ->check(CLI::Range(1, kMostGroups))
+      ->capture_default_str();
+  plan_app.add_flag("--measure", plan.measure, "Also run every number of groups");
+
   CommonArguments layers;
   CLI::App& layers_app = *app.add_subcommand("layers", "What nets may contain");
   add_common(layers_app, layers);
@@ -147,6 +165,7 @@ int run(int argc, char** argv) {
   if (valid_app) return apply(valid.common), finish(valid_command(valid));
   if (predict_app) return apply(predict.common), finish(predict_command(predict));
   if (time_app) return apply(time.common), finish(time_command(time));
+  if (plan_app) return apply(plan.common), finish(plan_command(plan));
   if (layers_app) return apply(layers), finish(layers_command(layers));
   if (devices_app) return apply(devices.common), finish(devices_command(devices));
   return apply(train.common), finish(train_command(train));

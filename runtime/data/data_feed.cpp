@@ -1,5 +1,7 @@
 #include "runtime/data/data_feed.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 
@@ -51,11 +53,14 @@ DataFeed::DataFeed(const Dataset& dataset, FeedOptions options)
   const std::size_t per_image = options_.net_input.count();
   for (int slot = 0; slot < options_.slots; ++slot) {
     BatchSlot& batch = slots_.emplace_back();
-    for (const int size : options_.slices.sizes) {
-      const auto images = static_cast<std::size_t>(size);
-      batch.images.push_back(&tensors_.declare("feed.images", images * per_image));
-      batch.labels.push_back(&tensors_.declare("feed.labels", images, DataType::i32));
-      batch.metrics.push_back(&tensors_.declare("feed.metrics", kMetrics));
+    for (std::size_t slice = 0; slice < options_.slices.sizes.size(); ++slice) {
+      const auto images = static_cast<std::size_t>(options_.slices.sizes[slice]);
+      const auto name = [slice](const char* what) {
+        return fmt::format("feed.{}.{}", what, slice);
+      };
+      batch.images.push_back(&tensors_.declare(name("images"), images * per_image));
+      batch.labels.push_back(&tensors_.declare(name("labels"), images, DataType::i32));
+      batch.metrics.push_back(&tensors_.declare(name("metrics"), kMetrics));
     }
   }
 }

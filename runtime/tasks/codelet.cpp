@@ -12,6 +12,7 @@
 
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/submission.hpp"
+#include "runtime/tasks/task_capture.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/task_times.hpp"
 
@@ -159,6 +160,7 @@ std::uint32_t CodeletBase::color() const { return starpu_->codelet.color; }
 void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
                          std::span<const Access> accesses, TaskTag tag) {
   assert(accesses.size() <= STARPU_NMAXBUFS);
+  task_capture::submitted(name_, accesses, tag);
   auto* header = static_cast<TaskHeader*>(std::malloc(sizeof(TaskHeader) + args_bytes_));
   if (header == nullptr) {
     report_task_error({ErrorKind::out_of_memory, "codelet " + name_, "cannot create a task", ""});

@@ -20,6 +20,10 @@ Momentum compensate(double tuned, double implicit) {
   return {tuned, std::max(1 - (1 - tuned) / (1 - implicit), std::min(kLowest, tuned)), implicit};
 }
 
+double statistical_penalty(const Momentum& momentum) {
+  return std::max(1.0, (1 - momentum.tuned) / (1 - momentum.total()));
+}
+
 MomentumControl::MomentumControl(Compensation compensation, double tuned, int groups)
     : compensation_(compensation),
       tuned_(tuned),

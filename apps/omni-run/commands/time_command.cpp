@@ -8,13 +8,13 @@
 #include <set>
 
 #include "apps/omni-run/commands.hpp"
-#include "apps/omni-run/held_images.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
+#include "apps/omni-run/timed_training.hpp"
 #include "apps/omni-run/tracing.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/task_times.hpp"
-#include "scheduling/trainer.hpp"
+#include "scheduling/stopwatch.hpp"
 
 namespace omni {
 namespace {
@@ -31,8 +31,6 @@ struct Measurement {
   double tasks = 0;                 // per iteration
   std::vector<double> periods;      // seconds from one iteration's loss to the next one's
 };
-
-constexpr std::size_t kHeldBatches = 2;
 
 Measurement summarise(const std::vector<TaskTime>& times, double wall, int iterations) {
   Measurement result{
@@ -89,44 +87,22 @@ void print_json(const Net& net, const Measurement& measured, double images_per_s
 }  // namespace
 
 Status time_command(const TimeArguments& arguments) {
-  // Updates that change nothing take as long, and no net diverges. What the user says comes later
-  // and wins.
-  NetArguments net_arguments = arguments.net;
-  net_arguments.settings.insert(net_arguments.settings.begin(),
-                                {"learning_rate=0", "policy=constant"});
-  OMNI_TRY(auto opened, open_net(net_arguments, true));
-  ComputeGroups groups(std::move(opened));
-  Net* const net = &groups.net();
-  OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *net));
+  OMNI_TRY(auto opened, open_net(TimedTraining::without_learning(arguments.net), true));
+  OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *opened));
   OMNI_TRY(const Session session, start_session(arguments.machine));
-  OMNI_CHECK(require_memory(*net, net->tensor_bytes()));
-  OMNI_CHECK(net->allocate());
-  net->initialise(1);
-  OMNI_TRY(const auto images,
-           HeldImages::hold(*data.train,
-                            kHeldBatches * static_cast<std::size_t>(net->slices().images())));
-  DataFeed train(images, feed_options(*net, 1, true, Trainer::slots(groups)));
-  OMNI_CHECK(train.allocate());
+  OMNI_TRY(const auto training, TimedTraining::make(ComputeGroups(std::move(opened)), *data.train));
+  Net* const net = &training->groups().net();
 
-  std::vector<double> losses_at;  // seconds, in the last run
-  const auto run = [&](int iterations) -> Result<double> {
-    losses_at.clear();
-    Stopwatch watch;
-    watch.start();
-    Trainer trainer(
-        groups, train, nullptr, {.seed = 1}, {.iterations = static_cast<std::uint64_t>(iterations)},
-        {.on_iteration = [&](const StepReport&) { losses_at.push_back(watch.seconds()); },
-         .on_step = {},
-         .on_evaluation = {},
-         .save_checkpoint = {}});
-    OMNI_CHECK(trainer.run());
-    return watch.seconds();
-  };
   // The models try every implementation some ten times before they are trusted.
-  OMNI_CHECK(run(arguments.warm_up));
+  OMNI_CHECK(training->seconds(arguments.warm_up, Asynchrony::reproducible));
   OMNI_TRY(const auto recorder, start_trace(arguments.trace, session, *net));
   task_times::start();
-  OMNI_TRY(const double wall, run(arguments.iterations));
+  std::vector<double> losses_at;
+  Stopwatch watch;
+  watch.start();
+  OMNI_TRY(const double wall,
+           training->seconds(arguments.iterations, Asynchrony::reproducible,
+                             [&](const StepReport&) { losses_at.push_back(watch.seconds()); }));
   Measurement measured = summarise(task_times::finish(), wall, arguments.iterations);
   for (std::size_t i = 1; i < losses_at.size(); ++i)
     measured.periods.push_back(losses_at[i] - losses_at[i - 1]);

@@ -1,0 +1,50 @@
+#include "apps/omni-run/timed_training.hpp"
+
+#include "apps/omni-run/setup.hpp"
+#include "scheduling/stopwatch.hpp"
+
+namespace omni {
+namespace {
+
+constexpr std::size_t kHeldBatches = 2;
+
+}  // namespace
+
+NetArguments TimedTraining::without_learning(NetArguments net) {
+  net.settings.insert(net.settings.begin(), {"learning_rate=0", "policy=constant"});
+  return net;
+}
+
+Result<std::unique_ptr<TimedTraining>> TimedTraining::make(ComputeGroups groups,
+                                                           const Dataset& images) {
+  const auto batch = static_cast<std::size_t>(groups.net().slices().images());
+  OMNI_CHECK(require_memory(groups.net(), groups.tensor_bytes()));
+  OMNI_TRY(HeldImages held, HeldImages::hold(images, kHeldBatches * batch));
+  std::unique_ptr<TimedTraining> training(new TimedTraining(std::move(groups), std::move(held)));
+  OMNI_CHECK(training->groups_.allocate());
+  OMNI_CHECK(training->feed_.allocate());
+  training->groups_.net().initialise(1);
+  training->groups_.refresh_replicas();
+  return training;
+}
+
+TimedTraining::TimedTraining(ComputeGroups groups, HeldImages images)
+    : groups_(std::move(groups)),
+      images_(std::move(images)),
+      feed_(images_, feed_options(groups_.net(), 1, true, Trainer::slots(groups_))) {}
+
+Result<double> TimedTraining::seconds(int iterations, Asynchrony asynchrony,
+                                      std::function<void(const StepReport&)> on_iteration) {
+  Stopwatch watch;
+  watch.start();
+  Trainer trainer(groups_, feed_, nullptr, {.seed = 1},
+                  {.iterations = static_cast<std::uint64_t>(iterations), .asynchrony = asynchrony},
+                  {.on_iteration = std::move(on_iteration),
+                   .on_step = {},
+                   .on_evaluation = {},
+                   .save_checkpoint = {}});
+  OMNI_CHECK(trainer.run());
+  return watch.seconds();
+}
+
+}  // namespace omni

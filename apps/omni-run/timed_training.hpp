@@ -1,0 +1,34 @@
+// Trains on a few images in memory, to see how long iterations take: with a learning rate of 0,
+// whose updates take as long, so that no net diverges.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "apps/omni-run/arguments.hpp"
+#include "apps/omni-run/held_images.hpp"
+#include "runtime/data/data_feed.hpp"
+#include "runtime/data/dataset.hpp"
+#include "scheduling/trainer.hpp"
+
+namespace omni {
+
+class TimedTraining {
+ public:
+  static NetArguments without_learning(NetArguments net);  // what the user sets still wins
+
+  // Needs a running Session. `images` must outlive it.
+  static Result<std::unique_ptr<TimedTraining>> make(ComputeGroups groups, const Dataset& images);
+
+  Result<double> seconds(int iterations, Asynchrony asynchrony,
+                         std::function<void(const StepReport&)> on_iteration = {});
+  ComputeGroups& groups() { return groups_; }
+
+ private:
+  TimedTraining(ComputeGroups groups, HeldImages images);
+  ComputeGroups groups_;
+  HeldImages images_;
+  DataFeed feed_;
+};
+
+}  // namespace omni

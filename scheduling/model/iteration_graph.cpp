@@ -1,0 +1,107 @@
+#include "scheduling/model/iteration_graph.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace omni {
+namespace {
+
+using Owner = IterationTask::Owner;
+using Stage = IterationTask::Stage;
+
+// Mean seconds by codelet and layer.
+class Lengths {
+ public:
+  explicit Lengths(const std::vector<TaskTime>& times) {
+    for (const TaskTime& time : times) {
+      auto& [tasks, seconds] = sums_[{time.codelet, time.layer}];
+      tasks += static_cast<double>(time.tasks);
+      seconds += time.seconds;
+    }
+  }
+  double of(const CapturedTask& task) const {
+    const auto found = sums_.find({task.codelet, task.layer});
+    return found == sums_.end() ? 0 : found->second.second / found->second.first;
+  }
+
+ private:
+  std::map<std::pair<std::string, int>, std::pair<double, double>> sums_;
+};
+
+bool writes(const CapturedTask& task, const std::unordered_set<std::uint32_t>& data) {
+  return std::any_of(task.uses.begin(), task.uses.end(), [&](const CapturedTask::Use& use) {
+    return use.mode != AccessMode::read && data.contains(use.id());
+  });
+}
+
+// The mini-batch's own: decoded images, labels, metrics. They lie in another slot every time; the
+// name is what the slots have in common.
+bool of_batch(const CapturedTask::Use& use) { return use.part.tensor->name().starts_with("feed."); }
+
+}  // namespace
+
+Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTask>& captured,
+                                                   const std::vector<TaskTime>& times,
+                                                   const Net& net) {
+  std::unordered_map<std::uint32_t, std::set<int>> users;  // of a datum: groups
+  std::int64_t newest = -1;
+  for (const CapturedTask& task : captured) {
+    for (const CapturedTask::Use& use : task.uses) users[use.id()].insert(task.group);
+    if (task.group == 0) newest = std::max(newest, task.iteration);
+  }
+  if (newest < 0)
+    return Error{ErrorKind::failed, "", "no iteration of the first group was captured", ""};
+  std::unordered_set<std::uint32_t> gate;
+  for (const Tensor* tensor : net.replicated_output()) gate.insert(tensor->id());
+
+  const Lengths lengths(times);
+  std::vector<IterationTask> graph;
+  std::map<std::string, std::uint32_t> batch_data;
+  const auto add = [&](const CapturedTask& task, Stage stage) {
+    IterationTask& added = graph.emplace_back();
+    added.seconds = lengths.of(task);
+    added.priority = task.priority;
+    added.stage = stage;
+    added.any_worker = task.any_worker || stage == Stage::decode;
+    added.gate = stage == Stage::begin && writes(task, gate);
+    added.update = task.codelet == "exchange";
+    for (const CapturedTask::Use& use : task.uses) {
+      if (of_batch(use)) {
+        const auto number = static_cast<std::uint32_t>(batch_data.size());
+        added.uses.push_back({batch_data.try_emplace(use.part.tensor->name(), number).first->second,
+                              use.mode, Owner::batch});
+      } else {
+        added.uses.push_back(
+            {use.id(), use.mode, users[use.id()].size() > 1 ? Owner::all : Owner::group});
+      }
+    }
+  };
+  // The group's last iteration that was captured whole, and the decoding of one mini-batch.
+  std::vector<const CapturedTask*> own;
+  for (const CapturedTask& task : captured)
+    if (task.group == 0 && task.iteration == newest && task.codelet != "decode_batch")
+      own.push_back(&task);
+  // With nothing merged, the gate is the end of forward.
+  const auto merged = std::find_if(own.begin(), own.end(),
+                                   [](const CapturedTask* task) { return task->any_worker; });
+  auto first_after = merged;
+  if (merged == own.end()) {
+    const auto last = std::find_if(own.rbegin(), own.rend(),
+                                   [&](const CapturedTask* task) { return writes(*task, gate); });
+    first_after = last.base();
+  }
+  for (auto task = own.begin(); task != own.end(); ++task)
+    add(**task, task < first_after ? Stage::begin : Stage::complete);
+
+  std::set<int> decoded;  // slices
+  for (const CapturedTask& task : captured)
+    if (task.codelet == "decode_batch" && decoded.insert(task.slice).second)
+      add(task, Stage::decode);
+  return graph;
+}
+
+}  // namespace omni

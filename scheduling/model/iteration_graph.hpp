@@ -1,0 +1,21 @@
+// The task graph of one iteration of a compute group, with the lengths of its tasks, from what a
+// training submitted and measured.
+#pragma once
+
+#include <vector>
+
+#include "layers/net.hpp"
+#include "runtime/tasks/task_capture.hpp"
+#include "runtime/tasks/task_times.hpp"
+#include "scheduling/model/group_simulation.hpp"
+
+namespace omni {
+
+// `captured`: iterations of two groups or more, in turn; data that several groups touch are the
+// masters'. The graph is that of an iteration of the first group, whose net this is; the lengths
+// are mean ones.
+Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTask>& captured,
+                                                   const std::vector<TaskTime>& times,
+                                                   const Net& net);
+
+}  // namespace omni

@@ -1,0 +1,96 @@
+// Simulated groups against what one can work out by hand.
+#include "scheduling/model/group_simulation.hpp"
+
+#include <gtest/gtest.h>
+
+namespace omni {
+namespace {
+
+using Owner = IterationTask::Owner;
+using Stage = IterationTask::Stage;
+
+// A chain: forward (group), merged (all), backward (group), update of the master (all, any order).
+// Data: 0 activations, 1 replica, 2 merged parameters, 3 master.
+std::vector<IterationTask> chain(double forward, double merged, double backward, double update) {
+  return {{.seconds = forward,
+           .stage = Stage::begin,
+           .gate = true,
+           .uses = {{1, AccessMode::read, Owner::group}, {0, AccessMode::write, Owner::group}}},
+          {.seconds = merged,
+           .priority = 1,
+           .stage = Stage::complete,
+           .any_worker = true,
+           .uses = {{0, AccessMode::read_write, Owner::group},
+                    {2, AccessMode::read_write, Owner::all}}},
+          {.seconds = backward,
+           .priority = 2,
+           .stage = Stage::complete,
+           .uses = {{0, AccessMode::read_write, Owner::group}}},
+          {.seconds = update,
+           .priority = 3,
+           .stage = Stage::complete,
+           .update = true,
+           .uses = {{0, AccessMode::read, Owner::group},
+                    {1, AccessMode::write, Owner::group},
+                    {3, AccessMode::accumulate, Owner::all}}}};
+}
+
+double period(const std::vector<IterationTask>& tasks, int groups, int workers,
+              bool in_turn = false) {
+  return simulate_groups(tasks, {.workers = workers,
+                                 .layout = spread_groups(groups, workers),
+                                 .in_turn = in_turn,
+                                 .iterations = 300,
+                                 .task_overhead = 0})
+      .seconds_per_iteration;
+}
+
+TEST(GroupSimulation, one_group_takes_the_length_of_the_chain) {
+  EXPECT_NEAR(period(chain(3, 1, 2, 0.5), 1, 4), 6.5, 1e-9);
+  EXPECT_NEAR(period(chain(3, 1, 2, 0.5), 1, 4, true), 6.5, 1e-9);
+}
+
+TEST(GroupSimulation, groups_on_workers_of_their_own_divide_the_time) {
+  EXPECT_NEAR(period(chain(3, 1, 2, 0.5), 2, 2), 3.25, 0.05);
+  EXPECT_NEAR(period(chain(3, 1, 2, 0.5), 4, 4), 6.5 / 4, 0.05);
+}
+
+TEST(GroupSimulation, until_the_merged_phase_is_saturated) {
+  // max(t_fc, (t_conv + t_fc) / g)
+  EXPECT_NEAR(period(chain(1, 1, 1, 0), 2, 8), 1.5, 0.05);
+  EXPECT_NEAR(period(chain(1, 1, 1, 0), 8, 8), 1.0, 0.05);
+}
+
+TEST(GroupSimulation, a_master_takes_one_update_at_a_time) {
+  EXPECT_NEAR(period(chain(1, 0, 1, 2), 8, 8), 2, 0.05);
+}
+
+TEST(GroupSimulation, groups_that_share_workers_gain_nothing_more) {
+  EXPECT_NEAR(period(chain(3, 1, 2, 0.5), 8, 2), 3.25, 0.05);
+  EXPECT_NEAR(period(chain(3, 1, 2, 0.5), 8, 1), 6.5, 0.05);
+}
+
+TEST(GroupSimulation, overhead_counts_for_every_task) {
+  const SimulatedRun run = simulate_groups(chain(3, 1, 2, 0.5), {.workers = 1,
+                                                                 .layout = spread_groups(1, 1),
+                                                                 .in_turn = true,
+                                                                 .iterations = 30,
+                                                                 .task_overhead = 0.25});
+  EXPECT_NEAR(run.seconds_per_iteration, 7.5, 1e-9);
+  EXPECT_NEAR(run.busy, 1, 1e-9);
+}
+
+TEST(GroupSimulation, decoding_fills_what_is_left) {
+  auto tasks = chain(1, 0, 1, 0);
+  tasks.push_back({.seconds = 1,
+                   .priority = -1,
+                   .stage = Stage::decode,
+                   .any_worker = true,
+                   .uses = {{9, AccessMode::write, Owner::batch}}});
+  tasks[0].uses.push_back({9, AccessMode::read, Owner::batch});
+  EXPECT_NEAR(period(tasks, 1, 2), 2, 0.05) << "beside the chain";
+  EXPECT_NEAR(period(tasks, 1, 1), 3, 0.05) << "in its way";
+}
+
+}  // namespace
+}  // namespace omni
