@@ -29,6 +29,18 @@ Codelet<NoteArgs> note({.name = "test_note",
                         .cost = [](const NoteArgs&) { return Cost{}; },
                         .footprint = [](const NoteArgs&) { return footprint_of(1); }});
 
+struct GateArgs {
+  const std::atomic<bool>* open;
+};
+
+// Keeps its worker until the gate opens.
+Codelet<GateArgs> gate({.name = "test_gate",
+                        .implementations = {{"only",
+                                             [](const GateArgs& args, const Buffers&,
+                                                DeviceContext&) { args.open->wait(false); }}},
+                        .cost = [](const GateArgs&) { return Cost{}; },
+                        .footprint = [](const GateArgs&) { return footprint_of(1); }});
+
 struct RaceArgs {
   std::atomic<int>* fast_runs;
 };
@@ -78,10 +90,12 @@ TEST_F(OmniPolicyTest, ready_tasks_run_by_priority) {
   Tensor data("data", 1);
   ASSERT_TRUE(data.allocate());
   std::vector<int> order;
-  std::atomic<int> ignored = 0;
-  race.submit({&ignored}, {read(data)});  // keeps the worker busy until all are submitted
+  std::atomic<bool> all_submitted = false;
+  gate.submit({&all_submitted}, {read(data)}, {.priority = 4});
   for (const int priority : {1, 3, -2, 2, 0})
     note.submit({&order, priority}, {read(data)}, {.priority = priority});
+  all_submitted = true;
+  all_submitted.notify_all();
   ASSERT_TRUE(wait_for_tasks());
   EXPECT_EQ(order, (std::vector<int>{3, 2, 1, 0, -2}));
 }
