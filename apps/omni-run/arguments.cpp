@@ -72,7 +72,7 @@ void add_machine(CLI::App& app, MachineArguments& arguments) {
   app.add_option("--impl", arguments.session.implementation,
                  "Prefer this implementation wherever it applies")
       ->check(
-          CLI::IsMember({"onednn", "lowering_onednn", "lowering", "gemm", "vector", "reference"}));
+          CLI::IsMember({"onednn", "lowering", "winograd", "gemm", "vector", "reference"}));
   app.add_option("--models", arguments.models, "Folder of performance models");
 }
 

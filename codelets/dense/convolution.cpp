@@ -4,10 +4,17 @@
 #include "codelets/dense/gemm.hpp"
 #include "codelets/dense/lowering.hpp"
 #include "codelets/dense/onednn_support.hpp"
+#include "codelets/dense/winograd.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 
 namespace omni {
 namespace {
+
+#ifdef OMNI_ONEDNN
+constexpr Gemm kProduct = onednn::gemm;
+#else
+constexpr Gemm kProduct = gemm;
+#endif
 
 // ---- lowering: as many output rows as fit the budget, across images, make one matrix product ----
 
@@ -62,7 +69,6 @@ std::int64_t group_weights(const ConvShape& shape, int group) {
   return std::int64_t{group} * shape.group_filters() * shape.taps();
 }
 
-template <Gemm product>
 void forward_lowering(const ConvForwardArgs& args, const Buffers& buffers, DeviceContext& context) {
   const ConvShape& s = args.shape;
   const float *src = buffers.get(0), *weights = buffers.get(1);
@@ -72,14 +78,13 @@ void forward_lowering(const ConvForwardArgs& args, const Buffers& buffers, Devic
   for_each_band(s, [&](const Band& band) {
     float* band_dst = dst + band.first_pixel * s.filters;
     for (int group = 0; group < s.groups; ++group)
-      product(band.pixels, s.group_filters(), s.taps(), lowered(s, group, band, src, scratch),
-              {weights + group_weights(s, group), s.taps(), true}, 0.0f,
-              band_dst + group * s.group_filters(), s.filters);
+      kProduct(band.pixels, s.group_filters(), s.taps(), lowered(s, group, band, src, scratch),
+               {weights + group_weights(s, group), s.taps(), true}, 0.0f,
+               band_dst + group * s.group_filters(), s.filters);
     add_bias_and_activate(band.pixels, s.filters, bias, args.activation, band_dst);
   });
 }
 
-template <Gemm product>
 void backward_weights_lowering(const ConvWeightsArgs& args, const Buffers& buffers,
                                DeviceContext& context) {
   const ConvShape& s = args.shape;
@@ -89,15 +94,14 @@ void backward_weights_lowering(const ConvWeightsArgs& args, const Buffers& buffe
   for_each_band(s, [&](const Band& band) {
     const float* band_diff = diff_dst + band.first_pixel * s.filters;
     for (int group = 0; group < s.groups; ++group)
-      product(s.group_filters(), s.taps(), band.pixels,
-              {band_diff + group * s.group_filters(), s.filters, true},
-              lowered(s, group, band, src, scratch), 1.0f, diff_weights + group_weights(s, group),
-              s.taps());
+      kProduct(s.group_filters(), s.taps(), band.pixels,
+               {band_diff + group * s.group_filters(), s.filters, true},
+               lowered(s, group, band, src, scratch), 1.0f, diff_weights + group_weights(s, group),
+               s.taps());
     if (args.has_bias) add_column_sums(band.pixels, s.filters, band_diff, buffers.get(3));
   });
 }
 
-template <Gemm product>
 void backward_data_lowering(const ConvDataArgs& args, const Buffers& buffers,
                             DeviceContext& context) {
   const ConvShape& s = args.shape;
@@ -109,10 +113,10 @@ void backward_data_lowering(const ConvDataArgs& args, const Buffers& buffers,
   for_each_band(s, [&](const Band& band) {
     for (int group = 0; group < s.groups; ++group) {
       float* columns = direct ? diff_src + band.first_pixel * s.c + group * s.group_c() : scratch;
-      product(band.pixels, s.taps(), s.group_filters(),
-              {diff_dst + band.first_pixel * s.filters + group * s.group_filters(), s.filters},
-              {weights + group_weights(s, group), s.taps()}, 0.0f, columns,
-              direct ? s.c : s.taps());
+      kProduct(band.pixels, s.taps(), s.group_filters(),
+               {diff_dst + band.first_pixel * s.filters + group * s.group_filters(), s.filters},
+               {weights + group_weights(s, group), s.taps()}, 0.0f, columns,
+               direct ? s.c : s.taps());
       if (!direct) col2im(s, group, band.rows, scratch, diff_src);
     }
   });
@@ -123,6 +127,32 @@ template <class Args>
 bool worth_lowering(const Args& args) {
   const ConvShape& s = args.shape;
   return s.groups == 1 || (s.group_c() >= 4 && s.group_filters() >= 4);
+}
+
+// ---- Winograd ----
+
+template <class Args>
+bool suits_winograd(const Args& args) {
+  return winograd::supports(args.shape);
+}
+
+void forward_winograd(const ConvForwardArgs& args, const Buffers& buffers, DeviceContext& context) {
+  winograd::forward(args.shape, kProduct, buffers.get(0), buffers.get(1),
+                    args.has_bias ? buffers.get(3) : nullptr, args.activation, buffers.get(2),
+                    context);
+}
+
+void backward_weights_winograd(const ConvWeightsArgs& args, const Buffers& buffers,
+                               DeviceContext& context) {
+  const ConvShape& s = args.shape;
+  winograd::backward_weights(s, kProduct, buffers.get(0), buffers.get(1), buffers.get(2), context);
+  if (args.has_bias) add_column_sums(s.pixels(), s.filters, buffers.get(1), buffers.get(3));
+}
+
+void backward_data_winograd(const ConvDataArgs& args, const Buffers& buffers,
+                            DeviceContext& context) {
+  winograd::backward_data(args.shape, kProduct, buffers.get(0), buffers.get(1), buffers.get(2),
+                          context);
 }
 
 // ---- reference ----
@@ -182,9 +212,9 @@ Codelet<ConvForwardArgs> conv_forward({
         {
 #ifdef OMNI_ONEDNN
             {"onednn", conv_forward_onednn},
-            {"lowering_onednn", forward_lowering<onednn::gemm>, worth_lowering},
 #endif
-            {"lowering", forward_lowering<gemm>, worth_lowering},
+            {"lowering", forward_lowering, worth_lowering},
+            {"winograd", forward_winograd, suits_winograd},
             {"reference", forward_reference, nullptr, Role::reference}},
     .cost = cost<ConvForwardArgs>,
     .footprint = forward_footprint,
@@ -197,9 +227,9 @@ Codelet<ConvWeightsArgs> conv_backward_weights({
         {
 #ifdef OMNI_ONEDNN
             {"onednn", conv_backward_weights_onednn},
-            {"lowering_onednn", backward_weights_lowering<onednn::gemm>, worth_lowering},
 #endif
-            {"lowering", backward_weights_lowering<gemm>, worth_lowering},
+            {"lowering", backward_weights_lowering, worth_lowering},
+            {"winograd", backward_weights_winograd, suits_winograd},
             {"reference", backward_weights_reference, nullptr, Role::reference}},
     .cost = cost<ConvWeightsArgs>,
     .footprint = weights_footprint,
@@ -212,9 +242,9 @@ Codelet<ConvDataArgs> conv_backward_data({
         {
 #ifdef OMNI_ONEDNN
             {"onednn", conv_backward_data_onednn},
-            {"lowering_onednn", backward_data_lowering<onednn::gemm>, worth_lowering},
 #endif
-            {"lowering", backward_data_lowering<gemm>, worth_lowering},
+            {"lowering", backward_data_lowering, worth_lowering},
+            {"winograd", backward_data_winograd, suits_winograd},
             {"reference", backward_data_reference, nullptr, Role::reference}},
     .cost = cost<ConvDataArgs>,
     .footprint = data_footprint,

@@ -137,7 +137,9 @@ CodeletBase::CodeletBase(std::string name, std::uint32_t color, std::vector<Entr
   static_assert(kRun.size() <= STARPU_MAXIMPLEMENTATIONS);
   assert(!entries_.empty() && entries_.size() <= kRun.size());
 
+  // StarPU numbers the implementations: what was learnt about others must not be taken for these.
   starpu_->symbol = "omni_" + name_;
+  for (const Entry& entry : entries_) starpu_->symbol += "." + entry.name;
   std::memset(&starpu_->model, 0, sizeof starpu_->model);
   starpu_->model.type = STARPU_HISTORY_BASED;
   starpu_->model.symbol = starpu_->symbol.c_str();

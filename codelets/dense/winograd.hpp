@@ -1,0 +1,28 @@
+// 3x3 convolution by Winograd's F(4x4, 3x3): tiles of 4x4 outputs, the 6x6 inputs they need and the
+// kernels are transformed so that a pair of channels costs 36 products per tile instead of 144. The
+// products of one position in all tiles are one matrix product. Rounding errors are some ten times
+// those of the direct sum.
+//
+// Forward  dst = O [(K w K') * (I src I')] O', where * multiplies position by position and ' is the
+// transposed; both gradients are its adjoints. Lavin and Gray 2016 have the matrices I, K, O.
+#pragma once
+
+#include "codelets/dense/convolution_shape.hpp"
+#include "codelets/dense/gemm.hpp"
+#include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/tasks/device_context.hpp"
+
+namespace omni::winograd {
+
+bool supports(const ConvShape& shape);
+
+// bias: null for none.
+void forward(const ConvShape& shape, Gemm product, const float* src, const float* weights,
+             const float* bias, Activation activation, float* dst, DeviceContext& context);
+// Adds to diff_weights.
+void backward_weights(const ConvShape& shape, Gemm product, const float* src, const float* diff_dst,
+                      float* diff_weights, DeviceContext& context);
+void backward_data(const ConvShape& shape, Gemm product, const float* diff_dst,
+                   const float* weights, float* diff_src, DeviceContext& context);
+
+}  // namespace omni::winograd
