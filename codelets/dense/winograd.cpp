@@ -56,14 +56,14 @@ constexpr Matrix<kOut, kIn> kOutput{
 constexpr auto kKernelTransposed = transposed(kKernel);
 constexpr auto kOutputTransposed = transposed(kOutput);
 
-// One value of matrix * x, without the products by zero: x[0], x[stride], ...
+// One value of matrix * x, without the products by zero.
 template <const auto& matrix, std::size_t row>
-Lanes row_product(const Lanes* x, std::size_t stride) {
+Lanes row_product(const Lanes* x) {
   Lanes sum{};
   [&]<std::size_t... i>(std::index_sequence<i...>) {
     (
         [&] {
-          if constexpr (matrix[row][i] != 0) sum += matrix[row][i] * x[i * stride];
+          if constexpr (matrix[row][i] != 0) sum += matrix[row][i] * x[i];
         }(),
         ...);
   }
@@ -75,13 +75,15 @@ Lanes row_product(const Lanes* x, std::size_t stride) {
 template <const auto& matrix, class In, class Out>
 void transform(In in, Out out) {
   constexpr std::size_t rows = matrix.size(), columns = matrix[0].size();
-  Lanes tile[columns * columns], half[rows * columns];
-  for (std::size_t i = 0; i < columns * columns; ++i) tile[i] = in(i);
+  Lanes half[rows * columns];
   [&]<std::size_t... row>(std::index_sequence<row...>) {
-    for (std::size_t j = 0; j < columns; ++j)
-      ((half[row * columns + j] = row_product<matrix, row>(&tile[j], columns)), ...);
+    for (std::size_t j = 0; j < columns; ++j) {
+      Lanes column[columns];
+      for (std::size_t i = 0; i < columns; ++i) column[i] = in(i * columns + j);
+      ((half[row * columns + j] = row_product<matrix, row>(column)), ...);
+    }
     for (std::size_t i = 0; i < rows; ++i)
-      (out(i * rows + row, row_product<matrix, row>(&half[i * columns], 1)), ...);
+      (out(i * rows + row, row_product<matrix, row>(&half[i * columns])), ...);
   }
   (std::make_index_sequence<rows>());
 }
@@ -139,9 +141,9 @@ class Workspace {
  public:
   // A panel of output channels, whose transformed kernels should stay in the cache. Only one that
   // has all of them can serve several blocks, so otherwise blocks are large.
-  static constexpr std::int64_t kPanelFloats = 1 << 20, kBlockFloats = 1 << 18,
+  static constexpr std::int64_t kPanelFloats = 1 << 20, kBlockFloats = 1 << 19,
                                 kLargeBlockFloats = 1 << 22,
-                                kBlockTiles = 48;  // fewer make thin matrix products
+                                kBlockTiles = 96;  // fewer make thin matrix products
 
   Workspace(const Grid& grid, DeviceContext& context) {
     panel = kLanes * part(grid.out.c / kLanes, kPanelFloats / (kPlanes * kLanes * grid.in.c));
