@@ -100,53 +100,96 @@ void apply_vector(const BatchnormApplyArgs& args, const Buffers& buffers, Device
   });
 }
 
-void backward_reduce_vector(const BatchnormSliceArgs& args, const Buffers& buffers,
+// What the backward kernels hold by channel to compute the activation's input anew, exactly as
+// apply_vector did.
+struct BeforeActivation {
+  float *mean, *factor, *shift;
+
+  static std::size_t floats(const Steps& steps) {
+    return 3 * static_cast<std::size_t>(steps.width);
+  }
+  // From the buffers src, diff_dst, mean, inv_std, scale, shift.
+  BeforeActivation(const Steps& steps, int c, const Buffers& buffers, float* memory)
+      : mean(memory), factor(mean + steps.width), shift(factor + steps.width) {
+    const float *inv_std = buffers.get(3), *scale = buffers.get(4);
+    for (int k = 0; k < c; ++k) factor[k] = scale[k] * inv_std[k];
+    repeat(factor, c, steps.width);
+    repeat(buffers.get(2), mean, c, steps.width);
+    repeat(buffers.get(5), shift, c, steps.width);
+  }
+  template <class F>
+  float gradient(F f, bool from_input, int i, float x) const {
+    const float before = factor[i] * (x - mean[i]) + shift[i];
+    return f.gradient(from_input ? before : f(before));
+  }
+};
+
+void backward_reduce_vector(const BatchnormReduceArgs& args, const Buffers& buffers,
                             DeviceContext& context) {
   const Steps steps(args.rows, args.c);
-  float* memory =
-      context.scratch(ChannelSums::floats(steps) + static_cast<std::size_t>(steps.width));
+  float* memory = context.scratch(ChannelSums::floats(steps) + BeforeActivation::floats(steps));
   ChannelSums sums(steps, memory);
-  float* mean = memory + ChannelSums::floats(steps);
-  repeat(buffers.get(2), mean, args.c, steps.width);
+  const BeforeActivation before(steps, args.c, buffers, memory + ChannelSums::floats(steps));
   const float *src = buffers.get(0), *diff_dst = buffers.get(1), *inv_std = buffers.get(3);
   double *sum = sums.first(), *product = sums.second();
-  steps.for_each([=](std::int64_t at, int values) {
-    const float *x = src + at, *d = diff_dst + at;
-    for (int i = 0; i < values; ++i) {
-      sum[i] += static_cast<double>(d[i]);
-      product[i] += static_cast<double>(d[i] * (x[i] - mean[i]));
-    }
+  with_activation(args.activation, [=, from_input = gradient_needs_input(args.activation)](auto f) {
+    steps.for_each([=](std::int64_t at, int values) {
+      const float *x = src + at, *d = diff_dst + at;
+      for (int i = 0; i < values; ++i) {
+        const float diff = d[i] * before.gradient(f, from_input, i, x[i]);
+        sum[i] += static_cast<double>(diff);
+        product[i] += static_cast<double>(diff * (x[i] - before.mean[i]));
+      }
+    });
   });
   sums.fold(args.c);
-  float* out = buffers.get(4);
+  float* out = buffers.get(6);
   for (int k = 0; k < args.c; ++k) {
     out[k] = static_cast<float>(sum[k]);
     out[args.c + k] = static_cast<float>(product[k] * static_cast<double>(inv_std[k]));
   }
 }
 
-// diff_src = factor * diff_dst + slope * (src - mean) + offset, the three by channel.
+float* diff_src_of(const BatchnormBackwardArgs& args, const Buffers& buffers) {
+  return buffers.get(args.in_place ? 1 : 7);
+}
+
+// diff_src = factor * diff + slope * (src - mean) + offset, all by channel, where diff is diff_dst
+// before the activation.
 void backward_data_vector(const BatchnormBackwardArgs& args, const Buffers& buffers,
                           DeviceContext& context) {
   const Steps steps(args.rows, args.c);
   const float *src = buffers.get(0), *diff_dst = buffers.get(1), *inv_std = buffers.get(3);
-  const float *scale = buffers.get(4), *total = buffers.get(5);
-  float* diff_src = buffers.get(6);
-  float* mean = context.scratch(4 * static_cast<std::size_t>(steps.width));
-  float *factor = mean + steps.width, *slope = factor + steps.width, *offset = slope + steps.width;
+  const float* total = buffers.get(6);
+  float* diff_src = diff_src_of(args, buffers);
+  float* slope =
+      context.scratch(2 * static_cast<std::size_t>(steps.width) + BeforeActivation::floats(steps));
+  float* offset = slope + steps.width;
+  const BeforeActivation before(steps, args.c, buffers, offset + steps.width);
   const auto batch = static_cast<float>(args.batch_rows);
   for (int k = 0; k < args.c; ++k) {
-    factor[k] = scale[k] * inv_std[k];
-    slope[k] = -factor[k] * inv_std[k] * (total[args.c + k] / batch);
-    offset[k] = -factor[k] * (total[k] / batch);
+    slope[k] = -before.factor[k] * inv_std[k] * (total[args.c + k] / batch);
+    offset[k] = -before.factor[k] * (total[k] / batch);
   }
-  repeat(buffers.get(2), mean, args.c, steps.width);
-  for (float* wide : {factor, slope, offset}) repeat(wide, args.c, steps.width);
-  steps.for_each([=](std::int64_t at, int values) {
-    const float *x = src + at, *d = diff_dst + at;
-    for (int i = 0; i < values; ++i)
-      diff_src[at + i] = factor[i] * d[i] + slope[i] * (x[i] - mean[i]) + offset[i];
+  for (float* wide : {slope, offset}) repeat(wide, args.c, steps.width);
+  with_activation(args.activation, [=, from_input = gradient_needs_input(args.activation)](auto f) {
+    steps.for_each([=](std::int64_t at, int values) {
+      const float *x = src + at, *d = diff_dst + at;
+      float* out = diff_src + at;
+#pragma GCC ivdep  // out may be d, value by value
+      for (int i = 0; i < values; ++i) {
+        const float diff = d[i] * before.gradient(f, from_input, i, x[i]);
+        out[i] = before.factor[i] * diff + slope[i] * (x[i] - before.mean[i]) + offset[i];
+      }
+    });
   });
+}
+
+void backward_data_reference(const BatchnormBackwardArgs& args, const Buffers& buffers,
+                             DeviceContext&) {
+  reference::batchnorm_backward_data<float>(args, buffers.get(0), buffers.get(1), buffers.get(2),
+                                            buffers.get(3), buffers.get(4), buffers.get(5),
+                                            buffers.get(6), diff_src_of(args, buffers));
 }
 
 // What is done per value of a slice, and per channel.
@@ -168,8 +211,12 @@ template <class Args>
 std::uint64_t channel_footprint(const Args& args) {
   return footprint_of(args.c);
 }
-std::uint64_t apply_footprint(const BatchnormApplyArgs& args) {
+template <class Args>
+std::uint64_t activated_footprint(const Args& args) {
   return footprint_of(args.rows, args.c, args.activation);
+}
+std::uint64_t backward_data_footprint(const BatchnormBackwardArgs& args) {
+  return footprint_of(args.rows, args.c, args.activation, args.in_place);
 }
 
 constexpr std::uint32_t kColor = 0x2ca02c;
@@ -210,18 +257,18 @@ Codelet<BatchnormFinishArgs> batchnorm_finish(per_channel<BatchnormFinishArgs>(
     "batchnorm_finish", plain<reference::batchnorm_finish<float>, 5>, channel_cost<10, 8>));
 Codelet<BatchnormApplyArgs> batchnorm_apply(per_slice<BatchnormApplyArgs>(
     "batchnorm_apply", apply_vector, plain<reference::batchnorm_apply<float>, 6>, slice_cost<3, 2>,
-    apply_footprint));
-Codelet<BatchnormSliceArgs> batchnorm_backward_reduce(per_slice<BatchnormSliceArgs>(
+    activated_footprint));
+Codelet<BatchnormReduceArgs> batchnorm_backward_reduce(per_slice<BatchnormReduceArgs>(
     "batchnorm_backward_reduce", backward_reduce_vector,
-    plain<reference::batchnorm_backward_reduce<float>, 5>, slice_cost<4, 2>, slice_footprint));
+    plain<reference::batchnorm_backward_reduce<float>, 7>, slice_cost<7, 2>, activated_footprint));
 Codelet<BatchnormMergeArgs> batchnorm_merge_sums(per_channel<BatchnormMergeArgs>(
     "batchnorm_merge_sums", plain<reference::batchnorm_merge_sums<float>, 2>, channel_cost<2, 6>));
 Codelet<BatchnormParameterArgs> batchnorm_parameter_gradient(per_channel<BatchnormParameterArgs>(
     "batchnorm_parameter_gradient", plain<reference::batchnorm_parameter_gradient<float>, 3>,
     channel_cost<2, 6>));
 Codelet<BatchnormBackwardArgs> batchnorm_backward_data(per_slice<BatchnormBackwardArgs>(
-    "batchnorm_backward_data", backward_data_vector,
-    plain<reference::batchnorm_backward_data<float>, 7>, slice_cost<6, 3>, slice_footprint));
+    "batchnorm_backward_data", backward_data_vector, backward_data_reference, slice_cost<9, 3>,
+    backward_data_footprint));
 
 void submit_batchnorm_partial(const BatchnormSliceArgs& args, const Tensor& src,
                               const Tensor& partial, TaskTag tag) {
@@ -252,11 +299,14 @@ void submit_batchnorm_apply(const BatchnormApplyArgs& args, const Tensor& src, c
       args, {read(src), read(mean), read(statistics), read(scale), read(shift), write(dst)}, tag);
 }
 
-void submit_batchnorm_backward_reduce(const BatchnormSliceArgs& args, const Tensor& src,
+void submit_batchnorm_backward_reduce(const BatchnormReduceArgs& args, const Tensor& src,
                                       const Tensor& diff_dst, const Tensor& mean,
-                                      const Tensor& inv_std, const Tensor& sums, TaskTag tag) {
+                                      const Tensor& inv_std, const Tensor& scale,
+                                      const Tensor& shift, const Tensor& sums, TaskTag tag) {
   batchnorm_backward_reduce.submit(
-      args, {read(src), read(diff_dst), read(mean), read(inv_std), write(sums)}, tag);
+      args,
+      {read(src), read(diff_dst), read(mean), read(inv_std), read(scale), read(shift), write(sums)},
+      tag);
 }
 
 void submit_batchnorm_merge_sums(const BatchnormMergeArgs& args, const Tensor& sums,
@@ -272,14 +322,21 @@ void submit_batchnorm_parameter_gradient(const BatchnormParameterArgs& args, con
       args, {read(total), accumulate(diff_scale), accumulate(diff_shift)}, tag);
 }
 
-void submit_batchnorm_backward_data(const BatchnormBackwardArgs& args, const Tensor& src,
+void submit_batchnorm_backward_data(BatchnormBackwardArgs args, const Tensor& src,
                                     const Tensor& diff_dst, const Tensor& mean,
-                                    const Tensor& inv_std, const Tensor& scale, const Tensor& total,
-                                    const Tensor& diff_src, TaskTag tag) {
-  batchnorm_backward_data.submit(args,
-                                 {read(src), read(diff_dst), read(mean), read(inv_std), read(scale),
-                                  read(total), write(diff_src)},
-                                 tag);
+                                    const Tensor& inv_std, const Tensor& scale, const Tensor& shift,
+                                    const Tensor& total, const Tensor& diff_src, TaskTag tag) {
+  args.in_place = &diff_dst == &diff_src;
+  if (args.in_place)
+    batchnorm_backward_data.submit(args,
+                                   {read(src), read_write(diff_dst), read(mean), read(inv_std),
+                                    read(scale), read(shift), read(total)},
+                                   tag);
+  else
+    batchnorm_backward_data.submit(args,
+                                   {read(src), read(diff_dst), read(mean), read(inv_std),
+                                    read(scale), read(shift), read(total), write(diff_src)},
+                                   tag);
 }
 
 }  // namespace omni

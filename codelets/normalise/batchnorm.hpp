@@ -7,6 +7,9 @@
 // (once),
 //           backward_data (per slice)
 //
+// The activation belongs to it: backward computes the normalised value anew, which is cheaper than
+// a pass that reads the output.
+//
 // The batch is normalised by its biased variance, of which backward is the exact gradient; the
 // rolling variance collects the unbiased one, as Darknet's files hold it. 1/std is 1/sqrt(variance
 // + 1e-5) always.
@@ -47,10 +50,18 @@ struct BatchnormApplyArgs {
   Activation activation = Activation::linear;
 };
 
+struct BatchnormReduceArgs {
+  std::int64_t rows = 0;  // of the slice
+  int c = 0;
+  Activation activation = Activation::linear;
+};
+
 struct BatchnormBackwardArgs {
   std::int64_t rows = 0;  // of the slice
   int c = 0;
   std::int64_t batch_rows = 0;  // of the whole mini-batch
+  Activation activation = Activation::linear;
+  bool in_place = false;  // set by the submit function
 };
 
 struct BatchnormParameterArgs {
@@ -122,16 +133,29 @@ void batchnorm_apply(const BatchnormApplyArgs& args, const T* src, const T* mean
   activate(args.activation, dst, static_cast<std::size_t>(args.rows * args.c));
 }
 
-// sums: sum of diff_dst [c], then the sum of diff_dst * (normalised src) [c].
+// diff_dst before the activation, whose input is scale * normalised + shift.
 template <class T>
-void batchnorm_backward_reduce(const BatchnormSliceArgs& args, const T* src, const T* diff_dst,
-                               const T* mean, const T* inv_std, T* sums) {
+T batchnorm_diff(Activation activation, T diff_dst, T normalised, T scale, T shift) {
+  const T before = scale * normalised + shift;
+  return diff_dst * with_activation(activation, [=](auto f) {
+           return f.gradient(gradient_needs_input(activation) ? before : f(before));
+         });
+}
+
+// sums: sum of the gradient before the activation [c], then of its product with the normalised
+// src [c].
+template <class T>
+void batchnorm_backward_reduce(const BatchnormReduceArgs& args, const T* src, const T* diff_dst,
+                               const T* mean, const T* inv_std, const T* scale, const T* shift,
+                               T* sums) {
   for (int k = 0; k < args.c; ++k) {
     double sum = 0, product = 0;
     for (std::int64_t i = 0; i < args.rows; ++i) {
-      const auto diff = static_cast<double>(diff_dst[i * args.c + k]);
+      const T normalised = (src[i * args.c + k] - mean[k]) * inv_std[k];
+      const auto diff = static_cast<double>(batchnorm_diff(
+          args.activation, diff_dst[i * args.c + k], normalised, scale[k], shift[k]));
       sum += diff;
-      product += diff * static_cast<double>((src[i * args.c + k] - mean[k]) * inv_std[k]);
+      product += diff * static_cast<double>(normalised);
     }
     sums[k] = static_cast<T>(sum);
     sums[args.c + k] = static_cast<T>(product);
@@ -153,17 +177,19 @@ void batchnorm_parameter_gradient(const BatchnormParameterArgs& args, const T* t
   }
 }
 
+// diff_src may be diff_dst.
 template <class T>
 void batchnorm_backward_data(const BatchnormBackwardArgs& args, const T* src, const T* diff_dst,
-                             const T* mean, const T* inv_std, const T* scale, const T* total,
-                             T* diff_src) {
+                             const T* mean, const T* inv_std, const T* scale, const T* shift,
+                             const T* total, T* diff_src) {
   const T batch = static_cast<T>(args.batch_rows);
   for (std::int64_t i = 0; i < args.rows; ++i)
     for (int k = 0; k < args.c; ++k) {
       const std::int64_t at = i * args.c + k;
       const T normalised = (src[at] - mean[k]) * inv_std[k];
+      const T diff = batchnorm_diff(args.activation, diff_dst[at], normalised, scale[k], shift[k]);
       diff_src[at] = scale[k] * inv_std[k] *
-                     (diff_dst[at] - total[k] / batch - normalised * total[args.c + k] / batch);
+                     (diff - total[k] / batch - normalised * total[args.c + k] / batch);
     }
 }
 
@@ -173,7 +199,7 @@ extern Codelet<BatchnormSliceArgs> batchnorm_partial;
 extern Codelet<BatchnormMergeArgs> batchnorm_merge;
 extern Codelet<BatchnormFinishArgs> batchnorm_finish;
 extern Codelet<BatchnormApplyArgs> batchnorm_apply;
-extern Codelet<BatchnormSliceArgs> batchnorm_backward_reduce;
+extern Codelet<BatchnormReduceArgs> batchnorm_backward_reduce;
 extern Codelet<BatchnormMergeArgs> batchnorm_merge_sums;
 extern Codelet<BatchnormParameterArgs> batchnorm_parameter_gradient;
 extern Codelet<BatchnormBackwardArgs> batchnorm_backward_data;
@@ -190,19 +216,20 @@ void submit_batchnorm_finish(const BatchnormFinishArgs& args, const Tensor& tota
 void submit_batchnorm_apply(const BatchnormApplyArgs& args, const Tensor& src, const Tensor& mean,
                             const Tensor& statistics, const Tensor& scale, const Tensor& shift,
                             const Tensor& dst, TaskTag tag = {});
-// diff_dst: the activation's gradient is already in it.
-void submit_batchnorm_backward_reduce(const BatchnormSliceArgs& args, const Tensor& src,
+void submit_batchnorm_backward_reduce(const BatchnormReduceArgs& args, const Tensor& src,
                                       const Tensor& diff_dst, const Tensor& mean,
-                                      const Tensor& inv_std, const Tensor& sums, TaskTag tag = {});
+                                      const Tensor& inv_std, const Tensor& scale,
+                                      const Tensor& shift, const Tensor& sums, TaskTag tag = {});
 void submit_batchnorm_merge_sums(const BatchnormMergeArgs& args, const Tensor& sums,
                                  const Tensor& total, TaskTag tag = {});
 // Adds to diff_scale and diff_shift.
 void submit_batchnorm_parameter_gradient(const BatchnormParameterArgs& args, const Tensor& total,
                                          const Tensor& diff_scale, const Tensor& diff_shift,
                                          TaskTag tag = {});
-void submit_batchnorm_backward_data(const BatchnormBackwardArgs& args, const Tensor& src,
+// diff_src may be diff_dst.
+void submit_batchnorm_backward_data(BatchnormBackwardArgs args, const Tensor& src,
                                     const Tensor& diff_dst, const Tensor& mean,
-                                    const Tensor& inv_std, const Tensor& scale, const Tensor& total,
-                                    const Tensor& diff_src, TaskTag tag = {});
+                                    const Tensor& inv_std, const Tensor& scale, const Tensor& shift,
+                                    const Tensor& total, const Tensor& diff_src, TaskTag tag = {});
 
 }  // namespace omni

@@ -8,7 +8,7 @@ namespace {
 class BatchnormLayer final : public Layer {
  public:
   explicit BatchnormLayer(LayerBuilder& builder)
-      : Layer(builder), block_(builder, builder.input().extent()) {
+      : Layer(builder), block_(builder, builder.input().extent(), Activation::linear) {
     output_ = builder.blob("output", builder.extent_of(builder.index() - 1));
     block_.shift->in_weights_file = false;  // Darknet's files have none for this layer
     params_ = {block_.shift, block_.scale, block_.mean, block_.variance};
@@ -19,8 +19,7 @@ class BatchnormLayer final : public Layer {
     return 4 * static_cast<double>(output_.extent.count());
   }
   void forward(const Step& step, int slice) override {
-    block_.forward(step, slice, input().blob->value, output_.value, Activation::linear,
-                   forward_tag(slice));
+    block_.forward(step, slice, input().blob->value, output_.value, forward_tag(slice));
   }
   void backward(const Step&, int slice) override {
     block_.backward(slice, input().blob->value, output_.diff, input().diff,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "layers/layer_builder.hpp"
 #include "layers/types/blocks/activation_block.hpp"
@@ -34,11 +35,14 @@ class WeightedLayer : public Layer {
   const Param& weights() const { return *weights_; }
 
  private:
+  Param* weights_ = nullptr;
+  // Either these,
+  Param* bias_ = nullptr;
   ActivationBlock activation_;
   bool activation_left_ = false;  // its gradient, to the next layer
-  Param *weights_ = nullptr, *bias_ = nullptr;
-  Blob product_;  // with batch normalisation: what it reads
+  // or this, which does the activation, and the product that it reads, by slice.
   std::optional<BatchnormBlock> batchnorm_;
+  std::vector<Tensor*> product_;
 };
 
 }  // namespace omni

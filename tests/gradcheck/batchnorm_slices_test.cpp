@@ -20,6 +20,7 @@ struct SlicedBatch {
 
   std::vector<int> slices;
   int c, rows;
+  Activation activation = Activation::linear;
   std::vector<double> src = random_values(size(rows), 1), diff_dst = random_values(size(rows), 2);
   std::vector<double> scale = random_values(size(1), 3), shift = random_values(size(1), 4);
   std::vector<double> dst = std::vector<double>(size(rows)), diff_src = dst;
@@ -46,31 +47,37 @@ struct SlicedBatch {
     reference::batchnorm_finish({.c = c, .rows = rows}, total.data(), mean.data(), inv_std.data(),
                                 rolling_mean.data(), rolling_variance.data());
     for_each_slice([&](int, int count, int at) {
-      reference::batchnorm_apply({.rows = count, .c = c}, src.data() + at, mean.data(),
-                                 inv_std.data(), scale.data(), shift.data(), dst.data() + at);
+      reference::batchnorm_apply({.rows = count, .c = c, .activation = activation}, src.data() + at,
+                                 mean.data(), inv_std.data(), scale.data(), shift.data(),
+                                 dst.data() + at);
     });
   }
   void backward() {
     std::vector<double> sums(size(2)), total(size(2), NAN);
     for_each_slice([&](int before, int count, int at) {
-      reference::batchnorm_backward_reduce({count, c}, src.data() + at, diff_dst.data() + at,
-                                           mean.data(), inv_std.data(), sums.data());
+      reference::batchnorm_backward_reduce({count, c, activation}, src.data() + at,
+                                           diff_dst.data() + at, mean.data(), inv_std.data(),
+                                           scale.data(), shift.data(), sums.data());
       reference::batchnorm_merge_sums({c, before, count}, sums.data(), total.data());
     });
     reference::batchnorm_parameter_gradient({c}, total.data(), diff_scale.data(),
                                             diff_shift.data());
     for_each_slice([&](int, int count, int at) {
-      reference::batchnorm_backward_data({count, c, rows}, src.data() + at, diff_dst.data() + at,
-                                         mean.data(), inv_std.data(), scale.data(), total.data(),
-                                         diff_src.data() + at);
+      reference::batchnorm_backward_data(
+          {count, c, rows, activation}, src.data() + at, diff_dst.data() + at, mean.data(),
+          inv_std.data(), scale.data(), shift.data(), total.data(), diff_src.data() + at);
     });
   }
 };
 
 TEST(BatchnormBackward, gradients_over_all_slices) {
   for (const auto& slices : {std::vector<int>{6}, {2, 2, 2}, {5, 1, 3}, {1, 1}})
-    for (const int c : {1, 4}) {
+    for (const auto& [c, activation] : {std::pair{1, Activation::linear},
+                                        {4, Activation::linear},
+                                        {4, Activation::tanh},
+                                        {3, Activation::swish}}) {
       SlicedBatch batch(slices, c);
+      batch.activation = activation;
       batch.forward();
       batch.backward();
       const auto loss = [&] {
@@ -182,22 +189,25 @@ TEST(Batchnorm, tasks_over_unequal_slices) {
   expected.for_each_slice([&](int before, int rows, int) {
     submit_batchnorm_apply({.rows = rows, .c = c}, *src[slice], mean, inv_std, scale, shift,
                            *dst[slice]);
-    submit_batchnorm_backward_reduce({rows, c}, *src[slice], *diff_dst[slice], mean, inv_std,
-                                     *sums[slice]);
+    submit_batchnorm_backward_reduce({rows, c}, *src[slice], *diff_dst[slice], mean, inv_std, scale,
+                                     shift, *sums[slice]);
     submit_batchnorm_merge_sums({c, before, rows}, *sums[slice], total_diff);
     ++slice;
   });
   submit_batchnorm_parameter_gradient({c}, total_diff, diff_scale, diff_shift);
   slice = 0;
   expected.for_each_slice([&](int, int rows, int) {
+    // The first one in place.
+    const Tensor& into = slice == 0 ? *diff_dst[slice] : *diff_src[slice];
     submit_batchnorm_backward_data({rows, c, expected.rows}, *src[slice], *diff_dst[slice], mean,
-                                   inv_std, scale, total_diff, *diff_src[slice]);
+                                   inv_std, scale, shift, total_diff, into);
     ++slice;
   });
   slice = 0;
   expected.for_each_slice([&](int, int, int at) {
     expect(*dst[slice], expected.dst, static_cast<std::size_t>(at));
-    expect(*diff_src[slice], expected.diff_src, static_cast<std::size_t>(at));
+    expect(slice == 0 ? *diff_dst[slice] : *diff_src[slice], expected.diff_src,
+           static_cast<std::size_t>(at));
     ++slice;
   });
   expect(rolling_mean, expected.rolling_mean, 0);

@@ -88,15 +88,43 @@ TEST(BatchnormForward, apply) {
 }
 
 TEST(BatchnormBackward, implementations_agree) {
+  std::vector<Case<BatchnormReduceArgs>> reduce;
+  std::vector<Case<BatchnormBackwardArgs>> data;
+  const auto add = [&](const char* what, const BatchnormSliceArgs& slice, Activation activation) {
+    reduce.push_back({what, {.rows = slice.rows, .c = slice.c, .activation = activation}});
+    for (const bool in_place : {false, true})
+      data.push_back({what,
+                      {.rows = slice.rows,
+                       .c = slice.c,
+                       .batch_rows = 2 * slice.rows,
+                       .activation = activation,
+                       .in_place = in_place}});
+  };
+  for (const auto& slice : kSlices) add(slice.what, slice.args, Activation::linear);
+  // Those with a kink or a step in their gradient would meet it in one precision only.
+  for (const Activation activation : {Activation::logistic, Activation::tanh, Activation::loggy,
+                                      Activation::swish, Activation::mish, Activation::gelu})
+    add(activation_name(activation).data(), kSlices[0].args, activation);
+  const auto operands = [](const auto& args) -> std::vector<Operand> {
+    const std::size_t c = channels(args);
+    return {input(values(args)),
+            input(values(args)),
+            input(c),
+            input(c, kPositive),
+            input(c),
+            input(c)};
+  };
   check_implementations(
-      batchnorm_backward_reduce, kSlices,
-      {.operands = [](const BatchnormSliceArgs& args) -> std::vector<Operand> {
-         const std::size_t c = channels(args);
-         return {input(values(args)), input(values(args)), input(c), input(c, kPositive),
-                 output(2 * c)};
-       },
-       .reference = on_doubles<reference::batchnorm_backward_reduce<double>, 5, BatchnormSliceArgs>,
-       .terms = rows_of<BatchnormSliceArgs>});
+      batchnorm_backward_reduce, reduce,
+      {.operands =
+           [=](const BatchnormReduceArgs& args) {
+             std::vector<Operand> all = operands(args);
+             all.push_back(output(2 * channels(args)));
+             return all;
+           },
+       .reference =
+           on_doubles<reference::batchnorm_backward_reduce<double>, 7, BatchnormReduceArgs>,
+       .terms = rows_of<BatchnormReduceArgs>});
   check_implementations(
       batchnorm_parameter_gradient, {{"usual", {.c = 21}}, {"one channel", {.c = 1}}},
       {.operands = [](const BatchnormParameterArgs& args) -> std::vector<Operand> {
@@ -105,20 +133,45 @@ TEST(BatchnormBackward, implementations_agree) {
        },
        .reference =
            on_doubles<reference::batchnorm_parameter_gradient<double>, 3, BatchnormParameterArgs>});
-  std::vector<Case<BatchnormBackwardArgs>> cases;
-  for (const auto& slice : kSlices)
-    cases.push_back(
-        {slice.what,
-         {.rows = slice.args.rows, .c = slice.args.c, .batch_rows = 2 * slice.args.rows}});
-  check_implementations(
-      batchnorm_backward_data, cases,
-      {.operands = [](const BatchnormBackwardArgs& args) -> std::vector<Operand> {
-         const std::size_t c = channels(args);
-         return {input(values(args)), input(values(args)), input(c), input(c, kPositive), input(c),
-                 input(2 * c),        output(values(args))};
-       },
-       .reference =
-           on_doubles<reference::batchnorm_backward_data<double>, 7, BatchnormBackwardArgs>});
+  check_implementations(batchnorm_backward_data, data,
+                        {.operands =
+                             [=](const BatchnormBackwardArgs& args) {
+                               std::vector<Operand> all = operands(args);
+                               all.push_back(input(2 * channels(args)));
+                               if (args.in_place)
+                                 all[1] = in_place(values(args));
+                               else
+                                 all.push_back(output(values(args)));
+                               return all;
+                             },
+                         .reference =
+                             [](const BatchnormBackwardArgs& args, const Buffers& b) {
+                               reference::batchnorm_backward_data(
+                                   args, b.get<double>(0), b.get<double>(1), b.get<double>(2),
+                                   b.get<double>(3), b.get<double>(4), b.get<double>(5),
+                                   b.get<double>(6), b.get<double>(args.in_place ? 1 : 7));
+                             }});
+}
+
+// With weights that are powers of two no rounding moves a value across the kink of a relu.
+TEST(BatchnormBackward, relu_stops_what_is_not_positive) {
+  constexpr int kChannels = 20;
+  const std::size_t count = 6 * kChannels;
+  std::vector<float> src(count), diff(count), mean(kChannels, 1), inv_std(kChannels, 0.5f);
+  std::vector<float> scale(kChannels, 4), shift(kChannels, -2), total(2 * kChannels), out(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    src[i] = static_cast<float>(i / kChannels);  // normalised, scaled: 2 (x - 1) - 2
+    diff[i] = static_cast<float>(i + 1);
+  }
+  const std::vector<void*> buffers{src.data(),   diff.data(),  mean.data(),  inv_std.data(),
+                                   scale.data(), shift.data(), total.data(), out.data()};
+  const BatchnormBackwardArgs args{
+      .rows = 6, .c = kChannels, .batch_rows = 6, .activation = Activation::relu};
+  for (const auto& implementation : batchnorm_backward_data.implementations()) {
+    implementation.kernel(args, Buffers(buffers), DeviceContext::current());
+    for (std::size_t i = 0; i < count; ++i)
+      EXPECT_EQ(out[i], src[i] > 2 ? 2 * diff[i] : 0) << implementation.name << " at " << i;
+  }
 }
 
 }  // namespace

@@ -4,8 +4,11 @@
 
 namespace omni {
 
-BatchnormBlock::BatchnormBlock(LayerBuilder& builder, Extent extent)
-    : extent_(extent), slices_(builder.slices()) {
+BatchnormBlock::BatchnormBlock(LayerBuilder& builder, Extent extent, Activation activation)
+    : extent_(extent),
+      activation_(activation),
+      activation_of_gradient_(activation),
+      slices_(builder.slices()) {
   const auto channels = static_cast<std::size_t>(extent.c);
   const auto param = [&](const char* name, float start, bool trainable) {
     return &builder.param({.name = name,
@@ -34,13 +37,13 @@ std::int64_t BatchnormBlock::rows_before(int slice) const {
 }
 
 void BatchnormBlock::forward(const Step& step, int slice, const std::vector<Tensor*>& src,
-                             const std::vector<Tensor*>& dst, Activation activation, TaskTag tag) {
+                             const std::vector<Tensor*>& dst, TaskTag tag) {
   const int c = extent_.c;
   const auto apply = [&](std::size_t at, const Tensor& centre, const Tensor& statistics) {
     submit_batchnorm_apply({.rows = rows(static_cast<int>(at)),
                             .c = c,
                             .from_variance = !step.training,
-                            .activation = activation},
+                            .activation = activation_},
                            *src[at], centre, statistics, *scale->value, *shift->value, *dst[at],
                            {tag.priority, tag.layer, static_cast<int>(at)});
   };
@@ -62,8 +65,9 @@ void BatchnormBlock::backward(int slice, const std::vector<Tensor*>& src,
                               const std::function<void(int)>& then) {
   const int c = extent_.c;
   const auto at = static_cast<std::size_t>(slice);
-  submit_batchnorm_backward_reduce({.rows = rows(slice), .c = c}, *src[at], *diff_dst[at],
-                                   *batch_mean_, *batch_inv_std_, *partials_[at], tag);
+  submit_batchnorm_backward_reduce(
+      {.rows = rows(slice), .c = c, .activation = activation_of_gradient_}, *src[at], *diff_dst[at],
+      *batch_mean_, *batch_inv_std_, *scale->value, *shift->value, *partials_[at], tag);
   submit_batchnorm_merge_sums({.c = c, .rows_before = rows_before(slice), .rows = rows(slice)},
                               *partials_[at], *total_, tag);
   if (slice + 1 < slices_.count()) return;
@@ -72,12 +76,21 @@ void BatchnormBlock::backward(int slice, const std::vector<Tensor*>& src,
   for (int each = 0; each < slices_.count(); ++each) {
     const auto index = static_cast<std::size_t>(each);
     if (!diff_src.empty())
-      submit_batchnorm_backward_data({.rows = rows(each), .c = c, .batch_rows = batch_rows},
+      submit_batchnorm_backward_data({.rows = rows(each),
+                                      .c = c,
+                                      .batch_rows = batch_rows,
+                                      .activation = activation_of_gradient_},
                                      *src[index], *diff_dst[index], *batch_mean_, *batch_inv_std_,
-                                     *scale->value, *total_, *diff_src[index],
+                                     *scale->value, *shift->value, *total_, *diff_src[index],
                                      {tag.priority, tag.layer, each});
     then(each);
   }
+}
+
+bool BatchnormBlock::leave_relu_gradient() {
+  if (activation_ != Activation::relu) return false;
+  activation_of_gradient_ = Activation::linear;
+  return true;
 }
 
 }  // namespace omni

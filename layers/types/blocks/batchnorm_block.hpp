@@ -1,6 +1,6 @@
-// Batch normalisation as a part of a layer: the statistics, scale and shift, and the order of tasks
-// that makes them exact over all slices. Used by [batchnorm], and by [convolutional] and
-// [connected] with batch_normalize=1.
+// Batch normalisation and the activation after it as a part of a layer: the statistics, scale and
+// shift, and the order of tasks that makes them exact over all slices. Used by [batchnorm], and by
+// [convolutional] and [connected] with batch_normalize=1.
 #pragma once
 
 #include <functional>
@@ -13,18 +13,21 @@ namespace omni {
 
 class BatchnormBlock {
  public:
-  BatchnormBlock(LayerBuilder& builder, Extent extent);
+  BatchnormBlock(LayerBuilder& builder, Extent extent, Activation activation);
 
   // Called slice by slice; with the last one it submits the normalising of all slices from src to
   // dst.
   void forward(const Step& step, int slice, const std::vector<Tensor*>& src,
-               const std::vector<Tensor*>& dst, Activation activation, TaskTag tag);
+               const std::vector<Tensor*>& dst, TaskTag tag);
 
   // Likewise: with the last slice it submits diff_src of every slice, then calls `then(slice)` for
-  // each in order. Without diff_src only the parameters get their gradient.
+  // each in order. Without diff_src only the parameters get their gradient; it may be diff_dst.
   void backward(int slice, const std::vector<Tensor*>& src, const std::vector<Tensor*>& diff_dst,
                 const std::vector<Tensor*>& diff_src, TaskTag tag,
                 const std::function<void(int)>& then);
+
+  // From now on diff_dst has the activation's gradient in it. False: it is no relu.
+  bool leave_relu_gradient();
 
   Param *shift, *scale, *mean, *variance;  // mean and variance: rolling
 
@@ -33,6 +36,7 @@ class BatchnormBlock {
   std::int64_t rows_before(int slice) const;
 
   Extent extent_;
+  Activation activation_, activation_of_gradient_;
   const Slices& slices_;
   // Training only.
   std::vector<Tensor*> partials_;  // by slice
