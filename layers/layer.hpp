@@ -14,6 +14,8 @@
 
 namespace omni {
 
+enum class Activation : int;
+
 // What all layers need to know about the mini-batch being submitted.
 struct Step {
   bool training = false;
@@ -48,6 +50,14 @@ class Layer {
   virtual bool can_take_relu_gradient() const { return false; }
   virtual void take_relu_gradient() {}
   virtual bool leave_relu_gradient() { return false; }  // false: it has none
+
+  // So does the sum of a residual block when the normalisation before it adds. The net asks a layer
+  // to leave its sum to the one before, whose output nobody else reads: that one is asked to make
+  // activation(output + addend) its output, and gets the gradient before the activation. Both say
+  // whether they did; then the two share the output's tensors.
+  virtual bool leave_sum(Layer& /*before*/) { return false; }
+  virtual bool make_sum(const Blob& /*addend*/, Activation) { return false; }
+  void share_output(Layer& before, TensorPool& tensors);
 
   virtual double forward_flops_per_image() const { return 0; }
   virtual std::string detail() const { return ""; }  // "64 3x3/1" in the layer table

@@ -9,6 +9,17 @@ namespace omni {
 Layer::Layer(LayerBuilder& builder)
     : index_(builder.index()), type_(builder.type()), slices_(&builder.slices()) {}
 
+void Layer::share_output(Layer& before, TensorPool& tensors) {
+  const auto replace = [&](std::vector<Tensor*>& theirs, const std::vector<Tensor*>& ours) {
+    for (const Tensor* each : theirs) before.tensor_bytes_ -= tensors.leave_out(*each);
+    theirs = ours;
+  };
+  replace(before.output_.value, output_.value);
+  if (!inputs_.front()->wants_gradient()) return;
+  replace(before.output_.diff, output_.diff);
+  inputs_.front()->diff = output_.diff;
+}
+
 LayerBuilder::LayerBuilder(NetParts& parts, const Section& section, std::string_view type,
                            std::span<const Key> keys)
     : parts_(parts),

@@ -95,10 +95,8 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     net->find_phases(spec, options.sharing);
     for (const Section& section : spec.layers) OMNI_CHECK(net->add_layer(section));
     net->cut_segments();
-    if (options.training) {
-      net->freeze_unreached_layers();
-      net->fuse_relu_gradients();
-    }
+    if (options.training) net->freeze_unreached_layers();
+    net->fuse_layers();
     return net;
   };
   int slice = options.slice;
@@ -177,15 +175,18 @@ void Net::freeze_unreached_layers() {
   }
 }
 
-void Net::fuse_relu_gradients() {
+// What a layer can do for the one after it, if nobody else reads its output.
+void Net::fuse_layers() {
   std::unordered_map<const Blob*, int> readers;
   for (const auto& layer : layers())
     for (const Input* input : layer->inputs()) ++readers[input->blob];
   for (std::size_t i = 1; i < layers().size(); ++i) {
     Layer &before = *layers()[i - 1], &layer = *layers()[i];
-    if (!layer.can_take_relu_gradient() || readers[&before.output()] != 1) continue;
-    if (layer.inputs().front()->blob != &before.output()) continue;
-    if (before.leave_relu_gradient()) layer.take_relu_gradient();
+    if (readers[&before.output()] != 1 || layer.inputs().front()->blob != &before.output())
+      continue;
+    if (parts_.training && layer.can_take_relu_gradient() && before.leave_relu_gradient())
+      layer.take_relu_gradient();
+    if (layer.leave_sum(before)) layer.share_output(before, parts_.tensors);
   }
 }
 

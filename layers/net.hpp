@@ -70,7 +70,7 @@ class Net {
   void find_phases(const NetSpec& spec, const Sharing& sharing);
   void cut_segments();
   void freeze_unreached_layers();
-  void fuse_relu_gradients();
+  void fuse_layers();
   void use_slot(const BatchSlot& slot);
   void share_gradients(const Layer& layer, int slice);
 

@@ -79,6 +79,20 @@ void backward_b_reference(const ShortcutArgs& args, const Buffers& buffers, Devi
   reference::shortcut_backward_b(args, buffers.get(0), buffers.get(1));
 }
 
+void residual_backward_vector(const ActivationArgs& args, const Buffers& buffers, DeviceContext&) {
+  const float* __restrict dst = buffers.get(0);
+  float* __restrict diff = buffers.get(1);
+  float* __restrict diff_b = buffers.get(2);
+  with_activation(args.activation, [=, count = args.count](auto f) {
+    for (std::int64_t i = 0; i < count; ++i) diff_b[i] = diff[i] *= f.gradient(dst[i]);
+  });
+}
+
+void residual_backward_reference(const ActivationArgs& args, const Buffers& buffers,
+                                 DeviceContext&) {
+  reference::residual_backward(args, buffers.get(0), buffers.get(1), buffers.get(2));
+}
+
 Cost forward_cost(const ShortcutArgs& args) {
   const auto a = static_cast<double>(values_of(args, args.a));
   const auto b = static_cast<double>(values_of(args, args.b));
@@ -94,6 +108,15 @@ Cost backward_b_cost(const ShortcutArgs& args) {
   const auto a = static_cast<double>(values_of(args, args.a));
   const auto b = static_cast<double>(values_of(args, args.b));
   return {.flops = std::min(a, b), .bytes = 4 * (b + std::min(a, b))};
+}
+
+Cost residual_backward_cost(const ActivationArgs& args) {
+  const auto count = static_cast<double>(args.count);
+  return {.flops = 2 * count, .bytes = 4 * 4 * count};
+}
+
+std::uint64_t residual_footprint(const ActivationArgs& args) {
+  return footprint_of(args.count, args.activation);
 }
 
 std::uint64_t footprint(const ShortcutArgs& args) {
@@ -130,6 +153,15 @@ Codelet<ShortcutArgs> shortcut_backward_b({
     .footprint = footprint,
 });
 
+Codelet<ActivationArgs> residual_backward({
+    .name = "residual_backward",
+    .color = 0xbcbd22,
+    .implementations = {{"vector", residual_backward_vector},
+                        {"reference", residual_backward_reference, nullptr, Role::reference}},
+    .cost = residual_backward_cost,
+    .footprint = residual_footprint,
+});
+
 void submit_shortcut_forward(const ShortcutArgs& args, const Tensor& a, const Tensor& b,
                              const Tensor& dst, TaskTag tag) {
   shortcut_forward.submit(args, {read(a), read(b), write(dst)}, tag);
@@ -143,6 +175,11 @@ void submit_shortcut_backward_a(const ShortcutArgs& args, const Tensor& diff_dst
 void submit_shortcut_backward_b(const ShortcutArgs& args, const Tensor& diff_dst,
                                 const Tensor& diff_b, TaskTag tag) {
   shortcut_backward_b.submit(args, {read(diff_dst), write(diff_b)}, tag);
+}
+
+void submit_residual_backward(const ActivationArgs& args, const Tensor& dst, const Tensor& diff,
+                              const Tensor& diff_b, TaskTag tag) {
+  residual_backward.submit(args, {read(dst), read_write(diff), write(diff_b)}, tag);
 }
 
 }  // namespace omni

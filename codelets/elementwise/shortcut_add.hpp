@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "codelets/elementwise/activation_functors.hpp"
+#include "codelets/elementwise/activation.hpp"
 #include "runtime/extent.hpp"
 #include "runtime/tasks/codelet.hpp"
 
@@ -74,11 +74,18 @@ void shortcut_backward_b(const ShortcutArgs& args, const T* diff_dst, T* diff_b)
   });
 }
 
+template <class T>
+void residual_backward(const ActivationArgs& args, const T* dst, T* diff, T* diff_b) {
+  activation_backward(args, dst, diff);
+  std::copy_n(diff, args.count, diff_b);
+}
+
 }  // namespace reference
 
 extern Codelet<ShortcutArgs> shortcut_forward;     // {a R, b R, dst W}
 extern Codelet<ShortcutArgs> shortcut_backward_a;  // {diff_dst R, diff_a W}
 extern Codelet<ShortcutArgs> shortcut_backward_b;  // {diff_dst R, diff_b W}
+extern Codelet<ActivationArgs> residual_backward;  // {dst R, diff RW, diff_b W}
 
 void submit_shortcut_forward(const ShortcutArgs& args, const Tensor& a, const Tensor& b,
                              const Tensor& dst, TaskTag tag = {});
@@ -87,5 +94,10 @@ void submit_shortcut_backward_a(const ShortcutArgs& args, const Tensor& diff_dst
                                 const Tensor& diff_a, TaskTag tag = {});
 void submit_shortcut_backward_b(const ShortcutArgs& args, const Tensor& diff_dst,
                                 const Tensor& diff_b, TaskTag tag = {});
+
+// Where a and b have one size and no factors: the activation's gradient in place, which makes that
+// of dst the one of a, and its copy for b. The activation's gradient must not need its input.
+void submit_residual_backward(const ActivationArgs& args, const Tensor& dst, const Tensor& diff,
+                              const Tensor& diff_b, TaskTag tag = {});
 
 }  // namespace omni

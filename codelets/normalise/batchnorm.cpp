@@ -94,10 +94,19 @@ void apply_vector(const BatchnormApplyArgs& args, const Buffers& buffers, Device
   repeat(factor, args.c, steps.width);
   repeat(buffers.get(1), mean, args.c, steps.width);
   repeat(buffers.get(4), shift, args.c, steps.width);
+  const float* addend = args.adds ? buffers.get(6) : nullptr;
   steps.for_each([=, &args](std::int64_t at, int values) {
     for (int i = 0; i < values; ++i) dst[at + i] = factor[i] * (src[at + i] - mean[i]) + shift[i];
+    if (addend != nullptr)
+      for (int i = 0; i < values; ++i) dst[at + i] += addend[at + i];
     activate(args.activation, dst + at, static_cast<std::size_t>(values));
   });
+}
+
+void apply_reference(const BatchnormApplyArgs& args, const Buffers& buffers, DeviceContext&) {
+  reference::batchnorm_apply<float>(args, buffers.get(0), buffers.get(1), buffers.get(2),
+                                    buffers.get(3), buffers.get(4), buffers.get(5),
+                                    args.adds ? buffers.get(6) : nullptr);
 }
 
 // What the backward kernels hold by channel to compute the activation's input anew, exactly as
@@ -211,8 +220,13 @@ template <class Args>
 std::uint64_t channel_footprint(const Args& args) {
   return footprint_of(args.c);
 }
-template <class Args>
-std::uint64_t activated_footprint(const Args& args) {
+Cost apply_cost(const BatchnormApplyArgs& args) {
+  return args.adds ? slice_cost<4, 3>(args) : slice_cost<3, 2>(args);
+}
+std::uint64_t apply_footprint(const BatchnormApplyArgs& args) {
+  return footprint_of(args.rows, args.c, args.activation, args.adds);
+}
+std::uint64_t reduce_footprint(const BatchnormReduceArgs& args) {
   return footprint_of(args.rows, args.c, args.activation);
 }
 std::uint64_t backward_data_footprint(const BatchnormBackwardArgs& args) {
@@ -256,11 +270,10 @@ Codelet<BatchnormMergeArgs> batchnorm_merge(per_channel<BatchnormMergeArgs>(
 Codelet<BatchnormFinishArgs> batchnorm_finish(per_channel<BatchnormFinishArgs>(
     "batchnorm_finish", plain<reference::batchnorm_finish<float>, 5>, channel_cost<10, 8>));
 Codelet<BatchnormApplyArgs> batchnorm_apply(per_slice<BatchnormApplyArgs>(
-    "batchnorm_apply", apply_vector, plain<reference::batchnorm_apply<float>, 6>, slice_cost<3, 2>,
-    activated_footprint));
+    "batchnorm_apply", apply_vector, apply_reference, apply_cost, apply_footprint));
 Codelet<BatchnormReduceArgs> batchnorm_backward_reduce(per_slice<BatchnormReduceArgs>(
     "batchnorm_backward_reduce", backward_reduce_vector,
-    plain<reference::batchnorm_backward_reduce<float>, 7>, slice_cost<7, 2>, activated_footprint));
+    plain<reference::batchnorm_backward_reduce<float>, 7>, slice_cost<7, 2>, reduce_footprint));
 Codelet<BatchnormMergeArgs> batchnorm_merge_sums(per_channel<BatchnormMergeArgs>(
     "batchnorm_merge_sums", plain<reference::batchnorm_merge_sums<float>, 2>, channel_cost<2, 6>));
 Codelet<BatchnormParameterArgs> batchnorm_parameter_gradient(per_channel<BatchnormParameterArgs>(
@@ -292,11 +305,18 @@ void submit_batchnorm_finish(const BatchnormFinishArgs& args, const Tensor& tota
                           tag);
 }
 
-void submit_batchnorm_apply(const BatchnormApplyArgs& args, const Tensor& src, const Tensor& mean,
+void submit_batchnorm_apply(BatchnormApplyArgs args, const Tensor& src, const Tensor& mean,
                             const Tensor& statistics, const Tensor& scale, const Tensor& shift,
-                            const Tensor& dst, TaskTag tag) {
-  batchnorm_apply.submit(
-      args, {read(src), read(mean), read(statistics), read(scale), read(shift), write(dst)}, tag);
+                            const Tensor* addend, const Tensor& dst, TaskTag tag) {
+  args.adds = addend != nullptr;
+  if (addend != nullptr)
+    batchnorm_apply.submit(args,
+                           {read(src), read(mean), read(statistics), read(scale), read(shift),
+                            write(dst), read(*addend)},
+                           tag);
+  else
+    batchnorm_apply.submit(
+        args, {read(src), read(mean), read(statistics), read(scale), read(shift), write(dst)}, tag);
 }
 
 void submit_batchnorm_backward_reduce(const BatchnormReduceArgs& args, const Tensor& src,

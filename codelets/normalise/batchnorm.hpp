@@ -48,6 +48,7 @@ struct BatchnormApplyArgs {
   int c = 0;
   bool from_variance = false;  // inference: the statistics hold the variance itself, not 1/std
   Activation activation = Activation::linear;
+  bool adds = false;  // a residual sum: set by the submit function
 };
 
 struct BatchnormReduceArgs {
@@ -119,16 +120,17 @@ void batchnorm_finish(const BatchnormFinishArgs& args, const T* total, T* mean, 
   }
 }
 
+// dst = activation(normalised src + addend); addend: read only with adds.
 template <class T>
 void batchnorm_apply(const BatchnormApplyArgs& args, const T* src, const T* mean,
-                     const T* statistics, const T* scale, const T* shift, T* dst) {
+                     const T* statistics, const T* scale, const T* shift, T* dst, const T* addend) {
   for (std::int64_t i = 0; i < args.rows; ++i)
     for (int k = 0; k < args.c; ++k) {
       const T inv_std = args.from_variance
                             ? 1 / std::sqrt(statistics[k] + static_cast<T>(kBatchnormEpsilon))
                             : statistics[k];
       const std::int64_t at = i * args.c + k;
-      dst[at] = scale[k] * inv_std * (src[at] - mean[k]) + shift[k];
+      dst[at] = scale[k] * inv_std * (src[at] - mean[k]) + shift[k] + (args.adds ? addend[at] : 0);
     }
   activate(args.activation, dst, static_cast<std::size_t>(args.rows * args.c));
 }
@@ -212,10 +214,10 @@ void submit_batchnorm_merge(const BatchnormMergeArgs& args, const Tensor& partia
 void submit_batchnorm_finish(const BatchnormFinishArgs& args, const Tensor& total,
                              const Tensor& mean, const Tensor& inv_std, const Tensor& rolling_mean,
                              const Tensor& rolling_variance, TaskTag tag = {});
-// statistics: inv_std, or with from_variance the (rolling) variance.
-void submit_batchnorm_apply(const BatchnormApplyArgs& args, const Tensor& src, const Tensor& mean,
+// statistics: inv_std, or with from_variance the (rolling) variance. addend: null for none.
+void submit_batchnorm_apply(BatchnormApplyArgs args, const Tensor& src, const Tensor& mean,
                             const Tensor& statistics, const Tensor& scale, const Tensor& shift,
-                            const Tensor& dst, TaskTag tag = {});
+                            const Tensor* addend, const Tensor& dst, TaskTag tag = {});
 void submit_batchnorm_backward_reduce(const BatchnormReduceArgs& args, const Tensor& src,
                                       const Tensor& diff_dst, const Tensor& mean,
                                       const Tensor& inv_std, const Tensor& scale,

@@ -23,19 +23,31 @@ class ShortcutLayer final : public Layer {
     args_.activation = activation_.fused();
   }
 
-  std::string detail() const override { return fmt::format("+ layer {}", from_); }
+  std::string detail() const override {
+    return fmt::format("+ layer {}{}", from_, before_sums_ ? " (fused)" : "");
+  }
   double forward_flops_per_image() const override {
     return 2 * static_cast<double>(output_.extent.count());
   }
+  bool leave_sum(Layer& before) override {
+    const bool plain = args_.a == args_.b && args_.alpha == 1 && args_.beta == 1 &&
+                       activation_.fused() == activation_.kind();
+    before_sums_ = plain && before.make_sum(*input(1).blob, activation_.kind());
+    return before_sums_;
+  }
   void forward(const Step&, int slice) override {
+    if (before_sums_) return;
     submit_shortcut_forward(args(slice), input(0).value(slice), input(1).value(slice),
                             activation_.target(output_, slice), forward_tag(slice));
     activation_.forward(values(slice), output_, slice, forward_tag(slice));
   }
   void backward(const Step&, int slice) override {
     const TaskTag tag = data_gradient_tag(slice);
+    if (before_sums_ && input(1).wants_gradient())
+      return submit_residual_backward({.count = values(slice), .activation = activation_.kind()},
+                                      value(slice), diff(slice), input(1).gradient(slice), tag);
     activation_.backward(values(slice), output_, slice, tag);
-    if (input(0).wants_gradient())
+    if (input(0).wants_gradient() && !before_sums_)
       submit_shortcut_backward_a(args(slice), diff(slice), input(0).gradient(slice), tag);
     if (input(1).wants_gradient())
       submit_shortcut_backward_b(args(slice), diff(slice), input(1).gradient(slice), tag);
@@ -50,6 +62,7 @@ class ShortcutLayer final : public Layer {
   ShortcutArgs args_;
   ActivationBlock activation_;
   int from_;
+  bool before_sums_ = false;  // the layer before does the forward pass, and has our gradient
 };
 
 const LayerRegistration registration(

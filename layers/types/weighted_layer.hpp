@@ -17,6 +17,9 @@ class WeightedLayer : public Layer {
   void forward(const Step& step, int slice) override;
   void backward(const Step& step, int slice) override;
   bool leave_relu_gradient() override;
+  bool make_sum(const Blob& addend, Activation activation) override {
+    return batchnorm_ && batchnorm_->make_sum(addend, activation);
+  }
 
  protected:
   // Where Darknet's files put the weights: after everything else, or right after the bias.

@@ -85,8 +85,15 @@ Tensor& TensorPool::declare(std::string name, std::size_t count, DataType type) 
   return tensor;
 }
 
+std::size_t TensorPool::leave_out(const Tensor& tensor) {
+  if (!left_out_.insert(&tensor).second) return 0;
+  bytes_ -= tensor.bytes();
+  return tensor.bytes();
+}
+
 Status TensorPool::allocate() {
-  for (Tensor& tensor : tensors_) OMNI_CHECK(tensor.allocate());
+  for (Tensor& tensor : tensors_)
+    if (!left_out_.contains(&tensor)) OMNI_CHECK(tensor.allocate());
   return {};
 }
 

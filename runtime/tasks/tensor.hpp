@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "runtime/result.hpp"
@@ -84,6 +85,8 @@ class HostAccess {
 class TensorPool {
  public:
   Tensor& declare(std::string name, std::size_t count, DataType type = DataType::f32);
+  // It turned out not to be needed: will not be allocated. Its bytes.
+  std::size_t leave_out(const Tensor& tensor);
   Tensor& last() { return tensors_.back(); }
   std::size_t count() const { return tensors_.size(); }
   std::size_t bytes() const { return bytes_; }
@@ -91,6 +94,7 @@ class TensorPool {
 
  private:
   std::deque<Tensor> tensors_;
+  std::unordered_set<const Tensor*> left_out_;
   std::size_t bytes_ = 0;
 };
 

@@ -49,7 +49,7 @@ struct SlicedBatch {
     for_each_slice([&](int, int count, int at) {
       reference::batchnorm_apply({.rows = count, .c = c, .activation = activation}, src.data() + at,
                                  mean.data(), inv_std.data(), scale.data(), shift.data(),
-                                 dst.data() + at);
+                                 dst.data() + at, static_cast<const double*>(nullptr));
     });
   }
   void backward() {
@@ -188,7 +188,7 @@ TEST(Batchnorm, tasks_over_unequal_slices) {
   slice = 0;
   expected.for_each_slice([&](int before, int rows, int) {
     submit_batchnorm_apply({.rows = rows, .c = c}, *src[slice], mean, inv_std, scale, shift,
-                           *dst[slice]);
+                           nullptr, *dst[slice]);
     submit_batchnorm_backward_reduce({rows, c}, *src[slice], *diff_dst[slice], mean, inv_std, scale,
                                      shift, *sums[slice]);
     submit_batchnorm_merge_sums({c, before, rows}, *sums[slice], total_diff);

@@ -72,19 +72,29 @@ TEST(BatchnormForward, apply) {
   std::vector<Case<BatchnormApplyArgs>> cases;
   for (const auto& slice : kSlices)
     for (const bool from_variance : {false, true})
-      cases.push_back({slice.what,
-                       {.rows = slice.args.rows,
-                        .c = slice.args.c,
-                        .from_variance = from_variance,
-                        .activation = from_variance ? Activation::linear : Activation::leaky}});
+      for (const bool adds : {false, true})
+        cases.push_back({slice.what,
+                         {.rows = slice.args.rows,
+                          .c = slice.args.c,
+                          .from_variance = from_variance,
+                          .activation = from_variance ? Activation::linear : Activation::leaky,
+                          .adds = adds}});
   check_implementations(
       batchnorm_apply, cases,
       {.operands = [](const BatchnormApplyArgs& args) -> std::vector<Operand> {
          const std::size_t c = channels(args);
-         return {input(values(args)), input(c), input(c, kPositive), input(c), input(c),
-                 output(values(args))};
+         std::vector<Operand> all{
+             input(values(args)), input(c), input(c, kPositive), input(c), input(c),
+             output(values(args))};
+         if (args.adds) all.push_back(input(values(args)));
+         return all;
        },
-       .reference = on_doubles<reference::batchnorm_apply<double>, 6, BatchnormApplyArgs>});
+       .reference =
+           [](const BatchnormApplyArgs& args, const Buffers& b) {
+             reference::batchnorm_apply(args, b.get<double>(0), b.get<double>(1), b.get<double>(2),
+                                        b.get<double>(3), b.get<double>(4), b.get<double>(5),
+                                        args.adds ? b.get<double>(6) : nullptr);
+           }});
 }
 
 TEST(BatchnormBackward, implementations_agree) {

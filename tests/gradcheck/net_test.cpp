@@ -1,18 +1,13 @@
 // The gradients of a whole net, as its tasks compute them, against differences of its loss: what
 // routes gradients between layers (several consumers, slices, batch statistics) has no test of its
 // own.
-#include "layers/net.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "layers/formats/darknet_cfg.hpp"
-#include "runtime/rng.hpp"
-#include "runtime/tasks/session.hpp"
-#include "runtime/tasks/task_errors.hpp"
+#include "tests/gradcheck/whole_net.hpp"
 
 namespace omni {
 namespace {
@@ -136,76 +131,6 @@ activation=linear
 [softmax]
 )";
 
-class WholeNet {
- public:
-  WholeNet(const char* text, int slice) {
-    auto built =
-        Net::build(*parse_darknet_cfg(text, "net.cfg"), {.training = true, .slice = slice});
-    if (!built) throw std::runtime_error(built.error().message());
-    net_ = std::move(*built);
-    const std::size_t per_image = net_->options().input.count();
-    for (const int images : net_->slices().sizes) {
-      const auto count = static_cast<std::size_t>(images);
-      slot_.images.push_back(&pool_.declare("images", count * per_image));
-      slot_.labels.push_back(&pool_.declare("labels", count, DataType::i32));
-      slot_.metrics.push_back(&pool_.declare("metrics", kMetrics));
-    }
-    if (!net_->allocate() || !pool_.allocate()) throw std::runtime_error("no memory");
-    net_->initialise(7);
-    fill_inputs(per_image);
-  }
-
-  double loss() {
-    net_->forward(step());
-    EXPECT_TRUE(wait_for_tasks());
-    double sum = 0;
-    for (const Tensor* metrics : slot_.metrics)
-      sum += static_cast<double>(HostAccess(*metrics, HostAccess::Mode::read).f32()[0]);
-    return sum;
-  }
-  // By parameter, in the order of params(); starts from zero.
-  std::vector<std::vector<float>> gradients() {
-    for (const Param* param : trainable()) {
-      const HostAccess access(*param->diff, HostAccess::Mode::write);
-      std::fill(access.f32().begin(), access.f32().end(), 0.0f);
-    }
-    net_->forward(step());
-    net_->backward(step());
-    EXPECT_TRUE(wait_for_tasks());
-    std::vector<std::vector<float>> all;
-    for (const Param* param : trainable()) {
-      const HostAccess access(*param->diff, HostAccess::Mode::read);
-      all.emplace_back(access.f32().begin(), access.f32().end());
-    }
-    return all;
-  }
-  std::string detail(std::size_t layer) const { return net_->layers()[layer]->detail(); }
-  std::vector<Param*> trainable() {
-    std::vector<Param*> params = net_->params();
-    std::erase_if(params, [](const Param* param) { return !param->trainable; });
-    return params;
-  }
-
- private:
-  Step step() { return {.training = true, .seed = 7, .first_sample = 0, .slot = &slot_}; }
-  void fill_inputs(std::size_t per_image) {
-    std::uint64_t image = 0;
-    for (std::size_t slice = 0; slice < slot_.images.size(); ++slice) {
-      const HostAccess images(*slot_.images[slice], HostAccess::Mode::write);
-      const HostAccess labels(*slot_.labels[slice], HostAccess::Mode::write);
-      for (std::size_t i = 0; i < labels.i32().size(); ++i, ++image) {
-        Draws draws(Philox(11, RandomStream::synthetic), image);
-        labels.i32()[i] = static_cast<int>(draws.below(4));
-        for (float& value : images.f32().subspan(i * per_image, per_image))
-          value = draws.uniform(-1, 1);
-      }
-    }
-  }
-  std::unique_ptr<Net> net_;
-  TensorPool pool_;
-  BatchSlot slot_;
-};
-
 void move(const Param& param, const std::vector<double>& direction, double amount) {
   const HostAccess access(*param.value, HostAccess::Mode::write);
   for (std::size_t i = 0; i < direction.size(); ++i)
@@ -281,43 +206,59 @@ activation=linear
 [softmax]
 )";
 
+// Residual blocks: the normalisation makes the sum. The second one has a projection, whose input
+// has three readers.
+constexpr const char* kResidualNet = R"([net]
+batch=5
+height=6
+width=6
+channels=2
+[convolutional]
+filters=6
+size=3
+pad=1
+batch_normalize=1
+activation=tanh
+[convolutional]
+filters=6
+size=3
+pad=1
+batch_normalize=1
+activation=linear
+[shortcut]
+from=-2
+activation=tanh
+[convolutional]
+filters=8
+size=3
+stride=2
+batch_normalize=1
+activation=linear
+[route]
+layers=-2
+[convolutional]
+filters=8
+size=3
+stride=2
+batch_normalize=1
+activation=linear
+[shortcut]
+from=-3
+activation=logistic
+[connected]
+output=4
+activation=linear
+[softmax]
+)";
+
 std::string name_of(const testing::TestParamInfo<const char*>& net) {
-  return std::array{"usual", "uncommon", "kept_input", "split"}[net.index];
+  return std::array{"usual", "uncommon", "kept_input", "split", "residual"}[net.index];
 }
 
 INSTANTIATE_TEST_SUITE_P(, WholeNetOf,
-                         testing::Values(kNet, kUncommonNet, kKeptInputNet, kSplitNet), name_of);
-
-// The relu as part of the convolution, whose gradient the pooling then takes over, and as a layer
-// of its own, where nothing is fused.
-std::string relu_net(bool fused) {
-  const std::string convolution = "[convolutional]\nfilters=6\nsize=3\npad=1\nactivation=";
-  return "[net]\nbatch=4\nheight=9\nwidth=8\nchannels=2\n" + convolution +
-         (fused ? "relu\n" : "linear\n[activation]\nactivation=relu\n") +
-         "[maxpool]\nsize=3\nstride=2\n[connected]\noutput=4\nactivation=linear\n[softmax]\n";
-}
-
-TEST(WholeNet, PoolingTakesOverTheGradientOfARelu) {
-  SessionOptions options;
-  options.deterministic = true;  // the same implementations for both: the same bits
-  const auto session = Session::start(options);
-  ASSERT_TRUE(session);
-  WholeNet fused(relu_net(true).c_str(), 2), apart(relu_net(false).c_str(), 2);
-  EXPECT_EQ(fused.detail(1), apart.detail(2) + " + relu'");
-  const auto expected = apart.gradients();
-  EXPECT_EQ(fused.gradients(), expected);
-  EXPECT_TRUE(
-      std::any_of(expected[1].begin(), expected[1].end(), [](float value) { return value != 0; }));
-}
-
-// Somebody else reads what the relu made, so its gradient is not the pooling's alone.
-TEST(WholeNet, ASecondReaderPreventsThat) {
-  const auto session = Session::start({});
-  ASSERT_TRUE(session);
-  std::string text = relu_net(true);
-  text.insert(text.find("[connected]"), "[route]\nlayers=0\n");
-  EXPECT_EQ(WholeNet(text.c_str(), 2).detail(1).find("relu"), std::string::npos);
-}
+                         testing::Values(kNet, kUncommonNet, kKeptInputNet, kSplitNet,
+                                         kResidualNet),
+                         name_of);
 
 constexpr const char* kFrozen = R"([net]
 batch=4

@@ -61,6 +61,23 @@ TEST(ShortcutBackward, implementations_agree) {
                              }});
 }
 
+TEST(ResidualBackward, implementations_agree) {
+  check_implementations(
+      residual_backward,
+      {{"usual", {.count = 1003, .activation = Activation::relu}},
+       {"one value", {.count = 1, .activation = Activation::linear}},
+       {"smooth", {.count = 77, .activation = Activation::logistic}}},
+      {.operands = [](const ActivationArgs& args) -> std::vector<Operand> {
+         const auto count = static_cast<std::size_t>(args.count);
+         return {input(count, away_from_zero(0.01f)), in_place(count), output(count)};
+       },
+       .reference =
+           [](const ActivationArgs& args, const Buffers& buffers) {
+             reference::residual_backward(args, buffers.get<double>(0), buffers.get<double>(1),
+                                          buffers.get<double>(2));
+           }});
+}
+
 TEST(ShortcutBackward, gradients) {
   for (const Case<ShortcutArgs>& each : kCases) {
     SCOPED_TRACE(each.what);

@@ -44,7 +44,8 @@ void BatchnormBlock::forward(const Step& step, int slice, const std::vector<Tens
                             .c = c,
                             .from_variance = !step.training,
                             .activation = activation_},
-                           *src[at], centre, statistics, *scale->value, *shift->value, *dst[at],
+                           *src[at], centre, statistics, *scale->value, *shift->value,
+                           addend_ != nullptr ? addend_->value[at] : nullptr, *dst[at],
                            {tag.priority, tag.layer, static_cast<int>(at)});
   };
   const auto at = static_cast<std::size_t>(slice);
@@ -87,8 +88,15 @@ void BatchnormBlock::backward(int slice, const std::vector<Tensor*>& src,
   }
 }
 
+bool BatchnormBlock::make_sum(const Blob& addend, Activation activation) {
+  if (activation_ != Activation::linear) return false;
+  activation_ = activation;
+  addend_ = &addend;
+  return true;
+}
+
 bool BatchnormBlock::leave_relu_gradient() {
-  if (activation_ != Activation::relu) return false;
+  if (activation_of_gradient_ != Activation::relu) return false;
   activation_of_gradient_ = Activation::linear;
   return true;
 }

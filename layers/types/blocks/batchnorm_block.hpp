@@ -28,6 +28,9 @@ class BatchnormBlock {
 
   // From now on diff_dst has the activation's gradient in it. False: it is no relu.
   bool leave_relu_gradient();
+  // From now on dst = activation(normalised + addend), and diff_dst is that of the sum. False:
+  // there is an activation before.
+  bool make_sum(const Blob& addend, Activation activation);
 
   Param *shift, *scale, *mean, *variance;  // mean and variance: rolling
 
@@ -37,6 +40,7 @@ class BatchnormBlock {
 
   Extent extent_;
   Activation activation_, activation_of_gradient_;
+  const Blob* addend_ = nullptr;
   const Slices& slices_;
   // Training only.
   std::vector<Tensor*> partials_;  // by slice
