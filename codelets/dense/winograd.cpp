@@ -4,106 +4,45 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <type_traits>
 
+#include "codelets/dense/winograd_transforms.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 
 namespace omni::winograd {
 namespace {
 
-// ---- transforms of one tile, as many channels at a time as a register holds ----
-
-#if defined(__AVX512F__)
-constexpr int kLanes = 16;
-#elif defined(__AVX__)
-constexpr int kLanes = 8;
-#else
-constexpr int kLanes = 4;
-#endif
-using Lanes = float __attribute__((vector_size(4 * kLanes)));
-using LanesInMemory = float __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
-
-Lanes load(const float* from) { return *reinterpret_cast<const LanesInMemory*>(from); }
-void store(float* to, Lanes values) { *reinterpret_cast<LanesInMemory*>(to) = values; }
-
-constexpr int kOut = 4, kIn = 6, kTaps = 3, kPlanes = kIn * kIn;
-
-template <std::size_t rows, std::size_t columns>
-using Matrix = std::array<std::array<float, columns>, rows>;
-
-template <std::size_t rows, std::size_t columns>
-constexpr Matrix<columns, rows> transposed(const Matrix<rows, columns>& matrix) {
-  Matrix<columns, rows> result{};
-  for (std::size_t i = 0; i < rows; ++i)
-    for (std::size_t j = 0; j < columns; ++j) result[j][i] = matrix[i][j];
-  return result;
-}
-
-constexpr Matrix<kIn, kIn> kInput{{{4, 0, -5, 0, 1, 0},
-                                   {0, -4, -4, 1, 1, 0},
-                                   {0, 4, -4, -1, 1, 0},
-                                   {0, -2, -1, 2, 1, 0},
-                                   {0, 2, -1, -2, 1, 0},
-                                   {0, 4, 0, -5, 0, 1}}};
-constexpr Matrix<kIn, kTaps> kKernel{{{1.f / 4, 0, 0},
-                                      {-1.f / 6, -1.f / 6, -1.f / 6},
-                                      {-1.f / 6, 1.f / 6, -1.f / 6},
-                                      {1.f / 24, 1.f / 12, 1.f / 6},
-                                      {1.f / 24, -1.f / 12, 1.f / 6},
-                                      {0, 0, 1}}};
-constexpr Matrix<kOut, kIn> kOutput{
-    {{1, 1, 1, 1, 1, 0}, {0, 1, -1, 2, -2, 0}, {0, 1, 1, 4, 4, 0}, {0, 1, -1, 8, -8, 1}}};
-constexpr auto kKernelTransposed = transposed(kKernel);
-constexpr auto kOutputTransposed = transposed(kOutput);
-
-// One value of matrix * x, without the products by zero.
-template <const auto& matrix, std::size_t row>
-Lanes row_product(const Lanes* x) {
-  Lanes sum{};
-  [&]<std::size_t... i>(std::index_sequence<i...>) {
-    (
-        [&] {
-          if constexpr (matrix[row][i] != 0) sum += matrix[row][i] * x[i];
-        }(),
-        ...);
-  }
-  (std::make_index_sequence<matrix[0].size()>());
-  return sum;
-}
-
-// matrix * tile * matrix'; in(i) gives the tile's values, out(i, values) takes the result's.
-template <const auto& matrix, class In, class Out>
-void transform(In in, Out out) {
-  constexpr std::size_t rows = matrix.size(), columns = matrix[0].size();
-  Lanes half[rows * columns];
-  [&]<std::size_t... row>(std::index_sequence<row...>) {
-    for (std::size_t j = 0; j < columns; ++j) {
-      Lanes column[columns];
-      for (std::size_t i = 0; i < columns; ++i) column[i] = in(i * columns + j);
-      ((half[row * columns + j] = row_product<matrix, row>(column)), ...);
-    }
-    for (std::size_t i = 0; i < rows; ++i)
-      (out(i * rows + row, row_product<matrix, row>(&half[i * columns])), ...);
-  }
-  (std::make_index_sequence<rows>());
-}
-
 // ---- tiles of a slice ----
 
-// What is convolved with what; backward_data is a convolution too, from diff_dst to diff_src.
+// What is convolved with what, for one group; backward_data is a convolution too, from diff_dst to
+// diff_src.
 struct Grid {
-  int n;
   struct Image {
     int h, w, c;
-  } in, out;
+    int stride;  // from pixel to pixel: the channels of all groups
+    std::int64_t values() const { return std::int64_t{h} * w * stride; }
+  };
+  int n;
+  Image in, out;
   int pad_h, pad_w;
+  int tile;  // outputs across
 
-  int across() const { return (out.w + kOut - 1) / kOut; }
-  int down() const { return (out.h + kOut - 1) / kOut; }  // rows of tiles in an image
+  int across() const { return (out.w + tile - 1) / tile; }
+  int down() const { return (out.h + tile - 1) / tile; }  // rows of tiles in an image
 };
 
 Grid grid_of(const ConvShape& s) {
-  return {s.n, {s.h, s.w, s.c}, {s.out_h(), s.out_w(), s.filters}, s.pad_h, s.pad_w};
+  return {s.n,
+          {s.h, s.w, s.group_c(), s.c},
+          {s.out_h(), s.out_w(), s.group_filters(), s.filters},
+          s.pad_h,
+          s.pad_w,
+          outputs(s.kernel_h)};
+}
+
+Grid turned(const Grid& grid) {
+  const int reach = kIn - grid.tile;  // taps - 1
+  return {grid.n, grid.out, grid.in, reach - grid.pad_h, reach - grid.pad_w, grid.tile};
 }
 
 // A run of rows of tiles, which may begin and end in any image.
@@ -121,7 +60,7 @@ std::array<T*, size * size> tile_at(const Grid::Image& image, T* first, int top,
       const int row = top + y, column = left + x;
       const bool inside = row >= 0 && row < image.h && column >= 0 && column < image.w;
       values[static_cast<std::size_t>(y * size + x)] =
-          inside ? first + (std::int64_t{row} * image.w + column) * image.c : outside;
+          inside ? first + (std::int64_t{row} * image.w + column) * image.stride : outside;
     }
   return values;
 }
@@ -192,10 +131,10 @@ class Workspace {
 
 // Transforms what a block's tiles read.
 void transform_inputs(const Grid& grid, const Workspace& space, Block block, const float* src) {
-  const std::int64_t image_values = std::int64_t{grid.in.h} * grid.in.w * grid.in.c;
   for_each_tile(grid, block, [&](int tile, int image, int y, int x) {
-    const auto at = tile_at<kIn>(grid.in, src + image * image_values, y * kOut - grid.pad_h,
-                                 x * kOut - grid.pad_w, static_cast<const float*>(space.zeros));
+    const auto at =
+        tile_at<kIn>(grid.in, src + image * grid.in.values(), y * grid.tile - grid.pad_h,
+                     x * grid.tile - grid.pad_w, static_cast<const float*>(space.zeros));
     float* const to = space.in + std::int64_t{tile} * grid.in.c;
     for (int k = 0; k < grid.in.c; k += kLanes)
       transform<kInput>([&](std::size_t i) { return load(at[i] + k); },
@@ -207,13 +146,12 @@ void transform_inputs(const Grid& grid, const Workspace& space, Block block, con
 
 // visit(where a tile's values are in the planes, where they are in the image) for all tiles and
 // channels of a panel.
-template <class T, class Visit>
+template <int taps, class T, class Visit>
 void for_each_output(const Grid& grid, const Workspace& space, Block block, int first, int count,
                      T* dst, T* outside, Visit visit) {
-  const std::int64_t image_values = std::int64_t{grid.out.h} * grid.out.w * grid.out.c;
   for_each_tile(grid, block, [&](int tile, int image, int y, int x) {
-    auto at =
-        tile_at<kOut>(grid.out, dst + image * image_values + first, y * kOut, x * kOut, outside);
+    auto at = tile_at<outputs(taps)>(grid.out, dst + image * grid.out.values() + first,
+                                     y * grid.tile, x * grid.tile, outside);
     float* const planes = space.out + std::int64_t{tile} * count;
     for (int k = 0; k < count; k += kLanes) {
       visit(planes + k, at);
@@ -227,9 +165,10 @@ void for_each_output(const Grid& grid, const Workspace& space, Block block, int 
 enum class Direction { forward, backward };
 
 // Kernels of the output channels [first, first + count): in each plane a row per input channel.
+template <int taps>
 void transform_kernels(const Grid& grid, const Workspace& space, Direction direction, int first,
                        int count, const float* weights) {
-  constexpr std::size_t kSize = kTaps * kTaps;
+  constexpr std::size_t kSize = taps * taps;
   const auto save = [&](int row, int column, std::size_t plane, Lanes values) {
     store(space.kernel + static_cast<std::int64_t>(plane) * space.kernel_plane +
               std::int64_t{row} * count + column,
@@ -240,7 +179,7 @@ void transform_kernels(const Grid& grid, const Workspace& space, Direction direc
     for (int row = 0; row < grid.in.c; ++row)
       for (int k = 0; k < count; k += kLanes) {
         const float* const from = weights + std::int64_t{row} * kSize * grid.out.c + first + k;
-        transform<kKernel>(
+        transform<kKernel<taps>>(
             [&](std::size_t i) {
               return load(from + static_cast<std::int64_t>(kSize - 1 - i) * grid.out.c);
             },
@@ -260,109 +199,144 @@ void transform_kernels(const Grid& grid, const Workspace& space, Direction direc
         }
       }
       for (int j = 0; j < kLanes; ++j)
-        transform<kKernel>([&](std::size_t i) { return load(square[i][j]); },
-                           [&](std::size_t i, Lanes values) { save(row + j, k, i, values); });
+        transform<kKernel<taps>>([&](std::size_t i) { return load(square[i][j]); },
+                                 [&](std::size_t i, Lanes values) { save(row + j, k, i, values); });
     }
 }
 
 // finish(block): its rows of dst are complete.
-template <class Finish>
+template <int taps, class Finish>
 void convolve(const Grid& grid, Gemm product, Direction direction, const float* src,
               const float* weights, float* dst, DeviceContext& context, Finish finish) {
   const Workspace space(grid, context);
   const bool one_panel = space.panel == grid.out.c;
-  if (one_panel) transform_kernels(grid, space, direction, 0, space.panel, weights);
+  if (one_panel) transform_kernels<taps>(grid, space, direction, 0, space.panel, weights);
   space.for_each_block(grid, [&](Block block) {
     const int tiles = block.rows * grid.across();
     transform_inputs(grid, space, block, src);
     space.for_each_panel(grid, [&](int first, int count) {
-      if (!one_panel) transform_kernels(grid, space, direction, first, count, weights);
+      if (!one_panel) transform_kernels<taps>(grid, space, direction, first, count, weights);
       for (int i = 0; i < kPlanes; ++i)
         product(tiles, count, grid.in.c, {space.in + i * space.in_plane, grid.in.c},
                 {space.kernel + i * space.kernel_plane, count}, 0.0f,
                 space.out + i * space.out_plane, count);
-      for_each_output(grid, space, block, first, count, dst, space.spare,
-                      [&](const float* planes, const auto& at) {
-                        transform<kOutput>(
-                            [&](std::size_t i) {
-                              return load(planes + static_cast<std::int64_t>(i) * space.out_plane);
-                            },
-                            [&](std::size_t i, Lanes values) { store(at[i], values); });
-                      });
+      for_each_output<taps>(
+          grid, space, block, first, count, dst, space.spare,
+          [&](const float* planes, const auto& at) {
+            transform<kOutput<taps>>(
+                [&](std::size_t i) {
+                  return load(planes + static_cast<std::int64_t>(i) * space.out_plane);
+                },
+                [&](std::size_t i, Lanes values) { store(at[i], values); });
+          });
     });
     finish(block);
   });
 }
 
+template <int taps>
+void add_kernel_gradients(const Grid& grid, Gemm product, const float* src, const float* diff_dst,
+                          float* diff_weights, DeviceContext& context) {
+  const Workspace space(grid, context);
+  const int rows = grid.n * grid.down(), channels = grid.in.c;
+  space.for_each_block(grid, [&](Block block) {
+    const int tiles = block.rows * grid.across();
+    transform_inputs(grid, space, block, src);
+    space.for_each_panel(grid, [&](int first, int count) {
+      for_each_output<taps>(
+          grid, space, block, first, count, diff_dst, static_cast<const float*>(space.zeros),
+          [&](float* planes, const auto& at) {
+            transform<kOutputTransposed<taps>>(
+                [&](std::size_t i) { return load(at[i]); },
+                [&](std::size_t i, Lanes values) {
+                  store(planes + static_cast<std::int64_t>(i) * space.out_plane, values);
+                });
+          });
+      // With one panel the sums of all blocks stay; otherwise every block adds its own.
+      const bool one_panel = count == grid.out.c;
+      const float keep = one_panel && block.first > 0 ? 1.0f : 0.0f;
+      for (int i = 0; i < kPlanes; ++i)
+        product(count, channels, tiles, {space.out + i * space.out_plane, count, true},
+                {space.in + i * space.in_plane, channels}, keep,
+                space.kernel + i * space.kernel_plane, channels);
+      if (one_panel && block.first + block.rows < rows) return;
+      for (int filter = 0; filter < count; ++filter)
+        for (int k = 0; k < channels; k += kLanes) {
+          const float* const from = space.kernel + std::int64_t{filter} * channels + k;
+          float* const to =
+              diff_weights + std::int64_t{first + filter} * taps * taps * channels + k;
+          transform<kKernelTransposed<taps>>(
+              [&](std::size_t i) {
+                return load(from + static_cast<std::int64_t>(i) * space.kernel_plane);
+              },
+              [&](std::size_t i, Lanes values) {
+                float* const sum = to + static_cast<std::int64_t>(i) * channels;
+                store(sum, load(sum) + values);
+              });
+        }
+    });
+  });
+}
+
+// Where a group begins in its tensors.
+struct Offsets {
+  std::int64_t src, weights, dst;
+};
+
+// use(its number, where it begins) for every group, with the number of taps as a constant.
+template <class Use>
+void for_each_group(const ConvShape& s, Use use) {
+  for (int group = 0; group < s.groups; ++group) {
+    const Offsets at{std::int64_t{group} * s.group_c(),
+                     std::int64_t{group} * s.group_filters() * s.taps(),
+                     std::int64_t{group} * s.group_filters()};
+    if (s.kernel_h == 3)
+      use(std::integral_constant<int, 3>(), group, at);
+    else
+      use(std::integral_constant<int, 5>(), group, at);
+  }
+}
+
 }  // namespace
 
 bool supports(const ConvShape& s) {
-  return s.kernel_h == 3 && s.kernel_w == 3 && s.stride_h == 1 && s.stride_w == 1 &&
-         s.dilation_h == 1 && s.dilation_w == 1 && s.groups == 1 && s.pad_h <= 2 && s.pad_w <= 2 &&
-         s.c % kLanes == 0 && s.filters % kLanes == 0;
+  return s.kernel_h == s.kernel_w && (s.kernel_h == 3 || s.kernel_h == 5) && s.stride_h == 1 &&
+         s.stride_w == 1 && s.dilation_h == 1 && s.dilation_w == 1 && s.pad_h < s.kernel_h &&
+         s.pad_w < s.kernel_w && s.group_c() % kLanes == 0 && s.group_filters() % kLanes == 0;
 }
 
 void forward(const ConvShape& shape, Gemm product, const float* src, const float* weights,
              const float* bias, Activation activation, float* dst, DeviceContext& context) {
   const Grid grid = grid_of(shape);
   const auto first_pixel = [&](int row) {  // of a row of tiles
-    return (std::int64_t{row / grid.down()} * grid.out.h + row % grid.down() * kOut) * grid.out.w;
+    return (std::int64_t{row / grid.down()} * grid.out.h + row % grid.down() * grid.tile) *
+           grid.out.w;
   };
-  convolve(grid, product, Direction::forward, src, weights, dst, context, [&](Block block) {
-    const std::int64_t first = first_pixel(block.first);
-    add_bias_and_activate(static_cast<int>(first_pixel(block.first + block.rows) - first),
-                          shape.filters, bias, activation, dst + first * shape.filters);
+  for_each_group(shape, [&](auto taps, int group, Offsets at) {
+    convolve<taps>(grid, product, Direction::forward, src + at.src, weights + at.weights,
+                   dst + at.dst, context, [&](Block block) {
+                     if (group + 1 < shape.groups) return;
+                     const std::int64_t first = first_pixel(block.first);
+                     add_bias_and_activate(first_pixel(block.first + block.rows) - first,
+                                           shape.filters, bias, activation,
+                                           dst + first * shape.filters);
+                   });
   });
 }
 
 void backward_data(const ConvShape& shape, Gemm product, const float* diff_dst,
                    const float* weights, float* diff_src, DeviceContext& context) {
-  const Grid grid = grid_of(shape);
-  convolve({grid.n, grid.out, grid.in, kTaps - 1 - grid.pad_h, kTaps - 1 - grid.pad_w}, product,
-           Direction::backward, diff_dst, weights, diff_src, context, [](Block) {});
+  for_each_group(shape, [&](auto taps, int, Offsets at) {
+    convolve<taps>(turned(grid_of(shape)), product, Direction::backward, diff_dst + at.dst,
+                   weights + at.weights, diff_src + at.src, context, [](Block) {});
+  });
 }
 
 void backward_weights(const ConvShape& shape, Gemm product, const float* src, const float* diff_dst,
                       float* diff_weights, DeviceContext& context) {
-  const Grid grid = grid_of(shape);
-  const Workspace space(grid, context);
-  const int rows = grid.n * grid.down();
-  const auto plane_row = [&](int filter) { return space.kernel + std::int64_t{filter} * shape.c; };
-  space.for_each_block(grid, [&](Block block) {
-    const int tiles = block.rows * grid.across();
-    transform_inputs(grid, space, block, src);
-    space.for_each_panel(grid, [&](int first, int count) {
-      for_each_output(grid, space, block, first, count, diff_dst,
-                      static_cast<const float*>(space.zeros), [&](float* planes, const auto& at) {
-                        transform<kOutputTransposed>(
-                            [&](std::size_t i) { return load(at[i]); },
-                            [&](std::size_t i, Lanes values) {
-                              store(planes + static_cast<std::int64_t>(i) * space.out_plane,
-                                    values);
-                            });
-                      });
-      // With one panel the sums of all blocks stay; otherwise every block adds its own.
-      const bool one_panel = count == grid.out.c;
-      const float keep = one_panel && block.first > 0 ? 1.0f : 0.0f;
-      for (int i = 0; i < kPlanes; ++i)
-        product(count, shape.c, tiles, {space.out + i * space.out_plane, count, true},
-                {space.in + i * space.in_plane, shape.c}, keep,
-                space.kernel + i * space.kernel_plane, shape.c);
-      if (one_panel && block.first + block.rows < rows) return;
-      for (int filter = 0; filter < count; ++filter)
-        for (int k = 0; k < shape.c; k += kLanes) {
-          float* const to = diff_weights + std::int64_t{first + filter} * 9 * shape.c + k;
-          transform<kKernelTransposed>(
-              [&](std::size_t i) {
-                return load(plane_row(filter) + static_cast<std::int64_t>(i) * space.kernel_plane +
-                            k);
-              },
-              [&](std::size_t i, Lanes values) {
-                float* const sum = to + static_cast<std::int64_t>(i) * shape.c;
-                store(sum, load(sum) + values);
-              });
-        }
-    });
+  for_each_group(shape, [&](auto taps, int, Offsets at) {
+    add_kernel_gradients<taps>(grid_of(shape), product, src + at.src, diff_dst + at.dst,
+                               diff_weights + at.weights, context);
   });
 }
 

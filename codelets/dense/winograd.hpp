@@ -1,7 +1,7 @@
-// 3x3 convolution by Winograd's F(4x4, 3x3): tiles of 4x4 outputs, the 6x6 inputs they need and the
-// kernels are transformed so that a pair of channels costs 36 products per tile instead of 144. The
-// products of one position in all tiles are one matrix product. Rounding errors are some ten times
-// those of the direct sum.
+// Convolution with 3x3 or 5x5 taps by Winograd's F(4x4, 3x3) and F(2x2, 5x5): the 6x6 inputs of a
+// tile of outputs, and the kernels, are transformed so that a pair of channels costs 36 products
+// per tile instead of 144 or 100. The products of one position in all tiles are one matrix product.
+// Rounding errors are some ten times those of the direct sum.
 //
 // Forward  dst = O [(K w K') * (I src I')] O', where * multiplies position by position and ' is the
 // transposed; both gradients are its adjoints. Lavin and Gray 2016 have the matrices I, K, O.

@@ -1,0 +1,111 @@
+// The transforms of Winograd's convolution on one tile, for as many channels at a time as a
+// register holds.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <utility>
+
+namespace omni::winograd {
+
+#if defined(__AVX512F__)
+inline constexpr int kLanes = 16;
+#elif defined(__AVX__)
+inline constexpr int kLanes = 8;
+#else
+inline constexpr int kLanes = 4;
+#endif
+using Lanes = float __attribute__((vector_size(4 * kLanes)));
+using LanesInMemory = float __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
+
+inline Lanes load(const float* from) { return *reinterpret_cast<const LanesInMemory*>(from); }
+inline void store(float* to, Lanes values) { *reinterpret_cast<LanesInMemory*>(to) = values; }
+
+// A tile of the input. With 3 taps it gives 4 outputs across, with 5 it gives 2.
+inline constexpr int kIn = 6, kPlanes = kIn * kIn;
+constexpr int outputs(int taps) { return kIn + 1 - taps; }
+
+template <std::size_t rows, std::size_t columns>
+using Matrix = std::array<std::array<float, columns>, rows>;
+
+template <std::size_t rows, std::size_t columns>
+constexpr Matrix<columns, rows> transposed(const Matrix<rows, columns>& matrix) {
+  Matrix<columns, rows> result{};
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < columns; ++j) result[j][i] = matrix[i][j];
+  return result;
+}
+
+inline constexpr Matrix<kIn, kIn> kInput{{{4, 0, -5, 0, 1, 0},
+                                          {0, -4, -4, 1, 1, 0},
+                                          {0, 4, -4, -1, 1, 0},
+                                          {0, -2, -1, 2, 1, 0},
+                                          {0, 2, -1, -2, 1, 0},
+                                          {0, 4, 0, -5, 0, 1}}};
+
+// The polynomials' values at these points and at infinity; kInput belongs to them.
+inline constexpr std::array<float, kIn - 1> kPoints{0, 1, -1, 2, -2};
+
+// A row of powers for each point, the highest alone for infinity.
+template <std::size_t powers>
+constexpr Matrix<kIn, powers> values_at_points() {
+  Matrix<kIn, powers> result{};
+  for (std::size_t i = 0; i < kPoints.size(); ++i) {
+    result[i][0] = 1;
+    for (std::size_t j = 1; j < powers; ++j) result[i][j] = result[i][j - 1] * kPoints[i];
+  }
+  result[kIn - 1][powers - 1] = 1;
+  return result;
+}
+
+template <std::size_t taps>
+constexpr Matrix<kIn, taps> scaled_values_at_points() {
+  constexpr std::array<float, kIn> kScale{1.f / 4, -1.f / 6, -1.f / 6, 1.f / 24, 1.f / 24, 1};
+  auto result = values_at_points<taps>();
+  for (std::size_t i = 0; i < kIn; ++i)
+    for (float& value : result[i]) value *= kScale[i];
+  return result;
+}
+
+template <int taps>
+inline constexpr auto kKernel = scaled_values_at_points<taps>();
+template <int taps>
+inline constexpr auto kKernelTransposed = transposed(kKernel<taps>);
+template <int taps>
+inline constexpr auto kOutputTransposed = values_at_points<outputs(taps)>();
+template <int taps>
+inline constexpr auto kOutput = transposed(kOutputTransposed<taps>);
+
+// One value of matrix * x, without the products by zero.
+template <const auto& matrix, std::size_t row>
+Lanes row_product(const Lanes* x) {
+  Lanes sum{};
+  [&]<std::size_t... i>(std::index_sequence<i...>) {
+    (
+        [&] {
+          if constexpr (matrix[row][i] != 0) sum += matrix[row][i] * x[i];
+        }(),
+        ...);
+  }
+  (std::make_index_sequence<matrix[0].size()>());
+  return sum;
+}
+
+// matrix * tile * matrix'; in(i) gives the tile's values, out(i, values) takes the result's.
+template <const auto& matrix, class In, class Out>
+void transform(In in, Out out) {
+  constexpr std::size_t rows = matrix.size(), columns = matrix[0].size();
+  Lanes half[rows * columns];
+  [&]<std::size_t... row>(std::index_sequence<row...>) {
+    for (std::size_t j = 0; j < columns; ++j) {
+      Lanes column[columns];
+      for (std::size_t i = 0; i < columns; ++i) column[i] = in(i * columns + j);
+      ((half[row * columns + j] = row_product<matrix, row>(column)), ...);
+    }
+    for (std::size_t i = 0; i < rows; ++i)
+      (out(i * rows + row, row_product<matrix, row>(&half[i * columns])), ...);
+  }
+  (std::make_index_sequence<rows>());
+}
+
+}  // namespace omni::winograd
