@@ -129,18 +129,24 @@ class Workspace {
   float *zeros, *spare;  // what lies outside of the images, to read and to write
 };
 
-// Transforms what a block's tiles read.
+// Transforms what a block's tiles read. A tile's pixels lie in many places, so most of the time
+// would go to waiting for memory: while one is transformed, those of its neighbour are fetched.
 void transform_inputs(const Grid& grid, const Workspace& space, Block block, const float* src) {
+  const float* const zeros = space.zeros;
   for_each_tile(grid, block, [&](int tile, int image, int y, int x) {
-    const auto at =
-        tile_at<kIn>(grid.in, src + image * grid.in.values(), y * grid.tile - grid.pad_h,
-                     x * grid.tile - grid.pad_w, static_cast<const float*>(space.zeros));
+    const auto pixels = [&](int column) {
+      return tile_at<kIn>(grid.in, src + image * grid.in.values(), y * grid.tile - grid.pad_h,
+                          column * grid.tile - grid.pad_w, zeros);
+    };
+    const auto at = pixels(x), next = pixels(x + 1);
     float* const to = space.in + std::int64_t{tile} * grid.in.c;
-    for (int k = 0; k < grid.in.c; k += kLanes)
+    for (int k = 0; k < grid.in.c; k += kLanes) {
+      for (const float* each : next) __builtin_prefetch(each + k);
       transform<kInput>([&](std::size_t i) { return load(at[i] + k); },
                         [&](std::size_t i, Lanes values) {
                           store(to + static_cast<std::int64_t>(i) * space.in_plane + k, values);
                         });
+    }
   });
 }
 
@@ -150,10 +156,15 @@ template <int taps, class T, class Visit>
 void for_each_output(const Grid& grid, const Workspace& space, Block block, int first, int count,
                      T* dst, T* outside, Visit visit) {
   for_each_tile(grid, block, [&](int tile, int image, int y, int x) {
-    auto at = tile_at<outputs(taps)>(grid.out, dst + image * grid.out.values() + first,
-                                     y * grid.tile, x * grid.tile, outside);
+    const auto pixels = [&](int column) {
+      return tile_at<outputs(taps)>(grid.out, dst + image * grid.out.values() + first,
+                                    y * grid.tile, column * grid.tile, outside);
+    };
+    auto at = pixels(x);
+    const auto next = pixels(x + 1);
     float* const planes = space.out + std::int64_t{tile} * count;
     for (int k = 0; k < count; k += kLanes) {
+      for (T* each : next) __builtin_prefetch(each + k, std::is_const_v<T> ? 0 : 1);
       visit(planes + k, at);
       for (T*& each : at) each += kLanes;
     }
