@@ -16,10 +16,11 @@ struct Blob {
 };
 
 // A layer's view of what it reads. `diff` is where this consumer writes its share of the gradient:
-// the blob's own tensors, or private ones that the net adds up when a blob has several consumers.
+// the blob's own tensors, or, when a blob has several consumers, private ones that the net adds up.
 struct Input {
   Blob* blob = nullptr;
   std::vector<Tensor*> diff;
+  bool adds = false;  // to `diff`, where a later consumer wrote before; see Layer::adds_gradients()
 
   const Extent& extent() const { return blob->extent; }
   const Tensor& value(int slice) const { return *blob->value[static_cast<std::size_t>(slice)]; }

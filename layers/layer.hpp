@@ -44,6 +44,9 @@ class Layer {
   virtual bool joins_slices() const { return false; }
   virtual bool is_loss() const { return false; }
 
+  // Whether backward heeds Input::adds. Then several consumers of a blob need no private tensors.
+  virtual bool adds_gradients() const { return false; }
+
   // A relu's gradient costs a pass over the largest tensors, or nothing when it is part of the pass
   // after it. The net asks a layer that could take it over, and the one before, whose output nobody
   // else reads, to leave it.
@@ -58,6 +61,8 @@ class Layer {
   virtual bool leave_sum(Layer& /*before*/) { return false; }
   virtual bool make_sum(const Blob& /*addend*/, Activation) { return false; }
   void share_output(Layer& before, TensorPool& tensors);
+  // Where nothing stands against it, the inputs' private gradients go.
+  void add_gradients_in_place(TensorPool& tensors);
 
   virtual double forward_flops_per_image() const { return 0; }
   virtual std::string detail() const { return ""; }  // "64 3x3/1" in the layer table

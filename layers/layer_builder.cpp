@@ -20,6 +20,16 @@ void Layer::share_output(Layer& before, TensorPool& tensors) {
   inputs_.front()->diff = output_.diff;
 }
 
+void Layer::add_gradients_in_place(TensorPool& tensors) {
+  if (!adds_gradients()) return;
+  for (Input* input : inputs_) {
+    if (!input->wants_gradient() || input->diff == input->blob->diff) continue;
+    for (const Tensor* each : input->diff) tensor_bytes_ -= tensors.leave_out(*each);
+    input->diff = input->blob->diff;
+    input->adds = true;
+  }
+}
+
 LayerBuilder::LayerBuilder(NetParts& parts, const Section& section, std::string_view type,
                            std::span<const Key> keys)
     : parts_(parts),

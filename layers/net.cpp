@@ -175,7 +175,8 @@ void Net::freeze_unreached_layers() {
   }
 }
 
-// What a layer can do for the one after it, if nobody else reads its output.
+// What a layer can do for the one after it, if nobody else reads its output; and for the other
+// readers of its input.
 void Net::fuse_layers() {
   std::unordered_map<const Blob*, int> readers;
   for (const auto& layer : layers())
@@ -188,6 +189,7 @@ void Net::fuse_layers() {
       layer.take_relu_gradient();
     if (layer.leave_sum(before)) layer.share_output(before, parts_.tensors);
   }
+  for (const auto& layer : layers()) layer->add_gradients_in_place(parts_.tensors);
 }
 
 Status Net::allocate() { return parts_.tensors.allocate(); }

@@ -109,14 +109,14 @@ void backward_data_lowering(const ConvDataArgs& args, const Buffers& buffers,
   float* const diff_src = buffers.get(2);
   float* const scratch = column_scratch(s, context);
   const bool direct = lowers_to_itself(s);
-  if (!direct) std::fill_n(diff_src, s.src_count(), 0.0f);
+  if (!direct && !args.adds) std::fill_n(diff_src, s.src_count(), 0.0f);
   for_each_band(s, [&](const Band& band) {
     for (int group = 0; group < s.groups; ++group) {
       float* columns = direct ? diff_src + band.first_pixel * s.c + group * s.group_c() : scratch;
       kProduct(band.pixels, s.taps(), s.group_filters(),
                {diff_dst + band.first_pixel * s.filters + group * s.group_filters(), s.filters},
-               {weights + group_weights(s, group), s.taps()}, 0.0f, columns,
-               direct ? s.c : s.taps());
+               {weights + group_weights(s, group), s.taps()}, direct && args.adds ? 1.0f : 0.0f,
+               columns, direct ? s.c : s.taps());
       if (!direct) col2im(s, group, band.rows, scratch, diff_src);
     }
   });
@@ -151,8 +151,8 @@ void backward_weights_winograd(const ConvWeightsArgs& args, const Buffers& buffe
 
 void backward_data_winograd(const ConvDataArgs& args, const Buffers& buffers,
                             DeviceContext& context) {
-  winograd::backward_data(args.shape, kProduct, buffers.get(0), buffers.get(1), buffers.get(2),
-                          context);
+  winograd::backward_data(args.shape, kProduct, buffers.get(0), buffers.get(1), args.adds,
+                          buffers.get(2), context);
 }
 
 // ---- reference ----
@@ -199,7 +199,9 @@ std::uint64_t weights_footprint(const ConvWeightsArgs& args) {
   return footprint_with(args.shape, args.has_bias);
 }
 
-std::uint64_t data_footprint(const ConvDataArgs& args) { return footprint_with(args.shape); }
+std::uint64_t data_footprint(const ConvDataArgs& args) {
+  return footprint_with(args.shape, args.adds);
+}
 
 constexpr std::uint32_t kForwardColor = 0x1f77b4, kWeightsColor = 0xd62728, kDataColor = 0xff7f0e;
 
@@ -272,7 +274,9 @@ void submit_conv_backward_weights(ConvWeightsArgs args, const Tensor& src, const
 
 void submit_conv_backward_data(const ConvDataArgs& args, const Tensor& diff_dst,
                                const Tensor& weights, const Tensor& diff_src, TaskTag tag) {
-  conv_backward_data.submit(args, {read(diff_dst), read(weights), write(diff_src)}, tag);
+  conv_backward_data.submit(
+      args, {read(diff_dst), read(weights), args.adds ? accumulate(diff_src) : write(diff_src)},
+      tag);
 }
 
 }  // namespace omni

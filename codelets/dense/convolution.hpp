@@ -30,6 +30,7 @@ struct ConvWeightsArgs {
 
 struct ConvDataArgs {
   ConvShape shape;
+  bool adds = false;  // to diff_src
 
   auto operator<=>(const ConvDataArgs&) const = default;
 };
@@ -85,7 +86,7 @@ void conv_backward_weights(const ConvWeightsArgs& args, const T* src, const T* d
 template <class T>
 void conv_backward_data(const ConvDataArgs& args, const T* diff_dst, const T* weights,
                         T* diff_src) {
-  std::fill_n(diff_src, args.shape.src_count(), T(0));
+  if (!args.adds) std::fill_n(diff_src, args.shape.src_count(), T(0));
   for_each_product(args.shape, [=](std::int64_t s, std::int64_t w, std::int64_t d) {
     diff_src[s] += diff_dst[d] * weights[w];
   });
@@ -96,7 +97,7 @@ void conv_backward_data(const ConvDataArgs& args, const T* diff_dst, const T* we
 extern Codelet<ConvForwardArgs> conv_forward;           // {src R, weights R, dst W, [bias R]}
 extern Codelet<ConvWeightsArgs> conv_backward_weights;  // {src R, diff_dst R, diff_weights +=,
                                                         //  [diff_bias +=]}
-extern Codelet<ConvDataArgs> conv_backward_data;        // {diff_dst R, weights R, diff_src W}
+extern Codelet<ConvDataArgs> conv_backward_data;        // {diff_dst R, weights R, diff_src W or +=}
 
 // bias: null for none.
 void submit_conv_forward(ConvForwardArgs args, const Tensor& src, const Tensor& weights,

@@ -151,12 +151,15 @@ class DataPlan {
     scratchpad_ = desc.scratchpad_desc();
     scratchpad_at_ = layout_.add(scratchpad_);
     weights_at_ = layout_.add(weights_);
+    product_at_ = args.adds ? layout_.add(g.src) : 0;
     reorder_ = onednn::make_reorder(engine, g.weights, weights_, onednn::ReorderMode::overwrite);
   }
 
-  void run(const Buffers& buffers, DeviceContext& context) const {
+  void run(const ConvDataArgs& args, const Buffers& buffers, DeviceContext& context) const {
     const auto& [engine, stream] = context.local<onednn::Engine>();
     const float* scratch = context.scratch(layout_.floats());
+    float* const diff_src = buffers.get(2);
+    const float* const product = args.adds ? scratch + product_at_ : diff_src;
     memory ours = onednn::view(geometry_.weights, engine, buffers.get(1));
     memory theirs = onednn::view(weights_, engine, scratch + weights_at_);
     reorder_.execute(stream, ours, theirs);
@@ -164,8 +167,10 @@ class DataPlan {
         stream,
         {{DNNL_ARG_DIFF_DST, onednn::view(geometry_.dst, engine, buffers.get(0))},
          {DNNL_ARG_WEIGHTS, theirs},
-         {DNNL_ARG_DIFF_SRC, onednn::view(geometry_.src, engine, buffers.get(2))},
+         {DNNL_ARG_DIFF_SRC, onednn::view(geometry_.src, engine, product)},
          {DNNL_ARG_SCRATCHPAD, onednn::view(scratchpad_, engine, scratch + scratchpad_at_)}});
+    if (!args.adds) return;
+    for (std::int64_t i = 0; i < args.shape.src_count(); ++i) diff_src[i] += product[i];
   }
 
  private:
@@ -174,7 +179,7 @@ class DataPlan {
   dnnl::reorder reorder_;
   memory::desc weights_, scratchpad_;
   onednn::ScratchLayout layout_;
-  std::size_t weights_at_, scratchpad_at_;
+  std::size_t weights_at_, scratchpad_at_, product_at_;
 };
 
 }  // namespace
@@ -191,7 +196,7 @@ void conv_backward_weights_onednn(const ConvWeightsArgs& args, const Buffers& bu
 
 void conv_backward_data_onednn(const ConvDataArgs& args, const Buffers& buffers,
                                DeviceContext& context) {
-  onednn::plan_for<DataPlan>(args, context).run(buffers, context);
+  onednn::plan_for<DataPlan>(args, context).run(args, buffers, context);
 }
 
 }  // namespace omni

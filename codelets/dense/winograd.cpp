@@ -218,7 +218,7 @@ void transform_kernels(const Grid& grid, const Workspace& space, Direction direc
 // finish(block): its rows of dst are complete.
 template <int taps, class Finish>
 void convolve(const Grid& grid, Gemm product, Direction direction, const float* src,
-              const float* weights, float* dst, DeviceContext& context, Finish finish) {
+              const float* weights, bool adds, float* dst, DeviceContext& context, Finish finish) {
   const Workspace space(grid, context);
   const bool one_panel = space.panel == grid.out.c;
   if (one_panel) transform_kernels<taps>(grid, space, direction, 0, space.panel, weights);
@@ -238,7 +238,9 @@ void convolve(const Grid& grid, Gemm product, Direction direction, const float* 
                 [&](std::size_t i) {
                   return load(planes + static_cast<std::int64_t>(i) * space.out_plane);
                 },
-                [&](std::size_t i, Lanes values) { store(at[i], values); });
+                [&](std::size_t i, Lanes values) {
+                  store(at[i], adds ? load(at[i]) + values : values);
+                });
           });
     });
     finish(block);
@@ -324,7 +326,7 @@ void forward(const ConvShape& shape, Gemm product, const float* src, const float
            grid.out.w;
   };
   for_each_group(shape, [&](auto taps, int group, Offsets at) {
-    convolve<taps>(grid, product, Direction::forward, src + at.src, weights + at.weights,
+    convolve<taps>(grid, product, Direction::forward, src + at.src, weights + at.weights, false,
                    dst + at.dst, context, [&](Block block) {
                      if (group + 1 < shape.groups) return;
                      const std::int64_t first = first_pixel(block.first);
@@ -336,10 +338,10 @@ void forward(const ConvShape& shape, Gemm product, const float* src, const float
 }
 
 void backward_data(const ConvShape& shape, Gemm product, const float* diff_dst,
-                   const float* weights, float* diff_src, DeviceContext& context) {
+                   const float* weights, bool adds, float* diff_src, DeviceContext& context) {
   for_each_group(shape, [&](auto taps, int, Offsets at) {
     convolve<taps>(turned(grid_of(shape)), product, Direction::backward, diff_dst + at.dst,
-                   weights + at.weights, diff_src + at.src, context, [](Block) {});
+                   weights + at.weights, adds, diff_src + at.src, context, [](Block) {});
   });
 }
 

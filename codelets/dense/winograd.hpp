@@ -22,7 +22,8 @@ void forward(const ConvShape& shape, Gemm product, const float* src, const float
 // Adds to diff_weights.
 void backward_weights(const ConvShape& shape, Gemm product, const float* src, const float* diff_dst,
                       float* diff_weights, DeviceContext& context);
+// adds: to diff_src.
 void backward_data(const ConvShape& shape, Gemm product, const float* diff_dst,
-                   const float* weights, float* diff_src, DeviceContext& context);
+                   const float* weights, bool adds, float* diff_src, DeviceContext& context);
 
 }  // namespace omni::winograd

@@ -58,6 +58,7 @@ class ConvolutionalLayer final : public WeightedLayer {
   double forward_flops_per_image() const override {
     return 2.0 * static_cast<double>(output_.extent.count()) * shape_.taps();
   }
+  bool adds_gradients() const override { return true; }
   std::string detail() const override {
     const std::string groups = shape_.groups > 1 ? fmt::format(" g{}", shape_.groups) : "";
     return fmt::format("{} {}x{}/{}{}", shape_.filters, shape_.kernel_w, shape_.kernel_h,
@@ -71,8 +72,9 @@ class ConvolutionalLayer final : public WeightedLayer {
   }
   void propagate(int slice, const Tensor& diff_dst, const Tensor* diff_bias) override {
     if (input().wants_gradient())
-      submit_conv_backward_data({.shape = shape(slice)}, diff_dst, *weights().value,
-                                input().gradient(slice), data_gradient_tag(slice));
+      submit_conv_backward_data({.shape = shape(slice), .adds = input().adds}, diff_dst,
+                                *weights().value, input().gradient(slice),
+                                data_gradient_tag(slice));
     submit_conv_backward_weights({.shape = shape(slice)}, input().value(slice), diff_dst,
                                  *weights().diff, diff_bias, weight_gradient_tag(slice));
   }

@@ -318,24 +318,27 @@ TEST(Convolution, BackwardWeights) {
 
 TEST(Convolution, BackwardData) {
   std::vector<Case<ConvDataArgs>> cases;
-  for (const auto& each : kShapes) cases.push_back({each.what, {.shape = each.args}});
-  check_implementations(conv_backward_data, cases,
-                        {.operands =
-                             [](const ConvDataArgs& args) {
-                               return std::vector<Operand>{input(size(args.shape.dst_count())),
-                                                           input(size(args.shape.weights_count())),
-                                                           output(size(args.shape.src_count()))};
-                             },
-                         .reference =
-                             [](const ConvDataArgs& args, const Buffers& b) {
-                               reference::conv_backward_data(args, b.get<double>(0),
-                                                             b.get<double>(1), b.get<double>(2));
-                             },
-                         .terms =
-                             [](const ConvDataArgs& args) {
-                               return 1.0 * args.shape.kernel_h * args.shape.kernel_w *
-                                      args.shape.group_filters();
-                             }});
+  for (const auto& each : kShapes)
+    for (const bool adds : {false, true})
+      cases.push_back({each.what, {.shape = each.args, .adds = adds}});
+  check_implementations(
+      conv_backward_data, cases,
+      {.operands =
+           [](const ConvDataArgs& args) {
+             return std::vector<Operand>{input(size(args.shape.dst_count())),
+                                         input(size(args.shape.weights_count())),
+                                         args.adds ? accumulated(size(args.shape.src_count()))
+                                                   : output(size(args.shape.src_count()))};
+           },
+       .reference =
+           [](const ConvDataArgs& args, const Buffers& b) {
+             reference::conv_backward_data(args, b.get<double>(0), b.get<double>(1),
+                                           b.get<double>(2));
+           },
+       .terms =
+           [](const ConvDataArgs& args) {
+             return 1.0 * args.shape.kernel_h * args.shape.kernel_w * args.shape.group_filters();
+           }});
 }
 
 TEST(Convolution, GradientOfReference) {
