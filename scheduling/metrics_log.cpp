@@ -76,6 +76,23 @@ Status MetricsLog::evaluation(const EvaluationReport& report) {
   return append(object.dump());
 }
 
+Status MetricsLog::trial(const Trial& trial, std::uint64_t iteration) {
+  nlohmann::ordered_json object{{"iteration", iteration},
+                                {"trial", trial.number},
+                                {"groups", trial.setting.groups},
+                                {"momentum", number(trial.setting.momentum)},
+                                {"learning_rate", number(trial.setting.learning_rate)},
+                                {"iterations", trial.iterations},
+                                {"seconds", number(trial.seconds)}};
+  if (trial.score)
+    object["score"] = number(*trial.score);
+  else
+    object["diverged"] = true;
+  object["chosen"] = trial.chosen;
+  object["reason"] = trial.reason;
+  return append(object.dump());
+}
+
 Status MetricsLog::append(const std::string& line) {
   if (std::fprintf(file_.get(), "%s\n", line.c_str()) < 0 || std::fflush(file_.get()) != 0)
     return Error{ErrorKind::failed, path_.string(),

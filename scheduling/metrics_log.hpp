@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "scheduling/optimizer/search.hpp"
 #include "scheduling/trainer.hpp"
 
 namespace omni {
@@ -20,6 +21,7 @@ class MetricsLog {
 
   Status step(const StepReport& report);
   Status evaluation(const EvaluationReport& report);
+  Status trial(const Trial& trial, std::uint64_t iteration);  // which it started from
 
  private:
   struct Close {

@@ -13,10 +13,23 @@
 
 namespace omni {
 
+namespace {
+
+SolverOptions tuned(SolverOptions solver, const std::optional<Tuning>& tuning) {
+  if (tuning) {
+    solver.learning_rate = static_cast<float>(tuning->learning_rate);
+    solver.momentum = static_cast<float>(tuning->momentum);
+  }
+  return solver;
+}
+
+}  // namespace
+
 Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,
                  TrainerOptions options, TrainerEvents events)
     : groups_(groups),
       net_options_(groups.net().options()),
+      solver_(tuned(net_options_.solver, state.tuning)),
       test_(test),
       state_(state),
       options_(options),
@@ -24,10 +37,10 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
       // Mini-batches of one iteration follow each other in the data, so their order is fixed.
       in_turn_(groups.count() == 1 || options.asynchrony == Asynchrony::reproducible ||
                !groups.has_replicated_phase() || net_options_.subdivisions > 1),
-      momentum_(options.compensation, static_cast<double>(net_options_.solver.momentum),
+      momentum_(options.compensation, static_cast<double>(solver_.momentum),
                 groups.has_replicated_phase() ? groups.count() : 1),
       feed_(train, state.seed, batches(state.iteration),
-            options.iterations != 0 ? batches(options.iterations) : UINT64_MAX),
+            last() != UINT64_MAX ? batches(last()) : UINT64_MAX),
       begun_(state.iteration),
       started_at_(state.iteration),
       saved_at_(state.iteration) {
@@ -36,6 +49,7 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
   report_.iteration = state.iteration;
   report_.images = images_after(state.iteration);
   report_.epoch = epochs_after(state.iteration);
+  report_.seconds = reported_seconds_ = options.seconds_before;
 }
 
 int Trainer::slots(const ComputeGroups& groups) {
@@ -45,12 +59,11 @@ int Trainer::slots(const ComputeGroups& groups) {
 
 Status Trainer::run() {
   training_time_.start();
-  const auto finished = [&] {
-    return options_.iterations != 0 && state_.iteration >= options_.iterations;
-  };
+  const auto finished = [&] { return state_.iteration >= last(); };
   while (!finished() && !stop_requested()) {
     if (Status trained = train_until(next_stop()); !trained) {
       (void)wait_for_tasks();  // they use this object
+      feed_.release_from(batches(begun_));
       return trained;
     }
     const auto due = [this](std::uint64_t every) {
@@ -59,7 +72,7 @@ Status Trainer::run() {
     // A full disk may have room again later; only a last save that fails ends the run.
     if (due(options_.checkpoint_every))
       if (Status saved = save(); !saved) log::warn("{}; going on", saved.error().message());
-    if (due(options_.evaluate_every) && !finished()) {
+    if (due(options_.evaluate_every) && state_.iteration != options_.iterations) {
       Status evaluated = evaluate_now();
       if (!evaluated && evaluated.error().kind != ErrorKind::interrupted) return evaluated;
     }
@@ -67,14 +80,20 @@ Status Trainer::run() {
   }
   training_time_.pause();
   feed_.release_from(batches(begun_));
-  if (finished()) return options_.checkpoint_every != 0 ? save() : Status();
+  if (finished())
+    return options_.checkpoint_every != 0 && last() == options_.iterations ? save() : Status();
   OMNI_CHECK(save());
   return Error{ErrorKind::interrupted, "",
                fmt::format("stopped after iteration {}", state_.iteration), "--resume goes on"};
 }
 
+std::uint64_t Trainer::last() const {
+  const std::uint64_t end = options_.iterations != 0 ? options_.iterations : UINT64_MAX;
+  return options_.until != 0 ? std::min(end, options_.until) : end;
+}
+
 std::uint64_t Trainer::next_stop() const {
-  std::uint64_t stop = options_.iterations != 0 ? options_.iterations : UINT64_MAX;
+  std::uint64_t stop = last();
   for (const std::uint64_t every : {options_.checkpoint_every, options_.evaluate_every})
     if (every != 0) stop = std::min(stop, (state_.iteration / every + 1) * every);
   return stop;
@@ -89,10 +108,14 @@ Status Trainer::save() {
 
 Status Trainer::train_until(std::uint64_t limit) {
   OMNI_CHECK(in_turn_ ? take_turns(limit) : run_freely(limit));
-  return rest();
+  OMNI_CHECK(rest());
+  if (divergence_) return *divergence_;
+  return {};
 }
 
-bool Trainer::may_begin(std::uint64_t limit) const { return begun_ < limit && !stop_requested(); }
+bool Trainer::may_begin(std::uint64_t limit) const {
+  return begun_ < limit && !divergence_ && !stop_requested();
+}
 
 Status Trainer::take_turns(std::uint64_t limit) {
   const auto most = static_cast<std::uint64_t>(groups_.count()) + 1;
@@ -141,7 +164,7 @@ Result<GroupEvent> Trainer::next_event() {
 }
 
 UpdateRule Trainer::update_rule(std::uint64_t iteration) const {
-  return {.learning_rate = learning_rate(net_options_.solver, state_.seed, iteration + 1),
+  return {.learning_rate = learning_rate(solver_, state_.seed, iteration + 1),
           .momentum = momentum_.next(),
           .order = options_.asynchrony == Asynchrony::free && groups_.count() > 1
                        ? ExchangeOrder::arrival
@@ -152,7 +175,11 @@ Status Trainer::finish_one(int group) {
   OMNI_TRY(const FinishedIteration finished, runs_[static_cast<std::size_t>(group)]->collect());
   const double loss = finished.tally.mean_loss();
   const std::uint64_t done = state_.iteration + 1;
-  if (!std::isfinite(loss)) return diverged(done);
+  if (!std::isfinite(loss) && !divergence_) divergence_ = diverged(done);
+  if (divergence_) {
+    state_.iteration = done;
+    return {};
+  }
   state_.average_loss = state_.iteration == 0 ? loss : 0.9 * state_.average_loss + 0.1 * loss;
   state_.iteration = done;
   momentum_.observe(finished.staleness);
@@ -175,7 +202,7 @@ Status Trainer::finish_one(int group) {
       .mean_staleness =
           static_cast<double>(unreported_staleness_) / static_cast<double>(unreported_updates_),
       .images_per_second = report_.images_per_second,
-      .seconds = training_time_.seconds(),
+      .seconds = seconds(),
       .seconds_per_iteration = training_time_.seconds() / static_cast<double>(done - started_at_)};
   const bool displayed = done % options_.display == 0 || done == options_.iterations;
   if (displayed || report_.images_per_second == 0)

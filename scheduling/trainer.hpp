@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "scheduling/evaluator.hpp"
@@ -14,11 +15,19 @@
 
 namespace omni {
 
+// What a search found, in place of what the net says, and when the next one is due.
+struct Tuning {
+  double momentum = 0, learning_rate = 0;
+  std::uint64_t epoch = 0;        // iterations from one search to the next; 0: in the cold start
+  std::uint64_t next_search = 0;  // iteration
+};
+
 // Where a run stands. Saved in checkpoints; all randomness and the data order follow from it.
 struct TrainingState {
   std::uint64_t seed = 0;
   std::uint64_t iteration = 0;  // updates done
   double average_loss = 0;      // Darknet's: 0.9 old + 0.1 new, the first loss to start with
+  std::optional<Tuning> tuning{};
 };
 
 struct StepReport {
@@ -49,6 +58,8 @@ enum class Asynchrony {
 
 struct TrainerOptions {
   std::uint64_t iterations = 0;        // 0: no end
+  std::uint64_t until = 0;             // run() returns there; 0: at the end
+  double seconds_before = 0;           // of training in this run, by other trainers
   std::uint64_t display = 1;           // report every so many iterations
   std::uint64_t evaluate_every = 0;    // iterations; 0: only at the end
   std::uint64_t checkpoint_every = 0;  // iterations; 0: never
@@ -75,13 +86,16 @@ class Trainer {
           TrainerOptions options, TrainerEvents events);
 
   // Trains to the end. A stop request finishes the iterations under way, saves, and returns
-  // ErrorKind::interrupted. The evaluation of the result is the caller's: evaluate_now().
+  // ErrorKind::interrupted. Those under way are finished, too, when the training diverges. The
+  // evaluation of the result is the caller's: evaluate_now().
   Status run();
   Status evaluate_now();
 
   const TrainingState& state() const { return state_; }
+  double seconds() const { return options_.seconds_before + training_time_.seconds(); }
 
  private:
+  std::uint64_t last() const;       // the iteration to train up to; UINT64_MAX: no end
   std::uint64_t next_stop() const;  // the iteration before which all groups come to rest
   Status train_until(std::uint64_t iteration);
   Status take_turns(std::uint64_t limit);
@@ -99,6 +113,7 @@ class Trainer {
 
   ComputeGroups& groups_;
   const NetOptions& net_options_;
+  SolverOptions solver_;  // the net's, with the tuning
   DataFeed* test_;
   TrainingState state_;
   TrainerOptions options_;
@@ -112,6 +127,7 @@ class Trainer {
   std::uint64_t begun_;                          // iterations; state_.iteration are finished
   std::uint64_t started_at_, saved_at_;          // iteration
   StepReport report_;
+  std::optional<Error> divergence_;
   Stopwatch training_time_;
   double reported_seconds_ = 0;
   std::uint64_t unreported_updates_ = 0;

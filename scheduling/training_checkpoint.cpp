@@ -8,29 +8,22 @@
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
 #include "scheduling/checksum.hpp"
+#include "scheduling/training_arrays.hpp"
 
 namespace omni {
 namespace {
 
-// The arrays that all groups share, by their names in the file.
-template <class Visit>
-void for_each_array(Net& net, Visit visit) {
-  for (const Param* param : net.params()) {
-    visit("param/" + param->name, *param, *param->master);
-    if (param->velocity != nullptr) visit("velocity/" + param->name, *param, *param->velocity);
-  }
-}
-
-// What every group has of its own between two iterations.
-template <class Visit>
-void for_each_replica(ComputeGroups& groups, Visit visit) {
-  for (int group = 0; group < groups.count(); ++group)
-    for (const Param* param : groups.net(group).params())
-      if (param->replica != nullptr)
-        visit(fmt::format("group{}/{}", group, param->name), *param, *param->replica);
-}
-
 std::string age_key(int group) { return fmt::format("group{}/age", group); }
+
+Result<std::optional<Tuning>> saved_tuning(const CheckpointFields& fields) {
+  if (!fields.text("tuned_momentum")) return std::optional<Tuning>();
+  Tuning tuning;
+  OMNI_TRY(tuning.momentum, fields.number<double>("tuned_momentum"));
+  OMNI_TRY(tuning.learning_rate, fields.number<double>("tuned_learning_rate"));
+  OMNI_TRY(tuning.epoch, fields.number<std::uint64_t>("tuning_epoch"));
+  OMNI_TRY(tuning.next_search, fields.number<std::uint64_t>("next_search"));
+  return std::optional(tuning);
+}
 
 // A visitor that fills tensors from a checkpoint until something does not fit.
 auto filling_from(const Checkpoint& checkpoint, Status& status) {
@@ -82,6 +75,12 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
   snapshot.fields.set("groups", groups.count());
   for (int group = 0; group < groups.count(); ++group)
     snapshot.fields.set(age_key(group), groups.age(group));
+  if (state.tuning) {
+    snapshot.fields.set("tuned_momentum", state.tuning->momentum);
+    snapshot.fields.set("tuned_learning_rate", state.tuning->learning_rate);
+    snapshot.fields.set("tuning_epoch", state.tuning->epoch);
+    snapshot.fields.set("next_search", state.tuning->next_search);
+  }
   return store.save(snapshot);
 }
 
@@ -104,6 +103,12 @@ Status restore_parameters(Net& net, const Checkpoint& checkpoint) {
   return status;
 }
 
+Result<int> saved_groups(const Checkpoint& checkpoint) {
+  // Checkpoints of before there were groups do not say.
+  if (!checkpoint.fields.text("groups")) return 1;
+  return checkpoint.fields.number<int>("groups");
+}
+
 Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& checkpoint,
                                        const std::string& hash) {
   Net& net = groups.net();
@@ -118,10 +123,8 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
   OMNI_TRY(state.average_loss, checkpoint.fields.number<double>("average_loss"));
   OMNI_TRY(const int batch, checkpoint.fields.number<int>("batch"));
   OMNI_TRY(const int slice, checkpoint.fields.number<int>("slice"));
-  int group_count = 1;  // checkpoints of before there were groups do not say
-  if (checkpoint.fields.text("groups")) {
-    OMNI_TRY(group_count, checkpoint.fields.number<int>("groups"));
-  }
+  OMNI_TRY(const int group_count, saved_groups(checkpoint));
+  OMNI_TRY(state.tuning, saved_tuning(checkpoint.fields));
   if (batch != net.options().batch)
     return Error{
         ErrorKind::usage, where,

@@ -31,6 +31,9 @@ Status require_same_data(const Checkpoint& checkpoint, const std::string& data);
 // layers.
 Status restore_parameters(Net& net, const Checkpoint& checkpoint);
 
+// How many compute groups trained it last.
+Result<int> saved_groups(const Checkpoint& checkpoint);
+
 // Parameters, velocities, replicas and the state; refuses parameters of other shapes,
 // warns when the layers are described differently. With another number of groups than before, all
 // replicas start from the masters.

@@ -85,6 +85,9 @@ void add_fully_connected(CLI::App& app, FullyConnected& fully_connected) {
 }
 
 void add_groups(CLI::App& app, GroupArguments& arguments) {
+  app.add_flag("--auto", arguments.automatic,
+               "Find the number of groups (up to --groups), the momentum and the learning rate by "
+               "short trials, again and again; starts from the given ones");
   app.add_option("--groups", arguments.count,
                  "Compute groups: each trains on mini-batches of its own, asynchronously")
       ->check(CLI::Range(1, kMostGroups));

@@ -43,11 +43,12 @@ struct DataArguments {
 };
 
 struct GroupArguments {
-  int count = 1;
+  bool automatic = false;
+  std::optional<int> count{};  // 1; automatic: at most as many as there are workers
   std::string layout{};
   FullyConnected fully_connected = FullyConnected::merged;
-  std::optional<Asynchrony> asynchrony{};  // free, unless the run is deterministic
-  Compensation compensation = Compensation::theory;
+  std::optional<Asynchrony> asynchrony{};      // free, unless the run is deterministic
+  std::optional<Compensation> compensation{};  // theory
 };
 
 struct TrainArguments {

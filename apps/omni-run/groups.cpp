@@ -2,24 +2,61 @@
 
 #include <fmt/format.h>
 
-#include "apps/omni-run/open_net.hpp"
+#include <algorithm>
+#include <thread>
+
+#include "apps/omni-run/setup.hpp"
 #include "runtime/log.hpp"
 
 namespace omni {
 
-Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
-                                  const GroupArguments& arguments) {
-  return ComputeGroups::make(arguments.count, arguments.fully_connected,
-                             [&](const Sharing& sharing, int slice) {
-                               return Net::build(spec, {.training = true,
-                                                        .strict = net.strict,
-                                                        .slice = slice != 0 ? slice : net.slice,
-                                                        .sharing = sharing});
-                             });
+Status check_automatic(const TrainArguments& arguments, const Net& net) {
+  const GroupArguments& groups = arguments.groups;
+  if (!groups.automatic) return {};
+  if (arguments.machine.session.deterministic)
+    return Error{ErrorKind::usage, "--auto", "it measures times, which are never the same twice",
+                 "leave it out, or leave out --deterministic"};
+  if (!groups.layout.empty())
+    return Error{ErrorKind::usage, "--group-layout", "with --auto the number of groups varies",
+                 "leave it out, or bound the number with --groups"};
+  if (groups.compensation)
+    return Error{ErrorKind::usage, "--momentum-compensation",
+                 "--auto searches the momentum that compensates", "leave one of them out"};
+  if (net.options().solver.learning_rate == 0)
+    return Error{ErrorKind::usage, "--auto",
+                 "the learning rate is 0, where nothing can be searched",
+                 "--learning-rate 0.01, say"};
+  return {};
+}
+
+Result<ComputeGroups> open_groups(const NetSpec& spec, const TrainArguments& arguments) {
+  const GroupArguments& wanted = arguments.groups;
+  const NetArguments& net = arguments.net;
+  const auto make = [&](int count) {
+    return ComputeGroups::make(count, wanted.fully_connected,
+                               [&](const Sharing& sharing, int slice) {
+                                 return Net::build(spec, {.training = true,
+                                                          .strict = net.strict,
+                                                          .slice = slice != 0 ? slice : net.slice,
+                                                          .sharing = sharing});
+                               });
+  };
+  if (!wanted.automatic || wanted.count) return make(wanted.count.value_or(1));
+  // More groups than workers gain nothing; more than half the memory is not for guesses.
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int workers = arguments.machine.session.cpu_workers;
+  int most = std::clamp(workers > 0 ? std::min(workers, cores) : cores, 1, kMostGroups);
+  OMNI_TRY(ComputeGroups groups, make(most));
+  while (most > 1 && groups.tensor_bytes() > physical_memory() / 2) {
+    most /= 2;
+    OMNI_TRY(groups, make(most));
+  }
+  return groups;
 }
 
 Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments,
                       const Session& session) {
+  if (arguments.automatic) return {};  // the training does
   const auto workers = static_cast<int>(session.workers().size());
   GroupLayout layout = spread_groups(groups.count(), workers);
   if (!arguments.layout.empty()) {
@@ -42,7 +79,7 @@ Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments,
 
 Result<Asynchrony> chosen_asynchrony(const GroupArguments& arguments, bool deterministic) {
   if (!deterministic) return arguments.asynchrony.value_or(Asynchrony::free);
-  if (arguments.asynchrony == Asynchrony::free && arguments.count > 1)
+  if (arguments.asynchrony == Asynchrony::free && arguments.count.value_or(1) > 1)
     return Error{ErrorKind::usage, "--async free", "the order of arrival is never the same twice",
                  "leave it out, or leave out --deterministic"};
   return Asynchrony::reproducible;

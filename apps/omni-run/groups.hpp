@@ -7,8 +7,10 @@
 
 namespace omni {
 
-Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
-                                  const GroupArguments& arguments);
+// Refuses what --auto cannot be combined with.
+Status check_automatic(const TrainArguments& arguments, const Net& net);
+
+Result<ComputeGroups> open_groups(const NetSpec& spec, const TrainArguments& arguments);
 
 // Gives every group its workers and prints which.
 Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments,

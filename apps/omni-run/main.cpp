@@ -17,6 +17,7 @@ namespace {
 constexpr const char* kFooter = R"(Examples:
   omni-run --net lenet.cfg --data fashion-mnist --epochs 3
   omni-run --net alexnet.cfg --batch 64 --max-batches 100       (synthetic images)
+  omni-run --net lenet.cfg --data fashion-mnist --epochs 10 --auto
   omni-run --net lenet.cfg --data fashion-mnist --checkpoint-every 100 --resume auto
   omni-run valid --net lenet.cfg --weights lenet.weights --data fashion-mnist
 

@@ -12,18 +12,6 @@
 #include "scheduling/policy/omni_policy.hpp"
 
 namespace omni {
-namespace {
-
-// Of the machine, or of the container that this process is in.
-std::size_t physical_memory() {
-  const auto machine = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
-                       static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  std::size_t container = machine;
-  std::ifstream("/sys/fs/cgroup/memory.max") >> container;  // "max": no limit, and no number
-  return container == 0 ? machine : std::min(machine, container);
-}
-
-}  // namespace
 
 std::vector<std::string> scheduler_names() { return Session::schedulers(&omni_policy()); }
 
@@ -57,6 +45,14 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
                          .seed = arguments.seed}));
   log::info("data: {}", data.train->description());
   return data;
+}
+
+std::size_t physical_memory() {
+  const auto machine = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
+                       static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  std::size_t container = machine;
+  std::ifstream("/sys/fs/cgroup/memory.max") >> container;  // "max": no limit, and no number
+  return container == 0 ? machine : std::min(machine, container);
 }
 
 Status require_memory(const Net& net, std::size_t needed) {

@@ -16,6 +16,9 @@ int cpu_workers(const Session& session);
 // Opens --data (synthetic when absent, which is said) and checks it against the net.
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net);
 
+// Of the machine, or of the container that this process is in.
+std::size_t physical_memory();
+
 // Refuses before anything is allocated: a machine that runs out later kills without a word.
 Status require_memory(const Net& net, std::size_t bytes);
 

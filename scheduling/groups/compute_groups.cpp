@@ -28,6 +28,7 @@ void ComputeGroups::add(std::unique_ptr<Net> net) {
   group->tickets = std::vector<Ticket>(params);
   for (std::size_t i = 0; i < params; ++i) group->tickets[i].clock = &(*clocks_)[i];
   groups_.push_back(std::move(group));
+  in_use_ = most();
 }
 
 std::span<Ticket> ComputeGroups::tickets(int group) {
@@ -35,8 +36,18 @@ std::span<Ticket> ComputeGroups::tickets(int group) {
 }
 
 void ComputeGroups::assign(const GroupLayout& layout) {
-  for (std::size_t group = 0; group < groups_.size(); ++group)
+  for (std::size_t group = 0; group < layout.size(); ++group)
     groups_[group]->workers = WorkerSet(layout[group]);
+}
+
+void ComputeGroups::use(int count, int workers) {
+  in_use_ = count;
+  if (count == 1)
+    groups_.front()->workers = WorkerSet();
+  else
+    assign(spread_groups(count, workers));
+  refresh_replicas();
+  for (int group = 0; group < count; ++group) set_age(group, 0);
 }
 
 bool ComputeGroups::has_replicated_phase() const {
@@ -67,7 +78,7 @@ void ComputeGroups::set_age(int group, std::int64_t age) {
 }
 
 void ComputeGroups::refresh_replicas() {
-  for (const auto& group : groups_) group->net->refresh_replicas();
+  for (int group = 0; group < count(); ++group) net(group).refresh_replicas();
 }
 
 }  // namespace omni

@@ -25,7 +25,8 @@ class ComputeGroups {
                                     const BuildNet& build);
   explicit ComputeGroups(std::unique_ptr<Net> only);
 
-  int count() const { return static_cast<int>(groups_.size()); }
+  int count() const { return in_use_; }
+  int most() const { return static_cast<int>(groups_.size()); }
   Net& net(int group = 0) { return *groups_[static_cast<std::size_t>(group)]->net; }
   const Net& net(int group = 0) const { return *groups_[static_cast<std::size_t>(group)]->net; }
   const WorkerSet& workers(int group) const {
@@ -35,12 +36,15 @@ class ComputeGroups {
 
   // Until then every group may use all workers.
   void assign(const GroupLayout& layout);
+  // From now on only the first `count` of them train, evenly spread over the workers; all start
+  // from the masters. No task may be under way.
+  void use(int count, int workers);
 
   // True when groups compute something on their own; else all their work is merged.
   bool has_replicated_phase() const;
   std::size_t tensor_bytes() const;
   Status allocate();
-  void refresh_replicas();  // all = master
+  void refresh_replicas();  // of the groups in use; all = master
 
   // Updates by others since the group took over the parameter that it holds longest.
   std::int64_t age(int group) const;
@@ -57,6 +61,7 @@ class ComputeGroups {
 
   std::unique_ptr<std::vector<UpdateClock>> clocks_;  // by parameter
   std::vector<std::unique_ptr<Group>> groups_;
+  int in_use_ = 0;
 };
 
 }  // namespace omni

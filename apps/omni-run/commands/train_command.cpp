@@ -21,6 +21,7 @@
 #include "runtime/own_command.hpp"
 #include "runtime/signals.hpp"
 #include "scheduling/metrics_log.hpp"
+#include "scheduling/optimizer/tuned_training.hpp"
 #include "scheduling/training_checkpoint.hpp"
 
 namespace omni {
@@ -64,11 +65,20 @@ Result<Origin> find_origin(const TrainArguments& arguments, const std::filesyste
 
 // Fills the parameters: from the checkpoint, a .weights file, or the seed.
 Result<TrainingState> starting_point(const TrainArguments& arguments, ComputeGroups& groups,
-                                     const std::optional<Checkpoint>& checkpoint,
+                                     int workers, const std::optional<Checkpoint>& checkpoint,
                                      std::uint64_t seed, const std::string& hash) {
   groups.net().initialise(seed);
   if (checkpoint) {
-    OMNI_TRY(const TrainingState state, restore_training(groups, *checkpoint, hash));
+    if (arguments.groups.automatic) {
+      OMNI_TRY(const int saved, saved_groups(*checkpoint));
+      groups.use(std::min(saved, groups.most()), workers);
+    }
+    OMNI_TRY(TrainingState state, restore_training(groups, *checkpoint, hash));
+    if (!arguments.groups.automatic && state.tuning) {
+      log::warn("{}: was tuned by --auto; without it, momentum and learning rate are the net's",
+                checkpoint->path.string());
+      state.tuning.reset();
+    }
     log::info("resumed {} at iteration {}", checkpoint->path.string(), state.iteration);
     return state;
   }
@@ -107,8 +117,10 @@ Status train_command(const TrainArguments& arguments) {
   OMNI_TRY(const NetSpec spec, read_net(arguments.net));
   OMNI_TRY(const Asynchrony asynchrony,
            chosen_asynchrony(arguments.groups, arguments.machine.session.deterministic));
-  OMNI_TRY(ComputeGroups groups, open_groups(spec, arguments.net, arguments.groups));
+  OMNI_TRY(ComputeGroups groups, open_groups(spec, arguments));
   Net* const net = &groups.net();
+  const bool automatic = arguments.groups.automatic;
+  OMNI_CHECK(check_automatic(arguments, *net));
   if (arguments.dry_run) {
     fmt::print("{}\n", arguments.common.json ? layer_table_json(*net).dump(2) : layer_table(*net));
     return {};
@@ -141,12 +153,16 @@ Status train_command(const TrainArguments& arguments) {
   DataFeed train(*data.train,
                  feed_options(*net, data_arguments.seed, true, Trainer::slots(groups)));
   DataFeed test(*data.test, feed_options(*net, data_arguments.seed, false, kEvaluationSlots));
-  OMNI_CHECK(require_memory(*net, groups.tensor_bytes() + train.bytes() + test.bytes()));
+  const std::size_t snapshots =
+      automatic ? TunedTraining::kSnapshots * TrainingSnapshot::bytes(groups) : 0;
+  OMNI_CHECK(
+      require_memory(*net, groups.tensor_bytes() + snapshots + train.bytes() + test.bytes()));
   OMNI_CHECK(groups.allocate());
   OMNI_CHECK(train.allocate());
   OMNI_CHECK(test.allocate());
   const RunIdentity identity{.layers = layers_hash(spec), .data = data.name};
-  OMNI_TRY(const TrainingState start, starting_point(arguments, groups, origin.checkpoint,
+  const auto workers = static_cast<int>(session.workers().size());
+  OMNI_TRY(const TrainingState start, starting_point(arguments, groups, workers, origin.checkpoint,
                                                      data_arguments.seed, identity.layers));
   OMNI_TRY(const auto recorder, start_trace(arguments.trace, session, *net));
 
@@ -174,54 +190,77 @@ Status train_command(const TrainArguments& arguments) {
               start.iteration, iterations);
   const auto per_epoch = static_cast<std::uint64_t>(
       std::ceil(static_cast<double>(data.train->size()) / net->options().batch));
-  Trainer trainer(groups, train, arguments.no_test ? nullptr : &test, start,
-                  {.iterations = iterations,
-                   .display = arguments.display,
-                   .evaluate_every = per_epoch,
-                   .checkpoint_every = arguments.checkpoint_every,
-                   .asynchrony = asynchrony,
-                   .compensation = arguments.groups.compensation},
-                  {.on_iteration = [&](const StepReport& report) { progress.iteration(report); },
-                   .on_step =
-                       [&](const StepReport& report) {
-                         progress.step(report);
-                         record([&](MetricsLog& log) { return log.step(report); });
-                       },
-                   .on_evaluation =
-                       [&](const EvaluationReport& report) {
-                         progress.evaluation(report);
-                         last = report;
-                         record([&](MetricsLog& log) { return log.evaluation(report); });
-                       },
-                   .save_checkpoint = [&](const TrainingState& state) -> Status {
-                     OMNI_TRY(const auto path, folder.save(groups, state, identity));
-                     progress.finish_line();
-                     log::info("saved {}", path.string());
-                     return {};
-                   }});
-  const auto ended = [&](Status status) {
-    progress.finish_line();
-    if (!status && status.error().kind == ErrorKind::interrupted) {
-      // Without progress nothing was saved here: the same start again is what goes on.
-      const bool saved = trainer.state().iteration != start.iteration;
-      status.error().what +=
-          "; to go on:\n  " + (saved ? folder.resume_command() : for_shell(own_words()));
-      status.error().hint.clear();
-    }
-    return status;
+  const TrainerOptions options{
+      .iterations = iterations,
+      .display = arguments.display,
+      .evaluate_every = per_epoch,
+      .checkpoint_every = arguments.checkpoint_every,
+      .asynchrony = asynchrony,
+      .compensation = arguments.groups.compensation.value_or(Compensation::theory)};
+  const TrainerEvents events{
+      .on_iteration = [&](const StepReport& report) { progress.iteration(report); },
+      .on_step =
+          [&](const StepReport& report) {
+            progress.step(report);
+            record([&](MetricsLog& log) { return log.step(report); });
+          },
+      .on_evaluation =
+          [&](const EvaluationReport& report) {
+            progress.evaluation(report);
+            last = report;
+            record([&](MetricsLog& log) { return log.evaluation(report); });
+          },
+      .save_checkpoint = [&](const TrainingState& state) -> Status {
+        OMNI_TRY(const auto path, folder.save(groups, state, identity));
+        progress.finish_line();
+        log::info("saved {}", path.string());
+        return {};
+      }};
+  // With a Trainer or a TunedTraining.
+  const auto train_with = [&](auto& trainer) -> Status {
+    const auto ended = [&](Status status) {
+      progress.finish_line();
+      if (!status && status.error().kind == ErrorKind::interrupted) {
+        // Without progress nothing was saved here: the same start again is what goes on.
+        const bool saved = trainer.state().iteration != start.iteration;
+        status.error().what +=
+            "; to go on:\n  " + (saved ? folder.resume_command() : for_shell(own_words()));
+        status.error().hint.clear();
+      }
+      return status;
+    };
+    OMNI_CHECK(ended(trainer.run()));
+    // The weights before the evaluation: nothing that fails later may cost them.
+    if (!arguments.save_weights.empty())
+      OMNI_CHECK(save_darknet_weights(
+          *net, arguments.save_weights,
+          trainer.state().iteration * static_cast<std::uint64_t>(net->options().batch)));
+    OMNI_CHECK(ended(trainer.evaluate_now()));
+    if (arguments.common.json)
+      print_summary(trainer.state(), *net, last);
+    else if (arguments.common.quiet && last)
+      fmt::print("{}\n", Progress::line(*last));
+    return {};
   };
-  OMNI_CHECK(ended(trainer.run()));
-  // The weights before the evaluation: nothing that fails later may cost them.
-  if (!arguments.save_weights.empty())
-    OMNI_CHECK(save_darknet_weights(
-        *net, arguments.save_weights,
-        trainer.state().iteration * static_cast<std::uint64_t>(net->options().batch)));
-  OMNI_CHECK(ended(trainer.evaluate_now()));
-  if (arguments.common.json)
-    print_summary(trainer.state(), *net, last);
-  else if (arguments.common.quiet && last)
-    fmt::print("{}\n", Progress::line(*last));
-  return {};
+  DataFeed* const tests = arguments.no_test ? nullptr : &test;
+  if (!automatic) {
+    Trainer trainer(groups, train, tests, start, options, events);
+    return train_with(trainer);
+  }
+  TunedTraining trainer(
+      groups, train, tests, start, options, workers,
+      {.training = events,
+       .say =
+           [&](const std::string& line) {
+             progress.finish_line();
+             log::info("{}", line);
+           },
+       .on_search =
+           [&](std::span<const Trial> trials, std::uint64_t iteration) {
+             for (const Trial& trial : trials)
+               record([&](MetricsLog& log) { return log.trial(trial, iteration); });
+           }});
+  return train_with(trainer);
 }
 
 }  // namespace omni

@@ -1,0 +1,211 @@
+#include "scheduling/optimizer/search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace omni {
+namespace {
+
+constexpr double kRateStep = 10;
+// How much a score must be better before it outweighs a larger step. In the cold start losses fall
+// too fast for them to be close by chance.
+constexpr double kColdBuffer = 1.00, kSteadyBuffer = 1.01;
+constexpr double kMomentumAfterHalving = 0.6;
+constexpr std::size_t kMostTrials = 16;  // with one number of groups
+constexpr int kMostCuts = 6;             // of the rate, while every trial diverges
+constexpr double kWorthMoreGroups = 1.10;
+
+// Trials with one number of groups, and the best of them.
+class Grid {
+ public:
+  Grid(int groups, double buffer, const TrialRunner& runner, std::vector<Trial>& trials)
+      : groups_(groups), buffer_(buffer), runner_(runner), trials_(trials), first_(trials.size()) {}
+
+  // The points in ascending order: what diverges spares those above it.
+  Status search(const std::vector<double>& momenta, double last_momentum, double last_rate) {
+    // Less of both would only be slow, more of both is what training has outgrown.
+    for (const double momentum : momenta)
+      if (momentum >= last_momentum) OMNI_CHECK(visit(momentum, last_rate / kRateStep));
+    for (const double momentum : momenta)
+      if (momentum <= last_momentum) OMNI_CHECK(visit(momentum, last_rate));
+    double rate = last_rate / kRateStep;
+    for (int cut = 0; !best_ && cut < kMostCuts; ++cut) {
+      rate /= kRateStep;
+      for (const double momentum : momenta) OMNI_CHECK(visit(momentum, rate));
+    }
+    return best_ ? extend() : Status();
+  }
+
+  std::optional<std::size_t> best() const { return best_; }
+
+  // Says of every trial why it is (not) the choice.
+  void explain(bool chosen) {
+    if (!best_) chosen = false;
+    const double lowest = lowest_score();
+    for (std::size_t i = first_; i < trials_.size(); ++i) {
+      Trial& trial = trials_[i];
+      if (!trial.score)
+        trial.reason = "diverged";
+      else if (i != *best_)
+        trial.reason = *trial.score < *trials_[*best_].score ? "hardly lower, with a smaller step"
+                                                             : "a higher loss";
+      else if (!chosen)
+        trial.reason = "best without momentum: too many groups";
+      else
+        trial.reason = *trial.score > lowest ? "hardly above the lowest loss, with a larger step"
+                                             : "the lowest loss";
+    }
+    if (chosen) trials_[*best_].chosen = true;
+  }
+
+ private:
+  std::span<const Trial> mine() const { return std::span(trials_).subspan(first_); }
+
+  double lowest_score() const {
+    double lowest = INFINITY;
+    for (const Trial& trial : mine())
+      if (trial.score) lowest = std::min(lowest, *trial.score);
+    return lowest;
+  }
+
+  bool needless(double momentum, double rate) const {
+    return mine().size() >= kMostTrials || std::ranges::any_of(mine(), [&](const Trial& trial) {
+             return !trial.score && trial.setting.momentum <= momentum &&
+                    trial.setting.learning_rate <= rate;
+           });
+  }
+
+  bool is_better(const Setting& setting, double score) const {
+    if (!best_) return true;
+    const Setting& best = trials_[*best_].setting;
+    const bool larger = setting.learning_rate != best.learning_rate
+                            ? setting.learning_rate > best.learning_rate
+                            : setting.momentum > best.momentum;
+    return larger ? score <= buffer_ * lowest_score() : buffer_ * score < *trials_[*best_].score;
+  }
+
+  // `beyond` the grid a larger step has to be better, not just as good: where nothing is learnt,
+  // every rate is as good as the others.
+  Status visit(double momentum, double rate, bool beyond = false) {
+    if (needless(momentum, rate)) return {};
+    OMNI_TRY(Trial trial, runner_.run({groups_, momentum, rate}));
+    const bool better = trial.score && is_better(trial.setting, *trial.score) &&
+                        (!beyond || buffer_ * *trial.score < *trials_[*best_].score);
+    trials_.push_back(std::move(trial));
+    if (better) {
+      best_ = trials_.size() - 1;
+      runner_.keep();
+    }
+    return {};
+  }
+
+  // The best of a grid may lie on its boundary: then the best of all lies beyond.
+  Status extend() {
+    for (const double factor : {1 / kRateStep, kRateStep}) {
+      std::optional<std::size_t> before;
+      while (before != best_ && on_boundary(factor > 1)) {
+        before = best_;
+        const Setting best = trials_[*best_].setting;
+        OMNI_CHECK(visit(best.momentum, best.learning_rate * factor, true));
+      }
+    }
+    return {};
+  }
+
+  bool on_boundary(bool upper) const {
+    const Setting& best = trials_[*best_].setting;
+    return std::ranges::none_of(mine(), [&](const Trial& trial) {
+      const Setting& other = trial.setting;
+      if (!upper) return other.learning_rate < best.learning_rate;
+      // With a larger momentum steps would have been larger, too.
+      return other.learning_rate > best.learning_rate ||
+             (other.learning_rate == best.learning_rate && other.momentum > best.momentum);
+    });
+  }
+
+  int groups_;
+  double buffer_;
+  const TrialRunner& runner_;
+  std::vector<Trial>& trials_;
+  std::size_t first_;  // trial of this grid
+  std::optional<std::size_t> best_;
+};
+
+Error all_diverged(const std::vector<Trial>& trials) {
+  const auto lowest = std::ranges::min_element(
+      trials, {}, [](const Trial& trial) { return trial.setting.learning_rate; });
+  return {ErrorKind::diverged, "--auto",
+          fmt::format("all {} trials diverged, down to the learning rate {:.3g}", trials.size(),
+                      lowest->setting.learning_rate),
+          "check the data, or lower --learning-rate, or add --burn-in"};
+}
+
+}  // namespace
+
+std::string describe(const Setting& setting) {
+  return fmt::format("{} group{}, momentum {:.3g}, rate {:.3g}", setting.groups,
+                     setting.groups == 1 ? "" : "s", setting.momentum, setting.learning_rate);
+}
+
+double score_of(std::span<const double> losses) {
+  const auto late = losses.subspan(losses.size() / 2);
+  return std::accumulate(late.begin(), late.end(), 0.0) / static_cast<double>(late.size());
+}
+
+Result<Setting> search_rate(const Setting& start, const TrialRunner& runner,
+                            std::vector<Trial>& trials) {
+  Grid grid(start.groups, kColdBuffer, runner, trials);
+  OMNI_CHECK(grid.search({start.momentum}, start.momentum, start.learning_rate));
+  grid.explain(true);
+  if (!grid.best()) return all_diverged(trials);
+  return trials[*grid.best()].setting;
+}
+
+Result<Setting> search_setting(const Setting& last, const TrialRunner& runner,
+                               std::vector<Trial>& trials) {
+  Setting around = last;
+  std::optional<std::size_t> best;
+  while (true) {
+    std::vector<double> momenta{0, 0.3, 0.6, 0.9};
+    if (std::ranges::find(momenta, around.momentum) == momenta.end())
+      momenta.push_back(around.momentum);
+    std::ranges::sort(momenta);
+
+    Grid grid(around.groups, kSteadyBuffer, runner, trials);
+    OMNI_CHECK(grid.search(momenta, around.momentum, around.learning_rate));
+    const bool settled =
+        grid.best() && (trials[*grid.best()].setting.momentum > 0 || around.groups == 1);
+    grid.explain(settled);
+    if (grid.best()) best = grid.best();
+    if (settled) return trials[*best].setting;
+    if (around.groups == 1) break;
+    around.groups /= 2;
+    around.momentum = kMomentumAfterHalving;
+    if (grid.best()) around.learning_rate = trials[*best].setting.learning_rate;
+  }
+  if (!best) return all_diverged(trials);
+  trials[*best].chosen = true;
+  trials[*best].reason = "all trials with fewer groups diverged";
+  return trials[*best].setting;
+}
+
+Result<Saturation> smallest_saturating(int most,
+                                       const std::function<Result<double>(int)>& seconds) {
+  Saturation saturation;
+  OMNI_TRY(double best, seconds(1));
+  saturation.timings.push_back({1, best});
+  while (saturation.groups < most) {
+    const int groups = std::min(2 * saturation.groups, most);
+    OMNI_TRY(const double time, seconds(groups));
+    saturation.timings.push_back({groups, time});
+    if (time > best / kWorthMoreGroups) break;
+    saturation.groups = groups;
+    best = time;
+  }
+  return saturation;
+}
+
+}  // namespace omni

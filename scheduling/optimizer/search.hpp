@@ -1,0 +1,68 @@
+// Finds the number of compute groups, the momentum and the learning rate of a training by short
+// trials (the optimizer of Omnivore, Hadjis et al., algorithm 1). Knows nothing of how a trial
+// trains.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/result.hpp"
+
+namespace omni {
+
+struct Setting {
+  int groups = 1;
+  double momentum = 0, learning_rate = 0;
+};
+std::string describe(const Setting& setting);
+
+struct Trial {
+  int number = 0;  // from 1, in this start of the program
+  Setting setting;
+  std::uint64_t iterations = 0;  // done
+  double seconds = 0;
+  std::optional<double> score;  // of its losses, lower is better; none: it diverged
+  bool chosen = false;
+  std::string reason;  // why it was chosen, or why not
+};
+
+// The mean of the second half: in the first one the losses are still those of the start.
+double score_of(std::span<const double> losses);
+
+struct TrialRunner {
+  // Every trial trains from the same starting point, on the same data. Errors other than divergence
+  // end the search.
+  std::function<Result<Trial>(const Setting&)> run;
+  // What the last trial has trained is the best so far.
+  std::function<void()> keep;
+};
+
+// What the searches have in common: `trials` gets every trial in order, also when the search fails;
+// the one that is chosen is the last that was kept. When all trials diverge, the rate is lowered
+// until one does not; ErrorKind::diverged if that is in vain.
+
+// Cold start: the learning rate for the momentum and the groups of `start`.
+Result<Setting> search_rate(const Setting& start, const TrialRunner& runner,
+                            std::vector<Trial>& trials);
+
+// Momentum and rate around `last`. When the best momentum is zero, asynchrony alone gives more
+// than enough of it: then with half the groups.
+Result<Setting> search_setting(const Setting& last, const TrialRunner& runner,
+                               std::vector<Trial>& trials);
+
+// The number of groups beyond which an iteration takes hardly less time.
+struct Saturation {
+  struct Timing {
+    int groups;
+    double seconds;  // per iteration
+  };
+  int groups = 1;
+  std::vector<Timing> timings;  // ascending; beyond the first that is not worth it, none
+};
+Result<Saturation> smallest_saturating(int most, const std::function<Result<double>(int)>& seconds);
+
+}  // namespace omni

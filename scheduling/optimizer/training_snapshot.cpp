@@ -1,0 +1,57 @@
+#include "scheduling/optimizer/training_snapshot.hpp"
+
+#include <algorithm>
+
+#include "scheduling/training_arrays.hpp"
+
+namespace omni {
+namespace {
+
+// Visitors that go through a list of copies, tensor by tensor.
+auto copying_to(std::vector<std::vector<float>>& copies) {
+  return [&copies, next = std::size_t{0}](const auto&, const Param&, const Tensor& tensor) mutable {
+    if (next == copies.size()) copies.emplace_back();
+    const HostAccess access(tensor, HostAccess::Mode::read);
+    copies[next++].assign(access.f32().begin(), access.f32().end());
+  };
+}
+
+auto copying_from(const std::vector<std::vector<float>>& copies) {
+  return [&copies, next = std::size_t{0}](const auto&, const Param&, const Tensor& tensor) mutable {
+    const HostAccess access(tensor, HostAccess::Mode::write);
+    std::ranges::copy(copies[next++], access.f32().begin());
+  };
+}
+
+}  // namespace
+
+void TrainingSnapshot::take(ComputeGroups& groups, const TrainingState& state) {
+  state_ = state;
+  for_each_array(groups.net(), copying_to(arrays_));
+  for_each_replica(groups, copying_to(replicas_));
+  ages_.clear();
+  for (int group = 0; group < groups.count(); ++group) ages_.push_back(groups.age(group));
+}
+
+void TrainingSnapshot::restore(ComputeGroups& groups) const {
+  for_each_array(groups.net(), copying_from(arrays_));
+  const bool same = static_cast<int>(ages_.size()) == groups.count();
+  if (same)
+    for_each_replica(groups, copying_from(replicas_));
+  else
+    groups.refresh_replicas();
+  for (int group = 0; group < groups.count(); ++group)
+    groups.set_age(group, same ? ages_[static_cast<std::size_t>(group)] : 0);
+}
+
+std::size_t TrainingSnapshot::bytes(ComputeGroups& groups) {
+  std::size_t bytes = 0;
+  const auto add = [&](const auto&, const Param&, const Tensor& tensor) {
+    bytes += tensor.bytes();
+  };
+  for_each_array(groups.net(), add);
+  for_each_replica(groups, add);
+  return bytes;
+}
+
+}  // namespace omni

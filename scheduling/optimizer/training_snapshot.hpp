@@ -1,0 +1,27 @@
+// A training as it stands, in memory: trials start from one and are rolled back to it.
+#pragma once
+
+#include <vector>
+
+#include "scheduling/trainer.hpp"
+
+namespace omni {
+
+class TrainingSnapshot {
+ public:
+  // No task may be under way, here and in restore().
+  void take(ComputeGroups& groups, const TrainingState& state);
+  // With another number of groups than was taken, all replicas start from the masters.
+  void restore(ComputeGroups& groups) const;
+
+  const TrainingState& state() const { return state_; }
+  // What one takes, with all groups in use.
+  static std::size_t bytes(ComputeGroups& groups);
+
+ private:
+  TrainingState state_;
+  std::vector<std::vector<float>> arrays_, replicas_;  // in the order of training_arrays.hpp
+  std::vector<std::int64_t> ages_;                     // by group
+};
+
+}  // namespace omni

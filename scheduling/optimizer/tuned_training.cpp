@@ -1,0 +1,270 @@
+#include "scheduling/optimizer/tuned_training.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/log.hpp"
+
+namespace omni {
+namespace {
+
+// A search should cost a tenth of the epoch after it, and has about six trials. Shorter ones than
+// kLeastTrial iterations say nothing.
+constexpr std::uint64_t kShare = 10, kUsualTrials = 6, kLeastTrial = 10;
+constexpr std::uint64_t kLeastEpoch = kShare * kUsualTrials * kLeastTrial;
+// What is best changes fast in the beginning: epochs double, up to an hour.
+constexpr std::uint64_t kFirstEpoch = 2000;
+constexpr double kEpochSeconds = 3600;
+
+}  // namespace
+
+TunedTraining::TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test,
+                             TrainingState state, TrainerOptions options, int workers,
+                             TunedEvents events)
+    : groups_(groups),
+      train_(train),
+      test_(test),
+      state_(std::move(state)),
+      options_(options),
+      events_(std::move(events)),
+      workers_(workers),
+      // When all work is merged, groups gain nothing.
+      most_groups_(groups.net().has(Net::Phase::replicated) ? groups.most() : 1),
+      saved_at_(state_.iteration) {
+  options_.compensation = Compensation::off;  // searched is the explicit momentum
+  events_.training.save_checkpoint =
+      [this, save = events_.training.save_checkpoint](const TrainingState& at) -> Status {
+    if (save) OMNI_CHECK(save(at));
+    saved_at_ = at.iteration;
+    return {};
+  };
+  if (state_.tuning && state_.tuning->epoch != 0) {
+    say(fmt::format("auto: goes on with {}", describe(setting())));
+  } else if (!state_.tuning) {
+    const SolverOptions& solver = groups.net().options().solver;
+    state_.tuning = Tuning{.momentum = static_cast<double>(solver.momentum),
+                           .learning_rate = static_cast<double>(solver.learning_rate)};
+  }
+}
+
+Status TunedTraining::run() { return with_checkpoint(train_and_search()); }
+
+Status TunedTraining::train_and_search() {
+  if (state_.tuning->epoch == 0) OMNI_CHECK(cold_start());
+  while (left() > 0) {
+    if (state_.iteration < state_.tuning->next_search) {
+      OMNI_CHECK(train_until(state_.tuning->next_search));
+    } else if (left() < kLeastEpoch) {
+      OMNI_CHECK(train_until(state_.iteration + left()));
+    } else {
+      const std::uint64_t next = epoch(2 * state_.tuning->epoch);
+      OMNI_CHECK(search(search_setting, next));
+      train_for(next);
+    }
+  }
+  if (trials_ > 0)
+    say(fmt::format("auto: {} trials; what they did not keep took {:.1f} of {:.1f} seconds",
+                    trials_, lost_seconds_, seconds_));
+  return options_.checkpoint_every != 0 ? save() : Status();
+}
+
+// Synchronous: in the beginning, old gradients do the most harm.
+Status TunedTraining::cold_start() {
+  use(1);
+  // While the rate is still rising, a trial would tell nothing about it.
+  const auto burn_in = static_cast<std::uint64_t>(groups_.net().options().solver.burn_in);
+  if (state_.iteration < burn_in) OMNI_CHECK(train_until(burn_in));
+  if (left() < kLeastEpoch) {
+    say(
+        fmt::format("auto: {} iterations are too few for trials, which take at least {}: training "
+                    "with {}",
+                    left(), kLeastEpoch, describe(setting())));
+    train_for(kLeastEpoch);
+    return {};
+  }
+  start_.take(groups_, state_);
+  OMNI_CHECK(seconds_per_iteration(1));
+  const std::uint64_t first = epoch(kFirstEpoch);
+  const std::uint64_t warm = state_.iteration + first / kShare;
+  OMNI_CHECK(search(search_rate, first));
+  OMNI_CHECK(train_until(warm));
+  OMNI_CHECK(choose_groups());
+  OMNI_CHECK(search(search_setting, first));
+  train_for(first);
+  return {};
+}
+
+Status TunedTraining::choose_groups() {
+  start_.take(groups_, state_);
+  OMNI_TRY(const Saturation found, smallest_saturating(most_groups_, [this](int groups) {
+             return seconds_per_iteration(groups);
+           }));
+  std::string times;
+  for (const auto& [groups, seconds] : found.timings)
+    times += fmt::format("{}{} ms with {}", times.empty() ? "" : ", ", 1e3 * seconds, groups);
+  say(fmt::format("auto: starts with {} compute group{} (per iteration: {})", found.groups,
+                  found.groups == 1 ? "" : "s", times));
+  use(found.groups);
+  return {};
+}
+
+Status TunedTraining::search(Search around, std::uint64_t epoch) {
+  start_.take(groups_, state_);
+  const Setting before = setting();
+  const std::uint64_t iterations = std::max(kLeastTrial, epoch / kShare / kUsualTrials);
+  std::vector<Trial> trials;
+  const Result<Setting> found =
+      around(before,
+             {.run = [&](const Setting& each) { return run_trial(each, iterations); },
+              .keep = [this] { best_.take(groups_, trained_); }},
+             trials);
+  for (Trial& trial : trials)
+    if (trial.reason.empty()) trial.reason = "stopped before there was a choice";
+  if (events_.on_search) events_.on_search(trials, state_.iteration);
+  if (!found) {
+    roll_back(before.groups);
+    if (found.error().kind != ErrorKind::interrupted) return found.error();
+    return Error{ErrorKind::interrupted, "",
+                 fmt::format("stopped after iteration {}", state_.iteration), "--resume goes on"};
+  }
+  return adopt(*std::ranges::find_if(trials, [](const Trial& trial) { return trial.chosen; }));
+}
+
+Result<Trial> TunedTraining::run_trial(const Setting& setting, std::uint64_t iterations) {
+  Stopwatch time;
+  time.start();
+  roll_back(setting.groups);
+  TrainingState state = state_;
+  state.tuning->momentum = setting.momentum;
+  state.tuning->learning_rate = setting.learning_rate;
+  std::vector<double> losses;
+  Trainer trainer(groups_, train_, nullptr, state,
+                  {.iterations = options_.iterations,
+                   .until = state.iteration + iterations,
+                   .asynchrony = options_.asynchrony},
+                  {.on_iteration = [&](const StepReport& at) { losses.push_back(at.loss); },
+                   .on_step = {},
+                   .on_evaluation = {},
+                   .save_checkpoint = {}});
+  const Status trained = trainer.run();
+  seconds_ += time.seconds();
+  lost_seconds_ += time.seconds();
+  if (!trained && trained.error().kind != ErrorKind::diverged) return trained.error();
+  trained_ = trainer.state();
+  Trial trial{.number = ++trials_,
+              .setting = setting,
+              .iterations = losses.size(),
+              .seconds = trainer.seconds(),
+              .score = {},
+              .chosen = false,
+              .reason = {}};
+  if (trained) trial.score = score_of(losses);
+  say(fmt::format("auto: trial {}: {}: {} {} iterations, {:.2f} s", trial.number, describe(setting),
+                  trial.score ? fmt::format("loss {:.4f} in", *trial.score) : "diverged after",
+                  trial.iterations, trial.seconds));
+  return trial;
+}
+
+// At rate 0 nothing diverges. The first half fills the pipeline.
+Result<double> TunedTraining::seconds_per_iteration(int groups) {
+  use(groups);
+  TrainingState state = state_;
+  state.tuning->learning_rate = 0;
+  const std::uint64_t half = static_cast<std::uint64_t>(std::max(8, 2 * groups));
+  std::vector<double> ends;
+  Trainer trainer(groups_, train_, nullptr, state,
+                  {.until = state.iteration + 2 * half, .asynchrony = options_.asynchrony},
+                  {.on_iteration = [&](const StepReport& at) { ends.push_back(at.seconds); },
+                   .on_step = {},
+                   .on_evaluation = {},
+                   .save_checkpoint = {}});
+  const Status trained = trainer.run();
+  seconds_ += trainer.seconds();
+  lost_seconds_ += trainer.seconds();
+  roll_back(1);
+  if (!trained) return trained.error();
+  seconds_per_iteration_ = (ends.back() - ends[half - 1]) / static_cast<double>(half);
+  return seconds_per_iteration_;
+}
+
+Status TunedTraining::adopt(const Trial& chosen) {
+  use(chosen.setting.groups);
+  best_.restore(groups_);
+  const std::uint64_t before = state_.iteration;
+  state_ = best_.state();
+  lost_seconds_ -= chosen.seconds;
+  seconds_per_iteration_ = chosen.seconds / static_cast<double>(chosen.iterations);
+  say(fmt::format("auto: chose trial {}, {}: {}", chosen.number, describe(chosen.setting),
+                  chosen.reason));
+  // What was due while the trial ran.
+  const auto missed = [&](std::uint64_t every) {
+    return every != 0 && before / every != state_.iteration / every;
+  };
+  if (missed(options_.checkpoint_every))
+    if (Status saved = save(); !saved) log::warn("{}; going on", saved.error().message());
+  return missed(options_.evaluate_every) && left() > 0 ? evaluate_now() : Status();
+}
+
+Status TunedTraining::train_until(std::uint64_t iteration) {
+  TrainerOptions options = options_;
+  options.until = iteration;
+  options.seconds_before = seconds_;
+  Trainer trainer(groups_, train_, test_, state_, options, events_.training);
+  Status trained = trainer.run();
+  state_ = trainer.state();
+  seconds_ = trainer.seconds();
+  return trained;
+}
+
+Status TunedTraining::evaluate_now() {
+  TrainerOptions options = options_;
+  options.seconds_before = seconds_;
+  return with_checkpoint(
+      Trainer(groups_, train_, test_, state_, options, events_.training).evaluate_now());
+}
+
+Status TunedTraining::with_checkpoint(Status status) {
+  if (!status && status.error().kind == ErrorKind::interrupted) OMNI_CHECK(save());
+  return status;
+}
+
+Status TunedTraining::save() {
+  return saved_at_ == state_.iteration ? Status() : events_.training.save_checkpoint(state_);
+}
+
+void TunedTraining::roll_back(int groups) {
+  use(groups);
+  start_.restore(groups_);
+}
+
+void TunedTraining::use(int groups) {
+  if (groups_.count() != groups) groups_.use(groups, workers_);
+}
+
+void TunedTraining::say(const std::string& line) const {
+  if (events_.say) events_.say(line);
+}
+
+std::uint64_t TunedTraining::left() const {
+  if (options_.iterations == 0) return UINT64_MAX;
+  return options_.iterations - std::min(options_.iterations, state_.iteration);
+}
+
+std::uint64_t TunedTraining::epoch(std::uint64_t wished) const {
+  const auto most = static_cast<std::uint64_t>(kEpochSeconds / seconds_per_iteration_);
+  return std::min(std::clamp(wished, kLeastEpoch, std::max(kLeastEpoch, most)), left());
+}
+
+void TunedTraining::train_for(std::uint64_t epoch) {
+  // A rest that is too short for another search belongs to this epoch.
+  const bool all = left() < epoch + kLeastEpoch;
+  state_.tuning->epoch = epoch;
+  state_.tuning->next_search = state_.iteration + (all ? left() : epoch);
+}
+
+Setting TunedTraining::setting() const {
+  return {groups_.count(), state_.tuning->momentum, state_.tuning->learning_rate};
+}
+
+}  // namespace omni

@@ -1,0 +1,73 @@
+// A training that finds its compute groups, momentum and learning rate itself, and again whenever
+// an epoch of wall time has passed: a synchronous cold start, then searches and training in turn.
+// What a trial has learnt is kept when it is chosen.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "scheduling/optimizer/search.hpp"
+#include "scheduling/optimizer/training_snapshot.hpp"
+#include "scheduling/trainer.hpp"
+
+namespace omni {
+
+struct TunedEvents {
+  TrainerEvents training;
+  std::function<void(const std::string&)> say;  // one line for people
+  // All trials of a search, which began at `iteration`.
+  std::function<void(std::span<const Trial>, std::uint64_t iteration)> on_search;
+};
+
+class TunedTraining {
+ public:
+  // `groups` has as many as may be used at most, and uses those that the training starts with;
+  // without state.tuning it starts with a search around the net's momentum and rate.
+  TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,
+                TrainerOptions options, int workers, TunedEvents events);
+
+  // As Trainer's. A stop request during a search rolls the trials back.
+  Status run();
+  Status evaluate_now();
+  const TrainingState& state() const { return state_; }
+
+  // Copies of the training that are held while it searches.
+  static constexpr int kSnapshots = 2;
+
+ private:
+  using Search = Result<Setting> (*)(const Setting&, const TrialRunner&, std::vector<Trial>&);
+  Status train_and_search();
+  Status cold_start();
+  Status choose_groups();
+  Status search(Search around, std::uint64_t epoch);
+  Result<Trial> run_trial(const Setting& setting, std::uint64_t iterations);
+  Result<double> seconds_per_iteration(int groups);
+  Status adopt(const Trial& chosen);
+  Status train_until(std::uint64_t iteration);
+  Status save();
+  Status with_checkpoint(Status status);  // a stop leaves one
+  void roll_back(int groups);             // to the start of the search
+  void use(int groups);
+  void say(const std::string& line) const;
+  std::uint64_t left() const;                       // iterations
+  std::uint64_t epoch(std::uint64_t wished) const;  // so many iterations, or what is possible
+  void train_for(std::uint64_t epoch);              // before the next search
+  Setting setting() const;
+
+  ComputeGroups& groups_;
+  DataFeed& train_;
+  DataFeed* test_;
+  TrainingState state_;
+  TrainerOptions options_;
+  TunedEvents events_;
+  int workers_, most_groups_;
+  double seconds_ = 0;                // of training and trials in this run
+  double lost_seconds_ = 0;           // of them, what trials and measuring took and did not keep
+  double seconds_per_iteration_ = 0;  // as measured last
+  std::uint64_t saved_at_;            // iteration
+  TrainingSnapshot start_, best_;     // of a search
+  TrainingState trained_;             // by the last trial
+  int trials_ = 0;
+};
+
+}  // namespace omni

@@ -1,0 +1,28 @@
+// The values that decide the future of a training, by name: what checkpoints and snapshots hold.
+#pragma once
+
+#include <fmt/format.h>
+
+#include "scheduling/groups/compute_groups.hpp"
+
+namespace omni {
+
+// The arrays that all groups share.
+template <class Visit>
+void for_each_array(Net& net, Visit visit) {
+  for (const Param* param : net.params()) {
+    visit("param/" + param->name, *param, *param->master);
+    if (param->velocity != nullptr) visit("velocity/" + param->name, *param, *param->velocity);
+  }
+}
+
+// What every group in use has of its own between two iterations.
+template <class Visit>
+void for_each_replica(ComputeGroups& groups, Visit visit) {
+  for (int group = 0; group < groups.count(); ++group)
+    for (const Param* param : groups.net(group).params())
+      if (param->replica != nullptr)
+        visit(fmt::format("group{}/{}", group, param->name), *param, *param->replica);
+}
+
+}  // namespace omni
