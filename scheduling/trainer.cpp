@@ -189,6 +189,7 @@ Status Trainer::finish_one(int group) {
   report_ = {
       .iteration = done,
       .iterations = options_.iterations,
+      .began = finished.number,
       .epoch = epochs_after(done),
       .images = images_after(done),
       .loss = loss,

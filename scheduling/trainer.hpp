@@ -32,6 +32,7 @@ struct TrainingState {
 
 struct StepReport {
   std::uint64_t iteration = 0, iterations = 0;  // of how many; 0: no end
+  std::uint64_t began = 0;  // of those before it; groups finish in another order
   double epoch = 0;
   std::uint64_t images = 0;
   double loss = 0, average_loss = 0, accuracy = 0;

@@ -4,25 +4,41 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <span>
 
 namespace omni {
 namespace {
 
 constexpr double kRateStep = 10;
-// How much a score must be better before it outweighs a larger step. In the cold start losses fall
-// too fast for them to be close by chance.
-constexpr double kColdBuffer = 1.00, kSteadyBuffer = 1.01;
+// A larger step is preferred while the losses are this close. Chance makes them close, too, but not
+// in the cold start, when they fall fast.
+constexpr double kBuffer = 0.01;
 constexpr double kMomentumAfterHalving = 0.6;
 constexpr std::size_t kMostTrials = 16;  // with one number of groups
 constexpr int kMostCuts = 6;             // of the rate, while every trial diverges
 constexpr double kWorthMoreGroups = 1.10;
 
+enum class Phase { cold, steady };
+
+// Of the mean difference between losses of the same images.
+double standard_error(const std::vector<double>& one, const std::vector<double>& other) {
+  const std::size_t count = std::min(one.size(), other.size());
+  if (count < 2) return 0;
+  double sum = 0, squares = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double difference = one[i] - other[i];
+    sum += difference;
+    squares += difference * difference;
+  }
+  const auto n = static_cast<double>(count);
+  return std::sqrt(std::max(0.0, (squares - sum * sum / n) / (n - 1) / n));
+}
+
 // Trials with one number of groups, and the best of them.
 class Grid {
  public:
-  Grid(int groups, double buffer, const TrialRunner& runner, std::vector<Trial>& trials)
-      : groups_(groups), buffer_(buffer), runner_(runner), trials_(trials), first_(trials.size()) {}
+  Grid(int groups, Phase phase, const TrialRunner& runner, std::vector<Trial>& trials)
+      : groups_(groups), phase_(phase), runner_(runner), trials_(trials), first_(trials.size()) {}
 
   // The points in ascending order: what diverges spares those above it.
   Status search(const std::vector<double>& momenta, double last_momentum, double last_rate) {
@@ -44,7 +60,6 @@ class Grid {
   // Says of every trial why it is (not) the choice.
   void explain(bool chosen) {
     if (!best_) chosen = false;
-    const double lowest = lowest_score();
     for (std::size_t i = first_; i < trials_.size(); ++i) {
       Trial& trial = trials_[i];
       if (!trial.score)
@@ -55,8 +70,9 @@ class Grid {
       else if (!chosen)
         trial.reason = "best without momentum: too many groups";
       else
-        trial.reason = *trial.score > lowest ? "hardly above the lowest loss, with a larger step"
-                                             : "the lowest loss";
+        trial.reason = *trial.score > *lowest().score
+                           ? "hardly above the lowest loss, with a larger step"
+                           : "the lowest loss";
     }
     if (chosen) trials_[*best_].chosen = true;
   }
@@ -64,11 +80,19 @@ class Grid {
  private:
   std::span<const Trial> mine() const { return std::span(trials_).subspan(first_); }
 
-  double lowest_score() const {
-    double lowest = INFINITY;
-    for (const Trial& trial : mine())
-      if (trial.score) lowest = std::min(lowest, *trial.score);
-    return lowest;
+  const Trial& lowest() const {
+    return *std::ranges::min_element(
+        mine(), {}, [](const Trial& trial) { return trial.score.value_or(INFINITY); });
+  }
+
+  // How much lower the loss of one of them must be before it outweighs a larger step.
+  double margin(const Trial& one, const Trial& other) const {
+    if (phase_ == Phase::cold) return 0;
+    return std::max(kBuffer * std::min(*one.score, *other.score),
+                    standard_error(one.losses, other.losses));
+  }
+  bool clearly_lower(const Trial& trial, const Trial& than) const {
+    return *trial.score + margin(trial, than) < *than.score;
   }
 
   bool needless(double momentum, double rate) const {
@@ -78,22 +102,22 @@ class Grid {
            });
   }
 
-  bool is_better(const Setting& setting, double score) const {
-    if (!best_) return true;
-    const Setting& best = trials_[*best_].setting;
-    const bool larger = setting.learning_rate != best.learning_rate
-                            ? setting.learning_rate > best.learning_rate
-                            : setting.momentum > best.momentum;
-    return larger ? score <= buffer_ * lowest_score() : buffer_ * score < *trials_[*best_].score;
-  }
-
   // `beyond` the grid a larger step has to be better, not just as good: where nothing is learnt,
   // every rate is as good as the others.
+  bool is_better(const Trial& trial, bool beyond) const {
+    if (!trial.score) return false;
+    if (!best_) return true;
+    const Trial& best = trials_[*best_];
+    const bool larger = trial.setting.learning_rate != best.setting.learning_rate
+                            ? trial.setting.learning_rate > best.setting.learning_rate
+                            : trial.setting.momentum > best.setting.momentum;
+    return larger && !beyond ? !clearly_lower(lowest(), trial) : clearly_lower(trial, best);
+  }
+
   Status visit(double momentum, double rate, bool beyond = false) {
     if (needless(momentum, rate)) return {};
     OMNI_TRY(Trial trial, runner_.run({groups_, momentum, rate}));
-    const bool better = trial.score && is_better(trial.setting, *trial.score) &&
-                        (!beyond || buffer_ * *trial.score < *trials_[*best_].score);
+    const bool better = is_better(trial, beyond);
     trials_.push_back(std::move(trial));
     if (better) {
       best_ = trials_.size() - 1;
@@ -127,7 +151,7 @@ class Grid {
   }
 
   int groups_;
-  double buffer_;
+  Phase phase_;
   const TrialRunner& runner_;
   std::vector<Trial>& trials_;
   std::size_t first_;  // trial of this grid
@@ -150,14 +174,9 @@ std::string describe(const Setting& setting) {
                      setting.groups == 1 ? "" : "s", setting.momentum, setting.learning_rate);
 }
 
-double score_of(std::span<const double> losses) {
-  const auto late = losses.subspan(losses.size() / 2);
-  return std::accumulate(late.begin(), late.end(), 0.0) / static_cast<double>(late.size());
-}
-
 Result<Setting> search_rate(const Setting& start, const TrialRunner& runner,
                             std::vector<Trial>& trials) {
-  Grid grid(start.groups, kColdBuffer, runner, trials);
+  Grid grid(start.groups, Phase::cold, runner, trials);
   OMNI_CHECK(grid.search({start.momentum}, start.momentum, start.learning_rate));
   grid.explain(true);
   if (!grid.best()) return all_diverged(trials);
@@ -174,7 +193,7 @@ Result<Setting> search_setting(const Setting& last, const TrialRunner& runner,
       momenta.push_back(around.momentum);
     std::ranges::sort(momenta);
 
-    Grid grid(around.groups, kSteadyBuffer, runner, trials);
+    Grid grid(around.groups, Phase::steady, runner, trials);
     OMNI_CHECK(grid.search(momenta, around.momentum, around.learning_rate));
     const bool settled =
         grid.best() && (trials[*grid.best()].setting.momentum > 0 || around.groups == 1);

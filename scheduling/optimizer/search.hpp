@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -25,13 +24,11 @@ struct Trial {
   Setting setting;
   std::uint64_t iterations = 0;  // done
   double seconds = 0;
-  std::optional<double> score;  // of its losses, lower is better; none: it diverged
+  std::vector<double> losses;   // that are compared, of the same images in every trial
+  std::optional<double> score;  // their mean; none: it diverged
   bool chosen = false;
   std::string reason;  // why it was chosen, or why not
 };
-
-// The mean of the second half: in the first one the losses are still those of the start.
-double score_of(std::span<const double> losses);
 
 struct TrialRunner {
   // Every trial trains from the same starting point, on the same data. Errors other than divergence

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "runtime/log.hpp"
 
@@ -11,11 +13,18 @@ namespace {
 
 // A search should cost a tenth of the epoch after it, and has about six trials. Shorter ones than
 // kLeastTrial iterations say nothing.
-constexpr std::uint64_t kShare = 10, kUsualTrials = 6, kLeastTrial = 10;
+constexpr std::uint64_t kShare = 10, kUsualTrials = 6, kLeastTrial = 15;
 constexpr std::uint64_t kLeastEpoch = kShare * kUsualTrials * kLeastTrial;
 // What is best changes fast in the beginning: epochs double, up to an hour.
-constexpr std::uint64_t kFirstEpoch = 2000;
+constexpr std::uint64_t kFirstEpoch = 4000;
 constexpr double kEpochSeconds = 3600;
+// Losses fall at once when steps get smaller, whatever becomes of it later: compared as they are,
+// small steps would always win. So the last part of every trial takes the same small steps, and its
+// losses are compared. It is not kept.
+constexpr std::uint64_t kCooling = 3;  // 1 / its share
+
+// The decimal number that was written, not what became of it in a float.
+double as_written(float value) { return std::stod(fmt::format("{}", value)); }
 
 }  // namespace
 
@@ -43,8 +52,8 @@ TunedTraining::TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* t
     say(fmt::format("auto: goes on with {}", describe(setting())));
   } else if (!state_.tuning) {
     const SolverOptions& solver = groups.net().options().solver;
-    state_.tuning = Tuning{.momentum = static_cast<double>(solver.momentum),
-                           .learning_rate = static_cast<double>(solver.learning_rate)};
+    state_.tuning = Tuning{.momentum = as_written(solver.momentum),
+                           .learning_rate = as_written(solver.learning_rate)};
   }
 }
 
@@ -102,7 +111,7 @@ Status TunedTraining::choose_groups() {
            }));
   std::string times;
   for (const auto& [groups, seconds] : found.timings)
-    times += fmt::format("{}{} ms with {}", times.empty() ? "" : ", ", 1e3 * seconds, groups);
+    times += fmt::format("{}{:.2f} ms with {}", times.empty() ? "" : ", ", 1e3 * seconds, groups);
   say(fmt::format("auto: starts with {} compute group{} (per iteration: {})", found.groups,
                   found.groups == 1 ? "" : "s", times));
   use(found.groups);
@@ -117,7 +126,7 @@ Status TunedTraining::search(Search around, std::uint64_t epoch) {
   const Result<Setting> found =
       around(before,
              {.run = [&](const Setting& each) { return run_trial(each, iterations); },
-              .keep = [this] { best_.take(groups_, trained_); }},
+              .keep = [this] { std::swap(best_, trained_); }},
              trials);
   for (Trial& trial : trials)
     if (trial.reason.empty()) trial.reason = "stopped before there was a choice";
@@ -138,63 +147,92 @@ Result<Trial> TunedTraining::run_trial(const Setting& setting, std::uint64_t ite
   TrainingState state = state_;
   state.tuning->momentum = setting.momentum;
   state.tuning->learning_rate = setting.learning_rate;
-  std::vector<double> losses;
-  Trainer trainer(groups_, train_, nullptr, state,
-                  {.iterations = options_.iterations,
-                   .until = state.iteration + iterations,
-                   .asynchrony = options_.asynchrony},
-                  {.on_iteration = [&](const StepReport& at) { losses.push_back(at.loss); },
-                   .on_step = {},
-                   .on_evaluation = {},
-                   .save_checkpoint = {}});
-  const Status trained = trainer.run();
+  const std::uint64_t cooling = iterations / kCooling;
+  Piece piece = train_piece(state, iterations - cooling);
+  std::uint64_t done = piece.done;
+  if (piece.ended) {
+    trained_.at.take(groups_, piece.state);
+    trained_.seconds = piece.seconds;
+    state = piece.state;
+    state.tuning->momentum = 0;
+    state.tuning->learning_rate =
+        std::min(setting.learning_rate, state_.tuning->learning_rate / 10);
+    piece = train_piece(state, cooling);
+    done += piece.done;
+  }
   seconds_ += time.seconds();
   lost_seconds_ += time.seconds();
-  if (!trained && trained.error().kind != ErrorKind::diverged) return trained.error();
-  trained_ = trainer.state();
+  if (!piece.ended && piece.ended.error().kind != ErrorKind::diverged) return piece.ended.error();
   Trial trial{.number = ++trials_,
               .setting = setting,
-              .iterations = losses.size(),
-              .seconds = trainer.seconds(),
+              .iterations = done,
+              .seconds = time.seconds(),
+              .losses = {},
               .score = {},
               .chosen = false,
               .reason = {}};
-  if (trained) trial.score = score_of(losses);
-  say(fmt::format("auto: trial {}: {}: {} {} iterations, {:.2f} s", trial.number, describe(setting),
-                  trial.score ? fmt::format("loss {:.4f} in", *trial.score) : "diverged after",
-                  trial.iterations, trial.seconds));
+  if (piece.ended) {
+    trial.losses = std::move(piece.losses);
+    trial.score = std::accumulate(trial.losses.begin(), trial.losses.end(), 0.0) /
+                  static_cast<double>(trial.losses.size());
+  }
+  say(fmt::format("auto: trial {}: {}: {}, {:.2f} s", trial.number, describe(setting),
+                  trial.score ? fmt::format("loss {:.4f}", *trial.score) : "diverged",
+                  trial.seconds));
   return trial;
 }
 
-// At rate 0 nothing diverges. The first half fills the pipeline.
-Result<double> TunedTraining::seconds_per_iteration(int groups) {
-  use(groups);
-  TrainingState state = state_;
-  state.tuning->learning_rate = 0;
-  const std::uint64_t half = static_cast<std::uint64_t>(std::max(8, 2 * groups));
-  std::vector<double> ends;
+TunedTraining::Piece TunedTraining::train_piece(const TrainingState& state,
+                                                std::uint64_t iterations) {
+  Piece piece;
+  piece.losses.resize(iterations);
   Trainer trainer(groups_, train_, nullptr, state,
-                  {.until = state.iteration + 2 * half, .asynchrony = options_.asynchrony},
-                  {.on_iteration = [&](const StepReport& at) { ends.push_back(at.seconds); },
+                  {.until = state.iteration + iterations, .asynchrony = options_.asynchrony},
+                  {.on_iteration =
+                       [&](const StepReport& at) {
+                         piece.losses[at.began - state.iteration] = at.loss;
+                         piece.ends.push_back(at.seconds);
+                         ++piece.done;
+                       },
                    .on_step = {},
                    .on_evaluation = {},
                    .save_checkpoint = {}});
-  const Status trained = trainer.run();
-  seconds_ += trainer.seconds();
-  lost_seconds_ += trainer.seconds();
+  piece.ended = trainer.run();
+  piece.state = trainer.state();
+  piece.seconds = trainer.seconds();
+  return piece;
+}
+
+// At rate 0 nothing diverges. Iterations fill the pipeline first; of the others the fastest count,
+// as other programs may have slowed some of them down.
+Result<double> TunedTraining::seconds_per_iteration(int groups) {
+  constexpr std::size_t kParts = 4;
+  const std::size_t part = static_cast<std::size_t>(std::max(8, 2 * groups));
+  Stopwatch time;
+  time.start();
+  use(groups);
+  TrainingState state = state_;
+  state.tuning->learning_rate = 0;
+  const Piece piece = train_piece(state, kParts * part);
   roll_back(1);
-  if (!trained) return trained.error();
-  seconds_per_iteration_ = (ends.back() - ends[half - 1]) / static_cast<double>(half);
+  seconds_ += time.seconds();
+  lost_seconds_ += time.seconds();
+  OMNI_CHECK(Status(piece.ended));
+  seconds_per_iteration_ = INFINITY;
+  for (std::size_t end = 2 * part; end <= kParts * part; end += part)
+    seconds_per_iteration_ =
+        std::min(seconds_per_iteration_,
+                 (piece.ends[end - 1] - piece.ends[end - part - 1]) / static_cast<double>(part));
   return seconds_per_iteration_;
 }
 
 Status TunedTraining::adopt(const Trial& chosen) {
   use(chosen.setting.groups);
-  best_.restore(groups_);
+  best_.at.restore(groups_);
   const std::uint64_t before = state_.iteration;
-  state_ = best_.state();
-  lost_seconds_ -= chosen.seconds;
-  seconds_per_iteration_ = chosen.seconds / static_cast<double>(chosen.iterations);
+  state_ = best_.at.state();
+  lost_seconds_ -= best_.seconds;
+  seconds_per_iteration_ = best_.seconds / static_cast<double>(state_.iteration - before);
   say(fmt::format("auto: chose trial {}, {}: {}", chosen.number, describe(chosen.setting),
                   chosen.reason));
   // What was due while the trial ran.

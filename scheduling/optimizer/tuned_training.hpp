@@ -32,7 +32,7 @@ class TunedTraining {
   const TrainingState& state() const { return state_; }
 
   // Copies of the training that are held while it searches.
-  static constexpr int kSnapshots = 2;
+  static constexpr int kSnapshots = 3;
 
  private:
   using Search = Result<Setting> (*)(const Setting&, const TrialRunner&, std::vector<Trial>&);
@@ -41,6 +41,16 @@ class TunedTraining {
   Status choose_groups();
   Status search(Search around, std::uint64_t epoch);
   Result<Trial> run_trial(const Setting& setting, std::uint64_t iterations);
+  struct Piece {
+    Status ended;
+    TrainingState state;         // after it
+    std::uint64_t done = 0;      // iterations
+    std::vector<double> losses;  // by mini-batch
+    std::vector<double> ends;    // of iterations, in seconds
+    double seconds = 0;
+  };
+  // With the groups in use; nobody is told.
+  Piece train_piece(const TrainingState& state, std::uint64_t iterations);
   Result<double> seconds_per_iteration(int groups);
   Status adopt(const Trial& chosen);
   Status train_until(std::uint64_t iteration);
@@ -65,8 +75,11 @@ class TunedTraining {
   double lost_seconds_ = 0;           // of them, what trials and measuring took and did not keep
   double seconds_per_iteration_ = 0;  // as measured last
   std::uint64_t saved_at_;            // iteration
-  TrainingSnapshot start_, best_;     // of a search
-  TrainingState trained_;             // by the last trial
+  TrainingSnapshot start_;            // of a search
+  struct Trained {
+    TrainingSnapshot at;
+    double seconds = 0;
+  } trained_, best_;  // by the last trial, and by the best of the search
   int trials_ = 0;
 };
 

@@ -1,0 +1,272 @@
+// The search of --auto on loss surfaces that are formulas: what it tries, what it chooses, and that
+// none of the known defects of Omnivore's published optimizer is in it.
+#include "scheduling/optimizer/search.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+namespace omni {
+namespace {
+
+using testing::HasSubstr;
+
+// Answers trials from a formula, and remembers which of them was kept last.
+class Surface {
+ public:
+  using Loss = std::function<std::optional<double>(const Setting&)>;  // none: it diverges
+  explicit Surface(Loss loss) : loss_(std::move(loss)) {}
+
+  TrialRunner runner() {
+    return {.run = [this](const Setting& setting) -> Result<Trial> {
+              tried = setting;
+              Trial trial{.number = 0,
+                          .setting = setting,
+                          .iterations = 10,
+                          .seconds = 1,
+                          .losses = {},
+                          .score = loss_(setting),
+                          .chosen = false,
+                          .reason = {}};
+              if (trial.score) trial.losses = {*trial.score - noise, *trial.score + noise};
+              noise = -noise;  // as if every trial had other luck
+              return trial;
+            },
+            .keep = [this] { kept = tried; }};
+  }
+  Result<Setting> steady(const Setting& last) {
+    const TrialRunner run = runner();
+    Result<Setting> found = search_setting(last, run, trials);
+    if (found) check(*found);
+    return found;
+  }
+  Result<Setting> cold(const Setting& start) {
+    const TrialRunner run = runner();
+    Result<Setting> found = search_rate(start, run, trials);
+    if (found) check(*found);
+    return found;
+  }
+  bool has_tried(double momentum, double rate) const {
+    return std::ranges::any_of(trials, [&](const Trial& trial) {
+      return trial.setting.momentum == momentum &&
+             std::fabs(trial.setting.learning_rate / rate - 1) < 1e-9;
+    });
+  }
+
+  std::vector<Trial> trials;
+  Setting tried, kept;
+  double noise = 0;
+
+ private:
+  // The winner is the one whose state was kept, exactly one is chosen, and each has a reason.
+  void check(const Setting& found) const {
+    EXPECT_EQ(describe(found), describe(kept));
+    int chosen = 0;
+    for (const Trial& trial : trials) {
+      EXPECT_NE(trial.reason, "");
+      if (!trial.chosen) continue;
+      ++chosen;
+      EXPECT_EQ(describe(trial.setting), describe(found));
+    }
+    EXPECT_EQ(chosen, 1);
+  }
+  Loss loss_;
+};
+
+// Lowest where momentum, rate (in factors of ten) and what asynchrony adds are right.
+Surface::Loss bowl(double momentum, double rate) {
+  return [=](const Setting& at) {
+    const double total = at.momentum + (1 - at.momentum) * (1 - 1.0 / at.groups);
+    return 1 + std::pow(total - momentum, 2) + std::pow(std::log10(at.learning_rate / rate), 2);
+  };
+}
+
+TEST(Search, finds_the_best_point_of_the_grid) {
+  Surface surface(bowl(0.6, 0.01));
+  const auto found = surface.steady({1, 0.9, 0.01});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(describe(*found), "1 group, momentum 0.6, rate 0.01");
+}
+
+TEST(Search, spares_what_is_dominated) {
+  Surface surface(bowl(0.6, 0.01));
+  ASSERT_TRUE(surface.steady({1, 0.6, 0.01}));
+  // More of both is what training has outgrown, less of both is only slow. Momentum 0.6 at a tenth
+  // of the rate is needed to see that the rate is not on the boundary.
+  EXPECT_FALSE(surface.has_tried(0.9, 0.01));
+  EXPECT_FALSE(surface.has_tried(0.3, 0.001));
+  EXPECT_FALSE(surface.has_tried(0, 0.001));
+  EXPECT_LE(surface.trials.size(), 6u);
+}
+
+TEST(Search, what_diverges_spares_all_that_is_larger) {
+  Surface surface([](const Setting& at) {
+    return at.momentum >= 0.3 && at.learning_rate >= 0.01 ? std::nullopt : std::optional(1.0);
+  });
+  const auto found = surface.steady({1, 0.9, 0.01});
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(surface.has_tried(0.3, 0.01));
+  EXPECT_FALSE(surface.has_tried(0.6, 0.01));
+  EXPECT_FALSE(surface.has_tried(0.9, 0.01));
+  EXPECT_EQ(describe(*found), "1 group, momentum 0, rate 0.01");
+}
+
+TEST(Search, within_one_percent_the_larger_step_wins) {
+  std::map<double, double> losses{{0, 1.0}, {0.3, 1.009}, {0.6, 1.02}, {0.9, 1.5}};
+  Surface surface(
+      [&](const Setting& at) { return at.learning_rate == 0.01 ? losses.at(at.momentum) : 2.0; });
+  const auto found = surface.steady({1, 0.9, 0.01});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->momentum, 0.3);
+  EXPECT_THAT(surface.trials.at(1).reason, HasSubstr("with a smaller step"));
+}
+
+TEST(Search, in_the_cold_start_any_lower_loss_wins) {
+  Surface surface([](const Setting& at) { return at.learning_rate < 0.009 ? 1.0 : 1.001; });
+  const auto found = surface.cold({1, 0.9, 0.01});
+  ASSERT_TRUE(found);
+  EXPECT_NEAR(found->learning_rate, 0.001, 1e-12);
+}
+
+TEST(Search, differences_within_one_standard_error_do_not_count) {
+  Surface surface([](const Setting& at) { return at.momentum == 0.9 ? 1.05 : 1.0; });
+  surface.noise = 0.2;
+  const auto found = surface.steady({1, 0.9, 0.01});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->momentum, 0.9);
+}
+
+TEST(Search, the_tuned_momentum_is_one_of_the_points) {
+  Surface surface(bowl(0.85, 0.01));
+  const auto found = surface.steady({1, 0.85, 0.01});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->momentum, 0.85);
+}
+
+TEST(Search, where_nothing_is_learnt_the_rate_stays) {
+  Surface surface([](const Setting&) { return 2.3; });
+  const auto found = surface.steady({1, 0.9, 0.01});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(describe(*found), "1 group, momentum 0.9, rate 0.01");
+}
+
+TEST(Search, halves_the_groups_while_no_momentum_is_best) {
+  // With a total of 0.6, four groups have 0.75 already, and two leave room for 0.2.
+  Surface surface(bowl(0.65, 0.01));
+  const auto found = surface.steady({8, 0.9, 0.01});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(describe(*found), "2 groups, momentum 0.3, rate 0.01");
+  EXPECT_TRUE(std::ranges::any_of(surface.trials, [](const Trial& trial) {
+    return trial.setting.groups == 8 && trial.reason == "best without momentum: too many groups";
+  }));
+}
+
+// ---- the known defects of the published optimizer ----
+
+TEST(KnownDefects, a_no_momentum_with_one_group_ends_the_search) {
+  Surface surface(bowl(-0.5, 0.01));
+  const auto found = surface.steady({4, 0.9, 0.01});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(describe(*found), "1 group, momentum 0, rate 0.01");
+}
+
+TEST(KnownDefects, d_a_rate_on_the_boundary_is_extended) {
+  for (const double best : {1e-5, 1e-4, 1e-3, 0.1, 1.0}) {
+    Surface surface(bowl(0.9, best));
+    const auto found = surface.steady({1, 0.9, 0.01});
+    ASSERT_TRUE(found);
+    EXPECT_NEAR(found->learning_rate / best, 1, 1e-9);
+    Surface cold(bowl(0.9, best));
+    const auto rate = cold.cold({1, 0.9, 0.01});
+    ASSERT_TRUE(rate);
+    EXPECT_NEAR(rate->learning_rate / best, 1, 1e-9);
+  }
+}
+
+TEST(KnownDefects, g_when_all_diverge_the_rate_is_lowered) {
+  Surface surface([](const Setting& at) {
+    return at.learning_rate > 2e-5 ? std::nullopt : bowl(0.6, 1e-5)(at);
+  });
+  const auto found = surface.steady({1, 0.9, 0.01});
+  ASSERT_TRUE(found);
+  EXPECT_NEAR(found->learning_rate, 1e-5, 1e-12);
+  EXPECT_EQ(found->momentum, 0.6);
+}
+
+TEST(KnownDefects, g_when_nothing_helps_the_error_says_so) {
+  for (const int groups : {1, 4}) {
+    Surface surface([](const Setting&) { return std::nullopt; });
+    const auto found = surface.steady({groups, 0.9, 0.01});
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().kind, ErrorKind::diverged);
+    EXPECT_THAT(found.error().message(), HasSubstr("trials diverged, down to the learning rate"));
+    for (const Trial& trial : surface.trials) EXPECT_EQ(trial.reason, "diverged");
+  }
+}
+
+TEST(KnownDefects, g_what_only_more_groups_survive_is_used) {
+  Surface surface(
+      [](const Setting& at) { return at.groups == 1 ? std::nullopt : bowl(-0.5, 0.01)(at); });
+  const auto found = surface.steady({2, 0.9, 0.01});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(describe(*found), "2 groups, momentum 0, rate 0.01");
+}
+
+TEST(Search, is_bounded) {
+  // The smaller the better, for ever.
+  Surface surface([](const Setting& at) { return 1e9 * at.learning_rate; });
+  ASSERT_TRUE(surface.steady({1, 0.9, 0.01}));
+  EXPECT_LE(surface.trials.size(), 16u);
+}
+
+TEST(Search, a_trial_that_cannot_run_ends_it) {
+  int left = 3;
+  std::vector<Trial> trials;
+  const TrialRunner runner{.run = [&](const Setting& setting) -> Result<Trial> {
+                             if (--left == 0)
+                               return Error{ErrorKind::interrupted, "", "stopped", ""};
+                             Trial trial;
+                             trial.setting = setting;
+                             trial.score = 1;
+                             return trial;
+                           },
+                           .keep = [] {}};
+  const auto found = search_setting({1, 0.9, 0.01}, runner, trials);
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().kind, ErrorKind::interrupted);
+  EXPECT_EQ(trials.size(), 2u);
+}
+
+// ---- the number of groups ----
+
+// Hardware efficiency as the paper models it: groups share the workers, and one at a time has the
+// fully connected phase.
+Result<Saturation> saturation(int most, double convolution, double connected) {
+  return smallest_saturating(most, [=](int groups) {
+    return std::max(connected, (convolution / (32.0 / groups) + connected) / groups);
+  });
+}
+
+TEST(Saturation, is_the_smallest_number_beyond_which_nothing_is_gained) {
+  const auto found = saturation(32, 96, 1);  // 4 with one group, 3.5, 3.25
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->groups, 2);
+  EXPECT_EQ(found->timings.size(), 3u);  // stops measuring where nothing is gained
+}
+
+TEST(Saturation, reaches_bounds_that_are_no_power_of_two) {
+  const auto found = smallest_saturating(6, [](int groups) { return 1.0 / groups; });
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->groups, 6);
+}
+
+TEST(Saturation, needs_ten_percent) {
+  const auto found = smallest_saturating(8, [](int groups) { return 1 - 0.01 * groups; });
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->groups, 1);
+}
+
+}  // namespace
+}  // namespace omni
