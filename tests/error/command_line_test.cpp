@@ -80,6 +80,26 @@ INSTANTIATE_TEST_SUITE_P(
                 {"train", "x.data", "lenet.cfg"},
                 2,
                 "error: unknown command 'x.data' ("},
+        Refusal{"AutoDeterministic",
+                {"--net", "lenet", "--dry-run", "--auto", "--deterministic"},
+                2,
+                "error: --auto: it measures times, which are never the same twice (leave it out, "
+                "or leave out --deterministic)\n"},
+        Refusal{"AutoGroupLayout",
+                {"--net", "lenet", "--dry-run", "--auto", "--group-layout", "0;1"},
+                2,
+                "error: --group-layout: with --auto the number of groups varies (leave it out, or "
+                "bound the number with --groups)\n"},
+        Refusal{"AutoCompensation",
+                {"--net", "lenet", "--dry-run", "--auto", "--momentum-compensation", "theory"},
+                2,
+                "error: --momentum-compensation: --auto searches the momentum that compensates "
+                "(leave one of them out)\n"},
+        Refusal{"AutoWithoutARate",
+                {"--net", "lenet", "--dry-run", "--auto", "--learning-rate", "0"},
+                2,
+                "error: --auto: the learning rate is 0, where nothing can be searched "
+                "(--learning-rate 0.01, say)\n"},
         Refusal{"NegativeSeed",
                 {"--net", "lenet", "--dry-run", "--seed", "-1"},
                 2,

@@ -164,6 +164,9 @@ TEST(Search, halves_the_groups_while_no_momentum_is_best) {
 }
 
 // ---- the known defects of the published optimizer ----
+// (b), (e) and (f) concern whole trainings: tuned_training_test.cpp and auto_test.cpp have them. (c), a
+// kind of device that another script did not know, has nothing to be about here: groups are made of
+// worker numbers, and no part of the optimizer asks what kind a worker is.
 
 TEST(KnownDefects, a_no_momentum_with_one_group_ends_the_search) {
   Surface surface(bowl(-0.5, 0.01));
