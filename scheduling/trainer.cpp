@@ -45,7 +45,7 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
       started_at_(state.iteration),
       saved_at_(state.iteration) {
   for (int group = 0; group < groups.count(); ++group)
-    runs_.push_back(std::make_unique<GroupRun>(groups, group, feed_, queue_));
+    runs_.push_back(std::make_unique<GroupRun>(groups, group, feed_, queue_, !options.trial));
   report_.iteration = state.iteration;
   report_.images = images_after(state.iteration);
   report_.epoch = epochs_after(state.iteration);

@@ -60,6 +60,7 @@ enum class Asynchrony {
 struct TrainerOptions {
   std::uint64_t iterations = 0;        // 0: no end
   std::uint64_t until = 0;             // run() returns there; 0: at the end
+  bool trial = false;                  // its iterations may be done again: traces do not name them
   double seconds_before = 0;           // of training in this run, by other trainers
   std::uint64_t display = 1;           // report every so many iterations
   std::uint64_t evaluate_every = 0;    // iterations; 0: only at the end

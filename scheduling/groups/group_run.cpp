@@ -12,7 +12,8 @@ constexpr int kUpdatePriority = 1 << 20;
 
 }  // namespace
 
-GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQueue& events)
+GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQueue& events,
+                   bool traced)
     : net_(groups.net(group)),
       params_(net_.params()),
       tickets_(groups.tickets(group)),
@@ -20,10 +21,11 @@ GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQu
       group_(group),
       feed_(feed),
       events_(events),
+      traced_(traced),
       subdivisions_(static_cast<std::uint64_t>(net_.options().subdivisions)) {}
 
 Submission GroupRun::submission(const Iteration& iteration, const WorkerSet* workers) const {
-  return {.iteration = static_cast<std::int64_t>(iteration.number),
+  return {.iteration = traced_ ? static_cast<std::int64_t>(iteration.number) : -1,
           .group = group_,
           .workers = workers};
 }
@@ -33,7 +35,7 @@ void GroupRun::begin(std::uint64_t number, bool announce) {
   iteration.number = number;
   iteration.tallied = 0;
   iteration.tally = {};
-  recording::begin_iteration(static_cast<std::int64_t>(number));
+  if (traced_) recording::begin_iteration(static_cast<std::int64_t>(number));
   const SubmissionScope scope(submission(iteration, &workers_));
   net_.forward(feed_.step(batch(iteration, 0)), Net::Phase::replicated);
   if (announce)
@@ -130,7 +132,7 @@ Result<FinishedIteration> GroupRun::collect() {
   Iteration& iteration = of(collected_++);
   while (iteration.tallied < subdivisions_) OMNI_CHECK(tally_next(iteration));
   const std::int64_t staleness = iteration.report.staleness;
-  if (recording::on())
+  if (traced_ && recording::on())
     recording::write(trace::Exchange{static_cast<std::int64_t>(iteration.number), group_, staleness,
                                      recording::now()});
   return FinishedIteration{iteration.number, iteration.rule, iteration.tally, staleness,

@@ -35,7 +35,8 @@ class GroupRun {
   // Mini-batches of one iteration whose images are held at once.
   static constexpr int kHeld = 2;
 
-  GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQueue& events);
+  // `traced`: a trace tells its tasks by iteration; else they belong to none.
+  GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQueue& events, bool traced);
   GroupRun(const GroupRun&) = delete;
   GroupRun& operator=(const GroupRun&) = delete;
 
@@ -73,6 +74,7 @@ class GroupRun {
   int group_;
   TrainingFeed& feed_;
   EventQueue& events_;
+  bool traced_;
   std::uint64_t subdivisions_;
   std::array<Iteration, kUnderWay> iterations_;
   std::uint64_t begun_ = 0, completed_ = 0, collected_ = 0;

@@ -186,17 +186,18 @@ TunedTraining::Piece TunedTraining::train_piece(const TrainingState& state,
                                                 std::uint64_t iterations) {
   Piece piece;
   piece.losses.resize(iterations);
-  Trainer trainer(groups_, train_, nullptr, state,
-                  {.until = state.iteration + iterations, .asynchrony = options_.asynchrony},
-                  {.on_iteration =
-                       [&](const StepReport& at) {
-                         piece.losses[at.began - state.iteration] = at.loss;
-                         piece.ends.push_back(at.seconds);
-                         ++piece.done;
-                       },
-                   .on_step = {},
-                   .on_evaluation = {},
-                   .save_checkpoint = {}});
+  Trainer trainer(
+      groups_, train_, nullptr, state,
+      {.until = state.iteration + iterations, .trial = true, .asynchrony = options_.asynchrony},
+      {.on_iteration =
+           [&](const StepReport& at) {
+             piece.losses[at.began - state.iteration] = at.loss;
+             piece.ends.push_back(at.seconds);
+             ++piece.done;
+           },
+       .on_step = {},
+       .on_evaluation = {},
+       .save_checkpoint = {}});
   piece.ended = trainer.run();
   piece.state = trainer.state();
   piece.seconds = trainer.seconds();

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <thread>
 
+#include "tests/support/omni_perf.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {
@@ -77,6 +78,17 @@ TEST_F(Auto, EveryTrialIsRecorded) {
   EXPECT_EQ(chosen, 2u);
   // Known defect (f): a file that was to be there. Trials need none.
   EXPECT_FALSE(fs::exists("omni-runs/net"));
+}
+
+// Trials begin the same iteration again and again, which no other training does.
+TEST_F(Auto, ItsTraceCanBeRead) {
+  const fs::path trace = folder_ / "trace";
+  ASSERT_EQ(train({"--max-batches", "950", "--trace", trace}).exit_code, 0);
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"summary", trace}, {"report", trace, "--html", folder_ / "report.html"}}) {
+    const Finished read = omni_perf(words);
+    EXPECT_EQ(read.exit_code, 0) << read.errors;
+  }
 }
 
 // Known defect (g), to the exit code.
