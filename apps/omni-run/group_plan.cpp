@@ -1,5 +1,6 @@
 #include "apps/omni-run/group_plan.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "apps/omni-run/groups.hpp"
@@ -7,6 +8,7 @@
 #include "runtime/tasks/task_capture.hpp"
 #include "runtime/tasks/task_times.hpp"
 #include "scheduling/model/iteration_graph.hpp"
+#include "scheduling/optimizer/search.hpp"
 
 namespace omni {
 namespace {
@@ -67,11 +69,10 @@ Result<double> measure(const NetSpec& spec, const PlanArguments& arguments, cons
 }  // namespace
 
 int GroupPlan::saturating_groups() const {
-  std::size_t best = 0;
-  while (best + 1 < rows.size() &&
-         rows[best].predicted > kWorthMoreGroups * rows[best + 1].predicted)
-    ++best;
-  return rows[best].groups;
+  const auto predicted = [this](int groups) {
+    return std::ranges::find(rows, groups, &Row::groups)->predicted;
+  };
+  return smallest_saturating(rows.back().groups, predicted)->groups;
 }
 
 Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& arguments,

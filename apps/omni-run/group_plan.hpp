@@ -24,8 +24,6 @@ struct GroupPlan {
   std::vector<Row> rows;     // for 1, 2, 4 ... groups
   double task_overhead = 0;  // s
 
-  // The next number of groups must be that much faster to be worth its staleness.
-  static constexpr double kWorthMoreGroups = 1.1;
   int saturating_groups() const;
 };
 

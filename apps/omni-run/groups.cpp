@@ -29,27 +29,27 @@ Status check_automatic(const TrainArguments& arguments, const Net& net) {
   return {};
 }
 
-Result<ComputeGroups> open_groups(const NetSpec& spec, const TrainArguments& arguments) {
-  const GroupArguments& wanted = arguments.groups;
-  const NetArguments& net = arguments.net;
-  const auto make = [&](int count) {
-    return ComputeGroups::make(count, wanted.fully_connected,
-                               [&](const Sharing& sharing, int slice) {
-                                 return Net::build(spec, {.training = true,
-                                                          .strict = net.strict,
-                                                          .slice = slice != 0 ? slice : net.slice,
-                                                          .sharing = sharing});
-                               });
-  };
-  if (!wanted.automatic || wanted.count) return make(wanted.count.value_or(1));
-  // More groups than workers gain nothing; more than half the memory is not for guesses.
+Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
+                                  const GroupArguments& arguments) {
+  return ComputeGroups::make(arguments.count.value_or(1), arguments.fully_connected,
+                             [&](const Sharing& sharing, int slice) {
+                               return Net::build(spec, {.training = true,
+                                                        .strict = net.strict,
+                                                        .slice = slice != 0 ? slice : net.slice,
+                                                        .sharing = sharing});
+                             });
+}
+
+Result<ComputeGroups> open_most_groups(const NetSpec& spec, const TrainArguments& arguments) {
+  GroupArguments most = arguments.groups;
+  if (most.count) return open_groups(spec, arguments.net, most);
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   const int workers = arguments.machine.session.cpu_workers;
-  int most = std::clamp(workers > 0 ? std::min(workers, cores) : cores, 1, kMostGroups);
-  OMNI_TRY(ComputeGroups groups, make(most));
-  while (most > 1 && groups.tensor_bytes() > physical_memory() / 2) {
-    most /= 2;
-    OMNI_TRY(groups, make(most));
+  most.count = std::clamp(workers > 0 ? std::min(workers, cores) : cores, 1, kMostGroups);
+  OMNI_TRY(ComputeGroups groups, open_groups(spec, arguments.net, most));
+  while (groups.count() > 1 && groups.tensor_bytes() > physical_memory() / 2) {
+    most.count = groups.count() / 2;
+    OMNI_TRY(groups, open_groups(spec, arguments.net, most));
   }
   return groups;
 }

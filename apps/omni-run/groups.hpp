@@ -10,7 +10,10 @@ namespace omni {
 // Refuses what --auto cannot be combined with.
 Status check_automatic(const TrainArguments& arguments, const Net& net);
 
-Result<ComputeGroups> open_groups(const NetSpec& spec, const TrainArguments& arguments);
+Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
+                                  const GroupArguments& arguments);
+// For --auto: as many as --groups says, else one per worker, in at most half of the memory.
+Result<ComputeGroups> open_most_groups(const NetSpec& spec, const TrainArguments& arguments);
 
 // Gives every group its workers and prints which.
 Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments,

@@ -16,7 +16,6 @@ constexpr double kBuffer = 0.01;
 constexpr double kMomentumAfterHalving = 0.6;
 constexpr std::size_t kMostTrials = 16;  // with one number of groups
 constexpr int kMostCuts = 6;             // of the rate, while every trial diverges
-constexpr double kWorthMoreGroups = 1.10;
 
 enum class Phase { cold, steady };
 

@@ -51,6 +51,9 @@ Result<Setting> search_rate(const Setting& start, const TrialRunner& runner,
 Result<Setting> search_setting(const Setting& last, const TrialRunner& runner,
                                std::vector<Trial>& trials);
 
+// The next number of groups must be that much faster to be worth its staleness.
+inline constexpr double kWorthMoreGroups = 1.1;
+
 // The number of groups beyond which an iteration takes hardly less time.
 struct Saturation {
   struct Timing {

@@ -8,6 +8,7 @@
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/timed_training.hpp"
+#include "scheduling/optimizer/search.hpp"
 
 namespace omni {
 namespace {
@@ -29,7 +30,7 @@ void print_table(const GroupPlan& plan) {
       "of "
       "overhead per task\n",
       saturating, saturating == 1 ? "" : "s", saturating == 1 ? "s" : "",
-      100 * (GroupPlan::kWorthMoreGroups - 1), 1e6 * plan.task_overhead);
+      100 * (kWorthMoreGroups - 1), 1e6 * plan.task_overhead);
 }
 
 void print_json(const GroupPlan& plan) {

@@ -117,9 +117,10 @@ Status train_command(const TrainArguments& arguments) {
   OMNI_TRY(const NetSpec spec, read_net(arguments.net));
   OMNI_TRY(const Asynchrony asynchrony,
            chosen_asynchrony(arguments.groups, arguments.machine.session.deterministic));
-  OMNI_TRY(ComputeGroups groups, open_groups(spec, arguments));
-  Net* const net = &groups.net();
   const bool automatic = arguments.groups.automatic;
+  OMNI_TRY(ComputeGroups groups, automatic ? open_most_groups(spec, arguments)
+                                           : open_groups(spec, arguments.net, arguments.groups));
+  Net* const net = &groups.net();
   OMNI_CHECK(check_automatic(arguments, *net));
   if (arguments.dry_run) {
     fmt::print("{}\n", arguments.common.json ? layer_table_json(*net).dump(2) : layer_table(*net));
