@@ -60,7 +60,7 @@ TunedTraining::TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* t
 Status TunedTraining::run() { return with_checkpoint(train_and_search()); }
 
 Status TunedTraining::train_and_search() {
-  if (state_.tuning->epoch == 0) OMNI_CHECK(cold_start());
+  if (state_.tuning->epoch == 0 && left() > 0) OMNI_CHECK(cold_start());
   while (left() > 0) {
     if (state_.iteration < state_.tuning->next_search) {
       OMNI_CHECK(train_until(state_.tuning->next_search));
@@ -84,10 +84,9 @@ Status TunedTraining::cold_start() {
   // While the rate is still rising, a trial would tell nothing about it.
   const auto burn_in = static_cast<std::uint64_t>(groups_.net().options().solver.burn_in);
   if (state_.iteration < burn_in) OMNI_CHECK(train_until(burn_in));
+  if (left() == 0) return {};
   if (left() < kLeastEpoch) {
-    say(
-        fmt::format("auto: {} iterations are too few for trials, which take at least {}: training "
-                    "with {}",
+    say(fmt::format("auto: {} iterations are too few for trials ({} are needed): training with {}",
                     left(), kLeastEpoch, describe(setting())));
     train_for(kLeastEpoch);
     return {};

@@ -1,6 +1,6 @@
-// A training that finds its compute groups, momentum and learning rate itself, and again whenever
-// an epoch of wall time has passed: a synchronous cold start, then searches and training in turn.
-// What a trial has learnt is kept when it is chosen.
+// A training that finds its compute groups, momentum and learning rate itself: a synchronous cold
+// start, then searches and epochs of training in turn. What a trial has learnt is kept when it is
+// chosen.
 #pragma once
 
 #include <memory>
@@ -39,7 +39,7 @@ class TunedTraining {
   Status train_and_search();
   Status cold_start();
   Status choose_groups();
-  Status search(Search around, std::uint64_t epoch);
+  Status search(Search around, std::uint64_t epoch);  // before an epoch of so many iterations
   Result<Trial> run_trial(const Setting& setting, std::uint64_t iterations);
   struct Piece {
     Status ended;
