@@ -5,11 +5,9 @@
 #include <cmath>
 #include <map>
 
-#include "layers/formats/darknet_cfg.hpp"
-#include "runtime/data/dataset.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
-#include "scheduling/trainer.hpp"
+#include "tests/support/group_training.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace omni {
@@ -47,18 +45,9 @@ activation=linear
 
 class GroupTraining : public testing::Test {
  protected:
-  struct Run {
-    explicit Run(ComputeGroups made) : groups(std::move(made)) {}
-    ComputeGroups groups;
-    std::unique_ptr<DataFeed> feed;
-    std::vector<StepReport> reports;
-  };
+  using Run = test::GroupTraining;
 
-  GroupTraining() : session_(start()) {
-    auto data =
-        open_dataset({.source = "synthetic:60:3", .net_input = {8, 8, 1}, .classes = 3, .seed = 5});
-    data_ = std::move(data->train);
-  }
+  GroupTraining() : session_(start()) {}
 
   Result<Session> start() {
     SessionOptions options;
@@ -68,66 +57,26 @@ class GroupTraining : public testing::Test {
     return Session::start(options);
   }
 
-  std::unique_ptr<Run> make(int groups, FullyConnected fully_connected = FullyConnected::merged) {
-    const NetSpec spec = *parse_darknet_cfg(kNet, "net.cfg");
-    auto run = std::make_unique<Run>(
-        std::move(*ComputeGroups::make(groups, fully_connected, [&](const Sharing& sharing, int) {
-          return Net::build(spec,
-                            {.training = true, .strict = true, .slice = 2, .sharing = sharing});
-        })));
-    run->feed =
-        std::make_unique<DataFeed>(*data_, FeedOptions{.training = true,
-                                                       .seed = 1,
-                                                       .augment = {},
-                                                       .net_input = {8, 8, 1},
-                                                       .slices = run->groups.net().slices(),
-                                                       .slots = Trainer::slots(run->groups)});
-    EXPECT_TRUE(run->groups.allocate());
-    EXPECT_TRUE(run->feed->allocate());
-    run->groups.net().initialise(1);
-    run->groups.refresh_replicas();
-    return run;
-  }
-
   std::unique_ptr<Run> train(int groups, Asynchrony asynchrony, std::uint64_t iterations,
                              FullyConnected fully_connected = FullyConnected::merged,
                              Compensation compensation = Compensation::off) {
-    auto run = make(groups, fully_connected);
-    Trainer trainer(
-        run->groups, *run->feed, nullptr, {.seed = 1},
-        {.iterations = iterations, .asynchrony = asynchrony, .compensation = compensation},
-        {.on_iteration = [&](const StepReport& at) { run->reports.push_back(at); },
-         .on_step = {},
-         .on_evaluation = {},
-         .save_checkpoint = {}});
-    const Status trained = trainer.run();
-    EXPECT_TRUE(trained) << trained.error().message();
-    EXPECT_EQ(run->reports.size(), iterations);
+    auto run = std::make_unique<Run>(kNet, groups, fully_connected);
+    run->train({.iterations = iterations, .asynchrony = asynchrony, .compensation = compensation});
     return run;
   }
 
-  static std::vector<float> values(const Tensor& tensor) {
-    const HostAccess access(tensor, HostAccess::Mode::read);
-    return {access.f32().begin(), access.f32().end()};
-  }
   static void set(const Tensor& tensor, const std::vector<float>& values) {
     const HostAccess access(tensor, HostAccess::Mode::write);
     std::ranges::copy(values, access.f32().begin());
   }
 
-  static std::vector<std::vector<float>> masters(Run& run) {
-    std::vector<std::vector<float>> all;
-    for (const Param* param : run.groups.net().params()) all.push_back(values(*param->master));
-    return all;
-  }
-
   // Serial training in which gradients are taken at parameters that are `age` updates old; those
   // that are merged are always the newest.
   std::vector<std::vector<float>> serial(int age, std::uint64_t iterations, bool merged) {
-    const auto run = make(1);
+    const auto run = std::make_unique<Run>(kNet);
     Net& net = run->groups.net();
     const std::vector<Param*> params = net.params();
-    std::vector<std::vector<std::vector<float>>> history{masters(*run)};  // by update, parameter
+    std::vector<std::vector<std::vector<float>>> history{run->masters()};  // by update, parameter
     for (std::uint64_t iteration = 0; iteration < iterations; ++iteration) {
       const std::size_t newest = history.size() - 1;
       const std::size_t old = newest - std::min(newest, static_cast<std::size_t>(age));
@@ -156,26 +105,25 @@ class GroupTraining : public testing::Test {
                         ExchangeOrder::submission);
       }
       EXPECT_TRUE(wait_for_tasks());
-      history.push_back(masters(*run));
+      history.push_back(run->masters());
     }
     return history.back();
   }
 
   test::TemporaryDirectory folder_;
   Result<Session> session_;
-  std::unique_ptr<Dataset> data_;
 };
 
 TEST_F(GroupTraining, one_group_is_serial_training_bit_for_bit) {
-  EXPECT_EQ(masters(*train(1, Asynchrony::reproducible, 20)), serial(0, 20, true));
-  EXPECT_EQ(masters(*train(1, Asynchrony::free, 20)), serial(0, 20, true));
+  EXPECT_EQ(train(1, Asynchrony::reproducible, 20)->masters(), serial(0, 20, true));
+  EXPECT_EQ(train(1, Asynchrony::free, 20)->masters(), serial(0, 20, true));
 }
 
 TEST_F(GroupTraining, reproducible_groups_are_training_with_gradients_of_that_age) {
   for (const int groups : {2, 3, 5}) {
-    EXPECT_EQ(masters(*train(groups, Asynchrony::reproducible, 20)), serial(groups - 1, 20, true))
+    EXPECT_EQ(train(groups, Asynchrony::reproducible, 20)->masters(), serial(groups - 1, 20, true))
         << groups << " groups, merged";
-    EXPECT_EQ(masters(*train(groups, Asynchrony::reproducible, 20, FullyConnected::replicated)),
+    EXPECT_EQ(train(groups, Asynchrony::reproducible, 20, FullyConnected::replicated)->masters(),
               serial(groups - 1, 20, false))
         << groups << " groups, replicated";
   }

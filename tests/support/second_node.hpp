@@ -1,0 +1,43 @@
+// A second memory node without a GPU: an OpenCL worker of StarPU on PoCL, which computes on this
+// machine's cores with memory of its own. There it runs the same kernels as a CPU worker does, on
+// OpenCL buffers mapped for them; only StarPU brings these up to date. So all codelets run on both
+// nodes, and whatever they compute must be the same. Tasks are also held to the access modes that
+// they were submitted with.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/tasks/session.hpp"
+
+namespace omni::test {
+
+enum class Where { anywhere, main_memory, second_node };
+
+// Two CPU workers; with this object alive, another worker on the second node. One at a time; made
+// before the Session and destroyed after it.
+class SecondNode {
+ public:
+  // Where the tasks of a codelet may run, by its name.
+  using Placement = std::function<Where(const std::string&)>;
+  explicit SecondNode(Placement placement = [](const std::string&) { return Where::anywhere; });
+  ~SecondNode();
+  SecondNode(const SecondNode&) = delete;
+  SecondNode& operator=(const SecondNode&) = delete;
+
+  // By codelet, so far: all tasks, and those that ran on the second node.
+  struct Count {
+    int submitted = 0, there = 0;
+  };
+  std::map<std::string, Count> counts() const;
+  // Of tasks on the second node that changed what they only read, or left a value of what they
+  // write as it was before.
+  std::vector<std::string> complaints() const;
+};
+
+// Refuses with a device error when a SecondNode is alive and the machine has none.
+Result<Session> start_session(const std::string& scheduler = "omni", bool deterministic = false);
+
+}  // namespace omni::test
