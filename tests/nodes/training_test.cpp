@@ -1,0 +1,224 @@
+// Whole nets and compute groups whose tasks, replicas and master copies are spread over two memory
+// nodes: they learn what they learn in one, bit for bit.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tests/support/group_training.hpp"
+#include "tests/support/second_node.hpp"
+
+namespace omni {
+namespace {
+
+using test::GroupTraining;
+using test::SecondNode;
+using test::start_session;
+using test::Where;
+using Params = std::vector<std::vector<float>>;
+
+constexpr std::array kSchedulers{"omni", "random", "dmdas"};
+
+constexpr const char* kNet = R"([net]
+batch=6
+height=8
+width=8
+channels=2
+learning_rate=0.05
+momentum=0.9
+decay=0.01
+[convolutional]
+filters=6
+size=3
+pad=1
+activation=relu
+batch_normalize=1
+[convolutional]
+filters=6
+size=3
+pad=1
+activation=linear
+[shortcut]
+from=-2
+activation=leaky
+[normalization]
+size=3
+[maxpool]
+size=2
+stride=2
+[connected]
+output=9
+activation=tanh
+[dropout]
+probability=.3
+[connected]
+output=4
+activation=linear
+[softmax]
+)";
+
+// Layers that the one above does not have.
+constexpr const char* kUncommonNet = R"([net]
+batch=6
+height=10
+width=9
+channels=2
+learning_rate=0.02
+momentum=0.9
+[crop]
+crop_height=8
+crop_width=8
+flip=1
+[convolutional]
+filters=4
+size=3
+stride=2
+pad=1
+groups=2
+activation=mish
+[l2norm]
+[local]
+filters=4
+size=3
+pad=1
+activation=tanh
+[deconvolutional]
+filters=4
+size=2
+stride=2
+batch_normalize=1
+activation=tanh
+[reorg]
+stride=2
+[upsample]
+stride=2
+[route]
+layers=-1,-3
+[avgpool]
+size=2
+stride=2
+padding=0
+[batchnorm]
+[activation]
+activation=swish
+[connected]
+output=4
+activation=linear
+[logistic]
+)";
+
+struct Setting {
+  int groups;
+  Asynchrony asynchrony = Asynchrony::reproducible;
+  FullyConnected fully_connected = FullyConnected::merged;
+};
+
+constexpr std::uint64_t kIterations = 10;
+
+Params learn(const std::string& cfg, const Setting& setting, const GroupLayout& layout = {}) {
+  GroupTraining training(cfg, setting.groups, setting.fully_connected);
+  if (!layout.empty()) training.groups.assign(layout);
+  training.train({.iterations = kIterations, .asynchrony = setting.asynchrony});
+  return training.masters();
+}
+
+Params learn_in_one_node(const std::string& cfg, const Setting& setting) {
+  const auto session = start_session("omni", true);
+  EXPECT_TRUE(session) << session.error().message();
+  return learn(cfg, setting);
+}
+
+const std::vector<std::string> kNone;
+
+TEST(TrainingOverTwoNodes, gives_the_same_bits_whoever_schedules) {
+  for (const Setting& setting :
+       {Setting{1}, Setting{3}, Setting{3, Asynchrony::reproducible, FullyConnected::replicated}}) {
+    const Params expected = learn_in_one_node(kNet, setting);
+    for (const char* scheduler : kSchedulers) {
+      const SecondNode second;
+      const auto session = start_session(scheduler, true);
+      ASSERT_TRUE(session) << session.error().message();
+      EXPECT_EQ(learn(kNet, setting), expected) << scheduler << ", " << setting.groups << " groups";
+      EXPECT_EQ(second.complaints(), kNone);
+    }
+  }
+}
+
+// No choice of a scheduler left: every codelet really runs on either side.
+TEST(TrainingOverTwoNodes, every_codelet_says_how_it_uses_its_data) {
+  for (const char* cfg : {kNet, kUncommonNet}) {
+    const Params expected = learn_in_one_node(cfg, {2});
+    const SecondNode second([](const std::string&) { return Where::second_node; });
+    const auto session = start_session("omni", true);
+    ASSERT_TRUE(session) << session.error().message();
+    EXPECT_EQ(learn(cfg, {2}), expected);
+    for (const auto& [codelet, count] : second.counts())
+      EXPECT_EQ(count.there, count.submitted) << codelet;
+    EXPECT_EQ(second.complaints(), kNone);
+  }
+}
+
+// The master copy is updated on one node, gradients are computed on the other: replicas, gradients
+// and the notes of who read what cross with every update.
+TEST(TrainingOverTwoNodes, exchanges_on_one_node_and_gradients_on_the_other) {
+  for (const auto fully_connected : {FullyConnected::merged, FullyConnected::replicated}) {
+    const Setting setting{3, Asynchrony::reproducible, fully_connected};
+    const Params expected = learn_in_one_node(kNet, setting);
+    for (const Where exchanges : {Where::main_memory, Where::second_node})
+      for (const char* scheduler : kSchedulers) {
+        const Where others =
+            exchanges == Where::second_node ? Where::main_memory : Where::second_node;
+        const SecondNode second(
+            [=](const std::string& codelet) { return codelet == "exchange" ? exchanges : others; });
+        const auto session = start_session(scheduler, true);
+        ASSERT_TRUE(session) << session.error().message();
+        EXPECT_EQ(learn(kNet, setting), expected) << scheduler;
+        EXPECT_EQ(second.complaints(), kNone);
+        for (const auto& [codelet, count] : second.counts())
+          EXPECT_EQ(count.there == 0,
+                    (codelet == "exchange" ? exchanges : others) == Where::main_memory)
+              << scheduler << ", " << codelet;
+      }
+  }
+}
+
+TEST(TrainingOverTwoNodes, a_group_on_each_node) {
+  const Setting setting{2};
+  const Params expected = learn_in_one_node(kNet, setting);
+  for (const char* scheduler : kSchedulers) {
+    const SecondNode second;
+    const auto session = start_session(scheduler, true);
+    ASSERT_TRUE(session) << session.error().message();
+    GroupLayout layout(2);
+    const auto workers = session->workers();
+    for (std::size_t i = 0; i < workers.size(); ++i)
+      layout[workers[i].kind == "OpenCL"].push_back(static_cast<int>(i));
+    EXPECT_EQ(learn(kNet, setting, layout), expected) << scheduler;
+    const auto counts = second.counts();
+    EXPECT_EQ(counts.at("lrn_forward").there * 2, counts.at("lrn_forward").submitted);
+    EXPECT_EQ(second.complaints(), kNone);
+  }
+}
+
+TEST(TrainingOverTwoNodes, free_groups_are_as_stale_as_in_one_node) {
+  constexpr std::uint64_t kUpdates = 300;
+  for (const char* scheduler : kSchedulers) {
+    const SecondNode second;
+    const auto session = start_session(scheduler);
+    ASSERT_TRUE(session) << session.error().message();
+    for (const int groups : {2, 4}) {
+      GroupTraining training(kNet, groups);
+      training.train({.iterations = kUpdates, .asynchrony = Asynchrony::free});
+      double sum = 0;
+      for (const StepReport& report : training.reports) {
+        sum += static_cast<double>(report.staleness);
+        EXPECT_EQ(report.fc_staleness, 0);
+      }
+      EXPECT_NEAR(sum / kUpdates, groups - 1, 0.03 * (groups - 1))
+          << scheduler << ", " << groups << " groups";
+    }
+    EXPECT_EQ(second.complaints(), kNone);
+  }
+}
+
+}  // namespace
+}  // namespace omni
