@@ -1,8 +1,8 @@
 // A second memory node without a GPU: an OpenCL worker of StarPU on PoCL, which computes on this
 // machine's cores with memory of its own. There it runs the same kernels as a CPU worker does, on
 // OpenCL buffers mapped for them; only StarPU brings these up to date. So all codelets run on both
-// nodes, and whatever they compute must be the same. Tasks are also held to the access modes that
-// they were submitted with.
+// nodes, and whatever they compute must be the same. What a task only writes is NaN when it starts
+// there, what it only reads is compared afterwards: wrong access modes show.
 #pragma once
 
 #include <functional>
@@ -32,8 +32,7 @@ class SecondNode {
     int submitted = 0, there = 0;
   };
   std::map<std::string, Count> counts() const;
-  // Of tasks on the second node that changed what they only read, or left a value of what they
-  // write as it was before.
+  // Of tasks on the second node that changed what they only read.
   std::vector<std::string> complaints() const;
 };
 
