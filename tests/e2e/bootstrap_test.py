@@ -12,7 +12,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PLAYED = {
     "bin/dpkg-query": 'for package; do printf "installed:%s " "$package"; done',
     "bin/cmake": ":",
-    "clone/runtime/build-starpu": "echo /nowhere",
+    "bin/ctest": 'echo "ctest $*"',
+    "clone/runtime/build-starpu": 'echo "$*" >>"$HOME/asked"; echo /nowhere',
 }
 NOBODY = 65534
 
@@ -45,6 +46,13 @@ class Bootstrap(unittest.TestCase):
 
     def test_it_builds(self):
         self.assertIn("[bootstrap] ready after", self.ends(0, self.start("build")))
+
+    def test_nodes_have_a_starpu_and_a_build_of_their_own(self):
+        said = self.ends(0, self.start("nodes", "-V"))
+        folder = os.path.join(os.path.realpath(self.clone), "build-opencl")
+        self.assertIn(f"ctest --test-dir {folder} -R ^nodes$ --output-on-failure -V\n", said)
+        with open(os.path.join(self.folder, "asked"), encoding="ascii") as asked:
+            self.assertEqual(asked.read(), "--opencl --find\n")
 
     def test_the_second_says_for_whom_it_waits(self):
         os.mkdir(os.path.join(self.clone, "build"))
@@ -85,9 +93,10 @@ class Bootstrap(unittest.TestCase):
         shutil.copy(os.path.join(ROOT, "runtime", "build-starpu"), os.path.join(self.clone, "runtime"))
         program = "runtime/build-starpu"
         for asked in ("-h", "--help"):
-            self.assertIn("usage: runtime/build-starpu [--find", self.ends(0, self.start(asked, program=program)))
-        self.assertIn("unknown arguments '--hepl' (runtime/build-starpu --help)",
-                      self.ends(2, self.start("--hepl", program=program)))
+            self.assertIn("usage: runtime/build-starpu [--opencl] [--find", self.ends(0, self.start(asked, program=program)))
+        for arguments in (("--hepl",), ("--opencl", "--hepl")):
+            self.assertIn("unknown arguments '--hepl' (runtime/build-starpu --help)",
+                          self.ends(2, self.start(*arguments, program=program)))
         self.assertIn("cannot make /proc/omnivore, where StarPU is built: set OMNIVORE_CACHE to a folder of yours",
                       self.ends(1, self.start("--find", program=program,
                                               environment={"OMNIVORE_CACHE": "/proc/omnivore"})))

@@ -108,6 +108,38 @@ activation=linear
 [logistic]
 )";
 
+// Connected layers that are split by neurons.
+constexpr const char* kLargeNet = R"([net]
+batch=4
+height=16
+width=16
+channels=2
+learning_rate=0.001
+momentum=0.9
+[convolutional]
+filters=2
+stride=2
+activation=tanh
+[deconvolutional]
+filters=4
+size=2
+stride=2
+activation=linear
+[crop]
+crop_height=16
+crop_width=16
+[connected]
+output=1030
+activation=tanh
+[connected]
+output=1024
+activation=swish
+[connected]
+output=4
+activation=linear
+[cost]
+)";
+
 struct Setting {
   int groups;
   Asynchrony asynchrony = Asynchrony::reproducible;
@@ -149,7 +181,7 @@ TEST(TrainingOverTwoNodes, gives_the_same_bits_whoever_schedules) {
 
 // No choice left to the scheduler, so that every codelet really runs there.
 TEST(TrainingOverTwoNodes, works_where_every_task_runs_there) {
-  for (const char* cfg : {kNet, kUncommonNet}) {
+  for (const char* cfg : {kNet, kUncommonNet, kLargeNet}) {
     const Learned expected = learn_in_one_node(cfg, {2});
     const SecondNode second([](const std::string&) { return Where::second_node; });
     const auto session = start_session("omni", true);
