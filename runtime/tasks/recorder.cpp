@@ -48,7 +48,7 @@ struct State {
   std::uint64_t tasks_submitted = 0;
   std::unordered_map<const CodeletBase*, std::uint32_t> codelets;
   std::vector<bool> data_defined;
-  Nanoseconds sampled = -kSamplingPeriod;
+  Nanoseconds sampled = recording::now();
 };
 
 std::atomic<State*> state{nullptr};
@@ -136,7 +136,9 @@ double resident_bytes() {
   return static_cast<double>(pages) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
-// What StarPU only counts: memory per node, and traffic per link since the last sample.
+// What StarPU only counts: memory per node, and traffic per link since the last sample. Nothing
+// public tells of single transfers: the events for profiling tools have neither bytes nor source,
+// and a data interface of our own would see asynchronous copies begin, but not end.
 void sample(State& to, Nanoseconds at) {
   append_line(to, trace::Counter{"memory.resident", at, resident_bytes()}, at);
   for (unsigned node = 1; node < starpu_memory_nodes_get_count(); ++node)
@@ -152,7 +154,7 @@ void sample(State& to, Nanoseconds at) {
                                 .to_node = starpu_bus_get_dst(link),
                                 .bytes = static_cast<std::uint64_t>(traffic.transferred_bytes),
                                 .count = static_cast<std::uint64_t>(traffic.transfer_count),
-                                .from = std::max<Nanoseconds>(to.sampled, 0),
+                                .from = to.sampled,
                                 .to = at},
                 at);
   }

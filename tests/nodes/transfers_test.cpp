@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/recorder.hpp"
@@ -94,6 +95,21 @@ TEST_F(Transfers, are_those_that_the_accesses_need) {
     EXPECT_GT(link["busy"].get<double>(), 0);
     EXPECT_GT(link["bandwidth"].get<double>(), 0);
   }
+}
+
+TEST_F(Transfers, of_a_trace_begin_when_it_begins) {
+  const trace::Nanoseconds before = recording::now();
+  auto recorder = record();
+  run(there, read(small_));
+  recorder.reset();
+  std::istringstream lines(test::get(folder_ / "trace" / "rank-0.jsonl"));
+  int found = 0;
+  for (std::string line; std::getline(lines, line);)
+    if (const json record = json::parse(line); record.contains("transfer")) {
+      ++found;
+      EXPECT_GE(record["from"].get<trace::Nanoseconds>(), before);
+    }
+  EXPECT_EQ(found, 1);
 }
 
 TEST_F(Transfers, none_where_nothing_crosses) {
