@@ -236,7 +236,7 @@ TEST(TrainingOverTwoNodes, a_group_on_each_node) {
 }
 
 TEST(TrainingOverTwoNodes, free_groups_are_as_stale_as_in_one_node) {
-  constexpr std::uint64_t kUpdates = 200;
+  constexpr std::uint64_t kUpdates = 120;
   constexpr int kGroups = 4;
   for (const char* scheduler : kSchedulers) {
     const SecondNode second;
@@ -249,7 +249,7 @@ TEST(TrainingOverTwoNodes, free_groups_are_as_stale_as_in_one_node) {
       sum += static_cast<double>(report.staleness);
       EXPECT_EQ(report.fc_staleness, 0);
     }
-    EXPECT_NEAR(sum / kUpdates, kGroups - 1, 0.03 * (kGroups - 1)) << scheduler;
+    EXPECT_NEAR(sum / kUpdates, kGroups - 1, 0.05 * (kGroups - 1)) << scheduler;
     EXPECT_EQ(second.complaints(), kNone);
   }
 }
