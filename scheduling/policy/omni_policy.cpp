@@ -9,6 +9,7 @@
 #include <limits>
 #include <mutex>
 #include <optional>
+#include <span>
 
 #include "scheduling/policy/ready_queue.hpp"
 
@@ -81,27 +82,40 @@ void init(unsigned id) {
 
 void deinit(unsigned id) { delete &context_of(id); }
 
-// A worker that is asleep is woken; the others will come by themselves. Not told for which task:
-// once pushed, a task may be run and gone at any time.
-void wake_one(unsigned id) {
+// The workers that a task names, copied before it is pushed: then it may be run and gone at any
+// time. The masks themselves outlive it (WorkerSet).
+struct NamedWorkers {
+  explicit NamedWorkers(const starpu_task& task) : bits(task.workerids, task.workerids_len) {}
+  bool contains(int worker) const {
+    const auto number = static_cast<std::size_t>(worker);
+    return bits.empty() || (number / 32 < bits.size() && ((bits[number / 32] >> number % 32) & 1));
+  }
+  std::span<const std::uint32_t> bits;  // none: all workers
+};
+
+// A worker of these that is asleep is woken; the others will come by themselves.
+void wake_one(unsigned id, NamedWorkers named) {
   starpu_worker_collection* workers = starpu_sched_ctx_get_worker_collection(id);
   starpu_sched_ctx_iterator each;
   workers->init_iterator(workers, &each);
   while (workers->has_next(workers, &each) != 0) {
     const auto worker = static_cast<int>(workers->get_next(workers, &each));
-    if (worker != starpu_worker_get_id() && starpu_wake_worker_relax_light(worker) != 0) return;
+    if (worker != starpu_worker_get_id() && named.contains(worker) &&
+        starpu_wake_worker_relax_light(worker) != 0)
+      return;
   }
 }
 
 int push(starpu_task* task) {
   const unsigned id = task->sched_ctx;
   Context& context = context_of(id);
+  const NamedWorkers named(*task);
   {
     const RelaxedLock lock(context.mutex);
     context.ready.push(task, task->priority, starpu_worker_get_id());
     starpu_push_task_end(task);
   }
-  wake_one(id);
+  wake_one(id, named);
   return 0;
 }
 
