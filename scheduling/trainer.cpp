@@ -121,8 +121,9 @@ Status Trainer::take_turns(std::uint64_t limit) {
   const auto most = static_cast<std::uint64_t>(groups_.count()) + 1;
   while (true) {
     const std::uint64_t under_way = begun_ - state_.iteration;
-    if (may_begin(limit) && under_way < most) {
-      GroupRun& run = *runs_[begun_ % runs_.size()];
+    GroupRun& run = *runs_[begun_ % runs_.size()];
+    // Groups whose updates go by arrival may finish out of turn.
+    if (may_begin(limit) && under_way < most && run.may_begin()) {
       run.begin(begun_++, false);
       OMNI_CHECK(run.complete(update_rule(run.next_to_complete())));
     } else if (under_way > 0) {

@@ -1,5 +1,7 @@
 #include "scheduling/groups/group_run.hpp"
 
+#include <cassert>
+
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/when_ready.hpp"
@@ -31,6 +33,7 @@ Submission GroupRun::submission(const Iteration& iteration, const WorkerSet* wor
 }
 
 void GroupRun::begin(std::uint64_t number, bool announce) {
+  assert(may_begin());
   Iteration& iteration = of(begun_++);
   iteration.number = number;
   iteration.tallied = 0;
