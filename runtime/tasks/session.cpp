@@ -29,7 +29,8 @@ std::vector<starpu_sched_policy*> policies(starpu_sched_policy* ours) {
   if (ours != nullptr) all.push_back(ours);
   for (starpu_sched_policy** policy = starpu_sched_get_predefined_policies(); *policy != nullptr;
        ++policy)
-    all.push_back(*policy);
+    // graph_test schedules nothing before it is told to: a run would wait for ever.
+    if (std::string_view((*policy)->policy_name) != "graph_test") all.push_back(*policy);
   return all;
 }
 
