@@ -37,8 +37,8 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
       // Mini-batches of one iteration follow each other in the data, so their order is fixed.
       in_turn_(groups.count() == 1 || options.asynchrony == Asynchrony::reproducible ||
                !groups.has_replicated_phase() || net_options_.subdivisions > 1),
-      momentum_(options.compensation, static_cast<double>(solver_.momentum),
-                groups.has_replicated_phase() ? groups.count() : 1),
+      momentum_(options.compensation, static_cast<double>(solver_.momentum), groups.count(),
+                groups.has_replicated_phase()),
       feed_(train, state.seed, batches(state.iteration),
             last() != UINT64_MAX ? batches(last()) : UINT64_MAX),
       begun_(state.iteration),
@@ -122,10 +122,9 @@ Status Trainer::take_turns(std::uint64_t limit) {
   while (true) {
     const std::uint64_t under_way = begun_ - state_.iteration;
     GroupRun& run = *runs_[begun_ % runs_.size()];
-    // Groups whose updates go by arrival may finish out of turn.
     if (may_begin(limit) && under_way < most && run.may_begin()) {
       run.begin(begun_++, false);
-      OMNI_CHECK(run.complete(update_rule(run.next_to_complete())));
+      OMNI_CHECK(run.complete(update_rule(run)));
     } else if (under_way > 0) {
       OMNI_TRY(const GroupEvent event, next_event());
       OMNI_CHECK(finish_one(event.group));
@@ -146,7 +145,7 @@ Status Trainer::run_freely(std::uint64_t limit) {
     OMNI_TRY(const GroupEvent event, next_event());
     GroupRun& run = *runs_[static_cast<std::size_t>(event.group)];
     if (event.kind == GroupEvent::Kind::arrived) {
-      OMNI_CHECK(run.complete(update_rule(run.next_to_complete())));
+      OMNI_CHECK(run.complete(update_rule(run)));
     } else {
       OMNI_CHECK(finish_one(event.group));
     }
@@ -164,12 +163,10 @@ Result<GroupEvent> Trainer::next_event() {
   }
 }
 
-UpdateRule Trainer::update_rule(std::uint64_t iteration) const {
-  return {.learning_rate = learning_rate(solver_, state_.seed, iteration + 1),
-          .momentum = momentum_.next(),
-          .order = options_.asynchrony == Asynchrony::free && groups_.count() > 1
-                       ? ExchangeOrder::arrival
-                       : ExchangeOrder::submission};
+UpdateRule Trainer::update_rule(const GroupRun& run) const {
+  return {.learning_rate = learning_rate(solver_, state_.seed, run.next_to_complete() + 1),
+          .momentum = momentum_.next(run.group()),
+          .order = in_turn_ ? ExchangeOrder::submission : ExchangeOrder::arrival};
 }
 
 Status Trainer::finish_one(int group) {
@@ -183,7 +180,7 @@ Status Trainer::finish_one(int group) {
   }
   state_.average_loss = state_.iteration == 0 ? loss : 0.9 * state_.average_loss + 0.1 * loss;
   state_.iteration = done;
-  momentum_.observe(finished.staleness);
+  momentum_.observe(group, finished.staleness);
   ++unreported_updates_;
   unreported_staleness_ += finished.staleness;
 

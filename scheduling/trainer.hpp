@@ -104,7 +104,7 @@ class Trainer {
   Status run_freely(std::uint64_t limit);
   bool may_begin(std::uint64_t limit) const;
   Result<GroupEvent> next_event();
-  UpdateRule update_rule(std::uint64_t iteration) const;
+  UpdateRule update_rule(const GroupRun& run) const;
   Status finish_one(int group);  // the oldest iteration of the group whose update is done
   Status rest();                 // waits for everything submitted
   Status save();

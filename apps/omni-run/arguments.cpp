@@ -71,8 +71,7 @@ void add_machine(CLI::App& app, MachineArguments& arguments) {
                "Bit-identical results on any number of workers of this machine type");
   app.add_option("--impl", arguments.session.implementation,
                  "Prefer this implementation wherever it applies")
-      ->check(
-          CLI::IsMember({"onednn", "lowering", "winograd", "gemm", "vector", "reference"}));
+      ->check(CLI::IsMember({"onednn", "lowering", "winograd", "gemm", "vector", "reference"}));
   app.add_option("--models", arguments.models, "Folder of performance models");
 }
 

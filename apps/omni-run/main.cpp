@@ -157,8 +157,8 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
 
   if (const auto code = read_command_line(app, argc, argv)) return *code;
-  for (const MachineArguments* machine :
-       {&train.machine, &valid.machine, &predict.machine, &time.machine, &devices.machine})
+  for (const MachineArguments* machine : {&train.machine, &valid.machine, &predict.machine,
+                                          &time.machine, &plan.machine, &devices.machine})
     if (machine->session.scheduler == "help") {
       fmt::print("{}\n", fmt::join(scheduler_names(), "\n"));
       return kSuccess;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "runtime/shown_name.hpp"
 #include "runtime/tasks/codelet.hpp"

@@ -39,12 +39,19 @@ void GroupRun::begin(std::uint64_t number, bool announce) {
   iteration.tallied = 0;
   iteration.tally = {};
   if (traced_) recording::begin_iteration(static_cast<std::int64_t>(number));
+  iteration.first = next_step(iteration, 0);
   const SubmissionScope scope(submission(iteration, &workers_));
-  net_.forward(feed_.step(batch(iteration, 0)), Net::Phase::replicated);
+  net_.forward(iteration.first, Net::Phase::replicated);
   if (announce)
     when_ready(net_.replicated_output(), [this] {
       events_.push({GroupEvent::Kind::arrived, group_});
     });
+}
+
+// Decodes ahead, for whichever group: any worker may.
+Step GroupRun::next_step(const Iteration& iteration, std::uint64_t subdivision) {
+  const SubmissionScope scope(submission(iteration, nullptr));
+  return feed_.step(batch(iteration, subdivision));
 }
 
 Status GroupRun::complete(const UpdateRule& rule) {
@@ -59,7 +66,7 @@ Status GroupRun::complete(const UpdateRule& rule) {
   for (std::uint64_t sub = 0; sub < subdivisions_; ++sub) {
     const bool last = sub + 1 == subdivisions_;
     while (sub >= iteration.tallied + kHeld) OMNI_CHECK(tally_next(iteration));
-    const Step step = feed_.step(batch(iteration, sub));
+    const Step step = sub == 0 ? iteration.first : next_step(iteration, sub);
     if (sub > 0) {
       const SubmissionScope scope(own);
       net_.forward(step, Net::Phase::replicated);

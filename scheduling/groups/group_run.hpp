@@ -48,11 +48,13 @@ class GroupRun {
   // What came out of the oldest one whose update is done.
   Result<FinishedIteration> collect();
 
+  int group() const { return group_; }
   bool may_begin() const { return completed_ == begun_ && begun_ - collected_ < kUnderWay; }
 
  private:
   struct Iteration {
     std::uint64_t number = 0;  // counts up over all groups
+    Step first;                // its first mini-batch
     UpdateRule rule;
     UpdateReport report;
     std::uint64_t tallied = 0;  // mini-batches whose metrics were read
@@ -63,6 +65,7 @@ class GroupRun {
     return iteration.number * subdivisions_ + subdivision;
   }
   Submission submission(const Iteration& iteration, const WorkerSet* workers) const;
+  Step next_step(const Iteration& iteration, std::uint64_t subdivision);
   void start_updates(Iteration& iteration);
   void submit_updates(Iteration& iteration, Net::Phase phase);
   Status tally_next(Iteration& iteration);  // reads the metrics of its next mini-batch

@@ -24,21 +24,22 @@ double statistical_penalty(const Momentum& momentum) {
   return std::max(1.0, (1 - momentum.tuned) / (1 - momentum.total()));
 }
 
-MomentumControl::MomentumControl(Compensation compensation, double tuned, int groups)
+MomentumControl::MomentumControl(Compensation compensation, double tuned, int groups, bool stale)
     : compensation_(compensation),
       tuned_(tuned),
-      mean_staleness_(groups - 1),
-      weight_(1.0 / (16.0 * groups)) {}
+      mean_staleness_(static_cast<std::size_t>(groups), stale ? groups - 1 : 0) {}
 
-Momentum MomentumControl::next() const {
-  const double implicit = implicit_of_staleness(mean_staleness_);
+Momentum MomentumControl::next(int group) const {
+  const double implicit = implicit_of_staleness(mean_staleness_[static_cast<std::size_t>(group)]);
   if (compensation_ == Compensation::off) return {tuned_, tuned_, implicit};
   return compensate(tuned_, implicit);
 }
 
-void MomentumControl::observe(std::int64_t staleness) {
+void MomentumControl::observe(int group, std::int64_t staleness) {
+  constexpr double kWeight = 1.0 / 16;
+  double& mean = mean_staleness_[static_cast<std::size_t>(group)];
   if (compensation_ == Compensation::measured)
-    mean_staleness_ += weight_ * (static_cast<double>(staleness) - mean_staleness_);
+    mean += kWeight * (static_cast<double>(staleness) - mean);
 }
 
 }  // namespace omni

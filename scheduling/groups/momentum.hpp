@@ -8,13 +8,14 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace omni {
 
 enum class Compensation {
   off,       // explicit momentum as tuned, whatever the staleness
   theory,    // implicit momentum from the number of groups
-  measured,  // implicit momentum from the staleness that the exchanges measure
+  measured,  // implicit momentum of each group from the staleness that its exchanges measure
 };
 
 struct Momentum {
@@ -37,16 +38,18 @@ double statistical_penalty(const Momentum& momentum);
 // Decides the momentum of every update.
 class MomentumControl {
  public:
-  MomentumControl(Compensation compensation, double tuned, int groups);
+  // `stale`: the groups have replicas; else all they read is merged.
+  MomentumControl(Compensation compensation, double tuned, int groups, bool stale);
 
-  Momentum next() const;
-  void observe(std::int64_t staleness);  // of one update
+  Momentum next(int group) const;
+  void observe(int group, std::int64_t staleness);  // of one update
 
  private:
   Compensation compensation_;
   double tuned_;
-  double mean_staleness_;  // over some updates per group; starts at the theory's
-  double weight_;          // of one observation
+  // By group, over its last updates; starts at the theory's. Over all groups it cannot be anything
+  // else in the long run, but fast groups are less stale than slow ones.
+  std::vector<double> mean_staleness_;
 };
 
 }  // namespace omni

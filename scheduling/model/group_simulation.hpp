@@ -44,6 +44,7 @@ struct SimulatedRun {
   double busy = 0;  // share of the workers' time that tasks took, overhead included
 };
 
+// The iteration has gates and updates.
 SimulatedRun simulate_groups(const std::vector<IterationTask>& iteration,
                              const SimulationOptions& options);
 

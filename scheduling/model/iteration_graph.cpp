@@ -74,10 +74,13 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
         const auto number = static_cast<std::uint32_t>(batch_data.size());
         added.uses.push_back({batch_data.try_emplace(use.part.tensor->name(), number).first->second,
                               use.mode, Owner::batch});
-      } else {
-        added.uses.push_back(
-            {use.id(), use.mode, users[use.id()].size() > 1 ? Owner::all : Owner::group});
+        continue;
       }
+      const bool shared = users[use.id()].size() > 1;
+      // The captured groups took turns; free ones reach the masters as they arrive.
+      const bool arrival = shared && added.update && !task.any_worker;
+      added.uses.push_back({use.id(), arrival ? AccessMode::accumulate : use.mode,
+                            shared ? Owner::all : Owner::group});
     }
   };
   // The group's last iteration that was captured whole, and the decoding of one mini-batch.
@@ -96,6 +99,9 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
   }
   for (auto task = own.begin(); task != own.end(); ++task)
     add(**task, task < first_after ? Stage::begin : Stage::complete);
+
+  if (std::ranges::none_of(graph, &IterationTask::update))
+    return Error{ErrorKind::usage, net.name(), "has nothing to learn", "add a layer with weights"};
 
   std::set<int> decoded;  // slices
   for (const CapturedTask& task : captured)

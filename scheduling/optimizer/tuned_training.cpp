@@ -19,8 +19,8 @@ constexpr std::uint64_t kLeastEpoch = kShare * kUsualTrials * kLeastTrial;
 constexpr std::uint64_t kFirstEpoch = 4000;
 constexpr double kEpochSeconds = 3600;
 // Losses fall at once when steps get smaller, whatever becomes of it later: compared as they are,
-// small steps would always win. So the last part of every trial takes the same small steps, and its
-// losses are compared. It is not kept.
+// small steps would always win. So the last part of every trial takes the same small steps (smaller
+// only where the trial's own are), and its losses are compared. It is not kept.
 constexpr std::uint64_t kCooling = 3;  // 1 / its share
 
 // The decimal number that was written, not what became of it in a float.
@@ -114,6 +114,8 @@ Status TunedTraining::choose_groups() {
   say(fmt::format("auto: starts with {} compute group{} (per iteration: {})", found.groups,
                   found.groups == 1 ? "" : "s", times));
   use(found.groups);
+  for (const auto& [groups, seconds] : found.timings)
+    if (groups == found.groups) seconds_per_iteration_ = seconds;
   return {};
 }
 
@@ -132,9 +134,11 @@ Status TunedTraining::search(Search around, std::uint64_t epoch) {
   if (events_.on_search) events_.on_search(trials, state_.iteration);
   if (!found) {
     roll_back(before.groups);
-    if (found.error().kind != ErrorKind::interrupted) return found.error();
-    return Error{ErrorKind::interrupted, "",
-                 fmt::format("stopped after iteration {}", state_.iteration), "--resume goes on"};
+    if (found.error().kind == ErrorKind::interrupted) return stopped();
+    if (found.error().kind != ErrorKind::diverged || state_.tuning->epoch == 0)
+      return found.error();
+    say(fmt::format("auto: all trials diverged; goes on with {}", describe(before)));
+    return {};
   }
   return adopt(*std::ranges::find_if(trials, [](const Trial& trial) { return trial.chosen; }));
 }
@@ -217,6 +221,7 @@ Result<double> TunedTraining::seconds_per_iteration(int groups) {
   roll_back(1);
   seconds_ += time.seconds();
   lost_seconds_ += time.seconds();
+  if (!piece.ended && piece.ended.error().kind == ErrorKind::interrupted) return stopped();
   OMNI_CHECK(Status(piece.ended));
   seconds_per_iteration_ = INFINITY;
   for (std::size_t end = 2 * part; end <= kParts * part; end += part)
@@ -269,6 +274,12 @@ Status TunedTraining::with_checkpoint(Status status) {
 
 Status TunedTraining::save() {
   return saved_at_ == state_.iteration ? Status() : events_.training.save_checkpoint(state_);
+}
+
+// Trials are not part of what the user sees.
+Error TunedTraining::stopped() const {
+  return {ErrorKind::interrupted, "", fmt::format("stopped after iteration {}", state_.iteration),
+          "--resume goes on"};
 }
 
 void TunedTraining::roll_back(int groups) {

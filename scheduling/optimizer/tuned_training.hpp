@@ -56,7 +56,8 @@ class TunedTraining {
   Status train_until(std::uint64_t iteration);
   Status save();
   Status with_checkpoint(Status status);  // a stop leaves one
-  void roll_back(int groups);             // to the start of the search
+  Error stopped() const;
+  void roll_back(int groups);  // to the start of the search
   void use(int groups);
   void say(const std::string& line) const;
   std::uint64_t left() const;                       // iterations
