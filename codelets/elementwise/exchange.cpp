@@ -28,8 +28,9 @@ void count_update(const ExchangeArgs& args) {
 
 void update(const ExchangeArgs& args, float* __restrict master, float* __restrict diff,
             float* __restrict velocity) {
-  const auto [count, learning_rate, momentum, decay, gradient_scale] =
-      std::tuple(args.count, args.learning_rate, args.momentum, args.decay, args.gradient_scale);
+  const std::int64_t count = args.count;
+  const float learning_rate = args.learning_rate, momentum = args.momentum, decay = args.decay,
+              gradient_scale = args.gradient_scale;
   for (std::int64_t i = 0; i < count; ++i) {
     const float gradient = gradient_scale * diff[i] + decay * master[i];
     velocity[i] = momentum * velocity[i] + gradient;
