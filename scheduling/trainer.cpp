@@ -204,9 +204,8 @@ Status Trainer::finish_one(int group) {
       .seconds = seconds(),
       .seconds_per_iteration = training_time_.seconds() / static_cast<double>(done - started_at_)};
   const bool displayed = done % options_.display == 0 || done == options_.iterations;
-  if (displayed || report_.images_per_second == 0)
-    report_.images_per_second = static_cast<double>(images_after(unreported_updates_)) /
-                                std::fmax(report_.seconds - reported_seconds_, 1e-9);
+  report_.images_per_second = static_cast<double>(images_after(unreported_updates_)) /
+                              std::fmax(report_.seconds - reported_seconds_, 1e-9);
   if (events_.on_iteration) events_.on_iteration(report_);
   if (!displayed) return {};
   reported_seconds_ = report_.seconds;

@@ -60,7 +60,7 @@ Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments,
   // Seen to wait for ever when tasks are bound to workers (StarPU 1.4.10).
   if (groups.count() > 1 && (scheduler.starts_with("modular-") || scheduler == "heteroprio"))
     return Error{ErrorKind::usage, "--sched " + scheduler, "cannot keep tasks to a group's workers",
-                 "omni, dmdas, prio, eager, random and lws can"};
+                 "omni, dmdas, prio, eager, random and lws can, for example"};
   if (arguments.automatic) return {};  // the training does
   const auto workers = static_cast<int>(session.workers().size());
   GroupLayout layout = spread_groups(groups.count(), workers);

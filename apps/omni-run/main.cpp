@@ -44,7 +44,7 @@ void add_training(CLI::App& app, TrainArguments& train) {
       ->check(CLI::Range(1e-6, 1e6));
   app.add_option("--display", train.display, "Iterations per report")
       ->transform(whole_number())
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
   app.add_option("--weights", train.weights, "Start from these Darknet .weights");
   app.add_option("--save-weights", train.save_weights, "Write Darknet .weights at the end");
@@ -102,7 +102,7 @@ int run(int argc, char** argv) {
       ->take_all()
       ->expected(1);
   predict_app.add_option("--top", predict.top, "Classes to print")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
   predict_app.add_option("images", predict.images, "Binary PPM or PGM files");
 
@@ -114,10 +114,10 @@ int run(int argc, char** argv) {
   add_machine(time_app, time.machine);
   add_trace(time_app, time.trace);
   time_app.add_option("--iterations", time.iterations, "Iterations to measure")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
   time_app.add_option("--warm-up", time.warm_up, "Iterations before that")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
 
   PlanArguments plan;
@@ -131,7 +131,7 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(4, 100000))
       ->capture_default_str();
   plan_app.add_option("--warm-up", plan.warm_up, "Iterations before that")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
   plan_app.add_option("--most-groups", plan.most_groups, "Groups up to this number")
       ->check(CLI::Range(1, kMostGroups))

@@ -1,10 +1,12 @@
 #include "apps/omni-run/run_folder.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <utility>
 #include <vector>
 
+#include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
 #include "scheduling/checkpoint_folder.hpp"
 
@@ -17,6 +19,14 @@ Result<bool> holds_checkpoints(const fs::path& folder) {
   if (!fs::exists(folder)) return false;
   OMNI_TRY(const auto found, list_checkpoints(folder));
   return !found.empty();
+}
+
+// The folder itself, or the one in which it and those above it would be made.
+fs::path nearest_folder(fs::path path) {
+  std::error_code ignored;
+  path = fs::absolute(path);
+  while (!fs::exists(path, ignored) && path.has_relative_path()) path = path.parent_path();
+  return path;
 }
 
 }  // namespace
@@ -39,7 +49,12 @@ Result<RunFolder> RunFolder::prepare(fs::path path, bool wanted, bool continuing
     }
   }
   RunFolder folder(std::move(path), keep);
-  if (wanted) OMNI_CHECK(folder.open());
+  if (wanted) {
+    OMNI_CHECK(folder.open());
+  } else if (access(nearest_folder(folder.path_).c_str(), W_OK) != 0) {
+    log::warn("{} cannot be made: a stop would lose the run (name a writable folder with --out)",
+              folder.path_.string());
+  }
   return folder;
 }
 

@@ -44,6 +44,9 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
                          .classes = net.classes(),
                          .seed = arguments.seed}));
   log::info("data: {}", data.train->description());
+  const Extent images = data.train->extent(), input = net.options().input;
+  if (images.h != input.h || images.w != input.w || images.c != input.c)
+    log::info("the net takes {}x{}x{}: images are fitted to it", input.h, input.w, input.c);
   return data;
 }
 
