@@ -200,12 +200,11 @@ Status Trainer::finish_one(int group) {
       .fc_staleness = finished.fc_staleness,
       .mean_staleness =
           static_cast<double>(unreported_staleness_) / static_cast<double>(unreported_updates_),
-      .images_per_second = report_.images_per_second,
+      .images_per_second = static_cast<double>(images_after(unreported_updates_)) /
+                           std::fmax(seconds() - reported_seconds_, 1e-9),
       .seconds = seconds(),
       .seconds_per_iteration = training_time_.seconds() / static_cast<double>(done - started_at_)};
   const bool displayed = done % options_.display == 0 || done == options_.iterations;
-  report_.images_per_second = static_cast<double>(images_after(unreported_updates_)) /
-                              std::fmax(report_.seconds - reported_seconds_, 1e-9);
   if (events_.on_iteration) events_.on_iteration(report_);
   if (!displayed) return {};
   reported_seconds_ = report_.seconds;

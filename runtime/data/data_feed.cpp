@@ -70,11 +70,7 @@ Status DataFeed::allocate() { return tensors_.allocate(); }
 void DataFeed::submit(std::uint64_t number) {
   const Slices& slices = options_.slices;
   const auto free = std::find(holders_.begin(), holders_.end(), kFree);
-  if (free == holders_.end()) {
-    report_task_error({ErrorKind::failed, "data feed", "no slot is free for a mini-batch",
-                       "this is a defect of the program: please report it"});
-    return;
-  }
+  assert(free != holders_.end());
   *free = number;
   BatchSlot& batch = slot(number);
   const std::uint64_t first = number * static_cast<std::uint64_t>(slices.images());

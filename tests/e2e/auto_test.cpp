@@ -145,7 +145,7 @@ TEST_F(Auto, AStopDuringASearchLosesOnlyTheTrials) {
   };
   // The search after the cold start, which takes a tenth of the first 4000 iterations.
   for (int i = 0; i < 6000 && !said("auto: starts with"); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // until another process has written
   kill(child, SIGTERM);
   ASSERT_EQ(wait_for_program(child), 75) << get(log);
   const std::string text = get(log);

@@ -61,5 +61,14 @@ TEST(Groups, plan_predicts_every_number_of_groups) {
   EXPECT_GE(plan["saturating_groups"], 1);
 }
 
+TEST(Groups, plan_of_a_net_that_learns_nothing_is_refused) {
+  const TemporaryDirectory folder;
+  put(folder / "none.cfg", "[net]\nbatch=4\nheight=8\nwidth=8\nchannels=1\n[avgpool]\n[softmax]\n");
+  const Finished run = omni_run({"plan", "--net", folder / "none.cfg", "--iterations", "4"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_NE(run.errors.find("has nothing to learn (add a layer with weights)"), std::string::npos)
+      << run.errors;
+}
+
 }  // namespace
 }  // namespace omni::test

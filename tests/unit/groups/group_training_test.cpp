@@ -69,14 +69,18 @@ class GroupTraining : public testing::Test {
     return run;
   }
 
+  static bool is_connected(const Param& param) {
+    return param.name.find("connected") != std::string::npos;
+  }
   static void set(const Tensor& tensor, const std::vector<float>& values) {
     const HostAccess access(tensor, HostAccess::Mode::write);
     std::ranges::copy(values, access.f32().begin());
   }
 
-  // Serial training in which gradients are taken at parameters that are `age` updates old; those
-  // that are merged are always the newest.
-  std::vector<std::vector<float>> serial(int age, std::uint64_t iterations, bool merged) {
+  // Serial training in which gradients are taken at parameters that are `age` updates old and
+  // updated with `stale_momentum`; those that are merged are always the newest.
+  std::vector<std::vector<float>> serial(int age, std::uint64_t iterations, bool merged,
+                                         float stale_momentum = 0.9f) {
     const auto run = std::make_unique<Run>(kNet);
     Net& net = run->groups.net();
     const std::vector<Param*> params = net.params();
@@ -85,8 +89,7 @@ class GroupTraining : public testing::Test {
       const std::size_t newest = history.size() - 1;
       const std::size_t old = newest - std::min(newest, static_cast<std::size_t>(age));
       for (std::size_t i = 0; i < params.size(); ++i) {
-        const bool connected = params[i]->name.find("connected") != std::string::npos;
-        if (params[i]->trainable && !(merged && connected))
+        if (params[i]->trainable && !(merged && is_connected(*params[i])))
           set(*params[i]->master, history[old][i]);
       }
       run->feed->submit(iteration);
@@ -102,7 +105,7 @@ class GroupTraining : public testing::Test {
         if (!params[i]->trainable) continue;
         set(*params[i]->master, history[newest][i]);
         submit_exchange({.learning_rate = 0.05f,
-                         .momentum = 0.9f,
+                         .momentum = merged && is_connected(*params[i]) ? 0.9f : stale_momentum,
                          .decay = params[i]->decays ? 0.01f : 0,
                          .gradient_scale = 1.0f / kBatch},
                         {*params[i]->master, *params[i]->diff, *params[i]->velocity},
@@ -134,6 +137,15 @@ TEST_F(GroupTraining, reproducible_groups_are_training_with_gradients_of_that_ag
   EXPECT_NE(serial(1, 20, true), serial(2, 20, true))
       << "age makes no difference: nothing is shown";
   EXPECT_NE(serial(1, 20, true), serial(1, 20, false));
+}
+
+TEST_F(GroupTraining, compensation_changes_the_momentum_of_what_is_stale_alone) {
+  const auto run =
+      train(3, Asynchrony::reproducible, 20, FullyConnected::merged, Compensation::theory);
+  const double tuned = static_cast<double>(0.9f);
+  const auto stale = static_cast<float>(compensate(tuned, implicit_of_groups(3)).explicit_part);
+  EXPECT_NEAR(stale, 0.7f, 1e-6f);
+  EXPECT_EQ(run->masters(), serial(2, 20, true, stale));
 }
 
 TEST_F(GroupTraining, reproducible_staleness_is_groups_minus_1) {
