@@ -22,7 +22,7 @@ constexpr int exit_code(ErrorKind kind) {
     case ErrorKind::diverged:
       return 6;
     case ErrorKind::interrupted:
-      return 75;  // EX_TEMPFAIL: a checkpoint is written, please requeue
+      return 75;  // EX_TEMPFAIL: what was done is in a checkpoint, please requeue
   }
   return 1;
 }

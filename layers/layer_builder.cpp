@@ -139,13 +139,17 @@ Param& LayerBuilder::param(Param description) {
     param.replica = &tensor(param.name + ".replica", count);
   param.master = master != nullptr ? master->master : &tensor(param.name, count);
   param.value = param.replica != nullptr ? param.replica : param.master;
+  // Like the master, what an update remembers is that of the first group's net.
+  const auto remembered = [&](Tensor* Param::*tensor, const char* name) {
+    return master != nullptr ? master->*tensor : &this->tensor(param.name + name, count);
+  };
   if (learns) {
     // Groups take turns in the merged phase, so one gradient does for all of them.
     param.diff = master != nullptr && param.replica == nullptr
                      ? master->diff
                      : &tensor(param.name + ".diff", count);
-    param.velocity =
-        master != nullptr ? master->velocity : &tensor(param.name + ".velocity", count);
+    param.velocity = remembered(&Param::velocity, ".velocity");
+    if (parts_.adam) param.mean_square = remembered(&Param::mean_square, ".mean_square");
   }
   param.name = qualified(param.name);
   param.rate = rate_;

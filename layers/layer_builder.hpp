@@ -26,6 +26,7 @@ inline constexpr std::size_t kMaxTensors = 1 << 19;
 // What the layers of one net share while it is built and afterwards.
 struct NetParts {
   bool training = false;
+  bool adam = false;
   float label_smoothing = 0;
   Slices slices;
   TensorPool tensors;

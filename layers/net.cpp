@@ -88,6 +88,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     net->name_ = spec.name;
     net->options_ = net_options;
     net->parts_.training = options.training;
+    net->parts_.adam = net_options.solver.adam;
     net->parts_.label_smoothing = net_options.label_smoothing;
     net->parts_.slices = std::move(slices);
     net->parts_.data.extent = net_options.input;
@@ -100,6 +101,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     return net;
   };
   int slice = options.slice;
+  if (slice == 0 && options.gpus > 0) slice = (batch + options.gpus - 1) / options.gpus;
   if (slice == 0) {
     // Shapes first, with one image: flops decide the slice.
     OMNI_TRY(const auto shapes, assemble(Slices::cut(1, 1)));

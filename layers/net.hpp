@@ -15,7 +15,7 @@ class Net;
 
 // A net of a compute group has activations and gradients of its own. It reads replicas of the
 // parameters in its first layers, up to the merged phase; the other parameters, the running
-// statistics and the velocities are those of the first group's net.
+// statistics and what updates remember are those of the first group's net.
 enum class FullyConnected { merged, replicated };
 struct Sharing {
   bool replicas = false;  // false: the only group, which reads the master copies
@@ -27,6 +27,7 @@ struct BuildOptions {
   bool training = true;
   bool strict = false;
   int slice = 0;  // images per task; 0: chosen from the net (see choose_slice)
+  int gpus = 0;   // that compute: then each gets one slice, the larger the better
   Sharing sharing{};
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace omni {
 namespace {
 
@@ -36,10 +38,11 @@ constexpr std::array kNetKeys{
     Key{"hue", "0", "augmentation: shift, up to"},
     Key{"flip", "0", "augmentation: 1 mirrors half of the images"},
     Key{"center", "0", "augmentation: 1 cuts from the centre, without rotation and zoom"},
-    Key{"adam", "0", "1 is refused: the solver is SGD with momentum"},
-    Key{"B1", "0.9", "", Effect::none},
-    Key{"B2", "0.999", "", Effect::none},
-    Key{"eps", "0.0000001", "", Effect::none},
+    Key{"adam", "0", "1 is Adam, 0 is SGD with momentum"},
+    Key{"B1", "0.9", "of Adam: share of the last updates' mean gradient, in place of momentum"},
+    Key{"B2", "0.999", "of Adam: share of the last updates' mean squared gradient"},
+    Key{"eps", "0.0000001",
+        "of Adam: what the root of the squares (summed over a batch) is at least"},
     Key{"clip", "0", "", Effect::none},
     Key{"inputs", "", "", Effect::none},
     Key{"random", "0", "", Effect::none},
@@ -80,10 +83,29 @@ constexpr std::array kNetKeys{
     Key{"track", "0", "", Effect::none},
 };
 
+// With a memory of 1 nothing would ever be learnt; without eps a value whose gradient is 0 would
+// become 0/0.
+void read_adam(OptionReader& options, SolverOptions& solver) {
+  solver.adam = options.flag("adam", false);
+  const float below_one = std::nextafter(1.0f, 0.0f);
+  const float mean_memory = options.real("B1", 0.9f, 0, below_one);
+  solver.square_memory = options.real("B2", 0.999f, 0, below_one);
+  solver.epsilon = options.real("eps", 1e-7f, 1e-20f);
+  if (!solver.adam) {
+    for (const std::string_view key : {"B1", "B2", "eps"})
+      options.warn(key, "has no effect without adam=1");
+    return;
+  }
+  if (solver.momentum != mean_memory)
+    options.warn("momentum", fmt::format("has no effect with adam=1, B1={} has", mean_memory));
+  solver.momentum = mean_memory;
+}
+
 void read_solver(OptionReader& options, SolverOptions& solver) {
   solver.learning_rate = options.real("learning_rate", 0.001f, 0);
   solver.momentum = options.real("momentum", 0.9f, -1, 1);
   solver.decay = options.real("decay", 0.0001f, 0);
+  read_adam(options, solver);
   solver.policy = static_cast<RatePolicy>(options.choice("policy", "constant", kRatePolicyNames));
   solver.burn_in = options.integer("burn_in", 0, 0);
   solver.power = options.real("power", 4);
@@ -96,8 +118,6 @@ void read_solver(OptionReader& options, SolverOptions& solver) {
   solver.learning_rate_min = options.real("learning_rate_min", 1e-5f, 0);
   solver.cycle = options.integer("sgdr_cycle", solver.max_batches, 1);
   solver.cycle_factor = options.integer("sgdr_mult", 2, 1);
-  if (options.flag("adam", false))
-    options.refuse("adam", "Adam is not supported", "remove it: the solver is SGD with momentum");
   if (solver.policy == RatePolicy::steps && solver.steps.size() != solver.scales.size())
     options.refuse("steps",
                    fmt::format("{} steps but {} scales", solver.steps.size(), solver.scales.size()),

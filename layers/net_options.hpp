@@ -19,7 +19,11 @@ inline constexpr std::array<std::string_view, 8> kRatePolicyNames{
     "constant", "step", "steps", "exp", "poly", "sigmoid", "random", "sgdr"};
 
 struct SolverOptions {
-  float learning_rate = 0.001f, momentum = 0.9f, decay = 0.0001f;
+  float learning_rate = 0.001f;
+  float momentum = 0.9f;  // of Adam: B1
+  float decay = 0.0001f;
+  bool adam = false;
+  float square_memory = 0.999f, epsilon = 1e-7f;  // of Adam: B2, eps
   RatePolicy policy = RatePolicy::constant;
   int burn_in = 0;
   float power = 4, gamma = 1, scale = 1;

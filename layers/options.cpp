@@ -171,6 +171,11 @@ void OptionReader::refuse(std::string_view key, std::string what, std::string hi
   failed_ = true;
 }
 
+void OptionReader::warn(std::string_view key, std::string_view remark) const {
+  if (const Option* option = lookup(key))
+    log::warn("{}: {} {}", section_.where(*option), shown_name(option->key), remark);
+}
+
 Status OptionReader::status() const { return failed_ ? Status(error_) : Status(); }
 
 Status check_keys(const Section& section, std::span<const Key> keys, bool strict) {

@@ -31,11 +31,12 @@ struct Param {
   std::int64_t rows = 1, spatial = 1, channels = 1;
   bool connected = false;  // stored transposed by some old files
 
-  Tensor* value = nullptr;     // what the layers read: the master or the replica
-  Tensor* master = nullptr;    // what updates change and files hold
-  Tensor* replica = nullptr;   // a compute group's copy of the master; null: it has none
-  Tensor* diff = nullptr;      // training only
-  Tensor* velocity = nullptr;  // training only
+  Tensor* value = nullptr;        // what the layers read: the master or the replica
+  Tensor* master = nullptr;       // what updates change and files hold
+  Tensor* replica = nullptr;      // a compute group's copy of the master; null: it has none
+  Tensor* diff = nullptr;         // training only
+  Tensor* velocity = nullptr;     // training only; of Adam: the mean gradient
+  Tensor* mean_square = nullptr;  // of Adam, of the gradient
 };
 
 }  // namespace omni

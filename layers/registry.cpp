@@ -14,7 +14,9 @@ namespace {
 constexpr std::array<Key, 12> kCommonKeys{{
     {"learning_rate", "1", "multiplies the net's learning rate for this layer"},
     {"stopbackward", "0", "1: no gradient flows to earlier layers"},
-    {"dontload", "0", "1: keep the initial values when weights are loaded"},
+    {"dontload", "0",
+     "1: keep the initial values when weights are loaded; the file has some all the same, "
+     "but need not at the end of the net"},
     {"dontsave", "0", "1: initial values are not overwritten in saved .weights", Effect::none},
     {"dontloadscales", "0", "1: keep the initial batch-norm scales when weights are loaded",
      Effect::none},

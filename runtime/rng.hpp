@@ -55,14 +55,17 @@ constexpr float to_unit(std::uint32_t bits) { return static_cast<float>(bits >> 
 // A sequence of draws out of one Philox stream: draws(sample), then uniform(), uniform(), ...
 class Draws {
  public:
-  Draws(const Philox& philox, std::uint64_t high) : philox_(philox), high_(high) {}
+  constexpr Draws(const Philox& philox, std::uint64_t high) : philox_(philox), high_(high) {}
 
-  std::uint32_t bits() {
-    if (used_ == 4) {
+  constexpr std::uint32_t bits() {
+    if (left_ == 0) {
       block_ = philox_(high_, next_++);
-      used_ = 0;
+      left_ = 4;
     }
-    return block_[used_++];
+    const std::uint32_t value = block_[0];
+    block_ = {block_[1], block_[2], block_[3], 0};  // no index: a GPU keeps it in registers
+    --left_;
+    return value;
   }
   float uniform() { return to_unit(bits()); }
   float uniform(float low, float high) { return low + (high - low) * uniform(); }
@@ -73,7 +76,7 @@ class Draws {
     return radius * std::cos(2.0f * std::numbers::pi_v<float> * uniform());
   }
   // Uniform integer in [0, bound), without modulo bias (Lemire's multiply-shift with rejection).
-  std::uint32_t below(std::uint32_t bound) {
+  constexpr std::uint32_t below(std::uint32_t bound) {
     std::uint64_t product = std::uint64_t{bits()} * bound;
     if (static_cast<std::uint32_t>(product) < bound) {
       const std::uint32_t threshold = (0u - bound) % bound;
@@ -87,7 +90,7 @@ class Draws {
   const Philox philox_;
   std::uint64_t high_, next_ = 0;
   Philox::Block block_{};
-  unsigned used_ = 4;
+  unsigned left_ = 0;
 };
 
 }  // namespace omni

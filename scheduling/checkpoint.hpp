@@ -59,7 +59,7 @@ class CheckpointFields {
 struct Snapshot {
   std::uint64_t step = 0;
   std::string cfg_hash;
-  std::vector<NamedArray> arrays;  // "param/...", "velocity/..."
+  std::vector<NamedArray> arrays;  // "param/...", "velocity/...", "mean_square/..."
   CheckpointFields fields;
 };
 

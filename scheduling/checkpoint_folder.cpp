@@ -14,7 +14,7 @@
 
 #include "runtime/files.hpp"
 #include "scheduling/checkpoint_manifest.hpp"
-#include "scheduling/checksum.hpp"
+#include "runtime/checksum.hpp"
 
 namespace omni {
 namespace {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "scheduling/checksum.hpp"
+#include "runtime/checksum.hpp"
 
 namespace omni {
 namespace {

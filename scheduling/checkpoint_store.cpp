@@ -14,7 +14,7 @@
 #include "runtime/shown_name.hpp"
 #include "scheduling/checkpoint_folder.hpp"
 #include "scheduling/checkpoint_manifest.hpp"
-#include "scheduling/checksum.hpp"
+#include "runtime/checksum.hpp"
 
 namespace omni {
 namespace {

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "runtime/as_written.hpp"
 #include "runtime/files.hpp"
 
 namespace omni {
@@ -15,6 +16,9 @@ namespace {
 nlohmann::json number(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
 }
+
+// Of what is computed as float: more digits would say nothing.
+nlohmann::json single(double value) { return number(as_written(static_cast<float>(value))); }
 
 nlohmann::ordered_json common(const StepReport& report) {
   return {{"iteration", report.iteration},
@@ -52,14 +56,14 @@ Result<MetricsLog> MetricsLog::open(const std::filesystem::path& path,
 
 Status MetricsLog::step(const StepReport& report) {
   nlohmann::ordered_json object = common(report);
-  object["loss"] = number(report.loss);
-  object["loss_average"] = number(report.average_loss);
-  object["accuracy"] = number(report.accuracy);
-  object["learning_rate"] = number(static_cast<double>(report.learning_rate));
-  object["momentum"] = number(report.momentum.explicit_part);
-  object["explicit_momentum"] = number(report.momentum.explicit_part);
-  object["implicit_momentum"] = number(report.momentum.implicit_part);
-  object["total_momentum"] = number(report.momentum.total());
+  object["loss"] = single(report.loss);
+  object["loss_average"] = single(report.average_loss);
+  object["accuracy"] = single(report.accuracy);
+  object["learning_rate"] = single(static_cast<double>(report.learning_rate));
+  object["momentum"] = single(report.momentum.explicit_part);
+  object["explicit_momentum"] = single(report.momentum.explicit_part);
+  object["implicit_momentum"] = single(report.momentum.implicit_part);
+  object["total_momentum"] = single(report.momentum.total());
   object["group"] = report.group;
   object["staleness"] = report.staleness;
   object["mean_staleness"] = number(report.mean_staleness);
@@ -70,9 +74,9 @@ Status MetricsLog::step(const StepReport& report) {
 
 Status MetricsLog::evaluation(const EvaluationReport& report) {
   nlohmann::ordered_json object = common(report.at);
-  object["test_loss"] = number(report.tally.mean_loss());
-  object["test_accuracy"] = number(report.tally.accuracy());
-  object["test_top5_accuracy"] = number(report.tally.top5_accuracy());
+  object["test_loss"] = single(report.tally.mean_loss());
+  object["test_accuracy"] = single(report.tally.accuracy());
+  object["test_top5_accuracy"] = single(report.tally.top5_accuracy());
   return append(object.dump());
 }
 

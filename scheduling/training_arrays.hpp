@@ -13,6 +13,8 @@ void for_each_array(Net& net, Visit visit) {
   for (const Param* param : net.params()) {
     visit("param/" + param->name, *param, *param->master);
     if (param->velocity != nullptr) visit("velocity/" + param->name, *param, *param->velocity);
+    if (param->mean_square != nullptr)
+      visit("mean_square/" + param->name, *param, *param->mean_square);
   }
 }
 

@@ -7,11 +7,26 @@
 
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
-#include "scheduling/checksum.hpp"
+#include "runtime/checksum.hpp"
 #include "scheduling/training_arrays.hpp"
 
 namespace omni {
 namespace {
+
+constexpr std::string_view kAdam = "Adam", kSgd = "SGD with momentum";
+std::string_view solver_name(const Net& net) { return net.options().solver.adam ? kAdam : kSgd; }
+
+// What the one remembers of past gradients means nothing to the other.
+Status require_same_solver(const Checkpoint& checkpoint, const Net& net) {
+  // Checkpoints of before there was Adam do not say.
+  const auto said = checkpoint.fields.text("solver");
+  const std::string saved = said ? *said : std::string(kSgd);
+  if (saved == solver_name(net)) return {};
+  return Error{ErrorKind::usage, checkpoint.path.string(),
+               fmt::format("was trained with {}, this run has {}", shown_name(saved),
+                           shown_name(solver_name(net))),
+               fmt::format("resume with --set adam={}", saved == kAdam ? 1 : 0)};
+}
 
 std::string age_key(int group) { return fmt::format("group{}/age", group); }
 
@@ -70,6 +85,7 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
   snapshot.fields.set("iteration", state.iteration);
   snapshot.fields.set("seed", state.seed);
   snapshot.fields.set("average_loss", state.average_loss);
+  snapshot.fields.set("solver", solver_name(net));
   snapshot.fields.set("batch", net.options().batch);
   snapshot.fields.set("slice", net.slices().sizes.front());
   snapshot.fields.set("groups", groups.count());
@@ -100,6 +116,14 @@ Status require_same_data(const Checkpoint& checkpoint, const std::string& data) 
 Status restore_parameters(Net& net, const Checkpoint& checkpoint) {
   Status status;
   for_each_array(net, filling_from(checkpoint, status));
+  const auto saved = std::ranges::count_if(checkpoint.arrays.arrays(), [](const NamedArray& each) {
+    return each.name.starts_with("param/");
+  });
+  const auto wanted = static_cast<std::ptrdiff_t>(net.params().size());
+  if (status && saved != wanted)
+    return Error{ErrorKind::data, checkpoint.path.string(),
+                 fmt::format("has {} arrays of parameters, the net {}", saved, wanted),
+                 "it belongs to another net"};
   return status;
 }
 
@@ -115,6 +139,7 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
   const std::string where = checkpoint.path.string();
   if (checkpoint.cfg_hash != hash && !checkpoint.cfg_hash.empty())
     log::warn("{}: was saved by a net whose layers are described differently", where);
+  OMNI_CHECK(require_same_solver(checkpoint, net));
   OMNI_CHECK(restore_parameters(net, checkpoint));
 
   TrainingState state;

@@ -105,6 +105,12 @@ Status check_target(const Target& target, const std::string& trace,
   return {};
 }
 
+void say_written(const Target& target) {
+  std::error_code ignored;
+  log::info("wrote {} ({})", plain(target.path),
+            shown(static_cast<double>(fs::file_size(target.path, ignored)), Format::bytes));
+}
+
 Command trace_command(CLI::App& parent, const char* name, const char* purpose, const char* json,
                       std::function<Result<Document>(const Trace&)> analyse) {
   struct Arguments {

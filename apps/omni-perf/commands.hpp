@@ -48,6 +48,9 @@ void add_target(CLI::App& app, Target& target, const std::string& option, const 
 Status check_target(const Target& target, const std::string& trace,
                     const std::vector<std::string>& read = {});
 
+// Where the result is, for a person.
+void say_written(const Target& target);
+
 // A command that reads one trace and writes one document. `json` describes its JSON in --help.
 Command trace_command(CLI::App& parent, const char* name, const char* purpose, const char* json,
                       std::function<Result<Document>(const Trace&)> analyse);

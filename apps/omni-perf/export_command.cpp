@@ -21,6 +21,7 @@ Command export_command(CLI::App& parent) {
             OMNI_CHECK(check_target(arguments->chrome, arguments->trace));
             OMNI_TRY(const Trace trace, open_trace(arguments->trace));
             OMNI_CHECK(export_chrome(trace, Dependencies(trace), arguments->chrome.path));
+            say_written(arguments->chrome);
             return 0;
           }};
 }

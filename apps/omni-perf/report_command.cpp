@@ -45,6 +45,7 @@ Command report_command(CLI::App& parent) {
         OMNI_TRY(const std::vector<MetricsLine> metrics,
                  metrics_of(arguments->trace, arguments->metrics));
         OMNI_CHECK(write_html_report(trace, Dependencies(trace), metrics, arguments->html.path));
+        say_written(arguments->html);
         return 0;
       }};
 }

@@ -53,25 +53,32 @@ void add_net(CLI::App& app, NetArguments& arguments) {
                           "max-batches", "burn-in"}) {
     std::string option = key;
     std::replace(option.begin(), option.end(), '-', '_');
+    const auto declared = std::ranges::find(net_keys(), option, &Key::name);
     app.add_option_function<std::string>(
         std::string("--") + key,
         [&arguments, option](const std::string& value) {
           arguments.settings.push_back(option + "=" + value);
         },
-        "Override " + option + " of [net]");
+        "Override " + option + " of [net]: " + std::string(declared->help));
   }
 }
 
 void add_machine(CLI::App& app, MachineArguments& arguments) {
   app.add_option("--workers", arguments.session.cpu_workers, "CPU workers; default: all cores")
       ->check(CLI::Range(1, 4096));
+  app.add_option("--gpus", arguments.gpus, "GPUs that compute: all (default), none, or as in 0,1");
+  add_choice(app, "--precision", arguments.session.precision,
+             std::map<std::string, Precision>{{"fp32", Precision::fp32}, {"tf32", Precision::tf32}},
+             "How GPUs multiply: fp32 (default), or tf32: in their matrix units, inputs rounded to "
+             "10 bits of mantissa");
   app.add_option("--sched", arguments.session.scheduler,
                  "Scheduling policy, or help: lists them; default: STARPU_SCHED, else omni");
   app.add_flag("--deterministic", arguments.session.deterministic,
                "Bit-identical results on any number of workers of this machine type");
   app.add_option("--impl", arguments.session.implementation,
                  "Prefer this implementation wherever it applies")
-      ->check(CLI::IsMember({"onednn", "lowering", "winograd", "gemm", "vector", "reference"}));
+      ->check(CLI::IsMember({"onednn", "lowering_onednn", "lowering", "winograd", "gemm", "vector",
+                             "cuda", "reference"}));
   app.add_option("--models", arguments.models, "Folder of performance models");
 }
 
@@ -107,7 +114,9 @@ void add_groups(CLI::App& app, GroupArguments& arguments) {
 
 void add_data(CLI::App& app, DataArguments& arguments) {
   app.add_option("--data", arguments.source,
-                 "fashion-mnist, cifar10, synthetic[:N], or a folder of IDX or CIFAR-10 files");
+                 "fashion-mnist, cifar10, synthetic[:N]; a folder of IDX or CIFAR-10 files, or of "
+                 "images (train/CLASS/*.jpg, val/CLASS/*.jpg); a Darknet .data file; or two lists "
+                 "of 'path label' lines: train.txt,val.txt");
   app.add_option("--seed", arguments.seed, "Seed of everything random")
       ->transform(whole_number())
       ->capture_default_str();

@@ -24,6 +24,7 @@ struct NetArguments {
   std::string net;
   bool strict = false;
   int slice = 0;
+  int gpus = 0;                       // chosen of the machine: they decide how mini-batches are cut
   std::vector<std::string> settings;  // key=value for [net]; the named options end up here too
 
   bool overrides(const std::string& key) const {
@@ -34,6 +35,8 @@ struct NetArguments {
 
 struct MachineArguments {
   SessionOptions session;
+  std::string gpus = "all";
+  std::size_t gpu_memory = 0;  // of the smallest of those chosen; 0: none
   std::string models;
 };
 

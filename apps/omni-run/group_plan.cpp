@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "apps/omni-run/groups.hpp"
+#include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/timed_training.hpp"
 #include "runtime/tasks/task_capture.hpp"
 #include "runtime/tasks/task_times.hpp"
@@ -32,9 +33,9 @@ Result<Template> measure_template(TimedTraining& training, const PlanArguments& 
   return result;
 }
 
-double predict(const Template& measured, int workers, const GroupLayout& layout, bool in_turn,
+double predict(const Template& measured, Workers workers, const GroupLayout& layout, bool in_turn,
                double overhead) {
-  return simulate_groups(measured.tasks, {.workers = workers,
+  return simulate_groups(measured.tasks, {.workers = workers.all,
                                           .layout = layout,
                                           .in_turn = in_turn,
                                           .iterations = 30 + 10 * static_cast<int>(layout.size()),
@@ -44,7 +45,7 @@ double predict(const Template& measured, int workers, const GroupLayout& layout,
 
 // What a task costs its worker besides the kernel: as much as makes the prediction for the measured
 // run true.
-double fitted_overhead(const Template& measured, int workers) {
+double fitted_overhead(const Template& measured, Workers workers) {
   double low = 0, high = 200e-6;
   while (high - low > 0.1e-6) {
     const double middle = (low + high) / 2;
@@ -58,8 +59,8 @@ Result<double> measure(const NetSpec& spec, const PlanArguments& arguments, cons
                        int groups, const Dataset& images) {
   const GroupArguments chosen{.count = groups, .fully_connected = arguments.fully_connected};
   OMNI_TRY(ComputeGroups made, open_groups(spec, arguments.net, chosen));
-  made.assign(spread_groups(groups, static_cast<int>(session.workers().size())));
-  OMNI_TRY(const auto training, TimedTraining::make(std::move(made), images));
+  made.assign(spread_groups(groups, workers_of(session)));
+  OMNI_TRY(const auto training, TimedTraining::make(std::move(made), images, arguments.machine));
   const int iterations = arguments.iterations + 4 * groups;
   OMNI_CHECK(training->seconds(arguments.warm_up, Asynchrony::free));
   OMNI_TRY(const double wall, training->seconds(iterations, Asynchrony::free));
@@ -77,17 +78,22 @@ int GroupPlan::saturating_groups() const {
 
 Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& arguments,
                               const Session& session, const Dataset& images) {
-  const auto workers = static_cast<int>(session.workers().size());
+  const Workers workers = workers_of(session);
   const GroupArguments two{.count = 2, .fully_connected = arguments.fully_connected};
   OMNI_TRY(ComputeGroups groups, open_groups(spec, arguments.net, two));
   if (!groups.has_replicated_phase())
     return Error{ErrorKind::usage, spec.name, "all layers are fully connected and merged",
                  "--fc replicated gives every group a copy"};
+  if (groups.net().options().solver.adam)
+    return Error{ErrorKind::usage, spec.name,
+                 "trains with Adam, whose momentum cannot be compensated as the plan assumes",
+                 "--set adam=0: an iteration takes hardly less time"};
   groups.assign(spread_groups(2, workers));
   const double tuned = static_cast<double>(groups.net().options().solver.momentum);
   Template measured;
   {
-    OMNI_TRY(const auto training, TimedTraining::make(std::move(groups), images));
+    OMNI_TRY(const auto training,
+             TimedTraining::make(std::move(groups), images, arguments.machine));
     OMNI_TRY(measured, measure_template(*training, arguments));
   }
   GroupPlan plan{.rows = {}, .task_overhead = fitted_overhead(measured, workers)};

@@ -29,13 +29,28 @@ Status check_automatic(const TrainArguments& arguments, const Net& net) {
   return {};
 }
 
+Status check_adam(const GroupArguments& groups, const Net& net) {
+  if (!net.options().solver.adam) return {};
+  if (groups.automatic)
+    return Error{ErrorKind::usage, "--auto", "it searches the momentum, which Adam does not have",
+                 "leave it out, or give --set adam=0"};
+  if (groups.count.value_or(1) > 1 && groups.compensation != Compensation::off)
+    return Error{ErrorKind::usage, "--groups",
+                 "Adam has no momentum that could be compensated for the groups' asynchrony",
+                 "--momentum-compensation off lets it be, --set adam=0 trains with momentum"};
+  return {};
+}
+
 Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
                                   const GroupArguments& arguments) {
-  return ComputeGroups::make(arguments.count.value_or(1), arguments.fully_connected,
+  const int count = arguments.count.value_or(1);
+  const int gpus = net.gpus > 0 ? std::max(1, net.gpus / count) : 0;  // per group
+  return ComputeGroups::make(count, arguments.fully_connected,
                              [&](const Sharing& sharing, int slice) {
                                return Net::build(spec, {.training = true,
                                                         .strict = net.strict,
                                                         .slice = slice != 0 ? slice : net.slice,
+                                                        .gpus = gpus,
                                                         .sharing = sharing});
                              });
 }
@@ -62,10 +77,10 @@ Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments,
     return Error{ErrorKind::usage, "--sched " + scheduler, "cannot keep tasks to a group's workers",
                  "omni, dmdas, prio, eager, random and lws can, for example"};
   if (arguments.automatic) return {};  // the training does
-  const auto workers = static_cast<int>(session.workers().size());
+  const Workers workers = workers_of(session);
   GroupLayout layout = spread_groups(groups.count(), workers);
   if (!arguments.layout.empty()) {
-    OMNI_TRY(layout, parse_group_layout(arguments.layout, workers));
+    OMNI_TRY(layout, parse_group_layout(arguments.layout, workers.all));
     if (static_cast<int>(layout.size()) != groups.count())
       return Error{ErrorKind::usage, "--group-layout",
                    fmt::format("names {} groups, --groups {}", layout.size(), groups.count()),

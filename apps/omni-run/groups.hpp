@@ -10,6 +10,9 @@ namespace omni {
 // Refuses what --auto cannot be combined with.
 Status check_automatic(const TrainArguments& arguments, const Net& net);
 
+// Refuses what counts on a momentum, with Adam.
+Status check_adam(const GroupArguments& groups, const Net& net);
+
 Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
                                   const GroupArguments& arguments);
 // For --auto: as many as --groups says, else one per worker, in at most half of the memory.

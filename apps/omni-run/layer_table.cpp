@@ -28,12 +28,16 @@ std::string layer_table(const Net& net) {
                         layer->type(), layer->detail(), shape(layer->inputs()[0]->extent()),
                         shape(layer->output().extent), trainable(*layer),
                         layer->forward_flops_per_image() / 1e6, mebibytes(layer->tensor_bytes()));
+  const int subdivisions = net.options().subdivisions;
   return text + fmt::format(
                     "{}: {} parameters, {:.1f} MFLOP forward per image, {:.0f} MiB for a "
-                    "mini-batch of {} in {} slice{}",
+                    "mini-batch of {}{} in {} slice{}",
                     net.name(), net.parameter_count(), net.forward_flops_per_image() / 1e6,
-                    mebibytes(net.tensor_bytes()), net.slices().images(), net.slices().count(),
-                    net.slices().count() == 1 ? "" : "s");
+                    mebibytes(net.tensor_bytes()), net.slices().images(),
+                    subdivisions == 1 ? ""
+                                      : fmt::format(" ({} of them are a batch of {})", subdivisions,
+                                                    net.options().batch),
+                    net.slices().count(), net.slices().count() == 1 ? "" : "s");
 }
 
 nlohmann::json layer_table_json(const Net& net) {

@@ -17,13 +17,14 @@ namespace {
 constexpr const char* kFooter = R"(Examples:
   omni-run --net lenet.cfg --data fashion-mnist --epochs 3
   omni-run --net alexnet.cfg --batch 64 --max-batches 100       (synthetic images)
+  omni-run --net resnet-50 --data photos    (photos/train/CLASS/*.jpg and photos/val/CLASS/*.jpg)
   omni-run --net lenet.cfg --data fashion-mnist --epochs 10 --auto
   omni-run --net lenet.cfg --data fashion-mnist --checkpoint-every 100 --resume auto
   omni-run valid --net lenet.cfg --weights lenet.weights --data fashion-mnist
 
 Exit codes: 0 ok, 1 run failed, 2 usage or net description, 3 bad data or model file, 4 out of memory,
-5 device failure, 6 diverged, 75 interrupted with a checkpoint written (the last line says how to go on),
-130 and 143 quit at once by a second Ctrl-C or SIGTERM: nothing is saved.)";
+5 device failure, 6 diverged, 75 interrupted (a checkpoint is written unless nothing was done yet; the last
+line says how to go on), 130 and 143 quit at once by a second Ctrl-C or SIGTERM: nothing is saved.)";
 
 void apply(const CommonArguments& common) {
   log::set_level(common.quiet ? log::Level::quiet : log::Level::normal);
@@ -60,6 +61,16 @@ void add_training(CLI::App& app, TrainArguments& train) {
                "Resume although the checkpoint was trained on other data");
   app.add_flag("--no-test", train.no_test, "No evaluation on the test set");
   app.add_flag("--dry-run", train.dry_run, "Check the net, print the layer table, stop");
+}
+
+// A command that needs workers, once it is known which.
+template <class Arguments>
+int run_command(Status (*command)(const Arguments&), Arguments& arguments) {
+  apply(arguments.common);
+  NetArguments* net = nullptr;
+  if constexpr (requires { arguments.net; }) net = &arguments.net;
+  if (const Status settled = settle_gpus(arguments.machine, net); !settled) return finish(settled);
+  return finish(command(arguments));
 }
 
 int run(int argc, char** argv) {
@@ -104,7 +115,7 @@ int run(int argc, char** argv) {
   predict_app.add_option("--top", predict.top, "Classes to print")
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
-  predict_app.add_option("images", predict.images, "Binary PPM or PGM files");
+  predict_app.add_option("images", predict.images, "JPEG files, or binary PPM or PGM");
 
   TimeArguments time;
   CLI::App& time_app =
@@ -146,8 +157,9 @@ int run(int argc, char** argv) {
   CLI::App& devices_app = *app.add_subcommand("devices", "The workers of this machine");
   add_common(devices_app, devices.common);
   add_machine(devices_app, devices.machine);
-  devices_app.add_flag("--peaks", devices.peaks,
-                       "Measure a matrix product and a copy on all CPU workers at once");
+  devices_app.add_flag(
+      "--peaks", devices.peaks,
+      "Measure a matrix product and a copy on all CPU workers at once, and the product on GPUs");
 
   // What users of other programs type: all that follows it is read as if it were not there.
   app.add_subcommand("train", "Trains, as without a subcommand")
@@ -163,13 +175,13 @@ int run(int argc, char** argv) {
       fmt::print("{}\n", fmt::join(scheduler_names(), "\n"));
       return kSuccess;
     }
-  if (valid_app) return apply(valid.common), finish(valid_command(valid));
-  if (predict_app) return apply(predict.common), finish(predict_command(predict));
-  if (time_app) return apply(time.common), finish(time_command(time));
-  if (plan_app) return apply(plan.common), finish(plan_command(plan));
+  if (valid_app) return run_command(valid_command, valid);
+  if (predict_app) return run_command(predict_command, predict);
+  if (time_app) return run_command(time_command, time);
+  if (plan_app) return run_command(plan_command, plan);
   if (layers_app) return apply(layers), finish(layers_command(layers));
-  if (devices_app) return apply(devices.common), finish(devices_command(devices));
-  return apply(train.common), finish(train_command(train));
+  if (devices_app) return run_command(devices_command, devices);
+  return run_command(train_command, train);
 }
 
 }  // namespace

@@ -81,8 +81,10 @@ Result<NetSpec> read_net(const NetArguments& arguments) {
 
 Result<std::unique_ptr<Net>> build_net(const NetSpec& spec, const NetArguments& arguments,
                                        bool training) {
-  return Net::build(spec,
-                    {.training = training, .strict = arguments.strict, .slice = arguments.slice});
+  return Net::build(spec, {.training = training,
+                           .strict = arguments.strict,
+                           .slice = arguments.slice,
+                           .gpus = arguments.gpus});
 }
 
 Result<std::unique_ptr<Net>> open_net(const NetArguments& arguments, bool training) {

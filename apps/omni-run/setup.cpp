@@ -5,27 +5,71 @@
 
 #include <algorithm>
 #include <bit>
+#include <csignal>
 #include <fstream>
+#include <string_view>
 #include <thread>
 
+#include "apps/exit_codes.hpp"
+#include "runtime/cuda/devices.hpp"
 #include "runtime/log.hpp"
 #include "scheduling/policy/omni_policy.hpp"
 
 namespace omni {
+namespace {
+
+// StarPU aborts when a GPU fails; no call to it would succeed any more, so there is nothing to end
+// in order. What was saved before is whole.
+extern "C" void on_abort(int) {
+  constexpr std::string_view kText =
+      "error: StarPU gave up, most likely over a GPU: its message is above (--resume auto goes on "
+      "from the last "
+      "checkpoint, if --checkpoint-every wrote one)\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText.data(), kText.size());
+  _exit(exit_code(ErrorKind::device));
+}
+
+}  // namespace
 
 std::vector<std::string> scheduler_names() { return Session::schedulers(&omni_policy()); }
+
+Status settle_gpus(MachineArguments& machine, NetArguments* net) {
+  OMNI_TRY(const std::vector<Gpu> gpus, choose_gpus(machine.gpus));
+  for (const Gpu& gpu : gpus) {
+    machine.session.gpus.push_back(gpu.number);
+    machine.gpu_memory =
+        machine.gpu_memory == 0 ? gpu.memory : std::min(machine.gpu_memory, gpu.memory);
+  }
+  if (net != nullptr) net->gpus = static_cast<int>(gpus.size());
+  if (!gpus.empty()) return {};
+  if (machine.session.implementation == "cuda")
+    return Error{ErrorKind::usage, "--impl cuda", "no GPU computes", "omni-run devices says why"};
+  if (machine.session.precision != Precision::fp32)
+    log::warn("--precision: without a GPU everything is computed in fp32");
+  return {};
+}
 
 Result<Session> start_session(const MachineArguments& arguments) {
   SessionOptions options = arguments.session;
   options.models = arguments.models;
   options.policy = &omni_policy();
   OMNI_TRY(Session session, Session::start(options));
-  if (static_cast<int>(session.workers().size()) < options.cpu_workers)
+  if (!options.gpus.empty()) std::signal(SIGABRT, on_abort);
+  const int cpus = cpu_workers(session);
+  const int gpu_workers = static_cast<int>(session.workers().size()) - cpus;
+  if (cpus < options.cpu_workers)
     log::warn("--workers {}: {} cores here, using {}", options.cpu_workers,
-              std::thread::hardware_concurrency(), session.workers().size());
-  log::info("{} worker{}, scheduler {}{}", session.workers().size(),
-            session.workers().size() == 1 ? "" : "s", session.scheduler(),
-            options.deterministic ? ", deterministic" : "");
+              std::thread::hardware_concurrency(), cpus);
+  if (gpu_workers < static_cast<int>(options.gpus.size()))
+    return Error{
+        ErrorKind::device, "--gpus",
+        fmt::format("StarPU could use only {} of {} GPUs", gpu_workers, options.gpus.size()),
+        "omni-run devices shows them; --gpus none runs without"};
+  log::info("{} worker{}{}, scheduler {}{}", cpus, cpus == 1 ? "" : "s",
+            gpu_workers == 0 ? ""
+                             : fmt::format(" and {} on {} GPU{}", gpu_workers, options.gpus.size(),
+                                           options.gpus.size() == 1 ? "" : "s"),
+            session.scheduler(), options.deterministic ? ", deterministic" : "");
   return session;
 }
 
@@ -33,6 +77,11 @@ int cpu_workers(const Session& session) {
   const auto workers = session.workers();
   return static_cast<int>(std::count_if(workers.begin(), workers.end(),
                                         [](const WorkerInfo& each) { return each.kind == "CPU"; }));
+}
+
+Workers workers_of(const Session& session) {
+  const auto all = static_cast<int>(session.workers().size());
+  return {all, all - cpu_workers(session)};
 }
 
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
@@ -58,14 +107,22 @@ std::size_t physical_memory() {
   return container == 0 ? machine : std::min(machine, container);
 }
 
-Status require_memory(const Net& net, std::size_t needed) {
-  const std::size_t there = physical_memory();
-  if (needed <= there) return {};
-  const auto gib = [](std::size_t bytes) { return static_cast<double>(bytes) / 0x1p30; };
-  const auto times = static_cast<int>(std::bit_ceil(needed / there + 1));
-  return Error{ErrorKind::out_of_memory, net.name(),
-               fmt::format("needs {:.1f} GiB, there are {:.1f}", gib(needed), gib(there)),
-               fmt::format("try --subdivisions {}", net.options().subdivisions * times)};
+Status require_memory(const Net& net, std::size_t needed, const MachineArguments& machine) {
+  const auto require = [&](std::size_t bytes, std::size_t there, const char* where) -> Status {
+    if (bytes <= there) return {};
+    const auto gib = [](std::size_t each) { return static_cast<double>(each) / 0x1p30; };
+    const auto times = static_cast<int>(std::bit_ceil(bytes / there + 1));
+    return Error{ErrorKind::out_of_memory, net.name(),
+                 fmt::format("needs {:.1f} GiB{}, there are {:.1f}", gib(bytes), where, gib(there)),
+                 fmt::format("try --subdivisions {}", net.options().subdivisions * times)};
+  };
+  OMNI_CHECK(require(needed, physical_memory(), ""));
+  if (machine.session.gpus.empty()) return {};
+  // The rest is for the libraries and their working buffers.
+  constexpr double kForTensors = 0.85;
+  return require(net.tensor_bytes() / machine.session.gpus.size(),
+                 static_cast<std::size_t>(kForTensors * static_cast<double>(machine.gpu_memory)),
+                 " on a GPU");
 }
 
 FeedOptions feed_options(const Net& net, std::uint64_t seed, bool training, int slots) {

@@ -10,8 +10,12 @@
 namespace omni {
 
 std::vector<std::string> scheduler_names();
+// Finds out which GPUs --gpus means; they decide how a net cuts its mini-batches. net: null for
+// none.
+Status settle_gpus(MachineArguments& machine, NetArguments* net);
 Result<Session> start_session(const MachineArguments& arguments);
 int cpu_workers(const Session& session);
+Workers workers_of(const Session& session);
 
 // Opens --data (synthetic when absent, which is said) and checks it against the net.
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net);
@@ -19,8 +23,9 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net);
 // Of the machine, or of the container that this process is in.
 std::size_t physical_memory();
 
-// Refuses before anything is allocated: a machine that runs out later kills without a word.
-Status require_memory(const Net& net, std::size_t bytes);
+// Refuses before anything is allocated: a machine that runs out later kills without a word. bytes:
+// of everything; what the net's tensors take of it must fit the GPUs, too.
+Status require_memory(const Net& net, std::size_t bytes, const MachineArguments& machine);
 
 // Mini-batches of an evaluation under way.
 inline constexpr int kEvaluationSlots = 3;

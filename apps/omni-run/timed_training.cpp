@@ -16,9 +16,10 @@ NetArguments TimedTraining::without_learning(NetArguments net) {
 }
 
 Result<std::unique_ptr<TimedTraining>> TimedTraining::make(ComputeGroups groups,
-                                                           const Dataset& images) {
+                                                           const Dataset& images,
+                                                           const MachineArguments& machine) {
   const auto batch = static_cast<std::size_t>(groups.net().slices().images());
-  OMNI_CHECK(require_memory(groups.net(), groups.tensor_bytes()));
+  OMNI_CHECK(require_memory(groups.net(), groups.tensor_bytes(), machine));
   OMNI_TRY(HeldImages held, HeldImages::hold(images, kHeldBatches * batch));
   std::unique_ptr<TimedTraining> training(new TimedTraining(std::move(groups), std::move(held)));
   OMNI_CHECK(training->groups_.allocate());

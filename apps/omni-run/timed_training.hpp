@@ -18,7 +18,8 @@ class TimedTraining {
   static NetArguments without_learning(NetArguments net);  // what the user sets still wins
 
   // Needs a running Session. `images` must outlive it.
-  static Result<std::unique_ptr<TimedTraining>> make(ComputeGroups groups, const Dataset& images);
+  static Result<std::unique_ptr<TimedTraining>> make(ComputeGroups groups, const Dataset& images,
+                                                     const MachineArguments& machine);
 
   Result<double> seconds(int iterations, Asynchrony asynchrony,
                          std::function<void(const StepReport&)> on_iteration = {});

@@ -103,7 +103,8 @@ Codelet<ColumnPartsArgs> join_columns({
     .name = "join_columns",
     .color = kColor,
     .implementations = {{"vector", join_vector},
-                        {"reference", join_reference, nullptr, Role::reference}},
+                        {"reference", join_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::join_columns)},
     .cost = columns_cost,
     .footprint = columns_footprint,
 });
@@ -112,7 +113,8 @@ Codelet<ColumnPartsArgs> deal_columns({
     .name = "deal_columns",
     .color = kColor,
     .implementations = {{"vector", deal_vector},
-                        {"reference", deal_reference, nullptr, Role::reference}},
+                        {"reference", deal_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::deal_columns)},
     .cost = columns_cost,
     .footprint = columns_footprint,
 });
@@ -121,7 +123,8 @@ Codelet<SumPartsArgs> sum_parts({
     .name = "sum_parts",
     .color = kColor,
     .implementations = {{"vector", sum_vector},
-                        {"reference", sum_reference, nullptr, Role::reference}},
+                        {"reference", sum_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::sum_parts)},
     .cost = sum_cost,
     .footprint = sum_footprint,
 });

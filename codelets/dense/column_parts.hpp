@@ -4,6 +4,7 @@
 // (images x columns) is then kept as parts: blocks of `width` columns, each a tensor of its own.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -17,9 +18,9 @@ struct ColumnPartsArgs {
   int columns = 0;
   int width = 0;  // columns per part; the last one has the rest
 
-  int parts() const { return (columns + width - 1) / width; }
-  int first_column(int part) const { return part * width; }
-  int width_of(int part) const { return std::min(width, columns - first_column(part)); }
+  constexpr int parts() const { return (columns + width - 1) / width; }
+  constexpr int first_column(int part) const { return part * width; }
+  constexpr int width_of(int part) const { return std::min(width, columns - first_column(part)); }
 };
 
 // Every part has all columns; the matrix is their sum.
@@ -64,6 +65,11 @@ void sum_parts(const SumPartsArgs& args, std::span<const T* const> parts, T* dst
 }
 
 }  // namespace reference
+
+namespace gpu {
+KernelFunction<ColumnPartsArgs> join_columns, deal_columns;
+KernelFunction<SumPartsArgs> sum_parts;
+}  // namespace gpu
 
 extern Codelet<ColumnPartsArgs> join_columns;  // {dst W, parts R ...}
 extern Codelet<ColumnPartsArgs> deal_columns;  // {src R, parts += ...}: other rows are left alone

@@ -88,7 +88,8 @@ Codelet<ConnectedForwardArgs> connected_forward({
             {"onednn", forward_gemm<onednn::gemm>},
 #endif
             {"gemm", forward_gemm<gemm>},
-            {"reference", forward_reference, nullptr, Role::reference}},
+            {"reference", forward_reference, nullptr, Role::reference},
+            OMNI_GPU_IMPLEMENTATION(gpu::connected_forward)},
     .cost = cost<ConnectedForwardArgs>,
     .footprint = forward_footprint,
 });
@@ -102,7 +103,8 @@ Codelet<ConnectedWeightsArgs> connected_backward_weights({
             {"onednn", backward_weights_gemm<onednn::gemm>},
 #endif
             {"gemm", backward_weights_gemm<gemm>},
-            {"reference", backward_weights_reference, nullptr, Role::reference}},
+            {"reference", backward_weights_reference, nullptr, Role::reference},
+            OMNI_GPU_IMPLEMENTATION(gpu::connected_backward_weights)},
     .cost = cost<ConnectedWeightsArgs>,
     .footprint = weights_footprint,
 });
@@ -116,7 +118,8 @@ Codelet<ConnectedDataArgs> connected_backward_data({
             {"onednn", backward_data_gemm<onednn::gemm>},
 #endif
             {"gemm", backward_data_gemm<gemm>},
-            {"reference", backward_data_reference, nullptr, Role::reference}},
+            {"reference", backward_data_reference, nullptr, Role::reference},
+            OMNI_GPU_IMPLEMENTATION(gpu::connected_backward_data)},
     .cost = cost<ConnectedDataArgs>,
     .footprint = data_footprint,
 });

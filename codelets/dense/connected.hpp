@@ -80,6 +80,12 @@ void connected_backward_data(const ConnectedDataArgs& args, const T* diff_dst, c
 
 }  // namespace reference
 
+namespace gpu {
+KernelFunction<ConnectedForwardArgs> connected_forward;
+KernelFunction<ConnectedWeightsArgs> connected_backward_weights;
+KernelFunction<ConnectedDataArgs> connected_backward_data;
+}  // namespace gpu
+
 extern Codelet<ConnectedForwardArgs> connected_forward;  // {src R, weights R, dst W, [bias R]}
 extern Codelet<ConnectedWeightsArgs>
     connected_backward_weights;                             // {src R, diff_dst R,

@@ -10,13 +10,8 @@
 namespace omni {
 namespace {
 
-#ifdef OMNI_ONEDNN
-constexpr Gemm kProduct = onednn::gemm;
-#else
-constexpr Gemm kProduct = gemm;
-#endif
-
-// ---- lowering: as many output rows as fit the budget, across images, make one matrix product ----
+// ---- lowering: as many output rows as fit the budget, across images, make one matrix product, by
+// OpenBLAS or oneDNN ----
 
 // A band's lowered matrix and its part of dst should stay in the second-level cache, but the
 // weights are packed anew for every band: below so many pixels that costs more than the cache
@@ -69,6 +64,7 @@ std::int64_t group_weights(const ConvShape& shape, int group) {
   return std::int64_t{group} * shape.group_filters() * shape.taps();
 }
 
+template <Gemm product>
 void forward_lowering(const ConvForwardArgs& args, const Buffers& buffers, DeviceContext& context) {
   const ConvShape& s = args.shape;
   const float *src = buffers.get(0), *weights = buffers.get(1);
@@ -78,13 +74,14 @@ void forward_lowering(const ConvForwardArgs& args, const Buffers& buffers, Devic
   for_each_band(s, [&](const Band& band) {
     float* band_dst = dst + band.first_pixel * s.filters;
     for (int group = 0; group < s.groups; ++group)
-      kProduct(band.pixels, s.group_filters(), s.taps(), lowered(s, group, band, src, scratch),
-               {weights + group_weights(s, group), s.taps(), true}, 0.0f,
-               band_dst + group * s.group_filters(), s.filters);
+      product(band.pixels, s.group_filters(), s.taps(), lowered(s, group, band, src, scratch),
+              {weights + group_weights(s, group), s.taps(), true}, 0.0f,
+              band_dst + group * s.group_filters(), s.filters);
     add_bias_and_activate(band.pixels, s.filters, bias, args.activation, band_dst);
   });
 }
 
+template <Gemm product>
 void backward_weights_lowering(const ConvWeightsArgs& args, const Buffers& buffers,
                                DeviceContext& context) {
   const ConvShape& s = args.shape;
@@ -94,14 +91,15 @@ void backward_weights_lowering(const ConvWeightsArgs& args, const Buffers& buffe
   for_each_band(s, [&](const Band& band) {
     const float* band_diff = diff_dst + band.first_pixel * s.filters;
     for (int group = 0; group < s.groups; ++group)
-      kProduct(s.group_filters(), s.taps(), band.pixels,
-               {band_diff + group * s.group_filters(), s.filters, true},
-               lowered(s, group, band, src, scratch), 1.0f, diff_weights + group_weights(s, group),
-               s.taps());
+      product(s.group_filters(), s.taps(), band.pixels,
+              {band_diff + group * s.group_filters(), s.filters, true},
+              lowered(s, group, band, src, scratch), 1.0f, diff_weights + group_weights(s, group),
+              s.taps());
     if (args.has_bias) add_column_sums(band.pixels, s.filters, band_diff, buffers.get(3));
   });
 }
 
+template <Gemm product>
 void backward_data_lowering(const ConvDataArgs& args, const Buffers& buffers,
                             DeviceContext& context) {
   const ConvShape& s = args.shape;
@@ -113,10 +111,10 @@ void backward_data_lowering(const ConvDataArgs& args, const Buffers& buffers,
   for_each_band(s, [&](const Band& band) {
     for (int group = 0; group < s.groups; ++group) {
       float* columns = direct ? diff_src + band.first_pixel * s.c + group * s.group_c() : scratch;
-      kProduct(band.pixels, s.taps(), s.group_filters(),
-               {diff_dst + band.first_pixel * s.filters + group * s.group_filters(), s.filters},
-               {weights + group_weights(s, group), s.taps()}, direct && args.adds ? 1.0f : 0.0f,
-               columns, direct ? s.c : s.taps());
+      product(band.pixels, s.taps(), s.group_filters(),
+              {diff_dst + band.first_pixel * s.filters + group * s.group_filters(), s.filters},
+              {weights + group_weights(s, group), s.taps()}, direct && args.adds ? 1.0f : 0.0f,
+              columns, direct ? s.c : s.taps());
       if (!direct) col2im(s, group, band.rows, scratch, diff_src);
     }
   });
@@ -130,6 +128,12 @@ bool worth_lowering(const Args& args) {
 }
 
 // ---- Winograd ----
+
+#ifdef OMNI_ONEDNN
+constexpr Gemm kProduct = onednn::gemm;
+#else
+constexpr Gemm kProduct = gemm;
+#endif
 
 template <class Args>
 bool suits_winograd(const Args& args) {
@@ -214,10 +218,12 @@ Codelet<ConvForwardArgs> conv_forward({
         {
 #ifdef OMNI_ONEDNN
             {"onednn", conv_forward_onednn},
+            {"lowering_onednn", forward_lowering<onednn::gemm>, worth_lowering},
 #endif
-            {"lowering", forward_lowering, worth_lowering},
+            {"lowering", forward_lowering<gemm>, worth_lowering},
             {"winograd", forward_winograd, suits_winograd},
-            {"reference", forward_reference, nullptr, Role::reference}},
+            {"reference", forward_reference, nullptr, Role::reference},
+            OMNI_GPU_IMPLEMENTATION(gpu::conv_forward)},
     .cost = cost<ConvForwardArgs>,
     .footprint = forward_footprint,
 });
@@ -229,10 +235,12 @@ Codelet<ConvWeightsArgs> conv_backward_weights({
         {
 #ifdef OMNI_ONEDNN
             {"onednn", conv_backward_weights_onednn},
+            {"lowering_onednn", backward_weights_lowering<onednn::gemm>, worth_lowering},
 #endif
-            {"lowering", backward_weights_lowering, worth_lowering},
+            {"lowering", backward_weights_lowering<gemm>, worth_lowering},
             {"winograd", backward_weights_winograd, suits_winograd},
-            {"reference", backward_weights_reference, nullptr, Role::reference}},
+            {"reference", backward_weights_reference, nullptr, Role::reference},
+            OMNI_GPU_IMPLEMENTATION(gpu::conv_backward_weights)},
     .cost = cost<ConvWeightsArgs>,
     .footprint = weights_footprint,
 });
@@ -244,10 +252,12 @@ Codelet<ConvDataArgs> conv_backward_data({
         {
 #ifdef OMNI_ONEDNN
             {"onednn", conv_backward_data_onednn},
+            {"lowering_onednn", backward_data_lowering<onednn::gemm>, worth_lowering},
 #endif
-            {"lowering", backward_data_lowering, worth_lowering},
+            {"lowering", backward_data_lowering<gemm>, worth_lowering},
             {"winograd", backward_data_winograd, suits_winograd},
-            {"reference", backward_data_reference, nullptr, Role::reference}},
+            {"reference", backward_data_reference, nullptr, Role::reference},
+            OMNI_GPU_IMPLEMENTATION(gpu::conv_backward_data)},
     .cost = cost<ConvDataArgs>,
     .footprint = data_footprint,
 });

@@ -94,6 +94,12 @@ void conv_backward_data(const ConvDataArgs& args, const T* diff_dst, const T* we
 
 }  // namespace reference
 
+namespace gpu {
+KernelFunction<ConvForwardArgs> conv_forward;
+KernelFunction<ConvWeightsArgs> conv_backward_weights;
+KernelFunction<ConvDataArgs> conv_backward_data;
+}  // namespace gpu
+
 extern Codelet<ConvForwardArgs> conv_forward;           // {src R, weights R, dst W, [bias R]}
 extern Codelet<ConvWeightsArgs> conv_backward_weights;  // {src R, diff_dst R, diff_weights +=,
                                                         //  [diff_bias +=]}

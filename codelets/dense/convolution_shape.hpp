@@ -14,16 +14,24 @@ struct ConvShape {
   int dilation_h = 1, dilation_w = 1;  // 1: dense
   int groups = 1;
 
-  int out_h() const { return (h + 2 * pad_h - (dilation_h * (kernel_h - 1) + 1)) / stride_h + 1; }
-  int out_w() const { return (w + 2 * pad_w - (dilation_w * (kernel_w - 1) + 1)) / stride_w + 1; }
-  int group_c() const { return c / groups; }
-  int group_filters() const { return filters / groups; }
-  int taps() const { return kernel_h * kernel_w * group_c(); }  // products in one output value
+  constexpr int out_h() const {
+    return (h + 2 * pad_h - (dilation_h * (kernel_h - 1) + 1)) / stride_h + 1;
+  }
+  constexpr int out_w() const {
+    return (w + 2 * pad_w - (dilation_w * (kernel_w - 1) + 1)) / stride_w + 1;
+  }
+  constexpr int group_c() const { return c / groups; }
+  constexpr int group_filters() const { return filters / groups; }
+  constexpr int taps() const {
+    return kernel_h * kernel_w * group_c();
+  }  // products in one output value
 
-  std::int64_t src_count() const { return std::int64_t{n} * h * w * c; }
-  std::int64_t dst_count() const { return pixels() * filters; }
-  std::int64_t weights_count() const { return std::int64_t{filters} * taps(); }
-  std::int64_t pixels() const { return std::int64_t{n} * out_h() * out_w(); }  // of the output
+  constexpr std::int64_t src_count() const { return std::int64_t{n} * h * w * c; }
+  constexpr std::int64_t dst_count() const { return pixels() * filters; }
+  constexpr std::int64_t weights_count() const { return std::int64_t{filters} * taps(); }
+  constexpr std::int64_t pixels() const {
+    return std::int64_t{n} * out_h() * out_w();
+  }  // of the output
 
   auto operator<=>(const ConvShape&) const = default;
 };

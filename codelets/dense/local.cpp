@@ -177,7 +177,8 @@ Codelet<LocalForwardArgs> local_forward({
             {"onednn", forward_gemm<onednn_rows>, patches_countable},
 #endif
             {"gemm", forward_gemm<gemm>, patches_countable},
-            {"reference", forward_reference, nullptr, Role::reference}},
+            {"reference", forward_reference, nullptr, Role::reference},
+            OMNI_GPU_IMPLEMENTATION(gpu::local_forward)},
     .cost = cost<LocalForwardArgs>,
     .footprint = forward_footprint,
 });
@@ -191,7 +192,8 @@ Codelet<LocalBackwardArgs> local_backward_weights({
             {"onednn", backward_weights_gemm<onednn::gemm>, patches_countable},
 #endif
             {"gemm", backward_weights_gemm<gemm>, patches_countable},
-            {"reference", backward_weights_reference, nullptr, Role::reference}},
+            {"reference", backward_weights_reference, nullptr, Role::reference},
+            OMNI_GPU_IMPLEMENTATION(gpu::local_backward_weights)},
     .cost = cost<LocalBackwardArgs>,
     .footprint = backward_footprint,
 });
@@ -205,7 +207,8 @@ Codelet<LocalBackwardArgs> local_backward_data({
             {"onednn", backward_data_gemm<onednn::gemm>, patches_countable},
 #endif
             {"gemm", backward_data_gemm<gemm>, patches_countable},
-            {"reference", backward_data_reference, nullptr, Role::reference}},
+            {"reference", backward_data_reference, nullptr, Role::reference},
+            OMNI_GPU_IMPLEMENTATION(gpu::local_backward_data)},
     .cost = cost<LocalBackwardArgs>,
     .footprint = backward_footprint,
 });

@@ -1,6 +1,10 @@
 // What the CPU cores of this machine can do at best, measured: the roof of every roofline.
 #pragma once
 
+#include <vector>
+
+#include "runtime/tasks/codelet.hpp"
+
 namespace omni {
 
 struct CpuPeaks {
@@ -10,5 +14,9 @@ struct CpuPeaks {
 
 // Takes about a second of all those threads.
 CpuPeaks measure_cpu_peaks(int threads);
+
+// flop/s of a large matrix product, measured on one GPU after the other and added up.
+// In peaks.cu: only with OMNI_CUDA.
+double measure_gpu_gemm(const std::vector<int>& devices, Precision precision);
 
 }  // namespace omni

@@ -27,7 +27,8 @@ Codelet<AccumulateArgs> accumulate_sum({
     .name = "accumulate",
     .color = 0x8D99AE,
     .implementations = {{"vector", accumulate_vector},
-                        {"reference", accumulate_reference, nullptr, Role::reference}},
+                        {"reference", accumulate_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::accumulate)},
     .cost = cost,
     .footprint = footprint,
 });

@@ -20,6 +20,10 @@ void accumulate(const AccumulateArgs& args, const T* src, T* dst) {
 
 }  // namespace reference
 
+namespace gpu {
+KernelFunction<AccumulateArgs> accumulate;
+}
+
 extern Codelet<AccumulateArgs> accumulate_sum;  // {src R, dst accumulate}
 
 void submit_accumulate(const AccumulateArgs& args, const Tensor& src, const Tensor& dst,

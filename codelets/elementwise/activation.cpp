@@ -68,7 +68,8 @@ Codelet<ActivationArgs> activation_forward({
     .name = "activation_forward",
     .color = kColor,
     .implementations = {{"vector", forward_vector},
-                        {"reference", forward_reference, nullptr, Role::reference}},
+                        {"reference", forward_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::activation_forward)},
     .cost = forward_cost,
     .footprint = footprint,
 });
@@ -77,7 +78,8 @@ Codelet<ActivationArgs> activation_backward({
     .name = "activation_backward",
     .color = kColor,
     .implementations = {{"vector", backward_vector},
-                        {"reference", backward_reference, nullptr, Role::reference}},
+                        {"reference", backward_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::activation_backward)},
     .cost = backward_cost,
     .footprint = footprint,
 });

@@ -32,6 +32,10 @@ void activation_backward(const ActivationArgs& args, const T* values, T* diff) {
 
 }  // namespace reference
 
+namespace gpu {
+KernelFunction<ActivationArgs> activation_forward, activation_backward;
+}
+
 extern Codelet<ActivationArgs> activation_forward;   // {src R, dst W}
 extern Codelet<ActivationArgs> activation_backward;  // {values R, diff RW}
 

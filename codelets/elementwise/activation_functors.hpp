@@ -341,7 +341,7 @@ struct Gelu {
 
 // Calls use(functor) with the functor of `activation`, so that a loop has its switch outside.
 template <class Use>
-decltype(auto) with_activation(Activation activation, Use&& use) {
+constexpr decltype(auto) with_activation(Activation activation, Use&& use) {
   switch (activation) {
     case Activation::linear:
       return use(activations::Linear{});

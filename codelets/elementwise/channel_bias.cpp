@@ -46,7 +46,8 @@ Codelet<ChannelBiasForwardArgs> channel_bias_forward({
     .name = "channel_bias_forward",
     .color = kColor,
     .implementations = {{"vector", forward_vector},
-                        {"reference", forward_reference, nullptr, Role::reference}},
+                        {"reference", forward_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::channel_bias_forward)},
     .cost = forward_cost,
     .footprint = forward_footprint,
 });
@@ -55,7 +56,8 @@ Codelet<ChannelBiasBackwardArgs> channel_bias_backward({
     .name = "channel_bias_backward",
     .color = kColor,
     .implementations = {{"vector", backward_vector},
-                        {"reference", backward_reference, nullptr, Role::reference}},
+                        {"reference", backward_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::channel_bias_backward)},
     .cost = backward_cost,
     .footprint = backward_footprint,
 });

@@ -12,6 +12,8 @@
 
 namespace omni {
 
+class CudaWorker;
+
 // values = activation(values + bias), in one pass; bias may be null.
 inline void add_bias_and_activate(std::int64_t rows, int columns, const float* bias,
                                   Activation activation, float* values) {
@@ -71,6 +73,17 @@ void channel_bias_backward(const ChannelBiasBackwardArgs& args, const T* diff_ds
 }
 
 }  // namespace reference
+
+namespace gpu {
+KernelFunction<ChannelBiasForwardArgs> channel_bias_forward;
+KernelFunction<ChannelBiasBackwardArgs> channel_bias_backward;
+
+// The plain functions above, on memory of a GPU: for products there.
+void add_bias_and_activate(CudaWorker& worker, std::int64_t rows, int columns, const float* bias,
+                           Activation activation, float* values);
+void add_column_sums(CudaWorker& worker, std::int64_t rows, int columns, const float* values,
+                     float* sums);
+}  // namespace gpu
 
 extern Codelet<ChannelBiasForwardArgs> channel_bias_forward;    // {bias R, values RW}
 extern Codelet<ChannelBiasBackwardArgs> channel_bias_backward;  // {diff_dst R, diff_bias +=}

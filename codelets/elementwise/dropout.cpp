@@ -58,7 +58,8 @@ Codelet<DropoutArgs> dropout_forward({
     .name = "dropout_forward",
     .color = kColor,
     .implementations = {{"vector", drop_vector},
-                        {"reference", drop_reference, nullptr, Role::reference}},
+                        {"reference", drop_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::dropout)},
     .cost = cost,
     .footprint = footprint,
 });
@@ -67,7 +68,8 @@ Codelet<DropoutArgs> dropout_backward({
     .name = "dropout_backward",
     .color = kColor,
     .implementations = {{"vector", drop_vector},
-                        {"reference", drop_reference, nullptr, Role::reference}},
+                        {"reference", drop_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::dropout)},
     .cost = cost,
     .footprint = footprint,
 });

@@ -34,8 +34,12 @@ struct DropoutRule {
         scale(probability < 1 ? 1 / (1 - std::max(probability, 0.0f)) : 0.0f) {}
 };
 
-inline std::uint64_t dropout_counter(int layer, std::int64_t block) {
+constexpr std::uint64_t dropout_counter(int layer, std::int64_t block) {
   return std::uint64_t{static_cast<std::uint32_t>(layer)} << 32 | static_cast<std::uint32_t>(block);
+}
+
+namespace gpu {
+KernelFunction<DropoutArgs> dropout;
 }
 
 namespace reference {

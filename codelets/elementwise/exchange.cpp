@@ -1,19 +1,21 @@
 #include "codelets/elementwise/exchange.hpp"
 
 #include <algorithm>
-#include <array>
+#include <vector>
+
+#include "codelets/elementwise/exchange_steps.hpp"
+#include "runtime/tasks/when_ready.hpp"
 
 namespace omni {
+
 namespace {
 
-// Host side, of the CPU and of the CUDA implementation: StarPU keeps other exchanges of the same
-// master out until this task is done.
+// Once a task, whatever device did it.
 void count_update(const ExchangeArgs& args) {
   if (args.ticket != nullptr) {
     Ticket& ticket = *args.ticket;
-    const std::int64_t before = ticket.clock->load();
+    const std::int64_t before = (*ticket.clock)++;
     const std::int64_t staleness = before - ticket.seen.load();
-    *ticket.clock = before + 1;
     ticket.seen = before + 1;
     if (args.figure == Staleness::replicated) args.report->staleness = staleness;
     if (args.figure == Staleness::merged) {
@@ -26,61 +28,49 @@ void count_update(const ExchangeArgs& args) {
     args.report->done(*args.report, args.report->argument);
 }
 
-void update(const ExchangeArgs& args, float* __restrict master, float* __restrict diff,
+void update(MomentumStep step, std::int64_t count, float* __restrict master, float* __restrict diff,
             float* __restrict velocity) {
-  const std::int64_t count = args.count;
-  const float learning_rate = args.learning_rate, momentum = args.momentum, decay = args.decay,
-              gradient_scale = args.gradient_scale;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const float gradient = gradient_scale * diff[i] + decay * master[i];
-    velocity[i] = momentum * velocity[i] + gradient;
-    master[i] -= learning_rate * velocity[i];
-    diff[i] = 0;
-  }
+  for (std::int64_t i = 0; i < count; ++i) step(master[i], diff[i], velocity[i]);
+}
+
+void update(AdamStep step, std::int64_t count, float* __restrict master, float* __restrict diff,
+            float* __restrict velocity, float* __restrict mean_square) {
+  for (std::int64_t i = 0; i < count; ++i) step(master[i], diff[i], velocity[i], mean_square[i]);
 }
 
 void exchange_vector(const ExchangeArgs& args, const Buffers& buffers, DeviceContext&) {
   // In pieces that stay in cache between the update and the copy.
   constexpr std::int64_t kPiece = 2048;
   for (std::int64_t first = 0; first < args.count; first += kPiece) {
-    ExchangeArgs piece = args;
-    piece.count = std::min(kPiece, args.count - first);
-    update(piece, buffers.get(0) + first, buffers.get(1) + first, buffers.get(2) + first);
-    if (args.refresh) std::copy_n(buffers.get(0) + first, piece.count, buffers.get(3) + first);
+    const std::int64_t count = std::min(kPiece, args.count - first);
+    float *master = buffers.get(0) + first, *diff = buffers.get(1) + first,
+          *velocity = buffers.get(2) + first;
+    if (args.adam)
+      update(AdamStep(args), count, master, diff, velocity,
+             buffers.get(mean_square_index(args)) + first);
+    else
+      update(MomentumStep(args), count, master, diff, velocity);
+    if (args.refresh) std::copy_n(master, count, buffers.get(3) + first);
   }
-  count_update(args);
 }
 
 void exchange_reference(const ExchangeArgs& args, const Buffers& buffers, DeviceContext&) {
   reference::exchange(args, buffers.get(0), buffers.get(1), buffers.get(2),
-                      args.refresh ? buffers.get(3) : nullptr);
-  count_update(args);
+                      args.refresh ? buffers.get(3) : nullptr,
+                      args.adam ? buffers.get(mean_square_index(args)) : nullptr);
 }
 
-// Three are read and written, the replica is written.
+// Three or four are read and written, the replica is written.
 Cost cost(const ExchangeArgs& args) {
   const auto count = static_cast<double>(args.count);
-  return {.flops = 7 * count, .bytes = count * (args.refresh ? 7 : 6) * sizeof(float)};
+  return {.flops = (args.adam ? 16 : 7) * count,
+          .bytes = count * ((args.adam ? 8 : 6) + (args.refresh ? 1 : 0)) * sizeof(float)};
 }
 
 // The rate changes every few iterations and must not start a new performance model.
-std::uint64_t footprint(const ExchangeArgs& args) { return footprint_of(args.count, args.refresh); }
-
-struct ReadNoteArgs {
-  Ticket* ticket;
-};
-
-void note_read(const ReadNoteArgs& args, const Buffers&, DeviceContext&) {
-  args.ticket->seen = args.ticket->clock->load();
+std::uint64_t footprint(const ExchangeArgs& args) {
+  return footprint_of(args.count, args.refresh, args.adam);
 }
-
-Codelet<ReadNoteArgs> read_note({
-    .name = "read_note",
-    .color = 0xEDAE49,
-    .implementations = {{"host", note_read}},
-    .cost = [](const ReadNoteArgs&) { return Cost{}; },
-    .footprint = [](const ReadNoteArgs&) { return footprint_of(0); },
-});
 
 }  // namespace
 
@@ -88,30 +78,35 @@ Codelet<ExchangeArgs> exchange({
     .name = "exchange",
     .color = 0xD1495B,
     .implementations = {{"vector", exchange_vector},
-                        {"reference", exchange_reference, nullptr, Role::reference}},
+                        {"reference", exchange_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::exchange)},
     .cost = cost,
     .footprint = footprint,
+    .when_done = count_update,
 });
 
 void submit_exchange(ExchangeArgs args, const ExchangeTensors& tensors, ExchangeOrder order,
                      TaskTag tag) {
   args.refresh = tensors.replica != nullptr;
+  args.adam = tensors.mean_square != nullptr;
   const auto update_of = [order](TensorPart part) {
     return order == ExchangeOrder::arrival ? accumulate(part) : read_write(part);
   };
   for (std::size_t part = 0; part < tensors.master.parts(); ++part) {
     args.count = static_cast<std::int64_t>(tensors.master.count_of(part));
-    const std::array accesses{update_of({tensors.master, part}), read_write({tensors.diff, part}),
-                              update_of({tensors.velocity, part}),
-                              write({args.refresh ? *tensors.replica : tensors.master, part})};
-    exchange.submit(args, std::span(accesses).first(args.refresh ? 4 : 3), tag);
+    std::vector<Access> accesses{update_of({tensors.master, part}),
+                                 read_write({tensors.diff, part}),
+                                 update_of({tensors.velocity, part})};
+    if (args.refresh) accesses.push_back(write({*tensors.replica, part}));
+    if (args.adam) accesses.push_back(update_of({*tensors.mean_square, part}));
+    exchange.submit(args, accesses, tag);
     args.ticket = nullptr;
     args.figure = Staleness::unwatched;
   }
 }
 
-void submit_read_note(Ticket& ticket, const Tensor& master, TaskTag tag) {
-  read_note.submit({&ticket}, {read(master)}, tag);
+void note_read(Ticket& ticket, const Tensor& master) {
+  when_ready(TensorPart(master), [&ticket] { ticket.seen = ticket.clock->load(); });
 }
 
 }  // namespace omni

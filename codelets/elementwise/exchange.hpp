@@ -5,6 +5,13 @@
 //   master -= learning_rate * velocity
 //   diff = 0, ready for the next iteration to add to
 //   replica = master, where the group computes with a copy of its own
+// or one step of Adam, Darknet's (decay is part of the gradient):
+//   velocity = momentum * velocity + (1 - momentum) * g
+//   mean_square = square_memory * mean_square + (1 - square_memory) * g * g
+//   master -= learning_rate * velocity / (1 - momentum^number)
+//             / (sqrt(mean_square / (1 - square_memory^number)) + epsilon * gradient_scale)
+// where the powers take away that both means started from 0, and the last factor is there because
+// Darknet's g is a sum over the images.
 // With one group, or in the merged phase, there is no replica: the layers read the master itself.
 //
 // The rate is outside the velocity, as in Darknet. Caffe's velocity contains it; that is the same
@@ -12,14 +19,16 @@
 #pragma once
 
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 
 #include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 
-// How often a master copy has been updated. Only its own exchanges write it, and StarPU runs those
-// one at a time; atomic because nothing else tells the compiler so.
+// How often a master copy has been updated, counted when an exchange is done. Atomic because in the
+// order of arrival the next one may have begun by then, even ended: two neighbours may be counted
+// in the other order.
 using UpdateClock = std::atomic<std::int64_t>;
 
 // What one group knows of one parameter: the clock when it last took the parameter over.
@@ -49,20 +58,45 @@ struct ExchangeArgs {
   float decay = 0;
   float gradient_scale = 1;  // 1 / batch: diffs are sums over the images
   bool refresh = false;      // there is a replica; set by the submit function
+  bool adam = false;         // there is a mean square; set by the submit function
+  float square_memory = 0.999f, epsilon = 1e-7f;  // of Adam
+  std::uint64_t number = 1;                       // of Adam: of the update, from 1
   Staleness figure = Staleness::unwatched;
   Ticket* ticket = nullptr;        // null: staleness is not measured
   UpdateReport* report = nullptr;  // null: nobody waits for it
 };
 
+// Where a task's buffers have the mean square.
+inline std::size_t mean_square_index(const ExchangeArgs& args) { return args.refresh ? 4 : 3; }
+
+// The weights of all gradients in a running mean that started from 0 add up to this.
+inline double bias_correction(float memory, std::uint64_t number) {
+  return 1 - std::pow(static_cast<double>(memory), static_cast<double>(number));
+}
+
 namespace reference {
 
+// The replica and the mean square may be null when the arguments say that there is none.
 template <class T>
-void exchange(const ExchangeArgs& args, T* master, T* diff, T* velocity, T* replica) {
+void exchange(const ExchangeArgs& args, T* master, T* diff, T* velocity, T* replica,
+              T* mean_square = nullptr) {
+  const T rate = static_cast<T>(args.learning_rate), momentum = static_cast<T>(args.momentum),
+          square_memory = static_cast<T>(args.square_memory),
+          gradient_scale = static_cast<T>(args.gradient_scale);
   for (std::int64_t i = 0; i < args.count; ++i) {
-    const T gradient =
-        static_cast<T>(args.gradient_scale) * diff[i] + static_cast<T>(args.decay) * master[i];
-    velocity[i] = static_cast<T>(args.momentum) * velocity[i] + gradient;
-    master[i] -= static_cast<T>(args.learning_rate) * velocity[i];
+    const T gradient = gradient_scale * diff[i] + static_cast<T>(args.decay) * master[i];
+    if (args.adam) {
+      velocity[i] = momentum * velocity[i] + (1 - momentum) * gradient;
+      mean_square[i] = square_memory * mean_square[i] + (1 - square_memory) * gradient * gradient;
+      const T mean = velocity[i] / static_cast<T>(bias_correction(args.momentum, args.number)),
+              square =
+                  mean_square[i] / static_cast<T>(bias_correction(args.square_memory, args.number));
+      master[i] -=
+          rate * mean / (std::sqrt(square) + static_cast<T>(args.epsilon) * gradient_scale);
+    } else {
+      velocity[i] = momentum * velocity[i] + gradient;
+      master[i] -= rate * velocity[i];
+    }
     diff[i] = 0;
     if (args.refresh) replica[i] = master[i];
   }
@@ -70,11 +104,17 @@ void exchange(const ExchangeArgs& args, T* master, T* diff, T* velocity, T* repl
 
 }  // namespace reference
 
-extern Codelet<ExchangeArgs> exchange;  // {master RW, diff RW, velocity RW, replica W if refresh}
+namespace gpu {
+KernelFunction<ExchangeArgs> exchange;
+}
+
+extern Codelet<ExchangeArgs>
+    exchange;  // {master RW, diff RW, velocity RW, replica W if refresh, mean_square RW if adam}
 
 struct ExchangeTensors {
   const Tensor &master, &diff, &velocity;
   const Tensor* replica = nullptr;
+  const Tensor* mean_square = nullptr;  // null: not Adam
 };
 
 // The order in which groups reach a master: as submitted, or as they arrive.
@@ -85,7 +125,8 @@ void submit_exchange(ExchangeArgs args, const ExchangeTensors& tensors, Exchange
                      TaskTag tag = {});
 
 // The group reads a merged parameter, now as far as its tasks are ordered: notes the clock in the
-// ticket.
-void submit_read_note(Ticket& ticket, const Tensor& master, TaskTag tag = {});
+// ticket, wherever the parameter is. A task that reads it could be given to a CPU, and would fetch
+// it from a GPU for nothing.
+void note_read(Ticket& ticket, const Tensor& master);
 
 }  // namespace omni

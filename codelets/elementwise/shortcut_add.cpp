@@ -130,7 +130,8 @@ Codelet<ShortcutArgs> shortcut_forward({
     .name = "shortcut_forward",
     .color = 0xbcbd22,
     .implementations = {{"vector", forward_vector},
-                        {"reference", forward_reference, nullptr, Role::reference}},
+                        {"reference", forward_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::shortcut_forward)},
     .cost = forward_cost,
     .footprint = footprint,
 });
@@ -139,7 +140,8 @@ Codelet<ShortcutArgs> shortcut_backward_a({
     .name = "shortcut_backward_a",
     .color = 0xbcbd22,
     .implementations = {{"vector", backward_a_vector},
-                        {"reference", backward_a_reference, nullptr, Role::reference}},
+                        {"reference", backward_a_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::shortcut_backward_a)},
     .cost = backward_a_cost,
     .footprint = footprint,
 });
@@ -148,7 +150,8 @@ Codelet<ShortcutArgs> shortcut_backward_b({
     .name = "shortcut_backward_b",
     .color = 0xbcbd22,
     .implementations = {{"vector", backward_b_vector},
-                        {"reference", backward_b_reference, nullptr, Role::reference}},
+                        {"reference", backward_b_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::shortcut_backward_b)},
     .cost = backward_b_cost,
     .footprint = footprint,
 });
@@ -157,7 +160,8 @@ Codelet<ActivationArgs> residual_backward({
     .name = "residual_backward",
     .color = 0xbcbd22,
     .implementations = {{"vector", residual_backward_vector},
-                        {"reference", residual_backward_reference, nullptr, Role::reference}},
+                        {"reference", residual_backward_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::residual_backward)},
     .cost = residual_backward_cost,
     .footprint = residual_footprint,
 });

@@ -82,6 +82,11 @@ void residual_backward(const ActivationArgs& args, const T* dst, T* diff, T* dif
 
 }  // namespace reference
 
+namespace gpu {
+KernelFunction<ShortcutArgs> shortcut_forward, shortcut_backward_a, shortcut_backward_b;
+KernelFunction<ActivationArgs> residual_backward;
+}  // namespace gpu
+
 extern Codelet<ShortcutArgs> shortcut_forward;     // {a R, b R, dst W}
 extern Codelet<ShortcutArgs> shortcut_backward_a;  // {diff_dst R, diff_a W}
 extern Codelet<ShortcutArgs> shortcut_backward_b;  // {diff_dst R, diff_b W}

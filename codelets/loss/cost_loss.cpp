@@ -49,7 +49,8 @@ Codelet<CostLossArgs> cost_loss({
     .name = "cost_loss",
     .color = 0xd62728,
     .implementations = {{"vector", cost_vector},
-                        {"reference", cost_reference, nullptr, Role::reference}},
+                        {"reference", cost_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::cost_loss)},
     .cost = work,
     .footprint = footprint,
 });

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "codelets/elementwise/activation_functors.hpp"
 #include "codelets/loss/label_metrics.hpp"
 #include "runtime/tasks/codelet.hpp"
 
@@ -27,11 +28,11 @@ namespace distances {
 
 struct Squared {
   template <class T>
-  T operator()(T d) const {
+  OMNI_HD T operator()(T d) const {
     return d * d / 2;
   }
   template <class T>
-  T gradient(T d) const {
+  OMNI_HD T gradient(T d) const {
     return d;
   }
 };
@@ -39,12 +40,12 @@ struct Squared {
 // Squared up to 1, from there on straight.
 struct Smooth {
   template <class T>
-  T operator()(T d) const {
+  OMNI_HD T operator()(T d) const {
     const T size = std::abs(d);
     return size < 1 ? d * d / 2 : size - T(0.5);
   }
   template <class T>
-  T gradient(T d) const {
+  OMNI_HD T gradient(T d) const {
     const T below = d > 1 ? T(1) : d;
     return d < -1 ? T(-1) : below;
   }
@@ -52,11 +53,11 @@ struct Smooth {
 
 struct Absolute {
   template <class T>
-  T operator()(T d) const {
+  OMNI_HD T operator()(T d) const {
     return std::abs(d);
   }
   template <class T>
-  T gradient(T d) const {
+  OMNI_HD T gradient(T d) const {
     const T not_above = d < 0 ? T(-1) : d;  // 0, or NaN
     return d > 0 ? T(1) : not_above;
   }
@@ -75,6 +76,10 @@ void with_distance(Distance distance, Use&& use) {
     case Distance::l1:
       return use(distances::Absolute{});
   }
+}
+
+namespace gpu {
+KernelFunction<CostLossArgs> cost_loss;
 }
 
 namespace reference {

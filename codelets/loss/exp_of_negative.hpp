@@ -8,7 +8,7 @@ namespace omni {
 
 // exp(x) for x <= 0 to 2 units in the last place. Without a library call, so that loops over it
 // vectorise. Below -87 it stays at the smallest normal number; a NaN stays a NaN.
-inline float exp_of_negative(float x) {
+constexpr float exp_of_negative(float x) {
   constexpr float kShift = 0x1.8p23f;  // adding it rounds to an integer, left in the low bits
   const float bounded = x < -87.0f ? -87.0f : x;
   const float shifted = bounded * 1.44269504f + kShift;

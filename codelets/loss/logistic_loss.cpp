@@ -3,8 +3,6 @@
 #include <array>
 #include <cstddef>
 
-#include "codelets/loss/exp_of_negative.hpp"
-
 namespace omni {
 namespace {
 
@@ -52,12 +50,8 @@ void logistic_vector(const LogisticLossArgs& args, const Buffers& buffers, Devic
     sums.loss += static_cast<double>(positive) + log_sum(x, args.inputs);
     sums.count(label_rank(x, args.inputs, label));
     if (d == nullptr) continue;
-    for (int i = 0; i < args.inputs; ++i) {
-      const float e = exp_of_negative(-std::abs(x[i]));
-      d[i] = (x[i] < 0 ? e : 1.0f) / (1.0f + e);
-    }
-    // 1 - p of the label, without the cancellation.
-    d[label] = -1.0f / (1.0f + std::exp(x[label]));
+    for (int i = 0; i < args.inputs; ++i) d[i] = probability(x[i]);
+    d[label] = probability_less_one(x[label]);
     d += args.inputs;
   }
   sums.store(buffers.get(2));
@@ -84,7 +78,8 @@ Codelet<LogisticLossArgs> logistic_loss({
     .name = "logistic_loss",
     .color = 0xd62728,
     .implementations = {{"vector", logistic_vector},
-                        {"reference", logistic_reference, nullptr, Role::reference}},
+                        {"reference", logistic_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::logistic_loss)},
     .cost = logistic_cost,
     .footprint = logistic_footprint,
 });

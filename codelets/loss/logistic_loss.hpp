@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "codelets/elementwise/activation_functors.hpp"
+#include "codelets/loss/exp_of_negative.hpp"
 #include "codelets/loss/label_metrics.hpp"
 #include "runtime/tasks/codelet.hpp"
 
@@ -17,11 +19,22 @@ struct LogisticLossArgs {
   bool gradient = false;  // set by submit: there is a diff to write
 };
 
+// p = logistic(x), and p - 1 without the cancellation.
+constexpr float probability(float x) {
+  const float e = exp_of_negative(x < 0 ? x : -x);
+  return (x < 0 ? e : 1.0f) / (1.0f + e);
+}
+inline OMNI_HD float probability_less_one(float x) { return -1.0f / (1.0f + std::exp(x)); }
+
+namespace gpu {
+KernelFunction<LogisticLossArgs> logistic_loss;
+}
+
 namespace reference {
 
 // log(1 + e^x) = -log(1 - p), where p = logistic(x); with -x it is -log(p).
 template <class T>
-T softplus(T x) {
+OMNI_HD T softplus(T x) {
   return std::max(x, T{0}) + std::log1p(std::exp(-std::abs(x)));
 }
 

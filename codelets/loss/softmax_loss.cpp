@@ -34,9 +34,7 @@ void cross_entropy_vector(const CrossEntropyArgs& args, const Buffers& buffers, 
   const int size = args.inputs / args.groups;
   const float sharpness = 1 / args.temperature;
   const Truth truth = smoothed_truth(args);
-  const auto logarithm = [](float p) {
-    return static_cast<double>(std::log(std::max(p, std::numeric_limits<float>::min())));
-  };
+  const auto logarithm = [](float p) { return static_cast<double>(bounded_logarithm(p)); };
   const float* p = buffers.get(0);
   const auto* labels = buffers.get<std::int32_t>(1);
   float* d = args.gradient ? buffers.get(3) : nullptr;
@@ -91,7 +89,8 @@ Codelet<SoftmaxArgs> softmax_forward({
     .name = "softmax_forward",
     .color = 0xd62728,
     .implementations = {{"vector", softmax_vector},
-                        {"reference", softmax_reference, nullptr, Role::reference}},
+                        {"reference", softmax_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::softmax_forward)},
     .cost = softmax_cost,
     .footprint = softmax_footprint,
 });
@@ -100,7 +99,8 @@ Codelet<CrossEntropyArgs> cross_entropy({
     .name = "cross_entropy",
     .color = 0xd62728,
     .implementations = {{"vector", cross_entropy_vector},
-                        {"reference", cross_entropy_reference, nullptr, Role::reference}},
+                        {"reference", cross_entropy_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::cross_entropy)},
     .cost = cross_entropy_cost,
     .footprint = cross_entropy_footprint,
 });

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "codelets/elementwise/activation_functors.hpp"
 #include "codelets/loss/label_metrics.hpp"
 #include "runtime/tasks/codelet.hpp"
 
@@ -40,6 +41,18 @@ inline Truth smoothed_truth(const CrossEntropyArgs& args) {
   return {.label = 1 - spread, .other = spread / others};
 }
 
+// Bounded where a probability underflows to 0; a NaN stays one, so that it is noticed.
+template <class T>
+OMNI_HD T bounded_logarithm(T probability) {
+  const T tiny = std::numeric_limits<float>::min();
+  return std::log(probability < tiny ? tiny : probability);
+}
+
+namespace gpu {
+KernelFunction<SoftmaxArgs> softmax_forward;
+KernelFunction<CrossEntropyArgs> cross_entropy;
+}  // namespace gpu
+
 namespace reference {
 
 template <class T>
@@ -58,9 +71,8 @@ void softmax_forward(const SoftmaxArgs& args, const T* src, T* dst) {
   }
 }
 
-// Per image loss = -sum of truth * log p, bounded where p underflows to 0 (a NaN stays one, so that
-// it is noticed); diff = (p - truth) / temperature within the label's group, 0 in the others. Not
-// divided by the batch: the update does that.
+// Per image loss = -sum of truth * log p; diff = (p - truth) / temperature within the label's
+// group, 0 in the others. Not divided by the batch: the update does that.
 template <class T>
 void cross_entropy(const CrossEntropyArgs& args, const T* probabilities, const std::int32_t* labels,
                    T* metrics, T* diff) {
@@ -75,10 +87,9 @@ void cross_entropy(const CrossEntropyArgs& args, const T* probabilities, const s
     }
     const int label = checked_label(labels[image], args.inputs, image);
     const int first = label / size * size;  // of the label's group
-    const T tiny = std::numeric_limits<float>::min();
     for (int i = first; i < first + size; ++i) {
       const double share = i == label ? truth.label : truth.other;
-      if (share > 0) sums.loss -= share * static_cast<double>(std::log(std::max(p[i], tiny)));
+      if (share > 0) sums.loss -= share * static_cast<double>(bounded_logarithm(p[i]));
     }
     sums.count(label_rank(p + first, size, label - first));
     if (!args.gradient) continue;

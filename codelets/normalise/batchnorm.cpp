@@ -242,46 +242,62 @@ void plain(const Args& args, const Buffers& buffers, DeviceContext&) {
   (std::make_index_sequence<buffer_count>());
 }
 
-// A plain loop is all that a few numbers per channel need.
+// Where there is only a reference: a plain loop is all that a few numbers per channel need.
 template <class Args>
-CodeletDefinition<Args> per_channel(const char* name, Kernel<Args> kernel,
-                                    Cost (*cost)(const Args&)) {
-  return {name, kColor, {{"reference", kernel, nullptr, Role::reference}}, cost, channel_footprint};
-}
-
-template <class Args>
-CodeletDefinition<Args> per_slice(const char* name, Kernel<Args> vector, Kernel<Args> plain,
-                                  Cost (*cost)(const Args&),
-                                  std::uint64_t (*footprint)(const Args&)) {
-  return {name,
-          kColor,
-          {{"vector", vector}, {"reference", plain, nullptr, Role::reference}},
-          cost,
-          footprint};
+CodeletDefinition<Args> definition(const char* name,
+                                   std::vector<Implementation<Args>> implementations,
+                                   Cost (*cost)(const Args&),
+                                   std::uint64_t (*footprint)(const Args&)) {
+  return {name, kColor, std::move(implementations), cost, footprint};
 }
 
 }  // namespace
 
-Codelet<BatchnormSliceArgs> batchnorm_partial(per_slice<BatchnormSliceArgs>(
-    "batchnorm_partial", partial_vector, plain<reference::batchnorm_partial<float>, 2>,
+Codelet<BatchnormSliceArgs> batchnorm_partial(definition<BatchnormSliceArgs>(
+    "batchnorm_partial",
+    {{"vector", partial_vector},
+     {"reference", plain<reference::batchnorm_partial<float>, 2>, nullptr, Role::reference},
+     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_partial)},
     slice_cost<3, 1>, slice_footprint));
-Codelet<BatchnormMergeArgs> batchnorm_merge(per_channel<BatchnormMergeArgs>(
-    "batchnorm_merge", plain<reference::batchnorm_merge<float>, 2>, channel_cost<10, 6>));
-Codelet<BatchnormFinishArgs> batchnorm_finish(per_channel<BatchnormFinishArgs>(
-    "batchnorm_finish", plain<reference::batchnorm_finish<float>, 5>, channel_cost<10, 8>));
-Codelet<BatchnormApplyArgs> batchnorm_apply(per_slice<BatchnormApplyArgs>(
-    "batchnorm_apply", apply_vector, apply_reference, apply_cost, apply_footprint));
-Codelet<BatchnormReduceArgs> batchnorm_backward_reduce(per_slice<BatchnormReduceArgs>(
-    "batchnorm_backward_reduce", backward_reduce_vector,
-    plain<reference::batchnorm_backward_reduce<float>, 7>, slice_cost<7, 2>, reduce_footprint));
-Codelet<BatchnormMergeArgs> batchnorm_merge_sums(per_channel<BatchnormMergeArgs>(
-    "batchnorm_merge_sums", plain<reference::batchnorm_merge_sums<float>, 2>, channel_cost<2, 6>));
-Codelet<BatchnormParameterArgs> batchnorm_parameter_gradient(per_channel<BatchnormParameterArgs>(
-    "batchnorm_parameter_gradient", plain<reference::batchnorm_parameter_gradient<float>, 3>,
-    channel_cost<2, 6>));
-Codelet<BatchnormBackwardArgs> batchnorm_backward_data(per_slice<BatchnormBackwardArgs>(
-    "batchnorm_backward_data", backward_data_vector, backward_data_reference, slice_cost<9, 3>,
-    backward_data_footprint));
+Codelet<BatchnormMergeArgs> batchnorm_merge(definition<BatchnormMergeArgs>(
+    "batchnorm_merge",
+    {{"reference", plain<reference::batchnorm_merge<float>, 2>, nullptr, Role::reference},
+     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_merge)},
+    channel_cost<10, 6>, channel_footprint));
+Codelet<BatchnormFinishArgs> batchnorm_finish(definition<BatchnormFinishArgs>(
+    "batchnorm_finish",
+    {{"reference", plain<reference::batchnorm_finish<float>, 5>, nullptr, Role::reference},
+     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_finish)},
+    channel_cost<10, 8>, channel_footprint));
+Codelet<BatchnormApplyArgs> batchnorm_apply(
+    definition<BatchnormApplyArgs>("batchnorm_apply",
+                                   {{"vector", apply_vector},
+                                    {"reference", apply_reference, nullptr, Role::reference},
+                                    OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_apply)},
+                                   apply_cost, apply_footprint));
+Codelet<BatchnormReduceArgs> batchnorm_backward_reduce(definition<BatchnormReduceArgs>(
+    "batchnorm_backward_reduce",
+    {{"vector", backward_reduce_vector},
+     {"reference", plain<reference::batchnorm_backward_reduce<float>, 7>, nullptr, Role::reference},
+     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_backward_reduce)},
+    slice_cost<7, 2>, reduce_footprint));
+Codelet<BatchnormMergeArgs> batchnorm_merge_sums(definition<BatchnormMergeArgs>(
+    "batchnorm_merge_sums",
+    {{"reference", plain<reference::batchnorm_merge_sums<float>, 2>, nullptr, Role::reference},
+     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_merge_sums)},
+    channel_cost<2, 6>, channel_footprint));
+Codelet<BatchnormParameterArgs> batchnorm_parameter_gradient(definition<BatchnormParameterArgs>(
+    "batchnorm_parameter_gradient",
+    {{"reference", plain<reference::batchnorm_parameter_gradient<float>, 3>, nullptr,
+      Role::reference},
+     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_parameter_gradient)},
+    channel_cost<2, 6>, channel_footprint));
+Codelet<BatchnormBackwardArgs> batchnorm_backward_data(definition<BatchnormBackwardArgs>(
+    "batchnorm_backward_data",
+    {{"vector", backward_data_vector},
+     {"reference", backward_data_reference, nullptr, Role::reference},
+     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_backward_data)},
+    slice_cost<9, 3>, backward_data_footprint));
 
 void submit_batchnorm_partial(const BatchnormSliceArgs& args, const Tensor& src,
                               const Tensor& partial, TaskTag tag) {

@@ -69,6 +69,96 @@ struct BatchnormParameterArgs {
   int c = 0;
 };
 
+// Mean and squared deviations from it of so many rows. T{} is that of none.
+template <class T>
+struct Moments {
+  T rows, mean, squares;
+
+  // Chan, Golub and LeVeque's pairwise update.
+  OMNI_HD void add(const Moments& other) {
+    if (other.rows == 0) return;
+    const T gap = other.mean - mean, share = other.rows / (rows + other.rows);
+    mean += gap * share;
+    squares += other.squares + gap * gap * rows * share;
+    rows += other.rows;
+  }
+};
+
+// What is done once per channel, for the loops of the CPU and of the GPU.
+namespace batchnorm_channel {
+
+template <class T>
+struct Merge {
+  BatchnormMergeArgs args;
+  const T* partial;
+  T* total;
+  OMNI_HD void operator()(std::int64_t k) const {
+    const auto moments = [c = args.c, k](std::int64_t rows, const T* from) {
+      return Moments<double>{static_cast<double>(rows), static_cast<double>(from[k]),
+                             static_cast<double>(from[c + k])};
+    };
+    Moments<double> merged =
+        args.rows_before == 0 ? Moments<double>{} : moments(args.rows_before, total);
+    merged.add(moments(args.rows, partial));
+    total[k] = static_cast<T>(merged.mean);
+    total[args.c + k] = static_cast<T>(merged.squares);
+  }
+};
+
+template <class T>
+struct Finish {
+  BatchnormFinishArgs args;
+  const T* total;
+  T *mean, *inv_std, *rolling_mean, *rolling_variance;
+  OMNI_HD void operator()(std::int64_t k) const {
+    const auto rows = static_cast<double>(args.rows);
+    const double squares = static_cast<double>(total[args.c + k]);
+    mean[k] = total[k];
+    inv_std[k] = static_cast<T>(1 / std::sqrt(squares / rows + kBatchnormEpsilon));
+    roll(rolling_mean[k], static_cast<double>(total[k]));
+    roll(rolling_variance[k],
+         args.rows > 1 ? squares / (rows - 1) : 0);  // one value has no variance
+  }
+  OMNI_HD void roll(T& rolling, double batch) const {
+    const double keep = static_cast<double>(args.momentum);
+    rolling = static_cast<T>(keep * static_cast<double>(rolling) + (1 - keep) * batch);
+  }
+};
+
+// Of 2 * c sums.
+template <class T>
+struct MergeSums {
+  BatchnormMergeArgs args;
+  const T* partial;
+  T* total;
+  OMNI_HD void operator()(std::int64_t k) const {
+    total[k] = args.rows_before == 0 ? partial[k] : total[k] + partial[k];
+  }
+};
+
+template <class T>
+struct ParameterGradient {
+  BatchnormParameterArgs args;
+  const T* total;
+  T *diff_scale, *diff_shift;
+  OMNI_HD void operator()(std::int64_t k) const {
+    diff_shift[k] += total[k];
+    diff_scale[k] += total[args.c + k];
+  }
+};
+
+}  // namespace batchnorm_channel
+
+namespace gpu {
+KernelFunction<BatchnormSliceArgs> batchnorm_partial;
+KernelFunction<BatchnormMergeArgs> batchnorm_merge, batchnorm_merge_sums;
+KernelFunction<BatchnormFinishArgs> batchnorm_finish;
+KernelFunction<BatchnormApplyArgs> batchnorm_apply;
+KernelFunction<BatchnormReduceArgs> batchnorm_backward_reduce;
+KernelFunction<BatchnormParameterArgs> batchnorm_parameter_gradient;
+KernelFunction<BatchnormBackwardArgs> batchnorm_backward_data;
+}  // namespace gpu
+
 namespace reference {
 
 // partial: mean[c], then the sum of squared deviations from it [c].
@@ -87,37 +177,17 @@ void batchnorm_partial(const BatchnormSliceArgs& args, const T* src, T* partial)
   }
 }
 
-// Chan, Golub and LeVeque's pairwise update of mean and squared deviations.
 template <class T>
 void batchnorm_merge(const BatchnormMergeArgs& args, const T* partial, T* total) {
-  const auto before = static_cast<double>(args.rows_before), added = static_cast<double>(args.rows);
-  for (int k = 0; k < args.c; ++k) {
-    const double mean = args.rows_before == 0 ? 0 : static_cast<double>(total[k]);
-    const double squares = args.rows_before == 0 ? 0 : static_cast<double>(total[args.c + k]);
-    const double gap = static_cast<double>(partial[k]) - mean;
-    const double share = added / (before + added);
-    total[k] = static_cast<T>(mean + gap * share);
-    total[args.c + k] = static_cast<T>(squares + static_cast<double>(partial[args.c + k]) +
-                                       gap * gap * before * share);
-  }
+  for (int k = 0; k < args.c; ++k) batchnorm_channel::Merge<T>{args, partial, total}(k);
 }
 
 template <class T>
 void batchnorm_finish(const BatchnormFinishArgs& args, const T* total, T* mean, T* inv_std,
                       T* rolling_mean, T* rolling_variance) {
-  const auto rows = static_cast<double>(args.rows);
-  const double keep = static_cast<double>(args.momentum);
-  const auto roll = [keep](T& rolling, double batch) {
-    rolling = static_cast<T>(keep * static_cast<double>(rolling) + (1 - keep) * batch);
-  };
-  for (int k = 0; k < args.c; ++k) {
-    const double squares = static_cast<double>(total[args.c + k]);
-    mean[k] = total[k];
-    inv_std[k] = static_cast<T>(1 / std::sqrt(squares / rows + kBatchnormEpsilon));
-    roll(rolling_mean[k], static_cast<double>(total[k]));
-    roll(rolling_variance[k],
-         args.rows > 1 ? squares / (rows - 1) : 0);  // one value has no variance
-  }
+  const batchnorm_channel::Finish<T> finish{args,    total,        mean,
+                                            inv_std, rolling_mean, rolling_variance};
+  for (int k = 0; k < args.c; ++k) finish(k);
 }
 
 // dst = activation(normalised src + addend); addend: read only with adds.
@@ -166,17 +236,14 @@ void batchnorm_backward_reduce(const BatchnormReduceArgs& args, const T* src, co
 
 template <class T>
 void batchnorm_merge_sums(const BatchnormMergeArgs& args, const T* partial, T* total) {
-  for (int k = 0; k < 2 * args.c; ++k)
-    total[k] = args.rows_before == 0 ? partial[k] : total[k] + partial[k];
+  for (int k = 0; k < 2 * args.c; ++k) batchnorm_channel::MergeSums<T>{args, partial, total}(k);
 }
 
 template <class T>
 void batchnorm_parameter_gradient(const BatchnormParameterArgs& args, const T* total, T* diff_scale,
                                   T* diff_shift) {
-  for (int k = 0; k < args.c; ++k) {
-    diff_shift[k] += total[k];
-    diff_scale[k] += total[args.c + k];
-  }
+  for (int k = 0; k < args.c; ++k)
+    batchnorm_channel::ParameterGradient<T>{args, total, diff_scale, diff_shift}(k);
 }
 
 // diff_src may be diff_dst.

@@ -62,7 +62,8 @@ Codelet<L2NormArgs> l2norm_forward({
     .name = "l2norm_forward",
     .color = 0x17becf,
     .implementations = {{"vector", forward_vector},
-                        {"reference", forward_reference, nullptr, Role::reference}},
+                        {"reference", forward_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::l2norm_forward)},
     .cost = forward_cost,
     .footprint = footprint,
 });
@@ -71,7 +72,8 @@ Codelet<L2NormArgs> l2norm_backward({
     .name = "l2norm_backward",
     .color = 0x17becf,
     .implementations = {{"vector", backward_vector},
-                        {"reference", backward_reference, nullptr, Role::reference}},
+                        {"reference", backward_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::l2norm_backward)},
     .cost = backward_cost,
     .footprint = footprint,
 });

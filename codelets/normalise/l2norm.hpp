@@ -17,6 +17,10 @@ struct L2NormArgs {
   int c = 0;
 };
 
+namespace gpu {
+KernelFunction<L2NormArgs> l2norm_forward, l2norm_backward;
+}
+
 namespace reference {
 
 template <class T>

@@ -5,28 +5,6 @@
 namespace omni {
 namespace {
 
-// scale^-beta; square roots for the exponents that networks use.
-struct ThreeQuarters {
-  float operator()(float scale) const {
-    const float root = std::sqrt(scale);
-    return 1 / (root * std::sqrt(root));
-  }
-};
-struct Half {
-  float operator()(float scale) const { return 1 / std::sqrt(scale); }
-};
-struct AnyPower {
-  float beta;
-  float operator()(float scale) const { return std::pow(scale, -beta); }
-};
-
-template <class Use>
-void with_power(float beta, Use use) {
-  if (beta == 0.75f) return use(ThreeQuarters{});
-  if (beta == 0.5f) return use(Half{});
-  use(AnyPower{beta});
-}
-
 // sums[k] = values[k] + ... + values[k + size - 1] for k < c. The usual sizes are known at compile
 // time, so that a sum stays in a register.
 void window_sums(const float* __restrict values, int c, int size, float* __restrict sums) {
@@ -135,7 +113,8 @@ Codelet<LrnArgs> lrn_forward({
     .name = "lrn_forward",
     .color = kColor,
     .implementations = {{"vector", forward_vector},
-                        {"reference", forward_reference, nullptr, Role::reference}},
+                        {"reference", forward_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::lrn_forward)},
     .cost = forward_cost,
     .footprint = footprint,
 });
@@ -144,7 +123,8 @@ Codelet<LrnArgs> lrn_backward({
     .name = "lrn_backward",
     .color = kColor,
     .implementations = {{"vector", backward_vector},
-                        {"reference", backward_reference, nullptr, Role::reference}},
+                        {"reference", backward_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::lrn_backward)},
     .cost = backward_cost,
     .footprint = footprint,
 });

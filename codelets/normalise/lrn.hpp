@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "codelets/elementwise/activation_functors.hpp"
 #include "runtime/tasks/codelet.hpp"
 
 namespace omni {
@@ -20,27 +21,67 @@ struct LrnArgs {
   int c = 0;
   int size = 5;
   float alpha = 1e-4f, beta = 0.75f, kappa = 1;
-  int below() const { return (size - 1) / 2; }
-  int above() const { return size / 2; }
+  constexpr int below() const { return (size - 1) / 2; }
+  constexpr int above() const { return size / 2; }
 };
 
+// scale^-beta; square roots for the exponents that networks use.
+struct ThreeQuarters {
+  OMNI_HD float operator()(float scale) const {
+    const float root = std::sqrt(scale);
+    return 1 / (root * std::sqrt(root));
+  }
+};
+struct Half {
+  OMNI_HD float operator()(float scale) const { return 1 / std::sqrt(scale); }
+};
+struct AnyPower {
+  float beta;
+  OMNI_HD float operator()(float scale) const { return std::pow(scale, -beta); }
+};
+
+template <class Use>
+void with_power(float beta, Use use) {
+  if (beta == 0.75f) return use(ThreeQuarters{});
+  if (beta == 0.5f) return use(Half{});
+  use(AnyPower{beta});
+}
+
+namespace gpu {
+KernelFunction<LrnArgs> lrn_forward, lrn_backward;
+}
+
 namespace reference {
+
+// The scale of channel k of the pixel x.
+template <class T>
+constexpr T lrn_scale(const LrnArgs& args, const T* x, int k) {
+  T sum = 0;
+  for (int j = std::max(0, k - args.below()); j <= std::min(args.c - 1, k + args.above()); ++j)
+    sum += x[j] * x[j];
+  return static_cast<T>(args.kappa) + static_cast<T>(args.alpha) * sum;
+}
+
+// What the windows that hold channel k, those of the channels [k - above, k + below], take from its
+// gradient, before the factor that all have in common.
+template <class T>
+constexpr T lrn_pull(const LrnArgs& args, const T* dst, const T* scale, const T* diff_dst, int k) {
+  T sum = 0;
+  for (int j = std::max(0, k - args.above()); j <= std::min(args.c - 1, k + args.below()); ++j)
+    sum += diff_dst[j] * dst[j] / scale[j];
+  return sum;
+}
 
 template <class T>
 void lrn_forward(const LrnArgs& args, const T* src, T* dst, T* scale) {
   for (std::int64_t row = 0; row < args.rows; ++row)
     for (int k = 0; k < args.c; ++k) {
-      const T* x = src + row * args.c;
-      T sum = 0;
-      for (int j = std::max(0, k - args.below()); j <= std::min(args.c - 1, k + args.above()); ++j)
-        sum += x[j] * x[j];
       const std::int64_t at = row * args.c + k;
-      scale[at] = static_cast<T>(args.kappa) + static_cast<T>(args.alpha) * sum;
+      scale[at] = lrn_scale(args, src + row * args.c, k);
       dst[at] = src[at] * std::pow(scale[at], -static_cast<T>(args.beta));
     }
 }
 
-// Channel k lies in the windows of the channels [k - above, k + below].
 template <class T>
 void lrn_backward(const LrnArgs& args, const T* src, const T* dst, const T* scale,
                   const T* diff_dst, T* diff_src) {
@@ -48,9 +89,7 @@ void lrn_backward(const LrnArgs& args, const T* src, const T* dst, const T* scal
   for (std::int64_t row = 0; row < args.rows; ++row)
     for (int k = 0; k < args.c; ++k) {
       const std::int64_t first = row * args.c, at = first + k;
-      T sum = 0;
-      for (int j = std::max(0, k - args.above()); j <= std::min(args.c - 1, k + args.below()); ++j)
-        sum += diff_dst[first + j] * dst[first + j] / scale[first + j];
+      const T sum = lrn_pull(args, dst + first, scale + first, diff_dst + first, k);
       diff_src[at] = diff_dst[at] * std::pow(scale[at], -beta) - 2 * alpha * beta * src[at] * sum;
     }
 }

@@ -35,7 +35,8 @@ Codelet<CopyChannelsArgs> copy_channels({
     .name = "copy_channels",
     .color = 0x7f7f7f,
     .implementations = {{"vector", copy_vector},
-                        {"reference", copy_reference, nullptr, Role::reference}},
+                        {"reference", copy_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::copy_channels)},
     .cost = copy_cost,
     .footprint = copy_footprint,
 });

@@ -15,6 +15,10 @@ struct CopyChannelsArgs {
   int dst_c = 0, dst_offset = 0;
 };
 
+namespace gpu {
+KernelFunction<CopyChannelsArgs> copy_channels;
+}
+
 namespace reference {
 
 template <class T>

@@ -96,7 +96,8 @@ Codelet<CropMirrorArgs> crop_mirror_forward({
     .name = "crop_mirror_forward",
     .color = 0xe377c2,
     .implementations = {{"vector", forward_vector},
-                        {"reference", forward_reference, nullptr, Role::reference}},
+                        {"reference", forward_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::crop_mirror_forward)},
     .cost = forward_cost,
     .footprint = footprint,
 });
@@ -105,7 +106,8 @@ Codelet<CropMirrorArgs> crop_mirror_backward({
     .name = "crop_mirror_backward",
     .color = 0xe377c2,
     .implementations = {{"vector", backward_vector},
-                        {"reference", backward_reference, nullptr, Role::reference}},
+                        {"reference", backward_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::crop_mirror_backward)},
     .cost = backward_cost,
     .footprint = footprint,
 });

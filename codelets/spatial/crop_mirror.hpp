@@ -30,7 +30,7 @@ struct CropWindow {
   bool mirrored;
 };
 
-inline CropWindow crop_window(const CropMirrorArgs& args, int image) {
+constexpr CropWindow crop_window(const CropMirrorArgs& args, int image) {
   const int free_h = args.src.h - args.out_h, free_w = args.src.w - args.out_w;
   if (!args.training) return {free_h / 2, free_w / 2, false};
   // Above any sample number: layers differ from each other, and from what is drawn without one.
@@ -45,6 +45,10 @@ inline CropWindow crop_window(const CropMirrorArgs& args, int image) {
   window.left = below(free_w + 1);
   window.mirrored = args.flip && below(2) == 1;
   return window;
+}
+
+namespace gpu {
+KernelFunction<CropMirrorArgs> crop_mirror_forward, crop_mirror_backward;
 }
 
 namespace reference {

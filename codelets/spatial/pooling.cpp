@@ -216,7 +216,8 @@ Codelet<PoolShape> max_pool_forward({
     .name = "max_pool_forward",
     .color = kColor,
     .implementations = {{"vector", max_forward_vector},
-                        {"reference", max_forward_reference, nullptr, Role::reference}},
+                        {"reference", max_forward_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::max_pool_forward)},
     .cost = max_cost,
     .footprint = footprint,
 });
@@ -225,7 +226,8 @@ Codelet<PoolShape> max_pool_backward({
     .name = "max_pool_backward",
     .color = kColor,
     .implementations = {{"vector", max_backward_vector},
-                        {"reference", max_backward_reference, nullptr, Role::reference}},
+                        {"reference", max_backward_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::max_pool_backward)},
     .cost = max_cost,
     .footprint = footprint,
 });
@@ -234,7 +236,8 @@ Codelet<PoolShape> average_pool_forward({
     .name = "average_pool_forward",
     .color = kColor,
     .implementations = {{"vector", average_forward_vector},
-                        {"reference", average_forward_reference, nullptr, Role::reference}},
+                        {"reference", average_forward_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::average_pool_forward)},
     .cost = average_cost,
     .footprint = footprint,
 });
@@ -243,7 +246,8 @@ Codelet<PoolShape> average_pool_backward({
     .name = "average_pool_backward",
     .color = kColor,
     .implementations = {{"vector", average_backward_vector},
-                        {"reference", average_backward_reference, nullptr, Role::reference}},
+                        {"reference", average_backward_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::average_pool_backward)},
     .cost = average_cost,
     .footprint = footprint,
 });

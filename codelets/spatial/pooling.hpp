@@ -43,11 +43,19 @@ inline std::size_t pool_index_bytes(const PoolShape& shape) {
 struct PoolSpan {
   int start;  // of the window: negative in the padding
   int first, last;
-  PoolSpan(int out, int stride, int offset, int kernel, int size)
+  constexpr PoolSpan(int out, int stride, int offset, int kernel, int size)
       : start(out * stride - offset),
         first(std::max(start, 0)),
         last(std::max(first, std::min(start + kernel, size))) {}
-  int count() const { return last - first; }
+  constexpr int count() const { return last - first; }
+};
+
+// The other way: the windows [first, last) over cell `at` along one dimension.
+struct PoolCover {
+  int first, last;
+  constexpr PoolCover(int at, int stride, int offset, int kernel, int out)
+      : first(at + offset < kernel ? 0 : (at + offset - kernel) / stride + 1),
+        last(at + offset < 0 ? 0 : std::min(out, (at + offset) / stride + 1)) {}
 };
 
 // Calls visit(image, index of the output pixel, rows, columns) for every window of the slice.
@@ -59,6 +67,11 @@ void for_each_window(const PoolShape& shape, Visit visit) {
       for (int x = 0; x < shape.out_w; ++x, ++pixel)
         visit(image, pixel, PoolSpan(y, shape.stride_h, shape.offset_h, shape.kernel_h, shape.h),
               PoolSpan(x, shape.stride_w, shape.offset_w, shape.kernel_w, shape.w));
+}
+
+namespace gpu {
+KernelFunction<PoolShape> max_pool_forward, max_pool_backward, average_pool_forward,
+    average_pool_backward;
 }
 
 namespace reference {

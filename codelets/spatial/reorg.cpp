@@ -45,7 +45,8 @@ Codelet<ReorgArgs> reorg({
     .name = "reorg",
     .color = 0x7f7f7f,
     .implementations = {{"vector", reorg_vector},
-                        {"reference", reorg_reference, nullptr, Role::reference}},
+                        {"reference", reorg_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::reorg)},
     .cost = reorg_cost,
     .footprint = reorg_footprint,
 });

@@ -22,6 +22,10 @@ struct ReorgArgs {
   bool to_depth = true;  // forward goes from wide to deep; false is Darknet's reverse=1
 };
 
+namespace gpu {
+KernelFunction<ReorgArgs> reorg;
+}
+
 namespace reference {
 
 template <class T>

@@ -61,7 +61,8 @@ Codelet<UpsampleArgs> upsample_forward({
     .name = "upsample_forward",
     .color = 0x8c564b,
     .implementations = {{"vector", forward_vector},
-                        {"reference", forward_reference, nullptr, Role::reference}},
+                        {"reference", forward_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::upsample_forward)},
     .cost = forward_cost,
     .footprint = footprint,
 });
@@ -70,7 +71,8 @@ Codelet<UpsampleArgs> upsample_backward({
     .name = "upsample_backward",
     .color = 0x8c564b,
     .implementations = {{"vector", backward_vector},
-                        {"reference", backward_reference, nullptr, Role::reference}},
+                        {"reference", backward_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::upsample_backward)},
     .cost = backward_cost,
     .footprint = footprint,
 });

@@ -18,6 +18,10 @@ struct UpsampleArgs {
   float scale = 1;
 };
 
+namespace gpu {
+KernelFunction<UpsampleArgs> upsample_forward, upsample_backward;
+}
+
 namespace reference {
 
 // Calls visit(index in src, index in dst) for every value of dst.

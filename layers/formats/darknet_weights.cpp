@@ -49,10 +49,14 @@ std::vector<Param*> stored(Net& net) {
 
 Status load_darknet_weights(Net& net, const std::filesystem::path& path) {
   OMNI_TRY(DarknetWeightsReader reader, DarknetWeightsReader::open(path));
-  const std::vector<Param*> params = stored(net);
+  std::vector<Param*> params = stored(net);
+  // Behind the last layer that loads, the file may go on as it likes: weights of a net with other
+  // classes, say, or none.
+  const std::size_t all = params.size();
+  while (!params.empty() && !params.back()->load) params.pop_back();
   std::uint64_t count = 0;
   for (const Param* param : params) count += param->master->count();
-  OMNI_CHECK(reader.expect(count));
+  OMNI_CHECK(reader.expect(count, params.size() < all));
   std::vector<float> block;
   for (const Param* param : params) {
     block.resize(param->master->count());

@@ -7,8 +7,6 @@
 #include <limits>
 #include <utility>
 
-#include "runtime/log.hpp"
-
 namespace omni {
 namespace {
 
@@ -71,7 +69,7 @@ Status DarknetWeightsReader::read_header() {
   return {};
 }
 
-Status DarknetWeightsReader::expect(std::uint64_t float_count) const {
+Status DarknetWeightsReader::expect(std::uint64_t float_count, bool more_may_follow) const {
   std::uint64_t needed = 0;
   if (__builtin_mul_overflow(float_count, sizeof(float), &needed))
     needed = std::numeric_limits<std::uint64_t>::max();
@@ -80,9 +78,13 @@ Status DarknetWeightsReader::expect(std::uint64_t float_count) const {
                  fmt::format("the network needs {} bytes of weights, the file has only {}", needed,
                              remaining_),
                  "the file is truncated, or belongs to another network"};
-  if (needed < remaining_)
-    log::warn("{}: the network needs {} bytes of weights, the file has {}: the last {} are ignored",
-              path_.string(), needed, remaining_, remaining_ - needed);
+  // The format has no names: too many values are the only sign of another network's.
+  if (needed < remaining_ && !more_may_follow)
+    return Error{
+        ErrorKind::data, path_.string(),
+        fmt::format("the network needs {} bytes of weights, the file has {}", needed, remaining_),
+        "the file belongs to another network; with dontload=1 in the last layers, the "
+        "others are loaded from its beginning"};
   return {};
 }
 

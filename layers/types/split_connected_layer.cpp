@@ -100,7 +100,8 @@ class SplitConnectedLayer final : public Layer {
           input().gradient(each), data_gradient_tag(each));
   }
   static void cut(const Param& param, std::size_t block_count) {
-    for (Tensor* tensor : {param.master, param.replica, param.diff, param.velocity})
+    for (Tensor* tensor :
+         {param.master, param.replica, param.diff, param.velocity, param.mean_square})
       if (tensor != nullptr) tensor->cut(block_count);
   }
   Tensor& whole_batch(LayerBuilder& builder, const std::string& name, int width) const {

@@ -1,12 +1,14 @@
 // Times every fast implementation of convolution, local and connected on the shapes of a file, on
-// one thread.
+// one thread, and on the first GPU where there is one.
 //   bench_ops [SHAPES.txt ...] [--images N]       default: perf/bench/shapes/*.txt, 8 images
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <vector>
 
@@ -15,16 +17,55 @@
 #include "codelets/dense/local.hpp"
 #include "runtime/rng.hpp"
 
+#ifdef OMNI_CUDA
+#include "runtime/cuda/check.hpp"
+#endif
+
 namespace {
 
 using namespace omni;
 
-std::vector<float> random_values(std::int64_t count) {
-  std::vector<float> values(static_cast<std::size_t>(count));
-  Draws draws(Philox(1, RandomStream::init), 0);
-  for (float& value : values) value = draws.uniform(-1, 1);
-  return values;
+// A GPU's entry is the last one of a codelet, so that what all use in turn moves there once.
+#ifdef OMNI_CUDA
+bool gpu_present() {
+  int devices = 0;
+  return cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
 }
+void wait_for_gpu() { check(cudaDeviceSynchronize(), "running a kernel"); }
+void* allocate(std::size_t bytes) {
+  void* memory = nullptr;
+  if (!gpu_present()) return std::malloc(bytes);
+  check(cudaMallocManaged(&memory, bytes), "allocating memory for all devices");
+  return memory;
+}
+void deallocate(void* memory) {
+  if (gpu_present())
+    cudaFree(memory);
+  else
+    std::free(memory);
+}
+#else
+bool gpu_present() { return false; }
+void wait_for_gpu() {}
+void* allocate(std::size_t bytes) { return std::malloc(bytes); }
+void deallocate(void* memory) { std::free(memory); }
+#endif
+
+class Values {
+ public:
+  explicit Values(std::int64_t count)
+      : data_(static_cast<float*>(allocate(sizeof(float) * static_cast<std::size_t>(count)))) {
+    Draws draws(Philox(1, RandomStream::init), 0);
+    for (std::int64_t i = 0; i < count; ++i) data_.get()[i] = draws.uniform(-1, 1);
+  }
+  float* data() const { return data_.get(); }
+
+ private:
+  struct Deallocate {
+    void operator()(float* memory) const { deallocate(memory); }
+  };
+  std::unique_ptr<float, Deallocate> data_;
+};
 
 // Best of the runs that fit about a fifth of a second: noise only ever adds.
 template <class Run>
@@ -45,10 +86,17 @@ template <class Args>
 void time_codelet(const std::string& shape, const Codelet<Args>& codelet, const Args& args,
                   const std::vector<void*>& buffers) {
   for (const Implementation<Args>& each : codelet.implementations()) {
-    if (each.role == Role::reference || (each.supports != nullptr && !each.supports(args)))
+    const bool on_gpu = each.role == Role::gpu;
+    if (each.role == Role::reference || (on_gpu && !gpu_present()) ||
+        (each.supports != nullptr && !each.supports(args)))
       continue;
-    const double seconds =
-        best_seconds([&] { each.kernel(args, Buffers(buffers), DeviceContext::current()); });
+    const int repeats = on_gpu ? 10 : 1;  // between two waits, which take longer than small kernels
+    const double seconds = best_seconds([&] {
+                             for (int i = 0; i < repeats; ++i)
+                               each.kernel(args, Buffers(buffers), DeviceContext::current());
+                             if (on_gpu) wait_for_gpu();
+                           }) /
+                           repeats;
     const Cost cost = codelet.cost(args);
     fmt::print("{:<18} {:<26} {:<10} {:>10.3f} ms {:>8.1f} GFLOP/s {:>8.1f} GB/s\n", shape,
                codelet.name(), each.name, 1e3 * seconds, 1e-9 * cost.flops / seconds,
@@ -57,8 +105,8 @@ void time_codelet(const std::string& shape, const Codelet<Args>& codelet, const 
 }
 
 void time_convolution(const std::string& name, const ConvShape& shape) {
-  auto src = random_values(shape.src_count()), dst = random_values(shape.dst_count());
-  auto weights = random_values(shape.weights_count()), bias = random_values(shape.filters);
+  const Values src(shape.src_count()), dst(shape.dst_count()), weights(shape.weights_count()),
+      bias(shape.filters);
   time_codelet(name, conv_forward, {.shape = shape, .has_bias = true},
                {src.data(), weights.data(), dst.data(), bias.data()});
   time_codelet(name, conv_backward_weights, {.shape = shape, .has_bias = true},
@@ -68,8 +116,8 @@ void time_convolution(const std::string& name, const ConvShape& shape) {
 }
 
 void time_local(const std::string& name, const LocalShape& shape) {
-  auto src = random_values(shape.conv.src_count()), dst = random_values(shape.conv.dst_count());
-  auto weights = random_values(shape.weights_count()), bias = random_values(shape.outputs());
+  const Values src(shape.conv.src_count()), dst(shape.conv.dst_count()),
+      weights(shape.weights_count()), bias(shape.outputs());
   time_codelet(name, local_forward, {.shape = shape},
                {src.data(), weights.data(), bias.data(), dst.data()});
   time_codelet(name, local_backward_weights, {.shape = shape},
@@ -79,8 +127,8 @@ void time_local(const std::string& name, const LocalShape& shape) {
 }
 
 void time_connected(const std::string& name, const ConnectedShape& shape) {
-  auto src = random_values(shape.src_count()), dst = random_values(shape.dst_count());
-  auto weights = random_values(shape.weights_count()), bias = random_values(shape.outputs);
+  const Values src(shape.src_count()), dst(shape.dst_count()), weights(shape.weights_count()),
+      bias(shape.outputs);
   time_codelet(name, connected_forward, {.shape = shape, .has_bias = true},
                {src.data(), weights.data(), dst.data(), bias.data()});
   time_codelet(name, connected_backward_weights, {.shape = shape, .has_bias = true},

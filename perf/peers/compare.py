@@ -21,7 +21,8 @@ from darknet import Darknet, find_darknet
 from darknet_net import NetError, read_net
 from omnivore import Omnivore
 from processes import Failed, Refused, pin
-from pytorch import MODES, PyTorch, find_python
+from device import Device
+from pytorch import GPU_MODES, MODES, PyTorch, find_python
 from summary import compare, summarise, table, training_flops, warnings
 
 DESCRIPTION = """\
@@ -47,6 +48,10 @@ the whole process, libraries included; a build with CUDA has larger ones.
 
 Peak: a matrix product on the same threads in the same rounds, the best of them. Flops of an iteration: three times
 the forward products, less the gradient of the images.
+
+With --device gpu everyone trains on the first GPU: Omnivore with --threads CPU workers for its input, PyTorch's
+iterations timed by events in the stream, without waiting for the loss; its memory is that on the GPU then, and
+the peak is a matrix product of that precision on it.
 
 Exit codes: 0 compared, 1 a run failed, 2 usage, or a peer that is not there."""
 
@@ -79,6 +84,8 @@ def parse(arguments):
     add = parser.add_argument
     add("--net", required=True, help="net description (.cfg): a file, or the name of a shipped net")
     add("--batch", type=positive, help="images per mini-batch; default: the net's")
+    add("--device", choices=["cpu", "gpu"], default="cpu", help="default: cpu")
+    add("--precision", choices=["fp32", "tf32"], default="fp32", help="on a GPU; default: fp32")
     add("--threads", type=positive, help="CPUs for everyone; default: all that this process may use")
     add("--peer", action="append", choices=["pytorch", "darknet", "caffe", "none"],
         help="whom to compare with, may be repeated; default: pytorch")
@@ -150,13 +157,13 @@ def find_peers(arguments, batch):
     return found
 
 
-def make_peers(arguments, found, net, path, batch, threads, rate, folder):
+def make_peers(arguments, found, net, path, batch, threads, rate, folder, device):
     for peer, (program, _) in found.items():
         own = os.path.join(folder, peer)
         os.makedirs(own)
         if peer == "pytorch":
-            for mode in arguments.modes or MODES:
-                yield PyTorch(program, path, batch, threads, rate, mode, own, net.parameters)
+            for mode in arguments.modes or (GPU_MODES if device.gpu else MODES):
+                yield PyTorch(program, path, batch, threads, rate, mode, own, net.parameters, device)
         elif peer == "darknet":
             yield Darknet(program, net, path, batch, threads, rate, own)
         else:
@@ -172,16 +179,19 @@ class Comparison:
         if not os.access(arguments.omni_run, os.X_OK):
             raise Refused(f"no omni-run at {arguments.omni_run}: `./bootstrap build`, or name it with "
                           "--omni-run")
+        device = Device(arguments.device, arguments.precision)
+        device.check(arguments.omni_run, arguments.peer)
         found = find_peers(arguments, batch)
         self.cpus = pin(threads)
         rate = SLOWER * net.options.real("learning_rate", 0.001)
         self.omnivore = Omnivore(arguments.omni_run, path, batch, threads, rate,
-                                 arguments.models or os.path.join(folder, "models"))
+                                 arguments.models or os.path.join(folder, "models"), device)
         self.facts = self.omnivore.facts()
         if net.parameters != self.facts["parameters"]:
             raise Failed(f"read as {net.parameters} parameters here, {self.facts['parameters']} by Omnivore")
         self.contenders = [self.omnivore, *make_peers(arguments, found, net, path, batch, threads, rate,
-                                                      folder)]
+                                                      folder, device)]
+        self.device = device
         self.arguments, self.batch, self.threads = arguments, batch, threads
         self.versions = {"omnivore": f"{self.omnivore.version()}, tree {commit() or 'unknown'}",
                          **{peer: version for peer, (_, version) in found.items()}}
@@ -223,7 +233,7 @@ class Comparison:
         better = compare(contenders)
         return {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
                 "command": shlex.join(["perf/compare", *sys.argv[1:]]), "versions": self.versions,
-                "cpu": cpu_model(), "cpus": self.cpus, "net": self.facts["net"],
+                "device": self.device.describe(), "cpu": cpu_model(), "cpus": self.cpus, "net": self.facts["net"],
                 "parameters": self.facts["parameters"], "batch": self.batch, "threads": self.threads,
                 "rounds": self.arguments.rounds, "warm_up": self.warm_up, "iterations": self.iterations,
                 "peak_flops_per_second": peak, "training_flops_per_iteration": flops, **better,
@@ -234,8 +244,9 @@ class Comparison:
 
 def headline(result):
     versions = ", ".join(f"{name}: {version}" for name, version in result["versions"].items())
-    return (f"{result['net']}, batch {result['batch']}, {result['threads']} thread(s) on CPUs {result['cpus']}, "
-            f"{result['cpu']}, {1e-9 * result['peak_flops_per_second']:.0f} GFLOP/s at best\n"
+    where = "" if result["device"] == "cpu" else f"{result['device']}, "
+    return (f"{result['net']}, batch {result['batch']}, {where}{result['threads']} thread(s) on CPUs "
+            f"{result['cpus']}, {result['cpu']}, {1e-9 * result['peak_flops_per_second']:.0f} GFLOP/s at best\n"
             f"{result['date']}; {versions}\n{result['command']}")
 
 

@@ -13,8 +13,9 @@ FIRST_ITERATIONS, MORE_ITERATIONS, MAX_CALIBRATIONS = 20, 12, 8
 class Omnivore:
     name = "omnivore"
 
-    def __init__(self, program, net, batch, threads, rate, models):
+    def __init__(self, program, net, batch, threads, rate, models, device):
         self.program, self.models, self.threads = program, models, threads
+        self.device_arguments = device.omnivore_arguments
         self.net_arguments = ["--net", net, "--batch", batch, "--subdivisions", 1, "--learning-rate", rate]
         self.settled = False
 
@@ -23,17 +24,20 @@ class Omnivore:
 
     def facts(self):
         """What the dry run says of the net."""
-        return json.loads(checked([self.program, "-q", "--json", "--dry-run", *self.net_arguments]).output)
+        return json.loads(checked([self.program, "-q", "--json", "--dry-run", *self.net_arguments,
+                                   *self.device_arguments]).output)
 
     def peak_flops_per_second(self):
         """Of a matrix product on all threads, in a process of its own: its memory is not training's."""
-        found = checked([self.program, "devices", "-q", "--json", "--peaks", "--workers", self.threads])
-        return json.loads(found.output)["peaks"]["gemm_flops_per_second"]
+        found = checked([self.program, "devices", "-q", "--json", "--peaks", "--workers", self.threads,
+                         *self.device_arguments])
+        peaks = json.loads(found.output)["peaks"]
+        return peaks.get("gpu_gemm_flops_per_second", peaks["gemm_flops_per_second"])
 
     def time(self, warm_up, iterations):
         finished = checked([self.program, "time", "-q", "--json", *self.net_arguments, "--workers",
                             self.threads, "--models", self.models, "--warm-up", warm_up,
-                            "--iterations", iterations])
+                            "--iterations", iterations, *self.device_arguments])
         return json.loads(finished.output), finished
 
     def calibrate(self, slices, say):

@@ -11,6 +11,10 @@ MODES = ("nchw-eager", "nhwc-eager", "nchw-compile", "nhwc-compile")
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pytorch_net.py")
 
 
+# On a GPU only these are worth the time: its matrix units want channels last.
+GPU_MODES = ("nhwc-eager", "nhwc-compile")
+
+
 def find_python(named):
     """(Python that imports torch, version of torch)"""
     python = named or os.environ.get("OMNI_TORCH_PYTHON") or sys.executable
@@ -24,15 +28,15 @@ def find_python(named):
 
 
 class PyTorch:
-    def __init__(self, python, net, batch, threads, rate, mode, cache, parameters):
+    def __init__(self, python, net, batch, threads, rate, mode, cache, parameters, device):
         self.name, self.mode, self.parameters = f"pytorch {mode}", mode, parameters
         self.compiles = mode.endswith("compile")
         if self.compiles and shutil.which(os.environ.get("CXX", "g++")) is None:
             raise Refused(f"{mode} needs a C++ compiler: install g++, or leave it out of --modes")
         self.command = [python, SCRIPT, "--net", net, "--batch", batch, "--threads", threads, "--mode", mode,
-                        "--learning-rate", rate]
+                        "--learning-rate", rate, *device.pytorch_arguments]
         self.environment = {"OMP_NUM_THREADS": str(threads), "TORCHINDUCTOR_CACHE_DIR": cache,
-                            "CUDA_VISIBLE_DEVICES": ""}
+                            **device.pytorch_environment}
 
     def measure(self, warm_up, iterations):
         finished = checked([*self.command, "--warm-up", warm_up, "--iterations", iterations],

@@ -154,13 +154,58 @@ def peak_memory():
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:"))
 
 
+class CpuClock:
+    """Whoever marks has read the loss, so that everything before is done."""
+
+    def __init__(self):
+        self.marks = []
+
+    def mark(self, loss):
+        loss.item()
+        self.marks.append(time.perf_counter())
+
+    def seconds(self):
+        return [after - before for before, after in zip(self.marks, self.marks[1:])]
+
+    def memory(self):
+        return peak_memory()
+
+
+class GpuClock:
+    """Marks in the stream: nobody waits for the GPU before the end, as in a training that prints little."""
+
+    def __init__(self):
+        self.marks = []
+
+    def mark(self, _):
+        self.marks.append(torch.cuda.Event(enable_timing=True))
+        self.marks[-1].record()
+
+    def seconds(self):
+        torch.cuda.synchronize()
+        return [1e-3 * before.elapsed_time(after) for before, after in zip(self.marks, self.marks[1:])]
+
+    def memory(self):
+        return torch.cuda.max_memory_reserved()
+
+
+def use_gpu(precision):
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    torch.backends.cudnn.benchmark = True
+
+
 def train(net, arguments):
     layout, how = arguments.mode.split("-")
+    on_gpu = arguments.device == "gpu"
+    if on_gpu:
+        use_gpu(arguments.precision)
     torch.manual_seed(1)
     height, width, channels = net.input
-    model = TorchNet(net).train()
-    images = torch.rand(arguments.batch, channels, height, width)
-    labels = torch.randint(net.classes, (arguments.batch,))
+    device = "cuda" if on_gpu else "cpu"
+    model = TorchNet(net).train().to(device)
+    images = torch.rand(arguments.batch, channels, height, width, device=device)
+    labels = torch.randint(net.classes, (arguments.batch,), device=device)
     if layout == "nhwc":
         model = model.to(memory_format=torch.channels_last)
         images = images.to(memory_format=torch.channels_last)
@@ -172,20 +217,23 @@ def train(net, arguments):
         loss = functional.cross_entropy(run(images), labels)
         loss.backward()
         optimizer.step()
-        return loss.item()
+        return loss
 
+    clock = GpuClock() if on_gpu else CpuClock()
     started = time.perf_counter()
     for _ in range(arguments.warm_up):
         loss = iteration()
-    marks = [time.perf_counter()]
+        loss.item()
+    warm_up_seconds = time.perf_counter() - started
+    clock.mark(loss)
     for _ in range(arguments.iterations):
         loss = iteration()
-        marks.append(time.perf_counter())
+        clock.mark(loss)
+    seconds = clock.seconds()
     return {"mode": arguments.mode, "version": torch.__version__, "threads": torch.get_num_threads(),
             "parameters": sum(each.numel() for each in model.parameters()), "fused_sgd": fused,
-            "loss": loss, "warm_up_seconds": marks[0] - started,
-            "seconds": [after - before for before, after in zip(marks, marks[1:])],
-            "peak_memory_bytes": peak_memory()}
+            "loss": loss.item(), "warm_up_seconds": warm_up_seconds, "seconds": seconds,
+            "peak_memory_bytes": clock.memory()}
 
 
 def main():
@@ -194,6 +242,8 @@ def main():
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--mode", choices=MODES, required=True)
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
+    parser.add_argument("--precision", choices=("fp32", "tf32"), default="fp32")
     parser.add_argument("--learning-rate", type=float, default=1e-4)
     parser.add_argument("--warm-up", type=int, default=3)
     parser.add_argument("--iterations", type=int, default=10)

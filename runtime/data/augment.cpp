@@ -46,21 +46,32 @@ Variation draw_variation(const AugmentOptions& options, Draws draws) {
   return drawn;
 }
 
+Variation choose_variation(const AugmentOptions& options, std::uint64_t seed, std::uint64_t sample,
+                           bool training) {
+  if (!training) return {};
+  return draw_variation(options, Draws(Philox(seed, RandomStream::augment), sample));
+}
+
+// The size of the shorter side that min_crop and max_crop ask for; 0 when neither is given.
+float drawn_side(const AugmentOptions& options, Extent net, float zoom) {
+  if (options.min_crop == 0 && options.max_crop == 0) return 0;
+  const int side = std::max(net.h, net.w);
+  int low = options.min_crop > 0 ? options.min_crop : side;
+  int high = options.max_crop > 0 ? options.max_crop : 2 * side;
+  if (low > high) std::swap(low, high);
+  const float target =
+      static_cast<float>(low) + std::floor(zoom * static_cast<float>(high - low + 1));
+  return std::min(target, static_cast<float>(high));
+}
+
 // Net pixels per image pixel, down the image; across it is divided by `aspect`. (Darknet measures
 // the shorter side as if it were multiplied, so that its windows may leave the image.)
 float choose_scale(Extent image, Extent net, const AugmentOptions& options, float zoom,
                    float aspect) {
   const auto height = static_cast<float>(image.h), width = static_cast<float>(image.w) / aspect;
-  float scale = 1;
-  if (options.min_crop > 0 || options.max_crop > 0) {
-    const int side = std::max(net.h, net.w);
-    int low = options.min_crop > 0 ? options.min_crop : side;
-    int high = options.max_crop > 0 ? options.max_crop : 2 * side;
-    if (low > high) std::swap(low, high);
-    const float target =
-        static_cast<float>(low) + std::floor(zoom * static_cast<float>(high - low + 1));
-    scale = std::min(target, static_cast<float>(high)) / std::min(height, width);
-  }
+  float scale = options.all_sizes ? 0 : 1;
+  if (const float side = drawn_side(options, net, zoom); side > 0)
+    scale = side / std::min(height, width);
   return std::max({scale, static_cast<float>(net.h) / height, static_cast<float>(net.w) / width});
 }
 
@@ -76,13 +87,13 @@ void copy_window(Pixels src, Extent image, Extent net, int top, int left, float*
 }
 
 struct Neighbours {
-  std::size_t first, second;  // equal beyond the edge
-  float weight;               // of the second
+  int first, second;  // equal beyond the edge
+  float weight;       // of the second
 
   Neighbours(float at, int length) {
     const float inside = std::clamp(at, 0.0f, static_cast<float>(length - 1));
-    first = static_cast<std::size_t>(inside);
-    second = std::min(first + 1, static_cast<std::size_t>(length - 1));
+    first = static_cast<int>(inside);
+    second = std::min(first + 1, length - 1);
     weight = inside - static_cast<float>(first);
   }
 };
@@ -90,39 +101,90 @@ struct Neighbours {
 // std::lerp keeps promises about infinities that cost branches.
 float blend(float a, float b, float weight) { return a + (b - a) * weight; }
 
-// Bilinear; pixel centres lie at half-integers, beyond the edge the edge goes on.
-void sample_window(Pixels src, Extent image, Extent net, float scale, const Variation& v,
-                   float* dst) {
-  const auto image_h = static_cast<float>(image.h), image_w = static_cast<float>(image.w);
-  const auto net_h = static_cast<float>(net.h), net_w = static_cast<float>(net.w);
-  const float shift_y = (v.slack_y - 0.5f) * (image_h * scale - net_h);
-  const float shift_x = (v.slack_x - 0.5f) * (image_w * scale / v.aspect - net_w);
-  const float radians = v.degrees * std::numbers::pi_v<float> / 180;
-  const float cosine = std::cos(radians), sine = std::sin(radians);
-  const auto channels = static_cast<std::size_t>(image.c);
-  const auto width = static_cast<std::size_t>(image.w);
+// Where in the image the net's pixels lie. Pixel centres lie at half-integers.
+struct Window {
+  Extent image, net;
+  float scale, aspect, shift_y, shift_x;
 
-  for (int y = 0; y < net.h; ++y) {
-    const float from_centre_y = (static_cast<float>(y) + 0.5f - net_h / 2 + shift_y) / scale;
-    for (int x = 0; x < net.w; ++x) {
-      const float from_centre_x =
-          (static_cast<float>(x) + 0.5f - net_w / 2 + shift_x) * v.aspect / scale;
-      const Neighbours column(cosine * from_centre_x - sine * from_centre_y + image_w / 2 - 0.5f,
-                              image.w);
-      const Neighbours row(sine * from_centre_x + cosine * from_centre_y + image_h / 2 - 0.5f,
-                           image.h);
-      const std::uint8_t* top = src.data() + row.first * width * channels;
-      const std::uint8_t* bottom = src.data() + row.second * width * channels;
-      for (std::size_t c = 0; c < channels; ++c) {
-        const auto at = [&](const std::uint8_t* line, std::size_t i) {
-          return static_cast<float>(line[i * channels + c]);
+  Window(Extent of, Extent onto, float scaled, const Variation& v)
+      : image(of),
+        net(onto),
+        scale(scaled),
+        aspect(v.aspect),
+        shift_y((v.slack_y - 0.5f) *
+                (static_cast<float>(of.h) * scaled - static_cast<float>(onto.h))),
+        shift_x((v.slack_x - 0.5f) *
+                (static_cast<float>(of.w) * scaled / v.aspect - static_cast<float>(onto.w))) {}
+  // Image pixels from the image's centre.
+  float y_of(int y) const {
+    return (static_cast<float>(y) + 0.5f - static_cast<float>(net.h) / 2 + shift_y) / scale;
+  }
+  float x_of(int x) const {
+    return (static_cast<float>(x) + 0.5f - static_cast<float>(net.w) / 2 + shift_x) * aspect /
+           scale;
+  }
+  Neighbours row(float from_centre) const {
+    return {from_centre + static_cast<float>(image.h) / 2 - 0.5f, image.h};
+  }
+  Neighbours column(float from_centre) const {
+    return {from_centre + static_cast<float>(image.w) / 2 - 0.5f, image.w};
+  }
+  std::size_t row_values() const {
+    return static_cast<std::size_t>(image.w) * static_cast<std::size_t>(image.c);
+  }
+};
+
+// Bilinear, beyond the edge the edge goes on.
+template <int kChannels>
+void sample_rotated(Pixels src, const Window& window, float degrees, float* dst) {
+  const float radians = degrees * std::numbers::pi_v<float> / 180;
+  const float cosine = std::cos(radians), sine = std::sin(radians);
+  const int channels = kChannels > 0 ? kChannels : window.image.c;
+  for (int y = 0; y < window.net.h; ++y) {
+    const float down = window.y_of(y);
+    for (int x = 0; x < window.net.w; ++x) {
+      const float across = window.x_of(x);
+      const Neighbours column = window.column(cosine * across - sine * down);
+      const Neighbours row = window.row(sine * across + cosine * down);
+      const auto line = [&](int at) {
+        return src.data() + static_cast<std::size_t>(at) * window.row_values();
+      };
+      const std::uint8_t *top = line(row.first), *bottom = line(row.second);
+      for (int c = 0; c < channels; ++c) {
+        const int left = column.first * channels + c, right = column.second * channels + c;
+        const auto across_line = [&](const std::uint8_t* values) {
+          return blend(values[left], values[right], column.weight);
         };
-        const float above = blend(at(top, column.first), at(top, column.second), column.weight);
-        const float below =
-            blend(at(bottom, column.first), at(bottom, column.second), column.weight);
-        *dst++ = blend(above, below, row.weight) / 255.0f;
+        *dst++ = blend(across_line(top), across_line(bottom), row.weight) / 255.0f;
       }
     }
+  }
+}
+
+// The same without rotation: row and column are independent of each other, so that whole lines of
+// the image can be blended first.
+void sample_upright(Pixels src, const Window& window, float* dst) {
+  const int channels = window.image.c;
+  thread_local std::vector<Neighbours> columns;
+  columns.clear();
+  for (int x = 0; x < window.net.w; ++x) columns.push_back(window.column(window.x_of(x)));
+  const auto begin = static_cast<std::size_t>(columns.front().first * channels);
+  const auto end = static_cast<std::size_t>((columns.back().second + 1) * channels);
+  thread_local std::vector<float> blended;
+  blended.resize(window.row_values());
+  for (int y = 0; y < window.net.h; ++y) {
+    const Neighbours row = window.row(window.y_of(y));
+    const auto line = [&](int at) {
+      return src.data() + static_cast<std::size_t>(at) * window.row_values();
+    };
+    const std::uint8_t *top = line(row.first), *bottom = line(row.second);
+    float* const values = blended.data();
+    for (std::size_t i = begin; i < end; ++i)
+      values[i] = blend(top[i], bottom[i], row.weight) / 255.0f;
+    for (const Neighbours& column : columns)
+      for (int c = 0; c < channels; ++c)
+        *dst++ = blend(values[column.first * channels + c], values[column.second * channels + c],
+                       column.weight);
   }
 }
 
@@ -159,14 +221,22 @@ bool can_convert_channels(int image_channels, int net_channels) {
          (image_channels == 3 && net_channels == 1);
 }
 
+LeastSize least_size(const AugmentOptions& options, std::uint64_t seed, std::uint64_t sample,
+                     bool training, Extent net_input) {
+  const Variation variation = choose_variation(options, seed, sample, training);
+  const float side = drawn_side(options, net_input, variation.zoom);
+  if (side == 0 && !options.all_sizes) return {};
+  const auto round_up = [](float length) { return static_cast<int>(std::ceil(length)); };
+  return {.h = round_up(std::max(side, static_cast<float>(net_input.h))),
+          .w = round_up(std::max(side, static_cast<float>(net_input.w)) * variation.aspect)};
+}
+
 void prepare_image(Pixels image_pixels, Extent image, const AugmentOptions& options,
                    std::uint64_t seed, std::uint64_t sample, bool training, Extent net_input,
                    float* dst) {
   thread_local std::vector<std::uint8_t> scratch;
   const Pixels src = convert_channels(image_pixels, image, net_input.c, scratch);
-  Variation variation;
-  if (training)
-    variation = draw_variation(options, Draws(Philox(seed, RandomStream::augment), sample));
+  const Variation variation = choose_variation(options, seed, sample, training);
   const float scale = choose_scale(image, net_input, options, variation.zoom, variation.aspect);
 
   if (scale == 1 && variation.degrees == 0 && variation.aspect == 1) {
@@ -176,7 +246,13 @@ void prepare_image(Pixels image_pixels, Extent image, const AugmentOptions& opti
     copy_window(src, image, net_input, offset(variation.slack_y, image.h - net_input.h),
                 offset(variation.slack_x, image.w - net_input.w), dst);
   } else {
-    sample_window(src, image, net_input, scale, variation, dst);
+    const Window window(image, net_input, scale, variation);
+    if (variation.degrees == 0)
+      sample_upright(src, window, dst);
+    else if (image.c == 3)
+      sample_rotated<3>(src, window, variation.degrees, dst);
+    else
+      sample_rotated<0>(src, window, variation.degrees, dst);
   }
   if (variation.mirror) mirror_rows(dst, net_input);
   shift_colours({dst, net_input.count()}, net_input.c, variation.colours);

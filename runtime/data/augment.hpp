@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "runtime/data/images/image.hpp"
 #include "runtime/extent.hpp"
 
 namespace omni {
@@ -16,10 +17,12 @@ struct AugmentOptions {
   // The shorter side of the image is resized to a size drawn from [min_crop, max_crop], then a
   // window of the net's extent is cut out. 0: not given. One alone brings Darknet's default of the
   // other, the net's side or twice that. Neither: images larger than the net are cut at their own
-  // size. In all cases the image is enlarged where it would not cover the net.
+  // size, or, if they come in all sizes, made as small as still covers the net. In all cases the
+  // image is enlarged where it would not cover the net.
   int min_crop = 0, max_crop = 0;
-  bool center = false;  // cut training windows from the centre, without rotation and zoom
-  float angle = 0;      // degrees, drawn from [-angle, angle]
+  bool all_sizes = false;  // what the images are, not a key
+  bool center = false;     // cut training windows from the centre, without rotation and zoom
+  float angle = 0;         // degrees, drawn from [-angle, angle]
   // Factors drawn from [1, x], or 1 / that, with equal chance; must be positive.
   float aspect = 1, saturation = 1, exposure = 1;
   float hue = 0;      // share of the colour circle, drawn from [-hue, hue]
@@ -28,6 +31,10 @@ struct AugmentOptions {
 
 // Equal channels, grey to colour or colour to grey.
 bool can_convert_channels(int image_channels, int net_channels);
+
+// How large prepare_image needs the image, so that none of what the net sees is lost.
+LeastSize least_size(const AugmentOptions& options, std::uint64_t seed, std::uint64_t sample,
+                     bool training, Extent net_input);
 
 // `image_pixels` holds image.count() values, `dst` receives net_input.count(). What training draws
 // depends on (seed, sample) only; each option has its own draws, so that switching one on leaves

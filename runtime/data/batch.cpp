@@ -8,16 +8,31 @@
 namespace omni {
 namespace {
 
-Status fill(const Dataset& dataset, std::span<const std::size_t> indices,
-            std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
-            bool training, Extent net_input, float* images, std::int32_t* labels) {
-  thread_local std::vector<std::uint8_t> pixels;  // one worker decodes thousands of batches
-  pixels.resize(dataset.extent().count());
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    OMNI_CHECK(dataset.read(indices[i], pixels));
-    prepare_image(pixels, dataset.extent(), options, seed, first_sample + i, training, net_input,
-                  images + i * net_input.count());
-    labels[i] = dataset.label(indices[i]);
+// Calls `use(i, prepare)` for every image; prepare(dst) writes what the net sees of it.
+template <class Use>
+Status for_each_image(const Dataset& dataset, std::span<const std::size_t> indices,
+                      std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
+                      bool training, Extent net_input, Use use) {
+  if (!can_convert_channels(dataset.extent().c, net_input.c))
+    return Error{ErrorKind::usage, dataset.description(),
+                 fmt::format("images of {} channels for a net that wants {}", dataset.extent().c,
+                             net_input.c),
+                 "set channels= in [net]"};
+  AugmentOptions fitting = options;
+  fitting.all_sizes = dataset.has_all_sizes();
+  try {
+    thread_local Image image;  // one worker decodes thousands of batches
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      const std::uint64_t sample = first_sample + i;
+      const LeastSize least = least_size(fitting, seed, sample, training, net_input);
+      OMNI_CHECK(dataset.read(indices[i], least, image));
+      use(i, [&](float* dst) {
+        prepare_image(image.pixels, image.extent, fitting, seed, sample, training, net_input, dst);
+      });
+    }
+  } catch (const std::bad_alloc&) {  // must not travel through StarPU
+    return Error{ErrorKind::out_of_memory, dataset.description(), "no memory to decode an image",
+                 ""};
   }
   return {};
 }
@@ -26,18 +41,24 @@ Status fill(const Dataset& dataset, std::span<const std::size_t> indices,
 
 Status fill_batch(const Dataset& dataset, std::span<const std::size_t> indices,
                   std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
-                  bool training, Extent net_input, float* images, std::int32_t* labels) {
-  if (!can_convert_channels(dataset.extent().c, net_input.c))
-    return Error{ErrorKind::usage, dataset.description(),
-                 fmt::format("images of {} channels for a net that wants {}", dataset.extent().c,
-                             net_input.c),
-                 "set channels= in [net]"};
-  try {
-    return fill(dataset, indices, first_sample, options, seed, training, net_input, images, labels);
-  } catch (const std::bad_alloc&) {  // must not travel through StarPU
-    return Error{ErrorKind::out_of_memory, dataset.description(), "no memory to decode an image",
-                 ""};
-  }
+                  bool training, Extent net_input, float* images) {
+  return for_each_image(
+      dataset, indices, first_sample, options, seed, training, net_input,
+      [&](std::size_t i, auto prepare) { prepare(images + i * net_input.count()); });
+}
+
+Status fill_pixels(const Dataset& dataset, std::span<const std::size_t> indices,
+                   std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
+                   bool training, Extent net_input, std::uint8_t* images) {
+  return for_each_image(dataset, indices, first_sample, options, seed, training, net_input,
+                        [&](std::size_t i, auto prepare) {
+                          thread_local std::vector<float> values;
+                          values.resize(net_input.count());
+                          prepare(values.data());
+                          std::uint8_t* const dst = images + i * values.size();
+                          for (std::size_t at = 0; at < values.size(); ++at)
+                            dst[at] = static_cast<std::uint8_t>(values[at] * 255 + 0.5f);
+                        });
 }
 
 }  // namespace omni

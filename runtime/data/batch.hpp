@@ -13,10 +13,15 @@
 namespace omni {
 
 // Image i of the batch is dataset image indices[i]; its augmentation is that of training sample
-// first_sample + i. `images` receives indices.size() * net_input.count() values, `labels` one per
-// image.
+// first_sample + i. `images` receives indices.size() * net_input.count() values.
 Status fill_batch(const Dataset& dataset, std::span<const std::size_t> indices,
                   std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
-                  bool training, Extent net_input, float* images, std::int32_t* labels);
+                  bool training, Extent net_input, float* images);
+
+// The same with 8 bits per value: a fourth of the memory, until the images are
+// needed.
+Status fill_pixels(const Dataset& dataset, std::span<const std::size_t> indices,
+                   std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
+                   bool training, Extent net_input, std::uint8_t* images);
 
 }  // namespace omni

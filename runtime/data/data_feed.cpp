@@ -16,12 +16,37 @@ struct DecodeArgs {
   const DataFeed* feed;
   std::uint64_t first_sample;
   int count;
-  std::uint64_t image_values;  // floats per image
+  std::uint64_t image_values;  // per image
 };
 
 void decode_cpu(const DecodeArgs& args, const Buffers& buffers, DeviceContext&) {
   args.feed->decode(args.first_sample, args.count, buffers.get<float>(0),
                     buffers.get<std::int32_t>(1));
+}
+
+void read_files_cpu(const DecodeArgs& args, const Buffers& buffers, DeviceContext&) {
+  args.feed->read_files(args.first_sample, args.count, buffers.get<std::uint8_t>(0));
+}
+
+// Image files per task that reads them: some milliseconds of work. More where a slice would need
+// more tensors than StarPU lets a task have.
+constexpr int kFilesPerTask = 4, kMostParts = 14;
+
+Slices parts_of(int slice_images) {
+  return Slices::cut(slice_images,
+                     std::max(kFilesPerTask, (slice_images + kMostParts - 1) / kMostParts));
+}
+
+void unpack_cpu(const DecodeArgs& args, const Buffers& buffers, DeviceContext&) {
+  float* dst = buffers.get<float>(0);
+  const Slices parts = parts_of(args.count);
+  for (std::size_t part = 0; part < parts.sizes.size(); ++part) {
+    const std::uint8_t* src = buffers.get<std::uint8_t>(2 + part);
+    const std::size_t values = static_cast<std::size_t>(parts.sizes[part]) * args.image_values;
+    for (std::size_t i = 0; i < values; ++i) dst[i] = static_cast<float>(src[i]) / 255.0f;
+    dst += values;
+  }
+  args.feed->label(args.first_sample, args.count, buffers.get<std::int32_t>(1));
 }
 
 Cost decode_cost(const DecodeArgs& args) {
@@ -37,11 +62,22 @@ Codelet<DecodeArgs> decode_batch({.name = "decode_batch",
                                   .implementations = {{"cpu", decode_cpu}},
                                   .cost = decode_cost,
                                   .footprint = decode_footprint});
+Codelet<DecodeArgs> read_image_files({.name = "read_image_files",
+                                      .color = 0x8c8c8c,
+                                      .implementations = {{"cpu", read_files_cpu}},
+                                      .cost = decode_cost,
+                                      .footprint = decode_footprint});
+Codelet<DecodeArgs> unpack_batch({.name = "unpack_batch",
+                                  .color = 0xb0b0b0,
+                                  .implementations = {{"cpu", unpack_cpu}},
+                                  .cost = decode_cost,
+                                  .footprint = decode_footprint});
 
 constexpr std::uint64_t kFree = ~std::uint64_t{0};
 
-// Below everything else: images are needed only when a new mini-batch starts.
-constexpr int kDecodePriority = -(1 << 20);
+// Below everything else: images are needed only when a new mini-batch starts. One whose files were
+// read is finished before others are begun.
+constexpr int kDecodePriority = -(1 << 20), kUnpackPriority = kDecodePriority + 1;
 
 }  // namespace
 
@@ -50,17 +86,21 @@ DataFeed::DataFeed(const Dataset& dataset, FeedOptions options)
       options_(std::move(options)),
       sampler_(dataset.size(), options_.seed, options_.training),
       holders_(static_cast<std::size_t>(options_.slots), kFree) {
-  const std::size_t per_image = options_.net_input.count();
-  for (int slot = 0; slot < options_.slots; ++slot) {
-    BatchSlot& batch = slots_.emplace_back();
+  for (int number = 0; number < options_.slots; ++number) {
+    Slot& slot = slots_.emplace_back();
     for (std::size_t slice = 0; slice < options_.slices.sizes.size(); ++slice) {
-      const auto images = static_cast<std::size_t>(options_.slices.sizes[slice]);
-      const auto name = [slice](const char* what) {
-        return fmt::format("feed.{}.{}", what, slice);
+      const int images = options_.slices.sizes[slice];
+      const auto declare = [&](const char* what, int count, std::size_t each, DataType type) {
+        return &tensors_.declare(fmt::format("feed.{}.{}", what, slice),
+                                 static_cast<std::size_t>(count) * each, type);
       };
-      batch.images.push_back(&tensors_.declare(name("images"), images * per_image));
-      batch.labels.push_back(&tensors_.declare(name("labels"), images, DataType::i32));
-      batch.metrics.push_back(&tensors_.declare(name("metrics"), kMetrics));
+      slot.batch.images.push_back(declare("images", images, pixels_per_image(), DataType::f32));
+      slot.batch.labels.push_back(declare("labels", images, 1, DataType::i32));
+      slot.batch.metrics.push_back(declare("metrics", 1, kMetrics, DataType::f32));
+      if (!dataset.has_all_sizes()) continue;
+      std::vector<Tensor*>& pixels = slot.pixels.emplace_back();
+      for (const int part : parts_of(images).sizes)
+        pixels.push_back(declare("pixels", part, pixels_per_image(), DataType::u8));
     }
   }
 }
@@ -72,22 +112,52 @@ void DataFeed::submit(std::uint64_t number) {
   const auto free = std::find(holders_.begin(), holders_.end(), kFree);
   assert(free != holders_.end());
   *free = number;
-  BatchSlot& batch = slot(number);
+  const Slot& slot = held(number);
   const std::uint64_t first = number * static_cast<std::uint64_t>(slices.images());
-  for (std::size_t i = 0; i < slices.sizes.size(); ++i)
-    decode_batch.submit({.feed = this,
-                         .first_sample = first + static_cast<std::uint64_t>(slices.offsets[i]),
-                         .count = slices.sizes[i],
-                         .image_values = options_.net_input.count()},
-                        {write(*batch.images[i]), write(*batch.labels[i])},
-                        {.priority = kDecodePriority, .layer = -1, .slice = static_cast<int>(i)});
+  for (std::size_t i = 0; i < slices.sizes.size(); ++i) {
+    const std::uint64_t first_sample = first + static_cast<std::uint64_t>(slices.offsets[i]);
+    if (dataset_.has_all_sizes())
+      submit_files(first_sample, static_cast<int>(i), slot);
+    else
+      decode_batch.submit({.feed = this,
+                           .first_sample = first_sample,
+                           .count = slices.sizes[i],
+                           .image_values = pixels_per_image()},
+                          {write(*slot.batch.images[i]), write(*slot.batch.labels[i])},
+                          {.priority = kDecodePriority, .layer = -1, .slice = static_cast<int>(i)});
+  }
 }
 
-BatchSlot& DataFeed::slot(std::uint64_t number) {
+void DataFeed::submit_files(std::uint64_t first_sample, int slice, const Slot& slot) {
+  const auto number = static_cast<std::size_t>(slice);
+  const int images = options_.slices.sizes[number];
+  const Slices parts = parts_of(images);
+  std::vector<Access> accesses{write(*slot.batch.images[number]),
+                               write(*slot.batch.labels[number])};
+  for (std::size_t part = 0; part < parts.sizes.size(); ++part) {
+    const Tensor& pixels = *slot.pixels[number][part];
+    read_image_files.submit(
+        {.feed = this,
+         .first_sample = first_sample + static_cast<std::uint64_t>(parts.offsets[part]),
+         .count = parts.sizes[part],
+         .image_values = pixels_per_image()},
+        {write(pixels)}, {.priority = kDecodePriority, .layer = -1, .slice = slice});
+    accesses.push_back(read(pixels));
+  }
+  unpack_batch.submit({.feed = this,
+                       .first_sample = first_sample,
+                       .count = images,
+                       .image_values = pixels_per_image()},
+                      accesses, {.priority = kUnpackPriority, .layer = -1, .slice = slice});
+}
+
+DataFeed::Slot& DataFeed::held(std::uint64_t number) {
   const auto holder = std::find(holders_.begin(), holders_.end(), number);
   assert(holder != holders_.end());
   return slots_[static_cast<std::size_t>(holder - holders_.begin())];
 }
+
+BatchSlot& DataFeed::slot(std::uint64_t number) { return held(number).batch; }
 
 void DataFeed::release(std::uint64_t number) {
   std::replace(holders_.begin(), holders_.end(), number, kFree);
@@ -98,26 +168,43 @@ std::uint64_t DataFeed::batches_per_pass() const {
   return (dataset_.size() + batch - 1) / batch;
 }
 
+// A test set ends: the rest of its last mini-batch is empty.
+std::vector<std::size_t> DataFeed::present(std::uint64_t first_sample, int count) const {
+  auto images = static_cast<std::uint64_t>(count);
+  if (!options_.training)
+    images =
+        std::min(images, dataset_.size() - std::min<std::uint64_t>(first_sample, dataset_.size()));
+  std::vector<std::size_t> indices(images);
+  sampler_.indices(first_sample, indices);
+  return indices;
+}
+
 void DataFeed::decode(std::uint64_t first_sample, int count, float* images,
                       std::int32_t* labels) const {
-  // A test set ends: the rest of its last mini-batch is empty.
-  int present = count;
-  if (!options_.training) {
-    const std::uint64_t left =
-        dataset_.size() - std::min<std::uint64_t>(first_sample, dataset_.size());
-    present = static_cast<int>(std::min<std::uint64_t>(left, static_cast<std::uint64_t>(count)));
-    std::fill(labels + present, labels + count, kNoLabel);
-    const std::size_t per_image = options_.net_input.count();
-    std::fill(images + static_cast<std::size_t>(present) * per_image,
-              images + static_cast<std::size_t>(count) * per_image, 0.0f);
-  }
-  thread_local std::vector<std::size_t> indices;
-  indices.resize(static_cast<std::size_t>(present));
-  sampler_.indices(first_sample, indices);
+  const std::vector<std::size_t> indices = present(first_sample, count);
+  std::fill(images + indices.size() * pixels_per_image(),
+            images + static_cast<std::size_t>(count) * pixels_per_image(), 0.0f);
   if (Status status = fill_batch(dataset_, indices, first_sample, options_.augment, options_.seed,
-                                 options_.training, options_.net_input, images, labels);
+                                 options_.training, options_.net_input, images);
       !status)
     report_task_error(std::move(status.error()));
+  label(first_sample, count, labels);
+}
+
+void DataFeed::read_files(std::uint64_t first_sample, int count, std::uint8_t* pixels) const {
+  const std::vector<std::size_t> indices = present(first_sample, count);
+  std::fill(pixels + indices.size() * pixels_per_image(),
+            pixels + static_cast<std::size_t>(count) * pixels_per_image(), std::uint8_t{0});
+  if (Status status = fill_pixels(dataset_, indices, first_sample, options_.augment, options_.seed,
+                                  options_.training, options_.net_input, pixels);
+      !status)
+    report_task_error(std::move(status.error()));
+}
+
+void DataFeed::label(std::uint64_t first_sample, int count, std::int32_t* labels) const {
+  const std::vector<std::size_t> indices = present(first_sample, count);
+  std::fill(labels, labels + count, kNoLabel);
+  for (std::size_t i = 0; i < indices.size(); ++i) labels[i] = dataset_.label(indices[i]);
   ++decoded_slices_;
 }
 

@@ -50,15 +50,28 @@ class DataFeed {
   // Mini-batches in one pass over a test set.
   std::uint64_t batches_per_pass() const;
 
-  // The body of a decode task.
+  // The bodies of the tasks. A slice of images in memory is decoded by one. Image files are read by
+  // tasks of a few images, however large the slice is, as pixels of the net's size; one more task
+  // makes the slice of them.
   void decode(std::uint64_t first_sample, int count, float* images, std::int32_t* labels) const;
+  void read_files(std::uint64_t first_sample, int count, std::uint8_t* pixels) const;
+  void label(std::uint64_t first_sample, int count, std::int32_t* labels) const;
 
  private:
+  struct Slot {
+    BatchSlot batch;
+    std::vector<std::vector<Tensor*>> pixels;  // of image files: by slice, by task that reads some
+  };
+  Slot& held(std::uint64_t number);
+  std::size_t pixels_per_image() const { return options_.net_input.count(); }
+  std::vector<std::size_t> present(std::uint64_t first_sample, int count) const;
+  void submit_files(std::uint64_t first_sample, int slice, const Slot& slot);
+
   const Dataset& dataset_;
   FeedOptions options_;
   Sampler sampler_;
   TensorPool tensors_;
-  std::vector<BatchSlot> slots_;
+  std::vector<Slot> slots_;
   std::vector<std::uint64_t> holders_;  // by slot: the mini-batch in it, or kFree
   mutable std::atomic<std::uint64_t> decoded_slices_{0};
 };

@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "runtime/data/images/image.hpp"
 #include "runtime/extent.hpp"
 #include "runtime/result.hpp"
 
@@ -17,27 +17,31 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::size_t size() const = 0;  // at least 1
-  virtual Extent extent() const = 0;     // of every image
+  virtual Extent extent() const = 0;     // of every image; h and w 0: each has its own size
   virtual int classes() const = 0;
   virtual int label(std::size_t index) const = 0;  // in [0, classes()); requires index < size()
-  // The image, 8 bit, channels last (RGB), into exactly extent().count() bytes. Thread-safe.
-  virtual Status read(std::size_t index, std::span<std::uint8_t> pixels) const = 0;
+  // Thread-safe. Images of one size are never reduced.
+  virtual Status read(std::size_t index, LeastSize least, Image& image) const = 0;
   virtual std::string description() const = 0;  // one line for the user; says so when synthetic
   virtual std::vector<std::string> class_names() const { return {}; }
+
+  bool has_all_sizes() const { return extent().h == 0; }
 };
 
-// What every read() promises to refuse: no such image, a buffer of another size.
-Status check_read(const Dataset& dataset, std::size_t index, std::size_t bytes);
+// What every read() promises to refuse: no such image.
+Status check_index(const Dataset& dataset, std::size_t index);
 
 struct DatasetPair {
   std::unique_ptr<Dataset> train, test;
-  std::string name = "";  // tells it from other data: the request's source, a folder's whole path
+  // Tells it from other data: the request's source, a folder's whole path; with a checksum of what
+  // lists and folders of image files hold.
+  std::string name = "";
 };
 
 struct DatasetRequest {
-  // "fashion-mnist", "cifar10", "synthetic[:IMAGES[:CLASSES]]", or else a folder of IDX or CIFAR-10
-  // files. Names are looked up in $OMNIVORE_DATA first; write ./cifar10 for a folder that has a
-  // name's name.
+  // "fashion-mnist", "cifar10", "synthetic[:IMAGES[:CLASSES]]"; or else a folder of IDX or CIFAR-10
+  // files or of images, a Darknet .data file, or two lists: "train.txt,val.txt". Names are looked
+  // up in $OMNIVORE_DATA first; write ./cifar10 for a folder that has a name's name.
   std::string source;
   Extent net_input;  // what the net wants; decides the size of synthetic images
   int classes =

@@ -2,17 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace omni {
 
 MemoryDataset::MemoryDataset(ImageSet set) : set_(std::move(set)) {}
 
-Status MemoryDataset::read(std::size_t index, std::span<std::uint8_t> pixels) const {
-  OMNI_CHECK(check_read(*this, index, pixels.size()));
-  const auto first = set_.pixels.begin() + static_cast<std::ptrdiff_t>(index * pixels.size());
-  std::copy_n(first, pixels.size(), pixels.begin());
+Status MemoryDataset::read(std::size_t index, LeastSize, Image& image) const {
+  OMNI_CHECK(check_index(*this, index));
+  const auto bytes = static_cast<std::ptrdiff_t>(set_.extent.count());
+  const auto first = set_.pixels.begin() + static_cast<std::ptrdiff_t>(index) * bytes;
+  image.extent = set_.extent;
+  image.pixels.assign(first, first + bytes);
   return {};
 }
 

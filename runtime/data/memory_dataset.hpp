@@ -26,7 +26,7 @@ class MemoryDataset : public Dataset {
   Extent extent() const override { return set_.extent; }
   int classes() const override { return set_.classes; }
   int label(std::size_t index) const override { return set_.labels[index]; }
-  Status read(std::size_t index, std::span<std::uint8_t> pixels) const override;
+  Status read(std::size_t index, LeastSize least, Image& image) const override;
   std::string description() const override;
   std::vector<std::string> class_names() const override { return set_.class_names; }
 

@@ -16,6 +16,9 @@
 #include "runtime/data/cifar.hpp"
 #include "runtime/data/dataset.hpp"
 #include "runtime/data/idx.hpp"
+#include "runtime/data/images/darknet_data.hpp"
+#include "runtime/data/images/file_dataset.hpp"
+#include "runtime/data/images/image_folder.hpp"
 #include "runtime/data/synthetic.hpp"
 
 namespace omni {
@@ -25,7 +28,9 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kKnownSources =
     "known names: fashion-mnist, cifar10, synthetic[:IMAGES[:CLASSES]]; or a folder with IDX files "
-    "(train-images-idx3-ubyte[.gz], ...) or CIFAR-10 files (data_batch_1.bin, ...)";
+    "(train-images-idx3-ubyte[.gz], ...), CIFAR-10 files (data_batch_1.bin, ...) or images "
+    "(train/CLASS/*.jpg, val/CLASS/*.jpg); a Darknet .data file; or two lists of 'path label' "
+    "lines: train.txt,val.txt";
 // More classes than this are learned only after many epochs; the set is there to be learned
 // quickly.
 constexpr int kDefaultSyntheticClasses = 10;
@@ -97,13 +102,16 @@ Result<DatasetPair> open_path(const fs::path& path) {
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
   if (!fs::exists(status))
-    return Error{ErrorKind::usage, path.string(), "neither a known dataset nor a folder",
+    return Error{ErrorKind::usage, path.string(), "neither a known dataset nor a file or folder",
                  std::string(kKnownSources)};
-  if (!fs::is_directory(status))
-    return Error{ErrorKind::usage, path.string(), "not a folder",
-                 "give the folder that holds the dataset's files"};
+  if (!fs::is_directory(status)) {
+    if (path.extension() == ".data") return open_darknet_data(path);
+    return Error{ErrorKind::usage, path.string(), "neither a folder nor a .data file",
+                 "two lists are given as train.txt,val.txt; of other files, give their folder"};
+  }
   if (is_idx_folder(path)) return open_idx_folder(path);
   if (is_cifar_folder(path)) return open_cifar_folder(path);
+  if (is_image_folder(path)) return open_image_folder(path);
   return Error{ErrorKind::data, path.string(), "holds no dataset that is understood",
                std::string(kKnownSources)};
 }
@@ -113,8 +121,11 @@ Result<DatasetPair> open_source(const DatasetRequest& request) {
   if (request.source == "cifar10") return open_cifar10();
   if (request.source == "synthetic" || request.source.starts_with("synthetic:"))
     return open_synthetic(request);
+  const std::size_t comma = request.source.find(',');
+  if (comma != std::string::npos && !fs::exists(request.source))
+    return open_labelled_lists(request.source.substr(0, comma), request.source.substr(comma + 1));
   OMNI_TRY(DatasetPair pair, open_path(request.source));
-  pair.name = fs::canonical(request.source);
+  if (pair.name.empty()) pair.name = fs::canonical(request.source);
   return pair;
 }
 
@@ -141,6 +152,9 @@ Result<DatasetPair> open_dataset(const DatasetRequest& request) {
     OMNI_CHECK(check_suits(*pair.train, request));
     if (pair.name.empty()) pair.name = request.source;
     return pair;
+  } catch (const fs::filesystem_error& problem) {
+    return Error{ErrorKind::data, problem.path1().string(), problem.code().message(),
+                 "is all of the data set readable?"};
   } catch (const std::bad_alloc&) {
     return Error{ErrorKind::out_of_memory, request.source, "the images do not fit into memory",
                  "images are kept in memory as 8-bit values"};

@@ -127,11 +127,13 @@ int SyntheticDataset::label(std::size_t index) const {
   return static_cast<int>(index % static_cast<std::size_t>(options_.classes));
 }
 
-Status SyntheticDataset::read(std::size_t index, std::span<std::uint8_t> pixels) const {
-  OMNI_CHECK(check_read(*this, index, pixels.size()));
+Status SyntheticDataset::read(std::size_t index, LeastSize, Image& result) const {
+  OMNI_CHECK(check_index(*this, index));
+  result.extent = options_.extent;
+  result.pixels.resize(options_.extent.count());
   const std::uint64_t image = 2 * std::uint64_t{index} + (options_.training ? 0 : 1);
   const Painter painter(options_.extent, label(index), Draws(philox_, image));
-  painter.paint(pixels.data(), philox_, image);
+  painter.paint(result.pixels.data(), philox_, image);
   return {};
 }
 

@@ -26,7 +26,7 @@ class SyntheticDataset : public Dataset {
   Extent extent() const override { return options_.extent; }
   int classes() const override { return options_.classes; }
   int label(std::size_t index) const override;
-  Status read(std::size_t index, std::span<std::uint8_t> pixels) const override;
+  Status read(std::size_t index, LeastSize least, Image& image) const override;
   std::string description() const override;
 
  private:

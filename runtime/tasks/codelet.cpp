@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <starpu.h>
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <chrono>
@@ -23,16 +24,28 @@ using Clock = std::chrono::steady_clock;
 
 ImplementationPolicy policy;
 
+// StarPU tells so many implementations of a codelet apart per kind of device; each of the CPU has
+// the slot of its rank. A reference may be one more: it shares the last slot, since no task may run
+// it and a fast one, and another footprint keeps what the model learns about the two apart.
+constexpr std::size_t kSlots = 4;
+static_assert(kSlots <= STARPU_MAXIMPLEMENTATIONS);
+
 // What travels with a task; the args follow it in the same allocation.
 struct alignas(std::max_align_t) TaskHeader {
   const CodeletBase* codelet;
-  std::uint32_t implementations;  // bit i: entry i may run this task
+  std::uint32_t on_cpu;  // bit i: entry i may run this task
+  int on_gpu;            // this entry may; -1: none
   std::uint32_t footprint;
   std::uint32_t buffers;
   int layer;
   Cost cost;
   recording::PendingTask* pending;  // null unless recorded
 
+  bool beyond_the_slots() const { return on_cpu >> kSlots != 0; }
+  bool may_run_in(unsigned slot) const {
+    return beyond_the_slots() ? slot == kSlots - 1 : (on_cpu >> slot & 1u) != 0;
+  }
+  std::size_t entry_in(std::size_t slot) const { return beyond_the_slots() ? kSlots : slot; }
   const void* args() const { return this + 1; }
 };
 
@@ -40,18 +53,43 @@ const TaskHeader& header_of(const starpu_task* task) {
   return *static_cast<const TaskHeader*>(task->cl_arg);
 }
 
+struct Choice {
+  std::uint32_t on_cpu = 0;
+  int on_gpu = -1;
+};
+
 // The implementations StarPU may choose from for these arguments (see Role and
 // ImplementationPolicy).
-std::uint32_t eligible(const std::vector<CodeletBase::Entry>& entries, const void* args) {
+Choice eligible(const std::vector<CodeletBase::Entry>& entries, const void* args) {
   std::uint32_t fast = 0, references = 0;
+  int gpu = -1;
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (!entries[i].supports(args)) continue;
+    const CodeletBase::Entry& entry = entries[i];
+    if (!entry.supports(args) || (entry.role == Role::gpu && policy.gpu_workers.empty())) continue;
     const std::uint32_t bit = 1u << i;
-    if (entries[i].name == policy.preferred) return bit;
-    (entries[i].role == Role::fast ? fast : references) |= bit;
+    if (entry.role == Role::gpu)
+      gpu = static_cast<int>(i);
+    else
+      (entry.role == Role::fast ? fast : references) |= bit;
+    if (entry.name == policy.preferred)
+      return entry.role == Role::gpu ? Choice{.on_gpu = gpu} : Choice{.on_cpu = bit};
   }
   const std::uint32_t candidates = fast != 0 ? fast : references;
-  return policy.deterministic ? candidates & (~candidates + 1) : candidates;
+  if (!policy.deterministic) return {.on_cpu = candidates, .on_gpu = gpu};
+  // A GPU and a CPU round differently, so only one of them may do it.
+  return gpu >= 0 ? Choice{.on_gpu = gpu} : Choice{.on_cpu = candidates & (~candidates + 1)};
+}
+
+// A group may have only a GPU, or none, and a task only an implementation for the other kind. Such
+// a task runs on any worker.
+bool someone_can(const Choice& choice, const WorkerSet& workers) {
+  for (std::size_t i = 0; i < workers.bits().size(); ++i) {
+    const std::uint32_t gpus = i < policy.gpu_workers.size() ? policy.gpu_workers[i] : 0;
+    const std::uint32_t named = workers.bits()[i];
+    if ((choice.on_gpu >= 0 && (named & gpus) != 0) || (choice.on_cpu != 0 && (named & ~gpus) != 0))
+      return true;
+  }
+  return false;
 }
 
 starpu_data_access_mode starpu_mode(AccessMode mode) {
@@ -82,19 +120,28 @@ struct CodeletBase::Starpu {
   std::string symbol;
 };
 
-// The functions that StarPU calls. One `run` per implementation, since StarPU does not pass the
-// index.
+// The functions that StarPU calls. One `run` per slot, since StarPU does not pass its number.
 struct CodeletCallbacks {
-  template <std::size_t index>
-  static void run(void* interfaces[], void* cl_arg) noexcept {
+  template <std::size_t slot>
+  static void run_on_cpu(void* interfaces[], void* cl_arg) noexcept {
     const auto& header = *static_cast<const TaskHeader*>(cl_arg);
+    run(interfaces, header, header.entry_in(slot));
+  }
+
+  static void run_on_gpu(void* interfaces[], void* cl_arg) noexcept {
+    const auto& header = *static_cast<const TaskHeader*>(cl_arg);
+    run(interfaces, header, static_cast<std::size_t>(header.on_gpu));
+  }
+
+  static void run(void* interfaces[], const TaskHeader& header, std::size_t index) noexcept {
     std::array<void*, STARPU_NMAXBUFS> pointers;
     for (std::uint32_t i = 0; i < header.buffers; ++i)
       pointers[i] = reinterpret_cast<void*>(STARPU_VECTOR_GET_PTR(interfaces[i]));
     const CodeletBase::Entry& entry = header.codelet->entries_[index];
-    if (header.pending != nullptr) header.pending->task.implementation = index;
+    if (header.pending != nullptr)
+      header.pending->task.implementation = static_cast<std::uint32_t>(index);
     try {
-      const bool timed = task_times::recording();
+      const bool timed = task_times::recording() && entry.role != Role::gpu;
       const auto before = timed ? Clock::now() : Clock::time_point();
       entry.run(header.args(), Buffers({pointers.data(), header.buffers}),
                 DeviceContext::current());
@@ -106,19 +153,43 @@ struct CodeletCallbacks {
       report_task_error({ErrorKind::out_of_memory, label(*header.codelet, entry),
                          "no memory for the working buffer", "use a smaller --slice or --batch"});
     } catch (const std::exception& problem) {
-      report_task_error({ErrorKind::failed, label(*header.codelet, entry), problem.what(), ""});
+      report_task_error({entry.role == Role::gpu ? ErrorKind::device : ErrorKind::failed,
+                         label(*header.codelet, entry), problem.what(), ""});
     }
   }
 
-  static void finished(void* pending) noexcept {
-    recording::finished(static_cast<recording::PendingTask*>(pending), *starpu_task_get_current());
+  // StarPU's epilogue: between the end of a task and the start of those that wait for it.
+  static void done(void* task_header) noexcept {
+    const auto& header = *static_cast<const TaskHeader*>(task_header);
+    header.codelet->when_done_(header.args());
   }
 
-  static int can_execute(unsigned, starpu_task* task, unsigned index) {
-    return static_cast<int>((header_of(task).implementations >> index) & 1u);
+  static void finished(void*) noexcept {
+    const starpu_task& task = *starpu_task_get_current();
+    const TaskHeader& header = header_of(&task);
+    if (task_times::recording() && task.profiling_info != nullptr &&
+        starpu_worker_get_type(task.profiling_info->workerid) == STARPU_CUDA_WORKER) {
+      starpu_profiling_task_info& info = *task.profiling_info;  // StarPU takes no pointer to const
+      const CodeletBase::Entry& entry =
+          header.codelet->entries_[static_cast<std::size_t>(header.on_gpu)];
+      task_times::record(header.codelet->name_, entry.name, header.layer,
+                         1e-6 * starpu_timing_timespec_delay_us(&info.start_time, &info.end_time),
+                         header.cost.flops, header.cost.bytes);
+    }
+    if (header.pending != nullptr) recording::finished(header.pending, task);
   }
 
-  static std::uint32_t footprint(starpu_task* task) { return header_of(task).footprint; }
+  static int can_execute(unsigned worker, starpu_task* task, unsigned slot) {
+    const TaskHeader& header = header_of(task);
+    return starpu_worker_get_type(static_cast<int>(worker)) == STARPU_CUDA_WORKER
+               ? header.on_gpu >= 0 && slot == 0
+               : header.may_run_in(slot);
+  }
+
+  static std::uint32_t footprint(starpu_task* task) {
+    const TaskHeader& header = header_of(task);
+    return header.beyond_the_slots() ? ~header.footprint : header.footprint;
+  }
 
   static std::string label(const CodeletBase& codelet, const CodeletBase::Entry& entry) {
     return fmt::format("codelet {} ({})", codelet.name_, entry.name);
@@ -126,16 +197,25 @@ struct CodeletCallbacks {
 };
 
 CodeletBase::CodeletBase(std::string name, std::uint32_t color, std::vector<Entry> entries,
-                         std::size_t args_bytes)
+                         std::function<void(const void*)> when_done, std::size_t args_bytes)
     : name_(std::move(name)),
       entries_(std::move(entries)),
+      when_done_(std::move(when_done)),
       args_bytes_(args_bytes),
       starpu_(std::make_unique<Starpu>()) {
-  static constexpr std::array<starpu_cpu_func_t, 4> kRun{
-      CodeletCallbacks::run<0>, CodeletCallbacks::run<1>, CodeletCallbacks::run<2>,
-      CodeletCallbacks::run<3>};
-  static_assert(kRun.size() <= STARPU_MAXIMPLEMENTATIONS);
-  assert(!entries_.empty() && entries_.size() <= kRun.size());
+  static constexpr std::array<starpu_cpu_func_t, kSlots> kRun{
+      CodeletCallbacks::run_on_cpu<0>, CodeletCallbacks::run_on_cpu<1>,
+      CodeletCallbacks::run_on_cpu<2>, CodeletCallbacks::run_on_cpu<3>};
+  const auto count_of = [this](auto... roles) {
+    return static_cast<std::size_t>(
+        std::count_if(entries_.begin(), entries_.end(),
+                      [=](const Entry& entry) { return ((entry.role == roles) || ...); }));
+  };
+  const std::size_t on_cpu = count_of(Role::fast, Role::reference), on_gpu = count_of(Role::gpu);
+  assert(on_cpu > 0 && on_cpu <= kSlots + 1 && on_gpu <= 1);
+  assert(on_gpu == 0 || entries_.back().role == Role::gpu);
+  assert(on_cpu <= kSlots ||
+         (entries_[kSlots].role == Role::reference && count_of(Role::reference) == 1));
 
   // StarPU numbers the implementations: what was learnt about others must not be taken for these.
   starpu_->symbol = "omni_" + name_;
@@ -152,7 +232,11 @@ CodeletBase::CodeletBase(std::string name, std::uint32_t color, std::vector<Entr
   codelet.nbuffers = STARPU_VARIABLE_NBUFFERS;
   codelet.can_execute = CodeletCallbacks::can_execute;
   codelet.model = &starpu_->model;
-  for (std::size_t i = 0; i < entries_.size(); ++i) codelet.cpu_funcs[i] = kRun[i];
+  std::copy_n(kRun.begin(), std::min(on_cpu, kSlots), codelet.cpu_funcs);
+  if (on_gpu > 0) {
+    codelet.cuda_funcs[0] = CodeletCallbacks::run_on_gpu;
+    codelet.cuda_flags[0] = STARPU_CUDA_ASYNC;
+  }
 }
 
 CodeletBase::~CodeletBase() = default;
@@ -168,8 +252,10 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
     report_task_error({ErrorKind::out_of_memory, "codelet " + name_, "cannot create a task", ""});
     return;
   }
+  const Choice choice = eligible(entries_, args);
   *header = {.codelet = this,
-             .implementations = eligible(entries_, args),
+             .on_cpu = choice.on_cpu,
+             .on_gpu = choice.on_gpu,
              .footprint = footprint,
              .buffers = static_cast<std::uint32_t>(accesses.size()),
              .layer = tag.layer,
@@ -182,14 +268,16 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
   task->cl_arg = header;
   task->cl_arg_size = sizeof(TaskHeader) + args_bytes_;
   task->cl_arg_free = 1;
-  if (header->pending != nullptr) {
-    task->callback_func = CodeletCallbacks::finished;
-    task->callback_arg = header->pending;
+  if (when_done_) {
+    task->epilogue_callback_func = CodeletCallbacks::done;
+    task->epilogue_callback_arg = header;
   }
+  if (header->pending != nullptr || (choice.on_gpu >= 0 && task_times::recording()))
+    task->callback_func = CodeletCallbacks::finished;
   task->priority = tag.priority;
   task->flops = cost.flops;
   if (const WorkerSet* workers = SubmissionScope::current().workers;
-      workers != nullptr && !workers->all()) {
+      workers != nullptr && !workers->all() && someone_can(choice, *workers)) {
     task->workerids = const_cast<std::uint32_t*>(workers->bits().data());  // only read
     task->workerids_len = static_cast<unsigned>(workers->bits().size());
   }

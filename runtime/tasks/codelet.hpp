@@ -31,11 +31,14 @@ class Buffers {
 };
 
 template <class Args>
-using Kernel = void (*)(const Args&, const Buffers&, DeviceContext&);
+using KernelFunction = void(const Args&, const Buffers&, DeviceContext&);
+template <class Args>
+using Kernel = KernelFunction<Args>*;
 
 // When an implementation may be chosen. A reference runs only where nothing else supports the
 // arguments, or when asked for by name: letting the models try it would cost seconds per shape.
-enum class Role { fast, reference };
+// One with the role gpu enqueues its work on the stream of a CUDA worker, and returns.
+enum class Role { fast, reference, gpu };
 
 template <class Args>
 struct Implementation {
@@ -44,6 +47,13 @@ struct Implementation {
   bool (*supports)(const Args&) = nullptr;  // null: every shape
   Role role = Role::fast;
 };
+
+// In a codelet's list of implementations: the kernel of its .cu file, where those are built.
+#ifdef OMNI_CUDA
+#define OMNI_GPU_IMPLEMENTATION(...) {"cuda", __VA_ARGS__, nullptr, Role::gpu},
+#else
+#define OMNI_GPU_IMPLEMENTATION(...)
+#endif
 
 struct Cost {
   double flops = 0, bytes = 0;
@@ -67,7 +77,7 @@ class CodeletBase {
 
  protected:
   CodeletBase(std::string name, std::uint32_t color, std::vector<Entry> entries,
-              std::size_t args_bytes);
+              std::function<void(const void*)> when_done, std::size_t args_bytes);
   ~CodeletBase();
   void submit(const void* args, Cost cost, std::uint32_t footprint,
               std::span<const Access> accesses, TaskTag tag);
@@ -77,15 +87,23 @@ class CodeletBase {
   struct Starpu;
   std::string name_;
   std::vector<Entry> entries_;
+  std::function<void(const void*)> when_done_;  // empty: nothing
   std::size_t args_bytes_;
   std::unique_ptr<Starpu> starpu_;
 };
 
+// How a GPU multiplies single-precision numbers: as they are, or in its matrix units, which round
+// them to TensorFloat-32 (10 bits of mantissa; the sums stay single precision). CPUs know no tf32.
+enum class Precision { fp32, tf32 };
+
 // Which implementations the models may choose from, for the whole process. Set by Session.
 struct ImplementationPolicy {
-  bool deterministic = false;  // always the first one that supports the arguments; no commuting
+  bool deterministic = false;  // always the first one that supports the arguments, on a GPU if
+                               // there is one; no commuting
   std::string
       preferred;  // this one wherever it supports the arguments ("reference", "onednn", ...)
+  std::vector<std::uint32_t> gpu_workers{};  // as WorkerSet::bits(); none: no GPU
+  Precision precision = Precision::fp32;
 };
 void set_implementation_policy(ImplementationPolicy policy);
 const ImplementationPolicy& implementation_policy();
@@ -97,6 +115,9 @@ struct CodeletDefinition {
   std::vector<Implementation<Args>> implementations;  // best first, the plain-loop reference last
   Cost (*cost)(const Args&) = nullptr;
   std::uint64_t (*footprint)(const Args&) = nullptr;  // every argument that changes the run time
+  // Called on the host when a task is done, also on a GPU, and before tasks that were submitted to
+  // come after it. Those that commute with it may have begun.
+  void (*when_done)(const Args&) = nullptr;
 };
 
 template <class Args>
@@ -106,7 +127,7 @@ class Codelet : public CodeletBase {
  public:
   explicit Codelet(const CodeletDefinition<Args>& definition)
       : CodeletBase(definition.name, definition.color, erase(definition.implementations),
-                    sizeof(Args)),
+                    erase(definition.when_done), sizeof(Args)),
         implementations_(definition.implementations),
         cost_(definition.cost),
         footprint_(definition.footprint) {}
@@ -136,6 +157,10 @@ class Codelet : public CodeletBase {
                            kernel(*static_cast<const Args*>(args), buffers, context);
                          }});
     return entries;
+  }
+  static std::function<void(const void*)> erase(void (*when_done)(const Args&)) {
+    if (when_done == nullptr) return nullptr;
+    return [when_done](const void* args) { when_done(*static_cast<const Args*>(args)); };
   }
   std::vector<Implementation<Args>> implementations_;
   Cost (*cost_)(const Args&);

@@ -12,6 +12,7 @@
 
 #include "runtime/shown_name.hpp"
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/task_errors.hpp"
 
 namespace omni {
@@ -83,14 +84,16 @@ Result<Session> Session::start(const SessionOptions& options) {
   starpu_conf_init(&conf);
   conf.catch_signals = 0;  // ours: runtime/signals
   conf.ncpus = options.cpu_workers;
-  conf.ncuda = 0;  // a worker that can run no codelet would only take a core
+  conf.ncuda = static_cast<int>(std::min<std::size_t>(options.gpus.size(), STARPU_MAXCUDADEVS));
+  conf.use_explicit_workers_cuda_gpuid = 1;
+  std::copy_n(options.gpus.begin(), conf.ncuda, conf.workers_cuda_gpuid);
   conf.sched_policy = policy;
-  // The variable would override what is chosen here.
-  unsetenv("STARPU_SCHED");
+  // The variables would override what is chosen here.
+  for (const char* decided : {"STARPU_SCHED", "STARPU_NCUDA", "STARPU_WORKERS_CUDAID"})
+    unsetenv(decided);
   if (options.cpu_workers >= 0) unsetenv("STARPU_NCPU");
 
   clear_task_errors();
-  set_implementation_policy({options.deterministic, options.implementation});
   starpu_malloc_set_align(64);
   if (const int code = starpu_init(&conf); code != 0)
     return Error{ErrorKind::device, "StarPU", fmt::format("cannot start: {}", std::strerror(-code)),
@@ -99,6 +102,13 @@ Result<Session> Session::start(const SessionOptions& options) {
     starpu_shutdown();
     return Error{ErrorKind::device, "StarPU", "no worker", "give at least one CPU core"};
   }
+  std::vector<int> gpu_workers(starpu_cuda_worker_get_count());
+  starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, gpu_workers.data(),
+                                static_cast<unsigned>(gpu_workers.size()));
+  set_implementation_policy({.deterministic = options.deterministic,
+                             .preferred = options.implementation,
+                             .gpu_workers = WorkerSet(gpu_workers).bits(),
+                             .precision = options.precision});
   std::shared_ptr<void> starpu(&running, [](void*) {
     starpu_task_wait_for_all();
     starpu_shutdown();

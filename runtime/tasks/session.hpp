@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/result.hpp"
+#include "runtime/tasks/codelet.hpp"
 
 struct starpu_sched_policy;
 
@@ -14,10 +15,13 @@ namespace omni {
 
 struct SessionOptions {
   int cpu_workers = -1;                   // -1: all cores (or STARPU_NCPU)
+  std::vector<int> gpus;                  // CUDA's numbers (see choose_gpus)
   starpu_sched_policy* policy = nullptr;  // of our own; null: dmdas in its place
-  std::string scheduler;         // its name, or one of StarPU's; "": STARPU_SCHED, else `policy`
-  bool deterministic = false;    // see ImplementationPolicy
-  std::string implementation;    // preferred implementation, "" = the models choose
+  std::string scheduler;  // its name, or one of StarPU's; "": STARPU_SCHED, else `policy`
+  // See ImplementationPolicy.
+  bool deterministic = false;
+  std::string implementation;
+  Precision precision = Precision::fp32;
   std::filesystem::path models;  // performance models; "": see default_model_folder()
 };
 

@@ -1,5 +1,8 @@
 #include "runtime/tasks/task_times.hpp"
 
+#include <starpu.h>
+#include <starpu_profiling.h>
+
 #include <atomic>
 #include <map>
 #include <mutex>
@@ -9,6 +12,7 @@ namespace omni::task_times {
 namespace {
 
 std::atomic<bool> enabled{false};
+int profiled_before = STARPU_PROFILING_DISABLE;  // the recorder may have asked for it
 std::mutex mutex;
 std::map<std::tuple<std::string, std::string, int>, TaskTime> totals;
 
@@ -17,12 +21,15 @@ std::map<std::tuple<std::string, std::string, int>, TaskTime> totals;
 void start() {
   const std::lock_guard lock(mutex);
   totals.clear();
+  profiled_before = starpu_profiling_status_get();
+  starpu_profiling_status_set(STARPU_PROFILING_ENABLE);
   enabled = true;
 }
 
 std::vector<TaskTime> finish() {
   const std::lock_guard lock(mutex);
   enabled = false;
+  starpu_profiling_status_set(profiled_before);
   std::vector<TaskTime> times;
   for (auto& [key, time] : totals) times.push_back(std::move(time));
   totals.clear();

@@ -1,5 +1,6 @@
 // Who ran what for how long, added up per (codelet, implementation, layer). Off unless asked for;
-// then every task pays two clock reads.
+// then every task pays two clock reads. On a GPU it is StarPU that measures, since kernels there
+// run after they were enqueued.
 #pragma once
 
 #include <cstdint>

@@ -8,33 +8,36 @@
 namespace omni {
 namespace {
 
-struct Countdown {
-  std::function<void()> then;
-  std::atomic<std::size_t> left;
-};
-
 struct Waiting {
-  std::shared_ptr<Countdown> countdown;
   DataHandle handle;
+  std::function<void()> then;
 };
 
+// What `then` sees is the data's turn, so it comes before the release.
 void arrived(void* argument) {
   const std::unique_ptr<Waiting> waiting(static_cast<Waiting*>(argument));
+  waiting->then();
   starpu_data_release_on_node(waiting->handle, STARPU_ACQUIRE_NO_NODE);
-  if (--waiting->countdown->left == 0) waiting->countdown->then();
 }
 
 }  // namespace
+
+void when_ready(TensorPart part, std::function<void()> then) {
+  const DataHandle handle = part.tensor->handle(part.part);
+  starpu_data_acquire_on_node_cb(handle, STARPU_ACQUIRE_NO_NODE, STARPU_R, arrived,
+                                 new Waiting{handle, std::move(then)});
+}
 
 void when_ready(std::span<Tensor* const> tensors, std::function<void()> then) {
   std::size_t handles = 0;
   for (const Tensor* tensor : tensors) handles += tensor->parts();
   if (handles == 0) return then();
-  const auto countdown = std::make_shared<Countdown>(std::move(then), handles);
+  const auto left = std::make_shared<std::atomic<std::size_t>>(handles);
   for (const Tensor* tensor : tensors)
     for (std::size_t part = 0; part < tensor->parts(); ++part)
-      starpu_data_acquire_on_node_cb(tensor->handle(part), STARPU_ACQUIRE_NO_NODE, STARPU_R,
-                                     arrived, new Waiting{countdown, tensor->handle(part)});
+      when_ready({*tensor, part}, [left, then] {
+        if (--*left == 0) then();
+      });
 }
 
 }  // namespace omni

@@ -40,7 +40,7 @@ void ComputeGroups::assign(const GroupLayout& layout) {
     groups_[group]->workers = WorkerSet(layout[group]);
 }
 
-void ComputeGroups::use(int count, int workers) {
+void ComputeGroups::use(int count, Workers workers) {
   in_use_ = count;
   if (count == 1)
     groups_.front()->workers = WorkerSet();

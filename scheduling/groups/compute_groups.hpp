@@ -38,7 +38,7 @@ class ComputeGroups {
   void assign(const GroupLayout& layout);
   // From now on only the first `count` of them train, evenly spread over the workers; all start
   // from the masters. No task may be under way.
-  void use(int count, int workers);
+  void use(int count, Workers workers);
 
   // True when groups compute something on their own; else all their work is merged.
   bool has_replicated_phase() const;

@@ -30,17 +30,22 @@ std::optional<int> whole(std::string_view text) {
 
 }  // namespace
 
-GroupLayout spread_groups(int groups, int workers) {
+GroupLayout spread_groups(int groups, Workers workers) {
   GroupLayout layout(static_cast<std::size_t>(groups));
-  for (int group = 0; group < groups; ++group) {
-    std::vector<int>& members = layout[static_cast<std::size_t>(group)];
-    if (groups >= workers) {
-      members = {group % workers};
-      continue;
+  const auto spread = [&](int first, int count) {
+    if (count == 0) return;
+    for (int group = 0; group < groups; ++group) {
+      std::vector<int>& members = layout[static_cast<std::size_t>(group)];
+      if (groups >= count) {
+        members.push_back(first + group % count);
+        continue;
+      }
+      for (int i = group * count / groups; i < (group + 1) * count / groups; ++i)
+        members.push_back(first + i);
     }
-    for (int worker = group * workers / groups; worker < (group + 1) * workers / groups; ++worker)
-      members.push_back(worker);
-  }
+  };
+  spread(0, workers.gpus);
+  spread(workers.gpus, workers.all - workers.gpus);
   return layout;
 }
 

@@ -90,8 +90,7 @@ void GroupRun::start_updates(Iteration& iteration) {
   for (std::size_t i = 0; i < params_.size(); ++i) {
     if (!params_[i]->trainable) continue;
     exchanges += static_cast<int>(params_[i]->master->parts());
-    if (net_.is_merged(*params_[i]))
-      submit_read_note(tickets_[i], *params_[i]->master, {.priority = kUpdatePriority});
+    if (net_.is_merged(*params_[i])) note_read(tickets_[i], *params_[i]->master);
   }
   UpdateReport& report = iteration.report;
   report.left = exchanges;
@@ -119,12 +118,15 @@ void GroupRun::submit_updates(Iteration& iteration, Net::Phase phase) {
                      .momentum = static_cast<float>(momentum),
                      .decay = param.decays ? options.solver.decay : 0,
                      .gradient_scale = 1.0f / static_cast<float>(options.batch),
+                     .square_memory = options.solver.square_memory,
+                     .epsilon = options.solver.epsilon,
+                     .number = iteration.number + 1,
                      .figure = merged  ? Staleness::merged
                                : first ? Staleness::replicated
                                        : Staleness::unwatched,
                      .ticket = &tickets_[i],
                      .report = &iteration.report},
-                    {*param.master, *param.diff, *param.velocity, param.replica},
+                    {*param.master, *param.diff, *param.velocity, param.replica, param.mean_square},
                     merged ? ExchangeOrder::submission : iteration.rule.order,
                     {.priority = kUpdatePriority});
     first = false;

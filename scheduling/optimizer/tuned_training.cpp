@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "runtime/as_written.hpp"
 #include "runtime/log.hpp"
 
 namespace omni {
@@ -23,13 +24,10 @@ constexpr double kEpochSeconds = 3600;
 // only where the trial's own are), and its losses are compared. It is not kept.
 constexpr std::uint64_t kCooling = 3;  // 1 / its share
 
-// The decimal number that was written, not what became of it in a float.
-double as_written(float value) { return std::stod(fmt::format("{}", value)); }
-
 }  // namespace
 
 TunedTraining::TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test,
-                             TrainingState state, TrainerOptions options, int workers,
+                             TrainingState state, TrainerOptions options, Workers workers,
                              TunedEvents events)
     : groups_(groups),
       train_(train),

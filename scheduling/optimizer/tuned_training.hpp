@@ -24,7 +24,7 @@ class TunedTraining {
   // `groups` has as many as may be used at most, and uses those that the training starts with;
   // without state.tuning it starts with a search around the net's momentum and rate.
   TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,
-                TrainerOptions options, int workers, TunedEvents events);
+                TrainerOptions options, Workers workers, TunedEvents events);
 
   // As Trainer's. A stop request during a search rolls the trials back.
   Status run();
@@ -71,7 +71,8 @@ class TunedTraining {
   TrainingState state_;
   TrainerOptions options_;
   TunedEvents events_;
-  int workers_, most_groups_;
+  Workers workers_;
+  int most_groups_;
   double seconds_ = 0;                // of training and trials in this run
   double lost_seconds_ = 0;           // of them, what trials and measuring took and did not keep
   double seconds_per_iteration_ = 0;  // as measured last

@@ -3,23 +3,80 @@
 #include <starpu.h>
 #include <starpu_scheduler.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <limits>
-#include <mutex>
 #include <optional>
 #include <span>
+#include <vector>
 
+#include "scheduling/policy/placement.hpp"
 #include "scheduling/policy/ready_queue.hpp"
+#include "scheduling/policy/task_lengths.hpp"
 
 namespace omni {
 namespace {
 
+// Workers that are equals: of one type, beside one memory. They take their work from one queue, so
+// that none idles while another has a backlog, whatever the performance models predicted.
+struct WorkerKind {
+  starpu_worker_archtype type;
+  unsigned node;
+  std::vector<unsigned> workers;
+  ReadyQueue ready;
+  bool may_help = false;  // another kind has got a task that these would have finished first
+};
+
+// What a worker has taken and not finished; StarPU lets one of a GPU take the next task early.
+struct WorkerLoad {
+  int tasks = 0;
+  double until = 0;  // when they are expected to be done, in starpu_timing_now()'s microseconds
+};
+
+// StarPU's own: all threads of a simulated machine are one, which a std::mutex would block.
+class Mutex {
+ public:
+  Mutex() { starpu_pthread_mutex_init(&mutex_, nullptr); }
+  ~Mutex() { starpu_pthread_mutex_destroy(&mutex_); }
+  Mutex(const Mutex&) = delete;
+  Mutex& operator=(const Mutex&) = delete;
+  void lock() { starpu_pthread_mutex_lock(&mutex_); }
+  void unlock() { starpu_pthread_mutex_unlock(&mutex_); }
+
+ private:
+  starpu_pthread_mutex_t mutex_;
+};
+
 // Of one scheduling context.
 struct Context {
-  std::mutex mutex;
-  ReadyQueue ready;
+  Mutex mutex;
+  std::deque<WorkerKind> kinds;
+  std::array<WorkerLoad, STARPU_NMAXWORKERS> loads{};
+  Placement placement;
+  const double start = starpu_timing_now();
+
+  WorkerKind& kind_of(unsigned worker) {
+    const auto type = starpu_worker_get_type(static_cast<int>(worker));
+    const unsigned node = starpu_worker_get_memory_node(worker);
+    for (WorkerKind& kind : kinds)
+      if (kind.type == type && kind.node == node) return kind;
+    return kinds.emplace_back(
+        WorkerKind{.type = type, .node = node, .workers = {}, .ready = {}, .may_help = false});
+  }
+
+  // Until a worker of this kind is free for one more task of this priority.
+  double wait_for(const WorkerKind& kind, int priority, double now) const {
+    double left = kind.ready.length_before(priority);
+    bool one_is_free = false;
+    for (const unsigned worker : kind.workers) {
+      if (loads[worker].tasks > 0) left += std::max(0.0, loads[worker].until - now);
+      one_is_free = one_is_free || loads[worker].tasks == 0;
+    }
+    return kind.ready.empty() && one_is_free ? 0 : left / static_cast<double>(kind.workers.size());
+  }
 };
 
 Context& context_of(unsigned id) {
@@ -30,53 +87,25 @@ Context& context_of(unsigned id) {
 // while we wait, which is what keeps two workers that push to each other from waiting for ever.
 class RelaxedLock {
  public:
-  explicit RelaxedLock(std::mutex& mutex) : lock_(mutex, std::defer_lock) {
+  explicit RelaxedLock(Mutex& mutex) : mutex_(mutex) {
     starpu_worker_relax_on();
-    lock_.lock();
+    mutex_.lock();
     starpu_worker_relax_off();
   }
+  ~RelaxedLock() { mutex_.unlock(); }
+  RelaxedLock(const RelaxedLock&) = delete;
+  RelaxedLock& operator=(const RelaxedLock&) = delete;
 
  private:
-  std::unique_lock<std::mutex> lock_;
+  Mutex& mutex_;
 };
 
-struct Choice {
-  unsigned implementation;
-  double length;  // us; NaN: the model is not sure yet
-};
-
-// A model learns only about what runs: an implementation that was first measured while others used
-// the machine would be passed over for ever. So one choice in kSecondLooks goes to another one that
-// seems at most kWorthALook times as slow. With the usual two or three, that costs well below 1 %.
-constexpr std::uint64_t kSecondLooks = 200;
-constexpr double kWorthALook = 4;
-
-// The implementation with the smallest expected length; one that the model does not know yet comes
-// first, so that it gets known.
-std::optional<Choice> choose_implementation(starpu_task* task, unsigned worker) {
-  thread_local std::uint64_t choices = 0;
-  unsigned mask = 0;
-  if (starpu_worker_can_execute_task_impl(worker, task, &mask) == 0) return std::nullopt;
-  std::array<Choice, STARPU_MAXIMPLEMENTATIONS> known;
-  std::size_t count = 0, best = 0;
-  for (unsigned implementation = 0; mask >> implementation != 0; ++implementation) {
-    if ((mask >> implementation & 1u) == 0) continue;
-    const double length =
-        starpu_task_worker_expected_length(task, worker, task->sched_ctx, implementation);
-    if (std::isnan(length)) return Choice{implementation, length};
-    known[count] = {implementation, length};
-    if (length < known[best].length) best = count;
-    ++count;
-  }
-  if (++choices % kSecondLooks != 0) return known[best];
-  const std::size_t other = choices / kSecondLooks % count;  // in turn, the best one too
-  return known[known[other].length < kWorthALook * known[best].length ? other : best];
-}
+constexpr int kLeastPriority = std::numeric_limits<int>::min();
 
 void init(unsigned id) {
   starpu_sched_ctx_set_policy_data(id, new Context);
   // Without them StarPU takes every priority for 0.
-  starpu_sched_ctx_set_min_priority(id, std::numeric_limits<int>::min());
+  starpu_sched_ctx_set_min_priority(id, kLeastPriority);
   starpu_sched_ctx_set_max_priority(id, std::numeric_limits<int>::max());
 }
 
@@ -94,53 +123,163 @@ struct NamedWorkers {
 };
 
 // A worker of these that is asleep is woken; the others will come by themselves.
-void wake_one(unsigned id, NamedWorkers named) {
-  starpu_worker_collection* workers = starpu_sched_ctx_get_worker_collection(id);
-  starpu_sched_ctx_iterator each;
-  workers->init_iterator(workers, &each);
-  while (workers->has_next(workers, &each) != 0) {
-    const auto worker = static_cast<int>(workers->get_next(workers, &each));
+void wake_one(const std::vector<unsigned>& workers, NamedWorkers named) {
+  for (const unsigned each : workers) {
+    const auto worker = static_cast<int>(each);
     if (worker != starpu_worker_get_id() && named.contains(worker) &&
         starpu_wake_worker_relax_light(worker) != 0)
       return;
   }
 }
 
+struct Place {
+  WorkerKind* kind;
+  double length;                 // us
+  WorkerKind* helper = nullptr;  // may take the task over
+};
+
+// A task waits for those of higher priority that come after it. When all that its kind of workers
+// has to do takes longer than to fetch its data, run it and bring the data back, others help.
+bool pays_to_help(const Candidate& helper, double all_work) {
+  return 2 * helper.transfer + helper.length < all_work;
+}
+
+// Where several kinds of workers are, it is decided when the task gets ready, so that its data can
+// travel while it waits. The context is locked.
+Place choose_place(Context& context, starpu_task* task) {
+  const double now = starpu_timing_now();
+  std::vector<Candidate> candidates;
+  std::vector<WorkerKind*> kinds;
+  for (WorkerKind& kind : context.kinds) {
+    const auto length = best_length(task, kind.workers);
+    if (!length) continue;
+    const double transfer = transfer_length(*task, kind.node);
+    // Where its data are it runs before what is less urgent; who fetches it displaces other work.
+    const int before = transfer > 0 ? kLeastPriority : task->priority;
+    candidates.push_back({.wait = context.wait_for(kind, before, now),
+                          .transfer = transfer,
+                          .length = *length,
+                          .guess = guess_length(*task, kind.type)});
+    kinds.push_back(&kind);
+  }
+  if (kinds.empty()) return {&context.kinds.front(), 0};  // StarPU let it pass: it will say why not
+  const std::size_t chosen = context.placement.choose(candidates, now - context.start);
+  const Candidate& candidate = candidates[chosen];
+  Place place{kinds[chosen], std::isnan(candidate.length) ? candidate.guess : candidate.length};
+  const double all_work = context.wait_for(*place.kind, kLeastPriority, now);
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (i == chosen || !kinds[i]->ready.empty() || !pays_to_help(candidates[i], all_work)) continue;
+    place.helper = kinds[i];
+    place.helper->may_help = true;
+  }
+  return place;
+}
+
 int push(starpu_task* task) {
-  const unsigned id = task->sched_ctx;
-  Context& context = context_of(id);
+  Context& context = context_of(task->sched_ctx);
   const NamedWorkers named(*task);
+  Place place{&context.kinds.front(), 0};
+  if (context.kinds.size() > 1) {
+    {
+      const RelaxedLock lock(context.mutex);
+      place = choose_place(context, task);
+    }
+    if (starpu_get_prefetch_flag() != 0)
+      starpu_prefetch_task_input_on_node_prio(task, place.kind->node, task->priority);
+  }
   {
     const RelaxedLock lock(context.mutex);
-    context.ready.push(task, task->priority, starpu_worker_get_id());
+    place.kind->ready.push({task, starpu_worker_get_id(), place.length}, task->priority);
     starpu_push_task_end(task);
   }
-  wake_one(id, named);
+  wake_one(place.kind->workers, named);
+  if (place.helper != nullptr) wake_one(place.helper->workers, named);
   return 0;
+}
+
+// What another kind of workers would run last, if this worker has finished it before. The context
+// is locked.
+std::optional<ReadyTask> help(Context& context, WorkerKind& own, unsigned worker) {
+  const double now = starpu_timing_now();
+  for (WorkerKind& busy : context.kinds) {
+    if (&busy == &own || busy.ready.empty()) continue;
+    const double all_work = context.wait_for(busy, kLeastPriority, now);
+    double length = 0;
+    auto ready = busy.ready.pop_last([&](starpu_task* task) {
+      if (starpu_worker_can_execute_task_impl(worker, task, nullptr) == 0) return false;
+      length = best_length(task, own.workers).value_or(std::nan(""));
+      return pays_to_help({.transfer = transfer_length(*task, own.node), .length = length},
+                          all_work);
+    });
+    if (!ready) continue;
+    ready->length = length;
+    return ready;
+  }
+  own.may_help = false;
+  return std::nullopt;
 }
 
 starpu_task* pop(unsigned id) {
   Context& context = context_of(id);
   const auto worker = static_cast<unsigned>(starpu_worker_get_id_check());
-  starpu_task* task = nullptr;
+  std::optional<ReadyTask> ready;
   {
     const RelaxedLock lock(context.mutex);
-    task = context.ready.pop(static_cast<int>(worker), [worker](starpu_task* each) {
+    WorkerKind& kind = context.kind_of(worker);
+    ready = kind.ready.pop(static_cast<int>(worker), [worker](starpu_task* each) {
       return starpu_worker_can_execute_task_impl(worker, each, nullptr) != 0;
     });
+    if (!ready && kind.may_help) ready = help(context, kind, worker);
+    if (!ready) return nullptr;
+    if (context.kinds.size() > 1) {
+      WorkerLoad& load = context.loads[worker];
+      load.until = (load.tasks++ > 0 ? load.until : starpu_timing_now()) + ready->length;
+    }
   }
-  if (task == nullptr) return nullptr;
-  if (const auto choice = choose_implementation(task, worker)) {
-    starpu_task_set_implementation(task, choice->implementation);
-    task->predicted = choice->length;
+  if (const auto choice = choose_implementation(ready->task, worker)) {
+    starpu_task_set_implementation(ready->task, choice->implementation);
+    ready->task->predicted = choice->length;
   }
-  return task;
+  return ready->task;
+}
+
+void finished(starpu_task*, unsigned id) {
+  Context& context = context_of(id);
+  if (context.kinds.size() == 1) return;
+  const RelaxedLock lock(context.mutex);
+  WorkerLoad& load = context.loads[static_cast<unsigned>(starpu_worker_get_id_check())];
+  load.tasks = std::max(0, load.tasks - 1);  // a task bound to this worker never was in the queue
 }
 
 void add_workers(unsigned id, int* workers, unsigned count) {
+  Context& context = context_of(id);
   for (unsigned i = 0; i < count; ++i) {
+    const auto worker = static_cast<unsigned>(workers[i]);
+    {
+      const RelaxedLock lock(context.mutex);
+      context.kind_of(worker).workers.push_back(worker);
+    }
     if (workers[i] != starpu_worker_get_id()) starpu_wake_worker_locked(workers[i]);
     starpu_sched_ctx_worker_shares_tasks_lists(workers[i], static_cast<int>(id));
+  }
+}
+
+// What waits for a kind that has no worker left goes to another one.
+void remove_workers(unsigned id, int* workers, unsigned count) {
+  Context& context = context_of(id);
+  const RelaxedLock lock(context.mutex);
+  for (unsigned i = 0; i < count; ++i) {
+    const auto worker = static_cast<unsigned>(workers[i]);
+    WorkerKind& kind = context.kind_of(worker);
+    std::erase(kind.workers, worker);
+    if (!kind.workers.empty()) continue;
+    std::vector<ReadyTask> left;
+    while (auto ready = kind.ready.pop(-1, [](starpu_task*) { return true; }))
+      left.push_back(*ready);
+    for (const ReadyTask& each : left) {
+      const Place place = choose_place(context, each.task);
+      place.kind->ready.push({each.task, -1, place.length}, each.task->priority);
+    }
   }
 }
 
@@ -150,9 +289,12 @@ starpu_sched_policy make_policy() {
   policy.deinit_sched = deinit;
   policy.push_task = push;
   policy.pop_task = pop;
+  policy.post_exec_hook = finished;
   policy.add_workers = add_workers;
+  policy.remove_workers = remove_workers;
+  policy.prefetches = 1;  // it does, so StarPU must not
   policy.policy_name = "omni";
-  policy.policy_description = "one queue for equal workers, implementations by model";
+  policy.policy_description = "earliest finish by model, one queue for equal workers";
   policy.worker_type = STARPU_WORKER_LIST;
   return policy;
 }

@@ -1,6 +1,6 @@
-// Our StarPU scheduling policy, for workers of one kind. They are equals, so they take their work from
-// one queue: none idles while another has a backlog, whatever the performance models predicted. The
-// models choose the implementation.
+// Our StarPU scheduling policy. A ready task goes to the kind of workers that is predicted to
+// finish it first: their backlog, the transfers of its data, the length of the best implementation.
+// Workers of one kind are equals and take their work from one queue.
 #pragma once
 
 struct starpu_sched_policy;

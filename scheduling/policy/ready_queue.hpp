@@ -4,26 +4,46 @@
 
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
+#include <optional>
 
 struct starpu_task;
 
 namespace omni {
 
+struct ReadyTask {
+  starpu_task* task;
+  int made_ready_by;  // the worker whose task was the last one it waited for; -1: none
+  double length = 0;  // that it is expected to run, in any unit
+};
+
 class ReadyQueue {
  public:
-  // made_ready_by: the worker whose task was the last one it waited for; -1: none.
-  void push(starpu_task* task, int priority, int made_ready_by) {
-    queues_[priority].push_back({task, made_ready_by});
+  void push(const ReadyTask& ready, int priority) {
+    Equals& equals = queues_[priority];
+    equals.tasks.push_back(ready);
+    equals.length += ready.length;
   }
 
-  // Null when `runs` refuses all. Looks for an own task only among the oldest few: the search must
-  // stay cheap.
+  bool empty() const { return queues_.empty(); }
+
+  // Of all tasks that would run before a new one of this priority.
+  double length_before(int priority) const {
+    double length = 0;
+    for (auto queue = queues_.begin(); queue != queues_.end() && queue->first >= priority; ++queue)
+      length += queue->second.length;
+    return length;
+  }
+  double length() const { return length_before(std::numeric_limits<int>::min()); }
+
+  // Nothing when `runs` refuses all. Looks for an own task only among the oldest few: the search
+  // must stay cheap.
   template <class Runs>
-  starpu_task* pop(int worker, Runs runs) {
+  std::optional<ReadyTask> pop(int worker, Runs runs) {
     constexpr std::size_t kConsidered = 8;
     for (auto queue = queues_.begin(); queue != queues_.end(); ++queue) {
-      std::deque<Entry>& tasks = queue->second;
+      std::deque<ReadyTask>& tasks = queue->second.tasks;
       auto found = tasks.end();
       std::size_t runnable = 0;
       for (auto each = tasks.begin(); each != tasks.end() && runnable < kConsidered; ++each) {
@@ -34,20 +54,43 @@ class ReadyQueue {
         break;
       }
       if (found == tasks.end()) continue;
-      starpu_task* task = found->task;
-      tasks.erase(found);
-      if (tasks.empty()) queues_.erase(queue);
-      return task;
+      return take(queue, found);
     }
-    return nullptr;
+    return std::nullopt;
+  }
+
+  // The one that would run last, for others than those whose queue it is.
+  template <class Wants>
+  std::optional<ReadyTask> pop_last(Wants wants) {
+    constexpr std::size_t kConsidered = 4;
+    std::size_t considered = 0;
+    for (auto queue = queues_.end(); queue != queues_.begin();) {
+      --queue;
+      std::deque<ReadyTask>& tasks = queue->second.tasks;
+      for (auto each = tasks.end(); each != tasks.begin();) {
+        if (considered++ == kConsidered) return std::nullopt;
+        if (wants((--each)->task)) return take(queue, each);
+      }
+    }
+    return std::nullopt;
   }
 
  private:
-  struct Entry {
-    starpu_task* task;
-    int made_ready_by;
+  struct Equals {  // of one priority
+    std::deque<ReadyTask> tasks;
+    double length = 0;
   };
-  std::map<int, std::deque<Entry>, std::greater<>> queues_;
+  using Queues = std::map<int, Equals, std::greater<>>;
+
+  ReadyTask take(Queues::iterator queue, std::deque<ReadyTask>::iterator found) {
+    const ReadyTask ready = *found;
+    queue->second.length -= ready.length;
+    queue->second.tasks.erase(found);
+    if (queue->second.tasks.empty()) queues_.erase(queue);  // and what rounding left of its length
+    return ready;
+  }
+
+  Queues queues_;
 };
 
 }  // namespace omni

@@ -13,19 +13,13 @@
 #   TMPDIR       where it is made (default /var/tmp; 4 GiB)
 set -euo pipefail
 
-die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
+. "$(dirname "$0")/chroot_machine.sh"
 
 if [ "${1:-}" != --inside ]; then
   for command; do
     [[ $command == @(run|test) ]] || die "unknown argument '$command' (run or test)"
   done
-  [ "$(id -u)" = 0 ] || die 'needs root'
-  command -v debootstrap >/dev/null || die 'needs debootstrap (apt-get install debootstrap)'
-  root=$(mktemp -d "${TMPDIR:-/var/tmp}/omnivore-chroot.XXXXXX")
-  chmod 755 "$root" # apt drops its privileges
-  if [ -n "${KEEP:-}" ]; then echo "chroot: $root"; else trap 'rm -rf --one-file-system "$root"' EXIT; fi
-  # In its own mount and process namespace: all it mounts and starts ends with it, however it ends.
-  unshare --mount --pid --fork --kill-child "$0" --inside "$root" "${@:-run}"
+  enter_new_machine "${@:-run}"
   exit
 fi
 root=$2 log=$2/var/log/omnivore.log
@@ -36,21 +30,7 @@ took() { printf '[chroot] %s: %d s\n' "$1" $((SECONDS - begin)); begin=$SECONDS;
 begin=$SECONDS
 
 # ---- the machine ----
-# shellcheck disable=SC2016 # apt's variables
-mirror=$(apt-get indextargets --format '$(LABEL)|$(REPO_URI)' 'Created-By: Packages' |
-  awk -F'|' '$1 == "Debian" && !mirror { mirror = $2 } END { print mirror }')
-[ -n "$mirror" ] || die "no Debian mirror among this machine's package sources (run apt-get update first)"
-output=$(debootstrap --variant=minbase bookworm "$root" "$mirror" 2>&1) || die "debootstrap: $output"
-mount -t proc proc "$root/proc"
-mount -t sysfs -o ro sysfs "$root/sys"
-mount -t tmpfs tmpfs "$root/dev/shm" # MPICH
-# What it takes to reach the mirror from here: names, proxies, certificates.
-cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
-apt-config dump | grep -E '^Acquire::(https?|Check)[:-]' >"$root/etc/apt/apt.conf.d/00machine" || true
-if [[ $mirror == https:* ]]; then
-  mkdir -p "$root/etc/ssl/certs"
-  cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
-fi
+make_machine bookworm "$root"
 took debootstrap
 
 # ---- the clone ----

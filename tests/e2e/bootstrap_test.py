@@ -47,12 +47,25 @@ class Bootstrap(unittest.TestCase):
     def test_it_builds(self):
         self.assertIn("[bootstrap] ready after", self.ends(0, self.start("build")))
 
-    def test_nodes_have_a_starpu_and_a_build_of_their_own(self):
-        said = self.ends(0, self.start("nodes", "-V"))
-        folder = os.path.join(os.path.realpath(self.clone), "build-opencl")
-        self.assertIn(f"ctest --test-dir {folder} -R ^nodes$ --output-on-failure -V\n", said)
-        with open(os.path.join(self.folder, "asked"), encoding="ascii") as asked:
-            self.assertEqual(asked.read(), "--opencl --find\n")
+    def test_some_tests_have_a_starpu_and_a_build_of_their_own(self):
+        for tests, flavour in (("nodes", "opencl"), ("simgrid", "simgrid")):
+            said = self.ends(0, self.start(tests, "-V"))
+            folder = os.path.join(os.path.realpath(self.clone), f"build-{flavour}")
+            self.assertIn(f"ctest --test-dir {folder} -R ^{tests}$ --output-on-failure -V\n", said)
+            with open(os.path.join(self.folder, "asked"), encoding="ascii") as asked:
+                self.assertEqual(asked.read().splitlines()[-1], f"--{flavour} --find")
+
+    def test_a_played_gpu_needs_the_toolkit_and_has_a_build_of_its_own(self):
+        toolkit = os.path.join(self.folder, "cuda")
+        os.makedirs(os.path.join(toolkit, "bin"))
+        shutil.copy("/bin/true", os.path.join(toolkit, "bin", "nvcc"))
+        said = self.ends(0, self.start("gpu", "-V", environment={"CUDA_HOME": toolkit}))
+        folder = os.path.join(os.path.realpath(self.clone), "build-played-gpu")
+        self.assertIn(f"ctest --test-dir {folder} -L ^gpu$ --output-on-failure -j {os.cpu_count()} -V\n", said)
+        for command in ("gpu", "bundle"):
+            for nothing in ("", self.folder):
+                self.assertEqual("bootstrap: no CUDA toolkit was found (set CUDA_HOME); a GPU is not needed\n",
+                                 self.ends(1, self.start(command, environment={"CUDA_HOME": nothing})))
 
     def test_the_second_says_for_whom_it_waits(self):
         os.mkdir(os.path.join(self.clone, "build"))
@@ -93,8 +106,8 @@ class Bootstrap(unittest.TestCase):
         shutil.copy(os.path.join(ROOT, "runtime", "build-starpu"), os.path.join(self.clone, "runtime"))
         program = "runtime/build-starpu"
         for asked in ("-h", "--help"):
-            self.assertIn("usage: runtime/build-starpu [--opencl] [--find", self.ends(0, self.start(asked, program=program)))
-        for arguments in (("--hepl",), ("--opencl", "--hepl")):
+            self.assertIn("usage: runtime/build-starpu [--opencl | --simgrid] [--find", self.ends(0, self.start(asked, program=program)))
+        for arguments in (("--hepl",), ("--opencl", "--hepl"), ("--simgrid", "--hepl")):
             self.assertIn("unknown arguments '--hepl' (runtime/build-starpu --help)",
                           self.ends(2, self.start(*arguments, program=program)))
         self.assertIn("cannot make /proc/omnivore, where StarPU is built: set OMNIVORE_CACHE to a folder of yours",

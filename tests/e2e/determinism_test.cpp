@@ -132,6 +132,10 @@ void Determinism::expect_resuming_changes_nothing(const std::vector<std::string>
 
 TEST_F(Determinism, KilledAndResumedEqualsStraight) { expect_resuming_changes_nothing({}); }
 
+TEST_F(Determinism, KilledAndResumedAdamEqualsStraight) {
+  expect_resuming_changes_nothing({"--set", "adam=1", "--learning-rate", "0.001"});
+}
+
 TEST_F(Determinism, KilledAndResumedGroupsEqualStraight) {
   expect_resuming_changes_nothing({"--groups", "3"});
 }

@@ -1,8 +1,10 @@
 // What fails beside a training must not cost the training, nor somebody else's checkpoints.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <chrono>
+#include <fstream>
 #include <thread>
 
 #include "tests/support/omni_run.hpp"
@@ -98,6 +100,26 @@ TEST_F(LostWork, TheLastLineOfAStoppedRunGoesOn) {
                               "or --max-batches)\n"),
             std::string::npos)
       << again.errors;
+}
+
+TEST_F(LostWork, AStopBeforeTheFirstIterationSaysThatNothingWasSaved) {
+  const fs::path metrics = folder_ / "m.jsonl", errors = folder_ / "errors";
+  ASSERT_EQ(mkfifo(metrics.c_str(), 0600), 0);  // the run waits there until somebody reads
+  const pid_t child = start_program({kOmniRun, "--net", "lenet", "--data", "synthetic:40", "--out",
+                                     folder_ / "run", "--metrics", metrics},
+                                    "/dev/null", errors);
+  for (int tries = 0; tries < 6000 && get(errors).find("scheduler ") == std::string::npos; ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // until it listens to signals
+  kill(child, SIGINT);
+  std::ifstream reader(metrics);
+  EXPECT_EQ(wait_for_program(child), 75);
+  const std::string said = get(errors);
+  EXPECT_NE(said.find("\nstopped after iteration 0; nothing was done yet, so nothing was saved; to "
+                      "start again:\n  " +
+                      kOmniRun + " --net lenet --data synthetic:40 --out "),
+            std::string::npos)
+      << said;
+  EXPECT_TRUE(checkpoints(folder_ / "run").empty());
 }
 
 TEST_F(LostWork, OtherDataIsRefusedUntilItIsWanted) {

@@ -149,7 +149,7 @@ TEST_P(CfgCases, EndsTheProgramWithExitCodeTwo) {
   const CfgCase& each = GetParam();
   const test::TemporaryDirectory folder;
   test::put(folder / "bad.cfg", each.text);
-  std::vector<std::string> command{OMNI_BINARY_DIR "/bin/omni-run", "--dry-run", "--net",
+  std::vector<std::string> command{test::beside_this_program("omni-run"), "--dry-run", "--net",
                                    folder / "bad.cfg"};
   if (each.strict) command.push_back("--strict");
   const test::Finished run = test::run_program(command);

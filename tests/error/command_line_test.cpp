@@ -32,6 +32,17 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"UnknownNet", {"--net", "googlenet"}, 2, "one of: alexnet"},
         Refusal{"MisspeltNet", {"--net", "lenett"}, 2, "did you mean lenet.cfg?"},
         Refusal{"MisspeltNetFile", {"--net", "lnet.cfg"}, 2, "did you mean lenet.cfg?"},
+        Refusal{"NoListOfGpus",
+                {"--net", "lenet", "--gpus", "0,x"},
+                2,
+                "--gpus 0,x: is no list of GPUs (all, none, or numbers: --gpus 0,1)"},
+        Refusal{"EmptyListOfGpus", {"--net", "lenet", "--gpus", ""}, 2, "is no list of GPUs"},
+        Refusal{"NoSuchGpu", {"--net", "lenet", "--gpus", "99"}, 5, "--gpus 99: there is no GPU"},
+        Refusal{"NoGpuToPrefer",
+                {"--net", "lenet", "--gpus", "none", "--impl", "cuda"},
+                2,
+                "--impl cuda: no GPU computes (omni-run devices says why)"},
+        Refusal{"UnknownPrecision", {"--net", "lenet", "--precision", "fp8"}, 2, "--precision"},
         Refusal{"UnknownOption",
                 {"--net", "lenet", "--epohcs", "3"},
                 2,
@@ -109,6 +120,27 @@ INSTANTIATE_TEST_SUITE_P(
                 2,
                 "error: --auto: the learning rate is 0, where nothing can be searched "
                 "(--learning-rate 0.01, say)\n"},
+        Refusal{"AutoAdam",
+                {"--net", "lenet", "--dry-run", "--auto", "--set", "adam=1"},
+                2,
+                "error: --auto: it searches the momentum, which Adam does not have (leave it out, "
+                "or give --set adam=0)\n"},
+        Refusal{"GroupsAdam",
+                {"--net", "lenet", "--dry-run", "--groups", "2", "--set", "adam=1"},
+                2,
+                "error: --groups: Adam has no momentum that could be compensated for the groups' "
+                "asynchrony (--momentum-compensation off lets it be, --set adam=0 trains with "
+                "momentum)\n"},
+        Refusal{"GroupsAdamTheory",
+                {"--net", "lenet", "--dry-run", "--groups", "2", "--set", "adam=1",
+                 "--momentum-compensation", "theory"},
+                2,
+                "error: --groups: Adam has no momentum"},
+        Refusal{"PlanAdam",
+                {"plan", "--net", "lenet", "--set", "adam=1"},
+                2,
+                "error: lenet: trains with Adam, whose momentum cannot be compensated as the plan "
+                "assumes (--set adam=0: an iteration takes hardly less time)\n"},
         Refusal{"NegativeSeed",
                 {"--net", "lenet", "--dry-run", "--seed", "-1"},
                 2,
@@ -188,6 +220,21 @@ INSTANTIATE_TEST_SUITE_P(
                 "/proc/omni"}),
     [](const auto& refusal) { return std::string(refusal.param.name); });
 
+TEST(TrainCommand, SaysWhatTheUsualSettingsMean) {
+  const Finished help = omni_run({"--help"});
+  EXPECT_NE(help.output.find("Override max_batches of [net]: updates to do; 0: no end"),
+            std::string::npos)
+      << help.output;
+}
+
+TEST(TrainCommand, DryRunSaysWhatSubdivisionsMean) {
+  const Finished run =
+      omni_run({"--net", "lenet", "--dry-run", "--batch", "256", "--subdivisions", "4"});
+  EXPECT_NE(run.output.find(" for a mini-batch of 64 (4 of them are a batch of 256) in 4 slices\n"),
+            std::string::npos)
+      << run.output;
+}
+
 TEST(TrainCommand, IsTheSameAsNone) {
   const Finished with = omni_run({"train", "--net", "lenet", "--dry-run"});
   const Finished without = omni_run({"--net", "lenet", "--dry-run"});
@@ -234,7 +281,8 @@ TEST(MachineReadable, DryRunLayersAndDevices) {
   expect_explained(layers["common"]);
   for (const auto& layer : layers["layers"]) expect_explained(layer["keys"]);
   const auto devices = json({"devices", "--json", "--workers", "1", "--peaks"});
-  EXPECT_EQ(devices["workers"].size(), 1u);
+  EXPECT_GE(devices["workers"].size(), 1u);
+  EXPECT_TRUE(devices["gpus"].is_array());
   EXPECT_GT(devices["peaks"]["gemm_flops_per_second"], 1e6);
   EXPECT_GT(devices["peaks"]["copy_bytes_per_second"], 1e6);
   const auto time = json({"time", "--net", "lenet", "--batch", "8", "--json", "--iterations", "2"});
@@ -246,9 +294,9 @@ TEST(MachineReadable, DryRunLayersAndDevices) {
 TEST(MachineReadable, MetricsHoldWhatIsPromised) {
   const TemporaryDirectory folder;
   const std::string metrics = folder / "metrics.jsonl", weights = folder / "lenet.weights";
-  const Finished run =
-      omni_run({"--net", "lenet", "--data", "synthetic:640", "--epochs", "2", "--display", "5",
-                "--metrics", metrics, "--save-weights", weights, "--json"});
+  const Finished run = omni_run({"--net", "lenet", "--data", "synthetic:640", "--epochs", "2",
+                                 "--display", "5", "--learning-rate", "0.013", "--metrics", metrics,
+                                 "--save-weights", weights, "--json"});
   ASSERT_EQ(run.exit_code, 0) << run.errors;
   EXPECT_NE(run.errors.find("synthetic"), std::string::npos)
       << "does not say that data are synthetic";
@@ -263,6 +311,10 @@ TEST(MachineReadable, MetricsHoldWhatIsPromised) {
       ++steps;
       for (const char* key : {"loss", "learning_rate", "momentum", "images_per_second"})
         EXPECT_TRUE(line.contains(key)) << key;
+      // Not the double that the float becomes.
+      EXPECT_EQ(line["learning_rate"], 0.013);
+      EXPECT_EQ(line["momentum"], 0.9);
+      EXPECT_LE(line["loss"].dump().size(), 10u) << line["loss"];
     }
   }
   EXPECT_EQ(steps, 4);

@@ -19,7 +19,8 @@ namespace {
 // needs.
 constexpr const char* kTable = R"(
 net: batch=8 subdivisions=2;batch=4 !time_steps=2 *notruth=1 channels=3 *inputs=192
-net: learning_rate=.01 momentum=.5 decay=.1 !adam=1 *B1=.8 *B2=.99 *eps=1 *clip=1
+net: learning_rate=.01 momentum=.5 decay=.1 adam=1 *B1=.8 *B2=.99 *eps=1 *clip=1
+net: B1=.9;adam=1 B2=.9;adam=1 eps=1;adam=1 momentum=.9;adam=1 *momentum=.8;adam=1 momentum=.8;adam=1;B1=.8 !B1=1;adam=1 !B2=1;adam=1 !eps=0;adam=1
 net: policy=constant policy=step policy=exp policy=sigmoid policy=random policy=sgdr;sgdr_cycle=5 policy=poly;max_batches=9 !policy=steps
 net: !policy=cosine burn_in=3 power=2 step=2 scale=.1 steps=1,2;scales=.1,.1;policy=steps gamma=.9 max_batches=9
 net: max_crop=9;min_crop=8 min_crop=8 *max_ratio=2 *min_ratio=1 center=1 angle=7 aspect=.75 saturation=.75

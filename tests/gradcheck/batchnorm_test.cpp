@@ -20,7 +20,7 @@ const std::vector<Case<BatchnormSliceArgs>> kSlices{
     {"usual", {.rows = 98, .c = 64}},   {"one value", {.rows = 1, .c = 1}},
     {"one row", {.rows = 1, .c = 100}}, {"one channel", {.rows = 1001, .c = 1}},
     {"colours", {.rows = 333, .c = 3}}, {"odd", {.rows = 45, .c = 77}},
-    {"wide", {.rows = 7, .c = 600}},
+    {"wide", {.rows = 7, .c = 600}},    {"more than a GPU's threads", {.rows = 600, .c = 33}},
 };
 
 const Fill kPositive = uniform(0.2f, 2);
@@ -173,12 +173,10 @@ TEST(BatchnormBackward, relu_stops_what_is_not_positive) {
     src[i] = static_cast<float>(i / kChannels);  // normalised, scaled: 2 (x - 1) - 2
     diff[i] = static_cast<float>(i + 1);
   }
-  const std::vector<void*> buffers{src.data(),   diff.data(),  mean.data(),  inv_std.data(),
-                                   scale.data(), shift.data(), total.data(), out.data()};
   const BatchnormBackwardArgs args{
       .rows = 6, .c = kChannels, .batch_rows = 6, .activation = Activation::relu};
-  for (const auto& implementation : batchnorm_backward_data.implementations()) {
-    implementation.kernel(args, Buffers(buffers), DeviceContext::current());
+  for (const auto& implementation : implementations_here(batchnorm_backward_data)) {
+    run_on_values(implementation, args, src, diff, mean, inv_std, scale, shift, total, out);
     for (std::size_t i = 0; i < count; ++i)
       EXPECT_EQ(out[i], src[i] > 2 ? 2 * diff[i] : 0) << implementation.name << " at " << i;
   }

@@ -25,6 +25,9 @@ TEST(CopyChannels, implementations_agree_and_leave_the_other_channels_alone) {
        {"into the middle", {.rows = 25, .c = 3, .src_c = 3, .dst_c = 9, .dst_offset = 4}},
        {"into the end", {.rows = 25, .c = 32, .src_c = 32, .dst_c = 65, .dst_offset = 33}},
        {"out of the middle", {.rows = 9, .c = 5, .src_c = 11, .src_offset = 2, .dst_c = 5}},
+       {"by fours",
+        {.rows = 30, .c = 8, .src_c = 12, .src_offset = 4, .dst_c = 20, .dst_offset = 8}},
+       {"between fours", {.rows = 9, .c = 8, .src_c = 12, .src_offset = 2, .dst_c = 8}},
        {"one row", {.rows = 1, .c = 7, .src_c = 8, .src_offset = 1, .dst_c = 7}}},
       operation);
 }

@@ -36,8 +36,7 @@ const Operation<DropoutArgs> kOperation{
 std::vector<float> run(const Implementation<DropoutArgs>& implementation, const DropoutArgs& args,
                        std::vector<float> src) {
   std::vector<float> dst(src.size());
-  const std::array<void*, 2> pointers{src.data(), dst.data()};
-  implementation.kernel(args, Buffers(pointers), DeviceContext::current());
+  run_on_values(implementation, args, src, dst);
   return dst;
 }
 
@@ -84,7 +83,7 @@ TEST(Dropout, share_and_scale) {
 
 TEST(Dropout, nothing_dropped_is_a_copy_and_all_dropped_is_zero) {
   const std::vector<float> src{1.5f, -0.1f, 3e-40f, 1e38f, -INFINITY};
-  for (const auto& implementation : dropout_forward.implementations()) {
+  for (const auto& implementation : implementations_here(dropout_forward)) {
     DropoutArgs args{.n = 1, .per_sample = 5, .probability = 0};
     EXPECT_EQ(run(implementation, args, src), src);
     args.probability = 1;
@@ -95,7 +94,7 @@ TEST(Dropout, nothing_dropped_is_a_copy_and_all_dropped_is_zero) {
 TEST(Dropout, backward_has_the_mask_of_forward) {
   const DropoutArgs args{.n = 3, .per_sample = 101, .layer = 4, .seed = 5, .first_sample = 77};
   const std::vector<float> ones(values(args), 1.0f), forward = mask(args);
-  for (const auto& implementation : dropout_backward.implementations())
+  for (const auto& implementation : implementations_here(dropout_backward))
     EXPECT_EQ(run(implementation, args, ones), forward) << implementation.name;
 }
 

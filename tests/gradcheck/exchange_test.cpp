@@ -8,6 +8,17 @@ namespace {
 
 std::size_t values(const auto& args) { return static_cast<std::size_t>(args.count); }
 
+ExchangeArgs adam(std::int64_t count, std::uint64_t number, bool refresh = false) {
+  return {.count = count,
+          .learning_rate = 0.01f,
+          .momentum = 0.9f,
+          .decay = 0.0005f,
+          .gradient_scale = 1.0f / 64,
+          .refresh = refresh,
+          .adam = true,
+          .number = number};
+}
+
 TEST(Exchange, implementations_agree) {
   check_implementations<ExchangeArgs>(
       exchange,
@@ -18,34 +29,72 @@ TEST(Exchange, implementations_agree) {
        {"frozen", {100, 0, 0.9f, 0.0005f, 0.5f}},
        {"empty", {0, 0.01f, 0.9f, 0.0005f, 1}},
        {"with a replica", {1000, 0.01f, 0.9f, 0.0005f, 1.0f / 64, true}},
-       {"replica in several pieces", {5001, 0.01f, -0.3f, 0, 1, true}}},
+       {"replica in several pieces", {5001, 0.01f, -0.3f, 0, 1, true}},
+       {"Adam", adam(1000, 50)},
+       {"Adam's first update", adam(37, 1)},
+       {"Adam for long", adam(100, 10'000'000)},
+       {"Adam with a replica in several pieces", adam(5001, 3, true)}},
       {.operands = [](const ExchangeArgs& args) -> std::vector<Operand> {
-         return {in_place(values(args)), in_place(values(args)), in_place(values(args)),
-                 output(args.refresh ? values(args) : 0)};
+         std::vector<Operand> operands(3, in_place(values(args)));
+         if (args.refresh) operands.push_back(output(values(args)));
+         if (args.adam) operands.push_back(in_place(values(args), uniform(0, 1)));
+         return operands;
        },
        .reference =
            [](const ExchangeArgs& args, const Buffers& buffers) {
-             reference::exchange(args, buffers.get<double>(0), buffers.get<double>(1),
-                                 buffers.get<double>(2), buffers.get<double>(3));
+             reference::exchange(
+                 args, buffers.get<double>(0), buffers.get<double>(1), buffers.get<double>(2),
+                 args.refresh ? buffers.get<double>(3) : nullptr,
+                 args.adam ? buffers.get<double>(mean_square_index(args)) : nullptr);
            }});
 }
 
 // value 2, gradients 4 and 8 of a batch of two, rate 1/8 then 1/4, momentum and decay 1/2.
 TEST(Exchange, hand_computed_sequence) {
-  for (const auto& implementation : exchange.implementations()) {
-    float value = 2, diff = 4, velocity = 0;
-    const std::array<void*, 3> pointers{&value, &diff, &velocity};
+  for (const auto& implementation : implementations_here(exchange)) {
+    std::vector<float> value{2}, diff{4}, velocity{0};
     ExchangeArgs args{1, 0.125f, 0.5f, 0.5f, 0.5f};
-    implementation.kernel(args, Buffers(pointers), DeviceContext::current());
-    EXPECT_EQ(velocity, 3);  // 4/2 + 2/2
-    EXPECT_EQ(value, 1.625f);
-    EXPECT_EQ(diff, 0) << "ready for the next iteration";
-    diff = 8;
+    run_on_values(implementation, args, value, diff, velocity);
+    EXPECT_EQ(velocity[0], 3);  // 4/2 + 2/2
+    EXPECT_EQ(value[0], 1.625f);
+    EXPECT_EQ(diff[0], 0) << "ready for the next iteration";
+    diff[0] = 8;
     args.learning_rate = 0.25f;
-    implementation.kernel(args, Buffers(pointers), DeviceContext::current());
-    EXPECT_EQ(velocity, 6.3125f);  // 3/2 + 8/2 + 1.625/2
-    EXPECT_EQ(value, 0.046875f);
-    EXPECT_EQ(diff, 0);
+    run_on_values(implementation, args, value, diff, velocity);
+    EXPECT_EQ(velocity[0], 6.3125f);  // 3/2 + 8/2 + 1.625/2
+    EXPECT_EQ(value[0], 0.046875f);
+    EXPECT_EQ(diff[0], 0);
+  }
+}
+
+// value 2, gradients 4 and -4 of a batch of two, rate 1/8, B1 1/2, B2 3/4, decay 1/2.
+TEST(Exchange, hand_computed_sequence_of_adam) {
+  for (const auto& implementation : implementations_here(exchange)) {
+    std::vector<float> value{2}, diff{4}, velocity{0}, mean_square{0};
+    ExchangeArgs args{1, 0.125f, 0.5f, 0.5f, 0.5f, false, true, 0.75f, 1e-7f, 1};
+    run_on_values(implementation, args, value, diff, velocity, mean_square);
+    EXPECT_EQ(velocity[0], 1.5f);      // 3/2, where 3 = 4/2 + 2/2
+    EXPECT_EQ(mean_square[0], 2.25f);  // 9/4
+    EXPECT_EQ(value[0], 1.875f);       // mean 3, root of the mean square 3: one whole rate
+    EXPECT_EQ(diff[0], 0) << "ready for the next iteration";
+    diff[0] = -4;
+    args.number = 2;
+    run_on_values(implementation, args, value, diff, velocity, mean_square);
+    EXPECT_EQ(velocity[0], 0.21875f);          // (1.5 - 1.0625) / 2, where -1.0625 = -4/2 + 1.875/2
+    EXPECT_EQ(mean_square[0], 1.9697265625f);  // (3 * 2.25 + 1.12890625) / 4
+    EXPECT_NEAR(value[0], 1.8578176f,
+                1e-6f);  // 1.875 - (0.21875 / 0.75) / sqrt(1.96973 / 0.4375) / 8
+    EXPECT_EQ(diff[0], 0);
+  }
+}
+
+// Darknet's gradient is the sum over a batch: eps belongs to its root mean square, not the mean's.
+TEST(Exchange, epsilon_of_adam_is_darknet_s) {
+  for (const auto& implementation : implementations_here(exchange)) {
+    std::vector<float> value{0}, diff{8}, velocity{0}, mean_square{0};
+    const ExchangeArgs args{1, 1, 0.5f, 0, 0.125f, false, true, 0.5f, 8, 1};
+    run_on_values(implementation, args, value, diff, velocity, mean_square);
+    EXPECT_FLOAT_EQ(value[0], -0.5f);  // 8 / (8 + 8)
   }
 }
 
@@ -67,7 +116,11 @@ TEST(Exchange, is_caffe_s_while_the_rate_is_constant) {
 
 TEST(Accumulate, implementations_agree) {
   check_implementations<AccumulateArgs>(
-      accumulate_sum, {{"usual", {1000}}, {"one value", {1}}, {"odd", {37}}},
+      accumulate_sum,
+      {{"usual", {1000}},
+       {"one value", {1}},
+       {"odd", {37}},
+       {"more than a GPU's threads", {70001}}},
       {.operands = [](const AccumulateArgs& args) -> std::vector<Operand> {
          return {input(values(args)), accumulated(values(args))};
        },

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@
 
 #include "runtime/rng.hpp"
 #include "runtime/tasks/codelet.hpp"
+#include "tests/support/gpu_copy.hpp"
 
 namespace omni::gradcheck {
 
@@ -84,6 +86,9 @@ class GuardedBlock {
       : bytes_(bytes), lines_(2 * kGuardLines + (bytes + sizeof(Line) - 1) / sizeof(Line)) {
     std::memset(lines_.data(), 0xFF, lines_.size() * sizeof(Line));
   }
+  std::span<std::byte> with_guards() {
+    return {reinterpret_cast<std::byte*>(lines_.data()), lines_.size() * sizeof(Line)};
+  }
   void* data() { return lines_.data() + kGuardLines; }
   const void* data() const { return lines_.data() + kGuardLines; }
 
@@ -105,6 +110,9 @@ class GuardedBlock {
   static constexpr std::size_t kGuardLines = 16;
   std::size_t bytes_;
   std::vector<Line> lines_;
+
+ public:
+  static constexpr std::size_t kGuardBytes = kGuardLines * sizeof(Line);
 };
 
 // The operand's start values as float or double (Real); integers stay what they are. Rounded to
@@ -133,13 +141,18 @@ GuardedBlock make_block(const Operand& operand, std::uint64_t seed, std::size_t 
 // Runs a kernel on fresh operands and returns them, after checking that it wrote only what it owns.
 template <class Real, class Run>
 std::vector<GuardedBlock> run_on(const std::vector<Operand>& operands, std::uint64_t seed,
-                                 Run&& run) {
+                                 Run&& run, bool on_gpu = false) {
   std::vector<GuardedBlock> blocks;
   std::vector<void*> pointers;
   for (std::size_t i = 0; i < operands.size(); ++i)
     blocks.push_back(make_block<Real>(operands[i], seed, i));
-  for (GuardedBlock& block : blocks) pointers.push_back(block.data());
+  std::deque<gpu::Copy> copies;
+  for (GuardedBlock& block : blocks)
+    pointers.push_back(on_gpu ? copies.emplace_back(block.with_guards()).data() +
+                                    GuardedBlock::kGuardBytes
+                              : block.data());
   run(Buffers(pointers));
+  for (gpu::Copy& copy : copies) copy.back();
   for (std::size_t i = 0; i < operands.size(); ++i) {
     EXPECT_TRUE(blocks[i].guards_intact()) << "wrote outside buffer " << i;
     EXPECT_TRUE(operands[i].mode != AccessMode::read ||
@@ -182,6 +195,30 @@ std::vector<Case<Args>> with_and_without_bias(const std::vector<Case<Shape>>& sh
   return cases;
 }
 
+// Calls one implementation on the memory of a task, in the order of the accesses; on a GPU, on
+// copies of it.
+template <class Args, class... T>
+void run_on_values(const Implementation<Args>& implementation, const Args& args,
+                   std::vector<T>&... values) {
+  const std::array<std::span<std::byte>, sizeof...(T)> memory{
+      std::as_writable_bytes(std::span(values))...};
+  std::array<void*, sizeof...(T)> pointers;
+  std::deque<gpu::Copy> copies;
+  for (std::size_t i = 0; i < memory.size(); ++i)
+    pointers[i] =
+        implementation.role == Role::gpu ? copies.emplace_back(memory[i]).data() : memory[i].data();
+  implementation.kernel(args, Buffers(pointers), DeviceContext::current());
+  for (gpu::Copy& copy : copies) copy.back();
+}
+
+// All of a codelet's but that of a GPU where there is none.
+template <class Args>
+std::vector<Implementation<Args>> implementations_here(const Codelet<Args>& codelet) {
+  std::vector<Implementation<Args>> here = codelet.implementations();
+  if (!gpu::present()) std::erase_if(here, [](const auto& each) { return each.role == Role::gpu; });
+  return here;
+}
+
 template <class Args>
 struct Operation {
   std::function<std::vector<Operand>(const Args&)> operands;
@@ -191,15 +228,17 @@ struct Operation {
   // 1e-4.
   std::function<double(const Args&)> terms = [](const Args&) { return 1.0; };
   double tolerance = 2e-6;
+  bool repeats = true;  // bit for bit
 };
 
 // Every implementation that supports a case against the double reference, twice: the second run
-// meets warm caches and must repeat the first bit for bit. An implementation that no case reaches
-// is a failure.
+// meets warm caches and must repeat the first bit for bit, unless the operation says otherwise. An
+// implementation that no case reaches is a failure; that of a GPU is left out where there is none.
 template <class Args>
 void check_implementations(const Codelet<Args>& codelet, const std::vector<Case<Args>>& cases,
                            const Operation<Args>& operation) {
-  std::vector<int> exercised(codelet.implementations().size());
+  const std::vector<Implementation<Args>> implementations = implementations_here(codelet);
+  std::vector<int> exercised(implementations.size());
   std::uint64_t seed = footprint_of(std::hash<std::string>{}(codelet.name()));
   for (const Case<Args>& each : cases) {
     ++seed;
@@ -209,18 +248,20 @@ void check_implementations(const Codelet<Args>& codelet, const std::vector<Case<
     const double tolerance =
         std::min(1e-4, operation.tolerance * std::sqrt(std::max(1.0, operation.terms(each.args))));
     for (std::size_t at = 0; at < exercised.size(); ++at) {
-      const Implementation<Args>& implementation = codelet.implementations()[at];
+      const Implementation<Args>& implementation = implementations[at];
       if (implementation.supports != nullptr && !implementation.supports(each.args)) continue;
       SCOPED_TRACE(codelet.name() + " (" + implementation.name + "), " + each.what);
       ++exercised[at];
       const auto run = [&](const Buffers& buffers) {
         implementation.kernel(each.args, buffers, DeviceContext::current());
       };
-      const auto actual = run_on<float>(operands, seed, run);
-      const auto again = run_on<float>(operands, seed, run);
+      const bool on_gpu = implementation.role == Role::gpu;
+      const auto actual = run_on<float>(operands, seed, run, on_gpu);
+      const auto again = run_on<float>(operands, seed, run, on_gpu);
       for (std::size_t i = 0; i < operands.size(); ++i) {
         if (operands[i].mode == AccessMode::read) continue;
-        EXPECT_TRUE(actual[i].same_data(again[i])) << "a second run differs in buffer " << i;
+        EXPECT_TRUE(!operation.repeats || actual[i].same_data(again[i]))
+            << "a second run differs in buffer " << i;
         if (operands[i].type == DataType::f32)
           EXPECT_LE(
               relative_error(
@@ -235,7 +276,7 @@ void check_implementations(const Codelet<Args>& codelet, const std::vector<Case<
   }
   for (std::size_t at = 0; at < exercised.size(); ++at)
     EXPECT_GT(exercised[at], 0) << codelet.name() << ": no case reaches implementation "
-                                << codelet.implementations()[at].name;
+                                << implementations[at].name;
 }
 
 // Compares `analytic` = d loss / d x with central differences of loss(), which must read x anew

@@ -127,22 +127,20 @@ TEST(MaxPool, after_relu_no_cell_wins_where_nothing_is_positive) {
 TEST(MaxPool, the_first_of_equal_values_wins) {
   check_implementations(max_pool_forward, kCases, max_forward_operation(below(3)));
   const PoolShape shape = pool_of(1, 3, 3, 1, {3, 1, 2});
-  for (const auto& implementation : max_pool_forward.implementations()) {
+  for (const auto& implementation : implementations_here(max_pool_forward)) {
     std::vector<float> src(9, 2.0f), dst(9);
     std::vector<PoolIndex> index(9);
-    const std::array<void*, 3> pointers{src.data(), dst.data(), index.data()};
-    implementation.kernel(shape, Buffers(pointers), DeviceContext::current());
+    run_on_values(implementation, shape, src, dst, index);
     EXPECT_EQ(index, (std::vector<PoolIndex>{4, 3, 3, 1, 0, 0, 1, 0, 0})) << implementation.name;
   }
 }
 
 TEST(MaxPool, negative_values_beat_the_padding) {
   const PoolShape shape = pool_of(1, 2, 2, 1, {3, 2, 2});
-  for (const auto& implementation : max_pool_forward.implementations()) {
+  for (const auto& implementation : implementations_here(max_pool_forward)) {
     std::vector<float> src{-4, -3, -2, -INFINITY}, dst(1);
     std::vector<PoolIndex> index(1);
-    const std::array<void*, 3> pointers{src.data(), dst.data(), index.data()};
-    implementation.kernel(shape, Buffers(pointers), DeviceContext::current());
+    run_on_values(implementation, shape, src, dst, index);
     EXPECT_EQ(dst[0], -2);
     EXPECT_EQ(index[0], 7) << "cell (2, 1) of the window, which starts at (-1, -1)";
   }
@@ -150,25 +148,23 @@ TEST(MaxPool, negative_values_beat_the_padding) {
 
 TEST(MaxPool, a_window_of_nan_is_nan) {
   const PoolShape shape = pool_of(1, 2, 2, 1, {2, 2, 0});
-  for (const auto& implementation : max_pool_forward.implementations()) {
+  for (const auto& implementation : implementations_here(max_pool_forward)) {
     std::vector<float> src(4, NAN), dst(1);
     std::vector<PoolIndex> index(1);
-    const std::array<void*, 3> pointers{src.data(), dst.data(), index.data()};
-    implementation.kernel(shape, Buffers(pointers), DeviceContext::current());
+    run_on_values(implementation, shape, src, dst, index);
     EXPECT_TRUE(std::isnan(dst[0])) << implementation.name;
   }
 }
 
 TEST(MaxPool, windows_in_the_padding_give_zero_and_no_gradient) {
   const PoolShape shape = pool_of(1, 1, 1, 1, {1, 1, 2});  // 3x3 outputs around one cell
-  for (std::size_t at = 0; at < max_pool_forward.implementations().size(); ++at) {
+  const auto forward = implementations_here(max_pool_forward),
+             backward = implementations_here(max_pool_backward);
+  for (std::size_t at = 0; at < forward.size(); ++at) {
     std::vector<float> src{-5}, dst(9), diff_dst(9, 1.0f), diff_src(1);
     std::vector<PoolIndex> index(9);
-    const std::array<void*, 3> forward{src.data(), dst.data(), index.data()};
-    const std::array<void*, 3> backward{diff_dst.data(), index.data(), diff_src.data()};
-    DeviceContext& context = DeviceContext::current();
-    max_pool_forward.implementations()[at].kernel(shape, Buffers(forward), context);
-    max_pool_backward.implementations()[at].kernel(shape, Buffers(backward), context);
+    run_on_values(forward[at], shape, src, dst, index);
+    run_on_values(backward[at], shape, diff_dst, index, diff_src);
     EXPECT_EQ(dst, (std::vector<float>{0, 0, 0, 0, -5, 0, 0, 0, 0}));
     EXPECT_EQ(diff_src[0], 1);
   }

@@ -24,6 +24,7 @@ const std::vector<Case<ShortcutArgs>> kCases{
     {"smaller, not a multiple", {.n = 1, .a = {7, 5, 2}, .b = {3, 2, 2}}},
     {"taller but narrower",
      {.n = 2, .a = {2, 9, 3}, .b = {5, 3, 3}, .activation = Activation::logistic}},
+    {"by fours", {.n = 2, .a = {4, 4, 12}, .b = {2, 8, 8}, .alpha = 2, .beta = 3}},
     {"channels only", {.n = 2, .a = {3, 3, 5}, .b = {3, 3, 2}, .alpha = 2, .beta = 3}},
 };
 

@@ -20,10 +20,10 @@ MAY_INCLUDE = {
 # Header, where it may be included, said as ...
 OUTSIDE = [
     (r"(starpu_)?mpi\.h", r"runtime/communicator", "the communicator"),
-    (r"starpu(?!_mpi).*", r"(runtime/tasks|runtime/data|codelets|scheduling/policy|tests|perf/bench)/",
-     "runtime/tasks, runtime/data, codelets and the policy"),
-    (r"cu(dnn|blas).*", r"codelets/.*\.cu$|runtime/tasks/device_context",
-     "codelets/*.cu and the device context"),
+    (r"starpu(?!_mpi).*", r"(runtime/(tasks|data|cuda)|codelets|scheduling/policy|tests|perf/bench)/",
+     "runtime/{tasks,data,cuda}, codelets and the policy"),
+    (r"cu(dnn|blas|da_runtime).*", r"codelets/.*\.cuh?$|runtime/cuda/|tests/",
+     "codelets/*.cu and runtime/cuda"),
     (r"CLI/.*", r"apps/", "apps"),
 ]
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
@@ -97,7 +97,7 @@ run(check,
     ],
     good=one("runtime/tasks/a.cpp", "<starpu.h>", '"runtime/b.hpp"')
     | one("perf/trace/a.cpp", '"runtime/trace/b.hpp"', '"runtime/result.hpp"')
-    | one("runtime/tasks/device_context.cpp", "<cublas_v2.h>") | one("runtime/communicator.cpp", "<mpi.h>")
+    | one("runtime/cuda/worker.cu", "<cublas_v2.h>") | one("runtime/communicator.cpp", "<mpi.h>")
     | one("codelets/a.cu", "<starpu.h>", "<cudnn.h>", '"runtime/b.hpp"', '"codelets/a.hpp"')
     | one("scheduling/policy/a.cpp", "<starpu_scheduler.h>", '"runtime/b.hpp"')
     | one("layers/a.cpp", '"codelets/b.hpp"') | one("apps/a.cpp", "<CLI/CLI.hpp>", '"perf/b.hpp"')

@@ -26,5 +26,5 @@ for must in ./bootstrap ./.ci/run ./runtime/build-starpu; do
     *) echo "$must is not among the scripts found: $*" && exit 1 ;;
   esac
 done
-shellcheck "$@"
+shellcheck -x -P SCRIPTDIR "$@"
 echo "$# scripts, nothing to say"

@@ -16,6 +16,11 @@ namespace omni::test {
 // Its C functions, as of 2018 (git20180914).
 class DarknetLibrary {
  public:
+  struct Picture {
+    int w, h, c;
+    float* data;  // channels first
+  };
+
   static constexpr const char* kPath = "/usr/lib/darknet/libdarknet.so";
 
   static const DarknetLibrary& instance() {
@@ -29,6 +34,10 @@ class DarknetLibrary {
   int (*network_inputs)(void* network);
   int (*network_outputs)(void* network);
   void (*save_weights)(void* network, char* path);
+  Picture (*load_image_color)(char* path, int w, int h);  // 0: as it is
+  Picture (*resize_min)(Picture picture, int side);
+  Picture (*crop_image)(Picture picture, int left, int top, int w, int h);
+  void (*free_image)(Picture picture);
 
   // A file that Darknet cannot read makes it call exit, sometimes with 0: that must not end the
   // test well.
@@ -50,6 +59,10 @@ class DarknetLibrary {
     find(network_inputs, "network_inputs");
     find(network_outputs, "network_outputs");
     find(save_weights, "save_weights");
+    find(load_image_color, "load_image_color");
+    find(resize_min, "resize_min");
+    find(crop_image, "crop_image");
+    find(free_image, "free_image");
     std::atexit([] {
       if (inside_) _exit(EXIT_FAILURE);
     });

@@ -6,7 +6,7 @@
 namespace omni::test {
 
 inline Finished omni_perf(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), OMNI_BINARY_DIR "/bin/omni-perf");
+  arguments.insert(arguments.begin(), beside_this_program("omni-perf"));
   return run_program(std::move(arguments));
 }
 

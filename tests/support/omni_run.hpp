@@ -10,7 +10,7 @@
 
 namespace omni::test {
 
-inline const std::string kOmniRun = OMNI_BINARY_DIR "/bin/omni-run";
+inline const std::string kOmniRun = beside_this_program("omni-run");
 
 inline Finished omni_run(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), kOmniRun);

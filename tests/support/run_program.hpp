@@ -15,6 +15,11 @@
 
 namespace omni::test {
 
+// A program that was built, or unpacked, beside this one.
+inline std::string beside_this_program(const char* name) {
+  return std::filesystem::read_symlink("/proc/self/exe").replace_filename(name);
+}
+
 struct Finished {
   int exit_code = -1;
   std::string output, errors;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <vector>
@@ -236,6 +237,44 @@ TEST(PrepareImage, WindowsStayInsideTheImage) {
     }
     EXPECT_TRUE(touched_left && touched_right) << "windows reach from edge to edge";
   }
+}
+
+TEST(PrepareImage, ImagesOfAllSizesJustCoverTheNet) {
+  // 40 x 20 onto 10 x 10: half the size, and one of the places along the longer side.
+  const Extent image{40, 20, 1}, net{10, 10, 1};
+  Bytes pixels;
+  for (int i = 0; i < 800; ++i) pixels.push_back(static_cast<std::uint8_t>(6 * (i / 20)));
+  const auto top_and_step = [&](std::uint64_t sample, bool training) {
+    const Floats seen = prepare(pixels, image, {.all_sizes = true}, net, sample, training);
+    return std::pair(seen[0] * 255 / 6, (seen[10] - seen[0]) * 255 / 6);
+  };
+  EXPECT_NEAR(top_and_step(0, false).first, 10.5, 0.01) << "the centre";
+  float least = 99, most = 0;
+  for (std::uint64_t sample = 0; sample < 200; ++sample) {
+    const auto [top, step] = top_and_step(sample, true);
+    ASSERT_NEAR(step, 2, 0.01);
+    least = std::min(least, top);
+    most = std::max(most, top);
+  }
+  EXPECT_NEAR(least, 0.5, 0.5);
+  EXPECT_NEAR(most, 20.5, 0.5);
+}
+
+TEST(LeastSize, IsWhatTheWindowNeeds) {
+  const Extent net{10, 12, 3};
+  const auto size = [&](const AugmentOptions& options, bool training = true) {
+    const LeastSize least = least_size(options, 1, 5, training, net);
+    return std::pair(least.h, least.w);
+  };
+  constexpr int kOwn = std::numeric_limits<int>::max();
+  EXPECT_EQ(size({}), std::pair(kOwn, kOwn)) << "cut at its own size";
+  EXPECT_EQ(size({.all_sizes = true}), std::pair(10, 12));
+  EXPECT_EQ(size({.min_crop = 30, .max_crop = 30}), std::pair(30, 30));
+  EXPECT_EQ(size({.min_crop = 5, .max_crop = 5}), std::pair(10, 12));
+  EXPECT_EQ(size({.min_crop = 30, .max_crop = 90}, false), std::pair(30, 30));
+  const auto [h, w] = size({.min_crop = 30, .max_crop = 90, .aspect = 2});
+  EXPECT_GE(h, 30);
+  EXPECT_NE(h, w) << "across, the aspect counts, too";
 }
 
 TEST(PrepareImage, RotationTurnsAroundTheCentre) {

@@ -19,8 +19,8 @@ const AugmentOptions kAugment{
 
 struct Batch {
   std::vector<float> images;
-  std::vector<std::int32_t> labels;
-  explicit Batch(std::size_t count) : images(count * kNet.count(), -1), labels(count, -1) {}
+  std::vector<std::uint8_t> pixels;
+  explicit Batch(std::size_t count) : images(count * kNet.count(), -1), pixels(images.size()) {}
   bool operator==(const Batch&) const = default;
 };
 
@@ -30,25 +30,28 @@ Status fill(const Dataset& dataset, const Sampler& sampler, std::uint64_t first,
             std::size_t count, Batch& batch) {
   std::vector<std::size_t> indices(count);
   sampler.indices(first + from, indices);
+  OMNI_CHECK(fill_pixels(dataset, indices, first + from, kAugment, 3, true, kNet,
+                         batch.pixels.data() + from * kNet.count()));
   return fill_batch(dataset, indices, first + from, kAugment, 3, true, kNet,
-                    batch.images.data() + from * kNet.count(), batch.labels.data() + from);
+                    batch.images.data() + from * kNet.count());
 }
 
 TEST(FillBatch, IsItsImages) {
   const SyntheticDataset dataset = data();
   const std::vector<std::size_t> indices{7, 7, 49, 0};
   Batch batch(4);
-  ASSERT_TRUE(fill_batch(dataset, indices, 100, kAugment, 3, true, kNet, batch.images.data(),
-                         batch.labels.data()));
-  EXPECT_EQ(batch.labels, (std::vector<std::int32_t>{7, 7, 9, 0}));
-  std::vector<std::uint8_t> pixels(dataset.extent().count());
+  ASSERT_TRUE(fill_batch(dataset, indices, 100, kAugment, 3, true, kNet, batch.images.data()));
+  ASSERT_TRUE(fill_pixels(dataset, indices, 100, kAugment, 3, true, kNet, batch.pixels.data()));
+  Image image;
   std::vector<float> expected(batch.images.size());
   for (std::size_t i = 0; i < 4; ++i) {
-    ASSERT_TRUE(dataset.read(indices[i], pixels));
-    prepare_image(pixels, dataset.extent(), kAugment, 3, 100 + i, true, kNet,
+    ASSERT_TRUE(dataset.read(indices[i], {}, image));
+    prepare_image(image.pixels, dataset.extent(), kAugment, 3, 100 + i, true, kNet,
                   expected.data() + i * kNet.count());
   }
   EXPECT_EQ(batch.images, expected);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    ASSERT_NEAR(batch.pixels[i], expected[i] * 255, 0.501);
 }
 
 TEST(FillBatch, SlicesAndThreadsDoNotMatter) {
@@ -71,12 +74,11 @@ TEST(FillBatch, ReportsWhatCannotBeRead) {
   const SyntheticDataset dataset = data();
   Batch batch(2);
   const std::vector<std::size_t> indices{1, 50};
-  const Status beyond =
-      fill_batch(dataset, indices, 0, {}, 1, true, kNet, batch.images.data(), batch.labels.data());
+  const Status beyond = fill_batch(dataset, indices, 0, {}, 1, true, kNet, batch.images.data());
   ASSERT_FALSE(beyond);
   EXPECT_NE(beyond.error().message().find("no image 50 among 50"), std::string::npos);
-  const Status channels = fill_batch(dataset, indices, 0, {}, 1, true, {12, 12, 2},
-                                     batch.images.data(), batch.labels.data());
+  const Status channels =
+      fill_batch(dataset, indices, 0, {}, 1, true, {12, 12, 2}, batch.images.data());
   ASSERT_FALSE(channels);
   EXPECT_NE(channels.error().message().find("images of 3 channels for a net that wants 2"),
             std::string::npos);
@@ -89,15 +91,14 @@ class Greedy : public Dataset {
   Extent extent() const override { return {1, 1, 1}; }
   int classes() const override { return 1; }
   int label(std::size_t) const override { return 0; }
-  Status read(std::size_t, std::span<std::uint8_t>) const override { throw std::bad_alloc(); }
+  Status read(std::size_t, LeastSize, Image&) const override { throw std::bad_alloc(); }
   std::string description() const override { return "greedy"; }
 };
 
 TEST(FillBatch, OutOfMemoryIsAnError) {
   float image = 0;
-  std::int32_t label = 0;
   const std::vector<std::size_t> indices{0};
-  const Status status = fill_batch(Greedy(), indices, 0, {}, 1, true, {1, 1, 1}, &image, &label);
+  const Status status = fill_batch(Greedy(), indices, 0, {}, 1, true, {1, 1, 1}, &image);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().kind, ErrorKind::out_of_memory);
 }

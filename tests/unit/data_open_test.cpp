@@ -106,10 +106,10 @@ TEST_F(OpenDataset, Synthetic) {
   EXPECT_EQ(pair->train->classes(), 10);
   EXPECT_NE(pair->train->description().find("synthetic"), std::string::npos);
 
-  std::vector<std::uint8_t> train(227 * 227 * 3), test(train.size());
-  ASSERT_TRUE(pair->train->read(0, train));
-  ASSERT_TRUE(pair->test->read(0, test));
-  EXPECT_NE(train, test);
+  Image train, test;
+  ASSERT_TRUE(pair->train->read(0, {}, train));
+  ASSERT_TRUE(pair->test->read(0, {}, test));
+  EXPECT_NE(train.pixels, test.pixels);
 
   EXPECT_EQ(open("synthetic", kLeNet, 3)->train->classes(), 3);
   const auto sized = open("synthetic:1000:200", kLeNet, 200);
@@ -130,11 +130,12 @@ TEST_F(OpenDataset, MalformedSynthetic) {
 
 TEST_F(OpenDataset, RefusalsListTheNames) {
   expect_refused(open("fashon-mnist"), ErrorKind::usage,
-                 "fashon-mnist: neither a known dataset nor a folder (known names: fashion-mnist");
+                 "fashon-mnist: neither a known dataset nor a file or folder (known names: fashion-mnist");
   expect_refused(open(home_.path().string()), ErrorKind::data,
                  "holds no dataset that is understood (known names");
   expect_refused(open((put_idx("some") / "train-images-idx3-ubyte").string()), ErrorKind::usage,
-                 "not a folder (give the folder");
+                 "neither a folder nor a .data file (two lists are given as train.txt,val.txt; of "
+                 "other files, give their folder)");
   expect_refused(open(""), ErrorKind::usage, "known names");
 }
 

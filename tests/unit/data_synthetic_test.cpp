@@ -16,9 +16,9 @@ namespace omni {
 namespace {
 
 std::vector<std::uint8_t> image(const SyntheticDataset& data, std::size_t index) {
-  std::vector<std::uint8_t> pixels(data.extent().count());
-  EXPECT_TRUE(data.read(index, pixels));
-  return pixels;
+  Image image;
+  EXPECT_TRUE(data.read(index, {}, image));
+  return image.pixels;
 }
 
 using Features = std::vector<double>;
@@ -202,9 +202,8 @@ TEST(Synthetic, ThreadsReadTheSame) {
 
 TEST(Synthetic, RefusesWhatIsNotThere) {
   const SyntheticDataset data({.size = 5, .extent = {4, 4, 1}});
-  std::vector<std::uint8_t> pixels(16);
-  EXPECT_FALSE(data.read(5, pixels));
-  EXPECT_FALSE(data.read(0, std::span(pixels).first(15)));
+  Image image;
+  EXPECT_FALSE(data.read(5, {}, image));
   EXPECT_NE(data.description().find("synthetic"), std::string::npos);
 }
 

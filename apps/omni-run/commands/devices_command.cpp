@@ -2,11 +2,13 @@
 // use.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "codelets/dense/peaks.hpp"
+#include "runtime/cuda/devices.hpp"
 
 namespace omni {
 namespace {
@@ -22,38 +24,69 @@ constexpr bool kCuda = true;
 constexpr bool kCuda = false;
 #endif
 
+bool chosen(const DevicesArguments& arguments, const Gpu& gpu) {
+  const auto& gpus = arguments.machine.session.gpus;
+  return std::find(gpus.begin(), gpus.end(), gpu.number) != gpus.end();
+}
+
+std::string describe(const Gpu& gpu) {
+  return fmt::format("{}, {:.1f} GiB, compute capability {}.{}", gpu.name,
+                     static_cast<double>(gpu.memory) / 0x1p30, gpu.major, gpu.minor);
+}
+
 }  // namespace
 
 Status devices_command(const DevicesArguments& arguments) {
   OMNI_TRY(const Session session, start_session(arguments.machine));
+  const Gpus gpus = find_gpus();
   const std::string models =
       arguments.machine.models.empty() ? default_model_folder().string() : arguments.machine.models;
   CpuPeaks peaks;
   if (arguments.peaks) peaks = measure_cpu_peaks(cpu_workers(session));
+  double gpu_gemm = 0;
+#ifdef OMNI_CUDA
+  const SessionOptions& machine = arguments.machine.session;
+  if (arguments.peaks) gpu_gemm = measure_gpu_gemm(machine.gpus, machine.precision);
+#endif
   if (arguments.common.json) {
     auto workers = nlohmann::ordered_json::array();
     for (const WorkerInfo& worker : session.workers())
       workers.push_back({{"name", worker.name}, {"kind", worker.kind}, {"device", worker.device}});
+    auto found = nlohmann::ordered_json::array();
+    for (const Gpu& gpu : gpus.found)
+      found.push_back({{"number", gpu.number},
+                       {"name", gpu.name},
+                       {"memory", gpu.memory},
+                       {"compute_capability", fmt::format("{}.{}", gpu.major, gpu.minor)},
+                       {"used", chosen(arguments, gpu)}});
     nlohmann::ordered_json result{{"workers", workers},
+                                  {"gpus", found},
                                   {"scheduler", session.scheduler()},
                                   {"starpu", OMNI_STARPU_VERSION},
                                   {"onednn", kOneDnn},
                                   {"cuda", kCuda},
                                   {"models", models}};
-    if (arguments.peaks)
+    if (arguments.peaks) {
       result["peaks"] = {{"gemm_flops_per_second", peaks.gemm_together},
                          {"copy_bytes_per_second", peaks.copy_together}};
+      if (gpu_gemm > 0) result["peaks"]["gpu_gemm_flops_per_second"] = gpu_gemm;
+    }
     fmt::print("{}\n", result.dump(2));
     return {};
   }
   for (const WorkerInfo& worker : session.workers())
     fmt::print("{:<6} {}\n", worker.kind, worker.name);
+  for (const Gpu& gpu : gpus.found)
+    fmt::print("GPU {}  {}{}\n", gpu.number, describe(gpu),
+               chosen(arguments, gpu) ? "" : " (unused: --gpus or STARPU_NCUDA leave it out)");
+  if (!gpus.none_because.empty()) fmt::print("no GPU: {}\n", gpus.none_because);
   if (arguments.peaks)
     fmt::print("together: {:.1f} GFLOP/s in a matrix product, {:.1f} GB/s in copying\n",
                1e-9 * peaks.gemm_together, 1e-9 * peaks.copy_together);
+  if (gpu_gemm > 0) fmt::print("GPUs: {:.1f} TFLOP/s in a matrix product\n", 1e-12 * gpu_gemm);
   fmt::print("StarPU {}, scheduler {}; oneDNN {}, CUDA {}; performance models in {}\n",
-             OMNI_STARPU_VERSION, session.scheduler(), kOneDnn ? "yes" : "no",
-             kCuda ? "found, but no codelet uses it yet" : "no", models);
+             OMNI_STARPU_VERSION, session.scheduler(), kOneDnn ? "yes" : "no", kCuda ? "yes" : "no",
+             models);
   return {};
 }
 

@@ -9,7 +9,9 @@
 #include "apps/omni-run/load_parameters.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "runtime/data/netpbm.hpp"
+#include "runtime/as_written.hpp"
+#include "runtime/data/augment.hpp"
+#include "runtime/data/images/image_file.hpp"
 #include "runtime/tasks/task_errors.hpp"
 
 namespace omni {
@@ -31,11 +33,18 @@ class Predictor {
     return {};
   }
 
-  Result<std::vector<float>> operator()(const Image& image) {
-    if (!can_convert_channels(image.extent.c, net_.options().input.c))
+  // `read(least size, image)` delivers the image, of a data set of all sizes or not.
+  template <class Read>
+  Result<std::vector<float>> operator()(bool all_sizes, Read read) {
+    AugmentOptions options = net_.options().augment;
+    options.all_sizes = all_sizes;
+    const Extent input = net_.options().input;
+    Image image;
+    OMNI_CHECK(read(least_size(options, 0, 0, false, input), image));
+    if (!can_convert_channels(image.extent.c, input.c))
       return Error{ErrorKind::usage, net_.name(), "the image has the wrong number of channels", ""};
-    prepare_image(image.pixels, image.extent, net_.options().augment, 0, 0, false,
-                  net_.options().input, HostAccess(images_, HostAccess::Mode::write).f32().data());
+    prepare_image(image.pixels, image.extent, options, 0, 0, false, input,
+                  HostAccess(images_, HostAccess::Mode::write).f32().data());
     net_.forward({.training = false, .seed = 0, .first_sample = 0, .slot = &slot_});
     OMNI_CHECK(wait_for_tasks());
     const HostAccess output(net_.output(0), HostAccess::Mode::read);
@@ -65,7 +74,7 @@ void print(const std::string& name, const std::vector<float>& probabilities,
     const float share = probabilities[order[i]];
     if (arguments.common.json)
       object["classes"].push_back(
-          {{"index", order[i]}, {"name", label(order[i])}, {"probability", share}});
+          {{"index", order[i]}, {"name", label(order[i])}, {"probability", as_written(share)}});
     else
       fmt::print("{:.2f}%: {}\n", 100 * share, label(order[i]));
   }
@@ -81,7 +90,7 @@ Status predict_command(const PredictArguments& arguments) {
   OMNI_TRY(const auto net, open_net(one, false));
   if (arguments.images.empty() && arguments.samples.empty())
     return Error{ErrorKind::usage, "predict", "no image given",
-                 "name .ppm or .pgm files, or a test sample with --data NAME --index N"};
+                 "name .jpg, .ppm or .pgm files, or a test sample with --data NAME --index N"};
   DatasetPair data;
   std::vector<std::string> names;
   if (!arguments.data.source.empty() || !arguments.samples.empty()) {
@@ -95,18 +104,21 @@ Status predict_command(const PredictArguments& arguments) {
   OMNI_CHECK(predict.allocate());
 
   for (const std::string& path : arguments.images) {
-    OMNI_TRY(const Image image, read_netpbm(path));
-    OMNI_TRY(const std::vector<float> probabilities, predict(image));
+    const auto read = [&](LeastSize least, Image& image) -> Status {
+      OMNI_TRY(image, read_image(path, least));
+      return {};
+    };
+    OMNI_TRY(const std::vector<float> probabilities, predict(true, read));
     print(path, probabilities, names, arguments);
   }
   for (const std::uint64_t sample : arguments.samples) {
     if (sample >= data.test->size())
       return Error{ErrorKind::usage, fmt::format("--index {}", sample),
                    fmt::format("the test set has {} images", data.test->size()), ""};
-    Image image{.extent = data.test->extent(), .pixels = {}};
-    image.pixels.resize(image.extent.count());
-    OMNI_CHECK(data.test->read(sample, image.pixels));
-    OMNI_TRY(const std::vector<float> probabilities, predict(image));
+    const auto read = [&](LeastSize least, Image& image) {
+      return data.test->read(sample, least, image);
+    };
+    OMNI_TRY(const std::vector<float> probabilities, predict(data.test->has_all_sizes(), read));
     const auto label = static_cast<std::size_t>(data.test->label(sample));
     print(fmt::format("test image {} ({})", sample,
                       label < names.size() ? names[label] : fmt::format("class {}", label)),

@@ -90,7 +90,8 @@ Status time_command(const TimeArguments& arguments) {
   OMNI_TRY(auto opened, open_net(TimedTraining::without_learning(arguments.net), true));
   OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *opened));
   OMNI_TRY(const Session session, start_session(arguments.machine));
-  OMNI_TRY(const auto training, TimedTraining::make(ComputeGroups(std::move(opened)), *data.train));
+  OMNI_TRY(const auto training,
+           TimedTraining::make(ComputeGroups(std::move(opened)), *data.train, arguments.machine));
   Net* const net = &training->groups().net();
 
   // The models try every implementation some ten times before they are trusted.

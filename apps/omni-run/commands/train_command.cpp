@@ -65,7 +65,7 @@ Result<Origin> find_origin(const TrainArguments& arguments, const std::filesyste
 
 // Fills the parameters: from the checkpoint, a .weights file, or the seed.
 Result<TrainingState> starting_point(const TrainArguments& arguments, ComputeGroups& groups,
-                                     int workers, const std::optional<Checkpoint>& checkpoint,
+                                     Workers workers, const std::optional<Checkpoint>& checkpoint,
                                      std::uint64_t seed, const std::string& hash) {
   groups.net().initialise(seed);
   if (checkpoint) {
@@ -121,6 +121,7 @@ Status train_command(const TrainArguments& arguments) {
   OMNI_TRY(ComputeGroups groups, automatic ? open_most_groups(spec, arguments)
                                            : open_groups(spec, arguments.net, arguments.groups));
   Net* const net = &groups.net();
+  OMNI_CHECK(check_adam(arguments.groups, *net));
   OMNI_CHECK(check_automatic(arguments, *net));
   if (arguments.dry_run) {
     fmt::print("{}\n", arguments.common.json ? layer_table_json(*net).dump(2) : layer_table(*net));
@@ -156,13 +157,13 @@ Status train_command(const TrainArguments& arguments) {
   DataFeed test(*data.test, feed_options(*net, data_arguments.seed, false, kEvaluationSlots));
   const std::size_t snapshots =
       automatic ? TunedTraining::kSnapshots * TrainingSnapshot::bytes(groups) : 0;
-  OMNI_CHECK(
-      require_memory(*net, groups.tensor_bytes() + snapshots + train.bytes() + test.bytes()));
+  OMNI_CHECK(require_memory(*net, groups.tensor_bytes() + snapshots + train.bytes() + test.bytes(),
+                            arguments.machine));
   OMNI_CHECK(groups.allocate());
   OMNI_CHECK(train.allocate());
   OMNI_CHECK(test.allocate());
   const RunIdentity identity{.layers = layers_hash(spec), .data = data.name};
-  const auto workers = static_cast<int>(session.workers().size());
+  const Workers workers = workers_of(session);
   OMNI_TRY(const TrainingState start, starting_point(arguments, groups, workers, origin.checkpoint,
                                                      data_arguments.seed, identity.layers));
   OMNI_TRY(const auto recorder, start_trace(arguments.trace, session, *net));
@@ -222,10 +223,11 @@ Status train_command(const TrainArguments& arguments) {
     const auto ended = [&](Status status) {
       progress.finish_line();
       if (!status && status.error().kind == ErrorKind::interrupted) {
-        // Without progress nothing was saved here: the same start again is what goes on.
         const bool saved = trainer.state().iteration != start.iteration;
         status.error().what +=
-            "; to go on:\n  " + (saved ? folder.resume_command() : for_shell(own_words()));
+            saved ? "; to go on:\n  " + folder.resume_command()
+                  : "; nothing was done yet, so nothing was saved; to start again:\n  " +
+                        for_shell(own_words());
         status.error().hint.clear();
       }
       return status;

@@ -20,7 +20,7 @@ Status valid_command(const ValidArguments& arguments) {
                  "end the net with [softmax]"};
   OMNI_TRY(const DatasetPair data, open_data(arguments.data, *net));
   OMNI_TRY(const Session session, start_session(arguments.machine));
-  OMNI_CHECK(require_memory(*net, net->tensor_bytes()));
+  OMNI_CHECK(require_memory(*net, net->tensor_bytes(), arguments.machine));
   OMNI_CHECK(net->allocate());
   OMNI_CHECK(load_parameters(*net, arguments.weights));
 

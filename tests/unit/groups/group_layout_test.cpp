@@ -15,6 +15,12 @@ TEST(GroupLayout, spreads_neighbours_together) {
   EXPECT_EQ(describe(spread_groups(4, 4)), "0;1;2;3");
 }
 
+TEST(GroupLayout, gpus_and_cores_are_spread_each_for_themselves) {
+  EXPECT_EQ(spread_groups(2, {6, 2}), (GroupLayout{{0, 2, 3}, {1, 4, 5}}));
+  EXPECT_EQ(spread_groups(3, {5, 1}), (GroupLayout{{0, 1}, {0, 2}, {0, 3, 4}}));
+  EXPECT_EQ(spread_groups(1, {3, 3}), (GroupLayout{{0, 1, 2}}));
+}
+
 TEST(GroupLayout, more_groups_than_workers_share_them) {
   EXPECT_EQ(describe(spread_groups(5, 2)), "0;1;0;1;0");
   EXPECT_EQ(describe(spread_groups(3, 1)), "0;0;0");

@@ -211,7 +211,7 @@ TEST_F(CommandLine, DiffForContinuousIntegration) {
 
 TEST_F(CommandLine, ResultsThatAreNotWrittenAreNoSuccess) {
   const int code = wait_for_program(
-      start_program({OMNI_BINARY_DIR "/bin/omni-perf", "summary", path_}, "/dev/full"));
+      start_program({beside_this_program("omni-perf"), "summary", path_}, "/dev/full"));
   EXPECT_EQ(code, 1);
 }
 

@@ -1,15 +1,11 @@
-#include "runtime/data/netpbm.hpp"
+#include "runtime/data/images/netpbm.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 
-#include "runtime/files.hpp"
-
 namespace omni {
 namespace {
-
-constexpr std::uint64_t kMaxPixels = 1u << 26;  // before anything is allocated
 
 // The next number of the header, past white space and # comments; -1 when there is none.
 int next_number(std::string_view bytes, std::size_t& at) {
@@ -31,13 +27,14 @@ int next_number(std::string_view bytes, std::size_t& at) {
 
 }  // namespace
 
+bool is_netpbm(std::string_view bytes) {
+  return bytes.starts_with("P5") || bytes.starts_with("P6");
+}
+
 Result<Image> parse_netpbm(std::string_view bytes, const std::string& where) {
   const auto refuse = [&](std::string what, std::string hint = "") {
     return Error{ErrorKind::data, where, std::move(what), std::move(hint)};
   };
-  if (!bytes.starts_with("P5") && !bytes.starts_with("P6"))
-    return refuse("is not a binary PGM or PPM image",
-                  "convert it: convert picture.jpg picture.ppm");
   const int channels = bytes[1] == '5' ? 1 : 3;
   std::size_t at = 2;
   const int width = next_number(bytes, at);
@@ -54,11 +51,6 @@ Result<Image> parse_netpbm(std::string_view bytes, const std::string& where) {
   const auto* first = reinterpret_cast<const std::uint8_t*>(bytes.data()) + at;
   image.pixels.assign(first, first + image.extent.count());
   return image;
-}
-
-Result<Image> read_netpbm(const std::filesystem::path& path) {
-  OMNI_TRY(const std::string bytes, read_file(path, 3 * kMaxPixels + 4096));
-  return parse_netpbm(bytes, path.string());
 }
 
 }  // namespace omni

@@ -1,0 +1,33 @@
+// Activations inside of other kernels. Those that nets are made of have kernels of their own; for
+// the others one kernel chooses at every value, because 18 of each would take minutes to compile.
+#pragma once
+
+#include "codelets/elementwise/activation_functors.hpp"
+
+namespace omni {
+
+struct AnyActivation {
+  Activation activation;
+  __device__ float operator()(float x) const {
+    return with_activation(activation, [=](auto f) { return f(x); });
+  }
+  __device__ float gradient(float value) const {
+    return with_activation(activation, [=](auto f) { return f.gradient(value); });
+  }
+};
+
+template <class Use>
+void with_usual_activation(Activation activation, Use use) {
+  switch (activation) {
+    case Activation::linear:
+      return use(activations::Linear{});
+    case Activation::relu:
+      return use(activations::Relu{});
+    case Activation::leaky:
+      return use(activations::Leaky{});
+    default:
+      return use(AnyActivation{activation});
+  }
+}
+
+}  // namespace omni

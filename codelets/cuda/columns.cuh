@@ -1,0 +1,139 @@
+// Totals down the columns of a matrix with channels along its rows: bias gradients, the statistics
+// of batch normalisation. In two steps whose order of additions does not depend on timing, so that
+// a result repeats bit for bit: blocks of rows into partial totals, then those in order.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "codelets/cuda/elements.cuh"
+
+namespace omni {
+
+// The rows that one thread goes through: first, first + step, ... below last.
+struct RowsOfThread {
+  std::int64_t first, last;
+  int step;
+};
+
+// A total by column: Total{} is that of no row, add(other) takes in other rows.
+//
+// Threads of one block: blockDim.x columns, and blockDim.y, a power of two, takes turns with the
+// rows. Then use(block of rows, column, Total).
+template <unsigned threads, class Collect, class Use>
+__global__ void column_totals_kernel(std::int64_t rows, int columns, std::int64_t rows_per_block,
+                                     Collect collect, Use use) {
+  using Total = typename Collect::Total;
+  __shared__ Total totals[threads];
+  const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  const std::int64_t start = std::int64_t{blockIdx.y} * rows_per_block;
+  const std::int64_t end = start + rows_per_block < rows ? start + rows_per_block : rows;
+  Total& own = totals[threadIdx.y * blockDim.x + threadIdx.x];
+  own = column < columns
+            ? collect(RowsOfThread{start + threadIdx.y, end, static_cast<int>(blockDim.y)}, column)
+            : Total{};
+  for (unsigned half = blockDim.y / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.y < half) own.add(totals[(threadIdx.y + half) * blockDim.x + threadIdx.x]);
+  }
+  if (threadIdx.y == 0 && column < columns) use(std::int64_t{blockIdx.y}, column, own);
+}
+
+template <class T>
+struct StorePartial {
+  T* partial;
+  int columns;
+  __device__ void operator()(std::int64_t block, int column, const T& total) const {
+    partial[block * columns + column] = total;
+  }
+};
+
+template <class T>
+struct CollectPartials {
+  using Total = T;
+  const T* partial;
+  int columns;
+  __device__ T operator()(const RowsOfThread& blocks, int column) const {
+    T total{};
+#pragma unroll 8  // so many loads are on their way at once
+    for (std::int64_t block = blocks.first; block < blocks.last; block += blocks.step)
+      total.add(partial[block * columns + column]);
+    return total;
+  }
+};
+
+template <class T, class Use>
+struct UseTotal {
+  Use use;
+  __device__ void operator()(std::int64_t, int column, const T& total) const { use(column, total); }
+};
+
+// use(column, the total of what collect(RowsOfThread, column) gives for all rows), on the device.
+// Takes the worker's workspace.
+template <class Collect, class Use>
+void total_columns(CudaWorker& worker, std::int64_t rows, int columns, Collect collect, Use use) {
+  using Total = typename Collect::Total;
+  if (columns <= 0) return;
+  unsigned across = 1;
+  while (across < 32 && across < static_cast<unsigned>(columns)) across *= 2;
+  const unsigned tiles = (static_cast<unsigned>(columns) + across - 1) / across;
+  const dim3 block(across, kThreads / across);
+  // About four blocks per multiprocessor, but each with enough rows to be worth its partial total.
+  const std::int64_t least = std::int64_t{16} * block.y;
+  const std::int64_t wanted =
+      std::max<std::int64_t>(1, std::int64_t{4} * worker.multiprocessors() / tiles);
+  const std::int64_t rows_per_block = std::max(least, (rows + wanted - 1) / wanted);
+  const std::int64_t blocks =
+      std::max<std::int64_t>(1, (rows + rows_per_block - 1) / rows_per_block);
+  auto* partial = static_cast<Total*>(worker.workspace(
+      static_cast<std::size_t>(blocks) * static_cast<std::size_t>(columns) * sizeof(Total)));
+  launch(column_totals_kernel<kThreads, Collect, StorePartial<Total>>,
+         dim3(tiles, static_cast<unsigned>(blocks)), block, 0, worker.stream(), rows, columns,
+         rows_per_block, collect, StorePartial<Total>{partial, columns});
+  // Narrow tiles, so that many threads share the few rows of a column.
+  const unsigned narrow = std::min(across, 4u);
+  launch(column_totals_kernel<kThreads, CollectPartials<Total>, UseTotal<Total, Use>>,
+         dim3((static_cast<unsigned>(columns) + narrow - 1) / narrow),
+         dim3(narrow, kThreads / narrow), 0, worker.stream(), blocks, columns, blocks,
+         CollectPartials<Total>{partial, columns}, UseTotal<Total, Use>{use});
+}
+
+// ---- sums, the usual totals ----
+
+template <int figures>
+struct ColumnSums {
+  std::array<float, figures> sum;
+  __device__ void add(const ColumnSums& other) {
+    for (std::size_t i = 0; i < figures; ++i) sum[i] += other.sum[i];
+  }
+};
+
+template <int figures, class Map>
+struct CollectSums {
+  using Total = ColumnSums<figures>;
+  Map map;
+  __device__ Total operator()(const RowsOfThread& rows, int column) const {
+    Total total{};
+#pragma unroll 8
+    for (std::int64_t row = rows.first; row < rows.last; row += rows.step)
+      total.add({map(row, column)});
+    return total;
+  }
+};
+
+template <int figures, class Use>
+struct UseSums {
+  Use use;
+  __device__ void operator()(int column, const ColumnSums<figures>& total) const {
+    use(column, total.sum);
+  }
+};
+
+// use(column, std::array<float, figures> of sums over all rows of map(row, column)), on the device.
+template <int figures, class Map, class Use>
+void sum_columns(CudaWorker& worker, std::int64_t rows, int columns, Map map, Use use) {
+  total_columns(worker, rows, columns, CollectSums<figures, Map>{map}, UseSums<figures, Use>{use});
+}
+
+}  // namespace omni

@@ -1,0 +1,37 @@
+// The grid-stride loop: use(i) for every i below a count, where `use` is a functor with an OMNI_HD
+// call operator (lambdas cannot be made inside with_activation).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "runtime/cuda/launch.cuh"
+#include "runtime/cuda/worker.hpp"
+
+namespace omni {
+
+inline constexpr unsigned kThreads = 256;  // per block
+
+// Enough blocks for `count` threads, but not more than keep the device busy.
+inline dim3 blocks_for(const CudaWorker& worker, std::int64_t count) {
+  constexpr int kBlocksPerMultiprocessor = 16;
+  const std::int64_t wanted = (count + kThreads - 1) / kThreads;
+  const std::int64_t most = std::int64_t{worker.multiprocessors()} * kBlocksPerMultiprocessor;
+  return dim3(static_cast<unsigned>(std::clamp<std::int64_t>(wanted, 1, most)));
+}
+
+template <class Use>
+__global__ void elements_kernel(std::int64_t count, Use use) {
+  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride)
+    use(i);
+}
+
+template <class Use>
+void for_each_element(CudaWorker& worker, std::int64_t count, Use use) {
+  if (count > 0)
+    launch(elements_kernel<Use>, blocks_for(worker, count), dim3(kThreads), 0, worker.stream(),
+           count, use);
+}
+
+}  // namespace omni

@@ -1,0 +1,76 @@
+// Element-wise loops that move four neighbours at a time: dst[i] = f(src[i], ...), and the form for
+// kernels with several results.
+#pragma once
+
+#include <array>
+#include <type_traits>
+#include <utility>
+
+#include "codelets/cuda/rows.cuh"
+
+namespace omni {
+
+// Calls use(std::integral_constant<int, lanes>): 4 if so, else 1.
+template <class Use>
+void with_lanes(bool fours, Use use) {
+  if (fours)
+    use(std::integral_constant<int, 4>());
+  else
+    use(std::integral_constant<int, 1>());
+}
+
+// Both work for elements first, first + 1, ... with `lanes` of them.
+template <int lanes>
+__device__ Lanes<lanes> load(const float* from, std::int64_t first) {
+  return *reinterpret_cast<const Lanes<lanes>*>(from + first);
+}
+template <int lanes>
+__device__ void store(float* to, std::int64_t first, const Lanes<lanes>& values) {
+  *reinterpret_cast<Lanes<lanes>*>(to + first) = values;
+}
+
+template <class Use>
+__global__ void fours_kernel(std::int64_t fours, std::int64_t count, Use use) {
+  const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = thread; i < fours; i += stride) use.template at<4>(4 * i);
+  for (std::int64_t i = 4 * fours + thread; i < count; i += stride) use.template at<1>(i);
+}
+
+// use.at<lanes>(first), until all of `count` elements are done. `pointers`: where they begin.
+template <class Use, class... Pointer>
+void for_each_by_fours(CudaWorker& worker, std::int64_t count, Use use,
+                       const Pointer*... pointers) {
+  if (count <= 0) return;
+  const std::int64_t fours = by_fours(0, pointers...) ? count / 4 : 0;
+  const std::int64_t threads = std::max(fours, count - 4 * fours);
+  launch(fours_kernel<Use>, blocks_for(worker, threads), dim3(kThreads), 0, worker.stream(), fours,
+         count, use);
+}
+
+template <class F, std::size_t inputs>
+struct Mapping {
+  F f;
+  float* dst;
+  std::array<const float*, inputs> src;
+
+  template <int lanes>
+  __device__ void at(std::int64_t first) const {
+    apply<lanes>(first, std::make_index_sequence<inputs>());
+  }
+  template <int lanes, std::size_t... input>
+  __device__ void apply(std::int64_t first, std::index_sequence<input...>) const {
+    const Lanes<lanes> values[] = {load<lanes>(src[input], first)...};
+    Lanes<lanes> results;
+    for (int i = 0; i < lanes; ++i) results.at[i] = f(values[input].at[i]...);
+    store(dst, first, results);
+  }
+};
+
+// dst[i] = f(src[i], ...) for every i below count. dst may be one of the sources.
+template <class F, class... Src>
+void map_elements(CudaWorker& worker, std::int64_t count, F f, float* dst, const Src*... src) {
+  for_each_by_fours(worker, count, Mapping<F, sizeof...(Src)>{f, dst, {src...}}, dst, src...);
+}
+
+}  // namespace omni

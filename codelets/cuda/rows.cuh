@@ -1,0 +1,52 @@
+// Loops over a matrix with channels along its rows where the values of a column have something in
+// common (a bias, the part they belong to): a thread stays in its column, which it looks at once.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "codelets/cuda/elements.cuh"
+
+namespace omni {
+
+// So many floats are loaded and stored at once.
+template <int lanes>
+struct alignas(lanes * sizeof(float)) Lanes {
+  float at[lanes];
+};
+
+// Whether a row of so many floats, and what begins at these pointers, divides into Lanes<4>.
+template <class... Pointer>
+bool by_fours(std::int64_t columns, const Pointer*... pointers) {
+  return columns % 4 == 0 &&
+         ((reinterpret_cast<std::uintptr_t>(pointers) % sizeof(Lanes<4>) == 0) && ...);
+}
+
+template <class Columns>
+__global__ void columns_kernel(std::int64_t rows, int columns, Columns at) {
+  const std::int64_t column = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (column >= columns) return;
+  const auto use = at(static_cast<int>(column));
+  const std::int64_t stride = std::int64_t{gridDim.y} * blockDim.y;
+  for (std::int64_t row = std::int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < rows;
+       row += stride)
+    use(row);
+}
+
+// at(column) gives a functor, which is called with every row. Neighbouring threads have
+// neighbouring columns; where there are few of them, the rows behind follow.
+template <class Columns>
+void for_each_column(CudaWorker& worker, std::int64_t rows, int columns, Columns at) {
+  if (rows <= 0 || columns <= 0) return;
+  unsigned across = 1;
+  while (across < 32 && across < static_cast<unsigned>(columns)) across *= 2;
+  const unsigned down = kThreads / across;
+  const unsigned tiles = (static_cast<unsigned>(columns) + across - 1) / across;
+  const std::int64_t wanted = (rows + down - 1) / down;
+  const std::int64_t most =
+      std::clamp<std::int64_t>(blocks_for(worker, rows * columns).x / tiles, 1, 65535);
+  launch(columns_kernel<Columns>, dim3(tiles, static_cast<unsigned>(std::min(wanted, most))),
+         dim3(across, down), 0, worker.stream(), rows, columns, at);
+}
+
+}  // namespace omni

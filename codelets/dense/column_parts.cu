@@ -1,0 +1,109 @@
+// Joining, dealing and adding up the parts of a matrix on a GPU.
+#include "codelets/dense/column_parts.hpp"
+
+#include <starpu.h>
+
+#include <array>
+#include <cassert>
+
+#include "codelets/cuda/rows.cuh"
+
+namespace omni {
+namespace {
+
+// The buffers behind the first one, passed to a kernel by value.
+using Parts = std::array<float*, STARPU_NMAXBUFS - 1>;
+
+Parts parts_of(const Buffers& buffers, int count) {
+  Parts parts{};
+  assert(static_cast<std::size_t>(count) <= parts.size());
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) parts[i] = buffers.get(1 + i);
+  return parts;
+}
+
+// dst and src of a copy, each with the distance of its rows.
+template <int lanes>
+struct ColumnCopy {
+  const Lanes<lanes>* src;
+  Lanes<lanes>* dst;
+  int src_stride, dst_stride;
+  __device__ void operator()(std::int64_t row) const {
+    dst[row * dst_stride] = src[row * src_stride];
+  }
+};
+
+// Where a column of the matrix is in its part. All sizes count lanes.
+template <int lanes, bool joins>
+struct CopyColumns {
+  ColumnPartsArgs args;
+  Lanes<lanes>* matrix;
+  Parts parts;
+  __device__ ColumnCopy<lanes> operator()(int column) const {
+    const int part = column / args.width, width = args.width_of(part);
+    auto* const in_part = reinterpret_cast<Lanes<lanes>*>(parts[static_cast<std::size_t>(part)]) +
+                          std::int64_t{args.first_row} * width + column % args.width;
+    if constexpr (joins) return {in_part, matrix + column, width, args.columns};
+    return {matrix + column, in_part, args.columns, width};
+  }
+};
+
+template <bool joins>
+void copy_columns(const ColumnPartsArgs& args, const Buffers& buffers) {
+  CudaWorker& worker = CudaWorker::current();
+  const Parts parts = parts_of(buffers, args.parts());
+  float* const matrix = buffers.get(0);
+  bool aligned = by_fours(args.columns, matrix) && args.width % 4 == 0;
+  for (const float* part : parts) aligned = aligned && by_fours(0, part);
+  if (!aligned) {
+    for_each_column(worker, args.rows, args.columns,
+                    CopyColumns<1, joins>{args, reinterpret_cast<Lanes<1>*>(matrix), parts});
+    return;
+  }
+  ColumnPartsArgs fours = args;
+  fours.columns /= 4;
+  fours.width /= 4;
+  for_each_column(worker, args.rows, fours.columns,
+                  CopyColumns<4, joins>{fours, reinterpret_cast<Lanes<4>*>(matrix), parts});
+}
+
+template <int lanes>
+struct Sum {
+  int count;
+  std::int64_t skipped;  // floats of every part
+  Parts parts;
+  Lanes<lanes>* dst;
+  __device__ void operator()(std::int64_t i) const {
+    Lanes<lanes> sum{};
+    for (std::size_t part = 0; part < static_cast<std::size_t>(count); ++part) {
+      const auto addend = reinterpret_cast<const Lanes<lanes>*>(parts[part] + skipped)[i];
+      for (int k = 0; k < lanes; ++k) sum.at[k] += addend.at[k];
+    }
+    dst[i] = sum;
+  }
+};
+
+}  // namespace
+
+void gpu::join_columns(const ColumnPartsArgs& args, const Buffers& buffers, DeviceContext&) {
+  copy_columns<true>(args, buffers);
+}
+
+void gpu::deal_columns(const ColumnPartsArgs& args, const Buffers& buffers, DeviceContext&) {
+  copy_columns<false>(args, buffers);
+}
+
+void gpu::sum_parts(const SumPartsArgs& args, const Buffers& buffers, DeviceContext&) {
+  CudaWorker& worker = CudaWorker::current();
+  const std::int64_t count = std::int64_t{args.rows} * args.columns;
+  const std::int64_t skipped = std::int64_t{args.first_row} * args.columns;
+  const Parts parts = parts_of(buffers, args.parts);
+  bool aligned = by_fours(count, buffers.get(0));
+  for (const float* part : parts) aligned = aligned && by_fours(skipped, part);
+  if (aligned)
+    for_each_element(worker, count / 4,
+                     Sum<4>{args.parts, skipped, parts, buffers.get<Lanes<4>>(0)});
+  else
+    for_each_element(worker, count, Sum<1>{args.parts, skipped, parts, buffers.get<Lanes<1>>(0)});
+}
+
+}  // namespace omni

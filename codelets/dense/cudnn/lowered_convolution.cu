@@ -1,0 +1,80 @@
+#include "codelets/dense/cudnn/lowered_convolution.hpp"
+
+#include "codelets/cuda/gemm.cuh"
+#include "codelets/cuda/lowering.cuh"
+#include "codelets/elementwise/channel_bias.hpp"
+
+namespace omni {
+namespace {
+
+// Some images, or a part of one: their lowered matrix, and where their pixels begin in dst.
+struct Piece {
+  gpu::Patches patches;
+  float* columns;
+  int pixels;
+  std::int64_t first_value;
+};
+
+template <class Use>
+void for_each_piece(CudaWorker& worker, const ConvShape& s, Use use) {
+  const int locations = s.out_h() * s.out_w();
+  const std::int64_t most = gpu::most_patches(worker, s);
+  const int images = static_cast<int>(std::clamp<std::int64_t>(most / locations, 1, s.n));
+  const int of_an_image = static_cast<int>(std::min<std::int64_t>(most, locations));
+  auto* columns = static_cast<float*>(
+      worker.workspace(sizeof(float) * static_cast<std::size_t>(std::int64_t{images} * of_an_image *
+                                                                gpu::patch_floats(s))));
+  for (int image = 0; image < s.n; image += images)
+    for (int first = 0; first < locations; first += of_an_image) {
+      const gpu::Patches patches{image, std::min(images, s.n - image), first,
+                                 std::min(of_an_image, locations - first)};
+      use(Piece{patches, columns, static_cast<int>(patches.count()),
+                (std::int64_t{image} * locations + first) * s.filters});
+    }
+}
+
+}  // namespace
+
+void gpu::conv_forward_lowered(const ConvForwardArgs& args, const Buffers& buffers,
+                               DeviceContext&) {
+  const ConvShape& s = args.shape;
+  CudaWorker& worker = CudaWorker::current();
+  for_each_piece(worker, s, [&](const Piece& piece) {
+    im2col(worker, s, piece.patches, buffers.get(0), piece.columns);
+    gemm(worker, piece.pixels, s.group_filters(), s.taps(), {piece.columns, patch_floats(s)},
+         {buffers.get(1), s.taps(), true}, 0.0f, buffers.get(2) + piece.first_value, s.filters,
+         {s.groups, s.taps(), std::int64_t{s.group_filters()} * s.taps(), s.group_filters()});
+  });
+  add_bias_and_activate(worker, s.pixels(), s.filters, args.has_bias ? buffers.get(3) : nullptr,
+                        args.activation, buffers.get(2));
+}
+
+void gpu::conv_backward_weights_lowered(const ConvWeightsArgs& args, const Buffers& buffers,
+                                        DeviceContext&) {
+  const ConvShape& s = args.shape;
+  CudaWorker& worker = CudaWorker::current();
+  for_each_piece(worker, s, [&](const Piece& piece) {
+    im2col(worker, s, piece.patches, buffers.get(0), piece.columns);
+    gemm(worker, s.group_filters(), s.taps(), piece.pixels,
+         {buffers.get(1) + piece.first_value, s.filters, true}, {piece.columns, patch_floats(s)},
+         1.0f, buffers.get(2), s.taps(),
+         {s.groups, s.group_filters(), s.taps(), std::int64_t{s.group_filters()} * s.taps()});
+  });
+  if (args.has_bias) add_column_sums(worker, s.pixels(), s.filters, buffers.get(1), buffers.get(3));
+}
+
+void gpu::conv_backward_data_lowered(const ConvDataArgs& args, const Buffers& buffers,
+                                     DeviceContext&) {
+  const ConvShape& s = args.shape;
+  CudaWorker& worker = CudaWorker::current();
+  for_each_piece(worker, s, [&](const Piece& piece) {
+    gemm(worker, piece.pixels, s.taps(), s.group_filters(),
+         {buffers.get(0) + piece.first_value, s.filters}, {buffers.get(1), s.taps()}, 0.0f,
+         piece.columns, patch_floats(s),
+         {s.groups, s.group_filters(), std::int64_t{s.group_filters()} * s.taps(), s.taps()});
+    const bool adds = args.adds || piece.patches.first_location > 0;
+    col2im(worker, s, piece.patches, adds, piece.columns, buffers.get(2));
+  });
+}
+
+}  // namespace omni

@@ -1,0 +1,84 @@
+// The locally connected layer on a GPU: one matrix product per location over the images of the
+// slice, many locations in a batch of cuBLAS.
+#include "codelets/dense/local.hpp"
+
+#include "codelets/cuda/gemm.cuh"
+#include "codelets/cuda/lowering.cuh"
+#include "codelets/elementwise/channel_bias.hpp"
+
+namespace omni {
+namespace {
+
+// The locations of one batch, and the matrices of their products: one row per image.
+struct LocationBatch {
+  gpu::Patches patches;
+  float* columns;
+  int columns_stride;
+  std::int64_t first_weight, first_output;
+};
+
+template <class Use>
+void for_each_batch(CudaWorker& worker, const LocalShape& shape, Use use) {
+  constexpr std::int64_t kMostProducts = 65535;  // a dimension of the grid that cuBLAS launches
+  const ConvShape& s = shape.conv;
+  const int most = static_cast<int>(
+      std::clamp<std::int64_t>(gpu::most_patches(worker, s) / s.n, 1,
+                               std::min<std::int64_t>(kMostProducts, shape.locations())));
+  auto* columns = static_cast<float*>(worker.workspace(
+      sizeof(float) * static_cast<std::size_t>(std::int64_t{s.n} * most * s.taps())));
+  for (int first = 0; first < shape.locations(); first += most) {
+    const int count = std::min(most, shape.locations() - first);
+    use(LocationBatch{{0, s.n, first, count},
+                      columns,
+                      count * s.taps(),
+                      first * s.weights_count(),
+                      std::int64_t{first} * s.filters});
+  }
+}
+
+}  // namespace
+
+void gpu::local_forward(const LocalForwardArgs& args, const Buffers& buffers, DeviceContext&) {
+  const ConvShape& s = args.shape.conv;
+  const int outputs = args.shape.outputs();
+  CudaWorker& worker = CudaWorker::current();
+  float* const dst = buffers.get(3);
+  for_each_batch(worker, args.shape, [&](const LocationBatch& batch) {
+    im2col(worker, s, batch.patches, buffers.get(0), batch.columns);
+    gemm(worker, s.n, s.filters, s.taps(), {batch.columns, batch.columns_stride},
+         {buffers.get(1) + batch.first_weight, s.taps(), true}, 0.0f, dst + batch.first_output,
+         outputs, {batch.patches.locations, s.taps(), s.weights_count(), s.filters});
+  });
+  add_bias_and_activate(worker, s.n, outputs, buffers.get(2), args.activation, dst);
+}
+
+void gpu::local_backward_weights(const LocalBackwardArgs& args, const Buffers& buffers,
+                                 DeviceContext&) {
+  const ConvShape& s = args.shape.conv;
+  const int outputs = args.shape.outputs();
+  CudaWorker& worker = CudaWorker::current();
+  const float* const diff_dst = buffers.get(1);
+  for_each_batch(worker, args.shape, [&](const LocationBatch& batch) {
+    im2col(worker, s, batch.patches, buffers.get(0), batch.columns);
+    gemm(worker, s.filters, s.taps(), s.n, {diff_dst + batch.first_output, outputs, true},
+         {batch.columns, batch.columns_stride}, 1.0f, buffers.get(2) + batch.first_weight, s.taps(),
+         {batch.patches.locations, s.filters, s.taps(), s.weights_count()});
+  });
+  add_column_sums(worker, s.n, outputs, diff_dst, buffers.get(3));
+}
+
+void gpu::local_backward_data(const LocalBackwardArgs& args, const Buffers& buffers,
+                              DeviceContext&) {
+  const ConvShape& s = args.shape.conv;
+  CudaWorker& worker = CudaWorker::current();
+  for_each_batch(worker, args.shape, [&](const LocationBatch& batch) {
+    gemm(worker, s.n, s.taps(), s.filters,
+         {buffers.get(0) + batch.first_output, args.shape.outputs()},
+         {buffers.get(1) + batch.first_weight, s.taps()}, 0.0f, batch.columns, batch.columns_stride,
+         {batch.patches.locations, s.filters, s.weights_count(), s.taps()});
+    const bool adds = batch.patches.first_location > 0;
+    col2im(worker, s, batch.patches, adds, batch.columns, buffers.get(2));
+  });
+}
+
+}  // namespace omni

@@ -1,0 +1,74 @@
+#include "codelets/dense/peaks.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "runtime/cuda/check.hpp"
+
+namespace omni {
+namespace {
+
+// Large enough to fill the device, and not to take long.
+constexpr int kSide = 4096, kRepeats = 8;
+
+struct Events {
+  cudaEvent_t before = nullptr, after = nullptr;
+  Events() {
+    check(cudaEventCreate(&before), "making an event");
+    check(cudaEventCreate(&after), "making an event");
+  }
+  ~Events() {
+    cudaEventDestroy(before);
+    cudaEventDestroy(after);
+  }
+};
+
+struct DeviceMatrix {
+  float* data = nullptr;
+  DeviceMatrix() {
+    constexpr std::size_t kBytes = sizeof(float) * kSide * kSide;
+    check(cudaMalloc(reinterpret_cast<void**>(&data), kBytes), "allocating a matrix");
+    check(cudaMemset(data, 0x3f, kBytes), "filling a matrix");  // zeros would flatter it
+  }
+  ~DeviceMatrix() { cudaFree(data); }
+};
+
+struct Blas {
+  cublasHandle_t handle = nullptr;
+  Blas() { check(cublasCreate(&handle), "starting cuBLAS"); }
+  ~Blas() { cublasDestroy(handle); }
+};
+
+double gemm_rate(int device, Precision precision) {
+  check(cudaSetDevice(device), "choosing a GPU");
+  const Blas blas;
+  check(cublasSetMathMode(blas.handle, precision == Precision::tf32 ? CUBLAS_TF32_TENSOR_OP_MATH
+                                                                    : CUBLAS_DEFAULT_MATH),
+        "choosing the precision of cuBLAS");
+  const DeviceMatrix a, b, product;
+  const Events events;
+  constexpr float kOne = 1, kZero = 0;
+  float fastest = 0;
+  for (int i = 0; i < kRepeats; ++i) {
+    check(cudaEventRecord(events.before), "recording an event");
+    check(cublasSgemm(blas.handle, CUBLAS_OP_N, CUBLAS_OP_N, kSide, kSide, kSide, &kOne, a.data,
+                      kSide, b.data, kSide, &kZero, product.data, kSide),
+          "multiplying matrices");
+    check(cudaEventRecord(events.after), "recording an event");
+    check(cudaEventSynchronize(events.after), "multiplying matrices");
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, events.before, events.after), "reading a time");
+    fastest = i == 0 ? milliseconds : std::min(fastest, milliseconds);
+  }
+  return 2.0 * kSide * kSide * kSide / (1e-3 * static_cast<double>(fastest));
+}
+
+}  // namespace
+
+double measure_gpu_gemm(const std::vector<int>& devices, Precision precision) {
+  double together = 0;
+  for (const int device : devices) together += gemm_rate(device, precision);
+  return together;
+}
+
+}  // namespace omni

@@ -1,0 +1,44 @@
+// Dropout on a GPU: a thread draws one block of bits and decides its four elements, so that threads
+// next to each other have elements next to each other.
+#include "codelets/elementwise/dropout.hpp"
+
+#include "codelets/cuda/images.cuh"
+
+namespace omni {
+namespace {
+
+struct Drop {
+  Philox philox;
+  DropoutRule rule;
+  std::uint64_t first_sample;
+  int layer;
+  std::int64_t per_sample;
+  const float* src;
+  float* dst;
+
+  __device__ void operator()(int sample, int, int, int block) const {
+    const auto bits =
+        philox(first_sample + static_cast<std::uint64_t>(sample), dropout_counter(layer, block));
+    const std::int64_t first = std::int64_t{block} / 16 * 64 + block % 16;
+    const std::int64_t start = sample * per_sample;
+#pragma unroll  // keeps the bits in registers
+    for (int word = 0; word < 4; ++word) {
+      const std::int64_t e = first + 16 * word;
+      if (e >= per_sample) return;
+      const bool lives = bits[static_cast<std::size_t>(word)] >= rule.threshold;
+      dst[start + e] = lives ? src[start + e] * rule.scale : 0.0f;
+    }
+  }
+};
+
+}  // namespace
+
+void gpu::dropout(const DropoutArgs& args, const Buffers& buffers, DeviceContext&) {
+  const auto blocks = static_cast<int>((args.per_sample + 63) / 64 * 16);
+  for_each_position(
+      CudaWorker::current(), args.n, {1, 1, blocks},
+      Drop{Philox(args.seed, RandomStream::dropout), DropoutRule(args.probability),
+           args.first_sample, args.layer, args.per_sample, buffers.get(0), buffers.get(1)});
+}
+
+}  // namespace omni

@@ -1,0 +1,163 @@
+// The sum of a residual block on a GPU. Where sizes differ, every result asks which value it meets.
+#include "codelets/elementwise/shortcut_add.hpp"
+
+#include "codelets/cuda/activations.cuh"
+#include "codelets/cuda/images.cuh"
+#include "codelets/cuda/map.cuh"
+
+namespace omni {
+namespace {
+
+template <class F>
+struct Sum {
+  F f;
+  float alpha, beta;
+  __device__ float operator()(float a, float b) const { return f(alpha * a + beta * b); }
+};
+
+struct Scale {
+  float factor;
+  __device__ float operator()(float x) const { return factor * x; }
+};
+
+// The grid of one side, as the other one sees it.
+struct Grid {
+  Extent extent;
+  int step_h, step_w;
+
+  __device__ std::int64_t at(int image, int y, int x, int k) const {
+    return ((std::int64_t{image} * extent.h + y) * extent.w + x) * extent.c + k;
+  }
+};
+
+struct Meetings {
+  Grid own, other;
+  int rows, columns, channels;
+
+  Meetings(const Extent& mine, const Extent& theirs) {
+    const ShortcutMeeting h(mine.h, theirs.h), w(mine.w, theirs.w);
+    own = {mine, h.step_a, w.step_a};
+    other = {theirs, h.step_b, w.step_b};
+    rows = h.count;
+    columns = w.count;
+    channels = std::min(mine.c, theirs.c);
+  }
+  // The index of what meets a position; negative: nothing does.
+  __device__ std::int64_t met_by(int image, int y, int x, int k) const {
+    const int row = y / own.step_h, column = x / own.step_w;
+    const bool meets = row < rows && row * own.step_h == y && column < columns &&
+                       column * own.step_w == x && k < channels;
+    return meets ? other.at(image, row * other.step_h, column * other.step_w, k) : -1;
+  }
+};
+
+template <class F, int lanes>
+struct MeetingSum {
+  F f;
+  Meetings meetings;
+  float alpha, beta;
+  const float *a, *b;
+  float* dst;
+
+  __device__ void operator()(int image, int y, int x, int column) const {
+    const int k = column * lanes;
+    const std::int64_t at = meetings.own.at(image, y, x, k), in_b = meetings.met_by(image, y, x, k);
+    Lanes<lanes> sum = load<lanes>(a, at), other{};
+    if (in_b >= 0) other = load<lanes>(b, in_b);
+    for (int i = 0; i < lanes; ++i) sum.at[i] = f(alpha * sum.at[i] + beta * other.at[i]);
+    store(dst, at, sum);
+  }
+};
+
+template <int lanes>
+struct MeetingGradient {
+  Meetings meetings;  // from b's side
+  float beta;
+  const float* diff_dst;
+  float* diff_b;
+
+  __device__ void operator()(int image, int y, int x, int column) const {
+    const int k = column * lanes;
+    const std::int64_t in_a = meetings.met_by(image, y, x, k);
+    Lanes<lanes> diff{};
+    if (in_a >= 0) diff = load<lanes>(diff_dst, in_a);
+    for (int i = 0; i < lanes; ++i) diff.at[i] *= beta;
+    store(diff_b, meetings.own.at(image, y, x, k), diff);
+  }
+};
+
+// use(lanes, the extent with its channels in units of so many)
+template <class Use>
+void by_lanes(const ShortcutArgs& args, Extent extent, Use use) {
+  with_lanes(args.a.c % 4 == 0 && args.b.c % 4 == 0, [&](auto lanes) {
+    extent.c /= lanes;
+    use(lanes, extent);
+  });
+}
+
+std::int64_t values_of(const ShortcutArgs& args, const Extent& extent) {
+  return static_cast<std::int64_t>(extent.count()) * args.n;
+}
+
+template <class F>
+struct ResidualGradient {
+  F f;
+  const float* dst;
+  float *diff, *diff_b;
+  template <int lanes>
+  __device__ void at(std::int64_t first) const {
+    Lanes<lanes> result = load<lanes>(diff, first);
+    const Lanes<lanes> value = load<lanes>(dst, first);
+    for (int i = 0; i < lanes; ++i) result.at[i] *= f.gradient(value.at[i]);
+    store(diff, first, result);
+    store(diff_b, first, result);
+  }
+};
+
+}  // namespace
+
+void gpu::shortcut_forward(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
+  CudaWorker& worker = CudaWorker::current();
+  const float *a = buffers.get(0), *b = buffers.get(1);
+  float* dst = buffers.get(2);
+  with_usual_activation(args.activation, [&]<class F>(F f) {
+    if (args.a == args.b)
+      map_elements(worker, values_of(args, args.a), Sum<F>{f, args.alpha, args.beta}, dst, a, b);
+    else
+      by_lanes(args, args.a, [&]<class N>(N, const Extent& extent) {
+        for_each_position(
+            worker, args.n, extent,
+            MeetingSum<F, N::value>{f, Meetings(args.a, args.b), args.alpha, args.beta, a, b, dst});
+      });
+  });
+}
+
+void gpu::shortcut_backward_a(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
+  map_elements(CudaWorker::current(), values_of(args, args.a), Scale{args.alpha}, buffers.get(1),
+               buffers.get(0));
+}
+
+void gpu::shortcut_backward_b(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
+  CudaWorker& worker = CudaWorker::current();
+  const float* diff_dst = buffers.get(0);
+  float* diff_b = buffers.get(1);
+  if (args.a == args.b)
+    map_elements(worker, values_of(args, args.b), Scale{args.beta}, diff_b, diff_dst);
+  else
+    by_lanes(args, args.b, [&]<class N>(N, const Extent& extent) {
+      for_each_position(
+          worker, args.n, extent,
+          MeetingGradient<N::value>{Meetings(args.b, args.a), args.beta, diff_dst, diff_b});
+    });
+}
+
+void gpu::residual_backward(const ActivationArgs& args, const Buffers& buffers, DeviceContext&) {
+  const float* dst = buffers.get(0);
+  float *diff = buffers.get(1), *diff_b = buffers.get(2);
+  with_usual_activation(args.activation, [&]<class F>(F f) {
+    for_each_by_fours(CudaWorker::current(), args.count, ResidualGradient<F>{f, dst, diff, diff_b},
+                      dst, diff, diff_b);
+  });
+}
+
+}  // namespace omni

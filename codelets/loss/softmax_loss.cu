@@ -1,0 +1,69 @@
+// Softmax and cross-entropy on a GPU: a block per distribution, a block per image.
+#include "codelets/loss/softmax_loss.hpp"
+
+#include "codelets/loss/exp_of_negative.hpp"
+#include "codelets/loss/label_metrics.cuh"
+
+namespace omni {
+namespace {
+
+__global__ void softmax_kernel(int size, float sharpness, const float* src, float* dst) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * size;
+  const float* x = src + first;
+  float* p = dst + first;
+  const int thread = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
+  float top = x[0], sum = 0;
+  for (int i = thread; i < size; i += step) top = Greater{}(x[i], top);
+  top = reduce_block(top, Greater{});
+  for (int i = thread; i < size; i += step) {
+    p[i] = exp_of_negative((x[i] - top) * sharpness);
+    sum += p[i];
+  }
+  const float share = 1 / reduce_block(sum, Plus{});
+  for (int i = thread; i < size; i += step) p[i] *= share;
+}
+
+struct CrossEntropyRow {
+  int inputs, size;  // of the image, of one group
+  float sharpness;
+  Truth truth;
+  const float* probabilities;
+
+  __device__ ImageLoss operator()(int image, int label, float* d) const {
+    const float* p = probabilities + std::int64_t{image} * inputs;
+    const int first = label / size * size, last = first + size;  // the label's group
+    const int thread = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
+    double loss = 0;
+    if (truth.other > 0) {
+      for (int i = first + thread; i < last; i += step)
+        loss -= truth.other * static_cast<double>(bounded_logarithm(p[i]));
+      loss = reduce_block(loss, Plus{});
+    }
+    loss -= (truth.label - truth.other) * static_cast<double>(bounded_logarithm(p[label]));
+    if (d != nullptr)
+      for (int i = thread; i < inputs; i += step) {
+        const auto share = static_cast<float>(i == label ? truth.label : truth.other);
+        d[i] = i >= first && i < last ? (p[i] - share) * sharpness : 0.0f;
+      }
+    return {loss, block_label_rank(p + first, size, label - first), true};
+  }
+};
+
+}  // namespace
+
+void gpu::softmax_forward(const SoftmaxArgs& args, const Buffers& buffers, DeviceContext&) {
+  CudaWorker& worker = CudaWorker::current();
+  const int size = args.inputs / args.groups;
+  const std::int64_t distributions = std::int64_t{args.n} * args.groups;
+  launch(softmax_kernel, dim3(static_cast<unsigned>(distributions)), threads_for_row(size), 0,
+         worker.stream(), size, 1 / args.temperature, buffers.get(0), buffers.get(1));
+}
+
+void gpu::cross_entropy(const CrossEntropyArgs& args, const Buffers& buffers, DeviceContext&) {
+  label_losses(args.n, args.inputs, buffers.get<std::int32_t>(1),
+               CrossEntropyRow{args.inputs, args.inputs / args.groups, 1 / args.temperature,
+                               smoothed_truth(args), buffers.get(0)},
+               buffers.get(2), args.gradient ? buffers.get(3) : nullptr);
+}
+
+}  // namespace omni

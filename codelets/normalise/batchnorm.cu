@@ -1,0 +1,258 @@
+// Batch normalisation on a GPU. Threads stay in their channels, whose numbers they hold in
+// registers.
+#include "codelets/normalise/batchnorm.hpp"
+
+#include "codelets/cuda/activations.cuh"
+#include "codelets/cuda/columns.cuh"
+#include "codelets/cuda/map.cuh"
+
+namespace omni {
+namespace {
+
+// ---- the moments of a slice ----
+
+// Eight rows at a time: their mean and deviations from it, by two passes over registers, are merged
+// into the moments of those before. So nothing cancels, and no single value is held against a mean
+// that thousands make up.
+struct CollectMoments {
+  using Total = Moments<double>;
+  const float* src;
+  int c;
+
+  __device__ Total operator()(const RowsOfThread& rows, int k) const {
+    constexpr int kTogether = 8;
+    const float* x = src + k;
+    Moments<float> moments{};
+    std::int64_t row = rows.first;
+    for (; row + (kTogether - 1) * rows.step < rows.last; row += kTogether * rows.step) {
+      float value[kTogether], sum = 0, squares = 0;
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) value[i] = x[(row + i * rows.step) * c];
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) sum += value[i];
+      const float mean = sum / kTogether;
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) squares += (value[i] - mean) * (value[i] - mean);
+      moments.add({kTogether, mean, squares});
+    }
+    for (; row < rows.last; row += rows.step) moments.add({1, x[row * c], 0});
+    return {moments.rows, moments.mean, moments.squares};
+  }
+};
+
+struct StoreMoments {
+  float* partial;
+  int c;
+  __device__ void operator()(int k, const Moments<double>& moments) const {
+    partial[k] = static_cast<float>(moments.mean);
+    partial[c + k] = static_cast<float>(moments.squares);
+  }
+};
+
+// ---- passes over a slice ----
+
+// Of so many channels: the input of the activation is factor * (x - mean) + shift, in every pass
+// the same bits.
+template <int lanes>
+struct Channels {
+  Lanes<lanes> mean, factor, shift;
+  __device__ float before_activation(int i, float x) const {
+    return factor.at[i] * (x - mean.at[i]) + shift.at[i];
+  }
+  template <class F>
+  __device__ float gradient(F f, bool from_input, int i, float x) const {
+    const float before = before_activation(i, x);
+    return f.gradient(from_input ? before : f(before));
+  }
+};
+
+// By channel, on the device.
+struct Statistics {
+  const float *mean, *inv_std, *scale, *shift;
+  bool from_variance = false;
+
+  template <int lanes>
+  __device__ Channels<lanes> of(int k) const {
+    Channels<lanes> channels{load<lanes>(mean, k), load<lanes>(scale, k), load<lanes>(shift, k)};
+    const Lanes<lanes> statistics = load<lanes>(inv_std, k);
+    for (int i = 0; i < lanes; ++i)
+      channels.factor.at[i] *=
+          from_variance ? 1 / std::sqrt(statistics.at[i] + static_cast<float>(kBatchnormEpsilon))
+                        : statistics.at[i];
+    return channels;
+  }
+};
+
+template <class F, int lanes>
+struct Apply {
+  struct Column {
+    Apply pass;
+    Channels<lanes> channels;
+    int k;
+    __device__ void operator()(std::int64_t row) const {
+      const std::int64_t at = row * pass.c + k;
+      Lanes<lanes> x = load<lanes>(pass.src, at), sum{};
+      if (pass.addend != nullptr) sum = load<lanes>(pass.addend, at);
+      for (int i = 0; i < lanes; ++i)
+        x.at[i] = pass.f(channels.before_activation(i, x.at[i]) + sum.at[i]);
+      store(pass.dst, at, x);
+    }
+  };
+
+  F f;
+  Statistics statistics;
+  const float *src, *addend;  // addend: null for none
+  float* dst;
+  int c;
+  __device__ Column operator()(int column) const {
+    return {*this, statistics.of<lanes>(column * lanes), column * lanes};
+  }
+};
+
+template <class F>
+struct CollectDiff {
+  using Total = ColumnSums<2>;
+  F f;
+  bool from_input;
+  Statistics statistics;
+  const float *src, *diff_dst;
+  int c;
+
+  __device__ Total operator()(const RowsOfThread& rows, int k) const {
+    const Channels<1> channels = statistics.of<1>(k);
+    Total total{};
+#pragma unroll 4
+    for (std::int64_t row = rows.first; row < rows.last; row += rows.step) {
+      const float x = src[row * c + k];
+      const float diff = diff_dst[row * c + k] * channels.gradient(f, from_input, 0, x);
+      total.add({{diff, diff * (x - channels.mean.at[0])}});
+    }
+    return total;
+  }
+};
+
+struct StoreDiff {
+  float* sums;
+  const float* inv_std;
+  int c;
+  __device__ void operator()(int k, const ColumnSums<2>& total) const {
+    sums[k] = total.sum[0];
+    sums[c + k] = total.sum[1] * inv_std[k];
+  }
+};
+
+// diff_src = factor * diff + slope * (src - mean) + offset, where diff is diff_dst before the
+// activation.
+template <class F, int lanes>
+struct BackwardData {
+  struct Column {
+    BackwardData pass;
+    Channels<lanes> channels;
+    Lanes<lanes> slope, offset;
+    int k;
+    __device__ void operator()(std::int64_t row) const {
+      const std::int64_t at = row * pass.c + k;
+      const Lanes<lanes> x = load<lanes>(pass.src, at);
+      Lanes<lanes> diff = load<lanes>(pass.diff_dst, at);
+      for (int i = 0; i < lanes; ++i) {
+        diff.at[i] *= channels.gradient(pass.f, pass.from_input, i, x.at[i]);
+        diff.at[i] = channels.factor.at[i] * diff.at[i] +
+                     slope.at[i] * (x.at[i] - channels.mean.at[i]) + offset.at[i];
+      }
+      store(pass.diff_src, at, diff);
+    }
+  };
+
+  F f;
+  bool from_input;
+  Statistics statistics;
+  const float *src, *diff_dst, *total;
+  float* diff_src;
+  int c;
+  float batch;
+  __device__ Column operator()(int column) const {
+    const int k = column * lanes;
+    Column result{*this, statistics.of<lanes>(k), {}, {}, k};
+    for (int i = 0; i < lanes; ++i) {
+      const float factor = result.channels.factor.at[i];
+      result.slope.at[i] = -factor * statistics.inv_std[k + i] * (total[c + k + i] / batch);
+      result.offset.at[i] = -factor * (total[k + i] / batch);
+    }
+    return result;
+  }
+};
+
+}  // namespace
+
+void gpu::batchnorm_partial(const BatchnormSliceArgs& args, const Buffers& buffers,
+                            DeviceContext&) {
+  total_columns(CudaWorker::current(), args.rows, args.c, CollectMoments{buffers.get(0), args.c},
+                StoreMoments{buffers.get(1), args.c});
+}
+
+void gpu::batchnorm_merge(const BatchnormMergeArgs& args, const Buffers& buffers, DeviceContext&) {
+  for_each_element(CudaWorker::current(), args.c,
+                   batchnorm_channel::Merge<float>{args, buffers.get(0), buffers.get(1)});
+}
+
+void gpu::batchnorm_finish(const BatchnormFinishArgs& args, const Buffers& buffers,
+                           DeviceContext&) {
+  for_each_element(
+      CudaWorker::current(), args.c,
+      batchnorm_channel::Finish<float>{args, buffers.get(0), buffers.get(1), buffers.get(2),
+                                       buffers.get(3), buffers.get(4)});
+}
+
+void gpu::batchnorm_apply(const BatchnormApplyArgs& args, const Buffers& buffers, DeviceContext&) {
+  const Statistics statistics{buffers.get(1), buffers.get(2), buffers.get(3), buffers.get(4),
+                              args.from_variance};
+  const float *src = buffers.get(0), *addend = args.adds ? buffers.get(6) : nullptr;
+  float* dst = buffers.get(5);
+  with_usual_activation(args.activation, [&]<class F>(F f) {
+    with_lanes(by_fours(args.c, src, addend, dst), [&]<class N>(N lanes) {
+      for_each_column(CudaWorker::current(), args.rows, args.c / lanes,
+                      Apply<F, N::value>{f, statistics, src, addend, dst, args.c});
+    });
+  });
+}
+
+void gpu::batchnorm_backward_reduce(const BatchnormReduceArgs& args, const Buffers& buffers,
+                                    DeviceContext&) {
+  const Statistics statistics{buffers.get(2), buffers.get(3), buffers.get(4), buffers.get(5)};
+  with_usual_activation(args.activation, [&]<class F>(F f) {
+    total_columns(CudaWorker::current(), args.rows, args.c,
+                  CollectDiff<F>{f, gradient_needs_input(args.activation), statistics,
+                                 buffers.get(0), buffers.get(1), args.c},
+                  StoreDiff{buffers.get(6), statistics.inv_std, args.c});
+  });
+}
+
+void gpu::batchnorm_merge_sums(const BatchnormMergeArgs& args, const Buffers& buffers,
+                               DeviceContext&) {
+  for_each_element(CudaWorker::current(), std::int64_t{2} * args.c,
+                   batchnorm_channel::MergeSums<float>{args, buffers.get(0), buffers.get(1)});
+}
+
+void gpu::batchnorm_parameter_gradient(const BatchnormParameterArgs& args, const Buffers& buffers,
+                                       DeviceContext&) {
+  for_each_element(CudaWorker::current(), args.c,
+                   batchnorm_channel::ParameterGradient<float>{args, buffers.get(0), buffers.get(1),
+                                                               buffers.get(2)});
+}
+
+void gpu::batchnorm_backward_data(const BatchnormBackwardArgs& args, const Buffers& buffers,
+                                  DeviceContext&) {
+  const Statistics statistics{buffers.get(2), buffers.get(3), buffers.get(4), buffers.get(5)};
+  const float *src = buffers.get(0), *diff_dst = buffers.get(1);
+  float* diff_src = buffers.get(args.in_place ? 1 : 7);
+  with_usual_activation(args.activation, [&]<class F>(F f) {
+    with_lanes(by_fours(args.c, src, diff_dst, diff_src), [&]<class N>(N lanes) {
+      for_each_column(CudaWorker::current(), args.rows, args.c / lanes,
+                      BackwardData<F, N::value>{f, gradient_needs_input(args.activation),
+                                                statistics, src, diff_dst, buffers.get(6), diff_src,
+                                                args.c, static_cast<float>(args.batch_rows)});
+    });
+  });
+}
+
+}  // namespace omni

@@ -1,0 +1,68 @@
+// Local response normalisation on a GPU: a thread per value, which adds up its window; the values
+// of a window are in the first-level cache.
+#include "codelets/normalise/lrn.hpp"
+
+#include "codelets/cuda/rows.cuh"
+
+namespace omni {
+namespace {
+
+template <class Power>
+struct Forward {
+  struct Column {
+    Forward pass;
+    int k;
+    __device__ void operator()(std::int64_t row) const {
+      const std::int64_t first = row * pass.args.c;
+      const float scale = reference::lrn_scale(pass.args, pass.src + first, k);
+      pass.scale[first + k] = scale;
+      pass.dst[first + k] = pass.src[first + k] * pass.power(scale);
+    }
+  };
+
+  LrnArgs args;
+  Power power;
+  const float* src;
+  float *dst, *scale;
+  __device__ Column operator()(int k) const { return {*this, k}; }
+};
+
+template <class Power>
+struct Backward {
+  struct Column {
+    Backward pass;
+    int k;
+    __device__ void operator()(std::int64_t row) const {
+      const std::int64_t first = row * pass.args.c, at = first + k;
+      const float sum = reference::lrn_pull(pass.args, pass.dst + first, pass.scale + first,
+                                            pass.diff_dst + first, k);
+      pass.diff_src[at] = pass.diff_dst[at] * pass.power(pass.scale[at]) -
+                          2 * pass.args.alpha * pass.args.beta * pass.src[at] * sum;
+    }
+  };
+
+  LrnArgs args;
+  Power power;
+  const float *src, *dst, *scale, *diff_dst;
+  float* diff_src;
+  __device__ Column operator()(int k) const { return {*this, k}; }
+};
+
+}  // namespace
+
+void gpu::lrn_forward(const LrnArgs& args, const Buffers& buffers, DeviceContext&) {
+  with_power(args.beta, [&]<class Power>(Power power) {
+    for_each_column(CudaWorker::current(), args.rows, args.c,
+                    Forward<Power>{args, power, buffers.get(0), buffers.get(1), buffers.get(2)});
+  });
+}
+
+void gpu::lrn_backward(const LrnArgs& args, const Buffers& buffers, DeviceContext&) {
+  with_power(args.beta, [&]<class Power>(Power power) {
+    for_each_column(CudaWorker::current(), args.rows, args.c,
+                    Backward<Power>{args, power, buffers.get(0), buffers.get(1), buffers.get(2),
+                                    buffers.get(3), buffers.get(4)});
+  });
+}
+
+}  // namespace omni

@@ -1,0 +1,37 @@
+// A range of channels copied on a GPU.
+#include "codelets/spatial/copy_channels.hpp"
+
+#include "codelets/cuda/map.cuh"
+
+namespace omni {
+namespace {
+
+template <int lanes>
+struct Copy {
+  struct Column {
+    Copy copy;
+    int k;
+    __device__ void operator()(std::int64_t row) const {
+      store(copy.dst, row * copy.dst_c + k, load<lanes>(copy.src, row * copy.src_c + k));
+    }
+  };
+
+  const float* src;
+  float* dst;
+  int src_c, dst_c;
+  __device__ Column operator()(int column) const { return {*this, column * lanes}; }
+};
+
+}  // namespace
+
+void gpu::copy_channels(const CopyChannelsArgs& args, const Buffers& buffers, DeviceContext&) {
+  const float* src = buffers.get(0) + args.src_offset;
+  float* dst = buffers.get(1) + args.dst_offset;
+  const bool fours = args.src_c % 4 == 0 && args.dst_c % 4 == 0 && by_fours(args.c, src, dst);
+  with_lanes(fours, [&]<class N>(N lanes) {
+    for_each_column(CudaWorker::current(), args.rows, args.c / lanes,
+                    Copy<N::value>{src, dst, args.src_c, args.dst_c});
+  });
+}
+
+}  // namespace omni

@@ -1,0 +1,11 @@
+#include "runtime/as_written.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+
+namespace omni {
+
+double as_written(float value) { return std::stod(fmt::format("{}", value)); }
+
+}  // namespace omni

@@ -1,0 +1,40 @@
+// What CUDA, cuBLAS and cuDNN return, checked: a failure becomes an exception, which the codelet's
+// callback turns into a reported task error. Included by .cu files only.
+#pragma once
+
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+#include <cudnn.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace omni {
+
+class CudaError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+inline void check(cudaError_t code, const char* what) {
+  if (code == cudaSuccess) return;
+  if (code == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // not sticky: what comes next must not find it again
+    throw std::bad_alloc();
+  }
+  throw CudaError(std::string(what) + ": " + cudaGetErrorString(code));
+}
+
+inline void check(cublasStatus_t code, const char* what) {
+  if (code == CUBLAS_STATUS_ALLOC_FAILED) throw std::bad_alloc();
+  if (code != CUBLAS_STATUS_SUCCESS)
+    throw CudaError(std::string(what) + ": " + cublasGetStatusString(code));
+}
+
+inline void check(cudnnStatus_t code, const char* what) {
+  if (code == CUDNN_STATUS_ALLOC_FAILED) throw std::bad_alloc();
+  if (code != CUDNN_STATUS_SUCCESS)
+    throw CudaError(std::string(what) + ": " + cudnnGetErrorString(code));
+}
+
+}  // namespace omni

@@ -1,0 +1,28 @@
+// The GPUs of this machine, before StarPU starts: which there are, and which shall compute.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "runtime/result.hpp"
+
+namespace omni {
+
+struct Gpu {
+  int number = 0;  // CUDA's
+  std::string name;
+  std::size_t memory = 0;    // bytes
+  int major = 0, minor = 0;  // compute capability
+};
+
+struct Gpus {
+  std::vector<Gpu> found;
+  std::string none_because;  // why none was found
+};
+Gpus find_gpus();
+
+// "all", "none", or numbers as in "0,1". All of them, unless STARPU_NCUDA says how many.
+Result<std::vector<Gpu>> choose_gpus(const std::string& wanted);
+
+}  // namespace omni

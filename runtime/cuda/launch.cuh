@@ -1,0 +1,19 @@
+// The one place that launches a kernel. The build that plays a GPU on the CPU puts a launch() of
+// its own in front of this file, so that every kernel of ours also runs where there is no device.
+#pragma once
+
+#include <cstddef>
+
+#include "runtime/cuda/check.hpp"
+
+namespace omni {
+
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
+            cudaStream_t stream, Arguments&&... arguments) {
+  cudaGetLastError();  // "not ready", which StarPU's questions leave behind: not this launch's
+  kernel<<<grid, block, shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
+  check(cudaPeekAtLastError(), "launching a kernel");
+}
+
+}  // namespace omni

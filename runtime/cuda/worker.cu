@@ -1,0 +1,55 @@
+#include "runtime/cuda/worker.hpp"
+
+#include <starpu.h>
+
+#include <unordered_map>
+
+#include "runtime/tasks/codelet.hpp"
+
+namespace omni {
+
+CudaWorker& CudaWorker::current() {
+  // By worker, not by thread: StarPU may let one thread drive several workers of a device.
+  thread_local std::unordered_map<int, std::unique_ptr<CudaWorker>> workers;
+  const bool started = starpu_is_initialized() != 0;
+  const int id = started ? starpu_worker_get_id() : -1;
+  std::unique_ptr<CudaWorker>& worker = workers[id];
+  if (!worker)
+    worker = std::make_unique<CudaWorker>(id >= 0 ? starpu_cuda_get_local_stream() : nullptr);
+  return *worker;
+}
+
+CudaWorker::CudaWorker(cudaStream_t stream) : stream_(stream) {
+  check(cudaGetDevice(&device_), "asking for the device");
+  check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_),
+        "asking for the multiprocessors");
+  check(cublasCreate(&blas_), "starting cuBLAS");
+  check(cublasSetStream(blas_, stream), "giving cuBLAS its stream");
+  const bool tf32 = implementation_policy().precision == Precision::tf32;
+  check(cublasSetMathMode(blas_, tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH),
+        "choosing the precision of cuBLAS");
+  check(cudnnCreate(&dnn_), "starting cuDNN");
+  check(cudnnSetStream(dnn_, stream), "giving cuDNN its stream");
+}
+
+// At the end of the worker's thread, where nobody is left to hear of a failure, and StarPU has
+// destroyed the stream.
+CudaWorker::~CudaWorker() {
+  if (workspace_ != nullptr) cudaFree(workspace_);
+  if (dnn_ != nullptr) cudnnDestroy(dnn_);
+  if (blas_ != nullptr) cublasDestroy(blas_);
+}
+
+void* CudaWorker::workspace(std::size_t bytes) {
+  if (bytes > workspace_bytes_) {
+    // In the stream's order, so that kernels that are still to run keep theirs.
+    if (workspace_ != nullptr) check(cudaFreeAsync(workspace_, stream_), "freeing a workspace");
+    workspace_ = nullptr;
+    workspace_bytes_ = 0;
+    check(cudaMallocAsync(&workspace_, bytes, stream_), "allocating a workspace");
+    workspace_bytes_ = bytes;
+  }
+  return workspace_;
+}
+
+}  // namespace omni

@@ -1,0 +1,44 @@
+// What one CUDA worker owns besides its stream: the libraries' handles, bound to that stream, and
+// memory for a kernel's intermediate results. Included by .cu files only; made on first use in a
+// worker.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "runtime/cuda/check.hpp"
+
+namespace omni {
+
+class CudaWorker {
+ public:
+  // Of the CUDA worker that runs the current task. Outside of StarPU (tests, benchmarks): of the
+  // calling thread, with the default stream of the current device.
+  static CudaWorker& current();
+
+  cudaStream_t stream() const { return stream_; }
+  cublasHandle_t blas() const { return blas_; }
+  cudnnHandle_t dnn() const { return dnn_; }
+  int multiprocessors() const { return multiprocessors_; }
+  int device() const { return device_; }
+
+  // Device memory with undefined contents. One buffer per worker: its kernels run one after
+  // another in one stream, so that the next one may use it, too. A kernel that needs several
+  // pieces asks once and divides. Throws std::bad_alloc.
+  void* workspace(std::size_t bytes);
+
+  explicit CudaWorker(cudaStream_t stream);
+  ~CudaWorker();
+  CudaWorker(const CudaWorker&) = delete;
+  CudaWorker& operator=(const CudaWorker&) = delete;
+
+ private:
+  cudaStream_t stream_;
+  cublasHandle_t blas_ = nullptr;
+  cudnnHandle_t dnn_ = nullptr;
+  int device_ = 0, multiprocessors_ = 0;
+  void* workspace_ = nullptr;
+  std::size_t workspace_bytes_ = 0;
+};
+
+}  // namespace omni

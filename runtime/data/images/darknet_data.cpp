@@ -1,0 +1,160 @@
+#include "runtime/data/images/darknet_data.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <string_view>
+
+#include "runtime/data/images/file_dataset.hpp"
+#include "runtime/data/images/labels.hpp"
+#include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
+
+namespace omni {
+namespace {
+
+namespace fs = std::filesystem;
+
+// `top` asks for the share of images whose class is among the so many likeliest: 1 and 5 are what
+// we report anyway.
+constexpr std::array<std::string_view, 6> kKeys{"train", "valid",   "labels",
+                                                "names", "classes", "top"};
+
+struct Value {
+  std::string text;
+  std::size_t line = 0;
+};
+
+class DataKeys {
+ public:
+  static Result<DataKeys> read(const fs::path& file);
+
+  const fs::path& path() const { return path_; }
+  fs::path folder() const { return fs::absolute(path_).parent_path(); }
+  bool has(std::string_view key) const { return values_.contains(key); }
+  const Value& value(std::string_view key) const { return values_.find(key)->second; }
+  Error complain(const Value& value, std::string what, std::string hint) const {
+    return {ErrorKind::data, line_of(path_, value.line), std::move(what), std::move(hint)};
+  }
+  // The file that a key names, which must be there.
+  Result<fs::path> file(std::string_view key) const;
+  Result<int> number(std::string_view key) const;
+
+ private:
+  fs::path path_;
+  std::map<std::string, Value, std::less<>> values_;
+};
+
+std::string without_blanks(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return "";
+  return std::string(text.substr(first, text.find_last_not_of(" \t") - first + 1));
+}
+
+Result<DataKeys> DataKeys::read(const fs::path& path) {
+  DataKeys data;
+  data.path_ = path;
+  OMNI_TRY(const std::vector<std::string> lines, read_lines(path));
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string_view line = lines[i];
+    if (line.empty() || line.front() == '#' || line.front() == ';') continue;
+    const std::size_t sign = line.find('=');
+    const std::string key = without_blanks(line.substr(0, sign));
+    Value value{.text = sign == line.npos ? "" : without_blanks(line.substr(sign + 1)), .line = i};
+    if (key.empty() || value.text.empty())
+      return data.complain(value, "is not key = value", "train = data/train.list, say");
+    const bool known = std::ranges::find(kKeys, key) != kKeys.end();
+    if (!known || (key == "top" && value.text != "1" && value.text != "5"))
+      log::warn("{}: {} = {} has no effect", line_of(path, i), shown_name(key),
+                shown_name(value.text));
+    if (!data.values_.emplace(key, value).second)
+      return data.complain(value, fmt::format("{} is given twice", shown_name(key)),
+                           "remove one of them");
+  }
+  for (const std::string_view key : {"train", "valid"})
+    if (!data.has(key))
+      return Error{
+          ErrorKind::data, path.string(), fmt::format("has no {}=", key),
+          fmt::format("add the list of images to {}", key == "train" ? "train on" : "test on")};
+  if (!data.has("labels") && !data.has("names"))
+    return Error{ErrorKind::data, path.string(), "has neither labels= nor names=",
+                 "add the file with one label per line; the class of an image is the label that is "
+                 "part of its path"};
+  return data;
+}
+
+Result<fs::path> DataKeys::file(std::string_view key) const {
+  const Value& named = value(key);
+  OMNI_TRY(const fs::path below,
+           find_folder_of(named.text, line_of(path_, named.line), std::array{folder()}));
+  return below / named.text;
+}
+
+Result<int> DataKeys::number(std::string_view key) const {
+  const Value& given = value(key);
+  const char* const last = given.text.data() + given.text.size();
+  int read = 0;
+  const auto [end, code] = std::from_chars(given.text.data(), last, read);
+  if (code != std::errc() || end != last || read < 1)
+    return complain(given, fmt::format("{} is no number from 1 on", shown_name(given.text)), "");
+  return read;
+}
+
+// As many lines as there are classes; Darknet's lists of labels may go on with those of larger
+// sets.
+Result<std::vector<std::string>> read_names(const DataKeys& data, std::string_view key,
+                                            std::optional<int> classes) {
+  OMNI_TRY(const fs::path file, data.file(key));
+  OMNI_TRY(std::vector<std::string> names, read_entries(file));
+  if (!classes) return names;
+  const auto wanted = static_cast<std::size_t>(*classes);
+  if (names.size() < wanted)
+    return Error{ErrorKind::data, file.string(),
+                 fmt::format("has {} lines, but there are {} classes", names.size(), wanted),
+                 fmt::format("one line per class; see {}", data.path().string())};
+  names.resize(wanted);
+  return names;
+}
+
+Status check_different(const fs::path& file, const std::vector<std::string>& labels) {
+  std::map<std::string_view, std::size_t> seen;
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    if (const auto [first, is_new] = seen.emplace(labels[i], i); !is_new)
+      return Error{
+          ErrorKind::data, line_of(file, i),
+          fmt::format("the label {} is on line {}, too", shown_name(labels[i]), first->second + 1),
+          "labels must differ"};
+  return {};
+}
+
+}  // namespace
+
+Result<DatasetPair> open_darknet_data(const fs::path& file) {
+  OMNI_TRY(const DataKeys data, DataKeys::read(file));
+  std::optional<int> classes;
+  if (data.has("classes")) {
+    OMNI_TRY(classes, data.number("classes"));
+  }
+  const std::string_view key = data.has("labels") ? "labels" : "names";
+  OMNI_TRY(const std::vector<std::string> labels, read_names(data, key, classes));
+  OMNI_TRY(const fs::path labels_file, data.file(key));
+  OMNI_CHECK(check_different(labels_file, labels));
+  classes = static_cast<int>(labels.size());
+  std::vector<std::string> shown = labels;
+  if (data.has("names")) {
+    OMNI_TRY(shown, read_names(data, "names", classes));
+  }
+
+  const LabelFinder finder(labels);
+  OMNI_TRY(const fs::path train_file, data.file("train"));
+  OMNI_TRY(const fs::path test_file, data.file("valid"));
+  OMNI_TRY(ImageList train, read_path_list(train_file, finder, data.folder()));
+  OMNI_TRY(ImageList test, read_path_list(test_file, finder, data.folder()));
+  return make_file_datasets(std::move(train), std::move(test), *classes, shown, file);
+}
+
+}  // namespace omni

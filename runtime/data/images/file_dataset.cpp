@@ -1,0 +1,70 @@
+#include "runtime/data/images/file_dataset.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "runtime/checksum.hpp"
+#include "runtime/data/images/image_file.hpp"
+
+namespace omni {
+namespace {
+
+std::string fingerprint(const ImageList& list) {
+  Checksum checksum;
+  for (std::size_t i = 0; i < list.paths.size(); ++i) {
+    checksum.update(std::as_bytes(std::span(list.paths[i])));
+    const std::string label = fmt::format(" {}\n", list.labels[i]);
+    checksum.update(std::as_bytes(std::span(label)));
+  }
+  return checksum_text(checksum.value());
+}
+
+}  // namespace
+
+FileDataset::FileDataset(ImageList list, int classes, std::vector<std::string> class_names,
+                         std::filesystem::path origin)
+    : list_(std::move(list)),
+      classes_(classes),
+      class_names_(std::move(class_names)),
+      origin_(std::move(origin)) {}
+
+Status FileDataset::read(std::size_t index, LeastSize least, Image& image) const {
+  OMNI_CHECK(check_index(*this, index));
+  Result<Image> decoded = read_image(list_.folder / list_.paths[index], least);
+  if (!decoded) {
+    Error& error = decoded.error();
+    if (!list_.file.empty())
+      error.where = fmt::format("{}: {}", line_of(list_.file, index), error.where);
+    return std::move(error);
+  }
+  image = std::move(*decoded);
+  return {};
+}
+
+std::string FileDataset::description() const {
+  return fmt::format("{} image files, {} classes, from {}", size(), classes_, origin_.string());
+}
+
+DatasetPair make_file_datasets(ImageList train, ImageList test, int classes,
+                               const std::vector<std::string>& class_names,
+                               const std::filesystem::path& origin) {
+  std::string name =
+      fmt::format("{}#{}", std::filesystem::canonical(origin).string(), fingerprint(train));
+  return {std::make_unique<FileDataset>(std::move(train), classes, class_names, origin),
+          std::make_unique<FileDataset>(std::move(test), classes, class_names, origin),
+          std::move(name)};
+}
+
+Result<DatasetPair> open_labelled_lists(const std::filesystem::path& train_file,
+                                        const std::filesystem::path& test_file) {
+  OMNI_TRY(ImageList train, read_labelled_list(train_file));
+  OMNI_TRY(ImageList test, read_labelled_list(test_file));
+  const int classes = 1 + std::max(train.most_label(), test.most_label());
+  return make_file_datasets(std::move(train), std::move(test), classes, {}, train_file);
+}
+
+}  // namespace omni

@@ -1,0 +1,26 @@
+// An 8-bit image in memory, and how large whoever asks for one needs it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "runtime/extent.hpp"
+
+namespace omni {
+
+struct Image {
+  Extent extent;
+  std::vector<std::uint8_t> pixels;  // channels last (RGB)
+};
+
+// Before anything is allocated for what a header promises.
+inline constexpr std::uint64_t kMaxPixels = 1u << 26;
+
+// A codec that can decode at a fraction of the size, which is faster, may do so as long as no side
+// falls below this. As it stands: the image's own size.
+struct LeastSize {
+  int h = std::numeric_limits<int>::max(), w = std::numeric_limits<int>::max();
+};
+
+}  // namespace omni

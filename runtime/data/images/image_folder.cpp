@@ -1,0 +1,100 @@
+#include "runtime/data/images/image_folder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string_view>
+
+#include "runtime/data/images/file_dataset.hpp"
+#include "runtime/data/images/image_file.hpp"
+#include "runtime/shown_name.hpp"
+
+namespace omni {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The first that is there; ImageNet's `test` has no classes, hence last.
+constexpr std::array<std::string_view, 3> kTestFolders{"val", "valid", "test"};
+constexpr std::array<std::string_view, 5> kRead{".jpg", ".jpeg", ".jpe", ".ppm", ".pgm"};
+// Left out in silence they would be missed; anything else beside the images is not one.
+constexpr std::array<std::string_view, 7> kNotRead{".png", ".bmp",  ".gif", ".webp",
+                                                   ".tif", ".tiff", ".heic"};
+
+bool hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
+
+template <std::size_t N>
+bool ends_as(const fs::path& path, const std::array<std::string_view, N>& extensions) {
+  std::string extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return std::ranges::find(extensions, extension) != extensions.end();
+}
+
+std::vector<std::string> class_folders(const fs::path& split) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(split))
+    if (entry.is_directory() && !hidden(entry.path())) names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
+
+// At any depth: some sets have a folder more below each class.
+Status add_class(const fs::path& split, const std::string& name, int label, ImageList& list) {
+  const std::size_t before = list.paths.size();
+  for (const auto& entry : fs::recursive_directory_iterator(split / name)) {
+    const fs::path& path = entry.path();
+    if (hidden(path) || entry.is_directory()) continue;
+    if (ends_as(path, kNotRead))
+      return Error{ErrorKind::data, path.string(),
+                   fmt::format("is an image, but not {}", kImageFiles),
+                   "convert it, or take it out of the folder"};
+    if (ends_as(path, kRead)) list.paths.push_back(path.lexically_relative(list.folder));
+  }
+  if (list.paths.size() == before)
+    return Error{ErrorKind::data, (split / name).string(), "holds no image",
+                 fmt::format("a class has {} files; remove the folder otherwise", kImageFiles)};
+  std::sort(list.paths.begin() + static_cast<std::ptrdiff_t>(before), list.paths.end());
+  list.labels.resize(list.paths.size(), label);
+  return {};
+}
+
+}  // namespace
+
+bool is_image_folder(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::is_directory(folder / "train", ignored);
+}
+
+Result<DatasetPair> open_image_folder(const fs::path& root) {
+  const fs::path train_folder = root / "train";
+  const auto test_name = std::ranges::find_if(
+      kTestFolders, [&](std::string_view name) { return fs::is_directory(root / name); });
+  if (test_name == kTestFolders.end())
+    return Error{ErrorKind::data, root.string(), "has train/, but no images to test on",
+                 "put some into val/CLASS/ (or valid/, test/)"};
+  const fs::path test_folder = root / *test_name;
+
+  const std::vector<std::string> classes = class_folders(train_folder);
+  if (classes.empty())
+    return Error{ErrorKind::data, train_folder.string(), "has no folders, one per class", ""};
+  ImageList train{.folder = root}, test{.folder = root};
+  for (std::size_t i = 0; i < classes.size(); ++i)
+    OMNI_CHECK(add_class(train_folder, classes[i], static_cast<int>(i), train));
+  for (const std::string& name : class_folders(test_folder)) {
+    const auto place = std::ranges::lower_bound(classes, name);
+    if (place == classes.end() || *place != name)
+      return Error{ErrorKind::data, (test_folder / name).string(),
+                   fmt::format("there is no class {} in train/", shown_name(name)),
+                   "the folders in train/ are the classes"};
+    OMNI_CHECK(add_class(test_folder, name, static_cast<int>(place - classes.begin()), test));
+  }
+  if (test.paths.empty())
+    return Error{ErrorKind::data, test_folder.string(), "has no folders, one per class", ""};
+  return make_file_datasets(std::move(train), std::move(test), static_cast<int>(classes.size()),
+                            classes, root);
+}
+
+}  // namespace omni

@@ -1,0 +1,145 @@
+#include "runtime/data/images/jpeg.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <csetjmp>
+#include <cstdio>
+// libjpeg's header needs FILE.
+#include <jerror.h>
+#include <jpeglib.h>
+
+namespace omni {
+namespace {
+
+// Scans of a progressive file; usual are about ten. Each costs a pass over all pixels, however few
+// bytes it takes.
+constexpr int kMaxScans = 100;
+
+// libjpeg reports an error by a call that must not return. It leaves through longjmp; between there
+// and the setjmp in Decompressor::run lie libjpeg's frames only.
+struct ErrorExit : jpeg_error_mgr {
+  std::jmp_buf landing;
+  bool too_many_scans = false;
+};
+
+[[noreturn]] void leave(j_common_ptr info) {
+  std::longjmp(static_cast<ErrorExit*>(info->err)->landing, 1);
+}
+
+// A level below 0 is a warning: something is wrong, libjpeg could go on with a guess.
+void on_message(j_common_ptr info, int level) {
+  const int code = info->err->msg_code;
+  const bool harmless =
+      code == JWRN_EXTRANEOUS_DATA || code == JWRN_JFIF_MAJOR || code == JWRN_ADOBE_XFORM;
+  if (level < 0 && !harmless) leave(info);
+}
+
+void on_progress(j_common_ptr info) {
+  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMaxScans) return;
+  static_cast<ErrorExit*>(info->err)->too_many_scans = true;
+  leave(info);
+}
+
+class Decompressor {
+ public:
+  Decompressor() {
+    info.err = jpeg_std_error(&errors_);
+    errors_.error_exit = leave;
+    errors_.emit_message = on_message;
+    progress_.progress_monitor = on_progress;
+  }
+  ~Decompressor() { jpeg_destroy_decompress(&info); }
+  Decompressor(const Decompressor&) = delete;
+  Decompressor& operator=(const Decompressor&) = delete;
+
+  // Calls of libjpeg. False: it gave up. `calls` must not own anything: nothing is destroyed then.
+  template <class Calls>
+  bool run(Calls calls) {
+    if (setjmp(errors_.landing) != 0) return false;
+    calls();
+    return true;
+  }
+  void open(std::string_view bytes) {
+    jpeg_create_decompress(&info);
+    info.progress = &progress_;  // after the creation, which zeroes it
+    jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+    jpeg_read_header(&info, TRUE);
+  }
+  std::string problem() {
+    if (errors_.too_many_scans) return fmt::format("has more than {} scans", kMaxScans);
+    std::array<char, JMSG_LENGTH_MAX> text{};
+    errors_.format_message(reinterpret_cast<j_common_ptr>(&info), text.data());
+    return fmt::format("is a damaged JPEG: {}", text.data());
+  }
+
+  jpeg_decompress_struct info{};
+
+ private:
+  ErrorExit errors_{};
+  jpeg_progress_mgr progress_{};
+};
+
+unsigned choose_reduction(const jpeg_decompress_struct& info, LeastSize least) {
+  for (const unsigned reduction : {8u, 4u, 2u})
+    if ((info.image_height + reduction - 1) / reduction >= static_cast<unsigned>(least.h) &&
+        (info.image_width + reduction - 1) / reduction >= static_cast<unsigned>(least.w))
+      return reduction;
+  return 1;
+}
+
+// Adobe's programs store CMYK inverted, and they are where such files come from; a file without
+// Adobe's marker means what the letters say.
+void convert_cmyk(const std::vector<std::uint8_t>& cmyk, bool inverted, std::uint8_t* rgb) {
+  for (std::size_t i = 0; i + 4 <= cmyk.size(); i += 4)
+    for (std::size_t c = 0; c < 3; ++c) {
+      const unsigned ink = cmyk[i + c], black = cmyk[i + 3];
+      const unsigned light = inverted ? ink * black : (255 - ink) * (255 - black);
+      *rgb++ = static_cast<std::uint8_t>((light + 127) / 255);
+    }
+}
+
+}  // namespace
+
+bool is_jpeg(std::string_view bytes) { return bytes.starts_with("\xFF\xD8"); }
+
+Result<Image> decode_jpeg(std::string_view bytes, const std::string& where, LeastSize least) {
+  Decompressor jpeg;
+  jpeg_decompress_struct& info = jpeg.info;
+  const auto refuse = [&](std::string what, std::string hint) {
+    return Error{ErrorKind::data, where, std::move(what), std::move(hint)};
+  };
+  const auto damaged = [&] { return refuse(jpeg.problem(), "fetch it again, or leave it out"); };
+
+  if (!jpeg.run([&] { jpeg.open(bytes); })) return damaged();
+  if (std::uint64_t{info.image_width} * info.image_height > kMaxPixels)
+    return refuse("has more than 2^26 pixels", "make it smaller");
+  if (info.out_color_space == JCS_UNKNOWN)
+    return refuse(fmt::format("has {} channels of unknown meaning", info.num_components),
+                  "convert it to RGB");
+  info.scale_num = 1;
+  info.scale_denom = choose_reduction(info, least);
+  if (!jpeg.run([&] { jpeg_start_decompress(&info); })) return damaged();
+
+  const int channels = info.output_components == 1 ? 1 : 3;
+  Image image{.extent = {static_cast<int>(info.output_height), static_cast<int>(info.output_width),
+                         channels},
+              .pixels = {}};
+  image.pixels.resize(image.extent.count());
+  const std::size_t row = std::size_t{info.output_width} * static_cast<std::size_t>(channels);
+  const bool cmyk = info.out_color_space == JCS_CMYK;
+  std::vector<std::uint8_t> cmyk_row(cmyk ? std::size_t{info.output_width} * 4 : 0);
+  const bool done = jpeg.run([&] {
+    while (info.output_scanline < info.output_height) {
+      std::uint8_t* const dst = image.pixels.data() + info.output_scanline * row;
+      JSAMPROW target = cmyk ? cmyk_row.data() : dst;
+      jpeg_read_scanlines(&info, &target, 1);
+      if (cmyk) convert_cmyk(cmyk_row, info.saw_Adobe_marker == TRUE, dst);
+    }
+    jpeg_finish_decompress(&info);  // the end must be there, too
+  });
+  if (!done) return damaged();
+  return image;
+}
+
+}  // namespace omni

@@ -1,0 +1,31 @@
+// Which kind of workers gets a ready task: the one that will have finished it first, as far as the
+// performance models know. What they do not know yet, or may know wrongly, is tried now and then,
+// within a budget.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace omni {
+
+// A kind of workers that could run the task; all times in microseconds.
+struct Candidate {
+  double wait = 0;      // until one of them is free for it
+  double transfer = 0;  // of the data that is elsewhere
+  double length = 0;    // of the best implementation; NaN: not known yet
+  double guess = 0;     // in its place, from operations and bytes alone
+};
+
+class Placement {
+ public:
+  // The index of a candidate; there is at least one. `now`: since the start.
+  std::size_t choose(std::span<const Candidate> candidates, double now);
+
+ private:
+  bool can_afford(double time, double now);
+  std::uint64_t choices_ = 0;
+  double spent_ = 0;
+};
+
+}  // namespace omni

@@ -1,0 +1,130 @@
+// Adam from the command line: it learns, it is counted in the memory, and its checkpoints are its
+// own. (That resuming changes nothing: determinism_test; how it steps: tests/unit/groups.)
+#include <gtest/gtest.h>
+
+#include "tests/support/omni_run.hpp"
+
+namespace omni::test {
+namespace {
+
+using nlohmann::json;
+using Words = std::vector<std::string>;
+
+// The connected layer is large enough to be cut into blocks of neurons.
+constexpr const char* kNet = R"([net]
+batch=8
+height=48
+width=48
+channels=3
+learning_rate=0.001
+momentum=0.9
+[convolutional]
+filters=8
+size=3
+stride=2
+pad=1
+activation=leaky
+batch_normalize=1
+[connected]
+output=240
+activation=leaky
+[connected]
+output=10
+activation=linear
+[softmax]
+)";
+
+class Adam : public testing::Test {
+ protected:
+  Adam() { put(folder_ / "net.cfg", kNet); }
+  Finished run(Words more) {
+    more.insert(more.begin(), {"--net", folder_ / "net.cfg", "--data", "synthetic:64"});
+    return omni_run(more);
+  }
+  static std::string checkpoint_in(const std::filesystem::path& folder) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      if (entry.path().filename().string().starts_with("save-")) return entry.path();
+    return "none";
+  }
+  TemporaryDirectory folder_;
+};
+
+TEST_F(Adam, LowersTheLossOfLenet) {
+  const std::string metrics = folder_ / "metrics.jsonl";
+  const Finished run =
+      omni_run({"--net", "lenet", "--data", "synthetic:640", "--set", "adam=1", "--learning-rate",
+                "0.001", "--max-batches", "100", "--display", "1", "--metrics", metrics});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  std::vector<double> losses;
+  for (const json& line : read_metrics(metrics))
+    if (line.contains("loss")) {
+      losses.push_back(line["loss"]);
+      EXPECT_NEAR(line["momentum"].get<double>(), 0.9, 1e-6);  // B1
+    }
+  ASSERT_EQ(losses.size(), 100u);
+  EXPECT_LT(losses.back(), 0.3 * losses.front());
+}
+
+TEST_F(Adam, CountsTheMeanSquares) {
+  const auto dry = [&](Words more) {
+    more.insert(more.end(), {"--dry-run", "--json"});
+    return json::parse(run(more).output);
+  };
+  const json sgd = dry({}), adam = dry({"--set", "adam=1"});
+  const auto parameters = sgd["parameters"].get<std::int64_t>();
+  ASSERT_GT(parameters, 1'000'000);
+  EXPECT_EQ(adam["parameters"], parameters);
+  EXPECT_EQ(adam["bytes"].get<std::int64_t>() - sgd["bytes"].get<std::int64_t>(), 4 * parameters);
+  EXPECT_GT(adam["layers"][1]["bytes"], sgd["layers"][1]["bytes"]);
+}
+
+TEST_F(Adam, AndSgdDoNotResumeEachOther) {
+  const Words brief{"--max-batches", "4", "--checkpoint-every", "4", "--no-test"};
+  const auto with = [&](Words own) {
+    own.insert(own.end(), brief.begin(), brief.end());
+    return own;
+  };
+  const Words sgd{"--out", folder_ / "sgd", "--resume", "auto"};
+  const Words adam{"--out", folder_ / "adam", "--resume", "auto", "--set", "adam=1"};
+  ASSERT_EQ(run(with(sgd)).exit_code, 0);
+  ASSERT_EQ(run(with(adam)).exit_code, 0);
+  EXPECT_EQ(run(with(adam)).exit_code, 0) << "nothing left to do";
+
+  const Finished as_adam =
+      run(with({"--out", folder_ / "sgd", "--resume", "auto", "--set", "adam=1"}));
+  EXPECT_EQ(as_adam.exit_code, 2);
+  EXPECT_NE(as_adam.errors.find("was trained with 'SGD with momentum', this run has 'Adam' (resume "
+                                "with --set adam=0)\n"),
+            std::string::npos)
+      << as_adam.errors;
+  const Finished as_sgd = run(with({"--out", folder_ / "adam", "--resume", "auto"}));
+  EXPECT_EQ(as_sgd.exit_code, 2);
+  EXPECT_NE(as_sgd.errors.find("was trained with 'Adam', this run has 'SGD with momentum' "
+                               "(resume with --set adam=1)\n"),
+            std::string::npos)
+      << as_sgd.errors;
+  // What only predicts does not care.
+  const Finished valid = omni_run({"valid", "--net", folder_ / "net.cfg", "--data", "synthetic:64",
+                                   "--weights", checkpoint_in(folder_ / "adam"), "-q"});
+  EXPECT_EQ(valid.exit_code, 0) << valid.errors;
+}
+
+TEST_F(Adam, GroupsAreTrainedWithoutCompensation) {
+  const Finished trained = run({"--set", "adam=1", "--groups", "2", "--momentum-compensation",
+                                "off", "--max-batches", "10", "--no-test"});
+  EXPECT_EQ(trained.exit_code, 0) << trained.errors;
+}
+
+TEST_F(Adam, SaysWhichSettingsHaveNoEffect) {
+  const Finished adam = run({"--dry-run", "--set", "adam=1", "--momentum", "0.5"});
+  EXPECT_EQ(adam.exit_code, 0);
+  EXPECT_NE(adam.errors.find("'momentum' has no effect with adam=1, B1=0.9 has\n"),
+            std::string::npos)
+      << adam.errors;
+  const Finished sgd = run({"--dry-run", "--set", "B1=0.5"});
+  EXPECT_NE(sgd.errors.find("'B1' has no effect without adam=1\n"), std::string::npos)
+      << sgd.errors;
+}
+
+}  // namespace
+}  // namespace omni::test

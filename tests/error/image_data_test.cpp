@@ -1,0 +1,103 @@
+// Image data that cannot be used end the program with the documented exit code and say where and
+// what: at once, or when the bad image's turn comes.
+#include <gtest/gtest.h>
+
+#include "tests/support/image_folder.hpp"
+#include "tests/support/omni_run.hpp"
+
+namespace omni::test {
+namespace {
+
+using Words = std::vector<std::string>;
+
+class ImageData : public testing::Test {
+ protected:
+  ImageData() {
+    put(folder_ / "net.cfg", kImageNet);
+    make_image_folder(folder_ / "set", 4, 2);
+    put(folder_ / "list", "set/train/red/0.jpg 2\nset/train/red/1.jpg 2\nset/train/red/2.jpg 2\n");
+  }
+  std::string at(const std::string& name) const { return folder_ / name; }
+  void refused(const std::string& data, int exit_code, const std::string& error,
+               const Words& more = {"--max-batches", "20"}) const {
+    Words words{"--net", at("net.cfg"), "--data", data, "-q"};
+    words.insert(words.begin(), more.begin(), more.end());
+    const Finished run = omni_run(words);
+    EXPECT_EQ(run.exit_code, exit_code);
+    EXPECT_EQ(run.errors, "error: " + error + "\n");
+    EXPECT_EQ(run.output, "");
+  }
+
+  std::string saved_weights() const {
+    const Finished run = omni_run({"--net", at("net.cfg"), "--data", "synthetic:8:3", "--no-test",
+                                   "--max-batches", "1", "--save-weights", at("weights"), "-q"});
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    return at("weights");
+  }
+
+  TemporaryDirectory folder_;
+};
+
+TEST_F(ImageData, OfOneListOnly) {
+  refused(at("list"), 2,
+          at("list") +
+              ": neither a folder nor a .data file (two lists are given as "
+              "train.txt,val.txt; of other files, give their folder)");
+}
+
+TEST_F(ImageData, TooManyClasses) {
+  put(folder_ / "four", "set/train/red/0.jpg 3\n");
+  refused(at("list") + "," + at("four"), 2,
+          at("list") + "," + at("four") +
+              ": has 4 classes, but the net has 3 outputs (give the last layer 4 outputs)");
+}
+
+TEST_F(ImageData, BadLine) {
+  put(folder_ / "bad", "set/train/red/0.jpg 0\nset/train/red/0.jpg red\n");
+  refused(at("bad") + "," + at("list"), 3,
+          at("bad") +
+              ":2: does not end with a label (each line is a path, a blank, and the number "
+              "of the class, from 0 on; paths that hold the names of their classes belong "
+              "to a Darknet .data file)");
+}
+
+TEST_F(ImageData, DarknetDataWithoutALabel) {
+  put(folder_ / "paths", "set/train/red/0.jpg\nset/val/green/4.jpg\n");
+  put(folder_ / "names", "red\nblue\n");
+  put(folder_ / "x.data", "train = paths\nvalid = paths\nnames = names\n");
+  refused(at("x.data"), 3,
+          at("paths") +
+              ":2: no label is part of 'set/val/green/4.jpg' (the class is the label in "
+              "the path: check labels= of the .data file)");
+}
+
+TEST_F(ImageData, TruncatedImageAmongOthers) {
+  const std::string image = at("set/train/red/1.jpg");
+  put(image, get(image).substr(0, 300));
+  const std::string what =
+      image + ": is a damaged JPEG: Premature end of JPEG file (fetch it again, or leave it out)";
+  refused(at("list") + "," + at("list"), 3, at("list") + ":2: " + what);
+  refused(at("set"), 3, what);
+  refused(at("set"), 3, what, {"predict", "--weights", saved_weights(), image});
+}
+
+TEST_F(ImageData, ImageThatVanished) {
+  std::filesystem::remove(at("set/val/blue/5.jpg"));
+  std::filesystem::create_directory(at("set/val/blue/5.jpg"));
+  put(folder_ / "test", "set/val/blue/4.jpg 0\nset/val/blue/5.jpg 0\n");
+  refused(at("list") + "," + at("test"), 3,
+          at("test") + ":2: there is no file '" + at("set/val/blue/5.jpg") +
+              "' (the folder follows from the first path; 2 of 2 lines were looked at)");
+}
+
+TEST_F(ImageData, PredictOfNoImage) {
+  put(folder_ / "picture.png", "\x89PNG");
+  refused("synthetic:8", 3,
+          at("picture.png") +
+              ": is no image file: not JPEG, or binary PPM or PGM (convert it, or "
+              "leave it out)",
+          {"predict", "--weights", saved_weights(), at("picture.png")});
+}
+
+}  // namespace
+}  // namespace omni::test

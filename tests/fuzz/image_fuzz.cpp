@@ -1,0 +1,18 @@
+// libFuzzer: any bytes as an image file, read at full size and reduced. Refused with a reason, or
+// as many values as its extent says. image_fuzz -rss_limit_mb=2048 -timeout=20 CORPUS SOME_JPEGS
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "runtime/data/images/image_file.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  for (const omni::LeastSize least : {omni::LeastSize{}, {30, 30}, {1, 1}}) {
+    const auto image = omni::parse_image(bytes, "input", least);
+    if (image ? image->pixels.size() != image->extent.count()
+              : image.error().kind != omni::ErrorKind::data || image.error().what.empty())
+      std::abort();
+  }
+  return 0;
+}

@@ -1,0 +1,63 @@
+// A GPU that dies, and one that is too small. Only a played one does so when asked.
+#ifdef OMNI_PLAYED_GPU
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tests/support/omni_run.hpp"
+
+namespace omni::test {
+namespace {
+
+class Setting {
+ public:
+  Setting(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Setting() { unsetenv(name_); }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  const char* name_;
+};
+
+TEST(FailingGpu, ends_with_status_five_and_keeps_what_was_saved) {
+  const TemporaryDirectory folder;
+  const std::string out = folder / "run";
+  const std::vector<std::string> arguments{"--net", "lenet", "--no-test", "--checkpoint-every",
+                                           "5",     "--out", out,         "--impl",
+                                           "cuda",  "-q"};
+  const auto until = [&](const char* last) {
+    auto all = arguments;
+    all.insert(all.end(), {"--max-batches", last, "--resume", "auto"});
+    return omni_run(all);
+  };
+  {
+    const Setting dies("OMNI_PLAYED_GPU_DIES_AFTER", "700");
+    const Finished run = until("1000");
+    EXPECT_EQ(run.exit_code, 5) << run.errors;
+    EXPECT_NE(run.errors.find("error: StarPU gave up, most likely over a GPU"), std::string::npos)
+        << run.errors;
+  }
+  std::size_t saved = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(out))
+    saved += entry.path().filename().string().starts_with("save-") ? 1 : 0;
+  EXPECT_GE(saved, 1u) << "it died before the first checkpoint, so this proves nothing";
+  const Finished resumed = until("60");
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
+}
+
+TEST(FailingGpu, too_small_a_one_is_refused_with_what_would_fit) {
+  const Setting small("OMNI_PLAYED_GPU_MEMORY", "200");
+  const Finished run =
+      omni_run({"--net", "cifar10-quick", "--batch", "2000", "--max-batches", "1", "--no-test"});
+  EXPECT_EQ(run.exit_code, 4) << run.errors;
+  EXPECT_NE(run.errors.find("GiB on a GPU, there are 0.2 (try --subdivisions 8)"),
+            std::string::npos)
+      << run.errors;
+}
+
+}  // namespace
+}  // namespace omni::test
+
+#endif

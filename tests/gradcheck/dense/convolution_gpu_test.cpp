@@ -1,0 +1,88 @@
+// Convolution on a GPU by the ways that the checks of all implementations do not take: with cuDNN's
+// algorithms measured instead of fixed, and lowered to matrix products without cuDNN.
+#ifdef OMNI_CUDA
+
+#include <cstdlib>
+
+#include "codelets/dense/cudnn/lowered_convolution.hpp"
+#include "runtime/log.hpp"
+#include "tests/gradcheck/dense/convolution_cases.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+namespace omni::gradcheck {
+namespace {
+
+// `kernel` on a GPU beside the reference of the codelet.
+template <class Args>
+void check_on_gpu(const Codelet<Args>& codelet, Kernel<Args> kernel,
+                  const std::vector<Case<Args>>& cases, const Operation<Args>& operation) {
+  std::vector<Implementation<Args>> both;
+  for (const Implementation<Args>& each : codelet.implementations())
+    if (each.role == Role::reference) both.push_back(each);
+  both.push_back({"cuda", kernel, nullptr, Role::gpu});
+  const Codelet<Args> checked({.name = codelet.name().c_str(), .implementations = both});
+  check_implementations(checked, cases, operation);
+}
+
+class ConvolutionOnGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!gpu::present()) GTEST_SKIP() << "no GPU";
+  }
+};
+
+TEST_F(ConvolutionOnGpu, lowered) {
+  check_on_gpu(conv_forward, gpu::conv_forward_lowered, forward_cases(), forward_operation());
+  check_on_gpu(conv_backward_weights, gpu::conv_backward_weights_lowered, weights_cases(),
+               weights_operation());
+  check_on_gpu(conv_backward_data, gpu::conv_backward_data_lowered, data_cases(), data_operation());
+}
+
+// The fastest algorithm may add in another order each time.
+template <class Args>
+Operation<Args> not_repeating(Operation<Args> operation) {
+  operation.repeats = false;
+  return operation;
+}
+
+TEST_F(ConvolutionOnGpu, measured) {
+  const test::TemporaryDirectory models;
+  setenv("STARPU_PERF_MODEL_DIR", models.path().c_str(), 1);
+  check_on_gpu(conv_forward, gpu::conv_forward, forward_cases(),
+               not_repeating(forward_operation()));
+  check_on_gpu(conv_backward_weights, gpu::conv_backward_weights, weights_cases(),
+               not_repeating(weights_operation()));
+  check_on_gpu(conv_backward_data, gpu::conv_backward_data, data_cases(),
+               not_repeating(data_operation()));
+  unsetenv("STARPU_PERF_MODEL_DIR");
+  EXPECT_EQ(test::entries_in(models.path()), 1);  // the table
+}
+
+// Most of cuDNN's algorithms do not take a padding as large as the kernel.
+TEST_F(ConvolutionOnGpu, what_cudnn_refuses_is_said_once_per_shape) {
+  const ConvForwardArgs args{.shape = {.n = 1,
+                                       .h = 5,
+                                       .w = 4,
+                                       .c = 3,
+                                       .filters = 2,
+                                       .kernel_h = 2,
+                                       .kernel_w = 2,
+                                       .pad_h = 4,
+                                       .pad_w = 4}};
+  const Deterministic policy;
+  const log::Capture said;
+  for (int i = 0; i < 2; ++i)
+    run_on<float>(
+        forward_operation().operands(args), 1,
+        [&](const Buffers& buffers) { gpu::conv_forward(args, buffers, DeviceContext::current()); },
+        true);
+  if (said.text().empty()) GTEST_SKIP() << "this cuDNN takes it";
+  EXPECT_EQ(said.text(),
+            "warning: cuDNN has no algorithm for the convolution forward 1x5x4x3, 2 2x2, stride "
+            "1x1, pad 4x4, dilation 1x1, groups 1, fp32: it is lowered to matrix products\n");
+}
+
+}  // namespace
+}  // namespace omni::gradcheck
+
+#endif

@@ -1,0 +1,85 @@
+// What nvcc knows by itself and g++ does not: this is included before every .cu file when devices
+// are played. A `__shared__` variable belongs to the operating system's thread, because that runs
+// one block at a time. Only static ones: there is no `extern __shared__`.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "tests/played_gpu/kernel.hpp"
+
+#undef __shared__
+#define __shared__ static thread_local
+#undef __launch_bounds__
+#define __launch_bounds__(...)
+
+extern constinit thread_local uint3 threadIdx, blockIdx;
+extern constinit thread_local dim3 blockDim, gridDim;
+inline constexpr int warpSize = 32;
+
+using std::max;
+using std::min;
+
+inline void __syncthreads() { omni::played::wait_for_block(); }
+inline void __syncwarp(unsigned mask = 0xFFFFFFFF) {
+  omni::played::exchange_in_warp(mask, 0, omni::played::lane_of_thread());
+}
+
+// ---- shuffles: `width` lanes, a power of two, are a group ----
+namespace omni::played {
+template <class T>
+T shuffle(unsigned mask, T value, int source) {
+  static_assert(sizeof(T) <= sizeof(std::uint64_t));
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  bits = exchange_in_warp(mask, bits, source);
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+inline int group_of_thread(int width) { return lane_of_thread() & ~(width - 1); }
+}  // namespace omni::played
+
+template <class T>
+T __shfl_sync(unsigned mask, T value, int source, int width = warpSize) {
+  using namespace omni::played;
+  return shuffle(mask, value, group_of_thread(width) + (source & (width - 1)));
+}
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = warpSize) {
+  using namespace omni::played;
+  const int source = lane_of_thread() - static_cast<int>(delta);
+  return shuffle(mask, value, source < group_of_thread(width) ? lane_of_thread() : source);
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = warpSize) {
+  using namespace omni::played;
+  const int source = lane_of_thread() + static_cast<int>(delta);
+  return shuffle(mask, value, source >= group_of_thread(width) + width ? lane_of_thread() : source);
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = warpSize) {
+  using namespace omni::played;
+  const int source = lane_of_thread() ^ lanes;
+  return shuffle(mask, value, source >= group_of_thread(width) + width ? lane_of_thread() : source);
+}
+
+// ---- memory: several streams may add to one place ----
+template <class T>
+T __ldg(const T* address) {
+  return *address;
+}
+template <class T>
+T atomicAdd(T* address, T value) {
+  return std::atomic_ref<T>(*address).fetch_add(value);
+}
+
+// ---- arithmetic that has other names on a device ----
+inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
+inline float __expf(float x) { return std::exp(x); }
+inline float __logf(float x) { return std::log(x); }
+inline float __fdividef(float x, float y) { return x / y; }

@@ -1,0 +1,276 @@
+// cuDNN's convolutions. Of each kind two algorithms are played: number 0 needs no workspace and,
+// backward, says that its sums come in any order; number 1 needs a workspace. Unless the descriptor
+// says FMA_MATH, both round to TF32.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "tests/played_gpu/dnn_loops.hpp"
+#include "tests/played_gpu/kernel.hpp"
+
+namespace omni::played {
+namespace {
+
+template <class Algorithm>
+cudnnStatus_t workspace_for(const Convolution& shape, Algorithm algorithm, std::size_t& bytes) {
+  if (algorithm != 0 && algorithm != 1) return CUDNN_STATUS_NOT_SUPPORTED;
+  bytes = algorithm == 0 ? 0 : shape.filter_count() * sizeof(float);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+// The fastest first: one that needs a workspace and rounds, one that is not deterministic
+// (backward), and the one that everybody can use.
+template <class Result>
+cudnnStatus_t list_algorithms(const Convolution& shape, int wanted, int* count, Result* results) {
+  struct Entry {
+    int number;
+    cudnnMathType_t math;
+  };
+  const cudnnMathType_t math = shape.tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
+  if (wanted < 1 || count == nullptr || results == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  *count = 0;
+  for (const Entry entry : {Entry{1, CUDNN_DEFAULT_MATH}, Entry{0, math}, Entry{1, math}}) {
+    if (*count == wanted) break;
+    Result result{};
+    result.algo = static_cast<decltype(result.algo)>(entry.number);
+    result.status = workspace_for(shape, result.algo, result.memory);
+    result.time = static_cast<float>(*count + 1);
+    const bool any_order =
+        entry.number == 0 && !std::is_same_v<Result, cudnnConvolutionFwdAlgoPerf_t>;
+    result.determinism = any_order ? CUDNN_NON_DETERMINISTIC : CUDNN_DETERMINISTIC;
+    result.mathType = entry.math;
+    results[(*count)++] = result;
+  }
+  return CUDNN_STATUS_SUCCESS;
+}
+
+Region floats(const void* begin, std::size_t count) { return {begin, count * sizeof(float)}; }
+
+cudnnStatus_t submit(cudnnHandle_t handle, std::vector<Region> used, Work kernel) {
+  return enqueue_kernel(handle->stream, std::move(used), std::move(kernel)) == cudaSuccess
+             ? CUDNN_STATUS_SUCCESS
+             : CUDNN_STATUS_EXECUTION_FAILED;
+}
+
+// Overwrites the target: the real one tries its algorithms there, and waits for them. Those that
+// need more workspace than given fail.
+template <class Result>
+cudnnStatus_t find(cudnnHandle_t handle, const Convolution& shape, const Region& target,
+                   std::size_t workspace_bytes, int wanted, int* count, Result* results) {
+  if (handle == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  if (const auto status = list_algorithms(shape, wanted, count, results);
+      status != CUDNN_STATUS_SUCCESS)
+    return status;
+  std::for_each_n(results, *count, [&](Result& result) {
+    if (result.memory > workspace_bytes) {
+      result.status = CUDNN_STATUS_ALLOC_FAILED;
+      result.time = -1;
+    }
+  });
+  std::stable_partition(results, results + *count,
+                        [](const Result& result) { return result.status == CUDNN_STATUS_SUCCESS; });
+  const auto status = submit(handle, {target}, [target] {
+    std::memset(const_cast<void*>(target.address), 0xFF, target.bytes);
+  });
+  if (status != CUDNN_STATUS_SUCCESS) return status;
+  return cudaStreamSynchronize(handle->stream) == cudaSuccess ? CUDNN_STATUS_SUCCESS
+                                                              : CUDNN_STATUS_EXECUTION_FAILED;
+}
+
+struct Workspace {
+  void* begin;
+  std::size_t bytes;
+};
+
+// `kernel(scales)` in the handle's stream, after the workspace has been written all over.
+template <class Algorithm, class Kernel>
+cudnnStatus_t run(cudnnHandle_t handle, const Convolution& shape, Algorithm algorithm,
+                  const Workspace& workspace, const void* alpha, const void* beta,
+                  std::vector<Region> used, Kernel kernel) {
+  std::size_t needed = 0;
+  if (handle == nullptr || alpha == nullptr || beta == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  if (const auto status = workspace_for(shape, algorithm, needed); status != CUDNN_STATUS_SUCCESS)
+    return status;
+  if (workspace.bytes < needed || (needed != 0 && workspace.begin == nullptr))
+    return CUDNN_STATUS_BAD_PARAM;
+  if (needed != 0) used.push_back({workspace.begin, needed});
+  const Scales scales{*static_cast<const float*>(alpha), *static_cast<const float*>(beta)};
+  return submit(handle, std::move(used), [=] {
+    if (needed != 0) std::memset(workspace.begin, 0xFF, needed);
+    kernel(scales);
+  });
+}
+
+cudnnStatus_t run_forward(cudnnHandle_t handle, const Convolution& shape, const void* x,
+                          const void* w, cudnnConvolutionFwdAlgo_t algorithm,
+                          const Workspace& workspace, const void* alpha, const void* beta,
+                          const Fused& fused, void* y) {
+  std::vector<Region> used{floats(x, shape.x_count()), floats(w, shape.filter_count()),
+                           floats(y, shape.y_count())};
+  if (fused.added != nullptr) used.push_back(floats(fused.added, shape.y_count()));
+  if (fused.bias != nullptr) used.push_back(floats(fused.bias, static_cast<std::size_t>(shape.k)));
+  return run(handle, shape, algorithm, workspace, alpha, beta, std::move(used), [=](Scales scales) {
+    forward(shape, static_cast<const float*>(x), static_cast<const float*>(w), scales, fused,
+            static_cast<float*>(y));
+  });
+}
+
+}  // namespace
+}  // namespace omni::played
+
+using namespace omni::played;
+
+// Every function begins like this; the arguments are the descriptors.
+#define OMNI_SHAPE(x, w, convolution, y)                                 \
+  Convolution shape;                                                     \
+  if (const auto status = make_convolution(x, w, convolution, y, shape); \
+      status != CUDNN_STATUS_SUCCESS)                                    \
+  return status
+
+// ---- forward ----
+cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(
+    cudnnHandle_t, cudnnTensorDescriptor_t x_shape, cudnnFilterDescriptor_t w_shape,
+    cudnnConvolutionDescriptor_t convolution, cudnnTensorDescriptor_t y_shape,
+    cudnnConvolutionFwdAlgo_t algorithm, std::size_t* bytes) {
+  OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
+  return workspace_for(shape, algorithm, *bytes);
+}
+
+cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t, cudnnTensorDescriptor_t x_shape,
+                                                     cudnnFilterDescriptor_t w_shape,
+                                                     cudnnConvolutionDescriptor_t convolution,
+                                                     cudnnTensorDescriptor_t y_shape, int wanted,
+                                                     int* count,
+                                                     cudnnConvolutionFwdAlgoPerf_t* results) {
+  OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
+  return list_algorithms(shape, wanted, count, results);
+}
+
+cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(
+    cudnnHandle_t handle, cudnnTensorDescriptor_t x_shape, const void*,
+    cudnnFilterDescriptor_t w_shape, const void*, cudnnConvolutionDescriptor_t convolution,
+    cudnnTensorDescriptor_t y_shape, void* y, int wanted, int* count,
+    cudnnConvolutionFwdAlgoPerf_t* results, void*, std::size_t workspace_bytes) {
+  OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
+  return find(handle, shape, floats(y, shape.y_count()), workspace_bytes, wanted, count, results);
+}
+
+cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha,
+                                      cudnnTensorDescriptor_t x_shape, const void* x,
+                                      cudnnFilterDescriptor_t w_shape, const void* w,
+                                      cudnnConvolutionDescriptor_t convolution,
+                                      cudnnConvolutionFwdAlgo_t algorithm, void* workspace,
+                                      std::size_t workspace_bytes, const void* beta,
+                                      cudnnTensorDescriptor_t y_shape, void* y) {
+  OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
+  return run_forward(handle, shape, x, w, algorithm, {workspace, workspace_bytes}, alpha, beta, {},
+                     y);
+}
+
+cudnnStatus_t cudnnConvolutionBiasActivationForward(
+    cudnnHandle_t handle, const void* alpha, cudnnTensorDescriptor_t x_shape, const void* x,
+    cudnnFilterDescriptor_t w_shape, const void* w, cudnnConvolutionDescriptor_t convolution,
+    cudnnConvolutionFwdAlgo_t algorithm, void* workspace, std::size_t workspace_bytes,
+    const void* alpha2, cudnnTensorDescriptor_t z_shape, const void* z,
+    cudnnTensorDescriptor_t bias_shape, const void* bias, cudnnActivationDescriptor_t activation,
+    cudnnTensorDescriptor_t y_shape, void* y) {
+  OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
+  if (activation == nullptr || z_shape == nullptr || z_shape->size != y_shape->size ||
+      bias_shape == nullptr || bias_shape->size != std::array{1, shape.k, 1, 1})
+    return CUDNN_STATUS_BAD_PARAM;
+  const bool relu = activation->mode == CUDNN_ACTIVATION_RELU;
+  const bool identity = activation->mode == CUDNN_ACTIVATION_IDENTITY;
+  // As the real one says: without an activation, this algorithm only.
+  if (!relu && (!identity || algorithm != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM))
+    return CUDNN_STATUS_NOT_SUPPORTED;
+  const Fused fused{static_cast<const float*>(z), static_cast<const float*>(bias), relu};
+  return run_forward(handle, shape, x, w, algorithm, {workspace, workspace_bytes}, alpha, alpha2,
+                     fused, y);
+}
+
+// ---- the gradient of the data ----
+cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(
+    cudnnHandle_t, cudnnFilterDescriptor_t w_shape, cudnnTensorDescriptor_t y_shape,
+    cudnnConvolutionDescriptor_t convolution, cudnnTensorDescriptor_t x_shape,
+    cudnnConvolutionBwdDataAlgo_t algorithm, std::size_t* bytes) {
+  OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
+  return workspace_for(shape, algorithm, *bytes);
+}
+
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(
+    cudnnHandle_t, cudnnFilterDescriptor_t w_shape, cudnnTensorDescriptor_t y_shape,
+    cudnnConvolutionDescriptor_t convolution, cudnnTensorDescriptor_t x_shape, int wanted,
+    int* count, cudnnConvolutionBwdDataAlgoPerf_t* results) {
+  OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
+  return list_algorithms(shape, wanted, count, results);
+}
+
+cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(
+    cudnnHandle_t handle, cudnnFilterDescriptor_t w_shape, const void*,
+    cudnnTensorDescriptor_t y_shape, const void*, cudnnConvolutionDescriptor_t convolution,
+    cudnnTensorDescriptor_t x_shape, void* diff_x, int wanted, int* count,
+    cudnnConvolutionBwdDataAlgoPerf_t* results, void*, std::size_t workspace_bytes) {
+  OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
+  return find(handle, shape, floats(diff_x, shape.x_count()), workspace_bytes, wanted, count,
+              results);
+}
+
+cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alpha,
+                                           cudnnFilterDescriptor_t w_shape, const void* w,
+                                           cudnnTensorDescriptor_t y_shape, const void* diff_y,
+                                           cudnnConvolutionDescriptor_t convolution,
+                                           cudnnConvolutionBwdDataAlgo_t algorithm, void* workspace,
+                                           std::size_t workspace_bytes, const void* beta,
+                                           cudnnTensorDescriptor_t x_shape, void* diff_x) {
+  OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
+  return run(handle, shape, algorithm, {workspace, workspace_bytes}, alpha, beta,
+             {floats(w, shape.filter_count()), floats(diff_y, shape.y_count()),
+              floats(diff_x, shape.x_count())},
+             [=](Scales scales) {
+               backward_data(shape, static_cast<const float*>(w), static_cast<const float*>(diff_y),
+                             scales, static_cast<float*>(diff_x));
+             });
+}
+
+// ---- the gradient of the filters ----
+cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(
+    cudnnHandle_t, cudnnTensorDescriptor_t x_shape, cudnnTensorDescriptor_t y_shape,
+    cudnnConvolutionDescriptor_t convolution, cudnnFilterDescriptor_t w_shape,
+    cudnnConvolutionBwdFilterAlgo_t algorithm, std::size_t* bytes) {
+  OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
+  return workspace_for(shape, algorithm, *bytes);
+}
+
+cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(
+    cudnnHandle_t, cudnnTensorDescriptor_t x_shape, cudnnTensorDescriptor_t y_shape,
+    cudnnConvolutionDescriptor_t convolution, cudnnFilterDescriptor_t w_shape, int wanted,
+    int* count, cudnnConvolutionBwdFilterAlgoPerf_t* results) {
+  OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
+  return list_algorithms(shape, wanted, count, results);
+}
+
+cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(
+    cudnnHandle_t handle, cudnnTensorDescriptor_t x_shape, const void*,
+    cudnnTensorDescriptor_t y_shape, const void*, cudnnConvolutionDescriptor_t convolution,
+    cudnnFilterDescriptor_t w_shape, void* diff_w, int wanted, int* count,
+    cudnnConvolutionBwdFilterAlgoPerf_t* results, void*, std::size_t workspace_bytes) {
+  OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
+  return find(handle, shape, floats(diff_w, shape.filter_count()), workspace_bytes, wanted, count,
+              results);
+}
+
+cudnnStatus_t cudnnConvolutionBackwardFilter(
+    cudnnHandle_t handle, const void* alpha, cudnnTensorDescriptor_t x_shape, const void* x,
+    cudnnTensorDescriptor_t y_shape, const void* diff_y, cudnnConvolutionDescriptor_t convolution,
+    cudnnConvolutionBwdFilterAlgo_t algorithm, void* workspace, std::size_t workspace_bytes,
+    const void* beta, cudnnFilterDescriptor_t w_shape, void* diff_w) {
+  OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
+  return run(handle, shape, algorithm, {workspace, workspace_bytes}, alpha, beta,
+             {floats(x, shape.x_count()), floats(diff_y, shape.y_count()),
+              floats(diff_w, shape.filter_count())},
+             [=](Scales scales) {
+               backward_filter(shape, static_cast<const float*>(x),
+                               static_cast<const float*>(diff_y), scales,
+                               static_cast<float*>(diff_w));
+             });
+}

@@ -1,0 +1,11 @@
+// Which memory of the host is pinned: a device copies from and to it while the program goes on, and
+// may use it in kernels. All other host memory is pageable.
+#pragma once
+
+#include <cstddef>
+
+namespace omni::played {
+
+bool is_pinned(const void* address, std::size_t bytes);  // all of it
+
+}  // namespace omni::played

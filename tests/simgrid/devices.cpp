@@ -1,0 +1,133 @@
+#include "tests/simgrid/devices.hpp"
+
+#include <starpu.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <string_view>
+#include <tuple>
+
+namespace omni::test {
+namespace {
+
+// Of StarPU's models of measured times, see starpu_perfmodel and STARPU_HISTORY_MAX_ERROR.
+constexpr unsigned kToBelieve = 10;
+constexpr double kMaxError = 0.5;
+
+struct Measured {
+  double mean = 0;  // us
+  unsigned samples = 0, misses = 0;
+};
+using Key = std::tuple<const starpu_codelet*, std::uint32_t, starpu_worker_archtype, unsigned>;
+
+DeviceOptions options;
+std::map<Key, Measured> models;
+std::map<std::string, std::map<std::string, Done>> counted;
+decltype(starpu_codelet::can_execute) engine_can_execute = nullptr;
+
+double length(const starpu_task& task, starpu_worker_archtype type) {  // us
+  const Rates& rates = type == STARPU_CPU_WORKER ? options.core : options.gpu;
+  double bytes = 0;
+  for (int i = 0; i < task.nbuffers; ++i)
+    bytes += static_cast<double>(starpu_data_get_size(task.handles[i]));
+  return 1e6 * (rates.overhead + std::max(task.flops / rates.flops, bytes / rates.bytes));
+}
+
+void learn(Measured& model, double took) {
+  if (model.samples > 0 && std::abs(took / model.mean - 1) > kMaxError) {
+    if (++model.misses >= model.samples) model = {};
+    return;
+  }
+  model.mean += (took - model.mean) / ++model.samples;
+}
+
+bool is_named(const starpu_task& task, unsigned worker) {
+  return task.workerids_len == 0 || (worker / 32 < task.workerids_len &&
+                                     (task.workerids[worker / 32] >> worker % 32 & 1u) != 0);
+}
+
+void count(const starpu_task& task, starpu_worker_archtype type, double took) {
+  Done& sum = counted[task.cl->name][starpu_worker_get_type_as_string(type)];
+  ++sum.tasks;
+  sum.flops += task.flops;
+  sum.seconds += took / 1e6;
+  sum.trespasses += is_named(task, static_cast<unsigned>(starpu_worker_get_id())) ? 0 : 1;
+}
+
+// StarPU asks for the task that a worker starts, to let that time pass, and for others to predict.
+double cost(starpu_task* task, starpu_perfmodel_arch* arch, unsigned implementation) {
+  const starpu_worker_archtype type = arch->devices[0].type;
+  const double truth = length(*task, type);
+  const bool starts = starpu_task_get_current() == task;
+  if (starts) count(*task, type, truth);
+  const bool poisoned = type == STARPU_CUDA_WORKER && options.poisoned == task->cl->name;
+  if (!options.learning && !poisoned) return truth;
+
+  const Key key{task->cl, task->cl->model->footprint(task), type, implementation};
+  auto [found, is_new] = models.try_emplace(key);
+  Measured& model = found->second;
+  if (is_new && poisoned) model = {.mean = options.poison * 1e6, .samples = kToBelieve};
+  if (starts) {
+    learn(model, truth);
+    return truth;
+  }
+  return model.samples < kToBelieve ? std::nan("") : model.mean;
+}
+
+// Images come from files: only a core can decode them.
+bool may_run_on_gpu(const starpu_codelet& codelet) {
+  return std::string_view(codelet.name) != "decode_batch";
+}
+
+int can_execute(unsigned worker, starpu_task* task, unsigned implementation) {
+  if (starpu_worker_get_type(static_cast<int>(worker)) == STARPU_CUDA_WORKER)
+    return implementation == 0 && may_run_on_gpu(*task->cl);
+  if (options.gpus_only && may_run_on_gpu(*task->cl)) return 0;
+  return engine_can_execute(worker, task, implementation);
+}
+
+void never_run(void*[], void*) {}
+
+void put_on_simulated_devices(starpu_codelet& codelet) {
+  if (codelet.can_execute == can_execute) return;
+  engine_can_execute = codelet.can_execute;  // the same of all codelets
+  codelet.can_execute = can_execute;
+  if (may_run_on_gpu(codelet)) {
+    codelet.cuda_funcs[0] = never_run;
+    codelet.cuda_flags[0] = STARPU_CUDA_ASYNC;
+  }
+  codelet.model->type = STARPU_PER_ARCH;
+  codelet.model->arch_cost_function = cost;
+}
+
+}  // namespace
+
+void simulate_devices(const DeviceOptions& chosen) { options = chosen; }
+void count_from_now() { counted.clear(); }
+const std::map<std::string, std::map<std::string, Done>>& done() { return counted; }
+
+}  // namespace omni::test
+
+// Nobody computes, so all tensors may lie in the same memory: a gigabyte of parameters need not be
+// touched. Each has an address of its own, by which StarPU knows data.
+extern "C" int __wrap_starpu_malloc_flags(void** memory, std::size_t bytes, int) {
+  constexpr std::size_t kMemory = std::size_t{1} << 30, kStep = 64, kTensors = 1 << 18;
+  static char* const shared = static_cast<char*>(
+      mmap(nullptr, kMemory, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  static std::size_t tensors = 0;
+  if (shared == MAP_FAILED || bytes > kMemory - kTensors * kStep || tensors == kTensors)
+    return -ENOMEM;
+  *memory = shared + kStep * tensors++;
+  return 0;
+}
+extern "C" int __wrap_starpu_free_flags(void*, std::size_t, int) { return 0; }
+
+extern "C" int __real_starpu_task_submit(starpu_task* task);
+extern "C" int __wrap_starpu_task_submit(starpu_task* task) {
+  omni::test::put_on_simulated_devices(*task->cl);
+  return __real_starpu_task_submit(task);
+}

@@ -1,0 +1,39 @@
+// What simulated devices take for the engine's tasks. The linker sends its submissions here
+// and allocations here (--wrap): every codelet gets a GPU implementation, which is never run, and
+// instead of StarPU's model of measured times one that knows the rates of the devices.
+#pragma once
+
+#include <map>
+#include <string>
+
+namespace omni::test {
+
+// A task takes the longer of what its operations and its bytes take, and a little more.
+struct Rates {
+  double flops = 0, bytes = 0;  // per second
+  double overhead = 0;          // s
+};
+
+struct DeviceOptions {
+  Rates core{.flops = 50e9, .bytes = 10e9, .overhead = 1e-6};
+  Rates gpu{.flops = 5e12, .bytes = 600e9, .overhead = 8e-6};
+  bool gpus_only = false;  // cores do nothing that a GPU could
+  // The models know nothing at the start and learn from what runs, as StarPU's do: a time is
+  // believed from the tenth on, forgotten when it misses too often.
+  bool learning = false;
+  std::string poisoned;  // of this codelet the models have learnt `poison` for a GPU
+  double poison = 0;     // s
+};
+void simulate_devices(const DeviceOptions& options);
+
+// What ran, from now on.
+struct Done {
+  int tasks = 0;
+  double flops = 0, seconds = 0;
+  int trespasses = 0;  // tasks that ran on a worker which their group does not have
+};
+void count_from_now();
+// By codelet, then by the type of worker that StarPU names ("CPU", "CUDA").
+const std::map<std::string, std::map<std::string, Done>>& done();
+
+}  // namespace omni::test

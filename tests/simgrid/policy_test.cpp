@@ -1,0 +1,171 @@
+// Our policy on machines that this one is not: how long a training or a plain graph takes there,
+// against StarPU's policies and against the GPUs alone. Simulated time is the same in every run.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <future>
+#include <semaphore>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/simgrid/machine.hpp"
+
+namespace omni::test {
+namespace {
+
+using nlohmann::json;
+
+// As many at once as there are cores here.
+class Simulations {
+ public:
+  std::future<json> start(const Machine& machine, json arguments) {
+    return std::async(std::launch::async, [this, machine, arguments = std::move(arguments)] {
+      free_.acquire();
+      json result = simulate(machine, arguments);
+      free_.release();
+      return result;
+    });
+  }
+
+ private:
+  std::counting_semaphore<> free_{std::max(1u, std::thread::hardware_concurrency())};
+};
+
+json run(const Machine& machine, const json& arguments) {
+  json result = simulate(machine, arguments);
+  EXPECT_FALSE(result.contains("failed")) << arguments << "\n" << result;
+  return result;
+}
+
+double seconds(const json& result) { return result.value("seconds", 0.0); }
+
+// What the workers of a type ("CPU", "CUDA") did, of "tasks", "flops", "seconds" or "trespasses".
+double sum(const json& result, const std::string& type, const char* what) {
+  double all = 0;
+  for (const json& types : result.at("done"))
+    if (types.contains(type)) all += types[type].at(what).get<double>();
+  return all;
+}
+
+json with(json arguments, const json& more) {
+  arguments.update(more);
+  return arguments;
+}
+
+std::string net_file(const char* name) {
+  return std::string(OMNI_SOURCE_DIR) + "/apps/nets/" + name + ".cfg";
+}
+
+const json kCaffeNet{{"net", net_file("caffenet")}, {"batch", 32}, {"slice", 4}, {"iterations", 2}};
+const json kResNet{{"net", net_file("resnet-18")}, {"batch", 16}, {"slice", 4}, {"iterations", 2}};
+const Machine kCores{.cores = 8}, kOneGpu{.cores = 8, .gpus = 1}, kFourGpus{.cores = 16, .gpus = 4},
+    kEightGpus{.cores = 2, .gpus = 8};
+
+struct Case {
+  const char* name;
+  Machine machine;
+  json training;
+};
+
+TEST(OmniPolicy, takes_at_most_a_tenth_longer_than_the_best_of_the_others) {
+  const std::vector<Case> cases{{"8 cores", kCores, kCaffeNet},
+                                {"8 cores", kCores, kResNet},
+                                {"8 cores, 1 GPU", kOneGpu, kCaffeNet},
+                                {"8 cores, 1 GPU", kOneGpu, kResNet},
+                                {"16 cores, 4 GPUs", kFourGpus, kCaffeNet},
+                                {"16 cores, 4 GPUs", kFourGpus, kResNet},
+                                {"2 cores, 8 GPUs", kEightGpus, kCaffeNet},
+                                {"2 cores, 8 GPUs", kEightGpus, kResNet}};
+  Simulations simulations;
+  std::vector<std::vector<std::future<json>>> results;
+  for (const Case& each : cases) {
+    std::vector<const char*> policies{"omni", "dmdas", "dmda"};
+    // They place without regard to lengths or transfers, so once is enough.
+    if (each.machine.gpus == 1 && each.training == kCaffeNet)
+      policies.insert(policies.end(), {"lws", "heteroprio"});
+    for (auto& row = results.emplace_back(); const char* policy : policies)
+      row.push_back(simulations.start(each.machine, with(each.training, {{"scheduler", policy}})));
+  }
+  std::printf("%-18s%-10s%10s%10s%10s%10s%12s  ms\n", "machine", "net", "omni", "dmdas", "dmda",
+              "lws", "heteroprio");
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const std::string file = cases[i].training["net"];
+    std::printf("%-18s%-10s", cases[i].name,
+                file.substr(file.rfind('/') + 1, file.rfind('.') - file.rfind('/') - 1).c_str());
+    double omni = 0, best = 0;
+    for (std::size_t policy = 0; policy < results[i].size(); ++policy) {
+      const json result = results[i][policy].get();
+      ASSERT_FALSE(result.contains("failed")) << result;
+      std::printf("%10.1f", seconds(result) * 1000);
+      if (policy == 0) omni = seconds(result);
+      if (policy > 0) best = policy == 1 ? seconds(result) : std::min(best, seconds(result));
+    }
+    std::printf("\n");
+    EXPECT_LE(omni, 1.1 * best) << cases[i].name << ", " << file;
+  }
+}
+
+// Cores of a hundredth of the speed must not be in the way.
+TEST(OmniPolicy, is_no_slower_than_the_gpu_alone) {
+  for (const json& training : {kCaffeNet, kResNet}) {
+    const double alone = seconds(run(kOneGpu, with(training, {{"gpus_only", true}})));
+    EXPECT_LE(seconds(run(kOneGpu, training)), 1.03 * alone) << training;
+  }
+}
+
+// Cores that together are nearly half as fast as the GPU.
+TEST(OmniPolicy, cores_and_a_gpu_are_faster_than_the_gpu) {
+  const json training{{"net", net_file("caffenet")}, {"batch", 64}, {"gpu_flops", 930e9}};
+  const double alone = seconds(run(kOneGpu, with(training, {{"slice", 16}, {"gpus_only", true}})));
+  EXPECT_LE(seconds(run(kOneGpu, with(training, {{"slice", 2}}))), 0.96 * alone);
+}
+
+// 4000 tasks of which the cores should do cores / (cores + GPU); a tenth of that is the tolerance.
+TEST(OmniPolicy, splits_work_in_proportion_to_speed) {
+  constexpr double kFlops = 1e8, kCore = 50e9, kGpu = 930e9;
+  const double cores = 8 / (kFlops / kCore + 1e-6), gpu = 1 / (kFlops / kGpu + 8e-6);
+  for (const int chains : {4000, 100}) {
+    const json result =
+        run(kOneGpu, {{"tasks", 4000}, {"chains", chains}, {"flops", kFlops}, {"gpu_flops", kGpu}});
+    const double share = sum(result, "CPU", "tasks") / 4000;
+    EXPECT_NEAR(share, cores / (cores + gpu), 0.1 * cores / (cores + gpu)) << chains << " chains";
+    EXPECT_LE(seconds(result), 1.05 * 4000 / (cores + gpu)) << chains << " chains";
+  }
+}
+
+TEST(OmniPolicy, a_hundred_thousand_tasks_end) {
+  const json result =
+      run({.cores = 4, .gpus = 1}, {{"tasks", 100'000}, {"chains", 100}, {"flops", 1e6}});
+  EXPECT_EQ(sum(result, "CPU", "tasks") + sum(result, "CUDA", "tasks"), 100'000);
+}
+
+// Tasks of a compute group run on its workers only, whoever idles.
+TEST(OmniPolicy, groups_keep_to_their_workers) {
+  const json result =
+      run({.cores = 4, .gpus = 2}, with(kCaffeNet, {{"groups", 3}, {"iterations", 6}}));
+  EXPECT_GT(sum(result, "CUDA", "tasks"), 0);
+  EXPECT_EQ(sum(result, "CPU", "trespasses") + sum(result, "CUDA", "trespasses"), 0);
+}
+
+// Of 85 ms instead of 0.2 the models are convinced as firmly as StarPU's can be.
+TEST(OmniPolicy, a_gpu_whose_model_was_poisoned_gets_work_again) {
+  const Machine machine{.cores = 4, .gpus = 1};
+  const json poisoned{{"flops", 1e9}, {"poisoned", "plain"}, {"poison", 0.085}};
+  const json at_once = run(machine, with(poisoned, {{"tasks", 2000}, {"chains", 64}}));
+  EXPECT_GE(sum(at_once, "CUDA", "tasks"), 0.9 * 2000) << "many at once";
+  const json in_turn = run(machine, with(poisoned, {{"tasks", 2000}, {"chains", 1}}));
+  EXPECT_GE(sum(in_turn, "CUDA", "tasks"), 0.4 * 2000) << "one after the other";
+}
+
+// A core would take a second for what a GPU does in 10 ms: not to be found out by trying.
+TEST(OmniPolicy, what_no_model_knows_does_not_stall_the_gpus) {
+  const json training = with(kCaffeNet, {{"warm", 0}, {"iterations", 3}});
+  for (const Machine& machine : {kOneGpu, kFourGpus}) {
+    const double known = seconds(run(machine, training));
+    EXPECT_LE(seconds(run(machine, with(training, {{"learning", true}}))), 1.25 * known);
+  }
+}
+
+}  // namespace
+}  // namespace omni::test

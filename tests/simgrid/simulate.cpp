@@ -1,0 +1,177 @@
+// Runs tasks of the engine on a simulated machine and prints what came out as JSON: the time it
+// took there, and who did how much. The only argument is JSON, too; run() has the keys. No kernel
+// runs, so nothing is learnt; all that is scheduled is real.
+#include <fmt/format.h>
+#include <starpu.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "layers/formats/darknet_cfg.hpp"
+#include "runtime/data/dataset.hpp"
+#include "runtime/tasks/session.hpp"
+#include "runtime/tasks/task_errors.hpp"
+#include "scheduling/groups/group_run.hpp"
+#include "scheduling/policy/omni_policy.hpp"
+#include "scheduling/trainer.hpp"
+#include "tests/simgrid/devices.hpp"
+
+namespace omni::test {
+namespace {
+
+using nlohmann::json;
+
+// Bytes that went from one memory to another since it was last asked for.
+double transferred() {
+  double bytes = 0;
+  for (int bus = 0; bus < starpu_bus_get_count(); ++bus) {
+    starpu_profiling_bus_info info;
+    if (starpu_bus_get_profiling_info(bus, &info) == 0)
+      bytes += static_cast<double>(info.transferred_bytes);
+  }
+  return bytes;
+}
+
+// What is measured: from start() on.
+class Meter {
+ public:
+  void start() {
+    count_from_now();
+    transferred();
+    started_ = starpu_timing_now();
+  }
+  json read() const {
+    json all = json::object();
+    for (const auto& [codelet, kinds] : done())
+      for (const auto& [kind, sum] : kinds)
+        all[codelet][kind] = {{"tasks", sum.tasks},
+                              {"flops", sum.flops},
+                              {"seconds", sum.seconds},
+                              {"trespasses", sum.trespasses}};
+    return {{"seconds", (starpu_timing_now() - started_) / 1e6},
+            {"transferred", transferred()},
+            {"done", all}};
+  }
+
+ private:
+  double started_ = 0;
+};
+
+struct Nothing {
+  double flops;
+};
+void do_nothing(const Nothing&, const Buffers&, DeviceContext&) {}
+Codelet<Nothing> plain({.name = "plain",
+                        .implementations = {{"only", do_nothing}},
+                        .cost = [](const Nothing& args) { return Cost{.flops = args.flops}; },
+                        .footprint = [](const Nothing&) { return footprint_of(1); }});
+
+// "tasks" of "flops" each; every one of "chains" runs one after the other, on "bytes" of its own.
+Result<json> run_chains(const json& arguments) {
+  const std::size_t chains = arguments.value("chains", 1u);
+  std::vector<std::unique_ptr<Tensor>> data;
+  for (std::size_t i = 0; i < chains; ++i) {
+    data.push_back(std::make_unique<Tensor>("chain", arguments.value("bytes", 4u) / 4));
+    OMNI_CHECK(data.back()->allocate());
+  }
+  const Nothing args{arguments.value("flops", 1e6)};
+  const std::size_t tasks = arguments.at("tasks");
+  Meter meter;
+  meter.start();
+  for (std::size_t i = 0; i < tasks; ++i)
+    plain.submit(args, {read_write(*data[i % chains])}, {.priority = static_cast<int>(i % 3)});
+  OMNI_CHECK(wait_for_tasks());
+  return meter.read();
+}
+
+// "iterations" of training "net" (a file) in slices of "slice" images, "batch" in all, by "groups";
+// the clock starts after "warm" others, when the parameters are where they are used.
+Result<json> run_training(const json& arguments) {
+  OMNI_TRY(NetSpec spec, read_darknet_cfg(arguments.at("net").get<std::string>()));
+  if (arguments.contains("batch")) {
+    spec.net.options.push_back({"batch", std::to_string(arguments["batch"].get<int>())});
+    spec.net.options.push_back({"subdivisions", "1"});
+  }
+  const int count = arguments.value("groups", 1);
+  OMNI_TRY(
+      ComputeGroups groups,
+      ComputeGroups::make(count, FullyConnected::merged, [&](const Sharing& sharing, int slice) {
+        return Net::build(spec, {.training = true,
+                                 .slice = slice != 0 ? slice : arguments.value("slice", 0),
+                                 .sharing = sharing});
+      }));
+  if (count > 1) groups.assign(spread_groups(count, static_cast<int>(starpu_worker_get_count())));
+  const Net& net = groups.net();
+  OMNI_TRY(const DatasetPair data,
+           open_dataset({.source = "synthetic:1024:" + std::to_string(net.classes()),
+                         .net_input = net.options().input,
+                         .classes = net.classes(),
+                         .seed = 1}));
+  DataFeed feed(*data.train, {.augment = {},
+                              .net_input = net.options().input,
+                              .slices = net.slices(),
+                              .slots = Trainer::slots(groups)});
+  OMNI_CHECK(groups.allocate());
+  OMNI_CHECK(feed.allocate());
+  const std::uint64_t warm = arguments.value("warm", 1u);
+  const std::uint64_t last = warm + arguments.value("iterations", 3u);
+  TrainingFeed ahead(feed, 1, 0, last);
+  EventQueue events;
+  std::vector<std::unique_ptr<GroupRun>> runs;
+  for (int group = 0; group < count; ++group)
+    runs.push_back(std::make_unique<GroupRun>(groups, group, ahead, events, false));
+  // As the trainer lets groups take turns.
+  const auto most = static_cast<std::uint64_t>(count) + 1;
+  std::uint64_t begun = 0, ended = 0;
+  Meter meter;
+  for (const std::uint64_t end : {warm, last}) {
+    while (ended < end) {
+      GroupRun& run = *runs[begun % runs.size()];
+      if (begun < end && begun - ended < most && run.may_begin()) {
+        run.begin(begun++, false);
+        OMNI_CHECK(run.complete({.learning_rate = 0.01f, .momentum = {}}));
+      } else {
+        OMNI_TRY([[maybe_unused]] const FinishedIteration finished,
+                 runs[ended++ % runs.size()]->collect());
+      }
+    }
+    OMNI_CHECK(wait_for_tasks());
+    if (end == warm) meter.start();
+  }
+  return meter.read();
+}
+
+Result<json> run(const json& arguments) {
+  setenv("STARPU_PROFILING", "1", 1);
+  DeviceOptions devices{.gpus_only = arguments.value("gpus_only", false),
+                        .learning = arguments.value("learning", false),
+                        .poisoned = arguments.value("poisoned", ""),
+                        .poison = arguments.value("poison", 0.0)};
+  devices.core.flops = arguments.value("core_flops", devices.core.flops);
+  devices.gpu.flops = arguments.value("gpu_flops", devices.gpu.flops);
+  simulate_devices(devices);
+  SessionOptions options;
+  options.cpu_workers = arguments.at("cores");
+  options.policy = &omni_policy();
+  options.scheduler = arguments.value("scheduler", "omni");
+  for (int gpu = 0; gpu < arguments.at("gpus"); ++gpu) options.gpus.push_back(gpu);
+  OMNI_TRY(const Session session, Session::start(options));
+  return arguments.contains("net") ? run_training(arguments) : run_chains(arguments);
+}
+
+}  // namespace
+}  // namespace omni::test
+
+// SimGrid starts it in an actor, under another name.
+int main(int count, char** arguments) {
+  if (count != 2) return 2;
+  const auto result = omni::test::run(nlohmann::json::parse(arguments[1]));
+  if (result)
+    std::puts(result->dump().c_str());
+  else
+    std::fprintf(stderr, "error: %s\n", result.error().message().c_str());
+  std::fflush(stdout);
+  return result ? 0 : 1;
+}

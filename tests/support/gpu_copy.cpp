@@ -1,0 +1,61 @@
+#include "tests/support/gpu_copy.hpp"
+
+#ifdef OMNI_CUDA
+
+#include "runtime/cuda/check.hpp"
+#include "runtime/tasks/session.hpp"
+
+namespace omni::gpu {
+namespace {
+
+// StarPU measures the buses when it first starts with a new STARPU_HOME, and resets the devices
+// after that. What a CudaWorker outside of it keeps there would be gone, so that comes first.
+void let_starpu_measure() {
+  static const bool measured = [] {
+    SessionOptions options;
+    options.cpu_workers = 1;
+    return hold_starpu() != nullptr || Session::start(options);
+  }();
+  if (!measured) throw CudaError("StarPU does not start");
+}
+
+}  // namespace
+
+bool present() {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess) {
+    cudaGetLastError();
+    return false;
+  }
+  return devices > 0;
+}
+
+Copy::Copy(std::span<std::byte> host) : host_(host) {
+  let_starpu_measure();
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, host.size()), "allocating a test's operand");
+  data_ = static_cast<std::byte*>(memory);
+  check(cudaMemcpy(data_, host.data(), host.size(), cudaMemcpyHostToDevice), "copying an operand");
+}
+
+Copy::~Copy() { cudaFree(data_); }
+
+void Copy::back() {
+  check(cudaDeviceSynchronize(), "running a kernel");
+  check(cudaMemcpy(host_.data(), data_, host_.size(), cudaMemcpyDeviceToHost), "copying a result");
+}
+
+}  // namespace omni::gpu
+
+#else
+
+namespace omni::gpu {
+
+bool present() { return false; }
+Copy::Copy(std::span<std::byte> host) : host_(host) {}
+Copy::~Copy() = default;
+void Copy::back() {}
+
+}  // namespace omni::gpu
+
+#endif

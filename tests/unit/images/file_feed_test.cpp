@@ -1,0 +1,89 @@
+// The data feed with image files: many tasks read what one mini-batch holds.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "runtime/data/batch.hpp"
+#include "runtime/data/data_feed.hpp"
+#include "runtime/tasks/session.hpp"
+#include "runtime/tasks/task_errors.hpp"
+#include "tests/support/image_folder.hpp"
+
+namespace omni {
+namespace {
+
+constexpr Extent kNet{9, 11, 3};
+
+class FileFeed : public testing::Test {
+ protected:
+  void SetUp() override {
+    test::make_image_folder(folder_.path(), 20, 5);
+    auto data = open_dataset({.source = folder_.path(), .net_input = kNet});
+    ASSERT_TRUE(data) << data.error().message();
+    data_ = std::move(*data);
+    SessionOptions options;
+    options.cpu_workers = 2;
+    auto session = Session::start(options);
+    ASSERT_TRUE(session) << session.error().message();
+    session_.emplace(std::move(*session));
+  }
+
+  test::TemporaryDirectory folder_;
+  DatasetPair data_;
+  std::optional<Session> session_;
+};
+
+TEST_F(FileFeed, AMiniBatchIsItsImages) {
+  // Tasks of one image, of four, and of five: more than 14 tasks cannot fill one slice.
+  for (const int slice : {1, 37, 68}) {
+    const FeedOptions options{.seed = 3,
+                              .augment = {.min_crop = 11, .max_crop = 15, .flip = true},
+                              .net_input = kNet,
+                              .slices = Slices::cut(70, slice),
+                              .slots = 2};
+    DataFeed feed(*data_.train, options);
+    ASSERT_TRUE(feed.allocate());
+    feed.submit(1);
+    feed.submit(0);
+    ASSERT_TRUE(wait_for_tasks());
+    EXPECT_EQ(feed.decoded(), 2u);
+    const Sampler sampler(data_.train->size(), 3, true);
+    for (const std::uint64_t number : {0u, 1u})
+      for (std::size_t i = 0; i < options.slices.sizes.size(); ++i) {
+        const auto count = static_cast<std::size_t>(options.slices.sizes[i]);
+        const std::uint64_t first =
+            number * 70 + static_cast<std::uint64_t>(options.slices.offsets[i]);
+        std::vector<std::size_t> indices(count);
+        sampler.indices(first, indices);
+        std::vector<std::uint8_t> expected(count * kNet.count());
+        ASSERT_TRUE(fill_pixels(*data_.train, indices, first, options.augment, 3, true, kNet,
+                                expected.data()));
+        const HostAccess images(*feed.slot(number).images[i], HostAccess::Mode::read);
+        ASSERT_TRUE(std::ranges::equal(images.f32(), expected, {}, {}, [](std::uint8_t value) {
+          return static_cast<float>(value) / 255.0f;
+        })) << slice;
+        const HostAccess labels(*feed.slot(number).labels[i], HostAccess::Mode::read);
+        for (std::size_t at = 0; at < count; ++at)
+          ASSERT_EQ(labels.i32()[at], data_.train->label(indices[at]));
+      }
+  }
+}
+
+TEST_F(FileFeed, ATestSetEnds) {
+  DataFeed feed(
+      *data_.test,
+      {.training = false, .augment = {}, .net_input = kNet, .slices = Slices::cut(12, 12)});
+  ASSERT_TRUE(feed.allocate());
+  feed.submit(1);  // images 12 to 14 of 15
+  ASSERT_TRUE(wait_for_tasks());
+  const HostAccess images(*feed.slot(1).images[0], HostAccess::Mode::read);
+  const HostAccess labels(*feed.slot(1).labels[0], HostAccess::Mode::read);
+  for (std::size_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(labels.i32()[i], i < 3 ? 2 : kNoLabel);
+    const auto image = images.f32().subspan(i * kNet.count(), kNet.count());
+    EXPECT_EQ(std::ranges::count(image, 0.0f) == std::ssize(image), i >= 3);
+  }
+}
+
+}  // namespace
+}  // namespace omni

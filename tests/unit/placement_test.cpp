@@ -1,0 +1,70 @@
+// Where a ready task goes when there are several kinds of workers.
+#include "scheduling/policy/placement.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <limits>
+
+namespace omni {
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+constexpr double kSoon = 0, kLate = 1e12;  // us: no budget for trials, and any
+
+TEST(Placement, takes_the_earliest_finish) {
+  Placement placement;
+  const Candidate cores{.wait = 0, .transfer = 0, .length = 100};
+  EXPECT_EQ(placement.choose(std::array{cores, Candidate{.length = 10}}, kSoon), 1u);
+  EXPECT_EQ(placement.choose(std::array{cores, Candidate{.wait = 95, .length = 10}}, kSoon), 0u);
+  EXPECT_EQ(placement.choose(std::array{cores, Candidate{.transfer = 95, .length = 10}}, kSoon),
+            0u);
+}
+
+TEST(Placement, without_models_the_guess_decides) {
+  Placement placement;
+  EXPECT_EQ(placement.choose(std::array{Candidate{.length = kUnknown, .guess = 50},
+                                        Candidate{.length = kUnknown, .guess = 1}},
+                             kSoon),
+            1u);
+}
+
+TEST(Placement, what_is_unknown_is_tried_when_it_can_be_afforded) {
+  Placement placement;
+  const std::array both{Candidate{.length = kUnknown, .guess = 1000},
+                        Candidate{.wait = 5, .length = 1}};
+  EXPECT_EQ(placement.choose(both, kSoon), 1u);
+  EXPECT_EQ(placement.choose(both, 100'000), 0u);
+  EXPECT_EQ(placement.choose(both, 150'000), 1u) << "1 % of the time is spent";
+  EXPECT_EQ(placement.choose(both, 200'000), 0u);
+}
+
+TEST(Placement, nobody_is_tried_who_has_work) {
+  Placement placement;
+  EXPECT_EQ(placement.choose(std::array{Candidate{.wait = 1, .length = kUnknown, .guess = 1},
+                                        Candidate{.length = 500}},
+                             kLate),
+            1u);
+}
+
+int looks(const Candidate& slow, int choices) {
+  Placement placement;
+  int looks = 0;
+  double now = 0;
+  for (int i = 0; i < choices; ++i)
+    looks += placement.choose(std::array{Candidate{.length = 1000}, slow}, now += 1000) == 1;
+  return looks;
+}
+
+TEST(Placement, who_seems_slow_is_looked_at_again_within_the_budget) {
+  EXPECT_GE(looks({.length = 85'000, .guess = 50'000}, 100'000), 10);
+  EXPECT_LE(looks({.length = 85'000, .guess = 50'000}, 100'000) * 85'000, 0.01 * 1000 * 100'000);
+}
+
+// A GPU whose model once learnt 85 ms for what takes 0.2 must not idle for long.
+TEST(Placement, who_seems_implausibly_slow_is_looked_at_soon) {
+  EXPECT_GE(looks({.length = 85'000, .guess = 200}, 2000), 10);
+}
+
+}  // namespace
+}  // namespace omni
