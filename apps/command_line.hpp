@@ -1,8 +1,11 @@
 // Reading the command line of a program with subcommands: what is refused is named, with a hint.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
+
+namespace CLI {
+class App;
+}
 
 namespace omni {
 

@@ -1,5 +1,6 @@
 #include "apps/omni-run/arguments.hpp"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <map>

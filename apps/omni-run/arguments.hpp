@@ -1,8 +1,6 @@
 // What the command line says, by the part of the program that needs it, and how CLI11 fills it in.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -13,6 +11,11 @@
 #include "runtime/tasks/session.hpp"
 #include "scheduling/groups/momentum.hpp"
 #include "scheduling/trainer.hpp"
+
+namespace CLI {  // its header takes seconds to compile, and few need it
+class App;
+class Validator;
+}  // namespace CLI
 
 namespace omni {
 

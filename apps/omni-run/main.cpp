@@ -1,6 +1,7 @@
 // omni-run: command line in, exit code out.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <exception>

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <new>
 
+#include "runtime/tasks/expected_times.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/task_capture.hpp"
@@ -176,7 +177,18 @@ struct CodeletCallbacks {
                          1e-6 * starpu_timing_timespec_delay_us(&info.start_time, &info.end_time),
                          header.cost.flops, header.cost.bytes);
     }
+    if (expected_times::recording()) note_expectations(header, task);
     if (header.pending != nullptr) recording::finished(header.pending, task);
+  }
+
+  static void note_expectations(const TaskHeader& header, const starpu_task& task) {
+    const auto note = [&](bool on_gpu, std::size_t slot, std::size_t entry) {
+      expected_times::record(task, on_gpu, static_cast<unsigned>(slot), header.codelet->name_,
+                             header.layer, header.codelet->entries_[entry].name);
+    };
+    for (std::size_t slot = 0; slot < kSlots; ++slot)
+      if (header.may_run_in(static_cast<unsigned>(slot))) note(false, slot, header.entry_in(slot));
+    if (header.on_gpu >= 0) note(true, 0, static_cast<std::size_t>(header.on_gpu));
   }
 
   static int can_execute(unsigned worker, starpu_task* task, unsigned slot) {
@@ -272,7 +284,8 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
     task->epilogue_callback_func = CodeletCallbacks::done;
     task->epilogue_callback_arg = header;
   }
-  if (header->pending != nullptr || (choice.on_gpu >= 0 && task_times::recording()))
+  if (header->pending != nullptr || (choice.on_gpu >= 0 && task_times::recording()) ||
+      expected_times::recording())
     task->callback_func = CodeletCallbacks::finished;
   task->priority = tag.priority;
   task->flops = cost.flops;

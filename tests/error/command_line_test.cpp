@@ -289,6 +289,12 @@ TEST(MachineReadable, DryRunLayersAndDevices) {
   EXPECT_GT(time["images_per_second"], 0);
   ASSERT_EQ(time["iteration_periods"].size(), 1u);
   EXPECT_GT(time["iteration_periods"][0], 0);
+  const auto& convolution = time["layers"][1];  // after updates and decoding
+  ASSERT_EQ(convolution["type"], "convolutional");
+  EXPECT_GT(convolution["bytes"], 0);
+  EXPECT_GT(convolution["seconds_at_peak"], 0);
+  // It has been tried some ten times by then, or has not; but it was among those to choose from.
+  EXPECT_TRUE(convolution["codelets"]["convolution_forward"].contains("lowering"));
 }
 
 TEST(MachineReadable, MetricsHoldWhatIsPromised) {

@@ -142,18 +142,23 @@ TEST_F(OmniPolicyTest, once_known_the_fastest_implementation_runs) {
 
 void sleep_us(int count) { std::this_thread::sleep_for(std::chrono::microseconds(count)); }
 
+struct MisjudgedArgs {
+  std::atomic<int>* better_runs;
+  int shape;
+};
+
 // The better one is slow while the models learn, as if others used the machine.
-Codelet<RaceArgs> misjudged(
+Codelet<MisjudgedArgs> misjudged(
     {.name = "test_misjudged",
-     .implementations = {{"steady",
-                          [](const RaceArgs&, const Buffers&, DeviceContext&) { sleep_us(600); }},
+     .implementations = {{"steady", [](const MisjudgedArgs&, const Buffers&,
+                                       DeviceContext&) { sleep_us(600); }},
                          {"better",
-                          [](const RaceArgs& args, const Buffers&, DeviceContext&) {
+                          [](const MisjudgedArgs& args, const Buffers&, DeviceContext&) {
                             constexpr int kDisturbed = 15;
-                            sleep_us(++*args.fast_runs <= kDisturbed ? 1400 : 100);
+                            sleep_us(++*args.better_runs <= kDisturbed ? 1400 : 100);
                           }}},
-     .cost = [](const RaceArgs&) { return Cost{}; },
-     .footprint = [](const RaceArgs&) { return footprint_of(1); }});
+     .cost = [](const MisjudgedArgs&) { return Cost{}; },
+     .footprint = [](const MisjudgedArgs& args) { return footprint_of(args.shape); }});
 
 TEST_F(OmniPolicyTest, what_was_misjudged_gets_another_chance) {
   const auto session = start(1);
@@ -161,12 +166,18 @@ TEST_F(OmniPolicyTest, what_was_misjudged_gets_another_chance) {
   Tensor data("data", 1);
   ASSERT_TRUE(data.allocate());
   std::atomic<int> better_runs = 0;
+  int shape = 0;
   const auto run = [&](int times) {
-    for (int i = 0; i < times; ++i) misjudged.submit({&better_runs}, {read_write(data)});
+    for (int i = 0; i < times; ++i) misjudged.submit({&better_runs, shape}, {read_write(data)});
     ASSERT_TRUE(wait_for_tasks());
   };
-  run(100);
-  EXPECT_LT(better_runs, 30) << "it was not misjudged, so this proves nothing";
+  // Others that do use the machine may disturb the steady one more: then it is no such case.
+  do {
+    ++shape;
+    better_runs = 0;
+    run(100);
+  } while (better_runs >= 30 && shape < 20);
+  ASSERT_LT(better_runs, 30) << "it was never misjudged, so this proves nothing";
   for (int tries = 0; tries < 20 && better_runs < 1000; ++tries) run(1000);
   EXPECT_GE(better_runs, 1000);
 }
