@@ -3,6 +3,8 @@
 #include <cstring>
 #include <vector>
 
+#include "runtime/tasks/codelet.hpp"
+
 namespace omni {
 namespace {
 

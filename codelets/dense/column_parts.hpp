@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 

@@ -3,6 +3,7 @@
 #include "codelets/dense/gemm.hpp"
 #include "codelets/dense/onednn_support.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
+#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "codelets/dense/convolution_shape.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
-#include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 

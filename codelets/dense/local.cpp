@@ -6,6 +6,7 @@
 #include "codelets/dense/lowering.hpp"
 #include "codelets/dense/onednn_support.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
+#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {

@@ -1,5 +1,7 @@
 #include "codelets/elementwise/accumulate.hpp"
 
+#include "runtime/tasks/codelet.hpp"
+
 namespace omni {
 namespace {
 

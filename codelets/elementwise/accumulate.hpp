@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 

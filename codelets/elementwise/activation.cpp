@@ -1,6 +1,8 @@
 // The element-wise loops of the activations; what they compute is in activation_functors.hpp.
 #include "codelets/elementwise/activation.hpp"
 
+#include "runtime/tasks/codelet.hpp"
+
 namespace omni {
 namespace {
 

@@ -1,5 +1,7 @@
 #include "codelets/elementwise/channel_bias.hpp"
 
+#include "runtime/tasks/codelet.hpp"
+
 namespace omni {
 namespace {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "codelets/elementwise/activation_functors.hpp"
-#include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 

@@ -1,5 +1,7 @@
 #include "codelets/elementwise/dropout.hpp"
 
+#include "runtime/tasks/codelet.hpp"
+
 namespace omni {
 namespace {
 

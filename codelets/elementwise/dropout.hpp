@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "runtime/rng.hpp"
-#include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 

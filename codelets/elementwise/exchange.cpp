@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "codelets/elementwise/exchange_steps.hpp"
+#include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/when_ready.hpp"
 
 namespace omni {

@@ -1,5 +1,7 @@
 #include "codelets/elementwise/shortcut_add.hpp"
 
+#include "runtime/tasks/codelet.hpp"
+
 namespace omni {
 namespace {
 

@@ -13,7 +13,7 @@
 
 #include "codelets/elementwise/activation.hpp"
 #include "runtime/extent.hpp"
-#include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 

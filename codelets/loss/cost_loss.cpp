@@ -1,5 +1,7 @@
 #include "codelets/loss/cost_loss.hpp"
 
+#include "runtime/tasks/codelet.hpp"
+
 namespace omni {
 namespace {
 

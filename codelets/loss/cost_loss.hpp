@@ -11,7 +11,7 @@
 
 #include "codelets/elementwise/activation_functors.hpp"
 #include "codelets/loss/label_metrics.hpp"
-#include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstddef>
 
+#include "runtime/tasks/codelet.hpp"
+
 namespace omni {
 namespace {
 

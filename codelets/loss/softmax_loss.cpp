@@ -1,6 +1,7 @@
 #include "codelets/loss/softmax_loss.hpp"
 
 #include "codelets/loss/exp_of_negative.hpp"
+#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {

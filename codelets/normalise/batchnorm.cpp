@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/tasks/codelet.hpp"
+
 namespace omni {
 namespace {
 

@@ -1,5 +1,7 @@
 #include "codelets/normalise/l2norm.hpp"
 
+#include "runtime/tasks/codelet.hpp"
+
 namespace omni {
 namespace {
 

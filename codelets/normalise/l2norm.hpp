@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 

@@ -2,6 +2,8 @@
 // that vectorises along the channels and does not cancel.
 #include "codelets/normalise/lrn.hpp"
 
+#include "runtime/tasks/codelet.hpp"
+
 namespace omni {
 namespace {
 

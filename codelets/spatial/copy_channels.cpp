@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "runtime/tasks/codelet.hpp"
+
 namespace omni {
 namespace {
 

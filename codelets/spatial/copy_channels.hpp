@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 

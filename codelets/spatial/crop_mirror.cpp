@@ -2,6 +2,8 @@
 
 #include <type_traits>
 
+#include "runtime/tasks/codelet.hpp"
+
 namespace omni {
 namespace {
 

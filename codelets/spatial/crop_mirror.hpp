@@ -8,7 +8,7 @@
 
 #include "runtime/extent.hpp"
 #include "runtime/rng.hpp"
-#include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 

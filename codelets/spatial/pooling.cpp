@@ -1,6 +1,7 @@
 #include "codelets/spatial/pooling.hpp"
 
 #include "codelets/spatial/channel_chunks.hpp"
+#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {

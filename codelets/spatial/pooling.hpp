@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 

@@ -1,5 +1,7 @@
 #include "codelets/spatial/upsample.hpp"
 
+#include "runtime/tasks/codelet.hpp"
+
 namespace omni {
 namespace {
 

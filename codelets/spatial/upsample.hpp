@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "runtime/extent.hpp"
-#include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 

@@ -6,15 +6,12 @@
 #include <cuda_runtime.h>
 #include <cudnn.h>
 
-#include <stdexcept>
-#include <string>
+#include <new>
 
 namespace omni {
 
-class CudaError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+// A CudaError. Elsewhere, since all that exceptions and strings need takes nvcc longer than a kernel.
+[[noreturn]] void throw_cuda_error(const char* what, const char* why);
 
 inline void check(cudaError_t code, const char* what) {
   if (code == cudaSuccess) return;
@@ -22,19 +19,19 @@ inline void check(cudaError_t code, const char* what) {
     cudaGetLastError();  // not sticky: what comes next must not find it again
     throw std::bad_alloc();
   }
-  throw CudaError(std::string(what) + ": " + cudaGetErrorString(code));
+  throw_cuda_error(what, cudaGetErrorString(code));
 }
 
 inline void check(cublasStatus_t code, const char* what) {
   if (code == CUBLAS_STATUS_ALLOC_FAILED) throw std::bad_alloc();
   if (code != CUBLAS_STATUS_SUCCESS)
-    throw CudaError(std::string(what) + ": " + cublasGetStatusString(code));
+    throw_cuda_error(what, cublasGetStatusString(code));
 }
 
 inline void check(cudnnStatus_t code, const char* what) {
   if (code == CUDNN_STATUS_ALLOC_FAILED) throw std::bad_alloc();
   if (code != CUDNN_STATUS_SUCCESS)
-    throw CudaError(std::string(what) + ": " + cudnnGetErrorString(code));
+    throw_cuda_error(what, cudnnGetErrorString(code));
 }
 
 }  // namespace omni

@@ -2,11 +2,18 @@
 
 #include <starpu.h>
 
+#include <memory>
+#include <string>
 #include <unordered_map>
 
+#include "runtime/cuda/cuda_error.hpp"
 #include "runtime/tasks/codelet.hpp"
 
 namespace omni {
+
+void throw_cuda_error(const char* what, const char* why) {
+  throw CudaError(std::string(what) + ": " + why);
+}
 
 CudaWorker& CudaWorker::current() {
   // By worker, not by thread: StarPU may let one thread drive several workers of a device.

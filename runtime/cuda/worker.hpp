@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 
 #include "runtime/cuda/check.hpp"
 

@@ -2,11 +2,12 @@
 // maths: {read(src), read(weights), write(dst)}.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 
-#include "runtime/tasks/tensor.hpp"
-
 namespace omni {
+
+class Tensor;
 
 // accumulate: read and write, where the order of the writers does not matter to the caller. StarPU
 // may reorder such tasks (commute) unless the session is deterministic.
@@ -18,7 +19,7 @@ struct TensorPart {
   const Tensor* tensor;
   std::size_t part;
 
-  std::size_t count() const { return tensor->count_of(part); }
+  std::size_t count() const;
 };
 
 inline std::optional<TensorPart> optional_part(const Tensor* tensor) {

@@ -12,28 +12,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/device_context.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
-
-// The memory of a task's tensors, in the order of its accesses.
-class Buffers {
- public:
-  explicit Buffers(std::span<void* const> pointers) : pointers_(pointers) {}
-  template <class T = float>
-  T* get(std::size_t index) const {
-    return static_cast<T*>(pointers_[index]);
-  }
-
- private:
-  std::span<void* const> pointers_;
-};
-
-template <class Args>
-using KernelFunction = void(const Args&, const Buffers&, DeviceContext&);
-template <class Args>
-using Kernel = KernelFunction<Args>*;
 
 // When an implementation may be chosen. A reference runs only where nothing else supports the
 // arguments, or when asked for by name: letting the models try it would cost seconds per shape.

@@ -8,6 +8,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/session.hpp"
 
@@ -41,6 +42,8 @@ void Tensor::cut(std::size_t part_count) {
 std::size_t Tensor::count_of(std::size_t part) const {
   return std::min(part_count_, count_ - part * part_count_);
 }
+
+std::size_t TensorPart::count() const { return tensor->count_of(part); }
 
 Tensor::~Tensor() {
   for (const DataHandle handle : handles_) starpu_data_unregister(handle);

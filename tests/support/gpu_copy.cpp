@@ -3,6 +3,7 @@
 #ifdef OMNI_CUDA
 
 #include "runtime/cuda/check.hpp"
+#include "runtime/cuda/cuda_error.hpp"
 #include "runtime/tasks/session.hpp"
 
 namespace omni::gpu {

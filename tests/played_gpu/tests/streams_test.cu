@@ -5,6 +5,7 @@
 #include <atomic>
 #include <vector>
 
+#include "runtime/cuda/cuda_error.hpp"
 #include "runtime/cuda/launch.cuh"
 #include "tests/played_gpu/tests/device_array.hpp"
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/cuda/cuda_error.hpp"
 #include "runtime/cuda/launch.cuh"
 #include "tests/played_gpu/tests/device_array.hpp"
 
