@@ -14,6 +14,7 @@
 
 #include "runtime/tasks/device_context.hpp"
 #include "runtime/tasks/kernel.hpp"
+#include "runtime/tasks/tensor.hpp"
 
 namespace omni {
 

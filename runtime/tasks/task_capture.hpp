@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/tasks/access.hpp"
+#include "runtime/tasks/tensor.hpp"
 
 namespace omni {
 

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <memory>
 
+#include "runtime/tasks/tensor.hpp"
+
 namespace omni {
 namespace {
 
