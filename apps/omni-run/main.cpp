@@ -10,6 +10,7 @@
 #include "apps/exit_codes.hpp"
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/setup.hpp"
+#include "runtime/cuda/cuda_error.hpp"
 #include "runtime/log.hpp"
 
 namespace omni {
@@ -200,6 +201,9 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     omni::log::error("out of memory");
     return omni::exit_code(omni::ErrorKind::out_of_memory);
+  } catch (const omni::CudaError& problem) {
+    omni::log::error("{}", problem.what());
+    return omni::exit_code(omni::ErrorKind::device);
   } catch (const std::exception& problem) {
     omni::log::error("{}", problem.what());
     return omni::exit_code(omni::ErrorKind::failed);

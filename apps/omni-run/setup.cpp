@@ -53,8 +53,8 @@ Result<Session> start_session(const MachineArguments& arguments) {
   SessionOptions options = arguments.session;
   options.models = arguments.models;
   options.policy = &omni_policy();
-  OMNI_TRY(Session session, Session::start(options));
   if (!options.gpus.empty()) std::signal(SIGABRT, on_abort);
+  OMNI_TRY(Session session, Session::start(options));
   const int cpus = cpu_workers(session);
   const int gpu_workers = static_cast<int>(session.workers().size()) - cpus;
   if (cpus < options.cpu_workers)

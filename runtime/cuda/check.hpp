@@ -10,7 +10,8 @@
 
 namespace omni {
 
-// A CudaError. Elsewhere, since all that exceptions and strings need takes nvcc longer than a kernel.
+// A CudaError. Elsewhere, since all that exceptions and strings need takes nvcc longer than a
+// kernel.
 [[noreturn]] void throw_cuda_error(const char* what, const char* why);
 
 inline void check(cudaError_t code, const char* what) {
@@ -24,14 +25,12 @@ inline void check(cudaError_t code, const char* what) {
 
 inline void check(cublasStatus_t code, const char* what) {
   if (code == CUBLAS_STATUS_ALLOC_FAILED) throw std::bad_alloc();
-  if (code != CUBLAS_STATUS_SUCCESS)
-    throw_cuda_error(what, cublasGetStatusString(code));
+  if (code != CUBLAS_STATUS_SUCCESS) throw_cuda_error(what, cublasGetStatusString(code));
 }
 
 inline void check(cudnnStatus_t code, const char* what) {
   if (code == CUDNN_STATUS_ALLOC_FAILED) throw std::bad_alloc();
-  if (code != CUDNN_STATUS_SUCCESS)
-    throw_cuda_error(what, cudnnGetErrorString(code));
+  if (code != CUDNN_STATUS_SUCCESS) throw_cuda_error(what, cudnnGetErrorString(code));
 }
 
 }  // namespace omni

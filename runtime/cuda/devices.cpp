@@ -11,7 +11,10 @@
 
 #ifdef OMNI_CUDA
 #include <cuda_runtime.h>
+#include <starpu_config.h>
 #endif
+
+#include "runtime/log.hpp"
 
 namespace omni {
 
@@ -46,7 +49,29 @@ Gpus find_gpus() {
   return gpus;
 }
 
+namespace {
+
+constexpr std::size_t kMostGpus = STARPU_MAXCUDADEVS;
+
+// Empty: it can be used. Another process may have it for itself, or it may be broken.
+std::string why_unusable(int number) {
+  cudaError_t code = cudaSetDevice(number);
+  if (code == cudaSuccess) code = cudaFree(nullptr);  // starts it
+  if (code == cudaSuccess) return "";
+  cudaGetLastError();
+  return cudaGetErrorString(code);
+}
+
+}  // namespace
+
 #else
+
+namespace {
+
+constexpr std::size_t kMostGpus = 0;
+std::string why_unusable(int) { return ""; }
+
+}  // namespace
 
 Gpus find_gpus() { return {.found = {}, .none_because = "this omni-run was built without CUDA"}; }
 
@@ -86,6 +111,15 @@ Result<std::vector<Gpu>> choose_gpus(const std::string& wanted) {
     const int most = limit == nullptr ? -1 : number_in(limit).value_or(-1);
     chosen = gpus.found;
     if (most >= 0) chosen.resize(std::min(chosen.size(), static_cast<std::size_t>(most)));
+    std::erase_if(chosen, [](const Gpu& gpu) {
+      const std::string why = why_unusable(gpu.number);
+      if (!why.empty()) log::warn("GPU {} is left out: {}", gpu.number, why);
+      return !why.empty();
+    });
+    if (chosen.size() > kMostGpus) {
+      log::warn("{} GPUs, of which StarPU was built for {}", chosen.size(), kMostGpus);
+      chosen.resize(kMostGpus);
+    }
   }
   for (const int number : numbers) {
     const auto gpu = std::find_if(gpus.found.begin(), gpus.found.end(),
@@ -95,8 +129,15 @@ Result<std::vector<Gpu>> choose_gpus(const std::string& wanted) {
                    gpus.found.empty() ? "there is no GPU: " + gpus.none_because
                                       : fmt::format("there is no GPU {}", number),
                    "omni-run devices lists them"};
+    if (const std::string why = why_unusable(number); !why.empty())
+      return Error{ErrorKind::device, "--gpus " + wanted,
+                   fmt::format("GPU {} cannot be used: {}", number, why),
+                   "nvidia-smi shows who has it"};
     chosen.push_back(*gpu);
   }
+  if (chosen.size() > kMostGpus)
+    return Error{ErrorKind::device, "--gpus " + wanted,
+                 fmt::format("StarPU was built for {} GPUs", kMostGpus), "name fewer"};
   return chosen;
 }
 

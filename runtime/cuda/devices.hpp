@@ -22,7 +22,9 @@ struct Gpus {
 };
 Gpus find_gpus();
 
-// "all", "none", or numbers as in "0,1". All of them, unless STARPU_NCUDA says how many.
+// "all", "none", or numbers as in "0,1". All of them, unless STARPU_NCUDA says how many; those that
+// cannot be used (StarPU would end the program) or are more than StarPU was built for are left out
+// with a warning, unless they are named.
 Result<std::vector<Gpu>> choose_gpus(const std::string& wanted);
 
 }  // namespace omni

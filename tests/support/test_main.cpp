@@ -46,6 +46,8 @@ int main(int argc, char** argv) {
   if (mkdtemp(folder.data()) == nullptr) return 1;
   setenv("STARPU_HOME", folder.c_str(), 1);
   setenv("STARPU_SILENT", "1", 1);
+  setenv("STARPU_WORKERS_NOBIND", "1",
+         1);  // else all programs of a ctest -j crowd on the same cores
   const int result = RUN_ALL_TESTS();
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);

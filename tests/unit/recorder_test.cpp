@@ -130,9 +130,10 @@ TEST_F(RecorderTest, writes_every_task_with_all_that_is_known_of_it) {
 
 TEST_F(RecorderTest, notes_for_what_the_submitting_thread_waited) {
   auto recorder = record();
-  sleep_codelet.submit({20}, {write(a_)});
+  // Much longer than it takes to get from there to the wait, even if others use the machine.
+  sleep_codelet.submit({300}, {write(a_)});
   { const HostAccess access(a_, HostAccess::Mode::read); }
-  sleep_codelet.submit({20}, {write(a_)});
+  sleep_codelet.submit({300}, {write(a_)});
   ASSERT_TRUE(wait_for_tasks());
   recorder.reset();
   const std::vector<json> waits = lines("wait");

@@ -9,6 +9,7 @@
 #include "apps/omni-run/setup.hpp"
 #include "codelets/dense/peaks.hpp"
 #include "runtime/cuda/devices.hpp"
+#include "runtime/log.hpp"
 
 namespace omni {
 namespace {
@@ -37,8 +38,13 @@ std::string describe(const Gpu& gpu) {
 }  // namespace
 
 Status devices_command(const DevicesArguments& arguments) {
-  OMNI_TRY(const Session session, start_session(arguments.machine));
   const Gpus gpus = find_gpus();
+  const Result<Session> started = start_session(arguments.machine);
+  if (!started) {
+    for (const Gpu& gpu : gpus.found) log::info("GPU {}  {}", gpu.number, describe(gpu));
+    return started.error();
+  }
+  const Session& session = *started;
   const std::string models =
       arguments.machine.models.empty() ? default_model_folder().string() : arguments.machine.models;
   CpuPeaks peaks;

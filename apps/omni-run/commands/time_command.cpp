@@ -37,6 +37,7 @@ Status time_command(const TimeArguments& arguments) {
   OMNI_TRY(const auto training,
            TimedTraining::make(ComputeGroups(std::move(opened)), *data.train, arguments.machine));
   Net* const net = &training->groups().net();
+  const WorkerPeaks peaks = measure_peaks(session, arguments.machine);
 
   // The models try every implementation some ten times before they are trusted.
   OMNI_CHECK(training->seconds(arguments.warm_up, Asynchrony::reproducible));
@@ -57,8 +58,7 @@ Status time_command(const TimeArguments& arguments) {
   expected_times::start();
   OMNI_CHECK(training->seconds(1, Asynchrony::reproducible));
   TimeReport report =
-      TimeReport::make(times, expected_times::finish(), measure_peaks(session, arguments.machine),
-                       arguments.iterations);
+      TimeReport::make(times, expected_times::finish(), peaks, arguments.iterations);
   report.seconds = wall / arguments.iterations;
   for (std::size_t i = 1; i < losses_at.size(); ++i)
     report.periods.push_back(losses_at[i] - losses_at[i - 1]);

@@ -198,7 +198,8 @@ class ConvolutionPlan {
   Candidates candidates(Ask ask) const {
     const bool tf32 = implementation_policy().precision == Precision::tf32;
     check(cudnnSetConvolutionMathType(geometry_.convolution,
-                                      tf32 ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH),
+                                      // The default allows the matrix units to round to TF32.
+                                      tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH),
           "choosing the precision of a convolution");
     Candidates found(64);  // every algorithm, with several kinds of arithmetic
     int count = 0;

@@ -49,12 +49,6 @@ class DataKeys {
   std::map<std::string, Value, std::less<>> values_;
 };
 
-std::string without_blanks(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return "";
-  return std::string(text.substr(first, text.find_last_not_of(" \t") - first + 1));
-}
-
 Result<DataKeys> DataKeys::read(const fs::path& path) {
   DataKeys data;
   data.path_ = path;
@@ -63,8 +57,9 @@ Result<DataKeys> DataKeys::read(const fs::path& path) {
     const std::string_view line = lines[i];
     if (line.empty() || line.front() == '#' || line.front() == ';') continue;
     const std::size_t sign = line.find('=');
-    const std::string key = without_blanks(line.substr(0, sign));
-    Value value{.text = sign == line.npos ? "" : without_blanks(line.substr(sign + 1)), .line = i};
+    const std::string key(trim(line.substr(0, sign)));
+    Value value{.text = std::string(sign == line.npos ? "" : trim(line.substr(sign + 1))),
+                .line = i};
     if (key.empty() || value.text.empty())
       return data.complain(value, "is not key = value", "train = data/train.list, say");
     const bool known = std::ranges::find(kKeys, key) != kKeys.end();

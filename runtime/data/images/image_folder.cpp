@@ -44,9 +44,18 @@ std::vector<std::string> class_folders(const fs::path& split) {
 // At any depth: some sets have a folder more below each class.
 Status add_class(const fs::path& split, const std::string& name, int label, ImageList& list) {
   const std::size_t before = list.paths.size();
-  for (const auto& entry : fs::recursive_directory_iterator(split / name)) {
-    const fs::path& path = entry.path();
-    if (hidden(path) || entry.is_directory()) continue;
+  constexpr int kDeepest = 32;
+  fs::recursive_directory_iterator entry(split / name,
+                                         fs::directory_options::follow_directory_symlink);
+  for (; entry != fs::recursive_directory_iterator(); ++entry) {
+    const fs::path& path = entry->path();
+    if (entry->is_directory()) {
+      if (hidden(path)) entry.disable_recursion_pending();
+      if (entry.depth() > kDeepest)
+        return Error{ErrorKind::data, path.string(), "is nested too deeply",
+                     "a link that leads back to a folder above it?"};
+    }
+    if (hidden(path) || entry->is_directory()) continue;
     if (ends_as(path, kNotRead))
       return Error{ErrorKind::data, path.string(),
                    fmt::format("is an image, but not {}", kImageFiles),

@@ -24,12 +24,6 @@ constexpr std::size_t kLookedFor = 100;
 
 constexpr std::string_view kBlanks = " \t\r";
 
-std::string_view trim(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
-
 bool is_text(std::string_view line) {
   return std::none_of(line.begin(), line.end(), [](char c) {
     const auto byte = static_cast<unsigned char>(c);
@@ -68,6 +62,12 @@ Status settle_folder(ImageList& list, std::span<const fs::path> folders) {
 }
 
 }  // namespace
+
+std::string_view trim(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
 
 int ImageList::most_label() const { return *std::max_element(labels.begin(), labels.end()); }
 

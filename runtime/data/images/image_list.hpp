@@ -23,6 +23,8 @@ struct ImageList {
   int most_label() const;
 };
 
+std::string_view trim(std::string_view text);  // without the blanks at both ends
+
 // The lines of a text file up to the last one that is not empty, without line ends and the blanks
 // around them. Refuses a file without any, and what is no text.
 Result<std::vector<std::string>> read_lines(const std::filesystem::path& file);

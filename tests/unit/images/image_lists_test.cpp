@@ -219,8 +219,11 @@ TEST(LabelFinder, FoldersBeforeParts) {
 TEST_F(ImageLists, Folder) {
   image("set/train/dog/2.JPEG", 20);
   image("set/train/dog/1.jpg", 10);
-  image("set/train/cat/deep/er/3.jpeg", 30);
+  image("elsewhere/er/3.jpeg", 30);
+  fs::create_directories(at("set/train/cat"));
+  fs::create_directory_symlink(at("elsewhere"), at("set/train/cat/deep"));
   image("set/train/.hidden/4.jpg");
+  image("set/train/cat/.thumbnails/4.jpg");
   image("set/train/cat/.5.jpg");
   file("set/train/cat/boxes.txt", "0 0 1 1");
   file("set/train/readme", "");
@@ -258,6 +261,12 @@ TEST_F(ImageLists, FolderRefused) {
       "set/train/cat/2.PNG: is an image, but not JPEG, or binary PPM or PGM (convert it, "
       "or take it out of the folder)");
   fs::remove(at("set/train/cat/2.PNG"));
+  fs::create_directory_symlink(at("set/train/cat"), at("set/train/cat/again"));
+  std::string deep = "set/train/cat";
+  for (int level = 0; level < 34; ++level) deep += "/again";
+  expect_refused(open_at("set"),
+                 deep + ": is nested too deeply (a link that leads back to a folder above it?)");
+  fs::remove(at("set/train/cat/again"));
   fs::create_directories(at("set/train/dog"));
   expect_refused(open_at("set"), "set/train/dog: holds no image (a class has JPEG, or binary PPM");
   fs::create_directories(at("empty/train"));
