@@ -16,6 +16,13 @@ std::size_t trainable(const Layer& layer) {
   return count;
 }
 
+// By all layers.
+std::size_t declared_bytes(const Net& net) {
+  std::size_t bytes = 0;
+  for (const auto& layer : net.layers()) bytes += layer->tensor_bytes();
+  return bytes;
+}
+
 double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; }
 
 }  // namespace
@@ -31,13 +38,17 @@ std::string layer_table(const Net& net) {
   const int subdivisions = net.options().subdivisions;
   return text + fmt::format(
                     "{}: {} parameters, {:.1f} MFLOP forward per image, {:.0f} MiB for a "
-                    "mini-batch of {}{} in {} slice{}",
+                    "mini-batch of {}{} in {} slice{}{}",
                     net.name(), net.parameter_count(), net.forward_flops_per_image() / 1e6,
                     mebibytes(net.tensor_bytes()), net.slices().images(),
                     subdivisions == 1 ? ""
                                       : fmt::format(" ({} of them are a batch of {})", subdivisions,
                                                     net.options().batch),
-                    net.slices().count(), net.slices().count() == 1 ? "" : "s");
+                    net.slices().count(), net.slices().count() == 1 ? "" : "s",
+                    net.tensor_bytes() < declared_bytes(net)
+                        ? fmt::format(", {:.0f} if layers shared no memory",
+                                      mebibytes(declared_bytes(net)))
+                        : "");
 }
 
 nlohmann::json layer_table_json(const Net& net) {
