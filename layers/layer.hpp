@@ -70,8 +70,7 @@ class Layer {
   int index() const { return index_; }
   const std::string& type() const { return type_; }
   const std::vector<Input*>& inputs() const { return inputs_; }
-  // Of everything it declared. Layers share memory, so a net needs less than the sum.
-  std::size_t tensor_bytes() const { return tensor_bytes_; }
+  std::size_t tensor_bytes() const { return tensor_bytes_; }  // of everything it declared
   Blob& output() { return output_; }
   const Blob& output() const { return output_; }
   const std::vector<Param*>& params() const { return params_; }  // in the order of Darknet's files

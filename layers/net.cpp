@@ -196,8 +196,8 @@ void Net::fuse_layers() {
   for (const auto& layer : layers()) layer->add_gradients_in_place(parts_.tensors);
 }
 
-// Of a net that is trained, and evaluated in between. One that is only evaluated shares nothing: the
-// mini-batches that are under way in it would wait for each other.
+// Of a net that is trained, and evaluated in between. One that is only evaluated shares nothing:
+// the mini-batches that are under way in it would wait for each other.
 void Net::share_memory() {
   Tensor batch("rehearsal", 1);  // stands for images, labels and metrics
   const std::vector<Tensor*> each_slice(parts_.slices.sizes.size(), &batch);
@@ -343,6 +343,12 @@ std::size_t Net::parameter_count() const {
   for (const Param& param : parts_.params)
     if (param.trainable) count += param.master->count();
   return count;
+}
+
+std::size_t Net::declared_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& layer : layers()) bytes += layer->tensor_bytes();
+  return bytes;
 }
 
 double Net::forward_flops_per_image() const {

@@ -16,13 +16,6 @@ std::size_t trainable(const Layer& layer) {
   return count;
 }
 
-// By all layers.
-std::size_t declared_bytes(const Net& net) {
-  std::size_t bytes = 0;
-  for (const auto& layer : net.layers()) bytes += layer->tensor_bytes();
-  return bytes;
-}
-
 double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; }
 
 }  // namespace
@@ -45,10 +38,10 @@ std::string layer_table(const Net& net) {
                                       : fmt::format(" ({} of them are a batch of {})", subdivisions,
                                                     net.options().batch),
                     net.slices().count(), net.slices().count() == 1 ? "" : "s",
-                    net.tensor_bytes() < declared_bytes(net)
-                        ? fmt::format(", {:.0f} if layers shared no memory",
-                                      mebibytes(declared_bytes(net)))
-                        : "");
+                    net.tensor_bytes() == net.declared_bytes()
+                        ? ""
+                        : fmt::format(", {:.0f} if layers shared no memory",
+                                      mebibytes(net.declared_bytes())));
 }
 
 nlohmann::json layer_table_json(const Net& net) {

@@ -61,12 +61,6 @@ std::unique_ptr<Net> training_net(const fs::path& cfg, int slice, bool replicas)
   return std::move(*built);
 }
 
-std::size_t declared_bytes(const Net& net) {
-  std::size_t bytes = 0;
-  for (const auto& layer : net.layers()) bytes += layer->tensor_bytes();
-  return bytes;
-}
-
 std::vector<fs::path> cfgs() {
   std::vector<fs::path> found;
   for (const char* folder : {"/apps/nets", "/tests/e2e/oracle_nets"})
@@ -93,7 +87,7 @@ TEST(NetMemory, NobodyReadsWhatAnotherTensorLeft) {
           }
         });
         EXPECT_EQ(first_mistake(tasks), "") << cfg;
-        const bool shares = net->tensor_bytes() < declared_bytes(*net);
+        const bool shares = net->tensor_bytes() < net->declared_bytes();
         EXPECT_TRUE(shares || !shipped) << cfg;
         sharing += shares;
       }
