@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "codelets/elementwise/accumulate.hpp"
+#include "layers/memory_use.hpp"
 #include "layers/registry.hpp"
 #include "runtime/log.hpp"
 #include "runtime/rng.hpp"
@@ -113,6 +114,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
   if (options.training && !net->layers().back()->is_loss())
     return Error{ErrorKind::usage, spec.layers.back().where(), "the last layer computes no loss",
                  "end the net with [softmax]"};
+  if (options.training) net->share_memory();
   return net;
 }
 
@@ -192,6 +194,27 @@ void Net::fuse_layers() {
     if (layer.leave_sum(before)) layer.share_output(before, parts_.tensors);
   }
   for (const auto& layer : layers()) layer->add_gradients_in_place(parts_.tensors);
+}
+
+// Of a net that is trained, and evaluated in between. One that is only evaluated shares nothing:
+// the mini-batches that are under way in it would wait for each other.
+void Net::share_memory() {
+  Tensor batch("rehearsal", 1);  // stands for images, labels and metrics
+  const std::vector<Tensor*> each_slice(parts_.slices.sizes.size(), &batch);
+  BatchSlot slot{each_slice, each_slice, each_slice};
+  const std::vector<CapturedTask> tasks = task_capture::rehearse([&] {
+    forward({.training = true, .slot = &slot});
+    backward({.training = true, .slot = &slot});
+    forward({.training = false, .slot = &slot});
+  });
+  parts_.data.value.assign(each_slice.size(), nullptr);
+  std::vector<const Tensor*> kept;  // they are not only read by the net's tasks
+  const auto keep = [&](const Layer& layer) {
+    kept.insert(kept.end(), layer.output().value.begin(), layer.output().value.end());
+  };
+  keep(*layers().back());
+  if (has(Phase::replicated)) keep(*layers()[merged_from_ - 1]);
+  place_tensors(parts_.tensors, tasks, kept);
 }
 
 Status Net::allocate() { return parts_.tensors.allocate(); }
@@ -320,6 +343,12 @@ std::size_t Net::parameter_count() const {
   for (const Param& param : parts_.params)
     if (param.trainable) count += param.master->count();
   return count;
+}
+
+std::size_t Net::declared_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& layer : layers()) bytes += layer->tensor_bytes();
+  return bytes;
 }
 
 double Net::forward_flops_per_image() const {

@@ -60,7 +60,8 @@ class Net {
   int classes() const;
   const std::vector<std::unique_ptr<Layer>>& layers() const { return parts_.layers; }
   std::vector<Param*> params();
-  std::size_t tensor_bytes() const { return parts_.tensors.bytes(); }
+  std::size_t tensor_bytes() const { return parts_.tensors.bytes(); }  // that allocate() takes
+  std::size_t declared_bytes() const;   // by the layers, of which some share memory
   std::size_t parameter_count() const;  // trainable values
   double forward_flops_per_image() const;
   const Tensor& output(int slice) const;  // of the last layer
@@ -72,6 +73,7 @@ class Net {
   void cut_segments();
   void freeze_unreached_layers();
   void fuse_layers();
+  void share_memory();
   void use_slot(const BatchSlot& slot);
   void share_gradients(const Layer& layer, int slice);
 

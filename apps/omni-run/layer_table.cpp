@@ -31,13 +31,17 @@ std::string layer_table(const Net& net) {
   const int subdivisions = net.options().subdivisions;
   return text + fmt::format(
                     "{}: {} parameters, {:.1f} MFLOP forward per image, {:.0f} MiB for a "
-                    "mini-batch of {}{} in {} slice{}",
+                    "mini-batch of {}{} in {} slice{}{}",
                     net.name(), net.parameter_count(), net.forward_flops_per_image() / 1e6,
                     mebibytes(net.tensor_bytes()), net.slices().images(),
                     subdivisions == 1 ? ""
                                       : fmt::format(" ({} of them are a batch of {})", subdivisions,
                                                     net.options().batch),
-                    net.slices().count(), net.slices().count() == 1 ? "" : "s");
+                    net.slices().count(), net.slices().count() == 1 ? "" : "s",
+                    net.tensor_bytes() == net.declared_bytes()
+                        ? ""
+                        : fmt::format(", {:.0f} if layers shared no memory",
+                                      mebibytes(net.declared_bytes())));
 }
 
 nlohmann::json layer_table_json(const Net& net) {

@@ -258,7 +258,7 @@ std::uint32_t CodeletBase::color() const { return starpu_->codelet.color; }
 void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
                          std::span<const Access> accesses, TaskTag tag) {
   assert(accesses.size() <= STARPU_NMAXBUFS);
-  task_capture::submitted(name_, accesses, tag);
+  if (!task_capture::submitted(name_, accesses, tag)) return;
   auto* header = static_cast<TaskHeader*>(std::malloc(sizeof(TaskHeader) + args_bytes_));
   if (header == nullptr) {
     report_task_error({ErrorKind::out_of_memory, "codelet " + name_, "cannot create a task", ""});

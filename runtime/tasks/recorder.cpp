@@ -290,8 +290,9 @@ PendingTask* submitted(const CodeletBase& codelet, std::span<const Access> acces
     if (data >= to->data_defined.size()) to->data_defined.resize(data + 1);
     if (!to->data_defined[data]) {
       to->data_defined[data] = true;
-      const Tensor& tensor = *access.data.tensor;
-      define(*to, trace::Data{data, tensor.name(), access.data.count() * bytes_of(tensor.type())});
+      const Tensor& tensor = access.data.tensor->storage();
+      define(*to, trace::Data{data, tensor.name(),
+                              tensor.count_of(access.data.part) * bytes_of(tensor.type())});
     }
     pending->accesses[count++] = {data, recorded(access.mode)};
   }

@@ -8,28 +8,40 @@
 namespace omni::task_capture {
 namespace {
 
-thread_local std::optional<std::vector<CapturedTask>> captured;
+struct Capture {
+  bool rehearsal = false;
+  std::vector<CapturedTask> tasks;
+};
+thread_local std::optional<Capture> capture;
 
 }  // namespace
 
-void start() { captured.emplace(); }
+void start() { capture.emplace(); }
 
 std::vector<CapturedTask> finish() {
-  return std::exchange(captured, std::nullopt).value_or(std::vector<CapturedTask>());
+  return std::exchange(capture, std::nullopt).value_or(Capture()).tasks;
 }
 
-void submitted(const std::string& codelet, std::span<const Access> accesses, TaskTag tag) {
-  if (!captured) return;
+std::vector<CapturedTask> rehearse(const std::function<void()>& submit) {
+  std::optional<Capture> outer = std::exchange(capture, Capture{.rehearsal = true, .tasks = {}});
+  submit();
+  return std::exchange(capture, std::move(outer))->tasks;
+}
+
+bool submitted(const std::string& codelet, std::span<const Access> accesses, TaskTag tag) {
+  if (!capture) return true;
   const Submission& scope = SubmissionScope::current();
-  CapturedTask& task = captured->emplace_back(CapturedTask{.codelet = codelet,
-                                                           .layer = tag.layer,
-                                                           .slice = tag.slice,
-                                                           .priority = tag.priority,
-                                                           .group = scope.group,
-                                                           .iteration = scope.iteration,
-                                                           .any_worker = scope.workers == nullptr,
-                                                           .uses = {}});
+  CapturedTask& task =
+      capture->tasks.emplace_back(CapturedTask{.codelet = codelet,
+                                               .layer = tag.layer,
+                                               .slice = tag.slice,
+                                               .priority = tag.priority,
+                                               .group = scope.group,
+                                               .iteration = scope.iteration,
+                                               .any_worker = scope.workers == nullptr,
+                                               .uses = {}});
   for (const Access& access : accesses) task.uses.push_back({access.data, access.mode});
+  return !capture->rehearsal;
 }
 
 }  // namespace omni::task_capture

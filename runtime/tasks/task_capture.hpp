@@ -1,8 +1,10 @@
-// What is submitted, in order: the task graph of an iteration, for those who want to predict how
-// long it would take elsewhere. Of the submitting thread; off unless asked for.
+// What is submitted, in order: the task graph of an iteration, for those who want to know what it
+// uses, or to predict how long it would take elsewhere. Of the submitting thread; off unless asked
+// for.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,7 +31,10 @@ namespace task_capture {
 
 void start();
 std::vector<CapturedTask> finish();
-void submitted(const std::string& codelet, std::span<const Access> accesses, TaskTag tag);
+// What `submit` would submit: nothing runs, so neither StarPU nor allocated tensors are needed.
+std::vector<CapturedTask> rehearse(const std::function<void()>& submit);
+// Called for every task. False: it is not to run.
+bool submitted(const std::string& codelet, std::span<const Access> accesses, TaskTag tag);
 
 }  // namespace task_capture
 }  // namespace omni

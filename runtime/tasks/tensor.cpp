@@ -44,6 +44,11 @@ std::size_t Tensor::count_of(std::size_t part) const {
 }
 
 std::size_t TensorPart::count() const { return tensor->count_of(part); }
+void Tensor::place_in(const Tensor& storage) {
+  assert(handles_.empty() && ids_.size() == 1 && storage.ids_.size() == 1);
+  assert(storage.storage_ == &storage && storage.bytes() >= bytes());
+  storage_ = &storage;
+}
 
 Tensor::~Tensor() {
   for (const DataHandle handle : handles_) starpu_data_unregister(handle);
@@ -51,6 +56,7 @@ Tensor::~Tensor() {
 }
 
 Status Tensor::allocate() {
+  if (storage_ != this) return {};
   starpu_ = hold_starpu();
   if (!starpu_) return Error{ErrorKind::failed, name_, "allocated without a running Session", ""};
   // Pinned only where a GPU driver exists; aligned to cache lines by Session.
@@ -92,6 +98,11 @@ std::size_t TensorPool::leave_out(const Tensor& tensor) {
   if (!left_out_.insert(&tensor).second) return 0;
   bytes_ -= tensor.bytes();
   return tensor.bytes();
+}
+
+void TensorPool::place(Tensor& tensor, const Tensor& storage) {
+  tensor.place_in(storage);
+  bytes_ -= tensor.bytes();
 }
 
 Status TensorPool::allocate() {

@@ -1,7 +1,7 @@
 // A block of numbers that StarPU moves and guards. Declared first (name and size, so that memory is
 // known before anything is allocated), allocated later, unregistered by its destructor. It may be
 // cut into parts, which tasks then use independently of each other: each has its own handle. For
-// the host it stays one piece.
+// the host it stays one piece. Or it may share another one's memory, and handle.
 #pragma once
 
 #include <cstddef>
@@ -41,9 +41,14 @@ class Tensor {
   void cut(std::size_t part_count);
   std::size_t parts() const { return ids_.size(); }
   std::size_t count_of(std::size_t part) const;
-  DataHandle handle(std::size_t part = 0) const { return handles_[part]; }
-  // No other part of a tensor in this process has it.
-  std::uint32_t id(std::size_t part = 0) const { return ids_[part]; }
+  // Before allocate(); neither is cut. It gets no memory of its own but lies in that of another
+  // tensor, which is as large or larger, not placed itself, and lives as long. To StarPU the two
+  // are one datum: a task that uses one waits for those that used the other.
+  void place_in(const Tensor& storage);
+  const Tensor& storage() const { return *storage_; }  // itself, unless it was placed
+  DataHandle handle(std::size_t part = 0) const { return storage_->handles_[part]; }
+  // No other part of a tensor in this process has it, but those with the same memory.
+  std::uint32_t id(std::size_t part = 0) const { return storage_->ids_[part]; }
 
   Status allocate();  // zeroed, registered with StarPU; needs a running Session
 
@@ -52,6 +57,7 @@ class Tensor {
   std::string name_;
   std::size_t count_, part_count_;
   DataType type_;
+  const Tensor* storage_ = this;
   std::shared_ptr<void> starpu_;  // see hold_starpu()
   void* memory_ = nullptr;
   std::vector<std::uint32_t> ids_;   // by part
@@ -75,7 +81,7 @@ class HostAccess {
   template <class T>
   std::span<T> view(DataType expected) const {
     return tensor_.type() == expected
-               ? std::span<T>(static_cast<T*>(tensor_.memory_), tensor_.count())
+               ? std::span<T>(static_cast<T*>(tensor_.storage().memory_), tensor_.count())
                : std::span<T>();
   }
   const Tensor& tensor_;
@@ -87,7 +93,10 @@ class TensorPool {
   Tensor& declare(std::string name, std::size_t count, DataType type = DataType::f32);
   // It turned out not to be needed: will not be allocated. Its bytes.
   std::size_t leave_out(const Tensor& tensor);
+  // See Tensor::place_in(); both are of this pool.
+  void place(Tensor& tensor, const Tensor& storage);
   Tensor& last() { return tensors_.back(); }
+  std::deque<Tensor>& all() { return tensors_; }
   std::size_t count() const { return tensors_.size(); }
   std::size_t bytes() const { return bytes_; }
   Status allocate();

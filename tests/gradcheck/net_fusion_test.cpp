@@ -62,7 +62,7 @@ TEST(WholeNet, NormalisationMakesTheSumOfAResidualBlock) {
   EXPECT_EQ(apart.detail(3), "+ layer 0");
   EXPECT_EQ(fused.loss(), apart.loss());
   EXPECT_EQ(fused.gradients(), apart.gradients());
-  EXPECT_LT(fused.tensor_bytes(), apart.tensor_bytes());
+  EXPECT_LT(fused.declared_bytes(), apart.declared_bytes());
 }
 
 TEST(WholeNet, OnlyAPlainSumIsLeftToTheNormalisation) {

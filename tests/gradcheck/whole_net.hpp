@@ -61,7 +61,7 @@ class WholeNet {
     return all;
   }
   std::string detail(std::size_t layer) const { return net_->layers()[layer]->detail(); }
-  std::size_t tensor_bytes() const { return net_->tensor_bytes(); }
+  std::size_t declared_bytes() const { return net_->declared_bytes(); }
   std::vector<Param*> trainable() {
     std::vector<Param*> params = net_->params();
     std::erase_if(params, [](const Param* param) { return !param->trainable; });

@@ -1,0 +1,25 @@
+// Which of a net's tensors may lie in the same memory: those that are never needed at the same
+// time. Worked out before anything is allocated, from when each is needed.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace omni {
+
+// Something that needs memory from the first to the last task that uses it; it may do so again.
+struct Tenant {
+  struct Stay {
+    std::size_t first, last;  // tasks, numbered in the order of submission
+  };
+  std::size_t bytes = 0;
+  int slice = 0;            // only tenants of one slice share, so that slices stay independent
+  std::vector<Stay> stays;  // ascending
+};
+
+// By tenant: the one in whose memory it lies; itself, if it has its own. That of another is as
+// large or larger, up to `most_times` its size: between devices the whole memory moves.
+std::vector<std::size_t> plan_memory(std::span<const Tenant> tenants, std::size_t most_times);
+
+}  // namespace omni

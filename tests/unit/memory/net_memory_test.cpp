@@ -1,0 +1,115 @@
+// In every net that is shipped or compared with Darknet, no task reads what another tensor's task
+// wrote to the memory that the two share.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+#include "layers/formats/darknet_cfg.hpp"
+#include "layers/net.hpp"
+#include "runtime/tasks/task_capture.hpp"
+
+namespace omni {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The first access that finds another tensor's values, or ""; walks the tasks as StarPU must.
+std::string first_mistake(const std::vector<CapturedTask>& tasks) {
+  std::map<std::uint32_t, const Tensor*> written;  // by memory: whose values lie there
+  for (const CapturedTask& task : tasks)
+    for (const CapturedTask::Use& use : task.uses) {
+      const Tensor*& there = written.try_emplace(use.id(), use.part.tensor).first->second;
+      if (use.mode != AccessMode::write && there != use.part.tensor)
+        return task.codelet + " finds " + there->name() + " in " + use.part.tensor->name();
+      there = use.part.tensor;
+    }
+  return "";
+}
+
+class Rehearsal {
+ public:
+  explicit Rehearsal(Net& net) : net_(net) {
+    const std::vector<Tensor*> each_slice(net.slices().sizes.size(), &batch_);
+    slot_ = {each_slice, each_slice, each_slice};
+  }
+  void train() {
+    net_.forward({.training = true, .slot = &slot_});
+    net_.backward({.training = true, .slot = &slot_});
+  }
+  void evaluate() { net_.forward({.training = false, .slot = &slot_}); }
+
+ private:
+  Net& net_;
+  Tensor batch_{"batch", 1};
+  BatchSlot slot_;
+};
+
+std::unique_ptr<Net> training_net(const fs::path& cfg, int slice, bool replicas) {
+  std::ostringstream text;
+  text << std::ifstream(cfg).rdbuf();
+  const bool loss = text.str().find("[softmax]") != std::string::npos ||
+                    text.str().find("[logistic]") != std::string::npos;
+  if (!loss) text << "\n[softmax]\n";
+  auto built = Net::build(*parse_darknet_cfg(text.str(), cfg.string()),
+                          {.slice = slice, .sharing = {.replicas = replicas}});
+  if (!built) throw std::runtime_error(built.error().message());
+  return std::move(*built);
+}
+
+std::vector<fs::path> cfgs() {
+  std::vector<fs::path> found;
+  for (const char* folder : {"/apps/nets", "/tests/e2e/oracle_nets"})
+    for (const auto& entry : fs::directory_iterator(OMNI_SOURCE_DIR + std::string(folder)))
+      if (entry.path().extension() == ".cfg") found.push_back(entry.path());
+  return found;
+}
+
+TEST(NetMemory, NobodyReadsWhatAnotherTensorLeft) {
+  int sharing = 0;
+  for (const fs::path& cfg : cfgs())
+    for (const bool replicas : {false, true})
+      for (const int slice : {0, 1}) {
+        const bool shipped = cfg.parent_path().filename() == "nets";
+        if (slice == 1 && shipped) continue;  // hundreds of slices
+        const auto net = training_net(cfg, slice, replicas);
+        Rehearsal rehearsal(*net);
+        const auto tasks = task_capture::rehearse([&] {
+          for (int twice = 0; twice < 2; ++twice) {
+            rehearsal.train();
+            rehearsal.train();
+            rehearsal.evaluate();
+            rehearsal.evaluate();
+          }
+        });
+        EXPECT_EQ(first_mistake(tasks), "") << cfg;
+        const bool shares = net->tensor_bytes() < net->declared_bytes();
+        EXPECT_TRUE(shares || !shipped) << cfg;
+        sharing += shares;
+      }
+  EXPECT_GE(sharing, 30);
+}
+
+TEST(NetMemory, TheCheckSeesAMistake) {
+  Tensor one("one", 4), other("other", 4);
+  const auto task = [](const Tensor& tensor, AccessMode mode) {
+    CapturedTask one_use;
+    one_use.codelet = "task";
+    one_use.uses.push_back({tensor, mode});
+    return one_use;
+  };
+  std::vector<CapturedTask> tasks{task(one, AccessMode::write), task(other, AccessMode::write),
+                                  task(one, AccessMode::read)};
+  EXPECT_EQ(first_mistake(tasks), "");
+  other.place_in(one);
+  EXPECT_EQ(first_mistake(tasks), "task finds other in one");
+  std::swap(tasks[1], tasks[2]);
+  EXPECT_EQ(first_mistake(tasks), "");
+}
+
+}  // namespace
+}  // namespace omni
