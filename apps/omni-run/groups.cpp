@@ -21,7 +21,8 @@ Status check_automatic(const TrainArguments& arguments, const Net& net) {
                  "leave it out, or bound the number with --groups"};
   if (groups.compensation)
     return Error{ErrorKind::usage, "--momentum-compensation",
-                 "--auto searches the momentum that compensates", "leave one of them out"};
+                 "--auto searches the momentum in total, and compensates by the theory",
+                 "leave one of them out"};
   if (net.options().solver.learning_rate == 0)
     return Error{ErrorKind::usage, "--auto",
                  "the learning rate is 0, where nothing can be searched",

@@ -142,8 +142,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"AutoCompensation",
                 {"--net", "lenet", "--dry-run", "--auto", "--momentum-compensation", "theory"},
                 2,
-                "error: --momentum-compensation: --auto searches the momentum that compensates "
-                "(leave one of them out)\n"},
+                "error: --momentum-compensation: --auto searches the momentum in total, and "
+                "compensates by the theory (leave one of them out)\n"},
         Refusal{"AutoWithoutARate",
                 {"--net", "lenet", "--dry-run", "--auto", "--learning-rate", "0"},
                 2,
