@@ -30,6 +30,17 @@ constexpr double kCoolSteps = 0.1;
 // What a gradient moves the parameters by in the long run, as a rate without momentum.
 double step_of(double learning_rate, double momentum) { return learning_rate / (1 - momentum); }
 
+// Seconds per iteration. The first part of them fills the pipeline; of the others the fastest
+// counts, as other programs may have slowed some of them down. There are two parts or more.
+double fastest(const std::vector<double>& ends, std::size_t part) {
+  double least = INFINITY;
+  for (std::size_t end = 2 * part; end <= ends.size(); end += part)
+    least = std::min(least, (ends[end - 1] - ends[end - part - 1]) / static_cast<double>(part));
+  return least;
+}
+
+std::size_t part_for(int groups) { return static_cast<std::size_t>(std::max(8, 2 * groups)); }
+
 }  // namespace
 
 TunedTraining::TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test,
@@ -103,17 +114,19 @@ Status TunedTraining::cold_start() {
   budget_.grant(first);
   const std::uint64_t warm = state_.iteration + first / kWarmShare;
   OMNI_CHECK(search(search_rate, kColdTrials));
-  OMNI_CHECK(train_until(warm));
-  OMNI_CHECK(choose_groups());
+  std::vector<double> ends;
+  OMNI_CHECK(train_until(warm, &ends));
+  OMNI_CHECK(choose_groups(fastest(ends, part_for(1))));
   OMNI_CHECK(search(search_setting, kUsualTrials));
   train_for(first);
   return {};
 }
 
-Status TunedTraining::choose_groups() {
+// What one group takes is known from the training before.
+Status TunedTraining::choose_groups(double seconds_with_one) {
   start_.take(groups_, state_);
-  OMNI_TRY(const Saturation found, smallest_saturating(most_groups_, [this](int groups) {
-             return seconds_per_iteration(groups);
+  OMNI_TRY(const Saturation found, smallest_saturating(most_groups_, [&](int groups) {
+             return groups == 1 ? Result<double>(seconds_with_one) : seconds_per_iteration(groups);
            }));
   std::string times;
   for (const auto& [groups, seconds] : found.timings)
@@ -219,11 +232,10 @@ TunedTraining::Piece TunedTraining::train_piece(const TrainingState& state,
   return piece;
 }
 
-// At rate 0 nothing diverges. Iterations fill the pipeline first; of the others the fastest count,
-// as other programs may have slowed some of them down.
+// At rate 0 nothing diverges.
 Result<double> TunedTraining::seconds_per_iteration(int groups) {
   constexpr std::size_t kParts = 3;
-  const std::size_t part = static_cast<std::size_t>(std::max(8, 2 * groups));
+  const std::size_t part = part_for(groups);
   Stopwatch time;
   time.start();
   use(groups);
@@ -234,11 +246,7 @@ Result<double> TunedTraining::seconds_per_iteration(int groups) {
   lose(piece.done, time.seconds());
   if (!piece.ended && piece.ended.error().kind == ErrorKind::interrupted) return stopped();
   OMNI_CHECK(Status(piece.ended));
-  seconds_per_iteration_ = INFINITY;
-  for (std::size_t end = 2 * part; end <= kParts * part; end += part)
-    seconds_per_iteration_ =
-        std::min(seconds_per_iteration_,
-                 (piece.ends[end - 1] - piece.ends[end - part - 1]) / static_cast<double>(part));
+  seconds_per_iteration_ = fastest(piece.ends, part);
   return seconds_per_iteration_;
 }
 
@@ -261,11 +269,17 @@ Status TunedTraining::adopt(const Trial& chosen) {
   return missed(options_.evaluate_every) && left() > 0 ? evaluate_now() : Status();
 }
 
-Status TunedTraining::train_until(std::uint64_t iteration) {
+Status TunedTraining::train_until(std::uint64_t iteration, std::vector<double>* ends) {
+  TrainerEvents events = events_.training;
+  if (ends != nullptr)
+    events.on_iteration = [ends, tell = events_.training.on_iteration](const StepReport& at) {
+      ends->push_back(at.seconds);
+      if (tell) tell(at);
+    };
   TrainerOptions options = options_;
   options.until = iteration;
   options.seconds_before = seconds_;
-  Trainer trainer(groups_, train_, test_, state_, options, events_.training);
+  Trainer trainer(groups_, train_, test_, state_, options, std::move(events));
   Status trained = trainer.run();
   state_ = trainer.state();
   seconds_ = trainer.seconds();
