@@ -56,8 +56,9 @@ Status check_sections(const NetSpec& spec, bool strict) {
     OMNI_TRY(const LayerType* type, find_layer_type(section));
     OMNI_CHECK(check_keys(section, type->keys, strict));
     if (is_spare_cost(previous, *type))
-      log::warn("{}: [cost] after [softmax] is ignored (softmax computes cross-entropy itself)",
-                section.where());
+      log::warn_once(
+          "{}: [cost] after [softmax] is ignored (softmax computes cross-entropy itself)",
+          section.where());
     const Option* noloss = section.find("noloss");
     previous = noloss != nullptr && noloss->value == "1" ? "" : type->name;
   }
@@ -110,7 +111,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
   }
   OMNI_TRY(auto net, assemble(Slices::cut(batch, slice)));
   if (net_options.label_smoothing > 0 && net->layers().back()->type() != "softmax")
-    log::warn("{}: label_smooth_eps has no effect without [softmax]", spec.net.where());
+    log::warn_once("{}: label_smooth_eps has no effect without [softmax]", spec.net.where());
   if (options.training && !net->layers().back()->is_loss())
     return Error{ErrorKind::usage, spec.layers.back().where(), "the last layer computes no loss",
                  "end the net with [softmax]"};

@@ -173,7 +173,7 @@ void OptionReader::refuse(std::string_view key, std::string what, std::string hi
 
 void OptionReader::warn(std::string_view key, std::string_view remark) const {
   if (const Option* option = lookup(key))
-    log::warn("{}: {} {}", section_.where(*option), shown_name(option->key), remark);
+    log::warn_once("{}: {} {}", section_.where(*option), shown_name(option->key), remark);
 }
 
 Status OptionReader::status() const { return failed_ ? Status(error_) : Status(); }
@@ -187,8 +187,8 @@ Status check_keys(const Section& section, std::span<const Key> keys, bool strict
       return Error{ErrorKind::usage, section.where(option), setting(option) + " is not supported",
                    std::string(key->help)};
     if (key && key->effect == Effect::none)
-      log::warn("{}: {} has no effect (it is accepted because Darknet files carry it)",
-                section.where(option), shown_name(option.key));
+      log::warn_once("{}: {} has no effect (it is accepted because Darknet files carry it)",
+                     section.where(option), shown_name(option.key));
     if (key) continue;
     std::string_view near = nearest(option.key, names);
     Error unknown{ErrorKind::usage, section.where(option),
@@ -197,7 +197,7 @@ Status check_keys(const Section& section, std::span<const Key> keys, bool strict
                       ? fmt::format("`omni-run layers` lists the keys of [{}]", section.type)
                       : fmt::format("did you mean '{}'?", near)};
     if (strict) return unknown;
-    log::warn("{}", unknown.message());
+    log::warn_once("{}", unknown.message());
   }
   return {};
 }

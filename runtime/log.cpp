@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdio>
 #include <mutex>
+#include <set>
 #include <string>
 
 namespace omni::log {
@@ -32,6 +33,14 @@ void set_level(Level level) { current_level = level; }
 Level level() { return current_level; }
 void line(std::string_view text) { write(text); }
 void warn_line(std::string_view text) { write("warning: " + std::string(text)); }
+void warn_once_line(const std::string& text) {
+  static std::set<std::string> printed;
+  {
+    const std::lock_guard lock(mutex);
+    if (captured == nullptr && !printed.insert(text).second) return;
+  }
+  warn_line(text);
+}
 
 Capture::Capture() {
   const std::lock_guard lock(mutex);

@@ -15,6 +15,7 @@ Level level();
 
 void line(std::string_view text);  // always, even under --quiet: errors
 void warn_line(std::string_view text);
+void warn_once_line(const std::string& text);
 
 template <class... T>
 void info(fmt::format_string<T...> format, T&&... values) {
@@ -23,6 +24,11 @@ void info(fmt::format_string<T...> format, T&&... values) {
 template <class... T>
 void warn(fmt::format_string<T...> format, T&&... values) {
   warn_line(fmt::format(format, std::forward<T>(values)...));
+}
+// What a net's description gives reason to: a net is built several times.
+template <class... T>
+void warn_once(fmt::format_string<T...> format, T&&... values) {
+  warn_once_line(fmt::format(format, std::forward<T>(values)...));
 }
 template <class... T>
 void error(fmt::format_string<T...> format, T&&... values) {

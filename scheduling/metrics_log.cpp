@@ -80,6 +80,16 @@ Status MetricsLog::evaluation(const EvaluationReport& report) {
   return append(object.dump());
 }
 
+Status MetricsLog::planned(const GroupPlan::Row& row, bool chosen, std::uint64_t iteration) {
+  const nlohmann::ordered_json object{{"iteration", iteration},
+                                      {"planned_groups", row.groups},
+                                      {"predicted_seconds", number(row.predicted)},
+                                      {"explicit_momentum", single(row.momentum.explicit_part)},
+                                      {"statistical_penalty", number(row.penalty)},
+                                      {"chosen", chosen}};
+  return append(object.dump());
+}
+
 Status MetricsLog::trial(const Trial& trial, std::uint64_t iteration) {
   nlohmann::ordered_json object{{"iteration", iteration},
                                 {"trial", trial.number},

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "scheduling/model/group_plan.hpp"
 #include "scheduling/optimizer/search.hpp"
 #include "scheduling/trainer.hpp"
 
@@ -21,6 +22,8 @@ class MetricsLog {
 
   Status step(const StepReport& report);
   Status evaluation(const EvaluationReport& report);
+  // A number of groups that --groups auto had to choose from, before `iteration`.
+  Status planned(const GroupPlan::Row& row, bool chosen, std::uint64_t iteration);
   Status trial(const Trial& trial, std::uint64_t iteration);  // which it started from
 
  private:

@@ -1,9 +1,14 @@
 #include "apps/omni-run/arguments.hpp"
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <string_view>
+
+#include "runtime/shown_name.hpp"
 
 namespace omni {
 namespace {
@@ -17,6 +22,21 @@ void add_choice(CLI::App& app, const std::string& name, Target& target,
   app.add_option_function<std::string>(
          name, [&target, choices](const std::string& word) { target = choices.at(word); }, help)
       ->check(CLI::IsMember(words));
+}
+
+constexpr std::string_view kAuto = "auto";
+
+CLI::Validator group_count() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        int value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool number = error == std::errc() && end == text.data() + text.size();
+        if (text == kAuto || (number && value >= 1 && value <= kMostGroups)) return "";
+        return fmt::format("{} is neither {} nor a number from 1 to {}", shown_name(text), kAuto,
+                           kMostGroups);
+      },
+      "");
 }
 
 }  // namespace
@@ -95,9 +115,15 @@ void add_groups(CLI::App& app, GroupArguments& arguments) {
   app.add_flag("--auto", arguments.automatic,
                "Find the number of groups (up to --groups), the momentum and the learning rate by "
                "short trials, again and again; starts from the given ones");
-  app.add_option("--groups", arguments.count,
-                 "Compute groups: each trains on mini-batches of its own, asynchronously")
-      ->check(CLI::Range(1, kMostGroups));
+  app.add_option_function<std::string>(
+         "--groups",
+         [&arguments](const std::string& text) {
+           arguments.planned = text == kAuto;
+           arguments.count = arguments.planned ? std::nullopt : std::optional(std::stoi(text));
+         },
+         "Compute groups: each trains on mini-batches of its own, asynchronously; auto: as many as "
+         "are predicted to be the fastest (see omni-run plan), or as in the checkpoint")
+      ->check(group_count());
   app.add_option("--group-layout", arguments.layout,
                  "Workers of each group, for example 0-1;2-3; default: evenly");
   add_fully_connected(app, arguments.fully_connected);

@@ -50,6 +50,7 @@ struct DataArguments {
 
 struct GroupArguments {
   bool automatic = false;
+  bool planned = false;        // the number that is predicted to be the best
   std::optional<int> count{};  // 1; automatic: at most as many as there are workers
   std::string layout{};
   FullyConnected fully_connected = FullyConnected::merged;
@@ -108,6 +109,8 @@ struct PlanArguments {
   NetArguments net;
   MachineArguments machine;
   FullyConnected fully_connected = FullyConnected::merged;
+  Asynchrony asynchrony = Asynchrony::free;
+  Compensation compensation = Compensation::theory;
   int iterations = 30, warm_up = 15, most_groups = 16;
   bool measure = false;
 };

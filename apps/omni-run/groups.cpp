@@ -21,11 +21,29 @@ Status check_automatic(const TrainArguments& arguments, const Net& net) {
                  "leave it out, or bound the number with --groups"};
   if (groups.compensation)
     return Error{ErrorKind::usage, "--momentum-compensation",
-                 "--auto searches the momentum that compensates", "leave one of them out"};
+                 "--auto searches the momentum in total, and compensates by the theory",
+                 "leave one of them out"};
   if (net.options().solver.learning_rate == 0)
     return Error{ErrorKind::usage, "--auto",
                  "the learning rate is 0, where nothing can be searched",
                  "--learning-rate 0.01, say"};
+  return {};
+}
+
+Status check_planned(const TrainArguments& arguments) {
+  const GroupArguments& groups = arguments.groups;
+  if (!groups.planned) return {};
+  if (groups.automatic)
+    return Error{ErrorKind::usage, "--groups auto", "--auto searches the number of groups, too",
+                 "leave one of them out, or bound the number with --groups 4, say"};
+  if (arguments.machine.session.deterministic)
+    return Error{ErrorKind::usage, "--groups auto",
+                 "it measures times, which are never the same twice",
+                 "give a number, or leave out --deterministic"};
+  if (!groups.layout.empty())
+    return Error{ErrorKind::usage, "--group-layout",
+                 "with --groups auto the number of groups is not known before",
+                 "leave it out, or give --groups a number"};
   return {};
 }
 
@@ -34,6 +52,10 @@ Status check_adam(const GroupArguments& groups, const Net& net) {
   if (groups.automatic)
     return Error{ErrorKind::usage, "--auto", "it searches the momentum, which Adam does not have",
                  "leave it out, or give --set adam=0"};
+  if (groups.planned)
+    return Error{ErrorKind::usage, "--groups auto",
+                 "it counts on a momentum that can be compensated, which Adam does not have",
+                 "give a number, or --set adam=0"};
   if (groups.count.value_or(1) > 1 && groups.compensation != Compensation::off)
     return Error{ErrorKind::usage, "--groups",
                  "Adam has no momentum that could be compensated for the groups' asynchrony",
@@ -69,13 +91,18 @@ Result<ComputeGroups> open_most_groups(const NetSpec& spec, const TrainArguments
   return groups;
 }
 
-Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments,
-                      const Session& session) {
+Status require_group_scheduler(const Session& session) {
   const std::string scheduler = session.scheduler();
   // Seen to wait for ever when tasks are bound to workers (StarPU 1.4.10).
-  if (groups.count() > 1 && (scheduler.starts_with("modular-") || scheduler == "heteroprio"))
+  if (scheduler.starts_with("modular-") || scheduler == "heteroprio")
     return Error{ErrorKind::usage, "--sched " + scheduler, "cannot keep tasks to a group's workers",
                  "omni, dmdas, prio, eager, random and lws can, for example"};
+  return {};
+}
+
+Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments,
+                      const Session& session) {
+  if (groups.count() > 1) OMNI_CHECK(require_group_scheduler(session));
   if (arguments.automatic) return {};  // the training does
   const Workers workers = workers_of(session);
   GroupLayout layout = spread_groups(groups.count(), workers);

@@ -10,13 +10,19 @@ namespace omni {
 // Refuses what --auto cannot be combined with.
 Status check_automatic(const TrainArguments& arguments, const Net& net);
 
+// Refuses what --groups auto cannot be combined with.
+Status check_planned(const TrainArguments& arguments);
+
 // Refuses what counts on a momentum, with Adam.
 Status check_adam(const GroupArguments& groups, const Net& net);
 
 Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
                                   const GroupArguments& arguments);
-// For --auto: as many as --groups says, else one per worker, in at most half of the memory.
+// As many as --groups says, else one per worker, in at most half of the memory.
 Result<ComputeGroups> open_most_groups(const NetSpec& spec, const TrainArguments& arguments);
+
+// Refuses a scheduler that cannot keep tasks to workers.
+Status require_group_scheduler(const Session& session);
 
 // Gives every group its workers and prints which.
 Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments,

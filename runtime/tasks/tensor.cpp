@@ -44,6 +44,7 @@ std::size_t Tensor::count_of(std::size_t part) const {
 }
 
 std::size_t TensorPart::count() const { return tensor->count_of(part); }
+
 void Tensor::place_in(const Tensor& storage) {
   assert(handles_.empty() && ids_.size() == 1 && storage.ids_.size() == 1);
   assert(storage.storage_ == &storage && storage.bytes() >= bytes());

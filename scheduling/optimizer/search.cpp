@@ -6,16 +6,17 @@
 #include <cmath>
 #include <span>
 
+#include "scheduling/groups/momentum.hpp"
+
 namespace omni {
 namespace {
 
 constexpr double kRateStep = 10;
-// A larger step is preferred while the losses are this close. Chance makes them close, too, but not
-// in the cold start, when they fall fast.
-constexpr double kBuffer = 0.01;
+// A larger step is preferred while the losses are this close: short trials flatter small steps.
+// Chance makes them close, too, but not in the cold start, when they fall fast.
+constexpr double kBuffer = 0.03, kStandardErrors = 2;
 constexpr double kMomentumAfterHalving = 0.6;
-constexpr std::size_t kMostTrials = 16;  // with one number of groups
-constexpr int kMostCuts = 6;             // of the rate, while every trial diverges
+constexpr int kMostCuts = 6;  // of the rate, while every trial diverges
 
 enum class Phase { cold, steady };
 
@@ -39,13 +40,13 @@ class Grid {
   Grid(int groups, Phase phase, const TrialRunner& runner, std::vector<Trial>& trials)
       : groups_(groups), phase_(phase), runner_(runner), trials_(trials), first_(trials.size()) {}
 
-  // The points in ascending order: what diverges spares those above it.
+  // From the last setting on towards smaller steps. More of both is what training has outgrown,
+  // less of both would only be slow.
   Status search(const std::vector<double>& momenta, double last_momentum, double last_rate) {
-    // Less of both would only be slow, more of both is what training has outgrown.
-    for (const double momentum : momenta)
-      if (momentum >= last_momentum) OMNI_CHECK(visit(momentum, last_rate / kRateStep));
-    for (const double momentum : momenta)
-      if (momentum <= last_momentum) OMNI_CHECK(visit(momentum, last_rate));
+    const auto not_above = std::ranges::upper_bound(momenta, last_momentum);
+    const auto not_below = std::ranges::lower_bound(momenta, last_momentum);
+    OMNI_CHECK(descend({momenta.begin(), not_above}, last_rate));
+    OMNI_CHECK(descend({not_below, momenta.end()}, last_rate / kRateStep));
     double rate = last_rate / kRateStep;
     for (int cut = 0; !best_ && cut < kMostCuts; ++cut) {
       rate /= kRateStep;
@@ -67,7 +68,7 @@ class Grid {
         trial.reason = *trial.score < *trials_[*best_].score ? "hardly lower, with a smaller step"
                                                              : "a higher loss";
       else if (!chosen)
-        trial.reason = "best without momentum: too many groups";
+        trial.reason = "asynchrony alone gives more momentum: too many groups";
       else
         trial.reason = *trial.score > *lowest().score
                            ? "hardly above the lowest loss, with a larger step"
@@ -88,17 +89,32 @@ class Grid {
   double margin(const Trial& one, const Trial& other) const {
     if (phase_ == Phase::cold) return 0;
     return std::max(kBuffer * std::min(*one.score, *other.score),
-                    standard_error(one.losses, other.losses));
+                    kStandardErrors * standard_error(one.losses, other.losses));
   }
   bool clearly_lower(const Trial& trial, const Trial& than) const {
     return *trial.score + margin(trial, than) < *than.score;
   }
 
   bool needless(double momentum, double rate) const {
-    return mine().size() >= kMostTrials || std::ranges::any_of(mine(), [&](const Trial& trial) {
+    return (best_ && !runner_.can_afford_more()) ||
+           std::ranges::any_of(mine(), [&](const Trial& trial) {
              return !trial.score && trial.setting.momentum <= momentum &&
                     trial.setting.learning_rate <= rate;
            });
+  }
+
+  // Momenta from the largest down, for as long as less of it is better.
+  Status descend(std::span<const double> momenta, double rate) {
+    for (std::size_t left = momenta.size(); left > 0; --left) {
+      const std::size_t before = trials_.size();
+      OMNI_CHECK(visit(momenta[left - 1], rate));
+      if (trials_.size() == before) return {};
+      const Trial& trial = trials_[before];
+      if (left < momenta.size() && trial.score && trials_[before - 1].score &&
+          !clearly_lower(trial, trials_[before - 1]))
+        return {};
+    }
+    return {};
   }
 
   // `beyond` the grid a larger step has to be better, not just as good: where nothing is learnt,
@@ -157,6 +173,11 @@ class Grid {
   std::optional<std::size_t> best_;
 };
 
+bool leaves_room(const Setting& setting) {
+  return setting.groups == 1 ||
+         compensate(setting.momentum, implicit_of_groups(setting.groups)).explicit_part > 0;
+}
+
 Error all_diverged(const std::vector<Trial>& trials) {
   const auto lowest = std::ranges::min_element(
       trials, {}, [](const Trial& trial) { return trial.setting.learning_rate; });
@@ -194,15 +215,22 @@ Result<Setting> search_setting(const Setting& last, const TrialRunner& runner,
 
     Grid grid(around.groups, Phase::steady, runner, trials);
     OMNI_CHECK(grid.search(momenta, around.momentum, around.learning_rate));
-    const bool settled =
-        grid.best() && (trials[*grid.best()].setting.momentum > 0 || around.groups == 1);
+    const bool settled = grid.best() && leaves_room(trials[*grid.best()].setting);
     grid.explain(settled);
     if (grid.best()) best = grid.best();
     if (settled) return trials[*best].setting;
     if (around.groups == 1) break;
+    if (grid.best() && !runner.can_afford_more()) {
+      trials[*best].reason = "the best, and no trials were left for fewer groups";
+      trials[*best].chosen = true;
+      return trials[*best].setting;
+    }
     around.groups /= 2;
     around.momentum = kMomentumAfterHalving;
-    if (grid.best()) around.learning_rate = trials[*best].setting.learning_rate;
+    if (grid.best()) {
+      around.momentum = std::max(around.momentum, trials[*best].setting.momentum);
+      around.learning_rate = trials[*best].setting.learning_rate;
+    }
   }
   if (!best) return all_diverged(trials);
   trials[*best].chosen = true;

@@ -15,7 +15,8 @@ namespace omni {
 
 struct Setting {
   int groups = 1;
-  double momentum = 0, learning_rate = 0;
+  double momentum = 0;  // in total: asynchrony gives some of it (groups/momentum.hpp)
+  double learning_rate = 0;
 };
 std::string describe(const Setting& setting);
 
@@ -36,6 +37,8 @@ struct TrialRunner {
   std::function<Result<Trial>(const Setting&)> run;
   // What the last trial has trained is the best so far.
   std::function<void()> keep;
+  // Asked before every trial but those without which there would be no choice.
+  std::function<bool()> can_afford_more;
 };
 
 // What the searches have in common: `trials` gets every trial in order, also when the search fails;
@@ -46,8 +49,8 @@ struct TrialRunner {
 Result<Setting> search_rate(const Setting& start, const TrialRunner& runner,
                             std::vector<Trial>& trials);
 
-// Momentum and rate around `last`. When the best momentum is zero, asynchrony alone gives more
-// than enough of it: then with half the groups.
+// Momentum and rate around `last`. When asynchrony alone gives more than the best momentum: then
+// with half the groups.
 Result<Setting> search_setting(const Setting& last, const TrialRunner& runner,
                                std::vector<Trial>& trials);
 

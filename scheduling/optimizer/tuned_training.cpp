@@ -12,17 +12,34 @@
 namespace omni {
 namespace {
 
-// A search should cost a tenth of the epoch after it, and has about six trials. Shorter ones than
-// kLeastTrial iterations say nothing.
-constexpr std::uint64_t kShare = 10, kUsualTrials = 6, kLeastTrial = 15;
-constexpr std::uint64_t kLeastEpoch = kShare * kUsualTrials * kLeastTrial;
-// What is best changes fast in the beginning: epochs double, up to an hour.
-constexpr std::uint64_t kFirstEpoch = 4000;
+// A search usually has four trials, that of the rate three with two more of them cut short.
+constexpr std::uint64_t kUsualTrials = 4, kColdTrials = 6;
+constexpr std::uint64_t kLeastEpoch = TrialBudget::kShare * kColdTrials * TrialBudget::kLeastTrial;
+// What is best changes fast in the beginning: epochs double, up to an hour. In a long training the
+// first, and so its trials, is longer.
+constexpr std::uint64_t kFirstEpoch = 4000, kFirstShare = 5;
+constexpr std::uint64_t kWarmShare = 10;  // 1 / of the first epoch, before groups are made
 constexpr double kEpochSeconds = 3600;
 // Losses fall at once when steps get smaller, whatever becomes of it later: compared as they are,
-// small steps would always win. So the last part of every trial takes the same small steps (smaller
-// only where the trial's own are), and its losses are compared. It is not kept.
-constexpr std::uint64_t kCooling = 3;  // 1 / its share
+// small steps would always win. So the last part of every trial takes the same small steps, a tenth
+// of those that were best last (smaller only where the trial's own are), and the losses at its end
+// are compared. It is not kept.
+constexpr std::uint64_t kCooling = 2;  // 1 / its share
+constexpr double kCoolSteps = 0.1;
+
+// What a gradient moves the parameters by in the long run, as a rate without momentum.
+double step_of(double learning_rate, double momentum) { return learning_rate / (1 - momentum); }
+
+// Seconds per iteration. The first part of them fills the pipeline; of the others the fastest
+// counts, as other programs may have slowed some of them down. There are two parts or more.
+double fastest(const std::vector<double>& ends, std::size_t part) {
+  double least = INFINITY;
+  for (std::size_t end = 2 * part; end <= ends.size(); end += part)
+    least = std::min(least, (ends[end - 1] - ends[end - part - 1]) / static_cast<double>(part));
+  return least;
+}
+
+std::size_t part_for(int groups) { return static_cast<std::size_t>(std::max(8, 2 * groups)); }
 
 }  // namespace
 
@@ -39,7 +56,7 @@ TunedTraining::TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* t
       // When all work is merged, groups gain nothing.
       most_groups_(groups.net().has(Net::Phase::replicated) ? groups.most() : 1),
       saved_at_(state_.iteration) {
-  options_.compensation = Compensation::off;  // searched is the explicit momentum
+  options_.compensation = Compensation::theory;  // searched is the momentum in total
   events_.training.save_checkpoint =
       [this, save = events_.training.save_checkpoint](const TrainingState& at) -> Status {
     if (save) OMNI_CHECK(save(at));
@@ -66,7 +83,8 @@ Status TunedTraining::train_and_search() {
       OMNI_CHECK(train_until(state_.iteration + left()));
     } else {
       const std::uint64_t next = epoch(2 * state_.tuning->epoch);
-      OMNI_CHECK(search(search_setting, next));
+      budget_.grant(next);
+      OMNI_CHECK(search(search_setting, kUsualTrials));
       train_for(next);
     }
   }
@@ -91,20 +109,24 @@ Status TunedTraining::cold_start() {
   }
   start_.take(groups_, state_);
   OMNI_CHECK(seconds_per_iteration(1));
-  const std::uint64_t first = epoch(kFirstEpoch);
-  const std::uint64_t warm = state_.iteration + first / kShare;
-  OMNI_CHECK(search(search_rate, first));
-  OMNI_CHECK(train_until(warm));
-  OMNI_CHECK(choose_groups());
-  OMNI_CHECK(search(search_setting, first));
+  const std::uint64_t first =
+      epoch(options_.iterations == 0 ? kFirstEpoch : std::max(kFirstEpoch, left() / kFirstShare));
+  budget_.grant(first);
+  const std::uint64_t warm = state_.iteration + first / kWarmShare;
+  OMNI_CHECK(search(search_rate, kColdTrials));
+  std::vector<double> ends;
+  OMNI_CHECK(train_until(warm, &ends));
+  OMNI_CHECK(choose_groups(fastest(ends, part_for(1))));
+  OMNI_CHECK(search(search_setting, kUsualTrials));
   train_for(first);
   return {};
 }
 
-Status TunedTraining::choose_groups() {
+// What one group takes is known from the training before.
+Status TunedTraining::choose_groups(double seconds_with_one) {
   start_.take(groups_, state_);
-  OMNI_TRY(const Saturation found, smallest_saturating(most_groups_, [this](int groups) {
-             return seconds_per_iteration(groups);
+  OMNI_TRY(const Saturation found, smallest_saturating(most_groups_, [&](int groups) {
+             return groups == 1 ? Result<double>(seconds_with_one) : seconds_per_iteration(groups);
            }));
   std::string times;
   for (const auto& [groups, seconds] : found.timings)
@@ -117,15 +139,16 @@ Status TunedTraining::choose_groups() {
   return {};
 }
 
-Status TunedTraining::search(Search around, std::uint64_t epoch) {
+Status TunedTraining::search(Search around, std::uint64_t usual_trials) {
   start_.take(groups_, state_);
   const Setting before = setting();
-  const std::uint64_t iterations = std::max(kLeastTrial, epoch / kShare / kUsualTrials);
+  const std::uint64_t iterations = budget_.trial_length(usual_trials);
   std::vector<Trial> trials;
   const Result<Setting> found =
       around(before,
              {.run = [&](const Setting& each) { return run_trial(each, iterations); },
-              .keep = [this] { std::swap(best_, trained_); }},
+              .keep = [this] { std::swap(best_, trained_); },
+              .can_afford_more = [this] { return budget_.can_afford_more(); }},
              trials);
   for (Trial& trial : trials)
     if (trial.reason.empty()) trial.reason = "stopped before there was a choice";
@@ -149,20 +172,20 @@ Result<Trial> TunedTraining::run_trial(const Setting& setting, std::uint64_t ite
   state.tuning->momentum = setting.momentum;
   state.tuning->learning_rate = setting.learning_rate;
   const std::uint64_t cooling = iterations / kCooling;
-  Piece piece = train_piece(state, iterations - cooling);
+  Piece piece = train_piece(state, iterations - cooling, options_.compensation);
   std::uint64_t done = piece.done;
   if (piece.ended) {
     trained_.at.take(groups_, piece.state);
     trained_.seconds = piece.seconds;
     state = piece.state;
-    state.tuning->momentum = 0;
     state.tuning->learning_rate =
-        std::min(setting.learning_rate, state_.tuning->learning_rate / 10);
-    piece = train_piece(state, cooling);
+        std::min(step_of(setting.learning_rate, setting.momentum),
+                 kCoolSteps * step_of(state_.tuning->learning_rate, state_.tuning->momentum));
+    state.tuning->momentum = 0;
+    piece = train_piece(state, cooling, Compensation::off);
     done += piece.done;
   }
-  seconds_ += time.seconds();
-  lost_seconds_ += time.seconds();
+  lose(done, time.seconds());
   if (!piece.ended && piece.ended.error().kind != ErrorKind::diverged) return piece.ended.error();
   Trial trial{.number = ++trials_,
               .setting = setting,
@@ -173,7 +196,8 @@ Result<Trial> TunedTraining::run_trial(const Setting& setting, std::uint64_t ite
               .chosen = false,
               .reason = {}};
   if (piece.ended) {
-    trial.losses = std::move(piece.losses);
+    trial.losses.assign(piece.losses.begin() + static_cast<std::ptrdiff_t>(cooling / 2),
+                        piece.losses.end());
     trial.score = std::accumulate(trial.losses.begin(), trial.losses.end(), 0.0) /
                   static_cast<double>(trial.losses.size());
   }
@@ -184,48 +208,45 @@ Result<Trial> TunedTraining::run_trial(const Setting& setting, std::uint64_t ite
 }
 
 TunedTraining::Piece TunedTraining::train_piece(const TrainingState& state,
-                                                std::uint64_t iterations) {
+                                                std::uint64_t iterations,
+                                                Compensation compensation) {
   Piece piece;
   piece.losses.resize(iterations);
-  Trainer trainer(
-      groups_, train_, nullptr, state,
-      {.until = state.iteration + iterations, .trial = true, .asynchrony = options_.asynchrony},
-      {.on_iteration =
-           [&](const StepReport& at) {
-             piece.losses[at.began - state.iteration] = at.loss;
-             piece.ends.push_back(at.seconds);
-             ++piece.done;
-           },
-       .on_step = {},
-       .on_evaluation = {},
-       .save_checkpoint = {}});
+  Trainer trainer(groups_, train_, nullptr, state,
+                  {.until = state.iteration + iterations,
+                   .trial = true,
+                   .asynchrony = options_.asynchrony,
+                   .compensation = compensation},
+                  {.on_iteration =
+                       [&](const StepReport& at) {
+                         piece.losses[at.began - state.iteration] = at.loss;
+                         piece.ends.push_back(at.seconds);
+                         ++piece.done;
+                       },
+                   .on_step = {},
+                   .on_evaluation = {},
+                   .save_checkpoint = {}});
   piece.ended = trainer.run();
   piece.state = trainer.state();
   piece.seconds = trainer.seconds();
   return piece;
 }
 
-// At rate 0 nothing diverges. Iterations fill the pipeline first; of the others the fastest count,
-// as other programs may have slowed some of them down.
+// At rate 0 nothing diverges.
 Result<double> TunedTraining::seconds_per_iteration(int groups) {
-  constexpr std::size_t kParts = 4;
-  const std::size_t part = static_cast<std::size_t>(std::max(8, 2 * groups));
+  constexpr std::size_t kParts = 3;
+  const std::size_t part = part_for(groups);
   Stopwatch time;
   time.start();
   use(groups);
   TrainingState state = state_;
   state.tuning->learning_rate = 0;
-  const Piece piece = train_piece(state, kParts * part);
+  const Piece piece = train_piece(state, kParts * part, options_.compensation);
   roll_back(1);
-  seconds_ += time.seconds();
-  lost_seconds_ += time.seconds();
+  lose(piece.done, time.seconds());
   if (!piece.ended && piece.ended.error().kind == ErrorKind::interrupted) return stopped();
   OMNI_CHECK(Status(piece.ended));
-  seconds_per_iteration_ = INFINITY;
-  for (std::size_t end = 2 * part; end <= kParts * part; end += part)
-    seconds_per_iteration_ =
-        std::min(seconds_per_iteration_,
-                 (piece.ends[end - 1] - piece.ends[end - part - 1]) / static_cast<double>(part));
+  seconds_per_iteration_ = fastest(piece.ends, part);
   return seconds_per_iteration_;
 }
 
@@ -234,6 +255,7 @@ Status TunedTraining::adopt(const Trial& chosen) {
   best_.at.restore(groups_);
   const std::uint64_t before = state_.iteration;
   state_ = best_.at.state();
+  budget_.keep(state_.iteration - before);
   lost_seconds_ -= best_.seconds;
   seconds_per_iteration_ = best_.seconds / static_cast<double>(state_.iteration - before);
   say(fmt::format("auto: chose trial {}, {}: {}", chosen.number, describe(chosen.setting),
@@ -247,11 +269,17 @@ Status TunedTraining::adopt(const Trial& chosen) {
   return missed(options_.evaluate_every) && left() > 0 ? evaluate_now() : Status();
 }
 
-Status TunedTraining::train_until(std::uint64_t iteration) {
+Status TunedTraining::train_until(std::uint64_t iteration, std::vector<double>* ends) {
+  TrainerEvents events = events_.training;
+  if (ends != nullptr)
+    events.on_iteration = [ends, tell = events_.training.on_iteration](const StepReport& at) {
+      ends->push_back(at.seconds);
+      if (tell) tell(at);
+    };
   TrainerOptions options = options_;
   options.until = iteration;
   options.seconds_before = seconds_;
-  Trainer trainer(groups_, train_, test_, state_, options, events_.training);
+  Trainer trainer(groups_, train_, test_, state_, options, std::move(events));
   Status trained = trainer.run();
   state_ = trainer.state();
   seconds_ = trainer.seconds();
@@ -278,6 +306,12 @@ Status TunedTraining::save() {
 Error TunedTraining::stopped() const {
   return {ErrorKind::interrupted, "", fmt::format("stopped after iteration {}", state_.iteration),
           "--resume goes on"};
+}
+
+void TunedTraining::lose(std::uint64_t iterations, double seconds) {
+  budget_.lose(iterations);
+  seconds_ += seconds;
+  lost_seconds_ += seconds;
 }
 
 void TunedTraining::roll_back(int groups) {

@@ -8,6 +8,7 @@
 
 #include "scheduling/optimizer/search.hpp"
 #include "scheduling/optimizer/training_snapshot.hpp"
+#include "scheduling/optimizer/trial_budget.hpp"
 #include "scheduling/trainer.hpp"
 
 namespace omni {
@@ -38,8 +39,8 @@ class TunedTraining {
   using Search = Result<Setting> (*)(const Setting&, const TrialRunner&, std::vector<Trial>&);
   Status train_and_search();
   Status cold_start();
-  Status choose_groups();
-  Status search(Search around, std::uint64_t epoch);  // before an epoch of so many iterations
+  Status choose_groups(double seconds_with_one);  // per iteration
+  Status search(Search around, std::uint64_t usual_trials);
   Result<Trial> run_trial(const Setting& setting, std::uint64_t iterations);
   struct Piece {
     Status ended;
@@ -50,13 +51,16 @@ class TunedTraining {
     double seconds = 0;
   };
   // With the groups in use; nobody is told.
-  Piece train_piece(const TrainingState& state, std::uint64_t iterations);
+  Piece train_piece(const TrainingState& state, std::uint64_t iterations,
+                    Compensation compensation);
   Result<double> seconds_per_iteration(int groups);
   Status adopt(const Trial& chosen);
-  Status train_until(std::uint64_t iteration);
+  Status train_until(std::uint64_t iteration,
+                     std::vector<double>* ends = nullptr);  // of iterations, in seconds
   Status save();
   Status with_checkpoint(Status status);  // a stop leaves one
   Error stopped() const;
+  void lose(std::uint64_t iterations, double seconds);
   void roll_back(int groups);  // to the start of the search
   void use(int groups);
   void say(const std::string& line) const;
@@ -73,6 +77,7 @@ class TunedTraining {
   TunedEvents events_;
   Workers workers_;
   int most_groups_;
+  TrialBudget budget_;
   double seconds_ = 0;                // of training and trials in this run
   double lost_seconds_ = 0;           // of them, what trials and measuring took and did not keep
   double seconds_per_iteration_ = 0;  // as measured last

@@ -67,6 +67,9 @@ std::optional<double> best_length(starpu_task* task, std::span<const unsigned> w
     return starpu_worker_can_execute_task_impl(worker, task, &mask) != 0;
   });
   if (able == workers.end()) return std::nullopt;
+  // Others' programs have tasks without a model: nobody will ever know more.
+  if (task->cl->model == nullptr)
+    return guess_length(*task, starpu_worker_get_type(static_cast<int>(*able)));
   double best = std::numeric_limits<double>::infinity();
   for (unsigned implementation = 0; mask >> implementation != 0; ++implementation)
     if ((mask >> implementation & 1u) != 0) {

@@ -18,8 +18,8 @@ struct Choice {
 // first, so that it gets known. Nothing when the worker may not run the task.
 std::optional<Choice> choose_implementation(starpu_task* task, unsigned worker);
 
-// The expected length of the best implementation; NaN: not known for all of them yet. Nothing when
-// none of these workers, which are equals, may run the task.
+// The expected length of the best implementation, a guess where there is no model; NaN: not known
+// for all of them yet. Nothing when none of these workers, which are equals, may run the task.
 std::optional<double> best_length(starpu_task* task, std::span<const unsigned> workers);
 
 // To tell what is worth trying when no model knows: the order of magnitude of a core and of a GPU.

@@ -57,7 +57,7 @@ class Auto : public testing::Test {
 
 TEST_F(Auto, EveryTrialIsRecorded) {
   const fs::path metrics = folder_ / "metrics.jsonl";
-  const Finished run = train({"--max-batches", "950", "--metrics", metrics, "--display", "100"});
+  const Finished run = train({"--max-batches", "1900", "--metrics", metrics, "--display", "100"});
   ASSERT_EQ(run.exit_code, 0) << run.errors;
   EXPECT_THAT(run.errors, HasSubstr("auto: starts with "));
   std::size_t trials = 0, chosen = 0;
@@ -83,7 +83,7 @@ TEST_F(Auto, EveryTrialIsRecorded) {
 // Trials begin the same iteration again and again, which no other training does.
 TEST_F(Auto, ItsTraceCanBeRead) {
   const fs::path trace = folder_ / "trace";
-  ASSERT_EQ(train({"--max-batches", "950", "--trace", trace}).exit_code, 0);
+  ASSERT_EQ(train({"--max-batches", "1900", "--trace", trace}).exit_code, 0);
   for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
            {"summary", trace}, {"report", trace, "--html", folder_ / "report.html"}}) {
     const Finished read = omni_perf(words);
@@ -93,7 +93,7 @@ TEST_F(Auto, ItsTraceCanBeRead) {
 
 // Known defect (g), to the exit code.
 TEST_F(Auto, WhenEveryTrialDivergesTheErrorSaysSo) {
-  const Finished run = train({"--learning-rate", "1e30", "--max-batches", "950"});
+  const Finished run = train({"--learning-rate", "1e30", "--max-batches", "1900"});
   EXPECT_EQ(run.exit_code, 6);
   EXPECT_THAT(run.errors, HasSubstr("error: --auto: all "));
   EXPECT_THAT(run.errors, HasSubstr("lower --learning-rate"));
@@ -101,22 +101,22 @@ TEST_F(Auto, WhenEveryTrialDivergesTheErrorSaysSo) {
 
 TEST_F(Auto, ResumeGoesOnWithWhatWasFound) {
   const fs::path run = folder_ / "run", metrics = folder_ / "metrics.jsonl";
-  const std::vector<std::string> common{"--out",     run,     "--checkpoint-every", "950",
+  const std::vector<std::string> common{"--out",     run,     "--checkpoint-every", "1900",
                                         "--metrics", metrics, "--resume",           "auto"};
   const auto with = [&](const char* max_batches) {
     std::vector<std::string> all = common;
     all.insert(all.end(), {"--max-batches", max_batches});
     return all;
   };
-  ASSERT_EQ(train(with("950")).exit_code, 0);
+  ASSERT_EQ(train(with("1900")).exit_code, 0);
   nlohmann::json chosen;
   for (const auto& line : read_metrics(metrics))
     if (line.contains("chosen") && line["chosen"].get<bool>()) chosen = line;
   ASSERT_TRUE(chosen.is_object());
 
-  const Finished longer = train(with("1000"));
+  const Finished longer = train(with("1950"));
   ASSERT_EQ(longer.exit_code, 0) << longer.errors;
-  EXPECT_THAT(longer.errors, HasSubstr("at iteration 950"));
+  EXPECT_THAT(longer.errors, HasSubstr("at iteration 1900"));
   const int groups = chosen["groups"].get<int>();
   EXPECT_THAT(longer.errors, HasSubstr(fmt::format(
                                  "auto: goes on with {} group{}, momentum {:.3g}, rate {:.3g}",
@@ -124,10 +124,10 @@ TEST_F(Auto, ResumeGoesOnWithWhatWasFound) {
                                  chosen["learning_rate"].get<double>())));
   EXPECT_THAT(longer.errors, Not(HasSubstr("auto: trial")));
   const auto last = read_metrics(metrics).back();
-  EXPECT_EQ(last["iteration"], 1000);
+  EXPECT_EQ(last["iteration"], 1950);
   EXPECT_NEAR(last["learning_rate"].get<double>(), chosen["learning_rate"].get<double>(), 1e-6);
 
-  std::vector<std::string> plain = with("1010");
+  std::vector<std::string> plain = with("1960");
   plain.insert(plain.begin(), {"--net", folder_ / "net.cfg", "--data", "synthetic:300:10"});
   const Finished without = omni_run(plain);
   ASSERT_EQ(without.exit_code, 0) << without.errors;
@@ -137,7 +137,7 @@ TEST_F(Auto, ResumeGoesOnWithWhatWasFound) {
 // A stop during a trial rolls it back: the checkpoint is of where the search began.
 TEST_F(Auto, AStopDuringASearchLosesOnlyTheTrials) {
   const fs::path run = folder_ / "run", log = folder_ / "log";
-  std::vector<std::string> words = command({"--max-batches", "100000", "--out", run});
+  std::vector<std::string> words = command({"--max-batches", "20000", "--out", run});
   words.insert(words.begin(), kOmniRun);
   const pid_t child = start_program(words, "/dev/null", log);
   const auto said = [&](const std::string& text) {

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "tests/support/omni_run.hpp"
 
@@ -59,6 +60,89 @@ TEST(Groups, plan_predicts_every_number_of_groups) {
   EXPECT_EQ(plan["rows"][2]["groups"], 4);
   EXPECT_NEAR(plan["rows"][2]["explicit_momentum"].get<double>(), 0.6, 1e-6);
   EXPECT_GE(plan["saturating_groups"], 1);
+}
+
+// What `--groups auto` says, records and trains with is one and the same number.
+TEST(Groups, auto_takes_what_the_plan_advises) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one core: nothing to choose";
+  const TemporaryDirectory folder;
+  const std::string metrics = folder / "metrics.jsonl", run_folder = folder / "run";
+  const std::vector<std::string> common{"--net",
+                                        "lenet",
+                                        "--data",
+                                        "synthetic:640",
+                                        "--no-test",
+                                        "--groups",
+                                        "auto",
+                                        "--workers",
+                                        "2",
+                                        "--json",
+                                        "--out",
+                                        run_folder,
+                                        "--resume",
+                                        "auto",
+                                        "--metrics",
+                                        metrics,
+                                        "--checkpoint-every",
+                                        "20",
+                                        "--set",
+                                        "mosaic=1"};
+  const auto train = [&](const char* until) {
+    std::vector<std::string> words = common;
+    words.insert(words.end(), {"--max-batches", until});
+    return omni_run(words);
+  };
+  const Finished first = train("20");
+  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  EXPECT_NE(first.errors.find("predicted time per iteration x updates needed: "), std::string::npos)
+      << first.errors;
+  const std::size_t warning = first.errors.find("'mosaic'");
+  EXPECT_NE(warning, std::string::npos) << first.errors;
+  EXPECT_EQ(first.errors.find("'mosaic'", warning + 1), std::string::npos) << first.errors;
+  const int groups = json::parse(first.output)["groups"].get<int>();
+  std::vector<int> planned;
+  for (const json& line : json_lines(get(metrics))) {
+    if (!line.contains("planned_groups")) continue;
+    planned.push_back(line["planned_groups"]);
+    EXPECT_EQ(line["chosen"].get<bool>(), planned.back() == groups);
+    EXPECT_GT(line["predicted_seconds"], 0);
+  }
+  ASSERT_FALSE(planned.empty());
+  EXPECT_EQ(planned.front(), 1);
+  const std::string chose = "chose " + std::to_string(groups) + " compute group";
+  EXPECT_NE(first.errors.find(chose), std::string::npos) << first.errors;
+
+  const Finished second = train("40");
+  ASSERT_EQ(second.exit_code, 0) << second.errors;
+  EXPECT_NE(second.errors.find(chose), std::string::npos) << second.errors;
+  EXPECT_NE(second.errors.find(": as in " + run_folder), std::string::npos) << second.errors;
+  EXPECT_EQ(json::parse(second.output)["groups"], groups);
+}
+
+// With the checkpoint's number, whatever a plan would say.
+TEST(Groups, auto_goes_on_with_the_checkpoint_s_groups) {
+  const TemporaryDirectory folder;
+  const auto train = [&](const std::string& groups, const char* until) {
+    return omni_run({"--net", "lenet", "--data", "synthetic:640", "--no-test", "--groups", groups,
+                     "--out", folder / "run", "--resume", "auto", "--checkpoint-every", "10",
+                     "--max-batches", until});
+  };
+  ASSERT_EQ(train("3", "10").exit_code, 0);
+  const Finished goes_on = train("auto", "20");
+  ASSERT_EQ(goes_on.exit_code, 0) << goes_on.errors;
+  EXPECT_NE(goes_on.errors.find("chose 3 compute groups: as in "), std::string::npos)
+      << goes_on.errors;
+  EXPECT_EQ(goes_on.errors.find("every replica starts from the masters"), std::string::npos);
+  EXPECT_NE(train("2", "30").errors.find("was trained by 3 compute groups"), std::string::npos);
+}
+
+TEST(Groups, auto_of_what_is_merged_is_one) {
+  const Finished run = omni_run({"--net", "mlp", "--data", "synthetic:640", "--no-test",
+                                 "--workers", "2", "--groups", "auto", "--max-batches", "5"});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_NE(run.errors.find("chose 1 compute group: all layers are fully connected and merged"),
+            std::string::npos)
+      << run.errors;
 }
 
 TEST(Groups, plan_of_a_net_that_learns_nothing_is_refused) {

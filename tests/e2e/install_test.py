@@ -38,6 +38,10 @@ def main(cmake, build, omni_run):
         installed = os.path.join(prefix, "bin", "omni-run")
         if ours:
             assert starpu_of(installed).startswith(prefix), starpu_of(installed)
+        library = os.path.join(prefix, "lib", "omnivore", "libomni_sched.so")
+        assert "[$ORIGIN]" in run("readelf", "-d", library), f"{library} searches elsewhere"
+        if ours:
+            assert starpu_of(library).startswith(prefix), starpu_of(library)
         start, hidden = [installed, "devices", "--workers", "1"], "the system's StarPU is used"
         if ours and can_hide():
             empty = os.path.join(folder, "empty")

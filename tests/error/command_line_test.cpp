@@ -63,7 +63,36 @@ INSTANTIATE_TEST_SUITE_P(
                 "error: unknown command 'lenet.cfg' (one of: valid predict time plan layers "
                 "devices train)\n"},
         Refusal{"NoGroups", {"--net", "lenet", "--groups", "0"}, 2, "--groups"},
-        Refusal{"TooManyGroups", {"--net", "lenet", "--groups", "65"}, 2, "not in range 1 to 64"},
+        Refusal{"TooManyGroups",
+                {"--net", "lenet", "--groups", "65"},
+                2,
+                "--groups: '65' is neither auto nor a number from 1 to 64"},
+        Refusal{
+            "SomeGroups", {"--net", "lenet", "--groups", "all"}, 2, "neither auto nor a number"},
+        Refusal{"GroupsAutoAndAuto",
+                {"--net", "lenet", "--dry-run", "--auto", "--groups", "auto"},
+                2,
+                "error: --groups auto: --auto searches the number of groups, too (leave one of "
+                "them out, or bound the number with --groups 4, say)\n"},
+        Refusal{"GroupsAutoDeterministic",
+                {"--net", "lenet", "--dry-run", "--groups", "auto", "--deterministic"},
+                2,
+                "error: --groups auto: it measures times, which are never the same twice (give a "
+                "number, or leave out --deterministic)\n"},
+        Refusal{"GroupsAutoLayout",
+                {"--net", "lenet", "--dry-run", "--groups", "auto", "--group-layout", "0;1"},
+                2,
+                "error: --group-layout: with --groups auto the number of groups is not known "
+                "before (leave it out, or give --groups a number)\n"},
+        Refusal{"GroupsAutoAdam",
+                {"--net", "lenet", "--dry-run", "--groups", "auto", "--set", "adam=1"},
+                2,
+                "error: --groups auto: it counts on a momentum that can be compensated, which Adam "
+                "does not have (give a number, or --set adam=0)\n"},
+        Refusal{"PlanAndModularScheduler",
+                {"plan", "--net", "lenet", "--sched", "modular-heft"},
+                2,
+                "--sched modular-heft: cannot keep tasks to a group's workers"},
         Refusal{
             "LayoutOfOtherGroups",
             {"--net", "lenet", "--data", "synthetic:64", "--groups", "3", "--group-layout", "0;0"},
@@ -113,8 +142,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"AutoCompensation",
                 {"--net", "lenet", "--dry-run", "--auto", "--momentum-compensation", "theory"},
                 2,
-                "error: --momentum-compensation: --auto searches the momentum that compensates "
-                "(leave one of them out)\n"},
+                "error: --momentum-compensation: --auto searches the momentum in total, and "
+                "compensates by the theory (leave one of them out)\n"},
         Refusal{"AutoWithoutARate",
                 {"--net", "lenet", "--dry-run", "--auto", "--learning-rate", "0"},
                 2,

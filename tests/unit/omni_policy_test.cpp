@@ -2,7 +2,9 @@
 #include "scheduling/policy/omni_policy.hpp"
 
 #include <gtest/gtest.h>
+#include <starpu.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -10,6 +12,7 @@
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "scheduling/policy/task_lengths.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace omni {
@@ -141,6 +144,23 @@ TEST_F(OmniPolicyTest, once_known_the_fastest_implementation_runs) {
     most = std::max(most, fast_runs.load());
   }
   EXPECT_EQ(most, 20);
+}
+
+// As tasks of other programs may be, which libomni_sched.so schedules.
+TEST_F(OmniPolicyTest, without_a_model_the_length_is_a_guess) {
+  const auto session = start(1);
+  ASSERT_TRUE(session);
+  starpu_codelet codelet;
+  starpu_codelet_init(&codelet);
+  codelet.where = STARPU_CPU;
+  codelet.cpu_funcs[0] = [](void*[], void*) {};
+  starpu_task task;
+  starpu_task_init(&task);
+  task.cl = &codelet;
+  task.flops = 2e6;
+  const std::array<unsigned, 1> workers{0};
+  EXPECT_NEAR(best_length(&task, workers).value_or(0), 100, 10);
+  starpu_task_clean(&task);
 }
 
 void sleep_us(int count) { std::this_thread::sleep_for(std::chrono::microseconds(count)); }

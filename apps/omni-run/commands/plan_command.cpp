@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/omni-run/commands.hpp"
-#include "apps/omni-run/group_plan.hpp"
 #include "apps/omni-run/open_net.hpp"
+#include "apps/omni-run/plan_groups.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/timed_training.hpp"
 #include "scheduling/optimizer/search.hpp"

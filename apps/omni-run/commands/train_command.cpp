@@ -12,6 +12,7 @@
 #include "apps/omni-run/groups.hpp"
 #include "apps/omni-run/layer_table.hpp"
 #include "apps/omni-run/open_net.hpp"
+#include "apps/omni-run/plan_groups.hpp"
 #include "apps/omni-run/progress.hpp"
 #include "apps/omni-run/run_folder.hpp"
 #include "apps/omni-run/setup.hpp"
@@ -96,10 +97,17 @@ Status require_writable_place(const std::string& file) {
                "choose a folder that exists and is writable"};
 }
 
-void print_summary(const TrainingState& state, const Net& net,
+// What a stop before the first update says.
+std::string start_again() {
+  return "; nothing was done yet, so nothing was saved; to start again:\n  " +
+         for_shell(own_words());
+}
+
+void print_summary(const TrainingState& state, const Net& net, int groups,
                    const std::optional<EvaluationReport>& last) {
   nlohmann::ordered_json summary{
       {"net", net.name()},
+      {"groups", groups},
       {"iterations", state.iteration},
       {"images", state.iteration * static_cast<std::uint64_t>(net.options().batch)},
       {"loss_average", state.average_loss}};
@@ -113,14 +121,16 @@ void print_summary(const TrainingState& state, const Net& net,
 
 }  // namespace
 
-Status train_command(const TrainArguments& arguments) {
+Status train_command(const TrainArguments& given) {
+  TrainArguments arguments = given;
   OMNI_TRY(const NetSpec spec, read_net(arguments.net));
   OMNI_TRY(const Asynchrony asynchrony,
            chosen_asynchrony(arguments.groups, arguments.machine.session.deterministic));
   const bool automatic = arguments.groups.automatic;
   OMNI_TRY(ComputeGroups groups, automatic ? open_most_groups(spec, arguments)
                                            : open_groups(spec, arguments.net, arguments.groups));
-  Net* const net = &groups.net();
+  Net* net = &groups.net();
+  OMNI_CHECK(check_planned(arguments));
   OMNI_CHECK(check_adam(arguments.groups, *net));
   OMNI_CHECK(check_automatic(arguments, *net));
   if (arguments.dry_run) {
@@ -151,6 +161,20 @@ Status train_command(const TrainArguments& arguments) {
 
   install_stop_signals();
   OMNI_TRY(const Session session, start_session(arguments.machine));
+  GroupPlan plan;
+  if (arguments.groups.planned) {
+    Result<ChosenGroups> chosen = choose_groups(arguments, origin.checkpoint, session, *data.train);
+    if (!chosen)
+      return chosen.error().kind == ErrorKind::interrupted
+                 ? Error{ErrorKind::interrupted, "", "stopped" + start_again(), ""}
+                 : chosen.error();
+    log::info("chose {} compute group{}: {}", chosen->count, chosen->count == 1 ? "" : "s",
+              chosen->reason);
+    plan = std::move(chosen->plan);
+    arguments.groups.count = chosen->count;
+    OMNI_TRY(groups, open_groups(spec, arguments.net, arguments.groups));
+    net = &groups.net();
+  }
   OMNI_CHECK(assign_workers(groups, arguments.groups, session));
   DataFeed train(*data.train,
                  feed_options(*net, data_arguments.seed, true, Trainer::slots(groups)));
@@ -183,6 +207,11 @@ Status train_command(const TrainArguments& arguments) {
       metrics.reset();
     }
   };
+
+  for (const GroupPlan::Row& row : plan.rows)
+    record([&](MetricsLog& log) {
+      return log.planned(row, row.groups == groups.count(), start.iteration);
+    });
 
   Progress progress = Progress::on_stderr(arguments.common.quiet);
   std::optional<EvaluationReport> last;
@@ -224,10 +253,7 @@ Status train_command(const TrainArguments& arguments) {
       progress.finish_line();
       if (!status && status.error().kind == ErrorKind::interrupted) {
         const bool saved = trainer.state().iteration != start.iteration;
-        status.error().what +=
-            saved ? "; to go on:\n  " + folder.resume_command()
-                  : "; nothing was done yet, so nothing was saved; to start again:\n  " +
-                        for_shell(own_words());
+        status.error().what += saved ? "; to go on:\n  " + folder.resume_command() : start_again();
         status.error().hint.clear();
       }
       return status;
@@ -240,7 +266,7 @@ Status train_command(const TrainArguments& arguments) {
           trainer.state().iteration * static_cast<std::uint64_t>(net->options().batch)));
     OMNI_CHECK(ended(trainer.evaluate_now()));
     if (arguments.common.json)
-      print_summary(trainer.state(), *net, last);
+      print_summary(trainer.state(), *net, groups.count(), last);
     else if (arguments.common.quiet && last)
       fmt::print("{}\n", Progress::line(*last));
     return {};

@@ -2,6 +2,7 @@
 // against the theory.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <vector>
@@ -85,6 +86,47 @@ TEST(NoisyQuadratic, groups_have_the_implicit_momentum_of_the_theory) {
     for (const double momentum : {0.0, 0.3})
       EXPECT_NEAR(measured_implicit(groups, momentum), 1 - 1.0 / groups, 0.03)
           << groups << " groups, momentum " << momentum;
+}
+
+// The same, as one training could measure it: on its only path, both sums of every coordinate
+// smoothed over the last hundred updates, the median of their ratios. It is told the gradient at
+// the masters, for which a training would have to compute a mini-batch more per measurement.
+double measured_on_one_path(int groups, double noise_of_gradients) {
+  constexpr double kMemory = 0.99;
+  constexpr float kRate = 0.01f;
+  constexpr std::size_t kSize = 200;
+  std::mt19937_64 random(3);
+  std::normal_distribution<double> noise(0, noise_of_gradients);
+  test::VirtualGroups order(groups, test::VirtualGroups::exponential(), 5);
+  std::vector<double> master(kSize, 1), velocity(kSize), diff(kSize), above(kSize), below(kSize);
+  std::vector<std::vector<double>> replicas(static_cast<std::size_t>(groups), master);
+  std::array<std::vector<double>, 2> before{master, master};  // the last one first
+  for (int update = 0; update < 300; ++update) {
+    std::vector<double>& replica = replicas[static_cast<std::size_t>(order.next())];
+    before = {master, before[0]};
+    for (std::size_t i = 0; i < kSize; ++i)
+      diff[i] = (0.4 + 0.008 * static_cast<double>(i)) * replica[i] + noise(random);
+    reference::exchange({.count = kSize, .learning_rate = kRate, .refresh = true}, master.data(),
+                        diff.data(), velocity.data(), replica.data());
+    for (std::size_t i = 0; update > 1 && i < kSize; ++i) {
+      const double step = kRate * (0.4 + 0.008 * static_cast<double>(i)) * before[0][i];
+      above[i] = kMemory * above[i] + master[i] - before[0][i] + step;
+      below[i] = kMemory * below[i] + before[0][i] - before[1][i] + step;
+    }
+  }
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < kSize; ++i) ratios.push_back(above[i] / below[i]);
+  std::ranges::nth_element(ratios, ratios.begin() + kSize / 2);
+  return ratios[kSize / 2];
+}
+
+// Why no momentum is controlled by it: while gradients have little noise it says what the staleness
+// says, too, S / (1 + S); once it is as large as they are, it reads its own smoothing.
+TEST(NoisyQuadratic, one_path_tells_the_implicit_momentum_only_without_noise) {
+  for (const int groups : {2, 4, 8}) {
+    EXPECT_NEAR(measured_on_one_path(groups, 0), 1 - 1.0 / groups, 0.03) << groups;
+    EXPECT_NEAR(measured_on_one_path(groups, 1), 0.98, 0.03) << groups;
+  }
 }
 
 }  // namespace

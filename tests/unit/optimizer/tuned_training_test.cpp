@@ -115,9 +115,9 @@ class AutoTraining : public testing::Test {
 
 TEST_F(AutoTraining, trains_to_the_end_and_says_what_it_chose) {
   make(2, "learning_rate=0.05\nmomentum=0.9\n");
-  const Status trained = train(950);
+  const Status trained = train(1900);
   ASSERT_TRUE(trained) << trained.error().message();
-  EXPECT_EQ(state_.iteration, 950u);
+  EXPECT_EQ(state_.iteration, 1900u);
   EXPECT_LT(reports_.back().average_loss, 0.8);
   EXPECT_GE(trials_.size(), 5u);
   // Known defect (b): what is printed as the first number of groups is the one that is used.
@@ -135,7 +135,7 @@ TEST_F(AutoTraining, trains_to_the_end_and_says_what_it_chose) {
 // without trials, each once. So with the chosen settings a training without trials ends the same.
 TEST_F(AutoTraining, only_what_the_winners_did_remains) {
   make(1, "learning_rate=0.05\nmomentum=0.9\n");
-  const Status trained = train(950);
+  const Status trained = train(1900);
   ASSERT_TRUE(trained) << trained.error().message();
   const auto tuned = masters();
   std::vector<std::pair<std::uint64_t, Setting>> chosen;
@@ -149,7 +149,7 @@ TEST_F(AutoTraining, only_what_the_winners_did_remains) {
     const Setting& setting = chosen[i].second;
     state.tuning = Tuning{.momentum = setting.momentum, .learning_rate = setting.learning_rate};
     Trainer trainer(*groups_, *feed_, nullptr, state,
-                    {.iterations = i + 1 < chosen.size() ? chosen[i + 1].first : 950}, {});
+                    {.iterations = i + 1 < chosen.size() ? chosen[i + 1].first : 1900}, {});
     ASSERT_TRUE(trainer.run());
     state = trainer.state();
   }
@@ -177,7 +177,7 @@ TEST_F(AutoTraining, too_few_iterations_are_trained_without_trials) {
 
 TEST_F(AutoTraining, no_trial_while_the_rate_rises) {
   make(1, "learning_rate=0.05\nmomentum=0.9\nburn_in=30\n");
-  ASSERT_TRUE(train(950));
+  ASSERT_TRUE(train(1900));
   ASSERT_FALSE(began_.empty());
   EXPECT_EQ(began_.front(), 30u);
 }
@@ -185,7 +185,7 @@ TEST_F(AutoTraining, no_trial_while_the_rate_rises) {
 // Known defect (g).
 TEST_F(AutoTraining, when_every_rate_diverges_the_error_says_so) {
   make(1, "learning_rate=1e30\nmomentum=0.9\n");
-  const Status trained = train(1000);
+  const Status trained = train(1900);
   ASSERT_FALSE(trained);
   EXPECT_EQ(trained.error().kind, ErrorKind::diverged);
   EXPECT_THAT(trained.error().message(), HasSubstr("--auto: all"));

@@ -1,15 +1,15 @@
-#include "apps/omni-run/group_plan.hpp"
+#include "apps/omni-run/plan_groups.hpp"
 
-#include <algorithm>
-#include <cmath>
+#include <fmt/format.h>
 
 #include "apps/omni-run/groups.hpp"
+#include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/timed_training.hpp"
 #include "runtime/tasks/task_capture.hpp"
 #include "runtime/tasks/task_times.hpp"
 #include "scheduling/model/iteration_graph.hpp"
-#include "scheduling/optimizer/search.hpp"
+#include "scheduling/training_checkpoint.hpp"
 
 namespace omni {
 namespace {
@@ -62,19 +62,12 @@ Result<double> measure(const NetSpec& spec, const PlanArguments& arguments, cons
   made.assign(spread_groups(groups, workers_of(session)));
   OMNI_TRY(const auto training, TimedTraining::make(std::move(made), images, arguments.machine));
   const int iterations = arguments.iterations + 4 * groups;
-  OMNI_CHECK(training->seconds(arguments.warm_up, Asynchrony::free));
-  OMNI_TRY(const double wall, training->seconds(iterations, Asynchrony::free));
+  OMNI_CHECK(training->seconds(arguments.warm_up, arguments.asynchrony));
+  OMNI_TRY(const double wall, training->seconds(iterations, arguments.asynchrony));
   return wall / iterations;
 }
 
 }  // namespace
-
-int GroupPlan::saturating_groups() const {
-  const auto predicted = [this](int groups) {
-    return std::ranges::find(rows, groups, &Row::groups)->predicted;
-  };
-  return smallest_saturating(rows.back().groups, predicted)->groups;
-}
 
 Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& arguments,
                               const Session& session, const Dataset& images) {
@@ -88,8 +81,11 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
     return Error{ErrorKind::usage, spec.name,
                  "trains with Adam, whose momentum cannot be compensated as the plan assumes",
                  "--set adam=0: an iteration takes hardly less time"};
+  OMNI_CHECK(require_group_scheduler(session));
   groups.assign(spread_groups(2, workers));
   const double tuned = static_cast<double>(groups.net().options().solver.momentum);
+  const bool in_turn =
+      arguments.asynchrony == Asynchrony::reproducible || groups.net().options().subdivisions > 1;
   Template measured;
   {
     OMNI_TRY(const auto training,
@@ -100,14 +96,45 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
   for (int count = 1; count <= arguments.most_groups; count *= 2) {
     GroupPlan::Row& row = plan.rows.emplace_back(
         GroupPlan::Row{.groups = count, .layout = spread_groups(count, workers)});
-    row.predicted = predict(measured, workers, row.layout, count == 1, plan.task_overhead);
-    row.momentum = compensate(tuned, implicit_of_groups(count));
+    row.predicted =
+        predict(measured, workers, row.layout, in_turn || count == 1, plan.task_overhead);
+    row.momentum = MomentumControl(arguments.compensation, tuned, count, true).next(0);
     row.penalty = statistical_penalty(row.momentum);
     if (arguments.measure) {
       OMNI_TRY(row.measured, measure(spec, arguments, session, count, images));
     }
   }
   return plan;
+}
+
+Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
+                                   const std::optional<Checkpoint>& checkpoint,
+                                   const Session& session, const Dataset& images) {
+  if (checkpoint) {
+    OMNI_TRY(const int saved, saved_groups(*checkpoint));
+    return ChosenGroups{saved, "as in " + checkpoint->path.string(), {}};
+  }
+  NetArguments net = arguments.net;
+  net.settings.insert(net.settings.end(), {"learning_rate=0", "policy=constant"});
+  OMNI_TRY(const NetSpec spec, read_net(net));
+  OMNI_TRY(const ComputeGroups most, open_most_groups(spec, arguments));
+  if (most.count() == 1) return ChosenGroups{1, "one worker, or memory for one", {}};
+  if (!most.has_replicated_phase())
+    return ChosenGroups{1, "all layers are fully connected and merged", {}};
+  PlanArguments wanted;
+  wanted.net = net;
+  wanted.machine = arguments.machine;
+  wanted.fully_connected = arguments.groups.fully_connected;
+  wanted.asynchrony = arguments.groups.asynchrony.value_or(wanted.asynchrony);
+  wanted.compensation = arguments.groups.compensation.value_or(wanted.compensation);
+  wanted.most_groups = most.count();
+  OMNI_TRY(GroupPlan plan, plan_groups(spec, wanted, session, images));
+  std::string reason;
+  for (const GroupPlan::Row& row : plan.rows)
+    reason += fmt::format("{}{:.2f} ms x {:.2f} with {}", reason.empty() ? "" : ", ",
+                          1e3 * row.predicted, row.penalty, row.groups);
+  return ChosenGroups{plan.best().groups,
+                      "predicted time per iteration x updates needed: " + reason, std::move(plan)};
 }
 
 }  // namespace omni

@@ -1,14 +1,12 @@
-// What every number of compute groups would cost and save on this machine: one iteration's tasks
-// are measured, then simulated.
+// What every number of compute groups is predicted to cost and to save on this machine, and which
+// of them is best.
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "apps/omni-run/arguments.hpp"
-#include "runtime/data/dataset.hpp"
-#include "runtime/tasks/session.hpp"
 #include "scheduling/groups/group_layout.hpp"
+#include "scheduling/groups/momentum.hpp"
 
 namespace omni {
 
@@ -20,14 +18,17 @@ struct GroupPlan {
     std::optional<double> measured{};  // s
     Momentum momentum{};
     double penalty = 1;  // of statistical efficiency
+
+    // Of a training, in relation to other rows.
+    double total() const { return predicted * penalty; }
   };
   std::vector<Row> rows;     // for 1, 2, 4 ... groups
   double task_overhead = 0;  // s
 
   int saturating_groups() const;
+  // The smallest total. Predictions err by some per cent: of those that are as good, the fewest
+  // groups, whose updates learn most.
+  const Row& best() const;
 };
-
-Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& arguments,
-                              const Session& session, const Dataset& images);
 
 }  // namespace omni

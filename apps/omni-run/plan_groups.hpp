@@ -1,0 +1,29 @@
+// Plans compute groups for this machine: one iteration's tasks are measured, then simulated.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "apps/omni-run/arguments.hpp"
+#include "runtime/data/dataset.hpp"
+#include "runtime/tasks/session.hpp"
+#include "scheduling/checkpoint.hpp"
+#include "scheduling/model/group_plan.hpp"
+
+namespace omni {
+
+Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& arguments,
+                              const Session& session, const Dataset& images);
+
+// For --groups auto.
+struct ChosenGroups {
+  int count;
+  std::string reason;
+  GroupPlan plan;  // no rows: there was nothing to plan
+};
+// What the checkpoint had; else the best of as many as have workers, in at most half of the memory.
+Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
+                                   const std::optional<Checkpoint>& checkpoint,
+                                   const Session& session, const Dataset& images);
+
+}  // namespace omni

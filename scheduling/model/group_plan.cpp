@@ -1,0 +1,27 @@
+#include "scheduling/model/group_plan.hpp"
+
+#include <algorithm>
+
+#include "scheduling/optimizer/search.hpp"
+
+namespace omni {
+namespace {
+
+constexpr double kAsGood = 1.05;
+
+}  // namespace
+
+int GroupPlan::saturating_groups() const {
+  const auto predicted = [this](int groups) {
+    return std::ranges::find(rows, groups, &Row::groups)->predicted;
+  };
+  return smallest_saturating(rows.back().groups, predicted)->groups;
+}
+
+const GroupPlan::Row& GroupPlan::best() const {
+  const double least = std::ranges::min(rows, {}, &Row::total).total();
+  return *std::ranges::find_if(rows,
+                               [least](const Row& row) { return row.total() <= kAsGood * least; });
+}
+
+}  // namespace omni

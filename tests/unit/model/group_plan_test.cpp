@@ -1,0 +1,39 @@
+// What a plan advises: the smallest predicted total, the fewest groups among equals.
+#include "scheduling/model/group_plan.hpp"
+
+#include <gtest/gtest.h>
+
+namespace omni {
+namespace {
+
+// Rows for 1, 2, 4 ... groups.
+GroupPlan plan_of(const std::vector<std::pair<double, double>>& seconds_and_penalties) {
+  GroupPlan plan;
+  int groups = 1;
+  for (const auto& [seconds, penalty] : seconds_and_penalties) {
+    plan.rows.push_back({.groups = groups, .predicted = seconds, .penalty = penalty});
+    groups *= 2;
+  }
+  return plan;
+}
+
+TEST(GroupPlan, best_is_the_smallest_time_times_penalty) {
+  EXPECT_EQ(plan_of({{8, 1}, {5, 1}, {3, 1}, {2, 2}}).best().groups, 4);
+  EXPECT_EQ(plan_of({{8, 1}, {5, 1}, {3, 1}, {2, 1.2}}).best().groups, 8);
+  EXPECT_EQ(plan_of({{8, 1}, {5, 2}, {4, 4}}).best().groups, 1);
+}
+
+TEST(GroupPlan, of_predictions_that_hardly_differ_the_fewest_groups_are_best) {
+  EXPECT_EQ(plan_of({{4.03, 1}, {4.03, 1}, {3.98, 1}}).best().groups, 1);
+  EXPECT_EQ(plan_of({{4.03, 1}, {2.03, 1}, {1.98, 1}}).best().groups, 2);
+  EXPECT_EQ(plan_of({{4.03, 1}, {2.1, 1}, {1.98, 1}}).best().groups, 4);
+}
+
+TEST(GroupPlan, one_row_is_best) { EXPECT_EQ(plan_of({{1, 1}}).best().groups, 1); }
+
+TEST(GroupPlan, saturates_where_more_groups_are_hardly_faster) {
+  EXPECT_EQ(plan_of({{8, 1}, {5, 1}, {4.8, 1}, {1, 1}}).saturating_groups(), 2);
+}
+
+}  // namespace
+}  // namespace omni
