@@ -16,6 +16,7 @@
 #include "codelets/dense/convolution.hpp"
 #include "codelets/dense/local.hpp"
 #include "runtime/rng.hpp"
+#include "runtime/tasks/codelet.hpp"
 
 #ifdef OMNI_CUDA
 #include "runtime/cuda/check.hpp"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <starpu.h>
 #include <starpu_profiling.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,6 +12,7 @@
 #include <unordered_map>
 
 #include "runtime/log.hpp"
+#include "runtime/resident_memory.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/submission.hpp"
 #include "runtime/trace/file.hpp"
@@ -127,20 +127,11 @@ trace::AccessMode recorded(AccessMode mode) {
   return trace::AccessMode::update;
 }
 
-double resident_bytes() {
-  long pages = 0;
-  if (std::FILE* file = std::fopen("/proc/self/statm", "r"); file != nullptr) {
-    if (std::fscanf(file, "%*s %ld", &pages) != 1) pages = 0;
-    std::fclose(file);
-  }
-  return static_cast<double>(pages) * static_cast<double>(sysconf(_SC_PAGESIZE));
-}
-
 // What StarPU only counts: memory per node, and traffic per link since the last sample. Nothing
 // public tells of single transfers: the events for profiling tools have neither bytes nor source,
 // and a data interface of our own would see asynchronous copies begin, but not end.
 void sample(State& to, Nanoseconds at) {
-  append_line(to, trace::Counter{"memory.resident", at, resident_bytes()}, at);
+  append_line(to, trace::Counter{"memory.resident", at, static_cast<double>(resident_memory())}, at);
   for (unsigned node = 1; node < starpu_memory_nodes_get_count(); ++node)
     append_line(to,
                 trace::Counter{fmt::format("memory.node{}", node), at,

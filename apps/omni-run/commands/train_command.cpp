@@ -20,6 +20,7 @@
 #include "layers/formats/darknet_weights.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
+#include "runtime/resident_memory.hpp"
 #include "runtime/signals.hpp"
 #include "scheduling/metrics_log.hpp"
 #include "scheduling/optimizer/tuned_training.hpp"
@@ -181,8 +182,14 @@ Status train_command(const TrainArguments& given) {
   DataFeed test(*data.test, feed_options(*net, data_arguments.seed, false, kEvaluationSlots));
   const std::size_t snapshots =
       automatic ? TunedTraining::kSnapshots * TrainingSnapshot::bytes(groups) : 0;
-  OMNI_CHECK(require_memory(*net, groups.tensor_bytes() + snapshots + train.bytes() + test.bytes(),
-                            arguments.machine));
+  const std::size_t images = train.bytes() + test.bytes(),
+                    planned = groups.tensor_bytes() + snapshots + images;
+  OMNI_CHECK(require_memory(*net, planned, arguments.machine));
+  const auto mebibytes = [](std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; };
+  const std::size_t program = resident_memory();
+  log::info(
+      "memory: {:.0f} MiB planned, {:.0f} of them for images that wait, {:.0f} for the program",
+      mebibytes(planned + program), mebibytes(images), mebibytes(program));
   OMNI_CHECK(groups.allocate());
   OMNI_CHECK(train.allocate());
   OMNI_CHECK(test.allocate());
@@ -265,6 +272,7 @@ Status train_command(const TrainArguments& given) {
           *net, arguments.save_weights,
           trainer.state().iteration * static_cast<std::uint64_t>(net->options().batch)));
     OMNI_CHECK(ended(trainer.evaluate_now()));
+    log::info("memory: {:.0f} MiB at most", mebibytes(peak_resident_memory()));
     if (arguments.common.json)
       print_summary(trainer.state(), *net, groups.count(), last);
     else if (arguments.common.quiet && last)
