@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 
 #include "tests/support/omni_run.hpp"
 
@@ -53,6 +54,22 @@ TEST_P(Nets, AreTimed) {
                 "--subdivisions", "1", "--warm-up", "8", "--iterations", "1", "--json"});
   ASSERT_EQ(run.exit_code, 0) << run.errors;
   EXPECT_GT(nlohmann::json::parse(run.output)["images_per_second"], 0);
+}
+
+// In MiB, of the line that ends so.
+double memory_in(const std::string& text, const std::string& end) {
+  const std::size_t at = text.find(end), line = text.rfind("memory: ", at);
+  return at == text.npos ? NAN : std::stod(text.substr(line + 8));
+}
+
+TEST(Memory, IsWhatWasPlanned) {
+  const Finished run =
+      omni_run({"--net", "caffenet", "--batch", "32", "--subdivisions", "1", "--max-batches", "2",
+                "--no-test", "--gpus", "none", "--data", "synthetic:64"});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  const double planned = memory_in(run.errors, " MiB planned"),
+               used = memory_in(run.errors, " MiB at most");
+  EXPECT_NEAR(planned / used, 1, 0.05) << run.errors;
 }
 
 INSTANTIATE_TEST_SUITE_P(
