@@ -52,7 +52,7 @@ TEST(FailingGpu, too_small_a_one_is_refused_with_what_would_fit) {
   const Finished run =
       omni_run({"--net", "cifar10-quick", "--batch", "2000", "--max-batches", "1", "--no-test"});
   EXPECT_EQ(run.exit_code, 4) << run.errors;
-  EXPECT_NE(run.errors.find("GiB on a GPU, there are 0.2 (try --subdivisions 8)"),
+  EXPECT_NE(run.errors.find("GiB on a GPU, there are 0.2 (try --subdivisions 4)"),
             std::string::npos)
       << run.errors;
 }
