@@ -207,9 +207,11 @@ TEST_F(GroupTraining, groups_learn) {
   for (const auto compensation : {Compensation::theory, Compensation::measured}) {
     const auto run = train(4, Asynchrony::free, 300, FullyConnected::merged, compensation);
     EXPECT_LT(run->reports.back().average_loss, 0.5 * run->reports.front().loss);
-    // What is measured depends on who came when: a group that others delay is staler.
-    const double off = compensation == Compensation::theory ? 1e-6 : 0.2;
-    EXPECT_NEAR(run->reports.back().momentum.explicit_part, 0.6, off);
+    // A group that others delay is staler and gets less, but staleness is groups - 1 on average,
+    // and the explicit part falls in proportion to it.
+    double sum = 0;
+    for (const StepReport& report : run->reports) sum += report.momentum.explicit_part;
+    EXPECT_NEAR(sum / static_cast<double>(run->reports.size()), 0.6, 0.05);
   }
 }
 
