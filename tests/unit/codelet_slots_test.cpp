@@ -103,7 +103,7 @@ TEST_F(CodeletSlots, measurements_of_the_shared_slot_do_not_mix) {
     }
   }
   ASSERT_TRUE(both_known());
-  EXPECT_LT(expected["d"], 0.02);
+  EXPECT_LT(expected["d"], 0.01);
   EXPECT_GT(expected["reference"], 0.03);
 }
 
