@@ -5,13 +5,13 @@
 namespace omni::perf {
 namespace {
 
-constexpr const char* kJson = R"(  {"exchanges","staleness":{"mean","max"},
+constexpr const char* kAsyncJson = R"(  {"exchanges","staleness":{"mean","max"},
    "groups":[{"group","exchanges","iterations","mean","max"}],
    "histogram":[{"group","staleness","exchanges"}],
    "iterations":[{"iteration","exchanges","mean","max"}]}
 staleness: updates by other groups between taking the parameters and handing in the gradient.)";
 
-Document describe(const Trace& trace) {
+Document describe_async(const Trace& trace) {
   const Async async = analyse_async(trace);
   Document document;
   document.facts = {{"exchanges", "exchanges", Format::count, count_cell(async.all.exchanges)},
@@ -56,7 +56,8 @@ Document describe(const Trace& trace) {
 }  // namespace
 
 Command async_command(CLI::App& parent) {
-  return trace_command(parent, "async", "How stale the groups' gradients were", kJson, describe);
+  return trace_command(parent, "async", "How stale the groups' gradients were", kAsyncJson,
+                       describe_async);
 }
 
 }  // namespace omni::perf

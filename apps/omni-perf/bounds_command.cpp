@@ -7,7 +7,7 @@
 namespace omni::perf {
 namespace {
 
-constexpr const char* kJson = R"(  {"wall","area_bound","critical_path_bound","efficiency",
+constexpr const char* kBoundsJson = R"(  {"wall","area_bound","critical_path_bound","efficiency",
    "classes","classes_on_one_kind","kinds":[{"kind","workers","compute","weight"}]}
 No schedule of these tasks, at these lengths, is faster than either bound:
   critical_path_bound  the longest chain of dependent tasks, nothing between them
@@ -17,7 +17,7 @@ No schedule of these tasks, at these lengths, is faster than either bound:
                        run there, which can only make the bound too high
 efficiency: the larger bound / wall.)";
 
-Document describe(const Trace& trace) {
+Document describe_bounds(const Trace& trace) {
   const Dependencies dependencies(trace);
   const Bounds bounds = analyse_bounds(trace, dependencies);
   Document document;
@@ -49,8 +49,8 @@ Document describe(const Trace& trace) {
 }  // namespace
 
 Command bounds_command(CLI::App& parent) {
-  return trace_command(parent, "bounds", "How fast the same tasks could have run at best", kJson,
-                       describe);
+  return trace_command(parent, "bounds", "How fast the same tasks could have run at best",
+                       kBoundsJson, describe_bounds);
 }
 
 }  // namespace omni::perf

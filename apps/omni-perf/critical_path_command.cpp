@@ -11,7 +11,7 @@
 namespace omni::perf {
 namespace {
 
-constexpr const char* kJson = R"(  {"wall","length","replayed","factor",
+constexpr const char* kCriticalPathJson = R"(  {"wall","length","replayed","factor",
    "codelets":[{"codelet","tasks","seconds","share"}],   on the path; share of its length
    "what_if":[{"codelet","wall","saved","speedup"}],     were they `factor` times faster
    "path":[{"task","codelet","worker","layer","iteration","start","end"}]}
@@ -20,12 +20,13 @@ kernel, and the pace of the submitting thread; it drops what passed between a ta
 its worker asking for it. So "replayed", with nothing faster, is less than "wall"; how much less
 says how much to trust the replay. "saved" and "speedup" compare with "replayed".)";
 
-struct Arguments {
+struct CriticalPathArguments {
   double factor = 2;
   std::vector<std::string> codelets;
 };
 
-Result<Document> describe(const Trace& trace, const Arguments& arguments) {
+Result<Document> describe_critical_path(const Trace& trace,
+                                        const CriticalPathArguments& arguments) {
   for (const std::string& name : arguments.codelets)
     if (std::none_of(trace.codelets.begin(), trace.codelets.end(),
                      [&](const trace::Codelet& codelet) { return codelet.name == name; }))
@@ -88,10 +89,11 @@ Result<Document> describe(const Trace& trace, const Arguments& arguments) {
 }  // namespace
 
 Command critical_path_command(CLI::App& parent) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<CriticalPathArguments>();
   Command command = trace_command(
       parent, "critical-path", "The longest chain of tasks, and what a faster codelet would give",
-      kJson, [arguments](const Trace& trace) { return describe(trace, *arguments); });
+      kCriticalPathJson,
+      [arguments](const Trace& trace) { return describe_critical_path(trace, *arguments); });
   command.app->add_option("--factor", arguments->factor, "How much faster")
       ->check(within(1, 1e6))
       ->capture_default_str();

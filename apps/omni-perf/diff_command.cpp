@@ -11,7 +11,7 @@
 namespace omni::perf {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kDiffFooter =
     R"(Exit code 1 when something got slower or a codelet is new (--both: or faster, moved, gone).
 Compared are the median times of an iteration, of a codelet's compute time per iteration, and of a kernel (codelet, layer,
 kind of worker; and by implementation). One differs when all of these hold:
@@ -36,7 +36,7 @@ what: iteration, codelet, kernel, placement. change and noise: 0.1 for 10 % of b
 placement the difference of the shares; 0 where one run has nothing. verdict: same, slower, faster,
 moved, only_before (gone), only_after (new).)";
 
-struct Arguments {
+struct DiffArguments {
   std::string before, after;
   double threshold = 15, matters = 2.5;  // per cent
   std::size_t skip = 2;
@@ -62,7 +62,7 @@ const char* name_of(Verdict verdict) {
   return "";
 }
 
-Document describe(const Diff& diff) {
+Document describe_diff(const Diff& diff) {
   Table rows{.key = "rows",
              .title = "",
              .columns = {{"what", "what"},
@@ -112,7 +112,7 @@ Result<Trace> open_whole(const std::string& path) {
                "compare runs that ended"};
 }
 
-Result<int> run(const Arguments& arguments) {
+Result<int> run_diff(const DiffArguments& arguments) {
   OMNI_TRY(const Trace before, open_whole(arguments.before));
   OMNI_TRY(const Trace after, open_whole(arguments.after));
   const DiffOptions options{.threshold = arguments.threshold / 100,
@@ -120,7 +120,7 @@ Result<int> run(const Arguments& arguments) {
                             .skip = arguments.skip};
   OMNI_TRY(const Diff diff, analyse_diff(before, after, options));
   for (const std::string& warning : diff.warnings) log::warn("{}", warning);
-  OMNI_CHECK(write(describe(diff), arguments.output, true));
+  OMNI_CHECK(write(describe_diff(diff), arguments.output, true));
   const bool bad = arguments.both ? diff.differs() : diff.slower();
   return bad ? exit_code(ErrorKind::failed) : kSuccess;
 }
@@ -128,7 +128,7 @@ Result<int> run(const Arguments& arguments) {
 }  // namespace
 
 Command diff_command(CLI::App& parent) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<DiffArguments>();
   CLI::App* app = parent.add_subcommand("diff", "What differs between two runs, beyond noise");
   app->add_option("before", arguments->before, "Trace of the first run")->required();
   app->add_option("after", arguments->after, "Trace of the second run")->required();
@@ -144,8 +144,8 @@ Command diff_command(CLI::App& parent) {
   app->add_flag("--both", arguments->both,
                 "Exit code 1 for what got faster, moved or is gone, too");
   add_output(*app, arguments->output);
-  app->footer(kFooter);
-  return {.app = app, .run = [arguments] { return run(*arguments); }};
+  app->footer(kDiffFooter);
+  return {.app = app, .run = [arguments] { return run_diff(*arguments); }};
 }
 
 }  // namespace omni::perf

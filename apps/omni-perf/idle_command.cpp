@@ -6,7 +6,7 @@
 namespace omni::perf {
 namespace {
 
-constexpr const char* kJson =
+constexpr const char* kIdleJson =
     R"(  {"wall","workers":[{"name","kind","wall","tasks","parts":{"compute","data","scheduling",
    "nothing_ready","submission_late","barrier"}}],
    "total":[{"part","seconds","share"}]}
@@ -18,7 +18,7 @@ The parts of a worker sum to its wall time:
   submission_late  nothing is submitted, and the submitting thread does not wait
   barrier          nothing is submitted, and the submitting thread waits)";
 
-Document describe(const Trace& trace) {
+Document describe_idle(const Trace& trace) {
   const Idle idle = analyse_idle(trace);
   Table workers{.key = "workers",
                 .title = "",
@@ -57,8 +57,8 @@ Document describe(const Trace& trace) {
 }  // namespace
 
 Command idle_command(CLI::App& parent) {
-  return trace_command(parent, "idle", "Every worker's time, and why it did nothing", kJson,
-                       describe);
+  return trace_command(parent, "idle", "Every worker's time, and why it did nothing", kIdleJson,
+                       describe_idle);
 }
 
 }  // namespace omni::perf

@@ -7,13 +7,13 @@
 namespace omni::perf {
 namespace {
 
-constexpr const char* kJson =
+constexpr const char* kKernelsJson =
     R"(  {"compute","kernels":[{"codelet","implementation","kind","layer" (with --by layer),
    "tasks","seconds","share","mean","median","min","max","mad","flops","bytes","flops_per_second",
    "bytes_per_second"}]}
 share: of all compute time; mad: median absolute deviation from the median of a task.)";
 
-Document describe(const Trace& trace, bool by_layer) {
+Document describe_kernels(const Trace& trace, bool by_layer) {
   const Kernels kernels = analyse_kernels(trace, by_layer);
   Table table{
       .key = "kernels",
@@ -55,9 +55,11 @@ Document describe(const Trace& trace, bool by_layer) {
 
 Command kernels_command(CLI::App& parent) {
   const auto by = std::make_shared<std::string>();
-  Command command = trace_command(
-      parent, "kernels", "Time and speed by codelet, implementation and worker", kJson,
-      [by](const Trace& trace) -> Result<Document> { return describe(trace, *by == "layer"); });
+  Command command =
+      trace_command(parent, "kernels", "Time and speed by codelet, implementation and worker",
+                    kKernelsJson, [by](const Trace& trace) -> Result<Document> {
+                      return describe_kernels(trace, *by == "layer");
+                    });
   command.app->add_option("--by", *by, "layer: a row for every layer")
       ->check(CLI::IsMember({"layer"}));
   return command;

@@ -5,7 +5,7 @@
 namespace omni::perf {
 namespace {
 
-constexpr const char* kJson = R"(  {"data_bytes",
+constexpr const char* kMemoryJson = R"(  {"data_bytes",
    "memory":[{"name","rank","samples","first","last","min","max","mean","growth","zero_share"}],
    "feed":[as memory],"other":[as memory],
    "largest":[{"name","bytes"}]}
@@ -33,7 +33,7 @@ Table table_of(const char* key, const char* title, Format format,
   return table;
 }
 
-Document describe(const Trace& trace) {
+Document describe_memory(const Trace& trace) {
   const Memory memory = analyse_memory(trace);
   Document document;
   document.facts = {{"data_bytes", "all tensors", Format::bytes, memory.data_bytes}};
@@ -54,7 +54,7 @@ Document describe(const Trace& trace) {
 
 Command memory_command(CLI::App& parent) {
   return trace_command(parent, "memory", "Memory over the run, largest tensors, the data feed",
-                       kJson, describe);
+                       kMemoryJson, describe_memory);
 }
 
 }  // namespace omni::perf

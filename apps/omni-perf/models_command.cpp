@@ -5,7 +5,8 @@
 namespace omni::perf {
 namespace {
 
-constexpr const char* kJson = R"(  {"mape","without_prediction","outlier_count","outlier_seconds",
+constexpr const char* kModelsJson =
+    R"(  {"mape","without_prediction","outlier_count","outlier_seconds",
    "models":[{"codelet","implementation","kind","tasks","predicted","mape","bias"}],
    "worst":[{"task","codelet","implementation","worker","layer","iteration","predicted","actual"}],
    "outliers":[{"task","codelet","implementation","worker","layer","iteration","median","actual",
@@ -41,7 +42,7 @@ Table table_of_tasks(const char* key, const char* title, Column expected) {
           .rows = {}};
 }
 
-Document describe(const Trace& trace) {
+Document describe_models(const Trace& trace) {
   const Models models = analyse_models(trace);
   Document document;
   document.facts = {
@@ -82,8 +83,8 @@ Document describe(const Trace& trace) {
 }  // namespace
 
 Command models_command(CLI::App& parent) {
-  return trace_command(parent, "models", "Predicted against actual times, and unusual tasks", kJson,
-                       describe);
+  return trace_command(parent, "models", "Predicted against actual times, and unusual tasks",
+                       kModelsJson, describe_models);
 }
 
 }  // namespace omni::perf

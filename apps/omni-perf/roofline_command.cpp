@@ -7,7 +7,7 @@
 namespace omni::perf {
 namespace {
 
-constexpr const char* kJson = R"(  {"peaks":[{"what","kind","per_worker","together"}],
+constexpr const char* kRooflineJson = R"(  {"peaks":[{"what","kind","per_worker","together"}],
    "codelets":[{"codelet","implementation","kind","layer" (with --by layer),"seconds","flops",
     "bytes","intensity","attained","roof","fraction","bound","lost"}]}
 Peaks were measured on this machine before the run: gemm in flop/s, copy in bytes/s. The roof of a
@@ -20,7 +20,7 @@ constexpr const char* kAboveTheRoof =
   that `copy` measures; or the machine was busy while the peaks were measured, just before the run,
   and all shares of this table are too high. `omni-run devices --peaks` measures again.)";
 
-Document describe(const Trace& trace, bool by_layer) {
+Document describe_roofline(const Trace& trace, bool by_layer) {
   const Roofline roofline = analyse_roofline(trace, by_layer);
   Table peaks{.key = "peaks",
               .title = "Measured peaks (gemm: flop/s, copy: bytes/s)",
@@ -79,9 +79,11 @@ Document describe(const Trace& trace, bool by_layer) {
 
 Command roofline_command(CLI::App& parent) {
   const auto by = std::make_shared<std::string>();
-  Command command = trace_command(
-      parent, "roofline", "How far every codelet is from this machine's peaks", kJson,
-      [by](const Trace& trace) -> Result<Document> { return describe(trace, *by == "layer"); });
+  Command command =
+      trace_command(parent, "roofline", "How far every codelet is from this machine's peaks",
+                    kRooflineJson, [by](const Trace& trace) -> Result<Document> {
+                      return describe_roofline(trace, *by == "layer");
+                    });
   command.app->add_option("--by", *by, "layer: a row for every layer")
       ->check(CLI::IsMember({"layer"}));
   return command;

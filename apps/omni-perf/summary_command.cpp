@@ -7,7 +7,7 @@
 namespace omni::perf {
 namespace {
 
-constexpr const char* kJson =
+constexpr const char* kSummaryJson =
     R"(  {"command","host","net","scheduler","starpu","batch","processes","workers","tasks","wall",
    "iterations","iteration":{"median","mad"},"images_per_second",
    "losses":[{"name","share","text"}],
@@ -15,7 +15,7 @@ constexpr const char* kJson =
    "kernels":[{"codelet","implementation","kind","tasks","seconds","share","median"}],
    "feed":[{"name","mean","zero_share"}]})";
 
-Document describe(const Trace& trace) {
+Document describe_summary(const Trace& trace) {
   const Summary summary = analyse_summary(trace);
   const trace::Header& header = trace.headers[0];
   const Spread& iteration = summary.iterations.spread;
@@ -80,8 +80,8 @@ Document describe(const Trace& trace) {
 }  // namespace
 
 Command summary_command(CLI::App& parent) {
-  return trace_command(parent, "summary", "One screen: what ran, how fast, what was lost", kJson,
-                       describe);
+  return trace_command(parent, "summary", "One screen: what ran, how fast, what was lost",
+                       kSummaryJson, describe_summary);
 }
 
 }  // namespace omni::perf

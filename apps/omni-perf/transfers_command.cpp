@@ -5,14 +5,14 @@
 namespace omni::perf {
 namespace {
 
-constexpr const char* kJson =
+constexpr const char* kTransfersJson =
     R"(  {"wall","bytes","links":[{"rank","from_node","to_node","count","bytes","bandwidth","busy",
    "overlapped"}]}
 busy: s in which at least one transfer was under way; bandwidth: bytes / busy; overlapped: share of
 busy in which at least one worker of the receiving node computed. A trace may sum up several
 transfers in one record; then busy is an upper limit.)";
 
-Document describe(const Trace& trace) {
+Document describe_transfers(const Trace& trace) {
   const Transfers transfers = analyse_transfers(trace);
   Document document;
   document.facts = {{"wall", "wall", Format::seconds, transfers.wall},
@@ -39,7 +39,8 @@ Document describe(const Trace& trace) {
 }  // namespace
 
 Command transfers_command(CLI::App& parent) {
-  return trace_command(parent, "transfers", "What moved between memory nodes", kJson, describe);
+  return trace_command(parent, "transfers", "What moved between memory nodes", kTransfersJson,
+                       describe_transfers);
 }
 
 }  // namespace omni::perf

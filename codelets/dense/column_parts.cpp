@@ -91,7 +91,7 @@ std::uint64_t sum_footprint(const SumPartsArgs& args) {
   return footprint_of(args.rows, args.columns, args.parts);
 }
 
-constexpr std::uint32_t kColor = 0x7f7f7f;  // of all that only moves data
+constexpr std::uint32_t kColumnPartsColor = 0x7f7f7f;  // of all that only moves data
 
 std::vector<Access> accesses(Access first, std::span<Tensor* const> parts, AccessMode mode) {
   std::vector<Access> all{first};
@@ -103,7 +103,7 @@ std::vector<Access> accesses(Access first, std::span<Tensor* const> parts, Acces
 
 Codelet<ColumnPartsArgs> join_columns({
     .name = "join_columns",
-    .color = kColor,
+    .color = kColumnPartsColor,
     .implementations = {{"vector", join_vector},
                         {"reference", join_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::join_columns)},
@@ -113,7 +113,7 @@ Codelet<ColumnPartsArgs> join_columns({
 
 Codelet<ColumnPartsArgs> deal_columns({
     .name = "deal_columns",
-    .color = kColor,
+    .color = kColumnPartsColor,
     .implementations = {{"vector", deal_vector},
                         {"reference", deal_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::deal_columns)},
@@ -123,7 +123,7 @@ Codelet<ColumnPartsArgs> deal_columns({
 
 Codelet<SumPartsArgs> sum_parts({
     .name = "sum_parts",
-    .color = kColor,
+    .color = kColumnPartsColor,
     .implementations = {{"vector", sum_vector},
                         {"reference", sum_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::sum_parts)},

@@ -57,7 +57,7 @@ void backward_data_reference(const ConnectedDataArgs& args, const Buffers& buffe
 
 // The three passes multiply the same pairs and touch tensors of the same sizes.
 template <class Args>
-Cost cost(const Args& args) {
+Cost connected_cost(const Args& args) {
   const ConnectedShape& s = args.shape;
   return {.flops = 2.0 * static_cast<double>(s.weights_count()) * s.n,
           .bytes = 4.0 * static_cast<double>(s.src_count() + s.weights_count() + s.dst_count())};
@@ -76,13 +76,11 @@ std::uint64_t data_footprint(const ConnectedDataArgs& args) {
   return footprint_of(args.shape.n, args.shape.inputs, args.shape.outputs);
 }
 
-constexpr std::uint32_t kForwardColor = 0x2ca02c, kWeightsColor = 0x8c564b, kDataColor = 0xe377c2;
-
 }  // namespace
 
 Codelet<ConnectedForwardArgs> connected_forward({
     .name = "connected_forward",
-    .color = kForwardColor,
+    .color = 0x1f77b4,
     .implementations =
         {
 #ifdef OMNI_ONEDNN
@@ -91,13 +89,13 @@ Codelet<ConnectedForwardArgs> connected_forward({
             {"gemm", forward_gemm<gemm>},
             {"reference", forward_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::connected_forward)},
-    .cost = cost<ConnectedForwardArgs>,
+    .cost = connected_cost<ConnectedForwardArgs>,
     .footprint = forward_footprint,
 });
 
 Codelet<ConnectedWeightsArgs> connected_backward_weights({
     .name = "connected_backward_weights",
-    .color = kWeightsColor,
+    .color = 0xd62728,
     .implementations =
         {
 #ifdef OMNI_ONEDNN
@@ -106,13 +104,13 @@ Codelet<ConnectedWeightsArgs> connected_backward_weights({
             {"gemm", backward_weights_gemm<gemm>},
             {"reference", backward_weights_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::connected_backward_weights)},
-    .cost = cost<ConnectedWeightsArgs>,
+    .cost = connected_cost<ConnectedWeightsArgs>,
     .footprint = weights_footprint,
 });
 
 Codelet<ConnectedDataArgs> connected_backward_data({
     .name = "connected_backward_data",
-    .color = kDataColor,
+    .color = 0xff7f0e,
     .implementations =
         {
 #ifdef OMNI_ONEDNN
@@ -121,7 +119,7 @@ Codelet<ConnectedDataArgs> connected_backward_data({
             {"gemm", backward_data_gemm<gemm>},
             {"reference", backward_data_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::connected_backward_data)},
-    .cost = cost<ConnectedDataArgs>,
+    .cost = connected_cost<ConnectedDataArgs>,
     .footprint = data_footprint,
 });
 

@@ -180,41 +180,36 @@ void backward_data_reference(const ConvDataArgs& args, const Buffers& buffers, D
 // ---- cost and footprint ----
 
 // The three passes multiply the same pairs and touch tensors of the same sizes.
-Cost cost_of(const ConvShape& s) {
+template <class Args>
+Cost convolution_cost(const Args& args) {
+  const ConvShape& s = args.shape;
   return {.flops = 2.0 * static_cast<double>(s.dst_count()) * s.taps(),
           .bytes = 4.0 * static_cast<double>(s.src_count() + s.weights_count() + s.dst_count())};
 }
 
-template <class Args>
-Cost cost(const Args& args) {
-  return cost_of(args.shape);
-}
-
 template <class... More>
-std::uint64_t footprint_with(const ConvShape& s, More... more) {
+std::uint64_t convolution_footprint(const ConvShape& s, More... more) {
   return footprint_of(s.n, s.h, s.w, s.c, s.filters, s.kernel_h, s.kernel_w, s.stride_h, s.stride_w,
                       s.pad_h, s.pad_w, s.dilation_h, s.dilation_w, s.groups, more...);
 }
 
 std::uint64_t forward_footprint(const ConvForwardArgs& args) {
-  return footprint_with(args.shape, args.activation, args.has_bias);
+  return convolution_footprint(args.shape, args.activation, args.has_bias);
 }
 
 std::uint64_t weights_footprint(const ConvWeightsArgs& args) {
-  return footprint_with(args.shape, args.has_bias);
+  return convolution_footprint(args.shape, args.has_bias);
 }
 
 std::uint64_t data_footprint(const ConvDataArgs& args) {
-  return footprint_with(args.shape, args.adds);
+  return convolution_footprint(args.shape, args.adds);
 }
-
-constexpr std::uint32_t kForwardColor = 0x1f77b4, kWeightsColor = 0xd62728, kDataColor = 0xff7f0e;
 
 }  // namespace
 
 Codelet<ConvForwardArgs> conv_forward({
     .name = "conv_forward",
-    .color = kForwardColor,
+    .color = 0x1f77b4,
     .implementations =
         {
 #ifdef OMNI_ONEDNN
@@ -225,13 +220,13 @@ Codelet<ConvForwardArgs> conv_forward({
             {"winograd", forward_winograd, suits_winograd},
             {"reference", forward_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::conv_forward)},
-    .cost = cost<ConvForwardArgs>,
+    .cost = convolution_cost<ConvForwardArgs>,
     .footprint = forward_footprint,
 });
 
 Codelet<ConvWeightsArgs> conv_backward_weights({
     .name = "conv_backward_weights",
-    .color = kWeightsColor,
+    .color = 0xd62728,
     .implementations =
         {
 #ifdef OMNI_ONEDNN
@@ -242,13 +237,13 @@ Codelet<ConvWeightsArgs> conv_backward_weights({
             {"winograd", backward_weights_winograd, suits_winograd},
             {"reference", backward_weights_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::conv_backward_weights)},
-    .cost = cost<ConvWeightsArgs>,
+    .cost = convolution_cost<ConvWeightsArgs>,
     .footprint = weights_footprint,
 });
 
 Codelet<ConvDataArgs> conv_backward_data({
     .name = "conv_backward_data",
-    .color = kDataColor,
+    .color = 0xff7f0e,
     .implementations =
         {
 #ifdef OMNI_ONEDNN
@@ -259,7 +254,7 @@ Codelet<ConvDataArgs> conv_backward_data({
             {"winograd", backward_data_winograd, suits_winograd},
             {"reference", backward_data_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::conv_backward_data)},
-    .cost = cost<ConvDataArgs>,
+    .cost = convolution_cost<ConvDataArgs>,
     .footprint = data_footprint,
 });
 

@@ -144,7 +144,7 @@ void backward_data_reference(const LocalBackwardArgs& args, const Buffers& buffe
 
 // The three passes multiply the same pairs and touch tensors of the same sizes.
 template <class Args>
-Cost cost(const Args& args) {
+Cost local_cost(const Args& args) {
   const ConvShape& s = args.shape.conv;
   return {.flops = 2.0 * static_cast<double>(s.dst_count()) * s.taps(),
           .bytes = 4.0 *
@@ -152,26 +152,24 @@ Cost cost(const Args& args) {
 }
 
 template <class... More>
-std::uint64_t footprint_with(const ConvShape& s, More... more) {
+std::uint64_t local_footprint(const ConvShape& s, More... more) {
   return footprint_of(s.n, s.h, s.w, s.c, s.filters, s.kernel_h, s.kernel_w, s.stride_h, s.stride_w,
                       s.pad_h, s.pad_w, more...);
 }
 
 std::uint64_t forward_footprint(const LocalForwardArgs& args) {
-  return footprint_with(args.shape.conv, args.activation);
+  return local_footprint(args.shape.conv, args.activation);
 }
 
 std::uint64_t backward_footprint(const LocalBackwardArgs& args) {
-  return footprint_with(args.shape.conv);
+  return local_footprint(args.shape.conv);
 }
-
-constexpr std::uint32_t kForwardColor = 0x1f77b4, kWeightsColor = 0xd62728, kDataColor = 0xff7f0e;
 
 }  // namespace
 
 Codelet<LocalForwardArgs> local_forward({
     .name = "local_forward",
-    .color = kForwardColor,
+    .color = 0x1f77b4,
     .implementations =
         {
 #ifdef OMNI_ONEDNN
@@ -180,13 +178,13 @@ Codelet<LocalForwardArgs> local_forward({
             {"gemm", forward_gemm<gemm>, patches_countable},
             {"reference", forward_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::local_forward)},
-    .cost = cost<LocalForwardArgs>,
+    .cost = local_cost<LocalForwardArgs>,
     .footprint = forward_footprint,
 });
 
 Codelet<LocalBackwardArgs> local_backward_weights({
     .name = "local_backward_weights",
-    .color = kWeightsColor,
+    .color = 0xd62728,
     .implementations =
         {
 #ifdef OMNI_ONEDNN
@@ -195,13 +193,13 @@ Codelet<LocalBackwardArgs> local_backward_weights({
             {"gemm", backward_weights_gemm<gemm>, patches_countable},
             {"reference", backward_weights_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::local_backward_weights)},
-    .cost = cost<LocalBackwardArgs>,
+    .cost = local_cost<LocalBackwardArgs>,
     .footprint = backward_footprint,
 });
 
 Codelet<LocalBackwardArgs> local_backward_data({
     .name = "local_backward_data",
-    .color = kDataColor,
+    .color = 0xff7f0e,
     .implementations =
         {
 #ifdef OMNI_ONEDNN
@@ -210,7 +208,7 @@ Codelet<LocalBackwardArgs> local_backward_data({
             {"gemm", backward_data_gemm<gemm>, patches_countable},
             {"reference", backward_data_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::local_backward_data)},
-    .cost = cost<LocalBackwardArgs>,
+    .cost = local_cost<LocalBackwardArgs>,
     .footprint = backward_footprint,
 });
 

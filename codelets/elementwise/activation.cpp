@@ -62,13 +62,13 @@ std::uint64_t footprint(const ActivationArgs& args) {
   return footprint_of(args.count, args.activation);
 }
 
-constexpr std::uint32_t kColor = 0xF2C14E;
+constexpr std::uint32_t kActivationColor = 0xF2C14E;
 
 }  // namespace
 
 Codelet<ActivationArgs> activation_forward({
     .name = "activation_forward",
-    .color = kColor,
+    .color = kActivationColor,
     .implementations = {{"vector", forward_vector},
                         {"reference", forward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::activation_forward)},
@@ -78,7 +78,7 @@ Codelet<ActivationArgs> activation_forward({
 
 Codelet<ActivationArgs> activation_backward({
     .name = "activation_backward",
-    .color = kColor,
+    .color = kActivationColor,
     .implementations = {{"vector", backward_vector},
                         {"reference", backward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::activation_backward)},

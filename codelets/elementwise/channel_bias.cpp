@@ -40,13 +40,13 @@ std::uint64_t backward_footprint(const ChannelBiasBackwardArgs& args) {
   return footprint_of(args.rows, args.c);
 }
 
-constexpr std::uint32_t kColor = 0xbcbd22;
+constexpr std::uint32_t kChannelBiasColor = 0xbcbd22;
 
 }  // namespace
 
 Codelet<ChannelBiasForwardArgs> channel_bias_forward({
     .name = "channel_bias_forward",
-    .color = kColor,
+    .color = kChannelBiasColor,
     .implementations = {{"vector", forward_vector},
                         {"reference", forward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::channel_bias_forward)},
@@ -56,7 +56,7 @@ Codelet<ChannelBiasForwardArgs> channel_bias_forward({
 
 Codelet<ChannelBiasBackwardArgs> channel_bias_backward({
     .name = "channel_bias_backward",
-    .color = kColor,
+    .color = kChannelBiasColor,
     .implementations = {{"vector", backward_vector},
                         {"reference", backward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::channel_bias_backward)},

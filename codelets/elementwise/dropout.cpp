@@ -52,13 +52,13 @@ std::uint64_t footprint(const DropoutArgs& args) {
   return footprint_of(args.n, args.per_sample, args.probability > 0);
 }
 
-constexpr std::uint32_t kColor = 0x5B8E7D;
+constexpr std::uint32_t kDropoutColor = 0x5B8E7D;
 
 }  // namespace
 
 Codelet<DropoutArgs> dropout_forward({
     .name = "dropout_forward",
-    .color = kColor,
+    .color = kDropoutColor,
     .implementations = {{"vector", drop_vector},
                         {"reference", drop_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::dropout)},
@@ -68,7 +68,7 @@ Codelet<DropoutArgs> dropout_forward({
 
 Codelet<DropoutArgs> dropout_backward({
     .name = "dropout_backward",
-    .color = kColor,
+    .color = kDropoutColor,
     .implementations = {{"vector", drop_vector},
                         {"reference", drop_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::dropout)},

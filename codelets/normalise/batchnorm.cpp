@@ -235,7 +235,7 @@ std::uint64_t backward_data_footprint(const BatchnormBackwardArgs& args) {
   return footprint_of(args.rows, args.c, args.activation, args.in_place);
 }
 
-constexpr std::uint32_t kColor = 0x2ca02c;
+constexpr std::uint32_t kBatchnormColor = 0x2ca02c;
 
 // A plain kernel as an implementation: its pointers are the task's buffers, in order.
 template <auto kernel, std::size_t buffer_count, class Args>
@@ -250,7 +250,7 @@ CodeletDefinition<Args> definition(const char* name,
                                    std::vector<Implementation<Args>> implementations,
                                    Cost (*cost)(const Args&),
                                    std::uint64_t (*footprint)(const Args&)) {
-  return {name, kColor, std::move(implementations), cost, footprint};
+  return {name, kBatchnormColor, std::move(implementations), cost, footprint};
 }
 
 }  // namespace

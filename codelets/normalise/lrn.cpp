@@ -107,13 +107,13 @@ std::uint64_t footprint(const LrnArgs& args) {
   return footprint_of(args.rows, args.c, args.size, square_roots);
 }
 
-constexpr std::uint32_t kColor = 0xB08BBB;
+constexpr std::uint32_t kLrnColor = 0xB08BBB;
 
 }  // namespace
 
 Codelet<LrnArgs> lrn_forward({
     .name = "lrn_forward",
-    .color = kColor,
+    .color = kLrnColor,
     .implementations = {{"vector", forward_vector},
                         {"reference", forward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::lrn_forward)},
@@ -123,7 +123,7 @@ Codelet<LrnArgs> lrn_forward({
 
 Codelet<LrnArgs> lrn_backward({
     .name = "lrn_backward",
-    .color = kColor,
+    .color = kLrnColor,
     .implementations = {{"vector", backward_vector},
                         {"reference", backward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::lrn_backward)},

@@ -209,13 +209,13 @@ std::uint64_t footprint(const PoolShape& shape) {
                       shape.out_w);
 }
 
-constexpr std::uint32_t kColor = 0x6FB1A0;
+constexpr std::uint32_t kPoolingColor = 0x6FB1A0;
 
 }  // namespace
 
 Codelet<PoolShape> max_pool_forward({
     .name = "max_pool_forward",
-    .color = kColor,
+    .color = kPoolingColor,
     .implementations = {{"vector", max_forward_vector},
                         {"reference", max_forward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::max_pool_forward)},
@@ -225,7 +225,7 @@ Codelet<PoolShape> max_pool_forward({
 
 Codelet<PoolShape> max_pool_backward({
     .name = "max_pool_backward",
-    .color = kColor,
+    .color = kPoolingColor,
     .implementations = {{"vector", max_backward_vector},
                         {"reference", max_backward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::max_pool_backward)},
@@ -235,7 +235,7 @@ Codelet<PoolShape> max_pool_backward({
 
 Codelet<PoolShape> average_pool_forward({
     .name = "average_pool_forward",
-    .color = kColor,
+    .color = kPoolingColor,
     .implementations = {{"vector", average_forward_vector},
                         {"reference", average_forward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::average_pool_forward)},
@@ -245,7 +245,7 @@ Codelet<PoolShape> average_pool_forward({
 
 Codelet<PoolShape> average_pool_backward({
     .name = "average_pool_backward",
-    .color = kColor,
+    .color = kPoolingColor,
     .implementations = {{"vector", average_backward_vector},
                         {"reference", average_backward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::average_pool_backward)},

@@ -48,11 +48,11 @@ class ActivationLayer final : public Layer {
   Activation activation_;
 };
 
-const LayerRegistration registration({.name = "activation",
-                                      .aliases = {},
-                                      .summary = "an element-wise function",
-                                      .keys = {{"activation", "linear", "its name"}},
-                                      .make = make_layer<ActivationLayer>});
+const LayerRegistration activation_registration({.name = "activation",
+                                                 .aliases = {},
+                                                 .summary = "an element-wise function",
+                                                 .keys = {{"activation", "linear", "its name"}},
+                                                 .make = make_layer<ActivationLayer>});
 
 }  // namespace
 }  // namespace omni

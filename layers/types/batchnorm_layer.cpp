@@ -30,11 +30,12 @@ class BatchnormLayer final : public Layer {
   BatchnormBlock block_;
 };
 
-const LayerRegistration registration({.name = "batchnorm",
-                                      .aliases = {},
-                                      .summary = "batch normalisation with scale and shift",
-                                      .keys = {},
-                                      .make = make_layer<BatchnormLayer>});
+const LayerRegistration batchnorm_registration(
+    {.name = "batchnorm",
+     .aliases = {},
+     .summary = "batch normalisation with scale and shift",
+     .keys = {},
+     .make = make_layer<BatchnormLayer>});
 
 }  // namespace
 }  // namespace omni

@@ -45,7 +45,7 @@ class ConnectedLayer final : public WeightedLayer {
   ConnectedShape shape_;
 };
 
-const LayerRegistration registration(
+const LayerRegistration connected_registration(
     {.name = "connected",
      .aliases = {"conn"},
      .summary = "fully connected, with bias or batch normalisation, and an activation",

@@ -12,7 +12,7 @@
 namespace omni {
 namespace {
 
-ConvShape read_shape(LayerBuilder& builder, const Extent& src) {
+ConvShape read_convolution_shape(LayerBuilder& builder, const Extent& src) {
   OptionReader& options = builder.options();
   const int size = options.integer("size", 1, 1, 4096);
   const int stride = options.integer("stride", 1, 1, 4096);
@@ -42,7 +42,7 @@ ConvShape read_shape(LayerBuilder& builder, const Extent& src) {
 class ConvolutionalLayer final : public WeightedLayer {
  public:
   explicit ConvolutionalLayer(LayerBuilder& builder) : WeightedLayer(builder) {
-    shape_ = read_shape(builder, builder.input().extent());
+    shape_ = read_convolution_shape(builder, builder.input().extent());
     declare(builder, {shape_.out_h(), shape_.out_w(), shape_.filters},
             {.name = "weights",
              .shape = {shape_.filters, shape_.kernel_h, shape_.kernel_w, shape_.group_c()},
@@ -88,7 +88,7 @@ class ConvolutionalLayer final : public WeightedLayer {
 
 constexpr std::string_view kNotBinary = "weights are floats";
 
-const LayerRegistration registration(
+const LayerRegistration convolutional_registration(
     {.name = "convolutional",
      .aliases = {"conv"},
      .summary = "convolution with bias or batch normalisation, and an activation",

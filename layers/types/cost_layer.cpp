@@ -39,7 +39,7 @@ class CostLayer final : public Layer {
   CostLossArgs args_;
 };
 
-const LayerRegistration registration(
+const LayerRegistration cost_registration(
     {.name = "cost",
      .aliases = {},
      .summary = "distance from the truth as the loss; ignored after [softmax]",

@@ -52,7 +52,7 @@ class CropLayer final : public Layer {
   CropMirrorArgs args_;
 };
 
-const LayerRegistration registration(
+const LayerRegistration crop_registration(
     {.name = "crop",
      .aliases = {},
      .summary = "random crop and mirror in training, else the centre",

@@ -110,7 +110,7 @@ class DeconvolutionalLayer final : public WeightedLayer {
   ConvShape transposed_;
 };
 
-const LayerRegistration registration(
+const LayerRegistration deconvolutional_registration(
     {.name = "deconvolutional",
      .aliases = {"deconv"},
      .summary = "transposed convolution with bias or batch normalisation, and an activation",

@@ -45,13 +45,13 @@ class DropoutLayer final : public Layer {
   float probability_;
 };
 
-const LayerRegistration registration({.name = "dropout",
-                                      .aliases = {},
-                                      .summary = "drops values at random in training",
-                                      .keys = {{"probability", "0.5", "of being dropped"},
-                                               {"dropblock", "0", "values are dropped one by one",
-                                                Effect::refused}},
-                                      .make = make_layer<DropoutLayer>});
+const LayerRegistration dropout_registration(
+    {.name = "dropout",
+     .aliases = {},
+     .summary = "drops values at random in training",
+     .keys = {{"probability", "0.5", "of being dropped"},
+              {"dropblock", "0", "values are dropped one by one", Effect::refused}},
+     .make = make_layer<DropoutLayer>});
 
 }  // namespace
 }  // namespace omni

@@ -30,11 +30,12 @@ class L2NormLayer final : public Layer {
   }
 };
 
-const LayerRegistration registration({.name = "l2norm",
-                                      .aliases = {},
-                                      .summary = "scales the channels of every pixel to length one",
-                                      .keys = {},
-                                      .make = make_layer<L2NormLayer>});
+const LayerRegistration l2norm_registration(
+    {.name = "l2norm",
+     .aliases = {},
+     .summary = "scales the channels of every pixel to length one",
+     .keys = {},
+     .make = make_layer<L2NormLayer>});
 
 }  // namespace
 }  // namespace omni

@@ -12,7 +12,7 @@
 namespace omni {
 namespace {
 
-ConvShape read_shape(LayerBuilder& builder, const Extent& src) {
+ConvShape read_local_shape(LayerBuilder& builder, const Extent& src) {
   OptionReader& options = builder.options();
   const int size = options.integer("size", 1, 1, 4096);
   const int stride = options.integer("stride", 1, 1, 4096);
@@ -31,7 +31,7 @@ ConvShape read_shape(LayerBuilder& builder, const Extent& src) {
 class LocalLayer final : public Layer {
  public:
   explicit LocalLayer(LayerBuilder& builder) : Layer(builder) {
-    const ConvShape conv = read_shape(builder, builder.input().extent());
+    const ConvShape conv = read_local_shape(builder, builder.input().extent());
     output_ = builder.blob("output", {conv.out_h(), conv.out_w(), conv.filters});
     activation_ = {builder, "logistic", output_.extent};
     shape_.conv = conv;
@@ -87,7 +87,7 @@ class LocalLayer final : public Layer {
   Param *weights_, *bias_;
 };
 
-const LayerRegistration registration(
+const LayerRegistration local_registration(
     {.name = "local",
      .aliases = {},
      .summary = "convolution with filters of its own at every place, and an activation",

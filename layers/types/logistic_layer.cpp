@@ -33,7 +33,7 @@ class LogisticLayer final : public Layer {
   int inputs_ = 0;
 };
 
-const LayerRegistration registration(
+const LayerRegistration logistic_registration(
     {.name = "logistic",
      .aliases = {},
      .summary = "a probability per class and logistic cross-entropy loss; the last layer",

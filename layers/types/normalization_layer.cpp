@@ -46,15 +46,15 @@ class NormalizationLayer final : public Layer {
   std::vector<Tensor*> scale_;  // kappa + alpha * sum, for backward
 };
 
-const LayerRegistration registration({.name = "normalization",
-                                      .aliases = {"lrn"},
-                                      .summary = "local response normalisation across channels",
-                                      .keys = {{"size", "5", "channels in the window"},
-                                               {"alpha", "0.0001", "per channel of the window"},
-                                               {"beta", "0.75", "exponent of the divisor"},
-                                               {"kappa", "1",
-                                                "added to alpha times the sum of squares"}},
-                                      .make = make_layer<NormalizationLayer>});
+const LayerRegistration normalization_registration(
+    {.name = "normalization",
+     .aliases = {"lrn"},
+     .summary = "local response normalisation across channels",
+     .keys = {{"size", "5", "channels in the window"},
+              {"alpha", "0.0001", "per channel of the window"},
+              {"beta", "0.75", "exponent of the divisor"},
+              {"kappa", "1", "added to alpha times the sum of squares"}},
+     .make = make_layer<NormalizationLayer>});
 
 }  // namespace
 }  // namespace omni

@@ -64,7 +64,7 @@ class RouteLayer final : public Layer {
   std::vector<int> from_, offsets_;
 };
 
-const LayerRegistration registration(
+const LayerRegistration route_registration(
     {.name = "route",
      .aliases = {},
      .summary = "joins the channels of earlier layers",

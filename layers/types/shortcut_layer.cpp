@@ -65,7 +65,7 @@ class ShortcutLayer final : public Layer {
   bool before_sums_ = false;  // the layer before does the forward pass, and has our gradient
 };
 
-const LayerRegistration registration(
+const LayerRegistration shortcut_registration(
     {.name = "shortcut",
      .aliases = {},
      .summary = "adds the output of an earlier layer",

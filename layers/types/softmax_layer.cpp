@@ -60,7 +60,7 @@ class SoftmaxLayer final : public Layer {
   float smoothing_ = 0;
 };
 
-const LayerRegistration registration(
+const LayerRegistration softmax_registration(
     {.name = "softmax",
      .aliases = {"soft"},
      .summary = "class probabilities and cross-entropy loss; the last layer",

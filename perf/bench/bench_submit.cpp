@@ -1,13 +1,17 @@
-// What one empty task costs through our typed codelet, against StarPU's own starpu_task_insert:
-// blocks of both alternate in one process, and the medians are compared.
+// What one empty task costs through our typed codelet, against StarPU's own starpu_task_insert, and
+// what recording it costs: blocks of both alternate in one process, and the medians are compared.
+// With taskset -c 0 one CPU does everything, so that no part of a cost hides behind another one.
 #include <fmt/format.h>
 #include <starpu.h>
+#include <stdlib.h>
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <vector>
 
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/session.hpp"
 #include "scheduling/policy/omni_policy.hpp"
 
@@ -30,11 +34,14 @@ starpu_codelet plain{};
 
 constexpr int kTasks = 20000, kBlocks = 15;
 
+using Tensors = std::vector<std::unique_ptr<Tensor>>;
+
 template <class Submit>
-double microseconds_per_task(Submit submit) {
+double microseconds_per_task(Submit submit, std::unique_ptr<Recorder> recorder = nullptr) {
   const auto before = std::chrono::steady_clock::now();
   for (int i = 0; i < kTasks; ++i) submit(i);
   starpu_task_wait_for_all();
+  recorder.reset();  // writes what is left
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - before)
              .count() /
          kTasks;
@@ -43,6 +50,57 @@ double microseconds_per_task(Submit submit) {
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
+}
+
+std::string range(const std::vector<double>& values) {
+  return fmt::format("{:.2f} ({:.2f} to {:.2f})", median(values),
+                     *std::min_element(values.begin(), values.end()),
+                     *std::max_element(values.begin(), values.end()));
+}
+
+void compare_with_starpu(const Tensors& tensors) {
+  std::vector<double> ours, theirs, ratios;
+  for (int block = 0; block < kBlocks; ++block) {
+    theirs.push_back(microseconds_per_task([&](int i) {
+      starpu_task_insert(&plain, STARPU_VALUE, &i, sizeof i, STARPU_RW, tensors[i % 64]->handle(),
+                         0);
+    }));
+    ours.push_back(microseconds_per_task([&](int i) {
+      empty.submit({i}, {read_write(*tensors[static_cast<std::size_t>(i % 64)])});
+    }));
+    if (block > 0) ratios.push_back(ours.back() / theirs.back());  // the first warms up
+  }
+  fmt::print(
+      "empty task, RW on 64 handles: starpu_task_insert {:.2f} us, ours {:.2f} us, ratio {}\n",
+      median(theirs), median(ours), range(ratios));
+}
+
+// Tasks with four accesses, as those of LeNet have on average.
+int measure_recording(const Tensors& tensors) {
+  std::string folder = (std::filesystem::temp_directory_path() / "bench-XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr) return 1;
+  const auto submit = [&](int i) {
+    const auto tensor = [&](int next) -> Tensor& {
+      return *tensors[static_cast<std::size_t>((i + next) % 64)];
+    };
+    empty.submit({i},
+                 {read_write(tensor(0)), read(tensor(16)), read(tensor(32)), read(tensor(48))});
+  };
+  std::vector<double> differences;
+  for (int block = 0; block < kBlocks; ++block) {
+    const double without = microseconds_per_task(submit);
+    auto recorder = Recorder::start(folder + "/trace", {});
+    if (!recorder) {
+      fmt::print(stderr, "{}\n", recorder.error().message());
+      return 1;
+    }
+    const double with = microseconds_per_task(submit, std::move(*recorder));
+    std::filesystem::remove_all(folder + "/trace");
+    if (block > 0) differences.push_back(with - without);
+  }
+  std::filesystem::remove_all(folder);
+  fmt::print("recording a task with 4 accesses: {} us\n", range(differences));
+  return 0;
 }
 
 }  // namespace
@@ -63,27 +121,12 @@ int main() {
   plain.modes[0] = STARPU_RW;
   plain.model = &plain_model;
 
-  std::vector<std::unique_ptr<Tensor>> tensors;
+  Tensors tensors;
   for (int i = 0; i < 64; ++i) {
     tensors.push_back(std::make_unique<Tensor>("bench", 16));
     if (!tensors.back()->allocate()) return 1;
   }
-  std::vector<double> ours, theirs, ratios;
-  for (int block = 0; block < kBlocks; ++block) {
-    theirs.push_back(microseconds_per_task([&](int i) {
-      starpu_task_insert(&plain, STARPU_VALUE, &i, sizeof i, STARPU_RW, tensors[i % 64]->handle(),
-                         0);
-    }));
-    ours.push_back(microseconds_per_task([&](int i) {
-      empty.submit({i}, {read_write(*tensors[static_cast<std::size_t>(i % 64)])});
-    }));
-    if (block > 0) ratios.push_back(ours.back() / theirs.back());  // the first warms up
-  }
-  fmt::print(
-      "empty task, RW on 64 handles, scheduler {}: starpu_task_insert {:.2f} us, ours {:.2f} us, "
-      "median ratio {:.2f} ({:.2f} to {:.2f})\n",
-      session->scheduler(), median(theirs), median(ours), median(ratios),
-      *std::min_element(ratios.begin(), ratios.end()),
-      *std::max_element(ratios.begin(), ratios.end()));
-  return 0;
+  fmt::print("scheduler {}\n", session->scheduler());
+  compare_with_starpu(tensors);
+  return measure_recording(tensors);
 }

@@ -15,7 +15,7 @@ namespace omni::perf {
 namespace {
 
 constexpr double kLongestRun = 1e11;  // ms; three years
-constexpr std::int64_t kMaxNumber = 1 << 20;
+constexpr std::int64_t kMaxSmallNumber = 1 << 20;
 
 template <class T>
 bool parse(std::string_view text, T& number) {
@@ -41,7 +41,8 @@ std::string set(FxtTask& task, std::string_view key, std::string_view value) {
     return "";
   };
   const auto whole = [&](std::int64_t& target) {
-    return parse(value, target) && target >= 0 && target < kMaxNumber ? "" : "is no small number";
+    return parse(value, target) && target >= 0 && target < kMaxSmallNumber ? ""
+                                                                           : "is no small number";
   };
   if (key == "JobId") task.id = value;
   if (key == "Control") task.control = true;

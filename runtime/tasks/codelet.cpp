@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-ImplementationPolicy policy;
+ImplementationPolicy current_policy;
 
 // StarPU tells so many implementations of a codelet apart per kind of device; each of the CPU has
 // the slot of its rank. A reference may be one more: it shares the last slot, since no task may run
@@ -66,17 +66,18 @@ Choice eligible(const std::vector<CodeletBase::Entry>& entries, const void* args
   int gpu = -1;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const CodeletBase::Entry& entry = entries[i];
-    if (!entry.supports(args) || (entry.role == Role::gpu && policy.gpu_workers.empty())) continue;
+    if (!entry.supports(args) || (entry.role == Role::gpu && current_policy.gpu_workers.empty()))
+      continue;
     const std::uint32_t bit = 1u << i;
     if (entry.role == Role::gpu)
       gpu = static_cast<int>(i);
     else
       (entry.role == Role::fast ? fast : references) |= bit;
-    if (entry.name == policy.preferred)
+    if (entry.name == current_policy.preferred)
       return entry.role == Role::gpu ? Choice{.on_gpu = gpu} : Choice{.on_cpu = bit};
   }
   const std::uint32_t candidates = fast != 0 ? fast : references;
-  if (!policy.deterministic) return {.on_cpu = candidates, .on_gpu = gpu};
+  if (!current_policy.deterministic) return {.on_cpu = candidates, .on_gpu = gpu};
   // A GPU and a CPU round differently, so only one of them may do it.
   return gpu >= 0 ? Choice{.on_gpu = gpu} : Choice{.on_cpu = candidates & (~candidates + 1)};
 }
@@ -85,7 +86,8 @@ Choice eligible(const std::vector<CodeletBase::Entry>& entries, const void* args
 // a task runs on any worker.
 bool someone_can(const Choice& choice, const WorkerSet& workers) {
   for (std::size_t i = 0; i < workers.bits().size(); ++i) {
-    const std::uint32_t gpus = i < policy.gpu_workers.size() ? policy.gpu_workers[i] : 0;
+    const std::uint32_t gpus =
+        i < current_policy.gpu_workers.size() ? current_policy.gpu_workers[i] : 0;
     const std::uint32_t named = workers.bits()[i];
     if ((choice.on_gpu >= 0 && (named & gpus) != 0) || (choice.on_cpu != 0 && (named & ~gpus) != 0))
       return true;
@@ -103,7 +105,7 @@ starpu_data_access_mode starpu_mode(AccessMode mode) {
       return STARPU_RW;
     case AccessMode::accumulate:
       // Commuting tasks run in arrival order, which changes the order of a sum.
-      return policy.deterministic
+      return current_policy.deterministic
                  ? STARPU_RW
                  : static_cast<starpu_data_access_mode>(STARPU_RW | STARPU_COMMUTE);
   }
@@ -112,8 +114,8 @@ starpu_data_access_mode starpu_mode(AccessMode mode) {
 
 }  // namespace
 
-void set_implementation_policy(ImplementationPolicy chosen) { policy = std::move(chosen); }
-const ImplementationPolicy& implementation_policy() { return policy; }
+void set_implementation_policy(ImplementationPolicy chosen) { current_policy = std::move(chosen); }
+const ImplementationPolicy& implementation_policy() { return current_policy; }
 
 struct CodeletBase::Starpu {
   starpu_codelet codelet;

@@ -12,9 +12,10 @@ namespace omni {
 namespace {
 
 // A model learns only about what runs: an implementation that was first measured while others used
-// the machine would be passed over for ever. So one choice in kSecondLooks goes to another one that
-// seems at most kWorthALook times as slow. With the usual two or three, that costs well below 1 %.
-constexpr std::uint64_t kSecondLooks = 200;
+// the machine would be passed over for ever. So one choice in kOtherChoices goes to another one
+// that seems at most kWorthALook times as slow. With the usual two or three, that costs well below
+// 1 %.
+constexpr std::uint64_t kOtherChoices = 200;
 constexpr double kWorthALook = 4;
 
 // To bring a piece of data there. StarPU's own prediction supposes that all GPUs fetch at the same
@@ -46,8 +47,8 @@ std::optional<Choice> choose_implementation(starpu_task* task, unsigned worker) 
     if (length < known[best].length) best = count;
     ++count;
   }
-  if (++choices % kSecondLooks != 0) return known[best];
-  const std::size_t other = choices / kSecondLooks % count;  // in turn, the best one too
+  if (++choices % kOtherChoices != 0) return known[best];
+  const std::size_t other = choices / kOtherChoices % count;  // in turn, the best one too
   return known[known[other].length < kWorthALook * known[best].length ? other : best];
 }
 

@@ -11,7 +11,7 @@ using nlohmann::json;
 using Words = std::vector<std::string>;
 
 // The connected layer is large enough to be cut into blocks of neurons.
-constexpr const char* kNet = R"([net]
+constexpr const char* kAdamNet = R"([net]
 batch=8
 height=48
 width=48
@@ -36,7 +36,7 @@ activation=linear
 
 class Adam : public testing::Test {
  protected:
-  Adam() { put(folder_ / "net.cfg", kNet); }
+  Adam() { put(folder_ / "net.cfg", kAdamNet); }
   Finished run(Words more) {
     more.insert(more.begin(), {"--net", folder_ / "net.cfg", "--data", "synthetic:64"});
     return omni_run(more);

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr const char* kNet = R"([net]
+constexpr const char* kAutoNet = R"([net]
 batch=8
 height=12
 width=12
@@ -41,7 +41,7 @@ activation=linear
 
 class Auto : public testing::Test {
  protected:
-  Auto() { put(folder_ / "net.cfg", kNet); }
+  Auto() { put(folder_ / "net.cfg", kAutoNet); }
 
   std::vector<std::string> command(std::vector<std::string> more) {
     std::vector<std::string> all{

@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Every kind of layer whose result could depend on the order of sums or on random numbers.
-constexpr const char* kNet = R"([net]
+constexpr const char* kDeterministicNet = R"([net]
 batch=24
 subdivisions=2
 height=20
@@ -61,7 +61,7 @@ activation=linear
 
 class Determinism : public testing::Test {
  protected:
-  Determinism() { put(folder_ / "net.cfg", kNet); }
+  Determinism() { put(folder_ / "net.cfg", kDeterministicNet); }
 
   std::vector<std::string> arguments(const std::string& weights, std::vector<std::string> more) {
     std::vector<std::string> all{

@@ -21,7 +21,7 @@
 namespace omni::test {
 namespace {
 
-FileSession* session = nullptr;
+FileSession* current_session = nullptr;
 
 template <class Function>
 Function real(const char* name) {
@@ -37,8 +37,10 @@ std::string path_of(int descriptor) {
 
 FileSession::Verdict judge(FileCall call, std::string path, std::string target = "",
                            std::string bytes = "", bool creates = false) {
-  if (session == nullptr || !session->concerns(path)) return FileSession::Verdict::real;
-  return session->judge({call, std::move(path), std::move(target), std::move(bytes), creates});
+  if (current_session == nullptr || !current_session->concerns(path))
+    return FileSession::Verdict::real;
+  return current_session->judge(
+      {call, std::move(path), std::move(target), std::move(bytes), creates});
 }
 
 bool fails(FileCall call, std::string path, std::string target = "") {
@@ -49,9 +51,9 @@ bool fails(FileCall call, std::string path, std::string target = "") {
 
 FileSession::FileSession(std::filesystem::path folder, FileFault fault)
     : folder_(std::move(folder)), fault_(fault) {
-  session = this;
+  current_session = this;
 }
-FileSession::~FileSession() { session = nullptr; }
+FileSession::~FileSession() { current_session = nullptr; }
 
 bool FileSession::fault_reached() const {
   return fault_.at > 0 && std::ssize(operations_) >= fault_.at;
@@ -90,13 +92,13 @@ int open(const char* path, int flags, ...) {
 
 ssize_t read(int descriptor, void* buffer, size_t size) {
   static const auto next = real<ssize_t (*)(int, void*, size_t)>("read");
-  if (session != nullptr && fails(FileCall::read, path_of(descriptor))) return -1;
+  if (current_session != nullptr && fails(FileCall::read, path_of(descriptor))) return -1;
   return next(descriptor, buffer, size);
 }
 
 ssize_t write(int descriptor, const void* buffer, size_t size) {
   static const auto next = real<ssize_t (*)(int, const void*, size_t)>("write");
-  if (session == nullptr) return next(descriptor, buffer, size);
+  if (current_session == nullptr) return next(descriptor, buffer, size);
   const auto verdict =
       judge(FileCall::write, path_of(descriptor), "", {static_cast<const char*>(buffer), size});
   if (verdict == FileSession::Verdict::fail) return -1;
@@ -105,13 +107,13 @@ ssize_t write(int descriptor, const void* buffer, size_t size) {
 
 int fsync(int descriptor) {
   static const auto next = real<int (*)(int)>("fsync");
-  if (session != nullptr && fails(FileCall::fsync, path_of(descriptor))) return -1;
+  if (current_session != nullptr && fails(FileCall::fsync, path_of(descriptor))) return -1;
   return next(descriptor);
 }
 
 int close(int descriptor) {
   static const auto next = real<int (*)(int)>("close");
-  const bool failing = session != nullptr && fails(FileCall::close, path_of(descriptor));
+  const bool failing = current_session != nullptr && fails(FileCall::close, path_of(descriptor));
   const int code = errno;
   const int status = next(descriptor);  // Linux closes it in any case
   if (!failing) return status;
@@ -137,7 +139,7 @@ int unlink(const char* path) {
 // The next two are what std::filesystem::remove_all calls.
 int remove(const char* path) noexcept {
   static const auto next = real<int (*)(const char*)>("remove");
-  if (session != nullptr) {
+  if (current_session != nullptr) {
     struct stat status {};
     const bool folder = ::lstat(path, &status) == 0 && S_ISDIR(status.st_mode);
     if (fails(folder ? FileCall::rmdir : FileCall::unlink, path)) return -1;
@@ -147,7 +149,7 @@ int remove(const char* path) noexcept {
 
 int unlinkat(int folder, const char* name, int flags) {
   static const auto next = real<int (*)(int, const char*, int)>("unlinkat");
-  if (session != nullptr) {
+  if (current_session != nullptr) {
     const std::string path = folder == AT_FDCWD ? name : path_of(folder) + "/" + name;
     if (fails((flags & AT_REMOVEDIR) != 0 ? FileCall::rmdir : FileCall::unlink, path)) return -1;
   }

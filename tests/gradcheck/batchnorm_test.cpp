@@ -5,8 +5,10 @@
 namespace omni::gradcheck {
 namespace {
 
-std::size_t channels(const auto& args) { return static_cast<std::size_t>(args.c); }
-std::size_t values(const auto& args) { return static_cast<std::size_t>(args.rows * args.c); }
+std::size_t batchnorm_channels(const auto& args) { return static_cast<std::size_t>(args.c); }
+std::size_t batchnorm_values(const auto& args) {
+  return static_cast<std::size_t>(args.rows * args.c);
+}
 double rows_of(const auto& args) { return static_cast<double>(args.rows); }
 
 // Calls a reference template on the double buffers of a check, in order.
@@ -29,7 +31,7 @@ TEST(BatchnormForward, partial) {
   const auto operation = [](Fill fill) {
     return Operation<BatchnormSliceArgs>{
         .operands = [fill](const BatchnormSliceArgs& args) -> std::vector<Operand> {
-          return {input(values(args), fill), output(2 * channels(args))};
+          return {input(batchnorm_values(args), fill), output(2 * batchnorm_channels(args))};
         },
         .reference = on_doubles<reference::batchnorm_partial<double>, 2, BatchnormSliceArgs>,
     };
@@ -41,7 +43,7 @@ TEST(BatchnormForward, partial) {
 
 TEST(BatchnormForward, merge_and_finish) {
   const auto merge_operands = [](const BatchnormMergeArgs& args) -> std::vector<Operand> {
-    const std::size_t count = 2 * channels(args);
+    const std::size_t count = 2 * batchnorm_channels(args);
     return {input(count, kPositive),
             args.rows_before == 0 ? output(count) : in_place(count, kPositive)};
   };
@@ -61,7 +63,7 @@ TEST(BatchnormForward, merge_and_finish) {
       batchnorm_finish,
       {{"usual", {.c = 19, .rows = 12}}, {"one value", {.c = 1, .rows = 1, .momentum = 0.9f}}},
       {.operands = [](const BatchnormFinishArgs& args) -> std::vector<Operand> {
-         const std::size_t c = channels(args);
+         const std::size_t c = batchnorm_channels(args);
          return {input(2 * c, kPositive), output(c), output(c), in_place(c),
                  in_place(c, kPositive)};
        },
@@ -82,11 +84,11 @@ TEST(BatchnormForward, apply) {
   check_implementations(
       batchnorm_apply, cases,
       {.operands = [](const BatchnormApplyArgs& args) -> std::vector<Operand> {
-         const std::size_t c = channels(args);
+         const std::size_t c = batchnorm_channels(args);
          std::vector<Operand> all{
-             input(values(args)), input(c), input(c, kPositive), input(c), input(c),
-             output(values(args))};
-         if (args.adds) all.push_back(input(values(args)));
+             input(batchnorm_values(args)), input(c), input(c, kPositive), input(c), input(c),
+             output(batchnorm_values(args))};
+         if (args.adds) all.push_back(input(batchnorm_values(args)));
          return all;
        },
        .reference =
@@ -116,9 +118,9 @@ TEST(BatchnormBackward, implementations_agree) {
                                       Activation::swish, Activation::mish, Activation::gelu})
     add(activation_name(activation).data(), kSlices[0].args, activation);
   const auto operands = [](const auto& args) -> std::vector<Operand> {
-    const std::size_t c = channels(args);
-    return {input(values(args)),
-            input(values(args)),
+    const std::size_t c = batchnorm_channels(args);
+    return {input(batchnorm_values(args)),
+            input(batchnorm_values(args)),
             input(c),
             input(c, kPositive),
             input(c),
@@ -129,7 +131,7 @@ TEST(BatchnormBackward, implementations_agree) {
       {.operands =
            [=](const BatchnormReduceArgs& args) {
              std::vector<Operand> all = operands(args);
-             all.push_back(output(2 * channels(args)));
+             all.push_back(output(2 * batchnorm_channels(args)));
              return all;
            },
        .reference =
@@ -138,7 +140,7 @@ TEST(BatchnormBackward, implementations_agree) {
   check_implementations(
       batchnorm_parameter_gradient, {{"usual", {.c = 21}}, {"one channel", {.c = 1}}},
       {.operands = [](const BatchnormParameterArgs& args) -> std::vector<Operand> {
-         const std::size_t c = channels(args);
+         const std::size_t c = batchnorm_channels(args);
          return {input(2 * c), accumulated(c), accumulated(c)};
        },
        .reference =
@@ -147,11 +149,11 @@ TEST(BatchnormBackward, implementations_agree) {
                         {.operands =
                              [=](const BatchnormBackwardArgs& args) {
                                std::vector<Operand> all = operands(args);
-                               all.push_back(input(2 * channels(args)));
+                               all.push_back(input(2 * batchnorm_channels(args)));
                                if (args.in_place)
-                                 all[1] = in_place(values(args));
+                                 all[1] = in_place(batchnorm_values(args));
                                else
-                                 all.push_back(output(values(args)));
+                                 all.push_back(output(batchnorm_values(args)));
                                return all;
                              },
                          .reference =

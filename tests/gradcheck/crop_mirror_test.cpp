@@ -15,7 +15,7 @@ std::size_t dst_values(const CropMirrorArgs& args) {
   return args.dst().count() * static_cast<std::size_t>(args.n);
 }
 
-const std::vector<Case<CropMirrorArgs>> kCases{
+const std::vector<Case<CropMirrorArgs>> kCropMirrorCases{
     {"training",
      {.n = 6, .src = {9, 8, 3}, .out_h = 5, .out_w = 6, .training = true, .flip = true, .seed = 3}},
     {"centre", {.n = 2, .src = {9, 8, 3}, .out_h = 4, .out_w = 5, .flip = true}},
@@ -35,7 +35,7 @@ const std::vector<Case<CropMirrorArgs>> kCases{
 };
 
 TEST(CropMirror, implementations_agree) {
-  check_implementations(crop_mirror_forward, kCases,
+  check_implementations(crop_mirror_forward, kCropMirrorCases,
                         {.operands = [](const CropMirrorArgs& args) -> std::vector<Operand> {
                            return {input(src_values(args)), output(dst_values(args))};
                          },
@@ -44,7 +44,7 @@ TEST(CropMirror, implementations_agree) {
                                reference::crop_mirror_forward(args, buffers.get<double>(0),
                                                               buffers.get<double>(1));
                              }});
-  check_implementations(crop_mirror_backward, kCases,
+  check_implementations(crop_mirror_backward, kCropMirrorCases,
                         {.operands = [](const CropMirrorArgs& args) -> std::vector<Operand> {
                            return {input(dst_values(args)), output(src_values(args))};
                          },
@@ -56,7 +56,7 @@ TEST(CropMirror, implementations_agree) {
 }
 
 TEST(CropMirror, gradient) {
-  for (const Case<CropMirrorArgs>& each : kCases) {
+  for (const Case<CropMirrorArgs>& each : kCropMirrorCases) {
     SCOPED_TRACE(each.what);
     std::vector<double> src = random_values(src_values(each.args), 1), diff_src(src.size());
     const std::vector<double> diff_dst = random_values(dst_values(each.args), 2);

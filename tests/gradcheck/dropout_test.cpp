@@ -9,7 +9,7 @@ std::size_t values(const DropoutArgs& args) {
   return static_cast<std::size_t>(args.n * args.per_sample);
 }
 
-const std::vector<Case<DropoutArgs>> kCases{
+const std::vector<Case<DropoutArgs>> kDropoutCases{
     {"fc of AlexNet", {.n = 4, .per_sample = 4096, .layer = 12, .seed = 3, .first_sample = 256}},
     {"one value", {.n = 1, .per_sample = 1, .probability = 0.3f}},
     {"odd", {.n = 3, .per_sample = 37, .probability = 0.7f, .layer = 2}},
@@ -51,12 +51,12 @@ std::size_t equal_values(const std::vector<float>& a, const std::vector<float>& 
 }
 
 TEST(Dropout, implementations_agree) {
-  check_implementations(dropout_forward, kCases, kOperation);
-  check_implementations(dropout_backward, kCases, kOperation);
+  check_implementations(dropout_forward, kDropoutCases, kOperation);
+  check_implementations(dropout_backward, kDropoutCases, kOperation);
 }
 
 TEST(Dropout, gradient) {
-  for (const Case<DropoutArgs>& each : kCases) {
+  for (const Case<DropoutArgs>& each : kDropoutCases) {
     SCOPED_TRACE(each.what);
     std::vector<double> src = random_values(values(each.args), 1), diff_src(src.size());
     const std::vector<double> diff_dst = random_values(src.size(), 2);

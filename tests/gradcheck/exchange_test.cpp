@@ -6,7 +6,7 @@
 namespace omni::gradcheck {
 namespace {
 
-std::size_t values(const auto& args) { return static_cast<std::size_t>(args.count); }
+std::size_t exchanged_values(const auto& args) { return static_cast<std::size_t>(args.count); }
 
 ExchangeArgs adam(std::int64_t count, std::uint64_t number, bool refresh = false) {
   return {.count = count,
@@ -35,9 +35,9 @@ TEST(Exchange, implementations_agree) {
        {"Adam for long", adam(100, 10'000'000)},
        {"Adam with a replica in several pieces", adam(5001, 3, true)}},
       {.operands = [](const ExchangeArgs& args) -> std::vector<Operand> {
-         std::vector<Operand> operands(3, in_place(values(args)));
-         if (args.refresh) operands.push_back(output(values(args)));
-         if (args.adam) operands.push_back(in_place(values(args), uniform(0, 1)));
+         std::vector<Operand> operands(3, in_place(exchanged_values(args)));
+         if (args.refresh) operands.push_back(output(exchanged_values(args)));
+         if (args.adam) operands.push_back(in_place(exchanged_values(args), uniform(0, 1)));
          return operands;
        },
        .reference =
@@ -122,7 +122,7 @@ TEST(Accumulate, implementations_agree) {
        {"odd", {37}},
        {"more than a GPU's threads", {70001}}},
       {.operands = [](const AccumulateArgs& args) -> std::vector<Operand> {
-         return {input(values(args)), accumulated(values(args))};
+         return {input(exchanged_values(args)), accumulated(exchanged_values(args))};
        },
        .reference =
            [](const AccumulateArgs& args, const Buffers& buffers) {

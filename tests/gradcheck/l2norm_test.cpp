@@ -7,7 +7,7 @@ namespace {
 
 std::size_t values(const L2NormArgs& args) { return static_cast<std::size_t>(args.rows * args.c); }
 
-const std::vector<Case<L2NormArgs>> kCases{
+const std::vector<Case<L2NormArgs>> kL2NormCases{
     {"usual", {.rows = 49, .c = 64}},     {"one value", {.rows = 1, .c = 1}},
     {"one channel", {.rows = 9, .c = 1}}, {"odd", {.rows = 7, .c = 13}},
     {"long", {.rows = 2, .c = 1000}},
@@ -16,7 +16,7 @@ const std::vector<Case<L2NormArgs>> kCases{
 double terms(const L2NormArgs& args) { return args.c; }
 
 TEST(L2Norm, implementations_agree) {
-  check_implementations(l2norm_forward, kCases,
+  check_implementations(l2norm_forward, kL2NormCases,
                         {.operands = [](const L2NormArgs& args) -> std::vector<Operand> {
                            return {input(values(args)), output(values(args))};
                          },
@@ -26,7 +26,7 @@ TEST(L2Norm, implementations_agree) {
                                                          buffers.get<double>(1));
                              },
                          .terms = terms});
-  check_implementations(l2norm_backward, kCases,
+  check_implementations(l2norm_backward, kL2NormCases,
                         {.operands = [](const L2NormArgs& args) -> std::vector<Operand> {
                            return {input(values(args), away_from_zero(0.1f)), input(values(args)),
                                    output(values(args))};

@@ -29,7 +29,7 @@ Operation<LogisticLossArgs> operation(Fill fill) {
   };
 }
 
-const std::vector<Case<LogisticLossArgs>> kCases{
+const std::vector<Case<LogisticLossArgs>> kLogisticLossCases{
     {"ten classes", {.n = 8, .inputs = 10, .gradient = true}},
     {"evaluation only", {.n = 8, .inputs = 10}},
     {"one output", {.n = 1, .inputs = 1, .gradient = true}},
@@ -38,12 +38,12 @@ const std::vector<Case<LogisticLossArgs>> kCases{
 };
 
 TEST(LogisticLoss, implementations_agree) {
-  check_implementations(logistic_loss, kCases, operation(uniform(-3, 3)));
+  check_implementations(logistic_loss, kLogisticLossCases, operation(uniform(-3, 3)));
 }
 
 TEST(LogisticLoss, large_values_do_not_overflow) {
-  check_implementations(logistic_loss, kCases, operation(uniform(-300, 300)));
-  check_implementations(logistic_loss, kCases, operation(uniform(-1e34f, 1e34f)));
+  check_implementations(logistic_loss, kLogisticLossCases, operation(uniform(-300, 300)));
+  check_implementations(logistic_loss, kLogisticLossCases, operation(uniform(-1e34f, 1e34f)));
 }
 
 TEST(LogisticLoss, gradient) {

@@ -7,7 +7,7 @@ namespace {
 
 std::size_t values(const LrnArgs& args) { return static_cast<std::size_t>(args.rows * args.c); }
 
-const std::vector<Case<LrnArgs>> kCases{
+const std::vector<Case<LrnArgs>> kLrnCases{
     {"CaffeNet", {.rows = 27, .c = 96, .size = 5, .alpha = 2e-5f}},
     {"one value", {.rows = 1, .c = 1}},
     {"one channel, strong", {.rows = 7, .c = 1, .size = 3, .alpha = 0.5f}},
@@ -24,10 +24,10 @@ const std::vector<Case<LrnArgs>> kCases{
     {"beta 1", {.rows = 4, .c = 19, .alpha = 0.4f, .beta = 1}},
 };
 
-double terms(const LrnArgs& args) { return args.size; }
+double lrn_terms(const LrnArgs& args) { return args.size; }
 
 TEST(Lrn, implementations_agree) {
-  check_implementations(lrn_forward, kCases,
+  check_implementations(lrn_forward, kLrnCases,
                         {.operands = [](const LrnArgs& args) -> std::vector<Operand> {
                            return {input(values(args)), output(values(args)), output(values(args))};
                          },
@@ -37,9 +37,9 @@ TEST(Lrn, implementations_agree) {
                                                       buffers.get<double>(1),
                                                       buffers.get<double>(2));
                              },
-                         .terms = terms});
+                         .terms = lrn_terms});
   check_implementations(
-      lrn_backward, kCases,
+      lrn_backward, kLrnCases,
       {.operands = [](const LrnArgs& args) -> std::vector<Operand> {
          return {input(values(args)), input(values(args)), input(values(args), uniform(0.5f, 3)),
                  input(values(args)), output(values(args))};
@@ -50,11 +50,11 @@ TEST(Lrn, implementations_agree) {
                                      buffers.get<double>(2), buffers.get<double>(3),
                                      buffers.get<double>(4));
            },
-       .terms = terms});
+       .terms = lrn_terms});
 }
 
 TEST(Lrn, gradient) {
-  for (const Case<LrnArgs>& each : kCases) {
+  for (const Case<LrnArgs>& each : kLrnCases) {
     SCOPED_TRACE(each.what);
     std::vector<double> src = random_values(values(each.args), 1);
     const std::vector<double> diff_dst = random_values(src.size(), 2);

@@ -47,7 +47,7 @@ const PoolShape kOblong{.n = 2,
                         .out_h = 6,
                         .out_w = 3};
 
-const std::vector<Case<PoolShape>> kCases{
+const std::vector<Case<PoolShape>> kPoolingCases{
     {"3/2 as in AlexNet", pool_of(2, 13, 13, 96, {3, 2, 0})},
     {"2/2 as in VGG", pool_of(1, 8, 8, 64, {2, 2, 0})},
     {"one cell", pool_of(1, 1, 1, 1, {1, 1, 0})},
@@ -90,9 +90,9 @@ Operation<PoolShape> max_forward_operation(Fill fill) {
 }
 
 TEST(MaxPool, implementations_agree) {
-  check_implementations(max_pool_forward, kCases, max_forward_operation(uniform(-1, 1)));
+  check_implementations(max_pool_forward, kPoolingCases, max_forward_operation(uniform(-1, 1)));
   check_implementations(
-      max_pool_backward, kCases,
+      max_pool_backward, kPoolingCases,
       {.operands = [](const PoolShape& shape) -> std::vector<Operand> {
          return {input(dst_count(shape)), random_index(shape), output(src_count(shape))};
        },
@@ -110,7 +110,7 @@ std::vector<Case<PoolShape>> after_relu(std::vector<Case<PoolShape>> cases) {
 
 TEST(MaxPool, after_relu_no_cell_wins_where_nothing_is_positive) {
   // Mostly negative, so that windows without a positive value are common.
-  check_implementations(max_pool_forward, after_relu(kCases),
+  check_implementations(max_pool_forward, after_relu(kPoolingCases),
                         max_forward_operation(uniform(-1, 0.1f)));
   PoolShape shape = pool_of(1, 1, 4, 1, {2, 2, 0});
   shape.h = shape.kernel_h = shape.out_h = 1;
@@ -125,7 +125,7 @@ TEST(MaxPool, after_relu_no_cell_wins_where_nothing_is_positive) {
 }
 
 TEST(MaxPool, the_first_of_equal_values_wins) {
-  check_implementations(max_pool_forward, kCases, max_forward_operation(below(3)));
+  check_implementations(max_pool_forward, kPoolingCases, max_forward_operation(below(3)));
   const PoolShape shape = pool_of(1, 3, 3, 1, {3, 1, 2});
   for (const auto& implementation : implementations_here(max_pool_forward)) {
     std::vector<float> src(9, 2.0f), dst(9);
@@ -171,7 +171,7 @@ TEST(MaxPool, windows_in_the_padding_give_zero_and_no_gradient) {
 }
 
 TEST(MaxPool, gradient) {
-  for (const Case<PoolShape>& each : kCases) {
+  for (const Case<PoolShape>& each : kPoolingCases) {
     const PoolShape& shape = each.args;
     const std::size_t count = src_count(shape);
     if (count > 40000) continue;
@@ -197,7 +197,7 @@ TEST(AveragePool, implementations_agree) {
   const auto cells = [](const PoolShape& shape) {
     return static_cast<double>(shape.kernel_h) * shape.kernel_w;
   };
-  check_implementations(average_pool_forward, kCases,
+  check_implementations(average_pool_forward, kPoolingCases,
                         {.operands = [](const PoolShape& shape) -> std::vector<Operand> {
                            return {input(src_count(shape)), output(dst_count(shape))};
                          },
@@ -207,7 +207,7 @@ TEST(AveragePool, implementations_agree) {
                                                                buffers.get<double>(1));
                              },
                          .terms = cells});
-  check_implementations(average_pool_backward, kCases,
+  check_implementations(average_pool_backward, kPoolingCases,
                         {.operands = [](const PoolShape& shape) -> std::vector<Operand> {
                            return {input(dst_count(shape)), output(src_count(shape))};
                          },
@@ -220,7 +220,7 @@ TEST(AveragePool, implementations_agree) {
 }
 
 TEST(AveragePool, gradient) {
-  for (const Case<PoolShape>& each : kCases) {
+  for (const Case<PoolShape>& each : kPoolingCases) {
     const PoolShape& shape = each.args;
     if (src_count(shape) > 40000) continue;
     SCOPED_TRACE(each.what);

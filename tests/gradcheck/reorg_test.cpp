@@ -11,7 +11,7 @@ std::size_t values(const ReorgArgs& args) {
   return args.wide.count() * static_cast<std::size_t>(args.n);
 }
 
-const std::vector<Case<ReorgArgs>> kCases{
+const std::vector<Case<ReorgArgs>> kReorgCases{
     {"to depth", {.n = 2, .wide = {6, 4, 8}}},
     {"to space", {.n = 2, .wide = {6, 4, 8}, .to_depth = false}},
     {"stride three", {.n = 3, .wide = {3, 9, 1}, .stride = 3}},
@@ -20,7 +20,7 @@ const std::vector<Case<ReorgArgs>> kCases{
 };
 
 TEST(Reorg, implementations_agree) {
-  check_implementations(reorg, kCases,
+  check_implementations(reorg, kReorgCases,
                         {.operands = [](const ReorgArgs& args) -> std::vector<Operand> {
                            return {input(values(args)), output(values(args))};
                          },
@@ -33,7 +33,7 @@ TEST(Reorg, implementations_agree) {
 }
 
 TEST(Reorg, the_other_direction_is_inverse_and_gradient) {
-  for (const Case<ReorgArgs>& each : kCases) {
+  for (const Case<ReorgArgs>& each : kReorgCases) {
     SCOPED_TRACE(each.what);
     ReorgArgs back = each.args;
     back.to_depth = !back.to_depth;

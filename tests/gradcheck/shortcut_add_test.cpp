@@ -12,7 +12,7 @@ std::size_t count_b(const ShortcutArgs& args) {
   return args.b.count() * static_cast<std::size_t>(args.n);
 }
 
-const std::vector<Case<ShortcutArgs>> kCases{
+const std::vector<Case<ShortcutArgs>> kShortcutAddCases{
     {"residual block", {.n = 2, .a = {7, 7, 64}, .b = {7, 7, 64}, .activation = Activation::relu}},
     {"more than a block",
      {.n = 3, .a = {13, 11, 17}, .b = {13, 11, 17}, .alpha = 0.5f, .beta = -2}},
@@ -30,7 +30,7 @@ const std::vector<Case<ShortcutArgs>> kCases{
 
 TEST(ShortcutForward, implementations_agree) {
   check_implementations(
-      shortcut_forward, kCases,
+      shortcut_forward, kShortcutAddCases,
       {.operands = [](const ShortcutArgs& args) -> std::vector<Operand> {
          return {input(count_a(args)), input(count_b(args)), output(count_a(args))};
        },
@@ -42,7 +42,7 @@ TEST(ShortcutForward, implementations_agree) {
 }
 
 TEST(ShortcutBackward, implementations_agree) {
-  check_implementations(shortcut_backward_a, kCases,
+  check_implementations(shortcut_backward_a, kShortcutAddCases,
                         {.operands = [](const ShortcutArgs& args) -> std::vector<Operand> {
                            return {input(count_a(args)), output(count_a(args))};
                          },
@@ -51,7 +51,7 @@ TEST(ShortcutBackward, implementations_agree) {
                                reference::shortcut_backward_a(args, buffers.get<double>(0),
                                                               buffers.get<double>(1));
                              }});
-  check_implementations(shortcut_backward_b, kCases,
+  check_implementations(shortcut_backward_b, kShortcutAddCases,
                         {.operands = [](const ShortcutArgs& args) -> std::vector<Operand> {
                            return {input(count_a(args)), output(count_b(args))};
                          },
@@ -80,7 +80,7 @@ TEST(ResidualBackward, implementations_agree) {
 }
 
 TEST(ShortcutBackward, gradients) {
-  for (const Case<ShortcutArgs>& each : kCases) {
+  for (const Case<ShortcutArgs>& each : kShortcutAddCases) {
     SCOPED_TRACE(each.what);
     ShortcutArgs args = each.args;
     args.activation = Activation::linear;  // its gradient is another codelet's

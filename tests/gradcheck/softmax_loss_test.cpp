@@ -5,12 +5,14 @@
 namespace omni::gradcheck {
 namespace {
 
-std::size_t values(const auto& args) { return static_cast<std::size_t>(args.n * args.inputs); }
+std::size_t softmax_values(const auto& args) {
+  return static_cast<std::size_t>(args.n * args.inputs);
+}
 
 Operation<SoftmaxArgs> softmax_operation(Fill fill) {
   return {
       .operands = [fill](const SoftmaxArgs& args) -> std::vector<Operand> {
-        return {input(values(args), fill), output(values(args))};
+        return {input(softmax_values(args), fill), output(softmax_values(args))};
       },
       .reference =
           [](const SoftmaxArgs& args, const Buffers& buffers) {
@@ -46,11 +48,11 @@ TEST(CrossEntropy, implementations_agree) {
   const Operation<CrossEntropyArgs> operation{
       .operands = [](const CrossEntropyArgs& args) -> std::vector<Operand> {
         std::vector<Operand> operands{
-            input(values(args), uniform(0.001f, 1)),
+            input(softmax_values(args), uniform(0.001f, 1)),
             input(static_cast<std::size_t>(args.n), below(static_cast<std::uint32_t>(args.inputs)),
                   DataType::i32),
             output(4)};
-        if (args.gradient) operands.push_back(output(values(args)));
+        if (args.gradient) operands.push_back(output(softmax_values(args)));
         return operands;
       },
       .reference =
@@ -103,7 +105,7 @@ TEST(CrossEntropy, gradient_reaches_through_the_softmax) {
                                  .temperature = args.temperature,
                                  .smoothing = smoothing,
                                  .gradient = true};
-      std::vector<double> src = random_values(values(args), 7, uniform(-2, 2));
+      std::vector<double> src = random_values(softmax_values(args), 7, uniform(-2, 2));
       std::vector<double> probabilities(src.size()), diff(src.size()), metrics(4);
       std::vector<std::int32_t> labels;
       for (int image = 0; image < args.n; ++image) labels.push_back(image * 7 % args.inputs);

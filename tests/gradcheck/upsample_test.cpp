@@ -12,7 +12,7 @@ std::size_t dst_values(const UpsampleArgs& args) {
   return src_values(args) * static_cast<std::size_t>(args.stride * args.stride);
 }
 
-const std::vector<Case<UpsampleArgs>> kCases{
+const std::vector<Case<UpsampleArgs>> kUpsampleCases{
     {"usual", {.n = 2, .src = {4, 5, 16}}},
     {"one value", {.n = 1, .src = {1, 1, 1}}},
     {"odd stride, scaled", {.n = 2, .src = {3, 2, 5}, .stride = 3, .scale = 0.7f}},
@@ -21,7 +21,7 @@ const std::vector<Case<UpsampleArgs>> kCases{
 };
 
 TEST(Upsample, implementations_agree) {
-  check_implementations(upsample_forward, kCases,
+  check_implementations(upsample_forward, kUpsampleCases,
                         {.operands = [](const UpsampleArgs& args) -> std::vector<Operand> {
                            return {input(src_values(args)), output(dst_values(args))};
                          },
@@ -30,7 +30,7 @@ TEST(Upsample, implementations_agree) {
                                reference::upsample_forward(args, buffers.get<double>(0),
                                                            buffers.get<double>(1));
                              }});
-  check_implementations(upsample_backward, kCases,
+  check_implementations(upsample_backward, kUpsampleCases,
                         {.operands = [](const UpsampleArgs& args) -> std::vector<Operand> {
                            return {input(dst_values(args)), output(src_values(args))};
                          },
@@ -42,7 +42,7 @@ TEST(Upsample, implementations_agree) {
 }
 
 TEST(Upsample, gradient) {
-  for (const Case<UpsampleArgs>& each : kCases) {
+  for (const Case<UpsampleArgs>& each : kUpsampleCases) {
     SCOPED_TRACE(each.what);
     std::vector<double> src = random_values(src_values(each.args), 1), diff_src(src.size());
     const std::vector<double> diff_dst = random_values(dst_values(each.args), 2);

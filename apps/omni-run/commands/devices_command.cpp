@@ -30,7 +30,7 @@ bool chosen(const DevicesArguments& arguments, const Gpu& gpu) {
   return std::find(gpus.begin(), gpus.end(), gpu.number) != gpus.end();
 }
 
-std::string describe(const Gpu& gpu) {
+std::string describe_gpu(const Gpu& gpu) {
   return fmt::format("{}, {:.1f} GiB, compute capability {}.{}", gpu.name,
                      static_cast<double>(gpu.memory) / 0x1p30, gpu.major, gpu.minor);
 }
@@ -41,7 +41,7 @@ Status devices_command(const DevicesArguments& arguments) {
   const Gpus gpus = find_gpus();
   const Result<Session> started = start_session(arguments.machine);
   if (!started) {
-    for (const Gpu& gpu : gpus.found) log::info("GPU {}  {}", gpu.number, describe(gpu));
+    for (const Gpu& gpu : gpus.found) log::info("GPU {}  {}", gpu.number, describe_gpu(gpu));
     return started.error();
   }
   const Session& session = *started;
@@ -83,7 +83,7 @@ Status devices_command(const DevicesArguments& arguments) {
   for (const WorkerInfo& worker : session.workers())
     fmt::print("{:<6} {}\n", worker.kind, worker.name);
   for (const Gpu& gpu : gpus.found)
-    fmt::print("GPU {}  {}{}\n", gpu.number, describe(gpu),
+    fmt::print("GPU {}  {}{}\n", gpu.number, describe_gpu(gpu),
                chosen(arguments, gpu) ? "" : " (unused: --gpus or STARPU_NCUDA leave it out)");
   if (!gpus.none_because.empty()) fmt::print("no GPU: {}\n", gpus.none_because);
   if (arguments.peaks)

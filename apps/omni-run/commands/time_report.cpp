@@ -15,7 +15,7 @@ std::string type_of(const Net& net, int layer) {
 }
 
 // "onednn 0.412 (ran 80 %)  lowering 0.700  winograd ?"
-std::string describe(const std::map<std::string, TimeReport::Implementation>& implementations) {
+std::string list_times(const std::map<std::string, TimeReport::Implementation>& implementations) {
   double tasks = 0;
   for (const auto& [name, implementation] : implementations) tasks += implementation.tasks;
   std::vector<std::string> parts;
@@ -83,7 +83,7 @@ void TimeReport::print_table(const Net& net) const {
     for (const auto& [codelet, implementations] : layer.codelets)
       if (implementations.size() > 1)
         fmt::print("{:>3} {:<14} {:<30} {}\n", index, type_of(net, index), codelet,
-                   describe(implementations));
+                   list_times(implementations));
   });
 }
 

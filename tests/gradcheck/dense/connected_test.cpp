@@ -5,7 +5,7 @@
 namespace omni::gradcheck {
 namespace {
 
-const std::vector<Case<ConnectedShape>> kShapes{
+const std::vector<Case<ConnectedShape>> kConnectedShapes{
     {"small", {.n = 4, .inputs = 10, .outputs = 6}},
     {"one of each", {.n = 1, .inputs = 1, .outputs = 1}},
     {"one image", {.n = 1, .inputs = 130, .outputs = 67}},
@@ -17,11 +17,12 @@ const std::vector<Case<ConnectedShape>> kShapes{
 };
 
 TEST(Connected, Forward) {
-  auto cases = with_and_without_bias<ConnectedForwardArgs>(kShapes);
+  auto cases = with_and_without_bias<ConnectedForwardArgs>(kConnectedShapes);
   for (const Activation activation : {Activation::relu, Activation::logistic})
     for (const bool has_bias : {true, false})
-      cases.push_back({"activation",
-                       {.shape = kShapes[0].args, .activation = activation, .has_bias = has_bias}});
+      cases.push_back(
+          {"activation",
+           {.shape = kConnectedShapes[0].args, .activation = activation, .has_bias = has_bias}});
   check_implementations(
       connected_forward, cases,
       {.operands =
@@ -43,7 +44,7 @@ TEST(Connected, Forward) {
 
 TEST(Connected, BackwardWeights) {
   check_implementations(
-      connected_backward_weights, with_and_without_bias<ConnectedWeightsArgs>(kShapes),
+      connected_backward_weights, with_and_without_bias<ConnectedWeightsArgs>(kConnectedShapes),
       {.operands =
            [](const ConnectedWeightsArgs& args) {
              std::vector<Operand> operands{input(size(args.shape.src_count())),
@@ -63,7 +64,7 @@ TEST(Connected, BackwardWeights) {
 
 TEST(Connected, BackwardData) {
   std::vector<Case<ConnectedDataArgs>> cases;
-  for (const auto& each : kShapes) cases.push_back({each.what, {.shape = each.args}});
+  for (const auto& each : kConnectedShapes) cases.push_back({each.what, {.shape = each.args}});
   check_implementations(
       connected_backward_data, cases,
       {.operands =
@@ -81,7 +82,8 @@ TEST(Connected, BackwardData) {
 }
 
 TEST(Connected, GradientOfReference) {
-  for (const auto& [what, shape] : {kShapes[0], kShapes[2], kShapes[3], kShapes[4]}) {
+  for (const auto& [what, shape] :
+       {kConnectedShapes[0], kConnectedShapes[2], kConnectedShapes[3], kConnectedShapes[4]}) {
     SCOPED_TRACE(what);
     check_weighted_gradients(
         {shape.src_count(), shape.weights_count(), shape.outputs, shape.dst_count()},

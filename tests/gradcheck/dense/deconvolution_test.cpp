@@ -28,7 +28,7 @@ struct Transposed {
   }
 };
 
-const std::vector<Case<Transposed>> kShapes{
+const std::vector<Case<Transposed>> kDeconvolutionShapes{
     {"doubled", {.n = 2, .h = 3, .w = 4, .c = 5, .filters = 6, .size = 4, .stride = 2, .pad = 1}},
     {"one of each", {}},
     {"1x1 image", {.n = 2, .c = 3, .filters = 4, .size = 3, .stride = 2}},
@@ -72,7 +72,7 @@ void forward(const ConvShape& shape, const WeightedOperands& from, double* dst) 
 }
 
 TEST(Deconvolution, IsWhatTheTextbookSays) {
-  for (const auto& [what, transposed] : kShapes) {
+  for (const auto& [what, transposed] : kDeconvolutionShapes) {
     SCOPED_TRACE(what);
     const ConvShape shape = transposed.conv();
     EXPECT_EQ(shape.out_h(), transposed.h);
@@ -88,7 +88,7 @@ TEST(Deconvolution, IsWhatTheTextbookSays) {
 }
 
 TEST(Deconvolution, GradientOfReference) {
-  for (const auto& [what, transposed] : kShapes) {
+  for (const auto& [what, transposed] : kDeconvolutionShapes) {
     SCOPED_TRACE(what);
     const ConvShape shape = transposed.conv();
     check_weighted_gradients(

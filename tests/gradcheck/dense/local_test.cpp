@@ -5,7 +5,7 @@
 namespace omni::gradcheck {
 namespace {
 
-const std::vector<Case<ConvShape>> kShapes{
+const std::vector<Case<ConvShape>> kLocalShapes{
     {"3x3, padded",
      {.n = 2,
       .h = 6,
@@ -80,7 +80,7 @@ const std::vector<Case<ConvShape>> kShapes{
 template <class Args>
 std::vector<Case<Args>> all_shapes() {
   std::vector<Case<Args>> cases;
-  for (const auto& each : kShapes) {
+  for (const auto& each : kLocalShapes) {
     Args args;
     args.shape.conv = each.args;
     cases.push_back({each.what, args});
@@ -91,7 +91,7 @@ std::vector<Case<Args>> all_shapes() {
 TEST(Local, Forward) {
   auto cases = all_shapes<LocalForwardArgs>();
   for (const Activation activation : {Activation::relu, Activation::logistic})
-    cases.push_back({"activation", {.shape = {kShapes[0].args}, .activation = activation}});
+    cases.push_back({"activation", {.shape = {kLocalShapes[0].args}, .activation = activation}});
   check_implementations(
       local_forward, cases,
       {.operands =
@@ -148,7 +148,7 @@ TEST(Local, BackwardData) {
 }
 
 TEST(Local, GradientOfReference) {
-  for (const auto& [what, conv] : kShapes) {
+  for (const auto& [what, conv] : kLocalShapes) {
     if (conv.dst_count() * conv.taps() > 500'000) continue;  // seconds, and nothing new
     SCOPED_TRACE(what);
     const LocalShape shape{conv};

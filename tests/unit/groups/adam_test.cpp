@@ -11,8 +11,8 @@
 namespace omni {
 namespace {
 
-constexpr int kBatch = 6, kInputs = 12, kClasses = 3;
-constexpr const char* kNet = R"([net]
+constexpr int kAdamBatch = 6, kInputs = 12, kClasses = 3;
+constexpr const char* kAdamNet = R"([net]
 batch=6
 height=3
 width=4
@@ -67,7 +67,7 @@ class ByHand {
     mean.resize(values.size());
     square.resize(values.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
-      diff[i] += decay * kBatch * values[i];
+      diff[i] += decay * kAdamBatch * values[i];
       mean[i] = kB1 * mean[i] + (1 - kB1) * diff[i];
       square[i] = kB2 * square[i] + (1 - kB2) * diff[i] * diff[i];
       const double mean_hat = mean[i] / (1 - std::pow(kB1, number_)),
@@ -119,16 +119,16 @@ class Adam : public testing::Test {
 };
 
 TEST_F(Adam, a_tiny_net_learns_as_by_hand) {
-  test::GroupTraining before(kNet);
+  test::GroupTraining before(kAdamNet);
   const std::vector<Param*> params = before.groups.net().params();  // bias, weights
   ASSERT_EQ(params.size(), 2u);
   ByHand by_hand(doubles(*params[1]->master), doubles(*params[0]->master));
   for (std::uint64_t iterations = 1; iterations <= 5; ++iterations) {
     const auto [images, labels] = batch(*before.feed, iterations - 1);
-    ASSERT_EQ(images.size(), static_cast<std::size_t>(kBatch));
+    ASSERT_EQ(images.size(), static_cast<std::size_t>(kAdamBatch));
     by_hand.update(images, labels);
 
-    test::GroupTraining run(kNet);
+    test::GroupTraining run(kAdamNet);
     run.train({.iterations = iterations});
     const auto masters = run.masters();
     for (std::size_t i = 0; i < masters[0].size(); ++i)
