@@ -13,7 +13,7 @@
 #include "layers/formats/darknet_cfg.hpp"
 #include "layers/net.hpp"
 #include "runtime/log.hpp"
-#include "tests/support/run_program.hpp"
+#include "tests/support/omni_run_fork.hpp"
 
 namespace omni {
 namespace {
@@ -149,10 +149,9 @@ TEST_P(CfgCases, EndsTheProgramWithExitCodeTwo) {
   const CfgCase& each = GetParam();
   const test::TemporaryDirectory folder;
   test::put(folder / "bad.cfg", each.text);
-  std::vector<std::string> command{test::beside_this_program("omni-run"), "--dry-run", "--net",
-                                   folder / "bad.cfg"};
+  std::vector<std::string> command{"--dry-run", "--net", folder / "bad.cfg"};
   if (each.strict) command.push_back("--strict");
-  const test::Finished run = test::run_program(command);
+  const test::Finished run = test::omni_run_fork(command);
   EXPECT_EQ(run.exit_code, 2) << run.errors;
   EXPECT_EQ(run.output, "");
   const std::string place = (folder / "bad.cfg").string() + ":" + std::to_string(each.line) + ": ";

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/omni_run.hpp"
+#include "tests/support/omni_run_fork.hpp"
 
 namespace omni::test {
 namespace {
@@ -19,7 +20,7 @@ struct Refusal {
 class CommandLine : public testing::TestWithParam<Refusal> {};
 
 TEST_P(CommandLine, Refuses) {
-  const Finished run = omni_run(GetParam().arguments);
+  const Finished run = omni_run_fork(GetParam().arguments);
   EXPECT_EQ(run.exit_code, GetParam().exit_code) << run.errors;
   EXPECT_NE(run.errors.find(GetParam().text), std::string::npos) << run.errors;
   EXPECT_EQ(run.output, "");
