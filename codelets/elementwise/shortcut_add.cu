@@ -9,7 +9,7 @@ namespace omni {
 namespace {
 
 template <class F>
-struct Sum {
+struct ScaledSum {
   F f;
   float alpha, beta;
   __device__ float operator()(float a, float b) const { return f(alpha * a + beta * b); }
@@ -122,7 +122,8 @@ void gpu::shortcut_forward(const ShortcutArgs& args, const Buffers& buffers, Dev
   float* dst = buffers.get(2);
   with_usual_activation(args.activation, [&]<class F>(F f) {
     if (args.a == args.b)
-      map_elements(worker, values_of(args, args.a), Sum<F>{f, args.alpha, args.beta}, dst, a, b);
+      map_elements(worker, values_of(args, args.a), ScaledSum<F>{f, args.alpha, args.beta}, dst, a,
+                   b);
     else
       by_lanes(args, args.a, [&]<class N>(N, const Extent& extent) {
         for_each_position(

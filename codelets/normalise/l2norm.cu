@@ -15,7 +15,7 @@ __device__ double dot(const float* x, const float* y, int count) {
   return reduce_warp(sum, Plus{});
 }
 
-struct Forward {
+struct L2NormForward {
   int c;
   const float* src;
   float* dst;
@@ -26,7 +26,7 @@ struct Forward {
   }
 };
 
-struct Backward {
+struct L2NormBackward {
   int c;
   const float *src, *diff_dst;
   float* diff_src;
@@ -60,11 +60,11 @@ void for_each_row(std::int64_t rows, Use use) {
 }  // namespace
 
 void gpu::l2norm_forward(const L2NormArgs& args, const Buffers& buffers, DeviceContext&) {
-  for_each_row(args.rows, Forward{args.c, buffers.get(0), buffers.get(1)});
+  for_each_row(args.rows, L2NormForward{args.c, buffers.get(0), buffers.get(1)});
 }
 
 void gpu::l2norm_backward(const L2NormArgs& args, const Buffers& buffers, DeviceContext&) {
-  for_each_row(args.rows, Backward{args.c, buffers.get(0), buffers.get(1), buffers.get(2)});
+  for_each_row(args.rows, L2NormBackward{args.c, buffers.get(0), buffers.get(1), buffers.get(2)});
 }
 
 }  // namespace omni

@@ -8,9 +8,9 @@ namespace omni {
 namespace {
 
 template <class Power>
-struct Forward {
+struct LrnForward {
   struct Column {
-    Forward pass;
+    LrnForward pass;
     int k;
     __device__ void operator()(std::int64_t row) const {
       const std::int64_t first = row * pass.args.c;
@@ -28,9 +28,9 @@ struct Forward {
 };
 
 template <class Power>
-struct Backward {
+struct LrnBackward {
   struct Column {
-    Backward pass;
+    LrnBackward pass;
     int k;
     __device__ void operator()(std::int64_t row) const {
       const std::int64_t first = row * pass.args.c, at = first + k;
@@ -53,15 +53,15 @@ struct Backward {
 void gpu::lrn_forward(const LrnArgs& args, const Buffers& buffers, DeviceContext&) {
   with_power(args.beta, [&]<class Power>(Power power) {
     for_each_column(CudaWorker::current(), args.rows, args.c,
-                    Forward<Power>{args, power, buffers.get(0), buffers.get(1), buffers.get(2)});
+                    LrnForward<Power>{args, power, buffers.get(0), buffers.get(1), buffers.get(2)});
   });
 }
 
 void gpu::lrn_backward(const LrnArgs& args, const Buffers& buffers, DeviceContext&) {
   with_power(args.beta, [&]<class Power>(Power power) {
     for_each_column(CudaWorker::current(), args.rows, args.c,
-                    Backward<Power>{args, power, buffers.get(0), buffers.get(1), buffers.get(2),
-                                    buffers.get(3), buffers.get(4)});
+                    LrnBackward<Power>{args, power, buffers.get(0), buffers.get(1), buffers.get(2),
+                                       buffers.get(3), buffers.get(4)});
   });
 }
 

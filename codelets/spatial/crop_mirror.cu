@@ -21,7 +21,7 @@ const CropWindow* draw_windows(CudaWorker& worker, const CropMirrorArgs& args) {
   return windows;
 }
 
-struct Forward {
+struct CropForward {
   CropMirrorArgs args;
   const CropWindow* windows;
   const float* src;
@@ -37,7 +37,7 @@ struct Forward {
   }
 };
 
-struct Backward {
+struct CropBackward {
   CropMirrorArgs args;
   const CropWindow* windows;
   const float* diff_dst;
@@ -62,13 +62,13 @@ struct Backward {
 void gpu::crop_mirror_forward(const CropMirrorArgs& args, const Buffers& buffers, DeviceContext&) {
   CudaWorker& worker = CudaWorker::current();
   for_each_position(worker, args.n, args.dst(),
-                    Forward{args, draw_windows(worker, args), buffers.get(0), buffers.get(1)});
+                    CropForward{args, draw_windows(worker, args), buffers.get(0), buffers.get(1)});
 }
 
 void gpu::crop_mirror_backward(const CropMirrorArgs& args, const Buffers& buffers, DeviceContext&) {
   CudaWorker& worker = CudaWorker::current();
   for_each_position(worker, args.n, args.src,
-                    Backward{args, draw_windows(worker, args), buffers.get(0), buffers.get(1)});
+                    CropBackward{args, draw_windows(worker, args), buffers.get(0), buffers.get(1)});
 }
 
 }  // namespace omni

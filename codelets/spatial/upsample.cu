@@ -8,7 +8,7 @@ namespace omni {
 namespace {
 
 template <int lanes>
-struct Forward {
+struct UpsampleForward {
   UpsampleArgs args;
   const float* src;
   float* dst;
@@ -24,7 +24,7 @@ struct Forward {
 };
 
 template <int lanes>
-struct Backward {
+struct UpsampleBackward {
   UpsampleArgs args;
   const float* diff_dst;
   float* diff_src;
@@ -49,14 +49,14 @@ void gpu::upsample_forward(const UpsampleArgs& args, const Buffers& buffers, Dev
   with_lanes(args.src.c % 4 == 0, [&]<class N>(N lanes) {
     for_each_position(CudaWorker::current(), args.n,
                       {args.src.h * args.stride, args.src.w * args.stride, args.src.c / lanes},
-                      Forward<N::value>{args, buffers.get(0), buffers.get(1)});
+                      UpsampleForward<N::value>{args, buffers.get(0), buffers.get(1)});
   });
 }
 
 void gpu::upsample_backward(const UpsampleArgs& args, const Buffers& buffers, DeviceContext&) {
   with_lanes(args.src.c % 4 == 0, [&]<class N>(N lanes) {
     for_each_position(CudaWorker::current(), args.n, {args.src.h, args.src.w, args.src.c / lanes},
-                      Backward<N::value>{args, buffers.get(0), buffers.get(1)});
+                      UpsampleBackward<N::value>{args, buffers.get(0), buffers.get(1)});
   });
 }
 

@@ -61,7 +61,7 @@ std::vector<Class> classes_of(const Trace& trace, const KindIndex& kinds) {
     found.count += 1;
     OnKind& on = found.at(kinds.of(task));
     on.count += 1;
-    on.seconds += static_cast<double>(task.length()) * 1e-9;
+    on.seconds += task.seconds();
   }
   return classes;
 }
@@ -187,7 +187,7 @@ Bounds analyse_bounds(const Trace& trace, const Dependencies& dependencies) {
   Bounds bounds;
   bounds.wall = trace.wall_seconds();
   for (const std::uint32_t task : longest_path(trace, dependencies))
-    bounds.critical_path += static_cast<double>(trace.tasks[task].length()) * 1e-9;
+    bounds.critical_path += trace.tasks[task].seconds();
 
   const KindIndex index(trace);
   for (const std::string& name : index.names()) bounds.kinds.push_back({.kind = name});

@@ -11,12 +11,10 @@ namespace {
 
 constexpr std::size_t kMostReplays = 12;
 
-double seconds_of(const Task& task) { return static_cast<double>(task.length()) * 1e-9; }
-
 // Indices of the codelets to make faster: those named, or those with most compute time.
 std::vector<std::size_t> candidates(const Trace& trace, const std::vector<std::string>& named) {
   std::vector<double> compute(trace.codelets.size(), 0.0);
-  for (const Task& task : trace.tasks) compute[task.codelet] += seconds_of(task);
+  for (const Task& task : trace.tasks) compute[task.codelet] += task.seconds();
   std::vector<std::size_t> chosen;
   for (std::size_t i = 0; i < trace.codelets.size(); ++i) {
     const bool wanted =
@@ -70,8 +68,8 @@ CriticalPath analyse_critical_path(const Trace& trace, const Dependencies& depen
     PathRow& row = rows[trace.tasks[task].codelet];
     row.codelet = trace.codelet_name(trace.tasks[task]);
     row.tasks += 1;
-    row.seconds += seconds_of(trace.tasks[task]);
-    result.length += seconds_of(trace.tasks[task]);
+    row.seconds += trace.tasks[task].seconds();
+    result.length += trace.tasks[task].seconds();
   }
   for (auto& [codelet, row] : rows) result.rows.push_back(std::move(row));
   std::stable_sort(result.rows.begin(), result.rows.end(),

@@ -23,7 +23,7 @@ namespace {
 constexpr double kStandardErrors = 3;
 constexpr std::size_t kFewest = 5;  // values, of which a median says something
 
-struct Value {
+struct Sample {
   std::int64_t iteration = 0;
   double seconds = 0;
 };
@@ -36,14 +36,14 @@ struct Measured {
   std::size_t count = 0;
 };
 
-double median_of(const std::vector<Value>& values, std::size_t first, std::size_t last) {
+double median_of(const std::vector<Sample>& values, std::size_t first, std::size_t last) {
   std::vector<double> seconds;
   for (std::size_t i = first; i < last; ++i) seconds.push_back(values[i].seconds);
   return spread_of(std::move(seconds)).median;
 }
 
 // The standard error of the median from the medians of the iterations; 0 if there are few.
-double error_between_iterations(const std::vector<Value>& values) {
+double error_between_iterations(const std::vector<Sample>& values) {
   std::vector<double> medians;
   for (std::size_t i = 0, first = 0; i < values.size(); ++i) {
     if (i + 1 < values.size() && values[i + 1].iteration == values[i].iteration) continue;
@@ -53,11 +53,11 @@ double error_between_iterations(const std::vector<Value>& values) {
   return medians.size() >= kFewest ? spread_of(std::move(medians)).standard_error() : 0;
 }
 
-Measured measure(std::vector<Value> values) {
+Measured measure(std::vector<Sample> values) {
   std::stable_sort(values.begin(), values.end(),
-                   [](const Value& a, const Value& b) { return a.iteration < b.iteration; });
+                   [](const Sample& a, const Sample& b) { return a.iteration < b.iteration; });
   std::vector<double> seconds;
-  for (const Value& value : values) seconds.push_back(value.seconds);
+  for (const Sample& value : values) seconds.push_back(value.seconds);
   const Spread spread = spread_of(seconds);
   Measured result{.median = spread.median,
                   .lower = spread.median,
@@ -81,15 +81,15 @@ Measured measure(std::vector<Value> values) {
   return result;
 }
 
-struct Key {
+struct RowKey {
   std::string what, codelet, implementation, kind, layer;
-  auto operator<=>(const Key&) const = default;
+  auto operator<=>(const RowKey&) const = default;
 };
 
 // One run, measured.
 struct Run {
   double compute = 0;  // s
-  std::map<Key, Measured> times;
+  std::map<RowKey, Measured> times;
   std::map<std::string, std::map<std::string, double>> tasks;  // by codelet and kind of worker
   std::map<std::string, double> share;                         // of compute, by codelet
 };
@@ -111,7 +111,7 @@ class Measurement {
                  .implementation = task.implementation,
                  .kind = kinds_.of(task),
                  .layer = task.layer}]
-            .push_back({task.iteration, static_cast<double>(task.length()) * 1e-9});
+            .push_back({task.iteration, task.seconds()});
   }
 
   Run run(std::size_t skip) const {
@@ -119,7 +119,7 @@ class Measurement {
     for (const auto& [which, values] : values_) {
       const std::string& codelet = trace_.codelets[which.codelet].name;
       double seconds = 0;
-      for (const Value& value : values) seconds += value.seconds;
+      for (const Sample& value : values) seconds += value.seconds;
       result.tasks[codelet][kinds_.names()[which.kind]] += static_cast<double>(values.size());
       result.share[codelet] += seconds;
       result.compute += seconds;
@@ -138,7 +138,7 @@ class Measurement {
 
   void measure_iterations(Run& run, std::size_t skip) const {
     const std::vector<IterationTime> times = analyse_iterations(trace_, skip).times;
-    std::vector<Value> values;
+    std::vector<Sample> values;
     for (std::size_t i = times.size() > skip ? skip : 0; i < times.size(); ++i)
       values.push_back({static_cast<std::int64_t>(i), times[i].seconds});
     Measured measured = measure(std::move(values));
@@ -147,13 +147,13 @@ class Measurement {
   }
 
   void measure_kernels(Run& run) const {
-    std::map<Key, std::vector<Value>> all;  // of all implementations
+    std::map<RowKey, std::vector<Sample>> all;  // of all implementations
     for (const auto& [which, values] : values_) {
       if (which.layer < 0) continue;  // of any size: a median says nothing
       const trace::Codelet& codelet = trace_.codelets[which.codelet];
-      Key key{"kernel", codelet.name, "", kinds_.names()[which.kind],
-              layer_name(trace_, which.layer)};
-      std::vector<Value>& whole = all[key];
+      RowKey key{"kernel", codelet.name, "", kinds_.names()[which.kind],
+                 layer_name(trace_, which.layer)};
+      std::vector<Sample>& whole = all[key];
       whole.insert(whole.end(), values.begin(), values.end());
       key.implementation = codelet.implementations[which.implementation];
       run.times[key] = measure(values);
@@ -165,9 +165,9 @@ class Measurement {
     std::vector<std::unordered_map<std::int64_t, double>> seconds(trace_.codelets.size());
     for (const Task& task : trace_.tasks)
       if (counts(task) && task.iteration >= 0)
-        seconds[task.codelet][task.iteration] += static_cast<double>(task.length()) * 1e-9;
+        seconds[task.codelet][task.iteration] += task.seconds();
     for (std::size_t codelet = 0; codelet < seconds.size(); ++codelet) {
-      std::vector<Value> values;
+      std::vector<Sample> values;
       for (const auto& [iteration, sum] : seconds[codelet]) values.push_back({iteration, sum});
       if (!values.empty())
         run.times[{"codelet", trace_.codelets[codelet].name, "", "", ""}] =
@@ -178,7 +178,7 @@ class Measurement {
   const Trace& trace_;
   KindIndex kinds_;
   std::int64_t counted_from_ = 0;
-  std::unordered_map<TaskClass, std::vector<Value>, TaskClassHash> values_;
+  std::unordered_map<TaskClass, std::vector<Sample>, TaskClassHash> values_;
 };
 
 Verdict verdict_of(const DiffOptions& options, const Measured& before, const Measured& after,

@@ -22,7 +22,7 @@ Iterations analyse_iterations(const Trace& trace, std::size_t skip) {
     Seen& iteration = seen[task.iteration];
     iteration.submitted = std::min(iteration.submitted, task.times.submitted);
     iteration.done = std::max(iteration.done, task.times.released);
-    iteration.compute += static_cast<double>(task.length()) * 1e-9;
+    iteration.compute += task.seconds();
   }
   Iterations result;
   Nanoseconds before = std::numeric_limits<Nanoseconds>::max();

@@ -38,7 +38,7 @@ Kernels analyse_kernels(const Trace& trace, bool by_layer) {
       row.layer_name = layer_name(trace, which.layer);
       seconds.emplace_back();
     }
-    seconds[place->second].push_back(static_cast<double>(task.length()) * 1e-9);
+    seconds[place->second].push_back(task.seconds());
     result.rows[place->second].flops += task.flops;
     result.rows[place->second].bytes += task.bytes;
   }

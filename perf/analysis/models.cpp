@@ -40,8 +40,6 @@ Groups grouped(const Trace& trace, const KindIndex& kinds, bool by_layer) {
   return groups;
 }
 
-double seconds_of(const Task& task) { return static_cast<double>(task.length()) * 1e-9; }
-
 // A task of no length cannot be predicted relatively.
 bool has_prediction(const Task& task) { return !std::isnan(task.predicted) && task.length() > 0; }
 
@@ -59,10 +57,10 @@ void predictions(const Trace& trace, const KindIndex& kinds, Models& models) {
     double row_errors = 0, bias = 0;
     for (const std::uint32_t index : tasks) {
       const Task& task = trace.tasks[index];
-      compute += seconds_of(task);
+      compute += task.seconds();
       if (!has_prediction(task)) continue;
       ++row.predicted;
-      const double expected = task.predicted * 1e-9, actual = seconds_of(task);
+      const double expected = task.predicted * 1e-9, actual = task.seconds();
       row_errors += std::abs(expected - actual) / actual;
       bias += (expected - actual) / actual;
       models.worst.push_back({.task = index, .expected = expected, .actual = actual});
@@ -88,11 +86,11 @@ void find_outliers(const Trace& trace, const KindIndex& kinds, Models& models) {
   for (const auto& [which, tasks] : grouped(trace, kinds, true)) {
     if (tasks.size() < kSmallestClass) continue;
     std::vector<double> seconds;
-    for (const std::uint32_t task : tasks) seconds.push_back(seconds_of(trace.tasks[task]));
+    for (const std::uint32_t task : tasks) seconds.push_back(trace.tasks[task].seconds());
     const Spread spread = spread_of(std::move(seconds));
     const double mad = std::max(spread.mad, kSmallestMad * spread.median);
     for (const std::uint32_t task : tasks) {
-      const double actual = seconds_of(trace.tasks[task]);
+      const double actual = trace.tasks[task].seconds();
       const double off = std::abs(actual - spread.median);
       if (off <= kMads * mad) continue;
       ++models.outlier_count;

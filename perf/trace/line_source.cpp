@@ -8,10 +8,11 @@
 
 namespace omni::perf {
 namespace {
-constexpr std::size_t kFirst = std::size_t{1} << 16;  // bytes; doubled when a line does not fit
+constexpr std::size_t kFirstBytes = std::size_t{1}
+                                    << 16;  // bytes; doubled when a line does not fit
 }
 
-LineSource::LineSource(Read read) : read_(std::move(read)), buffer_(kFirst + kPadding) {}
+LineSource::LineSource(Read read) : read_(std::move(read)), buffer_(kFirstBytes + kPadding) {}
 
 Result<std::optional<LineSource::Line>> LineSource::next() {
   while (true) {

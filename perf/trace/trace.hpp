@@ -24,6 +24,7 @@ struct Task {
   std::uint32_t first_access, access_count;
 
   Nanoseconds length() const { return times.end - times.start; }
+  double seconds() const { return static_cast<double>(length()) * 1e-9; }
 };
 
 struct Worker {

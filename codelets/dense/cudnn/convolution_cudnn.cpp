@@ -17,9 +17,9 @@ using ActivationDescriptor =
                       cudnnDestroyActivationDescriptor>;
 
 // Bias and activation within the convolution, where cuDNN can.
-class ForwardPlan {
+class CudnnForwardPlan {
  public:
-  ForwardPlan(CudaWorker& worker, const ConvForwardArgs& args, const Buffers& buffers)
+  CudnnForwardPlan(CudaWorker& worker, const ConvForwardArgs& args, const Buffers& buffers)
       : plan_(worker, args.shape, 0.0f, buffers.get(0), buffers.get(1)) {
     const bool linear = args.activation == Activation::linear;
     if (!plan_.usable() || !args.has_bias || (!linear && args.activation != Activation::relu))
@@ -66,9 +66,9 @@ class ForwardPlan {
   bool fuses_ = false;
 };
 
-class WeightsPlan {
+class CudnnWeightsPlan {
  public:
-  WeightsPlan(CudaWorker& worker, const ConvWeightsArgs& args, const Buffers& buffers)
+  CudnnWeightsPlan(CudaWorker& worker, const ConvWeightsArgs& args, const Buffers& buffers)
       : plan_(worker, args.shape, 1.0f, buffers.get(0), buffers.get(1)) {}
 
   bool usable() const { return plan_.usable(); }
@@ -84,9 +84,9 @@ class WeightsPlan {
   cudnn::ConvolutionPlan<cudnn::WeightsPass> plan_;
 };
 
-class DataPlan {
+class CudnnDataPlan {
  public:
-  DataPlan(CudaWorker& worker, const ConvDataArgs& args, const Buffers& buffers)
+  CudnnDataPlan(CudaWorker& worker, const ConvDataArgs& args, const Buffers& buffers)
       : plan_(worker, args.shape, args.adds ? 1.0f : 0.0f, buffers.get(1), buffers.get(0)) {}
 
   bool usable() const { return plan_.usable(); }
@@ -129,17 +129,17 @@ void run(const Args& args, const Buffers& buffers, DeviceContext& context,
 
 void gpu::conv_forward(const ConvForwardArgs& args, const Buffers& buffers,
                        DeviceContext& context) {
-  run<ForwardPlan>(args, buffers, context, conv_forward_lowered);
+  run<CudnnForwardPlan>(args, buffers, context, conv_forward_lowered);
 }
 
 void gpu::conv_backward_weights(const ConvWeightsArgs& args, const Buffers& buffers,
                                 DeviceContext& context) {
-  run<WeightsPlan>(args, buffers, context, conv_backward_weights_lowered);
+  run<CudnnWeightsPlan>(args, buffers, context, conv_backward_weights_lowered);
 }
 
 void gpu::conv_backward_data(const ConvDataArgs& args, const Buffers& buffers,
                              DeviceContext& context) {
-  run<DataPlan>(args, buffers, context, conv_backward_data_lowered);
+  run<CudnnDataPlan>(args, buffers, context, conv_backward_data_lowered);
 }
 
 }  // namespace omni

@@ -15,7 +15,7 @@ namespace omni {
 namespace {
 
 constexpr int kBatch = 6;
-constexpr const char* kNet = R"([net]
+constexpr const char* kTrainedNet = R"([net]
 batch=6
 height=8
 width=8
@@ -64,7 +64,7 @@ class GroupTraining : public testing::Test {
   std::unique_ptr<Run> train(int groups, Asynchrony asynchrony, std::uint64_t iterations,
                              FullyConnected fully_connected = FullyConnected::merged,
                              Compensation compensation = Compensation::off) {
-    auto run = std::make_unique<Run>(kNet, groups, fully_connected);
+    auto run = std::make_unique<Run>(kTrainedNet, groups, fully_connected);
     run->train({.iterations = iterations, .asynchrony = asynchrony, .compensation = compensation});
     return run;
   }
@@ -81,7 +81,7 @@ class GroupTraining : public testing::Test {
   // updated with `stale_momentum`; those that are merged are always the newest.
   std::vector<std::vector<float>> serial(int age, std::uint64_t iterations, bool merged,
                                          float stale_momentum = 0.9f) {
-    const auto run = std::make_unique<Run>(kNet);
+    const auto run = std::make_unique<Run>(kTrainedNet);
     Net& net = run->groups.net();
     const std::vector<Param*> params = net.params();
     std::vector<std::vector<std::vector<float>>> history{run->masters()};  // by update, parameter
@@ -178,7 +178,7 @@ TEST_F(GroupTraining,
 // Not so when they take turns: the identity of mean staleness holds for any order.
 TEST_F(GroupTraining, free_groups_go_at_their_own_pace) {
   let_accumulations_commute();
-  Run run(kNet, 3, FullyConnected::replicated);
+  Run run(kTrainedNet, 3, FullyConnected::replicated);
   run.groups.assign({{0}, {1}, {1}});
   TrainerOptions options;
   options.iterations = 900;
@@ -218,7 +218,7 @@ TEST_F(GroupTraining, groups_learn) {
 // One group has a worker for itself, and both share the other: what they finish is out of turn.
 TEST_F(GroupTraining, unequal_groups_with_subdivisions_end) {
   let_accumulations_commute();
-  std::string subdivided = kNet;
+  std::string subdivided = kTrainedNet;
   subdivided.replace(subdivided.find("batch=6"), 7, "batch=6\nsubdivisions=2");
   Run run(subdivided, 2, FullyConnected::replicated);
   run.groups.assign({{0, 1}, {1}});

@@ -12,13 +12,13 @@
 namespace omni {
 namespace {
 
-constexpr Extent kNet{9, 11, 3};
+constexpr Extent kFedNet{9, 11, 3};
 
 class FileFeed : public testing::Test {
  protected:
   void SetUp() override {
     test::make_image_folder(folder_.path(), 20, 5);
-    auto data = open_dataset({.source = folder_.path(), .net_input = kNet});
+    auto data = open_dataset({.source = folder_.path(), .net_input = kFedNet});
     ASSERT_TRUE(data) << data.error().message();
     data_ = std::move(*data);
     SessionOptions options;
@@ -38,7 +38,7 @@ TEST_F(FileFeed, AMiniBatchIsItsImages) {
   for (const int slice : {1, 37, 68}) {
     const FeedOptions options{.seed = 3,
                               .augment = {.min_crop = 11, .max_crop = 15, .flip = true},
-                              .net_input = kNet,
+                              .net_input = kFedNet,
                               .slices = Slices::cut(70, slice),
                               .slots = 2};
     DataFeed feed(*data_.train, options);
@@ -55,8 +55,8 @@ TEST_F(FileFeed, AMiniBatchIsItsImages) {
             number * 70 + static_cast<std::uint64_t>(options.slices.offsets[i]);
         std::vector<std::size_t> indices(count);
         sampler.indices(first, indices);
-        std::vector<std::uint8_t> expected(count * kNet.count());
-        ASSERT_TRUE(fill_pixels(*data_.train, indices, first, options.augment, 3, true, kNet,
+        std::vector<std::uint8_t> expected(count * kFedNet.count());
+        ASSERT_TRUE(fill_pixels(*data_.train, indices, first, options.augment, 3, true, kFedNet,
                                 expected.data()));
         const HostAccess images(*feed.slot(number).images[i], HostAccess::Mode::read);
         ASSERT_TRUE(std::ranges::equal(images.f32(), expected, {}, {}, [](std::uint8_t value) {
@@ -72,7 +72,7 @@ TEST_F(FileFeed, AMiniBatchIsItsImages) {
 TEST_F(FileFeed, ATestSetEnds) {
   DataFeed feed(
       *data_.test,
-      {.training = false, .augment = {}, .net_input = kNet, .slices = Slices::cut(12, 12)});
+      {.training = false, .augment = {}, .net_input = kFedNet, .slices = Slices::cut(12, 12)});
   ASSERT_TRUE(feed.allocate());
   feed.submit(1);  // images 12 to 14 of 15
   ASSERT_TRUE(wait_for_tasks());
@@ -80,7 +80,7 @@ TEST_F(FileFeed, ATestSetEnds) {
   const HostAccess labels(*feed.slot(1).labels[0], HostAccess::Mode::read);
   for (std::size_t i = 0; i < 12; ++i) {
     EXPECT_EQ(labels.i32()[i], i < 3 ? 2 : kNoLabel);
-    const auto image = images.f32().subspan(i * kNet.count(), kNet.count());
+    const auto image = images.f32().subspan(i * kFedNet.count(), kFedNet.count());
     EXPECT_EQ(std::ranges::count(image, 0.0f) == std::ssize(image), i >= 3);
   }
 }
