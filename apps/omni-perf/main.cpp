@@ -8,6 +8,7 @@
 #include "apps/command_line.hpp"
 #include "apps/exit_codes.hpp"
 #include "apps/omni-perf/commands.hpp"
+#include "apps/version.hpp"
 #include "runtime/log.hpp"
 
 namespace omni::perf {
@@ -25,7 +26,7 @@ Exit codes: 0 ok, 1 failed (diff: slower), 2 usage, 3 bad trace, 4 out of memory
 int run(int argc, char** argv) {
   CLI::App app("Where did the time go? Reads what omni-run --trace wrote.", "omni-perf");
   app.footer(kFooter);
-  app.set_version_flag("--version", fmt::format("omni-perf {}", OMNI_VERSION));
+  app.set_version_flag("--version", fmt::format("omni-perf {}", kVersion));
   app.require_subcommand(1);
   const Command commands[] = {
       summary_command(app), idle_command(app),     kernels_command(app), critical_path_command(app),

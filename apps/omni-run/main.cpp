@@ -10,6 +10,7 @@
 #include "apps/exit_codes.hpp"
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/setup.hpp"
+#include "apps/version.hpp"
 #include "runtime/cuda/cuda_error.hpp"
 #include "runtime/log.hpp"
 
@@ -79,8 +80,8 @@ int run(int argc, char** argv) {
   CLI::App app("Omnivore trains deep networks on all processors of a machine, through StarPU.");
   app.footer(kFooter);
   app.set_version_flag(
-      "--version", fmt::format("omni-run {} (StarPU {}, fmt {}.{})", OMNI_VERSION,
-                               OMNI_STARPU_VERSION, FMT_VERSION / 10000, FMT_VERSION / 100 % 100));
+      "--version", fmt::format("omni-run {} (StarPU {}, fmt {}.{})", kVersion, OMNI_STARPU_VERSION,
+                               FMT_VERSION / 10000, FMT_VERSION / 100 % 100));
   app.option_defaults()->always_capture_default(false);
 
   TrainArguments train;

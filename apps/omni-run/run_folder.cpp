@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/version.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
 #include "scheduling/checkpoint_folder.hpp"
@@ -66,7 +67,8 @@ Status RunFolder::open() {
                  "cannot make the run folder: " + failure.message(),
                  "name a writable one with --out"};
   OMNI_TRY(CheckpointStore store,
-           CheckpointStore::open(path_, {.keep = keep_, .program = "omnivore " OMNI_VERSION}));
+           CheckpointStore::open(path_,
+                                 {.keep = keep_, .program = std::string("omnivore ") + kVersion}));
   store_.emplace(std::move(store));
   return {};
 }

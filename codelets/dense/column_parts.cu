@@ -67,7 +67,7 @@ void copy_columns(const ColumnPartsArgs& args, const Buffers& buffers) {
 }
 
 template <int lanes>
-struct Sum {
+struct PartsSum {
   int count;
   std::int64_t skipped;  // floats of every part
   Parts parts;
@@ -101,9 +101,10 @@ void gpu::sum_parts(const SumPartsArgs& args, const Buffers& buffers, DeviceCont
   for (const float* part : parts) aligned = aligned && by_fours(skipped, part);
   if (aligned)
     for_each_element(worker, count / 4,
-                     Sum<4>{args.parts, skipped, parts, buffers.get<Lanes<4>>(0)});
+                     PartsSum<4>{args.parts, skipped, parts, buffers.get<Lanes<4>>(0)});
   else
-    for_each_element(worker, count, Sum<1>{args.parts, skipped, parts, buffers.get<Lanes<1>>(0)});
+    for_each_element(worker, count,
+                     PartsSum<1>{args.parts, skipped, parts, buffers.get<Lanes<1>>(0)});
 }
 
 }  // namespace omni

@@ -80,7 +80,7 @@ std::uint64_t data_footprint(const ConnectedDataArgs& args) {
 
 Codelet<ConnectedForwardArgs> connected_forward({
     .name = "connected_forward",
-    .color = 0x1f77b4,
+    .color = 0x2ca02c,
     .implementations =
         {
 #ifdef OMNI_ONEDNN
@@ -95,7 +95,7 @@ Codelet<ConnectedForwardArgs> connected_forward({
 
 Codelet<ConnectedWeightsArgs> connected_backward_weights({
     .name = "connected_backward_weights",
-    .color = 0xd62728,
+    .color = 0x8c564b,
     .implementations =
         {
 #ifdef OMNI_ONEDNN
@@ -110,7 +110,7 @@ Codelet<ConnectedWeightsArgs> connected_backward_weights({
 
 Codelet<ConnectedDataArgs> connected_backward_data({
     .name = "connected_backward_data",
-    .color = 0xff7f0e,
+    .color = 0xe377c2,
     .implementations =
         {
 #ifdef OMNI_ONEDNN

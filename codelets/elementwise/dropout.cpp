@@ -5,8 +5,8 @@
 namespace omni {
 namespace {
 
-constexpr int kLanes = 16;          // counters drawn at once
-constexpr int kGroup = 4 * kLanes;  // the elements that they decide
+constexpr int kDropoutLanes = 16;          // counters drawn at once
+constexpr int kGroup = 4 * kDropoutLanes;  // the elements that they decide
 
 void drop_vector(const DropoutArgs& args, const Buffers& buffers, DeviceContext&) {
   const Philox philox(args.seed, RandomStream::dropout);
@@ -22,9 +22,9 @@ void drop_vector(const DropoutArgs& args, const Buffers& buffers, DeviceContext&
       const std::uint64_t counter = dropout_counter(args.layer, first / 4);
       const std::uint64_t sample = args.first_sample + static_cast<std::uint64_t>(i);
       std::uint32_t bits[kGroup];
-      for (unsigned lane = 0; lane < kLanes; ++lane) {
+      for (unsigned lane = 0; lane < kDropoutLanes; ++lane) {
         const auto block = philox(sample, counter + lane);
-        for (unsigned word = 0; word < 4; ++word) bits[word * kLanes + lane] = block[word];
+        for (unsigned word = 0; word < 4; ++word) bits[word * kDropoutLanes + lane] = block[word];
       }
       const auto apply = [&](auto count) {
         for (int k = 0; k < count; ++k)

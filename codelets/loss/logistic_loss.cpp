@@ -9,24 +9,24 @@ namespace omni {
 namespace {
 
 // Values whose logarithms are taken together: their product, at most 2^64, still is a float.
-constexpr int kLanes = 16, kPerLane = 64;
+constexpr int kLossLanes = 16, kPerLane = 64;
 
 // The sum of log(1 + e^-|x|): a logarithm of products, because a logarithm per value is what costs.
 // A lane holds its product less one, which keeps addends that a one would swallow.
 double log_sum(const float* x, int count) {
   double sum = 0;
-  for (int block = 0; block < count; block += kLanes * kPerLane) {
-    std::array<float, kLanes> product{};
-    const int end = std::min(count, block + kLanes * kPerLane);
-    for (int first = block; first < end; first += kLanes) {
-      const int width = std::min(kLanes, end - first);
+  for (int block = 0; block < count; block += kLossLanes * kPerLane) {
+    std::array<float, kLossLanes> product{};
+    const int end = std::min(count, block + kLossLanes * kPerLane);
+    for (int first = block; first < end; first += kLossLanes) {
+      const int width = std::min(kLossLanes, end - first);
       const auto multiply = [&](int lane) {
         float& held = product[static_cast<std::size_t>(lane)];
         const float e = exp_of_negative(-std::abs(x[first + lane]));
         held += e + held * e;
       };
-      if (width == kLanes)
-        for (int lane = 0; lane < kLanes; ++lane) multiply(lane);
+      if (width == kLossLanes)
+        for (int lane = 0; lane < kLossLanes; ++lane) multiply(lane);
       else
         for (int lane = 0; lane < width; ++lane) multiply(lane);
     }

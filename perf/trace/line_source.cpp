@@ -8,8 +8,7 @@
 
 namespace omni::perf {
 namespace {
-constexpr std::size_t kFirstBytes = std::size_t{1}
-                                    << 16;  // bytes; doubled when a line does not fit
+constexpr std::size_t kFirstBytes = 65536;  // doubled when a line does not fit
 }
 
 LineSource::LineSource(Read read) : read_(std::move(read)), buffer_(kFirstBytes + kPadding) {}

@@ -75,7 +75,7 @@ TEST_F(LostWork, TheLastLineOfAStoppedRunGoesOn) {
   fs::create_directories(out);
   const pid_t child = start_program(
       {kOmniRun, "--net", "lenet", "--set", "batch=8", "--data", "synthetic:40", "--max-batches",
-       "900", "--checkpoint-every", "50", "--resume=auto", "--out", out},
+       "1500", "--checkpoint-every", "50", "--resume=auto", "--out", out},
       "/dev/null", errors);
   for (int tries = 0; tries < 6000 && checkpoints(out).empty(); ++tries)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));  // until another process has saved
@@ -93,10 +93,10 @@ TEST_F(LostWork, TheLastLineOfAStoppedRunGoesOn) {
   const Finished resumed = run_program({"/bin/sh", "-c", command});  // as if pasted
   EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
   EXPECT_NE(resumed.errors.find("\nresumed " + out.string()), std::string::npos) << resumed.errors;
-  EXPECT_NE(resumed.errors.find("\niteration 900,"), std::string::npos) << resumed.errors;
+  EXPECT_NE(resumed.errors.find("\niteration 1500,"), std::string::npos) << resumed.errors;
   const Finished again = run_program({"/bin/sh", "-c", command});
   EXPECT_EQ(again.exit_code, 0) << again.errors;
-  EXPECT_NE(again.errors.find("\nalready at iteration 900 of 900: nothing to do (raise --epochs "
+  EXPECT_NE(again.errors.find("\nalready at iteration 1500 of 1500: nothing to do (raise --epochs "
                               "or --max-batches)\n"),
             std::string::npos)
       << again.errors;

@@ -28,7 +28,7 @@ TEST_P(Nets, LowersItsLoss) {
       omni_run({"--net", net.name, "--batch", batch, "--max-batches",
                 std::to_string(net.iterations), "--learning-rate", net.learning_rate, "--data",
                 "synthetic:" + batch, "--metrics", metrics, "--subdivisions=1", "--momentum=0.5",
-                "--policy=constant", "--burn-in=0", "--display=1", "--no-test"});
+                "--policy=constant", "--burn-in=0", "--display=1"});
   ASSERT_EQ(run.exit_code, 0) << run.errors;
   EXPECT_NE(run.errors.find("parameters"), std::string::npos) << "no layer table";
 

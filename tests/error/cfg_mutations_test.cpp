@@ -1,5 +1,5 @@
-// Every prefix of every shipped net, and every token replaced by something nasty: success, or a
-// refusal that names file and line; never a crash (run under ASan and UBSan in CI).
+// Every prefix of every shipped net, and every kind of token replaced by something nasty: success,
+// or a refusal that names file and line; never a crash (run under ASan and UBSan in CI).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,8 +56,8 @@ struct Token {
   std::size_t start, length;
 };
 
-// Section names, keys and values; once per line that looks the same in the same kind of section,
-// for the 53rd convolution reads its lines as the first one does.
+// Section names, keys and values; of lines that look the same in the same kind of section the first
+// one, which says nearly as much as a deep net's hundreds.
 std::vector<Token> tokens(std::string_view text) {
   std::vector<Token> found;
   std::set<std::pair<std::string_view, std::string_view>> seen;
@@ -103,7 +103,7 @@ TEST_P(Mutations, EveryPrefixOfWholeLinesBuildsOrNamesItsLine) {
         << end + 1 << " bytes";
 }
 
-TEST_P(Mutations, EveryTokenReplacedBuildsOrNamesItsLine) {
+TEST_P(Mutations, EveryKindOfTokenReplacedBuildsOrNamesItsLine) {
   const std::string nasty[]{
       "", "-1", "0", "2147483648", "1e308", "nan", std::string(10'000, 'x'), "%s%n"};
   for (const Token& token : tokens(text_))

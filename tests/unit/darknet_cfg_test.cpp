@@ -13,7 +13,7 @@ namespace {
 
 const std::string kTiny = "[net]\nbatch=4\n[softmax]\n";
 
-NetSpec parse(std::string_view text) {
+NetSpec parse_cfg(std::string_view text) {
   auto spec = parse_darknet_cfg(text, "folder/tiny.cfg");
   EXPECT_TRUE(spec) << spec.error().message();
   return spec ? *spec : NetSpec{};
@@ -31,7 +31,7 @@ std::string value(const Section& section, std::string_view key) {
 }
 
 TEST(DarknetCfg, SectionsOptionsAndTheirPlaces) {
-  NetSpec spec = parse("[net]\nbatch=4\n\n[convolutional]\nfilters=8\nsize=3\n[softmax]\n");
+  NetSpec spec = parse_cfg("[net]\nbatch=4\n\n[convolutional]\nfilters=8\nsize=3\n[softmax]\n");
   EXPECT_EQ(spec.name, "tiny");
   EXPECT_EQ(spec.net.type, "net");
   EXPECT_EQ(spec.net.where(), "folder/tiny.cfg:1");
@@ -44,7 +44,7 @@ TEST(DarknetCfg, SectionsOptionsAndTheirPlaces) {
 }
 
 TEST(DarknetCfg, BlanksMeanNothing) {
-  NetSpec spec = parse(" [ n e t ]\t\n\t hue  = .1 \n steps = 1, 2 ,3\n[soft max]\n");
+  NetSpec spec = parse_cfg(" [ n e t ]\t\n\t hue  = .1 \n steps = 1, 2 ,3\n[soft max]\n");
   EXPECT_EQ(spec.net.type, "net");
   EXPECT_EQ(value(spec.net, "hue"), ".1");
   EXPECT_EQ(value(spec.net, "steps"), "1,2,3");
@@ -52,13 +52,13 @@ TEST(DarknetCfg, BlanksMeanNothing) {
 }
 
 TEST(DarknetCfg, SectionNamesAreLowerCasedAndNetworkIsNet) {
-  NetSpec spec = parse("[NetWork]\n[SoftMax]\n");
+  NetSpec spec = parse_cfg("[NetWork]\n[SoftMax]\n");
   EXPECT_EQ(spec.net.type, "network");
   EXPECT_EQ(spec.layers[0].type, "softmax");
 }
 
 TEST(DarknetCfg, CommentsOfBothKindsWholeAndInline) {
-  NetSpec spec = parse(
+  NetSpec spec = parse_cfg(
       "# first\n  ; second\n[net] # third\nbatch=4# fourth\nheight=8 ; fifth\n#width=9\n"
       "momentum=.9 #;\n[softmax] ; \xFF\xFE bytes in comments do not matter\n");
   EXPECT_EQ(value(spec.net, "batch"), "4");
@@ -68,11 +68,11 @@ TEST(DarknetCfg, CommentsOfBothKindsWholeAndInline) {
 }
 
 TEST(DarknetCfg, SemicolonWithinAValueIsNotAComment) {
-  EXPECT_EQ(value(parse("[net]\nsteps=1;2\n[softmax]\n").net, "steps"), "1;2");
+  EXPECT_EQ(value(parse_cfg("[net]\nsteps=1;2\n[softmax]\n").net, "steps"), "1;2");
 }
 
 TEST(DarknetCfg, ValuesMayBeEmptyOrHoldEqualsSignsAndUtf8) {
-  NetSpec spec = parse("[net]\na=\nb=c=d\ntree=B\xC3\xA4ume/\xE2\x82\xAC\n[softmax]\n");
+  NetSpec spec = parse_cfg("[net]\na=\nb=c=d\ntree=B\xC3\xA4ume/\xE2\x82\xAC\n[softmax]\n");
   EXPECT_EQ(value(spec.net, "a"), "");
   EXPECT_EQ(value(spec.net, "b"), "c=d");
   EXPECT_EQ(value(spec.net, "tree"), "B\xC3\xA4ume/\xE2\x82\xAC");
@@ -81,21 +81,21 @@ TEST(DarknetCfg, ValuesMayBeEmptyOrHoldEqualsSignsAndUtf8) {
 TEST(DarknetCfg, EveryLineEndCountsOnce) {
   for (std::string_view end : {"\n", "\r\n", "\r"}) {
     std::string text = fmt::format("[net]{0}batch=4{0}{0}[softmax]{0}", end);
-    NetSpec spec = parse(text);
+    NetSpec spec = parse_cfg(text);
     EXPECT_EQ(value(spec.net, "batch"), "4");
     EXPECT_EQ(spec.layers[0].line, 4);
   }
 }
 
-TEST(DarknetCfg, LastLineNeedsNoEnd) { EXPECT_EQ(parse("[net]\n[softmax]").layers.size(), 1U); }
+TEST(DarknetCfg, LastLineNeedsNoEnd) { EXPECT_EQ(parse_cfg("[net]\n[softmax]").layers.size(), 1U); }
 
 TEST(DarknetCfg, ByteOrderMarkIsSkipped) {
-  EXPECT_EQ(value(parse("\xEF\xBB\xBF" + kTiny).net, "batch"), "4");
+  EXPECT_EQ(value(parse_cfg("\xEF\xBB\xBF" + kTiny).net, "batch"), "4");
 }
 
 TEST(DarknetCfg, RepeatedKeyWarnsAndTheLastOneCounts) {
   log::Capture said;
-  NetSpec spec = parse("[net]\nbatch=4\nheight=8\nbatch=5\n[softmax]\n");
+  NetSpec spec = parse_cfg("[net]\nbatch=4\nheight=8\nbatch=5\n[softmax]\n");
   EXPECT_EQ(value(spec.net, "batch"), "5");
   EXPECT_NE(said.text().find("folder/tiny.cfg:4: 'batch' is set again (line 2"), std::string::npos)
       << said.text();
@@ -103,7 +103,7 @@ TEST(DarknetCfg, RepeatedKeyWarnsAndTheLastOneCounts) {
 
 TEST(DarknetCfg, SameKeyInTwoSectionsIsNoRepetition) {
   log::Capture said;
-  parse("[net]\nlearning_rate=1\n[softmax]\nlearning_rate=2\n");
+  parse_cfg("[net]\nlearning_rate=1\n[softmax]\nlearning_rate=2\n");
   EXPECT_EQ(said.text(), "");
 }
 
@@ -114,7 +114,7 @@ TEST(DarknetCfg, RefusesNothingAtAll) {
 
 TEST(DarknetCfg, RefusesALongLine) {
   const std::string fits = "#" + std::string(4095, 'x'), too_long = fits + "x";
-  parse(kTiny + fits);
+  parse_cfg(kTiny + fits);
   EXPECT_EQ(refusal(kTiny + too_long),
             "tiny.cfg:4: a line of 4097 bytes (at most 4096 are read; is this a cfg file?)");
 }
@@ -128,7 +128,7 @@ TEST(DarknetCfg, RefusesALargeFile) {
 TEST(DarknetCfg, RefusesTooManyLayers) {
   std::string text = "[net]\n";
   for (int i = 0; i < 10'000; ++i) text += "[softmax]\n";
-  EXPECT_EQ(parse(text).layers.size(), 10'000U);
+  EXPECT_EQ(parse_cfg(text).layers.size(), 10'000U);
   EXPECT_EQ(refusal(text + "[softmax]\n"),
             "tiny.cfg:10002: more than 10000 layers (is this a cfg file?)");
 }
@@ -136,7 +136,7 @@ TEST(DarknetCfg, RefusesTooManyLayers) {
 TEST(DarknetCfg, RefusesTooManyOptions) {
   std::string text = "[net]\n";
   for (int i = 0; i < 256; ++i) text += fmt::format("k{}=\n", i);
-  EXPECT_EQ(parse(text + "[softmax]\n").net.options.size(), 256U);
+  EXPECT_EQ(parse_cfg(text + "[softmax]\n").net.options.size(), 256U);
   EXPECT_EQ(refusal(text + "k=\n"),
             "tiny.cfg:258: more than 256 options in [net] (is a section header missing?)");
 }

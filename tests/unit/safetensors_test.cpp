@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::string_literals;
 
-Result<Safetensors> parse(std::string_view bytes) {
+Result<Safetensors> parse_tensors(std::string_view bytes) {
   std::size_t position = 0;
   const auto source = [&](std::span<std::byte> block) -> Status {
     EXPECT_LE(block.size(), bytes.size() - position) << "reads past the promised end";
@@ -79,7 +79,7 @@ TEST(Safetensors, RoundTripIsBitEqual) {
 TEST(Safetensors, NothingAtAllIsAFileToo) {
   const auto bytes = compose({}, {});
   ASSERT_TRUE(bytes);
-  const auto back = parse(*bytes);
+  const auto back = parse_tensors(*bytes);
   ASSERT_TRUE(back) << back.error().message();
   EXPECT_TRUE(back->arrays().empty());
 }
@@ -95,7 +95,7 @@ TEST(Safetensors, DataIsAligned) {
 
 // Written by safetensors 0.4 for Python: {"b": [[1.5, -2]], "a": 3.25}, metadata {"k": "v"}.
 TEST(Safetensors, ReadsWhatTheReferenceWrites) {
-  const auto file = parse(
+  const auto file = parse_tensors(
       "\x88\0\0\0\0\0\0\0"
       R"({"__metadata__":{"k":"v"},"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]},)"
       R"("b":{"dtype":"F32","shape":[1,2],"data_offsets":[4,12]}}  )"
@@ -133,7 +133,7 @@ std::string tensor(std::string_view fields, std::size_t data_bytes) {
 
 TEST(Safetensors, EveryDamageIsNamed) {
   const std::string good = R"("dtype":"F32","shape":[2],"data_offsets":[0,8])";
-  ASSERT_TRUE(parse(tensor(good, 8)));
+  ASSERT_TRUE(parse_tensors(tensor(good, 8)));
   const std::vector<Wrong> cases = {
       {"", "0 bytes are too few"},
       {"1234567", "7 bytes are too few"},
@@ -202,7 +202,7 @@ TEST(Safetensors, EveryDamageIsNamed) {
       {file_of(R"({"\u001b[31m)" + std::string(200, 'x') + R"(":{}})", 0), "'\\x1b[31mxxx"},
   };
   for (const Wrong& wrong : cases) {
-    const auto file = parse(wrong.bytes);
+    const auto file = parse_tensors(wrong.bytes);
     ASSERT_FALSE(file) << wrong.text;
     EXPECT_EQ(file.error().kind, ErrorKind::data);
     EXPECT_EQ(file.error().where, "f.safetensors");
@@ -216,8 +216,8 @@ TEST(Safetensors, EveryTruncationIsRefused) {
   const auto bytes = compose(sample(), {{"k", "v"}});
   ASSERT_TRUE(bytes);
   for (std::size_t length = 0; length < bytes->size(); ++length)
-    EXPECT_FALSE(parse(bytes->substr(0, length))) << length;
-  EXPECT_FALSE(parse(*bytes + '\0'));
+    EXPECT_FALSE(parse_tensors(bytes->substr(0, length))) << length;
+  EXPECT_FALSE(parse_tensors(*bytes + '\0'));
 }
 
 // Without a checksum a flipped value stays unseen; but whatever is accepted must be whole.
@@ -230,7 +230,7 @@ TEST(Safetensors, BitFlipsNeverLeadOutsideTheFile) {
     std::string damaged = *bytes;
     const std::size_t bit = random() % (damaged.size() * 8);
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
-    const auto file = parse(damaged);
+    const auto file = parse_tensors(damaged);
     if (!file) {
       ++refused;
       continue;

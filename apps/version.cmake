@@ -1,0 +1,11 @@
+# Writes OUT, a source with VERSION and the commit of FOLDER; where there is no git, with VERSION alone.
+execute_process(COMMAND git -C ${FOLDER} describe --always --dirty --exclude=*
+  OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+if(commit)
+  string(APPEND VERSION -${commit})
+endif()
+# An equal file is left alone, so that nothing is compiled again.
+file(CONFIGURE OUTPUT ${OUT} @ONLY CONTENT [[#include "apps/version.hpp"
+
+const char* const omni::kVersion = "@VERSION@";
+]])
