@@ -37,15 +37,16 @@ std::string Progress::line(const StepReport& report) {
 }
 
 std::string Progress::bar(const StepReport& report) const {
-  std::string facts = fmt::format(
-      "epoch {:.2f}  loss {:.4f}  acc {:.1f} %  rate {:.2g}  {:.0f} img/s", report.epoch,
-      report.average_loss, 100 * report.accuracy, report.learning_rate, report.images_per_second);
-  if (report.iterations == 0) return fmt::format("{}  {}", report.iteration, facts);
+  std::string facts = fmt::format("epoch {:.2f} loss {:.3f} acc {:.1f}% rate {:.2g} {:.0f} img/s",
+                                  report.epoch, report.average_loss, 100 * report.accuracy,
+                                  report.learning_rate, report.images_per_second);
+  if (report.iterations == 0) return fmt::format("{} {}", report.iteration, facts);
   const double share =
       static_cast<double>(report.iteration) / static_cast<double>(report.iterations);
   const auto left = static_cast<double>(report.iterations - report.iteration);
-  facts = fmt::format("{}/{}  {}  {} left", report.iteration, report.iterations, facts,
+  facts = fmt::format("{}/{} {} {} left", report.iteration, report.iterations, facts,
                       duration(report.seconds_per_iteration * left));
+  // There is room for a bar in 80 columns.
   const int room = std::clamp(width_ - static_cast<int>(facts.size()) - 4, 0, 30);
   if (room < 5) return facts;
   const int full = static_cast<int>(share * room);
