@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "scheduling/policy/foresight.hpp"
 #include "scheduling/policy/placement.hpp"
 #include "scheduling/policy/ready_queue.hpp"
 #include "scheduling/policy/task_lengths.hpp"
@@ -28,6 +29,7 @@ struct WorkerKind {
   std::vector<unsigned> workers;
   ReadyQueue ready;
   bool may_help = false;  // another kind has got a task that these would have finished first
+  Foresight foresight{};  // only where there are several kinds
 };
 
 // What a worker has taken and not finished; StarPU lets one of a GPU take the next task early.
@@ -144,6 +146,15 @@ bool pays_to_help(const Candidate& helper, double all_work) {
   return 2 * helper.transfer + helper.length < all_work;
 }
 
+Foresight::Sort sort_of(const starpu_task& task) { return {task.cl, task.priority}; }
+
+// Others wait for the data that a commuting task holds, so it shall not be held for long.
+double expected_work(const WorkerKind& kind, const starpu_task& task, double ready_work) {
+  for (int i = 0; i < task.nbuffers; ++i)
+    if ((task.modes[i] & STARPU_COMMUTE) != 0) return ready_work;
+  return kind.foresight.expected(sort_of(task), ready_work);
+}
+
 // Where several kinds of workers are, it is decided when the task gets ready, so that its data can
 // travel while it waits. The context is locked.
 Place choose_place(Context& context, starpu_task* task) {
@@ -156,7 +167,7 @@ Place choose_place(Context& context, starpu_task* task) {
     const double transfer = transfer_length(*task, kind.node);
     // Where its data are it runs before what is less urgent; who fetches it displaces other work.
     const int before = transfer > 0 ? kLeastPriority : task->priority;
-    candidates.push_back({.wait = context.wait_for(kind, before, now),
+    candidates.push_back({.wait = expected_work(kind, *task, context.wait_for(kind, before, now)),
                           .transfer = transfer,
                           .length = *length,
                           .guess = guess_length(*task, kind.type)});
@@ -166,9 +177,11 @@ Place choose_place(Context& context, starpu_task* task) {
   const std::size_t chosen = context.placement.choose(candidates, now - context.start);
   const Candidate& candidate = candidates[chosen];
   Place place{kinds[chosen], std::isnan(candidate.length) ? candidate.guess : candidate.length};
-  const double all_work = context.wait_for(*place.kind, kLeastPriority, now);
+  const double ready_work = context.wait_for(*place.kind, kLeastPriority, now);
+  if (ready_work > 0) place.kind->foresight.note(sort_of(*task), ready_work);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (i == chosen || !kinds[i]->ready.empty() || !pays_to_help(candidates[i], all_work)) continue;
+    if (i == chosen || !kinds[i]->ready.empty() || !pays_to_help(candidates[i], ready_work))
+      continue;
     place.helper = kinds[i];
     place.helper->may_help = true;
   }
@@ -203,13 +216,13 @@ std::optional<ReadyTask> help(Context& context, WorkerKind& own, unsigned worker
   const double now = starpu_timing_now();
   for (WorkerKind& busy : context.kinds) {
     if (&busy == &own || busy.ready.empty()) continue;
-    const double all_work = context.wait_for(busy, kLeastPriority, now);
+    const double ready_work = context.wait_for(busy, kLeastPriority, now);
     double length = 0;
     auto ready = busy.ready.pop_last([&](starpu_task* task) {
       if (starpu_worker_can_execute_task_impl(worker, task, nullptr) == 0) return false;
       length = best_length(task, own.workers).value_or(std::nan(""));
       return pays_to_help({.transfer = transfer_length(*task, own.node), .length = length},
-                          all_work);
+                          ready_work);
     });
     if (!ready) continue;
     ready->length = length;
@@ -229,6 +242,11 @@ starpu_task* pop(unsigned id) {
     ready = kind.ready.pop(static_cast<int>(worker), [worker](starpu_task* each) {
       return starpu_worker_can_execute_task_impl(worker, each, nullptr) != 0;
     });
+    if (!ready)
+      kind.foresight.ran_empty();
+    else if (context.kinds.size() > 1)
+      kind.foresight.began(sort_of(*ready->task),
+                           ready->length / static_cast<double>(kind.workers.size()));
     if (!ready && kind.may_help) ready = help(context, kind, worker);
     if (!ready) return nullptr;
     if (context.kinds.size() > 1) {
