@@ -282,23 +282,28 @@ void add_workers(unsigned id, int* workers, unsigned count) {
   }
 }
 
-// What waits for a kind that has no worker left goes to another one.
+// What waits for a kind that has no worker left goes to another one, whose workers may be asleep.
 void remove_workers(unsigned id, int* workers, unsigned count) {
   Context& context = context_of(id);
-  const RelaxedLock lock(context.mutex);
-  for (unsigned i = 0; i < count; ++i) {
-    const auto worker = static_cast<unsigned>(workers[i]);
-    WorkerKind& kind = context.kind_of(worker);
-    std::erase(kind.workers, worker);
-    if (!kind.workers.empty()) continue;
-    std::vector<ReadyTask> left;
-    while (auto ready = kind.ready.pop(-1, [](starpu_task*) { return true; }))
-      left.push_back(*ready);
-    for (const ReadyTask& each : left) {
-      const Place place = choose_place(context, each.task);
-      place.kind->ready.push({each.task, -1, place.length}, each.task->priority);
+  std::vector<unsigned> wake;
+  {
+    const RelaxedLock lock(context.mutex);
+    for (unsigned i = 0; i < count; ++i) {
+      const auto worker = static_cast<unsigned>(workers[i]);
+      WorkerKind& kind = context.kind_of(worker);
+      std::erase(kind.workers, worker);
+      if (!kind.workers.empty()) continue;
+      std::vector<ReadyTask> left;
+      while (auto ready = kind.ready.pop(-1, [](starpu_task*) { return true; }))
+        left.push_back(*ready);
+      for (const ReadyTask& each : left) {
+        const Place place = choose_place(context, each.task);
+        place.kind->ready.push({each.task, -1, place.length}, each.task->priority);
+        wake.insert(wake.end(), place.kind->workers.begin(), place.kind->workers.end());
+      }
     }
   }
+  for (const unsigned worker : wake) starpu_wake_worker_relax_light(static_cast<int>(worker));
 }
 
 starpu_sched_policy make_policy() {
