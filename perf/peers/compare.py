@@ -9,7 +9,6 @@ import json
 import os
 import shlex
 import signal
-import subprocess
 import sys
 import tempfile
 
@@ -128,15 +127,6 @@ def find_net(name):
     raise Refused(f"--net {name}: no such file, and none in {folder}")
 
 
-def commit():
-    """Of this working tree, + when it is changed: not always what omni-run was built from."""
-    with contextlib.suppress(OSError):
-        told = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty=+", "--match", ""],
-                              capture_output=True, text=True, check=False)
-        return told.stdout.strip()
-    return ""
-
-
 def cpu_model():
     with contextlib.suppress(OSError, StopIteration):
         with open("/proc/cpuinfo", encoding="utf-8") as file:
@@ -193,7 +183,7 @@ class Comparison:
                                                       folder, device)]
         self.device = device
         self.arguments, self.batch, self.threads = arguments, batch, threads
-        self.versions = {"omnivore": f"{self.omnivore.version()}, tree {commit() or 'unknown'}",
+        self.versions = {"omnivore": self.omnivore.version(),
                          **{peer: version for peer, (_, version) in found.items()}}
         self.blocks = {each.name: [] for each in self.contenders}
         self.not_measured, self.peaks = [], []

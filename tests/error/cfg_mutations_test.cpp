@@ -67,11 +67,10 @@ std::vector<Token> tokens(std::string_view text) {
     const std::string_view line = text.substr(start, end - start);
     const std::size_t equals = line.find('=');
     if (line.starts_with('[')) section = line;
-    if (!seen.emplace(section, line).second) {
-      // nothing new
-    } else if (line.starts_with('[')) {
+    const bool is_new = seen.emplace(section, line).second;
+    if (is_new && line.starts_with('[')) {
       found.push_back({start + 1, line.size() - 2});
-    } else if (!line.starts_with('#') && equals != line.npos) {
+    } else if (is_new && !line.starts_with('#') && equals != line.npos) {
       found.push_back({start, equals});
       found.push_back({start + equals + 1, line.size() - equals - 1});
     }
