@@ -3,17 +3,16 @@
 // came, is all that is known of the graph.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <utility>
-
-struct starpu_codelet;
 
 namespace omni {
 
 class Foresight {
  public:
-  // Tasks of one codelet and one priority are alike.
-  using Sort = std::pair<const starpu_codelet*, int>;
+  // Tasks of one codelet (any number of its own) and one priority are alike.
+  using Sort = std::pair<std::uintptr_t, int>;
 
   // A task got ready, and with it there is so much ready work. All work is in one unit of time that
   // the workers need for it.

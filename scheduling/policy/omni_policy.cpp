@@ -3,39 +3,43 @@
 #include <starpu.h>
 #include <starpu_scheduler.h>
 
-#include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstdint>
-#include <deque>
 #include <limits>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "scheduling/policy/foresight.hpp"
-#include "scheduling/policy/placement.hpp"
-#include "scheduling/policy/ready_queue.hpp"
+#include "scheduling/policy/dispatcher.hpp"
 #include "scheduling/policy/task_lengths.hpp"
 
 namespace omni {
 namespace {
 
-// Workers that are equals: of one type, beside one memory. They take their work from one queue, so
-// that none idles while another has a backlog, whatever the performance models predicted.
-struct WorkerKind {
-  starpu_worker_archtype type;
-  unsigned node;
-  std::vector<unsigned> workers;
-  ReadyQueue ready;
-  bool may_help = false;  // another kind has got a task that these would have finished first
-  Foresight foresight{};  // only where there are several kinds
-};
-
-// What a worker has taken and not finished; StarPU lets one of a GPU take the next task early.
-struct WorkerLoad {
-  int tasks = 0;
-  double until = 0;  // when they are expected to be done, in starpu_timing_now()'s microseconds
+// What the policy asks about tasks; StarPU's times are in microseconds.
+struct Facts {
+  using Kind = WorkerKind<starpu_task*>;
+  int priority(const starpu_task* task) const { return task->priority; }
+  Foresight::Sort sort(const starpu_task* task) const {
+    return {reinterpret_cast<std::uintptr_t>(task->cl), task->priority};
+  }
+  // StarPU lets a commuting task hold its data from before it is ready.
+  bool holds_shared(const starpu_task* task) const {
+    for (int i = 0; i < task->nbuffers; ++i)
+      if ((task->modes[i] & STARPU_COMMUTE) != 0) return true;
+    return false;
+  }
+  bool runs(starpu_task* task, unsigned worker) const {
+    return starpu_worker_can_execute_task_impl(worker, task, nullptr) != 0;
+  }
+  std::optional<double> length(starpu_task* task, const Kind& kind) const {
+    return best_length(task, kind.workers);
+  }
+  double guess(const starpu_task* task, const Kind& kind) const {
+    return guess_length(*task, static_cast<starpu_worker_archtype>(kind.type));
+  }
+  double transfer(const starpu_task* task, unsigned node) const {
+    return transfer_length(*task, node);
+  }
 };
 
 // StarPU's own: all threads of a simulated machine are one, which a std::mutex would block.
@@ -55,30 +59,7 @@ class Mutex {
 // Of one scheduling context.
 struct Context {
   Mutex mutex;
-  std::deque<WorkerKind> kinds;
-  std::array<WorkerLoad, STARPU_NMAXWORKERS> loads{};
-  Placement placement;
-  const double start = starpu_timing_now();
-
-  WorkerKind& kind_of(unsigned worker) {
-    const auto type = starpu_worker_get_type(static_cast<int>(worker));
-    const unsigned node = starpu_worker_get_memory_node(worker);
-    for (WorkerKind& kind : kinds)
-      if (kind.type == type && kind.node == node) return kind;
-    return kinds.emplace_back(
-        WorkerKind{.type = type, .node = node, .workers = {}, .ready = {}, .may_help = false});
-  }
-
-  // Until a worker of this kind is free for one more task of this priority.
-  double wait_for(const WorkerKind& kind, int priority, double now) const {
-    double left = kind.ready.length_before(priority);
-    bool one_is_free = false;
-    for (const unsigned worker : kind.workers) {
-      if (loads[worker].tasks > 0) left += std::max(0.0, loads[worker].until - now);
-      one_is_free = one_is_free || loads[worker].tasks == 0;
-    }
-    return kind.ready.empty() && one_is_free ? 0 : left / static_cast<double>(kind.workers.size());
-  }
+  Dispatcher<starpu_task*, Facts> dispatcher{Facts{}, starpu_timing_now()};
 };
 
 Context& context_of(unsigned id) {
@@ -102,12 +83,10 @@ class RelaxedLock {
   Mutex& mutex_;
 };
 
-constexpr int kLeastPriority = std::numeric_limits<int>::min();
-
 void init(unsigned id) {
   starpu_sched_ctx_set_policy_data(id, new Context);
   // Without them StarPU takes every priority for 0.
-  starpu_sched_ctx_set_min_priority(id, kLeastPriority);
+  starpu_sched_ctx_set_min_priority(id, std::numeric_limits<int>::min());
   starpu_sched_ctx_set_max_priority(id, std::numeric_limits<int>::max());
 }
 
@@ -134,75 +113,22 @@ void wake_one(const std::vector<unsigned>& workers, NamedWorkers named) {
   }
 }
 
-struct Place {
-  WorkerKind* kind;
-  double length;                 // us
-  WorkerKind* helper = nullptr;  // may take the task over
-};
-
-// A task waits for those of higher priority that come after it. When all that its kind of workers
-// has to do takes longer than to fetch its data, run it and bring the data back, others help.
-bool pays_to_help(const Candidate& helper, double all_work) {
-  return 2 * helper.transfer + helper.length < all_work;
-}
-
-Foresight::Sort sort_of(const starpu_task& task) { return {task.cl, task.priority}; }
-
-// Others wait for the data that a commuting task holds, so it shall not be held for long.
-double expected_work(const WorkerKind& kind, const starpu_task& task, double ready_work) {
-  for (int i = 0; i < task.nbuffers; ++i)
-    if ((task.modes[i] & STARPU_COMMUTE) != 0) return ready_work;
-  return kind.foresight.expected(sort_of(task), ready_work);
-}
-
-// Where several kinds of workers are, it is decided when the task gets ready, so that its data can
-// travel while it waits. The context is locked.
-Place choose_place(Context& context, starpu_task* task) {
-  const double now = starpu_timing_now();
-  std::vector<Candidate> candidates;
-  std::vector<WorkerKind*> kinds;
-  for (WorkerKind& kind : context.kinds) {
-    const auto length = best_length(task, kind.workers);
-    if (!length) continue;
-    const double transfer = transfer_length(*task, kind.node);
-    // Where its data are it runs before what is less urgent; who fetches it displaces other work.
-    const int before = transfer > 0 ? kLeastPriority : task->priority;
-    candidates.push_back({.wait = expected_work(kind, *task, context.wait_for(kind, before, now)),
-                          .transfer = transfer,
-                          .length = *length,
-                          .guess = guess_length(*task, kind.type)});
-    kinds.push_back(&kind);
-  }
-  if (kinds.empty()) return {&context.kinds.front(), 0};  // StarPU let it pass: it will say why not
-  const std::size_t chosen = context.placement.choose(candidates, now - context.start);
-  const Candidate& candidate = candidates[chosen];
-  Place place{kinds[chosen], std::isnan(candidate.length) ? candidate.guess : candidate.length};
-  const double ready_work = context.wait_for(*place.kind, kLeastPriority, now);
-  if (ready_work > 0) place.kind->foresight.note(sort_of(*task), ready_work);
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (i == chosen || !kinds[i]->ready.empty() || !pays_to_help(candidates[i], ready_work))
-      continue;
-    place.helper = kinds[i];
-    place.helper->may_help = true;
-  }
-  return place;
-}
-
 int push(starpu_task* task) {
   Context& context = context_of(task->sched_ctx);
+  Dispatcher<starpu_task*, Facts>& dispatcher = context.dispatcher;
   const NamedWorkers named(*task);
-  Place place{&context.kinds.front(), 0};
-  if (context.kinds.size() > 1) {
+  auto place = dispatcher.only_place();
+  if (dispatcher.has_choice()) {
     {
       const RelaxedLock lock(context.mutex);
-      place = choose_place(context, task);
+      place = dispatcher.place(task, starpu_timing_now());
     }
     if (starpu_get_prefetch_flag() != 0)
       starpu_prefetch_task_input_on_node_prio(task, place.kind->node, task->priority);
   }
   {
     const RelaxedLock lock(context.mutex);
-    place.kind->ready.push({task, starpu_worker_get_id(), place.length}, task->priority);
+    dispatcher.push(place, task, starpu_worker_get_id());
     starpu_push_task_end(task);
   }
   wake_one(place.kind->workers, named);
@@ -210,50 +136,15 @@ int push(starpu_task* task) {
   return 0;
 }
 
-// What another kind of workers would run last, if this worker has finished it before. The context
-// is locked.
-std::optional<ReadyTask> help(Context& context, WorkerKind& own, unsigned worker) {
-  const double now = starpu_timing_now();
-  for (WorkerKind& busy : context.kinds) {
-    if (&busy == &own || busy.ready.empty()) continue;
-    const double ready_work = context.wait_for(busy, kLeastPriority, now);
-    double length = 0;
-    auto ready = busy.ready.pop_last([&](starpu_task* task) {
-      if (starpu_worker_can_execute_task_impl(worker, task, nullptr) == 0) return false;
-      length = best_length(task, own.workers).value_or(std::nan(""));
-      return pays_to_help({.transfer = transfer_length(*task, own.node), .length = length},
-                          ready_work);
-    });
-    if (!ready) continue;
-    ready->length = length;
-    return ready;
-  }
-  own.may_help = false;
-  return std::nullopt;
-}
-
 starpu_task* pop(unsigned id) {
   Context& context = context_of(id);
   const auto worker = static_cast<unsigned>(starpu_worker_get_id_check());
-  std::optional<ReadyTask> ready;
+  std::optional<ReadyTask<starpu_task*>> ready;
   {
     const RelaxedLock lock(context.mutex);
-    WorkerKind& kind = context.kind_of(worker);
-    ready = kind.ready.pop(static_cast<int>(worker), [worker](starpu_task* each) {
-      return starpu_worker_can_execute_task_impl(worker, each, nullptr) != 0;
-    });
-    if (!ready)
-      kind.foresight.ran_empty();
-    else if (context.kinds.size() > 1)
-      kind.foresight.began(sort_of(*ready->task),
-                           ready->length / static_cast<double>(kind.workers.size()));
-    if (!ready && kind.may_help) ready = help(context, kind, worker);
-    if (!ready) return nullptr;
-    if (context.kinds.size() > 1) {
-      WorkerLoad& load = context.loads[worker];
-      load.until = (load.tasks++ > 0 ? load.until : starpu_timing_now()) + ready->length;
-    }
+    ready = context.dispatcher.pop(worker, starpu_timing_now());
   }
+  if (!ready) return nullptr;
   if (const auto choice = choose_implementation(ready->task, worker)) {
     starpu_task_set_implementation(ready->task, choice->implementation);
     ready->task->predicted = choice->length;
@@ -263,10 +154,9 @@ starpu_task* pop(unsigned id) {
 
 void finished(starpu_task*, unsigned id) {
   Context& context = context_of(id);
-  if (context.kinds.size() == 1) return;
+  if (!context.dispatcher.has_choice()) return;
   const RelaxedLock lock(context.mutex);
-  WorkerLoad& load = context.loads[static_cast<unsigned>(starpu_worker_get_id_check())];
-  load.tasks = std::max(0, load.tasks - 1);  // a task bound to this worker never was in the queue
+  context.dispatcher.finished(static_cast<unsigned>(starpu_worker_get_id_check()));
 }
 
 void add_workers(unsigned id, int* workers, unsigned count) {
@@ -275,7 +165,8 @@ void add_workers(unsigned id, int* workers, unsigned count) {
     const auto worker = static_cast<unsigned>(workers[i]);
     {
       const RelaxedLock lock(context.mutex);
-      context.kind_of(worker).workers.push_back(worker);
+      context.dispatcher.add_worker(worker, starpu_worker_get_type(workers[i]),
+                                    starpu_worker_get_memory_node(worker));
     }
     if (workers[i] != starpu_worker_get_id()) starpu_wake_worker_locked(workers[i]);
     starpu_sched_ctx_worker_shares_tasks_lists(workers[i], static_cast<int>(id));
@@ -288,20 +179,13 @@ void remove_workers(unsigned id, int* workers, unsigned count) {
   std::vector<unsigned> wake;
   {
     const RelaxedLock lock(context.mutex);
-    for (unsigned i = 0; i < count; ++i) {
-      const auto worker = static_cast<unsigned>(workers[i]);
-      WorkerKind& kind = context.kind_of(worker);
-      std::erase(kind.workers, worker);
-      if (!kind.workers.empty()) continue;
-      std::vector<ReadyTask> left;
-      while (auto ready = kind.ready.pop(-1, [](starpu_task*) { return true; }))
-        left.push_back(*ready);
-      for (const ReadyTask& each : left) {
-        const Place place = choose_place(context, each.task);
-        place.kind->ready.push({each.task, -1, place.length}, each.task->priority);
+    for (unsigned i = 0; i < count; ++i)
+      for (starpu_task* task :
+           context.dispatcher.remove_worker(static_cast<unsigned>(workers[i]))) {
+        const auto place = context.dispatcher.place(task, starpu_timing_now());
+        context.dispatcher.push(place, task, -1);
         wake.insert(wake.end(), place.kind->workers.begin(), place.kind->workers.end());
       }
-    }
   }
   for (const unsigned worker : wake) starpu_wake_worker_relax_light(static_cast<int>(worker));
 }

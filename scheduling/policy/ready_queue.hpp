@@ -8,19 +8,21 @@
 #include <map>
 #include <optional>
 
-struct starpu_task;
-
 namespace omni {
 
+template <class Task>
 struct ReadyTask {
-  starpu_task* task;
+  Task task;
   int made_ready_by;  // the worker whose task was the last one it waited for; -1: none
   double length = 0;  // that it is expected to run, in any unit
 };
 
+template <class Task>
 class ReadyQueue {
  public:
-  void push(const ReadyTask& ready, int priority) {
+  using Ready = ReadyTask<Task>;
+
+  void push(const Ready& ready, int priority) {
     Equals& equals = queues_[priority];
     equals.tasks.push_back(ready);
     equals.length += ready.length;
@@ -40,10 +42,10 @@ class ReadyQueue {
   // Nothing when `runs` refuses all. Looks for an own task only among the oldest few: the search
   // must stay cheap.
   template <class Runs>
-  std::optional<ReadyTask> pop(int worker, Runs runs) {
+  std::optional<Ready> pop(int worker, Runs runs) {
     constexpr std::size_t kConsidered = 8;
     for (auto queue = queues_.begin(); queue != queues_.end(); ++queue) {
-      std::deque<ReadyTask>& tasks = queue->second.tasks;
+      std::deque<Ready>& tasks = queue->second.tasks;
       auto found = tasks.end();
       std::size_t runnable = 0;
       for (auto each = tasks.begin(); each != tasks.end() && runnable < kConsidered; ++each) {
@@ -61,12 +63,12 @@ class ReadyQueue {
 
   // The one that would run last, for others than those whose queue it is.
   template <class Wants>
-  std::optional<ReadyTask> pop_last(Wants wants) {
+  std::optional<Ready> pop_last(Wants wants) {
     constexpr std::size_t kConsidered = 4;
     std::size_t considered = 0;
     for (auto queue = queues_.end(); queue != queues_.begin();) {
       --queue;
-      std::deque<ReadyTask>& tasks = queue->second.tasks;
+      std::deque<Ready>& tasks = queue->second.tasks;
       for (auto each = tasks.end(); each != tasks.begin();) {
         if (considered++ == kConsidered) return std::nullopt;
         if (wants((--each)->task)) return take(queue, each);
@@ -77,13 +79,13 @@ class ReadyQueue {
 
  private:
   struct Equals {  // of one priority
-    std::deque<ReadyTask> tasks;
+    std::deque<Ready> tasks;
     double length = 0;
   };
   using Queues = std::map<int, Equals, std::greater<>>;
 
-  ReadyTask take(Queues::iterator queue, std::deque<ReadyTask>::iterator found) {
-    const ReadyTask ready = *found;
+  Ready take(typename Queues::iterator queue, typename std::deque<Ready>::iterator found) {
+    const Ready ready = *found;
     queue->second.length -= ready.length;
     queue->second.tasks.erase(found);
     if (queue->second.tasks.empty()) queues_.erase(queue);  // and what rounding left of its length

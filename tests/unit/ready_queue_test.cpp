@@ -18,7 +18,7 @@ class ReadyQueueTest : public testing::Test {
     return got ? static_cast<int>(got->task - tasks_.data()) : -1;
   }
   std::array<starpu_task, 20> tasks_;
-  ReadyQueue queue_;
+  ReadyQueue<starpu_task*> queue_;
 };
 
 TEST_F(ReadyQueueTest, empty) { EXPECT_EQ(pop(0), -1); }

@@ -6,7 +6,7 @@
 namespace omni {
 namespace {
 
-const Foresight::Sort kRoot{nullptr, 1}, kLink{nullptr, 2};
+const Foresight::Sort kRoot{0, 1}, kLink{0, 2};
 
 // Four chains of three tasks, of which the first tasks are ready at once.
 void run_four_chains(Foresight& foresight) {

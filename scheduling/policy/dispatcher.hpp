@@ -1,0 +1,200 @@
+// All that the policy decides: which kind of workers gets a ready task, and which task a worker
+// takes. It knows no StarPU, so that what it would decide can also be foretold (scheduling/model/).
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "scheduling/policy/foresight.hpp"
+#include "scheduling/policy/placement.hpp"
+#include "scheduling/policy/ready_queue.hpp"
+
+namespace omni {
+
+// Workers that are equals: of one type, beside one memory. They take their work from one queue, so
+// that none idles while another has a backlog, whatever the performance models predicted.
+template <class Task>
+struct WorkerKind {
+  unsigned type, node;
+  std::vector<unsigned> workers{};
+  ReadyQueue<Task> ready{};
+  bool may_help = false;  // another kind has got a task that these would have finished first
+  Foresight foresight{};  // only where there are several kinds
+};
+
+// `Facts` answers what is asked about tasks, all times in one unit:
+//   int priority(Task), Foresight::Sort sort(Task)
+//   bool holds_shared(Task): others wait for data that it holds from the time it is ready
+//   bool runs(Task, unsigned worker)
+//   std::optional<double> length(Task, const Kind&): of the best implementation; NaN: not known
+//     yet; nothing: none of these workers can run it
+//   double guess(Task, const Kind&): in its place
+//   double transfer(Task, unsigned node): to bring its data there
+template <class Task, class Facts>
+class Dispatcher {
+ public:
+  using Kind = WorkerKind<Task>;
+  using Ready = ReadyTask<Task>;
+  struct Place {
+    Kind* kind;
+    double length;
+    Kind* helper = nullptr;  // may take the task over
+  };
+
+  Dispatcher(Facts facts, double now) : facts_(std::move(facts)), start_(now) {}
+
+  // No place while there is no other kind: everything is in one queue.
+  bool has_choice() const { return kinds_.size() > 1; }
+  Place only_place() { return {&kinds_.front(), 0}; }
+
+  void add_worker(unsigned worker, unsigned type, unsigned node) {
+    kind_of(worker, type, node).workers.push_back(worker);
+  }
+
+  // The tasks that waited for a kind which has no worker left.
+  std::vector<Task> remove_worker(unsigned worker) {
+    Kind& kind = *workers_.at(worker).kind;
+    std::erase(kind.workers, worker);
+    std::vector<Task> left;
+    while (kind.workers.empty()) {
+      const auto ready = kind.ready.pop(-1, [](const Task&) { return true; });
+      if (!ready) break;
+      left.push_back(ready->task);
+    }
+    return left;
+  }
+
+  // Where several kinds of workers are, it is decided when the task gets ready, so that its data
+  // can travel while it waits.
+  Place place(const Task& task, double now) {
+    std::vector<Candidate> candidates;
+    std::vector<Kind*> kinds;
+    for (Kind& kind : kinds_) {
+      const auto length = facts_.length(task, kind);
+      if (!length) continue;
+      const double transfer = facts_.transfer(task, kind.node);
+      // Where its data are it runs before what is less urgent; who fetches it displaces other work.
+      const int before = transfer > 0 ? kLeastPriority : facts_.priority(task);
+      candidates.push_back({.wait = expected_work(kind, task, wait_for(kind, before, now)),
+                            .transfer = transfer,
+                            .length = *length,
+                            .guess = facts_.guess(task, kind)});
+      kinds.push_back(&kind);
+    }
+    if (kinds.empty()) return only_place();  // StarPU let it pass: it will say why not
+    const std::size_t chosen = placement_.choose(candidates, now - start_);
+    const Candidate& candidate = candidates[chosen];
+    Place place{kinds[chosen], std::isnan(candidate.length) ? candidate.guess : candidate.length};
+    const double ready_work = wait_for(*place.kind, kLeastPriority, now);
+    if (ready_work > 0) place.kind->foresight.note(facts_.sort(task), ready_work);
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      if (i == chosen || !kinds[i]->ready.empty() || !pays_to_help(candidates[i], ready_work))
+        continue;
+      place.helper = kinds[i];
+      place.helper->may_help = true;
+    }
+    return place;
+  }
+
+  void push(const Place& place, const Task& task, int made_ready_by) {
+    place.kind->ready.push({task, made_ready_by, place.length}, facts_.priority(task));
+  }
+
+  std::optional<Ready> pop(unsigned worker, double now) {
+    Worker& asking = workers_.at(worker);
+    Kind& kind = *asking.kind;
+    auto ready = kind.ready.pop(static_cast<int>(worker),
+                                [&](const Task& task) { return facts_.runs(task, worker); });
+    if (!ready)
+      kind.foresight.ran_empty();
+    else if (has_choice())
+      kind.foresight.began(facts_.sort(ready->task),
+                           ready->length / static_cast<double>(kind.workers.size()));
+    if (!ready && kind.may_help) ready = help(kind, worker, now);
+    if (ready && has_choice())
+      asking.until = (asking.tasks++ > 0 ? asking.until : now) + ready->length;
+    return ready;
+  }
+
+  void finished(unsigned worker) {
+    Worker& done = workers_.at(worker);
+    done.tasks = std::max(0, done.tasks - 1);  // a task bound to this worker never was in the queue
+  }
+
+ private:
+  static constexpr int kLeastPriority = std::numeric_limits<int>::min();
+
+  struct Worker {
+    Kind* kind;
+    // Taken and not finished; StarPU lets one of a GPU take the next task early.
+    int tasks = 0;
+    double until = 0;  // when they are expected to be done
+  };
+
+  Kind& kind_of(unsigned worker, unsigned type, unsigned node) {
+    auto kind = std::find_if(kinds_.begin(), kinds_.end(), [&](const Kind& each) {
+      return each.type == type && each.node == node;
+    });
+    Kind& found =
+        kind != kinds_.end() ? *kind : kinds_.emplace_back(Kind{.type = type, .node = node});
+    workers_.try_emplace(worker, Worker{&found});
+    return found;
+  }
+
+  // Until a worker of this kind is free for one more task of this priority.
+  double wait_for(const Kind& kind, int priority, double now) const {
+    double left = kind.ready.length_before(priority);
+    bool one_is_free = false;
+    for (const unsigned number : kind.workers) {
+      const Worker& worker = workers_.at(number);
+      if (worker.tasks > 0) left += std::max(0.0, worker.until - now);
+      one_is_free = one_is_free || worker.tasks == 0;
+    }
+    return kind.ready.empty() && one_is_free ? 0 : left / static_cast<double>(kind.workers.size());
+  }
+
+  // A task waits for those of higher priority that come after it. When all that its kind of workers
+  // has to do takes longer than to fetch its data, run it and bring the data back, others help.
+  static bool pays_to_help(const Candidate& helper, double all_work) {
+    return 2 * helper.transfer + helper.length < all_work;
+  }
+
+  double expected_work(const Kind& kind, const Task& task, double ready_work) const {
+    if (facts_.holds_shared(task)) return ready_work;  // not to be held for long
+    return kind.foresight.expected(facts_.sort(task), ready_work);
+  }
+
+  // What another kind of workers would run last, if this worker has finished it before.
+  std::optional<Ready> help(Kind& own, unsigned worker, double now) {
+    for (Kind& busy : kinds_) {
+      if (&busy == &own || busy.ready.empty()) continue;
+      const double ready_work = wait_for(busy, kLeastPriority, now);
+      double length = 0;
+      auto ready = busy.ready.pop_last([&](const Task& task) {
+        if (!facts_.runs(task, worker)) return false;
+        length = facts_.length(task, own).value_or(std::nan(""));
+        return pays_to_help({.transfer = facts_.transfer(task, own.node), .length = length},
+                            ready_work);
+      });
+      if (!ready) continue;
+      ready->length = length;
+      return ready;
+    }
+    own.may_help = false;
+    return std::nullopt;
+  }
+
+  Facts facts_;
+  double start_;
+  std::deque<Kind> kinds_;
+  std::map<unsigned, Worker> workers_;
+  Placement placement_;
+};
+
+}  // namespace omni
