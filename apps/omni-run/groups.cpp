@@ -63,18 +63,32 @@ Status check_adam(const GroupArguments& groups, const Net& net) {
   return {};
 }
 
+namespace {
+
+BuildOptions of_one_group(const NetArguments& net, int groups) {
+  return {.training = true,
+          .strict = net.strict,
+          .slice = net.slice,
+          .gpus = net.gpus > 0 ? std::max(1, net.gpus / groups) : 0};
+}
+
+}  // namespace
+
 Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
                                   const GroupArguments& arguments) {
   const int count = arguments.count.value_or(1);
-  const int gpus = net.gpus > 0 ? std::max(1, net.gpus / count) : 0;  // per group
   return ComputeGroups::make(count, arguments.fully_connected,
                              [&](const Sharing& sharing, int slice) {
-                               return Net::build(spec, {.training = true,
-                                                        .strict = net.strict,
-                                                        .slice = slice != 0 ? slice : net.slice,
-                                                        .gpus = gpus,
-                                                        .sharing = sharing});
+                               BuildOptions options = of_one_group(net, count);
+                               if (slice != 0) options.slice = slice;
+                               options.sharing = sharing;
+                               return Net::build(spec, options);
                              });
+}
+
+Result<int> slice_of_groups(const NetSpec& spec, const NetArguments& net, int groups) {
+  OMNI_TRY(const auto one, Net::build(spec, of_one_group(net, groups)));
+  return one->slices().sizes.front();
 }
 
 Result<ComputeGroups> open_most_groups(const NetSpec& spec, const TrainArguments& arguments) {

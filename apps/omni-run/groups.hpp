@@ -18,6 +18,8 @@ Status check_adam(const GroupArguments& groups, const Net& net);
 
 Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
                                   const GroupArguments& arguments);
+// Images per task of such groups' nets.
+Result<int> slice_of_groups(const NetSpec& spec, const NetArguments& net, int groups);
 // As many as --groups says, else one per worker, in at most half of the memory.
 Result<ComputeGroups> open_most_groups(const NetSpec& spec, const TrainArguments& arguments);
 

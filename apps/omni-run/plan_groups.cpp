@@ -2,57 +2,33 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "apps/omni-run/groups.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/timed_training.hpp"
-#include "runtime/tasks/task_capture.hpp"
-#include "runtime/tasks/task_times.hpp"
-#include "scheduling/model/iteration_graph.hpp"
+#include "scheduling/model/iteration_model.hpp"
 #include "scheduling/training_checkpoint.hpp"
 
 namespace omni {
 namespace {
 
-// What the model is made of: one iteration's tasks, measured while two groups took turns.
-struct Template {
-  std::vector<IterationTask> tasks;
-  double seconds_per_iteration = 0;
-};
-
-Result<Template> measure_template(TimedTraining& training, const PlanArguments& arguments) {
-  OMNI_CHECK(training.seconds(arguments.warm_up, Asynchrony::reproducible));
-  task_times::start();
-  task_capture::start();
-  const Result<double> wall = training.seconds(arguments.iterations, Asynchrony::reproducible);
-  const std::vector<CapturedTask> captured = task_capture::finish();
-  const std::vector<TaskTime> times = task_times::finish();
-  if (!wall) return wall.error();
-  Template result{.tasks = {}, .seconds_per_iteration = *wall / arguments.iterations};
-  OMNI_TRY(result.tasks, iteration_graph(captured, times, training.groups().net()));
-  return result;
-}
-
-double predict(const Template& measured, Workers workers, const GroupLayout& layout, bool in_turn,
-               double overhead) {
-  return simulate_groups(measured.tasks, {.workers = workers.all,
-                                          .layout = layout,
-                                          .in_turn = in_turn,
-                                          .iterations = 30 + 10 * static_cast<int>(layout.size()),
-                                          .task_overhead = overhead})
-      .seconds_per_iteration;
-}
-
-// What a task costs its worker besides the kernel: as much as makes the prediction for the measured
-// run true.
-double fitted_overhead(const Template& measured, Workers workers) {
-  double low = 0, high = 200e-6;
-  while (high - low > 0.1e-6) {
-    const double middle = (low + high) / 2;
-    const double predicted = predict(measured, workers, spread_groups(2, workers), true, middle);
-    (predicted < measured.seconds_per_iteration ? low : high) = middle;
-  }
-  return low;
+// Of nets in slices of so many images, from training two groups in turn.
+Result<IterationModel> model_of(const NetSpec& spec, const PlanArguments& arguments, int slice,
+                                Workers workers, const Dataset& images) {
+  NetArguments net = arguments.net;
+  net.slice = slice;
+  OMNI_TRY(ComputeGroups two,
+           open_groups(spec, net, {.count = 2, .fully_connected = arguments.fully_connected}));
+  two.assign(spread_groups(2, workers));
+  OMNI_TRY(const auto training, TimedTraining::make(std::move(two), images, arguments.machine));
+  return IterationModel::measure(
+      training->groups().net(), workers,
+      [&](int iterations) {
+        return training->seconds_per_iteration(iterations, Asynchrony::reproducible);
+      },
+      arguments.warm_up, arguments.iterations);
 }
 
 Result<double> measure(const NetSpec& spec, const PlanArguments& arguments, const Session& session,
@@ -63,8 +39,7 @@ Result<double> measure(const NetSpec& spec, const PlanArguments& arguments, cons
   OMNI_TRY(const auto training, TimedTraining::make(std::move(made), images, arguments.machine));
   const int iterations = arguments.iterations + 4 * groups;
   OMNI_CHECK(training->seconds(arguments.warm_up, arguments.asynchrony));
-  OMNI_TRY(const double wall, training->seconds(iterations, arguments.asynchrony));
-  return wall / iterations;
+  return training->seconds_per_iteration(iterations, arguments.asynchrony);
 }
 
 }  // namespace
@@ -73,7 +48,7 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
                               const Session& session, const Dataset& images) {
   const Workers workers = workers_of(session);
   const GroupArguments two{.count = 2, .fully_connected = arguments.fully_connected};
-  OMNI_TRY(ComputeGroups groups, open_groups(spec, arguments.net, two));
+  OMNI_TRY(const ComputeGroups groups, open_groups(spec, arguments.net, two));
   if (!groups.has_replicated_phase())
     return Error{ErrorKind::usage, spec.name, "all layers are fully connected and merged",
                  "--fc replicated gives every group a copy"};
@@ -82,22 +57,22 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
                  "trains with Adam, whose momentum cannot be compensated as the plan assumes",
                  "--set adam=0: an iteration takes hardly less time"};
   OMNI_CHECK(require_group_scheduler(session));
-  groups.assign(spread_groups(2, workers));
   const double tuned = static_cast<double>(groups.net().options().solver.momentum);
   const bool in_turn =
       arguments.asynchrony == Asynchrony::reproducible || groups.net().options().subdivisions > 1;
-  Template measured;
-  {
-    OMNI_TRY(const auto training,
-             TimedTraining::make(std::move(groups), images, arguments.machine));
-    OMNI_TRY(measured, measure_template(*training, arguments));
-  }
-  GroupPlan plan{.rows = {}, .task_overhead = fitted_overhead(measured, workers)};
+  std::map<int, IterationModel> models;  // by slice: the GPUs of a group decide how many it has
+  GroupPlan plan;
   for (int count = 1; count <= arguments.most_groups; count *= 2) {
     GroupPlan::Row& row = plan.rows.emplace_back(
         GroupPlan::Row{.groups = count, .layout = spread_groups(count, workers)});
-    row.predicted =
-        predict(measured, workers, row.layout, in_turn || count == 1, plan.task_overhead);
+    OMNI_TRY(const int slice, slice_of_groups(spec, arguments.net, count));
+    auto model = models.find(slice);
+    if (model == models.end()) {
+      OMNI_TRY(IterationModel made, model_of(spec, arguments, slice, workers, images));
+      model = models.emplace(slice, std::move(made)).first;
+    }
+    row.task_overhead = model->second.task_overhead();
+    row.predicted = model->second.seconds_per_iteration(row.layout, in_turn || count == 1);
     row.momentum = MomentumControl(arguments.compensation, tuned, count, true).next(0);
     row.penalty = statistical_penalty(row.momentum);
     if (arguments.measure) {

@@ -48,4 +48,14 @@ Result<double> TimedTraining::seconds(int iterations, Asynchrony asynchrony,
   return watch.seconds();
 }
 
+Result<double> TimedTraining::seconds_per_iteration(int iterations, Asynchrony asynchrony) {
+  const auto first = static_cast<std::uint64_t>(iterations / 3);
+  double from = 0, to = 0;
+  OMNI_CHECK(seconds(iterations, asynchrony, [&](const StepReport& report) {
+    to = report.seconds;
+    if (report.iteration == first) from = to;
+  }));
+  return (to - from) / (iterations - static_cast<int>(first));
+}
+
 }  // namespace omni

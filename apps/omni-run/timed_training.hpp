@@ -23,6 +23,8 @@ class TimedTraining {
 
   Result<double> seconds(int iterations, Asynchrony asynchrony,
                          std::function<void(const StepReport&)> on_iteration = {});
+  // Without the first third of them, while groups start.
+  Result<double> seconds_per_iteration(int iterations, Asynchrony asynchrony);
   ComputeGroups& groups() { return groups_; }
 
  private:

@@ -149,7 +149,7 @@ struct CodeletCallbacks {
       entry.run(header.args(), Buffers({pointers.data(), header.buffers}),
                 DeviceContext::current());
       if (timed)
-        task_times::record(header.codelet->name_, entry.name, header.layer,
+        task_times::record(header.codelet->name_, entry.name, header.layer, false,
                            std::chrono::duration<double>(Clock::now() - before).count(),
                            header.cost.flops, header.cost.bytes);
     } catch (const std::bad_alloc&) {
@@ -175,7 +175,7 @@ struct CodeletCallbacks {
       starpu_profiling_task_info& info = *task.profiling_info;  // StarPU takes no pointer to const
       const CodeletBase::Entry& entry =
           header.codelet->entries_[static_cast<std::size_t>(header.on_gpu)];
-      task_times::record(header.codelet->name_, entry.name, header.layer,
+      task_times::record(header.codelet->name_, entry.name, header.layer, true,
                          1e-6 * starpu_timing_timespec_delay_us(&info.start_time, &info.end_time),
                          header.cost.flops, header.cost.bytes);
     }
@@ -291,16 +291,17 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
     task->callback_func = CodeletCallbacks::finished;
   task->priority = tag.priority;
   task->flops = cost.flops;
-  if (const WorkerSet* workers = SubmissionScope::current().workers;
-      workers != nullptr && !workers->all() && someone_can(choice, *workers)) {
-    task->workerids = const_cast<std::uint32_t*>(workers->bits().data());  // only read
-    task->workerids_len = static_cast<unsigned>(workers->bits().size());
-  }
-  task->nbuffers = static_cast<int>(accesses.size());
   std::size_t index = 0;
   for (const Access& access : accesses) {
     task->handles[index] = access.data.tensor->handle(access.data.part);
     task->modes[index++] = starpu_mode(access.mode);
+  }
+  task->nbuffers = static_cast<int>(accesses.size());
+  task_capture::expect(*task);
+  if (const WorkerSet* workers = SubmissionScope::current().workers;
+      workers != nullptr && !workers->all() && someone_can(choice, *workers)) {
+    task->workerids = const_cast<std::uint32_t*>(workers->bits().data());  // only read
+    task->workerids_len = static_cast<unsigned>(workers->bits().size());
   }
   if (const int code = starpu_task_submit(task); code != 0) {
     delete header->pending;

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/tasks/models/machine_model.hpp"
 #include "runtime/tasks/submission.hpp"
 
 namespace omni::task_capture {
@@ -10,13 +11,14 @@ namespace {
 
 struct Capture {
   bool rehearsal = false;
+  MachineModel machine{};
   std::vector<CapturedTask> tasks;
 };
 thread_local std::optional<Capture> capture;
 
 }  // namespace
 
-void start() { capture.emplace(); }
+void start() { capture.emplace(Capture{.machine = MachineModel::of_session(), .tasks = {}}); }
 
 std::vector<CapturedTask> finish() {
   return std::exchange(capture, std::nullopt).value_or(Capture()).tasks;
@@ -42,6 +44,10 @@ bool submitted(const std::string& codelet, std::span<const Access> accesses, Tas
                                                .uses = {}});
   for (const Access& access : accesses) task.uses.push_back({access.data, access.mode});
   return !capture->rehearsal;
+}
+
+void expect(starpu_task& task) {
+  if (capture) capture->tasks.back().seconds = capture->machine.expected_seconds(task);
 }
 
 }  // namespace omni::task_capture

@@ -12,6 +12,8 @@
 #include "runtime/tasks/access.hpp"
 #include "runtime/tasks/tensor.hpp"
 
+struct starpu_task;
+
 namespace omni {
 
 struct CapturedTask {
@@ -19,22 +21,30 @@ struct CapturedTask {
     TensorPart part;
     AccessMode mode;
     std::uint32_t id() const { return part.tensor->id(part.part); }
+    // What moves from memory to memory: all that lies in the same place.
+    std::size_t bytes() const {
+      const Tensor& storage = part.tensor->storage();
+      return storage.count_of(part.part) * bytes_of(storage.type());
+    }
   };
   std::string codelet;
   int layer = -1, slice = -1, priority = 0, group = 0;
   std::int64_t iteration = -1;
-  bool any_worker = true;  // else those of its group
+  bool any_worker = true;         // else those of its group
+  std::vector<double> seconds{};  // by kind of worker (MachineModel), as far as models know
   std::vector<Use> uses;
 };
 
 namespace task_capture {
 
-void start();
+void start();  // needs a running Session
 std::vector<CapturedTask> finish();
 // What `submit` would submit: nothing runs, so neither StarPU nor allocated tensors are needed.
 std::vector<CapturedTask> rehearse(const std::function<void()>& submit);
 // Called for every task. False: it is not to run.
 bool submitted(const std::string& codelet, std::span<const Access> accesses, TaskTag tag);
+// As StarPU gets it, but for the workers that it is bound to.
+void expect(starpu_task& task);
 
 }  // namespace task_capture
 }  // namespace omni

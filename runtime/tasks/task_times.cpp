@@ -38,13 +38,14 @@ std::vector<TaskTime> finish() {
 
 bool recording() { return enabled.load(std::memory_order_relaxed); }
 
-void record(const std::string& codelet, const std::string& implementation, int layer,
+void record(const std::string& codelet, const std::string& implementation, int layer, bool on_gpu,
             double seconds, double flops, double bytes) {
   const std::lock_guard lock(mutex);
   TaskTime& time = totals[{codelet, implementation, layer}];
   time.codelet = codelet;
   time.implementation = implementation;
   time.layer = layer;
+  time.on_gpu = on_gpu;
   ++time.tasks;
   time.seconds += seconds;
   time.flops += flops;

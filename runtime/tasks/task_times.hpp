@@ -12,6 +12,7 @@ namespace omni {
 struct TaskTime {
   std::string codelet, implementation;
   int layer = -1;  // -1: belongs to none
+  bool on_gpu = false;
   std::uint64_t tasks = 0;
   double seconds = 0, flops = 0, bytes = 0;
 };
@@ -21,7 +22,7 @@ namespace task_times {
 void start();                    // forgets what was recorded before
 std::vector<TaskTime> finish();  // after wait_for_tasks()
 bool recording();
-void record(const std::string& codelet, const std::string& implementation, int layer,
+void record(const std::string& codelet, const std::string& implementation, int layer, bool on_gpu,
             double seconds, double flops, double bytes);
 
 }  // namespace task_times

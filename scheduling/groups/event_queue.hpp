@@ -28,13 +28,22 @@ class EventQueue {
   // Nothing after `patience`: whoever waits may look for errors and stop requests.
   std::optional<GroupEvent> wait(std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex_);
-    if (!arrived_.wait_for(lock, patience, [this] { return !events_.empty(); })) return {};
+    arrived_.wait_for(lock, patience, [this] { return !events_.empty(); });
+    return take();
+  }
+  std::optional<GroupEvent> take_now() {
+    const std::lock_guard lock(mutex_);
+    return take();
+  }
+
+ private:
+  std::optional<GroupEvent> take() {
+    if (events_.empty()) return {};
     const GroupEvent event = events_.front();
     events_.pop_front();
     return event;
   }
 
- private:
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<GroupEvent> events_;

@@ -15,6 +15,7 @@ struct GroupPlan {
     int groups;
     GroupLayout layout{};
     double predicted = 0;              // s per iteration
+    double task_overhead = 0;          // s, in that prediction
     std::optional<double> measured{};  // s
     Momentum momentum{};
     double penalty = 1;  // of statistical efficiency
@@ -22,8 +23,7 @@ struct GroupPlan {
     // Of a training, in relation to other rows.
     double total() const { return predicted * penalty; }
   };
-  std::vector<Row> rows;     // for 1, 2, 4 ... groups
-  double task_overhead = 0;  // s
+  std::vector<Row> rows;  // for 1, 2, 4 ... groups
 
   int saturating_groups() const;
   // The smallest total. Predictions err by some per cent: of those that are as good, the fewest

@@ -1,12 +1,15 @@
-// Compute groups in simulated time: the tasks of one iteration, measured once, list-scheduled for
-// any number of groups and workers by the rules of the trainer (GroupRun), of StarPU (accesses in
-// submission order; accumulations in any order, one at a time) and of the policy (priorities).
+// Compute groups in simulated time: the tasks of one iteration, whose lengths are known, on any
+// machine and in any number of groups, by the rules of the trainer (GroupRun), of StarPU (accesses
+// in submission order; accumulations in any order, one at a time; data that travel) and of the
+// policy, which decides here as it does there (Dispatcher).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "runtime/tasks/access.hpp"
+#include "runtime/tasks/models/machine_model.hpp"
 #include "scheduling/groups/group_layout.hpp"
 
 namespace omni {
@@ -19,10 +22,12 @@ struct IterationTask {
     std::uint32_t data;
     AccessMode mode;
     Owner owner;
+    std::size_t bytes = 0;
   };
   // Ahead of the mini-batch; before the merged phase; from its first task on.
   enum class Stage { decode, begin, complete };
-  double seconds = 0;
+  std::uintptr_t codelet = 0;   // which one
+  std::vector<double> seconds;  // by kind of worker; infinite: it cannot run there
   int priority = 0;
   Stage stage = Stage::begin;
   bool any_worker = false;  // else one of its group's
@@ -32,20 +37,15 @@ struct IterationTask {
 };
 
 struct SimulationOptions {
-  int workers = 1;
+  MachineModel machine;
   GroupLayout layout;        // by group
   bool in_turn = false;      // see Trainer
   int iterations = 200;      // the first third is not counted
-  double task_overhead = 0;  // s of a worker's time per task
+  double task_overhead = 0;  // s from taking a task to its start, which a task before it hides
 };
 
-struct SimulatedRun {
-  double seconds_per_iteration = 0;
-  double busy = 0;  // share of the workers' time that tasks took, overhead included
-};
-
-// The iteration has gates and updates.
-SimulatedRun simulate_groups(const std::vector<IterationTask>& iteration,
-                             const SimulationOptions& options);
+// Seconds per iteration. The iteration has gates and updates.
+double simulate_groups(const std::vector<IterationTask>& iteration,
+                       const SimulationOptions& options);
 
 }  // namespace omni

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -13,23 +14,29 @@ namespace {
 using Owner = IterationTask::Owner;
 using Stage = IterationTask::Stage;
 
-// Mean seconds by codelet and layer.
+// Mean seconds by codelet, layer and kind of worker. Where none has run what StarPU's models
+// expect.
 class Lengths {
  public:
-  explicit Lengths(const std::vector<TaskTime>& times) {
+  Lengths(const std::vector<TaskTime>& times, const MachineModel& machine) : machine_(machine) {
     for (const TaskTime& time : times) {
-      auto& [tasks, seconds] = sums_[{time.codelet, time.layer}];
+      auto& [tasks, seconds] = sums_[{time.codelet, time.layer, time.on_gpu}];
       tasks += static_cast<double>(time.tasks);
       seconds += time.seconds;
     }
   }
-  double of(const CapturedTask& task) const {
-    const auto found = sums_.find({task.codelet, task.layer});
-    return found == sums_.end() ? 0 : found->second.second / found->second.first;
+  std::vector<double> of(const CapturedTask& task) const {
+    std::vector<double> seconds = task.seconds;
+    for (std::size_t kind = 0; kind < seconds.size(); ++kind) {
+      const auto found = sums_.find({task.codelet, task.layer, machine_.kinds[kind].gpu});
+      if (found != sums_.end()) seconds[kind] = found->second.second / found->second.first;
+    }
+    return seconds;
   }
 
  private:
-  std::map<std::pair<std::string, int>, std::pair<double, double>> sums_;
+  const MachineModel& machine_;
+  std::map<std::tuple<std::string, int, bool>, std::pair<double, double>> sums_;
 };
 
 bool writes(const CapturedTask& task, const std::unordered_set<std::uint32_t>& data) {
@@ -46,7 +53,7 @@ bool of_batch(const CapturedTask::Use& use) { return use.part.tensor->name().sta
 
 Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTask>& captured,
                                                    const std::vector<TaskTime>& times,
-                                                   const Net& net) {
+                                                   const MachineModel& machine, const Net& net) {
   std::unordered_map<std::uint32_t, std::set<int>> users;  // of a datum: groups
   std::int64_t newest = -1;
   for (const CapturedTask& task : captured) {
@@ -58,11 +65,13 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
   std::unordered_set<std::uint32_t> gate;
   for (const Tensor* tensor : net.replicated_output()) gate.insert(tensor->id());
 
-  const Lengths lengths(times);
+  const Lengths lengths(times, machine);
+  std::map<std::string, std::uintptr_t> codelets;
   std::vector<IterationTask> graph;
   std::map<std::string, std::uint32_t> batch_data;
   const auto add = [&](const CapturedTask& task, Stage stage) {
     IterationTask& added = graph.emplace_back();
+    added.codelet = codelets.try_emplace(task.codelet, codelets.size()).first->second;
     added.seconds = lengths.of(task);
     added.priority = task.priority;
     added.stage = stage;
@@ -73,14 +82,11 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
       if (of_batch(use)) {
         const auto number = static_cast<std::uint32_t>(batch_data.size());
         added.uses.push_back({batch_data.try_emplace(use.part.tensor->name(), number).first->second,
-                              use.mode, Owner::batch});
+                              use.mode, Owner::batch, use.bytes()});
         continue;
       }
       const bool shared = users[use.id()].size() > 1;
-      // The captured groups took turns; free ones reach the masters as they arrive.
-      const bool arrival = shared && added.update && !task.any_worker;
-      added.uses.push_back({use.id(), arrival ? AccessMode::accumulate : use.mode,
-                            shared ? Owner::all : Owner::group});
+      added.uses.push_back({use.id(), use.mode, shared ? Owner::all : Owner::group, use.bytes()});
     }
   };
   // The group's last iteration that was captured whole, and the decoding of one mini-batch.

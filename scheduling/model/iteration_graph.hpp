@@ -13,9 +13,9 @@ namespace omni {
 
 // `captured`: iterations of two groups or more, in turn; data that several groups touch are the
 // masters'. The graph is that of an iteration of the first group, whose net this is; the lengths
-// are mean ones.
+// are mean ones by kind of worker.
 Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTask>& captured,
                                                    const std::vector<TaskTime>& times,
-                                                   const Net& net);
+                                                   const MachineModel& machine, const Net& net);
 
 }  // namespace omni

@@ -79,7 +79,7 @@ std::string platform(const Machine& machine) {
 
 }  // namespace
 
-nlohmann::json simulate(const Machine& machine, nlohmann::json arguments) {
+nlohmann::json simulate(const Machine& machine, nlohmann::json arguments, const char* program) {
   const TemporaryDirectory folder;
   std::filesystem::create_directories(folder / "bus");
   const auto write = [&](const char* extension, const std::string& text) {
@@ -95,7 +95,7 @@ nlohmann::json simulate(const Machine& machine, nlohmann::json arguments) {
   arguments["gpus"] = machine.gpus;
   const Finished run = run_program(
       {"/usr/bin/env", "STARPU_PERF_MODEL_DIR=" + folder.path().string(),
-       std::string("STARPU_HOSTNAME=") + kName, beside_this_program("simulate"), arguments.dump()});
+       std::string("STARPU_HOSTNAME=") + kName, beside_this_program(program), arguments.dump()});
   auto result = nlohmann::json::parse(run.output, nullptr, false);
   if (run.exit_code == 0 && !result.is_discarded()) return result;
   return {{"failed", fmt::format("exit code {}: {}{}", run.exit_code, run.output, run.errors)}};

@@ -16,8 +16,9 @@ struct Machine {
   double gpu_memory = 32e9;  // bytes
 };
 
-// Simulates what the arguments say (see simulate.cpp) and says what came out; "failed" is why
-// nothing did.
-nlohmann::json simulate(const Machine& machine, nlohmann::json arguments);
+// Simulates what the arguments say and says what came out; "failed" is why nothing did. `program`:
+// see its source.
+nlohmann::json simulate(const Machine& machine, nlohmann::json arguments,
+                        const char* program = "simulate");
 
 }  // namespace omni::test

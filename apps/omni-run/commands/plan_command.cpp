@@ -26,11 +26,9 @@ void print_table(const GroupPlan& plan) {
   const int saturating = plan.saturating_groups();
   fmt::print(
       "hardware, updates, time: per iteration, iterations needed, their product; relative to one "
-      "group\n{} group{} saturate{} this machine (more are less than {:.0f} % faster); {:.1f} us "
-      "of "
-      "overhead per task\n",
+      "group\n{} group{} saturate{} this machine (more are less than {:.0f} % faster)\n",
       saturating, saturating == 1 ? "" : "s", saturating == 1 ? "s" : "",
-      100 * (kWorthMoreGroups - 1), 1e6 * plan.task_overhead);
+      100 * (kWorthMoreGroups - 1));
 }
 
 void print_json(const GroupPlan& plan) {
@@ -41,14 +39,15 @@ void print_json(const GroupPlan& plan) {
                     {"implicit_momentum", row.momentum.implicit_part},
                     {"explicit_momentum", row.momentum.explicit_part},
                     {"predicted_seconds", row.predicted},
+                    {"task_overhead_seconds", row.task_overhead},
                     {"measured_seconds", row.measured ? nlohmann::ordered_json(*row.measured)
                                                       : nlohmann::ordered_json(nullptr)},
                     {"hardware_penalty", row.predicted / plan.rows.front().predicted},
                     {"statistical_penalty", row.penalty}});
-  fmt::print("{}\n", nlohmann::ordered_json{{"rows", list},
-                                            {"saturating_groups", plan.saturating_groups()},
-                                            {"task_overhead_seconds", plan.task_overhead}}
-                         .dump(2));
+  fmt::print(
+      "{}\n",
+      nlohmann::ordered_json{{"rows", list}, {"saturating_groups", plan.saturating_groups()}}.dump(
+          2));
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace omni {
 namespace {
 
@@ -12,37 +14,36 @@ using Stage = IterationTask::Stage;
 // A chain: forward (group), merged (all), backward (group), update of the master (all, any order).
 // Data: 0 activations, 1 replica, 2 merged parameters, 3 master.
 std::vector<IterationTask> chain(double forward, double merged, double backward, double update) {
-  return {{.seconds = forward,
+  return {{.seconds = {forward},
            .stage = Stage::begin,
            .gate = true,
            .uses = {{1, AccessMode::read, Owner::group}, {0, AccessMode::write, Owner::group}}},
-          {.seconds = merged,
+          {.seconds = {merged},
            .priority = 1,
            .stage = Stage::complete,
            .any_worker = true,
            .uses = {{0, AccessMode::read_write, Owner::group},
                     {2, AccessMode::read_write, Owner::all}}},
-          {.seconds = backward,
+          {.seconds = {backward},
            .priority = 2,
            .stage = Stage::complete,
            .uses = {{0, AccessMode::read_write, Owner::group}}},
-          {.seconds = update,
+          {.seconds = {update},
            .priority = 3,
            .stage = Stage::complete,
            .update = true,
            .uses = {{0, AccessMode::read, Owner::group},
                     {1, AccessMode::write, Owner::group},
-                    {3, AccessMode::accumulate, Owner::all}}}};
+                    {3, AccessMode::read_write, Owner::all}}}};
 }
 
 double period(const std::vector<IterationTask>& tasks, int groups, int workers,
               bool in_turn = false) {
-  return simulate_groups(tasks, {.workers = workers,
+  return simulate_groups(tasks, {.machine = MachineModel::of_equals(workers),
                                  .layout = spread_groups(groups, workers),
                                  .in_turn = in_turn,
                                  .iterations = 300,
-                                 .task_overhead = 0})
-      .seconds_per_iteration;
+                                 .task_overhead = 0});
 }
 
 TEST(GroupSimulation, one_group_takes_the_length_of_the_chain) {
@@ -71,18 +72,17 @@ TEST(GroupSimulation, groups_that_share_workers_gain_nothing_more) {
 }
 
 TEST(GroupSimulation, overhead_counts_for_every_task) {
-  const SimulatedRun run = simulate_groups(chain(3, 1, 2, 0.5), {.workers = 1,
-                                                                 .layout = spread_groups(1, 1),
-                                                                 .in_turn = true,
-                                                                 .iterations = 30,
-                                                                 .task_overhead = 0.25});
-  EXPECT_NEAR(run.seconds_per_iteration, 7.5, 1e-9);
-  EXPECT_NEAR(run.busy, 1, 1e-9);
+  EXPECT_NEAR(simulate_groups(chain(3, 1, 2, 0.5), {.machine = MachineModel::of_equals(1),
+                                                    .layout = spread_groups(1, 1),
+                                                    .in_turn = true,
+                                                    .iterations = 30,
+                                                    .task_overhead = 0.25}),
+              7.5, 1e-9);
 }
 
 TEST(GroupSimulation, decoding_fills_what_is_left) {
   auto tasks = chain(1, 0, 1, 0);
-  tasks.push_back({.seconds = 1,
+  tasks.push_back({.seconds = {1},
                    .priority = -1,
                    .stage = Stage::decode,
                    .any_worker = true,
@@ -90,6 +90,64 @@ TEST(GroupSimulation, decoding_fills_what_is_left) {
   tasks[0].uses.push_back({9, AccessMode::read, Owner::batch});
   EXPECT_NEAR(period(tasks, 1, 2), 2, 0.05) << "beside the chain";
   EXPECT_NEAR(period(tasks, 1, 1), 3, 0.05) << "in its way";
+}
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// A core and a GPU that is ten times as fast, with a memory of its own; a byte travels for a
+// second.
+MachineModel core_and_gpu() {
+  MachineModel machine = MachineModel::of_equals(1);
+  machine.kinds.push_back({.type = 1, .memory = 1, .gpu = true, .at_once = 2, .workers = {1}});
+  machine.links = {{{}, {0.01, 1}}, {{0.01, 1}, {}}};
+  return machine;
+}
+
+std::vector<IterationTask> faster_on_the_gpu(std::vector<IterationTask> tasks) {
+  for (IterationTask& task : tasks) task.seconds.push_back(task.seconds.front() / 10);
+  return tasks;
+}
+
+// Before the chain a core decodes an image.
+std::vector<IterationTask> with_image(std::vector<IterationTask> tasks, std::size_t bytes) {
+  tasks.push_back({.seconds = {0.1, kNever},
+                   .priority = -1,
+                   .stage = Stage::decode,
+                   .any_worker = true,
+                   .uses = {{9, AccessMode::write, Owner::batch, bytes}}});
+  tasks[0].uses.push_back({9, AccessMode::read, Owner::batch, bytes});
+  return tasks;
+}
+
+double period_beside_a_gpu(const std::vector<IterationTask>& tasks, int groups,
+                           double task_overhead = 0) {
+  return simulate_groups(tasks, {.machine = core_and_gpu(),
+                                 .layout = spread_groups(groups, {2, 1}),
+                                 .in_turn = groups == 1,
+                                 .iterations = 300,
+                                 .task_overhead = task_overhead});
+}
+
+TEST(GroupSimulation, work_goes_to_the_faster_kind) {
+  EXPECT_NEAR(period_beside_a_gpu(faster_on_the_gpu(chain(3, 1, 2, 0.5)), 1), 0.65, 0.01);
+}
+
+TEST(GroupSimulation, what_a_core_made_travels_to_the_gpu) {
+  const auto tasks = with_image(faster_on_the_gpu(chain(3, 1, 2, 0.5)), 1);
+  EXPECT_NEAR(period_beside_a_gpu(tasks, 1), 0.65 + 1.01, 0.01);
+}
+
+TEST(GroupSimulation, it_travels_while_another_group_computes) {
+  const auto tasks = with_image(faster_on_the_gpu(chain(30, 10, 20, 5)), 1);
+  EXPECT_NEAR(period_beside_a_gpu(tasks, 1), 6.5 + 1.01, 0.1);
+  EXPECT_NEAR(period_beside_a_gpu(tasks, 4), 6.5, 0.1);
+}
+
+TEST(GroupSimulation, a_worker_that_takes_tasks_ahead_hides_their_overhead) {
+  auto tasks = faster_on_the_gpu(chain(30, 10, 20, 5));
+  for (IterationTask& task : tasks) task.seconds.front() = kNever;  // the core would help
+  EXPECT_NEAR(period_beside_a_gpu(tasks, 1, 0.5), 6.5 + 4 * 0.5, 0.05);
+  EXPECT_NEAR(period_beside_a_gpu(tasks, 4, 0.5), 6.5, 0.05);
 }
 
 }  // namespace

@@ -1,0 +1,81 @@
+#include "scheduling/model/iteration_model.hpp"
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "runtime/tasks/task_capture.hpp"
+#include "runtime/tasks/task_times.hpp"
+#include "scheduling/model/group_simulation.hpp"
+
+namespace omni {
+namespace {
+
+constexpr int kCaptured = 4;  // iterations, two of each group
+constexpr int kMostRounds = 5;
+
+// The implementation that was run most, of every codelet and layer.
+using Choices = std::map<std::tuple<std::string, int, bool>, std::string>;
+Choices choices_of(const std::vector<TaskTime>& times) {
+  Choices choices;
+  std::map<std::tuple<std::string, int, bool>, std::uint64_t> most;
+  for (const TaskTime& time : times) {
+    const std::tuple key(time.codelet, time.layer, time.on_gpu);
+    if (time.tasks <= most[key]) continue;
+    most[key] = time.tasks;
+    choices[key] = time.implementation;
+  }
+  return choices;
+}
+
+}  // namespace
+
+Result<IterationModel> IterationModel::measure(const Net& net, Workers workers, const Train& train,
+                                               int warm_up, int iterations) {
+  OMNI_CHECK(train(warm_up));
+  // While the models still try implementations, iterations take longer than they will.
+  std::vector<TaskTime> times;
+  double measured = 0;
+  Choices before;
+  for (int round = 0; round < kMostRounds; ++round) {
+    task_times::start();
+    Result<double> seconds = train(iterations);
+    times = task_times::finish();
+    if (!seconds) return seconds.error();
+    measured = *seconds;
+    Choices now = choices_of(times);
+    if (now == before) break;
+    before = std::move(now);
+  }
+  task_capture::start();
+  Result<double> captured = train(kCaptured);
+  const std::vector<CapturedTask> tasks = task_capture::finish();
+  if (!captured) return captured.error();
+
+  IterationModel model;
+  model.machine_ = MachineModel::of_session();
+  OMNI_TRY(model.tasks_, iteration_graph(tasks, times, model.machine_, net));
+  // What a task costs besides the kernel: as much as makes the prediction for this run true.
+  double low = 0, high = 200e-6;
+  while (high - low > 0.1e-6) {
+    const double middle = (low + high) / 2;
+    (model.predict(spread_groups(2, workers), true, middle) < measured ? low : high) = middle;
+  }
+  model.task_overhead_ = low;
+  return model;
+}
+
+double IterationModel::seconds_per_iteration(const GroupLayout& layout, bool in_turn) const {
+  return predict(layout, in_turn, task_overhead_);
+}
+
+double IterationModel::predict(const GroupLayout& layout, bool in_turn, double overhead) const {
+  return simulate_groups(tasks_, {.machine = machine_,
+                                  .layout = layout,
+                                  .in_turn = in_turn,
+                                  .iterations = 60 + 10 * static_cast<int>(layout.size()),
+                                  .task_overhead = overhead});
+}
+
+}  // namespace omni

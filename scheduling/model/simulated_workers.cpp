@@ -1,0 +1,137 @@
+#include "scheduling/model/simulated_workers.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+namespace omni {
+
+int SimulatedWorkers::Facts::priority(int id) const { return of.tasks_[id].task->priority; }
+
+Foresight::Sort SimulatedWorkers::Facts::sort(int id) const {
+  return {of.tasks_[id].task->codelet, of.tasks_[id].task->priority};
+}
+
+bool SimulatedWorkers::Facts::holds_shared(int id) const {
+  return std::ranges::count(of.tasks_[id].modes, AccessMode::accumulate) > 0;
+}
+
+bool SimulatedWorkers::Facts::runs(int id, unsigned number) const {
+  const SimulatedTask& task = of.tasks_[id];
+  const Worker& worker = of.workers_[number];
+  return !std::isinf(of.length(id, number)) &&
+         (task.task->any_worker || task.group == kNoGroup ||
+          worker.of_group[static_cast<std::size_t>(task.group)]);
+}
+
+std::optional<double> SimulatedWorkers::Facts::length(int id, const WorkerKind<int>& kind) const {
+  for (const unsigned worker : kind.workers)
+    if (runs(id, worker)) return of.length(id, worker);
+  return std::nullopt;
+}
+
+// Everything is known, so it says when a second look can be afforded.
+double SimulatedWorkers::Facts::guess(int id, const WorkerKind<int>& kind) const {
+  return of.length(id, kind.workers.front());
+}
+
+double SimulatedWorkers::Facts::transfer(int id, unsigned memory) const {
+  double seconds = 0;
+  for (const std::size_t datum : of.tasks_[id].data)
+    seconds += of.memory_.transfer_seconds(datum, memory);
+  return seconds;
+}
+
+SimulatedWorkers::SimulatedWorkers(SimulatedClock& clock, SimulatedMemory& memory,
+                                   const SimulationOptions& options, Done done)
+    : clock_(clock),
+      memory_(memory),
+      options_(options),
+      done_(std::move(done)),
+      tasks_(memory, options.in_turn, [this](int id, int worker) { ready(id, worker); }),
+      workers_(static_cast<std::size_t>(options.machine.workers())),
+      dispatcher_(Facts{*this}, clock.now()) {
+  for (std::size_t kind = 0; kind < options.machine.kinds.size(); ++kind)
+    for (const int worker : options.machine.kinds[kind].workers)
+      workers_[static_cast<std::size_t>(worker)].kind = kind;
+  for (std::size_t number = 0; number < workers_.size(); ++number) {
+    Worker& worker = workers_[number];
+    const MachineModel::Kind& kind = options.machine.kinds[worker.kind];
+    dispatcher_.add_worker(static_cast<unsigned>(number), kind.type, kind.memory);
+    for (const std::vector<int>& members : options.layout)
+      worker.of_group.push_back(std::ranges::count(members, static_cast<int>(number)) > 0);
+  }
+}
+
+void SimulatedWorkers::ready(int id, int made_ready_by) {
+  auto place = dispatcher_.only_place();
+  if (dispatcher_.has_choice()) {
+    place = dispatcher_.place(id, clock_.now());
+    const SimulatedTask& task = tasks_[id];
+    for (std::size_t i = 0; i < task.data.size(); ++i)
+      if (task.modes[i] != AccessMode::write)
+        memory_.fetch(task.data[i], place.kind->node, task.task->priority, nullptr);
+  }
+  dispatcher_.push(place, id, made_ready_by);
+  wake_one(*place.kind, id, made_ready_by);
+  if (place.helper != nullptr) wake_one(*place.helper, id, made_ready_by);
+}
+
+// One that found nothing to do and may run the task. Who has made it ready looks by itself.
+void SimulatedWorkers::wake_one(const WorkerKind<int>& kind, int id, int made_ready_by) {
+  for (const unsigned number : kind.workers) {
+    Worker& worker = workers_[number];
+    if (!worker.asleep || static_cast<int>(number) == made_ready_by ||
+        !Facts{*this}.runs(id, number))
+      continue;
+    worker.asleep = false;
+    clock_.at(clock_.now(), [this, number] { take(number); });
+    return;
+  }
+}
+
+void SimulatedWorkers::take(std::size_t number) {
+  Worker& worker = workers_[number];
+  const MachineModel::Kind& kind = options_.machine.kinds[worker.kind];
+  if (worker.taken == kind.at_once || worker.fetches) return;
+  const auto ready = dispatcher_.pop(static_cast<unsigned>(number), clock_.now());
+  worker.asleep = !ready;
+  if (!ready) return;
+  const int id = ready->task;
+  ++worker.taken;
+  worker.fetches = true;
+  const SimulatedTask& task = tasks_[id];
+  auto missing = std::make_shared<int>(1);  // the loop below counts as one
+  const auto arrived = [this, id, number, missing] {
+    if (--*missing == 0)
+      clock_.at(clock_.now() + options_.task_overhead, [this, id, number] { start(id, number); });
+  };
+  for (std::size_t i = 0; i < task.data.size(); ++i) {
+    if (task.modes[i] == AccessMode::write) continue;
+    ++*missing;
+    memory_.fetch(task.data[i], kind.memory, task.task->priority, arrived);
+  }
+  arrived();
+}
+
+void SimulatedWorkers::start(int id, std::size_t number) {
+  Worker& worker = workers_[number];
+  const SimulatedTask& task = tasks_[id];
+  for (std::size_t i = 0; i < task.data.size(); ++i)
+    if (task.modes[i] != AccessMode::read)
+      memory_.written(task.data[i], options_.machine.kinds[worker.kind].memory);
+  worker.free_at = std::max(worker.free_at, clock_.now()) + length(id, number);
+  clock_.at(worker.free_at, [this, id, number] { finish(id, number); });
+  worker.fetches = false;
+  take(number);
+}
+
+void SimulatedWorkers::finish(int id, std::size_t number) {
+  --workers_[number].taken;
+  dispatcher_.finished(static_cast<unsigned>(number));
+  tasks_.done(id, static_cast<int>(number));
+  done_(id);
+  take(number);
+}
+
+}  // namespace omni

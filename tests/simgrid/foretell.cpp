@@ -1,0 +1,71 @@
+// On a simulated machine: what the plan predicts for some numbers of compute groups, and what they
+// take. The only argument and the output are JSON; foretell() has the keys.
+#include <starpu.h>  // SimGrid starts main() in an actor, under another name
+
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "layers/formats/darknet_cfg.hpp"
+#include "runtime/tasks/session.hpp"
+#include "scheduling/model/iteration_model.hpp"
+#include "scheduling/policy/omni_policy.hpp"
+#include "tests/simgrid/devices.hpp"
+#include "tests/simgrid/training.hpp"
+
+namespace omni::test {
+namespace {
+
+using nlohmann::json;
+
+Result<double> measure(const NetSpec& spec, int groups, int slice, int iterations) {
+  OMNI_TRY(const auto training, SimulatedTraining::make(spec, groups, slice));
+  return training->seconds_per_iteration(iterations, groups == 1);
+}
+
+// "net" (a file), "batch" images in slices of "slice"; "groups": a list of numbers.
+Result<json> foretell(const json& arguments) {
+  DeviceOptions devices;
+  devices.gpus_only = arguments.value("gpus_only", false);
+  simulate_devices(devices);
+  SessionOptions options;
+  options.cpu_workers = arguments.at("cores");
+  options.policy = &omni_policy();
+  options.scheduler = "omni";
+  for (int gpu = 0; gpu < arguments.at("gpus"); ++gpu) options.gpus.push_back(gpu);
+  OMNI_TRY(const Session session, Session::start(options));
+
+  OMNI_TRY(NetSpec spec, read_darknet_cfg(arguments.at("net").get<std::string>()));
+  spec.net.options.push_back({"batch", std::to_string(arguments.at("batch").get<int>())});
+  spec.net.options.push_back({"subdivisions", "1"});
+  const int slice = arguments.at("slice"), iterations = arguments.at("iterations");
+  const Workers workers = SimulatedTraining::workers();
+  OMNI_TRY(const auto two, SimulatedTraining::make(spec, 2, slice));
+  OMNI_TRY(const IterationModel model,
+           IterationModel::measure(
+               two->net(), workers,
+               [&](int count) { return two->seconds_per_iteration(count, true); }, 3, iterations));
+  json rows = json::array();
+  for (const int groups : arguments.at("groups")) {
+    OMNI_TRY(const double took, measure(spec, groups, slice, iterations + 4 * groups));
+    rows.push_back(
+        {{"groups", groups},
+         {"predicted", model.seconds_per_iteration(spread_groups(groups, workers), groups == 1)},
+         {"took", took}});
+  }
+  return json{{"rows", rows}, {"task_overhead", model.task_overhead()}};
+}
+
+}  // namespace
+}  // namespace omni::test
+
+int main(int count, char** arguments) {
+  if (count != 2) return 2;
+  const auto result = omni::test::foretell(nlohmann::json::parse(arguments[1]));
+  if (result)
+    std::puts(result->dump().c_str());
+  else
+    std::fprintf(stderr, "error: %s\n", result.error().message().c_str());
+  std::fflush(stdout);
+  return result ? 0 : 1;
+}

@@ -1,0 +1,109 @@
+#include "tests/simgrid/training.hpp"
+
+#include <starpu.h>
+
+#include <string>
+
+#include "runtime/tasks/task_errors.hpp"
+#include "scheduling/trainer.hpp"
+
+namespace omni::test {
+
+Workers SimulatedTraining::workers() {
+  return {static_cast<int>(starpu_worker_get_count()),
+          static_cast<int>(starpu_worker_get_count_by_type(STARPU_CUDA_WORKER))};
+}
+
+Result<std::unique_ptr<SimulatedTraining>> SimulatedTraining::make(const NetSpec& spec, int groups,
+                                                                   int slice) {
+  OMNI_TRY(
+      ComputeGroups made,
+      ComputeGroups::make(groups, FullyConnected::merged, [&](const Sharing& sharing, int chosen) {
+        return Net::build(
+            spec, {.training = true, .slice = chosen != 0 ? chosen : slice, .sharing = sharing});
+      }));
+  if (groups > 1) made.assign(spread_groups(groups, workers()));
+  const Net& net = made.net();
+  OMNI_TRY(DatasetPair data,
+           open_dataset({.source = "synthetic:1024:" + std::to_string(net.classes()),
+                         .net_input = net.options().input,
+                         .classes = net.classes(),
+                         .seed = 1}));
+  std::unique_ptr<SimulatedTraining> training(
+      new SimulatedTraining(std::move(made), std::move(data)));
+  OMNI_CHECK(training->groups_.allocate());
+  OMNI_CHECK(training->feed_.allocate());
+  return training;
+}
+
+SimulatedTraining::SimulatedTraining(ComputeGroups groups, DatasetPair data)
+    : groups_(std::move(groups)),
+      data_(std::move(data)),
+      feed_(*data_.train, {.augment = {},
+                           .net_input = groups_.net().options().input,
+                           .slices = groups_.net().slices(),
+                           .slots = Trainer::slots(groups_)}) {}
+
+Result<double> SimulatedTraining::seconds_per_iteration(int iterations, bool in_turn) {
+  const auto count = static_cast<std::uint64_t>(iterations);
+  TrainingFeed ahead(feed_, 1, 0, count);
+  runs_.clear();
+  for (int group = 0; group < groups_.count(); ++group)
+    runs_.push_back(std::make_unique<GroupRun>(groups_, group, ahead, events_, true));
+  begun_ = 0;
+  finished_at_.clear();
+  OMNI_CHECK(in_turn ? take_turns(count) : run_freely(count));
+  OMNI_CHECK(wait_for_tasks());
+  const std::size_t first = finished_at_.size() / 3;
+  return (finished_at_.back() - finished_at_[first]) /
+         static_cast<double>(finished_at_.size() - 1 - first);
+}
+
+Status SimulatedTraining::take_turns(std::uint64_t iterations) {
+  const std::uint64_t most = runs_.size() + 1;
+  while (finished_at_.size() < iterations) {
+    GroupRun& run = *runs_[begun_ % runs_.size()];
+    if (begun_ < iterations && begun_ - finished_at_.size() < most && run.may_begin()) {
+      run.begin(begun_++, false);
+      OMNI_CHECK(run.complete({.learning_rate = 0.01f, .momentum = {}}));
+    } else {
+      OMNI_CHECK(finish(next_event().group));
+    }
+  }
+  return {};
+}
+
+Status SimulatedTraining::run_freely(std::uint64_t iterations) {
+  const auto begin = [&](GroupRun& run) {
+    if (run.may_begin() && begun_ < iterations) run.begin(begun_++, true);
+  };
+  for (const auto& run : runs_) begin(*run);
+  while (finished_at_.size() < begun_) {
+    const GroupEvent event = next_event();
+    GroupRun& run = *runs_[static_cast<std::size_t>(event.group)];
+    if (event.kind == GroupEvent::Kind::arrived) {
+      OMNI_CHECK(
+          run.complete({.learning_rate = 0.01f, .momentum = {}, .order = ExchangeOrder::arrival}));
+    } else {
+      OMNI_CHECK(finish(event.group));
+    }
+    begin(run);
+  }
+  return {};
+}
+
+GroupEvent SimulatedTraining::next_event() {
+  while (true) {
+    if (const auto event = events_.take_now()) return *event;
+    starpu_sleep(5e-5f);
+  }
+}
+
+Status SimulatedTraining::finish(int group) {
+  OMNI_TRY([[maybe_unused]] const FinishedIteration finished,
+           runs_[static_cast<std::size_t>(group)]->collect());
+  finished_at_.push_back(starpu_timing_now() / 1e6);
+  return {};
+}
+
+}  // namespace omni::test
