@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "codelets/dense/convolution.hpp"
+#include "codelets/convolution/convolution.hpp"
 #include "layers/registry.hpp"
 #include "layers/types/filter_shape.hpp"
 #include "layers/types/weighted_layer.hpp"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "codelets/dense/convolution.hpp"
+#include "codelets/convolution/convolution.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 #include "layers/registry.hpp"
 #include "layers/types/weighted_layer.hpp"
