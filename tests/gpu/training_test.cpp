@@ -156,6 +156,20 @@ TEST_F(Training, groups_exchange_on_the_gpu) {
   expect_equal(losses(mixed(), on_gpu), losses(mixed(), on_cpu), 12);
 }
 
+// Worker 0 is the core; the GPU's two have a stream each.
+TEST_F(Training, learners_share_a_gpu) {
+  const Words groups{"--max-batches", "12", "--groups", "2", "--async", "reproducible"};
+  Words on_cpu = groups, on_gpu = groups;
+  on_cpu.insert(on_cpu.end(), {"--gpus", "none"});
+  on_gpu.insert(on_gpu.end(),
+                {"--impl", "cuda", "--gpus", "0", "--workers", "1", "--group-layout", "1;2"});
+  const auto cpu = losses(mixed(), on_cpu);
+  setenv("STARPU_NWORKER_PER_CUDA", "2", 1);
+  const auto gpu = losses(mixed(), on_gpu);
+  unsetenv("STARPU_NWORKER_PER_CUDA");
+  expect_equal(gpu, cpu, 12);
+}
+
 TEST_F(Training, goes_on_across_devices) {
   const auto straight = losses(mixed(), {"--max-batches", "12", "--gpus", "none"});
   const auto part = [&](const char* until, Words device) {
