@@ -112,9 +112,10 @@ TEST_F(Training, every_task_that_can_runs_on_the_gpu_when_asked) {
   const std::string trace = folder_ / "trace";
   losses(mixed(), {"--max-batches", "3", "--impl", "cuda", "--trace", trace});
   const auto used = implementations(trace);
-  for (const auto& [codelet, implementation] : used)
-    if (codelet != "decode_batch")  // of the data feed, on CPUs only
-      EXPECT_EQ(implementation, "cuda") << codelet;
+  for (const auto& [codelet, implementation] : used) {
+    if (codelet == "decode_batch") continue;  // of the data feed, on CPUs only
+    EXPECT_EQ(implementation, "cuda") << codelet;
+  }
   EXPECT_GE(used.size(), 21u);
 }
 
