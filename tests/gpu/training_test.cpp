@@ -90,7 +90,8 @@ class Training : public testing::Test {
     const Finished kernels = omni_perf({"kernels", trace, "--json"});
     EXPECT_EQ(kernels.exit_code, 0) << kernels.errors;
     std::map<std::string, std::string> used;
-    for (const auto& row : nlohmann::json::parse(kernels.output)["kernels"])
+    const auto report = nlohmann::json::parse(kernels.output);
+    for (const auto& row : report["kernels"])
       EXPECT_TRUE(used.emplace(row["codelet"], row["implementation"]).second) << row;
     return used;
   }
