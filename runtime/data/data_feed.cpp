@@ -6,7 +6,7 @@
 #include <cassert>
 
 #include "runtime/data/batch.hpp"
-#include "runtime/data/unpack.hpp"
+#include "runtime/data/images/unpack.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/task_errors.hpp"
 

@@ -1,4 +1,4 @@
-#include "runtime/data/unpack.hpp"
+#include "runtime/data/images/unpack.hpp"
 
 #include <algorithm>
 
