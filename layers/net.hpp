@@ -26,8 +26,9 @@ struct Sharing {
 struct BuildOptions {
   bool training = true;
   bool strict = false;
-  int slice = 0;  // images per task; 0: chosen from the net (see choose_slice)
-  int gpus = 0;   // that compute: then each gets one slice, the larger the better
+  int slice = 0;    // images per task; 0: chosen from the net (see choose_slice)
+  int gpus = 0;     // that compute: then each gets one slice, the larger the better
+  int workers = 1;  // that run it: many add up gradients in several sums, in any order
   Sharing sharing{};
 };
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "apps/omni-run/setup.hpp"
 #include "runtime/log.hpp"
@@ -73,6 +72,7 @@ Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
                                                         .strict = net.strict,
                                                         .slice = slice != 0 ? slice : net.slice,
                                                         .gpus = gpus,
+                                                        .workers = net.workers / count,
                                                         .sharing = sharing});
                              });
 }
@@ -80,9 +80,7 @@ Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
 Result<ComputeGroups> open_most_groups(const NetSpec& spec, const TrainArguments& arguments) {
   GroupArguments most = arguments.groups;
   if (most.count) return open_groups(spec, arguments.net, most);
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  const int workers = arguments.machine.session.cpu_workers;
-  most.count = std::clamp(workers > 0 ? std::min(workers, cores) : cores, 1, kMostGroups);
+  most.count = std::clamp(computing_cores(arguments.machine.session), 1, kMostGroups);
   OMNI_TRY(ComputeGroups groups, open_groups(spec, arguments.net, most));
   while (groups.count() > 1 && groups.tensor_bytes() > physical_memory() / 2) {
     most.count = groups.count() / 2;

@@ -10,9 +10,10 @@
 namespace omni {
 
 std::vector<std::string> scheduler_names();
-// Finds out which GPUs --gpus means; they decide how a net cuts its mini-batches. net: null for
-// none.
-Status settle_gpus(MachineArguments& machine, NetArguments* net);
+// Finds out which GPUs --gpus means, and what a net is cut for. net: null for none.
+Status settle_workers(MachineArguments& machine, NetArguments* net);
+// That are to compute: all, or as many of them as --workers says.
+int computing_cores(const SessionOptions& session);
 Result<Session> start_session(const MachineArguments& arguments);
 int cpu_workers(const Session& session);
 Workers workers_of(const Session& session);
