@@ -48,6 +48,14 @@ int choose_slice(const NetParts& parts, int batch, int cores) {
   return std::max(smallest, std::min(slice, std::max(1, per_core)));
 }
 
+// Tasks that add to the same sum take turns, and on a core one takes long. But two workers seldom
+// meet at one of many layers, and with hardly more slices than GPUs cores have nothing to do.
+int choose_gradient_sums(int slices, int cores, int gpus) {
+  const int workers = cores + gpus;
+  if (cores == 0 || workers <= 2) return 1;
+  return std::clamp(slices / (1 + gpus), 1, std::min(workers, 1 + kMostSources));
+}
+
 // Old cfgs end with [softmax] and then [cost]; softmax now computes the loss itself.
 bool is_spare_cost(std::string_view previous, const LayerType& type) {
   return previous == "softmax" && type.name == "cost";
@@ -96,6 +104,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     net->parts_.training = options.training;
     net->parts_.adam = net_options.solver.adam;
     net->parts_.label_smoothing = net_options.label_smoothing;
+    net->parts_.gradient_sums = choose_gradient_sums(slices.count(), options.cores, options.gpus);
     net->parts_.slices = std::move(slices);
     net->parts_.data.extent = net_options.input;
     net->parts_.data.value.resize(static_cast<std::size_t>(net->slices().count()));

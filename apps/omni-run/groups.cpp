@@ -83,7 +83,7 @@ Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
 Result<ComputeGroups> open_most_groups(const NetSpec& spec, const TrainArguments& arguments) {
   GroupArguments most = arguments.groups;
   if (most.count) return open_groups(spec, arguments.net, most);
-  most.count = std::clamp(cores_for(arguments.machine.session), 1, kMostGroups);
+  most.count = std::clamp(computing_cores(arguments.machine.session), 1, kMostGroups);
   OMNI_TRY(ComputeGroups groups, open_groups(spec, arguments.net, most));
   while (groups.count() > 1 && groups.tensor_bytes() > physical_memory() / 2) {
     most.count = groups.count() / 2;

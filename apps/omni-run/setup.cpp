@@ -33,12 +33,12 @@ extern "C" void on_abort(int) {
 
 std::vector<std::string> scheduler_names() { return Session::schedulers(&omni_policy()); }
 
-int cores_for(const SessionOptions& session) {
+int computing_cores(const SessionOptions& session) {
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   return session.cpu_workers > 0 ? std::min(session.cpu_workers, cores) : cores;
 }
 
-Status settle_devices(MachineArguments& machine, NetArguments* net) {
+Status settle_workers(MachineArguments& machine, NetArguments* net) {
   OMNI_TRY(const std::vector<Gpu> gpus, choose_gpus(machine.gpus));
   for (const Gpu& gpu : gpus) {
     machine.session.gpus.push_back(gpu.number);
@@ -47,7 +47,7 @@ Status settle_devices(MachineArguments& machine, NetArguments* net) {
   }
   if (net != nullptr) {
     net->gpus = static_cast<int>(gpus.size());
-    net->cores = machine.session.deterministic ? 0 : cores_for(machine.session);
+    net->cores = machine.session.deterministic ? 0 : computing_cores(machine.session);
   }
   if (!gpus.empty()) return {};
   if (machine.session.implementation == "cuda")

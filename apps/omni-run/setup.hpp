@@ -11,10 +11,10 @@ namespace omni {
 
 std::vector<std::string> scheduler_names();
 // Cores that will compute.
-int cores_for(const SessionOptions& session);
+int computing_cores(const SessionOptions& session);
 // Finds out which GPUs --gpus means; with the cores they decide how a net cuts its mini-batches.
 // net: null for none.
-Status settle_devices(MachineArguments& machine, NetArguments* net);
+Status settle_workers(MachineArguments& machine, NetArguments* net);
 Result<Session> start_session(const MachineArguments& arguments);
 int cpu_workers(const Session& session);
 Workers workers_of(const Session& session);

@@ -87,12 +87,19 @@ Context& context_of(unsigned id) {
 
 // StarPU holds the calling worker's own mutex around policy functions. Relaxed, it may be let go
 // while we wait, which is what keeps two workers that push to each other from waiting for ever.
+class Relaxed {
+ public:
+  Relaxed() { starpu_worker_relax_on(); }
+  ~Relaxed() { starpu_worker_relax_off(); }
+  Relaxed(const Relaxed&) = delete;
+  Relaxed& operator=(const Relaxed&) = delete;
+};
+
 class RelaxedLock {
  public:
   explicit RelaxedLock(Mutex& mutex) : mutex_(mutex) {
-    starpu_worker_relax_on();
+    const Relaxed relaxed;
     mutex_.lock();
-    starpu_worker_relax_off();
   }
   ~RelaxedLock() { mutex_.unlock(); }
   RelaxedLock(const RelaxedLock&) = delete;
@@ -140,10 +147,11 @@ struct Place {
   WorkerKind* helper = nullptr;  // may take the task over
 };
 
-// A task waits for those of higher priority that come after it. When all that its kind of workers
-// has to do takes longer than to fetch its data, run it and bring the data back, others help.
-bool pays_to_help(const Candidate& helper, double all_work) {
-  return 2 * helper.transfer + helper.length < all_work;
+// Others may run a task of a busy kind of workers, when they have fetched its data, run it and
+// brought the data back before that kind would be done with it. And the links must not get to do
+// more than the busy workers are spared.
+bool pays_to_help(const Candidate& helper, double length_there, double done_there) {
+  return helper.transfer <= length_there && 2 * helper.transfer + helper.length < done_there;
 }
 
 Foresight::Sort sort_of(const starpu_task& task) { return {task.cl, task.priority}; }
@@ -180,7 +188,8 @@ Place choose_place(Context& context, starpu_task* task) {
   const double ready_work = context.wait_for(*place.kind, kLeastPriority, now);
   if (ready_work > 0) place.kind->foresight.note(sort_of(*task), ready_work);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (i == chosen || !kinds[i]->ready.empty() || !pays_to_help(candidates[i], ready_work))
+    if (i == chosen || !kinds[i]->ready.empty() ||
+        !pays_to_help(candidates[i], place.length, ready_work))
       continue;
     place.helper = kinds[i];
     place.helper->may_help = true;
@@ -197,8 +206,10 @@ int push(starpu_task* task) {
       const RelaxedLock lock(context.mutex);
       place = choose_place(context, task);
     }
-    if (starpu_get_prefetch_flag() != 0)
+    if (starpu_get_prefetch_flag() != 0) {
+      const Relaxed relaxed;  // whoever uses the data has them locked, and may wait for us
       starpu_prefetch_task_input_on_node_prio(task, place.kind->node, task->priority);
+    }
   }
   {
     const RelaxedLock lock(context.mutex);
@@ -210,25 +221,30 @@ int push(starpu_task* task) {
   return 0;
 }
 
-// What another kind of workers would run last, if this worker has finished it before. The context
-// is locked.
-std::optional<ReadyTask> help(Context& context, WorkerKind& own, unsigned worker) {
+// A task of another kind of workers that this one will have finished before. An idle worker takes
+// the one that the others would run last, after all that is ready; a busy one only what is more
+// urgent than all that waits for its own kind. The context is locked.
+std::optional<ReadyTask> help(Context& context, WorkerKind& own, unsigned worker, bool idle) {
   const double now = starpu_timing_now();
   for (WorkerKind& busy : context.kinds) {
     if (&busy == &own || busy.ready.empty()) continue;
-    const double ready_work = context.wait_for(busy, kLeastPriority, now);
     double length = 0;
-    auto ready = busy.ready.pop_last([&](starpu_task* task) {
+    const auto pays = [&](starpu_task* task) {
       if (starpu_worker_can_execute_task_impl(worker, task, nullptr) == 0) return false;
       length = best_length(task, own.workers).value_or(std::nan(""));
-      return pays_to_help({.transfer = transfer_length(*task, own.node), .length = length},
-                          ready_work);
-    });
+      const double there = best_length(task, busy.workers).value_or(std::nan(""));
+      const double done = idle ? context.wait_for(busy, kLeastPriority, now)
+                               : context.wait_for(busy, task->priority, now) + there;
+      return pays_to_help({.transfer = transfer_length(*task, own.node), .length = length}, there,
+                          done);
+    };
+    auto ready =
+        idle ? busy.ready.pop_last(pays) : busy.ready.pop_above(own.ready.highest_priority(), pays);
     if (!ready) continue;
     ready->length = length;
     return ready;
   }
-  own.may_help = false;
+  if (idle) own.may_help = false;
   return std::nullopt;
 }
 
@@ -239,15 +255,19 @@ starpu_task* pop(unsigned id) {
   {
     const RelaxedLock lock(context.mutex);
     WorkerKind& kind = context.kind_of(worker);
-    ready = kind.ready.pop(static_cast<int>(worker), [worker](starpu_task* each) {
-      return starpu_worker_can_execute_task_impl(worker, each, nullptr) != 0;
-    });
-    if (!ready)
-      kind.foresight.ran_empty();
-    else if (context.kinds.size() > 1)
-      kind.foresight.began(sort_of(*ready->task),
-                           ready->length / static_cast<double>(kind.workers.size()));
-    if (!ready && kind.may_help) ready = help(context, kind, worker);
+    const bool several = context.kinds.size() > 1;
+    if (several && !kind.ready.empty()) ready = help(context, kind, worker, false);
+    if (!ready) {
+      ready = kind.ready.pop(static_cast<int>(worker), [worker](starpu_task* each) {
+        return starpu_worker_can_execute_task_impl(worker, each, nullptr) != 0;
+      });
+      if (!ready)
+        kind.foresight.ran_empty();
+      else if (several)
+        kind.foresight.began(sort_of(*ready->task),
+                             ready->length / static_cast<double>(kind.workers.size()));
+    }
+    if (!ready && kind.may_help) ready = help(context, kind, worker, true);
     if (!ready) return nullptr;
     if (context.kinds.size() > 1) {
       WorkerLoad& load = context.loads[worker];
