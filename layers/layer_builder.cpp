@@ -145,9 +145,14 @@ Param& LayerBuilder::param(Param description) {
   };
   if (learns) {
     // Groups take turns in the merged phase, so one gradient does for all of them.
-    param.diff = master != nullptr && param.replica == nullptr
-                     ? master->diff
-                     : &tensor(param.name + ".diff", count);
+    if (master != nullptr && param.replica == nullptr) {
+      param.diff = master->diff;
+      param.partial_diffs = master->partial_diffs;
+    } else {
+      param.diff = &tensor(param.name + ".diff", count);
+      for (int sum = 1; param.by_slice && sum < parts_.gradient_sums; ++sum)
+        param.partial_diffs.push_back(&tensor(fmt::format("{}.diff{}", param.name, sum), count));
+    }
     param.velocity = remembered(&Param::velocity, ".velocity");
     if (parts_.adam) param.mean_square = remembered(&Param::mean_square, ".mean_square");
   }

@@ -27,6 +27,7 @@ inline constexpr std::size_t kMaxTensors = 1 << 19;
 struct NetParts {
   bool training = false;
   bool adam = false;
+  int gradient_sums = 1;  // of parameters to whose gradient every slice adds
   float label_smoothing = 0;
   Slices slices;
   TensorPool tensors;

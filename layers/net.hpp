@@ -28,6 +28,8 @@ struct BuildOptions {
   bool strict = false;
   int slice = 0;  // images per task; 0: chosen from the net (see choose_slice)
   int gpus = 0;   // that compute: then each gets one slice, the larger the better
+  int cores = 0;  // likewise; 0: how the batch is cut and gradients are added up is a property of
+                  // the net and the batch only, the same on every machine
   Sharing sharing{};
 };
 

@@ -30,13 +30,23 @@ struct Param {
   // order in both.
   std::int64_t rows = 1, spatial = 1, channels = 1;
   bool connected = false;  // stored transposed by some old files
+  bool by_slice = false;   // a task per slice adds to its gradient, not one per mini-batch
 
-  Tensor* value = nullptr;        // what the layers read: the master or the replica
-  Tensor* master = nullptr;       // what updates change and files hold
-  Tensor* replica = nullptr;      // a compute group's copy of the master; null: it has none
-  Tensor* diff = nullptr;         // training only
+  Tensor* value = nullptr;    // what the layers read: the master or the replica
+  Tensor* master = nullptr;   // what updates change and files hold
+  Tensor* replica = nullptr;  // a compute group's copy of the master; null: it has none
+  Tensor* diff = nullptr;     // training only
+  // Gradients of some of the slices, so that they need not wait for each other to be added up; the
+  // update adds them to `diff` first. None where few workers would meet there.
+  std::vector<Tensor*> partial_diffs{};
   Tensor* velocity = nullptr;     // training only; of Adam: the mean gradient
   Tensor* mean_square = nullptr;  // of Adam, of the gradient
+
+  // What the slice adds its gradient to.
+  const Tensor& gradient(int slice) const {
+    const std::size_t which = static_cast<std::size_t>(slice) % (partial_diffs.size() + 1);
+    return which == 0 ? *diff : *partial_diffs[which - 1];
+  }
 };
 
 }  // namespace omni

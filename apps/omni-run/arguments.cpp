@@ -98,8 +98,8 @@ void add_machine(CLI::App& app, MachineArguments& arguments) {
                "Bit-identical results on any number of workers of this machine type");
   app.add_option("--impl", arguments.session.implementation,
                  "Prefer this implementation wherever it applies")
-      ->check(CLI::IsMember({"onednn", "lowering_onednn", "lowering", "winograd", "gemm", "vector",
-                             "cuda", "reference"}));
+      ->check(CLI::IsMember({"onednn", "lowering_onednn", "lowering", "lowering_rows",
+                             "lowering_taps", "winograd", "gemm", "vector", "cuda", "reference"}));
   app.add_option("--models", arguments.models, "Folder of performance models");
 }
 
@@ -124,6 +124,11 @@ void add_groups(CLI::App& app, GroupArguments& arguments) {
          "Compute groups: each trains on mini-batches of its own, asynchronously; auto: as many as "
          "are predicted to be the fastest (see omni-run plan), or as in the checkpoint")
       ->check(group_count());
+  app.add_option("--cold-start", arguments.cold_start,
+                 "Begin with so many iterations in one group: at first, old gradients do the most "
+                 "harm; an epoch, say")
+      ->transform(whole_number())
+      ->capture_default_str();
   app.add_option("--group-layout", arguments.layout,
                  "Workers of each group, for example 0-1;2-3; default: evenly");
   add_fully_connected(app, arguments.fully_connected);

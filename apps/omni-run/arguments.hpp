@@ -27,7 +27,7 @@ struct NetArguments {
   std::string net;
   bool strict = false;
   int slice = 0;
-  int gpus = 0;                       // chosen of the machine: they decide how mini-batches are cut
+  int gpus = 0, cores = 0;            // of the machine: they decide how mini-batches are cut
   std::vector<std::string> settings;  // key=value for [net]; the named options end up here too
 
   bool overrides(const std::string& key) const {
@@ -53,6 +53,7 @@ struct GroupArguments {
   bool planned = false;        // the number that is predicted to be the best
   std::optional<int> count{};  // 1; automatic: at most as many as there are workers
   std::string layout{};
+  std::uint64_t cold_start = 0;  // iterations with one group before there are several
   FullyConnected fully_connected = FullyConnected::merged;
   std::optional<Asynchrony> asynchrony{};      // free, unless the run is deterministic
   std::optional<Compensation> compensation{};  // theory

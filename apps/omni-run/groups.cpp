@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "apps/omni-run/setup.hpp"
 #include "runtime/log.hpp"
@@ -19,6 +18,9 @@ Status check_automatic(const TrainArguments& arguments, const Net& net) {
   if (!groups.layout.empty())
     return Error{ErrorKind::usage, "--group-layout", "with --auto the number of groups varies",
                  "leave it out, or bound the number with --groups"};
+  if (groups.cold_start > 0)
+    return Error{ErrorKind::usage, "--cold-start", "--auto begins with one group by itself",
+                 "leave one of them out"};
   if (groups.compensation)
     return Error{ErrorKind::usage, "--momentum-compensation",
                  "--auto searches the momentum in total, and compensates by the theory",
@@ -66,10 +68,12 @@ Status check_adam(const GroupArguments& groups, const Net& net) {
 namespace {
 
 BuildOptions of_one_group(const NetArguments& net, int groups) {
+  const auto per_group = [&](int all) { return all > 0 ? std::max(1, all / groups) : 0; };
   return {.training = true,
           .strict = net.strict,
           .slice = net.slice,
-          .gpus = net.gpus > 0 ? std::max(1, net.gpus / groups) : 0};
+          .gpus = per_group(net.gpus),
+          .cores = per_group(net.cores)};
 }
 
 }  // namespace
@@ -94,9 +98,7 @@ Result<int> slice_of_groups(const NetSpec& spec, const NetArguments& net, int gr
 Result<ComputeGroups> open_most_groups(const NetSpec& spec, const TrainArguments& arguments) {
   GroupArguments most = arguments.groups;
   if (most.count) return open_groups(spec, arguments.net, most);
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  const int workers = arguments.machine.session.cpu_workers;
-  most.count = std::clamp(workers > 0 ? std::min(workers, cores) : cores, 1, kMostGroups);
+  most.count = std::clamp(computing_cores(arguments.machine.session), 1, kMostGroups);
   OMNI_TRY(ComputeGroups groups, open_groups(spec, arguments.net, most));
   while (groups.count() > 1 && groups.tensor_bytes() > physical_memory() / 2) {
     most.count = groups.count() / 2;

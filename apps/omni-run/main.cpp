@@ -72,7 +72,8 @@ int run_command(Status (*command)(const Arguments&), Arguments& arguments) {
   apply(arguments.common);
   NetArguments* net = nullptr;
   if constexpr (requires { arguments.net; }) net = &arguments.net;
-  if (const Status settled = settle_gpus(arguments.machine, net); !settled) return finish(settled);
+  if (const Status settled = settle_workers(arguments.machine, net); !settled)
+    return finish(settled);
   return finish(command(arguments));
 }
 

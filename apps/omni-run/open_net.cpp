@@ -84,7 +84,8 @@ Result<std::unique_ptr<Net>> build_net(const NetSpec& spec, const NetArguments& 
   return Net::build(spec, {.training = training,
                            .strict = arguments.strict,
                            .slice = arguments.slice,
-                           .gpus = arguments.gpus});
+                           .gpus = arguments.gpus,
+                           .cores = arguments.cores});
 }
 
 Result<std::unique_ptr<Net>> open_net(const NetArguments& arguments, bool training) {

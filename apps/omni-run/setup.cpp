@@ -33,14 +33,22 @@ extern "C" void on_abort(int) {
 
 std::vector<std::string> scheduler_names() { return Session::schedulers(&omni_policy()); }
 
-Status settle_gpus(MachineArguments& machine, NetArguments* net) {
+int computing_cores(const SessionOptions& session) {
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  return session.cpu_workers > 0 ? std::min(session.cpu_workers, cores) : cores;
+}
+
+Status settle_workers(MachineArguments& machine, NetArguments* net) {
   OMNI_TRY(const std::vector<Gpu> gpus, choose_gpus(machine.gpus));
   for (const Gpu& gpu : gpus) {
     machine.session.gpus.push_back(gpu.number);
     machine.gpu_memory =
         machine.gpu_memory == 0 ? gpu.memory : std::min(machine.gpu_memory, gpu.memory);
   }
-  if (net != nullptr) net->gpus = static_cast<int>(gpus.size());
+  if (net != nullptr) {
+    net->gpus = static_cast<int>(gpus.size());
+    net->cores = machine.session.deterministic ? 0 : computing_cores(machine.session);
+  }
   if (!gpus.empty()) return {};
   if (machine.session.implementation == "cuda")
     return Error{ErrorKind::usage, "--impl cuda", "no GPU computes", "omni-run devices says why"};

@@ -10,9 +10,11 @@
 namespace omni {
 
 std::vector<std::string> scheduler_names();
-// Finds out which GPUs --gpus means; they decide how a net cuts its mini-batches. net: null for
-// none.
-Status settle_gpus(MachineArguments& machine, NetArguments* net);
+// Cores that will compute.
+int computing_cores(const SessionOptions& session);
+// Finds out which GPUs --gpus means; with the cores they decide how a net cuts its mini-batches.
+// net: null for none.
+Status settle_workers(MachineArguments& machine, NetArguments* net);
 Result<Session> start_session(const MachineArguments& arguments);
 int cpu_workers(const Session& session);
 Workers workers_of(const Session& session);

@@ -1,12 +1,13 @@
-// im2col and col2im on a GPU, see codelets/dense/lowering.hpp. A lowered matrix has all groups: its
-// rows are patches, group by group. It is made in pieces that stay in the second-level cache.
+// im2col and col2im on a GPU, see codelets/convolution/lowering.hpp. A lowered matrix has all
+// groups: its rows are patches, group by group. It is made in pieces that stay in the second-level
+// cache.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
+#include "codelets/convolution/convolution_shape.hpp"
 #include "codelets/cuda/rows.cuh"
-#include "codelets/dense/convolution_shape.hpp"
 
 namespace omni::gpu {
 

@@ -2,8 +2,8 @@
 
 #include <limits>
 
+#include "codelets/convolution/lowering.hpp"
 #include "codelets/dense/gemm.hpp"
-#include "codelets/dense/lowering.hpp"
 #include "codelets/dense/onednn_support.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 #include "runtime/tasks/codelet.hpp"

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "codelets/dense/convolution.hpp"
+#include "codelets/convolution/convolution.hpp"
 
 namespace omni {
 

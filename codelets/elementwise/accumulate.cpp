@@ -1,27 +1,38 @@
 #include "codelets/elementwise/accumulate.hpp"
 
+#include <algorithm>
+#include <vector>
+
 #include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {
 
+std::size_t sources(const AccumulateArgs& args) { return static_cast<std::size_t>(args.sources); }
+
 void accumulate_vector(const AccumulateArgs& args, const Buffers& buffers, DeviceContext&) {
-  const float* __restrict src = buffers.get(0);
-  float* __restrict dst = buffers.get(1);
+  float* __restrict dst = buffers.get(0);
   const std::int64_t count = args.count;
-  for (std::int64_t i = 0; i < count; ++i) dst[i] += src[i];
+  for (std::size_t source = 1; source <= sources(args); ++source) {
+    float* __restrict src = buffers.get(source);
+    for (std::int64_t i = 0; i < count; ++i) dst[i] += src[i];
+    if (args.clear) std::fill_n(src, count, 0.0f);
+  }
 }
 
 void accumulate_reference(const AccumulateArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::accumulate(args, buffers.get(0), buffers.get(1));
+  for (std::size_t source = 1; source <= sources(args); ++source)
+    reference::accumulate(args, buffers.get(source), buffers.get(0));
 }
 
 Cost cost(const AccumulateArgs& args) {
-  const auto count = static_cast<double>(args.count);
-  return {.flops = count, .bytes = count * 3 * sizeof(float)};
+  const double values = static_cast<double>(args.count) * args.sources;
+  return {.flops = values, .bytes = values * (args.clear ? 4 : 3) * sizeof(float)};
 }
 
-std::uint64_t footprint(const AccumulateArgs& args) { return footprint_of(args.count); }
+std::uint64_t footprint(const AccumulateArgs& args) {
+  return footprint_of(args.count, args.sources, args.clear);
+}
 
 }  // namespace
 
@@ -37,7 +48,16 @@ Codelet<AccumulateArgs> accumulate_sum({
 
 void submit_accumulate(const AccumulateArgs& args, const Tensor& src, const Tensor& dst,
                        TaskTag tag) {
-  accumulate_sum.submit(args, {read(src), accumulate(dst)}, tag);
+  accumulate_sum.submit(args, {accumulate(dst), read(src)}, tag);
+}
+
+void submit_collect(std::span<Tensor* const> sources, const Tensor& dst, TaskTag tag) {
+  std::vector<Access> accesses{accumulate(dst)};
+  for (const Tensor* source : sources) accesses.push_back(read_write(*source));
+  accumulate_sum.submit({.count = static_cast<std::int64_t>(dst.count()),
+                         .sources = static_cast<int>(sources.size()),
+                         .clear = true},
+                        accesses, tag);
 }
 
 }  // namespace omni

@@ -1,4 +1,4 @@
-// dst += src on a GPU.
+// dst += sources on a GPU.
 #include "codelets/elementwise/accumulate.hpp"
 
 #include "codelets/cuda/map.cuh"
@@ -7,14 +7,26 @@ namespace omni {
 namespace {
 
 struct Sum {
-  __device__ float operator()(float a, float b) const { return a + b; }
+  float *src, *dst;
+  bool clear;
+
+  template <int lanes>
+  __device__ void at(std::int64_t first) const {
+    const Lanes<lanes> values = load<lanes>(src, first);
+    Lanes<lanes> sum = load<lanes>(dst, first);
+    for (int i = 0; i < lanes; ++i) sum.at[i] += values.at[i];
+    store(dst, first, sum);
+    if (clear) store(src, first, Lanes<lanes>{});
+  }
 };
 
 }  // namespace
 
 void gpu::accumulate(const AccumulateArgs& args, const Buffers& buffers, DeviceContext&) {
-  map_elements(CudaWorker::current(), args.count, Sum{}, buffers.get(1), buffers.get(1),
-               buffers.get(0));
+  for (int source = 1; source <= args.sources; ++source) {
+    const Sum sum{buffers.get(static_cast<std::size_t>(source)), buffers.get(0), args.clear};
+    for_each_by_fours(CudaWorker::current(), args.count, sum, sum.src, sum.dst);
+  }
 }
 
 }  // namespace omni

@@ -1,7 +1,9 @@
-// dst += src, for gradients that arrive from several consumers.
+// dst += src, for gradients that arrive from several consumers; or of several sources that are then
+// cleared, for those that were summed up in several places.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "runtime/tasks/kernel.hpp"
 
@@ -9,13 +11,18 @@ namespace omni {
 
 struct AccumulateArgs {
   std::int64_t count = 0;
+  int sources = 1;
+  bool clear = false;  // sources = 0 afterwards: they are ready to be added to
 };
 
 namespace reference {
 
 template <class T>
-void accumulate(const AccumulateArgs& args, const T* src, T* dst) {
-  for (std::int64_t i = 0; i < args.count; ++i) dst[i] += src[i];
+void accumulate(const AccumulateArgs& args, T* src, T* dst) {
+  for (std::int64_t i = 0; i < args.count; ++i) {
+    dst[i] += src[i];
+    if (args.clear) src[i] = 0;
+  }
 }
 
 }  // namespace reference
@@ -24,9 +31,13 @@ namespace gpu {
 KernelFunction<AccumulateArgs> accumulate;
 }
 
-extern Codelet<AccumulateArgs> accumulate_sum;  // {src R, dst accumulate}
+extern Codelet<AccumulateArgs> accumulate_sum;  // {dst accumulate, sources R, or RW if clear}
 
 void submit_accumulate(const AccumulateArgs& args, const Tensor& src, const Tensor& dst,
                        TaskTag tag = {});
+
+// As many as a task may touch besides dst.
+inline constexpr int kMostSources = 15;
+void submit_collect(std::span<Tensor* const> sources, const Tensor& dst, TaskTag tag);
 
 }  // namespace omni

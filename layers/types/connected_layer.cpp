@@ -34,7 +34,7 @@ class ConnectedLayer final : public WeightedLayer {
       submit_connected_backward_data({.shape = shape(slice)}, diff_dst, *weights().value,
                                      input().gradient(slice), data_gradient_tag(slice));
     submit_connected_backward_weights({.shape = shape(slice)}, input().value(slice), diff_dst,
-                                      *weights().diff, optional_part(diff_bias),
+                                      weights().gradient(slice), optional_part(diff_bias),
                                       weight_gradient_tag(slice));
   }
   ConnectedShape shape(int slice) const {

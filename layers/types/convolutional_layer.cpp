@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "codelets/dense/convolution.hpp"
+#include "codelets/convolution/convolution.hpp"
 #include "layers/registry.hpp"
 #include "layers/types/filter_shape.hpp"
 #include "layers/types/weighted_layer.hpp"
@@ -76,7 +76,7 @@ class ConvolutionalLayer final : public WeightedLayer {
                                 *weights().value, input().gradient(slice),
                                 data_gradient_tag(slice));
     submit_conv_backward_weights({.shape = shape(slice)}, input().value(slice), diff_dst,
-                                 *weights().diff, diff_bias, weight_gradient_tag(slice));
+                                 weights().gradient(slice), diff_bias, weight_gradient_tag(slice));
   }
   ConvShape shape(int slice) const {
     ConvShape shape = shape_;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "codelets/dense/convolution.hpp"
+#include "codelets/convolution/convolution.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 #include "layers/registry.hpp"
 #include "layers/types/weighted_layer.hpp"
@@ -96,7 +96,7 @@ class DeconvolutionalLayer final : public WeightedLayer {
       submit_conv_forward({.shape = shape(slice)}, diff_dst, *weights().value, nullptr,
                           input().gradient(slice), data_gradient_tag(slice));
     submit_conv_backward_weights({.shape = shape(slice)}, diff_dst, input().value(slice),
-                                 *weights().diff, nullptr, weight_gradient_tag(slice));
+                                 weights().gradient(slice), nullptr, weight_gradient_tag(slice));
     if (diff_bias != nullptr)
       submit_channel_bias_backward({.rows = rows(slice), .c = transposed_.c}, diff_dst, *diff_bias,
                                    weight_gradient_tag(slice));

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "codelets/dense/convolution_shape.hpp"
+#include "codelets/convolution/convolution_shape.hpp"
 #include "layers/options.hpp"
 
 namespace omni {

@@ -40,7 +40,8 @@ class LocalLayer final : public Layer {
                             .shape = {conv.out_h(), conv.out_w(), conv.filters},
                             .filler = {},
                             .spatial = locations,
-                            .channels = conv.filters});
+                            .channels = conv.filters,
+                            .by_slice = true});
     weights_ = &builder.param(
         {.name = "weights",
          .shape = {conv.out_h(), conv.out_w(), conv.filters, conv.kernel_h, conv.kernel_w, conv.c},
@@ -49,7 +50,8 @@ class LocalLayer final : public Layer {
          .decays = true,
          .rows = locations * conv.filters,
          .spatial = std::int64_t{conv.kernel_h} * conv.kernel_w,
-         .channels = conv.c});
+         .channels = conv.c,
+         .by_slice = true});
     params_ = {bias_, weights_};
   }
 
@@ -73,7 +75,8 @@ class LocalLayer final : public Layer {
       submit_local_backward_data({.shape = shape(slice)}, diff(slice), *weights_->value,
                                  input().gradient(slice), data_gradient_tag(slice));
     submit_local_backward_weights({.shape = shape(slice)}, input().value(slice), diff(slice),
-                                  *weights_->diff, *bias_->diff, weight_gradient_tag(slice));
+                                  weights_->gradient(slice), bias_->gradient(slice),
+                                  weight_gradient_tag(slice));
   }
 
  private:

@@ -7,6 +7,7 @@ namespace omni {
 void WeightedLayer::declare(LayerBuilder& builder, Extent extent, Param weights, FileOrder order) {
   constexpr std::string_view kActivation = "logistic";
   output_ = builder.blob("output", extent);
+  weights.by_slice = true;
   weights_ = &builder.param(std::move(weights));
   if (builder.options().flag("batch_normalize", false)) {
     product_ = builder.per_slice("product", output_.extent.count());
@@ -14,7 +15,7 @@ void WeightedLayer::declare(LayerBuilder& builder, Extent extent, Param weights,
     params_ = {batchnorm_->shift, batchnorm_->scale, batchnorm_->mean, batchnorm_->variance};
   } else {
     activation_ = {builder, kActivation, extent};
-    bias_ = &builder.param({.name = "bias", .shape = {extent.c}, .filler = {}});
+    bias_ = &builder.param({.name = "bias", .shape = {extent.c}, .filler = {}, .by_slice = true});
     params_ = {bias_};
   }
   params_.insert(order == FileOrder::weights_last ? params_.end() : params_.begin() + 1, weights_);
@@ -43,7 +44,7 @@ void WeightedLayer::backward(const Step&, int slice) {
                                 [this](int each) { propagate(each, diff(each), nullptr); });
   if (!activation_left_)
     activation_.backward(values(slice), output_, slice, data_gradient_tag(slice));
-  propagate(slice, diff(slice), bias_->diff);
+  propagate(slice, diff(slice), &bias_->gradient(slice));
 }
 
 }  // namespace omni

@@ -12,8 +12,8 @@
 #include <sstream>
 #include <vector>
 
+#include "codelets/convolution/convolution.hpp"
 #include "codelets/dense/connected.hpp"
-#include "codelets/dense/convolution.hpp"
 #include "codelets/dense/local.hpp"
 #include "runtime/rng.hpp"
 #include "runtime/tasks/codelet.hpp"

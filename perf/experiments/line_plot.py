@@ -4,7 +4,7 @@ import html
 import statistics
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 560, 340, 70, 50, 40, 110
-COLOURS = ("#D1495B", "#00798C", "#EDAE49", "#30638E", "#66A182")
+COLOURS = ("#D1495B", "#00798C", "#EDAE49", "#30638E", "#66A182", "#7D5BA6")
 
 
 def svg(title, x_title, y_title, series):

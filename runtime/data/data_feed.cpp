@@ -6,6 +6,7 @@
 #include <cassert>
 
 #include "runtime/data/batch.hpp"
+#include "runtime/data/images/unpack.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/task_errors.hpp"
 
@@ -28,25 +29,16 @@ void read_files_cpu(const DecodeArgs& args, const Buffers& buffers, DeviceContex
   args.feed->read_files(args.first_sample, args.count, buffers.get<std::uint8_t>(0));
 }
 
-// Image files per task that reads them: some milliseconds of work. More where a slice would need
-// more tensors than StarPU lets a task have.
-constexpr int kFilesPerTask = 4, kMostParts = 14;
-
-Slices parts_of(int slice_images) {
-  return Slices::cut(slice_images,
-                     std::max(kFilesPerTask, (slice_images + kMostParts - 1) / kMostParts));
+void read_labels_cpu(const DecodeArgs& args, const Buffers& buffers, DeviceContext&) {
+  args.feed->read_labels(args.first_sample, args.count, buffers.get<std::int32_t>(0));
 }
 
-void unpack_cpu(const DecodeArgs& args, const Buffers& buffers, DeviceContext&) {
-  float* dst = buffers.get<float>(0);
-  const Slices parts = parts_of(args.count);
-  for (std::size_t part = 0; part < parts.sizes.size(); ++part) {
-    const std::uint8_t* src = buffers.get<std::uint8_t>(2 + part);
-    const std::size_t values = static_cast<std::size_t>(parts.sizes[part]) * args.image_values;
-    for (std::size_t i = 0; i < values; ++i) dst[i] = static_cast<float>(src[i]) / 255.0f;
-    dst += values;
-  }
-  args.feed->label(args.first_sample, args.count, buffers.get<std::int32_t>(1));
+// Image files per task that reads them: some milliseconds of work.
+constexpr int kFilesPerTask = 4;
+
+Slices parts_of(int slice_images) {
+  constexpr int kMost = UnpackArgs::kMostParts;
+  return Slices::cut(slice_images, std::max(kFilesPerTask, (slice_images + kMost - 1) / kMost));
 }
 
 Cost decode_cost(const DecodeArgs& args) {
@@ -67,11 +59,11 @@ Codelet<DecodeArgs> read_image_files({.name = "read_image_files",
                                       .implementations = {{"cpu", read_files_cpu}},
                                       .cost = decode_cost,
                                       .footprint = decode_footprint});
-Codelet<DecodeArgs> unpack_batch({.name = "unpack_batch",
-                                  .color = 0xb0b0b0,
-                                  .implementations = {{"cpu", unpack_cpu}},
-                                  .cost = decode_cost,
-                                  .footprint = decode_footprint});
+Codelet<DecodeArgs> read_image_labels({.name = "read_image_labels",
+                                       .color = 0xc0c0c0,
+                                       .implementations = {{"cpu", read_labels_cpu}},
+                                       .cost = [](const DecodeArgs&) { return Cost(); },
+                                       .footprint = decode_footprint});
 
 constexpr std::uint64_t kFree = ~std::uint64_t{0};
 
@@ -132,22 +124,24 @@ void DataFeed::submit_files(std::uint64_t first_sample, int slice, const Slot& s
   const auto number = static_cast<std::size_t>(slice);
   const int images = options_.slices.sizes[number];
   const Slices parts = parts_of(images);
-  std::vector<Access> accesses{write(*slot.batch.images[number]),
-                               write(*slot.batch.labels[number])};
+  const auto args = [&](int offset, int count) {
+    return DecodeArgs{.feed = this,
+                      .first_sample = first_sample + static_cast<std::uint64_t>(offset),
+                      .count = count,
+                      .image_values = pixels_per_image()};
+  };
+  const TaskTag reading{.priority = kDecodePriority, .layer = -1, .slice = slice};
+  std::vector<Access> accesses{write(*slot.batch.images[number])};
   for (std::size_t part = 0; part < parts.sizes.size(); ++part) {
     const Tensor& pixels = *slot.pixels[number][part];
-    read_image_files.submit(
-        {.feed = this,
-         .first_sample = first_sample + static_cast<std::uint64_t>(parts.offsets[part]),
-         .count = parts.sizes[part],
-         .image_values = pixels_per_image()},
-        {write(pixels)}, {.priority = kDecodePriority, .layer = -1, .slice = slice});
+    read_image_files.submit(args(parts.offsets[part], parts.sizes[part]), {write(pixels)}, reading);
     accesses.push_back(read(pixels));
   }
-  unpack_batch.submit({.feed = this,
-                       .first_sample = first_sample,
-                       .count = images,
-                       .image_values = pixels_per_image()},
+  read_image_labels.submit(args(0, images), {write(*slot.batch.labels[number])}, reading);
+  unpack_batch.submit({.images = images,
+                       .images_per_part = parts.sizes[0],
+                       .image_values = static_cast<std::int64_t>(pixels_per_image()),
+                       .counter = &decoded_slices_},
                       accesses, {.priority = kUnpackPriority, .layer = -1, .slice = slice});
 }
 
@@ -188,7 +182,8 @@ void DataFeed::decode(std::uint64_t first_sample, int count, float* images,
                                  options_.training, options_.net_input, images);
       !status)
     report_task_error(std::move(status.error()));
-  label(first_sample, count, labels);
+  read_labels(first_sample, count, labels);
+  ++decoded_slices_;
 }
 
 void DataFeed::read_files(std::uint64_t first_sample, int count, std::uint8_t* pixels) const {
@@ -201,11 +196,10 @@ void DataFeed::read_files(std::uint64_t first_sample, int count, std::uint8_t* p
     report_task_error(std::move(status.error()));
 }
 
-void DataFeed::label(std::uint64_t first_sample, int count, std::int32_t* labels) const {
+void DataFeed::read_labels(std::uint64_t first_sample, int count, std::int32_t* labels) const {
   const std::vector<std::size_t> indices = present(first_sample, count);
   std::fill(labels, labels + count, kNoLabel);
   for (std::size_t i = 0; i < indices.size(); ++i) labels[i] = dataset_.label(indices[i]);
-  ++decoded_slices_;
 }
 
 }  // namespace omni

@@ -51,11 +51,11 @@ class DataFeed {
   std::uint64_t batches_per_pass() const;
 
   // The bodies of the tasks. A slice of images in memory is decoded by one. Image files are read by
-  // tasks of a few images, however large the slice is, as pixels of the net's size; one more task
-  // makes the slice of them.
+  // tasks of a few images, however large the slice is, as pixels of the net's size; unpack_batch
+  // makes the slice of them, maybe on a GPU.
   void decode(std::uint64_t first_sample, int count, float* images, std::int32_t* labels) const;
   void read_files(std::uint64_t first_sample, int count, std::uint8_t* pixels) const;
-  void label(std::uint64_t first_sample, int count, std::int32_t* labels) const;
+  void read_labels(std::uint64_t first_sample, int count, std::int32_t* labels) const;
 
  private:
   struct Slot {

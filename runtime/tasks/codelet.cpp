@@ -26,9 +26,8 @@ using Clock = std::chrono::steady_clock;
 ImplementationPolicy current_policy;
 
 // StarPU tells so many implementations of a codelet apart per kind of device; each of the CPU has
-// the slot of its rank. A reference may be one more: it shares the last slot, since no task may run
-// it and a fast one, and another footprint keeps what the model learns about the two apart.
-constexpr std::size_t kSlots = 4;
+// the slot of its rank.
+constexpr std::size_t kSlots = 8;
 static_assert(kSlots <= STARPU_MAXIMPLEMENTATIONS);
 
 // What travels with a task; the args follow it in the same allocation.
@@ -42,11 +41,7 @@ struct alignas(std::max_align_t) TaskHeader {
   Cost cost;
   recording::PendingTask* pending;  // null unless recorded
 
-  bool beyond_the_slots() const { return on_cpu >> kSlots != 0; }
-  bool may_run_in(unsigned slot) const {
-    return beyond_the_slots() ? slot == kSlots - 1 : (on_cpu >> slot & 1u) != 0;
-  }
-  std::size_t entry_in(std::size_t slot) const { return beyond_the_slots() ? kSlots : slot; }
+  bool may_run_in(unsigned slot) const { return (on_cpu >> slot & 1u) != 0; }
   const void* args() const { return this + 1; }
 };
 
@@ -128,7 +123,7 @@ struct CodeletCallbacks {
   template <std::size_t slot>
   static void run_on_cpu(void* interfaces[], void* cl_arg) noexcept {
     const auto& header = *static_cast<const TaskHeader*>(cl_arg);
-    run(interfaces, header, header.entry_in(slot));
+    run(interfaces, header, slot);
   }
 
   static void run_on_gpu(void* interfaces[], void* cl_arg) noexcept {
@@ -189,7 +184,7 @@ struct CodeletCallbacks {
                              header.layer, header.codelet->entries_[entry].name);
     };
     for (std::size_t slot = 0; slot < kSlots; ++slot)
-      if (header.may_run_in(static_cast<unsigned>(slot))) note(false, slot, header.entry_in(slot));
+      if (header.may_run_in(static_cast<unsigned>(slot))) note(false, slot, slot);
     if (header.on_gpu >= 0) note(true, 0, static_cast<std::size_t>(header.on_gpu));
   }
 
@@ -200,10 +195,7 @@ struct CodeletCallbacks {
                : header.may_run_in(slot);
   }
 
-  static std::uint32_t footprint(starpu_task* task) {
-    const TaskHeader& header = header_of(task);
-    return header.beyond_the_slots() ? ~header.footprint : header.footprint;
-  }
+  static std::uint32_t footprint(starpu_task* task) { return header_of(task).footprint; }
 
   static std::string label(const CodeletBase& codelet, const CodeletBase::Entry& entry) {
     return fmt::format("codelet {} ({})", codelet.name_, entry.name);
@@ -219,17 +211,13 @@ CodeletBase::CodeletBase(std::string name, std::uint32_t color, std::vector<Entr
       starpu_(std::make_unique<Starpu>()) {
   static constexpr std::array<starpu_cpu_func_t, kSlots> kRun{
       CodeletCallbacks::run_on_cpu<0>, CodeletCallbacks::run_on_cpu<1>,
-      CodeletCallbacks::run_on_cpu<2>, CodeletCallbacks::run_on_cpu<3>};
-  const auto count_of = [this](auto... roles) {
-    return static_cast<std::size_t>(
-        std::count_if(entries_.begin(), entries_.end(),
-                      [=](const Entry& entry) { return ((entry.role == roles) || ...); }));
-  };
-  const std::size_t on_cpu = count_of(Role::fast, Role::reference), on_gpu = count_of(Role::gpu);
-  assert(on_cpu > 0 && on_cpu <= kSlots + 1 && on_gpu <= 1);
+      CodeletCallbacks::run_on_cpu<2>, CodeletCallbacks::run_on_cpu<3>,
+      CodeletCallbacks::run_on_cpu<4>, CodeletCallbacks::run_on_cpu<5>,
+      CodeletCallbacks::run_on_cpu<6>, CodeletCallbacks::run_on_cpu<7>};
+  const std::size_t on_gpu = std::ranges::count(entries_, Role::gpu, &Entry::role);
+  const std::size_t on_cpu = entries_.size() - on_gpu;
+  assert(on_cpu > 0 && on_cpu <= kSlots && on_gpu <= 1);
   assert(on_gpu == 0 || entries_.back().role == Role::gpu);
-  assert(on_cpu <= kSlots ||
-         (entries_[kSlots].role == Role::reference && count_of(Role::reference) == 1));
 
   // StarPU numbers the implementations: what was learnt about others must not be taken for these.
   starpu_->symbol = "omni_" + name_;
@@ -246,7 +234,7 @@ CodeletBase::CodeletBase(std::string name, std::uint32_t color, std::vector<Entr
   codelet.nbuffers = STARPU_VARIABLE_NBUFFERS;
   codelet.can_execute = CodeletCallbacks::can_execute;
   codelet.model = &starpu_->model;
-  std::copy_n(kRun.begin(), std::min(on_cpu, kSlots), codelet.cpu_funcs);
+  std::copy_n(kRun.begin(), on_cpu, codelet.cpu_funcs);
   if (on_gpu > 0) {
     codelet.cuda_funcs[0] = CodeletCallbacks::run_on_gpu;
     codelet.cuda_flags[0] = STARPU_CUDA_ASYNC;

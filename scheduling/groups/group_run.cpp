@@ -2,6 +2,7 @@
 
 #include <cassert>
 
+#include "codelets/elementwise/accumulate.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/when_ready.hpp"
@@ -114,6 +115,8 @@ void GroupRun::submit_updates(Iteration& iteration, Net::Phase phase) {
   for (std::size_t i = 0; i < params_.size(); ++i) {
     const Param& param = *params_[i];
     if (!param.trainable || net_.is_merged(param) != merged) continue;
+    if (!param.partial_diffs.empty())
+      submit_collect(param.partial_diffs, *param.diff, {.priority = kUpdatePriority});
     submit_exchange({.learning_rate = iteration.rule.learning_rate * param.rate,
                      .momentum = static_cast<float>(momentum),
                      .decay = param.decays ? options.solver.decay : 0,

@@ -94,7 +94,8 @@ class Dispatcher {
     const double ready_work = wait_for(*place.kind, kLeastPriority, now);
     if (ready_work > 0) place.kind->foresight.note(facts_.sort(task), ready_work);
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      if (i == chosen || !kinds[i]->ready.empty() || !pays_to_help(candidates[i], ready_work))
+      if (i == chosen || !kinds[i]->ready.empty() ||
+          !pays_to_help(candidates[i], place.length, ready_work))
         continue;
       place.helper = kinds[i];
       place.helper->may_help = true;
@@ -109,14 +110,18 @@ class Dispatcher {
   std::optional<Ready> pop(unsigned worker, double now) {
     Worker& asking = workers_.at(worker);
     Kind& kind = *asking.kind;
-    auto ready = kind.ready.pop(static_cast<int>(worker),
-                                [&](const Task& task) { return facts_.runs(task, worker); });
-    if (!ready)
-      kind.foresight.ran_empty();
-    else if (has_choice())
-      kind.foresight.began(facts_.sort(ready->task),
-                           ready->length / static_cast<double>(kind.workers.size()));
-    if (!ready && kind.may_help) ready = help(kind, worker, now);
+    std::optional<Ready> ready;
+    if (has_choice() && !kind.ready.empty()) ready = help(kind, worker, now, false);
+    if (!ready) {
+      ready = kind.ready.pop(static_cast<int>(worker),
+                             [&](const Task& task) { return facts_.runs(task, worker); });
+      if (!ready)
+        kind.foresight.ran_empty();
+      else if (has_choice())
+        kind.foresight.began(facts_.sort(ready->task),
+                             ready->length / static_cast<double>(kind.workers.size()));
+    }
+    if (!ready && kind.may_help) ready = help(kind, worker, now, true);
     if (ready && has_choice())
       asking.until = (asking.tasks++ > 0 ? asking.until : now) + ready->length;
     return ready;
@@ -159,10 +164,11 @@ class Dispatcher {
     return kind.ready.empty() && one_is_free ? 0 : left / static_cast<double>(kind.workers.size());
   }
 
-  // A task waits for those of higher priority that come after it. When all that its kind of workers
-  // has to do takes longer than to fetch its data, run it and bring the data back, others help.
-  static bool pays_to_help(const Candidate& helper, double all_work) {
-    return 2 * helper.transfer + helper.length < all_work;
+  // Others may run a task of a busy kind of workers, when they have fetched its data, run it and
+  // brought the data back before that kind would be done with it. And the links must not get to do
+  // more than the busy workers are spared.
+  static bool pays_to_help(const Candidate& helper, double length_there, double done_there) {
+    return helper.transfer <= length_there && 2 * helper.transfer + helper.length < done_there;
   }
 
   double expected_work(const Kind& kind, const Task& task, double ready_work) const {
@@ -170,23 +176,29 @@ class Dispatcher {
     return kind.foresight.expected(facts_.sort(task), ready_work);
   }
 
-  // What another kind of workers would run last, if this worker has finished it before.
-  std::optional<Ready> help(Kind& own, unsigned worker, double now) {
+  // A task of another kind of workers that this one will have finished before. An idle worker takes
+  // the one that the others would run last, after all that is ready; a busy one only what is more
+  // urgent than all that waits for its own kind.
+  std::optional<Ready> help(Kind& own, unsigned worker, double now, bool idle) {
     for (Kind& busy : kinds_) {
       if (&busy == &own || busy.ready.empty()) continue;
-      const double ready_work = wait_for(busy, kLeastPriority, now);
       double length = 0;
-      auto ready = busy.ready.pop_last([&](const Task& task) {
+      const auto pays = [&](const Task& task) {
         if (!facts_.runs(task, worker)) return false;
         length = facts_.length(task, own).value_or(std::nan(""));
-        return pays_to_help({.transfer = facts_.transfer(task, own.node), .length = length},
-                            ready_work);
-      });
+        const double there = facts_.length(task, busy).value_or(std::nan(""));
+        const double done = idle ? wait_for(busy, kLeastPriority, now)
+                                 : wait_for(busy, facts_.priority(task), now) + there;
+        return pays_to_help({.transfer = facts_.transfer(task, own.node), .length = length}, there,
+                            done);
+      };
+      auto ready = idle ? busy.ready.pop_last(pays)
+                        : busy.ready.pop_above(own.ready.highest_priority(), pays);
       if (!ready) continue;
       ready->length = length;
       return ready;
     }
-    own.may_help = false;
+    if (idle) own.may_help = false;
     return std::nullopt;
   }
 

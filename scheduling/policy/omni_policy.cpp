@@ -68,12 +68,19 @@ Context& context_of(unsigned id) {
 
 // StarPU holds the calling worker's own mutex around policy functions. Relaxed, it may be let go
 // while we wait, which is what keeps two workers that push to each other from waiting for ever.
+class Relaxed {
+ public:
+  Relaxed() { starpu_worker_relax_on(); }
+  ~Relaxed() { starpu_worker_relax_off(); }
+  Relaxed(const Relaxed&) = delete;
+  Relaxed& operator=(const Relaxed&) = delete;
+};
+
 class RelaxedLock {
  public:
   explicit RelaxedLock(Mutex& mutex) : mutex_(mutex) {
-    starpu_worker_relax_on();
+    const Relaxed relaxed;
     mutex_.lock();
-    starpu_worker_relax_off();
   }
   ~RelaxedLock() { mutex_.unlock(); }
   RelaxedLock(const RelaxedLock&) = delete;
@@ -123,8 +130,10 @@ int push(starpu_task* task) {
       const RelaxedLock lock(context.mutex);
       place = dispatcher.place(task, starpu_timing_now());
     }
-    if (starpu_get_prefetch_flag() != 0)
+    if (starpu_get_prefetch_flag() != 0) {
+      const Relaxed relaxed;  // whoever uses the data has them locked, and may wait for us
       starpu_prefetch_task_input_on_node_prio(task, place.kind->node, task->priority);
+    }
   }
   {
     const RelaxedLock lock(context.mutex);

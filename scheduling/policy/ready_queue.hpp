@@ -29,6 +29,7 @@ class ReadyQueue {
   }
 
   bool empty() const { return queues_.empty(); }
+  int highest_priority() const { return queues_.begin()->first; }  // of one that is not empty
 
   // Of all tasks that would run before a new one of this priority.
   double length_before(int priority) const {
@@ -61,16 +62,29 @@ class ReadyQueue {
     return std::nullopt;
   }
 
-  // The one that would run last, for others than those whose queue it is.
+  // For others than those whose queue it is: the first of higher priority than `above`,
+  template <class Wants>
+  std::optional<Ready> pop_above(int above, Wants wants) {
+    std::size_t considered = 0;
+    for (auto queue = queues_.begin(); queue != queues_.end() && queue->first > above; ++queue) {
+      std::deque<Ready>& tasks = queue->second.tasks;
+      for (auto each = tasks.begin(); each != tasks.end(); ++each) {
+        if (considered++ == kForOthers) return std::nullopt;
+        if (wants(each->task)) return take(queue, each);
+      }
+    }
+    return std::nullopt;
+  }
+
+  // or the one that would run last.
   template <class Wants>
   std::optional<Ready> pop_last(Wants wants) {
-    constexpr std::size_t kConsidered = 4;
     std::size_t considered = 0;
     for (auto queue = queues_.end(); queue != queues_.begin();) {
       --queue;
       std::deque<Ready>& tasks = queue->second.tasks;
       for (auto each = tasks.end(); each != tasks.begin();) {
-        if (considered++ == kConsidered) return std::nullopt;
+        if (considered++ == kForOthers) return std::nullopt;
         if (wants((--each)->task)) return take(queue, each);
       }
     }
@@ -78,6 +92,8 @@ class ReadyQueue {
   }
 
  private:
+  static constexpr std::size_t kForOthers = 8;  // are considered
+
   struct Equals {  // of one priority
     std::deque<Ready> tasks;
     double length = 0;

@@ -119,6 +119,33 @@ TEST(Groups, auto_takes_what_the_plan_advises) {
   EXPECT_EQ(json::parse(second.output)["groups"], groups);
 }
 
+// The same as stopping after it and going on with all groups.
+TEST(Groups, cold_start_is_a_training_in_one_group) {
+  const TemporaryDirectory folder;
+  const auto train = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--net", "lenet", "--data", "synthetic:640", "--no-test",
+                             "--deterministic", "--display", "1"});
+    const Finished run = omni_run(more);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+  };
+  const std::string metrics = folder / "metrics.jsonl", run_folder = folder / "run";
+  train({"--groups", "3", "--cold-start", "10", "--max-batches", "20", "--metrics", metrics,
+         "--save-weights", folder / "at-once"});
+  train({"--max-batches", "10", "--out", run_folder, "--checkpoint-every", "10"});
+  train({"--groups", "3", "--max-batches", "20", "--out", run_folder, "--resume", "auto",
+         "--save-weights", folder / "in-two"});
+  EXPECT_EQ(get(folder / "at-once"), get(folder / "in-two"));
+
+  const std::vector<json> updates = json_lines(get(metrics));
+  ASSERT_EQ(updates.size(), 20u);
+  for (std::size_t i = 0; i < updates.size(); ++i) {
+    const bool cold = i < 10;
+    EXPECT_EQ(updates[i]["staleness"].get<std::size_t>(),
+              cold ? 0 : std::min<std::size_t>(i - 10, 2));
+    EXPECT_NEAR(updates[i]["explicit_momentum"].get<double>(), cold ? 0.9 : 0.7, 1e-6);
+  }
+}
+
 // With the checkpoint's number, whatever a plan would say.
 TEST(Groups, auto_goes_on_with_the_checkpoint_s_groups) {
   const TemporaryDirectory folder;

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
+#include "tests/support/image_folder.hpp"
 #include "tests/support/omni_perf.hpp"
 #include "tests/support/omni_run.hpp"
 
@@ -83,6 +85,17 @@ class Training : public testing::Test {
     return losses;
   }
 
+  // Of every codelet in a trace.
+  static std::map<std::string, std::string> implementations(const std::string& trace) {
+    const Finished kernels = omni_perf({"kernels", trace, "--json"});
+    EXPECT_EQ(kernels.exit_code, 0) << kernels.errors;
+    std::map<std::string, std::string> used;
+    const auto report = nlohmann::json::parse(kernels.output);
+    for (const auto& row : report["kernels"])
+      EXPECT_TRUE(used.emplace(row["codelet"], row["implementation"]).second) << row;
+    return used;
+  }
+
   // Differences of rounding grow from step to step, `growth` times as large each.
   static void expect_equal(const std::vector<double>& gpu, const std::vector<double>& cpu,
                            std::size_t steps, double growth = 1.2) {
@@ -99,17 +112,23 @@ class Training : public testing::Test {
 TEST_F(Training, every_task_that_can_runs_on_the_gpu_when_asked) {
   const std::string trace = folder_ / "trace";
   losses(mixed(), {"--max-batches", "3", "--impl", "cuda", "--trace", trace});
-  const Finished kernels = omni_perf({"kernels", trace, "--json"});
-  ASSERT_EQ(kernels.exit_code, 0) << kernels.errors;
-  const auto rows = nlohmann::json::parse(kernels.output)["kernels"];
-  int on_gpu = 0;
-  for (const auto& row : rows) {
-    const std::string codelet = row["codelet"];
+  const auto used = implementations(trace);
+  for (const auto& [codelet, implementation] : used) {
     if (codelet == "decode_batch") continue;  // of the data feed, on CPUs only
-    EXPECT_EQ(row["implementation"], "cuda") << codelet;
-    ++on_gpu;
+    EXPECT_EQ(implementation, "cuda") << codelet;
   }
-  EXPECT_GE(on_gpu, 20) << kernels.output;
+  EXPECT_GE(used.size(), 21u);
+}
+
+TEST_F(Training, image_files_become_floats_on_the_gpu) {
+  const std::string trace = folder_ / "trace", net = folder_ / "images.cfg";
+  make_image_folder(folder_ / "images");
+  put(net, kImageNet);
+  Words on_cpu{"--max-batches", "4", "--data", folder_ / "images"}, on_gpu = on_cpu;
+  on_cpu.insert(on_cpu.end(), {"--gpus", "none"});
+  on_gpu.insert(on_gpu.end(), {"--impl", "cuda", "--trace", trace});
+  expect_equal(losses(net, on_gpu), losses(net, on_cpu), 4);
+  EXPECT_EQ(implementations(trace)["unpack_batch"], "cuda");
 }
 
 TEST_F(Training, on_both_kinds_of_workers_at_random) {
@@ -137,6 +156,20 @@ TEST_F(Training, groups_exchange_on_the_gpu) {
   on_cpu.insert(on_cpu.end(), {"--gpus", "none"});
   on_gpu.insert(on_gpu.end(), {"--impl", "cuda"});
   expect_equal(losses(mixed(), on_gpu), losses(mixed(), on_cpu), 12);
+}
+
+// Worker 0 is the core; the GPU's two have a stream each.
+TEST_F(Training, learners_share_a_gpu) {
+  const Words groups{"--max-batches", "12", "--groups", "2", "--async", "reproducible"};
+  Words on_cpu = groups, on_gpu = groups;
+  on_cpu.insert(on_cpu.end(), {"--gpus", "none"});
+  on_gpu.insert(on_gpu.end(),
+                {"--impl", "cuda", "--gpus", "0", "--workers", "1", "--group-layout", "1;2"});
+  const auto cpu = losses(mixed(), on_cpu);
+  setenv("STARPU_NWORKER_PER_CUDA", "2", 1);
+  const auto gpu = losses(mixed(), on_gpu);
+  unsetenv("STARPU_NWORKER_PER_CUDA");
+  expect_equal(gpu, cpu, 12);
 }
 
 TEST_F(Training, goes_on_across_devices) {

@@ -120,13 +120,19 @@ TEST(Accumulate, implementations_agree) {
       {{"usual", {1000}},
        {"one value", {1}},
        {"odd", {37}},
-       {"more than a GPU's threads", {70001}}},
+       {"more than a GPU's threads", {70001}},
+       {"several sources, cleared", {37, 3, true}}},
       {.operands = [](const AccumulateArgs& args) -> std::vector<Operand> {
-         return {input(exchanged_values(args)), accumulated(exchanged_values(args))};
+         const std::size_t count = exchanged_values(args);
+         std::vector<Operand> operands(1 + size(args.sources),
+                                       args.clear ? in_place(count) : input(count));
+         operands.front() = accumulated(count);
+         return operands;
        },
        .reference =
            [](const AccumulateArgs& args, const Buffers& buffers) {
-             reference::accumulate(args, buffers.get<double>(0), buffers.get<double>(1));
+             for (std::size_t source = 1; source <= size(args.sources); ++source)
+               reference::accumulate(args, buffers.get<double>(source), buffers.get<double>(0));
            }});
 }
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <string_view>
 #include <tuple>
@@ -26,7 +27,9 @@ using Key = std::tuple<const starpu_codelet*, std::uint32_t, starpu_worker_archt
 
 DeviceOptions options;
 std::map<Key, Measured> models;
+std::map<starpu_data_handle_t, starpu_worker_archtype> kept;
 std::map<std::string, std::map<std::string, Done>> counted;
+Bounds bounds;
 decltype(starpu_codelet::can_execute) engine_can_execute = nullptr;
 
 double length(const starpu_task& task, starpu_worker_archtype type) {  // us
@@ -83,14 +86,36 @@ bool may_run_on_gpu(const starpu_codelet& codelet) {
   return std::string_view(codelet.name) != "decode_batch";
 }
 
+// What is made of several slices belongs to none.
+bool joins_slices(const starpu_codelet& codelet) {
+  const std::string_view name = codelet.name;
+  return name == "deal_columns" || name == "join_columns" || name == "sum_parts";
+}
+
+bool may_run_on(starpu_worker_archtype type, const starpu_task& task) {
+  if (kept.empty() || joins_slices(*task.cl)) return true;
+  return std::none_of(task.handles, task.handles + task.nbuffers, [&](starpu_data_handle_t data) {
+    const auto found = kept.find(data);
+    return found != kept.end() && found->second != type;
+  });
+}
+
 int can_execute(unsigned worker, starpu_task* task, unsigned implementation) {
-  if (starpu_worker_get_type(static_cast<int>(worker)) == STARPU_CUDA_WORKER)
-    return implementation == 0 && may_run_on_gpu(*task->cl);
+  const starpu_worker_archtype type = starpu_worker_get_type(static_cast<int>(worker));
+  if (!may_run_on(type, *task)) return 0;
+  if (type == STARPU_CUDA_WORKER) return implementation == 0 && may_run_on_gpu(*task->cl);
   if (options.gpus_only && may_run_on_gpu(*task->cl)) return 0;
   return engine_can_execute(worker, task, implementation);
 }
 
 void never_run(void*[], void*) {}
+
+void note_submission(const starpu_task& task) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  const bool for_gpus = may_run_on_gpu(*task.cl) && starpu_cuda_worker_get_count() > 0;
+  bounds.add(task, options.gpus_only && for_gpus ? kNever : length(task, STARPU_CPU_WORKER),
+             for_gpus ? length(task, STARPU_CUDA_WORKER) : kNever);
+}
 
 void put_on_simulated_devices(starpu_codelet& codelet) {
   if (codelet.can_execute == can_execute) return;
@@ -107,7 +132,12 @@ void put_on_simulated_devices(starpu_codelet& codelet) {
 }  // namespace
 
 void simulate_devices(const DeviceOptions& chosen) { options = chosen; }
-void count_from_now() { counted.clear(); }
+void keep_on(starpu_worker_archtype type, starpu_data_handle_t data) { kept[data] = type; }
+void count_from_now() {
+  counted.clear();
+  bounds = {};
+}
+const Bounds& submitted() { return bounds; }
 const std::map<std::string, std::map<std::string, Done>>& done() { return counted; }
 
 }  // namespace omni::test
@@ -129,5 +159,6 @@ extern "C" int __wrap_starpu_free_flags(void*, std::size_t, int) { return 0; }
 extern "C" int __real_starpu_task_submit(starpu_task* task);
 extern "C" int __wrap_starpu_task_submit(starpu_task* task) {
   omni::test::put_on_simulated_devices(*task->cl);
+  omni::test::note_submission(*task);
   return __real_starpu_task_submit(task);
 }

@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 
+#include "tests/simgrid/bounds.hpp"
+
 namespace omni::test {
 
 // A task takes the longer of what its operations and its bytes take, and a little more.
@@ -26,6 +28,9 @@ struct DeviceOptions {
 };
 void simulate_devices(const DeviceOptions& options);
 
+// Tasks that use these data alone of all slices' run on workers of this type.
+void keep_on(starpu_worker_archtype type, starpu_data_handle_t data);
+
 // What ran, from now on.
 struct Done {
   int tasks = 0;
@@ -33,6 +38,7 @@ struct Done {
   int trespasses = 0;  // tasks that ran on a worker which their group does not have
 };
 void count_from_now();
+const Bounds& submitted();
 // By codelet, then by the type of worker that StarPU names ("CPU", "CUDA").
 const std::map<std::string, std::map<std::string, Done>>& done();
 

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <future>
+#include <limits>
 #include <semaphore>
 #include <string>
 #include <thread>
@@ -58,71 +60,101 @@ std::string net_file(const char* name) {
 }
 
 const json kCaffeNet{{"net", net_file("caffenet")}, {"batch", 32}, {"slice", 4}, {"iterations", 2}};
+const json kAlexNet{{"net", net_file("alexnet")}, {"batch", 32}, {"slice", 4}, {"iterations", 2}};
 const json kResNet{{"net", net_file("resnet-18")}, {"batch", 16}, {"slice", 4}, {"iterations", 2}};
 const Machine kCores{.cores = 8}, kOneGpu{.cores = 8, .gpus = 1}, kFourGpus{.cores = 16, .gpus = 4},
     kEightGpus{.cores = 2, .gpus = 8};
 
 struct Case {
-  const char* name;
+  const char* machine_name;
   Machine machine;
+  const char* net_name;
   json training;
+  double most;  // of the best of the others' time
 };
 
-TEST(OmniPolicy, takes_at_most_a_tenth_longer_than_the_best_of_the_others) {
-  const std::vector<Case> cases{{"8 cores", kCores, kCaffeNet},
-                                {"8 cores", kCores, kResNet},
-                                {"8 cores, 1 GPU", kOneGpu, kCaffeNet},
-                                {"8 cores, 1 GPU", kOneGpu, kResNet},
-                                {"16 cores, 4 GPUs", kFourGpus, kCaffeNet},
-                                {"16 cores, 4 GPUs", kFourGpus, kResNet},
-                                {"2 cores, 8 GPUs", kEightGpus, kCaffeNet},
-                                {"2 cores, 8 GPUs", kEightGpus, kResNet}};
+TEST(OmniPolicy, is_about_as_fast_as_the_best_of_the_others) {
+  const std::vector<Case> cases{{"8 cores", kCores, "CaffeNet", kCaffeNet, 1.02},
+                                {"8 cores", kCores, "ResNet-18", kResNet, 1.02},
+                                {"8 cores, 1 GPU", kOneGpu, "CaffeNet", kCaffeNet, 1.02},
+                                {"8 cores, 1 GPU", kOneGpu, "AlexNet", kAlexNet, 0.9},
+                                {"8 cores, 1 GPU", kOneGpu, "ResNet-18", kResNet, 1.02},
+                                {"16 cores, 4 GPUs", kFourGpus, "CaffeNet", kCaffeNet, 1.02},
+                                {"16 cores, 4 GPUs", kFourGpus, "AlexNet", kAlexNet, 0.9},
+                                {"16 cores, 4 GPUs", kFourGpus, "ResNet-18", kResNet, 1.02},
+                                {"2 cores, 8 GPUs", kEightGpus, "CaffeNet", kCaffeNet, 1.02},
+                                {"2 cores, 8 GPUs", kEightGpus, "ResNet-18", kResNet, 1.02}};
+  // The last two place without regard to lengths or transfers: never the best here, long to
+  // simulate.
+  std::vector<const char*> policies{"omni", "dmdas", "dmda"};
+  if (std::getenv("OMNI_WHOLE_TABLE") != nullptr)
+    policies.insert(policies.end(), {"lws", "heteroprio"});
   Simulations simulations;
   std::vector<std::vector<std::future<json>>> results;
-  for (const Case& each : cases) {
-    std::vector<const char*> policies{"omni", "dmdas", "dmda"};
-    // They place without regard to lengths or transfers, so once is enough.
-    if (each.machine.gpus == 1 && each.training == kCaffeNet)
-      policies.insert(policies.end(), {"lws", "heteroprio"});
+  for (const Case& each : cases)
     for (auto& row = results.emplace_back(); const char* policy : policies)
       row.push_back(simulations.start(each.machine, with(each.training, {{"scheduler", policy}})));
-  }
-  std::printf("%-18s%-10s%10s%10s%10s%10s%12s  ms\n", "machine", "net", "omni", "dmdas", "dmda",
-              "lws", "heteroprio");
+  std::printf("%-18s%-10s%10s%10s", "machine", "net", "area", "path");
+  for (const char* policy : policies) std::printf("%12s", policy);
+  std::printf("  ms\n");
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    const std::string file = cases[i].training["net"];
-    std::printf("%-18s%-10s", cases[i].name,
-                file.substr(file.rfind('/') + 1, file.rfind('.') - file.rfind('/') - 1).c_str());
-    double omni = 0, best = 0;
-    for (std::size_t policy = 0; policy < results[i].size(); ++policy) {
+    const Case& at = cases[i];
+    double omni = 0, best = std::numeric_limits<double>::infinity();
+    for (std::size_t policy = 0; policy < policies.size(); ++policy) {
       const json result = results[i][policy].get();
       ASSERT_FALSE(result.contains("failed")) << result;
-      std::printf("%10.1f", seconds(result) * 1000);
-      if (policy == 0) omni = seconds(result);
-      if (policy > 0) best = policy == 1 ? seconds(result) : std::min(best, seconds(result));
+      if (policy == 0) {
+        std::printf("%-18s%-10s%10.1f%10.1f", at.machine_name, at.net_name,
+                    1000 * result.value("area", 0.0), 1000 * result.value("path", 0.0));
+        omni = seconds(result);
+      } else {
+        best = std::min(best, seconds(result));
+      }
+      std::printf("%12.1f", 1000 * seconds(result));
     }
     std::printf("\n");
-    EXPECT_LE(omni, 1.1 * best) << cases[i].name << ", " << file;
+    EXPECT_LE(omni, at.most * best) << at.machine_name << ", " << at.net_name;
   }
 }
 
-// Cores of a hundredth of the speed must not be in the way.
+// Eight cores that together are a fourteenth or a hundredth as fast must not be in the way.
 TEST(OmniPolicy, is_no_slower_than_the_gpu_alone) {
-  for (const json& training : {kCaffeNet, kResNet}) {
-    const double alone = seconds(run(kOneGpu, with(training, {{"gpus_only", true}})));
-    EXPECT_LE(seconds(run(kOneGpu, training)), 1.03 * alone) << training;
-  }
+  for (const json& training : {kCaffeNet, kResNet})
+    for (const double core_flops : {50e9, 6.3e9}) {
+      const json own = with(training, {{"core_flops", core_flops}, {"iterations", 4}});
+      const double alone = seconds(run(kOneGpu, with(own, {{"gpus_only", true}})));
+      EXPECT_LE(seconds(run(kOneGpu, own)), alone) << own;
+    }
 }
 
-// Cores that together are nearly half as fast as the GPU.
+// Cores that hold 30 % of the operations. No split of the slices that stays the same is much
+// better.
 TEST(OmniPolicy, cores_and_a_gpu_are_faster_than_the_gpu) {
   const json training{{"net", net_file("caffenet")},
                       {"batch", 128},
                       {"gpu_flops", 930e9},
                       {"warm", 2},
                       {"iterations", 3}};
-  const double alone = seconds(run(kOneGpu, with(training, {{"slice", 16}, {"gpus_only", true}})));
-  EXPECT_LE(seconds(run(kOneGpu, with(training, {{"slice", 4}}))), 0.92 * alone);
+  const json sliced = with(training, {{"slice", 4}});
+  Simulations simulations;
+  auto gpu = simulations.start(kOneGpu, with(training, {{"slice", 16}, {"gpus_only", true}}));
+  auto omni = simulations.start(kOneGpu, sliced);
+  // Of 32 slices; the GPU is the slower side above, the cores below.
+  std::vector<std::future<json>> splits;
+  for (int on_gpu = 20; on_gpu <= 27; ++on_gpu)
+    splits.push_back(simulations.start(kOneGpu, with(sliced, {{"split", on_gpu}})));
+  double best = std::numeric_limits<double>::infinity();
+  for (auto& split : splits) {
+    const json result = split.get();
+    ASSERT_FALSE(result.contains("failed")) << result;
+    best = std::min(best, seconds(result));
+  }
+  const double alone = seconds(gpu.get()), together = seconds(omni.get());
+  std::printf("GPU alone %.1f, best split %.1f, omni %.1f ms\n", 1000 * alone / 3, 1000 * best / 3,
+              1000 * together / 3);
+  EXPECT_GT(together, 0);
+  EXPECT_LE(together, alone / 1.2);
+  EXPECT_LE(together, 1.05 * best);
 }
 
 // 4000 tasks of which the cores should do cores / (cores + GPU); a tenth of that is the tolerance.

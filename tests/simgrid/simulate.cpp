@@ -50,7 +50,11 @@ class Meter {
                               {"flops", sum.flops},
                               {"seconds", sum.seconds},
                               {"trespasses", sum.trespasses}};
+    const auto cores = static_cast<int>(starpu_cpu_worker_get_count()),
+               gpus = static_cast<int>(starpu_cuda_worker_get_count());
     return {{"seconds", (starpu_timing_now() - started_) / 1e6},
+            {"area", submitted().area(cores, gpus) / 1e6},
+            {"path", submitted().critical_path() / 1e6},
             {"transferred", transferred()},
             {"done", all}};
   }
@@ -86,6 +90,18 @@ Result<json> run_chains(const json& arguments) {
   return meter.read();
 }
 
+// A split that does not change: the first `on_gpus` slices on GPUs, the others on cores, up to the
+// layer that joins them.
+void split(const Net& net, int on_gpus) {
+  for (const auto& layer : net.layers()) {
+    if (layer->joins_slices()) return;
+    for (const auto* tensors : {&layer->output().value, &layer->output().diff})
+      for (std::size_t slice = 0; slice < tensors->size(); ++slice)
+        keep_on(static_cast<int>(slice) < on_gpus ? STARPU_CUDA_WORKER : STARPU_CPU_WORKER,
+                (*tensors)[slice]->handle());
+  }
+}
+
 // "iterations" of training "net" (a file) in slices of "slice" images, "batch" in all, by "groups";
 // the clock starts after "warm" others, when the parameters are where they are used.
 Result<json> run_training(const json& arguments) {
@@ -95,14 +111,17 @@ Result<json> run_training(const json& arguments) {
     spec.net.options.push_back({"subdivisions", "1"});
   }
   const int count = arguments.value("groups", 1);
+  const auto workers = static_cast<int>(starpu_worker_get_count());
   OMNI_TRY(
       ComputeGroups groups,
       ComputeGroups::make(count, FullyConnected::merged, [&](const Sharing& sharing, int slice) {
         return Net::build(spec, {.training = true,
                                  .slice = slice != 0 ? slice : arguments.value("slice", 0),
+                                 .gpus = arguments.at("gpus").get<int>() / count,
+                                 .cores = arguments.at("cores").get<int>() / count,
                                  .sharing = sharing});
       }));
-  if (count > 1) groups.assign(spread_groups(count, static_cast<int>(starpu_worker_get_count())));
+  if (count > 1) groups.assign(spread_groups(count, workers));
   const Net& net = groups.net();
   OMNI_TRY(const DatasetPair data,
            open_dataset({.source = "synthetic:1024:" + std::to_string(net.classes()),
@@ -115,6 +134,7 @@ Result<json> run_training(const json& arguments) {
                               .slots = Trainer::slots(groups)});
   OMNI_CHECK(groups.allocate());
   OMNI_CHECK(feed.allocate());
+  if (arguments.contains("split")) split(net, arguments["split"]);
   const std::uint64_t warm = arguments.value("warm", 1u);
   const std::uint64_t last = warm + arguments.value("iterations", 3u);
   TrainingFeed ahead(feed, 1, 0, last);

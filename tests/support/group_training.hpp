@@ -21,8 +21,8 @@ inline std::vector<float> values(const Tensor& tensor) {
 class GroupTraining {
  public:
   explicit GroupTraining(const std::string& cfg, int count = 1,
-                         FullyConnected fully_connected = FullyConnected::merged)
-      : groups(make(cfg, count, fully_connected)) {
+                         FullyConnected fully_connected = FullyConnected::merged, int cores = 0)
+      : groups(make(cfg, count, fully_connected, cores)) {
     const Extent input = groups.net().options().input;
     const int classes = groups.net().classes();
     auto data = open_dataset({.source = "synthetic:60:" + std::to_string(classes),
@@ -64,10 +64,12 @@ class GroupTraining {
   std::vector<StepReport> reports;
 
  private:
-  static ComputeGroups make(const std::string& cfg, int count, FullyConnected fully_connected) {
+  static ComputeGroups make(const std::string& cfg, int count, FullyConnected fully_connected,
+                            int cores) {
     const NetSpec spec = *parse_darknet_cfg(cfg, "net.cfg");
     return std::move(*ComputeGroups::make(count, fully_connected, [&](const Sharing& sharing, int) {
-      return Net::build(spec, {.training = true, .strict = true, .slice = 2, .sharing = sharing});
+      return Net::build(
+          spec, {.training = true, .strict = true, .slice = 2, .cores = cores, .sharing = sharing});
     }));
   }
   std::unique_ptr<Dataset> data_;

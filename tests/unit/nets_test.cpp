@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "layers/formats/darknet_cfg.hpp"
 #include "layers/net.hpp"
@@ -40,6 +41,32 @@ INSTANTIATE_TEST_SUITE_P(
                     Shipped{"caffenet", 60'965'224, 1000}, Shipped{"vgg-16", 138'357'544, 1000},
                     Shipped{"resnet-18", 11'689'512, 1000}, Shipped{"resnet-50", 25'557'032, 1000},
                     Shipped{"darknet19", 20'842'376, 1000}));
+
+// Images in the slices of a mini-batch of 256.
+std::vector<int> slices(const char* name, int cores) {
+  auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/" + std::string(name) + ".cfg");
+  spec->net.options.push_back({"batch", "256", kCommandLine});
+  spec->net.options.push_back({"subdivisions", "1", kCommandLine});
+  return (*Net::build(*spec, {.cores = cores}))->slices().sizes;
+}
+
+TEST(Slices, every_core_has_one) {
+  EXPECT_EQ(slices("caffenet", 64), std::vector<int>(64, 4));
+  std::vector<int> uneven(43, 6);  // two slices of three images would take a core just as long
+  uneven.back() = 4;
+  EXPECT_EQ(slices("caffenet", 48), uneven);
+}
+
+TEST(Slices, are_large_enough_to_be_worth_a_task) {
+  const std::vector<int> sizes = slices("lenet", 64);
+  EXPECT_GT(sizes.front(), 256 / 64);
+  EXPECT_LT(sizes.front(), 64);
+}
+
+TEST(Slices, few_cores_change_nothing) {
+  for (const char* name : {"caffenet", "lenet", "resnet-50"})
+    EXPECT_EQ(slices(name, 4), slices(name, 0)) << name;
+}
 
 }  // namespace
 }  // namespace omni

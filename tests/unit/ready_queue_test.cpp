@@ -75,6 +75,24 @@ TEST_F(ReadyQueueTest, from_its_end_the_least_urgent_and_newest) {
   EXPECT_TRUE(queue_.empty());
 }
 
+TEST_F(ReadyQueueTest, others_get_the_first_that_is_more_urgent_than_their_own) {
+  queue_.push({task(0), -1}, 1);
+  queue_.push({task(1), -1}, 3);
+  queue_.push({task(2), -1}, 2);
+  EXPECT_EQ(queue_.highest_priority(), 3);
+  const auto above = [&](int priority, int refused) {
+    const auto got =
+        queue_.pop_above(priority, [&](starpu_task* each) { return each != task(refused); });
+    return got ? static_cast<int>(got->task - tasks_.data()) : -1;
+  };
+  EXPECT_EQ(above(3, 19), -1);
+  EXPECT_EQ(above(1, 1), 2);
+  EXPECT_EQ(above(1, 1), -1);
+  EXPECT_EQ(above(1, 19), 1);
+  EXPECT_EQ(above(1, 19), -1);
+  EXPECT_EQ(above(0, 19), 0);
+}
+
 TEST_F(ReadyQueueTest, adds_up_the_lengths_of_what_runs_before) {
   queue_.push({task(0), -1, 3.0}, 0);
   queue_.push({task(1), -1, 0.5}, 2);

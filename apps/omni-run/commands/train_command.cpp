@@ -22,6 +22,7 @@
 #include "runtime/own_command.hpp"
 #include "runtime/resident_memory.hpp"
 #include "runtime/signals.hpp"
+#include "scheduling/cold_start.hpp"
 #include "scheduling/metrics_log.hpp"
 #include "scheduling/optimizer/tuned_training.hpp"
 #include "scheduling/training_checkpoint.hpp"
@@ -281,7 +282,13 @@ Status train_command(const TrainArguments& given) {
   };
   DataFeed* const tests = arguments.no_test ? nullptr : &test;
   if (!automatic) {
-    Trainer trainer(groups, train, tests, start, options, events);
+    const auto regroup = [&, count = groups.count()] {
+      progress.finish_line();
+      groups.use(count, workers);
+      (void)assign_workers(groups, arguments.groups, session);  // it succeeded before
+    };
+    ColdStartedTraining trainer(groups, train, tests, start, options, events,
+                                arguments.groups.cold_start, workers, regroup);
     return train_with(trainer);
   }
   TunedTraining trainer(

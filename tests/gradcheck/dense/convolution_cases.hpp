@@ -1,7 +1,7 @@
 // The shapes on which every implementation of convolution is checked, and how.
 #pragma once
 
-#include "codelets/dense/convolution.hpp"
+#include "codelets/convolution/convolution.hpp"
 #include "tests/gradcheck/harness.hpp"
 
 namespace omni::gradcheck {
@@ -254,6 +254,16 @@ inline const std::vector<Case<ConvShape>> kConvShapes{
       .kernel_h = 3,
       .kernel_w = 3,
       .pad_h = 1,
+      .pad_w = 1}},
+    {"many channels for few filters",
+     {.n = 3,
+      .h = 7,
+      .w = 9,
+      .c = 40,
+      .filters = 5,
+      .kernel_h = 4,
+      .kernel_w = 3,
+      .pad_h = 2,
       .pad_w = 1}},
     {"many bands of rows",
      {.n = 3,

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "codelets/dense/cudnn/lowered_convolution.hpp"
+#include "codelets/convolution/cudnn/lowered_convolution.hpp"
 #include "runtime/log.hpp"
 #include "tests/gradcheck/dense/convolution_cases.hpp"
 #include "tests/support/temporary_directory.hpp"

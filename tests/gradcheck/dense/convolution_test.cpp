@@ -1,4 +1,4 @@
-#include "codelets/dense/convolution.hpp"
+#include "codelets/convolution/convolution.hpp"
 
 #include "tests/gradcheck/dense/convolution_cases.hpp"
 

@@ -1,7 +1,7 @@
 // A transposed convolution is a convolution's codelets the other way round: in these roles, too,
 // they are each other's gradients, and they add up to what the textbook says. That all
 // implementations agree is convolution_test's business.
-#include "codelets/dense/convolution.hpp"
+#include "codelets/convolution/convolution.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 #include "tests/gradcheck/harness.hpp"
 

@@ -1,6 +1,6 @@
 // The file of measured convolution algorithms: what is in it is used, what cannot be used is said
 // once and measured anew.
-#include "codelets/dense/cudnn/algorithm_table.hpp"
+#include "codelets/convolution/cudnn/algorithm_table.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

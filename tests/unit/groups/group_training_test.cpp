@@ -126,6 +126,19 @@ TEST_F(GroupTraining, one_group_is_serial_training_bit_for_bit) {
   EXPECT_EQ(train(1, Asynchrony::free, 20)->masters(), serial(0, 20, true));
 }
 
+TEST_F(GroupTraining, gradients_may_be_added_up_in_several_sums) {
+  for (const int groups : {1, 2}) {
+    const auto one = train(groups, Asynchrony::reproducible, 20);
+    Run several(kTrainedNet, groups, FullyConnected::merged, 3);
+    several.train({.iterations = 20, .asynchrony = Asynchrony::reproducible});
+    EXPECT_GT(several.groups.tensor_bytes(), one->groups.tensor_bytes());
+    const auto expected = one->masters(), masters = several.masters();
+    for (std::size_t param = 0; param < masters.size(); ++param)
+      for (std::size_t i = 0; i < masters[param].size(); ++i)
+        ASSERT_NEAR(masters[param][i], expected[param][i], 1e-4) << param << ", " << i;
+  }
+}
+
 TEST_F(GroupTraining, reproducible_groups_are_training_with_gradients_of_that_age) {
   for (const int groups : {2, 3, 5}) {
     EXPECT_EQ(train(groups, Asynchrony::reproducible, 20)->masters(), serial(groups - 1, 20, true))

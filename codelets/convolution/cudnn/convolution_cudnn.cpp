@@ -5,8 +5,8 @@
 
 #include <map>
 
-#include "codelets/dense/cudnn/convolution_plan.hpp"
-#include "codelets/dense/cudnn/lowered_convolution.hpp"
+#include "codelets/convolution/cudnn/convolution_plan.hpp"
+#include "codelets/convolution/cudnn/lowered_convolution.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 
 namespace omni {

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "codelets/dense/convolution_shape.hpp"
-#include "codelets/dense/cudnn/algorithm_table.hpp"
+#include "codelets/convolution/convolution_shape.hpp"
+#include "codelets/convolution/cudnn/algorithm_table.hpp"
 #include "runtime/cuda/worker.hpp"
 #include "runtime/log.hpp"
 #include "runtime/tasks/codelet.hpp"

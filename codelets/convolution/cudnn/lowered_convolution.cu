@@ -1,4 +1,4 @@
-#include "codelets/dense/cudnn/lowered_convolution.hpp"
+#include "codelets/convolution/cudnn/lowered_convolution.hpp"
 
 #include "codelets/cuda/gemm.cuh"
 #include "codelets/cuda/lowering.cuh"

@@ -7,7 +7,7 @@
 // transposed; both gradients are its adjoints. Lavin and Gray 2016 have the matrices I, K, O.
 #pragma once
 
-#include "codelets/dense/convolution_shape.hpp"
+#include "codelets/convolution/convolution_shape.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
 #include "runtime/tasks/device_context.hpp"

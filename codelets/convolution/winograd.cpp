@@ -1,4 +1,4 @@
-#include "codelets/dense/winograd.hpp"
+#include "codelets/convolution/winograd.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "codelets/dense/winograd_transforms.hpp"
+#include "codelets/convolution/winograd_transforms.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 
 namespace omni::winograd {

@@ -1,4 +1,4 @@
-#include "codelets/dense/lowering.hpp"
+#include "codelets/convolution/lowering.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Direct convolution with oneDNN. Activations are channels last, as ours; weights are copied once
 // per task into the layout that oneDNN prefers for the shape, and weight gradients are added back
 // from it.
-#include "codelets/dense/convolution_onednn.hpp"
+#include "codelets/convolution/convolution_onednn.hpp"
 
 #ifdef OMNI_ONEDNN
 

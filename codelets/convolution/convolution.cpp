@@ -1,124 +1,45 @@
-#include "codelets/dense/convolution.hpp"
+#include "codelets/convolution/convolution.hpp"
 
-#include "codelets/dense/convolution_onednn.hpp"
+#include "codelets/convolution/convolution_onednn.hpp"
+#include "codelets/convolution/lowered_passes.hpp"
+#include "codelets/convolution/winograd.hpp"
 #include "codelets/dense/gemm.hpp"
-#include "codelets/dense/lowering.hpp"
 #include "codelets/dense/onednn_support.hpp"
-#include "codelets/dense/winograd.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 #include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {
 
-// ---- lowering: as many output rows as fit the budget, across images, make one matrix product, by
-// OpenBLAS or oneDNN ----
+#ifdef OMNI_ONEDNN
+constexpr Gemm kProduct = onednn::gemm;
+#else
+constexpr Gemm kProduct = gemm;
+#endif
 
-// A band's lowered matrix and its part of dst should stay in the second-level cache, but the
-// weights are packed anew for every band: below so many pixels that costs more than the cache
-// gives.
-constexpr std::int64_t kBandFloats = 1 << 18, kBandPixels = 192;
+// ---- lowering ----
 
-// One band of output rows: its lowered matrix, and where its part of dst begins.
-struct Band {
-  RowBand rows;
-  int pixels;
-  std::int64_t first_pixel;
-};
+using lowering::Type;
 
-template <class Use>
-void for_each_band(const ConvShape& shape, Use use) {
-  const std::int64_t rows = std::int64_t{shape.n} * shape.out_h();
-  const std::int64_t floats_per_row =
-      std::int64_t{shape.out_w()} * (std::int64_t{shape.taps()} + shape.filters);
-  const std::int64_t most =
-      std::max(kBandFloats / floats_per_row, (kBandPixels + shape.out_w() - 1) / shape.out_w());
-  const std::int64_t bands = (rows + most - 1) / most;
-  for (std::int64_t i = 0; i < bands; ++i) {
-    const std::int64_t first = rows * i / bands, last = rows * (i + 1) / bands;
-    use(Band{.rows = {first, last - first},
-             .pixels = static_cast<int>(last - first) * shape.out_w(),
-             .first_pixel = first * shape.out_w()});
-  }
-}
-
-// Scratch for the lowered matrix of the largest band.
-float* column_scratch(const ConvShape& shape, DeviceContext& context) {
-  int pixels = 0;
-  for_each_band(shape, [&](const Band& band) { pixels = std::max(pixels, band.pixels); });
-  return lowers_to_itself(shape) ? nullptr
-                                 : context.scratch(static_cast<std::size_t>(pixels) *
-                                                   static_cast<std::size_t>(shape.taps()));
-}
-
-// The lowered matrix of a band and group, made in `scratch` unless src already is it.
-MatrixView lowered(const ConvShape& shape, int group, const Band& band, const float* src,
-                   float* scratch) {
-  if (lowers_to_itself(shape))
-    return {src + band.first_pixel * shape.c + group * shape.group_c(), shape.c};
-  im2col(shape, group, band.rows, src, scratch);
-  return {scratch, shape.taps()};
-}
-
-// Where the weights of a group begin.
-std::int64_t group_weights(const ConvShape& shape, int group) {
-  return std::int64_t{group} * shape.group_filters() * shape.taps();
-}
-
-template <Gemm product>
+template <Type type, Gemm product>
 void forward_lowering(const ConvForwardArgs& args, const Buffers& buffers, DeviceContext& context) {
-  const ConvShape& s = args.shape;
-  const float *src = buffers.get(0), *weights = buffers.get(1);
-  const float* bias = args.has_bias ? buffers.get(3) : nullptr;
-  float* const dst = buffers.get(2);
-  float* const scratch = column_scratch(s, context);
-  for_each_band(s, [&](const Band& band) {
-    float* band_dst = dst + band.first_pixel * s.filters;
-    for (int group = 0; group < s.groups; ++group)
-      product(band.pixels, s.group_filters(), s.taps(), lowered(s, group, band, src, scratch),
-              {weights + group_weights(s, group), s.taps(), true}, 0.0f,
-              band_dst + group * s.group_filters(), s.filters);
-    add_bias_and_activate(band.pixels, s.filters, bias, args.activation, band_dst);
-  });
+  lowering::forward({type, product}, args.shape, buffers.get(0), buffers.get(1),
+                    args.has_bias ? buffers.get(3) : nullptr, args.activation, buffers.get(2),
+                    context);
 }
 
-template <Gemm product>
+template <Type type, Gemm product>
 void backward_weights_lowering(const ConvWeightsArgs& args, const Buffers& buffers,
                                DeviceContext& context) {
-  const ConvShape& s = args.shape;
-  const float *src = buffers.get(0), *diff_dst = buffers.get(1);
-  float* const diff_weights = buffers.get(2);
-  float* const scratch = column_scratch(s, context);
-  for_each_band(s, [&](const Band& band) {
-    const float* band_diff = diff_dst + band.first_pixel * s.filters;
-    for (int group = 0; group < s.groups; ++group)
-      product(s.group_filters(), s.taps(), band.pixels,
-              {band_diff + group * s.group_filters(), s.filters, true},
-              lowered(s, group, band, src, scratch), 1.0f, diff_weights + group_weights(s, group),
-              s.taps());
-    if (args.has_bias) add_column_sums(band.pixels, s.filters, band_diff, buffers.get(3));
-  });
+  lowering::backward_weights({type, product}, args.shape, buffers.get(0), buffers.get(1),
+                             buffers.get(2), args.has_bias ? buffers.get(3) : nullptr, context);
 }
 
-template <Gemm product>
+template <Type type, Gemm product>
 void backward_data_lowering(const ConvDataArgs& args, const Buffers& buffers,
                             DeviceContext& context) {
-  const ConvShape& s = args.shape;
-  const float *diff_dst = buffers.get(0), *weights = buffers.get(1);
-  float* const diff_src = buffers.get(2);
-  float* const scratch = column_scratch(s, context);
-  const bool direct = lowers_to_itself(s);
-  if (!direct && !args.adds) std::fill_n(diff_src, s.src_count(), 0.0f);
-  for_each_band(s, [&](const Band& band) {
-    for (int group = 0; group < s.groups; ++group) {
-      float* columns = direct ? diff_src + band.first_pixel * s.c + group * s.group_c() : scratch;
-      product(band.pixels, s.taps(), s.group_filters(),
-              {diff_dst + band.first_pixel * s.filters + group * s.group_filters(), s.filters},
-              {weights + group_weights(s, group), s.taps()}, direct && args.adds ? 1.0f : 0.0f,
-              columns, direct ? s.c : s.taps());
-      if (!direct) col2im(s, group, band.rows, scratch, diff_src);
-    }
-  });
+  lowering::backward_data({type, product}, args.shape, buffers.get(0), buffers.get(1), args.adds,
+                          buffers.get(2), context);
 }
 
 // Below four channels or filters per group, packing the matrices costs more than multiplying them.
@@ -128,13 +49,21 @@ bool worth_lowering(const Args& args) {
   return s.groups == 1 || (s.group_c() >= 4 && s.group_filters() >= 4);
 }
 
-// ---- Winograd ----
+// What is lifted is as much less than what would be lowered as there are fewer filters than
+// channels; measured, it takes about ten times fewer. (With larger strides most of what is
+// multiplied would be thrown away.)
+template <class Args>
+bool suits_lifting_rows(const Args& args) {
+  const ConvShape& s = args.shape;
+  return s.group_c() >= 8 * s.group_filters() && s.kernel_h > 1 && s.stride_h == 1 &&
+         worth_lowering(args);
+}
+template <class Args>
+bool suits_lifting_taps(const Args& args) {
+  return suits_lifting_rows(args) && args.shape.stride_w == 1;
+}
 
-#ifdef OMNI_ONEDNN
-constexpr Gemm kProduct = onednn::gemm;
-#else
-constexpr Gemm kProduct = gemm;
-#endif
+// ---- Winograd ----
 
 template <class Args>
 bool suits_winograd(const Args& args) {
@@ -214,9 +143,11 @@ Codelet<ConvForwardArgs> conv_forward({
         {
 #ifdef OMNI_ONEDNN
             {"onednn", conv_forward_onednn},
-            {"lowering_onednn", forward_lowering<onednn::gemm>, worth_lowering},
+            {"lowering_onednn", forward_lowering<Type::kernel, onednn::gemm>, worth_lowering},
 #endif
-            {"lowering", forward_lowering<gemm>, worth_lowering},
+            {"lowering", forward_lowering<Type::kernel, gemm>, worth_lowering},
+            {"lowering_rows", forward_lowering<Type::row, kProduct>, suits_lifting_rows},
+            {"lowering_taps", forward_lowering<Type::tap, kProduct>, suits_lifting_taps},
             {"winograd", forward_winograd, suits_winograd},
             {"reference", forward_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::conv_forward)},
@@ -231,9 +162,12 @@ Codelet<ConvWeightsArgs> conv_backward_weights({
         {
 #ifdef OMNI_ONEDNN
             {"onednn", conv_backward_weights_onednn},
-            {"lowering_onednn", backward_weights_lowering<onednn::gemm>, worth_lowering},
+            {"lowering_onednn", backward_weights_lowering<Type::kernel, onednn::gemm>,
+             worth_lowering},
 #endif
-            {"lowering", backward_weights_lowering<gemm>, worth_lowering},
+            {"lowering", backward_weights_lowering<Type::kernel, gemm>, worth_lowering},
+            {"lowering_rows", backward_weights_lowering<Type::row, kProduct>, suits_lifting_rows},
+            {"lowering_taps", backward_weights_lowering<Type::tap, kProduct>, suits_lifting_taps},
             {"winograd", backward_weights_winograd, suits_winograd},
             {"reference", backward_weights_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::conv_backward_weights)},
@@ -248,9 +182,11 @@ Codelet<ConvDataArgs> conv_backward_data({
         {
 #ifdef OMNI_ONEDNN
             {"onednn", conv_backward_data_onednn},
-            {"lowering_onednn", backward_data_lowering<onednn::gemm>, worth_lowering},
+            {"lowering_onednn", backward_data_lowering<Type::kernel, onednn::gemm>, worth_lowering},
 #endif
-            {"lowering", backward_data_lowering<gemm>, worth_lowering},
+            {"lowering", backward_data_lowering<Type::kernel, gemm>, worth_lowering},
+            {"lowering_rows", backward_data_lowering<Type::row, kProduct>, suits_lifting_rows},
+            {"lowering_taps", backward_data_lowering<Type::tap, kProduct>, suits_lifting_taps},
             {"winograd", backward_data_winograd, suits_winograd},
             {"reference", backward_data_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::conv_backward_data)},

@@ -7,7 +7,7 @@
 #include <compare>
 #include <cstdint>
 
-#include "codelets/dense/convolution_shape.hpp"
+#include "codelets/convolution/convolution_shape.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
 #include "runtime/tasks/kernel.hpp"
 

@@ -1,4 +1,4 @@
-#include "codelets/dense/cudnn/algorithm_table.hpp"
+#include "codelets/convolution/cudnn/algorithm_table.hpp"
 
 #include <fmt/format.h>
 

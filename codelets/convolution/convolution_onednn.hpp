@@ -3,7 +3,7 @@
 
 #ifdef OMNI_ONEDNN
 
-#include "codelets/dense/convolution.hpp"
+#include "codelets/convolution/convolution.hpp"
 
 namespace omni {
 

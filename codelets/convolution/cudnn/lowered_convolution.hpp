@@ -1,7 +1,7 @@
 // Convolution on a GPU without cuDNN, for what cuDNN refuses: lowered to matrix products of cuBLAS.
 #pragma once
 
-#include "codelets/dense/convolution.hpp"
+#include "codelets/convolution/convolution.hpp"
 
 namespace omni::gpu {
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "codelets/dense/convolution_shape.hpp"
+#include "codelets/convolution/convolution_shape.hpp"
 
 namespace omni {
 

@@ -1,0 +1,39 @@
+#include "runtime/data/images/unpack.hpp"
+
+#include <algorithm>
+
+#include "runtime/tasks/codelet.hpp"
+
+namespace omni {
+namespace {
+
+void unpack_cpu(const UnpackArgs& args, const Buffers& buffers, DeviceContext&) {
+  float* dst = buffers.get(0);
+  std::size_t part = 1;
+  for (int first = 0; first < args.images; first += args.images_per_part, ++part) {
+    const auto* const src = buffers.get<const std::uint8_t>(part);
+    const std::int64_t values =
+        std::min(args.images_per_part, args.images - first) * args.image_values;
+    for (std::int64_t i = 0; i < values; ++i) dst[i] = static_cast<float>(src[i]) / 255.0f;
+    dst += values;
+  }
+}
+
+}  // namespace
+
+Codelet<UnpackArgs> unpack_batch({
+    .name = "unpack_batch",
+    .color = 0xb0b0b0,
+    .implementations = {{"cpu", unpack_cpu}, OMNI_GPU_IMPLEMENTATION(gpu::unpack_batch)},
+    .cost =
+        [](const UnpackArgs& args) {
+          return Cost{.bytes = 5.0 * args.images * static_cast<double>(args.image_values)};
+        },
+    .footprint =
+        [](const UnpackArgs& args) {
+          return footprint_of(args.images, args.images_per_part, args.image_values);
+        },
+    .when_done = [](const UnpackArgs& args) { ++*args.counter; },
+});
+
+}  // namespace omni

@@ -1,0 +1,27 @@
+// The last step of images that were read from files: from pixels, which travel with 8 bits per
+// value, also to a GPU, to the floats that the net reads.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "runtime/tasks/kernel.hpp"
+
+namespace omni {
+
+// A slice of images is read in parts, with a tensor each.
+struct UnpackArgs {
+  static constexpr int kMostParts = 15;  // StarPU lets a task have one tensor more
+
+  int images = 0, images_per_part = 0;
+  std::int64_t image_values = 0;                  // of one image
+  std::atomic<std::uint64_t>* counter = nullptr;  // of slices that are done
+};
+
+namespace gpu {
+KernelFunction<UnpackArgs> unpack_batch;
+}
+
+extern Codelet<UnpackArgs> unpack_batch;  // {images W, pixels of a part R, ...}
+
+}  // namespace omni

@@ -1,0 +1,36 @@
+// How fast submitted tasks could run on a simulated machine at best, whatever the scheduler and
+// without transfers: no faster than all workers busy all the time, no faster than the longest chain
+// of tasks that wait for each other. As `omni-perf bounds`, but of lengths that are known.
+#pragma once
+
+#include <starpu.h>
+
+#include <map>
+#include <vector>
+
+namespace omni::test {
+
+class Bounds {
+ public:
+  // In the order of submission. Microseconds on a core and on a GPU; infinity: it cannot run there.
+  void add(const starpu_task& task, double on_core, double on_gpu);
+
+  double area(int cores, int gpus) const;
+  double critical_path() const { return path_; }
+
+ private:
+  struct Lengths {
+    double core, gpu;
+  };
+  // When tasks on it can have ended: the last writer, the readers since, and those that commute.
+  struct Datum {
+    double written = 0, read = 0;
+    double begun = 0, together = 0, added = 0;
+    double all_written() const;
+  };
+  std::vector<Lengths> tasks_;
+  std::map<starpu_data_handle_t, Datum> data_;
+  double path_ = 0;
+};
+
+}  // namespace omni::test
