@@ -157,6 +157,22 @@ TEST(OmniPolicy, cores_and_a_gpu_are_faster_than_the_gpu) {
   EXPECT_LE(together, 1.05 * best);
 }
 
+// Cut for so many cores, a mini-batch keeps all of them busy; what they share (memory) is not
+// simulated.
+TEST(OmniPolicy, sixty_four_cores_share_a_mini_batch) {
+  const json training{{"net", net_file("caffenet")}, {"batch", 256}, {"iterations", 2}};
+  const double one = seconds(run({.cores = 1}, training));
+  for (const int cores : {8, 64}) {
+    const json result = run({.cores = cores}, training);
+    const double times_as_fast = one / seconds(result);
+    std::printf(
+        "CaffeNet, 256: %d cores are %.1f times as fast as one; %.1f ms, path %.1f, %.0f tasks\n",
+        cores, times_as_fast, 1000 * seconds(result), 1000 * result.value("path", 0.0),
+        sum(result, "CPU", "tasks"));
+    EXPECT_GE(times_as_fast, 0.45 * cores);
+  }
+}
+
 // 4000 tasks of which the cores should do cores / (cores + GPU); a tenth of that is the tolerance.
 TEST(OmniPolicy, splits_work_in_proportion_to_speed) {
   constexpr double kFlops = 1e8, kCore = 50e9, kGpu = 930e9;
