@@ -50,12 +50,12 @@ bool worth_lowering(const Args& args) {
 }
 
 // What is lifted is as much less than what would be lowered as there are fewer filters than
-// channels; measured, it takes about ten times fewer. (With larger strides most of what is
-// multiplied would be thrown away.)
+// channels; measured, four times fewer are enough. (With larger strides most of what is multiplied
+// would be thrown away.)
 template <class Args>
 bool suits_lifting_rows(const Args& args) {
   const ConvShape& s = args.shape;
-  return s.group_c() >= 8 * s.group_filters() && s.kernel_h > 1 && s.stride_h == 1 &&
+  return s.group_c() >= 4 * s.group_filters() && s.kernel_h > 1 && s.stride_h == 1 &&
          worth_lowering(args);
 }
 template <class Args>

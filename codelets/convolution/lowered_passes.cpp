@@ -108,7 +108,9 @@ class Lowered {
     const int across = inner_.out_w();
     const std::int64_t floats = std::int64_t{across} * (std::int64_t{inner_.taps()} +
                                                         std::int64_t{parts_} * outer_.filters);
-    return std::max(kBandFloats / floats, (kBandPixels + across - 1) / across);
+    const std::int64_t rows = std::max(kBandFloats / floats, (kBandPixels + across - 1) / across);
+    // At their edges bands need the same inner rows; with whole images there are no such edges.
+    return lifts() ? std::max<std::int64_t>(rows, outer_.out_h()) : rows;
   }
 
   RowBand inner_rows(std::int64_t first, std::int64_t last) const {

@@ -17,7 +17,8 @@ enum class Type { kernel = 1, row = 2, tap = 3 };
 struct Method {
   Type type = Type::kernel;
   Gemm product = gemm;
-  int images = 0;  // that a product takes at once (their b_p); 0: as many rows as fit the cache
+  int images = 0;  // that a product takes at once (their b_p); 0: as many rows as fit the cache, or
+                   // one image where something is lifted
 };
 
 // bias: null for none.
