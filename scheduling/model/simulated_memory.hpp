@@ -4,8 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <utility>
+#include <list>
 #include <vector>
 
 #include "runtime/tasks/models/machine_model.hpp"
@@ -16,42 +15,49 @@ namespace omni {
 class SimulatedMemory {
  public:
   SimulatedMemory(SimulatedClock& clock, const MachineModel& machine)
-      : clock_(clock), links_(machine.links) {}
+      : clock_(clock), links_(machine.links), driver_is_busy_(links_.size()) {}
 
   // A datum that lies in the first memory, like all that StarPU is told about.
   std::size_t add(std::size_t bytes);
-  double transfer_seconds(std::size_t datum, unsigned memory) const;  // if nothing else travels
+  // As the policy sees it: what is on its way has arrived, and nothing else travels.
+  double transfer_seconds(std::size_t datum, unsigned memory) const;
   // `arrived` may be empty: nobody waits for it yet.
   void fetch(std::size_t datum, unsigned memory, int priority, std::function<void()> arrived);
-  bool is_in(std::size_t datum, unsigned memory) const {
-    return (data_[datum].valid >> memory & 1u) != 0;
-  }
   void written(std::size_t datum, unsigned memory) { data_[datum].valid = 1u << memory; }
 
  private:
   struct Datum {
     double bytes;
-    std::uint32_t valid = 1;  // by memory
+    std::uint32_t valid = 1, on_its_way = 0;  // by memory
   };
   struct Transfer {
     std::size_t datum;
     unsigned from, to;
     int priority;
     std::uint64_t number;  // in order of requests
-    bool awaited, under_way;
-    std::vector<std::function<void()>> arrived;
+    bool awaited = false;
+    enum class State { requested, being_started, started } state = State::requested;
+    int waits_for = 0;                // others that were started before
+    std::vector<Transfer*> before{};  // that wait for this one
+    std::vector<std::function<void()>> arrived{};
   };
+  bool is_in(std::size_t datum, unsigned memory) const {
+    return (data_[datum].valid >> memory & 1u) != 0;
+  }
   unsigned source_of(std::size_t datum, unsigned memory) const;
   double seconds(std::size_t datum, unsigned from, unsigned to) const;
-  using Link = std::vector<Transfer>;  // that are not done
-  Link& link(unsigned from, unsigned to) { return links_under_way_[{from, to}]; }
-  void start_next(Link& link);
-  void finish(Link& link, std::uint64_t number);
+  static bool exclude(const Transfer& one, const Transfer& other);
+  static unsigned driver_of(const Transfer& transfer);
+  void start_next(unsigned driver);
+  void start(Transfer& transfer);
+  void travel(Transfer& transfer);
+  void finish(Transfer& transfer);
 
   SimulatedClock& clock_;
   const std::vector<std::vector<MachineModel::Link>>& links_;
   std::vector<Datum> data_;
-  std::map<std::pair<unsigned, unsigned>, Link> links_under_way_;  // from, to
+  std::list<Transfer> transfers_;  // that are not done
+  std::vector<bool> driver_is_busy_;
   std::uint64_t count_ = 0;
 };
 

@@ -4,11 +4,13 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "layers/formats/darknet_cfg.hpp"
 #include "runtime/tasks/session.hpp"
 #include "scheduling/model/iteration_model.hpp"
+#include "scheduling/optimizer/search.hpp"
 #include "scheduling/policy/omni_policy.hpp"
 #include "tests/simgrid/devices.hpp"
 #include "tests/simgrid/training.hpp"
@@ -23,7 +25,7 @@ Result<double> measure(const NetSpec& spec, int groups, int slice, int iteration
   return training->seconds_per_iteration(iterations, groups == 1);
 }
 
-// "net" (a file), "batch" images in slices of "slice"; "groups": a list of numbers.
+// "net" (a file), "batch" images in slices of "slice"; "groups": 1, 2, 4 and so on.
 Result<json> foretell(const json& arguments) {
   DeviceOptions devices;
   devices.gpus_only = arguments.value("gpus_only", false);
@@ -46,14 +48,18 @@ Result<json> foretell(const json& arguments) {
                two->net(), workers,
                [&](int count) { return two->seconds_per_iteration(count, true); }, 3, iterations));
   json rows = json::array();
+  std::map<int, double> seconds;
   for (const int groups : arguments.at("groups")) {
-    OMNI_TRY(const double took, measure(spec, groups, slice, iterations + 4 * groups));
+    OMNI_TRY(seconds[groups], measure(spec, groups, slice, iterations + 4 * groups));
     rows.push_back(
         {{"groups", groups},
          {"predicted", model.seconds_per_iteration(spread_groups(groups, workers), groups == 1)},
-         {"took", took}});
+         {"took", seconds[groups]}});
   }
-  return json{{"rows", rows}, {"task_overhead", model.task_overhead()}};
+  const auto saturation =
+      smallest_saturating(seconds.rbegin()->first, [&](int groups) { return seconds.at(groups); });
+  return json{
+      {"rows", rows}, {"saturation", saturation->groups}, {"task_overhead", model.task_overhead()}};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "tests/simgrid/machine.hpp"
 
@@ -12,32 +13,45 @@ namespace {
 
 using nlohmann::json;
 
+struct Run {
+  std::string net;
+  int batch, slice, iterations;
+  std::vector<int> groups;
+};
+
 // The cores decode images and do nothing that a GPU could. Where they also help it, iterations of
-// the engine itself differ by a tenth from run to run, which nothing can foretell.
-void expect_foretold(const Machine& machine, const std::string& net, int batch, int slice) {
+// the engine itself differ by a tenth from run to run, which nothing can foretell. Five per cent is
+// promised, ten where more groups begin to be in vain.
+void expect_foretold(const Machine& machine, const Run& run) {
   const json result =
       simulate(machine,
-               {{"net", std::string(OMNI_SOURCE_DIR) + "/apps/nets/" + net + ".cfg"},
-                {"batch", batch},
-                {"slice", slice},
+               {{"net", std::string(OMNI_SOURCE_DIR) + "/apps/nets/" + run.net + ".cfg"},
+                {"batch", run.batch},
+                {"slice", run.slice},
                 {"gpus_only", true},
-                {"iterations", 20},
-                {"groups", {1, 2, 4, 8, 16}}},
+                {"iterations", run.iterations},
+                {"groups", run.groups}},
                "foretell");
   ASSERT_FALSE(result.contains("failed")) << result;
-  std::printf("%-15s%8s%14s%12s\n", net.c_str(), "groups", "predicted ms", "took ms");
+  std::printf("%-15s%8s%14s%12s\n", run.net.c_str(), "groups", "predicted ms", "took ms");
   for (const json& row : result["rows"]) {
     const double predicted = row["predicted"], took = row["took"];
     std::printf("%23d%14.3f%12.3f%+8.1f %%\n", row["groups"].get<int>(), 1e3 * predicted,
                 1e3 * took, 100 * (predicted / took - 1));
-    EXPECT_NEAR(predicted / took, 1, 0.05) << net << ", " << row;
+    EXPECT_NEAR(predicted / took, 1, row["groups"] == result["saturation"] ? 0.1 : 0.05)
+        << run.net << ", " << row;
   }
 }
 
 TEST(Plan, foretells_iterations_on_a_gpu_with_4_cores) {
   const Machine machine{.cores = 4, .gpus = 1};
-  expect_foretold(machine, "cifar10-quick", 128, 32);
-  expect_foretold(machine, "caffenet", 64, 16);
+  const std::vector<int> groups{1, 2, 4, 8, 16};
+  expect_foretold(machine, {"cifar10-quick", 128, 32, 20, groups});
+  expect_foretold(machine, {"caffenet", 64, 16, 20, groups});
+}
+
+TEST(Plan, foretells_iterations_on_8_gpus_with_32_cores) {
+  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 256, 32, 40, {1, 2, 4, 8}});
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ Status SimulatedTraining::run_freely(std::uint64_t iterations) {
 GroupEvent SimulatedTraining::next_event() {
   while (true) {
     if (const auto event = events_.take_now()) return *event;
-    starpu_sleep(5e-5f);
+    starpu_sleep(1e-5f);
   }
 }
 
