@@ -12,8 +12,9 @@ namespace omni {
 namespace {
 
 constexpr double kRateStep = 10;
-// A larger step is preferred while the losses are this close: short trials flatter small steps.
-// Chance makes them close, too, but not in the cold start, when they fall fast.
+// A larger step is preferred while the losses are this close, for every doubling: short trials
+// flatter small steps, and the more so the smaller they are. Chance makes losses close, too, but
+// not in the cold start, when they fall fast.
 constexpr double kBuffer = 0.03, kStandardErrors = 2;
 constexpr double kMomentumAfterHalving = 0.6;
 constexpr int kMostCuts = 6;  // of the rate, while every trial diverges
@@ -85,10 +86,11 @@ class Grid {
         mine(), {}, [](const Trial& trial) { return trial.score.value_or(INFINITY); });
   }
 
-  // How much lower the loss of one of them must be before it outweighs a larger step.
+  // How much lower the loss of one of them must be before it outweighs the other's larger step.
   double margin(const Trial& one, const Trial& other) const {
     if (phase_ == Phase::cold) return 0;
-    return std::max(kBuffer * std::min(*one.score, *other.score),
+    const double doublings = std::log2(step_of(other.setting) / step_of(one.setting));
+    return std::max(kBuffer * std::max(1.0, doublings) * std::min(*one.score, *other.score),
                     kStandardErrors * standard_error(one.losses, other.losses));
   }
   bool clearly_lower(const Trial& trial, const Trial& than) const {
@@ -193,6 +195,8 @@ std::string describe(const Setting& setting) {
   return fmt::format("{} group{}, momentum {:.3g}, rate {:.3g}", setting.groups,
                      setting.groups == 1 ? "" : "s", setting.momentum, setting.learning_rate);
 }
+
+double step_of(const Setting& setting) { return setting.learning_rate / (1 - setting.momentum); }
 
 Result<Setting> search_rate(const Setting& start, const TrialRunner& runner,
                             std::vector<Trial>& trials) {

@@ -19,6 +19,8 @@ struct Setting {
   double learning_rate = 0;
 };
 std::string describe(const Setting& setting);
+// What a gradient moves the parameters by in the long run, as a rate without momentum.
+double step_of(const Setting& setting);
 
 struct Trial {
   int number = 0;  // from 1, in this start of the program

@@ -27,9 +27,6 @@ constexpr double kEpochSeconds = 3600;
 constexpr std::uint64_t kCooling = 2;  // 1 / its share
 constexpr double kCoolSteps = 0.1;
 
-// What a gradient moves the parameters by in the long run, as a rate without momentum.
-double step_of(double learning_rate, double momentum) { return learning_rate / (1 - momentum); }
-
 // Seconds per iteration. The first part of them fills the pipeline; of the others the fastest
 // counts, as other programs may have slowed some of them down. There are two parts or more.
 double fastest(const std::vector<double>& ends, std::size_t part) {
@@ -178,9 +175,7 @@ Result<Trial> TunedTraining::run_trial(const Setting& setting, std::uint64_t ite
     trained_.at.take(groups_, piece.state);
     trained_.seconds = piece.seconds;
     state = piece.state;
-    state.tuning->learning_rate =
-        std::min(step_of(setting.learning_rate, setting.momentum),
-                 kCoolSteps * step_of(state_.tuning->learning_rate, state_.tuning->momentum));
+    state.tuning->learning_rate = std::min(step_of(setting), kCoolSteps * step_of(this->setting()));
     state.tuning->momentum = 0;
     piece = train_piece(state, cooling, Compensation::off);
     done += piece.done;

@@ -134,7 +134,7 @@ TEST(Search, momentum_that_diverges_is_lowered_until_it_does_not) {
   EXPECT_EQ(describe(*found), "1 group, momentum 0, rate 0.01");
 }
 
-TEST(Search, within_three_percent_the_larger_step_wins) {
+TEST(Search, within_three_percent_the_slightly_larger_step_wins) {
   std::map<double, double> losses{{0, 1.0}, {0.3, 1.029}, {0.6, 1.07}, {0.9, 1.5}};
   Surface surface(
       [&](const Setting& at) { return at.learning_rate == 0.01 ? losses.at(at.momentum) : 2.0; });
@@ -143,6 +143,16 @@ TEST(Search, within_three_percent_the_larger_step_wins) {
   EXPECT_EQ(found->momentum, 0.3);
   EXPECT_EQ(surface.trials.at(3).setting.momentum, 0);
   EXPECT_THAT(surface.trials.at(3).reason, HasSubstr("with a smaller step"));
+}
+
+// Momentum 0.9 takes four times the steps of 0.6.
+TEST(Search, three_percent_for_every_doubling_of_the_step) {
+  for (const auto& [above, chosen] : {std::pair{0.05, 0.9}, std::pair{0.07, 0.6}}) {
+    Surface surface([above](const Setting& at) { return at.momentum == 0.9 ? 1 + above : 1.0; });
+    const auto found = surface.steady({1, 0.9, 0.01});
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->momentum, chosen) << above;
+  }
 }
 
 TEST(Search, in_the_cold_start_any_lower_loss_wins) {
