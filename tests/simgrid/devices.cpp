@@ -9,6 +9,8 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <tuple>
 
@@ -32,12 +34,55 @@ std::map<std::string, std::map<std::string, Done>> counted;
 Bounds bounds;
 decltype(starpu_codelet::can_execute) engine_can_execute = nullptr;
 
-double length(const starpu_task& task, starpu_worker_archtype type) {  // us
-  const Rates& rates = type == STARPU_CPU_WORKER ? options.core : options.gpu;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+double by_rates(const starpu_task& task, const Rates& rates) {  // us
   double bytes = 0;
   for (int i = 0; i < task.nbuffers; ++i)
     bytes += static_cast<double>(starpu_data_get_size(task.handles[i]));
   return 1e6 * (rates.overhead + std::max(task.flops / rates.flops, bytes / rates.bytes));
+}
+
+// A program with CUDA, which this one lacks, has recorded it under another name.
+starpu_perfmodel* record_of(const starpu_codelet& codelet) {
+  static std::map<const starpu_codelet*, starpu_perfmodel> records;
+  const auto [found, is_new] = records.try_emplace(&codelet);
+  starpu_perfmodel& record = found->second;
+  for (const char* kind : {"", ".cuda"}) {
+    const auto file = options.recorded / (std::string(codelet.model->symbol) + kind);
+    if (!is_new || !std::filesystem::exists(file)) continue;
+    record.type = STARPU_HISTORY_BASED;
+    starpu_perfmodel_load_file(file.c_str(), &record);
+  }
+  return record.type == STARPU_HISTORY_BASED ? &record : nullptr;
+}
+
+std::optional<double> recorded(const starpu_task& task, unsigned implementation) {  // us
+  starpu_perfmodel* record = record_of(*task.cl);
+  if (record == nullptr) return std::nullopt;
+  const auto* measured = starpu_perfmodel_get_model_per_devices(
+      record, static_cast<int>(implementation), STARPU_CPU_WORKER, 0, 1, -1);
+  const std::uint32_t footprint = task.cl->model->footprint(const_cast<starpu_task*>(&task));
+  for (const auto* each = measured == nullptr ? nullptr : measured->list; each; each = each->next)
+    if (each->entry->footprint == footprint) return each->entry->mean;
+  return std::nullopt;
+}
+
+// us. Implementations that were not recorded cannot run where another one was.
+double on_core(const starpu_task& task, unsigned implementation) {
+  if (options.recorded.empty()) return by_rates(task, options.core);
+  if (const auto length = recorded(task, implementation)) return *length;
+  for (unsigned other = 0; other < STARPU_MAXIMPLEMENTATIONS; ++other)
+    if (recorded(task, other)) return kNever;
+  return by_rates(task, options.core);
+}
+
+double best_on_core(const starpu_task& task) {
+  double best = kNever;
+  for (unsigned implementation = 0; implementation < STARPU_MAXIMPLEMENTATIONS; ++implementation)
+    if (task.cl->cpu_funcs[implementation] != nullptr)
+      best = std::min(best, on_core(task, implementation));
+  return best;
 }
 
 void learn(Measured& model, double took) {
@@ -64,7 +109,8 @@ void count(const starpu_task& task, starpu_worker_archtype type, double took) {
 // StarPU asks for the task that a worker starts, to let that time pass, and for others to predict.
 double cost(starpu_task* task, starpu_perfmodel_arch* arch, unsigned implementation) {
   const starpu_worker_archtype type = arch->devices[0].type;
-  const double truth = length(*task, type);
+  const double truth =
+      type == STARPU_CPU_WORKER ? on_core(*task, implementation) : by_rates(*task, options.gpu);
   const bool starts = starpu_task_get_current() == task;
   if (starts) count(*task, type, truth);
   const bool poisoned = type == STARPU_CUDA_WORKER && options.poisoned == task->cl->name;
@@ -105,16 +151,16 @@ int can_execute(unsigned worker, starpu_task* task, unsigned implementation) {
   if (!may_run_on(type, *task)) return 0;
   if (type == STARPU_CUDA_WORKER) return implementation == 0 && may_run_on_gpu(*task->cl);
   if (options.gpus_only && may_run_on_gpu(*task->cl)) return 0;
-  return engine_can_execute(worker, task, implementation);
+  return engine_can_execute(worker, task, implementation) != 0 &&
+         on_core(*task, implementation) < kNever;
 }
 
 void never_run(void*[], void*) {}
 
 void note_submission(const starpu_task& task) {
-  constexpr double kNever = std::numeric_limits<double>::infinity();
   const bool for_gpus = may_run_on_gpu(*task.cl) && starpu_cuda_worker_get_count() > 0;
-  bounds.add(task, options.gpus_only && for_gpus ? kNever : length(task, STARPU_CPU_WORKER),
-             for_gpus ? length(task, STARPU_CUDA_WORKER) : kNever);
+  bounds.add(task, options.gpus_only && for_gpus ? kNever : best_on_core(task),
+             for_gpus ? by_rates(task, options.gpu) : kNever);
 }
 
 void put_on_simulated_devices(starpu_codelet& codelet) {

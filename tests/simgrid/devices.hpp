@@ -3,6 +3,7 @@
 // instead of StarPU's model of measured times one that knows the rates of the devices.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <string>
 
@@ -20,6 +21,8 @@ struct DeviceOptions {
   Rates core{.flops = 50e9, .bytes = 10e9, .overhead = 1e-6};
   Rates gpu{.flops = 5e12, .bytes = 600e9, .overhead = 8e-6};
   bool gpus_only = false;  // cores do nothing that a GPU could
+  // A folder of StarPU's models: a core takes what was measured on a real one, where it was.
+  std::filesystem::path recorded{};
   // The models know nothing at the start and learn from what runs, as StarPU's do: a time is
   // believed from the tenth on, forgotten when it misses too often.
   bool learning = false;

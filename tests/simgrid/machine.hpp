@@ -1,6 +1,7 @@
 // A machine that only exists in SimGrid: cores, GPUs and the links between their memories, in the
 // files that StarPU measures on a real one. What a task takes there follows from its operations
-// and bytes. `simulate` is the program that runs on it, one machine per process.
+// and bytes, or from what it took on a real one. `simulate` is the program that runs on it, one
+// machine per process.
 #pragma once
 
 #include <nlohmann/json.hpp>

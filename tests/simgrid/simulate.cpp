@@ -166,6 +166,7 @@ Result<json> run_training(const json& arguments) {
 Result<json> run(const json& arguments) {
   setenv("STARPU_PROFILING", "1", 1);
   DeviceOptions devices{.gpus_only = arguments.value("gpus_only", false),
+                        .recorded = arguments.value("recorded", ""),
                         .learning = arguments.value("learning", false),
                         .poisoned = arguments.value("poisoned", ""),
                         .poison = arguments.value("poison", 0.0)};
