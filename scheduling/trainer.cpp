@@ -37,7 +37,11 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
       // Mini-batches of one iteration follow each other in the data, so their order is fixed.
       in_turn_(groups.count() == 1 || options.asynchrony == Asynchrony::reproducible ||
                !groups.has_replicated_phase() || net_options_.subdivisions > 1),
-      momentum_(options.compensation, static_cast<double>(solver_.momentum), groups.count(),
+      // In turn, every staleness is known: a mean over the first updates, whose is less, would be
+      // wrong, and would not survive a resume.
+      momentum_(in_turn_ && options.compensation == Compensation::measured ? Compensation::theory
+                                                                           : options.compensation,
+                static_cast<double>(solver_.momentum), groups.count(),
                 groups.has_replicated_phase()),
       feed_(train, state.seed, batches(state.iteration),
             last() != UINT64_MAX ? batches(last()) : UINT64_MAX),

@@ -81,9 +81,11 @@ BuildOptions of_one_group(const NetArguments& net, int groups) {
 Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
                                   const GroupArguments& arguments) {
   const int count = arguments.count.value_or(1);
+  // Who also trains with one group has all workers to share its mini-batches.
+  const int sharing_workers = arguments.automatic || arguments.cold_start > 0 ? 1 : count;
   return ComputeGroups::make(count, arguments.fully_connected,
                              [&](const Sharing& sharing, int slice) {
-                               BuildOptions options = of_one_group(net, count);
+                               BuildOptions options = of_one_group(net, sharing_workers);
                                if (slice != 0) options.slice = slice;
                                options.sharing = sharing;
                                return Net::build(spec, options);
@@ -118,7 +120,7 @@ Status require_group_scheduler(const Session& session) {
 
 Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments,
                       const Session& session) {
-  if (groups.count() > 1) OMNI_CHECK(require_group_scheduler(session));
+  if (groups.count() > 1 || !arguments.layout.empty()) OMNI_CHECK(require_group_scheduler(session));
   if (arguments.automatic) return {};  // the training does
   const Workers workers = workers_of(session);
   GroupLayout layout = spread_groups(groups.count(), workers);

@@ -1,6 +1,7 @@
 #include "scheduling/groups/momentum.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace omni {
 namespace {
@@ -18,6 +19,10 @@ double implicit_of_groups(int groups) { return implicit_of_staleness(groups - 1)
 
 Momentum compensate(double tuned, double implicit) {
   return {tuned, std::max(1 - (1 - tuned) / (1 - implicit), std::min(kLowest, tuned)), implicit};
+}
+
+bool is_kept(const Momentum& momentum) {
+  return std::abs(momentum.total() - momentum.tuned) < 1e-9;
 }
 
 double statistical_penalty(const Momentum& momentum) {

@@ -30,6 +30,7 @@ double implicit_of_groups(int groups);
 
 // The explicit part that keeps `tuned` in total, where that is possible.
 Momentum compensate(double tuned, double implicit);
+bool is_kept(const Momentum& momentum);
 
 // How many times as many updates the training needs as with one group: as many while the total is
 // what was tuned, then in proportion to the memory of the momentum, 1 / (1 - total).

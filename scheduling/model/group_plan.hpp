@@ -26,8 +26,7 @@ struct GroupPlan {
   std::vector<Row> rows;  // for 1, 2, 4 ... groups
 
   int saturating_groups() const;
-  // The smallest total. Predictions err by some per cent: of those that are as good, the fewest
-  // groups, whose updates learn most.
+  // The smallest total; of those that are as good, the fewest groups, whose updates learn most.
   const Row& best() const;
 };
 

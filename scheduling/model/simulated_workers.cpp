@@ -17,11 +17,13 @@ bool SimulatedWorkers::Facts::holds_shared(int id) const {
 }
 
 bool SimulatedWorkers::Facts::runs(int id, unsigned number) const {
+  return !std::isinf(of.length(id, number)) && is_for(id, number);
+}
+
+bool SimulatedWorkers::Facts::is_for(int id, unsigned number) const {
   const SimulatedTask& task = of.tasks_[id];
-  const Worker& worker = of.workers_[number];
-  return !std::isinf(of.length(id, number)) &&
-         (task.task->any_worker || task.group == kNoGroup ||
-          worker.of_group[static_cast<std::size_t>(task.group)]);
+  return task.task->any_worker || task.group == kNoGroup ||
+         of.workers_[number].of_group[static_cast<std::size_t>(task.group)];
 }
 
 std::optional<double> SimulatedWorkers::Facts::length(int id, const WorkerKind<int>& kind) const {

@@ -32,6 +32,7 @@ class SimulatedWorkers {
     Foresight::Sort sort(int id) const;
     bool holds_shared(int id) const;
     bool runs(int id, unsigned worker) const;
+    bool is_for(int id, unsigned worker) const;
     std::optional<double> length(int id, const WorkerKind<int>& kind) const;
     double guess(int id, const WorkerKind<int>& kind) const;
     double transfer(int id, unsigned memory) const;

@@ -16,6 +16,7 @@ constexpr double kRateStep = 10;
 // flatter small steps, and the more so the smaller they are. Chance makes losses close, too, but
 // not in the cold start, when they fall fast.
 constexpr double kBuffer = 0.03, kStandardErrors = 2;
+constexpr double kMomenta[] = {0, 0.3, 0.6, 0.9};
 constexpr double kMomentumAfterHalving = 0.6;
 constexpr int kMostCuts = 6;  // of the rate, while every trial diverges
 
@@ -66,8 +67,10 @@ class Grid {
       if (!trial.score)
         trial.reason = "diverged";
       else if (i != *best_)
-        trial.reason = *trial.score < *trials_[*best_].score ? "hardly lower, with a smaller step"
-                                                             : "a higher loss";
+        trial.reason = *trial.score >= *trials_[*best_].score ? "a higher loss"
+                       : step_of(trial.setting) < step_of(trials_[*best_].setting)
+                           ? "hardly lower, with a smaller step"
+                           : "hardly lower";
       else if (!chosen)
         trial.reason = "asynchrony alone gives more momentum: too many groups";
       else
@@ -180,6 +183,18 @@ bool leaves_room(const Setting& setting) {
          compensate(setting.momentum, implicit_of_groups(setting.groups)).explicit_part > 0;
 }
 
+// Where compensation ends, less momentum is the same: of those momenta only the largest is tried.
+std::vector<double> momenta_around(const Setting& setting) {
+  std::vector<double> momenta(std::begin(kMomenta), std::end(kMomenta));
+  if (std::ranges::find(momenta, setting.momentum) == momenta.end())
+    momenta.push_back(setting.momentum);
+  std::ranges::sort(momenta);
+  const double implicit = implicit_of_groups(setting.groups);
+  while (momenta.size() > 1 && !is_kept(compensate(momenta[1], implicit)))
+    momenta.erase(momenta.begin());
+  return momenta;
+}
+
 Error all_diverged(const std::vector<Trial>& trials) {
   const auto lowest = std::ranges::min_element(
       trials, {}, [](const Trial& trial) { return trial.setting.learning_rate; });
@@ -210,15 +225,11 @@ Result<Setting> search_rate(const Setting& start, const TrialRunner& runner,
 Result<Setting> search_setting(const Setting& last, const TrialRunner& runner,
                                std::vector<Trial>& trials) {
   Setting around = last;
+  around.groups = groups_with_room(around.groups, around.momentum);
   std::optional<std::size_t> best;
   while (true) {
-    std::vector<double> momenta{0, 0.3, 0.6, 0.9};
-    if (std::ranges::find(momenta, around.momentum) == momenta.end())
-      momenta.push_back(around.momentum);
-    std::ranges::sort(momenta);
-
     Grid grid(around.groups, Phase::steady, runner, trials);
-    OMNI_CHECK(grid.search(momenta, around.momentum, around.learning_rate));
+    OMNI_CHECK(grid.search(momenta_around(around), around.momentum, around.learning_rate));
     const bool settled = grid.best() && leaves_room(trials[*grid.best()].setting);
     grid.explain(settled);
     if (grid.best()) best = grid.best();
@@ -240,6 +251,12 @@ Result<Setting> search_setting(const Setting& last, const TrialRunner& runner,
   trials[*best].chosen = true;
   trials[*best].reason = "all trials with fewer groups diverged";
   return trials[*best].setting;
+}
+
+int groups_with_room(int most, double last_momentum) {
+  const double highest = std::max(last_momentum, *std::ranges::max_element(kMomenta));
+  while (most > 1 && !leaves_room({most, highest, 0})) most /= 2;
+  return most;
 }
 
 Result<Saturation> smallest_saturating(int most,

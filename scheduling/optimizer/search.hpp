@@ -56,6 +56,10 @@ Result<Setting> search_rate(const Setting& start, const TrialRunner& runner,
 Result<Setting> search_setting(const Setting& last, const TrialRunner& runner,
                                std::vector<Trial>& trials);
 
+// With more groups asynchrony alone would give more momentum than any that is tried: halved until
+// it does not.
+int groups_with_room(int most, double last_momentum);
+
 // The next number of groups must be that much faster to be worth its staleness.
 inline constexpr double kWorthMoreGroups = 1.1;
 

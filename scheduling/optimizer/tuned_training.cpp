@@ -111,20 +111,18 @@ Status TunedTraining::cold_start() {
   budget_.grant(first);
   const std::uint64_t warm = state_.iteration + first / kWarmShare;
   OMNI_CHECK(search(search_rate, kColdTrials));
-  std::vector<double> ends;
-  OMNI_CHECK(train_until(warm, &ends));
-  OMNI_CHECK(choose_groups(fastest(ends, part_for(1))));
+  OMNI_CHECK(train_until(warm));
+  OMNI_CHECK(choose_groups());
   OMNI_CHECK(search(search_setting, kUsualTrials));
   train_for(first);
   return {};
 }
 
-// What one group takes is known from the training before.
-Status TunedTraining::choose_groups(double seconds_with_one) {
+Status TunedTraining::choose_groups() {
   start_.take(groups_, state_);
-  OMNI_TRY(const Saturation found, smallest_saturating(most_groups_, [&](int groups) {
-             return groups == 1 ? Result<double>(seconds_with_one) : seconds_per_iteration(groups);
-           }));
+  OMNI_TRY(const Saturation found,
+           smallest_saturating(groups_with_room(most_groups_, state_.tuning->momentum),
+                               [this](int groups) { return seconds_per_iteration(groups); }));
   std::string times;
   for (const auto& [groups, seconds] : found.timings)
     times += fmt::format("{}{:.2f} ms with {}", times.empty() ? "" : ", ", 1e3 * seconds, groups);
@@ -264,18 +262,14 @@ Status TunedTraining::adopt(const Trial& chosen) {
   return missed(options_.evaluate_every) && left() > 0 ? evaluate_now() : Status();
 }
 
-Status TunedTraining::train_until(std::uint64_t iteration, std::vector<double>* ends) {
-  TrainerEvents events = events_.training;
-  if (ends != nullptr)
-    events.on_iteration = [ends, tell = events_.training.on_iteration](const StepReport& at) {
-      ends->push_back(at.seconds);
-      if (tell) tell(at);
-    };
+Status TunedTraining::train_until(std::uint64_t iteration) {
   TrainerOptions options = options_;
   options.until = iteration;
   options.seconds_before = seconds_;
-  Trainer trainer(groups_, train_, test_, state_, options, std::move(events));
+  Trainer trainer(groups_, train_, test_, state_, options, events_.training);
   Status trained = trainer.run();
+  const std::uint64_t done = trainer.state().iteration - state_.iteration;
+  if (done > 0) seconds_per_iteration_ = (trainer.seconds() - seconds_) / static_cast<double>(done);
   state_ = trainer.state();
   seconds_ = trainer.seconds();
   return trained;
@@ -328,8 +322,12 @@ std::uint64_t TunedTraining::left() const {
 }
 
 std::uint64_t TunedTraining::epoch(std::uint64_t wished) const {
-  const auto most = static_cast<std::uint64_t>(kEpochSeconds / seconds_per_iteration_);
-  return std::min(std::clamp(wished, kLeastEpoch, std::max(kLeastEpoch, most)), left());
+  // Nothing is known yet where a checkpoint is resumed just before a search.
+  const double most =
+      seconds_per_iteration_ > 0 ? kEpochSeconds / seconds_per_iteration_ : INFINITY;
+  if (static_cast<double>(wished) > most)
+    wished = std::max(kLeastEpoch, static_cast<std::uint64_t>(most));
+  return std::min(std::max(wished, kLeastEpoch), left());
 }
 
 void TunedTraining::train_for(std::uint64_t epoch) {

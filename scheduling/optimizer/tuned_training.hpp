@@ -39,7 +39,7 @@ class TunedTraining {
   using Search = Result<Setting> (*)(const Setting&, const TrialRunner&, std::vector<Trial>&);
   Status train_and_search();
   Status cold_start();
-  Status choose_groups(double seconds_with_one);  // per iteration
+  Status choose_groups();
   Status search(Search around, std::uint64_t usual_trials);
   Result<Trial> run_trial(const Setting& setting, std::uint64_t iterations);
   struct Piece {
@@ -55,8 +55,7 @@ class TunedTraining {
                     Compensation compensation);
   Result<double> seconds_per_iteration(int groups);
   Status adopt(const Trial& chosen);
-  Status train_until(std::uint64_t iteration,
-                     std::vector<double>* ends = nullptr);  // of iterations, in seconds
+  Status train_until(std::uint64_t iteration);
   Status save();
   Status with_checkpoint(Status status);  // a stop leaves one
   Error stopped() const;

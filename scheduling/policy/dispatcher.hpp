@@ -32,6 +32,7 @@ struct WorkerKind {
 //   int priority(Task), Foresight::Sort sort(Task)
 //   bool holds_shared(Task): others wait for data that it holds from the time it is ready
 //   bool runs(Task, unsigned worker)
+//   bool is_for(Task, unsigned worker): not bound to others, as those of other groups are
 //   std::optional<double> length(Task, const Kind&): of the best implementation; NaN: not known
 //     yet; nothing: none of these workers can run it
 //   double guess(Task, const Kind&): in its place
@@ -81,7 +82,7 @@ class Dispatcher {
       const double transfer = facts_.transfer(task, kind.node);
       // Where its data are it runs before what is less urgent; who fetches it displaces other work.
       const int before = transfer > 0 ? kLeastPriority : facts_.priority(task);
-      candidates.push_back({.wait = expected_work(kind, task, wait_for(kind, before, now)),
+      candidates.push_back({.wait = expected_work(kind, task, wait_for(kind, task, before, now)),
                             .transfer = transfer,
                             .length = *length,
                             .guess = facts_.guess(task, kind)});
@@ -91,7 +92,7 @@ class Dispatcher {
     const std::size_t chosen = placement_.choose(candidates, now - start_);
     const Candidate& candidate = candidates[chosen];
     Place place{kinds[chosen], std::isnan(candidate.length) ? candidate.guess : candidate.length};
-    const double ready_work = wait_for(*place.kind, kLeastPriority, now);
+    const double ready_work = wait_for(*place.kind, task, kLeastPriority, now);
     if (ready_work > 0) place.kind->foresight.note(facts_.sort(task), ready_work);
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       if (i == chosen || !kinds[i]->ready.empty() ||
@@ -152,16 +153,23 @@ class Dispatcher {
     return found;
   }
 
-  // Until a worker of this kind is free for one more task of this priority.
-  double wait_for(const Kind& kind, int priority, double now) const {
-    double left = kind.ready.length_before(priority);
+  // Until a worker of this kind is free for this task, if it had this priority. Of what is ready,
+  // other groups' workers are supposed to have as much to do as those of the task's own.
+  double wait_for(const Kind& kind, const Task& task, int priority, double now) const {
+    double left = 0;
+    std::size_t able = 0;
     bool one_is_free = false;
     for (const unsigned number : kind.workers) {
+      if (!facts_.is_for(task, number)) continue;
+      ++able;
       const Worker& worker = workers_.at(number);
       if (worker.tasks > 0) left += std::max(0.0, worker.until - now);
       one_is_free = one_is_free || worker.tasks == 0;
     }
-    return kind.ready.empty() && one_is_free ? 0 : left / static_cast<double>(kind.workers.size());
+    // One that is free has found nothing of what is ready to be for it.
+    if (one_is_free && (kind.ready.empty() || able < kind.workers.size())) return 0;
+    return left / static_cast<double>(able) +
+           kind.ready.length_before(priority) / static_cast<double>(kind.workers.size());
   }
 
   // Others may run a task of a busy kind of workers, when they have fetched its data, run it and
@@ -187,8 +195,8 @@ class Dispatcher {
         if (!facts_.runs(task, worker)) return false;
         length = facts_.length(task, own).value_or(std::nan(""));
         const double there = facts_.length(task, busy).value_or(std::nan(""));
-        const double done = idle ? wait_for(busy, kLeastPriority, now)
-                                 : wait_for(busy, facts_.priority(task), now) + there;
+        const double done = idle ? wait_for(busy, task, kLeastPriority, now)
+                                 : wait_for(busy, task, facts_.priority(task), now) + there;
         return pays_to_help({.transfer = facts_.transfer(task, own.node), .length = length}, there,
                             done);
       };

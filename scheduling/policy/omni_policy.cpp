@@ -15,6 +15,17 @@
 namespace omni {
 namespace {
 
+// The workers that a task names, copied before it is pushed: then it may be run and gone at any
+// time. The masks themselves outlive it (WorkerSet).
+struct NamedWorkers {
+  explicit NamedWorkers(const starpu_task& task) : bits(task.workerids, task.workerids_len) {}
+  bool contains(int worker) const {
+    const auto number = static_cast<std::size_t>(worker);
+    return bits.empty() || (number / 32 < bits.size() && ((bits[number / 32] >> number % 32) & 1));
+  }
+  std::span<const std::uint32_t> bits;  // none: all workers
+};
+
 // What the policy asks about tasks; StarPU's times are in microseconds.
 struct Facts {
   using Kind = WorkerKind<starpu_task*>;
@@ -30,6 +41,9 @@ struct Facts {
   }
   bool runs(starpu_task* task, unsigned worker) const {
     return starpu_worker_can_execute_task_impl(worker, task, nullptr) != 0;
+  }
+  bool is_for(const starpu_task* task, unsigned worker) const {
+    return NamedWorkers(*task).contains(static_cast<int>(worker));
   }
   std::optional<double> length(starpu_task* task, const Kind& kind) const {
     return best_length(task, kind.workers);
@@ -98,17 +112,6 @@ void init(unsigned id) {
 }
 
 void deinit(unsigned id) { delete &context_of(id); }
-
-// The workers that a task names, copied before it is pushed: then it may be run and gone at any
-// time. The masks themselves outlive it (WorkerSet).
-struct NamedWorkers {
-  explicit NamedWorkers(const starpu_task& task) : bits(task.workerids, task.workerids_len) {}
-  bool contains(int worker) const {
-    const auto number = static_cast<std::size_t>(worker);
-    return bits.empty() || (number / 32 < bits.size() && ((bits[number / 32] >> number % 32) & 1));
-  }
-  std::span<const std::uint32_t> bits;  // none: all workers
-};
 
 // A worker of these that is asleep is woken; the others will come by themselves.
 void wake_one(const std::vector<unsigned>& workers, NamedWorkers named) {

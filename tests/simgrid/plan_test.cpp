@@ -50,6 +50,11 @@ TEST(Plan, foretells_iterations_on_a_gpu_with_4_cores) {
   expect_foretold(machine, {"caffenet", 64, 16, 20, groups});
 }
 
+// A mini-batch in one slice keeps one GPU busy, so two groups are nearly twice as fast as one.
+TEST(Plan, foretells_what_groups_gain_where_each_needs_a_gpu) {
+  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {1, 2, 4, 8}});
+}
+
 TEST(Plan, foretells_iterations_on_8_gpus_with_32_cores) {
   expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 256, 32, 40, {1, 2, 4, 8}});
 }

@@ -19,14 +19,15 @@ GroupPlan plan_of(const std::vector<std::pair<double, double>>& seconds_and_pena
 
 TEST(GroupPlan, best_is_the_smallest_time_times_penalty) {
   EXPECT_EQ(plan_of({{8, 1}, {5, 1}, {3, 1}, {2, 2}}).best().groups, 4);
-  EXPECT_EQ(plan_of({{8, 1}, {5, 1}, {3, 1}, {2, 1.2}}).best().groups, 8);
+  EXPECT_EQ(plan_of({{8, 1}, {5, 1}, {3, 1}, {2, 1.1}}).best().groups, 8);
   EXPECT_EQ(plan_of({{8, 1}, {5, 2}, {4, 4}}).best().groups, 1);
 }
 
-TEST(GroupPlan, of_predictions_that_hardly_differ_the_fewest_groups_are_best) {
+TEST(GroupPlan, of_predictions_that_differ_less_than_asynchrony_costs_the_fewest_groups_are_best) {
   EXPECT_EQ(plan_of({{4.03, 1}, {4.03, 1}, {3.98, 1}}).best().groups, 1);
   EXPECT_EQ(plan_of({{4.03, 1}, {2.03, 1}, {1.98, 1}}).best().groups, 2);
-  EXPECT_EQ(plan_of({{4.03, 1}, {2.1, 1}, {1.98, 1}}).best().groups, 4);
+  EXPECT_EQ(plan_of({{4.03, 1}, {2.55, 1}, {1.98, 1}}).best().groups, 2);
+  EXPECT_EQ(plan_of({{4.03, 1}, {2.6, 1}, {1.98, 1}}).best().groups, 4);
 }
 
 TEST(GroupPlan, one_row_is_best) { EXPECT_EQ(plan_of({{1, 1}}).best().groups, 1); }

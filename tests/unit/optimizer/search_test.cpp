@@ -199,6 +199,23 @@ TEST(Search, halves_the_groups_while_asynchrony_alone_gives_more_momentum) {
   }));
 }
 
+TEST(Search, momenta_that_no_compensation_could_keep_are_tried_once) {
+  // Eight groups: 0.6, 0.3 and 0 would all be trained with the lowest explicit momentum.
+  Surface surface(bowl(0.9, 0.01));
+  ASSERT_TRUE(surface.steady({8, 0.9, 0.01}));
+  EXPECT_TRUE(surface.has_tried(0.6, 0.01));
+  for (const Trial& trial : surface.trials) EXPECT_GE(trial.setting.momentum, 0.6);
+}
+
+TEST(Search, numbers_of_groups_that_leave_no_room_are_not_tried) {
+  EXPECT_EQ(groups_with_room(64, 0.9), 8);
+  EXPECT_EQ(groups_with_room(6, 0.9), 6);
+  EXPECT_EQ(groups_with_room(64, 0.99), 64);
+  Surface surface(bowl(0.9, 0.01));
+  ASSERT_TRUE(surface.steady({64, 0.9, 0.01}));
+  for (const Trial& trial : surface.trials) EXPECT_LE(trial.setting.groups, 8);
+}
+
 TEST(Search, momentum_that_is_right_decides_how_many_groups_there_may_be) {
   for (const auto& [groups, left] : {std::pair{2, 2}, std::pair{8, 8}, std::pair{16, 8}}) {
     Surface surface(bowl(0.9, 0.01));
@@ -273,11 +290,13 @@ TEST(Search, ends_when_no_more_trials_can_be_afforded) {
 
 TEST(Search, groups_are_not_halved_when_no_more_trials_can_be_afforded) {
   Surface surface(bowl(0, 0.01));
-  surface.affordable = 4;
+  surface.affordable = 3;
   const auto found = surface.steady({8, 0.9, 0.01});
   ASSERT_TRUE(found);
-  EXPECT_EQ(describe(*found), "8 groups, momentum 0, rate 0.01");
-  EXPECT_EQ(surface.trials.back().reason, "the best, and no trials were left for fewer groups");
+  EXPECT_EQ(describe(*found), "8 groups, momentum 0.6, rate 0.01");
+  const auto chosen = std::ranges::find_if(surface.trials, &Trial::chosen);
+  ASSERT_NE(chosen, surface.trials.end());
+  EXPECT_EQ(chosen->reason, "the best, and no trials were left for fewer groups");
 }
 
 TEST(Search, without_any_budget_there_is_still_a_choice) {

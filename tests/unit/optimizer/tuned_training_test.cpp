@@ -204,6 +204,16 @@ TEST_F(AutoTraining, goes_on_with_what_was_found) {
   EXPECT_DOUBLE_EQ(reports_.back().momentum.explicit_part, static_cast<double>(0.3f));
 }
 
+// Right before a search nothing has been timed yet: epochs go on doubling all the same.
+TEST_F(AutoTraining, a_checkpoint_right_before_a_search_is_gone_on_with) {
+  make(1, "learning_rate=0.05\nmomentum=0.9\n");
+  TrainingState state{.seed = 1, .iteration = 100, .average_loss = 1};
+  state.tuning = Tuning{.momentum = 0.9, .learning_rate = 0.02, .epoch = 1000, .next_search = 100};
+  ASSERT_TRUE(train(3000, state));
+  EXPECT_FALSE(trials_.empty());
+  EXPECT_EQ(state_.tuning->epoch, 2000u);
+}
+
 // A view of fewer groups than were made trains as if no others were there.
 TEST_F(AutoTraining, fewer_groups_than_were_made_train_alike) {
   const auto train_with = [this](int made, int used) {

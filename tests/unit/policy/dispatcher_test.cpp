@@ -1,0 +1,82 @@
+// What the policy decides for tasks of which everything is known.
+#include "scheduling/policy/dispatcher.hpp"
+
+#include <gtest/gtest.h>
+
+namespace omni {
+namespace {
+
+constexpr unsigned kCore = 0, kGpu = 1;  // types of workers, and their memories
+constexpr int kAnyGroup = -1;
+
+struct Work {
+  int group;
+  double on_core, on_gpu;
+};
+
+// Worker 0 belongs to group 0, worker 1 to group 1, the GPU to both. All data are everywhere.
+struct Facts {
+  using Kind = WorkerKind<const Work*>;
+  int priority(const Work*) const { return 0; }
+  Foresight::Sort sort(const Work*) const { return {0, 0}; }
+  bool holds_shared(const Work*) const { return false; }
+  bool is_for(const Work* work, unsigned worker) const {
+    return worker == 2 || work->group == kAnyGroup || static_cast<int>(worker) == work->group;
+  }
+  bool runs(const Work* work, unsigned worker) const { return is_for(work, worker); }
+  std::optional<double> length(const Work* work, const Kind& kind) const {
+    return kind.type == kCore ? work->on_core : work->on_gpu;
+  }
+  double guess(const Work* work, const Kind& kind) const { return *length(work, kind); }
+  double transfer(const Work*, unsigned) const { return 0; }
+};
+
+class DispatcherTest : public testing::Test {
+ protected:
+  DispatcherTest() {
+    dispatcher_.add_worker(0, kCore, 0);
+    dispatcher_.add_worker(1, kCore, 0);
+    dispatcher_.add_worker(2, kGpu, 1);
+  }
+  unsigned push(const Work& work) {
+    const auto place = dispatcher_.place(&work, 0);
+    dispatcher_.push(place, &work, -1);
+    return place.kind->type;
+  }
+  // The worker takes a task that the cores finish first.
+  void occupy(unsigned worker, const Work& work) {
+    ASSERT_EQ(push(work), kCore);
+    ASSERT_TRUE(dispatcher_.pop(worker, 0));
+  }
+  Dispatcher<const Work*, Facts> dispatcher_{Facts{}, 0};
+};
+
+TEST_F(DispatcherTest, a_task_goes_where_it_is_finished_first) {
+  const Work slow{kAnyGroup, 2, 1}, quick{kAnyGroup, 1, 1.5};
+  EXPECT_EQ(push(slow), kGpu);
+  EXPECT_EQ(push(quick), kCore);
+}
+
+TEST_F(DispatcherTest, another_groups_idle_core_is_none) {
+  const Work long_one{0, 10, 30}, of_the_same{0, 10, 15}, of_the_other{1, 10, 15};
+  occupy(0, long_one);
+  EXPECT_EQ(push(of_the_same), kGpu);
+  EXPECT_EQ(push(of_the_other), kCore);
+}
+
+TEST_F(DispatcherTest, another_groups_backlog_does_not_make_an_idle_core_busy) {
+  const Work first{0, 10, 300}, second{0, 10, 300}, third{0, 10, 300}, of_the_other{1, 10, 15};
+  occupy(0, first);
+  ASSERT_EQ(push(second), kCore);
+  ASSERT_EQ(push(third), kCore);
+  EXPECT_EQ(push(of_the_other), kCore);
+}
+
+TEST_F(DispatcherTest, tasks_of_all_groups_count_every_core) {
+  const Work long_one{kAnyGroup, 10, 30}, another{kAnyGroup, 10, 15};
+  occupy(0, long_one);
+  EXPECT_EQ(push(another), kCore);
+}
+
+}  // namespace
+}  // namespace omni
