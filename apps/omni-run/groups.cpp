@@ -139,6 +139,9 @@ Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments,
     log::warn(
         "all layers are fully connected and merged: the groups take turns, and gain nothing "
         "(--fc replicated gives each a copy)");
+  if (groups.count() > 1 && arguments.asynchrony == Asynchrony::free &&
+      groups.net().options().subdivisions > 1)
+    log::warn("--async free: with subdivisions the groups take turns all the same");
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/timed_training.hpp"
+#include "runtime/log.hpp"
 #include "scheduling/model/iteration_model.hpp"
 #include "scheduling/training_checkpoint.hpp"
 
@@ -57,6 +58,8 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
                  "trains with Adam, whose momentum cannot be compensated as the plan assumes",
                  "--set adam=0: an iteration takes hardly less time"};
   OMNI_CHECK(require_group_scheduler(session));
+  if (session.scheduler() != "omni")
+    log::warn("the plan supposes that the scheduler is omni, not {}", session.scheduler());
   const double tuned = static_cast<double>(groups.net().options().solver.momentum);
   const bool in_turn =
       arguments.asynchrony == Asynchrony::reproducible || groups.net().options().subdivisions > 1;

@@ -1,10 +1,12 @@
 #include "scheduling/model/iteration_model.hpp"
 
+#include <cmath>
 #include <map>
 #include <string>
 #include <tuple>
 #include <utility>
 
+#include "runtime/log.hpp"
 #include "runtime/tasks/task_capture.hpp"
 #include "runtime/tasks/task_times.hpp"
 #include "scheduling/model/group_simulation.hpp"
@@ -14,6 +16,7 @@ namespace {
 
 constexpr int kCaptured = 4;  // iterations, two of each group
 constexpr int kMostRounds = 5;
+constexpr double kMostOverhead = 200e-6, kFitted = 0.05;  // s; of the time that was measured
 
 // The implementation that was run most, of every codelet and layer.
 using Choices = std::map<std::tuple<std::string, int, bool>, std::string>;
@@ -57,12 +60,15 @@ Result<IterationModel> IterationModel::measure(const Net& net, Workers workers, 
   model.machine_ = MachineModel::of_session();
   OMNI_TRY(model.tasks_, iteration_graph(tasks, times, model.machine_, net));
   // What a task costs besides the kernel: as much as makes the prediction for this run true.
-  double low = 0, high = 200e-6;
+  double low = 0, high = kMostOverhead;
   while (high - low > 0.1e-6) {
     const double middle = (low + high) / 2;
     (model.predict(spread_groups(2, workers), true, middle) < measured ? low : high) = middle;
   }
   model.task_overhead_ = low;
+  const double off = model.predict(spread_groups(2, workers), true, low) / measured - 1;
+  if (std::abs(off) > kFitted)
+    log::warn("the plan is {:+.0f} % off for the two groups that it was fitted to", 100 * off);
   return model;
 }
 

@@ -191,8 +191,8 @@ class Dispatcher {
     for (Kind& busy : kinds_) {
       if (&busy == &own || busy.ready.empty()) continue;
       double length = 0;
+      const auto runs = [&](const Task& task) { return facts_.runs(task, worker); };
       const auto pays = [&](const Task& task) {
-        if (!facts_.runs(task, worker)) return false;
         length = facts_.length(task, own).value_or(std::nan(""));
         const double there = facts_.length(task, busy).value_or(std::nan(""));
         const double done = idle ? wait_for(busy, task, kLeastPriority, now)
@@ -200,8 +200,8 @@ class Dispatcher {
         return pays_to_help({.transfer = facts_.transfer(task, own.node), .length = length}, there,
                             done);
       };
-      auto ready = idle ? busy.ready.pop_last(pays)
-                        : busy.ready.pop_above(own.ready.highest_priority(), pays);
+      auto ready = idle ? busy.ready.pop_last(runs, pays)
+                        : busy.ready.pop_above(own.ready.highest_priority(), runs, pays);
       if (!ready) continue;
       ready->length = length;
       return ready;

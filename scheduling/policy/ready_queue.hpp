@@ -63,12 +63,13 @@ class ReadyQueue {
   }
 
   // For others than those whose queue it is: the first of higher priority than `above`,
-  template <class Wants>
-  std::optional<Ready> pop_above(int above, Wants wants) {
+  template <class Runs, class Wants>
+  std::optional<Ready> pop_above(int above, Runs runs, Wants wants) {
     std::size_t considered = 0;
     for (auto queue = queues_.begin(); queue != queues_.end() && queue->first > above; ++queue) {
       std::deque<Ready>& tasks = queue->second.tasks;
       for (auto each = tasks.begin(); each != tasks.end(); ++each) {
+        if (!runs(each->task)) continue;
         if (considered++ == kForOthers) return std::nullopt;
         if (wants(each->task)) return take(queue, each);
       }
@@ -77,15 +78,16 @@ class ReadyQueue {
   }
 
   // or the one that would run last.
-  template <class Wants>
-  std::optional<Ready> pop_last(Wants wants) {
+  template <class Runs, class Wants>
+  std::optional<Ready> pop_last(Runs runs, Wants wants) {
     std::size_t considered = 0;
     for (auto queue = queues_.end(); queue != queues_.begin();) {
       --queue;
       std::deque<Ready>& tasks = queue->second.tasks;
       for (auto each = tasks.end(); each != tasks.begin();) {
+        if (!runs((--each)->task)) continue;
         if (considered++ == kForOthers) return std::nullopt;
-        if (wants((--each)->task)) return take(queue, each);
+        if (wants(each->task)) return take(queue, each);
       }
     }
     return std::nullopt;

@@ -70,21 +70,22 @@ struct Case {
   Machine machine;
   const char* net_name;
   json training;
-  double most;  // of the best of the others' time
+  double most;           // of the best of the others' time
+  double most_of_bound;  // a tenth more than was reached
 };
 
 TEST(OmniPolicy, is_about_as_fast_as_the_best_of_the_others) {
-  const std::vector<Case> cases{{"8 cores", kCores, "CaffeNet", kCaffeNet, 1.02},
-                                {"8 cores", kCores, "ResNet-18", kResNet, 1.02},
-                                {"8 cores, 1 GPU", kOneGpu, "CaffeNet", kCaffeNet, 1.02},
-                                {"8 cores, 1 GPU", kOneGpu, "AlexNet", kAlexNet, 0.9},
-                                {"8 cores, 1 GPU", kOneGpu, "ResNet-18", kResNet, 1.02},
-                                {"16 cores, 4 GPUs", kFourGpus, "CaffeNet", kCaffeNet, 1.02},
-                                {"16 cores, 4 GPUs", kFourGpus, "AlexNet", kAlexNet, 0.9},
-                                {"16 cores, 4 GPUs", kFourGpus, "ResNet-18", kResNet, 1.02},
-                                {"2 cores, 8 GPUs", kEightGpus, "CaffeNet", kCaffeNet, 1.02},
-                                {"2 cores, 8 GPUs", kEightGpus, "ResNet-18", kResNet, 1.02}};
-  // The last two place without regard to lengths or transfers: never the best here, long to
+  const std::vector<Case> cases{{"8 cores", kCores, "CaffeNet", kCaffeNet, 1.02, 1.16},
+                                {"8 cores", kCores, "ResNet-18", kResNet, 1.02, 1.13},
+                                {"8 cores, 1 GPU", kOneGpu, "CaffeNet", kCaffeNet, 1.02, 1.45},
+                                {"8 cores, 1 GPU", kOneGpu, "AlexNet", kAlexNet, 0.9, 1.37},
+                                {"8 cores, 1 GPU", kOneGpu, "ResNet-18", kResNet, 1.02, 1.53},
+                                {"16 cores, 4 GPUs", kFourGpus, "CaffeNet", kCaffeNet, 1.02, 2.95},
+                                {"16 cores, 4 GPUs", kFourGpus, "AlexNet", kAlexNet, 0.9, 2.57},
+                                {"16 cores, 4 GPUs", kFourGpus, "ResNet-18", kResNet, 1.02, 3.7},
+                                {"2 cores, 8 GPUs", kEightGpus, "CaffeNet", kCaffeNet, 1.02, 3.32},
+                                {"2 cores, 8 GPUs", kEightGpus, "ResNet-18", kResNet, 1.02, 4.1}};
+  // The last two place without regard to lengths or transfers: hardly ever the best here, long to
   // simulate.
   std::vector<const char*> policies{"omni", "dmdas", "dmda"};
   if (std::getenv("OMNI_WHOLE_TABLE") != nullptr)
@@ -107,6 +108,9 @@ TEST(OmniPolicy, is_about_as_fast_as_the_best_of_the_others) {
         std::printf("%-18s%-10s%10.1f%10.1f", at.machine_name, at.net_name,
                     1000 * result.value("area", 0.0), 1000 * result.value("path", 0.0));
         omni = seconds(result);
+        EXPECT_LE(omni,
+                  at.most_of_bound * std::max(result.value("area", 0.0), result.value("path", 0.0)))
+            << at.machine_name << ", " << at.net_name;
       } else {
         best = std::min(best, seconds(result));
       }

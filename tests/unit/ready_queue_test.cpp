@@ -17,6 +17,7 @@ class ReadyQueueTest : public testing::Test {
         queue_.pop(worker, [&](starpu_task* each) { return refused < 0 || each != task(refused); });
     return got ? static_cast<int>(got->task - tasks_.data()) : -1;
   }
+  static bool all(starpu_task*) { return true; }
   std::array<starpu_task, 20> tasks_;
   ReadyQueue<starpu_task*> queue_;
 };
@@ -65,7 +66,7 @@ TEST_F(ReadyQueueTest, from_its_end_the_least_urgent_and_newest) {
   queue_.push({task(1), -1}, 0);
   queue_.push({task(2), -1}, 0);
   const auto last = [&](int refused) {
-    const auto got = queue_.pop_last([&](starpu_task* each) { return each != task(refused); });
+    const auto got = queue_.pop_last(all, [&](starpu_task* each) { return each != task(refused); });
     return got ? static_cast<int>(got->task - tasks_.data()) : -1;
   };
   EXPECT_EQ(last(2), 1);
@@ -82,7 +83,7 @@ TEST_F(ReadyQueueTest, others_get_the_first_that_is_more_urgent_than_their_own) 
   EXPECT_EQ(queue_.highest_priority(), 3);
   const auto above = [&](int priority, int refused) {
     const auto got =
-        queue_.pop_above(priority, [&](starpu_task* each) { return each != task(refused); });
+        queue_.pop_above(priority, all, [&](starpu_task* each) { return each != task(refused); });
     return got ? static_cast<int>(got->task - tasks_.data()) : -1;
   };
   EXPECT_EQ(above(3, 19), -1);
@@ -91,6 +92,15 @@ TEST_F(ReadyQueueTest, others_get_the_first_that_is_more_urgent_than_their_own) 
   EXPECT_EQ(above(1, 19), 1);
   EXPECT_EQ(above(1, 19), -1);
   EXPECT_EQ(above(0, 19), 0);
+}
+
+TEST_F(ReadyQueueTest, what_others_cannot_run_hides_nothing_from_them) {
+  for (int i = 0; i < 20; ++i) queue_.push({task(i), -1}, 0);
+  const auto only = [&](int number) {
+    return [this, number](starpu_task* each) { return each == task(number); };
+  };
+  EXPECT_EQ(queue_.pop_last(only(0), all)->task, task(0));
+  EXPECT_EQ(queue_.pop_above(-1, only(19), all)->task, task(19));
 }
 
 TEST_F(ReadyQueueTest, adds_up_the_lengths_of_what_runs_before) {
