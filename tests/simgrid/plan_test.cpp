@@ -17,7 +17,7 @@ struct Run {
   std::string net;
   int batch, slice, iterations;
   std::vector<int> groups;
-  double most_off = 0.05;  // where more groups begin to be in vain, twice that
+  double most_off = 0.05, most_off_at_saturation = 0.05;
 };
 
 // The cores decode images and do nothing that a GPU could. Where they also help it, iterations of
@@ -38,7 +38,8 @@ void expect_foretold(const Machine& machine, const Run& run) {
     const double predicted = row["predicted"], took = row["took"];
     std::printf("%23d%14.3f%12.3f%+8.1f %%\n", row["groups"].get<int>(), 1e3 * predicted,
                 1e3 * took, 100 * (predicted / took - 1));
-    EXPECT_NEAR(predicted / took, 1, run.most_off * (row["groups"] == result["saturation"] ? 2 : 1))
+    EXPECT_NEAR(predicted / took, 1,
+                row["groups"] == result["saturation"] ? run.most_off_at_saturation : run.most_off)
         << run.net << ", " << row;
   }
 }
@@ -53,12 +54,12 @@ TEST(Plan, foretells_iterations_on_a_gpu_with_4_cores) {
 // A mini-batch in one slice keeps one GPU busy, so four groups take less than half the time of one.
 // Seen: 9 % off with one, 16 % with four.
 TEST(Plan, foretells_what_groups_gain_where_each_needs_a_gpu) {
-  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {1, 2, 4, 8}, 0.15});
+  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {1, 2, 4, 8}, 0.15, 0.3});
 }
 
 // One run of the engine differs from the next by up to 7 % there.
 TEST(Plan, foretells_iterations_on_8_gpus_with_32_cores) {
-  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 256, 32, 40, {1, 2, 4, 8}, 0.08});
+  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 256, 32, 40, {1, 2, 4, 8}, 0.08, 0.08});
 }
 
 }  // namespace

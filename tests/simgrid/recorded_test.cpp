@@ -13,7 +13,7 @@ namespace omni::test {
 namespace {
 
 constexpr int kIterations = 4;
-constexpr double kTook = 1.178;  // s per iteration there, the median of eight
+constexpr double kTook = 1.178;  // s per iteration there, the median of seven
 
 double seconds_per_iteration(const Machine& machine, const char* scheduler) {
   const std::string source = OMNI_SOURCE_DIR;
