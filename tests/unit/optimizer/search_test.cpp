@@ -201,10 +201,13 @@ TEST(Search, halves_the_groups_while_asynchrony_alone_gives_more_momentum) {
 
 TEST(Search, momenta_that_no_compensation_could_keep_are_tried_once) {
   // Eight groups: 0.6, 0.3 and 0 would all be trained with the lowest explicit momentum.
-  Surface surface(bowl(0.9, 0.01));
+  Surface surface(bowl(0, 0.01));
   ASSERT_TRUE(surface.steady({8, 0.9, 0.01}));
   EXPECT_TRUE(surface.has_tried(0.6, 0.01));
-  for (const Trial& trial : surface.trials) EXPECT_GE(trial.setting.momentum, 0.6);
+  for (const Trial& trial : surface.trials)
+    if (trial.setting.groups == 8) {
+      EXPECT_GE(trial.setting.momentum, 0.6);
+    }
 }
 
 TEST(Search, numbers_of_groups_that_leave_no_room_are_not_tried) {
