@@ -113,7 +113,7 @@ struct PlanArguments {
   Asynchrony asynchrony = Asynchrony::free;
   Compensation compensation = Compensation::theory;
   int iterations = 30, warm_up = 15, most_groups = 16;
-  bool measure = false;
+  int measured_rounds = 0;
 };
 
 struct DevicesArguments {

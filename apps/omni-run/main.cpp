@@ -151,7 +151,12 @@ int run(int argc, char** argv) {
   plan_app.add_option("--most-groups", plan.most_groups, "Groups up to this number")
       ->check(CLI::Range(1, kMostGroups))
       ->capture_default_str();
-  plan_app.add_flag("--measure", plan.measure, "Also run every number of groups");
+  plan_app
+      .add_option("--measure", plan.measured_rounds,
+                  "Also run every number of groups, in so many rounds (3)")
+      ->expected(0, 1)
+      ->default_str("3")
+      ->check(CLI::Range(1, 1000));
 
   CommonArguments layers;
   CLI::App& layers_app = *app.add_subcommand("layers", "What nets may contain");

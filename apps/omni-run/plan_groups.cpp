@@ -32,15 +32,17 @@ Result<IterationModel> model_of(const NetSpec& spec, const PlanArguments& argume
       arguments.warm_up, arguments.iterations);
 }
 
-Result<double> measure(const NetSpec& spec, const PlanArguments& arguments, const Session& session,
-                       int groups, const Dataset& images) {
-  const GroupArguments chosen{.count = groups, .fully_connected = arguments.fully_connected};
-  OMNI_TRY(ComputeGroups made, open_groups(spec, arguments.net, chosen));
-  made.assign(spread_groups(groups, workers_of(session)));
+Result<double> timed(const NetSpec& spec, const PlanArguments& arguments, int slice, int groups,
+                     Asynchrony asynchrony, Workers workers, const Dataset& images) {
+  NetArguments net = arguments.net;
+  net.slice = slice;
+  OMNI_TRY(ComputeGroups made,
+           open_groups(spec, net,
+                       {.count = groups, .fully_connected = arguments.fully_connected}));
+  made.assign(spread_groups(groups, workers));
   OMNI_TRY(const auto training, TimedTraining::make(std::move(made), images, arguments.machine));
-  const int iterations = arguments.iterations + 4 * groups;
-  OMNI_CHECK(training->seconds(arguments.warm_up, arguments.asynchrony));
-  return training->seconds_per_iteration(iterations, arguments.asynchrony);
+  OMNI_CHECK(training->seconds(arguments.warm_up, asynchrony));
+  return training->seconds_per_iteration(arguments.iterations + 4 * groups, asynchrony);
 }
 
 }  // namespace
@@ -64,11 +66,12 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
   const bool in_turn =
       arguments.asynchrony == Asynchrony::reproducible || groups.net().options().subdivisions > 1;
   std::map<int, IterationModel> models;  // by slice: the GPUs of a group decide how many it has
+  const auto slice_for = [&](int count) { return slice_of_groups(spec, arguments.net, count); };
   GroupPlan plan;
   for (int count = 1; count <= arguments.most_groups; count *= 2) {
     GroupPlan::Row& row = plan.rows.emplace_back(
         GroupPlan::Row{.groups = count, .layout = spread_groups(count, workers)});
-    OMNI_TRY(const int slice, slice_of_groups(spec, arguments.net, count));
+    OMNI_TRY(const int slice, slice_for(count));
     auto model = models.find(slice);
     if (model == models.end()) {
       OMNI_TRY(IterationModel made, model_of(spec, arguments, slice, workers, images));
@@ -78,10 +81,19 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
     row.predicted = model->second.seconds_per_iteration(row.layout, in_turn || count == 1);
     row.momentum = MomentumControl(arguments.compensation, tuned, count, true).next(0);
     row.penalty = statistical_penalty(row.momentum);
-    if (arguments.measure) {
-      OMNI_TRY(row.measured, measure(spec, arguments, session, count, images));
-    }
   }
+  // A machine is not always as fast as when it was measured for the model: so what the model was
+  // fitted to is measured again beside everything.
+  for (int round = 0; round < arguments.measured_rounds; ++round)
+    for (GroupPlan::Row& row : plan.rows) {
+      OMNI_TRY(const int slice, slice_for(row.groups));
+      const auto time = [&](int count, Asynchrony asynchrony) {
+        return timed(spec, arguments, slice, count, asynchrony, workers, images);
+      };
+      OMNI_TRY(const double fitted, time(2, Asynchrony::reproducible));
+      OMNI_TRY(const double seconds, time(row.groups, arguments.asynchrony));
+      row.measured.push_back(seconds / fitted * models.at(slice).measured());
+    }
   return plan;
 }
 

@@ -12,6 +12,7 @@
 
 namespace omni {
 
+// What is measured for comparison is scaled to the speed that the machine had for the model.
 Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& arguments,
                               const Session& session, const Dataset& images);
 

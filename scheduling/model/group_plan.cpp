@@ -13,6 +13,13 @@ constexpr double kAsGood = 1.3;
 
 }  // namespace
 
+std::optional<double> GroupPlan::Row::median_measured() const {
+  if (measured.empty()) return {};
+  std::vector<double> sorted = measured;
+  std::ranges::sort(sorted);
+  return (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]) / 2;
+}
+
 int GroupPlan::saturating_groups() const {
   const auto predicted = [this](int groups) {
     return std::ranges::find(rows, groups, &Row::groups)->predicted;

@@ -16,12 +16,13 @@ struct GroupPlan {
     GroupLayout layout{};
     double predicted = 0;              // s per iteration
     double task_overhead = 0;          // s, in that prediction
-    std::optional<double> measured{};  // s
+    std::vector<double> measured{};  // s, in every round, see plan_groups()
     Momentum momentum{};
     double penalty = 1;  // of statistical efficiency
 
     // Of a training, in relation to other rows.
     double total() const { return predicted * penalty; }
+    std::optional<double> median_measured() const;
   };
   std::vector<Row> rows;  // for 1, 2, 4 ... groups
 

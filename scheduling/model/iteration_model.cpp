@@ -39,14 +39,14 @@ Result<IterationModel> IterationModel::measure(const Net& net, Workers workers, 
   OMNI_CHECK(train(warm_up));
   // While the models still try implementations, iterations take longer than they will.
   std::vector<TaskTime> times;
-  double measured = 0;
+  IterationModel model;
   Choices before;
   for (int round = 0; round < kMostRounds; ++round) {
     task_times::start();
     Result<double> seconds = train(iterations);
     times = task_times::finish();
     if (!seconds) return seconds.error();
-    measured = *seconds;
+    model.measured_ = *seconds;
     Choices now = choices_of(times);
     if (now == before) break;
     before = std::move(now);
@@ -56,17 +56,16 @@ Result<IterationModel> IterationModel::measure(const Net& net, Workers workers, 
   const std::vector<CapturedTask> tasks = task_capture::finish();
   if (!captured) return captured.error();
 
-  IterationModel model;
   model.machine_ = MachineModel::of_session();
   OMNI_TRY(model.tasks_, iteration_graph(tasks, times, model.machine_, net));
   // What a task costs besides the kernel: as much as makes the prediction for this run true.
   double low = 0, high = kMostOverhead;
   while (high - low > 0.1e-6) {
     const double middle = (low + high) / 2;
-    (model.predict(spread_groups(2, workers), true, middle) < measured ? low : high) = middle;
+    (model.predict(spread_groups(2, workers), true, middle) < model.measured_ ? low : high) = middle;
   }
   model.task_overhead_ = low;
-  const double off = model.predict(spread_groups(2, workers), true, low) / measured - 1;
+  const double off = model.predict(spread_groups(2, workers), true, low) / model.measured_ - 1;
   if (std::abs(off) > kFitted)
     log::warn("the plan is {:+.0f} % off for the two groups that it was fitted to", 100 * off);
   return model;

@@ -20,13 +20,15 @@ class IterationModel {
 
   double seconds_per_iteration(const GroupLayout& layout, bool in_turn) const;
   double task_overhead() const { return task_overhead_; }  // s
+  // What the two groups took, to which the prediction was fitted.
+  double measured() const { return measured_; }  // s per iteration
 
  private:
   double predict(const GroupLayout& layout, bool in_turn, double overhead) const;
 
   MachineModel machine_;
   std::vector<IterationTask> tasks_;
-  double task_overhead_ = 0;
+  double task_overhead_ = 0, measured_ = 0;
 };
 
 }  // namespace omni

@@ -16,6 +16,10 @@ constexpr double kRateStep = 10;
 // flatter small steps, and the more so the smaller they are. Chance makes losses close, too, but
 // not in the cold start, when they fall fast.
 constexpr double kBuffer = 0.03, kStandardErrors = 2;
+// In the cold start a rate above the net's own is taken for better only when it brings at least so
+// much of what the tenfold rate brought last (in factors of the loss): in a few iterations too large
+// a rate may get further, too, only not for long.
+constexpr double kStillBrings = 0.5;
 constexpr double kMomenta[] = {0, 0.3, 0.6, 0.9};
 constexpr double kMomentumAfterHalving = 0.6;
 constexpr int kMostCuts = 6;  // of the rate, while every trial diverges
@@ -42,14 +46,17 @@ class Grid {
   Grid(int groups, Phase phase, const TrialRunner& runner, std::vector<Trial>& trials)
       : groups_(groups), phase_(phase), runner_(runner), trials_(trials), first_(trials.size()) {}
 
-  // From the last setting on towards smaller steps. More of both is what training has outgrown,
+  // From the last setting on towards smaller steps, the rate first: it makes the most difference,
+  // and there may not be enough budget for everything. More of both is what training has outgrown,
   // less of both would only be slow.
   Status search(const std::vector<double>& momenta, double last_momentum, double last_rate) {
-    const auto not_above = std::ranges::upper_bound(momenta, last_momentum);
-    const auto not_below = std::ranges::lower_bound(momenta, last_momentum);
-    OMNI_CHECK(descend({momenta.begin(), not_above}, last_rate));
-    OMNI_CHECK(descend({not_below, momenta.end()}, last_rate / kRateStep));
-    double rate = last_rate / kRateStep;
+    const auto last = std::ranges::lower_bound(momenta, last_momentum);
+    const double lower_rate = last_rate / kRateStep;
+    OMNI_CHECK(visit(*last, last_rate));
+    OMNI_CHECK(visit(*last, lower_rate));
+    OMNI_CHECK(descend({momenta.begin(), last}, last_rate, first_));
+    OMNI_CHECK(descend({last + 1, momenta.end()}, lower_rate, {}));
+    double rate = lower_rate;
     for (int cut = 0; !best_ && cut < kMostCuts; ++cut) {
       rate /= kRateStep;
       for (const double momentum : momenta) OMNI_CHECK(visit(momentum, rate));
@@ -70,13 +77,15 @@ class Grid {
         trial.reason = *trial.score >= *trials_[*best_].score ? "a higher loss"
                        : step_of(trial.setting) < step_of(trials_[*best_].setting)
                            ? "hardly lower, with a smaller step"
-                           : "hardly lower";
+                           : "hardly lower, with a larger step";
       else if (!chosen)
         trial.reason = "asynchrony alone gives more momentum: too many groups";
+      else if (*trial.score <= *lowest().score)
+        trial.reason = "the lowest loss";
       else
-        trial.reason = *trial.score > *lowest().score
+        trial.reason = step_of(lowest().setting) < step_of(trial.setting)
                            ? "hardly above the lowest loss, with a larger step"
-                           : "the lowest loss";
+                           : "hardly above the lowest loss, with a rate that is safer";
     }
     if (chosen) trials_[*best_].chosen = true;
   }
@@ -108,16 +117,16 @@ class Grid {
            });
   }
 
-  // Momenta from the largest down, for as long as less of it is better.
-  Status descend(std::span<const double> momenta, double rate) {
+  // Momenta from the largest down, for as long as less of it is better than the one before.
+  Status descend(std::span<const double> momenta, double rate, std::optional<std::size_t> before) {
     for (std::size_t left = momenta.size(); left > 0; --left) {
-      const std::size_t before = trials_.size();
+      const std::size_t next = trials_.size();
       OMNI_CHECK(visit(momenta[left - 1], rate));
-      if (trials_.size() == before) return {};
-      const Trial& trial = trials_[before];
-      if (left < momenta.size() && trial.score && trials_[before - 1].score &&
-          !clearly_lower(trial, trials_[before - 1]))
+      if (trials_.size() == next) return {};
+      if (before && trials_[next].score && trials_[*before].score &&
+          !clearly_lower(trials_[next], trials_[*before]))
         return {};
+      before = next;
     }
     return {};
   }
@@ -131,7 +140,20 @@ class Grid {
     const bool larger = trial.setting.learning_rate != best.setting.learning_rate
                             ? trial.setting.learning_rate > best.setting.learning_rate
                             : trial.setting.momentum > best.setting.momentum;
-    return larger && !beyond ? !clearly_lower(lowest(), trial) : clearly_lower(trial, best);
+    if (larger && !beyond) return !clearly_lower(lowest(), trial);
+    return clearly_lower(trial, best) && !(larger && phase_ == Phase::cold && brings_little(trial));
+  }
+
+  // Compared with what the best rate brought over the next smaller one.
+  bool brings_little(const Trial& trial) const {
+    const Trial& best = trials_[*best_];
+    const Trial* smaller = nullptr;
+    for (const Trial& each : mine())
+      if (each.score && each.setting.learning_rate < best.setting.learning_rate &&
+          (!smaller || each.setting.learning_rate > smaller->setting.learning_rate))
+        smaller = &each;
+    return smaller && std::log(*best.score / *trial.score) <
+                          kStillBrings * std::log(*smaller->score / *best.score);
   }
 
   Status visit(double momentum, double rate, bool beyond = false) {

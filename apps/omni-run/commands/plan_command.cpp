@@ -18,9 +18,10 @@ void print_table(const GroupPlan& plan) {
              "implicit", "explicit", "predicted ms", "measured ms", "hardware", "updates", "time");
   for (const GroupPlan::Row& row : plan.rows) {
     const double hardware = row.predicted / plan.rows.front().predicted;
+    const auto measured = row.median_measured();
     fmt::print("{:>6} {:>10} {:>9.3f} {:>9.3f} {:>12.3f} {:>11} {:>9.2f} {:>9.2f} {:>9.2f}\n",
                row.groups, row.groups - 1, row.momentum.implicit_part, row.momentum.explicit_part,
-               1e3 * row.predicted, row.measured ? fmt::format("{:.3f}", 1e3 * *row.measured) : "-",
+               1e3 * row.predicted, measured ? fmt::format("{:.3f}", 1e3 * *measured) : "-",
                hardware, row.penalty, hardware * row.penalty);
   }
   const int saturating = plan.saturating_groups();
@@ -29,6 +30,10 @@ void print_table(const GroupPlan& plan) {
       "group\n{} group{} saturate{} this machine (more are less than {:.0f} % faster)\n",
       saturating, saturating == 1 ? "" : "s", saturating == 1 ? "s" : "",
       100 * (kWorthMoreGroups - 1));
+}
+
+nlohmann::ordered_json nullable(const std::optional<double>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
 }
 
 void print_json(const GroupPlan& plan) {
@@ -40,8 +45,8 @@ void print_json(const GroupPlan& plan) {
                     {"explicit_momentum", row.momentum.explicit_part},
                     {"predicted_seconds", row.predicted},
                     {"task_overhead_seconds", row.task_overhead},
-                    {"measured_seconds", row.measured ? nlohmann::ordered_json(*row.measured)
-                                                      : nlohmann::ordered_json(nullptr)},
+                    {"measured_seconds", nullable(row.median_measured())},
+                    {"measured_rounds", row.measured},
                     {"hardware_penalty", row.predicted / plan.rows.front().predicted},
                     {"statistical_penalty", row.penalty}});
   fmt::print(

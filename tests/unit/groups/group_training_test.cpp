@@ -161,6 +161,14 @@ TEST_F(GroupTraining, compensation_changes_the_momentum_of_what_is_stale_alone) 
   EXPECT_EQ(run->masters(), serial(2, 20, true, stale));
 }
 
+TEST_F(GroupTraining, in_turn_what_is_measured_is_what_the_theory_says) {
+  const auto masters = [this](Compensation compensation) {
+    return train(3, Asynchrony::reproducible, 20, FullyConnected::merged, compensation)->masters();
+  };
+  EXPECT_EQ(masters(Compensation::measured), masters(Compensation::theory));
+  EXPECT_NE(masters(Compensation::measured), masters(Compensation::off));
+}
+
 TEST_F(GroupTraining, reproducible_staleness_is_groups_minus_1) {
   for (const int groups : {1, 2, 4}) {
     const auto run = train(groups, Asynchrony::reproducible, 30);

@@ -36,5 +36,14 @@ TEST(GroupPlan, saturates_where_more_groups_are_hardly_faster) {
   EXPECT_EQ(plan_of({{8, 1}, {5, 1}, {4.8, 1}, {1, 1}}).saturating_groups(), 2);
 }
 
+TEST(GroupPlan, what_was_measured_is_the_median_of_the_rounds) {
+  const auto median = [](const std::vector<double>& rounds) {
+    return GroupPlan::Row{.groups = 1, .measured = rounds}.median_measured();
+  };
+  EXPECT_EQ(median({}), std::nullopt);
+  EXPECT_EQ(median({9, 1, 2}), 2);
+  EXPECT_EQ(median({9, 1, 2, 4}), 3);
+}
+
 }  // namespace
 }  // namespace omni

@@ -125,6 +125,21 @@ TEST(Search, less_momentum_is_tried_only_as_long_as_it_helps) {
   EXPECT_FALSE(surface.has_tried(0, 0.01));
 }
 
+// With momenta first a rate ten times too large used up the budget of a short training.
+TEST(Search, the_rate_is_tried_before_the_momenta) {
+  Surface surface(bowl(0.9, 0.001));
+  surface.affordable = 2;
+  const auto found = surface.steady({1, 0.9, 0.01});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(describe(*found), "1 group, momentum 0.9, rate 0.001");
+}
+
+TEST(Search, a_momentum_that_cannot_be_kept_is_replaced_by_the_nearest_that_can) {
+  Surface surface(bowl(0.6, 0.01));
+  ASSERT_TRUE(surface.steady({8, 0, 0.01}));
+  EXPECT_TRUE(surface.has_tried(0.6, 0.01));
+}
+
 TEST(Search, momentum_that_diverges_is_lowered_until_it_does_not) {
   Surface surface([](const Setting& at) {
     return at.momentum >= 0.3 && at.learning_rate >= 0.01 ? std::nullopt : std::optional(1.0);
@@ -141,8 +156,8 @@ TEST(Search, within_three_percent_the_slightly_larger_step_wins) {
   const auto found = surface.steady({1, 0.9, 0.01});
   ASSERT_TRUE(found);
   EXPECT_EQ(found->momentum, 0.3);
-  EXPECT_EQ(surface.trials.at(3).setting.momentum, 0);
-  EXPECT_THAT(surface.trials.at(3).reason, HasSubstr("with a smaller step"));
+  EXPECT_EQ(surface.trials.at(4).setting.momentum, 0);
+  EXPECT_THAT(surface.trials.at(4).reason, HasSubstr("with a smaller step"));
 }
 
 // Momentum 0.9 takes four times the steps of 0.6.
@@ -162,14 +177,33 @@ TEST(Search, in_the_cold_start_any_lower_loss_wins) {
   EXPECT_NEAR(found->learning_rate, 0.001, 1e-12);
 }
 
+// Ten times the right rate gets a little further in a few iterations (the losses of a perceptron).
+TEST(Search, in_the_cold_start_a_larger_rate_must_still_bring_something) {
+  const auto loss_of_perceptron = [](const Setting& at) {
+    return at.learning_rate < 0.01 ? 1.779 : at.learning_rate < 0.1 ? 0.952 : 0.818;
+  };
+  Surface enough(loss_of_perceptron);
+  const auto found = enough.cold({1, 0.9, 0.02});
+  ASSERT_TRUE(found);
+  EXPECT_NEAR(found->learning_rate, 0.02, 1e-12);
+  EXPECT_EQ(enough.trials.at(0).reason,
+            "hardly above the lowest loss, with a rate that is safer");
+  EXPECT_EQ(enough.trials.at(2).reason, "hardly lower, with a larger step");
+  // A tenth of it is too small: there the same losses say so.
+  Surface too_small(loss_of_perceptron);
+  const auto larger = too_small.cold({1, 0.9, 0.002});
+  ASSERT_TRUE(larger);
+  EXPECT_NEAR(larger->learning_rate, 0.02, 1e-12);
+}
+
 // Two losses each, that differ by 0.4 more or less between neighbours: a standard error of 0.4.
 TEST(Search, differences_within_two_standard_errors_do_not_count) {
-  for (const auto& [above, chosen] : {std::pair{0.75, 0.9}, std::pair{0.85, 0.6}}) {
-    Surface surface([above](const Setting& at) { return at.momentum == 0.9 ? 1 + above : 1.0; });
+  for (const auto& [above, chosen] : {std::pair{0.75, 0.01}, std::pair{0.85, 0.001}}) {
+    Surface surface([above](const Setting& at) { return at.learning_rate > 5e-3 ? 1 + above : 1; });
     surface.noise = 0.2;
     const auto found = surface.steady({1, 0.9, 0.01});
     ASSERT_TRUE(found);
-    EXPECT_EQ(found->momentum, chosen) << above;
+    EXPECT_NEAR(found->learning_rate, chosen, 1e-12) << above;
   }
 }
 

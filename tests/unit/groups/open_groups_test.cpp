@@ -1,0 +1,39 @@
+// Into which slices compute groups cut their mini-batches on a machine with many cores.
+#include <gtest/gtest.h>
+
+#include "apps/omni-run/groups.hpp"
+#include "apps/omni-run/open_net.hpp"
+
+namespace omni {
+namespace {
+
+class OpenGroups : public testing::Test {
+ protected:
+  OpenGroups() {
+    net_.net = OMNI_SOURCE_DIR "/apps/nets/cifar10-quick.cfg";
+    net_.cores = 16;
+    spec_ = *read_net(net_);
+  }
+
+  // Images per task.
+  int one_of(int groups) const { return *slice_of_groups(spec_, net_, groups); }
+  int cut_for(const GroupArguments& arguments) const {
+    return open_groups(spec_, net_, arguments)->net().slices().sizes.front();
+  }
+
+  NetArguments net_;
+  NetSpec spec_;
+};
+
+TEST_F(OpenGroups, each_cuts_for_its_share_of_the_cores) {
+  EXPECT_GT(one_of(4), one_of(1));
+  EXPECT_EQ(cut_for({.count = 4}), one_of(4));
+}
+
+TEST_F(OpenGroups, who_also_trains_with_one_group_cuts_for_all_cores) {
+  EXPECT_EQ(cut_for({.count = 4, .cold_start = 1}), one_of(1));
+  EXPECT_EQ(cut_for({.automatic = true, .count = 4}), one_of(1));
+}
+
+}  // namespace
+}  // namespace omni
