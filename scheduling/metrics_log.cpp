@@ -90,6 +90,14 @@ Status MetricsLog::planned(const GroupPlan::Row& row, bool chosen, std::uint64_t
   return append(object.dump());
 }
 
+Status MetricsLog::timed(const Saturation::Timing& timing, bool chosen, std::uint64_t iteration) {
+  const nlohmann::ordered_json object{{"iteration", iteration},
+                                      {"timed_groups", timing.groups},
+                                      {"seconds_per_iteration", number(timing.seconds)},
+                                      {"chosen", chosen}};
+  return append(object.dump());
+}
+
 Status MetricsLog::trial(const Trial& trial, std::uint64_t iteration) {
   nlohmann::ordered_json object{{"iteration", iteration},
                                 {"trial", trial.number},

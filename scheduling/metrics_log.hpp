@@ -24,6 +24,8 @@ class MetricsLog {
   Status evaluation(const EvaluationReport& report);
   // A number of groups that --groups auto had to choose from, before `iteration`.
   Status planned(const GroupPlan::Row& row, bool chosen, std::uint64_t iteration);
+  // A number of groups that --auto has timed.
+  Status timed(const Saturation::Timing& timing, bool chosen, std::uint64_t iteration);
   Status trial(const Trial& trial, std::uint64_t iteration);  // which it started from
 
  private:

@@ -128,6 +128,7 @@ Status TunedTraining::choose_groups() {
     times += fmt::format("{}{:.2f} ms with {}", times.empty() ? "" : ", ", 1e3 * seconds, groups);
   say(fmt::format("auto: starts with {} compute group{} (per iteration: {})", found.groups,
                   found.groups == 1 ? "" : "s", times));
+  if (events_.on_groups) events_.on_groups(found, state_.iteration);
   use(found.groups);
   for (const auto& [groups, seconds] : found.timings)
     if (groups == found.groups) seconds_per_iteration_ = seconds;

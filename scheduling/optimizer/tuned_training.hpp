@@ -18,6 +18,8 @@ struct TunedEvents {
   std::function<void(const std::string&)> say;  // one line for people
   // All trials of a search, which began at `iteration`.
   std::function<void(std::span<const Trial>, std::uint64_t iteration)> on_search;
+  // The numbers of groups that were timed.
+  std::function<void(const Saturation&, std::uint64_t iteration)> on_groups;
 };
 
 class TunedTraining {

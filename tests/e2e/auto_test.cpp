@@ -61,9 +61,13 @@ TEST_F(Auto, EveryTrialIsRecorded) {
   const Finished run = train({"--max-batches", "1900", "--metrics", metrics, "--display", "100"});
   ASSERT_EQ(run.exit_code, 0) << run.errors;
   EXPECT_THAT(run.errors, HasSubstr("auto: starts with "));
-  std::size_t trials = 0, chosen = 0;
+  std::size_t trials = 0, chosen = 0, chosen_groups = 0;
   for (const auto& line : read_metrics(metrics)) {
     ASSERT_TRUE(line.contains("iteration"));
+    if (line.contains("timed_groups")) {
+      EXPECT_GT(line["seconds_per_iteration"], 0);
+      chosen_groups += line["chosen"].get<bool>() ? 1 : 0;
+    }
     if (!line.contains("trial")) continue;
     EXPECT_EQ(line["trial"], ++trials);
     EXPECT_NE(line["reason"], "");
@@ -77,6 +81,7 @@ TEST_F(Auto, EveryTrialIsRecorded) {
   }
   EXPECT_GE(trials, 5u);
   EXPECT_EQ(chosen, 2u);
+  EXPECT_EQ(chosen_groups, 1u);
 }
 
 // Known defect (f): an example that names a file which is not there.

@@ -303,6 +303,13 @@ Status train_command(const TrainArguments& given) {
            [&](std::span<const Trial> trials, std::uint64_t iteration) {
              for (const Trial& trial : trials)
                record([&](MetricsLog& log) { return log.trial(trial, iteration); });
+           },
+       .on_groups =
+           [&](const Saturation& found, std::uint64_t iteration) {
+             for (const Saturation::Timing& timing : found.timings)
+               record([&](MetricsLog& log) {
+                 return log.timed(timing, timing.groups == found.groups, iteration);
+               });
            }});
   return train_with(trainer);
 }

@@ -86,7 +86,8 @@ class AutoTraining : public testing::Test {
                  trials_.push_back(trial);
                  began_.push_back(iteration);
                }
-             }});
+             },
+         .on_groups = {}});
     Status status = training.run();
     state_ = training.state();
     return status;
