@@ -3,6 +3,7 @@
 // trains.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -41,6 +42,8 @@ struct TrialRunner {
   std::function<void()> keep;
   // Asked before every trial but those without which there would be no choice.
   std::function<bool()> can_afford_more;
+  // An earlier search found it too large. A training outgrows rates, it never grows into them.
+  double refused_rate = INFINITY;
 };
 
 // What the searches have in common: `trials` gets every trial in order, also when the search fails;

@@ -12,9 +12,10 @@
 namespace omni {
 namespace {
 
-// A search usually has four trials, that of the rate three with two more of them cut short.
-constexpr std::uint64_t kUsualTrials = 4, kColdTrials = 6;
-constexpr std::uint64_t kLeastEpoch = TrialBudget::kShare * kColdTrials * TrialBudget::kLeastTrial;
+// What is left of the budget is divided by these. A search usually has three trials: the rest is for
+// more of them, and after the cold start for the next search.
+constexpr std::uint64_t kUsualTrials = 4, kColdTrials = 8;
+constexpr std::uint64_t kLeastEpoch = TrialBudget::kShare * 6 * TrialBudget::kLeastTrial;
 // What is best changes fast in the beginning: epochs double, up to an hour. In a long training the
 // first, and so its trials, is longer.
 constexpr std::uint64_t kFirstEpoch = 4000, kFirstShare = 5;
@@ -119,10 +120,15 @@ Status TunedTraining::cold_start() {
 }
 
 Status TunedTraining::choose_groups() {
+  const int most = groups_with_room(most_groups_, state_.tuning->momentum);
+  if (most == 1) {
+    say("auto: starts with 1 compute group, there is room for no more");
+    return {};
+  }
   start_.take(groups_, state_);
-  OMNI_TRY(const Saturation found,
-           smallest_saturating(groups_with_room(most_groups_, state_.tuning->momentum),
-                               [this](int groups) { return seconds_per_iteration(groups); }));
+  OMNI_TRY(const Saturation found, smallest_saturating(most, [this](int groups) {
+             return seconds_per_iteration(groups);
+           }));
   std::string times;
   for (const auto& [groups, seconds] : found.timings)
     times += fmt::format("{}{:.2f} ms with {}", times.empty() ? "" : ", ", 1e3 * seconds, groups);
@@ -144,7 +150,8 @@ Status TunedTraining::search(Search around, std::uint64_t usual_trials) {
       around(before,
              {.run = [&](const Setting& each) { return run_trial(each, iterations); },
               .keep = [this] { std::swap(best_, trained_); },
-              .can_afford_more = [this] { return budget_.can_afford_more(); }},
+              .can_afford_more = [this] { return budget_.can_afford_more(); },
+              .refused_rate = refused_rate_},
              trials);
   for (Trial& trial : trials)
     if (trial.reason.empty()) trial.reason = "stopped before there was a choice";
@@ -157,7 +164,11 @@ Status TunedTraining::search(Search around, std::uint64_t usual_trials) {
     say(fmt::format("auto: all trials diverged; goes on with {}", describe(before)));
     return {};
   }
-  return adopt(*std::ranges::find_if(trials, [](const Trial& trial) { return trial.chosen; }));
+  const Trial& chosen = *std::ranges::find_if(trials, &Trial::chosen);
+  for (const Trial& trial : trials)
+    if (trial.setting.learning_rate > chosen.setting.learning_rate)
+      refused_rate_ = std::min(refused_rate_, trial.setting.learning_rate);
+  return adopt(chosen);
 }
 
 Result<Trial> TunedTraining::run_trial(const Setting& setting, std::uint64_t iterations) {

@@ -79,6 +79,7 @@ class TunedTraining {
   Workers workers_;
   int most_groups_;
   TrialBudget budget_;
+  double refused_rate_ = INFINITY;    // the smallest that was, see TrialRunner
   double seconds_ = 0;                // of training and trials in this run
   double lost_seconds_ = 0;           // of them, what trials and measuring took and did not keep
   double seconds_per_iteration_ = 0;  // as measured last

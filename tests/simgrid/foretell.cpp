@@ -21,7 +21,7 @@ namespace {
 using nlohmann::json;
 
 Result<double> measure(const NetSpec& spec, int groups, int slice, int iterations) {
-  OMNI_TRY(const auto training, SimulatedTraining::make(spec, groups, slice));
+  OMNI_TRY(const auto training, SimulatedTraining::make(spec, groups, {.slice = slice}));
   return training->seconds_per_iteration(iterations, groups == 1);
 }
 
@@ -42,7 +42,7 @@ Result<json> foretell(const json& arguments) {
   spec.net.options.push_back({"subdivisions", "1"});
   const int slice = arguments.at("slice"), iterations = arguments.at("iterations");
   const Workers workers = SimulatedTraining::workers();
-  OMNI_TRY(const auto two, SimulatedTraining::make(spec, 2, slice));
+  OMNI_TRY(const auto two, SimulatedTraining::make(spec, 2, {.slice = slice}));
   OMNI_TRY(const IterationModel model,
            IterationModel::measure(
                two->net(), workers,

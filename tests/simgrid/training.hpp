@@ -3,7 +3,9 @@
 // real.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/data/dataset.hpp"
@@ -13,20 +15,24 @@ namespace omni::test {
 
 class SimulatedTraining {
  public:
-  // `slice`: images per task; 0: the net decides.
+  // options: how mini-batches are cut.
   static Result<std::unique_ptr<SimulatedTraining>> make(const NetSpec& spec, int groups,
-                                                         int slice);
+                                                         BuildOptions options);
 
   // In turn, or as they arrive: simulated seconds per iteration, without the first third of them,
   // while groups start.
   Result<double> seconds_per_iteration(int iterations, bool in_turn);
+  // In turn; `warmed_up` is called between the two, when nothing is under way.
+  Status train(std::uint64_t warm_up, std::uint64_t iterations,
+               const std::function<void()>& warmed_up);
   const Net& net() const { return groups_.net(); }
   static Workers workers();
 
  private:
   SimulatedTraining(ComputeGroups groups, DatasetPair data);
-  Status take_turns(std::uint64_t iterations);
-  Status run_freely(std::uint64_t iterations);
+  void start(std::uint64_t iterations);
+  Status take_turns(std::uint64_t until);
+  Status run_freely(std::uint64_t until);
   GroupEvent next_event();
   Status finish(int group);
 
@@ -34,6 +40,7 @@ class SimulatedTraining {
   DatasetPair data_;
   DataFeed feed_;
   EventQueue events_;
+  std::optional<TrainingFeed> ahead_;
   std::vector<std::unique_ptr<GroupRun>> runs_;
   std::uint64_t begun_ = 0;
   std::vector<double> finished_at_;  // s, by iteration

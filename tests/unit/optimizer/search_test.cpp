@@ -35,7 +35,8 @@ class Surface {
               return trial;
             },
             .keep = [this] { kept = tried; },
-            .can_afford_more = [this] { return trials.size() < affordable; }};
+            .can_afford_more = [this] { return trials.size() < affordable; },
+            .refused_rate = refused_rate};
   }
   Result<Setting> steady(const Setting& last) {
     const TrialRunner run = runner();
@@ -60,6 +61,7 @@ class Surface {
   Setting tried, kept;
   double noise = 0;
   std::size_t affordable = 100;  // trials
+  double refused_rate = INFINITY;
 
  private:
   // The winner is the one whose state was kept, exactly one is chosen, and each has a reason.
@@ -123,6 +125,18 @@ TEST(Search, less_momentum_is_tried_only_as_long_as_it_helps) {
   EXPECT_TRUE(surface.has_tried(0.6, 0.01));
   EXPECT_FALSE(surface.has_tried(0.3, 0.01));
   EXPECT_FALSE(surface.has_tried(0, 0.01));
+}
+
+TEST(Search, rates_that_were_refused_before_are_not_tried_again) {
+  for (const double refused : {0.1, 1.0}) {
+    Surface surface(bowl(0.9, 0.1));
+    surface.refused_rate = refused;
+    const auto found = surface.steady({1, 0.9, 0.01});
+    ASSERT_TRUE(found);
+    EXPECT_NEAR(found->learning_rate, refused / 10, 1e-9);
+    for (const Trial& trial : surface.trials)
+      EXPECT_LT(trial.setting.learning_rate, 0.99 * refused);
+  }
 }
 
 // With momenta first a rate ten times too large used up the budget of a short training.
@@ -358,7 +372,8 @@ TEST(Search, a_trial_that_cannot_run_ends_it) {
                              return trial;
                            },
                            .keep = [] {},
-                           .can_afford_more = [] { return true; }};
+                           .can_afford_more = [] { return true; },
+                           .refused_rate = INFINITY};
   const auto found = search_setting({1, 0.9, 0.01}, runner, trials);
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().kind, ErrorKind::interrupted);
