@@ -14,7 +14,7 @@ namespace {
 
 // What is left of the budget is divided by these. A search usually has three trials: the rest is for
 // more of them, and after the cold start for the next search.
-constexpr std::uint64_t kUsualTrials = 4, kColdTrials = 8;
+constexpr std::uint64_t kUsualTrials = 5, kColdTrials = 8;
 constexpr std::uint64_t kLeastEpoch = TrialBudget::kShare * 6 * TrialBudget::kLeastTrial;
 // What is best changes fast in the beginning: epochs double, up to an hour. In a long training the
 // first, and so its trials, is longer.
@@ -166,7 +166,7 @@ Status TunedTraining::search(Search around, std::uint64_t usual_trials) {
   }
   const Trial& chosen = *std::ranges::find_if(trials, &Trial::chosen);
   for (const Trial& trial : trials)
-    if (trial.setting.learning_rate > chosen.setting.learning_rate)
+    if (trial.setting.learning_rate > 2 * chosen.setting.learning_rate)  // not by rounding
       refused_rate_ = std::min(refused_rate_, trial.setting.learning_rate);
   return adopt(chosen);
 }

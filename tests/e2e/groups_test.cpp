@@ -1,6 +1,7 @@
 // Compute groups from the command line: what they say, what they write, what they learn.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
@@ -60,6 +61,20 @@ TEST(Groups, plan_predicts_every_number_of_groups) {
   EXPECT_EQ(plan["rows"][2]["groups"], 4);
   EXPECT_NEAR(plan["rows"][2]["explicit_momentum"].get<double>(), 0.6, 1e-6);
   EXPECT_GE(plan["saturating_groups"], 1);
+}
+
+TEST(Groups, plan_measures_in_rounds) {
+  for (const auto& [rounds, wanted] : std::map<std::string, std::size_t>{{"2", 2}, {"", 3}}) {
+    std::vector<std::string> words{"plan", "--net",        "lenet", "--most-groups", "2", "--json",
+                                   "-q",   "--iterations", "6",     "--warm-up",     "4", "--measure"};
+    if (!rounds.empty()) words.push_back(rounds);
+    const Finished run = omni_run(words);
+    ASSERT_EQ(run.exit_code, 0) << run.errors;
+    for (const json& row : json::parse(run.output)["rows"]) {
+      EXPECT_EQ(row["measured_rounds"].size(), wanted);
+      EXPECT_GT(row["measured_seconds"], 0);
+    }
+  }
 }
 
 // What `--groups auto` says, records and trains with is one and the same number.

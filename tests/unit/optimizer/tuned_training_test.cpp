@@ -167,6 +167,25 @@ TEST_F(AutoTraining, overhead_is_about_a_tenth) {
   EXPECT_LT(tried, 800u);
 }
 
+TEST_F(AutoTraining, a_rate_that_was_refused_is_not_tried_again) {
+  make(1, "learning_rate=0.05\nmomentum=0.9\n");
+  ASSERT_TRUE(train(4000));
+  double refused = INFINITY;
+  for (std::size_t i = 0; i < trials_.size();) {
+    const std::size_t first = i;
+    double chosen = 0;
+    for (; i < trials_.size() && began_[i] == began_[first]; ++i) {
+      EXPECT_LT(trials_[i].setting.learning_rate, 0.99 * refused);
+      if (trials_[i].chosen) chosen = trials_[i].setting.learning_rate;
+    }
+    for (std::size_t j = first; j < i; ++j)
+      if (trials_[j].setting.learning_rate > 2 * chosen)
+        refused = std::min(refused, trials_[j].setting.learning_rate);
+    ASSERT_LT(refused, INFINITY) << "nothing was refused: nothing is shown";
+  }
+  EXPECT_NE(began_.front(), began_.back()) << "one search: nothing is shown";
+}
+
 TEST_F(AutoTraining, too_few_iterations_are_trained_without_trials) {
   make(2, "learning_rate=0.05\nmomentum=0.8\n");
   ASSERT_TRUE(train(50));
