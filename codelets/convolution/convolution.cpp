@@ -17,6 +17,19 @@ constexpr Gemm kProduct = onednn::gemm;
 constexpr Gemm kProduct = gemm;
 #endif
 
+// ---- oneDNN ----
+
+#ifdef OMNI_ONEDNN
+// Its kernels for AVX2 first copy what a 1x1 filter with a stride reads, and where that is less
+// than a register of channels they write beyond the end of their scratchpad (seen with 2.6.3).
+template <class Args>
+bool is_safe_in_onednn(const Args& args) {
+  const ConvShape& s = args.shape;
+  return s.kernel_h > 1 || s.kernel_w > 1 || (s.stride_h == 1 && s.stride_w == 1) ||
+         s.group_c() >= 8;
+}
+#endif
+
 // ---- lowering ----
 
 using lowering::Type;
@@ -142,7 +155,7 @@ Codelet<ConvForwardArgs> conv_forward({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", conv_forward_onednn},
+            {"onednn", conv_forward_onednn, is_safe_in_onednn},
             {"lowering_onednn", forward_lowering<Type::kernel, onednn::gemm>, worth_lowering},
 #endif
             {"lowering", forward_lowering<Type::kernel, gemm>, worth_lowering},
@@ -161,7 +174,7 @@ Codelet<ConvWeightsArgs> conv_backward_weights({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", conv_backward_weights_onednn},
+            {"onednn", conv_backward_weights_onednn, is_safe_in_onednn},
             {"lowering_onednn", backward_weights_lowering<Type::kernel, onednn::gemm>,
              worth_lowering},
 #endif
@@ -181,7 +194,7 @@ Codelet<ConvDataArgs> conv_backward_data({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", conv_backward_data_onednn},
+            {"onednn", conv_backward_data_onednn, is_safe_in_onednn},
             {"lowering_onednn", backward_data_lowering<Type::kernel, onednn::gemm>, worth_lowering},
 #endif
             {"lowering", backward_data_lowering<Type::kernel, gemm>, worth_lowering},

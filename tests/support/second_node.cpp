@@ -102,8 +102,11 @@ void run_there(void* interfaces[], void* arguments) {
       state->complaints.insert(fmt::format("{}, buffer {}: {}", task->cl->name, i, complaint));
 }
 
-constexpr std::array<starpu_opencl_func_t, 4> kRunThere{run_there<0>, run_there<1>, run_there<2>,
-                                                        run_there<3>};
+// For every implementation that a codelet may have.
+constexpr auto kRunThere = []<std::size_t... i>(std::index_sequence<i...>) {
+  return std::array<starpu_opencl_func_t, sizeof...(i)>{run_there<i>...};
+}
+(std::make_index_sequence<STARPU_MAXIMPLEMENTATIONS>());
 
 std::int32_t places(Where where) {
   switch (where) {
