@@ -37,8 +37,7 @@ Result<double> timed(const NetSpec& spec, const PlanArguments& arguments, int sl
   NetArguments net = arguments.net;
   net.slice = slice;
   OMNI_TRY(ComputeGroups made,
-           open_groups(spec, net,
-                       {.count = groups, .fully_connected = arguments.fully_connected}));
+           open_groups(spec, net, {.count = groups, .fully_connected = arguments.fully_connected}));
   made.assign(spread_groups(groups, workers));
   OMNI_TRY(const auto training, TimedTraining::make(std::move(made), images, arguments.machine));
   OMNI_CHECK(training->seconds(arguments.warm_up, asynchrony));

@@ -14,8 +14,8 @@ struct GroupPlan {
   struct Row {
     int groups;
     GroupLayout layout{};
-    double predicted = 0;              // s per iteration
-    double task_overhead = 0;          // s, in that prediction
+    double predicted = 0;            // s per iteration
+    double task_overhead = 0;        // s, in that prediction
     std::vector<double> measured{};  // s, in every round, see plan_groups()
     Momentum momentum{};
     double penalty = 1;  // of statistical efficiency

@@ -62,7 +62,8 @@ Result<IterationModel> IterationModel::measure(const Net& net, Workers workers, 
   double low = 0, high = kMostOverhead;
   while (high - low > 0.1e-6) {
     const double middle = (low + high) / 2;
-    (model.predict(spread_groups(2, workers), true, middle) < model.measured_ ? low : high) = middle;
+    (model.predict(spread_groups(2, workers), true, middle) < model.measured_ ? low : high) =
+        middle;
   }
   model.task_overhead_ = low;
   const double off = model.predict(spread_groups(2, workers), true, low) / model.measured_ - 1;

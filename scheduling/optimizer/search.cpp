@@ -17,8 +17,8 @@ constexpr double kRateStep = 10;
 // not in the cold start, when they fall fast.
 constexpr double kBuffer = 0.03, kStandardErrors = 2;
 // In the cold start a rate above the net's own is taken for better only when it brings at least so
-// much of what the tenfold rate brought last (in factors of the loss): in a few iterations too large
-// a rate may get further, too, only not for long.
+// much of what the tenfold rate brought last (in factors of the loss): in a few iterations too
+// large a rate may get further, too, only not for long.
 constexpr double kStillBrings = 0.5;
 constexpr double kMomenta[] = {0, 0.3, 0.6, 0.9};
 constexpr double kMomentumAfterHalving = 0.6;

@@ -12,8 +12,8 @@
 namespace omni {
 namespace {
 
-// What is left of the budget is divided by these. A search usually has three trials: the rest is for
-// more of them, and after the cold start for the next search.
+// What is left of the budget is divided by these. A search usually has three trials: the rest is
+// for more of them, and after the cold start for the next search.
 constexpr std::uint64_t kUsualTrials = 5, kColdTrials = 8;
 constexpr std::uint64_t kLeastEpoch = TrialBudget::kShare * 6 * TrialBudget::kLeastTrial;
 // What is best changes fast in the beginning: epochs double, up to an hour. In a long training the
@@ -126,9 +126,8 @@ Status TunedTraining::choose_groups() {
     return {};
   }
   start_.take(groups_, state_);
-  OMNI_TRY(const Saturation found, smallest_saturating(most, [this](int groups) {
-             return seconds_per_iteration(groups);
-           }));
+  OMNI_TRY(const Saturation found,
+           smallest_saturating(most, [this](int groups) { return seconds_per_iteration(groups); }));
   std::string times;
   for (const auto& [groups, seconds] : found.timings)
     times += fmt::format("{}{:.2f} ms with {}", times.empty() ? "" : ", ", 1e3 * seconds, groups);

@@ -65,8 +65,9 @@ TEST(Groups, plan_predicts_every_number_of_groups) {
 
 TEST(Groups, plan_measures_in_rounds) {
   for (const auto& [rounds, wanted] : std::map<std::string, std::size_t>{{"2", 2}, {"", 3}}) {
-    std::vector<std::string> words{"plan", "--net",        "lenet", "--most-groups", "2", "--json",
-                                   "-q",   "--iterations", "6",     "--warm-up",     "4", "--measure"};
+    std::vector<std::string> words{"plan", "--net",     "lenet", "--most-groups",
+                                   "2",    "--json",    "-q",    "--iterations",
+                                   "6",    "--warm-up", "4",     "--measure"};
     if (!rounds.empty()) words.push_back(rounds);
     const Finished run = omni_run(words);
     ASSERT_EQ(run.exit_code, 0) << run.errors;

@@ -16,13 +16,12 @@ Workers SimulatedTraining::workers() {
 
 Result<std::unique_ptr<SimulatedTraining>> SimulatedTraining::make(const NetSpec& spec, int groups,
                                                                    BuildOptions options) {
-  OMNI_TRY(
-      ComputeGroups made,
-      ComputeGroups::make(groups, FullyConnected::merged, [&](const Sharing& sharing, int chosen) {
-        options.sharing = sharing;
-        if (chosen != 0) options.slice = chosen;
-        return Net::build(spec, options);
-      }));
+  OMNI_TRY(ComputeGroups made, ComputeGroups::make(groups, FullyConnected::merged,
+                                                   [&](const Sharing& sharing, int chosen) {
+                                                     options.sharing = sharing;
+                                                     if (chosen != 0) options.slice = chosen;
+                                                     return Net::build(spec, options);
+                                                   }));
   if (groups > 1) made.assign(spread_groups(groups, workers()));
   const Net& net = made.net();
   OMNI_TRY(DatasetPair data,

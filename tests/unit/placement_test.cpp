@@ -66,8 +66,7 @@ TEST(Placement, a_look_that_nobody_was_free_for_is_owed) {
   const Candidate fast{.length = 1000}, slow{.length = 1100, .guess = 1000};
   Candidate busy = slow;
   busy.wait = 1;
-  for (int i = 0; i < 150; ++i)
-    ASSERT_EQ(placement.choose(std::array{fast, busy}, kLate), 0u);
+  for (int i = 0; i < 150; ++i) ASSERT_EQ(placement.choose(std::array{fast, busy}, kLate), 0u);
   EXPECT_EQ(placement.choose(std::array{fast, slow}, kLate), 1u);
   EXPECT_EQ(placement.choose(std::array{fast, slow}, kLate), 0u);
 }

@@ -200,8 +200,7 @@ TEST(Search, in_the_cold_start_a_larger_rate_must_still_bring_something) {
   const auto found = enough.cold({1, 0.9, 0.02});
   ASSERT_TRUE(found);
   EXPECT_NEAR(found->learning_rate, 0.02, 1e-12);
-  EXPECT_EQ(enough.trials.at(0).reason,
-            "hardly above the lowest loss, with a rate that is safer");
+  EXPECT_EQ(enough.trials.at(0).reason, "hardly above the lowest loss, with a rate that is safer");
   EXPECT_EQ(enough.trials.at(2).reason, "hardly lower, with a larger step");
   // A tenth of it is too small: there the same losses say so.
   Surface too_small(loss_of_perceptron);
@@ -378,35 +377,6 @@ TEST(Search, a_trial_that_cannot_run_ends_it) {
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().kind, ErrorKind::interrupted);
   EXPECT_EQ(trials.size(), 2u);
-}
-
-// ---- the number of groups ----
-
-// Hardware efficiency as the paper models it: groups share the workers, and one at a time has the
-// fully connected phase.
-Result<Saturation> saturation(int most, double convolution, double connected) {
-  return smallest_saturating(most, [=](int groups) {
-    return std::max(connected, (convolution / (32.0 / groups) + connected) / groups);
-  });
-}
-
-TEST(Saturation, is_the_smallest_number_beyond_which_nothing_is_gained) {
-  const auto found = saturation(32, 96, 1);  // 4 with one group, 3.5, 3.25
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->groups, 2);
-  EXPECT_EQ(found->timings.size(), 3u);  // stops measuring where nothing is gained
-}
-
-TEST(Saturation, reaches_bounds_that_are_no_power_of_two) {
-  const auto found = smallest_saturating(6, [](int groups) { return 1.0 / groups; });
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->groups, 6);
-}
-
-TEST(Saturation, needs_ten_percent) {
-  const auto found = smallest_saturating(8, [](int groups) { return 1 - 0.01 * groups; });
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->groups, 1);
 }
 
 }  // namespace
