@@ -48,13 +48,11 @@ std::size_t Placement::choose(std::span<const Candidate> candidates, double now)
       earliest = finish;
     }
   }
-  const bool second_look = ++choices_since_look_ >= kSecondLooks;
+  const bool second_look = ++choices_ % kSecondLooks == 0;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const Candidate& each = candidates[i];
     if (i == best || each.wait > 0 || (known(each) && !second_look)) continue;
-    if (!can_afford(cost_of_look(each), now)) continue;
-    if (known(each)) choices_since_look_ = 0;
-    return i;
+    if (can_afford(cost_of_look(each), now)) return i;
   }
   return best;
 }

@@ -24,7 +24,7 @@ class Placement {
 
  private:
   bool can_afford(double time, double now);
-  std::uint64_t choices_since_look_ = 0;  // at who seems slow
+  std::uint64_t choices_ = 0;
   double spent_ = 0;
 };
 

@@ -61,16 +61,6 @@ TEST(Placement, who_seems_slow_is_looked_at_again_within_the_budget) {
   EXPECT_LE(looks({.length = 85'000, .guess = 50'000}, 100'000) * 85'000, 0.01 * 1000 * 100'000);
 }
 
-TEST(Placement, a_look_that_nobody_was_free_for_is_owed) {
-  Placement placement;
-  const Candidate fast{.length = 1000}, slow{.length = 1100, .guess = 1000};
-  Candidate busy = slow;
-  busy.wait = 1;
-  for (int i = 0; i < 150; ++i) ASSERT_EQ(placement.choose(std::array{fast, busy}, kLate), 0u);
-  EXPECT_EQ(placement.choose(std::array{fast, slow}, kLate), 1u);
-  EXPECT_EQ(placement.choose(std::array{fast, slow}, kLate), 0u);
-}
-
 // A GPU whose model once learnt 85 ms for what takes 0.2 must not idle for long.
 TEST(Placement, who_seems_implausibly_slow_is_looked_at_soon) {
   EXPECT_GE(looks({.length = 85'000, .guess = 200}, 2000), 10);
