@@ -2,10 +2,12 @@
 // take. The only argument and the output are JSON; foretell() has the keys.
 #include <starpu.h>  // SimGrid starts main() in an actor, under another name
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "layers/formats/darknet_cfg.hpp"
 #include "runtime/tasks/session.hpp"
@@ -20,12 +22,19 @@ namespace {
 
 using nlohmann::json;
 
-Result<double> measure(const NetSpec& spec, int groups, int slice, int iterations) {
-  OMNI_TRY(const auto training, SimulatedTraining::make(spec, groups, {.slice = slice}));
-  return training->seconds_per_iteration(iterations, groups == 1);
+// The median of an odd number of runs.
+Result<double> measure(const NetSpec& spec, int groups, int slice, int iterations, int runs) {
+  std::vector<double> seconds;
+  for (int run = 0; run < runs; ++run) {
+    OMNI_TRY(const auto training, SimulatedTraining::make(spec, groups, slice));
+    OMNI_TRY(const double each, training->seconds_per_iteration(iterations, groups == 1));
+    seconds.push_back(each);
+  }
+  std::ranges::sort(seconds);
+  return seconds[seconds.size() / 2];
 }
 
-// "net" (a file), "batch" images in slices of "slice"; "groups": 1, 2, 4 and so on.
+// "net" (a file), "batch" images in slices of "slice"; "groups": 1, 2, 4 and so on, each in "runs".
 Result<json> foretell(const json& arguments) {
   DeviceOptions devices;
   devices.gpus_only = arguments.value("gpus_only", false);
@@ -42,7 +51,7 @@ Result<json> foretell(const json& arguments) {
   spec.net.options.push_back({"subdivisions", "1"});
   const int slice = arguments.at("slice"), iterations = arguments.at("iterations");
   const Workers workers = SimulatedTraining::workers();
-  OMNI_TRY(const auto two, SimulatedTraining::make(spec, 2, {.slice = slice}));
+  OMNI_TRY(const auto two, SimulatedTraining::make(spec, 2, slice));
   OMNI_TRY(const IterationModel model,
            IterationModel::measure(
                two->net(), workers,
@@ -50,7 +59,8 @@ Result<json> foretell(const json& arguments) {
   json rows = json::array();
   std::map<int, double> seconds;
   for (const int groups : arguments.at("groups")) {
-    OMNI_TRY(seconds[groups], measure(spec, groups, slice, iterations + 4 * groups));
+    OMNI_TRY(seconds[groups],
+             measure(spec, groups, slice, iterations + 4 * groups, arguments.at("runs")));
     rows.push_back(
         {{"groups", groups},
          {"predicted", model.seconds_per_iteration(spread_groups(groups, workers), groups == 1)},

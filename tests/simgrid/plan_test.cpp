@@ -18,6 +18,7 @@ struct Run {
   int batch, slice, iterations;
   std::vector<int> groups;
   double most_off = 0.05, most_off_at_saturation = 0.05;
+  int runs = 1;
 };
 
 // The cores decode images and do nothing that a GPU could. Where they also help it, iterations of
@@ -30,7 +31,8 @@ void expect_foretold(const Machine& machine, const Run& run) {
                 {"slice", run.slice},
                 {"gpus_only", true},
                 {"iterations", run.iterations},
-                {"groups", run.groups}},
+                {"groups", run.groups},
+                {"runs", run.runs}},
                "foretell");
   ASSERT_FALSE(result.contains("failed")) << result;
   std::printf("%-15s%8s%14s%12s\n", run.net.c_str(), "groups", "predicted ms", "took ms");
@@ -52,9 +54,9 @@ TEST(Plan, foretells_iterations_on_a_gpu_with_4_cores) {
 }
 
 // A mini-batch in one slice keeps one GPU busy, so four groups take less than half the time of one.
-// Seen: 9 % off with one, 16 % with four.
+// Seen: 9 % off with one or two, 16 % with four. Runs with eight took 39 to 46 ms.
 TEST(Plan, foretells_what_groups_gain_where_each_needs_a_gpu) {
-  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {1, 2, 4, 8}, 0.15, 0.3});
+  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {1, 2, 4, 8}, 0.15, 0.3, 3});
 }
 
 // One run of the engine differs from the next by up to 7 % there.

@@ -1,6 +1,7 @@
 // Runs tasks of the engine on a simulated machine and prints what came out as JSON: the time it
 // took there, and who did how much. The only argument is JSON, too; run() has the keys. No kernel
 // runs, so nothing is learnt; all that is scheduled is real.
+#include <fmt/format.h>
 #include <starpu.h>
 
 #include <cstdio>
@@ -9,12 +10,13 @@
 #include <nlohmann/json.hpp>
 
 #include "layers/formats/darknet_cfg.hpp"
-#include "runtime/tasks/codelet.hpp"
+#include "runtime/data/dataset.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "scheduling/groups/group_run.hpp"
 #include "scheduling/policy/omni_policy.hpp"
+#include "scheduling/trainer.hpp"
 #include "tests/simgrid/devices.hpp"
-#include "tests/simgrid/training.hpp"
 
 namespace omni::test {
 namespace {
@@ -108,16 +110,56 @@ Result<json> run_training(const json& arguments) {
     spec.net.options.push_back({"batch", std::to_string(arguments["batch"].get<int>())});
     spec.net.options.push_back({"subdivisions", "1"});
   }
-  const int groups = arguments.value("groups", 1);
-  OMNI_TRY(const auto training,
-           SimulatedTraining::make(spec, groups,
-                                   {.slice = arguments.value("slice", 0),
-                                    .gpus = arguments.at("gpus").get<int>() / groups,
-                                    .cores = arguments.at("cores").get<int>() / groups}));
-  if (arguments.contains("split")) split(training->net(), arguments["split"]);
+  const int count = arguments.value("groups", 1);
+  const auto workers = static_cast<int>(starpu_worker_get_count());
+  OMNI_TRY(
+      ComputeGroups groups,
+      ComputeGroups::make(count, FullyConnected::merged, [&](const Sharing& sharing, int slice) {
+        return Net::build(spec, {.training = true,
+                                 .slice = slice != 0 ? slice : arguments.value("slice", 0),
+                                 .gpus = arguments.at("gpus").get<int>() / count,
+                                 .cores = arguments.at("cores").get<int>() / count,
+                                 .sharing = sharing});
+      }));
+  if (count > 1) groups.assign(spread_groups(count, workers));
+  const Net& net = groups.net();
+  OMNI_TRY(const DatasetPair data,
+           open_dataset({.source = "synthetic:1024:" + std::to_string(net.classes()),
+                         .net_input = net.options().input,
+                         .classes = net.classes(),
+                         .seed = 1}));
+  DataFeed feed(*data.train, {.augment = {},
+                              .net_input = net.options().input,
+                              .slices = net.slices(),
+                              .slots = Trainer::slots(groups)});
+  OMNI_CHECK(groups.allocate());
+  OMNI_CHECK(feed.allocate());
+  if (arguments.contains("split")) split(net, arguments["split"]);
+  const std::uint64_t warm = arguments.value("warm", 1u);
+  const std::uint64_t last = warm + arguments.value("iterations", 3u);
+  TrainingFeed ahead(feed, 1, 0, last);
+  EventQueue events;
+  std::vector<std::unique_ptr<GroupRun>> runs;
+  for (int group = 0; group < count; ++group)
+    runs.push_back(std::make_unique<GroupRun>(groups, group, ahead, events, false));
+  // As the trainer lets groups take turns.
+  const auto most = static_cast<std::uint64_t>(count) + 1;
+  std::uint64_t begun = 0, ended = 0;
   Meter meter;
-  OMNI_CHECK(training->train(arguments.value("warm", 1u), arguments.value("iterations", 3u),
-                             [&] { meter.start(); }));
+  for (const std::uint64_t end : {warm, last}) {
+    while (ended < end) {
+      GroupRun& run = *runs[begun % runs.size()];
+      if (begun < end && begun - ended < most && run.may_begin()) {
+        run.begin(begun++, false);
+        OMNI_CHECK(run.complete({.learning_rate = 0.01f, .momentum = {}}));
+      } else {
+        OMNI_TRY([[maybe_unused]] const FinishedIteration finished,
+                 runs[ended++ % runs.size()]->collect());
+      }
+    }
+    OMNI_CHECK(wait_for_tasks());
+    if (end == warm) meter.start();
+  }
   return meter.read();
 }
 

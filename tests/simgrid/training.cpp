@@ -15,13 +15,13 @@ Workers SimulatedTraining::workers() {
 }
 
 Result<std::unique_ptr<SimulatedTraining>> SimulatedTraining::make(const NetSpec& spec, int groups,
-                                                                   BuildOptions options) {
-  OMNI_TRY(ComputeGroups made, ComputeGroups::make(groups, FullyConnected::merged,
-                                                   [&](const Sharing& sharing, int chosen) {
-                                                     options.sharing = sharing;
-                                                     if (chosen != 0) options.slice = chosen;
-                                                     return Net::build(spec, options);
-                                                   }));
+                                                                   int slice) {
+  OMNI_TRY(
+      ComputeGroups made,
+      ComputeGroups::make(groups, FullyConnected::merged, [&](const Sharing& sharing, int chosen) {
+        return Net::build(
+            spec, {.training = true, .slice = chosen != 0 ? chosen : slice, .sharing = sharing});
+      }));
   if (groups > 1) made.assign(spread_groups(groups, workers()));
   const Net& net = made.net();
   OMNI_TRY(DatasetPair data,
@@ -44,28 +44,14 @@ SimulatedTraining::SimulatedTraining(ComputeGroups groups, DatasetPair data)
                            .slices = groups_.net().slices(),
                            .slots = Trainer::slots(groups_)}) {}
 
-void SimulatedTraining::start(std::uint64_t iterations) {
-  runs_.clear();
-  ahead_.emplace(feed_, 1, 0, iterations);
-  for (int group = 0; group < groups_.count(); ++group)
-    runs_.push_back(std::make_unique<GroupRun>(groups_, group, *ahead_, events_, true));
-  begun_ = 0;
-  finished_at_.clear();
-}
-
-Status SimulatedTraining::train(std::uint64_t warm_up, std::uint64_t iterations,
-                                const std::function<void()>& warmed_up) {
-  start(warm_up + iterations);
-  OMNI_CHECK(take_turns(warm_up));
-  OMNI_CHECK(wait_for_tasks());
-  warmed_up();
-  OMNI_CHECK(take_turns(warm_up + iterations));
-  return wait_for_tasks();
-}
-
 Result<double> SimulatedTraining::seconds_per_iteration(int iterations, bool in_turn) {
   const auto count = static_cast<std::uint64_t>(iterations);
-  start(count);
+  TrainingFeed ahead(feed_, 1, 0, count);
+  runs_.clear();
+  for (int group = 0; group < groups_.count(); ++group)
+    runs_.push_back(std::make_unique<GroupRun>(groups_, group, ahead, events_, true));
+  begun_ = 0;
+  finished_at_.clear();
   OMNI_CHECK(in_turn ? take_turns(count) : run_freely(count));
   OMNI_CHECK(wait_for_tasks());
   const std::size_t first = finished_at_.size() / 3;
@@ -73,11 +59,11 @@ Result<double> SimulatedTraining::seconds_per_iteration(int iterations, bool in_
          static_cast<double>(finished_at_.size() - 1 - first);
 }
 
-Status SimulatedTraining::take_turns(std::uint64_t until) {
+Status SimulatedTraining::take_turns(std::uint64_t iterations) {
   const std::uint64_t most = runs_.size() + 1;
-  while (finished_at_.size() < until) {
+  while (finished_at_.size() < iterations) {
     GroupRun& run = *runs_[begun_ % runs_.size()];
-    if (begun_ < until && begun_ - finished_at_.size() < most && run.may_begin()) {
+    if (begun_ < iterations && begun_ - finished_at_.size() < most && run.may_begin()) {
       run.begin(begun_++, false);
       OMNI_CHECK(run.complete({.learning_rate = 0.01f, .momentum = {}}));
     } else {
@@ -87,9 +73,9 @@ Status SimulatedTraining::take_turns(std::uint64_t until) {
   return {};
 }
 
-Status SimulatedTraining::run_freely(std::uint64_t until) {
+Status SimulatedTraining::run_freely(std::uint64_t iterations) {
   const auto begin = [&](GroupRun& run) {
-    if (run.may_begin() && begun_ < until) run.begin(begun_++, true);
+    if (run.may_begin() && begun_ < iterations) run.begin(begun_++, true);
   };
   for (const auto& run : runs_) begin(*run);
   while (finished_at_.size() < begun_) {

@@ -3,9 +3,7 @@
 // real.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "runtime/data/dataset.hpp"
@@ -15,24 +13,20 @@ namespace omni::test {
 
 class SimulatedTraining {
  public:
-  // options: how mini-batches are cut.
+  // `slice`: images per task; 0: the net decides.
   static Result<std::unique_ptr<SimulatedTraining>> make(const NetSpec& spec, int groups,
-                                                         BuildOptions options);
+                                                         int slice);
 
   // In turn, or as they arrive: simulated seconds per iteration, without the first third of them,
   // while groups start.
   Result<double> seconds_per_iteration(int iterations, bool in_turn);
-  // In turn; `warmed_up` is called between the two, when nothing is under way.
-  Status train(std::uint64_t warm_up, std::uint64_t iterations,
-               const std::function<void()>& warmed_up);
   const Net& net() const { return groups_.net(); }
   static Workers workers();
 
  private:
   SimulatedTraining(ComputeGroups groups, DatasetPair data);
-  void start(std::uint64_t iterations);
-  Status take_turns(std::uint64_t until);
-  Status run_freely(std::uint64_t until);
+  Status take_turns(std::uint64_t iterations);
+  Status run_freely(std::uint64_t iterations);
   GroupEvent next_event();
   Status finish(int group);
 
@@ -40,7 +34,6 @@ class SimulatedTraining {
   DatasetPair data_;
   DataFeed feed_;
   EventQueue events_;
-  std::optional<TrainingFeed> ahead_;
   std::vector<std::unique_ptr<GroupRun>> runs_;
   std::uint64_t begun_ = 0;
   std::vector<double> finished_at_;  // s, by iteration
