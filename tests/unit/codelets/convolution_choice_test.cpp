@@ -1,6 +1,8 @@
 // Which implementations the models may choose from.
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "codelets/convolution/convolution.hpp"
 #include "runtime/tasks/codelet.hpp"
 
