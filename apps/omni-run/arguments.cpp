@@ -89,9 +89,11 @@ void add_machine(CLI::App& app, MachineArguments& arguments) {
       ->check(CLI::Range(1, 4096));
   app.add_option("--gpus", arguments.gpus, "GPUs that compute: all (default), none, or as in 0,1");
   add_choice(app, "--precision", arguments.session.precision,
-             std::map<std::string, Precision>{{"fp32", Precision::fp32}, {"tf32", Precision::tf32}},
-             "How GPUs multiply: fp32 (default), or tf32: in their matrix units, inputs rounded to "
-             "10 bits of mantissa");
+             std::map<std::string, Precision>{
+                 {"fp32", Precision::fp32}, {"tf32", Precision::tf32}, {"bf16", Precision::bf16}},
+             "What convolutions and connected layers may round to before they multiply: fp32 "
+             "(default), tf32 (10 bits of mantissa; GPUs), or bf16 (7 bits; also CPUs); sums and "
+             "parameters are fp32");
   app.add_option("--sched", arguments.session.scheduler,
                  "Scheduling policy, or help: lists them; default: STARPU_SCHED, else omni");
   app.add_flag("--deterministic", arguments.session.deterministic,

@@ -1,6 +1,6 @@
 // Direct convolution with oneDNN. Activations are channels last, as ours; weights are copied once
 // per task into the layout that oneDNN prefers for the shape, and weight gradients are added back
-// from it.
+// from it. In bf16, what is multiplied is copied and rounded too.
 #include "codelets/convolution/convolution_onednn.hpp"
 
 #ifdef OMNI_ONEDNN
@@ -17,32 +17,40 @@ using Arguments = std::unordered_map<int, memory>;
 
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
+// Our tensors, and as the primitives multiply them.
 struct Geometry {
   explicit Geometry(const ConvShape& s)
-      : src({s.n, s.c, s.h, s.w}, memory::data_type::f32, memory::format_tag::nhwc),
-        dst({s.n, s.filters, s.out_h(), s.out_w()}, memory::data_type::f32,
-            memory::format_tag::nhwc),
+      : src(channels_last({s.n, s.c, s.h, s.w}, memory::data_type::f32)),
+        dst(channels_last({s.n, s.filters, s.out_h(), s.out_w()}, memory::data_type::f32)),
         weights(weight_dims(s), memory::data_type::f32,
                 s.groups == 1 ? memory::format_tag::ohwi : memory::format_tag::gohwi),
-        any_weights(weight_dims(s), memory::data_type::f32, memory::format_tag::any),
         bias({s.filters}, memory::data_type::f32, memory::format_tag::a),
+        any_weights(weight_dims(s), memory::data_type::f32, memory::format_tag::any),
+        src_factor(channels_last(src.dims(), onednn::factors().type)),
+        dst_factor(channels_last(dst.dims(), onednn::factors().type)),
+        weights_factor(weight_dims(s), onednn::factors().type, memory::format_tag::any),
         strides{s.stride_h, s.stride_w},
         dilation{s.dilation_h - 1, s.dilation_w - 1},  // oneDNN counts the holes
         padding{s.pad_h, s.pad_w} {}
 
+  static memory::desc channels_last(const memory::dims& dims, memory::data_type type) {
+    return {dims, type, memory::format_tag::nhwc};
+  }
   static memory::dims weight_dims(const ConvShape& s) {
     if (s.groups == 1) return {s.filters, s.c, s.kernel_h, s.kernel_w};
     return {s.groups, s.group_filters(), s.group_c(), s.kernel_h, s.kernel_w};
   }
 
-  memory::desc src, dst, weights, any_weights, bias;
+  memory::desc src, dst, weights, bias;
+  memory::desc any_weights;  // a gradient, in a layout of oneDNN's choice
+  memory::desc src_factor, dst_factor, weights_factor;
   memory::dims strides, dilation, padding;
 };
 
 dnnl::convolution_forward::primitive_desc forward_desc(const dnnl::engine& engine,
                                                        const Geometry& g, bool has_bias,
                                                        const dnnl::primitive_attr& attributes) {
-  return {{dnnl::prop_kind::forward_training, kAlgorithm, g.src, g.any_weights,
+  return {{dnnl::prop_kind::forward_training, kAlgorithm, g.src_factor, g.weights_factor,
            has_bias ? g.bias : memory::desc(), g.dst, g.strides, g.dilation, g.padding, g.padding},
           attributes,
           engine};
@@ -55,23 +63,18 @@ class ForwardPlan {
     activate_after_ = !onednn::append_activation(args.activation, attributes);
     const auto desc = forward_desc(engine, geometry_, args.has_bias, attributes);
     convolution_ = dnnl::convolution_forward(desc);
-    weights_ = desc.weights_desc();
     scratchpad_ = desc.scratchpad_desc();
     scratchpad_at_ = layout_.add(scratchpad_);
-    weights_at_ = layout_.add(weights_);
-    reorder_ =
-        onednn::make_reorder(engine, geometry_.weights, weights_, onednn::ReorderMode::overwrite);
+    src_ = {engine, geometry_.src, desc.src_desc(), layout_};
+    weights_ = {engine, geometry_.weights, desc.weights_desc(), layout_};
   }
 
   void run(const ConvForwardArgs& args, const Buffers& buffers, DeviceContext& context) const {
     const auto& [engine, stream] = context.local<onednn::Engine>();
-    const float* scratch = context.scratch(layout_.floats());
-    memory ours = onednn::view(geometry_.weights, engine, buffers.get(1));
-    memory theirs = onednn::view(weights_, engine, scratch + weights_at_);
-    reorder_.execute(stream, ours, theirs);
+    float* scratch = context.scratch(layout_.floats());
     Arguments arguments{
-        {DNNL_ARG_SRC, onednn::view(geometry_.src, engine, buffers.get(0))},
-        {DNNL_ARG_WEIGHTS, theirs},
+        {DNNL_ARG_SRC, src_.bring(engine, stream, buffers.get(0), scratch)},
+        {DNNL_ARG_WEIGHTS, weights_.bring(engine, stream, buffers.get(1), scratch)},
         {DNNL_ARG_DST, onednn::view(geometry_.dst, engine, buffers.get(2))},
         {DNNL_ARG_SCRATCHPAD, onednn::view(scratchpad_, engine, scratch + scratchpad_at_)}};
     if (args.has_bias)
@@ -84,10 +87,10 @@ class ForwardPlan {
  private:
   Geometry geometry_;
   dnnl::convolution_forward convolution_;
-  dnnl::reorder reorder_;
-  memory::desc weights_, scratchpad_;
+  onednn::Factor src_, weights_;
+  memory::desc scratchpad_;
   onednn::ScratchLayout layout_;
-  std::size_t weights_at_, scratchpad_at_;
+  std::size_t scratchpad_at_;
   bool activate_after_;
 };
 
@@ -96,14 +99,16 @@ class WeightsPlan {
   WeightsPlan(const dnnl::engine& engine, const ConvWeightsArgs& args) : geometry_(args.shape) {
     const Geometry& g = geometry_;
     const dnnl::convolution_backward_weights::primitive_desc desc(
-        {kAlgorithm, g.src, g.any_weights, args.has_bias ? g.bias : memory::desc(), g.dst,
-         g.strides, g.dilation, g.padding, g.padding},
+        {kAlgorithm, g.src_factor, g.any_weights, args.has_bias ? g.bias : memory::desc(),
+         g.dst_factor, g.strides, g.dilation, g.padding, g.padding},
         onednn::with_user_scratchpad(), engine,
         forward_desc(engine, g, args.has_bias, onednn::with_user_scratchpad()));
     convolution_ = dnnl::convolution_backward_weights(desc);
     weights_ = desc.diff_weights_desc();
     scratchpad_ = desc.scratchpad_desc();
     scratchpad_at_ = layout_.add(scratchpad_);
+    src_ = {engine, g.src, desc.src_desc(), layout_};
+    diff_dst_ = {engine, g.dst, desc.diff_dst_desc(), layout_};
     weights_at_ = layout_.add(weights_);
     bias_at_ = layout_.add(g.bias);
     add_ = onednn::make_reorder(engine, weights_, g.weights, onednn::ReorderMode::add);
@@ -111,12 +116,12 @@ class WeightsPlan {
 
   void run(const ConvWeightsArgs& args, const Buffers& buffers, DeviceContext& context) const {
     const auto& [engine, stream] = context.local<onednn::Engine>();
-    const float* scratch = context.scratch(layout_.floats());
+    float* scratch = context.scratch(layout_.floats());
     const float* added_bias = scratch + bias_at_;
     memory theirs = onednn::view(weights_, engine, scratch + weights_at_);
     Arguments arguments{
-        {DNNL_ARG_SRC, onednn::view(geometry_.src, engine, buffers.get(0))},
-        {DNNL_ARG_DIFF_DST, onednn::view(geometry_.dst, engine, buffers.get(1))},
+        {DNNL_ARG_SRC, src_.bring(engine, stream, buffers.get(0), scratch)},
+        {DNNL_ARG_DIFF_DST, diff_dst_.bring(engine, stream, buffers.get(1), scratch)},
         {DNNL_ARG_DIFF_WEIGHTS, theirs},
         {DNNL_ARG_SCRATCHPAD, onednn::view(scratchpad_, engine, scratch + scratchpad_at_)}};
     if (args.has_bias)
@@ -132,6 +137,7 @@ class WeightsPlan {
  private:
   Geometry geometry_;
   dnnl::convolution_backward_weights convolution_;
+  onednn::Factor src_, diff_dst_;
   dnnl::reorder add_;
   memory::desc weights_, scratchpad_;
   onednn::ScratchLayout layout_;
@@ -143,30 +149,27 @@ class DataPlan {
   DataPlan(const dnnl::engine& engine, const ConvDataArgs& args) : geometry_(args.shape) {
     const Geometry& g = geometry_;
     const dnnl::convolution_backward_data::primitive_desc desc(
-        {kAlgorithm, g.src, g.any_weights, g.dst, g.strides, g.dilation, g.padding, g.padding},
+        {kAlgorithm, g.src, g.weights_factor, g.dst_factor, g.strides, g.dilation, g.padding,
+         g.padding},
         onednn::with_user_scratchpad(), engine,
         forward_desc(engine, g, false, onednn::with_user_scratchpad()));
     convolution_ = dnnl::convolution_backward_data(desc);
-    weights_ = desc.weights_desc();
     scratchpad_ = desc.scratchpad_desc();
     scratchpad_at_ = layout_.add(scratchpad_);
-    weights_at_ = layout_.add(weights_);
+    diff_dst_ = {engine, g.dst, desc.diff_dst_desc(), layout_};
+    weights_ = {engine, g.weights, desc.weights_desc(), layout_};
     product_at_ = args.adds ? layout_.add(g.src) : 0;
-    reorder_ = onednn::make_reorder(engine, g.weights, weights_, onednn::ReorderMode::overwrite);
   }
 
   void run(const ConvDataArgs& args, const Buffers& buffers, DeviceContext& context) const {
     const auto& [engine, stream] = context.local<onednn::Engine>();
-    const float* scratch = context.scratch(layout_.floats());
+    float* scratch = context.scratch(layout_.floats());
     float* const diff_src = buffers.get(2);
     const float* const product = args.adds ? scratch + product_at_ : diff_src;
-    memory ours = onednn::view(geometry_.weights, engine, buffers.get(1));
-    memory theirs = onednn::view(weights_, engine, scratch + weights_at_);
-    reorder_.execute(stream, ours, theirs);
     convolution_.execute(
         stream,
-        {{DNNL_ARG_DIFF_DST, onednn::view(geometry_.dst, engine, buffers.get(0))},
-         {DNNL_ARG_WEIGHTS, theirs},
+        {{DNNL_ARG_DIFF_DST, diff_dst_.bring(engine, stream, buffers.get(0), scratch)},
+         {DNNL_ARG_WEIGHTS, weights_.bring(engine, stream, buffers.get(1), scratch)},
          {DNNL_ARG_DIFF_SRC, onednn::view(geometry_.src, engine, product)},
          {DNNL_ARG_SCRATCHPAD, onednn::view(scratchpad_, engine, scratch + scratchpad_at_)}});
     if (!args.adds) return;
@@ -176,10 +179,10 @@ class DataPlan {
  private:
   Geometry geometry_;
   dnnl::convolution_backward_data convolution_;
-  dnnl::reorder reorder_;
-  memory::desc weights_, scratchpad_;
+  onednn::Factor diff_dst_, weights_;
+  memory::desc scratchpad_;
   onednn::ScratchLayout layout_;
-  std::size_t weights_at_, scratchpad_at_, product_at_;
+  std::size_t scratchpad_at_, product_at_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "codelets/dense/connected.hpp"
 
+#include "codelets/convolution/convolution_onednn.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/dense/onednn_support.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
@@ -34,6 +35,40 @@ void backward_data_gemm(const ConnectedDataArgs& args, const Buffers& buffers, D
   product(n, inputs, outputs, {buffers.get(0), outputs}, {buffers.get(1), inputs}, 0.0f,
           buffers.get(2), inputs);
 }
+
+// ---- oneDNN: a product, or in bf16, which has none, a convolution ----
+
+#ifdef OMNI_ONEDNN
+// Images as the pixels of one.
+ConvShape as_convolution(const ConnectedShape& s) {
+  return {.n = 1, .h = s.n, .w = 1, .c = s.inputs, .filters = s.outputs};
+}
+
+void forward_onednn(const ConnectedForwardArgs& args, const Buffers& buffers,
+                    DeviceContext& context) {
+  if (implementation_policy().precision == Precision::bf16)
+    conv_forward_onednn({as_convolution(args.shape), args.activation, args.has_bias}, buffers,
+                        context);
+  else
+    forward_gemm<onednn::gemm>(args, buffers, context);
+}
+
+void backward_weights_onednn(const ConnectedWeightsArgs& args, const Buffers& buffers,
+                             DeviceContext& context) {
+  if (implementation_policy().precision == Precision::bf16)
+    conv_backward_weights_onednn({as_convolution(args.shape), args.has_bias}, buffers, context);
+  else
+    backward_weights_gemm<onednn::gemm>(args, buffers, context);
+}
+
+void backward_data_onednn(const ConnectedDataArgs& args, const Buffers& buffers,
+                          DeviceContext& context) {
+  if (implementation_policy().precision == Precision::bf16)
+    conv_backward_data_onednn({as_convolution(args.shape)}, buffers, context);
+  else
+    backward_data_gemm<onednn::gemm>(args, buffers, context);
+}
+#endif
 
 // ---- reference ----
 
@@ -84,7 +119,7 @@ Codelet<ConnectedForwardArgs> connected_forward({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", forward_gemm<onednn::gemm>},
+            {"onednn", forward_onednn},
 #endif
             {"gemm", forward_gemm<gemm>},
             {"reference", forward_reference, nullptr, Role::reference},
@@ -99,7 +134,7 @@ Codelet<ConnectedWeightsArgs> connected_backward_weights({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", backward_weights_gemm<onednn::gemm>},
+            {"onednn", backward_weights_onednn},
 #endif
             {"gemm", backward_weights_gemm<gemm>},
             {"reference", backward_weights_reference, nullptr, Role::reference},
@@ -114,7 +149,7 @@ Codelet<ConnectedDataArgs> connected_backward_data({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", backward_data_gemm<onednn::gemm>},
+            {"onednn", backward_data_onednn},
 #endif
             {"gemm", backward_data_gemm<gemm>},
             {"reference", backward_data_reference, nullptr, Role::reference},

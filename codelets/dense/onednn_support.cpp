@@ -2,9 +2,26 @@
 
 #ifdef OMNI_ONEDNN
 
+#include <span>
 #include <stdexcept>
 
+#include "codelets/dense/bf16.hpp"
+
 namespace omni::onednn {
+
+bool uses(dnnl::cpu_isa instructions) {
+  // Each set's number has the bits of those that it contains.
+  const auto here = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  const auto wanted = static_cast<unsigned>(instructions);
+  return (here & wanted) == wanted;
+}
+
+Factors factors() {
+  using Type = dnnl::memory::data_type;
+  if (implementation_policy().precision != Precision::bf16) return {};
+  static const bool in_bf16 = uses(dnnl::cpu_isa::avx512_core);
+  return {.type = in_bf16 ? Type::bf16 : Type::f32, .rounded = !in_bf16};
+}
 
 dnnl::reorder make_reorder(const dnnl::engine& engine, const dnnl::memory::desc& from,
                            const dnnl::memory::desc& to, ReorderMode mode) {
@@ -15,6 +32,28 @@ dnnl::reorder make_reorder(const dnnl::engine& engine, const dnnl::memory::desc&
     attributes.set_post_ops(sum);
   }
   return dnnl::reorder(dnnl::reorder::primitive_desc(engine, from, engine, to, attributes));
+}
+
+Factor::Factor(const dnnl::engine& engine, const dnnl::memory::desc& ours,
+               const dnnl::memory::desc& theirs, ScratchLayout& layout)
+    : ours_(ours),
+      theirs_(theirs),
+      copied_(ours != theirs || factors().rounded),
+      rounded_(factors().rounded) {
+  if (!copied_) return;
+  at_ = layout.add(theirs);
+  reorder_ = make_reorder(engine, ours, theirs, ReorderMode::overwrite);
+}
+
+dnnl::memory Factor::bring(const dnnl::engine& engine, const dnnl::stream& stream,
+                           const float* data, float* scratch) const {
+  dnnl::memory there = view(ours_, engine, data);
+  if (!copied_) return there;
+  float* const copy = scratch + at_;
+  dnnl::memory here = view(theirs_, engine, copy);
+  reorder_.execute(stream, there, here);
+  if (rounded_) round_to_bf16(std::span(copy, theirs_.get_size() / sizeof(float)));
+  return here;
 }
 
 dnnl::primitive_attr with_user_scratchpad() {

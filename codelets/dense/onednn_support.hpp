@@ -1,6 +1,6 @@
 // What all oneDNN implementations share: one engine and stream per worker thread, plans (the
-// primitives for one set of arguments, made once per worker), and one scratch buffer divided into
-// pieces.
+// primitives for one set of arguments, made once per worker), one scratch buffer divided into
+// pieces, and the type of what is multiplied.
 #pragma once
 
 #ifdef OMNI_ONEDNN
@@ -8,9 +8,11 @@
 #include <cstddef>
 #include <dnnl.hpp>
 #include <map>
+#include <utility>
 
 #include "codelets/dense/gemm.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/device_context.hpp"
 
 namespace omni::onednn {
@@ -24,11 +26,26 @@ struct Engine {
 // generated code between workers.
 template <class Plan, class Args>
 const Plan& plan_for(const Args& args, DeviceContext& context) {
-  auto& plans = context.local<std::map<Args, Plan>>();
-  const auto found = plans.find(args);
+  using Key = std::pair<Precision, Args>;
+  auto& plans = context.local<std::map<Key, Plan>>();
+  const Key key{implementation_policy().precision, args};
+  const auto found = plans.find(key);
   if (found != plans.end()) return found->second;
-  return plans.try_emplace(args, context.local<Engine>().engine, args).first->second;
+  return plans.try_emplace(key, context.local<Engine>().engine, args).first->second;
 }
+
+// Whether oneDNN makes code for these instructions on this machine.
+bool uses(dnnl::cpu_isa instructions);
+
+// What the numbers that are multiplied become before, by ImplementationPolicy::precision: with
+// bf16, that type where oneDNN has code for it, which is with AVX-512; elsewhere they are rounded
+// as it would round them and stay f32, which is slower than leaving them alone, but gives the same
+// products.
+struct Factors {
+  dnnl::memory::data_type type = dnnl::memory::data_type::f32;
+  bool rounded = false;
+};
+Factors factors();
 
 // Adds up the pieces that a plan needs of the context's one scratch buffer.
 class ScratchLayout {
@@ -45,10 +62,27 @@ class ScratchLayout {
   std::size_t floats_ = 0;
 };
 
-// Copies a tensor into another layout, or adds it to what is there.
+// Copies a tensor into another layout or type, or adds it to what is there.
 enum class ReorderMode { overwrite, add };
 dnnl::reorder make_reorder(const dnnl::engine& engine, const dnnl::memory::desc& from,
                            const dnnl::memory::desc& to, ReorderMode mode);
+
+// A tensor that a primitive multiplies, brought into the layout and type that it takes.
+class Factor {
+ public:
+  Factor() = default;
+  Factor(const dnnl::engine& engine, const dnnl::memory::desc& ours,
+         const dnnl::memory::desc& theirs, ScratchLayout& layout);
+  // The buffer itself where nothing is to be changed, else a copy in the scratch.
+  dnnl::memory bring(const dnnl::engine& engine, const dnnl::stream& stream, const float* data,
+                     float* scratch) const;
+
+ private:
+  dnnl::memory::desc ours_, theirs_;
+  bool copied_ = false, rounded_ = false;
+  std::size_t at_ = 0;
+  dnnl::reorder reorder_;
+};
 
 // Attributes of a primitive whose working memory is a piece of our scratch.
 dnnl::primitive_attr with_user_scratchpad();

@@ -1,6 +1,7 @@
 #include "codelets/dense/peaks.hpp"
 
 #include <algorithm>
+#include <array>
 #include <barrier>
 #include <chrono>
 #include <cstring>
@@ -8,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "codelets/convolution/convolution_onednn.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/dense/onednn_support.hpp"
 #include "runtime/tasks/device_context.hpp"
@@ -50,21 +52,38 @@ double best_rate(int threads, double units, MakeWork make_work) {
   return units * threads / *std::min_element(slowest.begin(), slowest.end());
 }
 
-double gemm_rate(int threads, Gemm product) {
+using Product = void (*)(float* a, float* b, float* c);
+
+template <Gemm gemm>
+void product_of_gemm(float* a, float* b, float* c) {
+  gemm(kSize, kSize, kSize, {a, kSize}, {b, kSize}, 0.0f, c, kSize);
+}
+
+double gemm_rate(int threads, Product product) {
   return best_rate(threads, 2.0 * kSize * kSize * kSize, [product] {
     DeviceContext::current();  // BLAS with one thread
     return [product, a = std::vector<float>(kSize * kSize, 0.5f),
             b = std::vector<float>(kSize * kSize, 0.25f),
             c = std::vector<float>(kSize * kSize)]() mutable {
-      product(kSize, kSize, kSize, {a.data(), kSize}, {b.data(), kSize}, 0.0f, c.data(), kSize);
+      product(a.data(), b.data(), c.data());
     };
   });
 }
 
-double best_gemm_rate(int threads) {
-  double best = gemm_rate(threads, gemm);
 #ifdef OMNI_ONEDNN
-  best = std::max(best, gemm_rate(threads, onednn::gemm));
+void product_in_bf16(float* a, float* b, float* c) {
+  std::array<void*, 3> buffers{a, b, c};
+  conv_forward_onednn({.shape = {.h = kSize, .c = kSize, .filters = kSize}}, Buffers(buffers),
+                      DeviceContext::current());
+}
+#endif
+
+double best_gemm_rate(int threads) {
+  double best = gemm_rate(threads, product_of_gemm<gemm>);
+#ifdef OMNI_ONEDNN
+  best = std::max(best, gemm_rate(threads, product_of_gemm<onednn::gemm>));
+  if (implementation_policy().precision == Precision::bf16)
+    best = std::max(best, gemm_rate(threads, product_in_bf16));
 #endif
   return best;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "codelets/cuda/gemm.cuh"
 #include "runtime/cuda/check.hpp"
 
 namespace omni {
@@ -42,17 +43,15 @@ struct Blas {
 double gemm_rate(int device, Precision precision) {
   check(cudaSetDevice(device), "choosing a GPU");
   const Blas blas;
-  check(cublasSetMathMode(blas.handle, precision == Precision::tf32 ? CUBLAS_TF32_TENSOR_OP_MATH
-                                                                    : CUBLAS_DEFAULT_MATH),
-        "choosing the precision of cuBLAS");
   const DeviceMatrix a, b, product;
   const Events events;
   constexpr float kOne = 1, kZero = 0;
   float fastest = 0;
   for (int i = 0; i < kRepeats; ++i) {
     check(cudaEventRecord(events.before), "recording an event");
-    check(cublasSgemm(blas.handle, CUBLAS_OP_N, CUBLAS_OP_N, kSide, kSide, kSide, &kOne, a.data,
-                      kSide, b.data, kSide, &kZero, product.data, kSide),
+    check(cublasGemmEx(blas.handle, CUBLAS_OP_N, CUBLAS_OP_N, kSide, kSide, kSide, &kOne, a.data,
+                       CUDA_R_32F, kSide, b.data, CUDA_R_32F, kSide, &kZero, product.data,
+                       CUDA_R_32F, kSide, gpu::compute_type(precision), CUBLAS_GEMM_DEFAULT),
           "multiplying matrices");
     check(cudaEventRecord(events.after), "recording an event");
     check(cudaEventSynchronize(events.after), "multiplying matrices");

@@ -12,7 +12,7 @@ struct CpuPeaks {
   double copy_alone = 0, copy_together = 0;  // bytes/s, reading and writing both counted
 };
 
-// Takes about a second of all those threads.
+// In the precision of the implementation policy. Takes about a second of all those threads.
 CpuPeaks measure_cpu_peaks(int threads);
 
 // flop/s of a large matrix product, measured on one GPU after the other and added up.

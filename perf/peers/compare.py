@@ -50,7 +50,7 @@ the forward products, less the gradient of the images.
 
 With --device gpu everyone trains on the first GPU: Omnivore with --threads CPU workers for its input, PyTorch's
 iterations timed by events in the stream, without waiting for the loss; its memory is that on the GPU then, and
-the peak is a matrix product of that precision on it.
+the peak is a matrix product of that precision on it. In bf16 PyTorch trains under torch.autocast.
 
 Exit codes: 0 compared, 1 a run failed, 2 usage, or a peer that is not there."""
 
@@ -84,7 +84,8 @@ def parse(arguments):
     add("--net", required=True, help="net description (.cfg): a file, or the name of a shipped net")
     add("--batch", type=positive, help="images per mini-batch; default: the net's")
     add("--device", choices=["cpu", "gpu"], default="cpu", help="default: cpu")
-    add("--precision", choices=["fp32", "tf32"], default="fp32", help="on a GPU; default: fp32")
+    add("--precision", choices=["fp32", "tf32", "bf16"], default="fp32",
+        help="of what is multiplied; tf32 on a GPU only; default: fp32")
     add("--threads", type=positive, help="CPUs for everyone; default: all that this process may use")
     add("--peer", action="append", choices=["pytorch", "darknet", "caffe", "none"],
         help="whom to compare with, may be repeated; default: pytorch")

@@ -1,4 +1,4 @@
-"""Where everyone trains: on the CPUs, or on the first GPU with a precision."""
+"""Where everyone trains: on the CPUs or on the first GPU, and in which precision."""
 
 import json
 
@@ -7,20 +7,15 @@ from processes import Refused, checked
 
 class Device:
     def __init__(self, kind, precision):
-        self.gpu, self.precision, self.name = kind == "gpu", precision, ""
-        if self.gpu:
-            self.omnivore_arguments = ["--gpus", "0", "--precision", precision]
-            self.pytorch_arguments = ["--device", "gpu", "--precision", precision]
-            self.pytorch_environment = {"CUDA_VISIBLE_DEVICES": "0"}
-        else:
-            self.omnivore_arguments = ["--gpus", "none"]
-            self.pytorch_arguments = []
-            self.pytorch_environment = {"CUDA_VISIBLE_DEVICES": ""}
+        self.gpu, self.precision, self.name = kind == "gpu", precision, "cpu"
+        self.omnivore_arguments = ["--gpus", "0" if self.gpu else "none", "--precision", precision]
+        self.pytorch_arguments = ["--device", kind, "--precision", precision]
+        self.pytorch_environment = {"CUDA_VISIBLE_DEVICES": "0" if self.gpu else ""}
 
     def check(self, omni_run, peers):
         if not self.gpu:
-            if self.precision != "fp32":
-                raise Refused("--precision is of GPUs: add --device gpu")
+            if self.precision == "tf32":
+                raise Refused("--precision tf32 is of GPUs: add --device gpu")
             return
         for peer in peers or []:
             if peer not in ("pytorch", "none"):
@@ -31,4 +26,4 @@ class Device:
         self.name = gpus[0]["name"]
 
     def describe(self):
-        return f"{self.name} in {self.precision}" if self.gpu else "cpu"
+        return f"{self.name} in {self.precision}" if self.gpu or self.precision != "fp32" else self.name

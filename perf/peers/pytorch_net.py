@@ -211,10 +211,12 @@ def train(net, arguments):
         images = images.to(memory_format=torch.channels_last)
     optimizer, fused = make_optimizer(model, net.options, arguments.learning_rate)
     run = torch.compile(model) if how == "compile" else model
+    in_bf16 = arguments.precision == "bf16"
 
     def iteration():
         optimizer.zero_grad(set_to_none=True)
-        loss = functional.cross_entropy(run(images), labels)
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=in_bf16):
+            loss = functional.cross_entropy(run(images), labels)
         loss.backward()
         optimizer.step()
         return loss
@@ -243,7 +245,7 @@ def main():
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--mode", choices=MODES, required=True)
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
-    parser.add_argument("--precision", choices=("fp32", "tf32"), default="fp32")
+    parser.add_argument("--precision", choices=("fp32", "tf32", "bf16"), default="fp32")
     parser.add_argument("--learning-rate", type=float, default=1e-4)
     parser.add_argument("--warm-up", type=int, default=3)
     parser.add_argument("--iterations", type=int, default=10)

@@ -7,7 +7,6 @@
 #include <unordered_map>
 
 #include "runtime/cuda/cuda_error.hpp"
-#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 
@@ -32,9 +31,6 @@ CudaWorker::CudaWorker(cudaStream_t stream) : stream_(stream) {
         "asking for the multiprocessors");
   check(cublasCreate(&blas_), "starting cuBLAS");
   check(cublasSetStream(blas_, stream), "giving cuBLAS its stream");
-  const bool tf32 = implementation_policy().precision == Precision::tf32;
-  check(cublasSetMathMode(blas_, tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH),
-        "choosing the precision of cuBLAS");
   check(cudnnCreate(&dnn_), "starting cuDNN");
   check(cudnnSetStream(dnn_, stream), "giving cuDNN its stream");
 }

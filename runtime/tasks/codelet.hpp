@@ -75,9 +75,12 @@ class CodeletBase {
   std::unique_ptr<Starpu> starpu_;
 };
 
-// How a GPU multiplies single-precision numbers: as they are, or in its matrix units, which round
-// them to TensorFloat-32 (10 bits of mantissa; the sums stay single precision). CPUs know no tf32.
-enum class Precision { fp32, tf32 };
+// What convolutions and connected layers may round numbers to before they multiply them: tf32 has
+// 10 bits of mantissa, which only GPUs know, bf16 has 7. Sums, and all that is kept, are fp32.
+enum class Precision { fp32, tf32, bf16 };
+constexpr const char* name_of(Precision precision) {
+  return precision == Precision::fp32 ? "fp32" : precision == Precision::tf32 ? "tf32" : "bf16";
+}
 
 // Which implementations the models may choose from, for the whole process. Set by Session.
 struct ImplementationPolicy {
@@ -119,7 +122,9 @@ class Codelet : public CodeletBase {
     submit(args, std::span(accesses.begin(), accesses.size()), tag);
   }
   void submit(const Args& args, std::span<const Access> accesses, TaskTag tag = {}) {
-    const std::uint64_t hash = footprint_(args);
+    // What was learnt about one precision says nothing about another.
+    const std::uint64_t hash =
+        footprint_(args) + static_cast<std::uint64_t>(implementation_policy().precision);
     CodeletBase::submit(&args, cost_(args), static_cast<std::uint32_t>(hash ^ (hash >> 32)),
                         accesses, tag);
   }

@@ -210,7 +210,7 @@ class Command(unittest.TestCase):
         self.refused("always global", *SMALL[2:], "--net", "cifar10-quick", "--peer", "darknet", "--darknet", "true")
 
     def test_what_a_gpu_comparison_cannot_do_is_refused(self):
-        self.refused("add --device gpu", *SMALL, "--precision", "tf32")
+        self.refused("tf32 is of GPUs: add --device gpu", *SMALL, "--precision", "tf32")
         self.refused("compared on CPUs only", *SMALL, "--device", "gpu", "--peer", "darknet")
 
     def test_wrong_usage_is_refused(self):

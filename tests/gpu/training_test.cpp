@@ -140,6 +140,19 @@ TEST_F(Training, on_both_kinds_of_workers_at_random) {
   unsetenv("STARPU_RAND_SEED");
 }
 
+// A CPU multiplies the same rounded numbers, but does not round what a convolution gives.
+TEST_F(Training, in_bf16) {
+  const Words arguments{"--max-batches", "10", "--precision", "bf16"};
+  Words on_cpu = arguments, on_gpu = arguments;
+  on_cpu.insert(on_cpu.end(), {"--gpus", "none", "--impl", "onednn"});
+  on_gpu.insert(on_gpu.end(), {"--impl", "cuda"});
+  const auto cpu = losses(mixed(), on_cpu), gpu = losses(mixed(), on_gpu);
+  ASSERT_EQ(cpu.size(), 10u);
+  ASSERT_EQ(gpu.size(), 10u);
+  for (std::size_t i = 0; i < 10; ++i) EXPECT_NEAR(gpu[i], cpu[i], 0.02 * cpu[i]) << "step " << i;
+  EXPECT_NE(gpu, losses(mixed(), {"--max-batches", "10", "--impl", "cuda"}));
+}
+
 TEST_F(Training, with_the_default_scheduler) {
   expect_equal(losses(mixed(), {"--max-batches", "10"}),
                losses(mixed(), {"--max-batches", "10", "--gpus", "none"}), 10);

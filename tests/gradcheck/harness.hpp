@@ -15,8 +15,10 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "codelets/dense/bf16.hpp"
 #include "runtime/rng.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "tests/support/gpu_copy.hpp"
@@ -52,6 +54,36 @@ inline std::vector<double> random_values(std::size_t count, std::uint64_t seed,
   std::vector<double> values(count);
   for (double& value : values) value = static_cast<double>(fill(draws));
   return values;
+}
+
+// ---- the policy under which implementations run ----
+
+// That of --deterministic, so that a GPU's results repeat bit for bit, and --precision.
+class Deterministic {
+ public:
+  explicit Deterministic(Precision precision = Precision::fp32) {
+    ImplementationPolicy policy = before_;
+    policy.deterministic = true;
+    policy.precision = precision;
+    set_implementation_policy(policy);
+  }
+  ~Deterministic() { set_implementation_policy(before_); }
+  Deterministic(const Deterministic&) = delete;
+  Deterministic& operator=(const Deterministic&) = delete;
+
+ private:
+  ImplementationPolicy before_ = implementation_policy();
+};
+
+// All start values are then such that rounding leaves them as they are: no product is less exact.
+template <class Check>
+void in_fp32_and_bf16(Check check) {
+  for (const auto& [name, precision] :
+       {std::pair("fp32", Precision::fp32), std::pair("bf16", Precision::bf16)}) {
+    SCOPED_TRACE(name);
+    const Deterministic policy(precision);
+    check();
+  }
 }
 
 // ---- operands: the buffers of one task, in the order of the codelet's accesses ----
@@ -116,7 +148,7 @@ class GuardedBlock {
 };
 
 // The operand's start values as float or double (Real); integers stay what they are. Rounded to
-// float first, so that both precisions start from the same numbers.
+// float first, or to the precision that is tested, so that all start from the same numbers.
 template <class Real>
 GuardedBlock make_block(const Operand& operand, std::uint64_t seed, std::size_t index) {
   const auto fill = [&]<class T>(T) {
@@ -124,7 +156,11 @@ GuardedBlock make_block(const Operand& operand, std::uint64_t seed, std::size_t 
     if (operand.mode == AccessMode::write) return block;
     Draws draws(Philox(seed, RandomStream::synthetic), index);
     T* values = static_cast<T*>(block.data());
-    for (std::size_t i = 0; i < operand.count; ++i) values[i] = static_cast<T>(operand.fill(draws));
+    const bool rounded = implementation_policy().precision == Precision::bf16;
+    for (std::size_t i = 0; i < operand.count; ++i) {
+      const float value = operand.fill(draws);
+      values[i] = static_cast<T>(rounded ? round_to_bf16(value) : value);
+    }
     return block;
   };
   switch (operand.type) {
@@ -256,6 +292,9 @@ void check_implementations(const Codelet<Args>& codelet, const std::vector<Case<
         implementation.kernel(each.args, buffers, DeviceContext::current());
       };
       const bool on_gpu = implementation.role == Role::gpu;
+      // There, what a convolution gives is rounded too: by 2^-9 at most, before the activation
+      // and before it is added.
+      const bool rounds = on_gpu && implementation_policy().precision == Precision::bf16;
       const auto actual = run_on<float>(operands, seed, run, on_gpu);
       const auto again = run_on<float>(operands, seed, run, on_gpu);
       for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -267,7 +306,7 @@ void check_implementations(const Codelet<Args>& codelet, const std::vector<Case<
               relative_error(
                   std::span(static_cast<const float*>(actual[i].data()), operands[i].count),
                   std::span(static_cast<const double*>(expected[i].data()), operands[i].count)),
-              tolerance)
+              rounds ? 0x1p-8 : tolerance)
               << "in buffer " << i;
         else
           EXPECT_TRUE(actual[i].same_data(expected[i])) << "in buffer " << i;

@@ -10,14 +10,13 @@
 
 #include "tests/played_gpu/handles.hpp"
 #include "tests/played_gpu/kernel.hpp"
-#include "tests/played_gpu/tf32.hpp"
+#include "tests/played_gpu/rounding.hpp"
 
 namespace omni::played {
 namespace {
 
 struct Blas {
   cudaStream_t stream = nullptr;
-  bool tf32 = false;
 };
 
 Handles<cublasHandle_t, Blas>& handles() {
@@ -48,6 +47,21 @@ std::optional<CBLAS_TRANSPOSE> transposed(cublasOperation_t operation) {
   return std::nullopt;
 }
 
+// What is played of a way to compute: the bits that it leaves of a float's mantissa.
+std::optional<int> mantissa(cublasComputeType_t compute) {
+  switch (compute) {
+    case CUBLAS_COMPUTE_32F:
+    case CUBLAS_COMPUTE_32F_PEDANTIC:
+      return kExact;
+    case CUBLAS_COMPUTE_32F_FAST_TF32:
+      return kTf32;
+    case CUBLAS_COMPUTE_32F_FAST_16BF:
+      return kBf16;
+    default:
+      return std::nullopt;
+  }
+}
+
 cublasStatus_t status_of(cudaError_t error) {
   if (error == cudaSuccess) return CUBLAS_STATUS_SUCCESS;
   return error == cudaErrorInvalidResourceHandle ? CUBLAS_STATUS_INVALID_VALUE
@@ -59,7 +73,7 @@ cublasStatus_t multiply(cublasHandle_t handle, cublasOperation_t transa, cublasO
                         int m, int n, int k, const float* alpha, const float* a, int lda,
                         long long stride_a, const float* b, int ldb, long long stride_b,
                         const float* beta, float* c, int ldc, long long stride_c, int count,
-                        bool tf32 = false) {
+                        int bits = kExact) {
   const auto blas = handles().find(handle);
   if (!blas) return CUBLAS_STATUS_NOT_INITIALIZED;
   const auto flip_a = transposed(transa), flip_b = transposed(transb);
@@ -74,10 +88,10 @@ cublasStatus_t multiply(cublasHandle_t handle, cublasOperation_t transa, cublasO
   if (m == 0 || n == 0 || count == 0) return CUBLAS_STATUS_SUCCESS;
   return status_of(
       enqueue_kernel(blas->stream, {left.region(count), right.region(count), result.region(count)},
-                     [=, scale = *alpha, keep = *beta, rounds = tf32 || blas->tf32] {
+                     [=, scale = *alpha, keep = *beta] {
                        for (int i = 0; i < count; ++i) {
-                         const Factors one_a(a + i * stride_a, left.count(), rounds);
-                         const Factors one_b(b + i * stride_b, right.count(), rounds);
+                         const Factors one_a(a + i * stride_a, left.count(), bits);
+                         const Factors one_b(b + i * stride_b, right.count(), bits);
                          cblas_sgemm(CblasColMajor, *flip_a, *flip_b, m, n, k, scale, one_a.begin(),
                                      lda, one_b.begin(), ldb, keep, c + i * stride_c, ldc);
                        }
@@ -105,12 +119,6 @@ cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
-  const auto blas = handles().find(handle);
-  if (!blas) return CUBLAS_STATUS_NOT_INITIALIZED;
-  blas->tf32 = mode == CUBLAS_TF32_TENSOR_OP_MATH;
-  return CUBLAS_STATUS_SUCCESS;
-}
 // No product here needs any.
 cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void*, std::size_t) {
   return handles().find(handle) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
@@ -140,14 +148,21 @@ cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t transa,
   return multiply(handle, transa, transb, m, n, k, alpha, a, lda, 0, b, ldb, 0, beta, c, ldc, 0, 1);
 }
 
-cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_t transa,
-                                         cublasOperation_t transb, int m, int n, int k,
-                                         const float* alpha, const float* a, int lda,
-                                         long long stride_a, const float* b, int ldb,
-                                         long long stride_b, const float* beta, float* c, int ldc,
-                                         long long stride_c, int count) {
-  return multiply(handle, transa, transb, m, n, k, alpha, a, lda, stride_a, b, ldb, stride_b, beta,
-                  c, ldc, stride_c, count);
+cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t transa,
+                                          cublasOperation_t transb, int m, int n, int k,
+                                          const void* alpha, const void* a, cudaDataType a_type,
+                                          int lda, long long stride_a, const void* b,
+                                          cudaDataType b_type, int ldb, long long stride_b,
+                                          const void* beta, void* c, cudaDataType c_type, int ldc,
+                                          long long stride_c, int count,
+                                          cublasComputeType_t compute, cublasGemmAlgo_t) {
+  const auto bits = mantissa(compute);
+  if (a_type != CUDA_R_32F || b_type != CUDA_R_32F || c_type != CUDA_R_32F || !bits)
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  return multiply(handle, transa, transb, m, n, k, static_cast<const float*>(alpha),
+                  static_cast<const float*>(a), lda, stride_a, static_cast<const float*>(b), ldb,
+                  stride_b, static_cast<const float*>(beta), static_cast<float*>(c), ldc, stride_c,
+                  count, *bits);
 }
 
 cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa,
@@ -155,15 +170,9 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa,
                             const void* a, cudaDataType a_type, int lda, const void* b,
                             cudaDataType b_type, int ldb, const void* beta, void* c,
                             cudaDataType c_type, int ldc, cublasComputeType_t compute,
-                            cublasGemmAlgo_t) {
-  if (a_type != CUDA_R_32F || b_type != CUDA_R_32F || c_type != CUDA_R_32F ||
-      (compute != CUBLAS_COMPUTE_32F && compute != CUBLAS_COMPUTE_32F_PEDANTIC &&
-       compute != CUBLAS_COMPUTE_32F_FAST_TF32))
-    return CUBLAS_STATUS_NOT_SUPPORTED;
-  return multiply(handle, transa, transb, m, n, k, static_cast<const float*>(alpha),
-                  static_cast<const float*>(a), lda, 0, static_cast<const float*>(b), ldb, 0,
-                  static_cast<const float*>(beta), static_cast<float*>(c), ldc, 0, 1,
-                  compute == CUBLAS_COMPUTE_32F_FAST_TF32);
+                            cublasGemmAlgo_t algorithm) {
+  return cublasGemmStridedBatchedEx(handle, transa, transb, m, n, k, alpha, a, a_type, lda, 0, b,
+                                    b_type, ldb, 0, beta, c, c_type, ldc, 0, 1, compute, algorithm);
 }
 
 cublasStatus_t cublasSgemv_v2(cublasHandle_t handle, cublasOperation_t trans, int m, int n,

@@ -2,11 +2,14 @@
 // backward, says that its sums come in any order; number 1 needs a workspace. Unless the descriptor
 // says FMA_MATH, both round to TF32.
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
 #include "tests/played_gpu/dnn_loops.hpp"
 #include "tests/played_gpu/kernel.hpp"
+#include "tests/played_gpu/rounding.hpp"
 
 namespace omni::played {
 namespace {
@@ -26,7 +29,7 @@ cudnnStatus_t list_algorithms(const Convolution& shape, int wanted, int* count, 
     int number;
     cudnnMathType_t math;
   };
-  const cudnnMathType_t math = shape.tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
+  const cudnnMathType_t math = shape.mantissa == kExact ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
   if (wanted < 1 || count == nullptr || results == nullptr) return CUDNN_STATUS_BAD_PARAM;
   *count = 0;
   for (const Entry entry : {Entry{1, CUDNN_DEFAULT_MATH}, Entry{0, math}, Entry{1, math}}) {
@@ -44,7 +47,37 @@ cudnnStatus_t list_algorithms(const Convolution& shape, int wanted, int* count, 
   return CUDNN_STATUS_SUCCESS;
 }
 
-Region floats(const void* begin, std::size_t count) { return {begin, count * sizeof(float)}; }
+// So many values of a convolution's x, y or filter.
+Region values(const Convolution& shape, const void* begin, std::size_t count) {
+  return {begin, count * (shape.bf16 ? sizeof(std::uint16_t) : sizeof(float))};
+}
+
+// Those as floats: themselves, or while this lives, a copy.
+class Floats {
+ public:
+  Floats(const Convolution& shape, const void* begin, std::size_t count)
+      : bf16_(shape.bf16 ? static_cast<const std::uint16_t*>(begin) : nullptr),
+        floats_(static_cast<float*>(const_cast<void*>(begin))) {
+    if (bf16_ == nullptr) return;
+    copy_.resize(count);
+    for (std::size_t i = 0; i < count; ++i)
+      copy_[i] = std::bit_cast<float>(std::uint32_t{bf16_[i]} << 16);
+    floats_ = copy_.data();
+  }
+  float* begin() { return floats_; }
+  // Puts them where they came from.
+  void back(void* begin) const {
+    if (bf16_ == nullptr) return;
+    for (std::size_t i = 0; i < copy_.size(); ++i)
+      static_cast<std::uint16_t*>(begin)[i] =
+          static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(rounded(copy_[i], kBf16)) >> 16);
+  }
+
+ private:
+  const std::uint16_t* bf16_;
+  float* floats_;
+  std::vector<float> copy_;
+};
 
 cudnnStatus_t submit(cudnnHandle_t handle, std::vector<Region> used, Work kernel) {
   return enqueue_kernel(handle->stream, std::move(used), std::move(kernel)) == cudaSuccess
@@ -105,13 +138,17 @@ cudnnStatus_t run_forward(cudnnHandle_t handle, const Convolution& shape, const 
                           const void* w, cudnnConvolutionFwdAlgo_t algorithm,
                           const Workspace& workspace, const void* alpha, const void* beta,
                           const Fused& fused, void* y) {
-  std::vector<Region> used{floats(x, shape.x_count()), floats(w, shape.filter_count()),
-                           floats(y, shape.y_count())};
-  if (fused.added != nullptr) used.push_back(floats(fused.added, shape.y_count()));
-  if (fused.bias != nullptr) used.push_back(floats(fused.bias, static_cast<std::size_t>(shape.k)));
+  std::vector<Region> used{values(shape, x, shape.x_count()),
+                           values(shape, w, shape.filter_count()),
+                           values(shape, y, shape.y_count())};
+  if (fused.added != nullptr) used.push_back(values(shape, fused.added, shape.y_count()));
+  if (fused.bias != nullptr)
+    used.push_back(values(shape, fused.bias, static_cast<std::size_t>(shape.k)));
   return run(handle, shape, algorithm, workspace, alpha, beta, std::move(used), [=](Scales scales) {
-    forward(shape, static_cast<const float*>(x), static_cast<const float*>(w), scales, fused,
-            static_cast<float*>(y));
+    Floats from(shape, x, shape.x_count()), filter(shape, w, shape.filter_count());
+    Floats to(shape, y, shape.y_count());
+    forward(shape, from.begin(), filter.begin(), scales, fused, to.begin());
+    to.back(y);
   });
 }
 
@@ -152,7 +189,8 @@ cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(
     cudnnTensorDescriptor_t y_shape, void* y, int wanted, int* count,
     cudnnConvolutionFwdAlgoPerf_t* results, void*, std::size_t workspace_bytes) {
   OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
-  return find(handle, shape, floats(y, shape.y_count()), workspace_bytes, wanted, count, results);
+  return find(handle, shape, values(shape, y, shape.y_count()), workspace_bytes, wanted, count,
+              results);
 }
 
 cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha,
@@ -178,6 +216,7 @@ cudnnStatus_t cudnnConvolutionBiasActivationForward(
   if (activation == nullptr || z_shape == nullptr || z_shape->size != y_shape->size ||
       bias_shape == nullptr || bias_shape->size != std::array{1, shape.k, 1, 1})
     return CUDNN_STATUS_BAD_PARAM;
+  if (shape.bf16) return CUDNN_STATUS_NOT_SUPPORTED;  // what is added would be bf16, too
   const bool relu = activation->mode == CUDNN_ACTIVATION_RELU;
   const bool identity = activation->mode == CUDNN_ACTIVATION_IDENTITY;
   // As the real one says: without an activation, this algorithm only.
@@ -211,7 +250,7 @@ cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(
     cudnnTensorDescriptor_t x_shape, void* diff_x, int wanted, int* count,
     cudnnConvolutionBwdDataAlgoPerf_t* results, void*, std::size_t workspace_bytes) {
   OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
-  return find(handle, shape, floats(diff_x, shape.x_count()), workspace_bytes, wanted, count,
+  return find(handle, shape, values(shape, diff_x, shape.x_count()), workspace_bytes, wanted, count,
               results);
 }
 
@@ -224,11 +263,13 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alp
                                            cudnnTensorDescriptor_t x_shape, void* diff_x) {
   OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
   return run(handle, shape, algorithm, {workspace, workspace_bytes}, alpha, beta,
-             {floats(w, shape.filter_count()), floats(diff_y, shape.y_count()),
-              floats(diff_x, shape.x_count())},
+             {values(shape, w, shape.filter_count()), values(shape, diff_y, shape.y_count()),
+              values(shape, diff_x, shape.x_count())},
              [=](Scales scales) {
-               backward_data(shape, static_cast<const float*>(w), static_cast<const float*>(diff_y),
-                             scales, static_cast<float*>(diff_x));
+               Floats filter(shape, w, shape.filter_count());
+               Floats from(shape, diff_y, shape.y_count()), to(shape, diff_x, shape.x_count());
+               backward_data(shape, filter.begin(), from.begin(), scales, to.begin());
+               to.back(diff_x);
              });
 }
 
@@ -255,8 +296,8 @@ cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(
     cudnnFilterDescriptor_t w_shape, void* diff_w, int wanted, int* count,
     cudnnConvolutionBwdFilterAlgoPerf_t* results, void*, std::size_t workspace_bytes) {
   OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
-  return find(handle, shape, floats(diff_w, shape.filter_count()), workspace_bytes, wanted, count,
-              results);
+  return find(handle, shape, values(shape, diff_w, shape.filter_count()), workspace_bytes, wanted,
+              count, results);
 }
 
 cudnnStatus_t cudnnConvolutionBackwardFilter(
@@ -266,11 +307,12 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(
     const void* beta, cudnnFilterDescriptor_t w_shape, void* diff_w) {
   OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
   return run(handle, shape, algorithm, {workspace, workspace_bytes}, alpha, beta,
-             {floats(x, shape.x_count()), floats(diff_y, shape.y_count()),
-              floats(diff_w, shape.filter_count())},
+             {values(shape, x, shape.x_count()), values(shape, diff_y, shape.y_count()),
+              values(shape, diff_w, shape.filter_count())},
              [=](Scales scales) {
-               backward_filter(shape, static_cast<const float*>(x),
-                               static_cast<const float*>(diff_y), scales,
-                               static_cast<float*>(diff_w));
+               Floats left(shape, x, shape.x_count()), right(shape, diff_y, shape.y_count());
+               Floats to(shape, diff_w, shape.filter_count());
+               backward_filter(shape, left.begin(), right.begin(), scales, to.begin());
+               to.back(diff_w);
              });
 }

@@ -1,6 +1,7 @@
 #include "tests/played_gpu/dnn_descriptors.hpp"
 
 #include "tests/played_gpu/handles.hpp"
+#include "tests/played_gpu/rounding.hpp"
 
 namespace omni::played {
 namespace {
@@ -54,7 +55,8 @@ cudnnStatus_t make_convolution(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_
     return status;
   if (y->size != std::array{n, c, h, w}) return CUDNN_STATUS_BAD_PARAM;
   if (x->type != filter->type || x->type != y->type) return CUDNN_STATUS_BAD_PARAM;
-  if (x->type != CUDNN_DATA_FLOAT || convolution->compute != CUDNN_DATA_FLOAT ||
+  const bool bf16 = x->type == CUDNN_DATA_BFLOAT16;
+  if ((x->type != CUDNN_DATA_FLOAT && !bf16) || convolution->compute != CUDNN_DATA_FLOAT ||
       convolution->mode != CUDNN_CROSS_CORRELATION || !channels_last(*x) || !channels_last(*y) ||
       filter->format != CUDNN_TENSOR_NHWC)
     return CUDNN_STATUS_NOT_SUPPORTED;
@@ -74,7 +76,8 @@ cudnnStatus_t make_convolution(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_
           .pad = convolution->pad,
           .stride = convolution->stride,
           .dilation = convolution->dilation,
-          .tf32 = convolution->math != CUDNN_FMA_MATH};
+          .mantissa = convolution->math == CUDNN_FMA_MATH ? kExact : kTf32,
+          .bf16 = bf16};
   return CUDNN_STATUS_SUCCESS;
 }
 

@@ -45,7 +45,8 @@ struct Convolution {
   int k = 0, out_h = 0, out_w = 0;  // of y; k of all groups
   int filter_h = 0, filter_w = 0;
   std::array<int, 2> pad{}, stride{}, dilation{};
-  bool tf32 = false;  // the factors are rounded
+  int mantissa = 0;   // the bits to which factors are rounded
+  bool bf16 = false;  // the type of x, y and the filter; else float
 
   std::size_t x_count() const { return product(n, h, w, c); }
   std::size_t y_count() const { return product(n, out_h, out_w, k); }
@@ -58,9 +59,9 @@ struct Convolution {
   }
 };
 
-// BAD_PARAM when they do not fit together; NOT_SUPPORTED for what is not played (other than single
-// precision, other than channels last) and, as most real algorithms say, for padding as large as
-// the filter.
+// BAD_PARAM when they do not fit together; NOT_SUPPORTED for what is not played (other types
+// than float and bf16, other than channels last) and, as most real algorithms say, for padding as
+// large as the filter.
 cudnnStatus_t make_convolution(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t filter,
                                cudnnConvolutionDescriptor_t convolution, cudnnTensorDescriptor_t y,
                                Convolution& made);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "tests/played_gpu/tf32.hpp"
+#include "tests/played_gpu/rounding.hpp"
 
 namespace omni::played {
 namespace {
@@ -61,8 +61,8 @@ void store(const std::vector<double>& sums, Scales scales, float* target) {
 void forward(const Convolution& shape, const float* x_values, const float* filters, Scales scales,
              const Fused& fused, float* y) {
   const Layout at(shape);
-  const Factors x(x_values, shape.x_count(), shape.tf32);
-  const Factors filter(filters, shape.filter_count(), shape.tf32);
+  const Factors x(x_values, shape.x_count(), shape.mantissa);
+  const Factors filter(filters, shape.filter_count(), shape.mantissa);
   // The filters of one element (r, s), so that k is the last index: the inner loop runs along it.
   std::vector<double> sums(shape.y_count());
   std::vector<float> turned(static_cast<std::size_t>(at.group_c * shape.k));
@@ -91,8 +91,8 @@ void forward(const Convolution& shape, const float* x_values, const float* filte
 void backward_data(const Convolution& shape, const float* filters, const float* diff_y_values,
                    Scales scales, float* diff_x) {
   const Layout at(shape);
-  const Factors filter(filters, shape.filter_count(), shape.tf32);
-  const Factors diff_y(diff_y_values, shape.y_count(), shape.tf32);
+  const Factors filter(filters, shape.filter_count(), shape.mantissa);
+  const Factors diff_y(diff_y_values, shape.y_count(), shape.mantissa);
   std::vector<double> sums(shape.x_count());
   for_each_filter_element(shape, [&](int r, int s) {
     for (int n = 0; n < shape.n; ++n)
@@ -109,8 +109,8 @@ void backward_data(const Convolution& shape, const float* filters, const float* 
 void backward_filter(const Convolution& shape, const float* x_values, const float* diff_y_values,
                      Scales scales, float* diff_filter) {
   const Layout at(shape);
-  const Factors x(x_values, shape.x_count(), shape.tf32);
-  const Factors diff_y(diff_y_values, shape.y_count(), shape.tf32);
+  const Factors x(x_values, shape.x_count(), shape.mantissa);
+  const Factors diff_y(diff_y_values, shape.y_count(), shape.mantissa);
   std::vector<double> sums(shape.filter_count());
   for_each_filter_element(shape, [&](int r, int s) {
     for (int n = 0; n < shape.n; ++n)

@@ -22,7 +22,8 @@ class CudnnForwardPlan {
   CudnnForwardPlan(CudaWorker& worker, const ConvForwardArgs& args, const Buffers& buffers)
       : plan_(worker, args.shape, 0.0f, buffers.get(0), buffers.get(1)) {
     const bool linear = args.activation == Activation::linear;
-    if (!plan_.usable() || !args.has_bias || (!linear && args.activation != Activation::relu))
+    if (!plan_.usable() || !plan_.in_place() || !args.has_bias ||
+        (!linear && args.activation != Activation::relu))
       return;
     check(cudnnSetTensor4dDescriptor(bias_, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, 1,
                                      args.shape.filters, 1, 1),
@@ -51,7 +52,7 @@ class CudnnForwardPlan {
   }
 
  private:
-  cudnnStatus_t enqueue_fused(CudaWorker& worker, const Buffers& buffers, float* dst) const {
+  cudnnStatus_t enqueue_fused(CudaWorker& worker, const Buffers& buffers, void* dst) const {
     const float one = 1, zero = 0;
     const cudnn::Geometry& g = plan_.geometry();
     return cudnnConvolutionBiasActivationForward(

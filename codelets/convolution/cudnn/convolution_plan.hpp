@@ -1,11 +1,12 @@
 // What cuDNN needs to run one pass of a convolution: descriptors of its tensors and, chosen once
 // per shape, the algorithm. The three passes differ only in which functions of cuDNN they are; all
-// take two tensors, and write or add to a third one.
+// take two tensors, and write or add to a third one. In bf16 the three are copies.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 
 #include "codelets/convolution/convolution_shape.hpp"
 #include "codelets/convolution/cudnn/algorithm_table.hpp"
+#include "codelets/convolution/cudnn/bf16_copies.hpp"
 #include "runtime/cuda/worker.hpp"
 #include "runtime/log.hpp"
 #include "runtime/tasks/codelet.hpp"
@@ -56,7 +58,7 @@ class TrialMemory {
   ~TrialMemory() { cudaFreeAsync(data_, stream_); }
   TrialMemory(const TrialMemory&) = delete;
   TrialMemory& operator=(const TrialMemory&) = delete;
-  float* data() const { return static_cast<float*>(data_); }
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
 
  private:
   cudaStream_t stream_;
@@ -64,7 +66,7 @@ class TrialMemory {
 };
 
 struct Geometry {
-  explicit Geometry(const ConvShape& s);
+  Geometry(const ConvShape& s, cudnnDataType_t type);
 
   TensorDescriptor src, dst;
   FilterDescriptor weights;
@@ -72,19 +74,19 @@ struct Geometry {
   bool describable = true;  // not more values than cuDNN can count
 };
 
-inline Geometry::Geometry(const ConvShape& s) {
+inline Geometry::Geometry(const ConvShape& s, cudnnDataType_t type) {
   const auto set = [this](cudnnStatus_t status) {
     if (!refused(status)) check(status, "describing a convolution to cuDNN");
     describable = describable && status == CUDNN_STATUS_SUCCESS;
   };
   constexpr auto kLayout = CUDNN_TENSOR_NHWC;
-  constexpr auto kType = CUDNN_DATA_FLOAT;
-  set(cudnnSetTensor4dDescriptor(src, kLayout, kType, s.n, s.c, s.h, s.w));
-  set(cudnnSetTensor4dDescriptor(dst, kLayout, kType, s.n, s.filters, s.out_h(), s.out_w()));
-  set(cudnnSetFilter4dDescriptor(weights, kType, kLayout, s.filters, s.group_c(), s.kernel_h,
+  set(cudnnSetTensor4dDescriptor(src, kLayout, type, s.n, s.c, s.h, s.w));
+  set(cudnnSetTensor4dDescriptor(dst, kLayout, type, s.n, s.filters, s.out_h(), s.out_w()));
+  set(cudnnSetFilter4dDescriptor(weights, type, kLayout, s.filters, s.group_c(), s.kernel_h,
                                  s.kernel_w));
   set(cudnnSetConvolution2dDescriptor(convolution, s.pad_h, s.pad_w, s.stride_h, s.stride_w,
-                                      s.dilation_h, s.dilation_w, CUDNN_CROSS_CORRELATION, kType));
+                                      s.dilation_h, s.dilation_w, CUDNN_CROSS_CORRELATION,
+                                      CUDNN_DATA_FLOAT));  // the sums
   set(cudnnSetConvolutionGroupCount(convolution, s.groups));
 }
 
@@ -98,6 +100,8 @@ struct ForwardPass {  // src, weights -> dst
   static const auto& first(const Geometry& geometry) { return geometry.src; }
   static const auto& second(const Geometry& geometry) { return geometry.weights; }
   static const auto& out(const Geometry& geometry) { return geometry.dst; }
+  static std::int64_t first_count(const ConvShape& shape) { return shape.src_count(); }
+  static std::int64_t second_count(const ConvShape& shape) { return shape.weights_count(); }
   static std::int64_t out_count(const ConvShape& shape) { return shape.dst_count(); }
 };
 
@@ -111,6 +115,8 @@ struct WeightsPass {  // src, diff_dst -> diff_weights
   static const auto& first(const Geometry& geometry) { return geometry.src; }
   static const auto& second(const Geometry& geometry) { return geometry.dst; }
   static const auto& out(const Geometry& geometry) { return geometry.weights; }
+  static std::int64_t first_count(const ConvShape& shape) { return shape.src_count(); }
+  static std::int64_t second_count(const ConvShape& shape) { return shape.dst_count(); }
   static std::int64_t out_count(const ConvShape& shape) { return shape.weights_count(); }
 };
 
@@ -124,6 +130,8 @@ struct DataPass {  // weights, diff_dst -> diff_src
   static const auto& first(const Geometry& geometry) { return geometry.weights; }
   static const auto& second(const Geometry& geometry) { return geometry.dst; }
   static const auto& out(const Geometry& geometry) { return geometry.src; }
+  static std::int64_t first_count(const ConvShape& shape) { return shape.weights_count(); }
+  static std::int64_t second_count(const ConvShape& shape) { return shape.dst_count(); }
   static std::int64_t out_count(const ConvShape& shape) { return shape.src_count(); }
 };
 
@@ -135,8 +143,17 @@ class ConvolutionPlan {
   // Chooses the algorithm by trying on these inputs. keep: 1 adds to the output, 0 overwrites it.
   ConvolutionPlan(CudaWorker& worker, const ConvShape& shape, float keep, const float* first,
                   const float* second)
-      : shape_(shape), keep_(keep), geometry_(shape) {
-    if (geometry_.describable) choose(worker, first, second);
+      : shape_(shape),
+        keep_(keep),
+        in_bf16_(implementation_policy().precision == Precision::bf16),
+        geometry_(shape, in_bf16_ ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT) {
+    if (geometry_.describable && in_bf16_) {
+      const TrialMemory memory(worker, copies_bytes());
+      const Copies copies = copy(worker, first, second, memory.data());
+      choose(worker, copies.first, copies.second);
+    } else if (geometry_.describable) {
+      choose(worker, first, second);
+    }
     if (!usable_)
       log::warn("cuDNN has no algorithm for the convolution {}: it is lowered to matrix products",
                 description());
@@ -146,18 +163,57 @@ class ConvolutionPlan {
   bool usable() const { return usable_; }
 
   void run(CudaWorker& worker, const float* first, const float* second, float* out) const {
-    check(enqueue(worker, first, second, out), "a convolution of cuDNN");
+    constexpr auto kWhat = "a convolution of cuDNN";
+    if (!in_bf16_) {
+      check(enqueue(worker, first, second, keep_, out), kWhat);
+      return;
+    }
+    const Copies copies =
+        copy(worker, first, second, workspace(worker) + aligned(workspace_bytes_));
+    check(enqueue(worker, copies.first, copies.second, 0.0f, copies.out), kWhat);
+    gpu::add_bf16(worker, Pass::out_count(shape_), copies.out, keep_, out);
   }
 
+  // False: cuDNN's tensors are copies, with which nothing can be fused.
+  bool in_place() const { return !in_bf16_; }
   const Geometry& geometry() const { return geometry_; }
   Algorithm algorithm() const { return algorithm_; }
-  void* workspace(CudaWorker& worker) const { return worker.workspace(workspace_bytes_); }
+  std::byte* workspace(CudaWorker& worker) const {
+    return static_cast<std::byte*>(
+        worker.workspace(aligned(workspace_bytes_) + (in_bf16_ ? copies_bytes() : 0)));
+  }
   std::size_t workspace_bytes() const { return workspace_bytes_; }
 
  private:
   static constexpr std::size_t kMostWorkspace = std::size_t{1} << 30;
 
   using Candidates = std::vector<typename Pass::Result>;
+
+  struct Copies {
+    gpu::Bf16 *first, *second, *out;
+  };
+
+  // cuDNN's tensors begin where whole vectors do.
+  static std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+  static std::size_t copy_bytes(std::int64_t count) {
+    return aligned(sizeof(gpu::Bf16) * static_cast<std::size_t>(count));
+  }
+  std::size_t copies_bytes() const {
+    return copy_bytes(Pass::first_count(shape_)) + copy_bytes(Pass::second_count(shape_)) +
+           copy_bytes(Pass::out_count(shape_));
+  }
+
+  // Rounds what is multiplied.
+  Copies copy(CudaWorker& worker, const float* first, const float* second,
+              std::byte* memory) const {
+    const auto bf16 = [&](std::size_t at) { return reinterpret_cast<gpu::Bf16*>(memory + at); };
+    const std::int64_t firsts = Pass::first_count(shape_), seconds = Pass::second_count(shape_);
+    const Copies copies{bf16(0), bf16(copy_bytes(firsts)),
+                        bf16(copy_bytes(firsts) + copy_bytes(seconds))};
+    gpu::round_to_bf16(worker, firsts, first, copies.first);
+    gpu::round_to_bf16(worker, seconds, second, copies.second);
+    return copies;
+  }
 
   // What distinguishes measurements on a device.
   std::string description() const {
@@ -166,29 +222,30 @@ class ConvolutionPlan {
         "{}{} {}x{}x{}x{}, {} {}x{}, stride {}x{}, pad {}x{}, dilation {}x{}, groups {}, {}",
         Pass::kName, keep_ != 0 ? " (adds)" : "", s.n, s.h, s.w, s.c, s.filters, s.kernel_h,
         s.kernel_w, s.stride_h, s.stride_w, s.pad_h, s.pad_w, s.dilation_h, s.dilation_w, s.groups,
-        implementation_policy().precision == Precision::tf32 ? "tf32" : "fp32");
+        name_of(implementation_policy().precision));
   }
 
-  cudnnStatus_t enqueue(CudaWorker& worker, const float* first, const float* second,
-                        float* out) const {
+  cudnnStatus_t enqueue(CudaWorker& worker, const void* first, const void* second, float keep,
+                        void* out) const {
     const float one = 1;
     return Pass::run(worker.dnn(), &one, Pass::first(geometry_), first, Pass::second(geometry_),
                      second, geometry_.convolution, algorithm_, workspace(worker), workspace_bytes_,
-                     &keep_, Pass::out(geometry_), out);
+                     &keep, Pass::out(geometry_), out);
   }
 
   // Becomes a plan with this choice, if it runs.
-  bool works(CudaWorker& worker, const AlgorithmChoice& choice, const float* first,
-             const float* second, float* trial) {
+  bool works(CudaWorker& worker, const AlgorithmChoice& choice, const void* first,
+             const void* second, void* trial) {
     algorithm_ = static_cast<Algorithm>(choice.algorithm);
-    usable_ = cudnnSetConvolutionMathType(geometry_.convolution,
-                                          static_cast<cudnnMathType_t>(choice.math)) ==
-                  CUDNN_STATUS_SUCCESS &&
-              Pass::workspace_size(worker.dnn(), Pass::first(geometry_), Pass::second(geometry_),
-                                   geometry_.convolution, Pass::out(geometry_), algorithm_,
-                                   &workspace_bytes_) == CUDNN_STATUS_SUCCESS &&
-              workspace_bytes_ <= kMostWorkspace &&
-              enqueue(worker, first, second, trial) == CUDNN_STATUS_SUCCESS;
+    usable_ =
+        cudnnSetConvolutionMathType(geometry_.convolution,
+                                    static_cast<cudnnMathType_t>(choice.math)) ==
+            CUDNN_STATUS_SUCCESS &&
+        Pass::workspace_size(worker.dnn(), Pass::first(geometry_), Pass::second(geometry_),
+                             geometry_.convolution, Pass::out(geometry_), algorithm_,
+                             &workspace_bytes_) == CUDNN_STATUS_SUCCESS &&
+        workspace_bytes_ <= kMostWorkspace &&
+        enqueue(worker, first, second, in_bf16_ ? 0.0f : keep_, trial) == CUDNN_STATUS_SUCCESS;
     cudaGetLastError();  // a refusal may leave one, which the next launch must not find
     return usable_;
   }
@@ -196,10 +253,12 @@ class ConvolutionPlan {
   // Best first. ask(most, count, results) is a function of cuDNN.
   template <class Ask>
   Candidates candidates(Ask ask) const {
-    const bool tf32 = implementation_policy().precision == Precision::tf32;
+    const Precision precision = implementation_policy().precision;
     check(cudnnSetConvolutionMathType(geometry_.convolution,
                                       // The default allows the matrix units to round to TF32.
-                                      tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH),
+                                      precision == Precision::fp32   ? CUDNN_FMA_MATH
+                                      : precision == Precision::tf32 ? CUDNN_DEFAULT_MATH
+                                                                     : CUDNN_TENSOR_OP_MATH),
           "choosing the precision of a convolution");
     Candidates found(64);  // every algorithm, with several kinds of arithmetic
     int count = 0;
@@ -211,7 +270,7 @@ class ConvolutionPlan {
              each.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION ||
              (implementation_policy().deterministic && each.determinism != CUDNN_DETERMINISTIC);
     });
-    if (!tf32) keep_single_precision(found);
+    if (precision == Precision::fp32) keep_single_precision(found);
     return found;
   }
 
@@ -223,7 +282,7 @@ class ConvolutionPlan {
     for (auto& each : found) each.mathType = CUDNN_FMA_MATH;
   }
 
-  void choose(CudaWorker& worker, const float* first, const float* second) {
+  void choose(CudaWorker& worker, const void* first, const void* second) {
     const Geometry& g = geometry_;
     const TrialMemory out(worker,
                           sizeof(float) * static_cast<std::size_t>(Pass::out_count(shape_)));
@@ -267,6 +326,7 @@ class ConvolutionPlan {
 
   ConvShape shape_;
   float keep_;
+  bool in_bf16_;
   Geometry geometry_;
   Algorithm algorithm_{};
   std::size_t workspace_bytes_ = 0;

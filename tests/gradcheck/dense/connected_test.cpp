@@ -23,62 +23,68 @@ TEST(Connected, Forward) {
       cases.push_back(
           {"activation",
            {.shape = kConnectedShapes[0].args, .activation = activation, .has_bias = has_bias}});
-  check_implementations(
-      connected_forward, cases,
-      {.operands =
-           [](const ConnectedForwardArgs& args) {
-             std::vector<Operand> operands{input(size(args.shape.src_count())),
-                                           input(size(args.shape.weights_count())),
-                                           output(size(args.shape.dst_count()))};
-             if (args.has_bias) operands.push_back(input(size(args.shape.outputs)));
-             return operands;
-           },
-       .reference =
-           [](const ConnectedForwardArgs& args, const Buffers& b) {
-             reference::connected_forward(args, b.get<double>(0), b.get<double>(1),
-                                          args.has_bias ? b.get<double>(3) : nullptr,
-                                          b.get<double>(2));
-           },
-       .terms = [](const ConnectedForwardArgs& args) { return 1.0 * args.shape.inputs; }});
+  in_fp32_and_bf16([&] {
+    check_implementations(
+        connected_forward, cases,
+        {.operands =
+             [](const ConnectedForwardArgs& args) {
+               std::vector<Operand> operands{input(size(args.shape.src_count())),
+                                             input(size(args.shape.weights_count())),
+                                             output(size(args.shape.dst_count()))};
+               if (args.has_bias) operands.push_back(input(size(args.shape.outputs)));
+               return operands;
+             },
+         .reference =
+             [](const ConnectedForwardArgs& args, const Buffers& b) {
+               reference::connected_forward(args, b.get<double>(0), b.get<double>(1),
+                                            args.has_bias ? b.get<double>(3) : nullptr,
+                                            b.get<double>(2));
+             },
+         .terms = [](const ConnectedForwardArgs& args) { return 1.0 * args.shape.inputs; }});
+  });
 }
 
 TEST(Connected, BackwardWeights) {
-  check_implementations(
-      connected_backward_weights, with_and_without_bias<ConnectedWeightsArgs>(kConnectedShapes),
-      {.operands =
-           [](const ConnectedWeightsArgs& args) {
-             std::vector<Operand> operands{input(size(args.shape.src_count())),
-                                           input(size(args.shape.dst_count())),
-                                           accumulated(size(args.shape.weights_count()))};
-             if (args.has_bias) operands.push_back(accumulated(size(args.shape.outputs)));
-             return operands;
-           },
-       .reference =
-           [](const ConnectedWeightsArgs& args, const Buffers& b) {
-             reference::connected_backward_weights(args, b.get<double>(0), b.get<double>(1),
-                                                   b.get<double>(2),
-                                                   args.has_bias ? b.get<double>(3) : nullptr);
-           },
-       .terms = [](const ConnectedWeightsArgs& args) { return 1.0 * args.shape.n; }});
+  in_fp32_and_bf16([&] {
+    check_implementations(
+        connected_backward_weights, with_and_without_bias<ConnectedWeightsArgs>(kConnectedShapes),
+        {.operands =
+             [](const ConnectedWeightsArgs& args) {
+               std::vector<Operand> operands{input(size(args.shape.src_count())),
+                                             input(size(args.shape.dst_count())),
+                                             accumulated(size(args.shape.weights_count()))};
+               if (args.has_bias) operands.push_back(accumulated(size(args.shape.outputs)));
+               return operands;
+             },
+         .reference =
+             [](const ConnectedWeightsArgs& args, const Buffers& b) {
+               reference::connected_backward_weights(args, b.get<double>(0), b.get<double>(1),
+                                                     b.get<double>(2),
+                                                     args.has_bias ? b.get<double>(3) : nullptr);
+             },
+         .terms = [](const ConnectedWeightsArgs& args) { return 1.0 * args.shape.n; }});
+  });
 }
 
 TEST(Connected, BackwardData) {
   std::vector<Case<ConnectedDataArgs>> cases;
   for (const auto& each : kConnectedShapes) cases.push_back({each.what, {.shape = each.args}});
-  check_implementations(
-      connected_backward_data, cases,
-      {.operands =
-           [](const ConnectedDataArgs& args) {
-             return std::vector<Operand>{input(size(args.shape.dst_count())),
-                                         input(size(args.shape.weights_count())),
-                                         output(size(args.shape.src_count()))};
-           },
-       .reference =
-           [](const ConnectedDataArgs& args, const Buffers& b) {
-             reference::connected_backward_data(args, b.get<double>(0), b.get<double>(1),
-                                                b.get<double>(2));
-           },
-       .terms = [](const ConnectedDataArgs& args) { return 1.0 * args.shape.outputs; }});
+  in_fp32_and_bf16([&] {
+    check_implementations(
+        connected_backward_data, cases,
+        {.operands =
+             [](const ConnectedDataArgs& args) {
+               return std::vector<Operand>{input(size(args.shape.dst_count())),
+                                           input(size(args.shape.weights_count())),
+                                           output(size(args.shape.src_count()))};
+             },
+         .reference =
+             [](const ConnectedDataArgs& args, const Buffers& b) {
+               reference::connected_backward_data(args, b.get<double>(0), b.get<double>(1),
+                                                  b.get<double>(2));
+             },
+         .terms = [](const ConnectedDataArgs& args) { return 1.0 * args.shape.outputs; }});
+  });
 }
 
 TEST(Connected, GradientOfReference) {

@@ -355,20 +355,4 @@ inline Operation<ConvDataArgs> data_operation() {
               }};
 }
 
-// With the implementation policy of --deterministic: a GPU's results then repeat bit for bit.
-class Deterministic {
- public:
-  Deterministic() {
-    ImplementationPolicy policy = before_;
-    policy.deterministic = true;
-    set_implementation_policy(policy);
-  }
-  ~Deterministic() { set_implementation_policy(before_); }
-  Deterministic(const Deterministic&) = delete;
-  Deterministic& operator=(const Deterministic&) = delete;
-
- private:
-  ImplementationPolicy before_ = implementation_policy();
-};
-
 }  // namespace omni::gradcheck

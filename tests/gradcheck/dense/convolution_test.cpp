@@ -6,18 +6,18 @@ namespace omni::gradcheck {
 namespace {
 
 TEST(Convolution, Forward) {
-  const Deterministic policy;
-  check_implementations(conv_forward, forward_cases(), forward_operation());
+  in_fp32_and_bf16(
+      [] { check_implementations(conv_forward, forward_cases(), forward_operation()); });
 }
 
 TEST(Convolution, BackwardWeights) {
-  const Deterministic policy;
-  check_implementations(conv_backward_weights, weights_cases(), weights_operation());
+  in_fp32_and_bf16(
+      [] { check_implementations(conv_backward_weights, weights_cases(), weights_operation()); });
 }
 
 TEST(Convolution, BackwardData) {
-  const Deterministic policy;
-  check_implementations(conv_backward_data, data_cases(), data_operation());
+  in_fp32_and_bf16(
+      [] { check_implementations(conv_backward_data, data_cases(), data_operation()); });
 }
 
 TEST(Convolution, GradientOfReference) {

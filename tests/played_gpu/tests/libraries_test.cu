@@ -93,10 +93,11 @@ TEST(CuBlas, batches_and_vectors) {
   const float one = 1, zero = 0;
   const auto a = numbers(2 * 6, 1), b = numbers(2 * 12, 2);
   const DeviceArray left(a), right(b), result(2 * 8), vector(2);
-  EXPECT_EQ(
-      cublasSgemmStridedBatched(blas.handle, CUBLAS_OP_N, CUBLAS_OP_N, 2, 4, 3, &one, left.begin(),
-                                2, 6, right.begin(), 3, 12, &zero, result.begin(), 2, 8, 2),
-      CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(cublasGemmStridedBatchedEx(blas.handle, CUBLAS_OP_N, CUBLAS_OP_N, 2, 4, 3, &one,
+                                       left.begin(), CUDA_R_32F, 2, 6, right.begin(), CUDA_R_32F, 3,
+                                       12, &zero, result.begin(), CUDA_R_32F, 2, 8, 2,
+                                       CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+            CUBLAS_STATUS_SUCCESS);
   const std::vector<float> nothing(8);
   std::vector<double> expected;
   for (const int i : {0, 1})

@@ -142,24 +142,27 @@ TEST_F(Played, lanes_that_do_not_exist_give_no_number) {
   for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(std::isnan(values[i]), i >= 4) << i;
 }
 
-TEST_F(Played, products_are_rounded_to_tf32_where_that_is_allowed) {
+TEST_F(Played, factors_are_rounded_where_that_is_allowed) {
   TestStream stream;
-  const float one = 1, zero = 0, fine = 1 + 1.0f / 4096, coarse = 1 + 1.0f / 1024;
-  const DeviceArray factors(std::vector<float>{fine, coarse}), product(1);
+  const float one = 1, zero = 0;
+  const float fine = 1 + 1.0f / 4096, coarse = 1 + 1.0f / 1024, coarsest = 1 + 1.0f / 128;
+  const DeviceArray factors(std::vector<float>{fine, coarse, coarsest}), product(1);
   cublasHandle_t blas;
   check(cublasCreate(&blas), "cuBLAS");
   check(cublasSetStream(blas, stream), "cuBLAS");
-  const auto square = [&](int at) {
+  const auto square = [&](int at, cublasComputeType_t compute) {
     const float* factor = factors.begin() + at;
-    check(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &one, factor, 1, factor, 1, &zero,
-                      product.begin(), 1),
+    check(cublasGemmEx(blas, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &one, factor, CUDA_R_32F, 1, factor,
+                       CUDA_R_32F, 1, &zero, product.begin(), CUDA_R_32F, 1, compute,
+                       CUBLAS_GEMM_DEFAULT),
           "a product");
     return product.values(stream)[0];
   };
-  EXPECT_EQ(square(0), fine * fine);
-  check(cublasSetMathMode(blas, CUBLAS_TF32_TENSOR_OP_MATH), "cuBLAS");
-  EXPECT_EQ(square(0), 1);
-  EXPECT_EQ(square(1), coarse * coarse);
+  EXPECT_EQ(square(0, CUBLAS_COMPUTE_32F), fine * fine);
+  EXPECT_EQ(square(0, CUBLAS_COMPUTE_32F_FAST_TF32), 1);
+  EXPECT_EQ(square(1, CUBLAS_COMPUTE_32F_FAST_TF32), coarse * coarse);
+  EXPECT_EQ(square(1, CUBLAS_COMPUTE_32F_FAST_16BF), 1);
+  EXPECT_EQ(square(2, CUBLAS_COMPUTE_32F_FAST_16BF), coarsest * coarsest);
   cublasDestroy(blas);
 }
 
