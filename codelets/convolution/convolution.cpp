@@ -20,13 +20,14 @@ constexpr Gemm kProduct = gemm;
 // ---- oneDNN ----
 
 #ifdef OMNI_ONEDNN
-// Its kernels for AVX2 first copy what a 1x1 filter with a stride reads, and where that is less
-// than a register of channels they write beyond the end of their scratchpad (seen with 2.6.3).
+// Its kernels first copy what a 1x1 filter with a stride reads, and where that is less than a
+// register of channels they write beyond the end of their scratchpad (seen with 2.6.3, on AVX2
+// with fewer than 8, on AVX-512 with fewer than 16).
 template <class Args>
 bool is_safe_in_onednn(const Args& args) {
   const ConvShape& s = args.shape;
   return s.kernel_h > 1 || s.kernel_w > 1 || (s.stride_h == 1 && s.stride_w == 1) ||
-         s.group_c() >= 8;
+         s.group_c() >= 16;
 }
 #endif
 
