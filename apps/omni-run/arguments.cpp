@@ -93,7 +93,7 @@ void add_machine(CLI::App& app, MachineArguments& arguments) {
                  {"fp32", Precision::fp32}, {"tf32", Precision::tf32}, {"bf16", Precision::bf16}},
              "What convolutions and connected layers may round to before they multiply: fp32 "
              "(default), tf32 (10 bits of mantissa; GPUs), or bf16 (7 bits; also CPUs); sums and "
-             "parameters are fp32");
+             "tensors are fp32");
   app.add_option("--sched", arguments.session.scheduler,
                  "Scheduling policy, or help: lists them; default: STARPU_SCHED, else omni");
   app.add_flag("--deterministic", arguments.session.deterministic,

@@ -50,13 +50,13 @@ Status settle_workers(MachineArguments& machine, NetArguments* net) {
     net->gpus = static_cast<int>(gpus.size());
     net->cores = machine.session.deterministic ? 0 : computing_cores(machine.session);
   }
-  if (machine.session.precision == Precision::bf16 && bf16_in_vain() != nullptr)
-    log::warn("--precision bf16: {}", bf16_in_vain());
   if (!gpus.empty()) return {};
   if (machine.session.implementation == "cuda")
     return Error{ErrorKind::usage, "--impl cuda", "no GPU computes", "omni-run devices says why"};
   if (machine.session.precision == Precision::tf32)
     log::warn("--precision tf32: without a GPU everything is computed in fp32");
+  if (machine.session.precision == Precision::bf16 && bf16_in_vain() != nullptr)
+    log::warn("--precision bf16: {}", bf16_in_vain());
   return {};
 }
 

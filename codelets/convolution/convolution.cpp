@@ -22,7 +22,8 @@ constexpr Gemm kProduct = gemm;
 #ifdef OMNI_ONEDNN
 // Its kernels first copy what a 1x1 filter with a stride reads, and where that is less than a
 // register of channels they write beyond the end of their scratchpad (seen with 2.6.3, on AVX2
-// with fewer than 8, on AVX-512 with fewer than 16).
+// with fewer than 8, on AVX-512 with fewer than 16). Not with every size, padding or group: what is
+// refused in vain is rare.
 template <class Args>
 bool is_safe_in_onednn(const Args& args) {
   const ConvShape& s = args.shape;
@@ -132,8 +133,9 @@ Cost convolution_cost(const Args& args) {
 
 template <class... More>
 std::uint64_t convolution_footprint(const ConvShape& s, More... more) {
-  return footprint_of(s.n, s.h, s.w, s.c, s.filters, s.kernel_h, s.kernel_w, s.stride_h, s.stride_w,
-                      s.pad_h, s.pad_w, s.dilation_h, s.dilation_w, s.groups, more...);
+  return in_precision(footprint_of(s.n, s.h, s.w, s.c, s.filters, s.kernel_h, s.kernel_w,
+                                   s.stride_h, s.stride_w, s.pad_h, s.pad_w, s.dilation_h,
+                                   s.dilation_w, s.groups, more...));
 }
 
 std::uint64_t forward_footprint(const ConvForwardArgs& args) {

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "codelets/dense/onednn_support.hpp"
+#include "codelets/elementwise/channel_bias.hpp"
 
 namespace omni {
 namespace {
@@ -96,13 +97,16 @@ class ForwardPlan {
 
 class WeightsPlan {
  public:
-  WeightsPlan(const dnnl::engine& engine, const ConvWeightsArgs& args) : geometry_(args.shape) {
+  // oneDNN would sum up the bias's gradient from what it multiplies, so only where that is ours.
+  WeightsPlan(const dnnl::engine& engine, const ConvWeightsArgs& args)
+      : geometry_(args.shape),
+        with_bias_(args.has_bias && implementation_policy().precision != Precision::bf16) {
     const Geometry& g = geometry_;
     const dnnl::convolution_backward_weights::primitive_desc desc(
-        {kAlgorithm, g.src_factor, g.any_weights, args.has_bias ? g.bias : memory::desc(),
+        {kAlgorithm, g.src_factor, g.any_weights, with_bias_ ? g.bias : memory::desc(),
          g.dst_factor, g.strides, g.dilation, g.padding, g.padding},
         onednn::with_user_scratchpad(), engine,
-        forward_desc(engine, g, args.has_bias, onednn::with_user_scratchpad()));
+        forward_desc(engine, g, with_bias_, onednn::with_user_scratchpad()));
     convolution_ = dnnl::convolution_backward_weights(desc);
     weights_ = desc.diff_weights_desc();
     scratchpad_ = desc.scratchpad_desc();
@@ -124,18 +128,22 @@ class WeightsPlan {
         {DNNL_ARG_DIFF_DST, diff_dst_.bring(engine, stream, buffers.get(1), scratch)},
         {DNNL_ARG_DIFF_WEIGHTS, theirs},
         {DNNL_ARG_SCRATCHPAD, onednn::view(scratchpad_, engine, scratch + scratchpad_at_)}};
-    if (args.has_bias)
+    if (with_bias_)
       arguments.emplace(DNNL_ARG_DIFF_BIAS, onednn::view(geometry_.bias, engine, added_bias));
     convolution_.execute(stream, arguments);
     memory ours = onednn::view(geometry_.weights, engine, buffers.get(2));
     add_.execute(stream, theirs, ours);
     if (!args.has_bias) return;
     float* diff_bias = buffers.get(3);
-    for (int k = 0; k < args.shape.filters; ++k) diff_bias[k] += added_bias[k];
+    if (with_bias_)
+      for (int k = 0; k < args.shape.filters; ++k) diff_bias[k] += added_bias[k];
+    else
+      add_column_sums(args.shape.pixels(), args.shape.filters, buffers.get(1), diff_bias);
   }
 
  private:
   Geometry geometry_;
+  bool with_bias_;
   dnnl::convolution_backward_weights convolution_;
   onednn::Factor src_, diff_dst_;
   dnnl::reorder add_;

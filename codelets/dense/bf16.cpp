@@ -8,8 +8,8 @@ const char* bf16_in_vain() {
 #ifdef OMNI_ONEDNN
   if (onednn::uses(dnnl::cpu_isa::avx512_core_bf16)) return nullptr;
   return onednn::uses(dnnl::cpu_isa::avx512_core)
-             ? "the cores have no instructions for it, and take longer than in fp32"
-             : "without AVX-512 the cores only round to it, and take longer than in fp32";
+             ? "the cores have no instructions for it: expect fp32 to be faster"
+             : "without AVX-512 the cores only round to it: expect fp32 to be faster";
 #else
   return "without oneDNN the cores compute in fp32";
 #endif

@@ -99,16 +99,17 @@ Cost connected_cost(const Args& args) {
 }
 
 std::uint64_t forward_footprint(const ConnectedForwardArgs& args) {
-  return footprint_of(args.shape.n, args.shape.inputs, args.shape.outputs, args.activation,
-                      args.has_bias);
+  return in_precision(footprint_of(args.shape.n, args.shape.inputs, args.shape.outputs,
+                                   args.activation, args.has_bias));
 }
 
 std::uint64_t weights_footprint(const ConnectedWeightsArgs& args) {
-  return footprint_of(args.shape.n, args.shape.inputs, args.shape.outputs, args.has_bias);
+  return in_precision(
+      footprint_of(args.shape.n, args.shape.inputs, args.shape.outputs, args.has_bias));
 }
 
 std::uint64_t data_footprint(const ConnectedDataArgs& args) {
-  return footprint_of(args.shape.n, args.shape.inputs, args.shape.outputs);
+  return in_precision(footprint_of(args.shape.n, args.shape.inputs, args.shape.outputs));
 }
 
 }  // namespace

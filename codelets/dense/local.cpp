@@ -153,8 +153,8 @@ Cost local_cost(const Args& args) {
 
 template <class... More>
 std::uint64_t local_footprint(const ConvShape& s, More... more) {
-  return footprint_of(s.n, s.h, s.w, s.c, s.filters, s.kernel_h, s.kernel_w, s.stride_h, s.stride_w,
-                      s.pad_h, s.pad_w, more...);
+  return in_precision(footprint_of(s.n, s.h, s.w, s.c, s.filters, s.kernel_h, s.kernel_w,
+                                   s.stride_h, s.stride_w, s.pad_h, s.pad_w, more...));
 }
 
 std::uint64_t forward_footprint(const LocalForwardArgs& args) {

@@ -40,7 +40,7 @@ bool uses(dnnl::cpu_isa instructions);
 // What the numbers that are multiplied become before, by ImplementationPolicy::precision: with
 // bf16, that type where oneDNN has code for it, which is with AVX-512; elsewhere they are rounded
 // as it would round them and stay f32, which is slower than leaving them alone, but gives the same
-// products.
+// products (of normal numbers).
 struct Factors {
   dnnl::memory::data_type type = dnnl::memory::data_type::f32;
   bool rounded = false;

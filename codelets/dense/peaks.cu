@@ -43,6 +43,10 @@ struct Blas {
 double gemm_rate(int device, Precision precision) {
   check(cudaSetDevice(device), "choosing a GPU");
   const Blas blas;
+  // What cuBLAS makes of floats in bf16 may be tf32: the peak is that of bf16 itself.
+  const bool in_bf16 = precision == Precision::bf16;
+  const cudaDataType type = in_bf16 ? CUDA_R_16BF : CUDA_R_32F;
+  const cublasComputeType_t compute = in_bf16 ? CUBLAS_COMPUTE_32F : gpu::compute_type(precision);
   const DeviceMatrix a, b, product;
   const Events events;
   constexpr float kOne = 1, kZero = 0;
@@ -50,8 +54,8 @@ double gemm_rate(int device, Precision precision) {
   for (int i = 0; i < kRepeats; ++i) {
     check(cudaEventRecord(events.before), "recording an event");
     check(cublasGemmEx(blas.handle, CUBLAS_OP_N, CUBLAS_OP_N, kSide, kSide, kSide, &kOne, a.data,
-                       CUDA_R_32F, kSide, b.data, CUDA_R_32F, kSide, &kZero, product.data,
-                       CUDA_R_32F, kSide, gpu::compute_type(precision), CUBLAS_GEMM_DEFAULT),
+                       type, kSide, b.data, type, kSide, &kZero, product.data, CUDA_R_32F, kSide,
+                       compute, CUBLAS_GEMM_DEFAULT),
           "multiplying matrices");
     check(cudaEventRecord(events.after), "recording an event");
     check(cudaEventSynchronize(events.after), "multiplying matrices");

@@ -13,13 +13,14 @@ class Device:
         self.pytorch_environment = {"CUDA_VISIBLE_DEVICES": "0" if self.gpu else ""}
 
     def check(self, omni_run, peers):
+        if not self.gpu and self.precision == "tf32":
+            raise Refused("--precision tf32 is of GPUs: add --device gpu")
+        if self.gpu or self.precision != "fp32":
+            for peer in peers or []:
+                if peer not in ("pytorch", "none"):
+                    raise Refused(f"--peer {peer} is compared on CPUs in fp32 only: leave it out, or the other option")
         if not self.gpu:
-            if self.precision == "tf32":
-                raise Refused("--precision tf32 is of GPUs: add --device gpu")
             return
-        for peer in peers or []:
-            if peer not in ("pytorch", "none"):
-                raise Refused(f"--peer {peer} is compared on CPUs only: leave it out, or --device gpu")
         gpus = json.loads(checked([omni_run, "devices", "-q", "--json"]).output)["gpus"]
         if not gpus:
             raise Refused("--device gpu: omni-run finds no GPU (omni-run devices says why)")

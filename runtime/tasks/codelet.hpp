@@ -76,7 +76,7 @@ class CodeletBase {
 };
 
 // What convolutions and connected layers may round numbers to before they multiply them: tf32 has
-// 10 bits of mantissa, which only GPUs know, bf16 has 7. Sums, and all that is kept, are fp32.
+// 10 bits of mantissa, which only GPUs know, bf16 has 7. Sums and tensors are fp32.
 enum class Precision { fp32, tf32, bf16 };
 constexpr const char* name_of(Precision precision) {
   return precision == Precision::fp32 ? "fp32" : precision == Precision::tf32 ? "tf32" : "bf16";
@@ -122,9 +122,7 @@ class Codelet : public CodeletBase {
     submit(args, std::span(accesses.begin(), accesses.size()), tag);
   }
   void submit(const Args& args, std::span<const Access> accesses, TaskTag tag = {}) {
-    // What was learnt about one precision says nothing about another.
-    const std::uint64_t hash =
-        footprint_(args) + static_cast<std::uint64_t>(implementation_policy().precision);
+    const std::uint64_t hash = footprint_(args);
     CodeletBase::submit(&args, cost_(args), static_cast<std::uint32_t>(hash ^ (hash >> 32)),
                         accesses, tag);
   }
@@ -165,6 +163,11 @@ std::uint64_t footprint_of(T... values) {
   };
   (mix(static_cast<std::uint64_t>(values)), ...);
   return hash;
+}
+
+// Of those whose run time the precision changes.
+inline std::uint64_t in_precision(std::uint64_t footprint) {
+  return footprint + static_cast<std::uint64_t>(implementation_policy().precision);
 }
 
 }  // namespace omni

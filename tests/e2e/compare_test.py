@@ -211,7 +211,8 @@ class Command(unittest.TestCase):
 
     def test_what_a_gpu_comparison_cannot_do_is_refused(self):
         self.refused("tf32 is of GPUs: add --device gpu", *SMALL, "--precision", "tf32")
-        self.refused("compared on CPUs only", *SMALL, "--device", "gpu", "--peer", "darknet")
+        self.refused("on CPUs in fp32 only", *SMALL, "--device", "gpu", "--peer", "darknet")
+        self.refused("on CPUs in fp32 only", *SMALL, "--precision", "bf16", "--peer", "darknet")
 
     def test_wrong_usage_is_refused(self):
         self.refused("no such file", "--net", "nosuch")

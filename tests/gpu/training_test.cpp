@@ -142,15 +142,16 @@ TEST_F(Training, on_both_kinds_of_workers_at_random) {
 
 // A CPU multiplies the same rounded numbers, but does not round what a convolution gives.
 TEST_F(Training, in_bf16) {
-  const Words arguments{"--max-batches", "10", "--precision", "bf16"};
-  Words on_cpu = arguments, on_gpu = arguments;
-  on_cpu.insert(on_cpu.end(), {"--gpus", "none", "--impl", "onednn"});
-  on_gpu.insert(on_gpu.end(), {"--impl", "cuda"});
-  const auto cpu = losses(mixed(), on_cpu), gpu = losses(mixed(), on_gpu);
+  const auto train = [&](const char* precision, Words more) {
+    more.insert(more.end(), {"--max-batches", "10", "--deterministic", "--precision", precision});
+    return losses(mixed(), more);
+  };
+  const auto cpu = train("bf16", {"--gpus", "none", "--impl", "onednn"});
+  const auto gpu = train("bf16", {"--impl", "cuda"});
   ASSERT_EQ(cpu.size(), 10u);
   ASSERT_EQ(gpu.size(), 10u);
   for (std::size_t i = 0; i < 10; ++i) EXPECT_NEAR(gpu[i], cpu[i], 0.02 * cpu[i]) << "step " << i;
-  EXPECT_NE(gpu, losses(mixed(), {"--max-batches", "10", "--impl", "cuda"}));
+  EXPECT_NE(gpu, train("fp32", {"--impl", "cuda"}));
 }
 
 TEST_F(Training, with_the_default_scheduler) {

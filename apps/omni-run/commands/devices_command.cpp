@@ -7,6 +7,7 @@
 
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/setup.hpp"
+#include "codelets/dense/bf16.hpp"
 #include "codelets/dense/peaks.hpp"
 #include "runtime/cuda/devices.hpp"
 #include "runtime/log.hpp"
@@ -70,6 +71,7 @@ Status devices_command(const DevicesArguments& arguments) {
                                   {"scheduler", session.scheduler()},
                                   {"starpu", OMNI_STARPU_VERSION},
                                   {"onednn", kOneDnn},
+                                  {"bf16_on_cpus", bf16_in_vain() == nullptr},
                                   {"cuda", kCuda},
                                   {"models", models}};
     if (arguments.peaks) {
@@ -86,6 +88,7 @@ Status devices_command(const DevicesArguments& arguments) {
     fmt::print("GPU {}  {}{}\n", gpu.number, describe_gpu(gpu),
                chosen(arguments, gpu) ? "" : " (unused: --gpus or STARPU_NCUDA leave it out)");
   if (!gpus.none_because.empty()) fmt::print("no GPU: {}\n", gpus.none_because);
+  if (bf16_in_vain() != nullptr) fmt::print("no bf16: {}\n", bf16_in_vain());
   if (arguments.peaks)
     fmt::print("together: {:.1f} GFLOP/s in a matrix product, {:.1f} GB/s in copying\n",
                1e-9 * peaks.gemm_together, 1e-9 * peaks.copy_together);

@@ -145,14 +145,17 @@ class ConvolutionPlan {
                   const float* second)
       : shape_(shape),
         keep_(keep),
-        in_bf16_(implementation_policy().precision == Precision::bf16),
+        precision_(implementation_policy().precision),
+        in_bf16_(precision_ == Precision::bf16),
         geometry_(shape, in_bf16_ ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT) {
     if (geometry_.describable && in_bf16_) {
       const TrialMemory memory(worker, copies_bytes());
       const Copies copies = copy(worker, first, second, memory.data());
-      choose(worker, copies.first, copies.second);
+      choose(worker, copies.first, copies.second, copies.out);
     } else if (geometry_.describable) {
-      choose(worker, first, second);
+      const TrialMemory out(worker,
+                            sizeof(float) * static_cast<std::size_t>(Pass::out_count(shape)));
+      choose(worker, first, second, out.data());
     }
     if (!usable_)
       log::warn("cuDNN has no algorithm for the convolution {}: it is lowered to matrix products",
@@ -222,7 +225,7 @@ class ConvolutionPlan {
         "{}{} {}x{}x{}x{}, {} {}x{}, stride {}x{}, pad {}x{}, dilation {}x{}, groups {}, {}",
         Pass::kName, keep_ != 0 ? " (adds)" : "", s.n, s.h, s.w, s.c, s.filters, s.kernel_h,
         s.kernel_w, s.stride_h, s.stride_w, s.pad_h, s.pad_w, s.dilation_h, s.dilation_w, s.groups,
-        name_of(implementation_policy().precision));
+        name_of(precision_));
   }
 
   cudnnStatus_t enqueue(CudaWorker& worker, const void* first, const void* second, float keep,
@@ -253,12 +256,11 @@ class ConvolutionPlan {
   // Best first. ask(most, count, results) is a function of cuDNN.
   template <class Ask>
   Candidates candidates(Ask ask) const {
-    const Precision precision = implementation_policy().precision;
     check(cudnnSetConvolutionMathType(geometry_.convolution,
                                       // The default allows the matrix units to round to TF32.
-                                      precision == Precision::fp32   ? CUDNN_FMA_MATH
-                                      : precision == Precision::tf32 ? CUDNN_DEFAULT_MATH
-                                                                     : CUDNN_TENSOR_OP_MATH),
+                                      precision_ == Precision::fp32   ? CUDNN_FMA_MATH
+                                      : precision_ == Precision::tf32 ? CUDNN_DEFAULT_MATH
+                                                                      : CUDNN_TENSOR_OP_MATH),
           "choosing the precision of a convolution");
     Candidates found(64);  // every algorithm, with several kinds of arithmetic
     int count = 0;
@@ -270,7 +272,7 @@ class ConvolutionPlan {
              each.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION ||
              (implementation_policy().deterministic && each.determinism != CUDNN_DETERMINISTIC);
     });
-    if (precision == Precision::fp32) keep_single_precision(found);
+    if (precision_ == Precision::fp32) keep_single_precision(found);
     return found;
   }
 
@@ -282,12 +284,11 @@ class ConvolutionPlan {
     for (auto& each : found) each.mathType = CUDNN_FMA_MATH;
   }
 
-  void choose(CudaWorker& worker, const void* first, const void* second) {
+  // out: where trials may write.
+  void choose(CudaWorker& worker, const void* first, const void* second, void* out) {
     const Geometry& g = geometry_;
-    const TrialMemory out(worker,
-                          sizeof(float) * static_cast<std::size_t>(Pass::out_count(shape_)));
     const auto runs = [&](const AlgorithmChoice& choice) {
-      return works(worker, choice, first, second, out.data());
+      return works(worker, choice, first, second, out);
     };
     const auto first_that_runs = [&](const Candidates& found) -> std::optional<AlgorithmChoice> {
       for (const auto& each : found)
@@ -308,8 +309,8 @@ class ConvolutionPlan {
       const TrialMemory workspace(worker, bytes);
       return candidates([&](int most, int* count, auto* results) {
         return Pass::find(worker.dnn(), Pass::first(g), first, Pass::second(g), second,
-                          g.convolution, Pass::out(g), out.data(), most, count, results,
-                          workspace.data(), bytes);
+                          g.convolution, Pass::out(g), out, most, count, results, workspace.data(),
+                          bytes);
       });
     };
     if (implementation_policy().deterministic) {
@@ -326,6 +327,7 @@ class ConvolutionPlan {
 
   ConvShape shape_;
   float keep_;
+  Precision precision_;
   bool in_bf16_;
   Geometry geometry_;
   Algorithm algorithm_{};

@@ -25,15 +25,6 @@ TEST(Bf16, rounds_to_the_nearest_and_ties_to_even) {
   EXPECT_TRUE(std::isnan(round_to_bf16(std::bit_cast<float>(0xFFFFFFFFu))));
 }
 
-#ifdef OMNI_ONEDNN
-
-template <class Args>
-const Implementation<Args>& onednn_of(const Codelet<Args>& codelet) {
-  const auto& all = codelet.implementations();
-  return *std::ranges::find_if(
-      all, [](const auto& each) { return std::string_view(each.name) == "onednn"; });
-}
-
 using Values = std::vector<float>;
 
 Values some_values(std::int64_t count, std::uint64_t seed) {
@@ -43,28 +34,36 @@ Values some_values(std::int64_t count, std::uint64_t seed) {
 
 // first, second: what is multiplied.
 template <class Args>
-Values product(const Codelet<Args>& codelet, const Args& args, Values first, Values second,
-               std::int64_t count, Precision precision) {
+Values product(const Implementation<Args>& implementation, const Args& args, Values first,
+               Values second, std::int64_t count, Precision precision) {
   const Deterministic policy(precision);
   Values result(size(count));
-  run_on_values(onednn_of(codelet), args, first, second, result);
+  run_on_values(implementation, args, first, second, result);
   return result;
 }
 
+// blas: cuBLAS multiplies, which may round less than it is allowed to.
 template <class Args>
 void check_that_factors_are_rounded(const Codelet<Args>& codelet, const Args& args,
-                                    const Values& first, const Values& second, std::int64_t count) {
-  SCOPED_TRACE(codelet.name());
+                                    const Values& first, const Values& second, std::int64_t count,
+                                    bool blas) {
   const auto rounded = [](Values values) {
     round_to_bf16(values);
     return values;
   };
-  const Values bf16 = product(codelet, args, first, second, count, Precision::bf16);
-  EXPECT_EQ(bf16, product(codelet, args, rounded(first), rounded(second), count, Precision::bf16));
-  const Values exact = product(codelet, args, first, second, count, Precision::fp32);
-  const double error = relative_error(std::span(bf16), std::span(exact));
-  EXPECT_GT(error, 1e-4);
-  EXPECT_LT(error, 0x1p-8);  // of the larger of two factors, whose errors are independent
+  for (const Implementation<Args>& each : implementations_here(codelet)) {
+    const bool on_gpu = each.role == Role::gpu;
+    if (!on_gpu && std::string_view(each.name) != "onednn") continue;
+    SCOPED_TRACE(codelet.name() + " (" + each.name + ")");
+    const Values bf16 = product(each, args, first, second, count, Precision::bf16);
+    if (!on_gpu || !blas) {
+      EXPECT_EQ(bf16, product(each, args, rounded(first), rounded(second), count, Precision::bf16));
+    }
+    const Values exact = product(each, args, first, second, count, Precision::fp32);
+    const double error = relative_error(std::span(bf16), std::span(exact));
+    EXPECT_GT(error, 1e-4);
+    EXPECT_LT(error, 0x1p-8);
+  }
 }
 
 TEST(Bf16, convolutions_multiply_rounded_numbers) {
@@ -80,11 +79,12 @@ TEST(Bf16, convolutions_multiply_rounded_numbers) {
   const Values src = some_values(shape.src_count(), 1);
   const Values weights = some_values(shape.weights_count(), 2);
   const Values diff_dst = some_values(shape.dst_count(), 3);
-  check_that_factors_are_rounded(conv_forward, {.shape = shape}, src, weights, shape.dst_count());
+  check_that_factors_are_rounded(conv_forward, {.shape = shape}, src, weights, shape.dst_count(),
+                                 false);
   check_that_factors_are_rounded(conv_backward_weights, {.shape = shape}, src, diff_dst,
-                                 shape.weights_count());
+                                 shape.weights_count(), false);
   check_that_factors_are_rounded(conv_backward_data, {.shape = shape}, diff_dst, weights,
-                                 shape.src_count());
+                                 shape.src_count(), false);
 }
 
 TEST(Bf16, connected_layers_multiply_rounded_numbers) {
@@ -93,14 +93,38 @@ TEST(Bf16, connected_layers_multiply_rounded_numbers) {
   const Values weights = some_values(shape.weights_count(), 2);
   const Values diff_dst = some_values(shape.dst_count(), 3);
   check_that_factors_are_rounded(connected_forward, {.shape = shape}, src, weights,
-                                 shape.dst_count());
+                                 shape.dst_count(), true);
   check_that_factors_are_rounded(connected_backward_weights, {.shape = shape}, src, diff_dst,
-                                 shape.weights_count());
+                                 shape.weights_count(), true);
   check_that_factors_are_rounded(connected_backward_data, {.shape = shape}, diff_dst, weights,
-                                 shape.src_count());
+                                 shape.src_count(), true);
 }
 
-#endif
+// What is not multiplied is not rounded.
+template <class Args, class Shape>
+void check_bias_gradient(const Codelet<Args>& codelet, const Shape& shape, std::int64_t biases) {
+  for (const Implementation<Args>& each : implementations_here(codelet)) {
+    SCOPED_TRACE(codelet.name() + " (" + each.name + ")");
+    const auto gradient = [&](Precision precision) {
+      const Deterministic policy(precision);
+      Values src = some_values(shape.src_count(), 1), diff_dst = some_values(shape.dst_count(), 2);
+      Values diff_weights(size(shape.weights_count())), diff_bias(size(biases));
+      run_on_values(each, Args{.shape = shape, .has_bias = true}, src, diff_dst, diff_weights,
+                    diff_bias);
+      return diff_bias;
+    };
+    const Values bf16 = gradient(Precision::bf16), exact = gradient(Precision::fp32);
+    EXPECT_LT(relative_error(std::span(bf16), std::span(exact)), 1e-5);
+  }
+}
+
+TEST(Bf16, gradients_of_biases_are_exact) {
+  check_bias_gradient(
+      conv_backward_weights,
+      ConvShape{.n = 2, .h = 8, .w = 8, .c = 8, .filters = 12, .kernel_h = 3, .kernel_w = 3}, 12);
+  check_bias_gradient(connected_backward_weights,
+                      ConnectedShape{.n = 9, .inputs = 20, .outputs = 7}, 7);
+}
 
 }  // namespace
 }  // namespace omni::gradcheck

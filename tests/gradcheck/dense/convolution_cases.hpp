@@ -31,6 +31,8 @@ inline const std::vector<Case<ConvShape>> kConvShapes{
     {"1x1 kernel", {.n = 3, .h = 7, .w = 5, .c = 19, .filters = 33}},
     {"1x1 kernel, strided",
      {.n = 2, .h = 7, .w = 8, .c = 16, .filters = 32, .stride_h = 2, .stride_w = 2}},
+    {"1x1 kernel, strided, nothing left over",
+     {.n = 2, .h = 8, .w = 6, .c = 20, .filters = 9, .stride_h = 2, .stride_w = 2}},
     {"1x1 kernel, padded", {.n = 1, .h = 3, .w = 4, .c = 5, .filters = 6, .pad_h = 1, .pad_w = 2}},
     {"1x1 kernel, two groups", {.n = 2, .h = 5, .w = 4, .c = 6, .filters = 10, .groups = 2}},
     {"odd sizes, one channel",
@@ -314,26 +316,28 @@ inline Operation<ConvForwardArgs> forward_operation() {
                                         args.has_bias ? b.get<double>(3) : nullptr,
                                         b.get<double>(2));
               },
-          .terms = [](const ConvForwardArgs& args) { return 1.0 * args.shape.taps(); }};
+          .terms = [](const ConvForwardArgs& args) { return 1.0 * args.shape.taps(); },
+          .rounded_on_gpu = true};
 }
 
 inline Operation<ConvWeightsArgs> weights_operation() {
-  return {.operands =
-              [](const ConvWeightsArgs& args) {
-                std::vector<Operand> operands{input(size(args.shape.src_count())),
-                                              input(size(args.shape.dst_count())),
-                                              accumulated(size(args.shape.weights_count()))};
-                if (args.has_bias) operands.push_back(accumulated(size(args.shape.filters)));
-                return operands;
-              },
-          .reference =
-              [](const ConvWeightsArgs& args, const Buffers& b) {
-                reference::conv_backward_weights(args, b.get<double>(0), b.get<double>(1),
-                                                 b.get<double>(2),
-                                                 args.has_bias ? b.get<double>(3) : nullptr);
-              },
-          .terms =
-              [](const ConvWeightsArgs& args) { return static_cast<double>(args.shape.pixels()); }};
+  return {
+      .operands =
+          [](const ConvWeightsArgs& args) {
+            std::vector<Operand> operands{input(size(args.shape.src_count())),
+                                          input(size(args.shape.dst_count())),
+                                          accumulated(size(args.shape.weights_count()))};
+            if (args.has_bias) operands.push_back(accumulated(size(args.shape.filters)));
+            return operands;
+          },
+      .reference =
+          [](const ConvWeightsArgs& args, const Buffers& b) {
+            reference::conv_backward_weights(args, b.get<double>(0), b.get<double>(1),
+                                             b.get<double>(2),
+                                             args.has_bias ? b.get<double>(3) : nullptr);
+          },
+      .terms = [](const ConvWeightsArgs& args) { return static_cast<double>(args.shape.pixels()); },
+      .rounded_on_gpu = true};
 }
 
 inline Operation<ConvDataArgs> data_operation() {
@@ -352,7 +356,8 @@ inline Operation<ConvDataArgs> data_operation() {
           .terms =
               [](const ConvDataArgs& args) {
                 return 1.0 * args.shape.kernel_h * args.shape.kernel_w * args.shape.group_filters();
-              }};
+              },
+          .rounded_on_gpu = true};
 }
 
 }  // namespace omni::gradcheck
