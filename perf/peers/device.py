@@ -18,7 +18,8 @@ class Device:
         if self.gpu or self.precision != "fp32":
             for peer in peers or []:
                 if peer not in ("pytorch", "none"):
-                    raise Refused(f"--peer {peer} is compared on CPUs in fp32 only: leave it out, or the other option")
+                    raise Refused(f"--peer {peer} is compared on CPUs in fp32 only: leave it out, "
+                                  "or do without --device and --precision")
         if not self.gpu:
             return
         gpus = json.loads(checked([omni_run, "devices", "-q", "--json"]).output)["gpus"]
