@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,10 @@
 namespace omni {
 
 enum class Activation : int;
+struct ExchangeArgs;
+
+// What the update of a parameter is to do.
+using UpdateOf = std::function<ExchangeArgs(const Param&)>;
 
 // What all layers need to know about the mini-batch being submitted.
 struct Step {
@@ -23,6 +28,7 @@ struct Step {
   std::uint64_t first_sample =
       0;  // global number of the mini-batch's first image; keys the randomness
   BatchSlot* slot = nullptr;
+  const UpdateOf* update_of = nullptr;  // in backward, for parameters that are updated there
 };
 
 class LayerBuilder;

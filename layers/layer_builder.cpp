@@ -143,7 +143,8 @@ Param& LayerBuilder::param(Param description) {
   const auto remembered = [&](Tensor* Param::*tensor, const char* name) {
     return master != nullptr ? master->*tensor : &this->tensor(param.name + name, count);
   };
-  if (learns) {
+  param.updated_in_backward &= learns && parts_.update_in_backward && param.replica == nullptr;
+  if (learns && !param.updated_in_backward) {
     // Groups take turns in the merged phase, so one gradient does for all of them.
     if (master != nullptr && param.replica == nullptr) {
       param.diff = master->diff;
@@ -153,6 +154,8 @@ Param& LayerBuilder::param(Param description) {
       for (int sum = 1; param.by_slice && sum < parts_.gradient_sums; ++sum)
         param.partial_diffs.push_back(&tensor(fmt::format("{}.diff{}", param.name, sum), count));
     }
+  }
+  if (learns) {
     param.velocity = remembered(&Param::velocity, ".velocity");
     if (parts_.adam) param.mean_square = remembered(&Param::mean_square, ".mean_square");
   }

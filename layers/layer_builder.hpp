@@ -27,6 +27,7 @@ inline constexpr std::size_t kMaxTensors = 1 << 19;
 struct NetParts {
   bool training = false;
   bool adam = false;
+  bool update_in_backward = false;
   int gradient_sums = 1;  // of parameters to whose gradient every slice adds
   float label_smoothing = 0;
   Slices slices;
@@ -66,6 +67,8 @@ class LayerBuilder {
   // One tensor per slice of `per_image` values per image.
   std::vector<Tensor*> per_slice(const std::string& name, std::size_t per_image,
                                  DataType type = DataType::f32);
+  // It is updated in backward where the layer can do that, the net may, and no group has a replica:
+  // then that is a task of the layer's, and nobody else's.
   Param& param(Param description);
 
   // Called by the net once the layer stands.

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "codelets/elementwise/accumulate.hpp"
+#include "codelets/elementwise/exchange.hpp"
 #include "layers/memory_use.hpp"
 #include "layers/registry.hpp"
 #include "runtime/log.hpp"
@@ -103,6 +104,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     net->options_ = net_options;
     net->parts_.training = options.training;
     net->parts_.adam = net_options.solver.adam;
+    net->parts_.update_in_backward = options.update_in_backward && net_options.subdivisions == 1;
     net->parts_.label_smoothing = net_options.label_smoothing;
     net->parts_.gradient_sums = choose_gradient_sums(slices.count(), options.cores, options.gpus);
     net->parts_.slices = std::move(slices);
@@ -216,9 +218,10 @@ void Net::share_memory() {
   Tensor batch("rehearsal", 1);  // stands for images, labels and metrics
   const std::vector<Tensor*> each_slice(parts_.slices.sizes.size(), &batch);
   BatchSlot slot{each_slice, each_slice, each_slice};
+  const UpdateOf update_of = [](const Param&) { return ExchangeArgs(); };
   const std::vector<CapturedTask> tasks = task_capture::rehearse([&] {
     forward({.training = true, .slot = &slot});
-    backward({.training = true, .slot = &slot});
+    backward({.training = true, .slot = &slot, .update_of = &update_of});
     forward({.training = false, .slot = &slot});
   });
   parts_.data.value.assign(each_slice.size(), nullptr);

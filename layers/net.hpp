@@ -31,6 +31,9 @@ struct BuildOptions {
   int cores = 0;  // likewise; 0: how the batch is cut and gradients are added up is a property of
                   // the net and the batch only, the same on every machine
   Sharing sharing{};
+  // Layers may update parameters by the tasks that compute their gradients, where a mini-batch is
+  // an update. Param::diff is then null, and backward needs Step::update_of.
+  bool update_in_backward = false;
 };
 
 class Net {

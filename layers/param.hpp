@@ -31,11 +31,12 @@ struct Param {
   std::int64_t rows = 1, spatial = 1, channels = 1;
   bool connected = false;  // stored transposed by some old files
   bool by_slice = false;   // a task per slice adds to its gradient, not one per mini-batch
+  bool updated_in_backward = false;  // by the layer's own task (see LayerBuilder::param)
 
   Tensor* value = nullptr;    // what the layers read: the master or the replica
   Tensor* master = nullptr;   // what updates change and files hold
   Tensor* replica = nullptr;  // a compute group's copy of the master; null: it has none
-  Tensor* diff = nullptr;     // training only
+  Tensor* diff = nullptr;     // training only; null: it is updated in backward
   // Gradients of some of the slices, so that they need not wait for each other to be added up; the
   // update adds them to `diff` first. None where few workers would meet there.
   std::vector<Tensor*> partial_diffs{};

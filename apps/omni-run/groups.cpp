@@ -73,7 +73,8 @@ BuildOptions of_one_group(const NetArguments& net, int groups) {
           .strict = net.strict,
           .slice = net.slice,
           .gpus = per_group(net.gpus),
-          .cores = per_group(net.cores)};
+          .cores = per_group(net.cores),
+          .update_in_backward = true};
 }
 
 }  // namespace

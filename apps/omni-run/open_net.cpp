@@ -85,7 +85,8 @@ Result<std::unique_ptr<Net>> build_net(const NetSpec& spec, const NetArguments& 
                            .strict = arguments.strict,
                            .slice = arguments.slice,
                            .gpus = arguments.gpus,
-                           .cores = arguments.cores});
+                           .cores = arguments.cores,
+                           .update_in_backward = training});
 }
 
 Result<std::unique_ptr<Net>> open_net(const NetArguments& arguments, bool training) {

@@ -39,11 +39,6 @@ void backward_data_gemm(const ConnectedDataArgs& args, const Buffers& buffers, D
 // ---- oneDNN: a product, or in bf16, which has none, a convolution ----
 
 #ifdef OMNI_ONEDNN
-// Images as the pixels of one.
-ConvShape as_convolution(const ConnectedShape& s) {
-  return {.n = 1, .h = s.n, .w = 1, .c = s.inputs, .filters = s.outputs};
-}
-
 void forward_onednn(const ConnectedForwardArgs& args, const Buffers& buffers,
                     DeviceContext& context) {
   if (implementation_policy().precision == Precision::bf16)

@@ -9,9 +9,6 @@
 
 namespace omni {
 
-namespace {
-
-// Once a task, whatever device did it.
 void count_update(const ExchangeArgs& args) {
   if (args.ticket != nullptr) {
     Ticket& ticket = *args.ticket;
@@ -29,30 +26,20 @@ void count_update(const ExchangeArgs& args) {
     args.report->done(*args.report, args.report->argument);
 }
 
-void update(MomentumStep step, std::int64_t count, float* __restrict master, float* __restrict diff,
-            float* __restrict velocity) {
-  for (std::int64_t i = 0; i < count; ++i) step(master[i], diff[i], velocity[i]);
-}
-
-void update(AdamStep step, std::int64_t count, float* __restrict master, float* __restrict diff,
-            float* __restrict velocity, float* __restrict mean_square) {
-  for (std::int64_t i = 0; i < count; ++i) step(master[i], diff[i], velocity[i], mean_square[i]);
-}
+namespace {
 
 void exchange_vector(const ExchangeArgs& args, const Buffers& buffers, DeviceContext&) {
   // In pieces that stay in cache between the update and the copy.
   constexpr std::int64_t kPiece = 2048;
-  for (std::int64_t first = 0; first < args.count; first += kPiece) {
-    const std::int64_t count = std::min(kPiece, args.count - first);
-    float *master = buffers.get(0) + first, *diff = buffers.get(1) + first,
-          *velocity = buffers.get(2) + first;
-    if (args.adam)
-      update(AdamStep(args), count, master, diff, velocity,
-             buffers.get(mean_square_index(args)) + first);
-    else
-      update(MomentumStep(args), count, master, diff, velocity);
-    if (args.refresh) std::copy_n(master, count, buffers.get(3) + first);
-  }
+  with_step(args, [&](const auto& step) {
+    for (std::int64_t first = 0; first < args.count; first += kPiece) {
+      const std::int64_t count = std::min(kPiece, args.count - first);
+      float* master = buffers.get(0) + first;
+      update_values(step, count, master, buffers.get(1) + first, buffers.get(2) + first,
+                    args.adam ? buffers.get(mean_square_index(args)) + first : nullptr);
+      if (args.refresh) std::copy_n(master, count, buffers.get(3) + first);
+    }
+  });
 }
 
 void exchange_reference(const ExchangeArgs& args, const Buffers& buffers, DeviceContext&) {
@@ -101,8 +88,7 @@ void submit_exchange(ExchangeArgs args, const ExchangeTensors& tensors, Exchange
     if (args.refresh) accesses.push_back(write({*tensors.replica, part}));
     if (args.adam) accesses.push_back(update_of({*tensors.mean_square, part}));
     exchange.submit(args, accesses, tag);
-    args.ticket = nullptr;
-    args.figure = Staleness::unwatched;
+    args.leave_uncounted();
   }
 }
 

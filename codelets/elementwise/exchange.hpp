@@ -26,6 +26,8 @@
 
 namespace omni {
 
+class CudaWorker;
+
 // How often a master copy has been updated, counted when an exchange is done. Atomic because in the
 // order of arrival the next one may have begun by then, even ended: two neighbours may be counted
 // in the other order.
@@ -64,7 +66,17 @@ struct ExchangeArgs {
   Staleness figure = Staleness::unwatched;
   Ticket* ticket = nullptr;        // null: staleness is not measured
   UpdateReport* report = nullptr;  // null: nobody waits for it
+
+  // Of a parameter that is updated in parts, the first one is counted.
+  void leave_uncounted() {
+    ticket = nullptr;
+    figure = Staleness::unwatched;
+  }
 };
+
+// Clock, ticket and report, when a task has done what the arguments say; once, whatever device did
+// it.
+void count_update(const ExchangeArgs& args);
 
 // Where a task's buffers have the mean square.
 inline std::size_t mean_square_index(const ExchangeArgs& args) { return args.refresh ? 4 : 3; }
@@ -106,7 +118,11 @@ void exchange(const ExchangeArgs& args, T* master, T* diff, T* velocity, T* repl
 
 namespace gpu {
 KernelFunction<ExchangeArgs> exchange;
-}
+
+// On memory of a GPU, for other codelets; replica and mean_square may be null.
+void update_values(CudaWorker& worker, const ExchangeArgs& args, float* master, float* diff,
+                   float* velocity, float* replica, float* mean_square);
+}  // namespace gpu
 
 extern Codelet<ExchangeArgs>
     exchange;  // {master RW, diff RW, velocity RW, replica W if refresh, mean_square RW if adam}
@@ -120,7 +136,7 @@ struct ExchangeTensors {
 // The order in which groups reach a master: as submitted, or as they arrive.
 enum class ExchangeOrder { submission, arrival };
 
-// A task per part of the tensors, which are cut alike. The ticket counts the first part.
+// A task per part of the tensors, which are cut alike.
 void submit_exchange(ExchangeArgs args, const ExchangeTensors& tensors, ExchangeOrder order,
                      TaskTag tag = {});
 

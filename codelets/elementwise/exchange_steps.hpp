@@ -1,8 +1,10 @@
-// One value's step of an exchange, for the loops of the CPU and of the GPU. What all values have in
-// common is calculated once, in the constructors.
+// The step of an exchange: of one value, for the loops of the CPU and of the GPU, and those loops.
+// What all values have in common is calculated once, in the constructors.
 #pragma once
 
 #include <cmath>
+#include <cstdint>
+#include <type_traits>
 
 #include "codelets/elementwise/activation_functors.hpp"
 #include "codelets/elementwise/exchange.hpp"
@@ -47,5 +49,27 @@ struct AdamStep {
     diff = 0;
   }
 };
+
+// Calls use(step) with what the arguments ask for.
+template <class Use>
+void with_step(const ExchangeArgs& args, Use use) {
+  if (args.adam)
+    use(AdamStep(args));
+  else
+    use(MomentumStep(args));
+}
+
+// `count` values. The mean square is read only by Adam.
+template <class Step>
+void update_values(const Step& step, std::int64_t count, float* __restrict master,
+                   float* __restrict diff, float* __restrict velocity,
+                   float* __restrict mean_square) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    if constexpr (std::is_same_v<Step, AdamStep>)
+      step(master[i], diff[i], velocity[i], mean_square[i]);
+    else
+      step(master[i], diff[i], velocity[i]);
+  }
+}
 
 }  // namespace omni

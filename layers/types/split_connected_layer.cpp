@@ -6,6 +6,7 @@
 
 #include "codelets/dense/column_parts.hpp"
 #include "codelets/dense/connected.hpp"
+#include "codelets/dense/connected_update.hpp"
 #include "layers/types/blocks/activation_block.hpp"
 
 namespace omni {
@@ -33,8 +34,11 @@ class SplitConnectedLayer final : public Layer {
     width_ = block_width(outputs_);
     output_ = builder.blob("output", {1, 1, outputs_});
     activation_ = {builder, "logistic", output_.extent};
-    weights_ = &builder.param(connected_weights(src, outputs_));
-    bias_ = &builder.param({.name = "bias", .shape = {outputs_}, .filler = {}});
+    Param weights = connected_weights(src, outputs_);
+    weights.updated_in_backward = true;
+    weights_ = &builder.param(std::move(weights));
+    bias_ = &builder.param(
+        {.name = "bias", .shape = {outputs_}, .filler = {}, .updated_in_backward = true});
     cut(*weights_, static_cast<std::size_t>(width_) * static_cast<std::size_t>(inputs_count_));
     cut(*bias_, static_cast<std::size_t>(width_));
     params_ = {bias_, weights_};
@@ -54,7 +58,8 @@ class SplitConnectedLayer final : public Layer {
   bool joins_slices() const override { return true; }
   double forward_flops_per_image() const override { return 2.0 * inputs_count_ * outputs_; }
   std::string detail() const override {
-    return fmt::format("{} in {} blocks", outputs_, dst_.size());
+    return fmt::format("{} in {} blocks{}", outputs_, dst_.size(),
+                       weights_->updated_in_backward ? " + update" : "");
   }
 
   void forward(const Step&, int slice) override {
@@ -77,11 +82,12 @@ class SplitConnectedLayer final : public Layer {
     }
   }
 
-  void backward(const Step&, int slice) override {
+  void backward(const Step& step, int slice) override {
     activation_.backward(values(slice), output_, slice, data_gradient_tag(slice));
     submit_deal_columns(columns(slice), diff(slice), diff_dst_, data_gradient_tag(slice));
     if (!is_last(slice)) return;
     if (input().wants_gradient()) propagate();
+    if (weights_->updated_in_backward) return update(*step.update_of);
     for (std::size_t block = 0; block < diff_dst_.size(); ++block)
       submit_connected_backward_weights({.shape = shape(block)}, src(), *diff_dst_[block],
                                         {*weights_->diff, block}, TensorPart{*bias_->diff, block},
@@ -89,6 +95,21 @@ class SplitConnectedLayer final : public Layer {
   }
 
  private:
+  void update(const UpdateOf& update_of) {
+    ExchangeArgs weights = update_of(*weights_), bias = update_of(*bias_);
+    for (std::size_t block = 0; block < diff_dst_.size(); ++block) {
+      submit_connected_backward_update({shape(block), weights, bias}, src(), *diff_dst_[block],
+                                       part(*weights_, block), part(*bias_, block),
+                                       weight_gradient_tag(-1));
+      weights.leave_uncounted();
+      bias.leave_uncounted();
+    }
+  }
+  static UpdatedPart part(const Param& param, std::size_t block) {
+    UpdatedPart part{{*param.master, block}, {*param.velocity, block}};
+    if (param.mean_square != nullptr) part.mean_square.emplace(*param.mean_square, block);
+    return part;
+  }
   void propagate() {
     for (std::size_t block = 0; block < diff_src_.size(); ++block)
       submit_connected_backward_data({.shape = shape(block)}, *diff_dst_[block],

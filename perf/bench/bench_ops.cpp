@@ -14,6 +14,7 @@
 
 #include "codelets/convolution/convolution.hpp"
 #include "codelets/dense/connected.hpp"
+#include "codelets/dense/connected_update.hpp"
 #include "codelets/dense/local.hpp"
 #include "runtime/rng.hpp"
 #include "runtime/tasks/codelet.hpp"
@@ -129,11 +130,17 @@ void time_local(const std::string& name, const LocalShape& shape) {
 
 void time_connected(const std::string& name, const ConnectedShape& shape) {
   const Values src(shape.src_count()), dst(shape.dst_count()), weights(shape.weights_count()),
-      bias(shape.outputs);
+      bias(shape.outputs), velocity(shape.weights_count()), bias_velocity(shape.outputs);
   time_codelet(name, connected_forward, {.shape = shape, .has_bias = true},
                {src.data(), weights.data(), dst.data(), bias.data()});
   time_codelet(name, connected_backward_weights, {.shape = shape, .has_bias = true},
                {src.data(), dst.data(), weights.data(), bias.data()});
+  time_codelet(
+      name, connected_backward_update,
+      {.shape = shape,
+       .weights = {.count = shape.weights_count()},
+       .bias = {.count = shape.outputs}},
+      {src.data(), dst.data(), weights.data(), velocity.data(), bias.data(), bias_velocity.data()});
   time_codelet(name, connected_backward_data, {.shape = shape},
                {dst.data(), weights.data(), src.data()});
 }

@@ -1,5 +1,6 @@
 #include "scheduling/groups/group_run.hpp"
 
+#include <algorithm>
 #include <cassert>
 
 #include "codelets/elementwise/accumulate.hpp"
@@ -64,10 +65,15 @@ Status GroupRun::complete(const UpdateRule& rule) {
     const SubmissionScope scope(any);
     start_updates(iteration);
   }
+  const UpdateOf of_param = [&](const Param& param) {
+    const auto found = std::ranges::find(params_, &param);
+    return update_of(iteration, static_cast<std::size_t>(found - params_.begin()));
+  };
   for (std::uint64_t sub = 0; sub < subdivisions_; ++sub) {
     const bool last = sub + 1 == subdivisions_;
     while (sub >= iteration.tallied + kHeld) OMNI_CHECK(tally_next(iteration));
-    const Step step = sub == 0 ? iteration.first : next_step(iteration, sub);
+    Step step = sub == 0 ? iteration.first : next_step(iteration, sub);
+    if (last) step.update_of = &of_param;
     if (sub > 0) {
       const SubmissionScope scope(own);
       net_.forward(step, Net::Phase::replicated);
@@ -105,34 +111,41 @@ void GroupRun::start_updates(Iteration& iteration) {
   if (exchanges == 0) report.done(report, report.argument);  // nothing learns
 }
 
-void GroupRun::submit_updates(Iteration& iteration, Net::Phase phase) {
+ExchangeArgs GroupRun::update_of(Iteration& iteration, std::size_t number) {
   const NetOptions& options = net_.options();
-  const bool merged = phase == Net::Phase::merged;
+  const Param& param = *params_[number];
+  const bool merged = net_.is_merged(param);
   // What is merged is never stale and keeps the momentum that was tuned.
   const double momentum =
       merged ? iteration.rule.momentum.tuned : iteration.rule.momentum.explicit_part;
-  bool first = true;  // the parameter that is read first and written last
+  // The parameter that is read first and written last.
+  const auto watched = std::ranges::find_if(
+      params_, [&](const Param* each) { return each->trainable && !net_.is_merged(*each); });
+  return {.learning_rate = iteration.rule.learning_rate * param.rate,
+          .momentum = static_cast<float>(momentum),
+          .decay = param.decays ? options.solver.decay : 0,
+          .gradient_scale = 1.0f / static_cast<float>(options.batch),
+          .square_memory = options.solver.square_memory,
+          .epsilon = options.solver.epsilon,
+          .number = iteration.number + 1,
+          .figure = merged               ? Staleness::merged
+                    : *watched == &param ? Staleness::replicated
+                                         : Staleness::unwatched,
+          .ticket = &tickets_[number],
+          .report = &iteration.report};
+}
+
+void GroupRun::submit_updates(Iteration& iteration, Net::Phase phase) {
+  const bool merged = phase == Net::Phase::merged;
   for (std::size_t i = 0; i < params_.size(); ++i) {
     const Param& param = *params_[i];
-    if (!param.trainable || net_.is_merged(param) != merged) continue;
+    if (!param.trainable || param.updated_in_backward || net_.is_merged(param) != merged) continue;
     if (!param.partial_diffs.empty())
       submit_collect(param.partial_diffs, *param.diff, {.priority = kUpdatePriority});
-    submit_exchange({.learning_rate = iteration.rule.learning_rate * param.rate,
-                     .momentum = static_cast<float>(momentum),
-                     .decay = param.decays ? options.solver.decay : 0,
-                     .gradient_scale = 1.0f / static_cast<float>(options.batch),
-                     .square_memory = options.solver.square_memory,
-                     .epsilon = options.solver.epsilon,
-                     .number = iteration.number + 1,
-                     .figure = merged  ? Staleness::merged
-                               : first ? Staleness::replicated
-                                       : Staleness::unwatched,
-                     .ticket = &tickets_[i],
-                     .report = &iteration.report},
+    submit_exchange(update_of(iteration, i),
                     {*param.master, *param.diff, *param.velocity, param.replica, param.mean_square},
                     merged ? ExchangeOrder::submission : iteration.rule.order,
                     {.priority = kUpdatePriority});
-    first = false;
   }
 }
 

@@ -67,6 +67,7 @@ class GroupRun {
   Submission submission(const Iteration& iteration, const WorkerSet* workers) const;
   Step next_step(const Iteration& iteration, std::uint64_t subdivision);
   void start_updates(Iteration& iteration);
+  ExchangeArgs update_of(Iteration& iteration, std::size_t param);
   void submit_updates(Iteration& iteration, Net::Phase phase);
   Status tally_next(Iteration& iteration);  // reads the metrics of its next mini-batch
 

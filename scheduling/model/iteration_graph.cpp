@@ -77,7 +77,7 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
     added.stage = stage;
     added.any_worker = task.any_worker || stage == Stage::decode;
     added.gate = stage == Stage::begin && writes(task, gate);
-    added.update = task.codelet == "exchange";
+    added.update = task.codelet == "exchange" || task.codelet == "connected_backward_update";
     for (const CapturedTask::Use& use : task.uses) {
       if (of_batch(use)) {
         const auto number = static_cast<std::uint32_t>(batch_data.size());

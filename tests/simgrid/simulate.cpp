@@ -119,7 +119,8 @@ Result<json> run_training(const json& arguments) {
                                  .slice = slice != 0 ? slice : arguments.value("slice", 0),
                                  .gpus = arguments.at("gpus").get<int>() / count,
                                  .cores = arguments.at("cores").get<int>() / count,
-                                 .sharing = sharing});
+                                 .sharing = sharing,
+                                 .update_in_backward = true});
       }));
   if (count > 1) groups.assign(spread_groups(count, workers));
   const Net& net = groups.net();

@@ -21,8 +21,9 @@ inline std::vector<float> values(const Tensor& tensor) {
 class GroupTraining {
  public:
   explicit GroupTraining(const std::string& cfg, int count = 1,
-                         FullyConnected fully_connected = FullyConnected::merged, int cores = 0)
-      : groups(make(cfg, count, fully_connected, cores)) {
+                         FullyConnected fully_connected = FullyConnected::merged,
+                         const BuildOptions& build = {})
+      : groups(make(cfg, count, fully_connected, build)) {
     const Extent input = groups.net().options().input;
     const int classes = groups.net().classes();
     auto data = open_dataset({.source = "synthetic:60:" + std::to_string(classes),
@@ -65,11 +66,13 @@ class GroupTraining {
 
  private:
   static ComputeGroups make(const std::string& cfg, int count, FullyConnected fully_connected,
-                            int cores) {
+                            BuildOptions build) {
     const NetSpec spec = *parse_darknet_cfg(cfg, "net.cfg");
+    build.strict = true;
+    build.slice = 2;
     return std::move(*ComputeGroups::make(count, fully_connected, [&](const Sharing& sharing, int) {
-      return Net::build(
-          spec, {.training = true, .strict = true, .slice = 2, .cores = cores, .sharing = sharing});
+      build.sharing = sharing;
+      return Net::build(spec, build);
     }));
   }
   std::unique_ptr<Dataset> data_;

@@ -6,6 +6,7 @@
 
 #include "codelets/convolution/convolution.hpp"
 #include "codelets/dense/connected.hpp"
+#include "codelets/dense/connected_update.hpp"
 #include "tests/gradcheck/harness.hpp"
 
 namespace omni::gradcheck {
@@ -32,21 +33,16 @@ Values some_values(std::int64_t count, std::uint64_t seed) {
   return {values.begin(), values.end()};
 }
 
-// first, second: what is multiplied.
-template <class Args>
-Values product(const Implementation<Args>& implementation, const Args& args, Values first,
-               Values second, std::int64_t count, Precision precision) {
-  const Deterministic policy(precision);
-  Values result(size(count));
-  run_on_values(implementation, args, first, second, result);
-  return result;
-}
-
-// blas: cuBLAS multiplies, which may round less than it is allowed to.
-template <class Args>
-void check_that_factors_are_rounded(const Codelet<Args>& codelet, const Args& args,
-                                    const Values& first, const Values& second, std::int64_t count,
-                                    bool blas) {
+// first, second: what is multiplied. run(implementation, first, second) gives the products. blas:
+// cuBLAS multiplies, which may round less than it is allowed to.
+template <class Args, class Run>
+void check_that_factors_are_rounded(const Codelet<Args>& codelet, const Values& first,
+                                    const Values& second, bool blas, Run run) {
+  const auto product = [&](const Implementation<Args>& implementation, const Values& a,
+                           const Values& b, Precision precision) {
+    const Deterministic policy(precision);
+    return run(implementation, a, b);
+  };
   const auto rounded = [](Values values) {
     round_to_bf16(values);
     return values;
@@ -55,15 +51,28 @@ void check_that_factors_are_rounded(const Codelet<Args>& codelet, const Args& ar
     const bool on_gpu = each.role == Role::gpu;
     if (!on_gpu && std::string_view(each.name) != "onednn") continue;
     SCOPED_TRACE(codelet.name() + " (" + each.name + ")");
-    const Values bf16 = product(each, args, first, second, count, Precision::bf16);
+    const Values bf16 = product(each, first, second, Precision::bf16);
     if (!on_gpu || !blas) {
-      EXPECT_EQ(bf16, product(each, args, rounded(first), rounded(second), count, Precision::bf16));
+      EXPECT_EQ(bf16, product(each, rounded(first), rounded(second), Precision::bf16));
     }
-    const Values exact = product(each, args, first, second, count, Precision::fp32);
+    const Values exact = product(each, first, second, Precision::fp32);
     const double error = relative_error(std::span(bf16), std::span(exact));
     EXPECT_GT(error, 1e-4);
     EXPECT_LT(error, 0x1p-8);
   }
+}
+
+template <class Args>
+void check_that_factors_are_rounded(const Codelet<Args>& codelet, const Args& args,
+                                    const Values& first, const Values& second, std::int64_t count,
+                                    bool blas) {
+  check_that_factors_are_rounded(
+      codelet, first, second, blas,
+      [&](const Implementation<Args>& implementation, Values a, Values b) {
+        Values result(size(count));
+        run_on_values(implementation, args, a, b, result);
+        return result;
+      });
 }
 
 TEST(Bf16, convolutions_multiply_rounded_numbers) {
@@ -98,6 +107,17 @@ TEST(Bf16, connected_layers_multiply_rounded_numbers) {
                                  shape.weights_count(), true);
   check_that_factors_are_rounded(connected_backward_data, {.shape = shape}, diff_dst, weights,
                                  shape.src_count(), true);
+  // From 0, with a rate of 1, weights become their gradient's negative.
+  const ExchangeArgs rule{.count = shape.weights_count(), .learning_rate = 1};
+  check_that_factors_are_rounded(
+      connected_backward_update, src, diff_dst, true,
+      [&](const Implementation<ConnectedUpdateArgs>& implementation, Values a, Values b) {
+        Values updated(size(shape.weights_count())), velocity(updated), bias(size(shape.outputs)),
+            bias_velocity(bias);
+        run_on_values(implementation, ConnectedUpdateArgs{shape, rule, rule}, a, b, updated,
+                      velocity, bias, bias_velocity);
+        return updated;
+      });
 }
 
 // What is not multiplied is not rounded.

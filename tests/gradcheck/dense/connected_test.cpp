@@ -1,5 +1,7 @@
 #include "codelets/dense/connected.hpp"
 
+#include "codelets/dense/connected_update.hpp"
+
 #include "tests/gradcheck/harness.hpp"
 
 namespace omni::gradcheck {
@@ -84,6 +86,57 @@ TEST(Connected, BackwardData) {
                                                   b.get<double>(2));
              },
          .terms = [](const ConnectedDataArgs& args) { return 1.0 * args.shape.outputs; }});
+  });
+}
+
+// The gradient itself is that of BackwardWeights.
+TEST(Connected, Update) {
+  std::vector<Case<ConnectedUpdateArgs>> cases;
+  for (const auto& [what, shape] : kConnectedShapes)
+    for (const bool adam : {false, true}) {
+      const ExchangeArgs weights{.count = shape.weights_count(),
+                                 .learning_rate = 0.01f,
+                                 .momentum = 0.9f,
+                                 .decay = 0.0005f,
+                                 .gradient_scale = 1.0f / 64,
+                                 .adam = adam,
+                                 .number = 3};
+      ExchangeArgs bias = weights;
+      bias.count = shape.outputs;
+      bias.learning_rate = 0.02f;
+      bias.decay = 0;
+      cases.push_back({what, {shape, weights, bias}});
+    }
+  in_fp32_and_bf16([&] {
+    check_implementations(
+        connected_backward_update, cases,
+        {.operands =
+             [](const ConnectedUpdateArgs& args) {
+               const std::size_t weights = size(args.shape.weights_count()),
+                                 bias = size(args.shape.outputs);
+               std::vector<Operand> operands{input(size(args.shape.src_count())),
+                                             input(size(args.shape.dst_count())),
+                                             in_place(weights),
+                                             in_place(weights),
+                                             in_place(bias),
+                                             in_place(bias)};
+               if (args.weights.adam)
+                 for (const std::size_t count : {weights, bias})
+                   operands.push_back(in_place(count, uniform(0, 1)));
+               return operands;
+             },
+         .reference =
+             [](const ConnectedUpdateArgs& args, const Buffers& b) {
+               Updated<double> weights{b.get<double>(2), b.get<double>(3)},
+                   bias{b.get<double>(4), b.get<double>(5)};
+               if (args.weights.adam) {
+                 weights.mean_square = b.get<double>(6);
+                 bias.mean_square = b.get<double>(7);
+               }
+               reference::connected_backward_update(args, b.get<double>(0), b.get<double>(1),
+                                                    weights, bias);
+             },
+         .terms = [](const ConnectedUpdateArgs& args) { return 1.0 * args.shape.n; }});
   });
 }
 

@@ -129,7 +129,7 @@ TEST_F(GroupTraining, one_group_is_serial_training_bit_for_bit) {
 TEST_F(GroupTraining, gradients_may_be_added_up_in_several_sums) {
   for (const int groups : {1, 2}) {
     const auto one = train(groups, Asynchrony::reproducible, 20);
-    Run several(kTrainedNet, groups, FullyConnected::merged, 3);
+    Run several(kTrainedNet, groups, FullyConnected::merged, {.cores = 3});
     several.train({.iterations = 20, .asynchrony = Asynchrony::reproducible});
     EXPECT_GT(several.groups.tensor_bytes(), one->groups.tensor_bytes());
     const auto expected = one->masters(), masters = several.masters();

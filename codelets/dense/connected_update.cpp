@@ -1,0 +1,166 @@
+#include "codelets/dense/connected_update.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "codelets/convolution/convolution_onednn.hpp"
+#include "codelets/dense/gemm.hpp"
+#include "codelets/dense/onednn_support.hpp"
+#include "codelets/elementwise/channel_bias.hpp"
+#include "codelets/elementwise/exchange_steps.hpp"
+#include "runtime/tasks/codelet.hpp"
+
+namespace omni {
+namespace {
+
+// Of the weights' gradient, so many floats at once (4 MiB): with fewer rows, a product costs more
+// than its sums; more would leave the caches before they are used.
+constexpr std::int64_t kMostGradient = 1 << 20;
+
+// Zero between tasks: an update leaves its gradient so. A product that adds is faster than one that
+// clears first.
+class Gradient {
+ public:
+  float* zeros(std::int64_t count) {
+    const auto lines = static_cast<std::size_t>((count + kFloats - 1) / kFloats);
+    if (lines > lines_.size()) lines_.resize(lines);
+    return lines_.front().values;
+  }
+
+ private:
+  static constexpr int kFloats = 16;
+  struct alignas(64) Line {
+    float values[kFloats] = {};
+  };
+  std::vector<Line> lines_;
+};
+
+// Where the codelet's buffers have the mean squares of Adam.
+constexpr std::size_t kWeights = 2, kBias = 4, kMeanSquares = 6;
+
+Updated<float> updated(const ConnectedUpdateArgs& args, const Buffers& buffers, std::size_t first) {
+  return {buffers.get(first), buffers.get(first + 1),
+          args.weights.adam ? buffers.get(kMeanSquares + (first == kWeights ? 0 : 1)) : nullptr};
+}
+
+template <class Step>
+void update_piece(const Step& step, std::int64_t first, std::int64_t count,
+                  const Updated<float>& of, float* gradient) {
+  update_values(step, count, of.master + first, gradient, of.velocity + first,
+                of.mean_square != nullptr ? of.mean_square + first : nullptr);
+}
+
+void update_bias(const ConnectedUpdateArgs& args, const Buffers& buffers, float* gradient) {
+  add_column_sums(args.shape.n, args.shape.outputs, buffers.get(1), gradient);
+  with_step(args.bias, [&](const auto& step) {
+    update_piece(step, 0, args.shape.outputs, updated(args, buffers, kBias), gradient);
+  });
+}
+
+// ---- some rows of the gradient at a time, by OpenBLAS or oneDNN ----
+
+template <Gemm product>
+void update_gemm(const ConnectedUpdateArgs& args, const Buffers& buffers, DeviceContext& context) {
+  const int n = args.shape.n, inputs = args.shape.inputs, outputs = args.shape.outputs;
+  const int rows = static_cast<int>(std::clamp<std::int64_t>(kMostGradient / inputs, 1, outputs));
+  float* gradient =
+      context.local<Gradient>().zeros(std::max<std::int64_t>(std::int64_t{rows} * inputs, outputs));
+  update_bias(args, buffers, gradient);
+  const auto weights = updated(args, buffers, kWeights);
+  with_step(args.weights, [&](const auto& step) {
+    for (int first = 0; first < outputs; first += rows) {
+      const int count = std::min(rows, outputs - first);
+      product(count, inputs, n, {buffers.get(1) + first, outputs, true}, {buffers.get(0), inputs},
+              1.0f, gradient, inputs);
+      update_piece(step, std::int64_t{first} * inputs, std::int64_t{count} * inputs, weights,
+                   gradient);
+    }
+  });
+}
+
+#ifdef OMNI_ONEDNN
+// A convolution, whose weights oneDNN lays out in its own order, so it computes all at once.
+void update_bf16(const ConnectedUpdateArgs& args, const Buffers& buffers, DeviceContext& context) {
+  float* gradient = context.local<Gradient>().zeros(args.shape.weights_count());
+  void* const pointers[] = {buffers.get(0), buffers.get(1), gradient};
+  conv_backward_weights_onednn({as_convolution(args.shape), false}, Buffers(pointers), context);
+  with_step(args.weights, [&](const auto& step) {
+    update_piece(step, 0, args.shape.weights_count(), updated(args, buffers, kWeights), gradient);
+  });
+  update_bias(args, buffers, gradient);
+}
+
+void update_onednn(const ConnectedUpdateArgs& args, const Buffers& buffers,
+                   DeviceContext& context) {
+  if (implementation_policy().precision == Precision::bf16)
+    update_bf16(args, buffers, context);
+  else
+    update_gemm<onednn::gemm>(args, buffers, context);
+}
+#endif
+
+// ---- reference, cost and footprint ----
+
+void update_reference(const ConnectedUpdateArgs& args, const Buffers& buffers, DeviceContext&) {
+  reference::connected_backward_update(args, buffers.get(0), buffers.get(1),
+                                       updated(args, buffers, kWeights),
+                                       updated(args, buffers, kBias));
+}
+
+// The gradient, and the update of what it is the gradient of.
+Cost cost(const ConnectedUpdateArgs& args) {
+  const auto count = static_cast<double>(args.shape.weights_count());
+  const bool adam = args.weights.adam;
+  return {.flops = (2.0 * args.shape.n + (adam ? 16 : 7)) * count,
+          .bytes = 4.0 * (static_cast<double>(args.shape.src_count() + args.shape.dst_count()) +
+                          (adam ? 6 : 4) * count)};
+}
+
+std::uint64_t footprint(const ConnectedUpdateArgs& args) {
+  return in_precision(
+      footprint_of(args.shape.n, args.shape.inputs, args.shape.outputs, args.weights.adam));
+}
+
+void count_updates(const ConnectedUpdateArgs& args) {
+  count_update(args.weights);
+  count_update(args.bias);
+}
+
+}  // namespace
+
+Codelet<ConnectedUpdateArgs> connected_backward_update({
+    .name = "connected_backward_update",
+    .color = 0xbc5090,
+    .implementations =
+        {
+#ifdef OMNI_ONEDNN
+            {"onednn", update_onednn},
+#endif
+            {"gemm", update_gemm<gemm>},
+            {"reference", update_reference, nullptr, Role::reference},
+            OMNI_GPU_IMPLEMENTATION(gpu::connected_backward_update)},
+    .cost = cost,
+    .footprint = footprint,
+    .when_done = count_updates,
+});
+
+void submit_connected_backward_update(ConnectedUpdateArgs args, const Tensor& src,
+                                      const Tensor& diff_dst, const UpdatedPart& weights,
+                                      const UpdatedPart& bias, TaskTag tag) {
+  args.weights.count = args.shape.weights_count();
+  args.bias.count = args.shape.outputs;
+  std::vector<Access> accesses{read(src),
+                               read(diff_dst),
+                               read_write(weights.master),
+                               read_write(weights.velocity),
+                               read_write(bias.master),
+                               read_write(bias.velocity)};
+  args.weights.adam = args.bias.adam = weights.mean_square.has_value();
+  if (args.weights.adam) {
+    accesses.push_back(read_write(*weights.mean_square));
+    accesses.push_back(read_write(*bias.mean_square));
+  }
+  connected_backward_update.submit(args, accesses, tag);
+}
+
+}  // namespace omni

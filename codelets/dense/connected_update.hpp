@@ -1,0 +1,63 @@
+// The gradient of a connected layer's weights and biases, and the update with it, in one task: the
+// gradient of a mini-batch that is an update by itself is nobody else's, and lies in memory only in
+// pieces that stay in cache. (Through memory it would be added to, read and cleared: that is as
+// much as the update itself reads and writes.)
+#pragma once
+
+#include <vector>
+
+#include "codelets/dense/connected.hpp"
+#include "codelets/elementwise/exchange.hpp"
+
+namespace omni {
+
+// Of both updates: one rule, no replica; counts are those of the shape.
+struct ConnectedUpdateArgs {
+  ConnectedShape shape;
+  ExchangeArgs weights, bias;
+};
+
+// Each of the two: where its values and what its update remembers are.
+template <class T>
+struct Updated {
+  T *master, *velocity;
+  T* mean_square = nullptr;  // of Adam
+};
+
+namespace reference {
+
+template <class T>
+void connected_backward_update(const ConnectedUpdateArgs& args, const T* src, const T* diff_dst,
+                               Updated<T> weights, Updated<T> bias) {
+  std::vector<T> diff_weights(static_cast<std::size_t>(args.shape.weights_count())),
+      diff_bias(static_cast<std::size_t>(args.shape.outputs));
+  connected_backward_weights({args.shape, true}, src, diff_dst, diff_weights.data(),
+                             diff_bias.data());
+  exchange<T>(args.weights, weights.master, diff_weights.data(), weights.velocity, nullptr,
+              weights.mean_square);
+  exchange<T>(args.bias, bias.master, diff_bias.data(), bias.velocity, nullptr, bias.mean_square);
+}
+
+}  // namespace reference
+
+namespace gpu {
+KernelFunction<ConnectedUpdateArgs> connected_backward_update;
+}
+
+extern Codelet<ConnectedUpdateArgs>
+    connected_backward_update;  // {src R, diff_dst R,
+                                //  weights RW, their velocity RW,
+                                //  bias RW, its velocity RW,
+                                //  [mean squares RW, of weights and bias]}
+
+// Parts of tensors that are cut alike.
+struct UpdatedPart {
+  TensorPart master, velocity;
+  std::optional<TensorPart> mean_square{};  // of Adam
+};
+
+void submit_connected_backward_update(ConnectedUpdateArgs args, const Tensor& src,
+                                      const Tensor& diff_dst, const UpdatedPart& weights,
+                                      const UpdatedPart& bias, TaskTag tag = {});
+
+}  // namespace omni

@@ -1,0 +1,105 @@
+// Large connected layers update their parameters in the tasks that compute the gradients.
+#include <gtest/gtest.h>
+
+#include "runtime/tasks/session.hpp"
+#include "tests/support/group_training.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+namespace omni {
+namespace {
+
+// The first connected layer has 1.06 million weights, in blocks of which the last is narrower.
+constexpr const char* kLargeConnected = R"([net]
+batch=6
+height=16
+width=16
+channels=1
+learning_rate=0.02
+momentum=0.9
+decay=0.01
+[convolutional]
+filters=4
+size=3
+pad=1
+activation=relu
+[connected]
+output=1034
+activation=relu
+[connected]
+output=3
+activation=linear
+[softmax]
+)";
+
+class UpdateInBackward : public testing::Test {
+ protected:
+  using Run = test::GroupTraining;
+
+  UpdateInBackward() : session_(start()) {}
+  Result<Session> start() {
+    SessionOptions options;
+    options.cpu_workers = 2;
+    options.deterministic = true;
+    options.models = folder_ / "models";
+    return Session::start(options);
+  }
+
+  static std::string with(const std::string& options) {
+    return std::string(kLargeConnected).insert(std::string("[net]\n").size(), options);
+  }
+  // The parameters that are.
+  static std::size_t count_of(Run& run) {
+    std::size_t count = 0;
+    for (const Param* param : run.groups.net().params()) count += param->updated_in_backward;
+    return count;
+  }
+  static std::unique_ptr<Run> train(const std::string& cfg, int groups, bool in_backward) {
+    auto run = std::make_unique<Run>(cfg, groups, FullyConnected::merged,
+                                     BuildOptions{.update_in_backward = in_backward});
+    run->train({.iterations = 12, .asynchrony = Asynchrony::reproducible});
+    return run;
+  }
+
+  test::TemporaryDirectory folder_;
+  Result<Session> session_;
+};
+
+TEST_F(UpdateInBackward, trains_as_updates_of_their_own_do) {
+  for (const char* solver : {"", "adam=1\n"})
+    for (const int groups : {1, 2}) {
+      SCOPED_TRACE(solver + std::to_string(groups));
+      const auto expected = train(with(solver), groups, false),
+                 run = train(with(solver), groups, true);
+      ASSERT_EQ(count_of(*expected), 0u);
+      ASSERT_EQ(count_of(*run), 2u) << "weights and biases of the large layer";
+      const auto masters = run->masters(), same = expected->masters();
+      for (std::size_t param = 0; param < masters.size(); ++param)
+        for (std::size_t i = 0; i < masters[param].size(); ++i)
+          ASSERT_NEAR(masters[param][i], same[param][i], 1e-4) << param << ", " << i;
+      for (std::size_t i = 0; i < run->reports.size(); ++i) {
+        EXPECT_EQ(run->reports[i].staleness, expected->reports[i].staleness);
+        EXPECT_EQ(run->reports[i].fc_staleness, 0);
+      }
+    }
+}
+
+TEST_F(UpdateInBackward, needs_no_memory_for_the_gradient) {
+  const Run without(kLargeConnected);
+  const Run run(kLargeConnected, 1, FullyConnected::merged, {.update_in_backward = true});
+  constexpr std::size_t kParameters = 16 * 16 * 4 * 1034 + 1034;
+  EXPECT_EQ(without.groups.tensor_bytes() - run.groups.tensor_bytes(), kParameters * sizeof(float));
+}
+
+// A gradient that several mini-batches or somebody else adds to must be kept; a replica takes the
+// master over in the update.
+TEST_F(UpdateInBackward, is_left_alone_where_the_gradient_must_be_kept) {
+  const BuildOptions in_backward{.update_in_backward = true};
+  Run subdivided(with("subdivisions=3\n"), 1, FullyConnected::merged, in_backward);
+  EXPECT_EQ(count_of(subdivided), 0u);
+  Run replicated(kLargeConnected, 2, FullyConnected::replicated, in_backward);
+  EXPECT_EQ(count_of(replicated), 0u);
+  replicated.train({.iterations = 3, .asynchrony = Asynchrony::reproducible});
+}
+
+}  // namespace
+}  // namespace omni
