@@ -46,9 +46,10 @@ class StalenessTest : public testing::Test {
       const auto group = static_cast<std::size_t>(arrivals.next());
       report.left = 1;
       report.done = [](UpdateReport&, void*) {};
-      submit_exchange(
+      const ParameterUpdate update{
           {.figure = Staleness::replicated, .ticket = &tickets[group], .report = &report},
-          {master, *diffs[group], velocity, replicas[group].get()}, ExchangeOrder::submission);
+          {master, *diffs[group], velocity, replicas[group].get()}};
+      submit_exchange({&update, 1}, ExchangeOrder::submission);
     }
     EXPECT_TRUE(wait_for_tasks());
     EXPECT_EQ(clock, updates);
