@@ -1,6 +1,9 @@
 #include "apps/omni-run/timed_training.hpp"
 
+#include <vector>
+
 #include "apps/omni-run/setup.hpp"
+#include "scheduling/groups/steady_rate.hpp"
 #include "scheduling/stopwatch.hpp"
 
 namespace omni {
@@ -49,13 +52,10 @@ Result<double> TimedTraining::seconds(int iterations, Asynchrony asynchrony,
 }
 
 Result<double> TimedTraining::seconds_per_iteration(int iterations, Asynchrony asynchrony) {
-  const auto first = static_cast<std::uint64_t>(iterations / 3);
-  double from = 0, to = 0;
-  OMNI_CHECK(seconds(iterations, asynchrony, [&](const StepReport& report) {
-    to = report.seconds;
-    if (report.iteration == first) from = to;
-  }));
-  return (to - from) / (iterations - static_cast<int>(first));
+  std::vector<double> ends;
+  OMNI_CHECK(seconds(iterations, asynchrony,
+                     [&](const StepReport& report) { ends.push_back(report.seconds); }));
+  return steady_seconds(ends, groups_.count());
 }
 
 }  // namespace omni

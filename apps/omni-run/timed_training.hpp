@@ -23,7 +23,7 @@ class TimedTraining {
 
   Result<double> seconds(int iterations, Asynchrony asynchrony,
                          std::function<void(const StepReport&)> on_iteration = {});
-  // Without the first third of them, while groups start.
+  // While all groups are at work.
   Result<double> seconds_per_iteration(int iterations, Asynchrony asynchrony);
   ComputeGroups& groups() { return groups_; }
 

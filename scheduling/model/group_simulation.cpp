@@ -1,6 +1,7 @@
 #include "scheduling/model/group_simulation.hpp"
 
 #include "scheduling/groups/group_run.hpp"
+#include "scheduling/groups/steady_rate.hpp"
 #include "scheduling/model/simulated_workers.hpp"
 
 namespace omni {
@@ -26,9 +27,7 @@ class Simulation {
     }
     while (clock_.step()) {
     }
-    const int from = options_.iterations / 3;
-    const auto counted = static_cast<double>(options_.iterations - from);
-    return (finished_at_.back() - finished_at_[static_cast<std::size_t>(from) - 1]) / counted;
+    return steady_seconds(finished_at_, count());
   }
 
  private:

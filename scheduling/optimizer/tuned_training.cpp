@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 #include "runtime/as_written.hpp"
 #include "runtime/log.hpp"
+#include "scheduling/groups/steady_rate.hpp"
 
 namespace omni {
 namespace {
@@ -30,7 +32,7 @@ constexpr double kCoolSteps = 0.1;
 
 // Seconds per iteration. The first part of them fills the pipeline; of the others the fastest
 // counts, as other programs may have slowed some of them down. There are two parts or more.
-double fastest(const std::vector<double>& ends, std::size_t part) {
+double fastest(std::span<const double> ends, std::size_t part) {
   double least = INFINITY;
   for (std::size_t end = 2 * part; end <= ends.size(); end += part)
     least = std::min(least, (ends[end - 1] - ends[end - part - 1]) / static_cast<double>(part));
@@ -245,12 +247,12 @@ Result<double> TunedTraining::seconds_per_iteration(int groups) {
   use(groups);
   TrainingState state = state_;
   state.tuning->learning_rate = 0;
-  const Piece piece = train_piece(state, kParts * part, options_.compensation);
+  const Piece piece = train_piece(state, kParts * part + drained(groups), options_.compensation);
   roll_back(1);
   lose(piece.done, time.seconds());
   if (!piece.ended && piece.ended.error().kind == ErrorKind::interrupted) return stopped();
   OMNI_CHECK(Status(piece.ended));
-  seconds_per_iteration_ = fastest(piece.ends, part);
+  seconds_per_iteration_ = fastest(std::span(piece.ends).first(kParts * part), part);
   return seconds_per_iteration_;
 }
 

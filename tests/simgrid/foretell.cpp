@@ -5,14 +5,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "layers/formats/darknet_cfg.hpp"
 #include "runtime/tasks/session.hpp"
 #include "scheduling/model/iteration_model.hpp"
-#include "scheduling/optimizer/search.hpp"
 #include "scheduling/policy/omni_policy.hpp"
 #include "tests/simgrid/devices.hpp"
 #include "tests/simgrid/training.hpp"
@@ -34,7 +32,7 @@ Result<double> measure(const NetSpec& spec, int groups, int slice, int iteration
   return seconds[seconds.size() / 2];
 }
 
-// "net" (a file), "batch" images in slices of "slice"; "groups": 1, 2, 4 and so on, each in "runs".
+// "net" (a file), "batch" images in slices of "slice"; "groups": numbers of them, each in "runs".
 Result<json> foretell(const json& arguments) {
   DeviceOptions devices;
   devices.gpus_only = arguments.value("gpus_only", false);
@@ -57,19 +55,15 @@ Result<json> foretell(const json& arguments) {
                two->net(), workers,
                [&](int count) { return two->seconds_per_iteration(count, true); }, 3, iterations));
   json rows = json::array();
-  std::map<int, double> seconds;
   for (const int groups : arguments.at("groups")) {
-    OMNI_TRY(seconds[groups],
+    OMNI_TRY(const double took,
              measure(spec, groups, slice, iterations + 4 * groups, arguments.at("runs")));
     rows.push_back(
         {{"groups", groups},
          {"predicted", model.seconds_per_iteration(spread_groups(groups, workers), groups == 1)},
-         {"took", seconds[groups]}});
+         {"took", took}});
   }
-  const auto saturation =
-      smallest_saturating(seconds.rbegin()->first, [&](int groups) { return seconds.at(groups); });
-  return json{
-      {"rows", rows}, {"saturation", saturation->groups}, {"task_overhead", model.task_overhead()}};
+  return json{{"rows", rows}};
 }
 
 }  // namespace

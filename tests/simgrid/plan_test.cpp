@@ -17,7 +17,7 @@ struct Run {
   std::string net;
   int batch, slice, iterations;
   std::vector<int> groups;
-  double most_off = 0.05, most_off_at_saturation = 0.05;
+  double most_off;
   int runs = 1;
 };
 
@@ -40,28 +40,27 @@ void expect_foretold(const Machine& machine, const Run& run) {
     const double predicted = row["predicted"], took = row["took"];
     std::printf("%23d%14.3f%12.3f%+8.1f %%\n", row["groups"].get<int>(), 1e3 * predicted,
                 1e3 * took, 100 * (predicted / took - 1));
-    EXPECT_NEAR(predicted / took, 1,
-                row["groups"] == result["saturation"] ? run.most_off_at_saturation : run.most_off)
-        << run.net << ", " << row;
+    EXPECT_NEAR(predicted / took, 1, run.most_off) << run.net << ", " << row;
   }
 }
 
 TEST(Plan, foretells_iterations_on_a_gpu_with_4_cores) {
   const Machine machine{.cores = 4, .gpus = 1};
   const std::vector<int> groups{1, 2, 4, 8, 16};
-  expect_foretold(machine, {"cifar10-quick", 128, 32, 20, groups});
-  expect_foretold(machine, {"caffenet", 64, 16, 20, groups});
+  expect_foretold(machine, {"cifar10-quick", 128, 32, 20, groups, 0.02});
+  expect_foretold(machine, {"caffenet", 64, 16, 20, groups, 0.02});
 }
 
 // A mini-batch in one slice keeps one GPU busy, so four groups take less than half the time of one.
-// Seen: 9 % off with one or two, 16 % with four. Runs with eight took 39 to 46 ms.
+// Seen, of medians: 9 % off with one, 6 % with two, 5 % with more. Which GPU does what changes by
+// chance: runs with two took 50 to 59 ms.
 TEST(Plan, foretells_what_groups_gain_where_each_needs_a_gpu) {
-  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {1, 2, 4, 8}, 0.15, 0.3, 3});
+  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {1, 2, 4, 8}, 0.15, 3});
 }
 
 // One run of the engine differs from the next by up to 7 % there.
 TEST(Plan, foretells_iterations_on_8_gpus_with_32_cores) {
-  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 256, 32, 40, {1, 2, 4, 8}, 0.08, 0.08});
+  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 256, 32, 40, {1, 2, 4, 8}, 0.08});
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runtime/tasks/task_errors.hpp"
+#include "scheduling/groups/steady_rate.hpp"
 #include "scheduling/trainer.hpp"
 
 namespace omni::test {
@@ -56,9 +57,7 @@ Result<double> SimulatedTraining::seconds_per_iteration(int iterations, bool in_
   finished_at_.clear();
   OMNI_CHECK(in_turn ? take_turns(count) : run_freely(count));
   OMNI_CHECK(wait_for_tasks());
-  const std::size_t first = finished_at_.size() / 3;
-  return (finished_at_.back() - finished_at_[first]) /
-         static_cast<double>(finished_at_.size() - 1 - first);
+  return steady_seconds(finished_at_, groups_.count());
 }
 
 Status SimulatedTraining::take_turns(std::uint64_t iterations) {

@@ -17,8 +17,7 @@ class SimulatedTraining {
   static Result<std::unique_ptr<SimulatedTraining>> make(const NetSpec& spec, int groups,
                                                          int slice);
 
-  // In turn, or as they arrive: simulated seconds per iteration, without the first third of them,
-  // while groups start.
+  // In turn, or as they arrive: simulated seconds per iteration while all groups are at work.
   Result<double> seconds_per_iteration(int iterations, bool in_turn);
   const Net& net() const { return groups_.net(); }
   static Workers workers();
