@@ -29,47 +29,23 @@ __device__ void store(float* to, std::int64_t first, const Lanes<lanes>& values)
   *reinterpret_cast<Lanes<lanes>*>(to + first) = values;
 }
 
-// use.at<lanes>(first) until all of `count` elements are done, the first 4 * fours by fours.
 template <class Use>
-struct FoursOf {
-  std::int64_t fours, count;
-  Use use;
-};
-
-// `pointers`: where the elements begin.
-template <class Use, class... Pointer>
-FoursOf<Use> fours_of(std::int64_t count, Use use, const Pointer*... pointers) {
-  return {by_fours(0, pointers...) ? count / 4 : 0, count, use};
-}
-
-// Each row of blocks does one of them.
-template <class Use, std::size_t most>
-__global__ void fours_kernel(std::array<FoursOf<Use>, most> all) {
-  const FoursOf<Use>& own = all[blockIdx.y];
+__global__ void fours_kernel(std::int64_t fours, std::int64_t count, Use use) {
   const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t i = thread; i < own.fours; i += stride) own.use.template at<4>(4 * i);
-  for (std::int64_t i = 4 * own.fours + thread; i < own.count; i += stride)
-    own.use.template at<1>(i);
+  for (std::int64_t i = thread; i < fours; i += stride) use.template at<4>(4 * i);
+  for (std::int64_t i = 4 * fours + thread; i < count; i += stride) use.template at<1>(i);
 }
 
-// The first `used` of them, by one kernel.
-template <class Use, std::size_t most>
-void for_each_by_fours(CudaWorker& worker, const std::array<FoursOf<Use>, most>& all,
-                       std::size_t used) {
-  std::int64_t threads = 0;
-  for (std::size_t i = 0; i < used; ++i)
-    threads = std::max({threads, all[i].fours, all[i].count - 4 * all[i].fours});
-  if (threads == 0) return;
-  dim3 blocks = blocks_for(worker, threads);
-  blocks.y = static_cast<unsigned>(used);
-  launch(fours_kernel<Use, most>, blocks, dim3(kThreads), 0, worker.stream(), all);
-}
-
+// use.at<lanes>(first), until all of `count` elements are done. `pointers`: where they begin.
 template <class Use, class... Pointer>
 void for_each_by_fours(CudaWorker& worker, std::int64_t count, Use use,
                        const Pointer*... pointers) {
-  for_each_by_fours(worker, std::array{fours_of(count, use, pointers...)}, 1);
+  if (count <= 0) return;
+  const std::int64_t fours = by_fours(0, pointers...) ? count / 4 : 0;
+  const std::int64_t threads = std::max(fours, count - 4 * fours);
+  launch(fours_kernel<Use>, blocks_for(worker, threads), dim3(kThreads), 0, worker.stream(), fours,
+         count, use);
 }
 
 template <class F, std::size_t inputs>

@@ -40,9 +40,8 @@ void gpu::connected_backward_update(const ConnectedUpdateArgs& args, const Buffe
       worker.workspace(static_cast<std::size_t>(args.weights.count) * sizeof(float)));
   gemm(worker, outputs, inputs, n, {buffers.get(1), outputs, true}, {buffers.get(0), inputs}, 0.0f,
        gradient, inputs);
-  update_values(
-      worker, args.weights,
-      {buffers.get(2), gradient, buffers.get(3), nullptr, adam ? buffers.get(6) : nullptr});
+  update_values(worker, args.weights, buffers.get(2), gradient, buffers.get(3), nullptr,
+                adam ? buffers.get(6) : nullptr);
 }
 
 }  // namespace omni

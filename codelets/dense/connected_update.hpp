@@ -33,9 +33,9 @@ void connected_backward_update(const ConnectedUpdateArgs& args, const T* src, co
       diff_bias(static_cast<std::size_t>(args.shape.outputs));
   connected_backward_weights({args.shape, true}, src, diff_dst, diff_weights.data(),
                              diff_bias.data());
-  exchange<T>(args.weights, {weights.master, diff_weights.data(), weights.velocity, nullptr,
-                             weights.mean_square});
-  exchange<T>(args.bias, {bias.master, diff_bias.data(), bias.velocity, nullptr, bias.mean_square});
+  exchange<T>(args.weights, weights.master, diff_weights.data(), weights.velocity, nullptr,
+              weights.mean_square);
+  exchange<T>(args.bias, bias.master, diff_bias.data(), bias.velocity, nullptr, bias.mean_square);
 }
 
 }  // namespace reference

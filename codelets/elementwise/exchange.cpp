@@ -28,89 +28,67 @@ void count_update(const ExchangeArgs& args) {
 
 namespace {
 
-void update_vector(const ExchangeArgs& args, const ExchangeBuffers<float>& buffers) {
+void exchange_vector(const ExchangeArgs& args, const Buffers& buffers, DeviceContext&) {
   // In pieces that stay in cache between the update and the copy.
   constexpr std::int64_t kPiece = 2048;
   with_step(args, [&](const auto& step) {
     for (std::int64_t first = 0; first < args.count; first += kPiece) {
       const std::int64_t count = std::min(kPiece, args.count - first);
-      float* master = buffers.master + first;
-      update_values(step, count, master, buffers.diff + first, buffers.velocity + first,
-                    args.adam ? buffers.mean_square + first : nullptr);
-      if (args.refresh) std::copy_n(master, count, buffers.replica + first);
+      float* master = buffers.get(0) + first;
+      update_values(step, count, master, buffers.get(1) + first, buffers.get(2) + first,
+                    args.adam ? buffers.get(mean_square_index(args)) + first : nullptr);
+      if (args.refresh) std::copy_n(master, count, buffers.get(3) + first);
     }
   });
 }
 
-template <void (*update)(const ExchangeArgs&, const ExchangeBuffers<float>&)>
-void exchange_each(const ExchangesArgs& args, const Buffers& buffers, DeviceContext&) {
-  for (std::size_t i = 0; i < args.parameters; ++i)
-    update(args.of[i], exchange_buffers(args, buffers, i));
+void exchange_reference(const ExchangeArgs& args, const Buffers& buffers, DeviceContext&) {
+  reference::exchange(args, buffers.get(0), buffers.get(1), buffers.get(2),
+                      args.refresh ? buffers.get(3) : nullptr,
+                      args.adam ? buffers.get(mean_square_index(args)) : nullptr);
 }
 
 // Three or four are read and written, the replica is written.
-Cost cost(const ExchangesArgs& args) {
-  Cost sum;
-  for (std::size_t i = 0; i < args.parameters; ++i) {
-    const ExchangeArgs& each = args.of[i];
-    const auto count = static_cast<double>(each.count);
-    sum.flops += (each.adam ? 16 : 7) * count;
-    sum.bytes += count * ((each.adam ? 8 : 6) + (each.refresh ? 1 : 0)) * sizeof(float);
-  }
-  return sum;
+Cost cost(const ExchangeArgs& args) {
+  const auto count = static_cast<double>(args.count);
+  return {.flops = (args.adam ? 16 : 7) * count,
+          .bytes = count * ((args.adam ? 8 : 6) + (args.refresh ? 1 : 0)) * sizeof(float)};
 }
 
 // The rate changes every few iterations and must not start a new performance model.
-std::uint64_t footprint(const ExchangesArgs& args) {
-  const auto& of = args.of;
-  return footprint_of(args.parameters, of[0].count, of[1].count, of[2].count, of[0].refresh,
-                      of[0].adam);
-}
-
-void count_updates(const ExchangesArgs& args) {
-  for (std::size_t i = 0; i < args.parameters; ++i) count_update(args.of[i]);
+std::uint64_t footprint(const ExchangeArgs& args) {
+  return footprint_of(args.count, args.refresh, args.adam);
 }
 
 }  // namespace
 
-Codelet<ExchangesArgs> exchange({
+Codelet<ExchangeArgs> exchange({
     .name = "exchange",
     .color = 0xD1495B,
-    .implementations = {{"vector", exchange_each<update_vector>},
-                        {"reference", exchange_each<reference::exchange<float>>, nullptr,
-                         Role::reference},
+    .implementations = {{"vector", exchange_vector},
+                        {"reference", exchange_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::exchange)},
     .cost = cost,
     .footprint = footprint,
-    .when_done = count_updates,
+    .when_done = count_update,
 });
 
-void submit_exchange(std::span<const ParameterUpdate> parameters, ExchangeOrder order,
+void submit_exchange(ExchangeArgs args, const ExchangeTensors& tensors, ExchangeOrder order,
                      TaskTag tag) {
+  args.refresh = tensors.replica != nullptr;
+  args.adam = tensors.mean_square != nullptr;
   const auto update_of = [order](TensorPart part) {
     return order == ExchangeOrder::arrival ? accumulate(part) : read_write(part);
   };
-  while (!parameters.empty()) {
-    ExchangesArgs args{.parameters = std::min(parameters.size(), ExchangesArgs::kMost)};
-    const auto together = parameters.first(args.parameters);
-    parameters = parameters.subspan(args.parameters);
-    for (std::size_t part = 0; part < together.front().tensors.master.parts(); ++part) {
-      std::vector<Access> accesses;
-      for (std::size_t i = 0; i < together.size(); ++i) {
-        const auto& [given, tensors] = together[i];
-        args.of[i] = given;
-        args.of[i].count = static_cast<std::int64_t>(tensors.master.count_of(part));
-        args.of[i].refresh = tensors.replica != nullptr;
-        args.of[i].adam = tensors.mean_square != nullptr;
-        if (part > 0) args.of[i].leave_uncounted();
-        accesses.insert(accesses.end(),
-                        {update_of({tensors.master, part}), read_write({tensors.diff, part}),
-                         update_of({tensors.velocity, part})});
-        if (args.of[i].refresh) accesses.push_back(write({*tensors.replica, part}));
-        if (args.of[i].adam) accesses.push_back(update_of({*tensors.mean_square, part}));
-      }
-      exchange.submit(args, accesses, tag);
-    }
+  for (std::size_t part = 0; part < tensors.master.parts(); ++part) {
+    args.count = static_cast<std::int64_t>(tensors.master.count_of(part));
+    std::vector<Access> accesses{update_of({tensors.master, part}),
+                                 read_write({tensors.diff, part}),
+                                 update_of({tensors.velocity, part})};
+    if (args.refresh) accesses.push_back(write({*tensors.replica, part}));
+    if (args.adam) accesses.push_back(update_of({*tensors.mean_square, part}));
+    exchange.submit(args, accesses, tag);
+    args.leave_uncounted();
   }
 }
 

@@ -1,7 +1,5 @@
-// The update of parameters on a GPU, of all of a task by one kernel.
+// The update of a parameter on a GPU.
 #include "codelets/elementwise/exchange.hpp"
-
-#include <array>
 
 #include "codelets/cuda/map.cuh"
 #include "codelets/elementwise/exchange_steps.hpp"
@@ -34,38 +32,20 @@ struct Update {
   }
 };
 
-template <class Step>
-FoursOf<Update<Step>> update_of(const ExchangeArgs& args, const ExchangeBuffers<float>& at) {
-  return fours_of(
-      args.count,
-      Update<Step>{Step(args), at.master, at.diff, at.velocity, at.replica, at.mean_square},
-      at.master, at.diff, at.velocity, at.replica, at.mean_square);
-}
-
-template <class Step>
-void update_all(CudaWorker& worker, const ExchangesArgs& args, const Buffers& buffers) {
-  const auto update = [&](std::size_t i) {
-    return update_of<Step>(args.of[i], exchange_buffers(args, buffers, i));
-  };
-  std::array all{update(0), update(0), update(0)};
-  static_assert(all.size() == ExchangesArgs::kMost);
-  for (std::size_t i = 1; i < args.parameters; ++i) all[i] = update(i);
-  for_each_by_fours(worker, all, args.parameters);
-}
-
 }  // namespace
 
-void gpu::update_values(CudaWorker& worker, const ExchangeArgs& args,
-                        const ExchangeBuffers<float>& buffers) {
-  with_step(args, [&]<class Step>(const Step&) {
-    for_each_by_fours(worker, std::array{update_of<Step>(args, buffers)}, 1);
+void gpu::update_values(CudaWorker& worker, const ExchangeArgs& args, float* master, float* diff,
+                        float* velocity, float* replica, float* mean_square) {
+  with_step(args, [&]<class Step>(const Step& step) {
+    const Update<Step> use{step, master, diff, velocity, replica, mean_square};
+    for_each_by_fours(worker, args.count, use, master, diff, velocity, replica, mean_square);
   });
 }
 
-void gpu::exchange(const ExchangesArgs& args, const Buffers& buffers, DeviceContext&) {
-  with_step(args.of[0], [&]<class Step>(const Step&) {
-    update_all<Step>(CudaWorker::current(), args, buffers);
-  });
+void gpu::exchange(const ExchangeArgs& args, const Buffers& buffers, DeviceContext&) {
+  update_values(CudaWorker::current(), args, buffers.get(0), buffers.get(1), buffers.get(2),
+                args.refresh ? buffers.get(3) : nullptr,
+                args.adam ? buffers.get(mean_square_index(args)) : nullptr);
 }
 
 }  // namespace omni

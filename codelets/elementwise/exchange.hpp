@@ -1,6 +1,5 @@
-// The update of parameters, those of a layer together: a compute group hands its gradient to the
-// master copy, one step of stochastic gradient descent with momentum and weight decay, and takes
-// the result back:
+// The update of a parameter: a compute group hands its gradient to the master copy, one step of
+// stochastic gradient descent with momentum and weight decay, and takes the result back:
 //   g = gradient_scale * diff + decay * master
 //   velocity = momentum * velocity + g
 //   master -= learning_rate * velocity
@@ -19,7 +18,6 @@
 // while the rate is constant, and differs for 1/(1-momentum) iterations after a change of rate.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -55,7 +53,6 @@ struct UpdateReport {
 // Which figure of the report an exchange gives: none, when the parameter is not watched.
 enum class Staleness : std::uint8_t { unwatched, replicated, merged };
 
-// Of one parameter.
 struct ExchangeArgs {
   std::int64_t count = 0;  // set by the submit function
   float learning_rate = 0;
@@ -81,27 +78,8 @@ struct ExchangeArgs {
 // it.
 void count_update(const ExchangeArgs& args);
 
-// Of a task: either all have a replica or none, and likewise a mean square.
-struct ExchangesArgs {
-  static constexpr std::size_t kMost = 3;  // a layer with batch normalisation has as many
-  std::size_t parameters = 1;
-  std::array<ExchangeArgs, kMost> of{};
-};
-
-template <class T>
-struct ExchangeBuffers {
-  T *master, *diff, *velocity;
-  T *replica, *mean_square;  // null: there is none
-};
-template <class T = float>
-ExchangeBuffers<T> exchange_buffers(const ExchangesArgs& args, const Buffers& buffers,
-                                    std::size_t parameter) {
-  const bool refresh = args.of[0].refresh, adam = args.of[0].adam;
-  const std::size_t first = parameter * (3u + (refresh ? 1u : 0u) + (adam ? 1u : 0u));
-  return {buffers.get<T>(first), buffers.get<T>(first + 1), buffers.get<T>(first + 2),
-          refresh ? buffers.get<T>(first + 3) : nullptr,
-          adam ? buffers.get<T>(first + (refresh ? 4 : 3)) : nullptr};
-}
+// Where a task's buffers have the mean square.
+inline std::size_t mean_square_index(const ExchangeArgs& args) { return args.refresh ? 4 : 3; }
 
 // The weights of all gradients in a running mean that started from 0 add up to this.
 inline double bias_correction(float memory, std::uint64_t number) {
@@ -110,9 +88,10 @@ inline double bias_correction(float memory, std::uint64_t number) {
 
 namespace reference {
 
+// The replica and the mean square may be null when the arguments say that there is none.
 template <class T>
-void exchange(const ExchangeArgs& args, const ExchangeBuffers<T>& buffers) {
-  const auto& [master, diff, velocity, replica, mean_square] = buffers;
+void exchange(const ExchangeArgs& args, T* master, T* diff, T* velocity, T* replica,
+              T* mean_square = nullptr) {
   const T rate = static_cast<T>(args.learning_rate), momentum = static_cast<T>(args.momentum),
           square_memory = static_cast<T>(args.square_memory),
           gradient_scale = static_cast<T>(args.gradient_scale);
@@ -138,16 +117,15 @@ void exchange(const ExchangeArgs& args, const ExchangeBuffers<T>& buffers) {
 }  // namespace reference
 
 namespace gpu {
-KernelFunction<ExchangesArgs> exchange;
+KernelFunction<ExchangeArgs> exchange;
 
-// On memory of a GPU, for other codelets.
-void update_values(CudaWorker& worker, const ExchangeArgs& args,
-                   const ExchangeBuffers<float>& buffers);
+// On memory of a GPU, for other codelets; replica and mean_square may be null.
+void update_values(CudaWorker& worker, const ExchangeArgs& args, float* master, float* diff,
+                   float* velocity, float* replica, float* mean_square);
 }  // namespace gpu
 
-extern Codelet<ExchangesArgs> exchange;  // of each parameter {master RW, diff RW, velocity RW,
-                                         //                    replica W if refresh,
-                                         //                    mean_square RW if adam}
+extern Codelet<ExchangeArgs>
+    exchange;  // {master RW, diff RW, velocity RW, replica W if refresh, mean_square RW if adam}
 
 struct ExchangeTensors {
   const Tensor &master, &diff, &velocity;
@@ -158,13 +136,8 @@ struct ExchangeTensors {
 // The order in which groups reach a master: as submitted, or as they arrive.
 enum class ExchangeOrder { submission, arrival };
 
-struct ParameterUpdate {
-  ExchangeArgs args;
-  ExchangeTensors tensors;
-};
-
-// Of parameters that are cut alike; a task per part, unless there are more than it can take.
-void submit_exchange(std::span<const ParameterUpdate> parameters, ExchangeOrder order,
+// A task per part of the tensors, which are cut alike.
+void submit_exchange(ExchangeArgs args, const ExchangeTensors& tensors, ExchangeOrder order,
                      TaskTag tag = {});
 
 // The group reads a merged parameter, now as far as its tasks are ordered: notes the clock in the

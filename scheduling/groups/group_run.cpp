@@ -137,20 +137,14 @@ ExchangeArgs GroupRun::update_of(Iteration& iteration, std::size_t number) {
 
 void GroupRun::submit_updates(Iteration& iteration, Net::Phase phase) {
   const bool merged = phase == Net::Phase::merged;
-  std::size_t number = 0;  // in params_, which are those of all layers
-  for (const auto& layer : net_.layers()) {
-    std::vector<ParameterUpdate> together;
-    for (const Param* param : layer->params()) {
-      const std::size_t own = number++;
-      if (!param->trainable || param->updated_in_backward || net_.is_merged(*param) != merged)
-        continue;
-      if (!param->partial_diffs.empty())
-        submit_collect(param->partial_diffs, *param->diff, {.priority = kUpdatePriority});
-      together.push_back(
-          {update_of(iteration, own),
-           {*param->master, *param->diff, *param->velocity, param->replica, param->mean_square}});
-    }
-    submit_exchange(together, merged ? ExchangeOrder::submission : iteration.rule.order,
+  for (std::size_t i = 0; i < params_.size(); ++i) {
+    const Param& param = *params_[i];
+    if (!param.trainable || param.updated_in_backward || net_.is_merged(param) != merged) continue;
+    if (!param.partial_diffs.empty())
+      submit_collect(param.partial_diffs, *param.diff, {.priority = kUpdatePriority});
+    submit_exchange(update_of(iteration, i),
+                    {*param.master, *param.diff, *param.velocity, param.replica, param.mean_square},
+                    merged ? ExchangeOrder::submission : iteration.rule.order,
                     {.priority = kUpdatePriority});
   }
 }

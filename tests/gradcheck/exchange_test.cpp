@@ -19,44 +19,33 @@ ExchangeArgs adam(std::int64_t count, std::uint64_t number, bool refresh = false
           .number = number};
 }
 
-ExchangesArgs one(const ExchangeArgs& args) { return {1, {args}}; }
-
 TEST(Exchange, implementations_agree) {
-  const ExchangeArgs usual{1000, 0.01f, 0.9f, 0.0005f, 1.0f / 64};
-  check_implementations<ExchangesArgs>(
+  check_implementations<ExchangeArgs>(
       exchange,
-      {{"usual", one(usual)},
-       {"one value", one({1, 0.1f, 0.5f, 0.1f, 1})},
-       {"odd", one({37, 0.01f, 0.9f, 0, 0.5f})},
-       {"no momentum", one({100, 0.01f, 0, 0.0001f, 0.5f})},
-       {"frozen", one({100, 0, 0.9f, 0.0005f, 0.5f})},
-       {"empty", one({0, 0.01f, 0.9f, 0.0005f, 1})},
-       {"with a replica", one({1000, 0.01f, 0.9f, 0.0005f, 1.0f / 64, true})},
-       {"replica in several pieces", one({5001, 0.01f, -0.3f, 0, 1, true})},
-       {"Adam", one(adam(1000, 50))},
-       {"Adam's first update", one(adam(37, 1))},
-       {"Adam for long", one(adam(100, 10'000'000))},
-       {"Adam with a replica in several pieces", one(adam(5001, 3, true))},
-       {"two, the larger one last", {2, {{{37, 0.02f, 0.8f, 0, 0.5f}, usual}}}},
-       {"three with replicas",
-        {3,
-         {{{1000, 0.01f, 0.9f, 0.0005f, 1, true},
-           {1, 0.1f, 0, 0, 1, true},
-           {37, 0, 0, 0, 1, true}}}}},
-       {"three of Adam", {3, {{adam(37, 1, true), adam(5001, 3, true), adam(8, 2, true)}}}}},
-      {.operands = [](const ExchangesArgs& args) -> std::vector<Operand> {
-         std::vector<Operand> operands;
-         for (const ExchangeArgs& each : std::span(args.of).first(args.parameters)) {
-           operands.insert(operands.end(), 3, in_place(exchanged_values(each)));
-           if (each.refresh) operands.push_back(output(exchanged_values(each)));
-           if (each.adam) operands.push_back(in_place(exchanged_values(each), uniform(0, 1)));
-         }
+      {{"usual", {1000, 0.01f, 0.9f, 0.0005f, 1.0f / 64}},
+       {"one value", {1, 0.1f, 0.5f, 0.1f, 1}},
+       {"odd", {37, 0.01f, 0.9f, 0, 0.5f}},
+       {"no momentum", {100, 0.01f, 0, 0.0001f, 0.5f}},
+       {"frozen", {100, 0, 0.9f, 0.0005f, 0.5f}},
+       {"empty", {0, 0.01f, 0.9f, 0.0005f, 1}},
+       {"with a replica", {1000, 0.01f, 0.9f, 0.0005f, 1.0f / 64, true}},
+       {"replica in several pieces", {5001, 0.01f, -0.3f, 0, 1, true}},
+       {"Adam", adam(1000, 50)},
+       {"Adam's first update", adam(37, 1)},
+       {"Adam for long", adam(100, 10'000'000)},
+       {"Adam with a replica in several pieces", adam(5001, 3, true)}},
+      {.operands = [](const ExchangeArgs& args) -> std::vector<Operand> {
+         std::vector<Operand> operands(3, in_place(exchanged_values(args)));
+         if (args.refresh) operands.push_back(output(exchanged_values(args)));
+         if (args.adam) operands.push_back(in_place(exchanged_values(args), uniform(0, 1)));
          return operands;
        },
        .reference =
-           [](const ExchangesArgs& args, const Buffers& buffers) {
-             for (std::size_t i = 0; i < args.parameters; ++i)
-               reference::exchange(args.of[i], exchange_buffers<double>(args, buffers, i));
+           [](const ExchangeArgs& args, const Buffers& buffers) {
+             reference::exchange(
+                 args, buffers.get<double>(0), buffers.get<double>(1), buffers.get<double>(2),
+                 args.refresh ? buffers.get<double>(3) : nullptr,
+                 args.adam ? buffers.get<double>(mean_square_index(args)) : nullptr);
            }});
 }
 
@@ -65,13 +54,13 @@ TEST(Exchange, hand_computed_sequence) {
   for (const auto& implementation : implementations_here(exchange)) {
     std::vector<float> value{2}, diff{4}, velocity{0};
     ExchangeArgs args{1, 0.125f, 0.5f, 0.5f, 0.5f};
-    run_on_values(implementation, one(args), value, diff, velocity);
+    run_on_values(implementation, args, value, diff, velocity);
     EXPECT_EQ(velocity[0], 3);  // 4/2 + 2/2
     EXPECT_EQ(value[0], 1.625f);
     EXPECT_EQ(diff[0], 0) << "ready for the next iteration";
     diff[0] = 8;
     args.learning_rate = 0.25f;
-    run_on_values(implementation, one(args), value, diff, velocity);
+    run_on_values(implementation, args, value, diff, velocity);
     EXPECT_EQ(velocity[0], 6.3125f);  // 3/2 + 8/2 + 1.625/2
     EXPECT_EQ(value[0], 0.046875f);
     EXPECT_EQ(diff[0], 0);
@@ -83,14 +72,14 @@ TEST(Exchange, hand_computed_sequence_of_adam) {
   for (const auto& implementation : implementations_here(exchange)) {
     std::vector<float> value{2}, diff{4}, velocity{0}, mean_square{0};
     ExchangeArgs args{1, 0.125f, 0.5f, 0.5f, 0.5f, false, true, 0.75f, 1e-7f, 1};
-    run_on_values(implementation, one(args), value, diff, velocity, mean_square);
+    run_on_values(implementation, args, value, diff, velocity, mean_square);
     EXPECT_EQ(velocity[0], 1.5f);      // 3/2, where 3 = 4/2 + 2/2
     EXPECT_EQ(mean_square[0], 2.25f);  // 9/4
     EXPECT_EQ(value[0], 1.875f);       // mean 3, root of the mean square 3: one whole rate
     EXPECT_EQ(diff[0], 0) << "ready for the next iteration";
     diff[0] = -4;
     args.number = 2;
-    run_on_values(implementation, one(args), value, diff, velocity, mean_square);
+    run_on_values(implementation, args, value, diff, velocity, mean_square);
     EXPECT_EQ(velocity[0], 0.21875f);          // (1.5 - 1.0625) / 2, where -1.0625 = -4/2 + 1.875/2
     EXPECT_EQ(mean_square[0], 1.9697265625f);  // (3 * 2.25 + 1.12890625) / 4
     EXPECT_NEAR(value[0], 1.8578176f,
@@ -104,7 +93,7 @@ TEST(Exchange, epsilon_of_adam_is_darknet_s) {
   for (const auto& implementation : implementations_here(exchange)) {
     std::vector<float> value{0}, diff{8}, velocity{0}, mean_square{0};
     const ExchangeArgs args{1, 1, 0.5f, 0, 0.125f, false, true, 0.5f, 8, 1};
-    run_on_values(implementation, one(args), value, diff, velocity, mean_square);
+    run_on_values(implementation, args, value, diff, velocity, mean_square);
     EXPECT_FLOAT_EQ(value[0], -0.5f);  // 8 / (8 + 8)
   }
 }
@@ -120,7 +109,7 @@ TEST(Exchange, is_caffe_s_while_the_rate_is_constant) {
                             static_cast<double>(args.decay) * caffe_value;
     caffe_velocity = static_cast<double>(args.momentum) * caffe_velocity + rate * gradient;
     caffe_value -= caffe_velocity;
-    reference::exchange<double>(args, {&value, &diff, &velocity, nullptr, nullptr});
+    reference::exchange<double>(args, &value, &diff, &velocity, nullptr);
     ASSERT_NEAR(value, caffe_value, 1e-13);
   }
 }

@@ -57,8 +57,7 @@ std::vector<std::vector<double>> mean_path(int groups, double momentum, double r
                               .learning_rate = static_cast<float>(rate),
                               .momentum = static_cast<float>(momentum),
                               .refresh = true};
-      reference::exchange<double>(
-          args, {master.data(), diff.data(), velocity.data(), replica.data(), nullptr});
+      reference::exchange(args, master.data(), diff.data(), velocity.data(), replica.data());
     }
   }
   return mean;
@@ -107,9 +106,8 @@ double measured_on_one_path(int groups, double noise_of_gradients) {
     before = {master, before[0]};
     for (std::size_t i = 0; i < kSize; ++i)
       diff[i] = (0.4 + 0.008 * static_cast<double>(i)) * replica[i] + noise(random);
-    reference::exchange<double>(
-        {.count = kSize, .learning_rate = kRate, .refresh = true},
-        {master.data(), diff.data(), velocity.data(), replica.data(), nullptr});
+    reference::exchange({.count = kSize, .learning_rate = kRate, .refresh = true}, master.data(),
+                        diff.data(), velocity.data(), replica.data());
     for (std::size_t i = 0; update > 1 && i < kSize; ++i) {
       const double step = kRate * (0.4 + 0.008 * static_cast<double>(i)) * before[0][i];
       above[i] = kMemory * above[i] + master[i] - before[0][i] + step;

@@ -46,10 +46,9 @@ class StalenessTest : public testing::Test {
       const auto group = static_cast<std::size_t>(arrivals.next());
       report.left = 1;
       report.done = [](UpdateReport&, void*) {};
-      const ParameterUpdate update{
+      submit_exchange(
           {.figure = Staleness::replicated, .ticket = &tickets[group], .report = &report},
-          {master, *diffs[group], velocity, replicas[group].get()}};
-      submit_exchange({&update, 1}, ExchangeOrder::submission);
+          {master, *diffs[group], velocity, replicas[group].get()}, ExchangeOrder::submission);
     }
     EXPECT_TRUE(wait_for_tasks());
     EXPECT_EQ(clock, updates);
