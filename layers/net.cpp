@@ -104,7 +104,9 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     net->options_ = net_options;
     net->parts_.training = options.training;
     net->parts_.adam = net_options.solver.adam;
-    net->parts_.update_in_backward = options.update_in_backward && net_options.subdivisions == 1;
+    // A task that moves weights and velocities between devices is not for cores beside a GPU.
+    net->parts_.update_in_backward =
+        options.update_in_backward && net_options.subdivisions == 1 && options.gpus == 0;
     net->parts_.label_smoothing = net_options.label_smoothing;
     net->parts_.gradient_sums = choose_gradient_sums(slices.count(), options.cores, options.gpus);
     net->parts_.slices = std::move(slices);

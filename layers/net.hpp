@@ -32,7 +32,7 @@ struct BuildOptions {
                   // the net and the batch only, the same on every machine
   Sharing sharing{};
   // Layers may update parameters by the tasks that compute their gradients, where a mini-batch is
-  // an update. Param::diff is then null, and backward needs Step::update_of.
+  // an update and no GPU computes. Param::diff is then null, and backward needs Step::update_of.
   bool update_in_backward = false;
 };
 

@@ -136,13 +136,4 @@ void sum_columns(CudaWorker& worker, std::int64_t rows, int columns, Map map, Us
   total_columns(worker, rows, columns, CollectSums<figures, Map>{map}, UseSums<figures, Use>{use});
 }
 
-// The map for sums of a matrix's own values.
-struct MatrixValue {
-  const float* values;
-  int columns;
-  __device__ std::array<float, 1> operator()(std::int64_t row, int column) const {
-    return {values[row * columns + column]};
-  }
-};
-
 }  // namespace omni

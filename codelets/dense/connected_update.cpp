@@ -138,7 +138,7 @@ Codelet<ConnectedUpdateArgs> connected_backward_update({
 #endif
             {"gemm", update_gemm<gemm>},
             {"reference", update_reference, nullptr, Role::reference},
-            OMNI_GPU_IMPLEMENTATION(gpu::connected_backward_update)},
+        },
     .cost = cost,
     .footprint = footprint,
     .when_done = count_updates,

@@ -40,10 +40,6 @@ void connected_backward_update(const ConnectedUpdateArgs& args, const T* src, co
 
 }  // namespace reference
 
-namespace gpu {
-KernelFunction<ConnectedUpdateArgs> connected_backward_update;
-}
-
 extern Codelet<ConnectedUpdateArgs>
     connected_backward_update;  // {src R, diff_dst R,
                                 //  weights RW, their velocity RW,

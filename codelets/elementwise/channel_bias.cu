@@ -42,6 +42,14 @@ void apply(CudaWorker& worker, std::int64_t rows, int columns, const float* bias
                                   reinterpret_cast<Lanes<lanes>*>(values), columns / lanes});
 }
 
+struct Value {
+  const float* values;
+  int columns;
+  __device__ std::array<float, 1> operator()(std::int64_t row, int column) const {
+    return {values[row * columns + column]};
+  }
+};
+
 struct AddTo {
   float* sums;
   __device__ void operator()(int column, const std::array<float, 1>& sum) const {
@@ -64,7 +72,7 @@ void gpu::add_bias_and_activate(CudaWorker& worker, std::int64_t rows, int colum
 
 void gpu::add_column_sums(CudaWorker& worker, std::int64_t rows, int columns, const float* values,
                           float* sums) {
-  sum_columns<1>(worker, rows, columns, MatrixValue{values, columns}, AddTo{sums});
+  sum_columns<1>(worker, rows, columns, Value{values, columns}, AddTo{sums});
 }
 
 void gpu::channel_bias_forward(const ChannelBiasForwardArgs& args, const Buffers& buffers,

@@ -32,20 +32,26 @@ struct Update {
   }
 };
 
-}  // namespace
-
-void gpu::update_values(CudaWorker& worker, const ExchangeArgs& args, float* master, float* diff,
-                        float* velocity, float* replica, float* mean_square) {
-  with_step(args, [&]<class Step>(const Step& step) {
-    const Update<Step> use{step, master, diff, velocity, replica, mean_square};
-    for_each_by_fours(worker, args.count, use, master, diff, velocity, replica, mean_square);
-  });
+template <class Step>
+void update(CudaWorker& worker, const ExchangeArgs& args, const Buffers& buffers) {
+  const Update<Step> use{Step(args),
+                         buffers.get(0),
+                         buffers.get(1),
+                         buffers.get(2),
+                         args.refresh ? buffers.get(3) : nullptr,
+                         args.adam ? buffers.get(mean_square_index(args)) : nullptr};
+  for_each_by_fours(worker, args.count, use, use.master, use.diff, use.velocity, use.replica,
+                    use.mean_square);
 }
 
+}  // namespace
+
 void gpu::exchange(const ExchangeArgs& args, const Buffers& buffers, DeviceContext&) {
-  update_values(CudaWorker::current(), args, buffers.get(0), buffers.get(1), buffers.get(2),
-                args.refresh ? buffers.get(3) : nullptr,
-                args.adam ? buffers.get(mean_square_index(args)) : nullptr);
+  CudaWorker& worker = CudaWorker::current();
+  if (args.adam)
+    update<AdamStep>(worker, args, buffers);
+  else
+    update<MomentumStep>(worker, args, buffers);
 }
 
 }  // namespace omni

@@ -26,8 +26,6 @@
 
 namespace omni {
 
-class CudaWorker;
-
 // How often a master copy has been updated, counted when an exchange is done. Atomic because in the
 // order of arrival the next one may have begun by then, even ended: two neighbours may be counted
 // in the other order.
@@ -118,11 +116,7 @@ void exchange(const ExchangeArgs& args, T* master, T* diff, T* velocity, T* repl
 
 namespace gpu {
 KernelFunction<ExchangeArgs> exchange;
-
-// On memory of a GPU, for other codelets; replica and mean_square may be null.
-void update_values(CudaWorker& worker, const ExchangeArgs& args, float* master, float* diff,
-                   float* velocity, float* replica, float* mean_square);
-}  // namespace gpu
+}
 
 extern Codelet<ExchangeArgs>
     exchange;  // {master RW, diff RW, velocity RW, replica W if refresh, mean_square RW if adam}

@@ -1,4 +1,4 @@
-// The step of an exchange: of one value, for the loops of the CPU and of the GPU, and those loops.
+// One value's step of an exchange, for the loops of the CPU and of the GPU, and those of the CPU.
 // What all values have in common is calculated once, in the constructors.
 #pragma once
 

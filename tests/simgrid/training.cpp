@@ -20,10 +20,8 @@ Result<std::unique_ptr<SimulatedTraining>> SimulatedTraining::make(const NetSpec
   OMNI_TRY(
       ComputeGroups made,
       ComputeGroups::make(groups, FullyConnected::merged, [&](const Sharing& sharing, int chosen) {
-        return Net::build(spec, {.training = true,
-                                 .slice = chosen != 0 ? chosen : slice,
-                                 .sharing = sharing,
-                                 .update_in_backward = true});
+        return Net::build(
+            spec, {.training = true, .slice = chosen != 0 ? chosen : slice, .sharing = sharing});
       }));
   if (groups > 1) made.assign(spread_groups(groups, workers()));
   const Net& net = made.net();
