@@ -120,7 +120,7 @@ std::vector<Tensor*> LayerBuilder::per_slice(const std::string& name, std::size_
   return tensors;
 }
 
-Param& LayerBuilder::param(Param description) {
+Param& LayerBuilder::param(Param description, bool can_update_in_backward) {
   std::size_t count = 1;
   for (const std::int64_t size : description.shape) {
     std::uint64_t product = 0;
@@ -143,7 +143,8 @@ Param& LayerBuilder::param(Param description) {
   const auto remembered = [&](Tensor* Param::*tensor, const char* name) {
     return master != nullptr ? master->*tensor : &this->tensor(param.name + name, count);
   };
-  param.updated_in_backward &= learns && parts_.update_in_backward && param.replica == nullptr;
+  param.updated_in_backward =
+      can_update_in_backward && learns && parts_.update_in_backward && param.replica == nullptr;
   if (learns && !param.updated_in_backward) {
     // Groups take turns in the merged phase, so one gradient does for all of them.
     if (master != nullptr && param.replica == nullptr) {

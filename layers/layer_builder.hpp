@@ -67,9 +67,9 @@ class LayerBuilder {
   // One tensor per slice of `per_image` values per image.
   std::vector<Tensor*> per_slice(const std::string& name, std::size_t per_image,
                                  DataType type = DataType::f32);
-  // It is updated in backward where the layer can do that, the net may, and no group has a replica:
-  // then that is a task of the layer's, and nobody else's.
-  Param& param(Param description);
+  // A layer that can update it in backward, by a task of its own, has to where the net says so and
+  // no group has a replica.
+  Param& param(Param description, bool can_update_in_backward = false);
 
   // Called by the net once the layer stands.
   void finish(std::unique_ptr<Layer> layer);

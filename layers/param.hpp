@@ -31,7 +31,7 @@ struct Param {
   std::int64_t rows = 1, spatial = 1, channels = 1;
   bool connected = false;  // stored transposed by some old files
   bool by_slice = false;   // a task per slice adds to its gradient, not one per mini-batch
-  bool updated_in_backward = false;  // by the layer's own task (see LayerBuilder::param)
+  bool updated_in_backward = false;  // set by LayerBuilder::param
 
   Tensor* value = nullptr;    // what the layers read: the master or the replica
   Tensor* master = nullptr;   // what updates change and files hold

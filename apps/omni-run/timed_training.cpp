@@ -1,5 +1,6 @@
 #include "apps/omni-run/timed_training.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "apps/omni-run/setup.hpp"
@@ -52,10 +53,11 @@ Result<double> TimedTraining::seconds(int iterations, Asynchrony asynchrony,
 }
 
 Result<double> TimedTraining::seconds_per_iteration(int iterations, Asynchrony asynchrony) {
+  const int count = groups_.count();
   std::vector<double> ends;
-  OMNI_CHECK(seconds(iterations, asynchrony,
+  OMNI_CHECK(seconds(std::max(iterations, 2) + static_cast<int>(drained(count)), asynchrony,
                      [&](const StepReport& report) { ends.push_back(report.seconds); }));
-  return steady_seconds(ends, groups_.count());
+  return steady_seconds(ends, count);
 }
 
 }  // namespace omni

@@ -59,35 +59,53 @@ void update_bias(const ConnectedUpdateArgs& args, const Buffers& buffers, float*
 
 // ---- some rows of the gradient at a time, by OpenBLAS or oneDNN ----
 
-template <Gemm product>
-void update_gemm(const ConnectedUpdateArgs& args, const Buffers& buffers, DeviceContext& context) {
-  const int n = args.shape.n, inputs = args.shape.inputs, outputs = args.shape.outputs;
-  const int rows = static_cast<int>(std::clamp<std::int64_t>(kMostGradient / inputs, 1, outputs));
+// product(first row, rows, gradient) adds to a gradient of zeros.
+template <class Product>
+void update_by_rows(const ConnectedUpdateArgs& args, const Buffers& buffers, DeviceContext& context,
+                    Product product) {
+  const int inputs = args.shape.inputs, outputs = args.shape.outputs;
+  const int most = static_cast<int>(std::clamp<std::int64_t>(kMostGradient / inputs, 1, outputs));
   float* gradient =
-      context.local<Gradient>().zeros(std::max<std::int64_t>(std::int64_t{rows} * inputs, outputs));
+      context.local<Gradient>().zeros(std::max<std::int64_t>(std::int64_t{most} * inputs, outputs));
   update_bias(args, buffers, gradient);
   const auto weights = updated(args, buffers, kWeights);
   with_step(args.weights, [&](const auto& step) {
-    for (int first = 0; first < outputs; first += rows) {
-      const int count = std::min(rows, outputs - first);
-      product(count, inputs, n, {buffers.get(1) + first, outputs, true}, {buffers.get(0), inputs},
-              1.0f, gradient, inputs);
-      update_piece(step, std::int64_t{first} * inputs, std::int64_t{count} * inputs, weights,
+    for (int first = 0; first < outputs; first += most) {
+      const int rows = std::min(most, outputs - first);
+      product(first, rows, gradient);
+      update_piece(step, std::int64_t{first} * inputs, std::int64_t{rows} * inputs, weights,
                    gradient);
     }
   });
 }
 
-#ifdef OMNI_ONEDNN
-// A convolution, whose weights oneDNN lays out in its own order, so it computes all at once.
-void update_bf16(const ConnectedUpdateArgs& args, const Buffers& buffers, DeviceContext& context) {
-  float* gradient = context.local<Gradient>().zeros(args.shape.weights_count());
-  void* const pointers[] = {buffers.get(0), buffers.get(1), gradient};
-  conv_backward_weights_onednn({as_convolution(args.shape), false}, Buffers(pointers), context);
-  with_step(args.weights, [&](const auto& step) {
-    update_piece(step, 0, args.shape.weights_count(), updated(args, buffers, kWeights), gradient);
+template <Gemm product>
+void update_gemm(const ConnectedUpdateArgs& args, const Buffers& buffers, DeviceContext& context) {
+  const int n = args.shape.n, inputs = args.shape.inputs, outputs = args.shape.outputs;
+  update_by_rows(args, buffers, context, [&](int first, int rows, float* gradient) {
+    product(rows, inputs, n, {buffers.get(1) + first, outputs, true}, {buffers.get(0), inputs},
+            1.0f, gradient, inputs);
   });
-  update_bias(args, buffers, gradient);
+}
+
+#ifdef OMNI_ONEDNN
+struct SomeOutputs {
+  std::vector<float> diff_dst;
+};
+
+// A convolution, whose output has no neighbours.
+void update_bf16(const ConnectedUpdateArgs& args, const Buffers& buffers, DeviceContext& context) {
+  const ConnectedShape& all = args.shape;
+  std::vector<float>& diff_dst = context.local<SomeOutputs>().diff_dst;
+  update_by_rows(args, buffers, context, [&](int first, int rows, float* gradient) {
+    const ConnectedShape some{.n = all.n, .inputs = all.inputs, .outputs = rows};
+    diff_dst.resize(static_cast<std::size_t>(some.dst_count()));
+    for (std::int64_t image = 0; image < all.n; ++image)
+      std::copy_n(buffers.get(1) + image * all.outputs + first, rows,
+                  diff_dst.data() + image * rows);
+    void* const pointers[] = {buffers.get(0), diff_dst.data(), gradient};
+    conv_backward_weights_onednn({as_convolution(some), false}, Buffers(pointers), context);
+  });
 }
 
 void update_onednn(const ConnectedUpdateArgs& args, const Buffers& buffers,
@@ -111,7 +129,7 @@ void update_reference(const ConnectedUpdateArgs& args, const Buffers& buffers, D
 Cost cost(const ConnectedUpdateArgs& args) {
   const auto count = static_cast<double>(args.shape.weights_count());
   const bool adam = args.weights.adam;
-  return {.flops = (2.0 * args.shape.n + (adam ? 16 : 7)) * count,
+  return {.flops = (2.0 * args.shape.n + flops_per_value(args.weights)) * count,
           .bytes = 4.0 * (static_cast<double>(args.shape.src_count() + args.shape.dst_count()) +
                           (adam ? 6 : 4) * count)};
 }
@@ -147,8 +165,6 @@ Codelet<ConnectedUpdateArgs> connected_backward_update({
 void submit_connected_backward_update(ConnectedUpdateArgs args, const Tensor& src,
                                       const Tensor& diff_dst, const UpdatedPart& weights,
                                       const UpdatedPart& bias, TaskTag tag) {
-  args.weights.count = args.shape.weights_count();
-  args.bias.count = args.shape.outputs;
   std::vector<Access> accesses{read(src),
                                read(diff_dst),
                                read_write(weights.master),

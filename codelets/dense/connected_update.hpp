@@ -1,7 +1,7 @@
-// The gradient of a connected layer's weights and biases, and the update with it, in one task: the
-// gradient of a mini-batch that is an update by itself is nobody else's, and lies in memory only in
-// pieces that stay in cache. (Through memory it would be added to, read and cleared: that is as
-// much as the update itself reads and writes.)
+// The gradient of a connected layer's weights and biases, and the update with it, in one task of a
+// CPU: the gradient of a mini-batch that is an update by itself is nobody else's, so that pieces of
+// some MiB are enough, and are used while caches have them. (In memory as a whole it would be added
+// to, read and cleared: that is as much as the update itself reads and writes.)
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace omni {
 
-// Of both updates: one rule, no replica; counts are those of the shape.
+// Of both updates: one rule, no replica. How many values there are says the shape.
 struct ConnectedUpdateArgs {
   ConnectedShape shape;
   ExchangeArgs weights, bias;
@@ -33,9 +33,12 @@ void connected_backward_update(const ConnectedUpdateArgs& args, const T* src, co
       diff_bias(static_cast<std::size_t>(args.shape.outputs));
   connected_backward_weights({args.shape, true}, src, diff_dst, diff_weights.data(),
                              diff_bias.data());
-  exchange<T>(args.weights, weights.master, diff_weights.data(), weights.velocity, nullptr,
-              weights.mean_square);
-  exchange<T>(args.bias, bias.master, diff_bias.data(), bias.velocity, nullptr, bias.mean_square);
+  const auto update = [](ExchangeArgs rule, std::vector<T>& diff, const Updated<T>& of) {
+    rule.count = static_cast<std::int64_t>(diff.size());
+    exchange<T>(rule, of.master, diff.data(), of.velocity, nullptr, of.mean_square);
+  };
+  update(args.weights, diff_weights, weights);
+  update(args.bias, diff_bias, bias);
 }
 
 }  // namespace reference

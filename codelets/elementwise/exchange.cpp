@@ -51,7 +51,7 @@ void exchange_reference(const ExchangeArgs& args, const Buffers& buffers, Device
 // Three or four are read and written, the replica is written.
 Cost cost(const ExchangeArgs& args) {
   const auto count = static_cast<double>(args.count);
-  return {.flops = (args.adam ? 16 : 7) * count,
+  return {.flops = flops_per_value(args) * count,
           .bytes = count * ((args.adam ? 8 : 6) + (args.refresh ? 1 : 0)) * sizeof(float)};
 }
 

@@ -79,6 +79,8 @@ void count_update(const ExchangeArgs& args);
 // Where a task's buffers have the mean square.
 inline std::size_t mean_square_index(const ExchangeArgs& args) { return args.refresh ? 4 : 3; }
 
+inline double flops_per_value(const ExchangeArgs& args) { return args.adam ? 16 : 7; }
+
 // The weights of all gradients in a running mean that started from 0 add up to this.
 inline double bias_correction(float memory, std::uint64_t number) {
   return 1 - std::pow(static_cast<double>(memory), static_cast<double>(number));

@@ -34,11 +34,8 @@ class SplitConnectedLayer final : public Layer {
     width_ = block_width(outputs_);
     output_ = builder.blob("output", {1, 1, outputs_});
     activation_ = {builder, "logistic", output_.extent};
-    Param weights = connected_weights(src, outputs_);
-    weights.updated_in_backward = true;
-    weights_ = &builder.param(std::move(weights));
-    bias_ = &builder.param(
-        {.name = "bias", .shape = {outputs_}, .filler = {}, .updated_in_backward = true});
+    weights_ = &builder.param(connected_weights(src, outputs_), true);
+    bias_ = &builder.param({.name = "bias", .shape = {outputs_}, .filler = {}}, true);
     cut(*weights_, static_cast<std::size_t>(width_) * static_cast<std::size_t>(inputs_count_));
     cut(*bias_, static_cast<std::size_t>(width_));
     params_ = {bias_, weights_};

@@ -136,10 +136,7 @@ void time_connected(const std::string& name, const ConnectedShape& shape) {
   time_codelet(name, connected_backward_weights, {.shape = shape, .has_bias = true},
                {src.data(), dst.data(), weights.data(), bias.data()});
   time_codelet(
-      name, connected_backward_update,
-      {.shape = shape,
-       .weights = {.count = shape.weights_count()},
-       .bias = {.count = shape.outputs}},
+      name, connected_backward_update, {.shape = shape, .weights = {}, .bias = {}},
       {src.data(), dst.data(), weights.data(), velocity.data(), bias.data(), bias_velocity.data()});
   time_codelet(name, connected_backward_data, {.shape = shape},
                {dst.data(), weights.data(), src.data()});

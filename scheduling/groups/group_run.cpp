@@ -26,7 +26,11 @@ GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQu
       feed_(feed),
       events_(events),
       traced_(traced),
-      subdivisions_(static_cast<std::uint64_t>(net_.options().subdivisions)) {}
+      subdivisions_(static_cast<std::uint64_t>(net_.options().subdivisions)) {
+  const auto watched = std::ranges::find_if(
+      params_, [&](const Param* each) { return each->trainable && !net_.is_merged(*each); });
+  if (watched != params_.end()) watched_ = *watched;
+}
 
 Submission GroupRun::submission(const Iteration& iteration, const WorkerSet* workers) const {
   return {.iteration = traced_ ? static_cast<std::int64_t>(iteration.number) : -1,
@@ -65,15 +69,15 @@ Status GroupRun::complete(const UpdateRule& rule) {
     const SubmissionScope scope(any);
     start_updates(iteration);
   }
-  const UpdateOf of_param = [&](const Param& param) {
+  const UpdateOf update_of = [&](const Param& param) {
     const auto found = std::ranges::find(params_, &param);
-    return update_of(iteration, static_cast<std::size_t>(found - params_.begin()));
+    return exchange_args(iteration, static_cast<std::size_t>(found - params_.begin()));
   };
   for (std::uint64_t sub = 0; sub < subdivisions_; ++sub) {
     const bool last = sub + 1 == subdivisions_;
     while (sub >= iteration.tallied + kHeld) OMNI_CHECK(tally_next(iteration));
     Step step = sub == 0 ? iteration.first : next_step(iteration, sub);
-    if (last) step.update_of = &of_param;
+    if (last) step.update_of = &update_of;
     if (sub > 0) {
       const SubmissionScope scope(own);
       net_.forward(step, Net::Phase::replicated);
@@ -111,16 +115,13 @@ void GroupRun::start_updates(Iteration& iteration) {
   if (exchanges == 0) report.done(report, report.argument);  // nothing learns
 }
 
-ExchangeArgs GroupRun::update_of(Iteration& iteration, std::size_t number) {
+ExchangeArgs GroupRun::exchange_args(Iteration& iteration, std::size_t number) {
   const NetOptions& options = net_.options();
   const Param& param = *params_[number];
   const bool merged = net_.is_merged(param);
   // What is merged is never stale and keeps the momentum that was tuned.
   const double momentum =
       merged ? iteration.rule.momentum.tuned : iteration.rule.momentum.explicit_part;
-  // The parameter that is read first and written last.
-  const auto watched = std::ranges::find_if(
-      params_, [&](const Param* each) { return each->trainable && !net_.is_merged(*each); });
   return {.learning_rate = iteration.rule.learning_rate * param.rate,
           .momentum = static_cast<float>(momentum),
           .decay = param.decays ? options.solver.decay : 0,
@@ -129,7 +130,7 @@ ExchangeArgs GroupRun::update_of(Iteration& iteration, std::size_t number) {
           .epsilon = options.solver.epsilon,
           .number = iteration.number + 1,
           .figure = merged               ? Staleness::merged
-                    : *watched == &param ? Staleness::replicated
+                    : watched_ == &param ? Staleness::replicated
                                          : Staleness::unwatched,
           .ticket = &tickets_[number],
           .report = &iteration.report};
@@ -142,7 +143,7 @@ void GroupRun::submit_updates(Iteration& iteration, Net::Phase phase) {
     if (!param.trainable || param.updated_in_backward || net_.is_merged(param) != merged) continue;
     if (!param.partial_diffs.empty())
       submit_collect(param.partial_diffs, *param.diff, {.priority = kUpdatePriority});
-    submit_exchange(update_of(iteration, i),
+    submit_exchange(exchange_args(iteration, i),
                     {*param.master, *param.diff, *param.velocity, param.replica, param.mean_square},
                     merged ? ExchangeOrder::submission : iteration.rule.order,
                     {.priority = kUpdatePriority});

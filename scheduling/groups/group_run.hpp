@@ -67,12 +67,13 @@ class GroupRun {
   Submission submission(const Iteration& iteration, const WorkerSet* workers) const;
   Step next_step(const Iteration& iteration, std::uint64_t subdivision);
   void start_updates(Iteration& iteration);
-  ExchangeArgs update_of(Iteration& iteration, std::size_t param);
+  ExchangeArgs exchange_args(Iteration& iteration, std::size_t number);  // of params_[number]
   void submit_updates(Iteration& iteration, Net::Phase phase);
   Status tally_next(Iteration& iteration);  // reads the metrics of its next mini-batch
 
   Net& net_;
   const std::vector<Param*> params_;
+  const Param* watched_ = nullptr;  // of those with replicas: read first and written last
   std::span<Ticket> tickets_;
   const WorkerSet& workers_;
   int group_;

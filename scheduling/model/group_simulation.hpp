@@ -40,7 +40,7 @@ struct SimulationOptions {
   MachineModel machine;
   GroupLayout layout;        // by group
   bool in_turn = false;      // see Trainer
-  int iterations = 200;      // the first third is not counted
+  int iterations = 200;      // those while groups start are not counted
   double task_overhead = 0;  // s from taking a task to its start, which a task before it hides
 };
 

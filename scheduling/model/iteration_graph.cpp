@@ -8,6 +8,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "codelets/dense/connected_update.hpp"
+#include "codelets/elementwise/exchange.hpp"
+#include "runtime/tasks/codelet.hpp"
+
 namespace omni {
 namespace {
 
@@ -77,7 +81,8 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
     added.stage = stage;
     added.any_worker = task.any_worker || stage == Stage::decode;
     added.gate = stage == Stage::begin && writes(task, gate);
-    added.update = task.codelet == "exchange" || task.codelet == "connected_backward_update";
+    added.update =
+        task.codelet == exchange.name() || task.codelet == connected_backward_update.name();
     for (const CapturedTask::Use& use : task.uses) {
       if (of_batch(use)) {
         const auto number = static_cast<std::uint32_t>(batch_data.size());

@@ -39,7 +39,8 @@ double fastest(std::span<const double> ends, std::size_t part) {
   return least;
 }
 
-std::size_t part_for(int groups) { return static_cast<std::size_t>(std::max(8, 2 * groups)); }
+// Every group has a turn or more in it.
+std::size_t part_for(int groups) { return static_cast<std::size_t>(std::max(8, groups)); }
 
 }  // namespace
 

@@ -149,7 +149,8 @@ struct Setting {
 constexpr std::uint64_t kIterations = 10;
 
 Learned learn(const std::string& cfg, const Setting& setting, const GroupLayout& layout = {}) {
-  GroupTraining training(cfg, setting.groups, setting.fully_connected);
+  GroupTraining training(cfg, setting.groups, setting.fully_connected,
+                         {.update_in_backward = true});
   if (!layout.empty()) training.groups.assign(layout);
   training.train({.iterations = kIterations, .asynchrony = setting.asynchrony});
   std::vector<double> losses;

@@ -110,14 +110,14 @@ Result<json> run_training(const json& arguments) {
     spec.net.options.push_back({"batch", std::to_string(arguments["batch"].get<int>())});
     spec.net.options.push_back({"subdivisions", "1"});
   }
-  const int count = arguments.value("groups", 1);
+  const int count = arguments.value("groups", 1), gpus = arguments.at("gpus");
   const auto workers = static_cast<int>(starpu_worker_get_count());
   OMNI_TRY(
       ComputeGroups groups,
       ComputeGroups::make(count, FullyConnected::merged, [&](const Sharing& sharing, int slice) {
         return Net::build(spec, {.training = true,
                                  .slice = slice != 0 ? slice : arguments.value("slice", 0),
-                                 .gpus = arguments.at("gpus").get<int>() / count,
+                                 .gpus = gpus == 0 ? 0 : std::max(1, gpus / count),
                                  .cores = arguments.at("cores").get<int>() / count,
                                  .sharing = sharing,
                                  .update_in_backward = true});

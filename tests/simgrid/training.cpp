@@ -46,7 +46,7 @@ SimulatedTraining::SimulatedTraining(ComputeGroups groups, DatasetPair data)
                            .slots = Trainer::slots(groups_)}) {}
 
 Result<double> SimulatedTraining::seconds_per_iteration(int iterations, bool in_turn) {
-  const auto count = static_cast<std::uint64_t>(iterations);
+  const auto count = static_cast<std::uint64_t>(iterations) + drained(groups_.count());
   TrainingFeed ahead(feed_, 1, 0, count);
   runs_.clear();
   for (int group = 0; group < groups_.count(); ++group)

@@ -108,7 +108,7 @@ TEST(Bf16, connected_layers_multiply_rounded_numbers) {
   check_that_factors_are_rounded(connected_backward_data, {.shape = shape}, diff_dst, weights,
                                  shape.src_count(), true);
   // From 0, with a rate of 1, weights become their gradient's negative.
-  const ExchangeArgs rule{.count = shape.weights_count(), .learning_rate = 1};
+  const ExchangeArgs rule{.learning_rate = 1};
   check_that_factors_are_rounded(
       connected_backward_update, src, diff_dst, true,
       [&](const Implementation<ConnectedUpdateArgs>& implementation, Values a, Values b) {

@@ -91,18 +91,19 @@ TEST(Connected, BackwardData) {
 
 // The gradient itself is that of BackwardWeights.
 TEST(Connected, Update) {
+  auto shapes = kConnectedShapes;
+  shapes.push_back({"gradient in three pieces", {.n = 2, .inputs = 70'001, .outputs = 37}});
+  shapes.push_back({"a row is more than a piece", {.n = 1, .inputs = (1 << 20) + 3, .outputs = 2}});
   std::vector<Case<ConnectedUpdateArgs>> cases;
-  for (const auto& [what, shape] : kConnectedShapes)
+  for (const auto& [what, shape] : shapes)
     for (const bool adam : {false, true}) {
-      const ExchangeArgs weights{.count = shape.weights_count(),
-                                 .learning_rate = 0.01f,
+      const ExchangeArgs weights{.learning_rate = 0.01f,
                                  .momentum = 0.9f,
                                  .decay = 0.0005f,
                                  .gradient_scale = 1.0f / 64,
                                  .adam = adam,
                                  .number = 3};
       ExchangeArgs bias = weights;
-      bias.count = shape.outputs;
       bias.learning_rate = 0.02f;
       bias.decay = 0;
       cases.push_back({what, {shape, weights, bias}});

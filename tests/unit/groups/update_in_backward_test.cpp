@@ -83,6 +83,17 @@ TEST_F(UpdateInBackward, trains_as_updates_of_their_own_do) {
     }
 }
 
+TEST_F(UpdateInBackward, is_never_stale_when_groups_are_free) {
+  Run run(kLargeConnected, 2, FullyConnected::merged, {.update_in_backward = true});
+  run.train({.iterations = 40, .asynchrony = Asynchrony::free});
+  double staleness = 0;
+  for (const StepReport& report : run.reports) {
+    EXPECT_EQ(report.fc_staleness, 0);
+    staleness += static_cast<double>(report.staleness);
+  }
+  EXPECT_GT(staleness, 0) << "of the convolution";
+}
+
 TEST_F(UpdateInBackward, needs_no_memory_for_the_gradient) {
   const Run without(kLargeConnected);
   const Run run(kLargeConnected, 1, FullyConnected::merged, {.update_in_backward = true});
@@ -96,6 +107,9 @@ TEST_F(UpdateInBackward, is_left_alone_where_the_gradient_must_be_kept) {
   const BuildOptions in_backward{.update_in_backward = true};
   Run subdivided(with("subdivisions=3\n"), 1, FullyConnected::merged, in_backward);
   EXPECT_EQ(count_of(subdivided), 0u);
+  Run beside_a_gpu(kLargeConnected, 1, FullyConnected::merged,
+                   {.gpus = 1, .update_in_backward = true});
+  EXPECT_EQ(count_of(beside_a_gpu), 0u) << "cores would take such tasks from it";
   Run replicated(kLargeConnected, 2, FullyConnected::replicated, in_backward);
   EXPECT_EQ(count_of(replicated), 0u);
   replicated.train({.iterations = 3, .asynchrony = Asynchrony::reproducible});

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "codelets/elementwise/exchange.hpp"
 #include "layers/formats/darknet_cfg.hpp"
 #include "layers/net.hpp"
 #include "runtime/tasks/task_capture.hpp"
@@ -39,7 +40,8 @@ class Rehearsal {
   }
   void train() {
     net_.forward({.training = true, .slot = &slot_});
-    net_.backward({.training = true, .slot = &slot_});
+    const UpdateOf update_of = [](const Param&) { return ExchangeArgs(); };
+    net_.backward({.training = true, .slot = &slot_, .update_of = &update_of});
   }
   void evaluate() { net_.forward({.training = false, .slot = &slot_}); }
 
@@ -55,8 +57,9 @@ std::unique_ptr<Net> training_net(const fs::path& cfg, int slice, bool replicas)
   const bool loss = text.str().find("[softmax]") != std::string::npos ||
                     text.str().find("[logistic]") != std::string::npos;
   if (!loss) text << "\n[softmax]\n";
-  auto built = Net::build(*parse_darknet_cfg(text.str(), cfg.string()),
-                          {.slice = slice, .sharing = {.replicas = replicas}});
+  auto built =
+      Net::build(*parse_darknet_cfg(text.str(), cfg.string()),
+                 {.slice = slice, .sharing = {.replicas = replicas}, .update_in_backward = true});
   if (!built) throw std::runtime_error(built.error().message());
   return std::move(*built);
 }
