@@ -35,7 +35,7 @@ class Gradient {
   std::vector<Line> lines_;
 };
 
-// Where the codelet's buffers have the mean squares of Adam.
+// Where the codelet's buffers have master and velocity of each, and Adam's mean squares.
 constexpr std::size_t kWeights = 2, kBias = 4, kMeanSquares = 6;
 
 Updated<float> updated(const ConnectedUpdateArgs& args, const Buffers& buffers, std::size_t first) {

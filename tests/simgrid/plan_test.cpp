@@ -52,8 +52,8 @@ TEST(Plan, foretells_iterations_on_a_gpu_with_4_cores) {
 }
 
 // A mini-batch in one slice keeps one GPU busy, so four groups take less than half the time of one.
-// Seen, of medians: 9 % off with one, 6 % with two, 5 % with more. Which GPU does what changes by
-// chance: runs with two took 50 to 59 ms.
+// Seen, of medians: 9 % off with one or four, 6 % with two. Which GPU does what changes by chance:
+// runs with two took 50 to 59 ms.
 TEST(Plan, foretells_what_groups_gain_where_each_needs_a_gpu) {
   expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {1, 2, 4, 8}, 0.15, 3});
 }
