@@ -1,37 +1,37 @@
 #include "codelets/convolution/winograd.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
+#include "codelets/convolution/winograd_products.hpp"
+#include "codelets/convolution/winograd_tiles.hpp"
 #include "codelets/convolution/winograd_transforms.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 
 namespace omni::winograd {
 namespace {
 
-// ---- tiles of a slice ----
+// ---- a slice, cut into tiles ----
 
-// What is convolved with what, for one group; backward_data is a convolution too, from diff_dst to
-// diff_src.
-struct Grid {
-  struct Image {
-    int h, w, c;
-    int stride;  // from pixel to pixel: the channels of all groups
-    std::int64_t values() const { return std::int64_t{h} * w * stride; }
-  };
-  int n;
-  Image in, out;
-  int pad_h, pad_w;
-  int tile;  // outputs across
+// What is convolved with what, and where everything is.
+struct Grid : Convolved {
+  explicit Grid(const Convolved& what)
+      : Convolved(what),
+        mosaic(mosaic_of(what)),
+        in_pixels(mosaic, in, n, tile, -pad_h, -pad_w),
+        out_pixels(mosaic, out, n, tile, 0, 0) {}
 
-  int across() const { return (out.w + tile - 1) / tile; }
-  int down() const { return (out.h + tile - 1) / tile; }  // rows of tiles in an image
+  int rows() const {
+    return (n + mosaic.images() - 1) / mosaic.images() * mosaic.rows;
+  }  // of tiles
+
+  Mosaic mosaic;
+  PixelMap in_pixels, out_pixels;
 };
 
-Grid grid_of(const ConvShape& s) {
+Convolved forward_of(const ConvShape& s) {
   return {s.n,
           {s.h, s.w, s.group_c(), s.c},
           {s.out_h(), s.out_w(), s.group_filters(), s.filters},
@@ -40,74 +40,64 @@ Grid grid_of(const ConvShape& s) {
           outputs(s.kernel_h)};
 }
 
-Grid turned(const Grid& grid) {
-  const int reach = kIn - grid.tile;  // taps - 1
-  return {grid.n, grid.out, grid.in, reach - grid.pad_h, reach - grid.pad_w, grid.tile};
+Convolved turned(const Convolved& what) {
+  const int reach = kIn - what.tile;  // taps - 1
+  return {what.n, what.out, what.in, reach - what.pad_h, reach - what.pad_w, what.tile};
 }
 
-// A run of rows of tiles, which may begin and end in any image.
+// A run of rows of tiles.
 struct Block {
   int first, rows;
 };
 
-// Where the pixels of a tile lie; those outside of the image in `outside`.
-template <int size, class T>
-std::array<T*, size * size> tile_at(const Grid::Image& image, T* first, int top, int left,
-                                    T* outside) {
-  std::array<T*, size * size> values;
-  for (int y = 0; y < size; ++y)
-    for (int x = 0; x < size; ++x) {
-      const int row = top + y, column = left + x;
-      const bool inside = row >= 0 && row < image.h && column >= 0 && column < image.w;
-      values[static_cast<std::size_t>(y * size + x)] =
-          inside ? first + (std::int64_t{row} * image.w + column) * image.stride : outside;
-    }
-  return values;
-}
-
-template <class Visit>  // visit(number of the tile in the block, image, its row and column of
-                        // tiles)
+template <class Visit>  // visit(number of the tile in the block, its row and column)
 void for_each_tile(const Grid& grid, Block block, Visit visit) {
   int tile = 0;
   for (int row = block.first; row < block.first + block.rows; ++row)
-    for (int x = 0; x < grid.across(); ++x, ++tile)
-      visit(tile, row / grid.down(), row % grid.down(), x);
+    for (int column = 0; column < grid.mosaic.columns; ++column, ++tile) visit(tile, row, column);
 }
 
 // How the work is cut, and the scratch memory for it. All have 36 planes, one for each position of
 // a transformed tile: a row per tile, or per filter.
+template <class In, class Out, class Kernel>
 class Workspace {
  public:
   // A panel of output channels, whose transformed kernels should stay in the cache. Only one that
   // has all of them can serve several blocks, so otherwise blocks are large.
-  static constexpr std::int64_t kPanelFloats = 1 << 20, kBlockFloats = 1 << 19,
-                                kLargeBlockFloats = 1 << 22,
+  static constexpr std::int64_t kPanelValues = 1 << 20, kBlockValues = 1 << 19,
+                                kLargeBlockValues = 1 << 22,
                                 kBlockTiles = 96;  // fewer make thin matrix products
 
   Workspace(const Grid& grid, DeviceContext& context) {
-    panel = kLanes * part(grid.out.c / kLanes, kPanelFloats / (kPlanes * kLanes * grid.in.c));
+    panel = kLanes * part(grid.out.c / kLanes, kPanelValues / (kPlanes * kLanes * grid.in.c));
     const std::int64_t tiles =
-        panel == grid.out.c ? std::max(kBlockFloats / (kPlanes * (grid.in.c + panel)), kBlockTiles)
-                            : kLargeBlockFloats / (kPlanes * grid.in.c);
-    block_rows = part(std::int64_t{grid.n} * grid.down(), tiles / grid.across());
-    block_tiles = block_rows * grid.across();
+        panel == grid.out.c ? std::max(kBlockValues / (kPlanes * (grid.in.c + panel)), kBlockTiles)
+                            : kLargeBlockValues / (kPlanes * grid.in.c);
+    rows = grid.rows();
+    block_rows = part(rows, tiles / grid.mosaic.columns);
+    const int block_tiles = block_rows * grid.mosaic.columns;
     // Strides that are no power of two, or all planes would meet in the same places of a cache.
     in_plane = std::int64_t{block_tiles} * grid.in.c + kLanes;
     out_plane = std::int64_t{block_tiles} * panel + kLanes;
     kernel_plane = std::int64_t{panel} * grid.in.c + kLanes;
     const int widest = std::max(grid.in.c, grid.out.c);
-    in = context.scratch(
-        static_cast<std::size_t>(kPlanes * (in_plane + out_plane + kernel_plane) + 2 * widest));
-    out = in + kPlanes * in_plane;
-    kernel = out + kPlanes * out_plane;
-    zeros = kernel + kPlanes * kernel_plane;
+    const auto floats = [](std::int64_t plane, std::size_t value) {
+      return static_cast<std::size_t>(kPlanes * plane) * value / sizeof(float);
+    };
+    const std::size_t out_at = floats(in_plane, sizeof(In)),
+                      kernel_at = out_at + floats(out_plane, sizeof(Out)),
+                      zeros_at = kernel_at + floats(kernel_plane, sizeof(Kernel));
+    float* const scratch = context.scratch(zeros_at + 2 * static_cast<std::size_t>(widest));
+    in = reinterpret_cast<In*>(scratch);
+    out = reinterpret_cast<Out*>(scratch + out_at);
+    kernel = reinterpret_cast<Kernel*>(scratch + kernel_at);
+    zeros = scratch + zeros_at;
     spare = zeros + widest;
     std::fill_n(zeros, widest, 0.0f);
   }
 
   template <class Visit>
-  void for_each_block(const Grid& grid, Visit visit) const {
-    const int rows = grid.n * grid.down();
+  void for_each_block(Visit visit) const {
     for (int first = 0; first < rows; first += block_rows)
       visit(Block{first, std::min(block_rows, rows - first)});
   }
@@ -123,51 +113,53 @@ class Workspace {
     return static_cast<int>(divide(count, divide(count, std::max<std::int64_t>(most, 1))));
   }
 
-  int panel, block_rows, block_tiles;
+  int panel, rows, block_rows;
   std::int64_t in_plane, out_plane, kernel_plane;
-  float *in, *out, *kernel;
+  In* in;
+  Out* out;
+  Kernel* kernel;
   float *zeros, *spare;  // what lies outside of the images, to read and to write
 };
 
+// A value's place in a plane.
+template <class T>
+T* in_plane(T* first, std::size_t plane, std::int64_t step) {
+  return first + static_cast<std::int64_t>(plane) * step;
+}
+
 // Transforms what a block's tiles read. A tile's pixels lie in many places, so most of the time
 // would go to waiting for memory: while one is transformed, those of its neighbour are fetched.
-void transform_inputs(const Grid& grid, const Workspace& space, Block block, const float* src) {
+template <class Space>
+void transform_inputs(const Grid& grid, const Space& space, Block block, const float* src) {
   const float* const zeros = space.zeros;
-  for_each_tile(grid, block, [&](int tile, int image, int y, int x) {
-    const auto pixels = [&](int column) {
-      return tile_at<kIn>(grid.in, src + image * grid.in.values(), y * grid.tile - grid.pad_h,
-                          column * grid.tile - grid.pad_w, zeros);
-    };
-    const auto at = pixels(x), next = pixels(x + 1);
-    float* const to = space.in + std::int64_t{tile} * grid.in.c;
+  for_each_tile(grid, block, [&](int tile, int row, int column) {
+    const auto at = grid.in_pixels.tile_at<kIn>(src, row, column, zeros);
+    const auto next = grid.in_pixels.tile_at<kIn>(src, row, column + 1, zeros);
+    auto* const to = space.in + std::int64_t{tile} * grid.in.c;
     for (int k = 0; k < grid.in.c; k += kLanes) {
       for (const float* each : next) __builtin_prefetch(each + k);
-      transform<kInput>([&](std::size_t i) { return load(at[i] + k); },
-                        [&](std::size_t i, Lanes values) {
-                          store(to + static_cast<std::int64_t>(i) * space.in_plane + k, values);
-                        });
+      transform<kInput>(
+          [&](std::size_t i) { return load(at[i] + k); },
+          [&](std::size_t i, Lanes values) { store(in_plane(to + k, i, space.in_plane), values); });
     }
   });
 }
 
-// visit(where a tile's values are in the planes, where they are in the image) for all tiles and
-// channels of a panel.
-template <int taps, class T, class Visit>
-void for_each_output(const Grid& grid, const Workspace& space, Block block, int first, int count,
-                     T* dst, T* outside, Visit visit) {
-  for_each_tile(grid, block, [&](int tile, int image, int y, int x) {
-    const auto pixels = [&](int column) {
-      return tile_at<outputs(taps)>(grid.out, dst + image * grid.out.values() + first,
-                                    y * grid.tile, column * grid.tile, outside);
-    };
-    auto at = pixels(x);
-    const auto next = pixels(x + 1);
-    float* const planes = space.out + std::int64_t{tile} * count;
+// For all tiles of a panel of `count` channels: visit(where its first channels are in the planes,
+// and in the image, so many channels further) for all channels, then finish(where they are in the
+// image).
+template <int taps, class Space, class T, class Visit, class Finish>
+void for_each_output(const Grid& grid, const Space& space, Block block, int count, T* panel,
+                     T* outside, Visit visit, Finish finish) {
+  for_each_tile(grid, block, [&](int tile, int row, int column) {
+    const auto at = grid.out_pixels.tile_at<outputs(taps)>(panel, row, column, outside);
+    const auto next = grid.out_pixels.tile_at<outputs(taps)>(panel, row, column + 1, outside);
+    auto* const planes = space.out + std::int64_t{tile} * count;
     for (int k = 0; k < count; k += kLanes) {
       for (T* each : next) __builtin_prefetch(each + k, std::is_const_v<T> ? 0 : 1);
-      visit(planes + k, at);
-      for (T*& each : at) each += kLanes;
+      visit(planes + k, at, k);
     }
+    finish(at);
   });
 }
 
@@ -175,14 +167,20 @@ void for_each_output(const Grid& grid, const Workspace& space, Block block, int 
 
 enum class Direction { forward, backward };
 
+// What becomes of the sums.
+struct Ending {
+  bool adds = false;  // to what is there
+  const float* bias = nullptr;
+  Activation activation = Activation::linear;
+};
+
 // Kernels of the output channels [first, first + count): in each plane a row per input channel.
-template <int taps>
-void transform_kernels(const Grid& grid, const Workspace& space, Direction direction, int first,
+template <int taps, class Space>
+void transform_kernels(const Grid& grid, const Space& space, Direction direction, int first,
                        int count, const float* weights) {
   constexpr std::size_t kSize = taps * taps;
   const auto save = [&](int row, int column, std::size_t plane, Lanes values) {
-    store(space.kernel + static_cast<std::int64_t>(plane) * space.kernel_plane +
-              std::int64_t{row} * count + column,
+    store(in_plane(space.kernel, plane, space.kernel_plane) + std::int64_t{row} * count + column,
           values);
   };
   if (direction == Direction::backward) {
@@ -215,73 +213,83 @@ void transform_kernels(const Grid& grid, const Workspace& space, Direction direc
     }
 }
 
-// finish(block): its rows of dst are complete.
-template <int taps, class Finish>
+template <int taps, class Value>
 void convolve(const Grid& grid, Gemm product, Direction direction, const float* src,
-              const float* weights, bool adds, float* dst, DeviceContext& context, Finish finish) {
-  const Workspace space(grid, context);
+              const float* weights, const Ending& ending, float* dst, DeviceContext& context) {
+  const Workspace<Value, float, Value> space(grid, context);
   const bool one_panel = space.panel == grid.out.c;
   if (one_panel) transform_kernels<taps>(grid, space, direction, 0, space.panel, weights);
-  space.for_each_block(grid, [&](Block block) {
-    const int tiles = block.rows * grid.across();
+  space.for_each_block([&](Block block) {
+    const int tiles = block.rows * grid.mosaic.columns;
     transform_inputs(grid, space, block, src);
     space.for_each_panel(grid, [&](int first, int count) {
       if (!one_panel) transform_kernels<taps>(grid, space, direction, first, count, weights);
-      for (int i = 0; i < kPlanes; ++i)
-        product(tiles, count, grid.in.c, {space.in + i * space.in_plane, grid.in.c},
-                {space.kernel + i * space.kernel_plane, count}, 0.0f,
-                space.out + i * space.out_plane, count);
+      multiply({.m = tiles,
+                .n = count,
+                .k = grid.in.c,
+                .a_plane = space.in_plane,
+                .b_plane = space.kernel_plane,
+                .result_plane = space.out_plane},
+               product, space.in, space.kernel, space.out, context);
       for_each_output<taps>(
-          grid, space, block, first, count, dst, space.spare,
-          [&](const float* planes, const auto& at) {
+          grid, space, block, count, dst + first, space.spare,
+          [&](const float* planes, const auto& at, int k) {
             transform<kOutput<taps>>(
-                [&](std::size_t i) {
-                  return load(planes + static_cast<std::int64_t>(i) * space.out_plane);
-                },
+                [&](std::size_t i) { return load(in_plane(planes, i, space.out_plane)); },
                 [&](std::size_t i, Lanes values) {
-                  store(at[i], adds ? load(at[i]) + values : values);
+                  float* const to = at[i] + k;
+                  store(to, ending.adds ? load(to) + values : values);
                 });
+          },
+          [&](const auto& at) {
+            if (ending.bias == nullptr && ending.activation == Activation::linear) return;
+            for (float* pixel : at)
+              add_bias_and_activate(1, count,
+                                    ending.bias == nullptr ? nullptr : ending.bias + first,
+                                    ending.activation, pixel);
           });
     });
-    finish(block);
   });
 }
 
-template <int taps>
+template <int taps, class Value>
 void add_kernel_gradients(const Grid& grid, Gemm product, const float* src, const float* diff_dst,
                           float* diff_weights, DeviceContext& context) {
-  const Workspace space(grid, context);
-  const int rows = grid.n * grid.down(), channels = grid.in.c;
-  space.for_each_block(grid, [&](Block block) {
-    const int tiles = block.rows * grid.across();
+  const Workspace<Value, Value, float> space(grid, context);
+  const int channels = grid.in.c;
+  space.for_each_block([&](Block block) {
+    const int tiles = block.rows * grid.mosaic.columns;
     transform_inputs(grid, space, block, src);
     space.for_each_panel(grid, [&](int first, int count) {
       for_each_output<taps>(
-          grid, space, block, first, count, diff_dst, static_cast<const float*>(space.zeros),
-          [&](float* planes, const auto& at) {
-            transform<kOutputTransposed<taps>>(
-                [&](std::size_t i) { return load(at[i]); },
-                [&](std::size_t i, Lanes values) {
-                  store(planes + static_cast<std::int64_t>(i) * space.out_plane, values);
-                });
-          });
+          grid, space, block, count, diff_dst + first, static_cast<const float*>(space.zeros),
+          [&](Value* planes, const auto& at, int k) {
+            transform<kOutputTransposed<taps>>([&](std::size_t i) { return load(at[i] + k); },
+                                               [&](std::size_t i, Lanes values) {
+                                                 store(in_plane(planes, i, space.out_plane),
+                                                       values);
+                                               });
+          },
+          [](const auto&) {});
       // With one panel the sums of all blocks stay; otherwise every block adds its own.
       const bool one_panel = count == grid.out.c;
-      const float keep = one_panel && block.first > 0 ? 1.0f : 0.0f;
-      for (int i = 0; i < kPlanes; ++i)
-        product(count, channels, tiles, {space.out + i * space.out_plane, count, true},
-                {space.in + i * space.in_plane, channels}, keep,
-                space.kernel + i * space.kernel_plane, channels);
-      if (one_panel && block.first + block.rows < rows) return;
+      multiply({.m = count,
+                .n = channels,
+                .k = tiles,
+                .a_plane = space.out_plane,
+                .b_plane = space.in_plane,
+                .result_plane = space.kernel_plane,
+                .a_transposed = true,
+                .adds = one_panel && block.first > 0},
+               product, space.out, space.in, space.kernel, context);
+      if (one_panel && block.first + block.rows < space.rows) return;
       for (int filter = 0; filter < count; ++filter)
         for (int k = 0; k < channels; k += kLanes) {
           const float* const from = space.kernel + std::int64_t{filter} * channels + k;
           float* const to =
               diff_weights + std::int64_t{first + filter} * taps * taps * channels + k;
           transform<kKernelTransposed<taps>>(
-              [&](std::size_t i) {
-                return load(from + static_cast<std::int64_t>(i) * space.kernel_plane);
-              },
+              [&](std::size_t i) { return load(in_plane(from, i, space.kernel_plane)); },
               [&](std::size_t i, Lanes values) {
                 float* const sum = to + static_cast<std::int64_t>(i) * channels;
                 store(sum, load(sum) + values);
@@ -296,7 +304,13 @@ struct Offsets {
   std::int64_t src, weights, dst;
 };
 
-// use(its number, where it begins) for every group, with the number of taps as a constant.
+template <int number, class T>
+struct Variant {
+  static constexpr int taps = number;
+  using Value = T;  // of what is multiplied
+};
+
+// use(variant, where it begins) for every group.
 template <class Use>
 void for_each_group(const ConvShape& s, Use use) {
   for (int group = 0; group < s.groups; ++group) {
@@ -304,9 +318,9 @@ void for_each_group(const ConvShape& s, Use use) {
                      std::int64_t{group} * s.group_filters() * s.taps(),
                      std::int64_t{group} * s.group_filters()};
     if (s.kernel_h == 3)
-      use(std::integral_constant<int, 3>(), group, at);
+      in_bf16() ? use(Variant<3, Bf16>(), at) : use(Variant<3, float>(), at);
     else
-      use(std::integral_constant<int, 5>(), group, at);
+      in_bf16() ? use(Variant<5, Bf16>(), at) : use(Variant<5, float>(), at);
   }
 }
 
@@ -320,36 +334,32 @@ bool supports(const ConvShape& s) {
 
 void forward(const ConvShape& shape, Gemm product, const float* src, const float* weights,
              const float* bias, Activation activation, float* dst, DeviceContext& context) {
-  const Grid grid = grid_of(shape);
-  const auto first_pixel = [&](int row) {  // of a row of tiles
-    return (std::int64_t{row / grid.down()} * grid.out.h + row % grid.down() * grid.tile) *
-           grid.out.w;
-  };
-  for_each_group(shape, [&](auto taps, int group, Offsets at) {
-    convolve<taps>(grid, product, Direction::forward, src + at.src, weights + at.weights, false,
-                   dst + at.dst, context, [&](Block block) {
-                     if (group + 1 < shape.groups) return;
-                     const std::int64_t first = first_pixel(block.first);
-                     add_bias_and_activate(first_pixel(block.first + block.rows) - first,
-                                           shape.filters, bias, activation,
-                                           dst + first * shape.filters);
-                   });
+  const Grid grid(forward_of(shape));
+  for_each_group(shape, [&](auto variant, Offsets at) {
+    const Ending ending{.bias = bias == nullptr ? nullptr : bias + at.dst,
+                        .activation = activation};
+    convolve<variant.taps, typename decltype(variant)::Value>(grid, product, Direction::forward,
+                                                              src + at.src, weights + at.weights,
+                                                              ending, dst + at.dst, context);
   });
 }
 
 void backward_data(const ConvShape& shape, Gemm product, const float* diff_dst,
                    const float* weights, bool adds, float* diff_src, DeviceContext& context) {
-  for_each_group(shape, [&](auto taps, int, Offsets at) {
-    convolve<taps>(turned(grid_of(shape)), product, Direction::backward, diff_dst + at.dst,
-                   weights + at.weights, adds, diff_src + at.src, context, [](Block) {});
+  const Grid grid(turned(forward_of(shape)));
+  for_each_group(shape, [&](auto variant, Offsets at) {
+    convolve<variant.taps, typename decltype(variant)::Value>(
+        grid, product, Direction::backward, diff_dst + at.dst, weights + at.weights, {.adds = adds},
+        diff_src + at.src, context);
   });
 }
 
 void backward_weights(const ConvShape& shape, Gemm product, const float* src, const float* diff_dst,
                       float* diff_weights, DeviceContext& context) {
-  for_each_group(shape, [&](auto taps, int, Offsets at) {
-    add_kernel_gradients<taps>(grid_of(shape), product, src + at.src, diff_dst + at.dst,
-                               diff_weights + at.weights, context);
+  const Grid grid(forward_of(shape));
+  for_each_group(shape, [&](auto variant, Offsets at) {
+    add_kernel_gradients<variant.taps, typename decltype(variant)::Value>(
+        grid, product, src + at.src, diff_dst + at.dst, diff_weights + at.weights, context);
   });
 }
 

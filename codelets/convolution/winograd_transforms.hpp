@@ -4,7 +4,15 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <utility>
+
+#if defined(__AVX512BF16__)
+#include <immintrin.h>
+#endif
+
+#include "codelets/dense/bf16.hpp"
 
 namespace omni::winograd {
 
@@ -21,6 +29,16 @@ using LanesInMemory = float __attribute__((vector_size(4 * kLanes), aligned(4), 
 inline Lanes load(const float* from) { return *reinterpret_cast<const LanesInMemory*>(from); }
 inline void store(float* to, Lanes values) { *reinterpret_cast<LanesInMemory*>(to) = values; }
 
+// As bf16.
+inline void store(std::uint16_t* to, Lanes values) {
+#if defined(__AVX512BF16__)
+  const __m256bh rounded = _mm512_cvtneps_pbh(values);
+  std::memcpy(to, &rounded, sizeof rounded);
+#else
+  for (int i = 0; i < kLanes; ++i) to[i] = bf16_bits(values[i]);
+#endif
+}
+
 // A tile of the input. With 3 taps it gives 4 outputs across, with 5 it gives 2.
 inline constexpr int kIn = 6, kPlanes = kIn * kIn;
 constexpr int outputs(int taps) { return kIn + 1 - taps; }
@@ -36,34 +54,57 @@ constexpr Matrix<columns, rows> transposed(const Matrix<rows, columns>& matrix) 
   return result;
 }
 
-inline constexpr Matrix<kIn, kIn> kInput{{{4, 0, -5, 0, 1, 0},
-                                          {0, -4, -4, 1, 1, 0},
-                                          {0, 4, -4, -1, 1, 0},
-                                          {0, -2, -1, 2, 1, 0},
-                                          {0, 2, -1, -2, 1, 0},
-                                          {0, 4, 0, -5, 0, 1}}};
+// The transforms are those of polynomials' values at these points and at infinity. With 1 and 2
+// their matrices have simpler numbers, but errors are twice as large.
+inline constexpr std::array<double, kIn - 1> kPoints{0, 0.75, -0.75, 1.5, -1.5};
 
-// The polynomials' values at these points and at infinity; kInput belongs to them.
-inline constexpr std::array<float, kIn - 1> kPoints{0, 1, -1, 2, -2};
+// Coefficients of the product of (x - point) for all points but one; for all with kIn - 1.
+constexpr std::array<double, kIn> product_of_roots(std::size_t without) {
+  std::array<double, kIn> coefficients{1};
+  for (std::size_t i = 0; i < kPoints.size(); ++i) {
+    if (i == without) continue;
+    for (std::size_t j = kIn - 1; j > 0; --j)
+      coefficients[j] = coefficients[j - 1] - kPoints[i] * coefficients[j];
+    coefficients[0] *= -kPoints[i];
+  }
+  return coefficients;
+}
+
+constexpr Matrix<kIn, kIn> input_matrix() {
+  Matrix<kIn, kIn> result{};
+  for (std::size_t i = 0; i < kIn; ++i) {
+    const auto row = product_of_roots(i);
+    for (std::size_t j = 0; j < kIn; ++j) result[i][j] = static_cast<float>(row[j]);
+  }
+  return result;
+}
+inline constexpr Matrix<kIn, kIn> kInput = input_matrix();
 
 // A row of powers for each point, the highest alone for infinity.
 template <std::size_t powers>
 constexpr Matrix<kIn, powers> values_at_points() {
   Matrix<kIn, powers> result{};
   for (std::size_t i = 0; i < kPoints.size(); ++i) {
-    result[i][0] = 1;
-    for (std::size_t j = 1; j < powers; ++j) result[i][j] = result[i][j - 1] * kPoints[i];
+    double power = 1;
+    for (std::size_t j = 0; j < powers; ++j, power *= kPoints[i])
+      result[i][j] = static_cast<float>(power);
   }
   result[kIn - 1][powers - 1] = 1;
   return result;
 }
 
+// Divided by what the inputs' polynomial of the same point is there.
 template <std::size_t taps>
 constexpr Matrix<kIn, taps> scaled_values_at_points() {
-  constexpr std::array<float, kIn> kScale{1.f / 4, -1.f / 6, -1.f / 6, 1.f / 24, 1.f / 24, 1};
   auto result = values_at_points<taps>();
-  for (std::size_t i = 0; i < kIn; ++i)
-    for (float& value : result[i]) value *= kScale[i];
+  for (std::size_t i = 0; i < kPoints.size(); ++i) {
+    double divisor = 1;
+    for (std::size_t j = 0; j < kPoints.size(); ++j)
+      if (j != i) divisor *= kPoints[i] - kPoints[j];
+    double power = 1;
+    for (std::size_t j = 0; j < taps; ++j, power *= kPoints[i])
+      result[i][j] = static_cast<float>(power / divisor);
+  }
   return result;
 }
 

@@ -1,6 +1,6 @@
 #include "codelets/dense/connected.hpp"
 
-#include "codelets/convolution/convolution_onednn.hpp"
+#include "codelets/dense/connected_onednn.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/dense/onednn_support.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
@@ -36,32 +36,35 @@ void backward_data_gemm(const ConnectedDataArgs& args, const Buffers& buffers, D
           buffers.get(2), inputs);
 }
 
-// ---- oneDNN: a product, or in bf16, which has none, a convolution ----
+// ---- oneDNN ----
 
 #ifdef OMNI_ONEDNN
+bool in_bf16() { return implementation_policy().precision == Precision::bf16; }
+
 void forward_onednn(const ConnectedForwardArgs& args, const Buffers& buffers,
                     DeviceContext& context) {
-  if (implementation_policy().precision == Precision::bf16)
-    conv_forward_onednn({as_convolution(args.shape), args.activation, args.has_bias}, buffers,
-                        context);
-  else
-    forward_gemm<onednn::gemm>(args, buffers, context);
+  // For few images its matmul is slower than its gemm, which knows no bf16.
+  if (args.shape.n < 8 && !in_bf16()) return forward_gemm<onednn::gemm>(args, buffers, context);
+  onednn::connected_forward(args.shape, buffers.get(0), buffers.get(1), buffers.get(2), context);
+  add_bias_and_activate(args.shape.n, args.shape.outputs, args.has_bias ? buffers.get(3) : nullptr,
+                        args.activation, buffers.get(2));
 }
 
+// For gradients its gemm is the faster one, too.
 void backward_weights_onednn(const ConnectedWeightsArgs& args, const Buffers& buffers,
                              DeviceContext& context) {
-  if (implementation_policy().precision == Precision::bf16)
-    conv_backward_weights_onednn({as_convolution(args.shape), args.has_bias}, buffers, context);
-  else
-    backward_weights_gemm<onednn::gemm>(args, buffers, context);
+  if (!in_bf16()) return backward_weights_gemm<onednn::gemm>(args, buffers, context);
+  const auto& [n, inputs, outputs] = args.shape;
+  onednn::connected_weights_gradient(args.shape, outputs, buffers.get(0), context)(buffers.get(1),
+                                                                                   buffers.get(2));
+  if (args.has_bias) add_column_sums(n, outputs, buffers.get(1), buffers.get(3));
 }
 
 void backward_data_onednn(const ConnectedDataArgs& args, const Buffers& buffers,
                           DeviceContext& context) {
-  if (implementation_policy().precision == Precision::bf16)
-    conv_backward_data_onednn({as_convolution(args.shape)}, buffers, context);
-  else
-    backward_data_gemm<onednn::gemm>(args, buffers, context);
+  if (!in_bf16()) return backward_data_gemm<onednn::gemm>(args, buffers, context);
+  onednn::connected_backward_data(args.shape, buffers.get(0), buffers.get(1), buffers.get(2),
+                                  context);
 }
 #endif
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "codelets/convolution/convolution_shape.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
 #include "runtime/tasks/kernel.hpp"
 
@@ -19,11 +18,6 @@ struct ConnectedShape {
   std::int64_t dst_count() const { return std::int64_t{n} * outputs; }
   std::int64_t weights_count() const { return std::int64_t{outputs} * inputs; }
 };
-
-// Images as the pixels of one.
-inline ConvShape as_convolution(const ConnectedShape& s) {
-  return {.n = 1, .h = s.n, .w = 1, .c = s.inputs, .filters = s.outputs};
-}
 
 struct ConnectedForwardArgs {
   ConnectedShape shape;

@@ -1,11 +1,11 @@
 #include "codelets/dense/connected_update.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
-#include "codelets/convolution/convolution_onednn.hpp"
+#include "codelets/dense/connected_onednn.hpp"
 #include "codelets/dense/gemm.hpp"
-#include "codelets/dense/onednn_support.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 #include "codelets/elementwise/exchange_steps.hpp"
 #include "runtime/tasks/codelet.hpp"
@@ -89,22 +89,15 @@ void update_gemm(const ConnectedUpdateArgs& args, const Buffers& buffers, Device
 }
 
 #ifdef OMNI_ONEDNN
-struct SomeOutputs {
-  std::vector<float> diff_dst;
-};
-
-// A convolution, whose output has no neighbours.
 void update_bf16(const ConnectedUpdateArgs& args, const Buffers& buffers, DeviceContext& context) {
-  const ConnectedShape& all = args.shape;
-  std::vector<float>& diff_dst = context.local<SomeOutputs>().diff_dst;
+  std::optional<onednn::Multiplier> product;
+  int rows_of_product = 0;
   update_by_rows(args, buffers, context, [&](int first, int rows, float* gradient) {
-    const ConnectedShape some{.n = all.n, .inputs = all.inputs, .outputs = rows};
-    diff_dst.resize(static_cast<std::size_t>(some.dst_count()));
-    for (std::int64_t image = 0; image < all.n; ++image)
-      std::copy_n(buffers.get(1) + image * all.outputs + first, rows,
-                  diff_dst.data() + image * rows);
-    void* const pointers[] = {buffers.get(0), diff_dst.data(), gradient};
-    conv_backward_weights_onednn({as_convolution(some), false}, Buffers(pointers), context);
+    if (rows != rows_of_product)
+      product.emplace(
+          onednn::connected_weights_gradient(args.shape, rows, buffers.get(0), context));
+    rows_of_product = rows;
+    (*product)(buffers.get(1) + first, gradient);
   });
 }
 

@@ -192,6 +192,27 @@ inline const std::vector<Case<ConvShape>> kConvShapes{
       .pad_h = 2}},
     {"kernel of the image's size",
      {.n = 4, .h = 6, .w = 6, .c = 17, .filters = 20, .kernel_h = 6, .kernel_w = 6}},
+    {"3x3, tiles that images share, and a place for one image empty",
+     {.n = 7,
+      .h = 13,
+      .w = 13,
+      .c = 16,
+      .filters = 16,
+      .kernel_h = 3,
+      .kernel_w = 3,
+      .pad_h = 1,
+      .pad_w = 1}},
+    {"3x3, two groups, images as far apart as the wider of two pads",
+     {.n = 6,
+      .h = 5,
+      .w = 7,
+      .c = 32,
+      .filters = 64,
+      .kernel_h = 3,
+      .kernel_w = 3,
+      .pad_h = 1,
+      .pad_w = 2,
+      .groups = 2}},
     {"3x3, tiles cut at two edges",
      {.n = 2,
       .h = 10,
@@ -317,7 +338,8 @@ inline Operation<ConvForwardArgs> forward_operation() {
                                         b.get<double>(2));
               },
           .terms = [](const ConvForwardArgs& args) { return 1.0 * args.shape.taps(); },
-          .rounded_on_gpu = true};
+          .rounded_on_gpu = true,
+          .rounds_sums = "winograd"};
 }
 
 inline Operation<ConvWeightsArgs> weights_operation() {
@@ -337,7 +359,8 @@ inline Operation<ConvWeightsArgs> weights_operation() {
                                              args.has_bias ? b.get<double>(3) : nullptr);
           },
       .terms = [](const ConvWeightsArgs& args) { return static_cast<double>(args.shape.pixels()); },
-      .rounded_on_gpu = true};
+      .rounded_on_gpu = true,
+      .rounds_sums = "winograd"};
 }
 
 inline Operation<ConvDataArgs> data_operation() {
@@ -357,7 +380,8 @@ inline Operation<ConvDataArgs> data_operation() {
               [](const ConvDataArgs& args) {
                 return 1.0 * args.shape.kernel_h * args.shape.kernel_w * args.shape.group_filters();
               },
-          .rounded_on_gpu = true};
+          .rounded_on_gpu = true,
+          .rounds_sums = "winograd"};
 }
 
 }  // namespace omni::gradcheck

@@ -1,0 +1,67 @@
+#include "codelets/convolution/winograd_tiles.hpp"
+
+#include <algorithm>
+
+#include "codelets/convolution/winograd_transforms.hpp"
+
+namespace omni::winograd {
+namespace {
+
+constexpr std::int64_t kNowhere = std::int64_t{1} << 60;
+
+int divide_up(int a, int b) { return (a + b - 1) / b; }
+
+// Offsets of `count` positions from `first` on, in a line of images of `size`.
+std::vector<std::int64_t> offsets(int first, int count, int images, int pitch, int size,
+                                  std::int64_t image_step, std::int64_t step) {
+  std::vector<std::int64_t> result(static_cast<std::size_t>(count), kNowhere);
+  for (int i = std::max(0, -first); i < count; ++i) {
+    const int image = (first + i) / pitch, at = (first + i) % pitch;
+    if (image < images && at < size)
+      result[static_cast<std::size_t>(i)] = image * image_step + at * step;
+  }
+  return result;
+}
+
+}  // namespace
+
+Mosaic mosaic_of(const Convolved& what) {
+  constexpr int kMost = 8;  // images in a line
+  const int pitch_h = std::max(what.in.h + what.pad_h, what.out.h);
+  const int pitch_w = std::max(what.in.w + what.pad_w, what.out.w);
+  const auto tiles = [&](int images, int pitch, int size) {
+    return divide_up((images - 1) * pitch + size, what.tile);
+  };
+  Mosaic best;
+  std::int64_t fewest = 0;
+  for (int down = 1; down <= std::min(kMost, what.n); ++down)
+    for (int across = 1; across <= std::min(kMost, what.n / down); ++across) {
+      const Mosaic each{across,
+                        down,
+                        pitch_h,
+                        pitch_w,
+                        tiles(across, pitch_w, what.out.w),
+                        tiles(down, pitch_h, what.out.h)};
+      const std::int64_t count =
+          std::int64_t{divide_up(what.n, each.images())} * each.rows * each.columns;
+      if (fewest == 0 || count < fewest) {
+        fewest = count;
+        best = each;
+      }
+    }
+  return best;
+}
+
+PixelMap::PixelMap(const Mosaic& mosaic, const Image& image, int n, int tile, int first_row,
+                   int first_column)
+    : tile_(tile),
+      rows_of_mosaic_(mosaic.rows),
+      values_of_mosaic_(mosaic.images() * image.values()),
+      end_(n * image.values()),
+      // One tile more than there are: the neighbour of the last.
+      rows_(offsets(first_row, mosaic.rows * tile + kIn, mosaic.down, mosaic.pitch_h, image.h,
+                    mosaic.across * image.values(), std::int64_t{image.w} * image.stride)),
+      columns_(offsets(first_column, (mosaic.columns + 1) * tile + kIn, mosaic.across,
+                       mosaic.pitch_w, image.w, image.values(), image.stride)) {}
+
+}  // namespace omni::winograd

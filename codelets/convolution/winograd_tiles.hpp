@@ -1,0 +1,68 @@
+// How Winograd's convolution cuts a slice into tiles, and where their pixels lie.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace omni::winograd {
+
+// One group's part of an image.
+struct Image {
+  int h, w, c;
+  int stride;  // from pixel to pixel: the channels of all groups
+  std::int64_t values() const { return std::int64_t{h} * w * stride; }
+};
+
+// What is convolved with what; backward_data is a convolution too, from diff_dst to diff_src.
+struct Convolved {
+  int n;
+  Image in, out;
+  int pad_h, pad_w;
+  int tile;  // outputs across
+};
+
+// Images side by side, as far apart as padding keeps them: where they are no multiple of a tile,
+// tiles that reach over their edges save others. (Of 13 x 13 outputs, 4 images take 7 x 7 tiles
+// instead of 8 x 8.) As many across and down as make the fewest tiles of a slice.
+struct Mosaic {
+  int across = 1, down = 1;      // images
+  int pitch_h = 0, pitch_w = 0;  // from image to image
+  int columns = 0, rows = 0;     // tiles
+
+  int images() const { return across * down; }
+};
+Mosaic mosaic_of(const Convolved& what);
+
+// Where the pixels of the images of a mosaic are, by row and column.
+class PixelMap {
+ public:
+  // first: the row or column where tile 0 begins.
+  PixelMap(const Mosaic& mosaic, const Image& image, int n, int tile, int first_row,
+           int first_column);
+
+  // The pixels of a tile of `size`; those that are nowhere lie `outside`. Rows go on through all
+  // mosaics of the slice.
+  template <int size, class T>
+  std::array<T*, size * size> tile_at(T* slice, int row, int column, T* outside) const {
+    const std::int64_t mosaic = row / rows_of_mosaic_ * values_of_mosaic_;
+    const std::int64_t* const down =
+        &rows_[static_cast<std::size_t>(row % rows_of_mosaic_ * tile_)];
+    const std::int64_t* const across = &columns_[static_cast<std::size_t>(column * tile_)];
+    std::array<T*, size * size> pixels;
+    for (int y = 0; y < size; ++y)
+      for (int x = 0; x < size; ++x) {
+        const std::int64_t at = mosaic + down[y] + across[x];
+        pixels[static_cast<std::size_t>(y * size + x)] = at < end_ ? slice + at : outside;
+      }
+    return pixels;
+  }
+
+ private:
+  int tile_, rows_of_mosaic_;
+  std::int64_t values_of_mosaic_, end_;
+  std::vector<std::int64_t> rows_, columns_;  // beyond the end for what is between images
+};
+
+}  // namespace omni::winograd
