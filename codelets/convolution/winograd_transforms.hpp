@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #if defined(__AVX512BF16__)
@@ -117,19 +118,58 @@ inline constexpr auto kOutputTransposed = values_at_points<outputs(taps)>();
 template <int taps>
 inline constexpr auto kOutput = transposed(kOutputTransposed<taps>);
 
-// One value of matrix * x, without the products by zero.
-template <const auto& matrix, std::size_t row>
-Lanes row_product(const Lanes* x) {
+// The sum of matrix[row][i] * x[i] over the i that `selects`, without the products by zero.
+template <const auto& matrix, std::size_t row, auto selects>
+Lanes sum_of_products(const Lanes* x) {
+  constexpr std::size_t columns = matrix[0].size();
+  constexpr auto is_used = [](std::size_t i) { return selects(i) && matrix[row][i] != 0; };
+  constexpr std::size_t first = [=] {
+    std::size_t i = 0;
+    while (i < columns && !is_used(i)) ++i;
+    return i;
+  }();
   Lanes sum{};
   [&]<std::size_t... i>(std::index_sequence<i...>) {
     (
         [&] {
-          if constexpr (matrix[row][i] != 0) sum += matrix[row][i] * x[i];
+          if constexpr (i == first)
+            sum = matrix[row][i] * x[i];
+          else if constexpr (is_used(i))
+            sum += matrix[row][i] * x[i];
         }(),
         ...);
   }
-  (std::make_index_sequence<matrix[0].size()>());
+  (std::make_index_sequence<columns>());
   return sum;
+}
+
+// put(row, values) for all rows of matrix * x. Of a point and its negative the even powers are
+// equal and the odd ones opposite.
+template <const auto& matrix, class Put>
+void multiply(const Lanes* x, Put put) {
+  constexpr auto all = [](std::size_t) { return true; };
+  if constexpr (matrix.size() == kIn) {  // a row for each point
+    constexpr auto is_even = [](std::size_t i) { return i % 2 == 0; };
+    constexpr auto is_odd = [](std::size_t i) { return i % 2 == 1; };
+    const auto pair = [&]<std::size_t row>(std::integral_constant<std::size_t, row>) {
+      const Lanes even = sum_of_products<matrix, row, is_even>(x);
+      const Lanes odd = sum_of_products<matrix, row, is_odd>(x);
+      put(row, even + odd);
+      put(row + 1, even - odd);
+    };
+    put(0, sum_of_products<matrix, 0, all>(x));
+    pair(std::integral_constant<std::size_t, 1>());
+    pair(std::integral_constant<std::size_t, 3>());
+    put(5, sum_of_products<matrix, 5, all>(x));
+  } else {  // a column for each point
+    constexpr auto is_first = [](std::size_t i) { return i != 2 && i != 4; };  // of a pair
+    const Lanes even[] = {x[0], x[1] + x[2], {}, x[3] + x[4], {}, x[5]};
+    const Lanes odd[] = {x[0], x[1] - x[2], {}, x[3] - x[4], {}, x[5]};
+    [&]<std::size_t... row>(std::index_sequence<row...>) {
+      (put(row, sum_of_products<matrix, row, is_first>(row % 2 == 0 ? even : odd)), ...);
+    }
+    (std::make_index_sequence<matrix.size()>());
+  }
 }
 
 // matrix * tile * matrix'; in(i) gives the tile's values, out(i, values) takes the result's.
@@ -137,16 +177,15 @@ template <const auto& matrix, class In, class Out>
 void transform(In in, Out out) {
   constexpr std::size_t rows = matrix.size(), columns = matrix[0].size();
   Lanes half[rows * columns];
-  [&]<std::size_t... row>(std::index_sequence<row...>) {
-    for (std::size_t j = 0; j < columns; ++j) {
-      Lanes column[columns];
-      for (std::size_t i = 0; i < columns; ++i) column[i] = in(i * columns + j);
-      ((half[row * columns + j] = row_product<matrix, row>(column)), ...);
-    }
-    for (std::size_t i = 0; i < rows; ++i)
-      (out(i * rows + row, row_product<matrix, row>(&half[i * columns])), ...);
+  for (std::size_t j = 0; j < columns; ++j) {
+    Lanes column[columns];
+    for (std::size_t i = 0; i < columns; ++i) column[i] = in(i * columns + j);
+    multiply<matrix>(column,
+                     [&](std::size_t row, Lanes values) { half[row * columns + j] = values; });
   }
-  (std::make_index_sequence<rows>());
+  for (std::size_t i = 0; i < rows; ++i)
+    multiply<matrix>(&half[i * columns],
+                     [&](std::size_t row, Lanes values) { out(i * rows + row, values); });
 }
 
 }  // namespace omni::winograd

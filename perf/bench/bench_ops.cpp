@@ -1,7 +1,9 @@
 // Times every fast implementation of convolution, local and connected on the shapes of a file, on
 // one thread, and on the first GPU where there is one.
-//   bench_ops [SHAPES.txt ...] [--images N]       default: perf/bench/shapes/*.txt, 8 images
+//   bench_ops --help
 #include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -84,13 +86,15 @@ double best_seconds(Run run) {
   return best;
 }
 
+std::string only;  // this implementation; empty: all
+
 template <class Args>
 void time_codelet(const std::string& shape, const Codelet<Args>& codelet, const Args& args,
                   const std::vector<void*>& buffers) {
   for (const Implementation<Args>& each : codelet.implementations()) {
     const bool on_gpu = each.role == Role::gpu;
     if (each.role == Role::reference || (on_gpu && !gpu_present()) ||
-        (each.supports != nullptr && !each.supports(args)))
+        (each.supports != nullptr && !each.supports(args)) || (!only.empty() && each.name != only))
       continue;
     const int repeats = on_gpu ? 10 : 1;  // between two waits, which take longer than small kernels
     const double seconds = best_seconds([&] {
@@ -175,12 +179,20 @@ bool time_file(const std::filesystem::path& path, int images) {
 int main(int argc, char** argv) {
   int images = 8;
   std::vector<std::filesystem::path> files;
-  for (int i = 1; i < argc; ++i) {
-    if (std::string(argv[i]) == "--images" && i + 1 < argc)
-      images = std::max(1, std::atoi(argv[++i]));
-    else
-      files.emplace_back(argv[i]);
-  }
+  ImplementationPolicy policy;
+  CLI::App app(
+      "Times every fast implementation of convolution, local and connected, on one thread");
+  app.add_option("shapes", files, "Files of shapes; default: those of perf/bench/shapes")
+      ->check(CLI::ExistingFile);
+  app.add_option("--images", images, "Images at once")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--impl", only, "This implementation only");
+  app.add_option("--precision", policy.precision, "fp32 (default), tf32 or bf16")
+      ->transform(CLI::Transformer(std::map<std::string, Precision>{
+          {"fp32", Precision::fp32}, {"tf32", Precision::tf32}, {"bf16", Precision::bf16}}));
+  CLI11_PARSE(app, argc, argv);
+  set_implementation_policy(policy);
   if (files.empty())
     for (const auto& entry : std::filesystem::directory_iterator(OMNI_SHAPES))
       files.push_back(entry);
