@@ -100,8 +100,9 @@ void add_machine(CLI::App& app, MachineArguments& arguments) {
                "Bit-identical results on any number of workers of this machine type");
   app.add_option("--impl", arguments.session.implementation,
                  "Prefer this implementation wherever it applies")
-      ->check(CLI::IsMember({"onednn", "lowering_onednn", "lowering", "lowering_rows",
-                             "lowering_taps", "winograd", "gemm", "vector", "cuda", "reference"}));
+      ->check(
+          CLI::IsMember({"onednn", "lowering_onednn", "lowering", "lowering_rows", "lowering_taps",
+                         "winograd", "winograd_8x8", "gemm", "vector", "cuda", "reference"}));
   app.add_option("--models", arguments.models, "Folder of performance models");
 }
 

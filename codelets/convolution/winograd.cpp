@@ -20,29 +20,33 @@ struct Grid : Convolved {
   explicit Grid(const Convolved& what)
       : Convolved(what),
         mosaic(mosaic_of(what)),
-        in_pixels(mosaic, in, n, tile, -pad_h, -pad_w),
-        out_pixels(mosaic, out, n, tile, 0, 0) {}
+        in_pixels(what, mosaic, in, pad_h, pad_w),
+        out_pixels(what, mosaic, out, 0, 0) {}
 
   int rows() const {
     return (n + mosaic.images() - 1) / mosaic.images() * mosaic.rows;
   }  // of tiles
 
+  int planes() const { return tile_in * tile_in; }  // a position of a transformed tile each
+
   Mosaic mosaic;
   PixelMap in_pixels, out_pixels;
 };
 
-Convolved forward_of(const ConvShape& s) {
+Convolved forward_of(const ConvShape& s, int tile_in) {
   return {s.n,
           {s.h, s.w, s.group_c(), s.c},
           {s.out_h(), s.out_w(), s.group_filters(), s.filters},
           s.pad_h,
           s.pad_w,
-          outputs(s.kernel_h)};
+          tile_in,
+          outputs(tile_in, s.kernel_h)};
 }
 
 Convolved turned(const Convolved& what) {
-  const int reach = kIn - what.tile;  // taps - 1
-  return {what.n, what.out, what.in, reach - what.pad_h, reach - what.pad_w, what.tile};
+  const int reach = what.tile_in - what.tile;  // taps - 1
+  return {what.n,       what.out, what.in, reach - what.pad_h, reach - what.pad_w,
+          what.tile_in, what.tile};
 }
 
 // A run of rows of tiles.
@@ -57,8 +61,8 @@ void for_each_tile(const Grid& grid, Block block, Visit visit) {
     for (int column = 0; column < grid.mosaic.columns; ++column, ++tile) visit(tile, row, column);
 }
 
-// How the work is cut, and the scratch memory for it. All have 36 planes, one for each position of
-// a transformed tile: a row per tile, or per filter.
+// How the work is cut, and the scratch memory for it: planes that have a row per tile, or per
+// filter.
 template <class In, class Out, class Kernel>
 class Workspace {
  public:
@@ -69,10 +73,11 @@ class Workspace {
                                 kBlockTiles = 96;  // fewer make thin matrix products
 
   Workspace(const Grid& grid, DeviceContext& context) {
-    panel = kLanes * part(grid.out.c / kLanes, kPanelValues / (kPlanes * kLanes * grid.in.c));
+    const int planes = grid.planes();
+    panel = kLanes * part(grid.out.c / kLanes, kPanelValues / (planes * kLanes * grid.in.c));
     const std::int64_t tiles =
-        panel == grid.out.c ? std::max(kBlockValues / (kPlanes * (grid.in.c + panel)), kBlockTiles)
-                            : kLargeBlockValues / (kPlanes * grid.in.c);
+        panel == grid.out.c ? std::max(kBlockValues / (planes * (grid.in.c + panel)), kBlockTiles)
+                            : kLargeBlockValues / (planes * grid.in.c);
     rows = grid.rows();
     block_rows = part(rows, tiles / grid.mosaic.columns);
     const int block_tiles = block_rows * grid.mosaic.columns;
@@ -81,8 +86,8 @@ class Workspace {
     out_plane = std::int64_t{block_tiles} * panel + kLanes;
     kernel_plane = std::int64_t{panel} * grid.in.c + kLanes;
     const int widest = std::max(grid.in.c, grid.out.c);
-    const auto floats = [](std::int64_t plane, std::size_t value) {
-      return static_cast<std::size_t>(kPlanes * plane) * value / sizeof(float);
+    const auto floats = [planes](std::int64_t plane, std::size_t value) {
+      return static_cast<std::size_t>(planes * plane) * value / sizeof(float);
     };
     const std::size_t out_at = floats(in_plane, sizeof(In)),
                       kernel_at = out_at + floats(out_plane, sizeof(Out)),
@@ -129,16 +134,16 @@ T* in_plane(T* first, std::size_t plane, std::int64_t step) {
 
 // Transforms what a block's tiles read. A tile's pixels lie in many places, so most of the time
 // would go to waiting for memory: while one is transformed, those of its neighbour are fetched.
-template <class Space>
+template <int in, class Space>
 void transform_inputs(const Grid& grid, const Space& space, Block block, const float* src) {
   const float* const zeros = space.zeros;
   for_each_tile(grid, block, [&](int tile, int row, int column) {
-    const auto at = grid.in_pixels.tile_at<kIn>(src, row, column, zeros);
-    const auto next = grid.in_pixels.tile_at<kIn>(src, row, column + 1, zeros);
+    const auto at = grid.in_pixels.tile_at<in>(src, row, column, zeros);
+    const auto next = grid.in_pixels.tile_at<in>(src, row, column + 1, zeros);
     auto* const to = space.in + std::int64_t{tile} * grid.in.c;
     for (int k = 0; k < grid.in.c; k += kLanes) {
       for (const float* each : next) __builtin_prefetch(each + k);
-      transform<kInput>(
+      transform<kInput<in>>(
           [&](std::size_t i) { return load(at[i] + k); },
           [&](std::size_t i, Lanes values) { store(in_plane(to + k, i, space.in_plane), values); });
     }
@@ -148,12 +153,12 @@ void transform_inputs(const Grid& grid, const Space& space, Block block, const f
 // For all tiles of a panel of `count` channels: visit(where its first channels are in the planes,
 // and in the image, so many channels further) for all channels, then finish(where they are in the
 // image).
-template <int taps, class Space, class T, class Visit, class Finish>
+template <class Tile, class Space, class T, class Visit, class Finish>
 void for_each_output(const Grid& grid, const Space& space, Block block, int count, T* panel,
                      T* outside, Visit visit, Finish finish) {
   for_each_tile(grid, block, [&](int tile, int row, int column) {
-    const auto at = grid.out_pixels.tile_at<outputs(taps)>(panel, row, column, outside);
-    const auto next = grid.out_pixels.tile_at<outputs(taps)>(panel, row, column + 1, outside);
+    const auto at = grid.out_pixels.tile_at<Tile::outputs>(panel, row, column, outside);
+    const auto next = grid.out_pixels.tile_at<Tile::outputs>(panel, row, column + 1, outside);
     auto* const planes = space.out + std::int64_t{tile} * count;
     for (int k = 0; k < count; k += kLanes) {
       for (T* each : next) __builtin_prefetch(each + k, std::is_const_v<T> ? 0 : 1);
@@ -175,10 +180,10 @@ struct Ending {
 };
 
 // Kernels of the output channels [first, first + count): in each plane a row per input channel.
-template <int taps, class Space>
+template <class Tile, class Space>
 void transform_kernels(const Grid& grid, const Space& space, Direction direction, int first,
                        int count, const float* weights) {
-  constexpr std::size_t kSize = taps * taps;
+  constexpr std::size_t kSize = Tile::taps * Tile::taps;
   const auto save = [&](int row, int column, std::size_t plane, Lanes values) {
     store(in_plane(space.kernel, plane, space.kernel_plane) + std::int64_t{row} * count + column,
           values);
@@ -188,7 +193,7 @@ void transform_kernels(const Grid& grid, const Space& space, Direction direction
     for (int row = 0; row < grid.in.c; ++row)
       for (int k = 0; k < count; k += kLanes) {
         const float* const from = weights + std::int64_t{row} * kSize * grid.out.c + first + k;
-        transform<kKernel<taps>>(
+        transform<kKernel<Tile::in, Tile::taps>>(
             [&](std::size_t i) {
               return load(from + static_cast<std::int64_t>(kSize - 1 - i) * grid.out.c);
             },
@@ -208,33 +213,36 @@ void transform_kernels(const Grid& grid, const Space& space, Direction direction
         }
       }
       for (int j = 0; j < kLanes; ++j)
-        transform<kKernel<taps>>([&](std::size_t i) { return load(square[i][j]); },
-                                 [&](std::size_t i, Lanes values) { save(row + j, k, i, values); });
+        transform<kKernel<Tile::in, Tile::taps>>(
+            [&](std::size_t i) { return load(square[i][j]); },
+            [&](std::size_t i, Lanes values) { save(row + j, k, i, values); });
     }
 }
 
-template <int taps, class Value>
+template <class Tile>
 void convolve(const Grid& grid, Gemm product, Direction direction, const float* src,
               const float* weights, const Ending& ending, float* dst, DeviceContext& context) {
+  using Value = typename Tile::Value;
   const Workspace<Value, float, Value> space(grid, context);
   const bool one_panel = space.panel == grid.out.c;
-  if (one_panel) transform_kernels<taps>(grid, space, direction, 0, space.panel, weights);
+  if (one_panel) transform_kernels<Tile>(grid, space, direction, 0, space.panel, weights);
   space.for_each_block([&](Block block) {
     const int tiles = block.rows * grid.mosaic.columns;
-    transform_inputs(grid, space, block, src);
+    transform_inputs<Tile::in>(grid, space, block, src);
     space.for_each_panel(grid, [&](int first, int count) {
-      if (!one_panel) transform_kernels<taps>(grid, space, direction, first, count, weights);
-      multiply({.m = tiles,
+      if (!one_panel) transform_kernels<Tile>(grid, space, direction, first, count, weights);
+      multiply({.planes = grid.planes(),
+                .m = tiles,
                 .n = count,
                 .k = grid.in.c,
                 .a_plane = space.in_plane,
                 .b_plane = space.kernel_plane,
                 .result_plane = space.out_plane},
                product, space.in, space.kernel, space.out, context);
-      for_each_output<taps>(
+      for_each_output<Tile>(
           grid, space, block, count, dst + first, space.spare,
           [&](const float* planes, const auto& at, int k) {
-            transform<kOutput<taps>>(
+            transform<kOutput<Tile::in, Tile::taps>>(
                 [&](std::size_t i) { return load(in_plane(planes, i, space.out_plane)); },
                 [&](std::size_t i, Lanes values) {
                   float* const to = at[i] + k;
@@ -252,28 +260,30 @@ void convolve(const Grid& grid, Gemm product, Direction direction, const float* 
   });
 }
 
-template <int taps, class Value>
+template <class Tile>
 void add_kernel_gradients(const Grid& grid, Gemm product, const float* src, const float* diff_dst,
                           float* diff_weights, DeviceContext& context) {
+  using Value = typename Tile::Value;
   const Workspace<Value, Value, float> space(grid, context);
   const int channels = grid.in.c;
   space.for_each_block([&](Block block) {
     const int tiles = block.rows * grid.mosaic.columns;
-    transform_inputs(grid, space, block, src);
+    transform_inputs<Tile::in>(grid, space, block, src);
     space.for_each_panel(grid, [&](int first, int count) {
-      for_each_output<taps>(
+      for_each_output<Tile>(
           grid, space, block, count, diff_dst + first, static_cast<const float*>(space.zeros),
           [&](Value* planes, const auto& at, int k) {
-            transform<kOutputTransposed<taps>>([&](std::size_t i) { return load(at[i] + k); },
-                                               [&](std::size_t i, Lanes values) {
-                                                 store(in_plane(planes, i, space.out_plane),
-                                                       values);
-                                               });
+            transform<kOutputTransposed<Tile::in, Tile::taps>>(
+                [&](std::size_t i) { return load(at[i] + k); },
+                [&](std::size_t i, Lanes values) {
+                  store(in_plane(planes, i, space.out_plane), values);
+                });
           },
           [](const auto&) {});
       // With one panel the sums of all blocks stay; otherwise every block adds its own.
       const bool one_panel = count == grid.out.c;
-      multiply({.m = count,
+      multiply({.planes = grid.planes(),
+                .m = count,
                 .n = channels,
                 .k = tiles,
                 .a_plane = space.out_plane,
@@ -287,8 +297,8 @@ void add_kernel_gradients(const Grid& grid, Gemm product, const float* src, cons
         for (int k = 0; k < channels; k += kLanes) {
           const float* const from = space.kernel + std::int64_t{filter} * channels + k;
           float* const to =
-              diff_weights + std::int64_t{first + filter} * taps * taps * channels + k;
-          transform<kKernelTransposed<taps>>(
+              diff_weights + std::int64_t{first + filter} * Tile::taps * Tile::taps * channels + k;
+          transform<kKernelTransposed<Tile::in, Tile::taps>>(
               [&](std::size_t i) { return load(in_plane(from, i, space.kernel_plane)); },
               [&](std::size_t i, Lanes values) {
                 float* const sum = to + static_cast<std::int64_t>(i) * channels;
@@ -304,23 +314,31 @@ struct Offsets {
   std::int64_t src, weights, dst;
 };
 
-template <int number, class T>
-struct Variant {
-  static constexpr int taps = number;
+template <int in_, int taps_, class T>
+struct Tile {
+  static constexpr int in = in_, taps = taps_, outputs = winograd::outputs(in, taps);
   using Value = T;  // of what is multiplied
 };
 
-// use(variant, where it begins) for every group.
+// use(tile, where it begins) for every group. Large tiles round too much for bf16.
 template <class Use>
-void for_each_group(const ConvShape& s, Use use) {
+void for_each_group(const ConvShape& s, int tile_in, Use use) {
   for (int group = 0; group < s.groups; ++group) {
     const Offsets at{std::int64_t{group} * s.group_c(),
                      std::int64_t{group} * s.group_filters() * s.taps(),
                      std::int64_t{group} * s.group_filters()};
+    const auto use_tile = [&]<int taps>(std::integral_constant<int, taps>) {
+      if (tile_in == 8)
+        use(Tile<8, taps, float>(), at);
+      else if (in_bf16())
+        use(Tile<6, taps, Bf16>(), at);
+      else
+        use(Tile<6, taps, float>(), at);
+    };
     if (s.kernel_h == 3)
-      in_bf16() ? use(Variant<3, Bf16>(), at) : use(Variant<3, float>(), at);
+      use_tile(std::integral_constant<int, 3>());
     else
-      in_bf16() ? use(Variant<5, Bf16>(), at) : use(Variant<5, float>(), at);
+      use_tile(std::integral_constant<int, 5>());
   }
 }
 
@@ -332,34 +350,33 @@ bool supports(const ConvShape& s) {
          s.pad_w < s.kernel_w && s.group_c() % kLanes == 0 && s.group_filters() % kLanes == 0;
 }
 
-void forward(const ConvShape& shape, Gemm product, const float* src, const float* weights,
-             const float* bias, Activation activation, float* dst, DeviceContext& context) {
-  const Grid grid(forward_of(shape));
-  for_each_group(shape, [&](auto variant, Offsets at) {
+void forward(const ConvShape& shape, int tile_in, Gemm product, const float* src,
+             const float* weights, const float* bias, Activation activation, float* dst,
+             DeviceContext& context) {
+  const Grid grid(forward_of(shape, tile_in));
+  for_each_group(shape, tile_in, [&](auto tile, Offsets at) {
     const Ending ending{.bias = bias == nullptr ? nullptr : bias + at.dst,
                         .activation = activation};
-    convolve<variant.taps, typename decltype(variant)::Value>(grid, product, Direction::forward,
-                                                              src + at.src, weights + at.weights,
-                                                              ending, dst + at.dst, context);
+    convolve<decltype(tile)>(grid, product, Direction::forward, src + at.src, weights + at.weights,
+                             ending, dst + at.dst, context);
   });
 }
 
-void backward_data(const ConvShape& shape, Gemm product, const float* diff_dst,
+void backward_data(const ConvShape& shape, int tile_in, Gemm product, const float* diff_dst,
                    const float* weights, bool adds, float* diff_src, DeviceContext& context) {
-  const Grid grid(turned(forward_of(shape)));
-  for_each_group(shape, [&](auto variant, Offsets at) {
-    convolve<variant.taps, typename decltype(variant)::Value>(
-        grid, product, Direction::backward, diff_dst + at.dst, weights + at.weights, {.adds = adds},
-        diff_src + at.src, context);
+  const Grid grid(turned(forward_of(shape, tile_in)));
+  for_each_group(shape, tile_in, [&](auto tile, Offsets at) {
+    convolve<decltype(tile)>(grid, product, Direction::backward, diff_dst + at.dst,
+                             weights + at.weights, {.adds = adds}, diff_src + at.src, context);
   });
 }
 
-void backward_weights(const ConvShape& shape, Gemm product, const float* src, const float* diff_dst,
-                      float* diff_weights, DeviceContext& context) {
-  const Grid grid(forward_of(shape));
-  for_each_group(shape, [&](auto variant, Offsets at) {
-    add_kernel_gradients<variant.taps, typename decltype(variant)::Value>(
-        grid, product, src + at.src, diff_dst + at.dst, diff_weights + at.weights, context);
+void backward_weights(const ConvShape& shape, int tile_in, Gemm product, const float* src,
+                      const float* diff_dst, float* diff_weights, DeviceContext& context) {
+  const Grid grid(forward_of(shape, tile_in));
+  for_each_group(shape, tile_in, [&](auto tile, Offsets at) {
+    add_kernel_gradients<decltype(tile)>(grid, product, src + at.src, diff_dst + at.dst,
+                                         diff_weights + at.weights, context);
   });
 }
 

@@ -2,7 +2,6 @@
 
 #include <stdexcept>
 
-#include "codelets/convolution/winograd_transforms.hpp"
 #include "codelets/dense/onednn_support.hpp"
 
 namespace omni::winograd {
@@ -10,7 +9,7 @@ namespace omni::winograd {
 void multiply(const ProductsArgs& args, Gemm product, const float* a, const float* b, float* result,
               DeviceContext&) {
   const int stride = args.a_transposed ? args.m : args.k;
-  for (int i = 0; i < kPlanes; ++i)
+  for (int i = 0; i < args.planes; ++i)
     product(args.m, args.n, args.k, {a + i * args.a_plane, stride, args.a_transposed},
             {b + i * args.b_plane, args.n}, args.adds ? 1.0f : 0.0f, result + i * args.result_plane,
             args.n);
@@ -27,9 +26,9 @@ class ProductsPlan {
     constexpr auto kBf16 = memory::data_type::bf16, kFloat = memory::data_type::f32;
     const memory::dims a_strides = args.a_transposed ? memory::dims{args.a_plane, 1, args.m}
                                                      : memory::dims{args.a_plane, args.k, 1};
-    a_ = {{kPlanes, args.m, args.k}, kBf16, a_strides};
-    b_ = {{kPlanes, args.k, args.n}, kBf16, memory::dims{args.b_plane, args.n, 1}};
-    result_ = {{kPlanes, args.m, args.n}, kFloat, memory::dims{args.result_plane, args.n, 1}};
+    a_ = {{args.planes, args.m, args.k}, kBf16, a_strides};
+    b_ = {{args.planes, args.k, args.n}, kBf16, memory::dims{args.b_plane, args.n, 1}};
+    result_ = {{args.planes, args.m, args.n}, kFloat, memory::dims{args.result_plane, args.n, 1}};
     // Its working memory, if any, is its own: the context's is full of planes.
     dnnl::primitive_attr attributes;
     if (args.adds) {

@@ -11,7 +11,7 @@ namespace omni::winograd {
 
 // In each plane result (m x n) = or += a (m x k) * b (k x n), all without gaps.
 struct ProductsArgs {
-  int m, n, k;
+  int planes, m, n, k;
   std::int64_t a_plane, b_plane, result_plane;  // from plane to plane
   bool a_transposed = false;
   bool adds = false;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "codelets/convolution/winograd_transforms.hpp"
-
 namespace omni::winograd {
 namespace {
 
@@ -52,16 +50,16 @@ Mosaic mosaic_of(const Convolved& what) {
   return best;
 }
 
-PixelMap::PixelMap(const Mosaic& mosaic, const Image& image, int n, int tile, int first_row,
-                   int first_column)
-    : tile_(tile),
+PixelMap::PixelMap(const Convolved& what, const Mosaic& mosaic, const Image& image, int pad_h,
+                   int pad_w)
+    : tile_(what.tile),
       rows_of_mosaic_(mosaic.rows),
       values_of_mosaic_(mosaic.images() * image.values()),
-      end_(n * image.values()),
-      // One tile more than there are: the neighbour of the last.
-      rows_(offsets(first_row, mosaic.rows * tile + kIn, mosaic.down, mosaic.pitch_h, image.h,
-                    mosaic.across * image.values(), std::int64_t{image.w} * image.stride)),
-      columns_(offsets(first_column, (mosaic.columns + 1) * tile + kIn, mosaic.across,
+      end_(what.n * image.values()),
+      rows_(offsets(-pad_h, mosaic.rows * what.tile + what.tile_in, mosaic.down, mosaic.pitch_h,
+                    image.h, mosaic.across * image.values(), std::int64_t{image.w} * image.stride)),
+      // One column of tiles more than there are: the neighbours of the last.
+      columns_(offsets(-pad_w, (mosaic.columns + 1) * what.tile + what.tile_in, mosaic.across,
                        mosaic.pitch_w, image.w, image.values(), image.stride)) {}
 
 }  // namespace omni::winograd

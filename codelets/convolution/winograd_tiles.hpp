@@ -20,7 +20,7 @@ struct Convolved {
   int n;
   Image in, out;
   int pad_h, pad_w;
-  int tile;  // outputs across
+  int tile_in, tile;  // inputs and outputs of a tile across
 };
 
 // Images side by side, as far apart as padding keeps them: where they are no multiple of a tile,
@@ -38,9 +38,8 @@ Mosaic mosaic_of(const Convolved& what);
 // Where the pixels of the images of a mosaic are, by row and column.
 class PixelMap {
  public:
-  // first: the row or column where tile 0 begins.
-  PixelMap(const Mosaic& mosaic, const Image& image, int n, int tile, int first_row,
-           int first_column);
+  // image: what.in, whose tiles begin outside by the padding, or what.out.
+  PixelMap(const Convolved& what, const Mosaic& mosaic, const Image& image, int pad_h, int pad_w);
 
   // The pixels of a tile of `size`; those that are nowhere lie `outside`. Rows go on through all
   // mosaics of the slice.

@@ -40,9 +40,8 @@ inline void store(std::uint16_t* to, Lanes values) {
 #endif
 }
 
-// A tile of the input. With 3 taps it gives 4 outputs across, with 5 it gives 2.
-inline constexpr int kIn = 6, kPlanes = kIn * kIn;
-constexpr int outputs(int taps) { return kIn + 1 - taps; }
+// A tile of the input, `in` across, and taps give so many outputs across.
+constexpr int outputs(int in, int taps) { return in + 1 - taps; }
 
 template <std::size_t rows, std::size_t columns>
 using Matrix = std::array<std::array<float, columns>, rows>;
@@ -55,68 +54,81 @@ constexpr Matrix<columns, rows> transposed(const Matrix<rows, columns>& matrix) 
   return result;
 }
 
-// The transforms are those of polynomials' values at these points and at infinity. With 1 and 2
-// their matrices have simpler numbers, but errors are twice as large.
-inline constexpr std::array<double, kIn - 1> kPoints{0, 0.75, -0.75, 1.5, -1.5};
+// The transforms are those of polynomials' values at these points and at infinity; the points
+// decide how large rounding errors are. (For 6, 1 and 2 would make them twice as large.)
+template <int in>
+struct Points;
+template <>
+struct Points<6> {
+  static constexpr std::array<double, 5> values{0, 0.75, -0.75, 1.5, -1.5};
+};
+template <>
+struct Points<8> {
+  static constexpr std::array<double, 7> values{0, 0.5, -0.5, 1, -1, 2, -2};
+};
 
-// Coefficients of the product of (x - point) for all points but one; for all with kIn - 1.
-constexpr std::array<double, kIn> product_of_roots(std::size_t without) {
-  std::array<double, kIn> coefficients{1};
-  for (std::size_t i = 0; i < kPoints.size(); ++i) {
+// Coefficients of the product of (x - point) for all points but one; for all with in - 1.
+template <int in>
+constexpr std::array<double, in> product_of_roots(std::size_t without) {
+  std::array<double, in> coefficients{1};
+  for (std::size_t i = 0; i + 1 < in; ++i) {
     if (i == without) continue;
-    for (std::size_t j = kIn - 1; j > 0; --j)
-      coefficients[j] = coefficients[j - 1] - kPoints[i] * coefficients[j];
-    coefficients[0] *= -kPoints[i];
+    for (std::size_t j = in - 1; j > 0; --j)
+      coefficients[j] = coefficients[j - 1] - Points<in>::values[i] * coefficients[j];
+    coefficients[0] *= -Points<in>::values[i];
   }
   return coefficients;
 }
 
-constexpr Matrix<kIn, kIn> input_matrix() {
-  Matrix<kIn, kIn> result{};
-  for (std::size_t i = 0; i < kIn; ++i) {
-    const auto row = product_of_roots(i);
-    for (std::size_t j = 0; j < kIn; ++j) result[i][j] = static_cast<float>(row[j]);
+template <int in>
+constexpr Matrix<in, in> input_matrix() {
+  Matrix<in, in> result{};
+  for (std::size_t i = 0; i < in; ++i) {
+    const auto row = product_of_roots<in>(i);
+    for (std::size_t j = 0; j < in; ++j) result[i][j] = static_cast<float>(row[j]);
   }
   return result;
 }
-inline constexpr Matrix<kIn, kIn> kInput = input_matrix();
 
 // A row of powers for each point, the highest alone for infinity.
-template <std::size_t powers>
-constexpr Matrix<kIn, powers> values_at_points() {
-  Matrix<kIn, powers> result{};
-  for (std::size_t i = 0; i < kPoints.size(); ++i) {
+template <int in, std::size_t powers>
+constexpr Matrix<in, powers> values_at_points() {
+  Matrix<in, powers> result{};
+  for (std::size_t i = 0; i + 1 < in; ++i) {
     double power = 1;
-    for (std::size_t j = 0; j < powers; ++j, power *= kPoints[i])
+    for (std::size_t j = 0; j < powers; ++j, power *= Points<in>::values[i])
       result[i][j] = static_cast<float>(power);
   }
-  result[kIn - 1][powers - 1] = 1;
+  result[in - 1][powers - 1] = 1;
   return result;
 }
 
 // Divided by what the inputs' polynomial of the same point is there.
-template <std::size_t taps>
-constexpr Matrix<kIn, taps> scaled_values_at_points() {
-  auto result = values_at_points<taps>();
-  for (std::size_t i = 0; i < kPoints.size(); ++i) {
+template <int in, std::size_t taps>
+constexpr Matrix<in, taps> scaled_values_at_points() {
+  constexpr auto& points = Points<in>::values;
+  auto result = values_at_points<in, taps>();
+  for (std::size_t i = 0; i < points.size(); ++i) {
     double divisor = 1;
-    for (std::size_t j = 0; j < kPoints.size(); ++j)
-      if (j != i) divisor *= kPoints[i] - kPoints[j];
+    for (std::size_t j = 0; j < points.size(); ++j)
+      if (j != i) divisor *= points[i] - points[j];
     double power = 1;
-    for (std::size_t j = 0; j < taps; ++j, power *= kPoints[i])
+    for (std::size_t j = 0; j < taps; ++j, power *= points[i])
       result[i][j] = static_cast<float>(power / divisor);
   }
   return result;
 }
 
-template <int taps>
-inline constexpr auto kKernel = scaled_values_at_points<taps>();
-template <int taps>
-inline constexpr auto kKernelTransposed = transposed(kKernel<taps>);
-template <int taps>
-inline constexpr auto kOutputTransposed = values_at_points<outputs(taps)>();
-template <int taps>
-inline constexpr auto kOutput = transposed(kOutputTransposed<taps>);
+template <int in>
+inline constexpr auto kInput = input_matrix<in>();
+template <int in, int taps>
+inline constexpr auto kKernel = scaled_values_at_points<in, taps>();
+template <int in, int taps>
+inline constexpr auto kKernelTransposed = transposed(kKernel<in, taps>);
+template <int in, int taps>
+inline constexpr auto kOutputTransposed = values_at_points<in, outputs(in, taps)>();
+template <int in, int taps>
+inline constexpr auto kOutput = transposed(kOutputTransposed<in, taps>);
 
 // The sum of matrix[row][i] * x[i] over the i that `selects`, without the products by zero.
 template <const auto& matrix, std::size_t row, auto selects>
@@ -143,32 +155,42 @@ Lanes sum_of_products(const Lanes* x) {
   return sum;
 }
 
-// put(row, values) for all rows of matrix * x. Of a point and its negative the even powers are
-// equal and the odd ones opposite.
+// put(row, values) for all rows of matrix * x. Of a point and its negative, which are neighbours,
+// the even powers are equal and the odd ones opposite.
 template <const auto& matrix, class Put>
 void multiply(const Lanes* x, Put put) {
   constexpr auto all = [](std::size_t) { return true; };
-  if constexpr (matrix.size() == kIn) {  // a row for each point
+  constexpr std::size_t rows = matrix.size(), columns = matrix[0].size();
+  if constexpr (rows >= columns) {  // a row for each point
     constexpr auto is_even = [](std::size_t i) { return i % 2 == 0; };
     constexpr auto is_odd = [](std::size_t i) { return i % 2 == 1; };
-    const auto pair = [&]<std::size_t row>(std::integral_constant<std::size_t, row>) {
-      const Lanes even = sum_of_products<matrix, row, is_even>(x);
-      const Lanes odd = sum_of_products<matrix, row, is_odd>(x);
-      put(row, even + odd);
-      put(row + 1, even - odd);
-    };
     put(0, sum_of_products<matrix, 0, all>(x));
-    pair(std::integral_constant<std::size_t, 1>());
-    pair(std::integral_constant<std::size_t, 3>());
-    put(5, sum_of_products<matrix, 5, all>(x));
-  } else {  // a column for each point
-    constexpr auto is_first = [](std::size_t i) { return i != 2 && i != 4; };  // of a pair
-    const Lanes even[] = {x[0], x[1] + x[2], {}, x[3] + x[4], {}, x[5]};
-    const Lanes odd[] = {x[0], x[1] - x[2], {}, x[3] - x[4], {}, x[5]};
-    [&]<std::size_t... row>(std::index_sequence<row...>) {
-      (put(row, sum_of_products<matrix, row, is_first>(row % 2 == 0 ? even : odd)), ...);
+    [&]<std::size_t... pair>(std::index_sequence<pair...>) {
+      (
+          [&] {
+            constexpr std::size_t row = 2 * pair + 1;
+            const Lanes even = sum_of_products<matrix, row, is_even>(x);
+            const Lanes odd = sum_of_products<matrix, row, is_odd>(x);
+            put(row, even + odd);
+            put(row + 1, even - odd);
+          }(),
+          ...);
     }
-    (std::make_index_sequence<matrix.size()>());
+    (std::make_index_sequence<rows / 2 - 1>());
+    put(rows - 1, sum_of_products<matrix, rows - 1, all>(x));
+  } else {  // a column for each point
+    constexpr auto once = [](std::size_t i) { return i == 0 || i % 2 == 1; };
+    Lanes even[columns], odd[columns];
+    even[0] = odd[0] = x[0];
+    even[columns - 1] = odd[columns - 1] = x[columns - 1];
+    for (std::size_t i = 1; i + 1 < columns; i += 2) {
+      even[i] = x[i] + x[i + 1];
+      odd[i] = x[i] - x[i + 1];
+    }
+    [&]<std::size_t... row>(std::index_sequence<row...>) {
+      (put(row, sum_of_products<matrix, row, once>(row % 2 == 0 ? even : odd)), ...);
+    }
+    (std::make_index_sequence<rows>());
   }
 }
 

@@ -1,9 +1,8 @@
 // Times every fast implementation of convolution, local and connected on the shapes of a file, on
 // one thread, and on the first GPU where there is one.
-//   bench_ops --help
+//   bench_ops [SHAPES.txt ...] [--images N] [--impl NAME] [--precision fp32|tf32|bf16]
+// Default: perf/bench/shapes/*.txt, 8 images, all implementations, fp32.
 #include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -11,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <vector>
 
@@ -87,6 +87,12 @@ double best_seconds(Run run) {
 }
 
 std::string only;  // this implementation; empty: all
+
+std::optional<Precision> precision_named(const std::string& name) {
+  for (const Precision each : {Precision::fp32, Precision::tf32, Precision::bf16})
+    if (name == name_of(each)) return each;
+  return {};
+}
 
 template <class Args>
 void time_codelet(const std::string& shape, const Codelet<Args>& codelet, const Args& args,
@@ -180,18 +186,24 @@ int main(int argc, char** argv) {
   int images = 8;
   std::vector<std::filesystem::path> files;
   ImplementationPolicy policy;
-  CLI::App app(
-      "Times every fast implementation of convolution, local and connected, on one thread");
-  app.add_option("shapes", files, "Files of shapes; default: those of perf/bench/shapes")
-      ->check(CLI::ExistingFile);
-  app.add_option("--images", images, "Images at once")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app.add_option("--impl", only, "This implementation only");
-  app.add_option("--precision", policy.precision, "fp32 (default), tf32 or bf16")
-      ->transform(CLI::Transformer(std::map<std::string, Precision>{
-          {"fp32", Precision::fp32}, {"tf32", Precision::tf32}, {"bf16", Precision::bf16}}));
-  CLI11_PARSE(app, argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    const std::string option = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
+    if (!option.starts_with("--")) {
+      files.emplace_back(option);
+      continue;
+    }
+    ++i;
+    if (option == "--images" && std::atoi(value.c_str()) > 0) {
+      images = std::atoi(value.c_str());
+    } else if (option == "--impl" && !value.empty()) {
+      only = value;
+    } else if (option == "--precision" && precision_named(value)) {
+      policy.precision = *precision_named(value);
+    } else {
+      fmt::print(stderr, "{} {}: not an option\n", option, value);
+      return 2;
+    }
+  }
   set_implementation_policy(policy);
   if (files.empty())
     for (const auto& entry : std::filesystem::directory_iterator(OMNI_SHAPES))
