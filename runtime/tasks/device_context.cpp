@@ -5,8 +5,6 @@
 
 #include <new>
 
-#include "runtime/huge_pages.hpp"
-
 namespace omni {
 namespace {
 constexpr std::align_val_t kAlignment{64};
@@ -26,9 +24,7 @@ float* DeviceContext::scratch(std::size_t count) {
   if (count > scratch_count_) {
     scratch_.reset();  // before the new one: never both
     scratch_count_ = 0;
-    const std::size_t bytes = count * sizeof(float);
-    scratch_.reset(static_cast<float*>(::operator new(bytes, kAlignment)));
-    prefer_huge_pages(scratch_.get(), bytes);
+    scratch_.reset(static_cast<float*>(::operator new(count * sizeof(float), kAlignment)));
     scratch_count_ = count;
   }
   return scratch_.get();

@@ -8,7 +8,6 @@
 #include <cassert>
 #include <cstring>
 
-#include "runtime/huge_pages.hpp"
 #include "runtime/tasks/access.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/session.hpp"
@@ -67,7 +66,6 @@ Status Tensor::allocate() {
     return Error{ErrorKind::out_of_memory, name_, fmt::format("cannot allocate {} bytes", bytes()),
                  "a smaller --batch or more --subdivisions needs less memory"};
   }
-  prefer_huge_pages(memory_, bytes());
   std::memset(memory_, 0, bytes());
   for (std::size_t part = 0; part < parts(); ++part) {
     DataHandle& handle = handles_.emplace_back();
