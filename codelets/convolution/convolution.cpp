@@ -2,7 +2,7 @@
 
 #include "codelets/convolution/convolution_onednn.hpp"
 #include "codelets/convolution/lowered_passes.hpp"
-#include "codelets/convolution/winograd.hpp"
+#include "codelets/convolution/winograd_folded.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/dense/onednn_support.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
@@ -80,32 +80,36 @@ bool suits_lifting_taps(const Args& args) {
 
 // ---- Winograd ----
 
-template <class Args>
+template <int tile_in, class Args>
 bool suits_winograd(const Args& args) {
-  return winograd::supports(args.shape);
+  return winograd::supports(args.shape) || winograd::folded::suits(args.shape, tile_in);
 }
 
 template <int tile_in>
 void forward_winograd(const ConvForwardArgs& args, const Buffers& buffers, DeviceContext& context) {
-  winograd::forward(args.shape, tile_in, kProduct, buffers.get(0), buffers.get(1),
-                    args.has_bias ? buffers.get(3) : nullptr, args.activation, buffers.get(2),
-                    context);
+  const auto forward =
+      winograd::supports(args.shape) ? winograd::forward : winograd::folded::forward;
+  forward(args.shape, tile_in, kProduct, buffers.get(0), buffers.get(1),
+          args.has_bias ? buffers.get(3) : nullptr, args.activation, buffers.get(2), context);
 }
 
 template <int tile_in>
 void backward_weights_winograd(const ConvWeightsArgs& args, const Buffers& buffers,
                                DeviceContext& context) {
   const ConvShape& s = args.shape;
-  winograd::backward_weights(s, tile_in, kProduct, buffers.get(0), buffers.get(1), buffers.get(2),
-                             context);
+  const auto backward =
+      winograd::supports(s) ? winograd::backward_weights : winograd::folded::backward_weights;
+  backward(s, tile_in, kProduct, buffers.get(0), buffers.get(1), buffers.get(2), context);
   if (args.has_bias) add_column_sums(s.pixels(), s.filters, buffers.get(1), buffers.get(3));
 }
 
 template <int tile_in>
 void backward_data_winograd(const ConvDataArgs& args, const Buffers& buffers,
                             DeviceContext& context) {
-  winograd::backward_data(args.shape, tile_in, kProduct, buffers.get(0), buffers.get(1), args.adds,
-                          buffers.get(2), context);
+  const auto backward =
+      winograd::supports(args.shape) ? winograd::backward_data : winograd::folded::backward_data;
+  backward(args.shape, tile_in, kProduct, buffers.get(0), buffers.get(1), args.adds, buffers.get(2),
+           context);
 }
 
 // ---- reference ----
@@ -168,8 +172,8 @@ Codelet<ConvForwardArgs> conv_forward({
             {"lowering", forward_lowering<Type::kernel, gemm>, worth_lowering},
             {"lowering_rows", forward_lowering<Type::row, kProduct>, suits_lifting_rows},
             {"lowering_taps", forward_lowering<Type::tap, kProduct>, suits_lifting_taps},
-            {"winograd", forward_winograd<6>, suits_winograd},
-            {"winograd_8x8", forward_winograd<8>, suits_winograd},
+            {"winograd", forward_winograd<6>, suits_winograd<6>},
+            {"winograd_8x8", forward_winograd<8>, suits_winograd<8>},
             {"reference", forward_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::conv_forward)},
     .cost = convolution_cost<ConvForwardArgs>,
@@ -189,8 +193,8 @@ Codelet<ConvWeightsArgs> conv_backward_weights({
             {"lowering", backward_weights_lowering<Type::kernel, gemm>, worth_lowering},
             {"lowering_rows", backward_weights_lowering<Type::row, kProduct>, suits_lifting_rows},
             {"lowering_taps", backward_weights_lowering<Type::tap, kProduct>, suits_lifting_taps},
-            {"winograd", backward_weights_winograd<6>, suits_winograd},
-            {"winograd_8x8", backward_weights_winograd<8>, suits_winograd},
+            {"winograd", backward_weights_winograd<6>, suits_winograd<6>},
+            {"winograd_8x8", backward_weights_winograd<8>, suits_winograd<8>},
             {"reference", backward_weights_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::conv_backward_weights)},
     .cost = convolution_cost<ConvWeightsArgs>,
@@ -209,8 +213,8 @@ Codelet<ConvDataArgs> conv_backward_data({
             {"lowering", backward_data_lowering<Type::kernel, gemm>, worth_lowering},
             {"lowering_rows", backward_data_lowering<Type::row, kProduct>, suits_lifting_rows},
             {"lowering_taps", backward_data_lowering<Type::tap, kProduct>, suits_lifting_taps},
-            {"winograd", backward_data_winograd<6>, suits_winograd},
-            {"winograd_8x8", backward_data_winograd<8>, suits_winograd},
+            {"winograd", backward_data_winograd<6>, suits_winograd<6>},
+            {"winograd_8x8", backward_data_winograd<8>, suits_winograd<8>},
             {"reference", backward_data_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::conv_backward_data)},
     .cost = convolution_cost<ConvDataArgs>,

@@ -335,17 +335,23 @@ void for_each_group(const ConvShape& s, int tile_in, Use use) {
       else
         use(Tile<6, taps, float>(), at);
     };
-    if (s.kernel_h == 3)
-      use_tile(std::integral_constant<int, 3>());
-    else
-      use_tile(std::integral_constant<int, 5>());
+    switch (s.kernel_h) {
+      case 3:
+        use_tile(std::integral_constant<int, 3>());
+        break;
+      case 4:
+        use_tile(std::integral_constant<int, 4>());
+        break;
+      default:
+        use_tile(std::integral_constant<int, 5>());
+    }
   }
 }
 
 }  // namespace
 
 bool supports(const ConvShape& s) {
-  return s.kernel_h == s.kernel_w && (s.kernel_h == 3 || s.kernel_h == 5) && s.stride_h == 1 &&
+  return s.kernel_h == s.kernel_w && s.kernel_h >= 3 && s.kernel_h <= 5 && s.stride_h == 1 &&
          s.stride_w == 1 && s.dilation_h == 1 && s.dilation_w == 1 && s.pad_h < s.kernel_h &&
          s.pad_w < s.kernel_w && s.group_c() % kLanes == 0 && s.group_filters() % kLanes == 0;
 }

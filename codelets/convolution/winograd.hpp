@@ -1,7 +1,7 @@
-// Convolution with 3x3 or 5x5 taps by Winograd's F(4x4, 3x3), F(2x2, 5x5), F(6x6, 3x3) and
-// F(4x4, 5x5): the 6x6 or 8x8 inputs of a tile of outputs, and the kernels, are transformed so that
-// a pair of channels costs 36 or 64 products per tile instead of 144, 100, 324 or 400. The products
-// of one position in all tiles are one matrix product.
+// Convolution with 3x3 to 5x5 taps by Winograd's F(n x n, r x r), n + r = 7 or 9: the 6x6 or 8x8
+// inputs of a tile of outputs, and the kernels, are transformed so that a pair of channels costs 36
+// or 64 products per tile; for 3x3 taps instead of 144 or 324, for 5x5 instead of 100 or 400. The
+// products of one position in all tiles are one matrix product.
 // Rounding errors are 5 and 20 times those of the direct sum; in bf16 only 6x6 tiles are, whose
 // results are off by some 1 %, where direct sums of rounded numbers are by 0.2 %.
 //
