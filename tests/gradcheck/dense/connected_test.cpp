@@ -15,6 +15,8 @@ const std::vector<Case<ConnectedShape>> kConnectedShapes{
     {"one input", {.n = 7, .inputs = 1, .outputs = 19}},
     {"odd sizes", {.n = 13, .inputs = 257, .outputs = 131}},
     {"whole vectors", {.n = 32, .inputs = 256, .outputs = 128}},
+    {"parts of the neurons, which overlap", {.n = 3, .inputs = 70'001, .outputs = 37}},
+    {"parts of the inputs, which overlap", {.n = 3, .inputs = 37, .outputs = 70'001}},
     {"more than a cache block", {.n = 65, .inputs = 1030, .outputs = 515}},
 };
 
