@@ -96,6 +96,30 @@ TEST(Bf16, convolutions_multiply_rounded_numbers) {
                                  shape.src_count(), false);
 }
 
+// Direct sums of rounded numbers would be nearer, those of numbers as they are much nearer.
+TEST(Bf16, winograd_rounds_in_small_tiles_only) {
+  if (bf16_in_vain() != nullptr) GTEST_SKIP() << bf16_in_vain();
+  const ConvForwardArgs args{
+      .shape = {.n = 2, .h = 9, .w = 7, .c = 32, .filters = 32, .kernel_h = 3, .kernel_w = 3}};
+  Values src = some_values(args.shape.src_count(), 1),
+         weights = some_values(args.shape.weights_count(), 2);
+  for (const Implementation<ConvForwardArgs>& each : implementations_here(conv_forward)) {
+    const auto error = [&] {
+      Values dst[2]{Values(size(args.shape.dst_count())), Values(size(args.shape.dst_count()))};
+      for (const bool bf16 : {false, true}) {
+        const Deterministic policy(bf16 ? Precision::bf16 : Precision::fp32);
+        run_on_values(each, args, src, weights, dst[bf16]);
+      }
+      return relative_error<float, float>(dst[1], dst[0]);
+    };
+    if (std::string_view(each.name) == "winograd") {
+      EXPECT_GT(error(), 0x1p-8);
+    } else if (std::string_view(each.name) == "winograd_8x8") {
+      EXPECT_EQ(error(), 0);
+    }
+  }
+}
+
 TEST(Bf16, connected_layers_multiply_rounded_numbers) {
   const ConnectedShape shape{.n = 17, .inputs = 130, .outputs = 67};
   const Values src = some_values(shape.src_count(), 1);
