@@ -214,26 +214,37 @@ void Net::fuse_layers() {
   for (const auto& layer : layers()) layer->add_gradients_in_place(parts_.tensors);
 }
 
-// Of a net that is trained, and evaluated in between. One that is only evaluated shares nothing:
-// the mini-batches that are under way in it would wait for each other.
-void Net::share_memory() {
+// The tasks of training, and of evaluation in between.
+std::vector<CapturedTask> Net::rehearse() {
   Tensor batch("rehearsal", 1);  // stands for images, labels and metrics
   const std::vector<Tensor*> each_slice(parts_.slices.sizes.size(), &batch);
   BatchSlot slot{each_slice, each_slice, each_slice};
   const UpdateOf update_of = [](const Param&) { return ExchangeArgs(); };
-  const std::vector<CapturedTask> tasks = task_capture::rehearse([&] {
+  std::vector<CapturedTask> tasks = task_capture::rehearse([&] {
     forward({.training = true, .slot = &slot});
     backward({.training = true, .slot = &slot, .update_of = &update_of});
     forward({.training = false, .slot = &slot});
   });
   parts_.data.value.assign(each_slice.size(), nullptr);
+  return tasks;
+}
+
+std::size_t Net::working_bytes() {
+  WorkingFloats most;
+  for (const CapturedTask& task : rehearse()) most.grow(task.working);
+  return (most.scratch + most.own) * sizeof(float);
+}
+
+// A net that is only evaluated shares nothing: the mini-batches that are under way in it would wait
+// for each other.
+void Net::share_memory() {
   std::vector<const Tensor*> kept;  // they are not only read by the net's tasks
   const auto keep = [&](const Layer& layer) {
     kept.insert(kept.end(), layer.output().value.begin(), layer.output().value.end());
   };
   keep(*layers().back());
   if (has(Phase::replicated)) keep(*layers()[merged_from_ - 1]);
-  place_tensors(parts_.tensors, tasks, kept);
+  place_tensors(parts_.tensors, rehearse(), kept);
 }
 
 Status Net::allocate() { return parts_.tensors.allocate(); }

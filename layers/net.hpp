@@ -8,6 +8,7 @@
 
 #include "layers/layer_builder.hpp"
 #include "layers/net_options.hpp"
+#include "runtime/tasks/task_capture.hpp"
 
 namespace omni {
 
@@ -66,6 +67,9 @@ class Net {
   const std::vector<std::unique_ptr<Layer>>& layers() const { return parts_.layers; }
   std::vector<Param*> params();
   std::size_t tensor_bytes() const { return parts_.tensors.bytes(); }  // that allocate() takes
+  // That each core keeps beside them to compute with, at most; needs a Session, which decides what
+  // may compute.
+  std::size_t working_bytes();
   std::size_t declared_bytes() const;   // by the layers, of which some share memory
   std::size_t parameter_count() const;  // trainable values
   double forward_flops_per_image() const;
@@ -78,6 +82,7 @@ class Net {
   void cut_segments();
   void freeze_unreached_layers();
   void fuse_layers();
+  std::vector<CapturedTask> rehearse();
   void share_memory();
   void use_slot(const BatchSlot& slot);
   void share_gradients(const Layer& layer, int slice);

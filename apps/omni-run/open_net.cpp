@@ -48,6 +48,20 @@ std::string net_hint(const std::string& name) {
   return fmt::format("did you mean {}{}?", near, kEnding);
 }
 
+// Images that are computed at once, by a net's batch and subdivisions.
+int images_at_once(const Section& net) {
+  OptionReader options(net, net_keys());
+  return std::max(1, options.integer("batch", 1, 1) / options.integer("subdivisions", 1, 1));
+}
+
+// As few subdivisions as the batch has with at most so many images at once.
+int subdivisions_for(const Section& net, int at_once) {
+  const int batch = OptionReader(net, net_keys()).integer("batch", 1, 1);
+  int subdivisions = 1;
+  while (batch % subdivisions != 0 || batch / subdivisions > at_once) ++subdivisions;
+  return subdivisions;
+}
+
 }  // namespace
 
 Result<fs::path> find_net(const std::string& name) {
@@ -64,6 +78,7 @@ Result<fs::path> find_net(const std::string& name) {
 Result<NetSpec> read_net(const NetArguments& arguments) {
   OMNI_TRY(const fs::path path, find_net(arguments.net));
   OMNI_TRY(NetSpec spec, read_darknet_cfg(path));
+  const int at_once = images_at_once(spec.net);
   for (const std::string& setting : arguments.settings) {
     const std::size_t equals = setting.find('=');
     if (equals == std::string::npos || equals == 0)
@@ -76,6 +91,9 @@ Result<NetSpec> read_net(const NetArguments& arguments) {
                    "omni-run layers lists them"};
     spec.net.options.push_back({key, setting.substr(equals + 1), kCommandLine});
   }
+  if (arguments.overrides("batch") && !arguments.overrides("subdivisions"))
+    spec.net.options.push_back(
+        {"subdivisions", std::to_string(subdivisions_for(spec.net, at_once)), kCommandLine});
   return spec;
 }
 

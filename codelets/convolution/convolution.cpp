@@ -30,6 +30,15 @@ bool is_safe_in_onednn(const Args& args) {
   return s.kernel_h > 1 || s.kernel_w > 1 || (s.stride_h == 1 && s.stride_w == 1) ||
          s.group_c() >= 16;
 }
+
+// Copies in its layouts and types: of weights and their gradient; in another type of all.
+template <class Args>
+WorkingFloats onednn_floats(const Args& args) {
+  const ConvShape& s = args.shape;
+  const std::int64_t rounded =
+      onednn::factors().copied() ? s.src_count() + s.dst_count() + s.weights_count() : 0;
+  return {.scratch = static_cast<std::size_t>(2 * s.weights_count() + rounded)};
+}
 #endif
 
 // ---- lowering ----
@@ -78,7 +87,14 @@ bool suits_lifting_taps(const Args& args) {
   return suits_lifting_rows(args) && args.shape.stride_w == 1;
 }
 
+template <Type type, class Args>
+WorkingFloats lowering_floats(const Args& args) {
+  return {.scratch = lowering::scratch_floats({type}, args.shape)};
+}
+
 // ---- Winograd ----
+
+using winograd::Pass;
 
 template <int tile_in, class Args>
 bool suits_winograd(const Args& args) {
@@ -86,10 +102,20 @@ bool suits_winograd(const Args& args) {
 }
 
 template <int tile_in>
+constexpr winograd::Method kWinograd{tile_in, kProduct};
+
+template <int tile_in, Pass pass, class Args>
+WorkingFloats winograd_floats(const Args& args) {
+  const auto floats =
+      winograd::supports(args.shape) ? winograd::scratch_floats : winograd::folded::scratch_floats;
+  return {.scratch = floats(args.shape, tile_in, pass)};
+}
+
+template <int tile_in>
 void forward_winograd(const ConvForwardArgs& args, const Buffers& buffers, DeviceContext& context) {
   const auto forward =
       winograd::supports(args.shape) ? winograd::forward : winograd::folded::forward;
-  forward(args.shape, tile_in, kProduct, buffers.get(0), buffers.get(1),
+  forward(kWinograd<tile_in>, args.shape, buffers.get(0), buffers.get(1),
           args.has_bias ? buffers.get(3) : nullptr, args.activation, buffers.get(2), context);
 }
 
@@ -99,7 +125,7 @@ void backward_weights_winograd(const ConvWeightsArgs& args, const Buffers& buffe
   const ConvShape& s = args.shape;
   const auto backward =
       winograd::supports(s) ? winograd::backward_weights : winograd::folded::backward_weights;
-  backward(s, tile_in, kProduct, buffers.get(0), buffers.get(1), buffers.get(2), context);
+  backward(kWinograd<tile_in>, s, buffers.get(0), buffers.get(1), buffers.get(2), context);
   if (args.has_bias) add_column_sums(s.pixels(), s.filters, buffers.get(1), buffers.get(3));
 }
 
@@ -108,8 +134,8 @@ void backward_data_winograd(const ConvDataArgs& args, const Buffers& buffers,
                             DeviceContext& context) {
   const auto backward =
       winograd::supports(args.shape) ? winograd::backward_data : winograd::folded::backward_data;
-  backward(args.shape, tile_in, kProduct, buffers.get(0), buffers.get(1), args.adds, buffers.get(2),
-           context);
+  backward(kWinograd<tile_in>, args.shape, buffers.get(0), buffers.get(1), args.adds,
+           buffers.get(2), context);
 }
 
 // ---- reference ----
@@ -166,14 +192,20 @@ Codelet<ConvForwardArgs> conv_forward({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", conv_forward_onednn, is_safe_in_onednn},
-            {"lowering_onednn", forward_lowering<Type::kernel, onednn::gemm>, worth_lowering},
+            {"onednn", conv_forward_onednn, is_safe_in_onednn, Role::fast, onednn_floats},
+            {"lowering_onednn", forward_lowering<Type::kernel, onednn::gemm>, worth_lowering,
+             Role::fast, lowering_floats<Type::kernel>},
 #endif
-            {"lowering", forward_lowering<Type::kernel, gemm>, worth_lowering},
-            {"lowering_rows", forward_lowering<Type::row, kProduct>, suits_lifting_rows},
-            {"lowering_taps", forward_lowering<Type::tap, kProduct>, suits_lifting_taps},
-            {"winograd", forward_winograd<6>, suits_winograd<6>},
-            {"winograd_8x8", forward_winograd<8>, suits_winograd<8>},
+            {"lowering", forward_lowering<Type::kernel, gemm>, worth_lowering, Role::fast,
+             lowering_floats<Type::kernel>},
+            {"lowering_rows", forward_lowering<Type::row, kProduct>, suits_lifting_rows, Role::fast,
+             lowering_floats<Type::row>},
+            {"lowering_taps", forward_lowering<Type::tap, kProduct>, suits_lifting_taps, Role::fast,
+             lowering_floats<Type::tap>},
+            {"winograd", forward_winograd<6>, suits_winograd<6>, Role::fast,
+             winograd_floats<6, Pass::forward>},
+            {"winograd_8x8", forward_winograd<8>, suits_winograd<8>, Role::fast,
+             winograd_floats<8, Pass::forward>},
             {"reference", forward_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::conv_forward)},
     .cost = convolution_cost<ConvForwardArgs>,
@@ -186,15 +218,20 @@ Codelet<ConvWeightsArgs> conv_backward_weights({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", conv_backward_weights_onednn, is_safe_in_onednn},
+            {"onednn", conv_backward_weights_onednn, is_safe_in_onednn, Role::fast, onednn_floats},
             {"lowering_onednn", backward_weights_lowering<Type::kernel, onednn::gemm>,
-             worth_lowering},
+             worth_lowering, Role::fast, lowering_floats<Type::kernel>},
 #endif
-            {"lowering", backward_weights_lowering<Type::kernel, gemm>, worth_lowering},
-            {"lowering_rows", backward_weights_lowering<Type::row, kProduct>, suits_lifting_rows},
-            {"lowering_taps", backward_weights_lowering<Type::tap, kProduct>, suits_lifting_taps},
-            {"winograd", backward_weights_winograd<6>, suits_winograd<6>},
-            {"winograd_8x8", backward_weights_winograd<8>, suits_winograd<8>},
+            {"lowering", backward_weights_lowering<Type::kernel, gemm>, worth_lowering, Role::fast,
+             lowering_floats<Type::kernel>},
+            {"lowering_rows", backward_weights_lowering<Type::row, kProduct>, suits_lifting_rows,
+             Role::fast, lowering_floats<Type::row>},
+            {"lowering_taps", backward_weights_lowering<Type::tap, kProduct>, suits_lifting_taps,
+             Role::fast, lowering_floats<Type::tap>},
+            {"winograd", backward_weights_winograd<6>, suits_winograd<6>, Role::fast,
+             winograd_floats<6, Pass::backward_weights>},
+            {"winograd_8x8", backward_weights_winograd<8>, suits_winograd<8>, Role::fast,
+             winograd_floats<8, Pass::backward_weights>},
             {"reference", backward_weights_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::conv_backward_weights)},
     .cost = convolution_cost<ConvWeightsArgs>,
@@ -207,14 +244,20 @@ Codelet<ConvDataArgs> conv_backward_data({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", conv_backward_data_onednn, is_safe_in_onednn},
-            {"lowering_onednn", backward_data_lowering<Type::kernel, onednn::gemm>, worth_lowering},
+            {"onednn", conv_backward_data_onednn, is_safe_in_onednn, Role::fast, onednn_floats},
+            {"lowering_onednn", backward_data_lowering<Type::kernel, onednn::gemm>, worth_lowering,
+             Role::fast, lowering_floats<Type::kernel>},
 #endif
-            {"lowering", backward_data_lowering<Type::kernel, gemm>, worth_lowering},
-            {"lowering_rows", backward_data_lowering<Type::row, kProduct>, suits_lifting_rows},
-            {"lowering_taps", backward_data_lowering<Type::tap, kProduct>, suits_lifting_taps},
-            {"winograd", backward_data_winograd<6>, suits_winograd<6>},
-            {"winograd_8x8", backward_data_winograd<8>, suits_winograd<8>},
+            {"lowering", backward_data_lowering<Type::kernel, gemm>, worth_lowering, Role::fast,
+             lowering_floats<Type::kernel>},
+            {"lowering_rows", backward_data_lowering<Type::row, kProduct>, suits_lifting_rows,
+             Role::fast, lowering_floats<Type::row>},
+            {"lowering_taps", backward_data_lowering<Type::tap, kProduct>, suits_lifting_taps,
+             Role::fast, lowering_floats<Type::tap>},
+            {"winograd", backward_data_winograd<6>, suits_winograd<6>, Role::fast,
+             winograd_floats<6, Pass::backward_data>},
+            {"winograd_8x8", backward_data_winograd<8>, suits_winograd<8>, Role::fast,
+             winograd_floats<8, Pass::backward_data>},
             {"reference", backward_data_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::conv_backward_data)},
     .cost = convolution_cost<ConvDataArgs>,

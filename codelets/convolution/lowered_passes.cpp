@@ -23,7 +23,7 @@ struct Band {
 // left. The results of the inner ones are planes, which are shifted against each other and added.
 class Lowered {
  public:
-  Lowered(const Method& method, const ConvShape& shape, DeviceContext& context)
+  Lowered(const Method& method, const ConvShape& shape)
       : outer_(shape),
         inner_(inner_of(method.type, shape)),
         type_(method.type),
@@ -32,10 +32,17 @@ class Lowered {
     std::int64_t pixels = 0;
     for_each_band(
         [&](const Band& band) { pixels = std::max<std::int64_t>(pixels, band.inner_pixels); });
-    const std::int64_t columns = copies() ? pixels * inner_.taps() : 0;
+    columns_count_ = copies() ? pixels * inner_.taps() : 0;
     plane_ = pixels * shape.group_filters();
-    columns_ = context.scratch(static_cast<std::size_t>(columns + (lifts() ? parts_ * plane_ : 0)));
-    planes_ = columns_ + columns;
+  }
+  Lowered(const Method& method, const ConvShape& shape, DeviceContext& context)
+      : Lowered(method, shape) {
+    columns_ = context.scratch(scratch_floats());
+    planes_ = columns_ + columns_count_;
+  }
+
+  std::size_t scratch_floats() const {
+    return static_cast<std::size_t>(columns_count_ + (lifts() ? parts_ * plane_ : 0));
   }
 
   const ConvShape& inner() const { return inner_; }
@@ -152,11 +159,15 @@ class Lowered {
   Type type_;
   int parts_;
   std::int64_t rows_;  // of the output, in a band
-  std::int64_t plane_ = 0;
+  std::int64_t columns_count_ = 0, plane_ = 0;
   float *columns_ = nullptr, *planes_ = nullptr;
 };
 
 }  // namespace
+
+std::size_t scratch_floats(const Method& method, const ConvShape& shape) {
+  return Lowered(method, shape).scratch_floats();
+}
 
 void forward(const Method& method, const ConvShape& shape, const float* src, const float* weights,
              const float* bias, Activation activation, float* dst, DeviceContext& context) {

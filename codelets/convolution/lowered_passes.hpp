@@ -3,6 +3,8 @@
 // is left to be lifted, which adds up what they give.
 #pragma once
 
+#include <cstddef>
+
 #include "codelets/convolution/convolution_shape.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
@@ -20,6 +22,9 @@ struct Method {
   int images = 0;  // that a product takes at once (their b_p); 0: as many rows as fit the cache, or
                    // one image where something is lifted
 };
+
+// Of the context.
+std::size_t scratch_floats(const Method& method, const ConvShape& shape);
 
 // bias: null for none.
 void forward(const Method& method, const ConvShape& shape, const float* src, const float* weights,

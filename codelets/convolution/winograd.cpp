@@ -8,12 +8,21 @@
 #include "codelets/convolution/winograd_products.hpp"
 #include "codelets/convolution/winograd_tiles.hpp"
 #include "codelets/convolution/winograd_transforms.hpp"
+#include "codelets/convolution/winograd_workspace.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 
 namespace omni::winograd {
 namespace {
 
 // ---- a slice, cut into tiles ----
+
+Work work_of(const Convolved& what, const Mosaic& mosaic) {
+  return {.rows = (what.n + mosaic.images() - 1) / mosaic.images() * mosaic.rows,
+          .columns = mosaic.columns,
+          .planes = what.tile_in * what.tile_in,
+          .channels = what.in.c,
+          .filters = what.out.c};
+}
 
 // What is convolved with what, and where everything is.
 struct Grid : Convolved {
@@ -23,10 +32,7 @@ struct Grid : Convolved {
         in_pixels(what, mosaic, in, pad_h, pad_w),
         out_pixels(what, mosaic, out, 0, 0) {}
 
-  int rows() const {
-    return (n + mosaic.images() - 1) / mosaic.images() * mosaic.rows;
-  }  // of tiles
-
+  Work work() const { return work_of(*this, mosaic); }
   int planes() const { return tile_in * tile_in; }  // a position of a transformed tile each
 
   Mosaic mosaic;
@@ -49,82 +55,12 @@ Convolved turned(const Convolved& what) {
           what.tile_in, what.tile};
 }
 
-// A run of rows of tiles.
-struct Block {
-  int first, rows;
-};
-
 template <class Visit>  // visit(number of the tile in the block, its row and column)
 void for_each_tile(const Grid& grid, Block block, Visit visit) {
   int tile = 0;
   for (int row = block.first; row < block.first + block.rows; ++row)
     for (int column = 0; column < grid.mosaic.columns; ++column, ++tile) visit(tile, row, column);
 }
-
-// How the work is cut, and the scratch memory for it: planes that have a row per tile, or per
-// filter.
-template <class In, class Out, class Kernel>
-class Workspace {
- public:
-  // A panel of output channels, whose transformed kernels should stay in the cache. Only one that
-  // has all of them can serve several blocks, so otherwise blocks are large.
-  static constexpr std::int64_t kPanelValues = 1 << 20, kBlockValues = 1 << 19,
-                                kLargeBlockValues = 1 << 22,
-                                kBlockTiles = 96;  // fewer make thin matrix products
-
-  Workspace(const Grid& grid, DeviceContext& context) {
-    const int planes = grid.planes();
-    panel = kLanes * part(grid.out.c / kLanes, kPanelValues / (planes * kLanes * grid.in.c));
-    const std::int64_t tiles =
-        panel == grid.out.c ? std::max(kBlockValues / (planes * (grid.in.c + panel)), kBlockTiles)
-                            : kLargeBlockValues / (planes * grid.in.c);
-    rows = grid.rows();
-    block_rows = part(rows, tiles / grid.mosaic.columns);
-    const int block_tiles = block_rows * grid.mosaic.columns;
-    // Strides that are no power of two, or all planes would meet in the same places of a cache.
-    in_plane = std::int64_t{block_tiles} * grid.in.c + kLanes;
-    out_plane = std::int64_t{block_tiles} * panel + kLanes;
-    kernel_plane = std::int64_t{panel} * grid.in.c + kLanes;
-    const int widest = std::max(grid.in.c, grid.out.c);
-    const auto floats = [planes](std::int64_t plane, std::size_t value) {
-      return static_cast<std::size_t>(planes * plane) * value / sizeof(float);
-    };
-    const std::size_t out_at = floats(in_plane, sizeof(In)),
-                      kernel_at = out_at + floats(out_plane, sizeof(Out)),
-                      zeros_at = kernel_at + floats(kernel_plane, sizeof(Kernel));
-    float* const scratch = context.scratch(zeros_at + 2 * static_cast<std::size_t>(widest));
-    in = reinterpret_cast<In*>(scratch);
-    out = reinterpret_cast<Out*>(scratch + out_at);
-    kernel = reinterpret_cast<Kernel*>(scratch + kernel_at);
-    zeros = scratch + zeros_at;
-    spare = zeros + widest;
-    std::fill_n(zeros, widest, 0.0f);
-  }
-
-  template <class Visit>
-  void for_each_block(Visit visit) const {
-    for (int first = 0; first < rows; first += block_rows)
-      visit(Block{first, std::min(block_rows, rows - first)});
-  }
-  template <class Visit>
-  void for_each_panel(const Grid& grid, Visit visit) const {
-    for (int first = 0; first < grid.out.c; first += panel)
-      visit(first, std::min(panel, grid.out.c - first));
-  }
-
-  // The size of the parts when `count` is cut into equal ones of at most `most`, or of one.
-  static int part(std::int64_t count, std::int64_t most) {
-    const auto divide = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
-    return static_cast<int>(divide(count, divide(count, std::max<std::int64_t>(most, 1))));
-  }
-
-  int panel, rows, block_rows;
-  std::int64_t in_plane, out_plane, kernel_plane;
-  In* in;
-  Out* out;
-  Kernel* kernel;
-  float *zeros, *spare;  // what lies outside of the images, to read and to write
-};
 
 // A value's place in a plane.
 template <class T>
@@ -220,17 +156,17 @@ void transform_kernels(const Grid& grid, const Space& space, Direction direction
 }
 
 template <class Tile>
-void convolve(const Grid& grid, Gemm product, Direction direction, const float* src,
+void convolve(const Grid& grid, const Method& method, Direction direction, const float* src,
               const float* weights, const Ending& ending, float* dst, DeviceContext& context) {
   using Value = typename Tile::Value;
-  const Workspace<Value, float, Value> space(grid, context);
-  const bool one_panel = space.panel == grid.out.c;
-  if (one_panel) transform_kernels<Tile>(grid, space, direction, 0, space.panel, weights);
+  const Workspace<Value, float, Value> space(grid.work(), method.first_float, context);
+  if (space.one_panel()) transform_kernels<Tile>(grid, space, direction, 0, space.panel, weights);
   space.for_each_block([&](Block block) {
     const int tiles = block.rows * grid.mosaic.columns;
     transform_inputs<Tile::in>(grid, space, block, src);
-    space.for_each_panel(grid, [&](int first, int count) {
-      if (!one_panel) transform_kernels<Tile>(grid, space, direction, first, count, weights);
+    space.for_each_panel([&](int first, int count) {
+      if (!space.one_panel())
+        transform_kernels<Tile>(grid, space, direction, first, count, weights);
       multiply({.planes = grid.planes(),
                 .m = tiles,
                 .n = count,
@@ -238,7 +174,7 @@ void convolve(const Grid& grid, Gemm product, Direction direction, const float* 
                 .a_plane = space.in_plane,
                 .b_plane = space.kernel_plane,
                 .result_plane = space.out_plane},
-               product, space.in, space.kernel, space.out, context);
+               method.product, space.in, space.kernel, space.out, context);
       for_each_output<Tile>(
           grid, space, block, count, dst + first, space.spare,
           [&](const float* planes, const auto& at, int k) {
@@ -261,15 +197,15 @@ void convolve(const Grid& grid, Gemm product, Direction direction, const float* 
 }
 
 template <class Tile>
-void add_kernel_gradients(const Grid& grid, Gemm product, const float* src, const float* diff_dst,
-                          float* diff_weights, DeviceContext& context) {
+void add_kernel_gradients(const Grid& grid, const Method& method, const float* src,
+                          const float* diff_dst, float* diff_weights, DeviceContext& context) {
   using Value = typename Tile::Value;
-  const Workspace<Value, Value, float> space(grid, context);
+  const Workspace<Value, Value, float> space(grid.work(), method.first_float, context);
   const int channels = grid.in.c;
   space.for_each_block([&](Block block) {
     const int tiles = block.rows * grid.mosaic.columns;
     transform_inputs<Tile::in>(grid, space, block, src);
-    space.for_each_panel(grid, [&](int first, int count) {
+    space.for_each_panel([&](int first, int count) {
       for_each_output<Tile>(
           grid, space, block, count, diff_dst + first, static_cast<const float*>(space.zeros),
           [&](Value* planes, const auto& at, int k) {
@@ -281,7 +217,6 @@ void add_kernel_gradients(const Grid& grid, Gemm product, const float* src, cons
           },
           [](const auto&) {});
       // With one panel the sums of all blocks stay; otherwise every block adds its own.
-      const bool one_panel = count == grid.out.c;
       multiply({.planes = grid.planes(),
                 .m = count,
                 .n = channels,
@@ -290,9 +225,9 @@ void add_kernel_gradients(const Grid& grid, Gemm product, const float* src, cons
                 .b_plane = space.in_plane,
                 .result_plane = space.kernel_plane,
                 .a_transposed = true,
-                .adds = one_panel && block.first > 0},
-               product, space.out, space.in, space.kernel, context);
-      if (one_panel && block.first + block.rows < space.rows) return;
+                .adds = space.one_panel() && block.first > 0},
+               method.product, space.out, space.in, space.kernel, context);
+      if (space.one_panel() && block.first + block.rows < space.rows) return;
       for (int filter = 0; filter < count; ++filter)
         for (int k = 0; k < channels; k += kLanes) {
           const float* const from = space.kernel + std::int64_t{filter} * channels + k;
@@ -320,7 +255,12 @@ struct Tile {
   using Value = T;  // of what is multiplied
 };
 
-// use(tile, where it begins) for every group. Large tiles round too much for bf16.
+// Large tiles round too much for it.
+bool multiplies_in_bf16(int tile_in) {
+  return tile_in == 6 && in_bf16() && bf16_in_vain() == nullptr;
+}
+
+// use(tile, where it begins) for every group.
 template <class Use>
 void for_each_group(const ConvShape& s, int tile_in, Use use) {
   for (int group = 0; group < s.groups; ++group) {
@@ -330,7 +270,7 @@ void for_each_group(const ConvShape& s, int tile_in, Use use) {
     const auto use_tile = [&]<int taps>(std::integral_constant<int, taps>) {
       if (tile_in == 8)
         use(Tile<8, taps, float>(), at);
-      else if (in_bf16())
+      else if (multiplies_in_bf16(tile_in))
         use(Tile<6, taps, Bf16>(), at);
       else
         use(Tile<6, taps, float>(), at);
@@ -356,32 +296,41 @@ bool supports(const ConvShape& s) {
          s.pad_w < s.kernel_w && s.group_c() % kLanes == 0 && s.group_filters() % kLanes == 0;
 }
 
-void forward(const ConvShape& shape, int tile_in, Gemm product, const float* src,
-             const float* weights, const float* bias, Activation activation, float* dst,
-             DeviceContext& context) {
-  const Grid grid(forward_of(shape, tile_in));
-  for_each_group(shape, tile_in, [&](auto tile, Offsets at) {
+std::size_t scratch_floats(const ConvShape& shape, int tile_in, Pass pass) {
+  const std::size_t value = multiplies_in_bf16(tile_in) ? sizeof(Bf16) : sizeof(float);
+  const Convolved forward = forward_of(shape, tile_in);
+  const Convolved what = pass == Pass::backward_data ? turned(forward) : forward;
+  const ValueSizes sizes = pass == Pass::backward_weights
+                               ? ValueSizes{.in = value, .out = value, .kernel = sizeof(float)}
+                               : ValueSizes{.in = value, .out = sizeof(float), .kernel = value};
+  return Cut(work_of(what, mosaic_of(what)), sizes).floats;
+}
+
+void forward(const Method& method, const ConvShape& shape, const float* src, const float* weights,
+             const float* bias, Activation activation, float* dst, DeviceContext& context) {
+  const Grid grid(forward_of(shape, method.tile_in));
+  for_each_group(shape, method.tile_in, [&](auto tile, Offsets at) {
     const Ending ending{.bias = bias == nullptr ? nullptr : bias + at.dst,
                         .activation = activation};
-    convolve<decltype(tile)>(grid, product, Direction::forward, src + at.src, weights + at.weights,
+    convolve<decltype(tile)>(grid, method, Direction::forward, src + at.src, weights + at.weights,
                              ending, dst + at.dst, context);
   });
 }
 
-void backward_data(const ConvShape& shape, int tile_in, Gemm product, const float* diff_dst,
+void backward_data(const Method& method, const ConvShape& shape, const float* diff_dst,
                    const float* weights, bool adds, float* diff_src, DeviceContext& context) {
-  const Grid grid(turned(forward_of(shape, tile_in)));
-  for_each_group(shape, tile_in, [&](auto tile, Offsets at) {
-    convolve<decltype(tile)>(grid, product, Direction::backward, diff_dst + at.dst,
+  const Grid grid(turned(forward_of(shape, method.tile_in)));
+  for_each_group(shape, method.tile_in, [&](auto tile, Offsets at) {
+    convolve<decltype(tile)>(grid, method, Direction::backward, diff_dst + at.dst,
                              weights + at.weights, {.adds = adds}, diff_src + at.src, context);
   });
 }
 
-void backward_weights(const ConvShape& shape, int tile_in, Gemm product, const float* src,
+void backward_weights(const Method& method, const ConvShape& shape, const float* src,
                       const float* diff_dst, float* diff_weights, DeviceContext& context) {
-  const Grid grid(forward_of(shape, tile_in));
-  for_each_group(shape, tile_in, [&](auto tile, Offsets at) {
-    add_kernel_gradients<decltype(tile)>(grid, product, src + at.src, diff_dst + at.dst,
+  const Grid grid(forward_of(shape, method.tile_in));
+  for_each_group(shape, method.tile_in, [&](auto tile, Offsets at) {
+    add_kernel_gradients<decltype(tile)>(grid, method, src + at.src, diff_dst + at.dst,
                                          diff_weights + at.weights, context);
   });
 }

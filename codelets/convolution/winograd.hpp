@@ -9,6 +9,8 @@
 // transposed; both gradients are its adjoints. Lavin and Gray 2016 have the matrices I, K, O.
 #pragma once
 
+#include <cstddef>
+
 #include "codelets/convolution/convolution_shape.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
@@ -18,15 +20,23 @@ namespace omni::winograd {
 
 bool supports(const ConvShape& shape);
 
-// tile_in: 6 or 8 inputs across. bias: null for none.
-void forward(const ConvShape& shape, int tile_in, Gemm product, const float* src,
-             const float* weights, const float* bias, Activation activation, float* dst,
-             DeviceContext& context);
+struct Method {
+  int tile_in;  // inputs of a tile across: 6 or 8
+  Gemm product;
+  std::size_t first_float = 0;  // of the context's scratch: those before it hold what it reads
+};
+
+enum class Pass { forward, backward_weights, backward_data };
+std::size_t scratch_floats(const ConvShape& shape, int tile_in, Pass pass);
+
+// bias: null for none.
+void forward(const Method& method, const ConvShape& shape, const float* src, const float* weights,
+             const float* bias, Activation activation, float* dst, DeviceContext& context);
 // Adds to diff_weights.
-void backward_weights(const ConvShape& shape, int tile_in, Gemm product, const float* src,
+void backward_weights(const Method& method, const ConvShape& shape, const float* src,
                       const float* diff_dst, float* diff_weights, DeviceContext& context);
 // adds: to diff_src.
-void backward_data(const ConvShape& shape, int tile_in, Gemm product, const float* diff_dst,
+void backward_data(const Method& method, const ConvShape& shape, const float* diff_dst,
                    const float* weights, bool adds, float* diff_src, DeviceContext& context);
 
 }  // namespace omni::winograd

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "codelets/convolution/folding.hpp"
 #include "codelets/convolution/winograd_transforms.hpp"
@@ -12,36 +11,58 @@
 namespace omni::winograd::folded {
 namespace {
 
-// A worker's folded tensors. The engine's own memory is the context's scratch.
-struct Tensors {
-  std::vector<float> src, weights, dst;
+// A convolution's folded tensors, in the context's scratch before the memory of the engine.
+class Tensors {
+ public:
+  Tensors(const Method& method, const ConvShape& shape, Pass pass, DeviceContext& context)
+      : Tensors(shape) {
+    first_ = context.scratch(scratch_floats(method.tile_in, pass));
+    engine_ = {method.tile_in, method.product, end_};
+  }
+  explicit Tensors(const ConvShape& shape)
+      : folding_(shape, kLanes), folds_dst_(folded().filters != shape.filters) {
+    const auto add = [&](std::int64_t count) {
+      const std::size_t at = end_;
+      end_ += (static_cast<std::size_t>(count) + 15) / 16 * 16;
+      return at;
+    };
+    src_at_ = add(folded().src_count());
+    weights_at_ = add(folded().weights_count());
+    dst_at_ = add(folds_dst_ ? folded().dst_count() : 0);
+  }
+  std::size_t scratch_floats(int tile_in, Pass pass) const {
+    return end_ + winograd::scratch_floats(folded(), tile_in, pass);
+  }
+
+  const Folding& folding() const { return folding_; }
+  const ConvShape& folded() const { return folding_.folded(); }
+  const Method& engine() const { return engine_; }
+  bool folds_dst() const { return folds_dst_; }
+
+  float* src() const { return first_ + src_at_; }
+  float* weights() const { return first_ + weights_at_; }
+  float* dst() const { return first_ + dst_at_; }
+  const float* fold_src(const float* values) const {
+    folding_.fold_src(values, src());
+    return src();
+  }
+  const float* fold_weights(const float* values) const {
+    folding_.fold_weights(values, weights());
+    return weights();
+  }
+  const float* fold_dst(const float* values) const {
+    if (!folds_dst_) return values;
+    folding_.fold_dst(values, dst());
+    return dst();
+  }
+
+ private:
+  Folding folding_;
+  bool folds_dst_;
+  std::size_t src_at_ = 0, weights_at_ = 0, dst_at_ = 0, end_ = 0;
+  float* first_ = nullptr;
+  Method engine_{};
 };
-
-float* sized(std::vector<float>& values, std::int64_t count) {
-  if (values.size() < static_cast<std::size_t>(count))
-    values.resize(static_cast<std::size_t>(count));
-  return values.data();
-}
-
-const float* folded_src(const Folding& folding, const float* src, Tensors& tensors) {
-  float* const to = sized(tensors.src, folding.folded().src_count());
-  folding.fold_src(src, to);
-  return to;
-}
-
-const float* folded_weights(const Folding& folding, const float* weights, Tensors& tensors) {
-  float* const to = sized(tensors.weights, folding.folded().weights_count());
-  folding.fold_weights(weights, to);
-  return to;
-}
-
-const float* folded_dst(const ConvShape& shape, const Folding& folding, const float* dst,
-                        Tensors& tensors) {
-  if (folding.folded().filters == shape.filters) return dst;
-  float* const to = sized(tensors.dst, folding.folded().dst_count());
-  folding.fold_dst(dst, to);
-  return to;
-}
 
 }  // namespace
 
@@ -57,46 +78,42 @@ bool suits(const ConvShape& s, int tile_in) {
          0.6 * per_output(s.kernel_h * s.kernel_w, s);
 }
 
-void forward(const ConvShape& shape, int tile_in, Gemm product, const float* src,
-             const float* weights, const float* bias, Activation activation, float* dst,
-             DeviceContext& context) {
-  const Folding folding(shape, kLanes);
-  const ConvShape& folded = folding.folded();
-  auto& tensors = context.local<Tensors>();
-  const float* const theirs = folded_src(folding, src, tensors);
-  const float* const kernels = folded_weights(folding, weights, tensors);
-  if (folded.filters == shape.filters) {
-    winograd::forward(folded, tile_in, product, theirs, kernels, bias, activation, dst, context);
+std::size_t scratch_floats(const ConvShape& shape, int tile_in, Pass pass) {
+  return Tensors(shape).scratch_floats(tile_in, pass);
+}
+
+void forward(const Method& method, const ConvShape& shape, const float* src, const float* weights,
+             const float* bias, Activation activation, float* dst, DeviceContext& context) {
+  const Tensors tensors(method, shape, Pass::forward, context);
+  const float* const theirs = tensors.fold_src(src);
+  const float* const kernels = tensors.fold_weights(weights);
+  if (!tensors.folds_dst()) {
+    winograd::forward(tensors.engine(), tensors.folded(), theirs, kernels, bias, activation, dst,
+                      context);
     return;
   }
-  float* const more = sized(tensors.dst, folded.dst_count());
-  winograd::forward(folded, tile_in, product, theirs, kernels, nullptr, Activation::linear, more,
-                    context);
-  folding.unfold_dst(more, dst);
+  winograd::forward(tensors.engine(), tensors.folded(), theirs, kernels, nullptr,
+                    Activation::linear, tensors.dst(), context);
+  tensors.folding().unfold_dst(tensors.dst(), dst);
   add_bias_and_activate(shape.pixels(), shape.filters, bias, activation, dst);
 }
 
-void backward_weights(const ConvShape& shape, int tile_in, Gemm product, const float* src,
+void backward_weights(const Method& method, const ConvShape& shape, const float* src,
                       const float* diff_dst, float* diff_weights, DeviceContext& context) {
-  const Folding folding(shape, kLanes);
-  const std::int64_t count = folding.folded().weights_count();
-  auto& tensors = context.local<Tensors>();
-  float* const gradient = sized(tensors.weights, count);
-  std::fill_n(gradient, count, 0.0f);
-  winograd::backward_weights(folding.folded(), tile_in, product, folded_src(folding, src, tensors),
-                             folded_dst(shape, folding, diff_dst, tensors), gradient, context);
-  folding.add_unfolded_weights(gradient, diff_weights);
+  const Tensors tensors(method, shape, Pass::backward_weights, context);
+  float* const gradient = tensors.weights();
+  std::fill_n(gradient, tensors.folded().weights_count(), 0.0f);
+  winograd::backward_weights(tensors.engine(), tensors.folded(), tensors.fold_src(src),
+                             tensors.fold_dst(diff_dst), gradient, context);
+  tensors.folding().add_unfolded_weights(gradient, diff_weights);
 }
 
-void backward_data(const ConvShape& shape, int tile_in, Gemm product, const float* diff_dst,
+void backward_data(const Method& method, const ConvShape& shape, const float* diff_dst,
                    const float* weights, bool adds, float* diff_src, DeviceContext& context) {
-  const Folding folding(shape, kLanes);
-  auto& tensors = context.local<Tensors>();
-  float* const gradient = sized(tensors.src, folding.folded().src_count());
-  winograd::backward_data(folding.folded(), tile_in, product,
-                          folded_dst(shape, folding, diff_dst, tensors),
-                          folded_weights(folding, weights, tensors), false, gradient, context);
-  folding.unfold_src(gradient, adds, diff_src);
+  const Tensors tensors(method, shape, Pass::backward_data, context);
+  winograd::backward_data(tensors.engine(), tensors.folded(), tensors.fold_dst(diff_dst),
+                          tensors.fold_weights(weights), false, tensors.src(), context);
+  tensors.folding().unfold_src(tensors.src(), adds, diff_src);
 }
 
 }  // namespace omni::winograd::folded

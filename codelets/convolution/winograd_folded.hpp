@@ -9,12 +9,13 @@ namespace omni::winograd::folded {
 // Also says whether enough products are saved to pay for copies.
 bool suits(const ConvShape& shape, int tile_in);
 
-void forward(const ConvShape& shape, int tile_in, Gemm product, const float* src,
-             const float* weights, const float* bias, Activation activation, float* dst,
-             DeviceContext& context);
-void backward_weights(const ConvShape& shape, int tile_in, Gemm product, const float* src,
+std::size_t scratch_floats(const ConvShape& shape, int tile_in, Pass pass);
+
+void forward(const Method& method, const ConvShape& shape, const float* src, const float* weights,
+             const float* bias, Activation activation, float* dst, DeviceContext& context);
+void backward_weights(const Method& method, const ConvShape& shape, const float* src,
                       const float* diff_dst, float* diff_weights, DeviceContext& context);
-void backward_data(const ConvShape& shape, int tile_in, Gemm product, const float* diff_dst,
+void backward_data(const Method& method, const ConvShape& shape, const float* diff_dst,
                    const float* weights, bool adds, float* diff_src, DeviceContext& context);
 
 }  // namespace omni::winograd::folded

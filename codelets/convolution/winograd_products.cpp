@@ -55,18 +55,11 @@ class ProductsPlan {
 
 }  // namespace
 
-bool in_bf16() {
-  static const bool has_instructions = onednn::uses(dnnl::cpu_isa::avx512_core_bf16);
-  return has_instructions && implementation_policy().precision == Precision::bf16;
-}
-
 void multiply(const ProductsArgs& args, Gemm, const Bf16* a, const Bf16* b, float* result,
               DeviceContext& context) {
   onednn::plan_for<ProductsPlan>(args, context).run(context.local<onednn::Engine>(), a, b, result);
 }
 #else
-bool in_bf16() { return false; }
-
 void multiply(const ProductsArgs&, Gemm, const Bf16*, const Bf16*, float*, DeviceContext&) {
   throw std::logic_error("products of bf16 need oneDNN");
 }

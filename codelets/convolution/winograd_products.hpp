@@ -23,9 +23,6 @@ void multiply(const ProductsArgs& args, Gemm product, const float* a, const floa
               DeviceContext& context);
 
 using Bf16 = std::uint16_t;
-
-// Whether to multiply in bf16: as the precision says, where there are instructions for it.
-bool in_bf16();
 void multiply(const ProductsArgs& args, Gemm, const Bf16* a, const Bf16* b, float* result,
               DeviceContext& context);
 

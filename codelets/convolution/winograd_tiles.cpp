@@ -1,6 +1,7 @@
 #include "codelets/convolution/winograd_tiles.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace omni::winograd {
 namespace {
@@ -24,25 +25,25 @@ std::vector<std::int64_t> offsets(int first, int count, int images, int pitch, i
 }  // namespace
 
 Mosaic mosaic_of(const Convolved& what) {
-  constexpr int kMost = 8;  // images in a line
+  constexpr int kMost = 8;          // images in a line
+  constexpr double kEnough = 0.97;  // of the tiles
   const int pitch_h = std::max(what.in.h + what.pad_h, what.out.h);
   const int pitch_w = std::max(what.in.w + what.pad_w, what.out.w);
   const auto tiles = [&](int images, int pitch, int size) {
     return divide_up((images - 1) * pitch + size, what.tile);
   };
   Mosaic best;
-  std::int64_t fewest = 0;
-  for (int down = 1; down <= std::min(kMost, what.n); ++down)
-    for (int across = 1; across <= std::min(kMost, what.n / down); ++across) {
+  double fewest = std::numeric_limits<double>::infinity();
+  for (int across = 1; across <= std::min(kMost, what.n); ++across)
+    for (int down = 1; down <= std::min(kMost, what.n / across); ++down) {
       const Mosaic each{across,
                         down,
                         pitch_h,
                         pitch_w,
                         tiles(across, pitch_w, what.out.w),
                         tiles(down, pitch_h, what.out.h)};
-      const std::int64_t count =
-          std::int64_t{divide_up(what.n, each.images())} * each.rows * each.columns;
-      if (fewest == 0 || count < fewest) {
+      const double count = 1.0 * divide_up(what.n, each.images()) * each.rows * each.columns;
+      if (count < kEnough * fewest) {
         fewest = count;
         best = each;
       }

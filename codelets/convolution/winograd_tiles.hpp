@@ -25,7 +25,8 @@ struct Convolved {
 
 // Images side by side, as far apart as padding keeps them: where they are no multiple of a tile,
 // tiles that reach over their edges save others. (Of 13 x 13 outputs, 4 images take 7 x 7 tiles
-// instead of 8 x 8.) As many across and down as make the fewest tiles of a slice.
+// instead of 8 x 8.) More only where they save enough: rounding errors and NaN of an image reach
+// the edges of those whose tiles it shares, as they reach its own pixels of a tile.
 struct Mosaic {
   int across = 1, down = 1;      // images
   int pitch_h = 0, pitch_w = 0;  // from image to image

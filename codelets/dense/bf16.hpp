@@ -6,6 +6,7 @@
 #include <span>
 
 #include "codelets/elementwise/activation_functors.hpp"  // OMNI_HD
+#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 
@@ -26,6 +27,9 @@ OMNI_HD inline float round_to_bf16(float value) { return float_of_bf16_bits(bf16
 inline void round_to_bf16(std::span<float> values) {
   for (float& value : values) value = round_to_bf16(value);
 }
+
+// Whether numbers are to be rounded to bf16 before they are multiplied.
+inline bool in_bf16() { return implementation_policy().precision == Precision::bf16; }
 
 // Why --precision bf16 makes nothing faster on the cores of this machine; null where it does.
 const char* bf16_in_vain();

@@ -1,5 +1,6 @@
 #include "codelets/dense/connected.hpp"
 
+#include "codelets/dense/bf16.hpp"
 #include "codelets/dense/connected_onednn.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/dense/onednn_support.hpp"
@@ -39,11 +40,9 @@ void backward_data_gemm(const ConnectedDataArgs& args, const Buffers& buffers, D
 // ---- oneDNN ----
 
 #ifdef OMNI_ONEDNN
-bool in_bf16() { return implementation_policy().precision == Precision::bf16; }
-
 void forward_onednn(const ConnectedForwardArgs& args, const Buffers& buffers,
                     DeviceContext& context) {
-  // For few images its matmul is slower than its gemm, which knows no bf16.
+  // For few images its matmul is slower than its gemm, which knows no bf16 (perf/RESULTS.md).
   if (args.shape.n < 8 && !in_bf16()) return forward_gemm<onednn::gemm>(args, buffers, context);
   onednn::connected_forward(args.shape, buffers.get(0), buffers.get(1), buffers.get(2), context);
   add_bias_and_activate(args.shape.n, args.shape.outputs, args.has_bias ? buffers.get(3) : nullptr,
@@ -125,6 +124,7 @@ Codelet<ConnectedForwardArgs> connected_forward({
             OMNI_GPU_IMPLEMENTATION(gpu::connected_forward)},
     .cost = connected_cost<ConnectedForwardArgs>,
     .footprint = forward_footprint,
+    .revision = 2,
 });
 
 Codelet<ConnectedWeightsArgs> connected_backward_weights({
@@ -140,6 +140,7 @@ Codelet<ConnectedWeightsArgs> connected_backward_weights({
             OMNI_GPU_IMPLEMENTATION(gpu::connected_backward_weights)},
     .cost = connected_cost<ConnectedWeightsArgs>,
     .footprint = weights_footprint,
+    .revision = 2,
 });
 
 Codelet<ConnectedDataArgs> connected_backward_data({
@@ -155,6 +156,7 @@ Codelet<ConnectedDataArgs> connected_backward_data({
             OMNI_GPU_IMPLEMENTATION(gpu::connected_backward_data)},
     .cost = connected_cost<ConnectedDataArgs>,
     .footprint = data_footprint,
+    .revision = 2,
 });
 
 void submit_connected_forward(ConnectedForwardArgs args, const Tensor& src, TensorPart weights,

@@ -18,7 +18,7 @@ struct Parts {
 };
 
 Parts parts_of(int count, int values_of_each) {
-  if (factors().type == dnnl::memory::data_type::f32) return {count, count, 1};
+  if (!factors().copied()) return {count, count, 1};
   const auto divide = [](int a, int b) { return (a + b - 1) / b; };
   const auto most = std::clamp<std::int64_t>(kMostCopied / values_of_each, 1, count);
   const int number = divide(count, static_cast<int>(most));

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "codelets/dense/bf16.hpp"
 #include "codelets/dense/connected_onednn.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
@@ -21,8 +22,8 @@ constexpr std::int64_t kMostGradient = 1 << 20;
 // clears first.
 class Gradient {
  public:
-  float* zeros(std::int64_t count) {
-    const auto lines = static_cast<std::size_t>((count + kFloats - 1) / kFloats);
+  float* zeros(std::size_t count) {
+    const std::size_t lines = (count + kFloats - 1) / kFloats;
     if (lines > lines_.size()) lines_.resize(lines);
     return lines_.front().values;
   }
@@ -59,14 +60,24 @@ void update_bias(const ConnectedUpdateArgs& args, const Buffers& buffers, float*
 
 // ---- some rows of the gradient at a time, by OpenBLAS or oneDNN ----
 
+int rows_at_once(const ConnectedShape& shape) {
+  return static_cast<int>(std::clamp<std::int64_t>(kMostGradient / shape.inputs, 1, shape.outputs));
+}
+
+std::size_t gradient_floats(const ConnectedUpdateArgs& args) {
+  return static_cast<std::size_t>(std::max<std::int64_t>(
+      std::int64_t{rows_at_once(args.shape)} * args.shape.inputs, args.shape.outputs));
+}
+
+WorkingFloats working(const ConnectedUpdateArgs& args) { return {.own = gradient_floats(args)}; }
+
 // product(first row, rows, gradient) adds to a gradient of zeros.
 template <class Product>
 void update_by_rows(const ConnectedUpdateArgs& args, const Buffers& buffers, DeviceContext& context,
                     Product product) {
   const int inputs = args.shape.inputs, outputs = args.shape.outputs;
-  const int most = static_cast<int>(std::clamp<std::int64_t>(kMostGradient / inputs, 1, outputs));
-  float* gradient =
-      context.local<Gradient>().zeros(std::max<std::int64_t>(std::int64_t{most} * inputs, outputs));
+  const int most = rows_at_once(args.shape);
+  float* gradient = context.local<Gradient>().zeros(gradient_floats(args));
   update_bias(args, buffers, gradient);
   const auto weights = updated(args, buffers, kWeights);
   with_step(args.weights, [&](const auto& step) {
@@ -103,7 +114,7 @@ void update_bf16(const ConnectedUpdateArgs& args, const Buffers& buffers, Device
 
 void update_onednn(const ConnectedUpdateArgs& args, const Buffers& buffers,
                    DeviceContext& context) {
-  if (implementation_policy().precision == Precision::bf16)
+  if (in_bf16())
     update_bf16(args, buffers, context);
   else
     update_gemm<onednn::gemm>(args, buffers, context);
@@ -145,14 +156,15 @@ Codelet<ConnectedUpdateArgs> connected_backward_update({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", update_onednn},
+            {"onednn", update_onednn, nullptr, Role::fast, working},
 #endif
-            {"gemm", update_gemm<gemm>},
+            {"gemm", update_gemm<gemm>, nullptr, Role::fast, working},
             {"reference", update_reference, nullptr, Role::reference},
         },
     .cost = cost,
     .footprint = footprint,
     .when_done = count_updates,
+    .revision = 2,
 });
 
 void submit_connected_backward_update(ConnectedUpdateArgs args, const Tensor& src,

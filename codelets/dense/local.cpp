@@ -20,7 +20,11 @@ class PatchRow {
   PatchRow(const ConvShape& shape, DeviceContext& context)
       : shape_(shape),
         per_image_(std::int64_t{shape.out_w()} * shape.taps()),
-        patches_(context.scratch(static_cast<std::size_t>(shape.n * per_image_))) {}
+        patches_(context.scratch(floats(shape))) {}
+
+  static std::size_t floats(const ConvShape& shape) {
+    return static_cast<std::size_t>(std::int64_t{shape.n} * shape.out_w() * shape.taps());
+  }
 
   void gather(int y, const float* src) {
     for_each_image([&](RowBand band, float* rows) { im2col(shape_, 0, band, src, rows); }, y);
@@ -123,6 +127,11 @@ bool patches_countable(const Args& args) {
   return std::int64_t{s.out_w()} * s.taps() <= std::numeric_limits<int>::max();
 }
 
+template <class Args>
+WorkingFloats patch_floats(const Args& args) {
+  return {.scratch = PatchRow::floats(args.shape.conv)};
+}
+
 // ---- reference ----
 
 void forward_reference(const LocalForwardArgs& args, const Buffers& buffers, DeviceContext&) {
@@ -173,9 +182,9 @@ Codelet<LocalForwardArgs> local_forward({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", forward_gemm<onednn_rows>, patches_countable},
+            {"onednn", forward_gemm<onednn_rows>, patches_countable, Role::fast, patch_floats},
 #endif
-            {"gemm", forward_gemm<gemm>, patches_countable},
+            {"gemm", forward_gemm<gemm>, patches_countable, Role::fast, patch_floats},
             {"reference", forward_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::local_forward)},
     .cost = local_cost<LocalForwardArgs>,
@@ -188,9 +197,10 @@ Codelet<LocalBackwardArgs> local_backward_weights({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", backward_weights_gemm<onednn::gemm>, patches_countable},
+            {"onednn", backward_weights_gemm<onednn::gemm>, patches_countable, Role::fast,
+             patch_floats},
 #endif
-            {"gemm", backward_weights_gemm<gemm>, patches_countable},
+            {"gemm", backward_weights_gemm<gemm>, patches_countable, Role::fast, patch_floats},
             {"reference", backward_weights_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::local_backward_weights)},
     .cost = local_cost<LocalBackwardArgs>,
@@ -203,9 +213,10 @@ Codelet<LocalBackwardArgs> local_backward_data({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", backward_data_gemm<onednn::gemm>, patches_countable},
+            {"onednn", backward_data_gemm<onednn::gemm>, patches_countable, Role::fast,
+             patch_floats},
 #endif
-            {"gemm", backward_data_gemm<gemm>, patches_countable},
+            {"gemm", backward_data_gemm<gemm>, patches_countable, Role::fast, patch_floats},
             {"reference", backward_data_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::local_backward_data)},
     .cost = local_cost<LocalBackwardArgs>,

@@ -2,6 +2,8 @@
 
 #ifdef OMNI_ONEDNN
 
+#include <cassert>
+
 namespace omni::onednn {
 namespace {
 
@@ -13,18 +15,19 @@ memory::desc matrix(int rows, int columns, Strides strides, memory::data_type ty
   return {{rows, columns}, type, memory::dims{strides.row, strides.column}};
 }
 
-// The matrix as it is multiplied. In another type it is copied, without gaps and in the same order.
+// The matrix as it is multiplied: a copy is without gaps and in the same order.
 memory::desc factor(int rows, int columns, Strides strides) {
-  const memory::data_type type = factors().type;
-  if (type == memory::data_type::f32) return matrix(rows, columns, strides, type);
+  const Factors multiplied = factors();
+  if (!multiplied.copied()) return matrix(rows, columns, strides, multiplied.type);
   const Strides dense = strides.column == 1 ? Strides{columns, 1} : Strides{1, rows};
-  return matrix(rows, columns, dense, type);
+  return matrix(rows, columns, dense, multiplied.type);
 }
 
 }  // namespace
 
 ProductPlan::ProductPlan(const dnnl::engine& engine, const ProductArgs& args)
     : turns_(args.product.column != 1) {
+  assert(!(turns_ && args.adds));
   constexpr auto kFloat = memory::data_type::f32;
   const memory::desc a = matrix(args.m, args.k, args.a, kFloat);
   const memory::desc b = matrix(args.k, args.n, args.b, kFloat);
@@ -32,7 +35,7 @@ ProductPlan::ProductPlan(const dnnl::engine& engine, const ProductArgs& args)
   turned_ = turns_ ? matrix(args.m, args.n, {args.n, 1}, kFloat) : product_;
 
   dnnl::primitive_attr attributes = with_user_scratchpad();
-  if (args.adds && !turns_) {
+  if (args.adds) {
     dnnl::post_ops sum;
     sum.append_sum(1.0f);
     attributes.set_post_ops(sum);
@@ -47,8 +50,7 @@ ProductPlan::ProductPlan(const dnnl::engine& engine, const ProductArgs& args)
   scratchpad_at_ = layout_.add(scratchpad_);
   if (!turns_) return;
   turned_at_ = layout_.add(turned_);
-  turn_ = make_reorder(engine, turned_, product_,
-                       args.adds ? ReorderMode::add : ReorderMode::overwrite);
+  turn_ = make_reorder(engine, turned_, product_, ReorderMode::overwrite);
 }
 
 memory ProductPlan::bring_b(const Engine& worker, const float* b, float* scratch) const {

@@ -16,7 +16,7 @@ struct Strides {
   auto operator<=>(const Strides&) const = default;
 };
 
-// product (m x n) = or += a (m x k) * b (k x n)
+// product (m x n) = or, where its rows are whole, += a (m x k) * b (k x n)
 struct ProductArgs {
   int m, n, k;
   Strides a, b, product;

@@ -18,9 +18,9 @@ bool uses(dnnl::cpu_isa instructions) {
 
 Factors factors() {
   using Type = dnnl::memory::data_type;
-  if (implementation_policy().precision != Precision::bf16) return {};
-  static const bool in_bf16 = uses(dnnl::cpu_isa::avx512_core);
-  return {.type = in_bf16 ? Type::bf16 : Type::f32, .rounded = !in_bf16};
+  if (!in_bf16()) return {};
+  static const bool has_code = uses(dnnl::cpu_isa::avx512_core);
+  return {.type = has_code ? Type::bf16 : Type::f32, .rounded = !has_code};
 }
 
 dnnl::reorder make_reorder(const dnnl::engine& engine, const dnnl::memory::desc& from,

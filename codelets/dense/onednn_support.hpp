@@ -44,6 +44,7 @@ bool uses(dnnl::cpu_isa instructions);
 struct Factors {
   dnnl::memory::data_type type = dnnl::memory::data_type::f32;
   bool rounded = false;
+  bool copied() const { return rounded || type != dnnl::memory::data_type::f32; }
 };
 Factors factors();
 

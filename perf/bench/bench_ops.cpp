@@ -87,6 +87,7 @@ double best_seconds(Run run) {
 }
 
 std::string only;  // this implementation; empty: all
+bool timed_any = false;
 
 std::optional<Precision> precision_named(const std::string& name) {
   for (const Precision each : {Precision::fp32, Precision::tf32, Precision::bf16})
@@ -102,6 +103,7 @@ void time_codelet(const std::string& shape, const Codelet<Args>& codelet, const 
     if (each.role == Role::reference || (on_gpu && !gpu_present()) ||
         (each.supports != nullptr && !each.supports(args)) || (!only.empty() && each.name != only))
       continue;
+    timed_any = true;
     const int repeats = on_gpu ? 10 : 1;  // between two waits, which take longer than small kernels
     const double seconds = best_seconds([&] {
                              for (int i = 0; i < repeats; ++i)
@@ -214,5 +216,9 @@ int main(int argc, char** argv) {
       fmt::print(stderr, "{}: cannot be used\n", file.string());
       return 2;
     }
+  if (!timed_any) {
+    fmt::print(stderr, "nothing to time: no shape has an implementation {}\n", only);
+    return 2;
+  }
   return 0;
 }

@@ -77,6 +77,15 @@ Choice eligible(const std::vector<CodeletBase::Entry>& entries, const void* args
   return gpu >= 0 ? Choice{.on_gpu = gpu} : Choice{.on_cpu = candidates & (~candidates + 1)};
 }
 
+// Enough for each that a core may try.
+WorkingFloats working(const std::vector<CodeletBase::Entry>& entries, const void* args) {
+  const std::uint32_t on_cpu = eligible(entries, args).on_cpu;
+  WorkingFloats most;
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    if ((on_cpu >> i & 1u) != 0) most.grow(entries[i].working(args));
+  return most;
+}
+
 // A group may have only a GPU, or none, and a task only an implementation for the other kind. Such
 // a task runs on any worker.
 bool someone_can(const Choice& choice, const WorkerSet& workers) {
@@ -203,7 +212,8 @@ struct CodeletCallbacks {
 };
 
 CodeletBase::CodeletBase(std::string name, std::uint32_t color, std::vector<Entry> entries,
-                         std::function<void(const void*)> when_done, std::size_t args_bytes)
+                         std::function<void(const void*)> when_done, int revision,
+                         std::size_t args_bytes)
     : name_(std::move(name)),
       entries_(std::move(entries)),
       when_done_(std::move(when_done)),
@@ -216,11 +226,15 @@ CodeletBase::CodeletBase(std::string name, std::uint32_t color, std::vector<Entr
       CodeletCallbacks::run_on_cpu<6>, CodeletCallbacks::run_on_cpu<7>};
   const std::size_t on_gpu = std::ranges::count(entries_, Role::gpu, &Entry::role);
   const std::size_t on_cpu = entries_.size() - on_gpu;
-  assert(on_cpu > 0 && on_cpu <= kSlots && on_gpu <= 1);
-  assert(on_gpu == 0 || entries_.back().role == Role::gpu);
+  if (on_cpu == 0 || on_cpu > kSlots || on_gpu > 1 ||
+      (on_gpu == 1 && entries_.back().role != Role::gpu))
+    throw std::logic_error(fmt::format(
+        "codelet {}: implementations must be 1 to {} of the CPU, then at most one of a GPU", name_,
+        kSlots));
 
   // StarPU numbers the implementations: what was learnt about others must not be taken for these.
   starpu_->symbol = "omni_" + name_;
+  if (revision > 1) starpu_->symbol += std::to_string(revision);
   for (const Entry& entry : entries_) starpu_->symbol += "." + entry.name;
   std::memset(&starpu_->model, 0, sizeof starpu_->model);
   starpu_->model.type = STARPU_HISTORY_BASED;
@@ -248,7 +262,9 @@ std::uint32_t CodeletBase::color() const { return starpu_->codelet.color; }
 void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
                          std::span<const Access> accesses, TaskTag tag) {
   assert(accesses.size() <= STARPU_NMAXBUFS);
-  if (!task_capture::submitted(name_, accesses, tag)) return;
+  if (task_capture::is_on() &&
+      !task_capture::submitted(name_, accesses, tag, working(entries_, args)))
+    return;
   auto* header = static_cast<TaskHeader*>(std::malloc(sizeof(TaskHeader) + args_bytes_));
   if (header == nullptr) {
     report_task_error({ErrorKind::out_of_memory, "codelet " + name_, "cannot create a task", ""});

@@ -29,6 +29,7 @@ struct Implementation {
   Kernel<Args> kernel;
   bool (*supports)(const Args&) = nullptr;  // null: every shape
   Role role = Role::fast;
+  WorkingFloats (*working)(const Args&) = nullptr;  // null: too few to count
 };
 
 // In a codelet's list of implementations: the kernel of its .cu file, where those are built.
@@ -49,6 +50,7 @@ class CodeletBase {
     std::string name;
     Role role;
     std::function<bool(const void*)> supports;
+    std::function<WorkingFloats(const void*)> working;
     std::function<void(const void*, const Buffers&, DeviceContext&)> run;
   };
   const std::string& name() const { return name_; }
@@ -60,7 +62,7 @@ class CodeletBase {
 
  protected:
   CodeletBase(std::string name, std::uint32_t color, std::vector<Entry> entries,
-              std::function<void(const void*)> when_done, std::size_t args_bytes);
+              std::function<void(const void*)> when_done, int revision, std::size_t args_bytes);
   ~CodeletBase();
   void submit(const void* args, Cost cost, std::uint32_t footprint,
               std::span<const Access> accesses, TaskTag tag);
@@ -104,6 +106,9 @@ struct CodeletDefinition {
   // Called on the host when a task is done, also on a GPU, and before tasks that were submitted to
   // come after it. Those that commute with it may have begun.
   void (*when_done)(const Args&) = nullptr;
+  // Counts kernels that were replaced under the same name: what was recorded about the old one must
+  // not be taken for the new one.
+  int revision = 1;
 };
 
 template <class Args>
@@ -113,7 +118,7 @@ class Codelet : public CodeletBase {
  public:
   explicit Codelet(const CodeletDefinition<Args>& definition)
       : CodeletBase(definition.name, definition.color, erase(definition.implementations),
-                    erase(definition.when_done), sizeof(Args)),
+                    erase(definition.when_done), definition.revision, sizeof(Args)),
         implementations_(definition.implementations),
         cost_(definition.cost),
         footprint_(definition.footprint) {}
@@ -137,6 +142,10 @@ class Codelet : public CodeletBase {
       entries.push_back({each.name, each.role,
                          [supports = each.supports](const void* args) {
                            return supports == nullptr || supports(*static_cast<const Args*>(args));
+                         },
+                         [working = each.working](const void* args) {
+                           return working == nullptr ? WorkingFloats()
+                                                     : working(*static_cast<const Args*>(args));
                          },
                          [kernel = each.kernel](const void* args, const Buffers& buffers,
                                                 DeviceContext& context) {

@@ -3,12 +3,24 @@
 // that one thread, because a StarPU worker is one core.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <typeindex>
 #include <unordered_map>
 
 namespace omni {
+
+// What kernels make a context keep.
+struct WorkingFloats {
+  std::size_t scratch = 0;  // of its one buffer
+  std::size_t own = 0;      // beside it
+
+  void grow(const WorkingFloats& other) {
+    scratch = std::max(scratch, other.scratch);
+    own = std::max(own, other.own);
+  }
+};
 
 class DeviceContext {
  public:

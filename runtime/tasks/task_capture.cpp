@@ -30,8 +30,10 @@ std::vector<CapturedTask> rehearse(const std::function<void()>& submit) {
   return std::exchange(capture, std::move(outer))->tasks;
 }
 
-bool submitted(const std::string& codelet, std::span<const Access> accesses, TaskTag tag) {
-  if (!capture) return true;
+bool is_on() { return capture.has_value(); }
+
+bool submitted(const std::string& codelet, std::span<const Access> accesses, TaskTag tag,
+               const WorkingFloats& working) {
   const Submission& scope = SubmissionScope::current();
   CapturedTask& task =
       capture->tasks.emplace_back(CapturedTask{.codelet = codelet,
@@ -41,6 +43,7 @@ bool submitted(const std::string& codelet, std::span<const Access> accesses, Tas
                                                .group = scope.group,
                                                .iteration = scope.iteration,
                                                .any_worker = scope.workers == nullptr,
+                                               .working = working,
                                                .uses = {}});
   for (const Access& access : accesses) task.uses.push_back({access.data, access.mode});
   return !capture->rehearsal;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/tasks/access.hpp"
+#include "runtime/tasks/device_context.hpp"
 #include "runtime/tasks/tensor.hpp"
 
 struct starpu_task;
@@ -30,7 +31,8 @@ struct CapturedTask {
   std::string codelet;
   int layer = -1, slice = -1, priority = 0, group = 0;
   std::int64_t iteration = -1;
-  bool any_worker = true;         // else those of its group
+  bool any_worker = true;  // else those of its group
+  WorkingFloats working{};
   std::vector<double> seconds{};  // by kind of worker (MachineModel), as far as models know
   std::vector<Use> uses;
 };
@@ -41,8 +43,10 @@ void start();  // needs a running Session
 std::vector<CapturedTask> finish();
 // What `submit` would submit: nothing runs, so neither StarPU nor allocated tensors are needed.
 std::vector<CapturedTask> rehearse(const std::function<void()>& submit);
-// Called for every task. False: it is not to run.
-bool submitted(const std::string& codelet, std::span<const Access> accesses, TaskTag tag);
+bool is_on();
+// Called for every task while it is on. False: the task is not to run.
+bool submitted(const std::string& codelet, std::span<const Access> accesses, TaskTag tag,
+               const WorkingFloats& working);
 // As StarPU gets it, but for the workers that it is bound to.
 void expect(starpu_task& task);
 

@@ -24,11 +24,10 @@ TEST_P(Nets, LowersItsLoss) {
   const std::string metrics = folder / "metrics.jsonl";
   const std::string batch = std::to_string(net.batch);
   // As many images as one batch holds: what falls is the loss on images that were seen before.
-  const Finished run =
-      omni_run({"--net", net.name, "--batch", batch, "--max-batches",
-                std::to_string(net.iterations), "--learning-rate", net.learning_rate, "--data",
-                "synthetic:" + batch, "--metrics", metrics, "--subdivisions=1", "--momentum=0.5",
-                "--policy=constant", "--burn-in=0", "--display=1"});
+  const Finished run = omni_run(
+      {"--net", net.name, "--batch", batch, "--max-batches", std::to_string(net.iterations),
+       "--learning-rate", net.learning_rate, "--data", "synthetic:" + batch, "--metrics", metrics,
+       "--subdivisions=1", "--momentum=0.5", "--policy=constant", "--burn-in=0", "--display=1"});
   ASSERT_EQ(run.exit_code, 0) << run.errors;
   EXPECT_NE(run.errors.find("parameters"), std::string::npos) << "no layer table";
 
@@ -58,13 +57,15 @@ double memory_in(const std::string& text, const std::string& end) {
 }
 
 TEST(Memory, IsWhatWasPlanned) {
-  const Finished run =
-      omni_run({"--net", "caffenet", "--batch", "32", "--subdivisions", "1", "--max-batches", "2",
-                "--no-test", "--gpus", "none", "--data", "synthetic:64"});
-  ASSERT_EQ(run.exit_code, 0) << run.errors;
-  const double planned = memory_in(run.errors, " MiB planned"),
-               used = memory_in(run.errors, " MiB at most");
-  EXPECT_NEAR(planned / used, 1, 0.05) << run.errors;
+  for (const char* net : {"lenet", "caffenet"}) {
+    const Finished run =
+        omni_run({"--net", net, "--batch", "32", "--subdivisions", "1", "--max-batches", "2",
+                  "--no-test", "--gpus", "none", "--data", "synthetic:64"});
+    ASSERT_EQ(run.exit_code, 0) << run.errors;
+    const double planned = memory_in(run.errors, " MiB planned"),
+                 used = memory_in(run.errors, " MiB at most");
+    EXPECT_NEAR(planned / used, 1, 0.05) << run.errors;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -233,7 +233,10 @@ INSTANTIATE_TEST_SUITE_P(
                 {"--net", "lenet", "--resume", "/nowhere"},
                 2,
                 "no such checkpoint"},
-        Refusal{"TooMuchMemory", {"--net", "vgg-16", "--batch", "4096"}, 4, "--subdivisions"},
+        Refusal{"TooMuchMemory",
+                {"--net", "vgg-16", "--batch", "4096", "--subdivisions", "1"},
+                4,
+                "--subdivisions"},
         Refusal{"Diverges",
                 {"--net", "lenet", "--learning-rate", "1e9", "--max-batches", "50"},
                 6,
@@ -268,6 +271,19 @@ TEST(TrainCommand, DryRunSaysWhatSubdivisionsMean) {
   EXPECT_NE(run.output.find(" for a mini-batch of 64 (4 of them are a batch of 256) in 4 slices"),
             std::string::npos)
       << run.output;
+}
+
+TEST(TrainCommand, BatchAloneKeepsTheImagesThatAreComputedAtOnce) {
+  const auto table = [](const char* batch) {
+    return omni_run({"--net", "vgg-16", "--dry-run", "--batch", batch, "--gpus", "none"}).output;
+  };
+  EXPECT_NE(table("16").find(" for a mini-batch of 16 in "), std::string::npos) << table("16");
+  EXPECT_NE(table("96").find(" for a mini-batch of 32 (3 of them are a batch of 96)"),
+            std::string::npos)
+      << table("96");
+  EXPECT_NE(table("50").find(" for a mini-batch of 25 (2 of them are a batch of 50)"),
+            std::string::npos)
+      << table("50");
 }
 
 TEST(TrainCommand, IsTheSameAsNone) {

@@ -1,5 +1,6 @@
 #include "tests/simgrid/devices.hpp"
 
+#include <fmt/format.h>
 #include <starpu.h>
 #include <sys/mman.h>
 
@@ -10,6 +11,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -43,6 +45,20 @@ double by_rates(const starpu_task& task, const Rates& rates) {  // us
   return 1e6 * (rates.overhead + std::max(task.flops / rates.flops, bytes / rates.bytes));
 }
 
+// The name of a model's file has the implementations after the codelet: one that got another since
+// would be forgotten, and simulated by rates.
+void refuse_old_records(const starpu_codelet& codelet) {
+  const std::string name = std::string("omni_") + codelet.name;
+  for (const auto& each : std::filesystem::directory_iterator(options.recorded)) {
+    const std::string file = each.path().filename().string();
+    if (!file.starts_with(name)) continue;
+    const auto end = file.find_first_not_of("0123456789", name.size());
+    if (end != std::string::npos && file[end] == '.')
+      throw std::runtime_error(fmt::format("{}: recorded with other implementations than {} has",
+                                           each.path().string(), codelet.model->symbol));
+  }
+}
+
 // A program with CUDA, which this one lacks, has recorded it under another name.
 starpu_perfmodel* record_of(const starpu_codelet& codelet) {
   static std::map<const starpu_codelet*, starpu_perfmodel> records;
@@ -54,6 +70,7 @@ starpu_perfmodel* record_of(const starpu_codelet& codelet) {
     record.type = STARPU_HISTORY_BASED;
     starpu_perfmodel_load_file(file.c_str(), &record);
   }
+  if (is_new && record.type != STARPU_HISTORY_BASED) refuse_old_records(codelet);
   return record.type == STARPU_HISTORY_BASED ? &record : nullptr;
 }
 

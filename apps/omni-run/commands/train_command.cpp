@@ -121,6 +121,10 @@ void print_summary(const TrainingState& state, const Net& net, int groups,
   fmt::print("{}\n", summary.dump());
 }
 
+// What libraries load, generate and keep once they compute; the same for nets of all sizes
+// (perf/RESULTS.md).
+constexpr std::size_t kLibraries = 13 << 20;
+
 }  // namespace
 
 Status train_command(const TrainArguments& given) {
@@ -184,13 +188,16 @@ Status train_command(const TrainArguments& given) {
   const std::size_t snapshots =
       automatic ? TunedTraining::kSnapshots * TrainingSnapshot::bytes(groups) : 0;
   const std::size_t images = train.bytes() + test.bytes(),
-                    planned = groups.tensor_bytes() + snapshots + images;
+                    working = kLibraries + static_cast<std::size_t>(cpu_workers(session)) *
+                                               groups.net().working_bytes(),
+                    planned = groups.tensor_bytes() + snapshots + images + working;
   OMNI_CHECK(require_memory(*net, planned, arguments.machine));
   const auto mebibytes = [](std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; };
   const std::size_t program = resident_memory();
   log::info(
-      "memory: {:.0f} MiB planned, {:.0f} of them for images that wait, {:.0f} for the program",
-      mebibytes(planned + program), mebibytes(images), mebibytes(program));
+      "memory: {:.0f} MiB planned, {:.0f} of them for images that wait, {:.0f} to compute with, "
+      "{:.0f} for the program",
+      mebibytes(planned + program), mebibytes(images), mebibytes(working), mebibytes(program));
   OMNI_CHECK(groups.allocate());
   OMNI_CHECK(train.allocate());
   OMNI_CHECK(test.allocate());

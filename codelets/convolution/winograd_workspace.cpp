@@ -1,0 +1,43 @@
+#include "codelets/convolution/winograd_workspace.hpp"
+
+#include "codelets/convolution/winograd_transforms.hpp"
+
+namespace omni::winograd {
+namespace {
+
+// A panel's transformed kernels should stay in the cache. Only one panel that has all output
+// channels can serve several blocks, so otherwise blocks are large.
+constexpr std::int64_t kPanelValues = 1 << 20, kBlockValues = 1 << 19, kLargeBlockValues = 1 << 22,
+                       kBlockTiles = 96;  // fewer make thin matrix products
+
+// The size of the parts when `count` is cut into equal ones of at most `most`, or of one.
+int part(std::int64_t count, std::int64_t most) {
+  const auto divide = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  return static_cast<int>(divide(count, divide(count, std::max<std::int64_t>(most, 1))));
+}
+
+}  // namespace
+
+Cut::Cut(const Work& work, const ValueSizes& sizes) : rows(work.rows), filters(work.filters) {
+  panel = kLanes * part(filters / kLanes, kPanelValues / (work.planes * kLanes * work.channels));
+  const std::int64_t tiles =
+      one_panel() ? std::max(kBlockValues / (work.planes * (work.channels + panel)), kBlockTiles)
+                  : kLargeBlockValues / (work.planes * work.channels);
+  block_rows = part(rows, tiles / work.columns);
+  const std::int64_t block_tiles = std::int64_t{block_rows} * work.columns;
+  // Strides that are no power of two, or all planes would meet in the same places of a cache.
+  in_plane = block_tiles * work.channels + kLanes;
+  out_plane = block_tiles * panel + kLanes;
+  kernel_plane = std::int64_t{panel} * work.channels + kLanes;
+  const auto floats_of = [&](std::int64_t plane, std::size_t value) {
+    return static_cast<std::size_t>(work.planes * plane) * value / sizeof(float);
+  };
+  const auto widest = static_cast<std::size_t>(std::max(work.channels, filters));
+  out_at = floats_of(in_plane, sizes.in);
+  kernel_at = out_at + floats_of(out_plane, sizes.out);
+  zeros_at = kernel_at + floats_of(kernel_plane, sizes.kernel);
+  spare_at = zeros_at + widest;
+  floats = spare_at + widest;
+}
+
+}  // namespace omni::winograd
