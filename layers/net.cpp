@@ -232,7 +232,7 @@ std::vector<CapturedTask> Net::rehearse() {
 std::size_t Net::working_bytes() {
   WorkingFloats most;
   for (const CapturedTask& task : rehearse()) most.grow(task.working);
-  return (most.scratch + most.own) * sizeof(float);
+  return (most.scratch + most.kept_beside) * sizeof(float);
 }
 
 // A net that is only evaluated shares nothing: the mini-batches that are under way in it would wait

@@ -67,8 +67,8 @@ class Net {
   const std::vector<std::unique_ptr<Layer>>& layers() const { return parts_.layers; }
   std::vector<Param*> params();
   std::size_t tensor_bytes() const { return parts_.tensors.bytes(); }  // that allocate() takes
-  // That each core keeps beside them to compute with, at most; needs a Session, which decides what
-  // may compute.
+  // That each core keeps beside them to compute with, at most. Rehearses an iteration, so before
+  // training only; needs a Session, which decides what may compute.
   std::size_t working_bytes();
   std::size_t declared_bytes() const;   // by the layers, of which some share memory
   std::size_t parameter_count() const;  // trainable values

@@ -153,8 +153,8 @@ Result<NetOptions> read_net_options(const Section& net, bool strict) {
   OMNI_CHECK(check_keys(net, kNetKeys, strict));
   OptionReader options(net, kNetKeys);
   NetOptions read;
-  read.batch = options.integer("batch", 1, 1, 1 << 20);
-  read.subdivisions = options.integer("subdivisions", 1, 1, 1 << 20);
+  read.batch = options.integer("batch", 1, 1, kMostImages);
+  read.subdivisions = options.integer("subdivisions", 1, 1, kMostImages);
   if (read.batch % read.subdivisions != 0)
     options.refuse(
         "subdivisions",

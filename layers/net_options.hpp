@@ -35,6 +35,8 @@ struct SolverOptions {
   int cycle = 0, cycle_factor = 2;  // of sgdr: batches of the first cycle; the next is longer
 };
 
+inline constexpr int kMostImages = 1 << 20;  // of a batch
+
 struct NetOptions {
   Extent input;
   int batch = 1, subdivisions = 1;

@@ -48,18 +48,20 @@ std::string net_hint(const std::string& name) {
   return fmt::format("did you mean {}{}?", near, kEnding);
 }
 
-// Images that are computed at once, by a net's batch and subdivisions.
-int images_at_once(const Section& net) {
-  OptionReader options(net, net_keys());
-  return std::max(1, options.integer("batch", 1, 1) / options.integer("subdivisions", 1, 1));
-}
-
-// As few subdivisions as the batch has with at most so many images at once.
-int subdivisions_for(const Section& net, int at_once) {
-  const int batch = OptionReader(net, net_keys()).integer("batch", 1, 1);
-  int subdivisions = 1;
-  while (batch % subdivisions != 0 || batch / subdivisions > at_once) ++subdivisions;
-  return subdivisions;
+// Where a net has subdivisions, they say how many images fit in memory at once. A command line that
+// changes the batch alone keeps that as the most, with as few subdivisions as it can. If that
+// computed less than half as many at once, as for a prime number of images, nothing is changed.
+void keep_images_at_once(const Section& file, Section& net) {
+  const auto integer = [](const Section& section, const char* key) {
+    return OptionReader(section, net_keys()).integer(key, 1, 1, kMostImages);
+  };
+  const int before = integer(file, "subdivisions");
+  if (before == 1) return;
+  const int batch = integer(net, "batch"), most = integer(file, "batch") / before;
+  int at_once = std::min(batch, most);
+  while (at_once > 1 && batch % at_once != 0) --at_once;
+  if (at_once < batch && at_once < most / 2) return;
+  net.options.push_back({"subdivisions", std::to_string(batch / at_once), kCommandLine});
 }
 
 }  // namespace
@@ -78,7 +80,7 @@ Result<fs::path> find_net(const std::string& name) {
 Result<NetSpec> read_net(const NetArguments& arguments) {
   OMNI_TRY(const fs::path path, find_net(arguments.net));
   OMNI_TRY(NetSpec spec, read_darknet_cfg(path));
-  const int at_once = images_at_once(spec.net);
+  const Section file = spec.net;
   for (const std::string& setting : arguments.settings) {
     const std::size_t equals = setting.find('=');
     if (equals == std::string::npos || equals == 0)
@@ -92,8 +94,7 @@ Result<NetSpec> read_net(const NetArguments& arguments) {
     spec.net.options.push_back({key, setting.substr(equals + 1), kCommandLine});
   }
   if (arguments.overrides("batch") && !arguments.overrides("subdivisions"))
-    spec.net.options.push_back(
-        {"subdivisions", std::to_string(subdivisions_for(spec.net, at_once)), kCommandLine});
+    keep_images_at_once(file, spec.net);
   return spec;
 }
 

@@ -1,5 +1,7 @@
 #include "codelets/convolution/convolution.hpp"
 
+#include <type_traits>
+
 #include "codelets/convolution/convolution_onednn.hpp"
 #include "codelets/convolution/lowered_passes.hpp"
 #include "codelets/convolution/winograd_folded.hpp"
@@ -31,13 +33,23 @@ bool is_safe_in_onednn(const Args& args) {
          s.group_c() >= 16;
 }
 
-// Copies in its layouts and types: of weights and their gradient; in another type of all.
+// What it reads in its layouts and types, and what is to be added; without its own scratchpad.
 template <class Args>
 WorkingFloats onednn_floats(const Args& args) {
+  constexpr bool forward = std::is_same_v<Args, ConvForwardArgs>;
+  constexpr bool gradient = std::is_same_v<Args, ConvWeightsArgs>;
   const ConvShape& s = args.shape;
-  const std::int64_t rounded =
-      onednn::factors().copied() ? s.src_count() + s.dst_count() + s.weights_count() : 0;
-  return {.scratch = static_cast<std::size_t>(2 * s.weights_count() + rounded)};
+  std::int64_t floats = gradient ? s.weights_count() : 0;
+  if constexpr (std::is_same_v<Args, ConvDataArgs>) floats = args.adds ? s.src_count() : 0;
+  const onednn::Factors factors = onednn::factors();
+  if (!factors.copied()) {
+    floats += gradient ? 0 : s.weights_count();
+  } else {
+    const std::int64_t factor = forward ? s.weights_count() : s.dst_count();
+    const std::int64_t copied = factor + (forward || gradient ? s.src_count() : s.weights_count());
+    floats += factors.rounded ? copied : copied / 2;
+  }
+  return {.scratch = static_cast<std::size_t>(floats)};
 }
 #endif
 

@@ -159,7 +159,7 @@ template <class Tile>
 void convolve(const Grid& grid, const Method& method, Direction direction, const float* src,
               const float* weights, const Ending& ending, float* dst, DeviceContext& context) {
   using Value = typename Tile::Value;
-  const Workspace<Value, float, Value> space(grid.work(), method.first_float, context);
+  const Workspace<Value, float, Value> space(grid.work(), method.scratch, context);
   if (space.one_panel()) transform_kernels<Tile>(grid, space, direction, 0, space.panel, weights);
   space.for_each_block([&](Block block) {
     const int tiles = block.rows * grid.mosaic.columns;
@@ -200,7 +200,7 @@ template <class Tile>
 void add_kernel_gradients(const Grid& grid, const Method& method, const float* src,
                           const float* diff_dst, float* diff_weights, DeviceContext& context) {
   using Value = typename Tile::Value;
-  const Workspace<Value, Value, float> space(grid.work(), method.first_float, context);
+  const Workspace<Value, Value, float> space(grid.work(), method.scratch, context);
   const int channels = grid.in.c;
   space.for_each_block([&](Block block) {
     const int tiles = block.rows * grid.mosaic.columns;

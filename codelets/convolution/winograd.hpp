@@ -23,7 +23,7 @@ bool supports(const ConvShape& shape);
 struct Method {
   int tile_in;  // inputs of a tile across: 6 or 8
   Gemm product;
-  std::size_t first_float = 0;  // of the context's scratch: those before it hold what it reads
+  float* scratch = nullptr;  // scratch_floats() of them; null: the context's
 };
 
 enum class Pass { forward, backward_weights, backward_data };

@@ -11,13 +11,14 @@
 namespace omni::winograd::folded {
 namespace {
 
-// A convolution's folded tensors, in the context's scratch before the memory of the engine.
+// A convolution's folded tensors, in the context's scratch, with what their convolution needs
+// behind them.
 class Tensors {
  public:
   Tensors(const Method& method, const ConvShape& shape, Pass pass, DeviceContext& context)
       : Tensors(shape) {
     first_ = context.scratch(scratch_floats(method.tile_in, pass));
-    engine_ = {method.tile_in, method.product, end_};
+    inner_ = {method.tile_in, method.product, first_ + end_};
   }
   explicit Tensors(const ConvShape& shape)
       : folding_(shape, kLanes), folds_dst_(folded().filters != shape.filters) {
@@ -36,7 +37,7 @@ class Tensors {
 
   const Folding& folding() const { return folding_; }
   const ConvShape& folded() const { return folding_.folded(); }
-  const Method& engine() const { return engine_; }
+  const Method& inner() const { return inner_; }  // of the convolution of folded tensors
   bool folds_dst() const { return folds_dst_; }
 
   float* src() const { return first_ + src_at_; }
@@ -61,7 +62,7 @@ class Tensors {
   bool folds_dst_;
   std::size_t src_at_ = 0, weights_at_ = 0, dst_at_ = 0, end_ = 0;
   float* first_ = nullptr;
-  Method engine_{};
+  Method inner_{};
 };
 
 }  // namespace
@@ -88,12 +89,12 @@ void forward(const Method& method, const ConvShape& shape, const float* src, con
   const float* const theirs = tensors.fold_src(src);
   const float* const kernels = tensors.fold_weights(weights);
   if (!tensors.folds_dst()) {
-    winograd::forward(tensors.engine(), tensors.folded(), theirs, kernels, bias, activation, dst,
+    winograd::forward(tensors.inner(), tensors.folded(), theirs, kernels, bias, activation, dst,
                       context);
     return;
   }
-  winograd::forward(tensors.engine(), tensors.folded(), theirs, kernels, nullptr,
-                    Activation::linear, tensors.dst(), context);
+  winograd::forward(tensors.inner(), tensors.folded(), theirs, kernels, nullptr, Activation::linear,
+                    tensors.dst(), context);
   tensors.folding().unfold_dst(tensors.dst(), dst);
   add_bias_and_activate(shape.pixels(), shape.filters, bias, activation, dst);
 }
@@ -103,7 +104,7 @@ void backward_weights(const Method& method, const ConvShape& shape, const float*
   const Tensors tensors(method, shape, Pass::backward_weights, context);
   float* const gradient = tensors.weights();
   std::fill_n(gradient, tensors.folded().weights_count(), 0.0f);
-  winograd::backward_weights(tensors.engine(), tensors.folded(), tensors.fold_src(src),
+  winograd::backward_weights(tensors.inner(), tensors.folded(), tensors.fold_src(src),
                              tensors.fold_dst(diff_dst), gradient, context);
   tensors.folding().add_unfolded_weights(gradient, diff_weights);
 }
@@ -111,7 +112,7 @@ void backward_weights(const Method& method, const ConvShape& shape, const float*
 void backward_data(const Method& method, const ConvShape& shape, const float* diff_dst,
                    const float* weights, bool adds, float* diff_src, DeviceContext& context) {
   const Tensors tensors(method, shape, Pass::backward_data, context);
-  winograd::backward_data(tensors.engine(), tensors.folded(), tensors.fold_dst(diff_dst),
+  winograd::backward_data(tensors.inner(), tensors.folded(), tensors.fold_dst(diff_dst),
                           tensors.fold_weights(weights), false, tensors.src(), context);
   tensors.folding().unfold_src(tensors.src(), adds, diff_src);
 }

@@ -51,10 +51,10 @@ struct Cut {
 
 template <class In, class Out, class Kernel>
 struct Workspace : Cut {
-  // first_float: of the context's scratch.
-  Workspace(const Work& work, std::size_t first_float, DeviceContext& context)
+  // scratch: null for the context's.
+  Workspace(const Work& work, float* scratch, DeviceContext& context)
       : Cut(work, {sizeof(In), sizeof(Out), sizeof(Kernel)}) {
-    float* const scratch = context.scratch(first_float + floats) + first_float;
+    if (scratch == nullptr) scratch = context.scratch(floats);
     in = reinterpret_cast<In*>(scratch);
     out = reinterpret_cast<Out*>(scratch + out_at);
     kernel = reinterpret_cast<Kernel*>(scratch + kernel_at);

@@ -40,6 +40,11 @@ void backward_data_gemm(const ConnectedDataArgs& args, const Buffers& buffers, D
 // ---- oneDNN ----
 
 #ifdef OMNI_ONEDNN
+template <class Args>
+WorkingFloats matmul_floats(const Args& args) {
+  return {.scratch = onednn::connected_floats(args.shape)};
+}
+
 void forward_onednn(const ConnectedForwardArgs& args, const Buffers& buffers,
                     DeviceContext& context) {
   // For few images its matmul is slower than its gemm, which knows no bf16 (perf/RESULTS.md).
@@ -117,7 +122,7 @@ Codelet<ConnectedForwardArgs> connected_forward({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", forward_onednn},
+            {"onednn", forward_onednn, nullptr, Role::fast, matmul_floats},
 #endif
             {"gemm", forward_gemm<gemm>},
             {"reference", forward_reference, nullptr, Role::reference},
@@ -133,7 +138,7 @@ Codelet<ConnectedWeightsArgs> connected_backward_weights({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", backward_weights_onednn},
+            {"onednn", backward_weights_onednn, nullptr, Role::fast, matmul_floats},
 #endif
             {"gemm", backward_weights_gemm<gemm>},
             {"reference", backward_weights_reference, nullptr, Role::reference},
@@ -149,7 +154,7 @@ Codelet<ConnectedDataArgs> connected_backward_data({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", backward_data_onednn},
+            {"onednn", backward_data_onednn, nullptr, Role::fast, matmul_floats},
 #endif
             {"gemm", backward_data_gemm<gemm>},
             {"reference", backward_data_reference, nullptr, Role::reference},

@@ -7,8 +7,8 @@
 namespace omni::onednn {
 namespace {
 
-// In bf16 weights are copied before they are multiplied: so many at a time (4 MiB), or the copies
-// would leave the caches.
+// In bf16 weights are copied before they are multiplied: so many at a time (4 MiB, or 8 where they
+// are only rounded), or the copies would leave the caches.
 constexpr std::int64_t kMostCopied = 1 << 21;
 
 // Equal parts of `count`; the last may begin with what the one before it has already done.
@@ -26,6 +26,14 @@ Parts parts_of(int count, int values_of_each) {
 }
 
 }  // namespace
+
+std::size_t connected_floats(const ConnectedShape& s) {
+  const std::int64_t turned = std::int64_t{s.n} * parts_of(s.outputs, s.inputs).size;
+  if (!factors().copied()) return static_cast<std::size_t>(turned);
+  const std::int64_t weights = std::min(kMostCopied, s.weights_count());
+  const std::int64_t copied = weights + std::max(s.src_count(), s.dst_count());
+  return static_cast<std::size_t>(turned + (factors().rounded ? copied : copied / 2));
+}
 
 // Transposed, weights * src', because matmul copies its second factor, and weights are more.
 void connected_forward(const ConnectedShape& s, const float* src, const float* weights, float* dst,

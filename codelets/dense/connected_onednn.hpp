@@ -8,6 +8,9 @@
 
 namespace omni::onednn {
 
+// Of scratch memory, in the pass that takes most; without oneDNN's own.
+std::size_t connected_floats(const ConnectedShape& shape);
+
 void connected_forward(const ConnectedShape& shape, const float* src, const float* weights,
                        float* dst, DeviceContext& context);
 void connected_backward_data(const ConnectedShape& shape, const float* diff_dst,

@@ -69,7 +69,9 @@ std::size_t gradient_floats(const ConnectedUpdateArgs& args) {
       std::int64_t{rows_at_once(args.shape)} * args.shape.inputs, args.shape.outputs));
 }
 
-WorkingFloats working(const ConnectedUpdateArgs& args) { return {.own = gradient_floats(args)}; }
+WorkingFloats working(const ConnectedUpdateArgs& args) {
+  return {.kept_beside = gradient_floats(args)};
+}
 
 // product(first row, rows, gradient) adds to a gradient of zeros.
 template <class Product>
@@ -110,6 +112,12 @@ void update_bf16(const ConnectedUpdateArgs& args, const Buffers& buffers, Device
     rows_of_product = rows;
     (*product)(buffers.get(1) + first, gradient);
   });
+}
+
+WorkingFloats working_onednn(const ConnectedUpdateArgs& args) {
+  WorkingFloats floats = working(args);
+  if (in_bf16()) floats.scratch = onednn::connected_floats(args.shape);
+  return floats;
 }
 
 void update_onednn(const ConnectedUpdateArgs& args, const Buffers& buffers,
@@ -156,7 +164,7 @@ Codelet<ConnectedUpdateArgs> connected_backward_update({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", update_onednn, nullptr, Role::fast, working},
+            {"onednn", update_onednn, nullptr, Role::fast, working_onednn},
 #endif
             {"gemm", update_gemm<gemm>, nullptr, Role::fast, working},
             {"reference", update_reference, nullptr, Role::reference},

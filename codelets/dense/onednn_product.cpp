@@ -2,7 +2,7 @@
 
 #ifdef OMNI_ONEDNN
 
-#include <cassert>
+#include <stdexcept>
 
 namespace omni::onednn {
 namespace {
@@ -27,7 +27,7 @@ memory::desc factor(int rows, int columns, Strides strides) {
 
 ProductPlan::ProductPlan(const dnnl::engine& engine, const ProductArgs& args)
     : turns_(args.product.column != 1) {
-  assert(!(turns_ && args.adds));
+  if (turns_ && args.adds) throw std::logic_error("a product that is turned cannot be added");
   constexpr auto kFloat = memory::data_type::f32;
   const memory::desc a = matrix(args.m, args.k, args.a, kFloat);
   const memory::desc b = matrix(args.k, args.n, args.b, kFloat);

@@ -31,15 +31,16 @@ bool outgrows_cache(const PoolShape& shape) {
   return std::int64_t{shape.n} * shape.h * shape.w * shape.c > kCachedFloats;
 }
 
-void max_forward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
+template <class Index>
+void max_forward(const PoolShape& shape, const Buffers& buffers) {
   const float* src = buffers.get(0);
   float* dst = buffers.get(1);
-  auto* index = buffers.get<PoolIndex>(2);
+  auto* index = buffers.get<Index>(2);
   for_each_window(shape, [&, c = shape.c, prefetch = outgrows_cache(shape)](
                              int image, std::int64_t pixel, PoolSpan rows, PoolSpan columns) {
     if (rows.count() * columns.count() == 0) {
       std::fill_n(dst + pixel * c, c, 0.0f);
-      std::fill_n(index + pixel * c, c, kNoCell);
+      std::fill_n(index + pixel * c, c, kNoCell<Index>);
       return;
     }
     if (prefetch) prefetch_below(shape, src, image, rows, columns);
@@ -67,15 +68,19 @@ void max_forward_vector(const PoolShape& shape, const Buffers& buffers, DeviceCo
         }
       for (int p = 0; p < packs; ++p) {
         if (shape.after_relu) {
-          const auto none = typename Pack<std::int32_t, lanes>::Type{} + kNoCell;
+          const auto none = typename Pack<std::int32_t, lanes>::Type{} + kNoCell<Index>;
           cell[p] = best[p] > 0.0f ? cell[p] : none;
         }
         store_pack(dst + pixel * c + k + p * lanes, best[p]);
         store_pack(index + pixel * c + k + p * lanes,
-                   __builtin_convertvector(cell[p], typename Pack<PoolIndex, lanes>::Type));
+                   __builtin_convertvector(cell[p], typename Pack<Index, lanes>::Type));
       }
     });
   });
+}
+
+void max_forward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
+  with_pool_index(shape, [&]<class Index>(Index) { max_forward<Index>(shape, buffers); });
 }
 
 void average_forward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
@@ -123,9 +128,10 @@ void scatter_windows(const PoolShape& shape, float* diff_src, Add add) {
   clear_up_to(shape.h);
 }
 
-void max_backward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
+template <class Index>
+void max_backward(const PoolShape& shape, const Buffers& buffers) {
   const float* diff_dst = buffers.get(0);
-  const auto* index = buffers.get<PoolIndex>(1);
+  const auto* index = buffers.get<Index>(1);
   scatter_windows(
       shape, buffers.get(2),
       [&, c = shape.c](std::int64_t pixel, PoolSpan rows, PoolSpan columns, float* corner) {
@@ -137,7 +143,7 @@ void max_backward_vector(const PoolShape& shape, const Buffers& buffers, DeviceC
           for (int p = 0; p < packs; ++p) {
             diff[p] = load_pack<float, lanes>(diff_dst + pixel * c + k + p * lanes);
             winner[p] = __builtin_convertvector(
-                (load_pack<PoolIndex, lanes>(index + pixel * c + k + p * lanes)),
+                (load_pack<Index, lanes>(index + pixel * c + k + p * lanes)),
                 typename Pack<std::int32_t, lanes>::Type);
           }
           for (int row = 0; row < rows.count(); ++row)
@@ -151,6 +157,10 @@ void max_backward_vector(const PoolShape& shape, const Buffers& buffers, DeviceC
             }
         });
       });
+}
+
+void max_backward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
+  with_pool_index(shape, [&]<class Index>(Index) { max_backward<Index>(shape, buffers); });
 }
 
 void average_backward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
@@ -174,11 +184,15 @@ void average_backward_vector(const PoolShape& shape, const Buffers& buffers, Dev
 }
 
 void max_forward_reference(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
-  reference::max_pool_forward(shape, buffers.get(0), buffers.get(1), buffers.get<PoolIndex>(2));
+  with_pool_index(shape, [&]<class Index>(Index) {
+    reference::max_pool_forward(shape, buffers.get(0), buffers.get(1), buffers.get<Index>(2));
+  });
 }
 
 void max_backward_reference(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
-  reference::max_pool_backward(shape, buffers.get(0), buffers.get<PoolIndex>(1), buffers.get(2));
+  with_pool_index(shape, [&]<class Index>(Index) {
+    reference::max_pool_backward(shape, buffers.get(0), buffers.get<Index>(1), buffers.get(2));
+  });
 }
 
 void average_forward_reference(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
@@ -198,7 +212,8 @@ Cost pool_cost(const PoolShape& shape, double bytes_per_output) {
 }
 
 Cost max_cost(const PoolShape& shape) {
-  return pool_cost(shape, sizeof(float) + sizeof(PoolIndex));
+  const auto index = with_pool_index(shape, [](auto each) { return sizeof each; });
+  return pool_cost(shape, static_cast<double>(sizeof(float) + index));
 }
 
 Cost average_cost(const PoolShape& shape) { return pool_cost(shape, sizeof(float)); }

@@ -8,9 +8,9 @@
 namespace omni {
 namespace {
 
-template <int lanes>
-struct alignas(lanes * sizeof(PoolIndex)) Cells {
-  PoolIndex at[lanes];
+template <int lanes, class Index>
+struct alignas(lanes * sizeof(Index)) Cells {
+  Index at[lanes];
 };
 
 struct Pool {
@@ -39,42 +39,42 @@ struct Pool {
   }
 };
 
-template <int lanes>
+template <int lanes, class Index>
 struct MaxForward {
   Pool pool;
   const float* src;
   float* dst;
-  PoolIndex* index;
+  Index* index;
 
   __device__ void operator()(int image, int y, int x, int column) const {
     const int k = column * lanes;
     const PoolSpan rows = pool.rows(y), columns = pool.columns(x);
     Lanes<lanes> best{};
-    Cells<lanes> winner;
-    for (int i = 0; i < lanes; ++i) winner.at[i] = kNoCell;
+    Cells<lanes, Index> winner;
+    for (int i = 0; i < lanes; ++i) winner.at[i] = kNoCell<Index>;
     for (int row = rows.first; row < rows.last; ++row)
       for (int in_row = columns.first; in_row < columns.last; ++in_row) {
         const Lanes<lanes> value = load<lanes>(src, pool.in_src(image, row, in_row, k));
         const int cell = (row - rows.start) * pool.shape.kernel_w + in_row - columns.start;
         for (int i = 0; i < lanes; ++i)
-          if (winner.at[i] == kNoCell || value.at[i] > best.at[i]) {
+          if (winner.at[i] == kNoCell<Index> || value.at[i] > best.at[i]) {
             best.at[i] = value.at[i];
-            winner.at[i] = static_cast<PoolIndex>(cell);
+            winner.at[i] = static_cast<Index>(cell);
           }
       }
     for (int i = 0; i < lanes && pool.shape.after_relu; ++i)
-      if (!(best.at[i] > 0)) winner.at[i] = kNoCell;
+      if (!(best.at[i] > 0)) winner.at[i] = kNoCell<Index>;
     const std::int64_t at = pool.in_dst(image, y, x, k);
     store(dst, at, best);
-    *reinterpret_cast<Cells<lanes>*>(index + at) = winner;
+    *reinterpret_cast<Cells<lanes, Index>*>(index + at) = winner;
   }
 };
 
-template <int lanes>
+template <int lanes, class Index>
 struct MaxBackward {
   Pool pool;
   const float* diff_dst;
-  const PoolIndex* index;
+  const Index* index;
   float* diff_src;
 
   __device__ void operator()(int image, int y, int x, int column) const {
@@ -83,7 +83,7 @@ struct MaxBackward {
     pool.for_each_window_over(y, x, [&](int out_y, int out_x, PoolSpan rows, PoolSpan columns) {
       const std::int64_t at = pool.in_dst(image, out_y, out_x, k);
       const int cell = (y - rows.start) * pool.shape.kernel_w + x - columns.start;
-      const auto winner = *reinterpret_cast<const Cells<lanes>*>(index + at);
+      const auto winner = *reinterpret_cast<const Cells<lanes, Index>*>(index + at);
       const Lanes<lanes> diff = load<lanes>(diff_dst, at);
       for (int i = 0; i < lanes; ++i)
         if (winner.at[i] == cell) sum.at[i] += diff.at[i];
@@ -143,18 +143,22 @@ void by_lanes(const PoolShape& shape, int h, int w, Use use) {
 }  // namespace
 
 void gpu::max_pool_forward(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
-  by_lanes(shape, shape.out_h, shape.out_w, [&]<class N>(N, const Extent& extent) {
-    for_each_position(CudaWorker::current(), shape.n, extent,
-                      MaxForward<N::value>{Pool{shape}, buffers.get(0), buffers.get(1),
-                                           buffers.get<PoolIndex>(2)});
+  with_pool_index(shape, [&]<class Index>(Index) {
+    by_lanes(shape, shape.out_h, shape.out_w, [&]<class N>(N, const Extent& extent) {
+      for_each_position(CudaWorker::current(), shape.n, extent,
+                        MaxForward<N::value, Index>{Pool{shape}, buffers.get(0), buffers.get(1),
+                                                    buffers.get<Index>(2)});
+    });
   });
 }
 
 void gpu::max_pool_backward(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
-  by_lanes(shape, shape.h, shape.w, [&]<class N>(N, const Extent& extent) {
-    for_each_position(CudaWorker::current(), shape.n, extent,
-                      MaxBackward<N::value>{Pool{shape}, buffers.get(0), buffers.get<PoolIndex>(1),
-                                            buffers.get(2)});
+  with_pool_index(shape, [&]<class Index>(Index) {
+    by_lanes(shape, shape.h, shape.w, [&]<class N>(N, const Extent& extent) {
+      for_each_position(CudaWorker::current(), shape.n, extent,
+                        MaxBackward<N::value, Index>{Pool{shape}, buffers.get(0),
+                                                     buffers.get<Index>(1), buffers.get(2)});
+    });
   });
 }
 

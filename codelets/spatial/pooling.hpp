@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "runtime/tasks/kernel.hpp"
 
@@ -29,14 +30,21 @@ struct PoolShape {
 };
 
 // Max pooling remembers for each output which cell of its window won, row * kernel_w + column, in
-// a u8 tensor of pool_index_bytes().
-using PoolIndex = std::uint16_t;
-inline constexpr PoolIndex kNoCell = 0xFFFF;
-inline constexpr int kMaxPoolCells = kNoCell;  // kernel_h * kernel_w of a max pooling
+// a u8 tensor of pool_index_bytes(): a byte each, two in windows that have more cells.
+template <class Index>
+inline constexpr Index kNoCell = std::numeric_limits<Index>::max();
+inline constexpr int kMaxPoolCells = kNoCell<std::uint16_t>;  // kernel_h * kernel_w
+
+template <class Use>  // use(a value of the index's type)
+decltype(auto) with_pool_index(const PoolShape& shape, Use use) {
+  if (shape.kernel_h * shape.kernel_w <= kNoCell<std::uint8_t>) return use(std::uint8_t{});
+  return use(std::uint16_t{});
+}
+
 inline std::size_t pool_index_bytes(const PoolShape& shape) {
-  return sizeof(PoolIndex) * static_cast<std::size_t>(shape.n) *
-         static_cast<std::size_t>(shape.out_h) * static_cast<std::size_t>(shape.out_w) *
-         static_cast<std::size_t>(shape.c);
+  return with_pool_index(shape, [](auto index) { return sizeof index; }) *
+         static_cast<std::size_t>(shape.n) * static_cast<std::size_t>(shape.out_h) *
+         static_cast<std::size_t>(shape.out_w) * static_cast<std::size_t>(shape.c);
 }
 
 // The cells [first, last) of the image under window number `out` along one dimension.
@@ -91,23 +99,22 @@ void for_each_cell(const PoolShape& shape, Visit visit) {
   });
 }
 
-template <class T>
-void max_pool_forward(const PoolShape& shape, const T* src, T* dst, PoolIndex* index) {
+template <class T, class Index>
+void max_pool_forward(const PoolShape& shape, const T* src, T* dst, Index* index) {
   const std::int64_t outputs = std::int64_t{shape.n} * shape.out_h * shape.out_w * shape.c;
   std::fill_n(dst, outputs, T{0});
-  std::fill_n(index, outputs, kNoCell);
+  std::fill_n(index, outputs, kNoCell<Index>);
   for_each_cell(shape, [&](std::int64_t out, std::int64_t in, int cell, int) {
-    if (index[out] != kNoCell && !(src[in] > dst[out])) return;
+    if (index[out] != kNoCell<Index> && !(src[in] > dst[out])) return;
     dst[out] = src[in];
-    index[out] = static_cast<PoolIndex>(cell);
+    index[out] = static_cast<Index>(cell);
   });
   for (std::int64_t out = 0; out < outputs && shape.after_relu; ++out)
-    if (!(dst[out] > 0)) index[out] = kNoCell;
+    if (!(dst[out] > 0)) index[out] = kNoCell<Index>;
 }
 
-template <class T>
-void max_pool_backward(const PoolShape& shape, const T* diff_dst, const PoolIndex* index,
-                       T* diff_src) {
+template <class T, class Index>
+void max_pool_backward(const PoolShape& shape, const T* diff_dst, const Index* index, T* diff_src) {
   std::fill_n(diff_src, std::int64_t{shape.n} * shape.h * shape.w * shape.c, T{0});
   for_each_cell(shape, [&](std::int64_t out, std::int64_t in, int cell, int) {
     if (index[out] == cell) diff_src[in] += diff_dst[out];

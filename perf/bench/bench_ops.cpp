@@ -217,7 +217,7 @@ int main(int argc, char** argv) {
       return 2;
     }
   if (!timed_any) {
-    fmt::print(stderr, "nothing to time: no shape has an implementation {}\n", only);
+    fmt::print(stderr, "nothing to time: no shape, or none with such an implementation\n");
     return 2;
   }
   return 0;

@@ -13,12 +13,12 @@ namespace omni {
 
 // What kernels make a context keep.
 struct WorkingFloats {
-  std::size_t scratch = 0;  // of its one buffer
-  std::size_t own = 0;      // beside it
+  std::size_t scratch = 0;      // of its one buffer
+  std::size_t kept_beside = 0;  // in a local() of its own; only one type of kernel has that
 
   void grow(const WorkingFloats& other) {
     scratch = std::max(scratch, other.scratch);
-    own = std::max(own, other.own);
+    kept_beside = std::max(kept_beside, other.kept_beside);
   }
 };
 
@@ -29,6 +29,7 @@ class DeviceContext {
   // At least `count` floats, 64-byte aligned, contents undefined. One buffer per context: a kernel
   // that needs several pieces asks once and divides. Throws std::bad_alloc.
   float* scratch(std::size_t count);
+  std::size_t scratch_floats() const { return scratch_count_; }  // so far
 
   // The context's own object of type T, default-constructed on first use.
   template <class T>

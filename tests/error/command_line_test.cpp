@@ -274,16 +274,21 @@ TEST(TrainCommand, DryRunSaysWhatSubdivisionsMean) {
 }
 
 TEST(TrainCommand, BatchAloneKeepsTheImagesThatAreComputedAtOnce) {
-  const auto table = [](const char* batch) {
-    return omni_run({"--net", "vgg-16", "--dry-run", "--batch", batch, "--gpus", "none"}).output;
+  struct Case {
+    const char *net, *batch, *says;
   };
-  EXPECT_NE(table("16").find(" for a mini-batch of 16 in "), std::string::npos) << table("16");
-  EXPECT_NE(table("96").find(" for a mini-batch of 32 (3 of them are a batch of 96)"),
-            std::string::npos)
-      << table("96");
-  EXPECT_NE(table("50").find(" for a mini-batch of 25 (2 of them are a batch of 50)"),
-            std::string::npos)
-      << table("50");
+  for (const Case& each :
+       {Case{"vgg-16", "16", " for a mini-batch of 16 in "},
+        Case{"vgg-16", "96", " for a mini-batch of 32 (3 of them are a batch of 96)"},
+        Case{"vgg-16", "50", " for a mini-batch of 25 (2 of them are a batch of 50)"},
+        Case{"vgg-16", "37", "batch 37 is not divisible by subdivisions 8"},
+        Case{"lenet", "509", " for a mini-batch of 509 in "}}) {
+    const Finished run =
+        omni_run({"--net", each.net, "--dry-run", "--batch", each.batch, "--gpus", "none"});
+    EXPECT_NE((run.output + run.errors).find(each.says), std::string::npos)
+        << each.net << ' ' << each.batch << '\n'
+        << run.output << run.errors;
+  }
 }
 
 TEST(TrainCommand, IsTheSameAsNone) {

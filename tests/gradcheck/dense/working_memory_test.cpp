@@ -1,0 +1,87 @@
+// What implementations declare of the scratch memory that they take: the memory plan believes it.
+#include <thread>
+
+#include "codelets/convolution/convolution.hpp"
+#include "codelets/dense/connected.hpp"
+#include "codelets/dense/local.hpp"
+#include "tests/gradcheck/dense/convolution_shapes.hpp"
+
+namespace omni::gradcheck {
+namespace {
+
+using Values = std::vector<float>;
+
+Values zeros(std::int64_t count) { return Values(static_cast<std::size_t>(count)); }
+
+// Of a thread that has run nothing else.
+template <class Args>
+std::size_t scratch_of(const Implementation<Args>& implementation, const Args& args, Values first,
+                       Values second, Values result) {
+  Values bias(1 << 12);  // of those that have one
+  std::size_t floats = 0;
+  std::thread([&] {
+    run_on_values(implementation, args, first, second, result, bias);
+    floats = DeviceContext::current().scratch_floats();
+  }).join();
+  return floats;
+}
+
+// oneDNN's kernels have working memory of their own, which is not declared.
+template <class Args>
+void check_scratch(const Codelet<Args>& codelet, const Args& args, const Values& first,
+                   const Values& second, const Values& result) {
+  constexpr std::size_t kUndeclared = 1 << 16;
+  for (const Implementation<Args>& each : implementations_here(codelet)) {
+    if (each.role == Role::gpu || (each.supports != nullptr && !each.supports(args))) continue;
+    SCOPED_TRACE(codelet.name() + " (" + each.name + ")");
+    const std::size_t declared = each.working == nullptr ? 0 : each.working(args).scratch;
+    const std::size_t taken = scratch_of(each, args, first, second, result);
+    if (std::string_view(each.name) == "onednn")
+      EXPECT_LE(taken, declared + declared / 10 + kUndeclared);
+    else
+      EXPECT_EQ(taken, declared);
+  }
+}
+
+void check_convolutions(Precision precision) {
+  const Deterministic policy(precision);
+  for (const Case<ConvShape>& each : kConvShapes) {
+    SCOPED_TRACE(each.what);
+    const ConvShape& s = each.args;
+    const Values src = zeros(s.src_count()), weights = zeros(s.weights_count()),
+                 dst = zeros(s.dst_count());
+    check_scratch(conv_forward, {.shape = s}, src, weights, dst);
+    check_scratch(conv_backward_weights, {.shape = s}, src, dst, weights);
+    for (const bool adds : {false, true})
+      check_scratch(conv_backward_data, {.shape = s, .adds = adds}, dst, weights, src);
+  }
+}
+
+TEST(WorkingMemory, of_convolutions_is_what_they_declare) { check_convolutions(Precision::fp32); }
+TEST(WorkingMemory, of_convolutions_in_bf16_too) { check_convolutions(Precision::bf16); }
+
+TEST(WorkingMemory, of_connected_layers_is_what_they_declare) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16})
+    for (const ConnectedShape& s : {ConnectedShape{.n = 17, .inputs = 130, .outputs = 67},
+                                    ConnectedShape{.n = 64, .inputs = 3000, .outputs = 1100}}) {
+      const Deterministic policy(precision);
+      const Values src = zeros(s.src_count()), weights = zeros(s.weights_count()),
+                   dst = zeros(s.dst_count());
+      check_scratch(connected_forward, {.shape = s}, src, weights, dst);
+      check_scratch(connected_backward_weights, {.shape = s}, src, dst, weights);
+      check_scratch(connected_backward_data, {.shape = s}, dst, weights, src);
+    }
+}
+
+TEST(WorkingMemory, of_local_layers_is_what_they_declare) {
+  const Deterministic policy;
+  const LocalShape s{{.n = 3, .h = 9, .w = 7, .c = 5, .filters = 6, .kernel_h = 3, .kernel_w = 3}};
+  const Values src = zeros(s.conv.src_count()), weights = zeros(s.weights_count()),
+               dst = zeros(s.conv.dst_count());
+  check_scratch(local_forward, {.shape = s}, src, weights, dst);
+  check_scratch(local_backward_weights, {.shape = s}, src, dst, weights);
+  check_scratch(local_backward_data, {.shape = s}, dst, weights, src);
+}
+
+}  // namespace
+}  // namespace omni::gradcheck
