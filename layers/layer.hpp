@@ -67,11 +67,17 @@ class Layer {
   virtual bool leave_sum(Layer& /*before*/) { return false; }
   virtual bool make_sum(const Blob& /*addend*/, Activation) { return false; }
   void share_output(Layer& before, TensorPool& tensors);
+  // Dropout changes the output of the layer before, and its gradient, where nobody else reads them
+  // and that layer's backward can do with zeros and multiples. Says whether it will.
+  virtual bool work_in_place(const Layer& /*before*/) { return false; }
+  virtual bool bears_dropout() const { return false; }
   // Where nothing stands against it, the inputs' private gradients go.
   void add_gradients_in_place(TensorPool& tensors);
 
   virtual double forward_flops_per_image() const { return 0; }
-  virtual std::string detail() const { return ""; }  // "64 3x3/1" in the layer table
+  // In the layer table: "64 3x3/1", and what is done in one pass, "product, bias, relu".
+  virtual std::string detail() const { return ""; }
+  virtual std::string fused() const { return ""; }
 
   int index() const { return index_; }
   const std::string& type() const { return type_; }

@@ -209,7 +209,8 @@ void Net::fuse_layers() {
       continue;
     if (parts_.training && layer.can_take_relu_gradient() && before.leave_relu_gradient())
       layer.take_relu_gradient();
-    if (layer.leave_sum(before)) layer.share_output(before, parts_.tensors);
+    if (layer.leave_sum(before) || layer.work_in_place(before))
+      layer.share_output(before, parts_.tensors);
   }
   for (const auto& layer : layers()) layer->add_gradients_in_place(parts_.tensors);
 }

@@ -11,13 +11,8 @@ constexpr int kGroup = 4 * kDropoutLanes;  // the elements that they decide
 void drop_vector(const DropoutArgs& args, const Buffers& buffers, DeviceContext&) {
   const Philox philox(args.seed, RandomStream::dropout);
   const DropoutRule rule(args.probability);
-  const float* __restrict src = buffers.get(0);
-  float* __restrict dst = buffers.get(1);
-  if (rule.threshold == 0) {
-    std::copy_n(src, args.n * args.per_sample, dst);
-    return;
-  }
-  for (int i = 0; i < args.n; ++i, src += args.per_sample, dst += args.per_sample)
+  float* values = buffers.get(0);
+  for (int i = 0; i < args.n; ++i, values += args.per_sample)
     for (std::int64_t first = 0; first < args.per_sample; first += kGroup) {
       const std::uint64_t counter = dropout_counter(args.layer, first / 4);
       const std::uint64_t sample = args.first_sample + static_cast<std::uint64_t>(i);
@@ -28,7 +23,7 @@ void drop_vector(const DropoutArgs& args, const Buffers& buffers, DeviceContext&
       }
       const auto apply = [&](auto count) {
         for (int k = 0; k < count; ++k)
-          dst[first + k] = bits[k] >= rule.threshold ? src[first + k] * rule.scale : 0.0f;
+          values[first + k] = bits[k] >= rule.threshold ? values[first + k] * rule.scale : 0.0f;
       };
       if (args.per_sample - first >= kGroup)
         apply(std::integral_constant<int, kGroup>{});
@@ -38,7 +33,7 @@ void drop_vector(const DropoutArgs& args, const Buffers& buffers, DeviceContext&
 }
 
 void drop_reference(const DropoutArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::dropout(args, buffers.get(0), buffers.get(1));
+  reference::dropout(args, buffers.get<float>(0));
 }
 
 // Ten Philox rounds of about ten operations for every four elements.
@@ -47,10 +42,7 @@ Cost cost(const DropoutArgs& args) {
   return {.flops = 26 * count, .bytes = count * 2 * sizeof(float)};
 }
 
-// Of the probability it only matters whether there is one: without, a copy is enough.
-std::uint64_t footprint(const DropoutArgs& args) {
-  return footprint_of(args.n, args.per_sample, args.probability > 0);
-}
+std::uint64_t footprint(const DropoutArgs& args) { return footprint_of(args.n, args.per_sample); }
 
 constexpr std::uint32_t kDropoutColor = 0x5B8E7D;
 
@@ -76,14 +68,12 @@ Codelet<DropoutArgs> dropout_backward({
     .footprint = footprint,
 });
 
-void submit_dropout_forward(const DropoutArgs& args, const Tensor& src, const Tensor& dst,
-                            TaskTag tag) {
-  dropout_forward.submit(args, {read(src), write(dst)}, tag);
+void submit_dropout_forward(const DropoutArgs& args, const Tensor& values, TaskTag tag) {
+  dropout_forward.submit(args, {read_write(values)}, tag);
 }
 
-void submit_dropout_backward(const DropoutArgs& args, const Tensor& diff_dst,
-                             const Tensor& diff_src, TaskTag tag) {
-  dropout_backward.submit(args, {read(diff_dst), write(diff_src)}, tag);
+void submit_dropout_backward(const DropoutArgs& args, const Tensor& diff, TaskTag tag) {
+  dropout_backward.submit(args, {read_write(diff)}, tag);
 }
 
 }  // namespace omni

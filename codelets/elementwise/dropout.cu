@@ -13,8 +13,7 @@ struct Drop {
   std::uint64_t first_sample;
   int layer;
   std::int64_t per_sample;
-  const float* src;
-  float* dst;
+  float* values;
 
   __device__ void operator()(int sample, int, int, int block) const {
     const auto bits =
@@ -26,7 +25,7 @@ struct Drop {
       const std::int64_t e = first + 16 * word;
       if (e >= per_sample) return;
       const bool lives = bits[static_cast<std::size_t>(word)] >= rule.threshold;
-      dst[start + e] = lives ? src[start + e] * rule.scale : 0.0f;
+      values[start + e] = lives ? values[start + e] * rule.scale : 0.0f;
     }
   }
 };
@@ -35,10 +34,9 @@ struct Drop {
 
 void gpu::dropout(const DropoutArgs& args, const Buffers& buffers, DeviceContext&) {
   const auto blocks = static_cast<int>((args.per_sample + 63) / 64 * 16);
-  for_each_position(
-      CudaWorker::current(), args.n, {1, 1, blocks},
-      Drop{Philox(args.seed, RandomStream::dropout), DropoutRule(args.probability),
-           args.first_sample, args.layer, args.per_sample, buffers.get(0), buffers.get(1)});
+  for_each_position(CudaWorker::current(), args.n, {1, 1, blocks},
+                    Drop{Philox(args.seed, RandomStream::dropout), DropoutRule(args.probability),
+                         args.first_sample, args.layer, args.per_sample, buffers.get(0)});
 }
 
 }  // namespace omni

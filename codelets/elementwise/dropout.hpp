@@ -1,4 +1,5 @@
-// Dropout with inverted scaling: a value survives with probability 1 - p and is divided by it.
+// Dropout with inverted scaling, in place: a value survives with probability 1 - p and is divided
+// by it.
 //
 // The mask is a pure function of (seed, layer, sample, element) and is recomputed by backward:
 // nothing is stored, and neither the slicing of a batch nor the worker matters. The bits of element
@@ -44,9 +45,9 @@ KernelFunction<DropoutArgs> dropout;
 
 namespace reference {
 
-// dst = src * mask / (1 - p); backward is the same with the gradients.
+// values *= mask / (1 - p); backward is the same with the gradients.
 template <class T>
-void dropout(const DropoutArgs& args, const T* src, T* dst) {
+void dropout(const DropoutArgs& args, T* values) {
   const Philox philox(args.seed, RandomStream::dropout);
   const DropoutRule rule(args.probability);
   for (int i = 0; i < args.n; ++i)
@@ -55,19 +56,17 @@ void dropout(const DropoutArgs& args, const T* src, T* dst) {
       const auto block = philox(sample, dropout_counter(args.layer, e / 64 * 16 + e % 16));
       const bool lives = block[static_cast<std::size_t>(e / 16 % 4)] >= rule.threshold;
       const std::int64_t at = i * args.per_sample + e;
-      dst[at] = lives ? src[at] * static_cast<T>(rule.scale) : T{0};
+      values[at] = lives ? values[at] * static_cast<T>(rule.scale) : T{0};
     }
 }
 
 }  // namespace reference
 
-extern Codelet<DropoutArgs> dropout_forward;   // {src R, dst W}
-extern Codelet<DropoutArgs> dropout_backward;  // {diff_dst R, diff_src W}
+extern Codelet<DropoutArgs> dropout_forward;   // {values RW}
+extern Codelet<DropoutArgs> dropout_backward;  // {diff RW}
 
-void submit_dropout_forward(const DropoutArgs& args, const Tensor& src, const Tensor& dst,
-                            TaskTag tag = {});
+void submit_dropout_forward(const DropoutArgs& args, const Tensor& values, TaskTag tag = {});
 // With the arguments of the forward.
-void submit_dropout_backward(const DropoutArgs& args, const Tensor& diff_dst,
-                             const Tensor& diff_src, TaskTag tag = {});
+void submit_dropout_backward(const DropoutArgs& args, const Tensor& diff, TaskTag tag = {});
 
 }  // namespace omni

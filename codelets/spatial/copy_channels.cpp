@@ -1,6 +1,7 @@
 #include "codelets/spatial/copy_channels.hpp"
 
 #include <cstring>
+#include <numeric>
 
 #include "runtime/tasks/codelet.hpp"
 
@@ -61,6 +62,13 @@ void submit_split_channels(const ChannelPart& part, const Tensor& diff_dst, cons
                               .src_offset = part.offset,
                               .dst_c = part.c};
   copy_channels.submit(args, {read(diff_dst), write(diff_src)}, tag);
+}
+
+void submit_copy(std::int64_t count, const Tensor& src, const Tensor& dst, TaskTag tag) {
+  // Rows of some width: GPUs spread threads over them.
+  const auto c = static_cast<int>(std::gcd(count, std::int64_t{1024}));
+  copy_channels.submit({.rows = count / c, .c = c, .src_c = c, .dst_c = c}, {read(src), write(dst)},
+                       tag);
 }
 
 }  // namespace omni

@@ -47,5 +47,7 @@ void submit_concat_channels(const ChannelPart& part, const Tensor& src, const Te
 // diff_src = diff_dst[offset, offset + c).
 void submit_split_channels(const ChannelPart& part, const Tensor& diff_dst, const Tensor& diff_src,
                            TaskTag tag = {});
+// All of `count` values.
+void submit_copy(std::int64_t count, const Tensor& src, const Tensor& dst, TaskTag tag = {});
 
 }  // namespace omni

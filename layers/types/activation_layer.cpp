@@ -22,7 +22,7 @@ class ActivationLayer final : public Layer {
   }
   void forward(const Step&, int slice) override {
     if (activation_ == Activation::linear)
-      return copy(slice, input().value(slice), value(slice), forward_tag(slice));
+      return submit_copy(values(slice), input().value(slice), value(slice), forward_tag(slice));
     submit_activation_forward({.count = values(slice), .activation = activation_},
                               input().value(slice), value(slice), forward_tag(slice));
   }
@@ -35,16 +35,10 @@ class ActivationLayer final : public Layer {
           {.count = values(slice), .activation = activation_},
           gradient_needs_input(activation_) ? input().value(slice) : value(slice), diff(slice),
           tag);
-    copy(slice, diff(slice), input().gradient(slice), tag);
+    submit_copy(values(slice), diff(slice), input().gradient(slice), tag);
   }
 
  private:
-  void copy(int slice, const Tensor& from, const Tensor& to, TaskTag tag) const {
-    const int channels = output_.extent.c;
-    submit_split_channels(
-        {.rows = values(slice) / channels, .c = channels, .offset = 0, .total = channels}, from, to,
-        tag);
-  }
   Activation activation_;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "codelets/elementwise/dropout.hpp"
+#include "codelets/spatial/copy_channels.hpp"
 #include "layers/registry.hpp"
 
 namespace omni {
@@ -17,32 +18,37 @@ class DropoutLayer final : public Layer {
   }
 
   std::string detail() const override { return fmt::format("p = {:g}", probability_); }
+  std::string fused() const override { return in_place_ ? "in place" : ""; }
   double forward_flops_per_image() const override {
     return static_cast<double>(output_.extent.count());
   }
+  bool work_in_place(const Layer& before) override { return in_place_ = before.bears_dropout(); }
   void forward(const Step& step, int slice) override {
-    submit_dropout_forward(args(step, slice), input().value(slice), value(slice),
-                           forward_tag(slice));
+    const TaskTag tag = forward_tag(slice);
+    if (!in_place_) submit_copy(values(slice), input().value(slice), value(slice), tag);
+    if (step.training && probability_ > 0)
+      submit_dropout_forward(args(step, slice), value(slice), tag);
   }
   void backward(const Step& step, int slice) override {
-    if (input().wants_gradient())
-      submit_dropout_backward(args(step, slice), diff(slice), input().gradient(slice),
-                              data_gradient_tag(slice));
+    if (!input().wants_gradient()) return;
+    const TaskTag tag = data_gradient_tag(slice);
+    if (probability_ > 0) submit_dropout_backward(args(step, slice), diff(slice), tag);
+    if (!in_place_) submit_copy(values(slice), diff(slice), input().gradient(slice), tag);
   }
 
  private:
-  // Without training nothing is dropped: the same codelet copies.
   DropoutArgs args(const Step& step, int slice) const {
     DropoutArgs args;
     args.n = images(slice);
     args.per_sample = static_cast<std::int64_t>(output_.extent.count());
-    args.probability = step.training ? probability_ : 0;
+    args.probability = probability_;
     args.layer = static_cast<std::uint32_t>(index());
     args.seed = step.seed;
     args.first_sample = first_sample(step, slice);
     return args;
   }
   float probability_;
+  bool in_place_ = false;  // the layer before has our output
 };
 
 const LayerRegistration dropout_registration(

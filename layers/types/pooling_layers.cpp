@@ -57,6 +57,7 @@ class PoolLayer : public Layer {
     pool_ = read_window(builder, builder.input().extent(), global);
     output_ = builder.blob("output", {pool_.out_h, pool_.out_w, pool_.c});
   }
+  bool bears_dropout() const override { return true; }
   std::string detail() const override { return window_text(pool_); }
   double forward_flops_per_image() const override {
     return static_cast<double>(output_.extent.count()) * pool_.kernel_h * pool_.kernel_w;
@@ -80,9 +81,7 @@ class MaxPoolLayer final : public PoolLayer {
   }
   bool can_take_relu_gradient() const override { return true; }
   void take_relu_gradient() override { pool_.after_relu = true; }
-  std::string detail() const override {
-    return PoolLayer::detail() + (pool_.after_relu ? " + relu'" : "");
-  }
+  std::string fused() const override { return pool_.after_relu ? "relu's gradient" : ""; }
   void forward(const Step&, int slice) override {
     submit_max_pool_forward(pool(slice), input().value(slice), value(slice), index(slice),
                             forward_tag(slice));

@@ -23,8 +23,9 @@ class ShortcutLayer final : public Layer {
     args_.activation = activation_.fused();
   }
 
-  std::string detail() const override {
-    return fmt::format("+ layer {}{}", from_, before_sums_ ? " (fused)" : "");
+  std::string detail() const override { return fmt::format("+ layer {}", from_); }
+  std::string fused() const override {
+    return before_sums_ ? "by the layer before" : "sum" + after(activation_.fused());
   }
   double forward_flops_per_image() const override {
     return 2 * static_cast<double>(output_.extent.count());

@@ -53,10 +53,14 @@ class SplitConnectedLayer final : public Layer {
   }
 
   bool joins_slices() const override { return true; }
+  bool bears_dropout() const override { return activation_.bears_dropout(); }
   double forward_flops_per_image() const override { return 2.0 * inputs_count_ * outputs_; }
   std::string detail() const override {
-    return fmt::format("{} in {} blocks{}", outputs_, dst_.size(),
-                       weights_->updated_in_backward ? " + update" : "");
+    return fmt::format("{} in {} blocks", outputs_, dst_.size());
+  }
+  std::string fused() const override {
+    return "product, bias" + after(activation_.fused()) +
+           (weights_->updated_in_backward ? "; gradient, update" : "");
   }
 
   void forward(const Step&, int slice) override {

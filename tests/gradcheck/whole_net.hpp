@@ -61,6 +61,7 @@ class WholeNet {
     return all;
   }
   std::string detail(std::size_t layer) const { return net_->layers()[layer]->detail(); }
+  std::string fused(std::size_t layer) const { return net_->layers()[layer]->fused(); }
   std::size_t declared_bytes() const { return net_->declared_bytes(); }
   std::vector<Param*> trainable() {
     std::vector<Param*> params = net_->params();

@@ -1,5 +1,7 @@
 #include "layers/types/blocks/activation_block.hpp"
 
+#include <fmt/format.h>
+
 #include "codelets/elementwise/activation.hpp"
 
 namespace omni {
@@ -15,6 +17,16 @@ Activation read_activation(OptionReader& options, std::string_view fallback) {
 ActivationBlock::ActivationBlock(LayerBuilder& builder, std::string_view fallback, Extent extent)
     : kind_(read_activation(builder.options(), fallback)) {
   if (gradient_needs_input(kind_)) before_ = builder.per_slice("before", extent.count());
+}
+
+std::string after(Activation activation) {
+  if (activation == Activation::linear) return "";
+  return fmt::format(", {}", activation_name(activation));
+}
+
+bool ActivationBlock::bears_dropout() const {
+  return !before_.empty() || kind_ == Activation::linear || kind_ == Activation::relu ||
+         kind_ == Activation::leaky;
 }
 
 void ActivationBlock::forward(std::int64_t count, const Blob& output, int slice,

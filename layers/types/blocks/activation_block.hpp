@@ -3,6 +3,7 @@
 // the values before it.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,6 +13,7 @@
 namespace omni {
 
 Activation read_activation(OptionReader& options, std::string_view fallback);
+std::string after(Activation activation);  // ", relu" for Layer::fused(); "" for linear
 
 class ActivationBlock {
  public:
@@ -28,6 +30,9 @@ class ActivationBlock {
   const Tensor& target(const Blob& output, int slice) const {
     return *targets(output)[static_cast<std::size_t>(slice)];
   }
+
+  // The gradient looks at no more of the output than whether it is above zero.
+  bool bears_dropout() const;
 
   // After that task. count: the slice's values.
   void forward(std::int64_t count, const Blob& output, int slice, TaskTag tag) const;

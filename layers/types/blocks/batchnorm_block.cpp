@@ -1,6 +1,7 @@
 #include "layers/types/blocks/batchnorm_block.hpp"
 
 #include "codelets/normalise/batchnorm.hpp"
+#include "layers/types/blocks/activation_block.hpp"
 
 namespace omni {
 
@@ -86,6 +87,10 @@ void BatchnormBlock::backward(int slice, const std::vector<Tensor*>& src,
                                      {tag.priority, tag.layer, each});
     then(each);
   }
+}
+
+std::string BatchnormBlock::fused() const {
+  return std::string("norm") + (addend_ != nullptr ? ", sum" : "") + after(activation_);
 }
 
 bool BatchnormBlock::make_sum(const Blob& addend, Activation activation) {

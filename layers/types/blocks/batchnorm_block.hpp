@@ -32,6 +32,8 @@ class BatchnormBlock {
   // there is an activation before.
   bool make_sum(const Blob& addend, Activation activation);
 
+  std::string fused() const;  // for Layer::fused()
+
   Param *shift, *scale, *mean, *variance;  // mean and variance: rolling
 
  private:
