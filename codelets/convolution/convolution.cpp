@@ -113,20 +113,24 @@ bool suits_winograd(const Args& args) {
   return winograd::supports(args.shape) || winograd::folded::suits(args.shape, tile_in);
 }
 
+template <class Function>
+Function* as_it_is_or_folded(const ConvShape& shape, Function* as_it_is, Function* folded) {
+  return winograd::supports(shape) ? as_it_is : folded;
+}
+
 template <int tile_in>
 constexpr winograd::Method kWinograd{tile_in, kProduct};
 
 template <int tile_in, Pass pass, class Args>
 WorkingFloats winograd_floats(const Args& args) {
   const auto floats =
-      winograd::supports(args.shape) ? winograd::scratch_floats : winograd::folded::scratch_floats;
+      as_it_is_or_folded(args.shape, winograd::scratch_floats, winograd::folded::scratch_floats);
   return {.scratch = floats(args.shape, tile_in, pass)};
 }
 
 template <int tile_in>
 void forward_winograd(const ConvForwardArgs& args, const Buffers& buffers, DeviceContext& context) {
-  const auto forward =
-      winograd::supports(args.shape) ? winograd::forward : winograd::folded::forward;
+  const auto forward = as_it_is_or_folded(args.shape, winograd::forward, winograd::folded::forward);
   forward(kWinograd<tile_in>, args.shape, buffers.get(0), buffers.get(1),
           args.has_bias ? buffers.get(3) : nullptr, args.activation, buffers.get(2), context);
 }
@@ -136,7 +140,7 @@ void backward_weights_winograd(const ConvWeightsArgs& args, const Buffers& buffe
                                DeviceContext& context) {
   const ConvShape& s = args.shape;
   const auto backward =
-      winograd::supports(s) ? winograd::backward_weights : winograd::folded::backward_weights;
+      as_it_is_or_folded(s, winograd::backward_weights, winograd::folded::backward_weights);
   backward(kWinograd<tile_in>, s, buffers.get(0), buffers.get(1), buffers.get(2), context);
   if (args.has_bias) add_column_sums(s.pixels(), s.filters, buffers.get(1), buffers.get(3));
 }
@@ -145,7 +149,7 @@ template <int tile_in>
 void backward_data_winograd(const ConvDataArgs& args, const Buffers& buffers,
                             DeviceContext& context) {
   const auto backward =
-      winograd::supports(args.shape) ? winograd::backward_data : winograd::folded::backward_data;
+      as_it_is_or_folded(args.shape, winograd::backward_data, winograd::folded::backward_data);
   backward(kWinograd<tile_in>, args.shape, buffers.get(0), buffers.get(1), args.adds,
            buffers.get(2), context);
 }

@@ -16,7 +16,7 @@ namespace {
 
 // ---- a slice, cut into tiles ----
 
-Work work_of(const Convolved& what, const Mosaic& mosaic) {
+Tiling tiling_of(const Convolved& what, const Mosaic& mosaic) {
   return {.rows = (what.n + mosaic.images() - 1) / mosaic.images() * mosaic.rows,
           .columns = mosaic.columns,
           .planes = what.tile_in * what.tile_in,
@@ -32,7 +32,7 @@ struct Grid : Convolved {
         in_pixels(what, mosaic, in, pad_h, pad_w),
         out_pixels(what, mosaic, out, 0, 0) {}
 
-  Work work() const { return work_of(*this, mosaic); }
+  Tiling tiling() const { return tiling_of(*this, mosaic); }
   int planes() const { return tile_in * tile_in; }  // a position of a transformed tile each
 
   Mosaic mosaic;
@@ -159,7 +159,7 @@ template <class Tile>
 void convolve(const Grid& grid, const Method& method, Direction direction, const float* src,
               const float* weights, const Ending& ending, float* dst, DeviceContext& context) {
   using Value = typename Tile::Value;
-  const Workspace<Value, float, Value> space(grid.work(), method.scratch, context);
+  const Workspace<Value, float, Value> space(grid.tiling(), method.scratch, context);
   if (space.one_panel()) transform_kernels<Tile>(grid, space, direction, 0, space.panel, weights);
   space.for_each_block([&](Block block) {
     const int tiles = block.rows * grid.mosaic.columns;
@@ -200,7 +200,7 @@ template <class Tile>
 void add_kernel_gradients(const Grid& grid, const Method& method, const float* src,
                           const float* diff_dst, float* diff_weights, DeviceContext& context) {
   using Value = typename Tile::Value;
-  const Workspace<Value, Value, float> space(grid.work(), method.scratch, context);
+  const Workspace<Value, Value, float> space(grid.tiling(), method.scratch, context);
   const int channels = grid.in.c;
   space.for_each_block([&](Block block) {
     const int tiles = block.rows * grid.mosaic.columns;
@@ -303,7 +303,7 @@ std::size_t scratch_floats(const ConvShape& shape, int tile_in, Pass pass) {
   const ValueSizes sizes = pass == Pass::backward_weights
                                ? ValueSizes{.in = value, .out = value, .kernel = sizeof(float)}
                                : ValueSizes{.in = value, .out = sizeof(float), .kernel = value};
-  return Cut(work_of(what, mosaic_of(what)), sizes).floats;
+  return Blocking(tiling_of(what, mosaic_of(what)), sizes).floats;
 }
 
 void forward(const Method& method, const ConvShape& shape, const float* src, const float* weights,

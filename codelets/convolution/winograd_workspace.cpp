@@ -18,21 +18,24 @@ int part(std::int64_t count, std::int64_t most) {
 
 }  // namespace
 
-Cut::Cut(const Work& work, const ValueSizes& sizes) : rows(work.rows), filters(work.filters) {
-  panel = kLanes * part(filters / kLanes, kPanelValues / (work.planes * kLanes * work.channels));
+Blocking::Blocking(const Tiling& tiling, const ValueSizes& sizes)
+    : rows(tiling.rows), filters(tiling.filters) {
+  panel =
+      kLanes * part(filters / kLanes, kPanelValues / (tiling.planes * kLanes * tiling.channels));
   const std::int64_t tiles =
-      one_panel() ? std::max(kBlockValues / (work.planes * (work.channels + panel)), kBlockTiles)
-                  : kLargeBlockValues / (work.planes * work.channels);
-  block_rows = part(rows, tiles / work.columns);
-  const std::int64_t block_tiles = std::int64_t{block_rows} * work.columns;
+      one_panel()
+          ? std::max(kBlockValues / (tiling.planes * (tiling.channels + panel)), kBlockTiles)
+          : kLargeBlockValues / (tiling.planes * tiling.channels);
+  block_rows = part(rows, tiles / tiling.columns);
+  const std::int64_t block_tiles = std::int64_t{block_rows} * tiling.columns;
   // Strides that are no power of two, or all planes would meet in the same places of a cache.
-  in_plane = block_tiles * work.channels + kLanes;
+  in_plane = block_tiles * tiling.channels + kLanes;
   out_plane = block_tiles * panel + kLanes;
-  kernel_plane = std::int64_t{panel} * work.channels + kLanes;
+  kernel_plane = std::int64_t{panel} * tiling.channels + kLanes;
   const auto floats_of = [&](std::int64_t plane, std::size_t value) {
-    return static_cast<std::size_t>(work.planes * plane) * value / sizeof(float);
+    return static_cast<std::size_t>(tiling.planes * plane) * value / sizeof(float);
   };
-  const auto widest = static_cast<std::size_t>(std::max(work.channels, filters));
+  const auto widest = static_cast<std::size_t>(std::max(tiling.channels, filters));
   out_at = floats_of(in_plane, sizes.in);
   kernel_at = out_at + floats_of(out_plane, sizes.out);
   zeros_at = kernel_at + floats_of(kernel_plane, sizes.kernel);

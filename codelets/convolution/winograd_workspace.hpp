@@ -17,7 +17,7 @@ struct Block {
 };
 
 // What is to be cut: rows x columns of tiles.
-struct Work {
+struct Tiling {
   int rows, columns;
   int planes;
   int channels, filters;  // of input and output
@@ -28,8 +28,8 @@ struct ValueSizes {
   std::size_t in, out, kernel;
 };
 
-struct Cut {
-  Cut(const Work& work, const ValueSizes& sizes);
+struct Blocking {
+  Blocking(const Tiling& tiling, const ValueSizes& sizes);
 
   template <class Visit>
   void for_each_block(Visit visit) const {
@@ -50,10 +50,10 @@ struct Cut {
 };
 
 template <class In, class Out, class Kernel>
-struct Workspace : Cut {
+struct Workspace : Blocking {
   // scratch: null for the context's.
-  Workspace(const Work& work, float* scratch, DeviceContext& context)
-      : Cut(work, {sizeof(In), sizeof(Out), sizeof(Kernel)}) {
+  Workspace(const Tiling& tiling, float* scratch, DeviceContext& context)
+      : Blocking(tiling, {sizeof(In), sizeof(Out), sizeof(Kernel)}) {
     if (scratch == nullptr) scratch = context.scratch(floats);
     in = reinterpret_cast<In*>(scratch);
     out = reinterpret_cast<Out*>(scratch + out_at);

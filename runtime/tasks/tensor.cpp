@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "runtime/tasks/access.hpp"
+#include "runtime/tasks/models/numa.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/session.hpp"
 
@@ -66,6 +67,7 @@ Status Tensor::allocate() {
     return Error{ErrorKind::out_of_memory, name_, fmt::format("cannot allocate {} bytes", bytes()),
                  "a smaller --batch or more --subdivisions needs less memory"};
   }
+  spread_over_nodes(memory_, bytes());
   std::memset(memory_, 0, bytes());
   for (std::size_t part = 0; part < parts(); ++part) {
     DataHandle& handle = handles_.emplace_back();

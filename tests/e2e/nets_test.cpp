@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
                     NetCase{"cifar10-quick", 32, 50, "0.01"}, NetCase{"alexnet", 8, 5, "0.005"},
                     NetCase{"caffenet", 8, 5, "0.005"}, NetCase{"vgg-16", 2, 5, "0.0005"},
                     NetCase{"resnet-18", 4, 4, "0.02"}, NetCase{"resnet-50", 4, 8, "0.02"},
-                    NetCase{"darknet19", 4, 5, "0.02"}),
+                    NetCase{"darknet19", 4, 5, "0.02"}, NetCase{"resnet-18-32", 8, 6, "0.02"}),
     [](const auto& net) {
       std::string name = net.param.name;
       std::erase(name, '-');

@@ -217,7 +217,8 @@ TEST_P(ShippedNet, has_the_losses_of_the_cpu) {
 
 INSTANTIATE_TEST_SUITE_P(All, ShippedNet,
                          testing::Values("lenet", "mlp", "cifar10-quick", "alexnet", "caffenet",
-                                         "vgg-16", "resnet-18", "resnet-50", "darknet19"));
+                                         "vgg-16", "resnet-18", "resnet-18-32", "resnet-50",
+                                         "darknet19"));
 
 }  // namespace
 }  // namespace omni::test

@@ -1,6 +1,7 @@
 // omni-run time: where one training iteration's time goes, by layer, which implementations ran, and
 // what the others would have cost.
 #include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/commands/slice_sizes.hpp"
 #include "apps/omni-run/commands/time_report.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
@@ -31,7 +32,11 @@ WorkerPeaks measure_peaks(const Session& session, const MachineArguments& machin
 }  // namespace
 
 Status time_command(const TimeArguments& arguments) {
-  OMNI_TRY(auto opened, open_net(TimedTraining::without_learning(arguments.net), true));
+  if (arguments.slices) return time_slices(arguments);
+  NetArguments net_arguments = TimedTraining::without_learning(arguments.net);
+  OMNI_TRY(const NetSpec spec, read_net(net_arguments));
+  OMNI_CHECK(settle_slice(spec, arguments.machine, net_arguments));
+  OMNI_TRY(auto opened, build_net(spec, net_arguments, true));
   OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *opened));
   OMNI_TRY(const Session session, start_session(arguments.machine));
   OMNI_TRY(const auto training,

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/commands/slice_sizes.hpp"
 #include "apps/omni-run/groups.hpp"
 #include "apps/omni-run/layer_table.hpp"
 #include "apps/omni-run/open_net.hpp"
@@ -133,6 +134,8 @@ Status train_command(const TrainArguments& given) {
   OMNI_TRY(const Asynchrony asynchrony,
            chosen_asynchrony(arguments.groups, arguments.machine.session.deterministic));
   const bool automatic = arguments.groups.automatic;
+  if (!automatic && !arguments.groups.planned && arguments.groups.count.value_or(1) == 1)
+    OMNI_CHECK(settle_slice(spec, arguments.machine, arguments.net));
   OMNI_TRY(ComputeGroups groups, automatic ? open_most_groups(spec, arguments)
                                            : open_groups(spec, arguments.net, arguments.groups));
   Net* net = &groups.net();

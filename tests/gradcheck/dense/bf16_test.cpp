@@ -97,27 +97,38 @@ TEST(Bf16, convolutions_multiply_rounded_numbers) {
 }
 
 // Direct sums of rounded numbers would be nearer, those of numbers as they are much nearer.
+template <class Args>
+void check_winograd(const Codelet<Args>& codelet, const ConvShape& shape, Values a, Values b,
+                    std::int64_t results) {
+  int checked = 0;
+  for (const Implementation<Args>& each : implementations_here(codelet)) {
+    const std::string_view name = each.name;
+    if (name != "winograd" && name != "winograd_8x8") continue;
+    ++checked;
+    Values in[2]{Values(size(results)), Values(size(results))};
+    for (const bool bf16 : {false, true}) {
+      const Deterministic policy(bf16 ? Precision::bf16 : Precision::fp32);
+      run_on_values(each, Args{.shape = shape}, a, b, in[bf16]);
+    }
+    const double error = relative_error<float, float>(in[1], in[0]);
+    if (name == "winograd")
+      EXPECT_GT(error, 0x1p-8) << codelet.name();
+    else
+      EXPECT_EQ(error, 0) << codelet.name();
+  }
+  EXPECT_EQ(checked, 2) << codelet.name();
+}
+
 TEST(Bf16, winograd_rounds_in_small_tiles_only) {
   if (bf16_in_vain() != nullptr) GTEST_SKIP() << bf16_in_vain();
-  const ConvForwardArgs args{
-      .shape = {.n = 2, .h = 9, .w = 7, .c = 32, .filters = 32, .kernel_h = 3, .kernel_w = 3}};
-  Values src = some_values(args.shape.src_count(), 1),
-         weights = some_values(args.shape.weights_count(), 2);
-  for (const Implementation<ConvForwardArgs>& each : implementations_here(conv_forward)) {
-    const auto error = [&] {
-      Values dst[2]{Values(size(args.shape.dst_count())), Values(size(args.shape.dst_count()))};
-      for (const bool bf16 : {false, true}) {
-        const Deterministic policy(bf16 ? Precision::bf16 : Precision::fp32);
-        run_on_values(each, args, src, weights, dst[bf16]);
-      }
-      return relative_error<float, float>(dst[1], dst[0]);
-    };
-    if (std::string_view(each.name) == "winograd") {
-      EXPECT_GT(error(), 0x1p-8);
-    } else if (std::string_view(each.name) == "winograd_8x8") {
-      EXPECT_EQ(error(), 0);
-    }
-  }
+  const ConvShape shape{
+      .n = 2, .h = 9, .w = 7, .c = 32, .filters = 32, .kernel_h = 3, .kernel_w = 3};
+  const Values src = some_values(shape.src_count(), 1),
+               weights = some_values(shape.weights_count(), 2),
+               diff_dst = some_values(shape.dst_count(), 3);
+  check_winograd(conv_forward, shape, src, weights, shape.dst_count());
+  check_winograd(conv_backward_weights, shape, src, diff_dst, shape.weights_count());
+  check_winograd(conv_backward_data, shape, diff_dst, weights, shape.src_count());
 }
 
 TEST(Bf16, connected_layers_multiply_rounded_numbers) {

@@ -324,6 +324,8 @@ inline const std::vector<Case<ConvShape>> kConvShapes{
       .kernel_w = 3,
       .pad_h = 1,
       .pad_w = 1}},
+    {"3x3, panels of 32 and 16 filters",
+     {.n = 1, .h = 3, .w = 5, .c = 640, .filters = 48, .kernel_h = 3, .kernel_w = 3, .pad_w = 1}},
     {"many channels for few filters",
      {.n = 3,
       .h = 7,

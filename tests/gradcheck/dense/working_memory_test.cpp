@@ -30,7 +30,7 @@ std::size_t scratch_of(const Implementation<Args>& implementation, const Args& a
 template <class Args>
 void check_scratch(const Codelet<Args>& codelet, const Args& args, const Values& first,
                    const Values& second, const Values& result) {
-  constexpr std::size_t kUndeclared = 1 << 16;
+  constexpr std::size_t kUndeclared = 1 << 17;
   for (const Implementation<Args>& each : implementations_here(codelet)) {
     if (each.role == Role::gpu || (each.supports != nullptr && !each.supports(args))) continue;
     SCOPED_TRACE(codelet.name() + " (" + each.name + ")");

@@ -1,0 +1,102 @@
+// omni-run time --slices: what it measures decides how later trainings are cut.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/omni_run.hpp"
+
+namespace omni::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+class MeasuredSlices : public testing::Test {
+ protected:
+  Finished run(const Words& words) {
+    Words all = words;
+    all.insert(all.end(), {"--net", "lenet", "--batch", "24", "--workers", "1", "--gpus", "none",
+                           "--models", folder_ / ""});
+    return omni_run(all);
+  }
+  nlohmann::json time_slices() {
+    const Finished timed =
+        run({"time", "--slices", "--iterations", "2", "--warm-up", "1", "--json"});
+    EXPECT_EQ(timed.exit_code, 0) << timed.errors;
+    return nlohmann::json::parse(timed.output);
+  }
+  fs::path record() {
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::directory_iterator(folder_ / "slices")) files.push_back(entry);
+    EXPECT_EQ(files.size(), 1u);
+    return files.front();
+  }
+  void write_record(const std::string& text) { std::ofstream(record()) << text; }
+  // Of a training with these arguments.
+  std::vector<int> cut(Words words = {}) {
+    words.insert(words.end(), {"--dry-run", "--json"});
+    const Finished dry = run(words);
+    EXPECT_EQ(dry.exit_code, 0) << dry.errors;
+    said_ = dry.errors;
+    return nlohmann::json::parse(dry.output)["slices"];
+  }
+
+  TemporaryDirectory folder_;
+  std::string said_;
+};
+
+TEST_F(MeasuredSlices, decide_how_trainings_are_cut) {
+  const std::vector<int> by_rule = cut();
+  EXPECT_EQ(said_.find("--slices"), std::string::npos);
+  const nlohmann::json told = time_slices();
+  ASSERT_GE(told["rows"].size(), 3u);
+  double best = 1e9;
+  int fastest = 0;
+  bool timed_the_rule = false;
+  for (const auto& row : told["rows"]) {
+    const double seconds = row["seconds_per_iteration"];
+    EXPECT_GT(seconds, 0);
+    if (seconds < best) best = seconds, fastest = row["images_per_slice"];
+    timed_the_rule = timed_the_rule || row["images_per_slice"] == by_rule.front();
+  }
+  EXPECT_TRUE(timed_the_rule);
+  EXPECT_EQ(told["fastest"], fastest);
+  EXPECT_EQ(cut().front(), fastest);
+
+  write_record(R"({"seconds_per_iteration": {"24": 0.2, "5": 0.1, "12": 0.3}})");
+  EXPECT_EQ(cut(), (std::vector{5, 5, 5, 5, 4}));
+  EXPECT_NE(said_.find("slices of 5 images: faster here than 12 24"), std::string::npos) << said_;
+  const Finished timed = run({"time", "--iterations", "1", "--warm-up", "1"});
+  EXPECT_NE(timed.errors.find("slices of 5 images"), std::string::npos) << timed.errors;
+  // Other things decide:
+  EXPECT_EQ(cut({"--slice", "8"}), (std::vector{8, 8, 8}));
+  EXPECT_EQ(cut({"--deterministic"}), by_rule);
+  EXPECT_EQ(cut({"--precision", "bf16"}), by_rule);  // it was not timed so
+}
+
+TEST_F(MeasuredSlices, a_damaged_record_is_not_trusted) {
+  const std::vector<int> by_rule = cut();
+  time_slices();
+  for (const char* text :
+       {"", "{", "[]", R"({"seconds_per_iteration": 3})", R"({"seconds_per_iteration": {}})",
+        R"({"seconds_per_iteration": {"25": 0.1}})", R"({"seconds_per_iteration": {"0": 0.1}})",
+        R"({"seconds_per_iteration": {"5": -0.1}})", R"({"seconds_per_iteration": {"5": "x"}})"}) {
+    write_record(text);
+    EXPECT_EQ(cut(), by_rule) << text;
+    EXPECT_NE(said_.find("no sound times of slices"), std::string::npos) << text << said_;
+  }
+}
+
+TEST_F(MeasuredSlices, need_a_choice) {
+  for (const Words& words : std::vector<Words>{{"--slice", "4"}, {"--deterministic"}}) {
+    Words all{"time", "--slices"};
+    all.insert(all.end(), words.begin(), words.end());
+    const Finished refused = run(all);
+    EXPECT_EQ(refused.exit_code, 2) << refused.errors;
+    EXPECT_NE(refused.errors.find("--slices: "), std::string::npos) << refused.errors;
+  }
+}
+
+}  // namespace
+}  // namespace omni::test

@@ -1,0 +1,65 @@
+#include "runtime/tasks/models/numa.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <vector>
+
+namespace omni {
+namespace {
+
+struct Topology {
+  explicit Topology(const char* synthetic) {
+    hwloc_topology_init(&handle);
+    if (synthetic != nullptr) hwloc_topology_set_synthetic(handle, synthetic);
+    hwloc_topology_load(handle);
+  }
+  ~Topology() { hwloc_topology_destroy(handle); }
+  hwloc_topology_t handle;
+};
+
+std::vector<int> nodes_of(const char* synthetic, const std::vector<unsigned>& cores) {
+  const Topology topology(synthetic);
+  const Bitmap set(hwloc_bitmap_alloc());
+  for (const unsigned core : cores) hwloc_bitmap_set(set.get(), core);
+  const Bitmap nodes = nodes_beside(topology.handle, set.get());
+  std::vector<int> numbers;
+  for (int node = hwloc_bitmap_first(nodes.get()); node >= 0;
+       node = hwloc_bitmap_next(nodes.get(), node))
+    numbers.push_back(node);
+  return numbers;
+}
+
+TEST(Numa, nodes_are_those_of_the_cores_that_compute) {
+  const char* two_sockets = "pack:2 [numa] core:4 pu:1";
+  EXPECT_EQ(nodes_of(two_sockets, {0, 1, 2, 3, 4, 5, 6, 7}), (std::vector{0, 1}));
+  EXPECT_EQ(nodes_of(two_sockets, {3, 4}), (std::vector{0, 1}));
+  EXPECT_EQ(nodes_of(two_sockets, {4, 6}), (std::vector{1}));
+  EXPECT_EQ(nodes_of("pack:2 core:4 pu:1", {0, 7}), (std::vector{0}));
+}
+
+// What the kernel then says of such pages, on whatever machine this is.
+TEST(Numa, interleaved_pages_are_so_for_the_system) {
+  const Topology topology(nullptr);
+  const Bitmap nodes =
+      nodes_beside(topology.handle, hwloc_topology_get_topology_cpuset(topology.handle));
+  constexpr std::size_t kBytes = 1 << 20;
+  char* memory = static_cast<char*>(std::aligned_alloc(1 << 12, kBytes));
+  // Not at the start of a page, as tensors are.
+  if (!interleave(topology.handle, nodes, memory + 64, kBytes - 64)) {
+    std::free(memory);
+    GTEST_SKIP() << "the system does not let a process say where its pages lie: errno " << errno;
+  }
+  const Bitmap found(hwloc_bitmap_alloc());
+  hwloc_membind_policy_t policy{};
+  EXPECT_EQ(hwloc_get_area_membind(topology.handle, memory, kBytes, found.get(), &policy,
+                                   HWLOC_MEMBIND_BYNODESET),
+            0);
+  EXPECT_EQ(policy, HWLOC_MEMBIND_INTERLEAVE);
+  EXPECT_TRUE(hwloc_bitmap_isequal(found.get(), nodes.get()));
+  std::free(memory);
+}
+
+}  // namespace
+}  // namespace omni
