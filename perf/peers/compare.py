@@ -195,7 +195,7 @@ class Comparison:
         return self.arguments.warm_up or max(3, iterations // 10), iterations
 
     def run(self):
-        self.warm_up, self.iterations = self.lengths(self.omnivore.calibrate(len(self.facts["slices"]), say))
+        self.warm_up, self.iterations = self.lengths(self.omnivore.calibrate(self.facts, say))
         for number in range(1, self.arguments.rounds + 1):
             self.peaks.append(self.omnivore.peak_flops_per_second())
             for each in list(self.contenders):

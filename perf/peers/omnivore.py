@@ -1,5 +1,5 @@
-"""Omnivore as a contender: calibrates its performance models until the choices settle, then runs
-`omni-run time`; also the net's facts and the machine's peak."""
+"""Omnivore as a contender: measures how large its tasks should be and calibrates its performance models
+until the choices settle, then runs `omni-run time`; also the net's facts and the machine's peak."""
 
 import json
 
@@ -8,6 +8,7 @@ from processes import checked
 # The models want some ten runs of each of up to seven implementations, per shape; a slice is a run.
 RUNS_WANTED = 70
 FIRST_ITERATIONS, MORE_ITERATIONS, MAX_CALIBRATIONS = 20, 12, 8
+SLICE_ITERATIONS = 5
 
 
 class Omnivore:
@@ -15,7 +16,7 @@ class Omnivore:
 
     def __init__(self, program, net, batch, threads, rate, models, device):
         self.program, self.models, self.threads = program, models, threads
-        self.device_arguments = device.omnivore_arguments
+        self.device_arguments, self.on_gpu = device.omnivore_arguments, device.gpu
         self.net_arguments = ["--net", net, "--batch", batch, "--subdivisions", 1, "--learning-rate", rate]
         self.settled = False
 
@@ -34,15 +35,26 @@ class Omnivore:
         peaks = json.loads(found.output)["peaks"]
         return peaks.get("gpu_gemm_flops_per_second", peaks["gemm_flops_per_second"])
 
-    def time(self, warm_up, iterations):
+    def time(self, warm_up, iterations, *more):
         finished = checked([self.program, "time", "-q", "--json", *self.net_arguments, "--workers",
                             self.threads, "--models", self.models, "--warm-up", warm_up,
-                            "--iterations", iterations, *self.device_arguments])
+                            "--iterations", iterations, *self.device_arguments, *more])
         return json.loads(finished.output), finished
 
-    def calibrate(self, slices, say):
+    def choose_slice(self, facts, say):
+        """Images per slice, which the runs that follow will take; their number."""
+        if self.on_gpu:
+            return len(facts["slices"])
+        told, _ = self.time(MORE_ITERATIONS, SLICE_ITERATIONS, "--slices")
+        say(f"slices of {told['fastest']} images: " +
+            ", ".join(f"{1e3 * row['seconds_per_iteration']:.1f} ms per iteration with {row['images_per_slice']}"
+                      for row in told["rows"]))
+        return -(facts["batch"] // -told["fastest"])
+
+    def calibrate(self, facts, say):
         """Runs until two runs in a row chose the same implementations for every layer; returns the
         seconds per iteration of the last one."""
+        slices = self.choose_slice(facts, say)
         before, warm_up = None, max(FIRST_ITERATIONS, -(RUNS_WANTED // -slices))
         for count in range(1, MAX_CALIBRATIONS + 1):
             told, _ = self.time(warm_up, 3)

@@ -38,7 +38,9 @@ Result<double> time_once(const NetSpec& spec, const TimeArguments& arguments, in
            TimedTraining::make(ComputeGroups(std::move(built)), images, arguments.machine));
   OMNI_CHECK(training->seconds(std::max(warm_up, warm_up * kSlicesToSettle / 10 / slices),
                                Asynchrony::reproducible));
-  return training->seconds_per_iteration(arguments.iterations, Asynchrony::reproducible);
+  // Of the whole run: what overlaps at its ends is a large part of few iterations.
+  OMNI_TRY(const double seconds, training->seconds(arguments.iterations, Asynchrony::reproducible));
+  return seconds / arguments.iterations;
 }
 
 double median(std::vector<double> values) {
@@ -66,7 +68,7 @@ std::vector<int> sizes_worth_timing(int batch, int cores, int by_rule) {
   std::vector<int> sizes{by_rule};
   for (int slices = std::max(cores, 1); slices < 2 * batch; slices *= 2) {
     const int size = (batch + slices - 1) / slices;
-    if (4 * size < by_rule) break;  // too small to be worth a task
+    if (2 * size < by_rule) break;  // too small to be worth a task
     if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
   }
   return sizes;
