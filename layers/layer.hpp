@@ -75,9 +75,9 @@ class Layer {
   void add_gradients_in_place(TensorPool& tensors);
 
   virtual double forward_flops_per_image() const { return 0; }
-  // In the layer table: "64 3x3/1", and what is done in one pass, "product, bias, relu".
+  // In the layer table: "64 3x3/1", and what one task does, "product, bias, relu".
   virtual std::string detail() const { return ""; }
-  virtual std::string fused() const { return ""; }
+  virtual std::string in_one_task() const { return ""; }
 
   int index() const { return index_; }
   const std::string& type() const { return type_; }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kSummaryJson =
     R"(  {"command","host","net","scheduler","starpu","batch","processes","workers","tasks","wall",
-   "iterations","iteration":{"median","mad"},"images_per_second",
+   "iterations","iteration":{"median","mad"},"images_per_second","slices_kept",
    "losses":[{"name","share","text"}],
    "idle":[{"part","seconds","share"}],
    "kernels":[{"codelet","implementation","kind","tasks","seconds","share","median"}],
@@ -34,7 +34,8 @@ Document describe_summary(const Trace& trace) {
       {"iterations", "iterations", Format::count, count_cell(summary.iterations.times.size())},
       {"iteration.median", "one iteration, median", Format::seconds, iteration.median},
       {"iteration.mad", "  +-", Format::seconds, iteration.mad},
-      {"images_per_second", "images/s", Format::number, summary.iterations.images_per_second}};
+      {"images_per_second", "images/s", Format::number, summary.iterations.images_per_second},
+      {"slices_kept", "slices go on where they are", Format::share, summary.slices.share()}};
 
   Table losses{.key = "losses",
                .title = "Largest losses",

@@ -63,7 +63,8 @@ void add_net(CLI::App& app, NetArguments& arguments) {
   app.add_option("--net", arguments.net,
                  "Net description (.cfg): a file, or the name of a shipped net");
   app.add_flag("--strict", arguments.strict, "Unknown keys in the net are errors");
-  app.add_option("--slice", arguments.slice, "Images per task; 0: chosen from the net")
+  app.add_option("--slice", arguments.slice,
+                 "Images per task; 0: as `time --slices` found, else from the net")
       ->check(CLI::Range(0, 1 << 30));
   app.add_option("--set", arguments.settings, "Override a key of [net]: --set momentum=0.8")
       ->type_name("KEY=VALUE")

@@ -23,13 +23,14 @@ double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20
 std::string layer_table(const Net& net) {
   std::string text =
       fmt::format("{:>3} {:<14} {:<18} {:>17} -> {:>17} {:>12} {:>9} {:>9}  {}\n", "#", "layer", "",
-                  "input", "output", "parameters", "MFLOP", "MiB", "in one pass");
+                  "input", "output", "parameters", "MFLOP", "MiB", "in one task");
   for (const auto& layer : net.layers())
-    text += fmt::format(
-        "{:>3} {:<14} {:<18} {} -> {} {:>12} {:>9.2f} {:>9.1f}{}{}\n", layer->index(),
-        layer->type(), layer->detail(), shape(layer->inputs()[0]->extent()),
-        shape(layer->output().extent), trainable(*layer), layer->forward_flops_per_image() / 1e6,
-        mebibytes(layer->tensor_bytes()), layer->fused().empty() ? "" : "  ", layer->fused());
+    text +=
+        fmt::format("{:>3} {:<14} {:<18} {} -> {} {:>12} {:>9.2f} {:>9.1f}{}{}\n", layer->index(),
+                    layer->type(), layer->detail(), shape(layer->inputs()[0]->extent()),
+                    shape(layer->output().extent), trainable(*layer),
+                    layer->forward_flops_per_image() / 1e6, mebibytes(layer->tensor_bytes()),
+                    layer->in_one_task().empty() ? "" : "  ", layer->in_one_task());
   const int subdivisions = net.options().subdivisions;
   return text + fmt::format(
                     "{}: {} parameters, {:.1f} MFLOP forward per image, {:.0f} MiB for a "
@@ -53,7 +54,7 @@ nlohmann::json layer_table_json(const Net& net) {
     layers.push_back({{"index", layer->index()},
                       {"type", layer->type()},
                       {"detail", layer->detail()},
-                      {"in_one_pass", layer->fused()},
+                      {"in_one_task", layer->in_one_task()},
                       {"input", extent(layer->inputs()[0]->extent())},
                       {"output", extent(layer->output().extent)},
                       {"parameters", trainable(*layer)},

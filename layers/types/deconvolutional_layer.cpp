@@ -81,7 +81,7 @@ class DeconvolutionalLayer final : public WeightedLayer {
     return fmt::format("{} {}x{}/{}", transposed_.c, transposed_.kernel_w, transposed_.kernel_h,
                        transposed_.stride_h);
   }
-  std::string fused() const override { return pass_after_product(); }
+  std::string in_one_task() const override { return task_after_product(); }
 
  private:
   void multiply(int slice, const Tensor* bias, Activation activation, const Tensor& dst) override {

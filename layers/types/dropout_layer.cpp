@@ -18,7 +18,7 @@ class DropoutLayer final : public Layer {
   }
 
   std::string detail() const override { return fmt::format("p = {:g}", probability_); }
-  std::string fused() const override { return in_place_ ? "in place" : ""; }
+  std::string in_one_task() const override { return in_place_ ? "in place" : ""; }
   double forward_flops_per_image() const override {
     return static_cast<double>(output_.extent.count());
   }

@@ -62,7 +62,10 @@ class LocalLayer final : public Layer {
     return fmt::format("{} {}x{}/{}", shape_.conv.filters, shape_.conv.kernel_w,
                        shape_.conv.kernel_h, shape_.conv.stride_h);
   }
-  std::string fused() const override { return "product, bias" + after(activation_.fused()); }
+  bool bears_dropout() const override { return activation_.bears_dropout(); }
+  std::string in_one_task() const override {
+    return "product, bias" + comma_name(activation_.fused());
+  }
 
   void forward(const Step&, int slice) override {
     submit_local_forward({.shape = shape(slice), .activation = activation_.fused()},

@@ -81,7 +81,7 @@ class MaxPoolLayer final : public PoolLayer {
   }
   bool can_take_relu_gradient() const override { return true; }
   void take_relu_gradient() override { pool_.after_relu = true; }
-  std::string fused() const override { return pool_.after_relu ? "relu's gradient" : ""; }
+  std::string in_one_task() const override { return pool_.after_relu ? "relu's gradient" : ""; }
   void forward(const Step&, int slice) override {
     submit_max_pool_forward(pool(slice), input().value(slice), value(slice), index(slice),
                             forward_tag(slice));

@@ -24,8 +24,8 @@ class ShortcutLayer final : public Layer {
   }
 
   std::string detail() const override { return fmt::format("+ layer {}", from_); }
-  std::string fused() const override {
-    return before_sums_ ? "by the layer before" : "sum" + after(activation_.fused());
+  std::string in_one_task() const override {
+    return before_sums_ ? "by the layer before" : "sum" + comma_name(activation_.fused());
   }
   double forward_flops_per_image() const override {
     return 2 * static_cast<double>(output_.extent.count());

@@ -58,8 +58,8 @@ class SplitConnectedLayer final : public Layer {
   std::string detail() const override {
     return fmt::format("{} in {} blocks", outputs_, dst_.size());
   }
-  std::string fused() const override {
-    return "product, bias" + after(activation_.fused()) +
+  std::string in_one_task() const override {
+    return "product, bias" + comma_name(activation_.fused()) +
            (weights_->updated_in_backward ? "; gradient, update" : "");
   }
 

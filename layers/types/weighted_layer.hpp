@@ -16,8 +16,8 @@ class WeightedLayer : public Layer {
   bool joins_slices() const override { return batchnorm_.has_value(); }
   void forward(const Step& step, int slice) override;
   void backward(const Step& step, int slice) override;
-  std::string fused() const override {
-    return (batchnorm_ ? "" : "product, ") + pass_after_product();
+  std::string in_one_task() const override {
+    return (batchnorm_ ? "" : "product, ") + task_after_product();
   }
   bool leave_relu_gradient() override;
   bool bears_dropout() const override { return !batchnorm_ && activation_.bears_dropout(); }
@@ -39,8 +39,8 @@ class WeightedLayer : public Layer {
   // The gradients of the weights, the bias (may be null) and the input, from that of the product.
   virtual void propagate(int slice, const Tensor& diff_dst, const Tensor* diff_bias) = 0;
 
-  std::string pass_after_product() const {
-    return batchnorm_ ? batchnorm_->fused() : "bias" + after(activation_.fused());
+  std::string task_after_product() const {
+    return batchnorm_ ? batchnorm_->in_one_task() : "bias" + comma_name(activation_.fused());
   }
   const Param& weights() const { return *weights_; }
 

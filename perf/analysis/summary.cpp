@@ -64,6 +64,7 @@ Summary analyse_summary(const Trace& trace) {
   summary.idle = analyse_idle(trace);
   summary.kernels = analyse_kernels(trace);
   summary.memory = analyse_memory(trace);
+  summary.slices = count_slice_steps(trace);
   summary.losses = losses_of(summary);
   return summary;
 }

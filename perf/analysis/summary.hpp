@@ -8,6 +8,7 @@
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/kernels.hpp"
 #include "perf/analysis/memory.hpp"
+#include "perf/common/slice_steps.hpp"
 #include "perf/trace/trace.hpp"
 
 namespace omni::perf {
@@ -26,6 +27,7 @@ struct Summary {
   Idle idle;
   Kernels kernels;
   Memory memory;
+  SliceSteps slices;
   std::vector<Loss> losses;  // largest first; at least 1 %
 };
 

@@ -1,10 +1,14 @@
 // For how long a task holds the policy's lock, which all workers share: being put into the queue of
-// 64 equal workers and taken from it, while so many others wait. What the lock is busy, were every
-// worker to take a task of a millisecond, follows.
+// 64 equal workers and taken from it, the lock each time, by one thread and by two that contend for
+// it. StarPU's own questions about a task (may this worker run it?) come on top.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <mutex>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include "scheduling/policy/dispatcher.hpp"
@@ -13,7 +17,7 @@ namespace {
 
 using namespace omni;
 
-constexpr int kWorkers = 64, kPriorities = 20, kPairs = 200000, kRounds = 7;
+constexpr int kWorkers = 64, kPriorities = 20, kTasks = 400000, kRounds = 7;
 
 // Equal workers: nothing but priorities is asked.
 struct Facts {
@@ -28,33 +32,46 @@ struct Facts {
   double transfer(int, unsigned) const { return 0.0; }
 };
 
-double seconds_per_task(int waiting) {
+double seconds_per_task(int threads, int waiting) {
   Dispatcher<int, Facts> dispatcher(Facts{}, 0);
   for (unsigned worker = 0; worker < kWorkers; ++worker) dispatcher.add_worker(worker, 0, 0);
+  std::mutex mutex;
   const auto push = [&](int task) {
+    const std::scoped_lock lock(mutex);
     dispatcher.push(dispatcher.only_place(), task, task % kWorkers);
   };
   for (int task = 0; task < waiting; ++task) push(task);
+  std::atomic<int> taken = 0;
   const auto before = std::chrono::steady_clock::now();
-  for (int task = 0; task < kPairs; ++task) {
-    push(task);
-    if (!dispatcher.pop(static_cast<unsigned>(7 * task % kWorkers), 0)) return 0;
+  {
+    std::vector<std::jthread> all;
+    for (int thread = 0; thread < threads; ++thread)
+      all.emplace_back([&, thread] {
+        for (int task = thread; task < kTasks; task += threads) {
+          push(task);
+          const std::scoped_lock lock(mutex);
+          taken += dispatcher.pop(static_cast<unsigned>(7 * task % kWorkers), 0).has_value();
+        }
+      });
   }
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count() / kPairs;
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - before;
+  return took.count() / taken;
 }
 
 }  // namespace
 
 int main() {
-  for (const int waiting : {1, 16, 64, 512}) {
-    std::vector<double> seconds;
-    for (int round = 0; round < kRounds; ++round) seconds.push_back(seconds_per_task(waiting));
-    std::sort(seconds.begin(), seconds.end());
-    const double median = seconds[kRounds / 2];
-    fmt::print(
-        "{:>4} waiting: {:.0f} ns per task ({:.0f} to {:.0f}); of {} workers' tasks of 1 ms "
-        "the lock is held {:.1f} % of the time\n",
-        waiting, 1e9 * median, 1e9 * seconds.front(), 1e9 * seconds.back(), kWorkers,
-        100 * kWorkers * median / 1e-3);
-  }
+  for (const int threads : {1, 2})
+    for (const int waiting : {1, 64, 512}) {
+      std::vector<double> seconds;
+      for (int round = 0; round < kRounds; ++round)
+        seconds.push_back(seconds_per_task(threads, waiting));
+      std::sort(seconds.begin(), seconds.end());
+      const double median = seconds[kRounds / 2];
+      fmt::print(
+          "{} thread{}, {:>3} waiting: {:.0f} ns per task ({:.0f} to {:.0f}); {} workers with "
+          "tasks of 1 ms would use {:.1f} % of what the lock lets through\n",
+          threads, threads == 1 ? "" : "s", waiting, 1e9 * median, 1e9 * seconds.front(),
+          1e9 * seconds.back(), kWorkers, 100 * kWorkers * median / 1e-3);
+    }
 }

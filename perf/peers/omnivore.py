@@ -42,19 +42,20 @@ class Omnivore:
         return json.loads(finished.output), finished
 
     def choose_slice(self, facts, say):
-        """Images per slice, which the runs that follow will take; their number."""
+        """Measures how many images a slice should have, which the runs that follow then take."""
         if self.on_gpu:
-            return len(facts["slices"])
+            return facts["slices"][0]
         told, _ = self.time(MORE_ITERATIONS, SLICE_ITERATIONS, "--slices")
-        say(f"slices of {told['fastest']} images: " +
-            ", ".join(f"{1e3 * row['seconds_per_iteration']:.1f} ms per iteration with {row['images_per_slice']}"
+        say(f"slices of {told['chosen']} images: " +
+            ", ".join(f"{1e3 * row['seconds']:.1f} ms per iteration with {row['images_per_slice']}"
                       for row in told["rows"]))
-        return -(facts["batch"] // -told["fastest"])
+        return told["chosen"]
 
     def calibrate(self, facts, say):
         """Runs until two runs in a row chose the same implementations for every layer; returns the
         seconds per iteration of the last one."""
-        slices = self.choose_slice(facts, say)
+        self.images_per_slice = self.choose_slice(facts, say)
+        slices = -(facts["batch"] // -self.images_per_slice)
         before, warm_up = None, max(FIRST_ITERATIONS, -(RUNS_WANTED // -slices))
         for count in range(1, MAX_CALIBRATIONS + 1):
             told, _ = self.time(warm_up, 3)

@@ -51,6 +51,9 @@ activation=linear
 [shortcut]
 from=-4
 activation=relu
+[avgpool]
+size=2
+stride=2
 [dropout]
 probability=0.3
 [connected]

@@ -56,9 +56,9 @@ activation=linear
 [shortcut]
 from=-4
 activation=relu
+[avgpool]
 [dropout]
 probability=0.3
-[avgpool]
 [connected]
 output=10
 activation=logistic

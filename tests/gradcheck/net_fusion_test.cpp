@@ -25,8 +25,8 @@ TEST(WholeNet, PoolingTakesOverTheGradientOfARelu) {
   const auto session = Session::start(options);
   ASSERT_TRUE(session);
   WholeNet fused(relu_net(true).c_str(), 2), apart(relu_net(false).c_str(), 2);
-  EXPECT_EQ(fused.fused(1), "relu's gradient");
-  EXPECT_EQ(apart.fused(2), "");
+  EXPECT_EQ(fused.in_one_task(1), "relu's gradient");
+  EXPECT_EQ(apart.in_one_task(2), "");
   const auto expected = apart.gradients();
   EXPECT_EQ(fused.gradients(), expected);
   EXPECT_TRUE(
@@ -39,7 +39,7 @@ TEST(WholeNet, ASecondReaderPreventsThat) {
   ASSERT_TRUE(session);
   std::string text = relu_net(true);
   text.insert(text.find("[connected]"), "[route]\nlayers=0\n");
-  EXPECT_EQ(WholeNet(text.c_str(), 2).fused(1), "");
+  EXPECT_EQ(WholeNet(text.c_str(), 2).in_one_task(1), "");
 }
 
 // The sum of a residual block as part of the normalisation before it, and, with `between` them, as
@@ -59,10 +59,10 @@ TEST(WholeNet, NormalisationMakesTheSumOfAResidualBlock) {
   ASSERT_TRUE(session);
   WholeNet fused(residual_net("", -2).c_str(), 2);
   WholeNet apart(residual_net("[route]\nlayers=-1\n", -3).c_str(), 2);
-  EXPECT_EQ(fused.fused(1), "norm, sum, relu");
-  EXPECT_EQ(fused.fused(2), "by the layer before");
-  EXPECT_EQ(apart.fused(1), "norm");
-  EXPECT_EQ(apart.fused(3), "sum, relu");
+  EXPECT_EQ(fused.in_one_task(1), "norm, sum, relu");
+  EXPECT_EQ(fused.in_one_task(2), "by the layer before");
+  EXPECT_EQ(apart.in_one_task(1), "norm");
+  EXPECT_EQ(apart.in_one_task(3), "sum, relu");
   EXPECT_EQ(fused.loss(), apart.loss());
   EXPECT_EQ(fused.gradients(), apart.gradients());
   EXPECT_LT(fused.declared_bytes(), apart.declared_bytes());
@@ -72,7 +72,7 @@ TEST(WholeNet, OnlyAPlainSumIsLeftToTheNormalisation) {
   const auto session = Session::start({});
   ASSERT_TRUE(session);
   const auto with = [](std::string text, const std::string& what, const std::string& instead) {
-    return WholeNet(text.replace(text.find(what), what.size(), instead).c_str(), 2).fused(2);
+    return WholeNet(text.replace(text.find(what), what.size(), instead).c_str(), 2).in_one_task(2);
   };
   const std::string text = residual_net("", -2);
   EXPECT_EQ(with(text, "batch_normalize=1\nactivation=linear", "activation=linear"), "sum, relu");
@@ -84,7 +84,7 @@ TEST(WholeNet, OnlyAPlainSumIsLeftToTheNormalisation) {
 }
 
 // Dropout on the output of the layer before and, behind a copy, on one of its own. Its mask depends
-// on its number, which is 2 in both.
+// on its number, which is the same in both.
 std::string dropout_net(const std::string& layer, bool in_place) {
   const std::string copy = "[route]\nlayers=-1\n";
   return "[net]\nbatch=6\nheight=9\nwidth=8\nchannels=2\n" +
@@ -98,29 +98,35 @@ TEST(WholeNet, DropoutInPlace) {
   const auto session = Session::start(options);
   ASSERT_TRUE(session);
   const std::string filter = "[convolutional]\nfilters=6\nsize=3\npad=1\nactivation=";
+  const std::string split = "[connected]\noutput=1024\nactivation=relu\n";
   for (const std::string& layer :
        {filter + "linear\n", filter + "relu\n", filter + "leaky\n", filter + "gelu\n",
-        std::string("[connected]\noutput=9\nactivation=relu\n"),
-        std::string("[avgpool]\nsize=2\nstride=2\n")}) {
+        std::string("[connected]\noutput=9\nactivation=relu\n"), split + split,
+        std::string("[avgpool]\nsize=2\nstride=2\n"),
+        filter + "relu\n[maxpool]\nsize=2\nstride=2\n",
+        std::string("[deconvolutional]\nfilters=3\nsize=2\nstride=2\nactivation=relu\n"),
+        std::string("[local]\nfilters=3\nsize=3\nactivation=relu\n")}) {
     SCOPED_TRACE(layer);
     WholeNet in_place(dropout_net(layer, true).c_str(), 4),
         apart(dropout_net(layer, false).c_str(), 4);
-    EXPECT_EQ(in_place.fused(2), "in place");
-    EXPECT_EQ(apart.fused(2), "");
+    const std::size_t dropout = layer.find("[", 1) == std::string::npos ? 2 : 3;
+    EXPECT_EQ(in_place.in_one_task(dropout), "in place");
+    EXPECT_EQ(apart.in_one_task(dropout), "");
     EXPECT_EQ(in_place.loss(), apart.loss());
+    EXPECT_EQ(in_place.evaluation_loss(), apart.evaluation_loss());
     EXPECT_EQ(in_place.gradients(), apart.gradients());
   }
   // Their gradients look at what they made.
   for (const std::string& layer : {filter + "logistic\n", filter + "relu\nbatch_normalize=1\n",
                                    std::string("[normalization]\n")})
-    EXPECT_EQ(WholeNet(dropout_net(layer, true).c_str(), 4).fused(2), "") << layer;
+    EXPECT_EQ(WholeNet(dropout_net(layer, true).c_str(), 4).in_one_task(2), "") << layer;
   const std::string two_readers = dropout_net(filter + "relu\n", true);
   EXPECT_EQ(WholeNet(std::string(two_readers)
                          .insert(two_readers.find("[softmax]"),
                                  "[route]\nlayers=1\n[connected]\noutput=4\n")
                          .c_str(),
                      4)
-                .fused(2),
+                .in_one_task(2),
             "");
 }
 

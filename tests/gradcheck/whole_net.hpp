@@ -36,14 +36,8 @@ class WholeNet {
     fill_inputs(per_image);
   }
 
-  double loss() {
-    net_->forward(step());
-    EXPECT_TRUE(wait_for_tasks());
-    double sum = 0;
-    for (const Tensor* metrics : slot_.metrics)
-      sum += static_cast<double>(HostAccess(*metrics, HostAccess::Mode::read).f32()[0]);
-    return sum;
-  }
+  double loss() { return loss_of(true); }
+  double evaluation_loss() { return loss_of(false); }
   // By parameter, in the order of params(); starts from zero.
   std::vector<std::vector<float>> gradients() {
     for (const Param* param : trainable()) {
@@ -61,7 +55,7 @@ class WholeNet {
     return all;
   }
   std::string detail(std::size_t layer) const { return net_->layers()[layer]->detail(); }
-  std::string fused(std::size_t layer) const { return net_->layers()[layer]->fused(); }
+  std::string in_one_task(std::size_t layer) const { return net_->layers()[layer]->in_one_task(); }
   std::size_t declared_bytes() const { return net_->declared_bytes(); }
   std::vector<Param*> trainable() {
     std::vector<Param*> params = net_->params();
@@ -70,7 +64,17 @@ class WholeNet {
   }
 
  private:
-  Step step() { return {.training = true, .seed = 7, .first_sample = 0, .slot = &slot_}; }
+  Step step(bool training = true) {
+    return {.training = training, .seed = 7, .first_sample = 0, .slot = &slot_};
+  }
+  double loss_of(bool training) {
+    net_->forward(step(training));
+    EXPECT_TRUE(wait_for_tasks());
+    double sum = 0;
+    for (const Tensor* metrics : slot_.metrics)
+      sum += static_cast<double>(HostAccess(*metrics, HostAccess::Mode::read).f32()[0]);
+    return sum;
+  }
   void fill_inputs(std::size_t per_image) {
     std::uint64_t image = 0;
     for (std::size_t slice = 0; slice < slot_.images.size(); ++slice) {

@@ -49,7 +49,7 @@ size=2
 stride=2
 [connected]
 output=9
-activation=tanh
+activation=relu
 [dropout]
 probability=.3
 [connected]

@@ -21,6 +21,7 @@ struct HandTask {
   double flops = 0, bytes = 0;
   double predicted = std::numeric_limits<double>::quiet_NaN();
   std::string implementation = "plain";
+  std::int32_t slice = -1;
 };
 
 // A task that nobody waited for: popped and started at once, its data in place.
@@ -60,6 +61,7 @@ class HandTrace {
     record.codelet = codelet(task.codelet, task.implementation);
     record.worker = task.worker;
     record.layer = task.layer;
+    record.slice = task.slice;
     record.iteration = task.iteration;
     record.times = task.times;
     record.predicted = task.predicted;

@@ -1,13 +1,18 @@
 #include "apps/omni-run/commands/slice_sizes.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/timed_training.hpp"
+#include "apps/version.hpp"
 #include "runtime/checksum.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
@@ -17,71 +22,113 @@ namespace omni {
 namespace {
 
 constexpr int kRounds = 3;
-// The models want some ten runs of every implementation before they are trusted; a slice is a run.
-constexpr int kSlicesToSettle = 60;
+// The models want ten runs of each of up to seven implementations; a slice is a run of each task.
+constexpr int kSlicesToSettle = 70;
+constexpr double kLeastSeconds = 0.5;          // of a measurement
+constexpr double kWorthIt = 0.98;              // of the time by the rule, or the rule stays
 constexpr std::uint64_t kMostBytes = 1 << 16;  // of a record
-constexpr const char* kSeconds = "seconds_per_iteration";
+constexpr const char *kSeconds = "seconds_by_images_per_slice", *kChosen = "images_per_slice";
 
-int fastest(const SliceTimes& times) {
-  return std::min_element(times.begin(), times.end(),
-                          [](const auto& a, const auto& b) { return a.second < b.second; })
-      ->first;
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
 }
 
-Result<double> time_once(const NetSpec& spec, const TimeArguments& arguments, int slice,
-                         const Dataset& images, int warm_up) {
-  NetArguments net = arguments.net;
-  net.slice = slice;
-  OMNI_TRY(auto built, build_net(spec, net, true));
-  const int slices = built->slices().count();
-  OMNI_TRY(const auto training,
-           TimedTraining::make(ComputeGroups(std::move(built)), images, arguments.machine));
-  OMNI_CHECK(training->seconds(std::max(warm_up, warm_up * kSlicesToSettle / 10 / slices),
-                               Asynchrony::reproducible));
-  // Of the whole run: what overlaps at its ends is a large part of few iterations.
-  OMNI_TRY(const double seconds, training->seconds(arguments.iterations, Asynchrony::reproducible));
-  return seconds / arguments.iterations;
+// One mini-batch is one iteration, without learning.
+NetSpec without_subdivisions(NetSpec spec, int images) {
+  spec.net.options.push_back({"batch", std::to_string(images), kCommandLine});
+  spec.net.options.push_back({"subdivisions", "1", kCommandLine});
+  return spec;
 }
+
+class SliceTimer {
+ public:
+  SliceTimer(const NetSpec& spec, const TimeArguments& arguments, const Dataset& images)
+      : spec_(spec), arguments_(arguments), images_(images) {}
+
+  // Seconds of a mini-batch.
+  Result<double> time(int slice, bool settled) {
+    NetArguments net = arguments_.net;
+    net.slice = slice;
+    OMNI_TRY(auto built, build_net(spec_, net, true));
+    const int slices = built->slices().count();
+    OMNI_TRY(const auto training,
+             TimedTraining::make(ComputeGroups(std::move(built)), images_, arguments_.machine));
+    if (!settled)
+      OMNI_CHECK(
+          training->seconds(std::max(arguments_.warm_up, (kSlicesToSettle + slices - 1) / slices),
+                            Asynchrony::reproducible));
+    OMNI_TRY(const double first, training->seconds(2, Asynchrony::reproducible));
+    const int iterations =
+        std::max(arguments_.iterations, static_cast<int>(std::ceil(2 * kLeastSeconds / first)));
+    // Of the whole run: what overlaps at its ends is a large part of few iterations.
+    OMNI_TRY(const double seconds, training->seconds(iterations, Asynchrony::reproducible));
+    return seconds / iterations;
+  }
+
+ private:
+  const NetSpec& spec_;
+  const TimeArguments& arguments_;
+  const Dataset& images_;
+};
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
 
+int choose(const std::map<int, double>& seconds, int by_rule) {
+  const auto fastest =
+      std::min_element(seconds.begin(), seconds.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  return fastest->second < kWorthIt * seconds.at(by_rule) ? fastest->first : by_rule;
+}
+
 void print(const SliceTimes& times, int images, bool json) {
   if (json) {
     auto rows = nlohmann::ordered_json::array();
-    for (const auto& [slice, seconds] : times)
-      rows.push_back({{"images_per_slice", slice}, {kSeconds, seconds}});
-    fmt::print("{}\n", nlohmann::ordered_json{{"rows", rows}, {"fastest", fastest(times)}}.dump(2));
+    for (const auto& [slice, seconds] : times.seconds)
+      rows.push_back({{"images_per_slice", slice}, {"seconds", seconds}});
+    fmt::print(
+        "{}\n",
+        nlohmann::ordered_json{{"images", images}, {"rows", rows}, {"chosen", times.chosen}}.dump(
+            2));
     return;
   }
-  fmt::print("{:>16} {:>14} {:>10}\n", "images per slice", "ms/iteration", "images/s");
-  for (const auto& [slice, seconds] : times)
+  fmt::print("{:>16} {:>14} {:>10}\n", "images per slice", "ms/mini-batch", "images/s");
+  for (const auto& [slice, seconds] : times.seconds)
     fmt::print("{:>16} {:>14.3f} {:>10.1f}{}\n", slice, 1e3 * seconds, images / seconds,
-               slice == fastest(times) ? "  <- trainings with as many workers will take it" : "");
+               slice == times.chosen ? "  <- trainings will take it" : "");
+}
+
+// What makes a net of such slices impossible is no reason to do without the other sizes.
+bool is_too_much(const Error& error) {
+  return error.kind == ErrorKind::usage || error.kind == ErrorKind::out_of_memory;
 }
 
 }  // namespace
 
-std::vector<int> sizes_worth_timing(int batch, int cores, int by_rule) {
+std::vector<int> sizes_worth_timing(int images, int cores, int by_rule) {
   std::vector<int> sizes{by_rule};
-  for (int slices = std::max(cores, 1); slices < 2 * batch; slices *= 2) {
-    const int size = (batch + slices - 1) / slices;
+  for (int slices = std::max(cores, 1); slices < 2 * images; slices *= 2) {
+    const int size = (images + slices - 1) / slices;
     if (2 * size < by_rule) break;  // too small to be worth a task
     if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
   }
   return sizes;
 }
 
+// Whatever changes how long a slice takes is part of the name.
 SliceRecord::SliceRecord(const NetSpec& spec, const NetOptions& options, int cores,
                          const MachineArguments& machine)
     : images_(options.micro_batch()) {
   const Extent& input = options.input;
+  const SessionOptions& session = machine.session;
   const std::string key =
-      fmt::format("{} {}x{}x{} {} images, {} cores, precision {} {}", layers_hash(spec), input.h,
-                  input.w, input.c, images_, cores, static_cast<int>(machine.session.precision),
-                  machine.session.implementation);
+      fmt::format("{} {} {} {}x{}x{} {} images, {} cores, {} {} {}", host_name(), kVersion,
+                  layers_hash(spec), input.h, input.w, input.c, images_, cores,
+                  static_cast<int>(session.precision), session.implementation, session.scheduler);
   const std::filesystem::path models =
       machine.models.empty() ? default_model_folder() : std::filesystem::path(machine.models);
   file_ = models / "slices" / (checksum_of(key) + ".json");
@@ -93,41 +140,43 @@ SliceTimes SliceRecord::read() const {
   const Result<std::string> text = read_file(file_, kMostBytes);
   const auto json = text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
   SliceTimes times;
-  bool sound = json.is_object() && json.contains(kSeconds) && json[kSeconds].is_object();
-  if (sound)
+  bool sound = json.is_object() && json.contains(kSeconds) && json[kSeconds].is_object() &&
+               json.contains(kChosen) && json[kChosen].is_number_integer();
+  if (sound) {
     for (const auto& [size, seconds] : json[kSeconds].items()) {
-      const int slice = std::atoi(size.c_str());
-      sound = sound && slice > 0 && slice <= images_ && seconds.is_number() &&
-              seconds.get<double>() > 0;
-      if (sound) times[slice] = seconds.get<double>();
+      int slice = 0;
+      const auto [end, problem] = std::from_chars(size.data(), size.data() + size.size(), slice);
+      sound = sound && problem == std::errc() && end == size.data() + size.size() && slice > 0 &&
+              slice <= images_ && seconds.is_number() && seconds.get<double>() > 0;
+      if (sound) times.seconds[slice] = seconds.get<double>();
     }
-  if (sound && !times.empty()) return times;
-  log::warn(
-      "{}: no sound times of slices; the net's own rule is used (omni-run time --slices takes "
-      "them again)",
-      file_.string());
+    const auto chosen = json[kChosen].get<std::int64_t>();
+    sound = sound && chosen > 0 && chosen <= images_;
+    if (sound) times.chosen = static_cast<int>(chosen);
+    sound = sound && times.seconds.contains(times.chosen);
+  }
+  if (sound) return times;
+  log::warn("{}: no sound times of slices (omni-run time --slices takes them again)",
+            file_.string());
   return {};
 }
 
 Status SliceRecord::write(const SliceTimes& times) const {
   nlohmann::ordered_json seconds;
-  for (const auto& [slice, each] : times) seconds[std::to_string(slice)] = each;
-  std::error_code problem;
-  std::filesystem::create_directories(file_.parent_path(), problem);
-  return write_file_atomically(file_, nlohmann::ordered_json{{kSeconds, seconds}}.dump(1) + "\n");
+  for (const auto& [slice, each] : times.seconds) seconds[std::to_string(slice)] = each;
+  return write_file_atomically(
+      file_, nlohmann::ordered_json{{kChosen, times.chosen}, {kSeconds, seconds}}.dump(1) + "\n");
 }
 
 Status settle_slice(const NetSpec& spec, const MachineArguments& machine, NetArguments& net) {
   if (net.slice != 0 || net.gpus > 0 || net.cores == 0) return {};
   OMNI_TRY(const NetOptions options, read_net_options(spec.net, net.strict));
-  const SliceTimes times = SliceRecord(spec, options, net.cores, machine).read();
-  if (times.empty()) return {};
-  net.slice = fastest(times);
-  std::string others;
-  for (const auto& [slice, seconds] : times)
-    if (slice != net.slice) others += fmt::format(" {}", slice);
-  log::info("slices of {} image{}: faster here than{} (omni-run time --slices)", net.slice,
-            net.slice == 1 ? "" : "s", others);
+  const SliceRecord record(spec, options, net.cores, machine);
+  const SliceTimes times = record.read();
+  if (times.chosen == 0) return {};
+  net.slice = times.chosen;
+  log::info("slices of {} image{}, as omni-run time --slices measured ({})", net.slice,
+            net.slice == 1 ? "" : "s", record.file().string());
   return {};
 }
 
@@ -137,6 +186,9 @@ Status time_slices(const TimeArguments& given) {
   if (arguments.net.slice != 0)
     return Error{ErrorKind::usage, "--slices", "--slice says the size already",
                  "leave one of them out"};
+  if (!arguments.trace.empty())
+    return Error{ErrorKind::usage, "--slices", "a trace is of one net only",
+                 "--trace DIR with --slice N records one size"};
   if (arguments.net.gpus > 0)
     return Error{ErrorKind::usage, "--slices", "a GPU gets one slice, the larger the better",
                  "--gpus none times slices for cores"};
@@ -144,23 +196,38 @@ Status time_slices(const TimeArguments& given) {
     return Error{ErrorKind::usage, "--slices",
                  "with --deterministic a net is cut the same way on every machine",
                  "leave one of them out"};
-  OMNI_TRY(const NetSpec spec, read_net(arguments.net));
-  OMNI_TRY(const auto by_rule, build_net(spec, arguments.net, true));
-  OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *by_rule));
+  OMNI_TRY(const NetSpec described, read_net(arguments.net));
+  OMNI_TRY(const auto net, build_net(described, arguments.net, true));
+  const int images = net->slices().images(), by_rule = net->slices().sizes.front();
+  const SliceRecord record(described, net->options(), arguments.net.cores, arguments.machine);
+  std::error_code said_by_create;
+  std::filesystem::create_directories(record.file().parent_path(), said_by_create);
+  OMNI_CHECK(AtomicFile::create(record.file()));  // before minutes of measuring
+
+  OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *net));
   OMNI_TRY(const Session session, start_session(arguments.machine));
-  const int images = by_rule->slices().images();
+  const NetSpec spec = without_subdivisions(described, images);
+  SliceTimer timer(spec, arguments, *data.train);
   std::map<int, std::vector<double>> taken;
+  std::vector<int> sizes = sizes_worth_timing(images, arguments.net.cores, by_rule);
   for (int round = 0; round < kRounds; ++round)
-    for (const int slice :
-         sizes_worth_timing(images, arguments.net.cores, by_rule->slices().sizes.front())) {
-      OMNI_TRY(const double seconds,
-               time_once(spec, arguments, slice, *data.train, round == 0 ? arguments.warm_up : 1));
-      taken[slice].push_back(seconds);
+    for (auto size = sizes.begin(); size != sizes.end();) {
+      Result<double> seconds = timer.time(*size, round > 0);
+      if (!seconds && *size != by_rule && is_too_much(seconds.error())) {
+        log::warn("no slices of {} images: {}", *size, seconds.error().message());
+        taken.erase(*size);
+        size = sizes.erase(size);
+        continue;
+      }
+      if (!seconds) return seconds.error();
+      taken[*size++].push_back(*seconds);
     }
   SliceTimes times;
-  for (const auto& [slice, seconds] : taken) times[slice] = median(seconds);
+  for (const auto& [slice, seconds] : taken) times.seconds[slice] = median(seconds);
+  times.chosen = choose(times.seconds, by_rule);
+  OMNI_CHECK(record.write(times));
   print(times, images, arguments.common.json);
-  return SliceRecord(spec, by_rule->options(), arguments.net.cores, arguments.machine).write(times);
+  return {};
 }
 
 }  // namespace omni

@@ -12,17 +12,21 @@
 
 namespace omni {
 
-using SliceTimes = std::map<int, double>;  // by images per slice: seconds per iteration
+struct SliceTimes {
+  std::map<int, double> seconds;  // by images per slice: of a mini-batch
+  int chosen = 0;
+};
 
 // Equal shares for the cores, halved again and again, and what the net's rule says.
-std::vector<int> sizes_worth_timing(int batch, int cores, int by_rule);
+std::vector<int> sizes_worth_timing(int images, int cores, int by_rule);
 
-// The times of a net in mini-batches of so many images on this machine's workers. Empty: not taken.
+// The times of a net in mini-batches of so many images on this machine's workers.
 class SliceRecord {
  public:
   SliceRecord(const NetSpec& spec, const NetOptions& options, int cores,
               const MachineArguments& machine);
-  // A damaged record is as good as none, but for a warning.
+  const std::filesystem::path& file() const { return file_; }
+  // Nothing was chosen: there is none, or it is damaged, which is said.
   SliceTimes read() const;
   Status write(const SliceTimes& times) const;
 
@@ -31,9 +35,8 @@ class SliceRecord {
   std::filesystem::path file_;
 };
 
-// Takes the fastest size where there is a record and nothing else decides: --slice, GPUs, groups,
-// or
-// --deterministic, which cuts a net the same way on every machine.
+// Takes the size that was chosen, unless something else decides: --slice, GPUs, or --deterministic,
+// which cuts a net the same way on every machine.
 Status settle_slice(const NetSpec& spec, const MachineArguments& machine, NetArguments& net);
 
 // omni-run time --slices

@@ -19,7 +19,7 @@ ActivationBlock::ActivationBlock(LayerBuilder& builder, std::string_view fallbac
   if (gradient_needs_input(kind_)) before_ = builder.per_slice("before", extent.count());
 }
 
-std::string after(Activation activation) {
+std::string comma_name(Activation activation) {
   if (activation == Activation::linear) return "";
   return fmt::format(", {}", activation_name(activation));
 }

@@ -13,7 +13,7 @@
 namespace omni {
 
 Activation read_activation(OptionReader& options, std::string_view fallback);
-std::string after(Activation activation);  // ", relu" for Layer::fused(); "" for linear
+std::string comma_name(Activation activation);  // ", relu"; "" for linear
 
 class ActivationBlock {
  public:

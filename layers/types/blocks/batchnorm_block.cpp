@@ -89,8 +89,8 @@ void BatchnormBlock::backward(int slice, const std::vector<Tensor*>& src,
   }
 }
 
-std::string BatchnormBlock::fused() const {
-  return std::string("norm") + (addend_ != nullptr ? ", sum" : "") + after(activation_);
+std::string BatchnormBlock::in_one_task() const {
+  return std::string("norm") + (addend_ != nullptr ? ", sum" : "") + comma_name(activation_);
 }
 
 bool BatchnormBlock::make_sum(const Blob& addend, Activation activation) {

@@ -32,7 +32,7 @@ class BatchnormBlock {
   // there is an activation before.
   bool make_sum(const Blob& addend, Activation activation);
 
-  std::string fused() const;  // for Layer::fused()
+  std::string in_one_task() const;  // see Layer
 
   Param *shift, *scale, *mean, *variance;  // mean and variance: rolling
 

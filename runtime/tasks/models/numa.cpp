@@ -10,20 +10,7 @@
 namespace omni {
 namespace {
 
-class Topology {
- public:
-  Topology() {
-    hwloc_topology_init(&topology_);
-    hwloc_topology_load(topology_);
-  }
-  ~Topology() { hwloc_topology_destroy(topology_); }
-  Topology(const Topology&) = delete;
-  Topology& operator=(const Topology&) = delete;
-  hwloc_topology_t get() const { return topology_; }
-
- private:
-  hwloc_topology_t topology_ = nullptr;
-};
+constexpr std::size_t kFewPages = 1 << 16;  // bytes
 
 Bitmap cores_of_workers() {
   Bitmap cores(hwloc_bitmap_alloc());
@@ -38,7 +25,15 @@ Bitmap cores_of_workers() {
 
 Bitmap nodes_beside(hwloc_topology_t topology, hwloc_const_cpuset_t cores) {
   Bitmap nodes(hwloc_bitmap_alloc());
-  hwloc_cpuset_to_nodeset(topology, cores, nodes.get());
+  const Bitmap left(hwloc_bitmap_dup(cores));
+  const int count = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE);
+  for (int i = 0; i < count; ++i) {
+    const hwloc_obj_t node =
+        hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, static_cast<unsigned>(i));
+    if (!hwloc_bitmap_intersects(left.get(), node->cpuset)) continue;
+    hwloc_bitmap_set(nodes.get(), node->os_index);
+    hwloc_bitmap_andnot(left.get(), left.get(), node->cpuset);
+  }
   return nodes;
 }
 
@@ -48,15 +43,16 @@ bool interleave(hwloc_topology_t topology, const Bitmap& nodes, void* memory, st
 }
 
 void spread_over_nodes(void* memory, std::size_t bytes) {
-  static const Topology topology;
-  if (hwloc_get_nbobjs_by_type(topology.get(), HWLOC_OBJ_NUMANODE) < 2) return;
-  const Bitmap nodes = nodes_beside(topology.get(), cores_of_workers().get());
-  if (hwloc_bitmap_weight(nodes.get()) < 2) return;
-  if (!interleave(topology.get(), nodes, memory, bytes))
-    log::warn_once(
-        "memory cannot be spread over the NUMA nodes: {} (one of them may have to feed all cores; "
-        "numactl --interleave=all does it from outside)",
-        std::strerror(errno));
+  const hwloc_topology_t topology = starpu_get_hwloc_topology();
+  if (topology == nullptr || bytes <= kFewPages || starpu_cuda_worker_get_count() > 0 ||
+      hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE) < 2)
+    return;
+  const Bitmap nodes = nodes_beside(topology, cores_of_workers().get());
+  if (hwloc_bitmap_weight(nodes.get()) < 2 || interleave(topology, nodes, memory, bytes)) return;
+  log::warn_once(
+      "memory cannot be spread over the NUMA nodes: {} (one of them may have to feed all cores; "
+      "numactl --interleave=all does it from outside)",
+      std::strerror(errno));
 }
 
 }  // namespace omni

@@ -15,13 +15,14 @@ struct FreeBitmap {
 };
 using Bitmap = std::unique_ptr<hwloc_bitmap_s, FreeBitmap>;
 
-// The NUMA nodes beside these cores.
+// The NUMA nodes beside these cores; of several beside one core the first, which is plain memory.
 Bitmap nodes_beside(hwloc_topology_t topology, hwloc_const_cpuset_t cores);
 
 // Pages that nobody has touched yet will lie on the nodes in turn. False: the system refuses.
 bool interleave(hwloc_topology_t topology, const Bitmap& nodes, void* memory, std::size_t bytes);
 
-// Over the nodes beside StarPU's workers, where these are more than one.
+// Over the nodes beside StarPU's workers, where these are more than one. Not for memory that a GPU
+// driver has pinned where it was, nor for a few pages.
 void spread_over_nodes(void* memory, std::size_t bytes);
 
 }  // namespace omni

@@ -30,14 +30,14 @@ std::size_t scratch_of(const Implementation<Args>& implementation, const Args& a
 template <class Args>
 void check_scratch(const Codelet<Args>& codelet, const Args& args, const Values& first,
                    const Values& second, const Values& result) {
-  constexpr std::size_t kUndeclared = 1 << 17;
+  constexpr std::size_t kUndeclared = 1 << 16;
   for (const Implementation<Args>& each : implementations_here(codelet)) {
     if (each.role == Role::gpu || (each.supports != nullptr && !each.supports(args))) continue;
     SCOPED_TRACE(codelet.name() + " (" + each.name + ")");
     const std::size_t declared = each.working == nullptr ? 0 : each.working(args).scratch;
     const std::size_t taken = scratch_of(each, args, first, second, result);
     if (std::string_view(each.name) == "onednn")
-      EXPECT_LE(taken, declared + declared / 10 + kUndeclared);
+      EXPECT_LE(taken, declared + declared / 8 + kUndeclared);
     else
       EXPECT_EQ(taken, declared);
   }

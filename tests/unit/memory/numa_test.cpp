@@ -37,6 +37,8 @@ TEST(Numa, nodes_are_those_of_the_cores_that_compute) {
   EXPECT_EQ(nodes_of(two_sockets, {3, 4}), (std::vector{0, 1}));
   EXPECT_EQ(nodes_of(two_sockets, {4, 6}), (std::vector{1}));
   EXPECT_EQ(nodes_of("pack:2 core:4 pu:1", {0, 7}), (std::vector{0}));
+  // Each package has fast memory, say, beside its plain one.
+  EXPECT_EQ(nodes_of("pack:2 [numa] [numa] core:4 pu:1", {3, 4}), (std::vector{0, 2}));
 }
 
 // What the kernel then says of such pages, on whatever machine this is.

@@ -29,6 +29,31 @@ TEST(Statistics, MedianAndDeviation) {
   EXPECT_EQ(perf::spread_of({}).count, 0u);
 }
 
+TEST(SliceSteps, AreTakenOnOneWorkerOrTwo) {
+  HandTrace hand(2);
+  const auto task = [&](std::int32_t worker, trace::Nanoseconds start, std::int32_t slice,
+                        std::vector<std::string> reads, const char* writes) {
+    hand.task({.worker = worker,
+               .times = times(0, 0, start, start + 5),
+               .reads = std::move(reads),
+               .writes = {writes},
+               .layer = 0,
+               .slice = slice});
+  };
+  task(0, 10, 0, {}, "a");
+  task(0, 20, 0, {"a"}, "b");       // kept
+  task(1, 30, 0, {"b"}, "c");       // moved
+  task(1, 10, 1, {}, "d");          // waits for nothing
+  task(1, 40, 1, {"c", "d"}, "e");  // released by another slice
+  task(0, 50, -1, {"e"}, "f");      // of all slices
+  task(0, 60, 1, {"f"}, "g");       // released by one of all slices
+  task(0, 70, 1, {"d", "g"}, "h");  // kept: "g" came last
+  const perf::SliceSteps steps = perf::count_slice_steps(hand.read());
+  EXPECT_EQ(steps.all, 3u);
+  EXPECT_EQ(steps.kept, 2u);
+  EXPECT_TRUE(std::isnan(perf::count_slice_steps(HandTrace(1).read()).share()));
+}
+
 HandTrace two_kernels() {
   HandTrace hand(1);
   hand.add(trace::Layer{.id = 0, .type = "conv", .detail = "3x3"});
