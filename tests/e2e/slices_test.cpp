@@ -1,8 +1,11 @@
 // omni-run time --slices: what it measures decides how later trainings are cut.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "tests/support/omni_run.hpp"
 
@@ -14,23 +17,28 @@ using Words = std::vector<std::string>;
 
 class MeasuredSlices : public testing::Test {
  protected:
-  Finished run(const Words& words) {
-    Words all = words;
-    all.insert(all.end(), {"--net", "lenet", "--batch", "24", "--workers", "1", "--gpus", "none",
-                           "--models", folder_ / ""});
-    return omni_run(all);
+  Words on_one_core(Words words) const {
+    words.insert(words.end(), {"--net", "lenet", "--batch", "24", "--workers", "1", "--gpus",
+                               "none", "--models", folder_ / ""});
+    return words;
   }
+  Finished run(const Words& words) { return omni_run(on_one_core(words)); }
   nlohmann::json time_slices() {
     const Finished timed =
         run({"time", "--slices", "--iterations", "2", "--warm-up", "1", "--json"});
     EXPECT_EQ(timed.exit_code, 0) << timed.errors;
     return nlohmann::json::parse(timed.output);
   }
-  fs::path record() {
+  std::vector<fs::path> records() const {
     std::vector<fs::path> files;
-    for (const auto& entry : fs::directory_iterator(folder_ / "slices")) files.push_back(entry);
-    EXPECT_EQ(files.size(), 1u);
-    return files.front();
+    std::error_code none_yet;
+    for (const auto& entry : fs::directory_iterator(folder_ / "slices", none_yet))
+      if (entry.path().extension() == ".json") files.push_back(entry);
+    return files;
+  }
+  fs::path record() {
+    EXPECT_EQ(records().size(), 1u);
+    return records().front();
   }
   void write_record(const std::string& text) { std::ofstream(record()) << text; }
   // Of a training with these arguments.
@@ -94,6 +102,26 @@ TEST_F(MeasuredSlices, decide_how_trainings_are_cut) {
     EXPECT_EQ(cut(), by_rule) << text;
     EXPECT_NE(said_.find("no sound times of slices"), std::string::npos) << text << said_;
   }
+}
+
+TEST_F(MeasuredSlices, are_measured_by_a_long_training_itself) {
+  const Words training{"--data", "synthetic:64", "--no-test", "--out", folder_ / "run"};
+  Words shortly = training, without_end = training;
+  shortly.insert(shortly.end(), {"--max-batches", "3"});
+  ASSERT_EQ(run(shortly).exit_code, 0);
+  EXPECT_TRUE(records().empty());
+
+  without_end.insert(without_end.begin(), kOmniRun);
+  without_end.insert(without_end.end(), {"--max-batches", "0"});
+  const pid_t child = start_program(on_one_core(without_end), "/dev/null", folder_ / "errors");
+  while (records().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  kill(child, SIGINT);
+  EXPECT_EQ(wait_for_program(child), 75);
+  const std::string said = get(folder_ / "errors");
+  EXPECT_NE(said.find("measuring how large tasks should be"), std::string::npos) << said;
+  EXPECT_NE(said.find("images are the fastest of"), std::string::npos) << said;
+  cut();
+  EXPECT_NE(said_.find("as omni-run time --slices measured"), std::string::npos) << said_;
 }
 
 TEST_F(MeasuredSlices, need_a_choice) {

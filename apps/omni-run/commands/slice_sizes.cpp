@@ -1,6 +1,7 @@
 #include "apps/omni-run/commands/slice_sizes.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,15 +25,21 @@ namespace {
 constexpr int kRounds = 3;
 // The models want ten runs of each of up to seven implementations; a slice is a run of each task.
 constexpr int kSlicesToSettle = 70;
-constexpr double kLeastSeconds = 0.5;          // of a measurement
-constexpr double kWorthIt = 0.98;              // of the time by the rule, or the rule stays
-constexpr std::uint64_t kMostBytes = 1 << 16;  // of a record
+constexpr double kLeastSeconds = 0.5;           // of a measurement
+constexpr std::uint64_t kLongTraining = 20000;  // iterations; shorter ones do not measure first
+constexpr double kWorthMeasuring = 100;         // or where measuring took a larger part of the time
+constexpr double kWorthIt = 0.98;               // of the time by the rule, or the rule stays
+constexpr std::uint64_t kMostBytes = 1 << 16;   // of a record
 constexpr const char *kSeconds = "seconds_by_images_per_slice", *kChosen = "images_per_slice";
 
 std::string host_name() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
   return name.data();
+}
+
+bool may_choose_slice(const NetArguments& net) {
+  return net.slice == 0 && net.gpus == 0 && net.cores > 0;
 }
 
 // One mini-batch is one iteration, without learning.
@@ -44,24 +51,29 @@ NetSpec without_subdivisions(NetSpec spec, int images) {
 
 class SliceTimer {
  public:
-  SliceTimer(const NetSpec& spec, const TimeArguments& arguments, const Dataset& images)
-      : spec_(spec), arguments_(arguments), images_(images) {}
+  SliceTimer(const NetSpec& spec, const NetArguments& net, const MachineArguments& machine,
+             const Dataset& images, int warm_up, int iterations)
+      : spec_(spec),
+        net_(net),
+        machine_(machine),
+        images_(images),
+        warm_up_(warm_up),
+        iterations_(iterations) {}
 
   // Seconds of a mini-batch.
   Result<double> time(int slice, bool settled) {
-    NetArguments net = arguments_.net;
+    NetArguments net = net_;
     net.slice = slice;
     OMNI_TRY(auto built, build_net(spec_, net, true));
     const int slices = built->slices().count();
     OMNI_TRY(const auto training,
-             TimedTraining::make(ComputeGroups(std::move(built)), images_, arguments_.machine));
+             TimedTraining::make(ComputeGroups(std::move(built)), images_, machine_));
     if (!settled)
-      OMNI_CHECK(
-          training->seconds(std::max(arguments_.warm_up, (kSlicesToSettle + slices - 1) / slices),
-                            Asynchrony::reproducible));
+      OMNI_CHECK(training->seconds(std::max(warm_up_, (kSlicesToSettle + slices - 1) / slices),
+                                   Asynchrony::reproducible));
     OMNI_TRY(const double first, training->seconds(2, Asynchrony::reproducible));
     const int iterations =
-        std::max(arguments_.iterations, static_cast<int>(std::ceil(2 * kLeastSeconds / first)));
+        std::max(iterations_, static_cast<int>(std::ceil(2 * kLeastSeconds / first)));
     // Of the whole run: what overlaps at its ends is a large part of few iterations.
     OMNI_TRY(const double seconds, training->seconds(iterations, Asynchrony::reproducible));
     return seconds / iterations;
@@ -69,8 +81,10 @@ class SliceTimer {
 
  private:
   const NetSpec& spec_;
-  const TimeArguments& arguments_;
+  const NetArguments& net_;
+  const MachineArguments& machine_;
   const Dataset& images_;
+  int warm_up_, iterations_;
 };
 
 double median(std::vector<double> values) {
@@ -105,6 +119,30 @@ void print(const SliceTimes& times, int images, bool json) {
 // What makes a net of such slices impossible is no reason to do without the other sizes.
 bool is_too_much(const Error& error) {
   return error.kind == ErrorKind::usage || error.kind == ErrorKind::out_of_memory;
+}
+
+// The rule's size first; go_on(seconds of its mini-batch) says whether to time others.
+template <class GoOn>
+Result<SliceTimes> measure(SliceTimer& timer, std::vector<int> sizes, GoOn go_on) {
+  const int by_rule = sizes.front();
+  std::map<int, std::vector<double>> taken;
+  for (int round = 0; round < kRounds; ++round)
+    for (auto size = sizes.begin(); size != sizes.end();) {
+      Result<double> seconds = timer.time(*size, round > 0);
+      if (!seconds && *size != by_rule && is_too_much(seconds.error())) {
+        log::warn("no slices of {} images: {}", *size, seconds.error().message());
+        taken.erase(*size);
+        size = sizes.erase(size);
+        continue;
+      }
+      if (!seconds) return seconds.error();
+      taken[*size++].push_back(*seconds);
+      if (taken.size() == 1 && !go_on(*seconds)) return SliceTimes();
+    }
+  SliceTimes times;
+  for (const auto& [slice, seconds] : taken) times.seconds[slice] = median(seconds);
+  times.chosen = choose(times.seconds, by_rule);
+  return times;
 }
 
 }  // namespace
@@ -169,7 +207,7 @@ Status SliceRecord::write(const SliceTimes& times) const {
 }
 
 Status settle_slice(const NetSpec& spec, const MachineArguments& machine, NetArguments& net) {
-  if (net.slice != 0 || net.gpus > 0 || net.cores == 0) return {};
+  if (!may_choose_slice(net)) return {};
   OMNI_TRY(const NetOptions options, read_net_options(spec.net, net.strict));
   const SliceRecord record(spec, options, net.cores, machine);
   const SliceTimes times = record.read();
@@ -178,6 +216,36 @@ Status settle_slice(const NetSpec& spec, const MachineArguments& machine, NetArg
   log::info("slices of {} image{}, as omni-run time --slices measured ({})", net.slice,
             net.slice == 1 ? "" : "s", record.file().string());
   return {};
+}
+
+Result<int> slice_worth_measuring(const NetSpec& described, const NetArguments& given,
+                                  const MachineArguments& machine, const Net& net,
+                                  const Dataset& images, std::uint64_t iterations) {
+  const bool without_end = iterations == 0;
+  if (!may_choose_slice(given) || (!without_end && iterations < kLongTraining)) return 0;
+  const NetArguments arguments = TimedTraining::without_learning(given);
+  OMNI_TRY(const NetSpec still, read_net(arguments));
+  const int at_once = net.slices().images(), by_rule = net.slices().sizes.front();
+  const NetSpec spec = without_subdivisions(still, at_once);
+  SliceTimer timer(spec, arguments, machine, images, 1, 1);
+  const std::vector<int> sizes = sizes_worth_timing(at_once, given.cores, by_rule);
+  log::info("measuring how large tasks should be, once (--slice {} does without)", by_rule);
+  OMNI_TRY(const SliceTimes times, measure(timer, sizes, [&](double seconds) {
+             const double settling = kSlicesToSettle / (1.0 * at_once / by_rule) * seconds;
+             const double cost = static_cast<double>(sizes.size()) *
+                                 (settling + kRounds * (kLeastSeconds + 3 * seconds));
+             const double training =
+                 static_cast<double>(iterations) * net.options().subdivisions * seconds;
+             return without_end || cost * kWorthMeasuring < training;
+           }));
+  if (times.chosen == 0) return 0;
+  const SliceRecord record(described, net.options(), given.cores, machine);
+  std::error_code said_by_write;
+  std::filesystem::create_directories(record.file().parent_path(), said_by_write);
+  if (const Status written = record.write(times); !written)
+    log::warn("{}; the next training measures again", written.error().message());
+  log::info("slices of {} images are the fastest of {}", times.chosen, fmt::join(sizes, " "));
+  return times.chosen;
 }
 
 Status time_slices(const TimeArguments& given) {
@@ -207,24 +275,11 @@ Status time_slices(const TimeArguments& given) {
   OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *net));
   OMNI_TRY(const Session session, start_session(arguments.machine));
   const NetSpec spec = without_subdivisions(described, images);
-  SliceTimer timer(spec, arguments, *data.train);
-  std::map<int, std::vector<double>> taken;
-  std::vector<int> sizes = sizes_worth_timing(images, arguments.net.cores, by_rule);
-  for (int round = 0; round < kRounds; ++round)
-    for (auto size = sizes.begin(); size != sizes.end();) {
-      Result<double> seconds = timer.time(*size, round > 0);
-      if (!seconds && *size != by_rule && is_too_much(seconds.error())) {
-        log::warn("no slices of {} images: {}", *size, seconds.error().message());
-        taken.erase(*size);
-        size = sizes.erase(size);
-        continue;
-      }
-      if (!seconds) return seconds.error();
-      taken[*size++].push_back(*seconds);
-    }
-  SliceTimes times;
-  for (const auto& [slice, seconds] : taken) times.seconds[slice] = median(seconds);
-  times.chosen = choose(times.seconds, by_rule);
+  SliceTimer timer(spec, arguments.net, arguments.machine, *data.train, arguments.warm_up,
+                   arguments.iterations);
+  OMNI_TRY(const SliceTimes times,
+           measure(timer, sizes_worth_timing(images, arguments.net.cores, by_rule),
+                   [](double) { return true; }));
   OMNI_CHECK(record.write(times));
   print(times, images, arguments.common.json);
   return {};

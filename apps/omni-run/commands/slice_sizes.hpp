@@ -9,6 +9,7 @@
 
 #include "apps/omni-run/arguments.hpp"
 #include "layers/net.hpp"
+#include "runtime/data/dataset.hpp"
 
 namespace omni {
 
@@ -38,6 +39,12 @@ class SliceRecord {
 // Takes the size that was chosen, unless something else decides: --slice, GPUs, or --deterministic,
 // which cuts a net the same way on every machine.
 Status settle_slice(const NetSpec& spec, const MachineArguments& machine, NetArguments& net);
+
+// Before a training of so many iterations (0: without end), with a running Session: measures where
+// that is short against it, and keeps what it found. 0: it did not. `net` is the one by the rule.
+Result<int> slice_worth_measuring(const NetSpec& spec, const NetArguments& arguments,
+                                  const MachineArguments& machine, const Net& net,
+                                  const Dataset& images, std::uint64_t iterations);
 
 // omni-run time --slices
 Status time_slices(const TimeArguments& arguments);

@@ -134,8 +134,9 @@ Status train_command(const TrainArguments& given) {
   OMNI_TRY(const Asynchrony asynchrony,
            chosen_asynchrony(arguments.groups, arguments.machine.session.deterministic));
   const bool automatic = arguments.groups.automatic;
-  if (!automatic && !arguments.groups.planned && arguments.groups.count.value_or(1) == 1)
-    OMNI_CHECK(settle_slice(spec, arguments.machine, arguments.net));
+  const bool one_group = !automatic && !arguments.groups.planned &&
+                         arguments.groups.count.value_or(1) == 1 && arguments.groups.layout.empty();
+  if (one_group) OMNI_CHECK(settle_slice(spec, arguments.machine, arguments.net));
   OMNI_TRY(ComputeGroups groups, automatic ? open_most_groups(spec, arguments)
                                            : open_groups(spec, arguments.net, arguments.groups));
   Net* net = &groups.net();
@@ -170,13 +171,26 @@ Status train_command(const TrainArguments& given) {
 
   install_stop_signals();
   OMNI_TRY(const Session session, start_session(arguments.machine));
+  const std::uint64_t iterations = planned_iterations(arguments, *net, data.train->size());
+  const auto before_training = [](const Error& error) {
+    return error.kind == ErrorKind::interrupted
+               ? Error{ErrorKind::interrupted, "", "stopped" + start_again(), ""}
+               : error;
+  };
+  if (one_group) {
+    const Result<int> slice = slice_worth_measuring(spec, arguments.net, arguments.machine, *net,
+                                                    *data.train, iterations);
+    if (!slice) return before_training(slice.error());
+    if (*slice != 0) {
+      arguments.net.slice = *slice;
+      OMNI_TRY(groups, open_groups(spec, arguments.net, arguments.groups));
+      net = &groups.net();
+    }
+  }
   GroupPlan plan;
   if (arguments.groups.planned) {
     Result<ChosenGroups> chosen = choose_groups(arguments, origin.checkpoint, session, *data.train);
-    if (!chosen)
-      return chosen.error().kind == ErrorKind::interrupted
-                 ? Error{ErrorKind::interrupted, "", "stopped" + start_again(), ""}
-                 : chosen.error();
+    if (!chosen) return before_training(chosen.error());
     log::info("chose {} compute group{}: {}", chosen->count, chosen->count == 1 ? "" : "s",
               chosen->reason);
     plan = std::move(chosen->plan);
@@ -233,7 +247,6 @@ Status train_command(const TrainArguments& given) {
 
   Progress progress = Progress::on_stderr(arguments.common.quiet);
   std::optional<EvaluationReport> last;
-  const std::uint64_t iterations = planned_iterations(arguments, *net, data.train->size());
   if (iterations != 0 && start.iteration >= iterations)
     log::info("already at iteration {} of {}: nothing to do (raise --epochs or --max-batches)",
               start.iteration, iterations);
