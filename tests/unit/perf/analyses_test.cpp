@@ -31,6 +31,7 @@ TEST(Statistics, MedianAndDeviation) {
 
 TEST(SliceSteps, AreTakenOnOneWorkerOrTwo) {
   HandTrace hand(2);
+  hand.add(trace::Layer{.id = 0, .type = "conv", .detail = ""});
   const auto task = [&](std::int32_t worker, trace::Nanoseconds start, std::int32_t slice,
                         std::vector<std::string> reads, const char* writes) {
     hand.task({.worker = worker,
