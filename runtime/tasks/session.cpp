@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 #include <starpu.h>
 #include <starpu_scheduler.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -44,6 +46,24 @@ starpu_sched_policy* find_policy(const std::string& name, starpu_sched_policy* o
   return found == all.end() ? nullptr : *found;
 }
 
+// StarPU aborts, after the training, when it cannot write what it measured.
+Status require_writable(const std::filesystem::path& models) {
+  namespace fs = std::filesystem;
+  const auto refuse = [](const fs::path& path) {
+    return Error{ErrorKind::usage, path.string(),
+                 fmt::format("cannot be written, and performance models are kept there: {}",
+                             std::strerror(errno)),
+                 "name a folder of your own with --models"};
+  };
+  if (access(models.c_str(), W_OK) != 0) return refuse(models);
+  std::error_code ended;
+  fs::recursive_directory_iterator each(models, fs::directory_options::skip_permission_denied,
+                                        ended);
+  for (; !ended && each != fs::end(each); each.increment(ended))
+    if (access(each->path().c_str(), W_OK) != 0 && errno != ENOENT) return refuse(each->path());
+  return {};
+}
+
 }  // namespace
 
 std::filesystem::path default_model_folder() {
@@ -66,6 +86,7 @@ Result<Session> Session::start(const SessionOptions& options) {
     return Error{ErrorKind::usage, models.string(),
                  "cannot make the performance model folder: " + problem.message(),
                  "name a writable one with --models"};
+  OMNI_CHECK(require_writable(models));
   setenv("STARPU_PERF_MODEL_DIR", models.c_str(), 1);
   setenv("STARPU_SILENT", "1", 0);
   setenv("STARPU_NOPENCL", "0", 0);  // no OpenCL implementations here; probing costs start-up time

@@ -27,7 +27,7 @@ void print_table(const GroupPlan& plan) {
   const int saturating = plan.saturating_groups();
   fmt::print(
       "hardware, updates, time: per iteration, iterations needed, their product; relative to one "
-      "group\n{} group{} saturate{} this machine (more are less than {:.0f} % faster)\n",
+      "group\n{} group{} saturate{} this machine (more are predicted to be less than {:.0f} % faster)\n",
       saturating, saturating == 1 ? "" : "s", saturating == 1 ? "s" : "",
       100 * (kWorthMoreGroups - 1));
 }

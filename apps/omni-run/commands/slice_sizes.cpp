@@ -99,7 +99,7 @@ int choose(const std::map<int, double>& seconds, int by_rule) {
   return fastest->second < kWorthIt * seconds.at(by_rule) ? fastest->first : by_rule;
 }
 
-void print(const SliceTimes& times, int images, bool json) {
+void print(const SliceTimes& times, int images, int by_rule, bool json) {
   if (json) {
     auto rows = nlohmann::ordered_json::array();
     for (const auto& [slice, seconds] : times.seconds)
@@ -112,8 +112,11 @@ void print(const SliceTimes& times, int images, bool json) {
   }
   fmt::print("{:>16} {:>14} {:>10}\n", "images per slice", "ms/mini-batch", "images/s");
   for (const auto& [slice, seconds] : times.seconds)
-    fmt::print("{:>16} {:>14.3f} {:>10.1f}{}\n", slice, 1e3 * seconds, images / seconds,
+    fmt::print("{:>16} {:>14.3f} {:>10.1f}{}{}\n", slice, 1e3 * seconds, images / seconds,
+               slice == by_rule ? "  by the net's rule" : "",
                slice == times.chosen ? "  <- trainings will take it" : "");
+  if (times.chosen == by_rule)
+    fmt::print("no other is more than {:.0f} % faster\n", 100 * (1 - kWorthIt));
 }
 
 // What makes a net of such slices impossible is no reason to do without the other sizes.
@@ -176,7 +179,11 @@ SliceTimes SliceRecord::read() const {
   std::error_code ignored;
   if (!std::filesystem::exists(file_, ignored)) return {};
   const Result<std::string> text = read_file(file_, kMostBytes);
-  const auto json = text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
+  if (!text) {
+    log::warn("{}", text.error().message());
+    return {};
+  }
+  const auto json = nlohmann::json::parse(*text, nullptr, false);
   SliceTimes times;
   bool sound = json.is_object() && json.contains(kSeconds) && json[kSeconds].is_object() &&
                json.contains(kChosen) && json[kChosen].is_number_integer();
@@ -229,22 +236,29 @@ Result<int> slice_worth_measuring(const NetSpec& described, const NetArguments& 
   const NetSpec spec = without_subdivisions(still, at_once);
   SliceTimer timer(spec, arguments, machine, images, 1, 1);
   const std::vector<int> sizes = sizes_worth_timing(at_once, given.cores, by_rule);
-  log::info("measuring how large tasks should be, once (--slice {} does without)", by_rule);
-  OMNI_TRY(const SliceTimes times, measure(timer, sizes, [&](double seconds) {
-             const double settling = kSlicesToSettle / (1.0 * at_once / by_rule) * seconds;
-             const double cost = static_cast<double>(sizes.size()) *
-                                 (settling + kRounds * (kLeastSeconds + 3 * seconds));
-             const double training =
-                 static_cast<double>(iterations) * net.options().subdivisions * seconds;
-             return without_end || cost * kWorthMeasuring < training;
-           }));
+  OMNI_TRY(
+      const SliceTimes times, measure(timer, sizes, [&](double seconds) {
+        const double settling = kSlicesToSettle / (1.0 * at_once / by_rule) * seconds;
+        const double cost = static_cast<double>(sizes.size()) *
+                            (settling + kRounds * (kLeastSeconds + 3 * seconds));
+        const double training =
+            static_cast<double>(iterations) * net.options().subdivisions * seconds;
+        const bool worth_it = without_end || cost * kWorthMeasuring < training;
+        if (worth_it)
+          log::info(
+              "measuring how large tasks should be, some {:.0f} s, once (--slice {} does without)",
+              cost, by_rule);
+        return worth_it;
+      }));
   if (times.chosen == 0) return 0;
   const SliceRecord record(described, net.options(), given.cores, machine);
   std::error_code said_by_write;
   std::filesystem::create_directories(record.file().parent_path(), said_by_write);
   if (const Status written = record.write(times); !written)
     log::warn("{}; the next training measures again", written.error().message());
-  log::info("slices of {} images are the fastest of {}", times.chosen, fmt::join(sizes, " "));
+  std::vector<int> timed;
+  for (const auto& [slice, seconds] : times.seconds) timed.push_back(slice);
+  log::info("slices of {} images it is, of {}", times.chosen, fmt::join(timed, " "));
   return times.chosen;
 }
 
@@ -268,8 +282,11 @@ Status time_slices(const TimeArguments& given) {
   OMNI_TRY(const auto net, build_net(described, arguments.net, true));
   const int images = net->slices().images(), by_rule = net->slices().sizes.front();
   const SliceRecord record(described, net->options(), arguments.net.cores, arguments.machine);
-  std::error_code said_by_create;
-  std::filesystem::create_directories(record.file().parent_path(), said_by_create);
+  std::error_code problem;
+  std::filesystem::create_directories(record.file().parent_path(), problem);
+  if (problem)
+    return Error{ErrorKind::usage, record.file().parent_path().string(),
+                 "cannot be made: " + problem.message(), "name a writable folder with --models"};
   OMNI_CHECK(AtomicFile::create(record.file()));  // before minutes of measuring
 
   OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *net));
@@ -281,7 +298,7 @@ Status time_slices(const TimeArguments& given) {
            measure(timer, sizes_worth_timing(images, arguments.net.cores, by_rule),
                    [](double) { return true; }));
   OMNI_CHECK(record.write(times));
-  print(times, images, arguments.common.json);
+  print(times, images, by_rule, arguments.common.json);
   return {};
 }
 
