@@ -10,6 +10,7 @@
 namespace omni {
 namespace {
 
+#ifdef STARPU_HAVE_HWLOC
 constexpr std::size_t kFewPages = 1 << 16;  // bytes
 
 Bitmap cores_of_workers() {
@@ -20,6 +21,7 @@ Bitmap cores_of_workers() {
   }
   return cores;
 }
+#endif
 
 }  // namespace
 
@@ -42,6 +44,7 @@ bool interleave(hwloc_topology_t topology, const Bitmap& nodes, void* memory, st
                                 HWLOC_MEMBIND_BYNODESET) == 0;
 }
 
+#ifdef STARPU_HAVE_HWLOC
 void spread_over_nodes(void* memory, std::size_t bytes) {
   const hwloc_topology_t topology = starpu_get_hwloc_topology();
   if (topology == nullptr || bytes <= kFewPages || starpu_cuda_worker_get_count() > 0 ||
@@ -54,5 +57,8 @@ void spread_over_nodes(void* memory, std::size_t bytes) {
       "numactl --interleave=all does it from outside)",
       std::strerror(errno));
 }
+#else  // the workers are simulated and have no place
+void spread_over_nodes(void*, std::size_t) {}
+#endif
 
 }  // namespace omni
