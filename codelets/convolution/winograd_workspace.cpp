@@ -6,8 +6,10 @@ namespace omni::winograd {
 namespace {
 
 // A panel's transformed kernels should stay in the cache. Only one panel that has all output
-// channels can serve several blocks, so otherwise blocks are large.
-constexpr std::int64_t kPanelValues = 1 << 20, kBlockValues = 1 << 19, kLargeBlockValues = 1 << 22,
+// channels can serve several blocks, which is worth a larger one if there are some; otherwise
+// blocks are large.
+constexpr std::int64_t kPanelValues = 1 << 20, kSharedPanelValues = 1 << 22, kBlockValues = 1 << 19,
+                       kLargeBlockValues = 1 << 22,
                        kBlockTiles = 96;  // fewer make thin matrix products
 
 // The size of the parts when `count` is cut into equal ones of at most `most`, or of one.
@@ -20,8 +22,13 @@ int part(std::int64_t count, std::int64_t most) {
 
 Blocking::Blocking(const Tiling& tiling, const ValueSizes& sizes)
     : rows(tiling.rows), filters(tiling.filters) {
-  panel =
-      kLanes * part(filters / kLanes, kPanelValues / (tiling.planes * kLanes * tiling.channels));
+  const std::int64_t values_of_filter = std::int64_t{tiling.planes} * tiling.channels;
+  const bool several_blocks = std::int64_t{tiling.rows} * tiling.columns >= 3 * kBlockTiles;
+  const bool one_is_enough =
+      values_of_filter * filters <= (several_blocks ? kSharedPanelValues : kPanelValues);
+  panel = one_is_enough
+              ? filters
+              : kLanes * part(filters / kLanes, kPanelValues / (kLanes * values_of_filter));
   const std::int64_t tiles =
       one_panel()
           ? std::max(kBlockValues / (tiling.planes * (tiling.channels + panel)), kBlockTiles)
