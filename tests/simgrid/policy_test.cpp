@@ -122,14 +122,12 @@ TEST(OmniPolicy, is_about_as_fast_as_the_best_of_the_others) {
 }
 
 // Eight cores that together are a fourteenth or a hundredth as fast must not be in the way.
-// CaffeNet is a tie: of 3 to 12 iterations each is 0.996 to 1.006 times as long as with the GPU
-// alone.
 TEST(OmniPolicy, is_no_slower_than_the_gpu_alone) {
   for (const json& training : {kCaffeNet, kResNet})
     for (const double core_flops : {50e9, 6.3e9}) {
       const json own = with(training, {{"core_flops", core_flops}, {"iterations", 4}});
       const double alone = seconds(run(kOneGpu, with(own, {{"gpus_only", true}})));
-      EXPECT_LE(seconds(run(kOneGpu, own)), 1.01 * alone) << own;
+      EXPECT_LE(seconds(run(kOneGpu, own)), alone) << own;
     }
 }
 

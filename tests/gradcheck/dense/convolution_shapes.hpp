@@ -325,7 +325,7 @@ inline const std::vector<Case<ConvShape>> kConvShapes{
       .pad_h = 1,
       .pad_w = 1}},
     {"3x3, panels of 32 and 16 filters",
-     {.n = 1, .h = 3, .w = 5, .c = 640, .filters = 48, .kernel_h = 3, .kernel_w = 3, .pad_w = 1}},
+     {.n = 1, .h = 3, .w = 5, .c = 608, .filters = 48, .kernel_h = 3, .kernel_w = 3, .pad_w = 1}},
     {"many channels for few filters",
      {.n = 3,
       .h = 7,
