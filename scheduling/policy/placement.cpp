@@ -18,8 +18,19 @@ constexpr double kShareOfTime = 0.01;
 // wrong for minutes before the looks that it needs to forget could be afforded.
 constexpr double kPlausible = 10;
 
+// The links must not get to do more than so many times what another kind, which has more of the
+// data, is spared: they are everybody's, and what a task fetches, others will fetch back. A core
+// that sums up a large gradient spares a GPU next to nothing.
+constexpr double kMostTransfer = 32;
+
 double length_or_guess(const Candidate& candidate) {
   return std::isnan(candidate.length) ? candidate.guess : candidate.length;
+}
+
+bool burdens_links(const Candidate& candidate, std::span<const Candidate> all) {
+  return std::ranges::any_of(all, [&](const Candidate& other) {  // false where NaN
+    return candidate.transfer - other.transfer > kMostTransfer * other.length;
+  });
 }
 
 double cost_of_look(const Candidate& candidate) {
@@ -41,7 +52,7 @@ std::size_t Placement::choose(std::span<const Candidate> candidates, double now)
   double earliest = 0;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const Candidate& each = candidates[i];
-    if (any_known && !known(each)) continue;
+    if ((any_known && !known(each)) || burdens_links(each, candidates)) continue;
     const double finish = each.wait + each.transfer + length_or_guess(each);
     if (best == candidates.size() || finish < earliest) {
       best = i;

@@ -21,6 +21,13 @@ TEST(Placement, takes_the_earliest_finish) {
             0u);
 }
 
+TEST(Placement, who_would_fetch_much_more_than_it_spares_is_passed_over) {
+  Placement placement;
+  const Candidate gpu{.wait = 1000, .length = 1};
+  EXPECT_EQ(placement.choose(std::array{Candidate{.transfer = 31, .length = 1}, gpu}, kSoon), 0u);
+  EXPECT_EQ(placement.choose(std::array{Candidate{.transfer = 33, .length = 1}, gpu}, kSoon), 1u);
+}
+
 TEST(Placement, without_models_the_guess_decides) {
   Placement placement;
   EXPECT_EQ(placement.choose(std::array{Candidate{.length = kUnknown, .guess = 50},
