@@ -26,6 +26,10 @@ TEST(Placement, who_would_fetch_much_more_than_it_spares_is_passed_over) {
   const Candidate gpu{.wait = 1000, .length = 1};
   EXPECT_EQ(placement.choose(std::array{Candidate{.transfer = 31, .length = 1}, gpu}, kSoon), 0u);
   EXPECT_EQ(placement.choose(std::array{Candidate{.transfer = 33, .length = 1}, gpu}, kSoon), 1u);
+  const Candidate far_gpu{.wait = 1000, .transfer = 100, .length = 1};
+  EXPECT_EQ(placement.choose(std::array{Candidate{.transfer = 131, .length = 1}, far_gpu}, kSoon),
+            0u)
+      << "both would fetch most of it";
 }
 
 TEST(Placement, without_models_the_guess_decides) {
