@@ -78,16 +78,6 @@ void product_in_bf16(float* a, float* b, float* c) {
 }
 #endif
 
-double best_gemm_rate(int threads) {
-  double best = gemm_rate(threads, product_of_gemm<gemm>);
-#ifdef OMNI_ONEDNN
-  best = std::max(best, gemm_rate(threads, product_of_gemm<onednn::gemm>));
-  if (implementation_policy().precision == Precision::bf16)
-    best = std::max(best, gemm_rate(threads, product_in_bf16));
-#endif
-  return best;
-}
-
 double copy_rate(int threads) {
   const std::size_t floats = copy_floats(threads);
   return best_rate(threads, 2.0 * sizeof(float) * static_cast<double>(floats), [floats] {
@@ -99,9 +89,19 @@ double copy_rate(int threads) {
 
 }  // namespace
 
+double measure_cpu_gemm(int threads) {
+  double best = gemm_rate(threads, product_of_gemm<gemm>);
+#ifdef OMNI_ONEDNN
+  best = std::max(best, gemm_rate(threads, product_of_gemm<onednn::gemm>));
+  if (implementation_policy().precision == Precision::bf16)
+    best = std::max(best, gemm_rate(threads, product_in_bf16));
+#endif
+  return best;
+}
+
 CpuPeaks measure_cpu_peaks(int threads) {
-  return {.gemm_alone = best_gemm_rate(1),
-          .gemm_together = best_gemm_rate(threads),
+  return {.gemm_alone = measure_cpu_gemm(1),
+          .gemm_together = measure_cpu_gemm(threads),
           .copy_alone = copy_rate(1),
           .copy_together = copy_rate(threads)};
 }

@@ -124,39 +124,50 @@ bool is_too_much(const Error& error) {
   return error.kind == ErrorKind::usage || error.kind == ErrorKind::out_of_memory;
 }
 
-// The rule's size first; go_on(seconds of its mini-batch) says whether to time others.
+// The rule's size first; go_on(seconds of its mini-batch) says whether to time others. From there
+// to larger and to smaller ones, each way as long as nothing is lost: the implementations of every
+// size have to settle, which is what takes the time, most with the largest slices.
 template <class GoOn>
-Result<SliceTimes> measure(SliceTimer& timer, std::vector<int> sizes, GoOn go_on) {
-  const int by_rule = sizes.front();
+Result<SliceTimes> measure(SliceTimer& timer, const SliceSizes& sizes, GoOn go_on) {
   std::map<int, std::vector<double>> taken;
-  for (int round = 0; round < kRounds; ++round)
-    for (auto size = sizes.begin(); size != sizes.end();) {
-      Result<double> seconds = timer.time(*size, round > 0);
-      if (!seconds && *size != by_rule && is_too_much(seconds.error())) {
-        log::warn("no slices of {} images: {}", *size, seconds.error().message());
-        taken.erase(*size);
-        size = sizes.erase(size);
-        continue;
+  OMNI_TRY(double fastest, timer.time(sizes.by_rule, false));
+  if (!go_on(fastest)) return SliceTimes();
+  taken[sizes.by_rule] = {fastest};
+  for (const std::vector<int>& way : {sizes.larger, sizes.smaller})
+    for (const int size : way) {
+      const Result<double> seconds = timer.time(size, false);
+      if (!seconds && is_too_much(seconds.error())) {
+        log::warn("no slices of {} images: {}", size, seconds.error().message());
+        break;
       }
       if (!seconds) return seconds.error();
-      taken[*size++].push_back(*seconds);
-      if (taken.size() == 1 && !go_on(*seconds)) return SliceTimes();
+      taken[size] = {*seconds};
+      if (kWorthIt * *seconds > fastest) break;
+      fastest = std::min(fastest, *seconds);
+    }
+  for (int round = 1; round < kRounds; ++round)
+    for (auto& [size, seconds] : taken) {
+      OMNI_TRY(const double again, timer.time(size, true));
+      seconds.push_back(again);
     }
   SliceTimes times;
   for (const auto& [slice, seconds] : taken) times.seconds[slice] = median(seconds);
-  times.chosen = choose(times.seconds, by_rule);
+  times.chosen = choose(times.seconds, sizes.by_rule);
   return times;
 }
 
 }  // namespace
 
-std::vector<int> sizes_worth_timing(int images, int cores, int by_rule) {
-  std::vector<int> sizes{by_rule};
+SliceSizes sizes_worth_timing(int images, int cores, int by_rule) {
+  SliceSizes sizes{by_rule, {}, {}};
   for (int slices = std::max(cores, 1); slices < 2 * images; slices *= 2) {
     const int size = (images + slices - 1) / slices;
     if (2 * size < by_rule) break;  // too small to be worth a task
-    if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
+    if (size == by_rule) continue;
+    std::vector<int>& way = size > by_rule ? sizes.larger : sizes.smaller;
+    if (way.empty() || way.back() != size) way.push_back(size);
   }
+  std::reverse(sizes.larger.begin(), sizes.larger.end());
   return sizes;
 }
 
@@ -235,11 +246,11 @@ Result<int> slice_worth_measuring(const NetSpec& described, const NetArguments& 
   const int at_once = net.slices().images(), by_rule = net.slices().sizes.front();
   const NetSpec spec = without_subdivisions(still, at_once);
   SliceTimer timer(spec, arguments, machine, images, 1, 1);
-  const std::vector<int> sizes = sizes_worth_timing(at_once, given.cores, by_rule);
+  const SliceSizes sizes = sizes_worth_timing(at_once, given.cores, by_rule);
   OMNI_TRY(
       const SliceTimes times, measure(timer, sizes, [&](double seconds) {
         const double settling = kSlicesToSettle / (1.0 * at_once / by_rule) * seconds;
-        const double cost = static_cast<double>(sizes.size()) *
+        const double cost = static_cast<double>(1 + sizes.larger.size() + sizes.smaller.size()) *
                             (settling + kRounds * (kLeastSeconds + 3 * seconds));
         const double training =
             static_cast<double>(iterations) * net.options().subdivisions * seconds;

@@ -19,7 +19,11 @@ struct SliceTimes {
 };
 
 // Equal shares for the cores, halved again and again, and what the net's rule says.
-std::vector<int> sizes_worth_timing(int images, int cores, int by_rule);
+struct SliceSizes {
+  int by_rule = 0;
+  std::vector<int> larger, smaller;  // the nearest first
+};
+SliceSizes sizes_worth_timing(int images, int cores, int by_rule);
 
 // The times of a net in mini-batches of so many images on this machine's workers.
 class SliceRecord {

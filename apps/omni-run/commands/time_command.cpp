@@ -17,7 +17,7 @@ namespace {
 WorkerPeaks measure_peaks(const Session& session, const MachineArguments& machine) {
   const int threads = cpu_workers(session);
   WorkerPeaks peaks;
-  if (threads > 0) peaks.cpu = measure_cpu_peaks(threads).gemm_together / threads;
+  if (threads > 0) peaks.cpu = measure_cpu_gemm(threads) / threads;
 #ifdef OMNI_CUDA
   const std::vector<int>& gpus = machine.session.gpus;
   if (!gpus.empty())
