@@ -37,7 +37,7 @@ Result<std::unique_ptr<Recorder>> start_trace(const std::string& folder, const S
     recording::write(trace::Layer{layer->index(), layer->type(), layer->detail()});
   const int cpus = cpu_workers(session);
   if (cpus == 0) return recorder;
-  const CpuPeaks peaks = measure_cpu_peaks(cpus);
+  const CpuPeaks peaks = measure_cpu_peaks(session, cpus);
   recording::write(trace::Peak{"gemm", "CPU", peaks.gemm_alone, peaks.gemm_together});
   recording::write(trace::Peak{"copy", "CPU", peaks.copy_alone, peaks.copy_together});
   return recorder;

@@ -27,14 +27,16 @@ std::size_t copy_floats(int threads) {
 
 constexpr int kRepeats = 10;
 
-// The work of `once`, in units per second, when so many threads do it at the same time: the best of
-// a few rounds, since only disturbance can make one slower.
+// The work of `once`, in units per second, when so many threads do it at the same time, each on the
+// core of a worker (left alone, two may share one): the best of a few rounds, since only
+// disturbance can make one slower.
 template <class MakeWork>
-double best_rate(int threads, double units, MakeWork make_work) {
+double best_rate(const Session& session, int threads, double units, MakeWork make_work) {
   std::barrier start(threads);
   std::mutex mutex;
   std::vector<double> slowest(kRepeats, 0);  // seconds of the last thread of each round
-  const auto body = [&] {
+  const auto body = [&](int worker) {
+    session.bind_to_cpu_worker(worker);
     auto once = make_work();
     once();  // pages, code and library caches
     for (double& seconds : slowest) {
@@ -47,7 +49,7 @@ double best_rate(int threads, double units, MakeWork make_work) {
     }
   };
   std::vector<std::jthread> team;
-  for (int i = 0; i < threads; ++i) team.emplace_back(body);
+  for (int i = 0; i < threads; ++i) team.emplace_back(body, i);
   team.clear();
   return units * threads / *std::min_element(slowest.begin(), slowest.end());
 }
@@ -59,8 +61,8 @@ void product_of_gemm(float* a, float* b, float* c) {
   gemm(kSize, kSize, kSize, {a, kSize}, {b, kSize}, 0.0f, c, kSize);
 }
 
-double gemm_rate(int threads, Product product) {
-  return best_rate(threads, 2.0 * kSize * kSize * kSize, [product] {
+double gemm_rate(const Session& session, int threads, Product product) {
+  return best_rate(session, threads, 2.0 * kSize * kSize * kSize, [product] {
     DeviceContext::current();  // BLAS with one thread
     return [product, a = std::vector<float>(kSize * kSize, 0.5f),
             b = std::vector<float>(kSize * kSize, 0.25f),
@@ -78,9 +80,9 @@ void product_in_bf16(float* a, float* b, float* c) {
 }
 #endif
 
-double copy_rate(int threads) {
+double copy_rate(const Session& session, int threads) {
   const std::size_t floats = copy_floats(threads);
-  return best_rate(threads, 2.0 * sizeof(float) * static_cast<double>(floats), [floats] {
+  return best_rate(session, threads, 2.0 * sizeof(float) * static_cast<double>(floats), [floats] {
     return [from = std::vector<float>(floats, 1.0f), to = std::vector<float>(floats)]() mutable {
       std::memcpy(to.data(), from.data(), sizeof(float) * from.size());
     };
@@ -89,21 +91,21 @@ double copy_rate(int threads) {
 
 }  // namespace
 
-double measure_cpu_gemm(int threads) {
-  double best = gemm_rate(threads, product_of_gemm<gemm>);
+double measure_cpu_gemm(const Session& session, int threads) {
+  double best = gemm_rate(session, threads, product_of_gemm<gemm>);
 #ifdef OMNI_ONEDNN
-  best = std::max(best, gemm_rate(threads, product_of_gemm<onednn::gemm>));
+  best = std::max(best, gemm_rate(session, threads, product_of_gemm<onednn::gemm>));
   if (implementation_policy().precision == Precision::bf16)
-    best = std::max(best, gemm_rate(threads, product_in_bf16));
+    best = std::max(best, gemm_rate(session, threads, product_in_bf16));
 #endif
   return best;
 }
 
-CpuPeaks measure_cpu_peaks(int threads) {
-  return {.gemm_alone = measure_cpu_gemm(1),
-          .gemm_together = measure_cpu_gemm(threads),
-          .copy_alone = copy_rate(1),
-          .copy_together = copy_rate(threads)};
+CpuPeaks measure_cpu_peaks(const Session& session, int threads) {
+  return {.gemm_alone = measure_cpu_gemm(session, 1),
+          .gemm_together = measure_cpu_gemm(session, threads),
+          .copy_alone = copy_rate(session, 1),
+          .copy_together = copy_rate(session, threads)};
 }
 
 }  // namespace omni

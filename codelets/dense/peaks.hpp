@@ -4,19 +4,21 @@
 #include <vector>
 
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/session.hpp"
 
 namespace omni {
 
 struct CpuPeaks {
-  double gemm_alone = 0, gemm_together = 0;  // flop/s of one thread, of all at once
+  double gemm_alone = 0, gemm_together = 0;  // flop/s of one worker, of all at once
   double copy_alone = 0, copy_together = 0;  // bytes/s, reading and writing both counted
 };
 
-// In the precision of the implementation policy. Takes about a second of all those threads.
-CpuPeaks measure_cpu_peaks(int threads);
+// Of the session's first CPU workers, on their cores, in the precision of the implementation
+// policy, while they have nothing else to do. Takes about a second.
+CpuPeaks measure_cpu_peaks(const Session& session, int workers);
 
-// Only CpuPeaks::gemm_together, which takes 12 MiB per thread instead of hundreds.
-double measure_cpu_gemm(int threads);
+// Only CpuPeaks::gemm_together, which takes 12 MiB per worker instead of hundreds.
+double measure_cpu_gemm(const Session& session, int workers);
 
 // flop/s of a large matrix product, measured on one GPU after the other and added up.
 // In peaks.cu: only with OMNI_CUDA.

@@ -12,8 +12,10 @@
 #include <cstring>
 #include <string_view>
 
+#include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/models/numa.hpp"
 #include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/task_errors.hpp"
 
@@ -156,6 +158,18 @@ std::vector<WorkerInfo> Session::workers() const {
                        starpu_worker_get_devid(static_cast<int>(id))});
   }
   return workers;
+}
+
+void Session::bind_to_cpu_worker(int worker) const {
+#ifdef STARPU_HAVE_HWLOC
+  const int id = starpu_worker_get_by_devid(STARPU_CPU_WORKER, worker);
+  const Bitmap cores(starpu_worker_get_hwloc_cpuset(id));
+  if (!cores ||
+      hwloc_set_cpubind(starpu_get_hwloc_topology(), cores.get(), HWLOC_CPUBIND_THREAD) != 0)
+    log::warn("a measurement does not run on the core of worker {}, but on any", worker);
+#else
+  (void)worker;
+#endif
 }
 
 std::string Session::scheduler() const { return starpu_sched_get_sched_policy()->policy_name; }

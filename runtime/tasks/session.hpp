@@ -39,6 +39,8 @@ class Session {
 
   std::vector<WorkerInfo> workers() const;
   std::string scheduler() const;
+  // Moves the calling thread to the core of a CPU worker (0: the first).
+  void bind_to_cpu_worker(int worker) const;
 
  private:
   explicit Session(std::shared_ptr<void> starpu) : starpu_(std::move(starpu)) {}

@@ -49,7 +49,7 @@ Status devices_command(const DevicesArguments& arguments) {
   const std::string models =
       arguments.machine.models.empty() ? default_model_folder().string() : arguments.machine.models;
   CpuPeaks peaks;
-  if (arguments.peaks) peaks = measure_cpu_peaks(cpu_workers(session));
+  if (arguments.peaks) peaks = measure_cpu_peaks(session, cpu_workers(session));
   double gpu_gemm = 0;
 #ifdef OMNI_CUDA
   const SessionOptions& machine = arguments.machine.session;

@@ -15,9 +15,9 @@ namespace {
 
 // Of one worker, while all of its kind are at work.
 WorkerPeaks measure_peaks(const Session& session, const MachineArguments& machine) {
-  const int threads = cpu_workers(session);
+  const int workers = cpu_workers(session);
   WorkerPeaks peaks;
-  if (threads > 0) peaks.cpu = measure_cpu_gemm(threads) / threads;
+  if (workers > 0) peaks.cpu = measure_cpu_gemm(session, workers) / workers;
 #ifdef OMNI_CUDA
   const std::vector<int>& gpus = machine.session.gpus;
   if (!gpus.empty())
