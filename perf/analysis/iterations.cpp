@@ -9,9 +9,19 @@ namespace {
 
 struct Seen {
   Nanoseconds submitted = std::numeric_limits<Nanoseconds>::max();
-  Nanoseconds done = 0;
-  double compute = 0;
+  Nanoseconds compute = 0;                                 // of all its tasks
+  std::vector<std::pair<Nanoseconds, Nanoseconds>> tasks;  // end, length
 };
+
+Nanoseconds half_done(Seen& iteration) {
+  std::sort(iteration.tasks.begin(), iteration.tasks.end());
+  Nanoseconds computed = 0;
+  for (const auto& [end, length] : iteration.tasks) {
+    computed += length;
+    if (2 * computed >= iteration.compute) return end;
+  }
+  return 0;
+}
 
 }  // namespace
 
@@ -21,31 +31,30 @@ Iterations analyse_iterations(const Trace& trace, std::size_t skip) {
     if (task.iteration < 0) continue;
     Seen& iteration = seen[task.iteration];
     iteration.submitted = std::min(iteration.submitted, task.times.submitted);
-    iteration.done = std::max(iteration.done, task.times.released);
-    iteration.compute += task.seconds();
+    iteration.compute += task.length();
+    iteration.tasks.emplace_back(task.times.end, task.length());
   }
   Iterations result;
   Nanoseconds before = std::numeric_limits<Nanoseconds>::max();
-  for (const auto& [number, iteration] : seen) {
-    result.times.push_back(
-        {.iteration = number, .done = iteration.done, .seconds = 0, .compute = iteration.compute});
+  for (auto& [number, iteration] : seen) {
+    result.times.push_back({.iteration = number, .half_done = half_done(iteration), .seconds = 0});
     before = std::min(before, iteration.submitted);
   }
   std::sort(result.times.begin(), result.times.end(),
             [](const IterationTime& a, const IterationTime& b) {
-              return std::pair(a.done, a.iteration) < std::pair(b.done, b.iteration);
+              return std::pair(a.half_done, a.iteration) < std::pair(b.half_done, b.iteration);
             });
   if (result.times.size() <= skip) skip = 0;
   std::vector<double> seconds;
   for (std::size_t i = 0; i < result.times.size(); ++i) {
     IterationTime& time = result.times[i];
-    time.seconds = static_cast<double>(time.done - before) * 1e-9;
-    before = time.done;
+    time.seconds = static_cast<double>(time.half_done - before) * 1e-9;
+    before = time.half_done;
     if (i >= skip) seconds.push_back(time.seconds);
   }
   result.spread = spread_of(std::move(seconds));
   if (!trace.headers.empty())
-    result.images_per_second = ratio(trace.headers[0].batch, result.spread.median);
+    result.images_per_second = ratio(trace.headers[0].batch, result.spread.mean);
   return result;
 }
 

@@ -1,5 +1,6 @@
-// How long the iterations took: from one being complete to the next one being complete. The
-// submitting thread runs ahead of the workers, so its own times say less.
+// How long the iterations took: from half of one being computed to half of the next one. Their ends
+// say less, since the last tasks of one may wait until much of the next is done, and so do the
+// times of the submitting thread, which runs ahead of the workers.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +13,14 @@ namespace omni::perf {
 
 struct IterationTime {
   std::int64_t iteration = 0;
-  Nanoseconds done = 0;  // its last task
-  double seconds = 0;    // since the one before; the first: since its first task was submitted
-  double compute = 0;    // s, of all its tasks
+  Nanoseconds half_done = 0;
+  double seconds = 0;  // since the one before; the first: since its first task was submitted
 };
 
 struct Iterations {
-  std::vector<IterationTime> times;  // in the order of completion
+  std::vector<IterationTime> times;  // in the order of half_done
   Spread spread;                     // of seconds, without the first `skip`
-  double images_per_second = 0;      // batch / median; 0: unknown
+  double images_per_second = 0;      // batch / mean; 0: unknown
 };
 
 // skip: iterations left out of `spread`, which warm caches up and calibrate models; none if there
