@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -12,50 +10,12 @@
 #include "codelets/elementwise/exchange.hpp"
 #include "layers/memory_use.hpp"
 #include "layers/registry.hpp"
+#include "layers/slice_choice.hpp"
 #include "runtime/log.hpp"
 #include "runtime/rng.hpp"
 
 namespace omni {
 namespace {
-
-// A task should take about a millisecond, which is long against StarPU's microseconds. Where that
-// leaves cores without work, a tenth must do.
-constexpr double kFlopsPerTask = 50e6, kLeastFlopsPerTask = 5e6;
-// Fewer images than this and a connected layer spends its time reading weights, not using them.
-constexpr double kImagesPerTask = 16;
-constexpr int kMaxSlices = 256;  // each has tensors of its own
-
-// Images per slice: a power of two (so that few sizes need calibrating) that gives the average
-// layer kFlopsPerTask, or kImagesPerTask where that is more; fewer, so that every core has a slice.
-int choose_slice(const NetParts& parts, int batch, int cores) {
-  double flops = 0;
-  for (const auto& layer : parts.layers)
-    if (!layer->joins_slices()) flops += layer->forward_flops_per_image();
-  if (flops * batch < kFlopsPerTask) return batch;  // nothing that is worth cutting
-  const double per_layer = flops / static_cast<double>(parts.layers.size());
-  const double wanted =
-      std::min(std::max(kFlopsPerTask / std::max(per_layer, 1.0), kImagesPerTask), double(batch));
-  const int slice = static_cast<int>(std::bit_floor(static_cast<unsigned>(wanted)));
-  // At least four slices where the batch allows it: something to overlap. Beyond that it depends on
-  // the cores how many images the busiest one has. Not more than kMaxSlices,
-  // nor than kMaxTensors leave room for.
-  const std::size_t tensors = std::max<std::size_t>(parts.tensors.count(), 1);
-  const int most = static_cast<int>(std::clamp<std::size_t>(kMaxTensors / tensors, 1, kMaxSlices));
-  const int smallest =
-      static_cast<int>(std::bit_ceil(static_cast<unsigned>((batch + most - 1) / most)));
-  const auto least =
-      static_cast<int>(std::min(std::ceil(kLeastFlopsPerTask / per_layer), double(batch)));
-  const int per_core = cores > 4 ? std::max(least, (batch + cores - 1) / cores) : batch / 4;
-  return std::max(smallest, std::min(slice, std::max(1, per_core)));
-}
-
-// Tasks that add to the same sum take turns, and on a core one takes long. But two workers seldom
-// meet at one of many layers, and with hardly more slices than GPUs cores have nothing to do.
-int choose_gradient_sums(int slices, int cores, int gpus) {
-  const int workers = cores + gpus;
-  if (cores == 0 || workers <= 2) return 1;
-  return std::clamp(slices / (1 + gpus), 1, std::min(workers, 1 + kMostSources));
-}
 
 // Old cfgs end with [softmax] and then [cost]; softmax now computes the loss itself.
 bool is_spare_cost(std::string_view previous, const LayerType& type) {

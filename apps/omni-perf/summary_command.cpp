@@ -34,7 +34,7 @@ Document describe_summary(const Trace& trace) {
       {"iterations", "iterations", Format::count, count_cell(summary.iterations.times.size())},
       {"iteration.median", "one iteration, median", Format::seconds, iteration.median},
       {"iteration.mad", "  +-", Format::seconds, iteration.mad},
-      {"images_per_second", "images/s", Format::number, summary.iterations.images_per_second},
+      {"images_per_second", "images/s, mean", Format::number, summary.iterations.images_per_second},
       {"slices_kept", "slices go on where they are", Format::share, summary.slices.share()}};
 
   Table losses{.key = "losses",

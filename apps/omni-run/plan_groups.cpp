@@ -1,9 +1,11 @@
 #include "apps/omni-run/plan_groups.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <map>
 
+#include "apps/omni-run/commands/slice_sizes.hpp"
 #include "apps/omni-run/groups.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
@@ -64,8 +66,12 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
   const double tuned = static_cast<double>(groups.net().options().solver.momentum);
   const bool in_turn =
       arguments.asynchrony == Asynchrony::reproducible || groups.net().options().subdivisions > 1;
-  std::map<int, IterationModel> models;  // by slice: the GPUs of a group decide how many it has
-  const auto slice_for = [&](int count) { return slice_of_groups(spec, arguments.net, count); };
+  std::map<int, IterationModel> models;    // by slice: the GPUs of a group decide how many it has
+  NetArguments one_group = arguments.net;  // trains with the size that was timed, if any
+  OMNI_CHECK(settle_slice(spec, arguments.machine, one_group));
+  const auto slice_for = [&](int count) {
+    return slice_of_groups(spec, count == 1 ? one_group : arguments.net, count);
+  };
   GroupPlan plan;
   for (int count = 1; count <= arguments.most_groups; count *= 2) {
     GroupPlan::Row& row = plan.rows.emplace_back(
@@ -76,6 +82,7 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
       OMNI_TRY(IterationModel made, model_of(spec, arguments, slice, workers, images));
       model = models.emplace(slice, std::move(made)).first;
     }
+    row.images_per_slice = slice;
     row.task_overhead = model->second.task_overhead();
     row.predicted = model->second.seconds_per_iteration(row.layout, in_turn || count == 1);
     row.momentum = MomentumControl(arguments.compensation, tuned, count, true).next(0);
@@ -83,7 +90,8 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
   }
   // A machine is not always as fast as when it was measured for the model: so what the model was
   // fitted to is measured again beside everything.
-  for (int round = 0; round < arguments.measured_rounds; ++round)
+  for (int round = 0; round < arguments.measured_rounds; ++round) {
+    std::vector<std::string> told;
     for (GroupPlan::Row& row : plan.rows) {
       OMNI_TRY(const int slice, slice_for(row.groups));
       const auto time = [&](int count, Asynchrony asynchrony) {
@@ -92,7 +100,10 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
       OMNI_TRY(const double fitted, time(2, Asynchrony::reproducible));
       OMNI_TRY(const double seconds, time(row.groups, arguments.asynchrony));
       row.measured.push_back(seconds / fitted * models.at(slice).measured());
+      told.push_back(fmt::format("{} groups {:.3f}", row.groups, 1e3 * row.measured.back()));
     }
+    log::info("round {} of {}: {} ms", round + 1, arguments.measured_rounds, fmt::join(told, ", "));
+  }
   return plan;
 }
 

@@ -91,21 +91,21 @@ double copy_rate(const Session& session, int threads) {
 
 }  // namespace
 
-double measure_cpu_gemm(const Session& session, int threads) {
-  double best = gemm_rate(session, threads, product_of_gemm<gemm>);
+double measure_cpu_gemm(const Session& session, int workers) {
+  double best = gemm_rate(session, workers, product_of_gemm<gemm>);
 #ifdef OMNI_ONEDNN
-  best = std::max(best, gemm_rate(session, threads, product_of_gemm<onednn::gemm>));
+  best = std::max(best, gemm_rate(session, workers, product_of_gemm<onednn::gemm>));
   if (implementation_policy().precision == Precision::bf16)
-    best = std::max(best, gemm_rate(session, threads, product_in_bf16));
+    best = std::max(best, gemm_rate(session, workers, product_in_bf16));
 #endif
   return best;
 }
 
-CpuPeaks measure_cpu_peaks(const Session& session, int threads) {
+CpuPeaks measure_cpu_peaks(const Session& session, int workers) {
   return {.gemm_alone = measure_cpu_gemm(session, 1),
-          .gemm_together = measure_cpu_gemm(session, threads),
+          .gemm_together = measure_cpu_gemm(session, workers),
           .copy_alone = copy_rate(session, 1),
-          .copy_together = copy_rate(session, threads)};
+          .copy_together = copy_rate(session, workers)};
 }
 
 }  // namespace omni

@@ -9,7 +9,7 @@ namespace {
 
 struct Seen {
   Nanoseconds submitted = std::numeric_limits<Nanoseconds>::max();
-  Nanoseconds compute = 0;                                 // of all its tasks
+  Nanoseconds ended = 0, compute = 0;                      // of all its tasks
   std::vector<std::pair<Nanoseconds, Nanoseconds>> tasks;  // end, length
 };
 
@@ -31,6 +31,7 @@ Iterations analyse_iterations(const Trace& trace, std::size_t skip) {
     if (task.iteration < 0) continue;
     Seen& iteration = seen[task.iteration];
     iteration.submitted = std::min(iteration.submitted, task.times.submitted);
+    iteration.ended = std::max(iteration.ended, task.times.end);
     iteration.compute += task.length();
     iteration.tasks.emplace_back(task.times.end, task.length());
   }
@@ -48,7 +49,8 @@ Iterations analyse_iterations(const Trace& trace, std::size_t skip) {
   std::vector<double> seconds;
   for (std::size_t i = 0; i < result.times.size(); ++i) {
     IterationTime& time = result.times[i];
-    time.seconds = static_cast<double>(time.half_done - before) * 1e-9;
+    const Nanoseconds until = i == 0 ? seen[time.iteration].ended : time.half_done;
+    time.seconds = static_cast<double>(until - before) * 1e-9;
     before = time.half_done;
     if (i >= skip) seconds.push_back(time.seconds);
   }

@@ -14,7 +14,7 @@ namespace omni::perf {
 struct IterationTime {
   std::int64_t iteration = 0;
   Nanoseconds half_done = 0;
-  double seconds = 0;  // since the one before; the first: since its first task was submitted
+  double seconds = 0;  // since the one before; the first: from submission to its end
 };
 
 struct Iterations {

@@ -8,6 +8,7 @@ namespace omni::perf {
 namespace {
 
 constexpr double kWorthSaying = 0.01;
+constexpr double kBusy = 0.95;  // of the workers' time: whatever they do delays training
 
 const char* cause_of(Part part) {
   switch (part) {
@@ -37,6 +38,13 @@ std::string suspect_feed(const Summary& summary) {
   return "";
 }
 
+double share_of_decoding(const Summary& summary) {
+  double seconds = 0;
+  for (const KernelRow& row : summary.kernels.rows)
+    if (row.codelet_name == "decode_batch") seconds += row.seconds.total;
+  return summary.idle.share[0] * ratio(seconds, summary.kernels.compute);
+}
+
 std::vector<Loss> losses_of(const Summary& summary) {
   std::vector<Loss> losses;
   for (std::size_t i = 1; i < kPartCount; ++i) {
@@ -49,6 +57,14 @@ std::vector<Loss> losses_of(const Summary& summary) {
          .text = fmt::format("{} {:.0f} % of worker time{}", cause_of(part), 100 * share,
                              part == Part::nothing_ready ? suspect_feed(summary) : "")});
   }
+  const double decoding = share_of_decoding(summary);
+  if (decoding >= kWorthSaying && summary.idle.share[0] >= kBusy)
+    losses.push_back(
+        {.name = "decoding",
+         .share = decoding,
+         .text = fmt::format("decoding images {:.0f} % of worker time, by workers that "
+                             "are never free (more cores would hide it)",
+                             100 * decoding)});
   std::stable_sort(losses.begin(), losses.end(),
                    [](const Loss& a, const Loss& b) { return a.share > b.share; });
   return losses;

@@ -15,7 +15,7 @@ namespace omni::perf {
 
 // "scheduling 12 % of worker time"
 struct Loss {
-  std::string name;  // a part's name
+  std::string name;  // a part's, or "decoding"
   double share = 0;  // of worker time
   std::string text;  // a sentence
 };

@@ -163,10 +163,10 @@ std::vector<WorkerInfo> Session::workers() const {
 void Session::bind_to_cpu_worker(int worker) const {
 #ifdef STARPU_HAVE_HWLOC
   const int id = starpu_worker_get_by_devid(STARPU_CPU_WORKER, worker);
-  const Bitmap cores(starpu_worker_get_hwloc_cpuset(id));
+  const Bitmap cores(id < 0 ? nullptr : starpu_worker_get_hwloc_cpuset(id));
   if (!cores ||
       hwloc_set_cpubind(starpu_get_hwloc_topology(), cores.get(), HWLOC_CPUBIND_THREAD) != 0)
-    log::warn("a measurement does not run on the core of worker {}, but on any", worker);
+    log::warn_once("threads cannot be bound to the workers' cores: measured rates may be too low");
 #else
   (void)worker;
 #endif

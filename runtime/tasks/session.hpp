@@ -39,7 +39,7 @@ class Session {
 
   std::vector<WorkerInfo> workers() const;
   std::string scheduler() const;
-  // Moves the calling thread to the core of a CPU worker (0: the first).
+  // Moves the calling thread to the core of a CPU worker (0: the first). Not without hwloc.
   void bind_to_cpu_worker(int worker) const;
 
  private:

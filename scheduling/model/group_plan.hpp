@@ -13,6 +13,7 @@ namespace omni {
 struct GroupPlan {
   struct Row {
     int groups;
+    int images_per_slice = 0;
     GroupLayout layout{};
     double predicted = 0;            // s per iteration
     double task_overhead = 0;        // s, in that prediction

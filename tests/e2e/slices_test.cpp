@@ -78,6 +78,10 @@ TEST_F(MeasuredSlices, decide_how_trainings_are_cut) {
       << said_;
   const Finished timed = run({"time", "--iterations", "1", "--warm-up", "1"});
   EXPECT_NE(timed.errors.find("slices of 5 images"), std::string::npos) << timed.errors;
+  const Finished planned =
+      run({"plan", "--most-groups", "1", "--iterations", "4", "--warm-up", "1", "--json"});
+  ASSERT_EQ(planned.exit_code, 0) << planned.errors;
+  EXPECT_EQ(nlohmann::json::parse(planned.output)["rows"][0]["images_per_slice"], 5);
   // Other things decide:
   EXPECT_EQ(cut({"--slice", "8"}), (std::vector{8, 8, 8}));
   EXPECT_EQ(cut({"--deterministic"}), by_rule);

@@ -43,10 +43,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Shipped{"darknet19", 20'842'376, 1000},
                     Shipped{"resnet-18-32", 11'173'962, 10}));
 
-// Images in the slices of a mini-batch of 256.
-std::vector<int> slices(const char* name, int cores) {
+// Images in the slices of a mini-batch.
+std::vector<int> slices(const char* name, int cores, int images = 256) {
   auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/" + std::string(name) + ".cfg");
-  spec->net.options.push_back({"batch", "256", kCommandLine});
+  spec->net.options.push_back({"batch", std::to_string(images), kCommandLine});
   spec->net.options.push_back({"subdivisions", "1", kCommandLine});
   return (*Net::build(*spec, {.cores = cores}))->slices().sizes;
 }
@@ -56,6 +56,12 @@ TEST(Slices, every_core_has_one) {
   std::vector<int> uneven(43, 6);  // two slices of three images would take a core just as long
   uneven.back() = 4;
   EXPECT_EQ(slices("caffenet", 48), uneven);
+}
+
+TEST(Slices, are_of_one_size) {
+  EXPECT_EQ(slices("caffenet", 2, 100), (std::vector{17, 17, 17, 17, 17, 15}));
+  EXPECT_EQ(slices("caffenet", 1, 100), (std::vector{15, 15, 15, 15, 15, 15, 10}));
+  EXPECT_EQ(slices("cifar10-quick", 2, 100), std::vector<int>(4, 25));
 }
 
 TEST(Slices, are_large_enough_to_be_worth_a_task) {

@@ -27,7 +27,8 @@ void print_table(const GroupPlan& plan) {
   const int saturating = plan.saturating_groups();
   fmt::print(
       "hardware, updates, time: per iteration, iterations needed, their product; relative to one "
-      "group\n{} group{} saturate{} this machine (more are predicted to be less than {:.0f} % faster)\n",
+      "group\n{} group{} saturate{} this machine (more are predicted to be less than {:.0f} % "
+      "faster)\n",
       saturating, saturating == 1 ? "" : "s", saturating == 1 ? "s" : "",
       100 * (kWorthMoreGroups - 1));
 }
@@ -41,6 +42,7 @@ void print_json(const GroupPlan& plan) {
   for (const GroupPlan::Row& row : plan.rows)
     list.push_back({{"groups", row.groups},
                     {"layout", describe(row.layout)},
+                    {"images_per_slice", row.images_per_slice},
                     {"implicit_momentum", row.momentum.implicit_part},
                     {"explicit_momentum", row.momentum.explicit_part},
                     {"predicted_seconds", row.predicted},

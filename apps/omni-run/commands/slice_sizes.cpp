@@ -29,6 +29,7 @@ constexpr double kLeastSeconds = 0.5;           // of a measurement
 constexpr std::uint64_t kLongTraining = 20000;  // iterations; shorter ones do not measure first
 constexpr double kWorthMeasuring = 100;         // or where measuring took a larger part of the time
 constexpr double kWorthIt = 0.98;               // of the time by the rule, or the rule stays
+constexpr double kLost = 1.05;                  // times the least time: sizes beyond are not tried
 constexpr std::uint64_t kMostBytes = 1 << 16;   // of a record
 constexpr const char *kSeconds = "seconds_by_images_per_slice", *kChosen = "images_per_slice";
 
@@ -36,6 +37,11 @@ std::string host_name() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
   return name.data();
+}
+
+int iterations_to_settle(int images, int slice) {
+  const int slices = (images + slice - 1) / slice;
+  return (kSlicesToSettle + slices - 1) / slices;
 }
 
 bool may_choose_slice(const NetArguments& net) {
@@ -65,12 +71,11 @@ class SliceTimer {
     NetArguments net = net_;
     net.slice = slice;
     OMNI_TRY(auto built, build_net(spec_, net, true));
-    const int slices = built->slices().count();
+    const int settling = iterations_to_settle(built->slices().images(), slice);
     OMNI_TRY(const auto training,
              TimedTraining::make(ComputeGroups(std::move(built)), images_, machine_));
     if (!settled)
-      OMNI_CHECK(training->seconds(std::max(warm_up_, (kSlicesToSettle + slices - 1) / slices),
-                                   Asynchrony::reproducible));
+      OMNI_CHECK(training->seconds(std::max(warm_up_, settling), Asynchrony::reproducible));
     OMNI_TRY(const double first, training->seconds(2, Asynchrony::reproducible));
     const int iterations =
         std::max(iterations_, static_cast<int>(std::ceil(2 * kLeastSeconds / first)));
@@ -125,8 +130,8 @@ bool is_too_much(const Error& error) {
 }
 
 // The rule's size first; go_on(seconds of its mini-batch) says whether to time others. From there
-// to larger and to smaller ones, each way as long as nothing is lost: the implementations of every
-// size have to settle, which is what takes the time, most with the largest slices.
+// to larger and to smaller ones, each way until one is lost: the implementations of every size have
+// to settle, which is what takes the time, most with the largest slices.
 template <class GoOn>
 Result<SliceTimes> measure(SliceTimer& timer, const SliceSizes& sizes, GoOn go_on) {
   std::map<int, std::vector<double>> taken;
@@ -142,7 +147,7 @@ Result<SliceTimes> measure(SliceTimer& timer, const SliceSizes& sizes, GoOn go_o
       }
       if (!seconds) return seconds.error();
       taken[size] = {*seconds};
-      if (kWorthIt * *seconds > fastest) break;
+      if (*seconds > kLost * fastest) break;
       fastest = std::min(fastest, *seconds);
     }
   for (int round = 1; round < kRounds; ++round)
@@ -247,20 +252,22 @@ Result<int> slice_worth_measuring(const NetSpec& described, const NetArguments& 
   const NetSpec spec = without_subdivisions(still, at_once);
   SliceTimer timer(spec, arguments, machine, images, 1, 1);
   const SliceSizes sizes = sizes_worth_timing(at_once, given.cores, by_rule);
-  OMNI_TRY(
-      const SliceTimes times, measure(timer, sizes, [&](double seconds) {
-        const double settling = kSlicesToSettle / (1.0 * at_once / by_rule) * seconds;
-        const double cost = static_cast<double>(1 + sizes.larger.size() + sizes.smaller.size()) *
-                            (settling + kRounds * (kLeastSeconds + 3 * seconds));
-        const double training =
-            static_cast<double>(iterations) * net.options().subdivisions * seconds;
-        const bool worth_it = without_end || cost * kWorthMeasuring < training;
-        if (worth_it)
-          log::info(
-              "measuring how large tasks should be, some {:.0f} s, once (--slice {} does without)",
-              cost, by_rule);
-        return worth_it;
-      }));
+  OMNI_TRY(const SliceTimes times, measure(timer, sizes, [&](double seconds) {
+             double cost = 0;  // if no size is lost
+             for (const auto& some : {std::vector{by_rule}, sizes.larger, sizes.smaller})
+               for (const int size : some)
+                 cost += iterations_to_settle(at_once, size) * seconds +
+                         kRounds * (kLeastSeconds + 3 * seconds);
+             const double training =
+                 static_cast<double>(iterations) * net.options().subdivisions * seconds;
+             const bool worth_it = without_end || cost * kWorthMeasuring < training;
+             if (worth_it)
+               log::info(
+                   "measuring how large tasks should be, {:.0f} s at most, once (--slice {} does "
+                   "without)",
+                   cost, by_rule);
+             return worth_it;
+           }));
   if (times.chosen == 0) return 0;
   const SliceRecord record(described, net.options(), given.cores, machine);
   std::error_code said_by_write;

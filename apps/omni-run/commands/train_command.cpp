@@ -171,6 +171,7 @@ Status train_command(const TrainArguments& given) {
 
   install_stop_signals();
   OMNI_TRY(const Session session, start_session(arguments.machine));
+  const std::size_t program = resident_memory();  // before anything is measured
   const std::uint64_t iterations = planned_iterations(arguments, *net, data.train->size());
   const auto before_training = [](const Error& error) {
     return error.kind == ErrorKind::interrupted
@@ -195,6 +196,7 @@ Status train_command(const TrainArguments& given) {
               chosen->reason);
     plan = std::move(chosen->plan);
     arguments.groups.count = chosen->count;
+    if (chosen->count == 1) OMNI_CHECK(settle_slice(spec, arguments.machine, arguments.net));
     OMNI_TRY(groups, open_groups(spec, arguments.net, arguments.groups));
     net = &groups.net();
   }
@@ -210,11 +212,14 @@ Status train_command(const TrainArguments& given) {
                     planned = groups.tensor_bytes() + snapshots + images + working;
   OMNI_CHECK(require_memory(*net, planned, arguments.machine));
   const auto mebibytes = [](std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; };
-  const std::size_t program = resident_memory();
+  const std::size_t measuring = peak_resident_memory();
   log::info(
       "memory: {:.0f} MiB planned, {:.0f} of them for images that wait, {:.0f} to compute with, "
-      "{:.0f} for the program",
-      mebibytes(planned + program), mebibytes(images), mebibytes(working), mebibytes(program));
+      "{:.0f} for the program{}",
+      mebibytes(planned + program), mebibytes(images), mebibytes(working), mebibytes(program),
+      measuring > planned + program
+          ? fmt::format("; measuring has taken {:.0f}", mebibytes(measuring))
+          : "");
   OMNI_CHECK(groups.allocate());
   OMNI_CHECK(train.allocate());
   OMNI_CHECK(test.allocate());

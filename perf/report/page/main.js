@@ -18,7 +18,7 @@ function header(trace) {
     ["tasks", whole(tasks.count), ""],
     ["iterations", whole(iterations.count), ""],
     ["iteration", iterations.median > 0 ? seconds(iterations.median) : "–", "median, without the first two"],
-    ["images per second", iterations.images_per_second > 0 ? whole(iterations.images_per_second) : "–", "mini-batch / median iteration"],
+    ["images per second", iterations.images_per_second > 0 ? whole(iterations.images_per_second) : "–", "mini-batch / mean iteration, without the first two"],
     ["rate", work > 0 && wall > 0 ? scaled(work / wall * 1e9, "flop/s") : "–", "of all workers together"],
     ["of the best possible", limits.efficiency > 0 ? percent(limits.efficiency) : "–",
       `no schedule of these tasks takes less than ${seconds(Math.max(limits.area, limits.critical_path))}: `

@@ -1,10 +1,15 @@
 #include "runtime/tasks/models/numa.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <cerrno>
 #include <cstdlib>
+#include <thread>
 #include <vector>
+
+#include "runtime/tasks/session.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace omni {
 namespace {
@@ -61,6 +66,27 @@ TEST(Numa, interleaved_pages_are_so_for_the_system) {
   EXPECT_EQ(policy, HWLOC_MEMBIND_INTERLEAVE);
   EXPECT_TRUE(hwloc_bitmap_isequal(found.get(), nodes.get()));
   std::free(memory);
+}
+
+TEST(Session, binds_threads_to_the_cores_of_its_workers) {
+  const test::TemporaryDirectory models;
+  SessionOptions options;
+  options.models = models.path();
+  const Result<Session> session = Session::start(options);
+  ASSERT_TRUE(session) << session.error().message();
+  const auto workers = static_cast<int>(session->workers().size());
+  cpu_set_t taken;
+  CPU_ZERO(&taken);
+  for (int worker = 0; worker < workers; ++worker) {
+    cpu_set_t own, both;
+    std::jthread([&] {
+      session->bind_to_cpu_worker(worker);
+      ASSERT_EQ(sched_getaffinity(0, sizeof own, &own), 0);
+    }).join();
+    CPU_AND(&both, &own, &taken);
+    EXPECT_EQ(CPU_COUNT(&both), 0) << "worker " << worker << " shares a core";
+    CPU_OR(&taken, &taken, &own);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,59 @@
+#include "layers/slice_choice.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "codelets/elementwise/accumulate.hpp"
+
+namespace omni {
+namespace {
+
+// A task should take about a millisecond, which is long against StarPU's microseconds. Where that
+// leaves cores without work, a tenth must do.
+constexpr double kFlopsPerTask = 100e6, kLeastFlopsPerTask = 5e6;
+constexpr double kWorthCutting = 50e6;  // flops of a mini-batch
+// Fewer images than this and a connected layer spends its time reading weights, not using them.
+constexpr double kImagesPerTask = 16;
+constexpr int kMaxSlices = 256;  // each has tensors of its own
+
+// Slices of about so many images, but of one size, and for every core the same number: a small one
+// for the rest would leave cores without work.
+int evened_out(int slice, int batch, int cores) {
+  int slices = (batch + slice - 1) / slice;
+  if (cores > 0 && slices > cores) slices -= slices % cores;
+  return (batch + slices - 1) / slices;
+}
+
+}  // namespace
+
+int choose_slice(const NetParts& parts, int batch, int cores) {
+  double flops = 0;
+  for (const auto& layer : parts.layers)
+    if (!layer->joins_slices()) flops += layer->forward_flops_per_image();
+  if (flops * batch < kWorthCutting) return batch;
+  const double per_layer = flops / static_cast<double>(parts.layers.size());
+  const double wanted =
+      std::min(std::max(kFlopsPerTask / std::max(per_layer, 1.0), kImagesPerTask), double(batch));
+  const int slice = static_cast<int>(std::bit_floor(static_cast<unsigned>(wanted)));
+  // At least four slices where the batch allows it: something to overlap. Beyond that it depends on
+  // the cores how many images the busiest one has. Not more than kMaxSlices,
+  // nor than kMaxTensors leave room for.
+  const std::size_t tensors = std::max<std::size_t>(parts.tensors.count(), 1);
+  const int most = static_cast<int>(std::clamp<std::size_t>(kMaxTensors / tensors, 1, kMaxSlices));
+  const int smallest =
+      static_cast<int>(std::bit_ceil(static_cast<unsigned>((batch + most - 1) / most)));
+  const auto least =
+      static_cast<int>(std::min(std::ceil(kLeastFlopsPerTask / per_layer), double(batch)));
+  const int per_core = cores > 4 ? std::max(least, (batch + cores - 1) / cores) : batch / 4;
+  const int size = std::max(smallest, std::min(slice, std::max(1, per_core)));
+  return batch % size == 0 ? size : evened_out(size, batch, cores);
+}
+
+int choose_gradient_sums(int slices, int cores, int gpus) {
+  const int workers = cores + gpus;
+  if (cores == 0 || workers <= 2) return 1;
+  return std::clamp(slices / (1 + gpus), 1, std::min(workers, 1 + kMostSources));
+}
+
+}  // namespace omni
