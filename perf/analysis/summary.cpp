@@ -3,11 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 namespace omni::perf {
 namespace {
 
 constexpr double kWorthSaying = 0.01;
+// The codelets of runtime/data/.
+constexpr std::array<std::string_view, 4> kDecoding = {"decode_batch", "read_image_files",
+                                                       "read_image_labels", "unpack_batch"};
 constexpr double kBusy = 0.95;  // of the workers' time: whatever they do delays training
 
 const char* cause_of(Part part) {
@@ -41,7 +46,8 @@ std::string suspect_feed(const Summary& summary) {
 double share_of_decoding(const Summary& summary) {
   double seconds = 0;
   for (const KernelRow& row : summary.kernels.rows)
-    if (row.codelet_name == "decode_batch") seconds += row.seconds.total;
+    if (std::find(kDecoding.begin(), kDecoding.end(), row.codelet_name) != kDecoding.end())
+      seconds += row.seconds.total;
   return summary.idle.share[0] * ratio(seconds, summary.kernels.compute);
 }
 
