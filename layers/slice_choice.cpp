@@ -9,16 +9,16 @@
 namespace omni {
 namespace {
 
-// A task should take about a millisecond, which is long against StarPU's microseconds. Where that
-// leaves cores without work, a tenth must do.
+// A task should take half a millisecond or more, which is long against StarPU's microseconds. Where
+// that leaves cores without work, a twentieth must do.
 constexpr double kFlopsPerTask = 100e6, kLeastFlopsPerTask = 5e6;
 constexpr double kWorthCutting = 50e6;  // flops of a mini-batch
 // Fewer images than this and a connected layer spends its time reading weights, not using them.
 constexpr double kImagesPerTask = 16;
 constexpr int kMaxSlices = 256;  // each has tensors of its own
 
-// Slices of about so many images, but of one size, and for every core the same number: a small one
-// for the rest would leave cores without work.
+// Slices of about so many images, but of one size, and for every core the same number where there
+// are more than cores: others would wait for those with one more.
 int evened_out(int slice, int batch, int cores) {
   int slices = (batch + slice - 1) / slice;
   if (cores > 0 && slices > cores) slices -= slices % cores;
@@ -36,8 +36,8 @@ int choose_slice(const NetParts& parts, int batch, int cores) {
   const double wanted =
       std::min(std::max(kFlopsPerTask / std::max(per_layer, 1.0), kImagesPerTask), double(batch));
   const int slice = static_cast<int>(std::bit_floor(static_cast<unsigned>(wanted)));
-  // At least four slices where the batch allows it: something to overlap. Beyond that it depends on
-  // the cores how many images the busiest one has. Not more than kMaxSlices,
+  // At least four slices where the batch allows it: something to overlap; with more cores, as many
+  // as keep them busy. Not more than kMaxSlices,
   // nor than kMaxTensors leave room for.
   const std::size_t tensors = std::max<std::size_t>(parts.tensors.count(), 1);
   const int most = static_cast<int>(std::clamp<std::size_t>(kMaxTensors / tensors, 1, kMaxSlices));
@@ -47,7 +47,7 @@ int choose_slice(const NetParts& parts, int batch, int cores) {
       static_cast<int>(std::min(std::ceil(kLeastFlopsPerTask / per_layer), double(batch)));
   const int per_core = cores > 4 ? std::max(least, (batch + cores - 1) / cores) : batch / 4;
   const int size = std::max(smallest, std::min(slice, std::max(1, per_core)));
-  return batch % size == 0 ? size : evened_out(size, batch, cores);
+  return evened_out(size, batch, cores);
 }
 
 int choose_gradient_sums(int slices, int cores, int gpus) {

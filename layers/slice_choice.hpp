@@ -5,9 +5,9 @@
 
 namespace omni {
 
-// Images per slice: a power of two (so that few sizes need calibrating) that gives the
-// average layer a task of about a millisecond; fewer, so that every core has a slice, and a few
-// more where that leaves a rest.
+// Images per slice: about as many as give the average layer a task of half a millisecond; fewer, so
+// that every core has a slice; cut so that all slices but the last are of one size, since each size
+// needs calibrating.
 int choose_slice(const NetParts& parts, int batch, int cores);
 
 // Tasks that add to the same sum take turns, and on a core one takes long. But two workers seldom

@@ -100,9 +100,10 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
       OMNI_TRY(const double fitted, time(2, Asynchrony::reproducible));
       OMNI_TRY(const double seconds, time(row.groups, arguments.asynchrony));
       row.measured.push_back(seconds / fitted * models.at(slice).measured());
-      told.push_back(fmt::format("{} groups {:.3f}", row.groups, 1e3 * row.measured.back()));
+      told.push_back(fmt::format("{}: {:.3f}", row.groups, 1e3 * row.measured.back()));
     }
-    log::info("round {} of {}: {} ms", round + 1, arguments.measured_rounds, fmt::join(told, ", "));
+    log::info("round {} of {}, ms by groups: {}", round + 1, arguments.measured_rounds,
+              fmt::join(told, ", "));
   }
   return plan;
 }

@@ -36,16 +36,18 @@ Iterations analyse_iterations(const Trace& trace, std::size_t skip) {
     iteration.tasks.emplace_back(task.times.end, task.length());
   }
   Iterations result;
-  Nanoseconds before = std::numeric_limits<Nanoseconds>::max();
+  Nanoseconds before = std::numeric_limits<Nanoseconds>::max(), ended = 0;
   for (auto& [number, iteration] : seen) {
     result.times.push_back({.iteration = number, .half_done = half_done(iteration), .seconds = 0});
     before = std::min(before, iteration.submitted);
+    ended = std::max(ended, iteration.ended);
   }
   std::sort(result.times.begin(), result.times.end(),
             [](const IterationTime& a, const IterationTime& b) {
               return std::pair(a.half_done, a.iteration) < std::pair(b.half_done, b.iteration);
             });
   if (result.times.size() <= skip) skip = 0;
+  const double all = static_cast<double>(ended - before) * 1e-9;
   std::vector<double> seconds;
   for (std::size_t i = 0; i < result.times.size(); ++i) {
     IterationTime& time = result.times[i];
@@ -56,7 +58,9 @@ Iterations analyse_iterations(const Trace& trace, std::size_t skip) {
   }
   result.spread = spread_of(std::move(seconds));
   if (!trace.headers.empty())
-    result.images_per_second = ratio(trace.headers[0].batch, result.spread.mean);
+    result.images_per_second =
+        ratio(trace.headers[0].batch * static_cast<double>(result.spread.count),
+              skip > 0 ? result.spread.total : all);
   return result;
 }
 

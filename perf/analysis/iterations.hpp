@@ -20,7 +20,7 @@ struct IterationTime {
 struct Iterations {
   std::vector<IterationTime> times;  // in the order of half_done
   Spread spread;                     // of seconds, without the first `skip`
-  double images_per_second = 0;      // batch / mean; 0: unknown
+  double images_per_second = 0;      // of all in `spread`; 0: unknown
 };
 
 // skip: iterations left out of `spread`, which warm caches up and calibrate models; none if there

@@ -13,7 +13,7 @@ constexpr double kWorthSaying = 0.01;
 // The codelets of runtime/data/.
 constexpr std::array<std::string_view, 4> kDecoding = {"decode_batch", "read_image_files",
                                                        "read_image_labels", "unpack_batch"};
-constexpr double kBusy = 0.95;  // of the workers' time: whatever they do delays training
+constexpr double kFree = 0.05;  // of the workers' time; with less, whatever they do delays training
 
 const char* cause_of(Part part) {
   switch (part) {
@@ -43,6 +43,13 @@ std::string suspect_feed(const Summary& summary) {
   return "";
 }
 
+double free_share(const Idle& idle) {
+  double share = 0;
+  for (const Part part : {Part::nothing_ready, Part::submission_late, Part::barrier})
+    share += idle.share[static_cast<std::size_t>(part)];
+  return share;
+}
+
 double share_of_decoding(const Summary& summary) {
   double seconds = 0;
   for (const KernelRow& row : summary.kernels.rows)
@@ -64,7 +71,7 @@ std::vector<Loss> losses_of(const Summary& summary) {
                              part == Part::nothing_ready ? suspect_feed(summary) : "")});
   }
   const double decoding = share_of_decoding(summary);
-  if (decoding >= kWorthSaying && summary.idle.share[0] >= kBusy)
+  if (decoding >= kWorthSaying && free_share(summary.idle) < kFree)
     losses.push_back(
         {.name = "decoding",
          .share = decoding,

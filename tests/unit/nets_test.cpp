@@ -62,6 +62,10 @@ TEST(Slices, are_of_one_size) {
   EXPECT_EQ(slices("caffenet", 2, 100), (std::vector{17, 17, 17, 17, 17, 15}));
   EXPECT_EQ(slices("caffenet", 1, 100), (std::vector{15, 15, 15, 15, 15, 15, 10}));
   EXPECT_EQ(slices("cifar10-quick", 2, 100), std::vector<int>(4, 25));
+  EXPECT_EQ(slices("caffenet", 6, 128), (std::vector{22, 22, 22, 22, 22, 18}));  // not 8 of 16
+  EXPECT_EQ(slices("caffenet", 3, 64), (std::vector{22, 22, 20}));
+  EXPECT_EQ(slices("caffenet", 64, 5), std::vector<int>(5, 1));
+  EXPECT_EQ(slices("caffenet", 0, 1), std::vector{1});
 }
 
 TEST(Slices, are_large_enough_to_be_worth_a_task) {

@@ -263,7 +263,7 @@ Result<int> slice_worth_measuring(const NetSpec& described, const NetArguments& 
              const bool worth_it = without_end || cost * kWorthMeasuring < training;
              if (worth_it)
                log::info(
-                   "measuring how large tasks should be, {:.0f} s at most, once (--slice {} does "
+                   "measuring how large tasks should be, some {:.0f} s, once (--slice {} does "
                    "without)",
                    cost, by_rule);
              return worth_it;

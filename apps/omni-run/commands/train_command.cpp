@@ -212,14 +212,12 @@ Status train_command(const TrainArguments& given) {
                     planned = groups.tensor_bytes() + snapshots + images + working;
   OMNI_CHECK(require_memory(*net, planned, arguments.machine));
   const auto mebibytes = [](std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; };
-  const std::size_t measuring = peak_resident_memory();
+  const std::size_t taken = peak_resident_memory();
   log::info(
       "memory: {:.0f} MiB planned, {:.0f} of them for images that wait, {:.0f} to compute with, "
       "{:.0f} for the program{}",
       mebibytes(planned + program), mebibytes(images), mebibytes(working), mebibytes(program),
-      measuring > planned + program
-          ? fmt::format("; measuring has taken {:.0f}", mebibytes(measuring))
-          : "");
+      taken > planned + program ? fmt::format("; it took {:.0f} before", mebibytes(taken)) : "");
   OMNI_CHECK(groups.allocate());
   OMNI_CHECK(train.allocate());
   OMNI_CHECK(test.allocate());
