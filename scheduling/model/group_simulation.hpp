@@ -42,6 +42,8 @@ struct SimulationOptions {
   bool in_turn = false;      // see Trainer
   int iterations = 200;      // those while groups start are not counted
   double task_overhead = 0;  // s from taking a task to its start, which a task before it hides
+  double jitter = 0;         // a task takes longer or less long by at most this part, by chance
+  unsigned seed = 1;         // of the chance
 };
 
 // Seconds per iteration. The iteration has gates and updates.

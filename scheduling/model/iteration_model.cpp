@@ -17,9 +17,10 @@ namespace {
 constexpr int kCaptured = 4;  // iterations, two of each group
 constexpr int kMostRounds = 5;
 constexpr double kMostOverhead = 200e-6, kFitted = 0.05;  // s; of the time that was measured
-constexpr int kSimulations = 6;
-constexpr double kNudge = 0.1e-6;  // s, between the overheads of simulations that make a prediction
-constexpr double kAgree = 1e-3;    // the first two do, within this part: others would, too
+constexpr double kOverheadStep = 0.1e-6;                  // s
+constexpr double kJitter = 0.01;                          // of tasks' lengths in a simulation
+constexpr unsigned kFewest = 3, kMost = 12;               // simulations that make a prediction
+constexpr double kSure = 2e-3;  // the standard error of their mean: no more are needed
 
 // The implementation that was run most, of every codelet and layer.
 using Choices = std::map<std::tuple<std::string, int, bool>, std::string>;
@@ -65,7 +66,7 @@ Result<IterationModel> IterationModel::measure(const Net& net, Workers workers, 
   // What a task costs besides the kernel: as much as makes the prediction for this run true.
   const GroupLayout two = spread_groups(2, workers);
   double low = 0, high = kMostOverhead;
-  while (high - low > kNudge) {
+  while (high - low > kOverheadStep) {
     const double middle = (low + high) / 2;
     (model.predict(two, true, middle) < model.measured_ ? low : high) = middle;
   }
@@ -77,17 +78,21 @@ Result<IterationModel> IterationModel::measure(const Net& net, Workers workers, 
 }
 
 double IterationModel::predict(const GroupLayout& layout, bool in_turn, double overhead) const {
-  double sum = 0;
-  for (int count = 1;; ++count) {
+  double mean = 0, squares = 0;  // of differences from the mean
+  for (unsigned count = 1;; ++count) {
     const double seconds =
         simulate_groups(tasks_, {.machine = machine_,
                                  .layout = layout,
                                  .in_turn = in_turn,
                                  .iterations = 60 + 10 * static_cast<int>(layout.size()),
-                                 .task_overhead = overhead + kNudge * (count - 1)});
-    sum += seconds;
-    const bool agree = count == 2 && std::abs(2 * seconds / sum - 1) < kAgree;
-    if (count == kSimulations || agree) return sum / count;
+                                 .task_overhead = overhead,
+                                 .jitter = kJitter,
+                                 .seed = count});
+    const double before = mean;
+    mean += (seconds - before) / count;
+    squares += (seconds - before) * (seconds - mean);
+    if (count < kFewest) continue;
+    if (count == kMost || std::sqrt(squares / (count * (count - 1))) < kSure * mean) return mean;
   }
 }
 

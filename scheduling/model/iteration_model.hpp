@@ -26,8 +26,8 @@ class IterationModel {
   double measured() const { return measured_; }  // s per iteration
 
  private:
-  // The mean of simulations that differ in next to nothing: where GPUs share slices, whoever is
-  // first by a microsecond decides who gets what from then on, as it does in reality.
+  // The mean of simulations whose tasks differ in length by chance: where GPUs share slices,
+  // whoever is first by a microsecond decides who gets what from then on, as it does in reality.
   double predict(const GroupLayout& layout, bool in_turn, double overhead) const;
 
   MachineModel machine_;

@@ -52,7 +52,9 @@ SimulatedWorkers::SimulatedWorkers(SimulatedClock& clock, SimulatedMemory& memor
       done_(std::move(done)),
       tasks_(memory, options.in_turn, [this](int id, int worker) { ready(id, worker); }),
       workers_(static_cast<std::size_t>(options.machine.workers())),
-      dispatcher_(Facts{*this}, clock.now()) {
+      dispatcher_(Facts{*this}, clock.now()),
+      chance_(options.seed),
+      jitter_(1 - options.jitter, 1 + options.jitter) {
   for (std::size_t kind = 0; kind < options.machine.kinds.size(); ++kind)
     for (const int worker : options.machine.kinds[kind].workers)
       workers_[static_cast<std::size_t>(worker)].kind = kind;
@@ -122,7 +124,7 @@ void SimulatedWorkers::start(int id, std::size_t number) {
   for (std::size_t i = 0; i < task.data.size(); ++i)
     if (task.modes[i] != AccessMode::read)
       memory_.written(task.data[i], options_.machine.kinds[worker.kind].memory);
-  worker.free_at = std::max(worker.free_at, clock_.now()) + length(id, number);
+  worker.free_at = std::max(worker.free_at, clock_.now()) + length(id, number) * jitter_(chance_);
   clock_.at(worker.free_at, [this, id, number] { finish(id, number); });
   worker.fetches = false;
   take(number);

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <random>
 #include <vector>
 
 #include "scheduling/model/group_simulation.hpp"
@@ -51,6 +52,7 @@ class SimulatedWorkers {
   void take(std::size_t worker);
   void start(int id, std::size_t worker);
   void finish(int id, std::size_t worker);
+  // As the policy knows it, without the jitter.
   double length(int id, std::size_t worker) const {
     return tasks_[id].task->seconds[workers_[worker].kind];
   }
@@ -62,6 +64,8 @@ class SimulatedWorkers {
   SimulatedTasks tasks_;
   std::vector<Worker> workers_;
   Dispatcher<int, Facts> dispatcher_;
+  std::minstd_rand chance_;
+  std::uniform_real_distribution<double> jitter_;
 };
 
 }  // namespace omni

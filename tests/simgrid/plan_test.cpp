@@ -51,20 +51,22 @@ TEST(Plan, foretells_iterations_on_a_gpu_with_4_cores) {
   expect_foretold(machine, {"caffenet", 64, 16, 20, groups, 0.02});
 }
 
-// A mini-batch in one slice keeps one GPU busy, so four groups take less than half the time of one.
-// Seen, of medians: 9 % off with one or four, 6 % with two. Which GPU does what changes by chance:
-// runs with two took 50 to 59 ms.
-TEST(Plan, foretells_what_groups_gain_where_each_needs_a_gpu) {
-  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {1, 2, 4, 8}, 0.15, 3});
-}
-
-// One run of the engine differs from the next by up to 10 % there. Two tests, as one would take
-// longer than a test may.
+// Which GPU does what changes by chance there: one run of the engine differs from the next by up to
+// 15 %, so that means are compared. Tests of two numbers, as more would take longer than one may.
 TEST(Plan, foretells_one_and_two_groups_on_8_gpus_with_32_cores) {
-  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 256, 32, 30, {1, 2}, 0.08, 3});
+  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 256, 32, 30, {1, 2}, 0.05, 5});
 }
 TEST(Plan, foretells_four_and_eight_groups_on_8_gpus_with_32_cores) {
-  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 256, 32, 30, {4, 8}, 0.08, 3});
+  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 256, 32, 30, {4, 8}, 0.05, 5});
+}
+
+// A mini-batch in one slice keeps one GPU busy, so groups gain; with two and four, the knee, twice
+// as many no longer take half the time.
+TEST(Plan, foretells_one_and_eight_groups_that_each_need_a_gpu) {
+  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {1, 8}, 0.05, 7});
+}
+TEST(Plan, foretells_the_knee_of_groups_that_each_need_a_gpu) {
+  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {2, 4}, 0.10, 7});
 }
 
 }  // namespace

@@ -80,6 +80,21 @@ TEST(GroupSimulation, overhead_counts_for_every_task) {
               7.5, 1e-9);
 }
 
+TEST(GroupSimulation, jitter_differs_with_its_seed_and_stays_around_the_lengths) {
+  const auto seconds = [](unsigned seed) {
+    return simulate_groups(chain(3, 1, 2, 0.5), {.machine = MachineModel::of_equals(1),
+                                                 .layout = spread_groups(1, 1),
+                                                 .in_turn = true,
+                                                 .iterations = 300,
+                                                 .jitter = 0.1,
+                                                 .seed = seed});
+  };
+  EXPECT_EQ(seconds(1), seconds(1));
+  EXPECT_NE(seconds(1), seconds(2));
+  // The deviation of one iteration is that of a sum of uniform numbers, 0.22.
+  for (const unsigned seed : {1U, 2U, 3U}) EXPECT_NEAR(seconds(seed), 6.5, 0.06);
+}
+
 TEST(GroupSimulation, decoding_fills_what_is_left) {
   auto tasks = chain(1, 0, 1, 0);
   tasks.push_back({.seconds = {1},
