@@ -169,8 +169,9 @@ Result<GroupEvent> Trainer::next_event() {
 
 UpdateRule Trainer::update_rule(const GroupRun& run) const {
   return {.learning_rate = learning_rate(solver_, state_.seed, run.next_to_complete() + 1),
-          .momentum = momentum_.next(run.group()),
-          .order = in_turn_ ? ExchangeOrder::submission : ExchangeOrder::arrival};
+          .momentum = momentum_.next(),
+          .order = in_turn_ ? ExchangeOrder::submission : ExchangeOrder::arrival,
+          .tells_path = momentum_.measures() && !solver_.adam};
 }
 
 Status Trainer::finish_one(int group) {
@@ -184,7 +185,7 @@ Status Trainer::finish_one(int group) {
   }
   state_.average_loss = state_.iteration == 0 ? loss : 0.9 * state_.average_loss + 0.1 * loss;
   state_.iteration = done;
-  momentum_.observe(group, finished.staleness);
+  momentum_.observe(finished.staleness, finished.path);
   ++unreported_updates_;
   unreported_staleness_ += finished.staleness;
 

@@ -145,7 +145,7 @@ void add_groups(CLI::App& app, GroupArguments& arguments) {
                                                  {"measured", Compensation::measured},
                                                  {"off", Compensation::off}},
              "Less momentum for the asynchrony that adds its own: theory (by the number of groups; "
-             "default), measured (by the staleness), off");
+             "default), measured (by the staleness and the parameters' path), off");
 }
 
 void add_data(CLI::App& app, DataArguments& arguments) {

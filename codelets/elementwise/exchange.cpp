@@ -15,15 +15,17 @@ void count_update(const ExchangeArgs& args) {
     const std::int64_t before = (*ticket.clock)++;
     const std::int64_t staleness = before - ticket.seen.load();
     ticket.seen = before + 1;
-    if (args.figure == Staleness::replicated) args.report->staleness = staleness;
+    if (args.figure == Staleness::replicated) {
+      args.report->number = before + 1;
+      args.report->staleness = staleness;
+    }
     if (args.figure == Staleness::merged) {
       std::atomic<std::int64_t>& most = args.report->fc_staleness;
       for (std::int64_t known = most; known < staleness;)
         if (most.compare_exchange_weak(known, staleness)) break;
     }
   }
-  if (args.report != nullptr && --args.report->left == 0)
-    args.report->done(*args.report, args.report->argument);
+  if (args.report != nullptr) args.report->count_down();
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "codelets/elementwise/accumulate.hpp"
+#include "codelets/elementwise/sample_values.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/when_ready.hpp"
@@ -13,6 +14,7 @@ namespace {
 
 // Above forward and backward: the next iteration waits for it.
 constexpr int kUpdatePriority = 1 << 20;
+constexpr std::size_t kMostSampled = 4096;  // values, of an update's path
 
 }  // namespace
 
@@ -97,14 +99,14 @@ Status GroupRun::complete(const UpdateRule& rule) {
 
 // Before the iteration's first task that reads merged parameters.
 void GroupRun::start_updates(Iteration& iteration) {
-  int exchanges = 0;
+  int awaited = tells_path(iteration) ? 1 : 0;
   for (std::size_t i = 0; i < params_.size(); ++i) {
     if (!params_[i]->trainable) continue;
-    exchanges += static_cast<int>(params_[i]->master->parts());
+    awaited += static_cast<int>(params_[i]->master->parts());
     if (net_.is_merged(*params_[i])) note_read(tickets_[i], *params_[i]->master);
   }
   UpdateReport& report = iteration.report;
-  report.left = exchanges;
+  report.left = awaited;
   report.staleness = 0;
   report.fc_staleness = 0;
   report.argument = this;
@@ -112,7 +114,7 @@ void GroupRun::start_updates(Iteration& iteration) {
     const auto& run = *static_cast<GroupRun*>(argument);
     run.events_.push({GroupEvent::Kind::updated, run.group_});
   };
-  if (exchanges == 0) report.done(report, report.argument);  // nothing learns
+  if (awaited == 0) report.done(report, report.argument);  // nothing learns
 }
 
 ExchangeArgs GroupRun::exchange_args(Iteration& iteration, std::size_t number) {
@@ -148,6 +150,10 @@ void GroupRun::submit_updates(Iteration& iteration, Net::Phase phase) {
                     merged ? ExchangeOrder::submission : iteration.rule.order,
                     {.priority = kUpdatePriority});
   }
+  if (merged || !tells_path(iteration)) return;
+  iteration.sample.resize(sample_size(*watched_->replica, kMostSampled));
+  const SubmissionScope anywhere(submission(iteration, nullptr));
+  submit_sample(*watched_->replica, iteration.sample, iteration.report);
 }
 
 Status GroupRun::tally_next(Iteration& iteration) {
@@ -164,8 +170,15 @@ Result<FinishedIteration> GroupRun::collect() {
   if (traced_ && recording::on())
     recording::write(trace::Exchange{static_cast<std::int64_t>(iteration.number), group_, staleness,
                                      recording::now()});
-  return FinishedIteration{iteration.number, iteration.rule, iteration.tally, staleness,
-                           iteration.report.fc_staleness};
+  FinishedIteration finished{iteration.number, iteration.rule, iteration.tally, staleness,
+                             iteration.report.fc_staleness};
+  if (tells_path(iteration))
+    finished.path = {.number = iteration.report.number,
+                     .seen = iteration.report.number - 1 - staleness,
+                     .learning_rate = iteration.rule.learning_rate * watched_->rate,
+                     .momentum = static_cast<float>(iteration.rule.momentum.explicit_part),
+                     .values = iteration.sample};
+  return finished;
 }
 
 }  // namespace omni

@@ -8,14 +8,15 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+
+#include "scheduling/groups/implicit_momentum.hpp"
 
 namespace omni {
 
 enum class Compensation {
   off,       // explicit momentum as tuned, whatever the staleness
   theory,    // implicit momentum from the number of groups
-  measured,  // implicit momentum of each group from the staleness that its exchanges measure
+  measured,  // implicit momentum as the exchanges' staleness and the path of the parameters tell
 };
 
 struct Momentum {
@@ -36,21 +37,26 @@ bool is_kept(const Momentum& momentum);
 // what was tuned, then in proportion to the memory of the momentum, 1 / (1 - total).
 double statistical_penalty(const Momentum& momentum);
 
-// Decides the momentum of every update.
+// Decides the momentum of every update: one for all groups, as they share the velocity.
 class MomentumControl {
  public:
   // `stale`: the groups have replicas; else all they read is merged.
   MomentumControl(Compensation compensation, double tuned, int groups, bool stale);
 
-  Momentum next(int group) const;
-  void observe(int group, std::int64_t staleness);  // of one update
+  Momentum next() const { return momentum_; }
+  bool measures() const { return compensation_ == Compensation::measured && groups_ > 1; }
+  // One update; `path` has no values where it is not known.
+  void observe(std::int64_t staleness, const PathPoint& path);
 
  private:
+  double measured_implicit() const;
+
   Compensation compensation_;
-  double tuned_;
-  // By group, over its last updates; starts at the theory's. Over all groups it cannot be anything
-  // else in the long run, but fast groups are less stale than slow ones.
-  std::vector<double> mean_staleness_;
+  int groups_;
+  Momentum momentum_;
+  // Over the last updates; they start at the theory's.
+  double mean_staleness_, stale_updates_;  // of all, the share that is stale at all
+  ImplicitMomentum path_;
 };
 
 }  // namespace omni

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "codelets/elementwise/exchange.hpp"
+#include "scheduling/groups/implicit_momentum.hpp"
+#include "scheduling/groups/momentum.hpp"
 #include "tests/support/quadratic_theory.hpp"
 #include "tests/support/virtual_groups.hpp"
 
@@ -88,45 +90,90 @@ TEST(NoisyQuadratic, groups_have_the_implicit_momentum_of_the_theory) {
           << groups << " groups, momentum " << momentum;
 }
 
-// The same, as one training could measure it: on its only path, both sums of every coordinate
-// smoothed over the last hundred updates, the median of their ratios. It is told the gradient at
-// the masters, for which a training would have to compute a mini-batch more per measurement.
-double measured_on_one_path(int groups, double noise_of_gradients) {
-  constexpr double kMemory = 0.99;
-  constexpr float kRate = 0.01f;
-  constexpr std::size_t kSize = 200;
+// One training of groups: what a control that is told its path makes of it.
+template <class Observe>
+void train_on_one_path(int groups, double noise_of_gradients,
+                       test::VirtualGroups::ServiceTime service, int updates, Observe observe) {
+  constexpr std::size_t kSize = 500;
   std::mt19937_64 random(3);
-  std::normal_distribution<double> noise(0, noise_of_gradients);
-  test::VirtualGroups order(groups, test::VirtualGroups::exponential(), 5);
-  std::vector<double> master(kSize, 1), velocity(kSize), diff(kSize), above(kSize), below(kSize);
-  std::vector<std::vector<double>> replicas(static_cast<std::size_t>(groups), master);
-  std::array<std::vector<double>, 2> before{master, master};  // the last one first
-  for (int update = 0; update < 300; ++update) {
-    std::vector<double>& replica = replicas[static_cast<std::size_t>(order.next())];
-    before = {master, before[0]};
+  std::normal_distribution<float> noise(0, static_cast<float>(noise_of_gradients));
+  test::VirtualGroups order(groups, std::move(service), 5);
+  std::vector<float> master(kSize, 1), velocity(kSize), diff(kSize);
+  std::vector<std::vector<float>> replicas(static_cast<std::size_t>(groups), master);
+  std::vector<std::int64_t> seen(static_cast<std::size_t>(groups));
+  float momentum = 0;
+  for (std::int64_t update = 1; update <= updates; ++update) {
+    const auto group = static_cast<std::size_t>(order.next());
     for (std::size_t i = 0; i < kSize; ++i)
-      diff[i] = (0.4 + 0.008 * static_cast<double>(i)) * replica[i] + noise(random);
-    reference::exchange({.count = kSize, .learning_rate = kRate, .refresh = true}, master.data(),
-                        diff.data(), velocity.data(), replica.data());
-    for (std::size_t i = 0; update > 1 && i < kSize; ++i) {
-      const double step = kRate * (0.4 + 0.008 * static_cast<double>(i)) * before[0][i];
-      above[i] = kMemory * above[i] + master[i] - before[0][i] + step;
-      below[i] = kMemory * below[i] + before[0][i] - before[1][i] + step;
-    }
+      diff[i] = (0.4f + 0.0032f * static_cast<float>(i)) * replicas[group][i] + noise(random);
+    PathPoint point{
+        .number = update, .seen = seen[group], .learning_rate = 0.01f, .momentum = momentum};
+    reference::exchange({.count = kSize,
+                         .learning_rate = point.learning_rate,
+                         .momentum = momentum,
+                         .refresh = true},
+                        master.data(), diff.data(), velocity.data(), replicas[group].data());
+    point.values = master;
+    momentum = observe(point);
+    seen[group] = update;
   }
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < kSize; ++i) ratios.push_back(above[i] / below[i]);
-  std::ranges::nth_element(ratios, ratios.begin() + kSize / 2);
-  return ratios[kSize / 2];
 }
 
-// Why no momentum is controlled by it: while gradients have little noise it says what the staleness
-// says, too, S / (1 + S); once it is as large as they are, it reads its own smoothing.
-TEST(NoisyQuadratic, one_path_tells_the_implicit_momentum_only_without_noise) {
-  for (const int groups : {2, 4, 8}) {
-    EXPECT_NEAR(measured_on_one_path(groups, 0), 1 - 1.0 / groups, 0.03) << groups;
-    EXPECT_NEAR(measured_on_one_path(groups, 1), 0.98, 0.03) << groups;
+// The same, as a training measures it: on its only path, with no more gradients than it has.
+ImplicitMomentum::Estimate measured_on_one_path(int groups, float momentum, double noise,
+                                                test::VirtualGroups::ServiceTime service) {
+  ImplicitMomentum implicit(groups);
+  train_on_one_path(groups, noise, std::move(service), 2000, [&](const PathPoint& point) {
+    implicit.add(point);
+    return momentum;
+  });
+  return implicit.estimate().value();
+}
+
+TEST(NoisyQuadratic, one_path_tells_the_implicit_momentum_whatever_the_noise) {
+  for (const int groups : {2, 4, 8, 16})
+    for (const float momentum : {0.0f, 0.5f})
+      for (const double noise : {0.1, 1.0, 10.0}) {
+        const auto [value, error] =
+            measured_on_one_path(groups, momentum, noise, test::VirtualGroups::exponential());
+        EXPECT_NEAR(value, 1 - 1.0 / groups, 3 * error)
+            << groups << " groups, momentum " << momentum << ", noise " << noise;
+        EXPECT_TRUE(noise < 1 || error < 0.1) << error;
+      }
+}
+
+// Groups that take turns: what drifts has the theory's, but what noise moves less. Of an update's
+// way through g - 1 others the next one shares all but its own end.
+TEST(NoisyQuadratic, noise_has_less_momentum_where_groups_take_turns) {
+  for (const int groups : {2, 4, 8, 16}) {
+    const auto drift = measured_on_one_path(groups, 0, 0, test::VirtualGroups::constant());
+    EXPECT_NEAR(drift.value, 1 - 1.0 / groups, 0.02) << groups;
+    const auto noise = measured_on_one_path(groups, 0, 10, test::VirtualGroups::constant());
+    EXPECT_NEAR(noise.value, 1 - 1.0 / (groups - 1), 3 * noise.error) << groups;
+    EXPECT_LT(noise.error, 0.1);
   }
+}
+
+// The loop is closed: what is used is what is measured in the next step.
+TEST(NoisyQuadratic, measured_compensation_keeps_the_total_that_was_tuned) {
+  constexpr double kTuned = 0.9;
+  for (const int groups : {2, 4, 8})
+    for (const bool take_turns : {false, true}) {
+      MomentumControl control(Compensation::measured, kTuned, groups, true);
+      std::optional<Momentum> last;
+      train_on_one_path(
+          groups, 10,
+          take_turns ? test::VirtualGroups::constant() : test::VirtualGroups::exponential(), 3000,
+          [&](const PathPoint& point) {
+            control.observe(point.number - 1 - point.seen, point);
+            last = control.next();
+            return static_cast<float>(last->explicit_part);
+          });
+      const double drift = 1 - 1.0 / groups, noise = 1 - 1.0 / (groups - 1);
+      EXPECT_GT(last->implicit_part, (take_turns ? noise : drift) - 0.06) << groups;
+      EXPECT_LT(last->implicit_part, drift + 0.03) << groups;
+      EXPECT_NEAR(last->total(), kTuned, 0.02) << groups << ", " << take_turns;
+    }
 }
 
 }  // namespace
