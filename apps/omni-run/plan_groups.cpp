@@ -84,6 +84,7 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
     }
     row.images_per_slice = slice;
     row.task_overhead = model->second.task_overhead();
+    row.work = model->second.work();
     row.predicted = model->second.seconds_per_iteration(row.layout, in_turn || count == 1);
     row.momentum = MomentumControl(arguments.compensation, tuned, count, true).next();
     row.penalty = statistical_penalty(row.momentum);

@@ -7,6 +7,7 @@
 
 #include "scheduling/groups/group_layout.hpp"
 #include "scheduling/groups/momentum.hpp"
+#include "scheduling/model/iteration_graph.hpp"
 
 namespace omni {
 
@@ -17,6 +18,7 @@ struct GroupPlan {
     GroupLayout layout{};
     double predicted = 0;            // s per iteration
     double task_overhead = 0;        // s, in that prediction
+    IterationWork work{};            // that it is made of, measured
     std::vector<double> measured{};  // s, in every round, see plan_groups()
     Momentum momentum{};
     double penalty = 1;  // of statistical efficiency

@@ -121,4 +121,16 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
   return graph;
 }
 
+IterationWork work_of(const std::vector<IterationTask>& iteration) {
+  IterationWork work;
+  for (const IterationTask& task : iteration) {
+    if (task.stage == IterationTask::Stage::decode) continue;
+    const bool merged = task.any_worker && task.stage == IterationTask::Stage::complete;
+    (merged        ? work.merged
+     : task.update ? work.exchanges
+                   : work.groups) += std::ranges::min(task.seconds);
+  }
+  return work;
+}
+
 }  // namespace omni

@@ -21,6 +21,7 @@ class IterationModel {
   double seconds_per_iteration(const GroupLayout& layout, bool in_turn) const {
     return predict(layout, in_turn, task_overhead_);
   }
+  IterationWork work() const { return work_of(tasks_); }   // measured
   double task_overhead() const { return task_overhead_; }  // s
   // What the two groups took, to which the prediction was fitted.
   double measured() const { return measured_; }  // s per iteration

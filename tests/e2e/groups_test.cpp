@@ -57,6 +57,8 @@ TEST(Groups, plan_predicts_every_number_of_groups) {
   for (const json& row : plan["rows"]) {
     EXPECT_GT(row["predicted_seconds"], 0);
     EXPECT_TRUE(row["measured_seconds"].is_null());
+    for (const char* part : {"groups", "merged", "exchanges"})
+      EXPECT_GT(row["work_seconds"][part], 0) << part;
   }
   EXPECT_EQ(plan["rows"][2]["groups"], 4);
   EXPECT_NEAR(plan["rows"][2]["explicit_momentum"].get<double>(), 0.6, 1e-6);

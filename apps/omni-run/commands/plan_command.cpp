@@ -24,6 +24,12 @@ void print_table(const GroupPlan& plan) {
                1e3 * row.predicted, measured ? fmt::format("{:.3f}", 1e3 * *measured) : "-",
                hardware, row.penalty, hardware * row.penalty);
   }
+  const IterationWork& work = plan.rows.back().work;
+  fmt::print(
+      "measured work of an iteration: {:.3f} ms of the groups, {:.3f} ms of the merged phase, "
+      "{:.3f} "
+      "ms of exchanges\n",
+      1e3 * work.groups, 1e3 * work.merged, 1e3 * work.exchanges);
   const int saturating = plan.saturating_groups();
   fmt::print(
       "hardware, updates, time: per iteration, iterations needed, their product; relative to one "
@@ -47,6 +53,10 @@ void print_json(const GroupPlan& plan) {
                     {"explicit_momentum", row.momentum.explicit_part},
                     {"predicted_seconds", row.predicted},
                     {"task_overhead_seconds", row.task_overhead},
+                    {"work_seconds",
+                     {{"groups", row.work.groups},
+                      {"merged", row.work.merged},
+                      {"exchanges", row.work.exchanges}}},
                     {"measured_seconds", nullable(row.median_measured())},
                     {"measured_rounds", row.measured},
                     {"hardware_penalty", row.predicted / plan.rows.front().predicted},

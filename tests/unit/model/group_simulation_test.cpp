@@ -5,6 +5,8 @@
 
 #include <limits>
 
+#include "scheduling/model/iteration_graph.hpp"
+
 namespace omni {
 namespace {
 
@@ -78,6 +80,16 @@ TEST(GroupSimulation, overhead_counts_for_every_task) {
                                                     .iterations = 30,
                                                     .task_overhead = 0.25}),
               7.5, 1e-9);
+}
+
+TEST(IterationWork, counts_each_task_where_it_takes_least) {
+  auto tasks = chain(3, 1, 2, 0.5);
+  tasks[0].seconds = {3, 0.25};
+  tasks.push_back({.seconds = {7}, .stage = Stage::decode, .uses = {}});
+  const IterationWork work = work_of(tasks);
+  EXPECT_EQ(work.groups, 2.25);
+  EXPECT_EQ(work.merged, 1);
+  EXPECT_EQ(work.exchanges, 0.5);
 }
 
 TEST(GroupSimulation, jitter_differs_with_its_seed_and_stays_around_the_lengths) {
