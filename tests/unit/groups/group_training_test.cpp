@@ -185,7 +185,7 @@ TEST_F(GroupTraining,
        free_staleness_is_groups_minus_1_on_average_and_merged_parameters_never_stale) {
   let_accumulations_commute();
   constexpr std::uint64_t kIterations = 600;
-  for (const int groups : {2, 4, 8}) {
+  for (const int groups : {2, 4, 8, 16}) {
     const auto run = train(groups, Asynchrony::free, kIterations);
     double sum = 0;
     for (const StepReport& report : run->reports) {
@@ -228,8 +228,7 @@ TEST_F(GroupTraining, groups_learn) {
   for (const auto compensation : {Compensation::theory, Compensation::measured}) {
     const auto run = train(4, Asynchrony::free, 300, FullyConnected::merged, compensation);
     EXPECT_LT(run->reports.back().average_loss, 0.5 * run->reports.front().loss);
-    // A group that others delay is staler and gets less, but staleness is groups - 1 on average,
-    // and the explicit part falls in proportion to it.
+    // The staleness is groups - 1 on average, and 300 updates tell no more than that.
     double sum = 0;
     for (const StepReport& report : run->reports) sum += report.momentum.explicit_part;
     EXPECT_NEAR(sum / static_cast<double>(run->reports.size()), 0.6, 0.05);
