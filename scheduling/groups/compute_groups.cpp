@@ -65,11 +65,20 @@ Status ComputeGroups::allocate() {
   return {};
 }
 
+std::optional<std::size_t> ComputeGroups::watched() const {
+  Net& net = *groups_.front()->net;
+  const auto params = net.params();
+  const auto found = std::ranges::find_if(
+      params, [&](const Param* each) { return each->trainable && !net.is_merged(*each); });
+  if (found == params.end()) return {};
+  return static_cast<std::size_t>(found - params.begin());
+}
+
 std::int64_t ComputeGroups::age(int group) const {
-  const std::vector<Ticket>& tickets = groups_[static_cast<std::size_t>(group)]->tickets;
-  std::int64_t age = 0;
-  for (const Ticket& ticket : tickets) age = std::max(age, *ticket.clock - ticket.seen);
-  return age;
+  const auto number = watched();
+  if (!number) return 0;
+  const Ticket& ticket = groups_[static_cast<std::size_t>(group)]->tickets[*number];
+  return *ticket.clock - ticket.seen;
 }
 
 void ComputeGroups::set_age(int group, std::int64_t age) {

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -46,7 +47,10 @@ class ComputeGroups {
   Status allocate();
   void refresh_replicas();  // of the groups in use; all = master
 
-  // Updates by others since the group took over the parameter that it holds longest.
+  // The parameter whose staleness counts, by number: of those with replicas the first, which a
+  // group reads first and writes last. None: all that learn are merged.
+  std::optional<std::size_t> watched() const;
+  // Updates of it by others since the group took it over.
   std::int64_t age(int group) const;
   void set_age(int group, std::int64_t age);
 

@@ -29,9 +29,7 @@ GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQu
       events_(events),
       traced_(traced),
       subdivisions_(static_cast<std::uint64_t>(net_.options().subdivisions)) {
-  const auto watched = std::ranges::find_if(
-      params_, [&](const Param* each) { return each->trainable && !net_.is_merged(*each); });
-  if (watched != params_.end()) watched_ = *watched;
+  if (const auto watched = groups.watched()) watched_ = params_[*watched];
 }
 
 Submission GroupRun::submission(const Iteration& iteration, const WorkerSet* workers) const {

@@ -81,7 +81,7 @@ class GroupRun {
 
   Net& net_;
   const std::vector<Param*> params_;
-  const Param* watched_ = nullptr;  // of those with replicas: read first and written last
+  const Param* watched_ = nullptr;  // see ComputeGroups::watched()
   std::span<Ticket> tickets_;
   const WorkerSet& workers_;
   int group_;

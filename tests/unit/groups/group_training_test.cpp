@@ -217,6 +217,24 @@ TEST_F(GroupTraining, free_groups_go_at_their_own_pace) {
   EXPECT_GT(most, 2);
 }
 
+// Batch normalisation's statistics are parameters that no update reaches.
+TEST_F(GroupTraining, what_was_old_when_it_was_saved_is_as_old_as_it_becomes) {
+  Run run(kTrainedNet, 3);
+  const auto train_on = [&](std::uint64_t iterations) {
+    run.reports.clear();
+    run.train({.iterations = iterations, .asynchrony = Asynchrony::reproducible});
+    std::vector<std::int64_t> ages;
+    for (int group = 0; group < 3; ++group) {
+      ages.push_back(run.groups.age(group));
+      run.groups.set_age(group, ages.back());
+    }
+    return ages;
+  };
+  EXPECT_EQ(train_on(10), (std::vector<std::int64_t>{0, 2, 1}));
+  EXPECT_EQ(train_on(12), (std::vector<std::int64_t>{2, 1, 0}));
+  EXPECT_EQ(train_on(11), (std::vector<std::int64_t>{1, 0, 2}));
+}
+
 TEST_F(GroupTraining, replicated_connected_layers_go_stale) {
   const auto run = train(4, Asynchrony::reproducible, 12, FullyConnected::replicated);
   EXPECT_FALSE(run->groups.net().has(Net::Phase::merged));
