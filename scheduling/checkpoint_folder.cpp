@@ -12,9 +12,9 @@
 #include <tuple>
 #include <vector>
 
+#include "runtime/checksum.hpp"
 #include "runtime/files.hpp"
 #include "scheduling/checkpoint_manifest.hpp"
-#include "runtime/checksum.hpp"
 
 namespace omni {
 namespace {

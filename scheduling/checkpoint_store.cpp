@@ -9,12 +9,12 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/checksum.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
 #include "scheduling/checkpoint_folder.hpp"
 #include "scheduling/checkpoint_manifest.hpp"
-#include "runtime/checksum.hpp"
 
 namespace omni {
 namespace {

@@ -200,6 +200,7 @@ Status Trainer::finish_one(int group) {
       .accuracy = finished.tally.accuracy(),
       .learning_rate = finished.rule.learning_rate,
       .momentum = finished.rule.momentum,
+      .momentum_by_path = momentum_.by_path(),
       .group = group,
       .staleness = finished.staleness,
       .fc_staleness = finished.fc_staleness,

@@ -11,6 +11,8 @@
 
 #include "scheduling/evaluator.hpp"
 #include "scheduling/groups/group_run.hpp"
+#include "scheduling/optimizer/refused_rate.hpp"
+#include "scheduling/optimizer/trial_budget.hpp"
 #include "scheduling/stopwatch.hpp"
 
 namespace omni {
@@ -20,6 +22,8 @@ struct Tuning {
   double momentum = 0, learning_rate = 0;
   std::uint64_t epoch = 0;        // iterations from one search to the next; 0: in the cold start
   std::uint64_t next_search = 0;  // iteration
+  TrialBudget budget{};
+  std::vector<RefusedRate> refused{};
 };
 
 // Where a run stands. Saved in checkpoints; all randomness and the data order follow from it.
@@ -38,6 +42,7 @@ struct StepReport {
   double loss = 0, average_loss = 0, accuracy = 0;
   float learning_rate = 0;
   Momentum momentum;
+  std::optional<ImplicitMomentum::Estimate> momentum_by_path{};  // the implicit part
   int group = 0;
   std::int64_t staleness = 0, fc_staleness = 0;  // of this update
   double mean_staleness = 0;                     // of the updates since the last report

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <deque>
 
+#include "runtime/checksum.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
-#include "runtime/checksum.hpp"
 #include "scheduling/training_arrays.hpp"
 
 namespace omni {
@@ -29,6 +29,8 @@ Status require_same_solver(const Checkpoint& checkpoint, const Net& net) {
 }
 
 std::string age_key(int group) { return fmt::format("group{}/age", group); }
+// The smallest learning rate that was found too large with so many groups.
+std::string refused_key(int groups) { return fmt::format("refused_rate_{}_groups", groups); }
 
 Result<std::optional<Tuning>> saved_tuning(const CheckpointFields& fields) {
   if (!fields.text("tuned_momentum")) return std::optional<Tuning>();
@@ -37,6 +39,16 @@ Result<std::optional<Tuning>> saved_tuning(const CheckpointFields& fields) {
   OMNI_TRY(tuning.learning_rate, fields.number<double>("tuned_learning_rate"));
   OMNI_TRY(tuning.epoch, fields.number<std::uint64_t>("tuning_epoch"));
   OMNI_TRY(tuning.next_search, fields.number<std::uint64_t>("next_search"));
+  // Older checkpoints do not have the rest.
+  if (fields.text("trial_budget")) {
+    OMNI_TRY(const auto left, fields.number<std::int64_t>("trial_budget"));
+    tuning.budget = TrialBudget(left);
+  }
+  for (int groups = 1; groups <= kMostGroups; ++groups) {
+    if (!fields.text(refused_key(groups))) continue;
+    OMNI_TRY(const double rate, fields.number<double>(refused_key(groups)));
+    tuning.refused.push_back({groups, rate});
+  }
   return std::optional(tuning);
 }
 
@@ -96,6 +108,9 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
     snapshot.fields.set("tuned_learning_rate", state.tuning->learning_rate);
     snapshot.fields.set("tuning_epoch", state.tuning->epoch);
     snapshot.fields.set("next_search", state.tuning->next_search);
+    snapshot.fields.set("trial_budget", state.tuning->budget.left());
+    for (const RefusedRate& each : state.tuning->refused)
+      snapshot.fields.set(refused_key(each.groups), each.rate);
   }
   return store.save(snapshot);
 }

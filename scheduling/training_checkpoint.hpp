@@ -27,16 +27,16 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
 // Refuses a checkpoint that was trained on other data.
 Status require_same_data(const Checkpoint& checkpoint, const std::string& data);
 
-// The arrays alone: parameters, and what updates remember if the net trains. Refuses a checkpoint of other
-// layers.
+// The arrays alone: parameters, and what updates remember if the net trains. Refuses a checkpoint
+// of other layers.
 Status restore_parameters(Net& net, const Checkpoint& checkpoint);
 
 // How many compute groups trained it last.
 Result<int> saved_groups(const Checkpoint& checkpoint);
 
 // Parameters, what updates remember, replicas and the state; refuses parameters of other shapes and
-// a checkpoint of the other solver, warns when the layers are described differently. With another number of groups than before, all
-// replicas start from the masters.
+// a checkpoint of the other solver, warns when the layers are described differently. With another
+// number of groups than before, all replicas start from the masters.
 Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& checkpoint,
                                        const std::string& hash);
 

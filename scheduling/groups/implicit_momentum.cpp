@@ -69,15 +69,23 @@ void ImplicitMomentum::compare(std::int64_t number) {
     return;
   const std::vector<float>&to = known(at - 1)->point->values,
         &from = known(at - 1 - window_)->point->values;
+  double above = 0, below = 0, length = 0;
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const double fresh = taken.gradient[i], way = to[i] - from[i];
+    above += (fresh - update->gradient[i]) * way;
+    below += (fresh - last->gradient[i]) * way;
+    length += way * way;
+  }
+  if (length == 0) return;
+  // As gradients become smaller, so does the way that they lead, and what is seen then shall count
+  // for as much.
+  const double rate = taken.point->learning_rate, weight = rate * rate / length;
   if (sums_.empty() || sums_.back().updates == kBlock) sums_.emplace_back();
   if (sums_.size() > kMostBlocks) sums_.pop_front();
   Sums& sums = sums_.back();
   ++sums.updates;
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    const double fresh = taken.gradient[i], way = to[i] - from[i];
-    sums.above += (fresh - update->gradient[i]) * way;
-    sums.below += (fresh - last->gradient[i]) * way;
-  }
+  sums.above += weight * above;
+  sums.below += weight * below;
 }
 
 // Its error is what the estimates without one block each tell (the jackknife).

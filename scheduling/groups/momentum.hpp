@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "scheduling/groups/implicit_momentum.hpp"
 
@@ -44,6 +45,8 @@ class MomentumControl {
   MomentumControl(Compensation compensation, double tuned, int groups, bool stale);
 
   Momentum next() const { return momentum_; }
+  // The implicit part as the path alone tells it.
+  std::optional<ImplicitMomentum::Estimate> by_path() const { return path_.estimate(); }
   bool measures() const { return compensation_ == Compensation::measured && groups_ > 1; }
   // One update; `path` has no values where it is not known.
   void observe(std::int64_t staleness, const PathPoint& path);
@@ -54,8 +57,7 @@ class MomentumControl {
   Compensation compensation_;
   int groups_;
   Momentum momentum_;
-  // Over the last updates; they start at the theory's.
-  double mean_staleness_, stale_updates_;  // of all, the share that is stale at all
+  double mean_staleness_;  // of the last updates; starts at the theory's
   ImplicitMomentum path_;
 };
 

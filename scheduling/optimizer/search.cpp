@@ -110,7 +110,7 @@ class Grid {
   }
 
   bool needless(double momentum, double rate) const {
-    return (best_ && !runner_.can_afford_more()) || rate > 0.99 * runner_.refused_rate ||
+    return (best_ && !runner_.can_afford_more()) || is_refused(runner_.refused, groups_, rate) ||
            std::ranges::any_of(mine(), [&](const Trial& trial) {
              return !trial.score && trial.setting.momentum <= momentum &&
                     trial.setting.learning_rate <= rate;

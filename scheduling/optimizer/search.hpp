@@ -3,7 +3,6 @@
 // trains.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "runtime/result.hpp"
+#include "scheduling/optimizer/refused_rate.hpp"
 
 namespace omni {
 
@@ -42,8 +42,8 @@ struct TrialRunner {
   std::function<void()> keep;
   // Asked before every trial but those without which there would be no choice.
   std::function<bool()> can_afford_more;
-  // An earlier search found it too large. A training outgrows rates, it never grows into them.
-  double refused_rate = INFINITY;
+  // By earlier searches. A training outgrows rates, it never grows into them.
+  std::vector<RefusedRate> refused{};
 };
 
 // What the searches have in common: `trials` gets every trial in order, also when the search fails;

@@ -12,6 +12,10 @@ class TrialBudget {
   static constexpr std::uint64_t kShare = 10;       // 1 / of the training
   static constexpr std::uint64_t kLeastTrial = 30;  // iterations; shorter ones say nothing
 
+  TrialBudget() = default;
+  explicit TrialBudget(std::int64_t left) : left_(left) {}
+  std::int64_t left() const { return left_; }  // iterations
+
   // So many iterations of training lie ahead until the next search.
   void grant(std::uint64_t iterations) { left_ += signed_of(iterations / kShare); }
   // What a search has found is part of the training after all.

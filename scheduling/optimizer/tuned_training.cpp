@@ -71,6 +71,8 @@ TunedTraining::TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* t
     state_.tuning = Tuning{.momentum = as_written(solver.momentum),
                            .learning_rate = as_written(solver.learning_rate)};
   }
+  refused_ = state_.tuning->refused;
+  budget_ = state_.tuning->budget;
 }
 
 Status TunedTraining::run() { return with_checkpoint(train_and_search()); }
@@ -153,7 +155,7 @@ Status TunedTraining::search(Search around, std::uint64_t usual_trials) {
              {.run = [&](const Setting& each) { return run_trial(each, iterations); },
               .keep = [this] { std::swap(best_, trained_); },
               .can_afford_more = [this] { return budget_.can_afford_more(); },
-              .refused_rate = refused_rate_},
+              .refused = refused_},
              trials);
   for (Trial& trial : trials)
     if (trial.reason.empty()) trial.reason = "stopped before there was a choice";
@@ -169,7 +171,7 @@ Status TunedTraining::search(Search around, std::uint64_t usual_trials) {
   const Trial& chosen = *std::ranges::find_if(trials, &Trial::chosen);
   for (const Trial& trial : trials)
     if (trial.setting.learning_rate > 2 * chosen.setting.learning_rate)  // not by rounding
-      refused_rate_ = std::min(refused_rate_, trial.setting.learning_rate);
+      refuse(refused_, trial.setting.groups, trial.setting.learning_rate);
   return adopt(chosen);
 }
 
@@ -263,6 +265,7 @@ Status TunedTraining::adopt(const Trial& chosen) {
   const std::uint64_t before = state_.iteration;
   state_ = best_.at.state();
   budget_.keep(state_.iteration - before);
+  note_search();
   lost_seconds_ -= best_.seconds;
   seconds_per_iteration_ = best_.seconds / static_cast<double>(state_.iteration - before);
   say(fmt::format("auto: chose trial {}, {}: {}", chosen.number, describe(chosen.setting),
@@ -277,6 +280,7 @@ Status TunedTraining::adopt(const Trial& chosen) {
 }
 
 Status TunedTraining::train_until(std::uint64_t iteration) {
+  note_search();
   TrainerOptions options = options_;
   options.until = iteration;
   options.seconds_before = seconds_;
@@ -349,6 +353,11 @@ void TunedTraining::train_for(std::uint64_t epoch) {
   const bool all = left() < epoch + kLeastEpoch;
   state_.tuning->epoch = epoch;
   state_.tuning->next_search = state_.iteration + (all ? left() : epoch);
+}
+
+void TunedTraining::note_search() {
+  state_.tuning->refused = refused_;
+  state_.tuning->budget = budget_;
 }
 
 Setting TunedTraining::setting() const {

@@ -68,6 +68,7 @@ class TunedTraining {
   std::uint64_t left() const;                       // iterations
   std::uint64_t epoch(std::uint64_t wished) const;  // so many iterations, or what is possible
   void train_for(std::uint64_t epoch);              // before the next search
+  void note_search();                               // in the state, for a run that is resumed
   Setting setting() const;
 
   ComputeGroups& groups_;
@@ -79,7 +80,7 @@ class TunedTraining {
   Workers workers_;
   int most_groups_;
   TrialBudget budget_;
-  double refused_rate_ = INFINITY;    // the smallest that was, see TrialRunner
+  std::vector<RefusedRate> refused_;  // see TrialRunner
   double seconds_ = 0;                // of training and trials in this run
   double lost_seconds_ = 0;           // of them, what trials and measuring took and did not keep
   double seconds_per_iteration_ = 0;  // as measured last

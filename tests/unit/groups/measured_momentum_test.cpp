@@ -1,8 +1,6 @@
 // Groups that really train tell the measured compensation where their updates led.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <deque>
 #include <numeric>
 
 #include "codelets/elementwise/sample_values.hpp"
@@ -51,18 +49,17 @@ TEST_F(MeasuredMomentum, a_sample_is_spread_over_the_first_part) {
   EXPECT_EQ(done, 1);
 }
 
-// Momentum of a training, and what the control would have made of its staleness alone.
-TEST_F(MeasuredMomentum, a_training_uses_the_path_of_its_parameters) {
+TEST_F(MeasuredMomentum, a_training_tells_the_path_of_its_parameters) {
   test::GroupTraining run(R"([net]
 batch=6
 height=8
 width=8
 channels=1
-learning_rate=0.02
+learning_rate=0.002
 momentum=0.9
 [convolutional]
-filters=16
-size=3
+filters=32
+size=5
 pad=1
 activation=tanh
 [connected]
@@ -72,23 +69,14 @@ activation=linear
 )",
                           2);
   run.train(
-      {.iterations = 1500, .asynchrony = Asynchrony::free, .compensation = Compensation::measured});
-  MomentumControl by_staleness(Compensation::measured, static_cast<double>(0.9f), 2, true);
-  std::deque<double> alone(8, by_staleness.next().implicit_part);
-  int by_path = 0;
-  for (const StepReport& report : run.reports) {
-    // What it was when the update began, which is a few updates ago.
-    const bool told_by_staleness = std::ranges::count(alone, report.momentum.implicit_part) > 0;
-    if (report.iteration < 300)
-      EXPECT_TRUE(told_by_staleness) << report.iteration << ": too few updates to tell more";
-    else
-      by_path += told_by_staleness ? 0 : 1;
-    EXPECT_LE(report.momentum.explicit_part, report.momentum.tuned);
-    by_staleness.observe(report.staleness, {});
-    alone.pop_front();
-    alone.push_back(by_staleness.next().implicit_part);
-  }
-  EXPECT_GT(by_path, 500);
+      {.iterations = 900, .asynchrony = Asynchrony::free, .compensation = Compensation::measured});
+  EXPECT_FALSE(run.reports[100].momentum_by_path) << "too few updates tell nothing";
+  const auto told = run.reports.back().momentum_by_path;
+  ASSERT_TRUE(told);
+  // As far as so few updates can tell; the theory says 0.5, and less where groups take turns.
+  EXPECT_GT(told->value, -0.3);
+  EXPECT_LT(told->value, 0.8);
+  EXPECT_LT(told->error, 0.4);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ class Surface {
             },
             .keep = [this] { kept = tried; },
             .can_afford_more = [this] { return trials.size() < affordable; },
-            .refused_rate = refused_rate};
+            .refused = refused};
   }
   Result<Setting> steady(const Setting& last) {
     const TrialRunner run = runner();
@@ -61,7 +61,7 @@ class Surface {
   Setting tried, kept;
   double noise = 0;
   std::size_t affordable = 100;  // trials
-  double refused_rate = INFINITY;
+  std::vector<RefusedRate> refused;
 
  private:
   // The winner is the one whose state was kept, exactly one is chosen, and each has a reason.
@@ -130,12 +130,22 @@ TEST(Search, less_momentum_is_tried_only_as_long_as_it_helps) {
 TEST(Search, rates_that_were_refused_before_are_not_tried_again) {
   for (const double refused : {0.1, 1.0}) {
     Surface surface(bowl(0.9, 0.1));
-    surface.refused_rate = refused;
+    surface.refused = {{1, refused}};
     const auto found = surface.steady({1, 0.9, 0.01});
     ASSERT_TRUE(found);
     EXPECT_NEAR(found->learning_rate, refused / 10, 1e-9);
     for (const Trial& trial : surface.trials)
       EXPECT_LT(trial.setting.learning_rate, 0.99 * refused);
+  }
+}
+
+TEST(Search, rates_that_were_refused_with_more_groups_are_tried_with_fewer) {
+  for (const int groups : {1, 2, 4}) {
+    Surface surface(bowl(0.9, 0.1));
+    surface.refused = {{2, 0.1}};
+    const auto found = surface.steady({groups, 0.9, 0.01});
+    ASSERT_TRUE(found);
+    EXPECT_NEAR(found->learning_rate, groups == 1 ? 0.1 : 0.01, 1e-9) << groups;
   }
 }
 
@@ -372,7 +382,7 @@ TEST(Search, a_trial_that_cannot_run_ends_it) {
                            },
                            .keep = [] {},
                            .can_afford_more = [] { return true; },
-                           .refused_rate = INFINITY};
+                           .refused = {}};
   const auto found = search_setting({1, 0.9, 0.01}, runner, trials);
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().kind, ErrorKind::interrupted);

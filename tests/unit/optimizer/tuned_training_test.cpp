@@ -11,6 +11,7 @@
 #include "runtime/data/dataset.hpp"
 #include "runtime/log.hpp"
 #include "runtime/tasks/session.hpp"
+#include "scheduling/training_checkpoint.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace omni {
@@ -232,6 +233,33 @@ TEST_F(AutoTraining, a_checkpoint_right_before_a_search_is_gone_on_with) {
   ASSERT_TRUE(train(3000, state));
   EXPECT_FALSE(trials_.empty());
   EXPECT_EQ(state_.tuning->epoch, 2000u);
+}
+
+// What earlier searches found and lost is in the checkpoint.
+TEST_F(AutoTraining, a_resumed_search_knows_the_ones_before) {
+  make(2, "learning_rate=0.05\nmomentum=0.9\n");
+  TrainingState state{.seed = 1, .iteration = 100, .average_loss = 1};
+  state.tuning = Tuning{.momentum = 0.9,
+                        .learning_rate = 0.02,
+                        .epoch = 1000,
+                        .next_search = 100,
+                        .budget = TrialBudget(-1000),
+                        .refused = {{1, 0.019}, {2, 0.0015}}};
+  std::filesystem::create_directory(folder_ / "run");
+  auto store = CheckpointStore::open(folder_ / "run", {});
+  ASSERT_TRUE(store) << store.error().message();
+  const auto path = save_training(*store, *groups_, state, {});
+  ASSERT_TRUE(path) << path.error().message();
+  const auto checkpoint = load_checkpoint(*path);
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message();
+  const auto restored = restore_training(*groups_, *checkpoint, "");
+  ASSERT_TRUE(restored) << restored.error().message();
+
+  groups_->use(1, 2);
+  ASSERT_TRUE(train(3000, *restored));
+  ASSERT_FALSE(trials_.empty());
+  for (const Trial& trial : trials_) EXPECT_LT(trial.setting.learning_rate, 0.019);
+  EXPECT_EQ(trials_.size(), 1u) << "a choice is needed, more cannot be afforded";
 }
 
 // A view of fewer groups than were made trains as if no others were there.
