@@ -73,7 +73,7 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
     return slice_of_groups(spec, count == 1 ? one_group : arguments.net, count);
   };
   GroupPlan plan;
-  for (int count = 1; count <= arguments.most_groups; count *= 2) {
+  for (const int count : planned_groups(arguments.most_groups)) {
     GroupPlan::Row& row = plan.rows.emplace_back(
         GroupPlan::Row{.groups = count, .layout = spread_groups(count, workers)});
     OMNI_TRY(const int slice, slice_for(count));

@@ -33,4 +33,11 @@ const GroupPlan::Row& GroupPlan::best() const {
                                [least](const Row& row) { return row.total() <= kAsGood * least; });
 }
 
+std::vector<int> planned_groups(int most) {
+  std::vector<int> numbers;
+  for (int groups = 1; groups < most; groups *= 2) numbers.push_back(groups);
+  numbers.push_back(most);
+  return numbers;
+}
+
 }  // namespace omni

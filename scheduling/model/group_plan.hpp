@@ -27,11 +27,14 @@ struct GroupPlan {
     double total() const { return predicted * penalty; }
     std::optional<double> median_measured() const;
   };
-  std::vector<Row> rows;  // for 1, 2, 4 ... groups
+  std::vector<Row> rows;  // by planned_groups()
 
   int saturating_groups() const;
   // The smallest total; of those that are as good, the fewest groups, whose updates learn most.
   const Row& best() const;
 };
+
+// Those that are worth a look: 1, 2, 4 ... and the most.
+std::vector<int> planned_groups(int most);
 
 }  // namespace omni

@@ -66,6 +66,7 @@ TunedTraining::TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* t
   };
   if (state_.tuning && state_.tuning->epoch != 0) {
     say(fmt::format("auto: goes on with {}", describe(setting())));
+    say_layout();
   } else if (!state_.tuning) {
     const SolverOptions& solver = groups.net().options().solver;
     state_.tuning = Tuning{.momentum = as_written(solver.momentum),
@@ -270,6 +271,7 @@ Status TunedTraining::adopt(const Trial& chosen) {
   seconds_per_iteration_ = best_.seconds / static_cast<double>(state_.iteration - before);
   say(fmt::format("auto: chose trial {}, {}: {}", chosen.number, describe(chosen.setting),
                   chosen.reason));
+  say_layout();
   // What was due while the trial ran.
   const auto missed = [&](std::uint64_t every) {
     return every != 0 && before / every != state_.iteration / every;
@@ -332,6 +334,14 @@ void TunedTraining::use(int groups) {
 
 void TunedTraining::say(const std::string& line) const {
   if (events_.say) events_.say(line);
+}
+
+void TunedTraining::say_layout() {
+  const int groups = groups_.count();
+  if (groups > 1 && groups != told_groups_)
+    say(fmt::format("auto: {} compute groups on workers {}", groups,
+                    describe(spread_groups(groups, workers_))));
+  told_groups_ = groups;
 }
 
 std::uint64_t TunedTraining::left() const {

@@ -65,6 +65,7 @@ class TunedTraining {
   void roll_back(int groups);  // to the start of the search
   void use(int groups);
   void say(const std::string& line) const;
+  void say_layout();                                // when it is another one
   std::uint64_t left() const;                       // iterations
   std::uint64_t epoch(std::uint64_t wished) const;  // so many iterations, or what is possible
   void train_for(std::uint64_t epoch);              // before the next search
@@ -91,6 +92,7 @@ class TunedTraining {
     double seconds = 0;
   } trained_, best_;  // by the last trial, and by the best of the search
   int trials_ = 0;
+  int told_groups_ = 0;
 };
 
 }  // namespace omni

@@ -58,7 +58,10 @@ Status devices_command(const DevicesArguments& arguments) {
   if (arguments.common.json) {
     auto workers = nlohmann::ordered_json::array();
     for (const WorkerInfo& worker : session.workers())
-      workers.push_back({{"name", worker.name}, {"kind", worker.kind}, {"device", worker.device}});
+      workers.push_back({{"number", workers.size()},
+                         {"name", worker.name},
+                         {"kind", worker.kind},
+                         {"device", worker.device}});
     auto found = nlohmann::ordered_json::array();
     for (const Gpu& gpu : gpus.found)
       found.push_back({{"number", gpu.number},
@@ -82,8 +85,9 @@ Status devices_command(const DevicesArguments& arguments) {
     fmt::print("{}\n", result.dump(2));
     return {};
   }
+  int number = 0;  // as --group-layout counts
   for (const WorkerInfo& worker : session.workers())
-    fmt::print("{:<6} {}\n", worker.kind, worker.name);
+    fmt::print("worker {}: {:<6} {}\n", number++, worker.kind, worker.name);
   for (const Gpu& gpu : gpus.found)
     fmt::print("GPU {}  {}{}\n", gpu.number, describe_gpu(gpu),
                chosen(arguments, gpu) ? "" : " (unused: --gpus or STARPU_NCUDA leave it out)");

@@ -30,6 +30,12 @@ TEST(GroupPlan, of_predictions_that_differ_less_than_asynchrony_costs_the_fewest
   EXPECT_EQ(plan_of({{4.03, 1}, {2.6, 1}, {1.98, 1}}).best().groups, 4);
 }
 
+TEST(GroupPlan, as_many_groups_as_there_may_be_are_looked_at) {
+  EXPECT_EQ(planned_groups(1), std::vector<int>{1});
+  EXPECT_EQ(planned_groups(6), (std::vector<int>{1, 2, 4, 6}));
+  EXPECT_EQ(planned_groups(8), (std::vector<int>{1, 2, 4, 8}));
+}
+
 TEST(GroupPlan, one_row_is_best) { EXPECT_EQ(plan_of({{1, 1}}).best().groups, 1); }
 
 TEST(GroupPlan, saturates_where_more_groups_are_hardly_faster) {

@@ -225,6 +225,15 @@ TEST_F(AutoTraining, goes_on_with_what_was_found) {
   EXPECT_DOUBLE_EQ(reports_.back().momentum.explicit_part, static_cast<double>(0.3f));
 }
 
+TEST_F(AutoTraining, says_who_is_in_which_group) {
+  make(2, "learning_rate=0.05\nmomentum=0.9\n");
+  TrainingState state{.seed = 1, .iteration = 100, .average_loss = 1};
+  state.tuning = Tuning{.momentum = 0.9, .learning_rate = 0.02, .epoch = 1000, .next_search = 1100};
+  ASSERT_TRUE(train(300, state));
+  EXPECT_THAT(said_,
+              Contains("auto: 2 compute groups on workers " + describe(spread_groups(2, 2))));
+}
+
 // Right before a search nothing has been timed yet: epochs go on doubling all the same.
 TEST_F(AutoTraining, a_checkpoint_right_before_a_search_is_gone_on_with) {
   make(1, "learning_rate=0.05\nmomentum=0.9\n");
