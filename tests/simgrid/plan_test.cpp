@@ -54,10 +54,10 @@ TEST(Plan, foretells_iterations_on_a_gpu_with_4_cores) {
 // Which GPU does what changes by chance there: one run of the engine differs from the next by up to
 // 15 %, so that means are compared. Tests of two numbers, as more would take longer than one may.
 TEST(Plan, foretells_one_and_two_groups_on_8_gpus_with_32_cores) {
-  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 256, 32, 30, {1, 2}, 0.05, 5});
+  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 256, 32, 30, {1, 2}, 0.05, 3});
 }
 TEST(Plan, foretells_four_and_eight_groups_on_8_gpus_with_32_cores) {
-  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 256, 32, 30, {4, 8}, 0.05, 5});
+  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 256, 32, 30, {4, 8}, 0.05, 3});
 }
 
 // A mini-batch in one slice keeps one GPU busy, so groups gain; with two and four, the knee, twice
