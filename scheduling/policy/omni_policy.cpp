@@ -3,8 +3,13 @@
 #include <starpu.h>
 #include <starpu_scheduler.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -70,8 +75,44 @@ class Mutex {
   starpu_pthread_mutex_t mutex_;
 };
 
+// Which implementation runs a task. Nothing is waited for inside, so a std::mutex will do.
+class Implementations {
+ public:
+  Choice choose(starpu_task* task, unsigned worker, std::span<const Choice> known) {
+    if (known.size() == 1) return known.front();
+    const auto model = model_of(task, worker);
+    const std::scoped_lock lock(mutex_);
+    const auto [choice, paid] = looks_.choose(model, known);
+    if (paid) under_way_[task] = {model, choice, starpu_timing_now()};
+    any_under_way_ = !under_way_.empty();
+    return choice;
+  }
+
+  void finished(starpu_task* task) {
+    if (!any_under_way_) return;
+    const std::scoped_lock lock(mutex_);
+    const auto look = under_way_.extract(task);
+    if (look.empty()) return;
+    const auto& [model, choice, began] = look.mapped();
+    looks_.took(model, choice, starpu_timing_now() - began);
+    any_under_way_ = !under_way_.empty();
+  }
+
+ private:
+  struct Look {
+    SecondLooks::Model model;
+    Choice choice;
+    double began;
+  };
+  std::mutex mutex_;
+  SecondLooks looks_;
+  std::map<const starpu_task*, Look> under_way_;
+  std::atomic<bool> any_under_way_ = false;  // hardly ever
+};
+
 // Of one scheduling context.
 struct Context {
+  Implementations implementations;
   Mutex mutex;
   Dispatcher<starpu_task*, Facts> dispatcher{Facts{}, starpu_timing_now()};
 };
@@ -113,15 +154,27 @@ void init(unsigned id) {
 
 void deinit(unsigned id) { delete &context_of(id); }
 
-// A worker of these that is asleep is woken; the others will come by themselves.
-void wake_one(const std::vector<unsigned>& workers, NamedWorkers named) {
-  for (const unsigned each : workers) {
-    const auto worker = static_cast<int>(each);
-    if (worker != starpu_worker_get_id() && named.contains(worker) &&
-        starpu_wake_worker_relax_light(worker) != 0)
-      return;
+// Workers of a kind, copied while the lock keeps others from leaving or joining it.
+class Sleepers {
+ public:
+  void note(const std::vector<unsigned>& workers) {
+    count_ = workers.size();
+    std::ranges::copy(workers, workers_.begin());
   }
-}
+  // One that is asleep is woken; the others will come by themselves.
+  void wake_one(NamedWorkers named) const {
+    for (const unsigned each : std::span(workers_).first(count_)) {
+      const auto worker = static_cast<int>(each);
+      if (worker != starpu_worker_get_id() && named.contains(worker) &&
+          starpu_wake_worker_relax_light(worker) != 0)
+        return;
+    }
+  }
+
+ private:
+  std::array<unsigned, STARPU_NMAXWORKERS> workers_;
+  std::size_t count_ = 0;
+};
 
 int push(starpu_task* task) {
   Context& context = context_of(task->sched_ctx);
@@ -138,13 +191,16 @@ int push(starpu_task* task) {
       starpu_prefetch_task_input_on_node_prio(task, place.kind->node, task->priority);
     }
   }
+  Sleepers of_the_kind, helpers;
   {
     const RelaxedLock lock(context.mutex);
     dispatcher.push(place, task, starpu_worker_get_id());
+    of_the_kind.note(place.kind->workers);
+    if (place.helper != nullptr) helpers.note(place.helper->workers);
     starpu_push_task_end(task);
   }
-  wake_one(place.kind->workers, named);
-  if (place.helper != nullptr) wake_one(place.helper->workers, named);
+  of_the_kind.wake_one(named);
+  helpers.wake_one(named);
   return 0;
 }
 
@@ -157,15 +213,18 @@ starpu_task* pop(unsigned id) {
     ready = context.dispatcher.pop(worker, starpu_timing_now());
   }
   if (!ready) return nullptr;
-  if (const auto choice = choose_implementation(ready->task, worker)) {
-    starpu_task_set_implementation(ready->task, choice->implementation);
-    ready->task->predicted = choice->length;
+  Choices room;
+  if (const auto known = known_implementations(ready->task, worker, room); !known.empty()) {
+    const Choice choice = context.implementations.choose(ready->task, worker, known);
+    starpu_task_set_implementation(ready->task, choice.implementation);
+    ready->task->predicted = choice.length;
   }
   return ready->task;
 }
 
-void finished(starpu_task*, unsigned id) {
+void finished(starpu_task* task, unsigned id) {
   Context& context = context_of(id);
+  context.implementations.finished(task);
   if (!context.dispatcher.has_choice()) return;
   const RelaxedLock lock(context.mutex);
   context.dispatcher.finished(static_cast<unsigned>(starpu_worker_get_id_check()));

@@ -3,20 +3,12 @@
 #include <starpu_scheduler.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
 namespace omni {
 namespace {
-
-// A model learns only about what runs: an implementation that was first measured while others used
-// the machine would be passed over for ever. So one choice in kOtherChoices goes to another one
-// that seems at most kWorthALook times as slow. With the usual two or three, that costs well below
-// 1 %.
-constexpr std::uint64_t kOtherChoices = 200;
-constexpr double kWorthALook = 4;
 
 // To bring a piece of data there. StarPU's own prediction supposes that all GPUs fetch at the same
 // time, over one bus: with eight of them it is 16 times as long as what passes on idle links.
@@ -32,24 +24,29 @@ double transfer_length(starpu_data_handle_t data, unsigned node) {
 
 }  // namespace
 
-std::optional<Choice> choose_implementation(starpu_task* task, unsigned worker) {
-  thread_local std::uint64_t choices = 0;
+std::span<const Choice> known_implementations(starpu_task* task, unsigned worker, Choices& room) {
   unsigned mask = 0;
-  if (starpu_worker_can_execute_task_impl(worker, task, &mask) == 0) return std::nullopt;
-  std::array<Choice, STARPU_MAXIMPLEMENTATIONS> known;
-  std::size_t count = 0, best = 0;
+  if (starpu_worker_can_execute_task_impl(worker, task, &mask) == 0) return {};
+  std::size_t count = 0;
   for (unsigned implementation = 0; mask >> implementation != 0; ++implementation) {
     if ((mask >> implementation & 1u) == 0) continue;
     const double length =
         starpu_task_worker_expected_length(task, worker, task->sched_ctx, implementation);
-    if (std::isnan(length)) return Choice{implementation, length};
-    known[count] = {implementation, length};
-    if (length < known[best].length) best = count;
-    ++count;
+    if (std::isnan(length)) {
+      room[0] = {implementation, length};
+      return std::span(room).first(1);
+    }
+    room[count++] = {implementation, length};
   }
-  if (++choices % kOtherChoices != 0) return known[best];
-  const std::size_t other = choices / kOtherChoices % count;  // in turn, the best one too
-  return known[known[other].length < kWorthALook * known[best].length ? other : best];
+  return std::span(room).first(count);
+}
+
+SecondLooks::Model model_of(starpu_task* task, unsigned worker) {
+  starpu_perfmodel_arch* arch =
+      starpu_worker_get_perf_archtype(static_cast<int>(worker), task->sched_ctx);
+  const auto type = static_cast<std::uint64_t>(starpu_worker_get_type(static_cast<int>(worker)));
+  return {reinterpret_cast<std::uintptr_t>(task->cl),
+          type << 32 | starpu_task_footprint(task->cl->model, task, arch, 0)};
 }
 
 double guess_length(const starpu_task& task, starpu_worker_archtype type) {

@@ -4,19 +4,21 @@
 
 #include <starpu.h>
 
+#include <array>
 #include <optional>
 #include <span>
 
+#include "scheduling/policy/second_looks.hpp"
+
 namespace omni {
 
-struct Choice {
-  unsigned implementation;
-  double length;  // NaN: the model is not sure yet
-};
+using Choices = std::array<Choice, STARPU_MAXIMPLEMENTATIONS>;
 
-// The implementation with the smallest expected length; one that the model does not know yet comes
-// first, so that it gets known. Nothing when the worker may not run the task.
-std::optional<Choice> choose_implementation(starpu_task* task, unsigned worker);
+// The implementations that the worker may run the task with, in `room`. One that the model does not
+// know yet is alone, so that it gets known.
+std::span<const Choice> known_implementations(starpu_task* task, unsigned worker, Choices& room);
+// Which model predicts it there.
+SecondLooks::Model model_of(starpu_task* task, unsigned worker);
 
 // The expected length of the best implementation, a guess where there is no model; NaN: not known
 // for all of them yet. Nothing when none of these workers, which are equals, may run the task.

@@ -48,10 +48,11 @@ class Bootstrap(unittest.TestCase):
         self.assertIn("[bootstrap] ready after", self.ends(0, self.start("build")))
 
     def test_some_tests_have_a_starpu_and_a_build_of_their_own(self):
-        for tests, flavour in (("nodes", "opencl"), ("simgrid", "simgrid")):
+        for tests, flavour, which in (("nodes", "opencl", "^nodes$ --output-on-failure"),
+                                      ("simgrid", "simgrid", f"^simgrid_ --output-on-failure -j {len(os.sched_getaffinity(0))}")):
             said = self.ends(0, self.start(tests, "-V"))
             folder = os.path.join(os.path.realpath(self.clone), f"build-{flavour}")
-            self.assertIn(f"ctest --test-dir {folder} -R ^{tests}$ --output-on-failure -V\n", said)
+            self.assertIn(f"ctest --test-dir {folder} -R {which} -V\n", said)
             with open(os.path.join(self.folder, "asked"), encoding="ascii") as asked:
                 self.assertEqual(asked.read().splitlines()[-1], f"--{flavour} --find")
 

@@ -1,0 +1,42 @@
+// Which implementation runs a task: the best, as far as the models know. They learn only about what
+// runs, so one that was first measured while others used the machine would be passed over for ever.
+// So another one is tried now and then.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace omni {
+
+struct Choice {
+  unsigned implementation;
+  double length;  // that is expected; NaN: the model is not sure yet
+};
+
+class SecondLooks {
+ public:
+  // Tasks of one model: codelet and footprint, on one type of workers.
+  using Model = std::pair<std::uintptr_t, std::uint64_t>;
+
+  struct Chosen {
+    Choice choice;
+    bool paid = false;  // a look whose price is known when it has run: to be told took()
+  };
+  // `known`: all that can run the task, at least one; all lengths in one unit.
+  Chosen choose(const Model& model, std::span<const Choice> known);
+  void took(const Model& model, const Choice& choice, double length);
+
+ private:
+  struct History {
+    std::uint64_t choices = 0;
+    std::vector<double> saved{};  // by implementation, for a look at it
+    double& saved_for(unsigned implementation);
+  };
+  std::map<Model, History> histories_;
+};
+
+}  // namespace omni
