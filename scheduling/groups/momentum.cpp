@@ -52,9 +52,9 @@ void MomentumControl::observe(std::int64_t staleness, const PathPoint& path) {
   momentum_.explicit_part += kGain * (aim - momentum_.explicit_part);
 }
 
-// What the path tells is followed only where it surely tells more than the staleness: what noise
-// moves has less momentum where groups take turns, but giving it back slowed cifar10-quick down,
-// which must not swing along where the parameters drift.
+// What the path tells is followed only where it is surely more than the staleness tells. Where
+// groups take turns it is less, as noise has less momentum there than what drifts; giving that back
+// to the updates made cifar10-quick need half as many more of them, and did not always train it.
 double MomentumControl::measured_implicit() const {
   const double implicit = implicit_of_staleness(mean_staleness_);
   const auto by_path = path_.estimate();
