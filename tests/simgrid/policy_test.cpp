@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <future>
 #include <limits>
 #include <semaphore>
@@ -85,11 +84,7 @@ TEST(OmniPolicy, is_about_as_fast_as_the_best_of_the_others) {
                                 {"16 cores, 4 GPUs", kFourGpus, "ResNet-18", kResNet, 1.02, 3.7},
                                 {"2 cores, 8 GPUs", kEightGpus, "CaffeNet", kCaffeNet, 1.02, 3.32},
                                 {"2 cores, 8 GPUs", kEightGpus, "ResNet-18", kResNet, 1.02, 4.1}};
-  // The last two place without regard to lengths or transfers: hardly ever the best here, long to
-  // simulate.
-  std::vector<const char*> policies{"omni", "dmdas", "dmda"};
-  if (std::getenv("OMNI_WHOLE_TABLE") != nullptr)
-    policies.insert(policies.end(), {"lws", "heteroprio"});
+  const std::vector<const char*> policies{"omni", "dmdas", "dmda", "lws", "heteroprio"};
   Simulations simulations;
   std::vector<std::vector<std::future<json>>> results;
   for (const Case& each : cases)
