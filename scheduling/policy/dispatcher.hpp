@@ -55,20 +55,29 @@ class Dispatcher {
   Place only_place() { return {&kinds_.front(), 0}; }
 
   void add_worker(unsigned worker, unsigned type, unsigned node) {
-    kind_of(worker, type, node).workers.push_back(worker);
+    Kind& kind = kind_of(worker, type, node);
+    if (!is_among(kind.workers, worker)) kind.workers.push_back(worker);
   }
 
-  // The tasks that waited for a kind which has no worker left.
-  std::vector<Task> remove_worker(unsigned worker) {
-    Kind& kind = *workers_.at(worker).kind;
-    std::erase(kind.workers, worker);
-    std::vector<Task> left;
-    while (kind.workers.empty()) {
-      const auto ready = kind.ready.pop(-1, [](const Task&) { return true; });
-      if (!ready) break;
-      left.push_back(ready->task);
+  std::size_t worker_count() const {
+    std::size_t count = 0;
+    for (const Kind& kind : kinds_) count += kind.workers.size();
+    return count;
+  }
+
+  // From now on only those workers are here, of all that were ever added, which `stays` names. All
+  // that is ready is given back to be placed anew: the workers that it waits for may have left.
+  template <class Stays>
+  std::vector<Task> regroup(Stays stays) {
+    std::vector<Task> waiting;
+    for (Kind& kind : kinds_) {
+      kind.workers.clear();
+      while (const auto ready = kind.ready.pop(-1, [](const Task&) { return true; }))
+        waiting.push_back(ready->task);
     }
-    return left;
+    for (auto& [number, worker] : workers_)
+      if (stays(number)) worker.kind->workers.push_back(number);
+    return waiting;
   }
 
   // Where several kinds of workers are, it is decided when the task gets ready, so that its data
@@ -77,6 +86,7 @@ class Dispatcher {
     std::vector<Candidate> candidates;
     std::vector<Kind*> kinds;
     for (Kind& kind : kinds_) {
+      if (kind.workers.empty()) continue;  // all of them have left
       const auto length = facts_.length(task, kind);
       if (!length) continue;
       const double transfer = facts_.transfer(task, kind.node);
@@ -88,7 +98,7 @@ class Dispatcher {
                             .guess = facts_.guess(task, kind)});
       kinds.push_back(&kind);
     }
-    if (kinds.empty()) return only_place();  // StarPU let it pass: it will say why not
+    if (kinds.empty()) return only_place();  // nobody can: it waits for somebody who will
     const std::size_t chosen = placement_.choose(candidates, now - start_);
     const Candidate& candidate = candidates[chosen];
     Place place{kinds[chosen], std::isnan(candidate.length) ? candidate.guess : candidate.length};
@@ -112,6 +122,7 @@ class Dispatcher {
     Worker& asking = workers_.at(worker);
     Kind& kind = *asking.kind;
     std::optional<Ready> ready;
+    if (!is_among(kind.workers, worker)) return ready;  // it has left
     if (has_choice() && !kind.ready.empty()) ready = help(kind, worker, now, false);
     if (!ready) {
       ready = kind.ready.pop(static_cast<int>(worker),
@@ -142,6 +153,10 @@ class Dispatcher {
     int tasks = 0;
     double until = 0;  // when they are expected to be done
   };
+
+  static bool is_among(const std::vector<unsigned>& workers, unsigned worker) {
+    return std::find(workers.begin(), workers.end(), worker) != workers.end();
+  }
 
   Kind& kind_of(unsigned worker, unsigned type, unsigned node) {
     auto kind = std::find_if(kinds_.begin(), kinds_.end(), [&](const Kind& each) {

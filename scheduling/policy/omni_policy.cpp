@@ -176,6 +176,24 @@ class Sleepers {
   std::size_t count_ = 0;
 };
 
+// All that waits is placed anew, for the workers that the context has now; returns whom to wake.
+std::vector<unsigned> regroup(Context& context, unsigned id) {
+  Dispatcher<starpu_task*, Facts>& dispatcher = context.dispatcher;
+  std::vector<unsigned> wake;
+  for (starpu_task* task : dispatcher.regroup([&](unsigned worker) {
+         return starpu_sched_ctx_contains_worker(static_cast<int>(worker), id) != 0;
+       })) {
+    const auto place = dispatcher.place(task, starpu_timing_now());
+    dispatcher.push(place, task, -1);
+    wake.insert(wake.end(), place.kind->workers.begin(), place.kind->workers.end());
+  }
+  return wake;
+}
+
+void wake_all(const std::vector<unsigned>& workers) {
+  for (const unsigned worker : workers) starpu_wake_worker_relax_light(static_cast<int>(worker));
+}
+
 int push(starpu_task* task) {
   Context& context = context_of(task->sched_ctx);
   Dispatcher<starpu_task*, Facts>& dispatcher = context.dispatcher;
@@ -208,10 +226,15 @@ starpu_task* pop(unsigned id) {
   Context& context = context_of(id);
   const auto worker = static_cast<unsigned>(starpu_worker_get_id_check());
   std::optional<ReadyTask<starpu_task*>> ready;
+  std::vector<unsigned> moved;
   {
     const RelaxedLock lock(context.mutex);
+    // Nobody else says who has left the context: whoever does asks for tasks until it gets none.
+    if (context.dispatcher.worker_count() != starpu_sched_ctx_get_nworkers(id))
+      moved = regroup(context, id);
     ready = context.dispatcher.pop(worker, starpu_timing_now());
   }
+  wake_all(moved);
   if (!ready) return nullptr;
   Choices room;
   if (const auto known = known_implementations(ready->task, worker, room); !known.empty()) {
@@ -232,33 +255,19 @@ void finished(starpu_task* task, unsigned id) {
 
 void add_workers(unsigned id, int* workers, unsigned count) {
   Context& context = context_of(id);
-  for (unsigned i = 0; i < count; ++i) {
-    const auto worker = static_cast<unsigned>(workers[i]);
-    {
-      const RelaxedLock lock(context.mutex);
-      context.dispatcher.add_worker(worker, starpu_worker_get_type(workers[i]),
-                                    starpu_worker_get_memory_node(worker));
-    }
-    if (workers[i] != starpu_worker_get_id()) starpu_wake_worker_locked(workers[i]);
-    starpu_sched_ctx_worker_shares_tasks_lists(workers[i], static_cast<int>(id));
-  }
-}
-
-// What waits for a kind that has no worker left goes to another one, whose workers may be asleep.
-void remove_workers(unsigned id, int* workers, unsigned count) {
-  Context& context = context_of(id);
-  std::vector<unsigned> wake;
+  std::vector<unsigned> moved;
   {
     const RelaxedLock lock(context.mutex);
-    for (unsigned i = 0; i < count; ++i)
-      for (starpu_task* task :
-           context.dispatcher.remove_worker(static_cast<unsigned>(workers[i]))) {
-        const auto place = context.dispatcher.place(task, starpu_timing_now());
-        context.dispatcher.push(place, task, -1);
-        wake.insert(wake.end(), place.kind->workers.begin(), place.kind->workers.end());
-      }
+    for (const int each : std::span(workers, count)) {
+      const auto worker = static_cast<unsigned>(each);
+      context.dispatcher.add_worker(worker, starpu_worker_get_type(each),
+                                    starpu_worker_get_memory_node(worker));
+    }
+    moved = regroup(context, id);
   }
-  for (const unsigned worker : wake) starpu_wake_worker_relax_light(static_cast<int>(worker));
+  for (const int each : std::span(workers, count))
+    if (each != starpu_worker_get_id()) starpu_wake_worker_locked(each);
+  wake_all(moved);
 }
 
 starpu_sched_policy make_policy() {
@@ -269,7 +278,6 @@ starpu_sched_policy make_policy() {
   policy.pop_task = pop;
   policy.post_exec_hook = finished;
   policy.add_workers = add_workers;
-  policy.remove_workers = remove_workers;
   policy.prefetches = 1;  // it does, so StarPU must not
   policy.policy_name = "omni";
   policy.policy_description = "earliest finish by model, one queue for equal workers";

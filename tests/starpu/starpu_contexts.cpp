@@ -1,6 +1,6 @@
 // Two scheduling contexts of StarPU with our policy each: tasks of both run to the end while
-// workers leave, come back and change sides, and tasks that want a worker that has left wait for it
-// and for nobody else.
+// workers leave, come back and change sides; who has left gets no more of them, and nobody relies
+// on its being woken; and tasks that want a worker that has left wait for it and for nobody else.
 #include <starpu.h>
 #include <starpu_scheduler.h>
 
@@ -14,12 +14,19 @@
 
 namespace {
 
-std::atomic<int> ran[2];  // tasks, of both contexts
+int numbers[2] = {0, 1};  // of workers and of contexts
+unsigned contexts[2];
+int submitted[2];
+std::atomic<int> ran[2];
+std::atomic<int> crossed;  // tasks of the first context that worker 1 began
 std::atomic<int> bound_ran, misplaced;
+bool all_well = true;
 
 void count(void*[], void* context) {
-  ++ran[*static_cast<int*>(context)];
+  const int number = *static_cast<int*>(context);
+  crossed += number == 0 && starpu_worker_get_id() == 1;
   std::this_thread::sleep_for(std::chrono::microseconds(20));
+  ++ran[number];
 }
 
 void count_bound(void*[], void* worker) {
@@ -36,24 +43,83 @@ starpu_codelet codelet_of(starpu_cpu_func_t function) {
 
 starpu_codelet counting = codelet_of(count), bound = codelet_of(count_bound);
 
-bool submit(starpu_codelet& codelet, unsigned context, int& argument, std::uint32_t* workers) {
+void submit(starpu_codelet& codelet, int context, int& argument, std::uint32_t* only) {
   starpu_task* task = starpu_task_create();
   task->cl = &codelet;
   task->cl_arg = &argument;
   task->cl_arg_size = sizeof argument;
-  task->workerids = workers;
-  task->workerids_len = workers == nullptr ? 0 : 1;
-  return starpu_task_submit_to_ctx(task, context) == 0;
+  task->workerids = only;
+  task->workerids_len = only == nullptr ? 0 : 1;
+  all_well = starpu_task_submit_to_ctx(task, contexts[context]) == 0 && all_well;
 }
 
-unsigned context_of(const char* name, int worker) {
-  return starpu_sched_ctx_create(&worker, 1, name, STARPU_SCHED_CTX_POLICY_STRUCT,
-                                 &omni::omni_policy(), 0);
+void submit_some(int tasks, int context) {
+  for (int i = 0; i < tasks; ++i) submit(counting, context, numbers[context], nullptr);
+  submitted[context] += tasks;
+}
+
+void join(int worker, int context) {
+  starpu_sched_ctx_add_workers(&numbers[worker], 1, contexts[context]);
+}
+
+void leave(int worker, int context) {
+  starpu_sched_ctx_remove_workers(&numbers[worker], 1, contexts[context]);
 }
 
 template <class Reached>
 void wait_until(Reached reached) {  // else the test's time runs out
   while (!reached()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+void wait_for_some() {
+  wait_until([] { return ran[0] == submitted[0] && ran[1] == submitted[1]; });
+}
+
+void sides_are_changed() {
+  submit_some(2000, 0);
+  submit_some(2000, 1);
+  for (int moves = 0; moves < 100; ++moves) {
+    join(1, 0);
+    leave(1, 1);
+    join(1, 1);
+    leave(1, 0);
+  }
+  wait_for_some();
+  std::printf("changed sides\n");
+}
+
+void who_has_left_gets_nothing() {
+  join(1, 0);
+  submit_some(2000, 0);
+  leave(1, 0);
+  const int before = crossed;
+  wait_for_some();
+  const int after = crossed - before;
+  std::printf("begun by one that has left: %d\n", after);
+  all_well = all_well && after <= 1;  // which it may have taken before
+}
+
+void nobody_relies_on_one_that_has_left() {
+  join(1, 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // both of them find nothing to do
+  leave(0, 0);
+  submit_some(1, 0);
+  wait_for_some();
+  join(0, 0);
+  leave(1, 0);
+}
+
+void what_is_bound_waits() {
+  join(1, 0);
+  std::uint32_t mask = 1U << numbers[1];
+  for (int i = 0; i < 100; ++i) submit(bound, 0, numbers[1], &mask);
+  leave(1, 0);
+  submit_some(2000, 0);
+  submit_some(2000, 1);
+  wait_for_some();
+  std::printf("%d bound tasks have run before the worker left\n", bound_ran.load());
+  join(1, 0);
+  wait_until([] { return bound_ran == 100; });
 }
 
 }  // namespace
@@ -64,42 +130,17 @@ int main() {
   conf.ncpus = 2;
   conf.sched_policy = &omni::omni_policy();
   if (starpu_init(&conf) != 0) return 2;
-  constexpr int kTasks = 2000;
-  int numbers[2] = {0, 1}, workers[2] = {0, 1};
-  const unsigned contexts[2] = {context_of("first", 0), context_of("second", 1)};
-  bool submitted = true;
-  const auto submit_some = [&] {
-    for (int i = 0; i < kTasks; ++i)
-      for (const int each : numbers)
-        submitted = submit(counting, contexts[each], numbers[each], nullptr) && submitted;
-  };
-
-  submit_some();
-  for (int moves = 0; moves < 20; ++moves) {  // while they run
-    starpu_sched_ctx_add_workers(&workers[1], 1, contexts[0]);
-    starpu_sched_ctx_remove_workers(&workers[1], 1, contexts[1]);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    starpu_sched_ctx_add_workers(&workers[1], 1, contexts[1]);
-    starpu_sched_ctx_remove_workers(&workers[1], 1, contexts[0]);
-  }
-  wait_until([&] { return ran[0] == kTasks && ran[1] == kTasks; });
-  std::printf("changed sides\n");
-
-  // What is bound to a worker that leaves is in nobody's way, and runs when it is back.
-  starpu_sched_ctx_add_workers(&workers[1], 1, contexts[0]);
-  std::uint32_t mask = 1U << workers[1];
-  for (int i = 0; i < 100; ++i)
-    submitted = submit(bound, contexts[0], workers[1], &mask) && submitted;
-  starpu_sched_ctx_remove_workers(&workers[1], 1, contexts[0]);
-  submit_some();
-  wait_until([&] { return ran[0] == 2 * kTasks && ran[1] == 2 * kTasks; });
-  std::printf("%d bound tasks have run before the worker left\n", bound_ran.load());
-  starpu_sched_ctx_add_workers(&workers[1], 1, contexts[0]);
-  wait_until([&] { return bound_ran == 100; });
-
+  for (const int number : numbers)
+    contexts[number] =
+        starpu_sched_ctx_create(&numbers[number], 1, number == 0 ? "first" : "second",
+                                STARPU_SCHED_CTX_POLICY_STRUCT, &omni::omni_policy(), 0);
+  sides_are_changed();
+  who_has_left_gets_nothing();
+  nobody_relies_on_one_that_has_left();
+  what_is_bound_waits();
   starpu_task_wait_for_all();
   for (const unsigned context : contexts) starpu_sched_ctx_delete(context);
   starpu_shutdown();
   std::printf("misplaced: %d\n", misplaced.load());
-  return submitted && misplaced == 0 ? 0 : 1;
+  return all_well && misplaced == 0 ? 0 : 1;
 }

@@ -78,5 +78,36 @@ TEST_F(DispatcherTest, tasks_of_all_groups_count_every_core) {
   EXPECT_EQ(push(another), kCore);
 }
 
+TEST_F(DispatcherTest, what_waits_for_one_that_has_left_is_for_others_until_it_is_back) {
+  const Work work{kAnyGroup, 2, 1};
+  const std::vector<const Work*> all{&work};
+  ASSERT_EQ(push(work), kGpu);
+  EXPECT_EQ(dispatcher_.regroup([](unsigned worker) { return worker != 2; }), all);
+  EXPECT_EQ(dispatcher_.worker_count(), 2);
+  EXPECT_EQ(push(work), kCore);
+
+  EXPECT_EQ(dispatcher_.regroup([](unsigned) { return true; }), all);
+  EXPECT_EQ(dispatcher_.worker_count(), 3);
+  EXPECT_EQ(push(work), kGpu);
+  EXPECT_TRUE(dispatcher_.pop(2, 0));
+}
+
+TEST_F(DispatcherTest, one_that_has_left_gets_nothing) {
+  const Work work{kAnyGroup, 1, 2};
+  dispatcher_.regroup([](unsigned worker) { return worker != 0; });
+  ASSERT_EQ(push(work), kCore);
+  EXPECT_FALSE(dispatcher_.pop(0, 0));
+  EXPECT_TRUE(dispatcher_.pop(1, 0));
+}
+
+TEST_F(DispatcherTest, what_nobody_here_can_run_waits) {
+  const Work work{kAnyGroup, 2, 1};
+  EXPECT_TRUE(dispatcher_.regroup([](unsigned) { return false; }).empty());
+  push(work);
+  dispatcher_.add_worker(0, kCore, 0);
+  EXPECT_EQ(dispatcher_.worker_count(), 1);
+  EXPECT_TRUE(dispatcher_.pop(0, 0));
+}
+
 }  // namespace
 }  // namespace omni
