@@ -42,7 +42,11 @@ Result<std::optional<Tuning>> saved_tuning(const CheckpointFields& fields) {
   // Older checkpoints do not have the rest.
   if (fields.text("trial_budget")) {
     OMNI_TRY(const auto left, fields.number<std::int64_t>("trial_budget"));
-    tuning.budget = TrialBudget(left);
+    std::uint64_t granted = 0;
+    if (fields.text("trials_granted")) {
+      OMNI_TRY(granted, fields.number<std::uint64_t>("trials_granted"));
+    }
+    tuning.budget = TrialBudget(left, granted);
   }
   for (int groups = 1; groups <= kMostGroups; ++groups) {
     if (!fields.text(refused_key(groups))) continue;
@@ -109,6 +113,7 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
     snapshot.fields.set("tuning_epoch", state.tuning->epoch);
     snapshot.fields.set("next_search", state.tuning->next_search);
     snapshot.fields.set("trial_budget", state.tuning->budget.left());
+    snapshot.fields.set("trials_granted", state.tuning->budget.granted());
     for (const RefusedRate& each : state.tuning->refused)
       snapshot.fields.set(refused_key(each.groups), each.rate);
   }

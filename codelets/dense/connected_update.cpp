@@ -151,9 +151,10 @@ std::uint64_t footprint(const ConnectedUpdateArgs& args) {
       footprint_of(args.shape.n, args.shape.inputs, args.shape.outputs, args.weights.adam));
 }
 
-void count_updates(const ConnectedUpdateArgs& args) {
-  count_update(args.weights);
-  count_update(args.bias);
+template <void (*of_one)(const ExchangeArgs&)>
+void for_both(const ConnectedUpdateArgs& args) {
+  of_one(args.weights);
+  of_one(args.bias);
 }
 
 }  // namespace
@@ -171,7 +172,8 @@ Codelet<ConnectedUpdateArgs> connected_backward_update({
         },
     .cost = cost,
     .footprint = footprint,
-    .when_done = count_updates,
+    .when_begun = for_both<count_update>,
+    .when_done = for_both<report_update>,
     .revision = 2,
 });
 

@@ -10,21 +10,23 @@
 namespace omni {
 
 void count_update(const ExchangeArgs& args) {
-  if (args.ticket != nullptr) {
-    Ticket& ticket = *args.ticket;
-    const std::int64_t before = (*ticket.clock)++;
-    const std::int64_t staleness = before - ticket.seen.load();
-    ticket.seen = before + 1;
-    if (args.figure == Staleness::replicated) {
-      args.report->number = before + 1;
-      args.report->staleness = staleness;
-    }
-    if (args.figure == Staleness::merged) {
-      std::atomic<std::int64_t>& most = args.report->fc_staleness;
-      for (std::int64_t known = most; known < staleness;)
-        if (most.compare_exchange_weak(known, staleness)) break;
-    }
+  if (args.ticket == nullptr) return;
+  Ticket& ticket = *args.ticket;
+  const std::int64_t before = (*ticket.clock)++;
+  const std::int64_t staleness = before - ticket.seen.load();
+  ticket.seen = before + 1;
+  if (args.figure == Staleness::replicated) {
+    args.report->number = before + 1;
+    args.report->staleness = staleness;
   }
+  if (args.figure == Staleness::merged) {
+    std::atomic<std::int64_t>& most = args.report->fc_staleness;
+    for (std::int64_t known = most; known < staleness;)
+      if (most.compare_exchange_weak(known, staleness)) break;
+  }
+}
+
+void report_update(const ExchangeArgs& args) {
   if (args.report != nullptr) args.report->count_down();
 }
 
@@ -72,7 +74,8 @@ Codelet<ExchangeArgs> exchange({
                         OMNI_GPU_IMPLEMENTATION(gpu::exchange)},
     .cost = cost,
     .footprint = footprint,
-    .when_done = count_update,
+    .when_begun = count_update,
+    .when_done = report_update,
 });
 
 void submit_exchange(ExchangeArgs args, const ExchangeTensors& tensors, ExchangeOrder order,

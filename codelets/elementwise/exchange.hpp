@@ -26,9 +26,7 @@
 
 namespace omni {
 
-// How often a master copy has been updated, counted when an exchange is done. Atomic because in the
-// order of arrival the next one may have begun by then, even ended: two neighbours may be counted
-// in the other order.
+// How often a master copy has been updated, counted while an exchange has it to itself.
 using UpdateClock = std::atomic<std::int64_t>;
 
 // What one group knows of one parameter: the clock when it last took the parameter over.
@@ -77,9 +75,9 @@ struct ExchangeArgs {
   }
 };
 
-// Clock, ticket and report, when a task has done what the arguments say; once, whatever device did
-// it.
+// Clock, ticket and staleness, when a task begins what the arguments say; and its end.
 void count_update(const ExchangeArgs& args);
+void report_update(const ExchangeArgs& args);
 
 // Where a task's buffers have the mean square.
 inline std::size_t mean_square_index(const ExchangeArgs& args) { return args.refresh ? 4 : 3; }

@@ -30,13 +30,13 @@ std::size_t sample_size(const Tensor& tensor, std::size_t most) {
   return std::min(tensor.count_of(0), most);
 }
 
-void submit_sample(const Tensor& tensor, std::span<float> to, UpdateReport& report) {
+void submit_sample(const Tensor& tensor, std::span<float> to, UpdateReport& report, TaskTag tag) {
   const auto count = static_cast<std::int64_t>(to.size());
   sample_values.submit({.count = count,
                         .apart = static_cast<std::int64_t>(tensor.count_of(0)) / count,
                         .to = to.data(),
                         .report = &report},
-                       {read({tensor, 0})});
+                       {read({tensor, 0})}, tag);
 }
 
 }  // namespace omni

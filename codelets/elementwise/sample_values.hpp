@@ -1,5 +1,4 @@
-// Some of a tensor's values, evenly spread, for the host: a copy that waits for nobody, and nobody
-// but the tensor's next writer for it.
+// Some of a tensor's values, evenly spread, for the host.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +15,10 @@ struct SampleArgs {
   UpdateReport* report = nullptr;  // counts this task, too
 };
 
-// As many values of the first part as fit; how many there are: sample_size(). By any CPU.
-void submit_sample(const Tensor& tensor, std::span<float> to, UpdateReport& report);
+// As many values of the first part as fit; how many there are: sample_size(). By any CPU, which
+// fetches the part from a GPU.
+void submit_sample(const Tensor& tensor, std::span<float> to, UpdateReport& report,
+                   TaskTag tag = {});
 std::size_t sample_size(const Tensor& tensor, std::size_t most);
 
 }  // namespace omni

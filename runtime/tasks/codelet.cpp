@@ -147,6 +147,7 @@ struct CodeletCallbacks {
     const CodeletBase::Entry& entry = header.codelet->entries_[index];
     if (header.pending != nullptr)
       header.pending->task.implementation = static_cast<std::uint32_t>(index);
+    if (header.codelet->when_begun_) header.codelet->when_begun_(header.args());
     try {
       const bool timed = task_times::recording() && entry.role != Role::gpu;
       const auto before = timed ? Clock::now() : Clock::time_point();
@@ -212,10 +213,10 @@ struct CodeletCallbacks {
 };
 
 CodeletBase::CodeletBase(std::string name, std::uint32_t color, std::vector<Entry> entries,
-                         std::function<void(const void*)> when_done, int revision,
-                         std::size_t args_bytes)
+                         Hook when_begun, Hook when_done, int revision, std::size_t args_bytes)
     : name_(std::move(name)),
       entries_(std::move(entries)),
+      when_begun_(std::move(when_begun)),
       when_done_(std::move(when_done)),
       args_bytes_(args_bytes),
       starpu_(std::make_unique<Starpu>()) {

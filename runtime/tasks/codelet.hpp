@@ -53,6 +53,7 @@ class CodeletBase {
     std::function<WorkingFloats(const void*)> working;
     std::function<void(const void*, const Buffers&, DeviceContext&)> run;
   };
+  using Hook = std::function<void(const void*)>;
   const std::string& name() const { return name_; }
   const std::vector<Entry>& entries() const { return entries_; }
   std::uint32_t color() const;
@@ -61,8 +62,8 @@ class CodeletBase {
   CodeletBase& operator=(const CodeletBase&) = delete;
 
  protected:
-  CodeletBase(std::string name, std::uint32_t color, std::vector<Entry> entries,
-              std::function<void(const void*)> when_done, int revision, std::size_t args_bytes);
+  CodeletBase(std::string name, std::uint32_t color, std::vector<Entry> entries, Hook when_begun,
+              Hook when_done, int revision, std::size_t args_bytes);
   ~CodeletBase();
   void submit(const void* args, Cost cost, std::uint32_t footprint,
               std::span<const Access> accesses, TaskTag tag);
@@ -72,7 +73,7 @@ class CodeletBase {
   struct Starpu;
   std::string name_;
   std::vector<Entry> entries_;
-  std::function<void(const void*)> when_done_;  // empty: nothing
+  Hook when_begun_, when_done_;  // empty: nothing
   std::size_t args_bytes_;
   std::unique_ptr<Starpu> starpu_;
 };
@@ -103,6 +104,9 @@ struct CodeletDefinition {
   std::vector<Implementation<Args>> implementations;  // best first, the plain-loop reference last
   Cost (*cost)(const Args&) = nullptr;
   std::uint64_t (*footprint)(const Args&) = nullptr;  // every argument that changes the run time
+  // Called on the host when a task has its data to itself, before it computes (on a GPU: is
+  // enqueued), also among those that commute.
+  void (*when_begun)(const Args&) = nullptr;
   // Called on the host when a task is done, also on a GPU, and before tasks that were submitted to
   // come after it. Those that commute with it may have begun.
   void (*when_done)(const Args&) = nullptr;
@@ -118,7 +122,8 @@ class Codelet : public CodeletBase {
  public:
   explicit Codelet(const CodeletDefinition<Args>& definition)
       : CodeletBase(definition.name, definition.color, erase(definition.implementations),
-                    erase(definition.when_done), definition.revision, sizeof(Args)),
+                    erase(definition.when_begun), erase(definition.when_done), definition.revision,
+                    sizeof(Args)),
         implementations_(definition.implementations),
         cost_(definition.cost),
         footprint_(definition.footprint) {}
@@ -153,9 +158,9 @@ class Codelet : public CodeletBase {
                          }});
     return entries;
   }
-  static std::function<void(const void*)> erase(void (*when_done)(const Args&)) {
-    if (when_done == nullptr) return nullptr;
-    return [when_done](const void* args) { when_done(*static_cast<const Args*>(args)); };
+  static Hook erase(void (*hook)(const Args&)) {
+    if (hook == nullptr) return nullptr;
+    return [hook](const void* args) { hook(*static_cast<const Args*>(args)); };
   }
   std::vector<Implementation<Args>> implementations_;
   Cost (*cost_)(const Args&);

@@ -151,7 +151,9 @@ void GroupRun::submit_updates(Iteration& iteration, Net::Phase phase) {
   if (merged || !tells_path(iteration)) return;
   iteration.sample.resize(sample_size(*watched_->replica, kMostSampled));
   const SubmissionScope anywhere(submission(iteration, nullptr));
-  submit_sample(*watched_->replica, iteration.sample, iteration.report);
+  // The group's next exchange, and the end of its iteration, wait for it.
+  submit_sample(*watched_->replica, iteration.sample, iteration.report,
+                {.priority = kUpdatePriority});
 }
 
 Status GroupRun::tally_next(Iteration& iteration) {

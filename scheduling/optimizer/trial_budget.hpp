@@ -13,11 +13,18 @@ class TrialBudget {
   static constexpr std::uint64_t kLeastTrial = 30;  // iterations; shorter ones say nothing
 
   TrialBudget() = default;
-  explicit TrialBudget(std::int64_t left) : left_(left) {}
+  TrialBudget(std::int64_t left, std::uint64_t granted) : left_(left), granted_(granted) {}
   std::int64_t left() const { return left_; }  // iterations
+  std::uint64_t granted() const { return granted_; }
 
-  // So many iterations of training lie ahead until the next search.
-  void grant(std::uint64_t iterations) { left_ += signed_of(iterations / kShare); }
+  // From iteration `now` there is no other search before `until`. Nothing is granted twice, however
+  // often a search is stopped and begun again.
+  void grant(std::uint64_t now, std::uint64_t until) {
+    now = std::max(now, granted_);
+    if (until <= now) return;
+    left_ += signed_of((until - now) / kShare);
+    granted_ = until;
+  }
   // What a search has found is part of the training after all.
   void lose(std::uint64_t iterations) { left_ -= signed_of(iterations); }
   void keep(std::uint64_t iterations) { left_ += signed_of(iterations); }
@@ -33,7 +40,8 @@ class TrialBudget {
   static std::int64_t signed_of(std::uint64_t iterations) {
     return static_cast<std::int64_t>(iterations);
   }
-  std::int64_t left_ = 0;  // iterations
+  std::int64_t left_ = 0;      // iterations
+  std::uint64_t granted_ = 0;  // until this one
 };
 
 }  // namespace omni

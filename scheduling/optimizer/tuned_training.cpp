@@ -87,9 +87,8 @@ Status TunedTraining::train_and_search() {
       OMNI_CHECK(train_until(state_.iteration + left()));
     } else {
       const std::uint64_t next = epoch(2 * state_.tuning->epoch);
-      budget_.grant(next);
-      OMNI_CHECK(search(search_setting, kUsualTrials));
-      train_for(next);
+      budget_.grant(state_.iteration, state_.iteration + next);
+      OMNI_CHECK(search(search_setting, kUsualTrials, next));
     }
   }
   if (trials_ > 0)
@@ -115,14 +114,12 @@ Status TunedTraining::cold_start() {
   OMNI_CHECK(seconds_per_iteration(1));
   const std::uint64_t first =
       epoch(options_.iterations == 0 ? kFirstEpoch : std::max(kFirstEpoch, left() / kFirstShare));
-  budget_.grant(first);
+  budget_.grant(state_.iteration, state_.iteration + first);
   const std::uint64_t warm = state_.iteration + first / kWarmShare;
-  OMNI_CHECK(search(search_rate, kColdTrials));
+  OMNI_CHECK(search(search_rate, kColdTrials, 0));
   OMNI_CHECK(train_until(warm));
   OMNI_CHECK(choose_groups());
-  OMNI_CHECK(search(search_setting, kUsualTrials));
-  train_for(first);
-  return {};
+  return search(search_setting, kUsualTrials, first);
 }
 
 Status TunedTraining::choose_groups() {
@@ -146,7 +143,7 @@ Status TunedTraining::choose_groups() {
   return {};
 }
 
-Status TunedTraining::search(Search around, std::uint64_t usual_trials) {
+Status TunedTraining::search(Search around, std::uint64_t usual_trials, std::uint64_t then) {
   start_.take(groups_, state_);
   const Setting before = setting();
   const std::uint64_t iterations = budget_.trial_length(usual_trials);
@@ -167,13 +164,14 @@ Status TunedTraining::search(Search around, std::uint64_t usual_trials) {
     if (found.error().kind != ErrorKind::diverged || state_.tuning->epoch == 0)
       return found.error();
     say(fmt::format("auto: all trials diverged; goes on with {}", describe(before)));
+    train_for(then);
     return {};
   }
   const Trial& chosen = *std::ranges::find_if(trials, &Trial::chosen);
   for (const Trial& trial : trials)
     if (trial.setting.learning_rate > 2 * chosen.setting.learning_rate)  // not by rounding
       refuse(refused_, trial.setting.groups, trial.setting.learning_rate);
-  return adopt(chosen);
+  return adopt(chosen, then);
 }
 
 Result<Trial> TunedTraining::run_trial(const Setting& setting, std::uint64_t iterations) {
@@ -260,13 +258,14 @@ Result<double> TunedTraining::seconds_per_iteration(int groups) {
   return seconds_per_iteration_;
 }
 
-Status TunedTraining::adopt(const Trial& chosen) {
+Status TunedTraining::adopt(const Trial& chosen, std::uint64_t then) {
   use(chosen.setting.groups);
   best_.at.restore(groups_);
   const std::uint64_t before = state_.iteration;
   state_ = best_.at.state();
   budget_.keep(state_.iteration - before);
   note_search();
+  if (then != 0) train_for(then);
   lost_seconds_ -= best_.seconds;
   seconds_per_iteration_ = best_.seconds / static_cast<double>(state_.iteration - before);
   say(fmt::format("auto: chose trial {}, {}: {}", chosen.number, describe(chosen.setting),
@@ -311,8 +310,10 @@ Status TunedTraining::save() {
   return saved_at_ == state_.iteration ? Status() : events_.training.save_checkpoint(state_);
 }
 
-// Trials are not part of what the user sees.
-Error TunedTraining::stopped() const {
+// Trials are not part of what the user sees. What they took is part of what is saved.
+Error TunedTraining::stopped() {
+  note_search();
+  saved_at_.reset();
   return {ErrorKind::interrupted, "", fmt::format("stopped after iteration {}", state_.iteration),
           "--resume goes on"};
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "scheduling/optimizer/search.hpp"
@@ -42,7 +43,8 @@ class TunedTraining {
   Status train_and_search();
   Status cold_start();
   Status choose_groups();
-  Status search(Search around, std::uint64_t usual_trials);
+  // `then`: so many iterations are trained before the next one; 0: that is not known yet.
+  Status search(Search around, std::uint64_t usual_trials, std::uint64_t then);
   Result<Trial> run_trial(const Setting& setting, std::uint64_t iterations);
   struct Piece {
     Status ended;
@@ -56,11 +58,11 @@ class TunedTraining {
   Piece train_piece(const TrainingState& state, std::uint64_t iterations,
                     Compensation compensation);
   Result<double> seconds_per_iteration(int groups);
-  Status adopt(const Trial& chosen);
+  Status adopt(const Trial& chosen, std::uint64_t then);
   Status train_until(std::uint64_t iteration);
   Status save();
   Status with_checkpoint(Status status);  // a stop leaves one
-  Error stopped() const;
+  Error stopped();
   void lose(std::uint64_t iterations, double seconds);
   void roll_back(int groups);  // to the start of the search
   void use(int groups);
@@ -85,8 +87,8 @@ class TunedTraining {
   double seconds_ = 0;                // of training and trials in this run
   double lost_seconds_ = 0;           // of them, what trials and measuring took and did not keep
   double seconds_per_iteration_ = 0;  // as measured last
-  std::uint64_t saved_at_;            // iteration
-  TrainingSnapshot start_;            // of a search
+  std::optional<std::uint64_t> saved_at_;  // iteration; none: there is more to save
+  TrainingSnapshot start_;                 // of a search
   struct Trained {
     TrainingSnapshot at;
     double seconds = 0;

@@ -83,6 +83,7 @@ class Dispatcher {
   // Where several kinds of workers are, it is decided when the task gets ready, so that its data
   // can travel while it waits.
   Place place(const Task& task, double now) {
+    if (!has_choice()) return only_place();
     std::vector<Candidate> candidates;
     std::vector<Kind*> kinds;
     for (Kind& kind : kinds_) {

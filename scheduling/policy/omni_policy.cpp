@@ -88,6 +88,14 @@ class Implementations {
     return choice;
   }
 
+  // What it waits for before is not its fault.
+  void begins(starpu_task* task) {
+    if (!any_under_way_) return;
+    const std::scoped_lock lock(mutex_);
+    if (const auto look = under_way_.find(task); look != under_way_.end())
+      look->second.began = starpu_timing_now();
+  }
+
   void finished(starpu_task* task) {
     if (!any_under_way_) return;
     const std::scoped_lock lock(mutex_);
@@ -115,6 +123,7 @@ struct Context {
   Implementations implementations;
   Mutex mutex;
   Dispatcher<starpu_task*, Facts> dispatcher{Facts{}, starpu_timing_now()};
+  std::atomic<bool> has_choice = false;  // the dispatcher's, for those who do not hold the mutex
 };
 
 Context& context_of(unsigned id) {
@@ -198,23 +207,25 @@ int push(starpu_task* task) {
   Context& context = context_of(task->sched_ctx);
   Dispatcher<starpu_task*, Facts>& dispatcher = context.dispatcher;
   const NamedWorkers named(*task);
-  auto place = dispatcher.only_place();
-  if (dispatcher.has_choice()) {
+  std::optional<Dispatcher<starpu_task*, Facts>::Place> place;
+  if (context.has_choice) {
     {
       const RelaxedLock lock(context.mutex);
       place = dispatcher.place(task, starpu_timing_now());
     }
     if (starpu_get_prefetch_flag() != 0) {
       const Relaxed relaxed;  // whoever uses the data has them locked, and may wait for us
-      starpu_prefetch_task_input_on_node_prio(task, place.kind->node, task->priority);
+      starpu_prefetch_task_input_on_node_prio(task, place->kind->node, task->priority);
     }
   }
   Sleepers of_the_kind, helpers;
   {
     const RelaxedLock lock(context.mutex);
-    dispatcher.push(place, task, starpu_worker_get_id());
-    of_the_kind.note(place.kind->workers);
-    if (place.helper != nullptr) helpers.note(place.helper->workers);
+    // All workers of the kind may have left meanwhile, and nobody would look there again.
+    if (!place || place->kind->workers.empty()) place = dispatcher.place(task, starpu_timing_now());
+    dispatcher.push(*place, task, starpu_worker_get_id());
+    of_the_kind.note(place->kind->workers);
+    if (place->helper != nullptr) helpers.note(place->helper->workers);
     starpu_push_task_end(task);
   }
   of_the_kind.wake_one(named);
@@ -245,10 +256,12 @@ starpu_task* pop(unsigned id) {
   return ready->task;
 }
 
+void begins(starpu_task* task, unsigned id) { context_of(id).implementations.begins(task); }
+
 void finished(starpu_task* task, unsigned id) {
   Context& context = context_of(id);
   context.implementations.finished(task);
-  if (!context.dispatcher.has_choice()) return;
+  if (!context.has_choice) return;
   const RelaxedLock lock(context.mutex);
   context.dispatcher.finished(static_cast<unsigned>(starpu_worker_get_id_check()));
 }
@@ -263,6 +276,7 @@ void add_workers(unsigned id, int* workers, unsigned count) {
       context.dispatcher.add_worker(worker, starpu_worker_get_type(each),
                                     starpu_worker_get_memory_node(worker));
     }
+    context.has_choice = context.dispatcher.has_choice();
     moved = regroup(context, id);
   }
   for (const int each : std::span(workers, count))
@@ -276,6 +290,7 @@ starpu_sched_policy make_policy() {
   policy.deinit_sched = deinit;
   policy.push_task = push;
   policy.pop_task = pop;
+  policy.pre_exec_hook = begins;
   policy.post_exec_hook = finished;
   policy.add_workers = add_workers;
   policy.prefetches = 1;  // it does, so StarPU must not

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,11 @@ namespace omni::test {
 inline std::vector<float> values(const Tensor& tensor) {
   const HostAccess access(tensor, HostAccess::Mode::read);
   return {access.f32().begin(), access.f32().end()};
+}
+
+inline void set(const Tensor& tensor, const std::vector<float>& values) {
+  const HostAccess access(tensor, HostAccess::Mode::write);
+  std::ranges::copy(values, access.f32().begin());
 }
 
 class GroupTraining {

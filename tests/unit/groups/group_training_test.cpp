@@ -72,10 +72,6 @@ class GroupTraining : public testing::Test {
   static bool is_connected(const Param& param) {
     return param.name.find("connected") != std::string::npos;
   }
-  static void set(const Tensor& tensor, const std::vector<float>& values) {
-    const HostAccess access(tensor, HostAccess::Mode::write);
-    std::ranges::copy(values, access.f32().begin());
-  }
 
   // Serial training in which gradients are taken at parameters that are `age` updates old and
   // updated with `stale_momentum`; those that are merged are always the newest.
@@ -90,7 +86,7 @@ class GroupTraining : public testing::Test {
       const std::size_t old = newest - std::min(newest, static_cast<std::size_t>(age));
       for (std::size_t i = 0; i < params.size(); ++i) {
         if (params[i]->trainable && !(merged && is_connected(*params[i])))
-          set(*params[i]->master, history[old][i]);
+          test::set(*params[i]->master, history[old][i]);
       }
       run->feed->submit(iteration);
       const Step step{.training = true,
@@ -103,7 +99,7 @@ class GroupTraining : public testing::Test {
       run->feed->release(iteration);
       for (std::size_t i = 0; i < params.size(); ++i) {
         if (!params[i]->trainable) continue;
-        set(*params[i]->master, history[newest][i]);
+        test::set(*params[i]->master, history[newest][i]);
         submit_exchange({.learning_rate = 0.05f,
                          .momentum = merged && is_connected(*params[i]) ? 0.9f : stale_momentum,
                          .decay = params[i]->decays ? 0.01f : 0,

@@ -9,6 +9,7 @@
 #include "codelets/elementwise/exchange.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "tests/support/group_training.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "tests/support/virtual_groups.hpp"
 
@@ -102,6 +103,35 @@ TEST_F(StalenessTest, of_exponential_service_times_is_geometric) {
     EXPECT_LT(z, 3.1) << groups << " groups: chi-square " << chi_square << " with " << freedom
                       << " degrees of freedom";
   }
+}
+
+// Every update adds 1, so that a replica tells which one gave it.
+TEST_F(StalenessTest, updates_are_numbered_in_the_order_in_which_the_master_got_them) {
+  struct Update {
+    Tensor replica{"replica", 1}, diff{"diff", 1};
+    UpdateReport report;
+    Ticket ticket;
+  };
+  Tensor master("master", 1), velocity("velocity", 1);
+  for (Tensor* tensor : {&master, &velocity}) ASSERT_TRUE(tensor->allocate());
+  UpdateClock clock{0};
+  std::vector<Update> updates(4000);
+  for (Update& update : updates) {
+    for (Tensor* tensor : {&update.replica, &update.diff}) ASSERT_TRUE(tensor->allocate());
+    test::set(update.diff, {-1});
+    update.ticket.clock = &clock;
+    update.report.left = 1;
+    update.report.done = [](UpdateReport&, void*) {};
+    submit_exchange({.learning_rate = 1,
+                     .figure = Staleness::replicated,
+                     .ticket = &update.ticket,
+                     .report = &update.report},
+                    {master, update.diff, velocity, &update.replica}, ExchangeOrder::arrival);
+  }
+  ASSERT_TRUE(wait_for_tasks());
+  for (const Update& update : updates)
+    ASSERT_EQ(update.report.number,
+              static_cast<std::int64_t>(test::values(update.replica).front()));
 }
 
 TEST_F(StalenessTest, of_constant_service_times_is_constant) {

@@ -21,7 +21,7 @@ class PlayedTraining {
   double lost(Setting setting, int searches) {
     std::uint64_t trained = 0, epoch = 4000;
     for (int search = 0; search < searches; ++search, epoch *= 2) {
-      budget_.grant(epoch);
+      budget_.grant(trained, trained + epoch);
       std::vector<Trial> trials;
       const std::uint64_t length = budget_.trial_length(4);
       const auto run = [&](const Setting& at) -> Result<Trial> {
@@ -88,14 +88,26 @@ TEST(TrialBudget, the_longer_the_training_the_longer_the_trials) {
   TrialBudget budget;
   EXPECT_EQ(budget.trial_length(4), TrialBudget::kLeastTrial);
   EXPECT_FALSE(budget.can_afford_more());
-  budget.grant(4000);
+  budget.grant(0, 4000);
   EXPECT_EQ(budget.trial_length(4), 100u);
   budget.lose(300);
   EXPECT_TRUE(budget.can_afford_more());
   budget.lose(300);
   EXPECT_FALSE(budget.can_afford_more());
-  budget.grant(8000);
+  budget.grant(4000, 12000);
   EXPECT_EQ(budget.trial_length(4), 150u) << "the search before took too much";
+}
+
+TEST(TrialBudget, a_search_that_begins_again_is_not_granted_again) {
+  TrialBudget budget;
+  budget.grant(100, 4100);
+  EXPECT_EQ(budget.left(), 400);
+  budget.lose(90);
+  TrialBudget resumed(budget.left(), budget.granted());
+  resumed.grant(100, 4100);
+  EXPECT_EQ(resumed.left(), 310);
+  resumed.grant(200, 4200);  // after what the first search had found
+  EXPECT_EQ(resumed.left(), 320);
 }
 
 }  // namespace

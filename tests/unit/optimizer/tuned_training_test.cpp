@@ -6,10 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <csignal>
 
 #include "layers/formats/darknet_cfg.hpp"
 #include "runtime/data/dataset.hpp"
 #include "runtime/log.hpp"
+#include "runtime/signals.hpp"
 #include "runtime/tasks/session.hpp"
 #include "scheduling/training_checkpoint.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -79,8 +81,16 @@ class AutoTraining : public testing::Test {
         {.training = {.on_iteration = {},
                       .on_step = [this](const StepReport& at) { reports_.push_back(at); },
                       .on_evaluation = {},
-                      .save_checkpoint = {}},
-         .say = [this](const std::string& line) { said_.push_back(line); },
+                      .save_checkpoint =
+                          [this](const TrainingState& at) {
+                            saved_.push_back(at);
+                            return Status();
+                          }},
+         .say =
+             [this](const std::string& line) {
+               said_.push_back(line);
+               if (stop_in_a_search_ && line.starts_with("auto: trial")) std::raise(SIGTERM);
+             },
          .on_search =
              [this](std::span<const Trial> trials, std::uint64_t iteration) {
                for (const Trial& trial : trials) {
@@ -113,6 +123,8 @@ class AutoTraining : public testing::Test {
   std::vector<Trial> trials_;
   std::vector<std::uint64_t> began_;  // by trial
   TrainingState state_;
+  std::vector<TrainingState> saved_;
+  bool stop_in_a_search_ = false;
 };
 
 TEST_F(AutoTraining, trains_to_the_end_and_says_what_it_chose) {
@@ -252,7 +264,7 @@ TEST_F(AutoTraining, a_resumed_search_knows_the_ones_before) {
                         .learning_rate = 0.02,
                         .epoch = 1000,
                         .next_search = 100,
-                        .budget = TrialBudget(-1000),
+                        .budget = TrialBudget(-1000, 0),
                         .refused = {{1, 0.019}, {2, 0.0015}}};
   std::filesystem::create_directory(folder_ / "run");
   auto store = CheckpointStore::open(folder_ / "run", {});
@@ -269,6 +281,28 @@ TEST_F(AutoTraining, a_resumed_search_knows_the_ones_before) {
   ASSERT_FALSE(trials_.empty());
   for (const Trial& trial : trials_) EXPECT_LT(trial.setting.learning_rate, 0.019);
   EXPECT_EQ(trials_.size(), 1u) << "a choice is needed, more cannot be afforded";
+}
+
+// Else a run that is stopped in every search would lose as much again in each.
+TEST_F(AutoTraining, what_a_stopped_search_lost_is_saved) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a stop is asked for once in a process
+  const auto stop_in_a_search = [this] {
+    install_stop_signals();
+    stop_in_a_search_ = true;
+    make(1, "learning_rate=0.05\nmomentum=0.9\n");
+    TrainingState state{.seed = 1, .iteration = 100, .average_loss = 1};
+    state.tuning =
+        Tuning{.momentum = 0.9, .learning_rate = 0.02, .epoch = 1000, .next_search = 100};
+    const Status trained = train(3000, state);
+    const std::int64_t granted = 200;  // a tenth of the next 2000
+    const bool well = !trained && trained.error().kind == ErrorKind::interrupted &&
+                      saved_.size() == 1 && saved_[0].iteration == 100 &&
+                      saved_[0].tuning->budget.granted() == 2100 &&
+                      saved_[0].tuning->budget.left() < granted;
+    session_ = Error{};  // its threads would outlive what they use
+    std::exit(well ? 0 : 1);
+  };
+  EXPECT_EXIT(stop_in_a_search(), testing::ExitedWithCode(0), "");
 }
 
 // A view of fewer groups than were made trains as if no others were there.
