@@ -162,7 +162,8 @@ Result<std::optional<Checkpoint>> load_latest_checkpoint(const fs::path& directo
     // An older one needs as much memory.
     if (checkpoint.error().kind == ErrorKind::out_of_memory) return std::move(checkpoint.error());
     const std::string problem = checkpoint.error().message();
-    log::warn("checkpoint not used, trying the one before: {}", problem);
+    log::warn("checkpoint not used{}: {}",
+              &folder == &folders.back() ? "" : ", trying the one before", problem);
     if (newest_problem.empty()) newest_problem = problem;
   }
   if (folders.empty()) return std::optional<Checkpoint>();

@@ -25,7 +25,7 @@ void ColdStartedTraining::begin(const TrainingState& state, std::uint64_t until)
 Status ColdStartedTraining::run() {
   const bool cold = options_.until != 0;
   OMNI_CHECK(trainer_->run());
-  if (!cold) return {};
+  if (!cold || trainer_->state().iteration == options_.iterations) return {};
   regroup_();
   options_.seconds_before = trainer_->seconds();
   begin(TrainingState(trainer_->state()), 0);

@@ -187,8 +187,10 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
       groups.set_age(group, age);
     }
   } else {
-    log::info("{}: was trained by {} compute group{}; every replica starts from the masters", where,
-              group_count, group_count == 1 ? "" : "s");
+    log::info("{}: was trained by {} compute group{}, this run has {}{}", where, group_count,
+              group_count == 1 ? "" : "s", groups.count(),
+              groups.count() == 1 ? fmt::format(" (--groups {} goes on with them)", group_count)
+                                  : "; every replica starts from the masters");
     groups.refresh_replicas();
   }
   return state;

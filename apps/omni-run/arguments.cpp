@@ -41,6 +41,10 @@ CLI::Validator group_count() {
 
 }  // namespace
 
+CLI::Validator not_empty() {
+  return CLI::Validator([](std::string& text) { return text.empty() ? "is empty" : ""; }, "");
+}
+
 CLI::Validator whole_number() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
@@ -134,7 +138,8 @@ void add_groups(CLI::App& app, GroupArguments& arguments) {
       ->transform(whole_number())
       ->capture_default_str();
   app.add_option("--group-layout", arguments.layout,
-                 "Workers of each group, for example 0-1;2-3; default: evenly");
+                 "Workers of each group, for example '0-1;2-3' (with the quotes); default: evenly")
+      ->check(not_empty());
   add_fully_connected(app, arguments.fully_connected);
   add_choice(app, "--async", arguments.asynchrony,
              std::map<std::string, Asynchrony>{{"free", Asynchrony::free},

@@ -124,6 +124,7 @@ struct DevicesArguments {
 };
 
 // For every unsigned option: CLI11 itself makes 18446744073709551615 of -1, and 8 of 010.
+CLI::Validator not_empty();
 CLI::Validator whole_number();
 
 void add_common(CLI::App& app, CommonArguments& arguments);

@@ -1,11 +1,15 @@
 #include "apps/omni-run/groups.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string_view>
+#include <vector>
 
 #include "apps/omni-run/setup.hpp"
 #include "runtime/log.hpp"
+#include "scheduling/groups/momentum.hpp"
 
 namespace omni {
 
@@ -129,21 +133,58 @@ Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments,
     OMNI_TRY(layout, parse_group_layout(arguments.layout, workers.all));
     if (static_cast<int>(layout.size()) != groups.count())
       return Error{ErrorKind::usage, "--group-layout",
-                   fmt::format("names {} groups, --groups {}", layout.size(), groups.count()),
-                   fmt::format("--groups {}", layout.size())};
+                   fmt::format("names {} group{}, --groups {}", layout.size(),
+                               layout.size() == 1 ? "" : "s", groups.count()),
+                   "name as many, with quotes around them: to a shell, ; ends a command"};
   }
   if (groups.count() == 1 && arguments.layout.empty()) return {};
   groups.assign(layout);
   log::info("{} compute group{} on workers {}", groups.count(), groups.count() == 1 ? "" : "s",
             describe(layout));
-  if (groups.count() > 1 && !groups.has_replicated_phase())
+  return {};
+}
+
+namespace {
+
+void warn_about_momentum(const ComputeGroups& groups, const GroupArguments& arguments) {
+  const auto tuned = static_cast<double>(groups.net().options().solver.momentum);
+  if (arguments.compensation == Compensation::off || !groups.has_replicated_phase()) return;
+  const Momentum momentum = compensate(tuned, implicit_of_groups(groups.count()));
+  if (!is_kept(momentum))
+    log::warn(
+        "{} groups by themselves have more momentum than can be taken from the updates: in total "
+        "{:.3g} instead of {:.3g} (fewer groups keep it)",
+        groups.count(), momentum.total(), tuned);
+}
+
+}  // namespace
+
+void warn_about_groups(const ComputeGroups& groups, const GroupArguments& arguments,
+                       std::uint64_t iterations) {
+  if (arguments.automatic) return;
+  if (groups.count() == 1) {
+    if (arguments.planned) return;  // they were for the case that there are more
+    std::vector<std::string_view> useless;
+    if (arguments.asynchrony) useless.push_back("--async");
+    if (arguments.compensation) useless.push_back("--momentum-compensation");
+    if (arguments.cold_start > 0) useless.push_back("--cold-start");
+    if (arguments.fully_connected != FullyConnected::merged) useless.push_back("--fc");
+    if (!useless.empty())
+      log::warn("{}: no effect with one compute group (--groups 2, say)", fmt::join(useless, ", "));
+    return;
+  }
+  warn_about_momentum(groups, arguments);
+  if (!groups.has_replicated_phase())
     log::warn(
         "all layers are fully connected and merged: the groups take turns, and gain nothing "
         "(--fc replicated gives each a copy)");
-  if (groups.count() > 1 && arguments.asynchrony == Asynchrony::free &&
-      groups.net().options().subdivisions > 1)
+  if (arguments.asynchrony == Asynchrony::free && groups.net().options().subdivisions > 1)
     log::warn("--async free: with subdivisions the groups take turns all the same");
-  return {};
+  if (arguments.cold_start > 0 && iterations > 0 && arguments.cold_start >= iterations)
+    log::warn("--cold-start {}: all {} iterations are in one group", arguments.cold_start,
+              iterations);
+  else if (arguments.cold_start > 0)
+    log::info("cold start: the first {} iterations are in one group", arguments.cold_start);
 }
 
 Result<Asynchrony> chosen_asynchrony(const GroupArguments& arguments, bool deterministic) {

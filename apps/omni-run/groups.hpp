@@ -26,6 +26,10 @@ Result<ComputeGroups> open_most_groups(const NetSpec& spec, const TrainArguments
 // Refuses a scheduler that cannot keep tasks to workers.
 Status require_group_scheduler(const Session& session);
 
+// What was asked for and cannot be, or has no effect.
+void warn_about_groups(const ComputeGroups& groups, const GroupArguments& arguments,
+                       std::uint64_t iterations);
+
 // Gives every group its workers and prints which.
 Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments,
                       const Session& session);

@@ -59,7 +59,9 @@ void add_training(CLI::App& app, TrainArguments& train) {
   app.add_option("--keep", train.keep, "Checkpoints to keep")
       ->check(CLI::Range(2, 1000))
       ->capture_default_str();
-  app.add_option("--resume", train.resume, "auto, none, or a checkpoint")->capture_default_str();
+  app.add_option("--resume", train.resume, "auto, none, or a checkpoint")
+      ->check(not_empty())
+      ->capture_default_str();
   app.add_flag("--other-data", train.other_data,
                "Resume although the checkpoint was trained on other data");
   app.add_flag("--no-test", train.no_test, "No evaluation on the test set");

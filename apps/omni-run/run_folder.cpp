@@ -41,7 +41,8 @@ Result<RunFolder> RunFolder::prepare(fs::path path, bool wanted, bool continuing
     OMNI_TRY(bool used, holds_checkpoints(path));
     if (used && wanted)
       return Error{ErrorKind::usage, path.string(), "holds checkpoints of another run",
-                   "go on with --resume auto, or name another --out"};
+                   "--resume auto goes on with that one; else name another --out, that of the "
+                   "checkpoint for example"};
     // Nobody asked for checkpoints: should an interruption need one, it must not displace others.
     const fs::path wished = path;
     for (int number = 2; used; ++number) {

@@ -52,7 +52,8 @@ GroupLayout spread_groups(int groups, Workers workers) {
 Result<GroupLayout> parse_group_layout(std::string_view text, int workers) {
   const auto refuse = [&](std::string what) {
     return Error{ErrorKind::usage, "--group-layout", std::move(what),
-                 fmt::format("workers 0 to {}, for example 0-1;2-3", workers - 1)};
+                 fmt::format("workers 0 to {}, for example '{}'", workers - 1,
+                             describe(spread_groups(2, workers)))};
   };
   GroupLayout layout;
   for (const std::string_view group : split(text, ';')) {

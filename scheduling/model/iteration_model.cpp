@@ -73,7 +73,10 @@ Result<IterationModel> IterationModel::measure(const Net& net, Workers workers, 
   model.task_overhead_ = low;
   const double off = model.predict(two, true, low) / model.measured_ - 1;
   if (std::abs(off) > kFitted)
-    log::warn("the plan is {:+.0f} % off for the two groups that it was fitted to", 100 * off);
+    log::warn(
+        "the plan's time is {:.0f} % too {} for the two groups that it was fitted to: the others' "
+        "may be as wrong (as many workers as cores, and nothing else on them, help)",
+        100 * std::abs(off), off > 0 ? "long" : "short");
   return model;
 }
 

@@ -85,7 +85,7 @@ class Grid {
       else
         trial.reason = step_of(lowest().setting) < step_of(trial.setting)
                            ? "hardly above the lowest loss, with a larger step"
-                           : "hardly above the lowest loss, with a rate that is safer";
+                           : "above the lowest loss, with a rate that is safer";
     }
     if (chosen) trials_[*best_].chosen = true;
   }
@@ -205,15 +205,17 @@ bool leaves_room(const Setting& setting) {
          compensate(setting.momentum, implicit_of_groups(setting.groups)).explicit_part > 0;
 }
 
-// Where compensation ends, less momentum is the same: of those momenta only the largest is tried.
+// Where compensation ends, less momentum is the same: what there is then stands for all of it.
 std::vector<double> momenta_around(const Setting& setting) {
   std::vector<double> momenta(std::begin(kMomenta), std::end(kMomenta));
-  if (std::ranges::find(momenta, setting.momentum) == momenta.end())
-    momenta.push_back(setting.momentum);
+  momenta.push_back(setting.momentum);
+  for (double& momentum : momenta) {
+    const Momentum given = compensate(momentum, implicit_of_groups(setting.groups));
+    if (!is_kept(given)) momentum = given.total();
+  }
   std::ranges::sort(momenta);
-  const double implicit = implicit_of_groups(setting.groups);
-  while (momenta.size() > 1 && !is_kept(compensate(momenta[1], implicit)))
-    momenta.erase(momenta.begin());
+  const auto again = std::ranges::unique(momenta);
+  momenta.erase(again.begin(), again.end());
   return momenta;
 }
 

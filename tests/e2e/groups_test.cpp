@@ -204,7 +204,36 @@ TEST(Groups, auto_goes_on_with_the_checkpoint_s_groups) {
   EXPECT_NE(goes_on.errors.find("chose 3 compute groups: as in "), std::string::npos)
       << goes_on.errors;
   EXPECT_EQ(goes_on.errors.find("every replica starts from the masters"), std::string::npos);
-  EXPECT_NE(train("2", "30").errors.find("was trained by 3 compute groups"), std::string::npos);
+  EXPECT_NE(
+      train("1", "30").errors.find("was trained by 3 compute groups, this run has 1 (--groups 3"),
+      std::string::npos);
+}
+
+// Nothing that was asked for is left out without a word.
+TEST(Groups, what_has_no_effect_is_said) {
+  const TemporaryDirectory folder;
+  const auto train = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all{"--net", "lenet", "--data", "synthetic:64", "--no-test"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Finished run = omni_run(all);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    return run.errors;
+  };
+  EXPECT_NE(train({"--max-batches", "2", "--async", "reproducible", "--fc", "replicated"})
+                .find("warning: --async, --fc: no effect with one compute group"),
+            std::string::npos);
+  EXPECT_NE(train({"--max-batches", "2", "--groups", "64"})
+                .find("warning: 64 groups by themselves have more momentum than can be taken from "
+                      "the updates: in total 0.973 instead of 0.9 "),
+            std::string::npos);
+  const std::string cold =
+      train({"--max-batches", "4", "--groups", "2", "--cold-start", "2", "--out", folder / "run"});
+  EXPECT_NE(cold.find("cold start: the first 2 iterations are in one group"), std::string::npos);
+  EXPECT_EQ(cold.find("warning:"), std::string::npos) << cold;
+  EXPECT_NE(train({"--max-batches", "4", "--groups", "2", "--cold-start", "9"})
+                .find("warning: --cold-start 9: all 4 iterations are in one group"),
+            std::string::npos);
+  EXPECT_NE(cold.find("checkpoints: only when the run is stopped"), std::string::npos);
 }
 
 TEST(Groups, auto_of_what_is_merged_is_one) {

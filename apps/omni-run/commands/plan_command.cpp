@@ -26,10 +26,9 @@ void print_table(const GroupPlan& plan) {
   }
   const IterationWork& work = plan.rows.back().work;
   fmt::print(
-      "measured work of an iteration: {:.3f} ms of the groups, {:.3f} ms of the merged phase, "
-      "{:.3f} "
-      "ms of exchanges\n",
-      1e3 * work.groups, 1e3 * work.merged, 1e3 * work.exchanges);
+      "measured work of an iteration with {} groups: {:.3f} ms of the groups, {:.3f} ms of the "
+      "merged phase, {:.3f} ms of exchanges\n",
+      plan.rows.back().groups, 1e3 * work.groups, 1e3 * work.merged, 1e3 * work.exchanges);
   const int saturating = plan.saturating_groups();
   fmt::print(
       "hardware, updates, time: per iteration, iterations needed, their product; relative to one "

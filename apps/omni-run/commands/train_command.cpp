@@ -160,6 +160,8 @@ Status train_command(const TrainArguments& given) {
     OMNI_TRY(data_arguments.seed, origin.checkpoint->fields.number<std::uint64_t>("seed"));
     if (data_arguments.seed != arguments.data.seed)
       log::info("the checkpoint's seed {} is used", data_arguments.seed);
+    if (!arguments.weights.empty())
+      log::warn("--weights {}: not read, the parameters are the checkpoint's", arguments.weights);
   }
   OMNI_TRY(const DatasetPair data, open_data(data_arguments, *net));
   if (origin.checkpoint && !arguments.other_data)
@@ -168,6 +170,8 @@ Status train_command(const TrainArguments& given) {
       arguments.checkpoint_every > 0 || !arguments.out.empty() || arguments.resume != "none";
   OMNI_TRY(RunFolder folder,
            RunFolder::prepare(out, checkpoints_wanted, origin.same_folder, arguments.keep));
+  if (checkpoints_wanted && arguments.checkpoint_every == 0)
+    log::info("checkpoints: only when the run is stopped (--checkpoint-every 1000, say)");
 
   install_stop_signals();
   OMNI_TRY(const Session session, start_session(arguments.machine));
@@ -201,6 +205,7 @@ Status train_command(const TrainArguments& given) {
     net = &groups.net();
   }
   OMNI_CHECK(assign_workers(groups, arguments.groups, session));
+  warn_about_groups(groups, arguments.groups, iterations);
   DataFeed train(*data.train,
                  feed_options(*net, data_arguments.seed, true, Trainer::slots(groups)));
   DataFeed test(*data.test, feed_options(*net, data_arguments.seed, false, kEvaluationSlots));

@@ -43,7 +43,7 @@ TEST(GroupLayout, refuses_what_names_no_workers) {
     return layout.error().message();
   };
   EXPECT_THAT(refusal("0-4"), HasSubstr("there is no worker 4"));
-  EXPECT_THAT(refusal("0-4"), HasSubstr("workers 0 to 3, for example 0-1;2-3"));
+  EXPECT_THAT(refusal("0-4"), HasSubstr("workers 0 to 3, for example '0-1;2-3'"));
   EXPECT_THAT(refusal(""), HasSubstr("'' names no workers"));
   EXPECT_THAT(refusal("0;"), HasSubstr("'' names no workers"));
   EXPECT_THAT(refusal("2-1"), HasSubstr("'2-1' names no workers"));
