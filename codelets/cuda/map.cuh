@@ -29,23 +29,38 @@ __device__ void store(float* to, std::int64_t first, const Lanes<lanes>& values)
   *reinterpret_cast<Lanes<lanes>*>(to + first) = values;
 }
 
+// use.at<lanes>(first), until all of `count` elements are done by a row of blocks.
 template <class Use>
-__global__ void fours_kernel(std::int64_t fours, std::int64_t count, Use use) {
-  const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t i = thread; i < fours; i += stride) use.template at<4>(4 * i);
-  for (std::int64_t i = 4 * fours + thread; i < count; i += stride) use.template at<1>(i);
+struct ByFours {
+  Use use;
+  std::int64_t count = 0, fours = 0;
+
+  // `pointers`: where the elements begin.
+  template <class... Pointer>
+  ByFours(std::int64_t elements, Use with, const Pointer*... pointers)
+      : use(with), count(elements), fours(by_fours(0, pointers...) ? elements / 4 : 0) {}
+
+  std::int64_t threads() const { return std::max(fours, count - 4 * fours); }
+  __device__ void run() const {
+    const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+    const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
+    for (std::int64_t i = thread; i < fours; i += stride) use.template at<4>(4 * i);
+    for (std::int64_t i = 4 * fours + thread; i < count; i += stride) use.template at<1>(i);
+  }
+};
+
+template <class Use>
+__global__ void fours_kernel(ByFours<Use> elements) {
+  elements.run();
 }
 
-// use.at<lanes>(first), until all of `count` elements are done. `pointers`: where they begin.
 template <class Use, class... Pointer>
 void for_each_by_fours(CudaWorker& worker, std::int64_t count, Use use,
                        const Pointer*... pointers) {
   if (count <= 0) return;
-  const std::int64_t fours = by_fours(0, pointers...) ? count / 4 : 0;
-  const std::int64_t threads = std::max(fours, count - 4 * fours);
-  launch(fours_kernel<Use>, blocks_for(worker, threads), dim3(kThreads), 0, worker.stream(), fours,
-         count, use);
+  const ByFours<Use> elements(count, use, pointers...);
+  launch(fours_kernel<Use>, blocks_for(worker, elements.threads()), dim3(kThreads), 0,
+         worker.stream(), elements);
 }
 
 template <class F, std::size_t inputs>

@@ -35,7 +35,7 @@ void connected_backward_update(const ConnectedUpdateArgs& args, const T* src, co
                              diff_bias.data());
   const auto update = [](ExchangeArgs rule, std::vector<T>& diff, const Updated<T>& of) {
     rule.count = static_cast<std::int64_t>(diff.size());
-    exchange<T>(rule, of.master, diff.data(), of.velocity, nullptr, of.mean_square);
+    exchange<T>(rule, {of.master, diff.data(), of.velocity, nullptr, of.mean_square});
   };
   update(args.weights, diff_weights, weights);
   update(args.bias, diff_bias, bias);

@@ -32,41 +32,61 @@ void report_update(const ExchangeArgs& args) {
 
 namespace {
 
-void exchange_vector(const ExchangeArgs& args, const Buffers& buffers, DeviceContext&) {
+void exchange_one(const ExchangeArgs& args, const Exchanged<float>& of) {
   // In pieces that stay in cache between the update and the copy.
   constexpr std::int64_t kPiece = 2048;
   with_step(args, [&](const auto& step) {
     for (std::int64_t first = 0; first < args.count; first += kPiece) {
       const std::int64_t count = std::min(kPiece, args.count - first);
-      float* master = buffers.get(0) + first;
-      update_values(step, count, master, buffers.get(1) + first, buffers.get(2) + first,
-                    args.adam ? buffers.get(mean_square_index(args)) + first : nullptr);
-      if (args.refresh) std::copy_n(master, count, buffers.get(3) + first);
+      float* master = of.master + first;
+      update_values(step, count, master, of.diff + first, of.velocity + first,
+                    args.adam ? of.mean_square + first : nullptr);
+      if (args.refresh) std::copy_n(master, count, of.replica + first);
     }
   });
 }
 
-void exchange_reference(const ExchangeArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::exchange(args, buffers.get(0), buffers.get(1), buffers.get(2),
-                      args.refresh ? buffers.get(3) : nullptr,
-                      args.adam ? buffers.get(mean_square_index(args)) : nullptr);
+void exchange_vector(const ExchangeTaskArgs& args, const Buffers& buffers, DeviceContext&) {
+  for_each_exchanged<float>(args, buffers,
+                            [](std::size_t, const ExchangeArgs& one, const Exchanged<float>& of) {
+                              exchange_one(one, of);
+                            });
+}
+
+void exchange_reference(const ExchangeTaskArgs& args, const Buffers& buffers, DeviceContext&) {
+  for_each_exchanged<float>(args, buffers,
+                            [](std::size_t, const ExchangeArgs& one, const Exchanged<float>& of) {
+                              reference::exchange(one, of);
+                            });
 }
 
 // Three or four are read and written, the replica is written.
-Cost cost(const ExchangeArgs& args) {
-  const auto count = static_cast<double>(args.count);
-  return {.flops = flops_per_value(args) * count,
-          .bytes = count * ((args.adam ? 8 : 6) + (args.refresh ? 1 : 0)) * sizeof(float)};
+Cost cost(const ExchangeTaskArgs& args) {
+  Cost sum;
+  for (const ExchangeArgs& one : args.all()) {
+    const auto count = static_cast<double>(one.count);
+    sum.flops += flops_per_value(one) * count;
+    sum.bytes += count * ((one.adam ? 8 : 6) + (one.refresh ? 1 : 0)) * sizeof(float);
+  }
+  return sum;
 }
 
 // The rate changes every few iterations and must not start a new performance model.
-std::uint64_t footprint(const ExchangeArgs& args) {
-  return footprint_of(args.count, args.refresh, args.adam);
+std::uint64_t footprint(const ExchangeTaskArgs& args) {
+  std::uint64_t hash = 0;
+  for (const ExchangeArgs& one : args.all())
+    hash = footprint_of(hash, one.count, one.refresh, one.adam);
+  return hash;
+}
+
+template <void (*of_one)(const ExchangeArgs&)>
+void for_all(const ExchangeTaskArgs& args) {
+  for (const ExchangeArgs& one : args.all()) of_one(one);
 }
 
 }  // namespace
 
-Codelet<ExchangeArgs> exchange({
+Codelet<ExchangeTaskArgs> exchange({
     .name = "exchange",
     .color = 0xD1495B,
     .implementations = {{"vector", exchange_vector},
@@ -74,27 +94,41 @@ Codelet<ExchangeArgs> exchange({
                         OMNI_GPU_IMPLEMENTATION(gpu::exchange)},
     .cost = cost,
     .footprint = footprint,
-    .when_begun = count_update,
-    .when_done = report_update,
+    .when_begun = for_all<count_update>,
+    .when_done = for_all<report_update>,
+    .revision = 2,
 });
 
-void submit_exchange(ExchangeArgs args, const ExchangeTensors& tensors, ExchangeOrder order,
-                     TaskTag tag) {
-  args.refresh = tensors.replica != nullptr;
-  args.adam = tensors.mean_square != nullptr;
+void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, TaskTag tag) {
   const auto update_of = [order](TensorPart part) {
     return order == ExchangeOrder::arrival ? accumulate(part) : read_write(part);
   };
-  for (std::size_t part = 0; part < tensors.master.parts(); ++part) {
-    args.count = static_cast<std::int64_t>(tensors.master.count_of(part));
-    std::vector<Access> accesses{update_of({tensors.master, part}),
-                                 read_write({tensors.diff, part}),
-                                 update_of({tensors.velocity, part})};
-    if (args.refresh) accesses.push_back(write({*tensors.replica, part}));
-    if (args.adam) accesses.push_back(update_of({*tensors.mean_square, part}));
-    exchange.submit(args, accesses, tag);
-    args.leave_uncounted();
+  ExchangeTaskArgs together;
+  std::vector<Access> accesses;
+  const auto submit = [&] {
+    if (together.params > 0) exchange.submit(together, accesses, tag);
+    together.params = 0;
+    accesses.clear();
+  };
+  for (const auto& [rule, tensors] : exchanges) {
+    ExchangeArgs args = rule;
+    args.refresh = tensors.replica != nullptr;
+    args.adam = tensors.mean_square != nullptr;
+    const std::size_t parts = tensors.master.parts();
+    if (parts > 1) submit();
+    for (std::size_t part = 0; part < parts; ++part) {
+      args.count = static_cast<std::int64_t>(tensors.master.count_of(part));
+      together.each[together.params++] = args;
+      accesses.insert(accesses.end(),
+                      {update_of({tensors.master, part}), read_write({tensors.diff, part}),
+                       update_of({tensors.velocity, part})});
+      if (args.refresh) accesses.push_back(write({*tensors.replica, part}));
+      if (args.adam) accesses.push_back(update_of({*tensors.mean_square, part}));
+      if (parts > 1 || together.params == ExchangeTaskArgs::kMost) submit();
+      args.leave_uncounted();
+    }
   }
+  submit();
 }
 
 void note_read(Ticket& ticket, const Tensor& master) {

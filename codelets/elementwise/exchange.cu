@@ -1,5 +1,7 @@
-// The update of a parameter on a GPU.
+// The update of parameters on a GPU.
 #include "codelets/elementwise/exchange.hpp"
+
+#include <array>
 
 #include "codelets/cuda/map.cuh"
 #include "codelets/elementwise/exchange_steps.hpp"
@@ -33,25 +35,56 @@ struct Update {
 };
 
 template <class Step>
-void update(CudaWorker& worker, const ExchangeArgs& args, const Buffers& buffers) {
-  const Update<Step> use{Step(args),
-                         buffers.get(0),
-                         buffers.get(1),
-                         buffers.get(2),
-                         args.refresh ? buffers.get(3) : nullptr,
-                         args.adam ? buffers.get(mean_square_index(args)) : nullptr};
-  for_each_by_fours(worker, args.count, use, use.master, use.diff, use.velocity, use.replica,
-                    use.mean_square);
+using OneParam = ByFours<Update<Step>>;
+
+// A row of blocks for each.
+template <class Step>
+__global__ void update_kernel(OneParam<Step> first, OneParam<Step> second, OneParam<Step> third) {
+  if (blockIdx.y == 0)
+    first.run();
+  else if (blockIdx.y == 1)
+    second.run();
+  else
+    third.run();
+}
+
+template <class Step>
+OneParam<Step> one_param(const ExchangeArgs& args, const Exchanged<float>& of) {
+  return {args.count,
+          Update<Step>{Step(args), of.master, of.diff, of.velocity, of.replica, of.mean_square},
+          of.master,
+          of.diff,
+          of.velocity,
+          of.replica,
+          of.mean_square};
+}
+
+template <class Step>
+void update(const ExchangeTaskArgs& args, const Buffers& buffers) {
+  static_assert(ExchangeTaskArgs::kMost == 3);
+  const OneParam<Step> none = one_param<Step>({}, {});
+  std::array<OneParam<Step>, ExchangeTaskArgs::kMost> each{none, none, none};
+  std::int64_t threads = 0;
+  for_each_exchanged<float>(
+      args, buffers, [&](std::size_t i, const ExchangeArgs& one, const Exchanged<float>& of) {
+        each[i] = one_param<Step>(one, of);
+        threads = std::max(threads, each[i].threads());
+      });
+  if (threads == 0) return;
+  CudaWorker& worker = CudaWorker::current();
+  dim3 blocks = blocks_for(worker, threads);
+  blocks.y = static_cast<unsigned>(args.params);
+  launch(update_kernel<Step>, blocks, dim3(kThreads), 0, worker.stream(), each[0], each[1],
+         each[2]);
 }
 
 }  // namespace
 
-void gpu::exchange(const ExchangeArgs& args, const Buffers& buffers, DeviceContext&) {
-  CudaWorker& worker = CudaWorker::current();
-  if (args.adam)
-    update<AdamStep>(worker, args, buffers);
+void gpu::exchange(const ExchangeTaskArgs& args, const Buffers& buffers, DeviceContext&) {
+  if (args.all().front().adam)
+    update<AdamStep>(args, buffers);
   else
-    update<MomentumStep>(worker, args, buffers);
+    update<MomentumStep>(args, buffers);
 }
 
 }  // namespace omni

@@ -1,4 +1,4 @@
-// The update of a parameter: a compute group hands its gradient to the master copy, one step of
+// The update of parameters: a compute group hands its gradient to the master copy, one step of
 // stochastic gradient descent with momentum and weight decay, and takes the result back:
 //   g = gradient_scale * diff + decay * master
 //   velocity = momentum * velocity + g
@@ -18,9 +18,11 @@
 // while the rate is constant, and differs for 1/(1-momentum) iterations after a change of rate.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <span>
 
 #include "runtime/tasks/kernel.hpp"
 
@@ -55,7 +57,7 @@ struct UpdateReport {
 enum class Staleness : std::uint8_t { unwatched, replicated, merged };
 
 struct ExchangeArgs {
-  std::int64_t count = 0;  // set by the submit function
+  std::int64_t count = 0;  // of values; set by the submit function
   float learning_rate = 0;
   float momentum = 0;
   float decay = 0;
@@ -79,8 +81,37 @@ struct ExchangeArgs {
 void count_update(const ExchangeArgs& args);
 void report_update(const ExchangeArgs& args);
 
-// Where a task's buffers have the mean square.
-inline std::size_t mean_square_index(const ExchangeArgs& args) { return args.refresh ? 4 : 3; }
+// Of one task: a layer's parameters, updated together. Apart, the small ones would be tasks, and
+// launches on a GPU, that take longer to give out than to do.
+struct ExchangeTaskArgs {
+  static constexpr std::size_t kMost = 3;  // weights, scales, biases
+  std::array<ExchangeArgs, kMost> each{};
+  std::size_t params = 0;
+
+  std::span<const ExchangeArgs> all() const { return std::span(each).first(params); }
+};
+
+// The memory of one parameter: among a task's buffers they follow each other.
+template <class T>
+struct Exchanged {
+  T *master, *diff, *velocity;
+  T* replica = nullptr;      // none, unless the arguments say refresh
+  T* mean_square = nullptr;  // none, unless they say adam
+};
+
+// use(number, arguments, memory) for every parameter.
+template <class T, class Use>
+void for_each_exchanged(const ExchangeTaskArgs& args, const Buffers& buffers, Use use) {
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < args.params; ++i) {
+    const ExchangeArgs& one = args.each[i];
+    Exchanged<T> of{buffers.get<T>(next), buffers.get<T>(next + 1), buffers.get<T>(next + 2)};
+    next += 3;
+    if (one.refresh) of.replica = buffers.get<T>(next++);
+    if (one.adam) of.mean_square = buffers.get<T>(next++);
+    use(i, one, of);
+  }
+}
 
 inline double flops_per_value(const ExchangeArgs& args) { return args.adam ? 16 : 7; }
 
@@ -91,10 +122,9 @@ inline double bias_correction(float memory, std::uint64_t number) {
 
 namespace reference {
 
-// The replica and the mean square may be null when the arguments say that there is none.
 template <class T>
-void exchange(const ExchangeArgs& args, T* master, T* diff, T* velocity, T* replica,
-              T* mean_square = nullptr) {
+void exchange(const ExchangeArgs& args, const Exchanged<T>& of) {
+  const auto [master, diff, velocity, replica, mean_square] = of;
   const T rate = static_cast<T>(args.learning_rate), momentum = static_cast<T>(args.momentum),
           square_memory = static_cast<T>(args.square_memory),
           gradient_scale = static_cast<T>(args.gradient_scale);
@@ -120,12 +150,13 @@ void exchange(const ExchangeArgs& args, T* master, T* diff, T* velocity, T* repl
 }  // namespace reference
 
 namespace gpu {
-KernelFunction<ExchangeArgs> exchange;
+KernelFunction<ExchangeTaskArgs> exchange;
 }
 
-extern Codelet<ExchangeArgs>
-    exchange;  // {master RW, diff RW, velocity RW, replica W if refresh, mean_square RW if adam}
+extern Codelet<ExchangeTaskArgs> exchange;  // of every parameter {master RW, diff RW, velocity RW,
+                                            // replica W if refresh, mean_square RW if adam}
 
+// Of one parameter.
 struct ExchangeTensors {
   const Tensor &master, &diff, &velocity;
   const Tensor* replica = nullptr;
@@ -135,9 +166,14 @@ struct ExchangeTensors {
 // The order in which groups reach a master: as submitted, or as they arrive.
 enum class ExchangeOrder { submission, arrival };
 
-// A task per part of the tensors, which are cut alike.
-void submit_exchange(ExchangeArgs args, const ExchangeTensors& tensors, ExchangeOrder order,
-                     TaskTag tag = {});
+struct Exchange {
+  ExchangeArgs args;
+  ExchangeTensors tensors;
+};
+
+// Those that are in one part together, as many as a task may have; a task per part of the others,
+// whose tensors are cut alike.
+void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, TaskTag tag = {});
 
 // The group reads a merged parameter, now as far as its tasks are ordered: notes the clock in the
 // ticket, wherever the parameter is. A task that reads it could be given to a CPU, and would fetch

@@ -138,15 +138,21 @@ ExchangeArgs GroupRun::exchange_args(Iteration& iteration, std::size_t number) {
 
 void GroupRun::submit_updates(Iteration& iteration, Net::Phase phase) {
   const bool merged = phase == Net::Phase::merged;
-  for (std::size_t i = 0; i < params_.size(); ++i) {
-    const Param& param = *params_[i];
-    if (!param.trainable || param.updated_in_backward || net_.is_merged(param) != merged) continue;
-    if (!param.partial_diffs.empty())
-      submit_collect(param.partial_diffs, *param.diff, {.priority = kUpdatePriority});
-    submit_exchange(exchange_args(iteration, i),
-                    {*param.master, *param.diff, *param.velocity, param.replica, param.mean_square},
-                    merged ? ExchangeOrder::submission : iteration.rule.order,
-                    {.priority = kUpdatePriority});
+  std::size_t number = 0;  // of params_
+  for (const auto& layer : net_.layers()) {
+    std::vector<Exchange> exchanges;
+    for (const Param* param : layer->params()) {
+      const std::size_t i = number++;
+      if (!param->trainable || param->updated_in_backward || net_.is_merged(*param) != merged)
+        continue;
+      if (!param->partial_diffs.empty())
+        submit_collect(param->partial_diffs, *param->diff, {.priority = kUpdatePriority});
+      exchanges.push_back(
+          {exchange_args(iteration, i),
+           {*param->master, *param->diff, *param->velocity, param->replica, param->mean_square}});
+    }
+    submit_exchanges(exchanges, merged ? ExchangeOrder::submission : iteration.rule.order,
+                     {.priority = kUpdatePriority});
   }
   if (merged || !tells_path(iteration)) return;
   iteration.sample.resize(sample_size(*watched_->replica, kMostSampled));

@@ -8,6 +8,12 @@ namespace {
 
 std::size_t exchanged_values(const auto& args) { return static_cast<std::size_t>(args.count); }
 
+ExchangeTaskArgs together(std::initializer_list<ExchangeArgs> params) {
+  ExchangeTaskArgs args;
+  for (const ExchangeArgs& each : params) args.each[args.params++] = each;
+  return args;
+}
+
 ExchangeArgs adam(std::int64_t count, std::uint64_t number, bool refresh = false) {
   return {.count = count,
           .learning_rate = 0.01f,
@@ -20,32 +26,44 @@ ExchangeArgs adam(std::int64_t count, std::uint64_t number, bool refresh = false
 }
 
 TEST(Exchange, implementations_agree) {
-  check_implementations<ExchangeArgs>(
+  const auto one = [](ExchangeArgs args) { return together({args}); };
+  check_implementations<ExchangeTaskArgs>(
       exchange,
-      {{"usual", {1000, 0.01f, 0.9f, 0.0005f, 1.0f / 64}},
-       {"one value", {1, 0.1f, 0.5f, 0.1f, 1}},
-       {"odd", {37, 0.01f, 0.9f, 0, 0.5f}},
-       {"no momentum", {100, 0.01f, 0, 0.0001f, 0.5f}},
-       {"frozen", {100, 0, 0.9f, 0.0005f, 0.5f}},
-       {"empty", {0, 0.01f, 0.9f, 0.0005f, 1}},
-       {"with a replica", {1000, 0.01f, 0.9f, 0.0005f, 1.0f / 64, true}},
-       {"replica in several pieces", {5001, 0.01f, -0.3f, 0, 1, true}},
-       {"Adam", adam(1000, 50)},
-       {"Adam's first update", adam(37, 1)},
-       {"Adam for long", adam(100, 10'000'000)},
-       {"Adam with a replica in several pieces", adam(5001, 3, true)}},
-      {.operands = [](const ExchangeArgs& args) -> std::vector<Operand> {
-         std::vector<Operand> operands(3, in_place(exchanged_values(args)));
-         if (args.refresh) operands.push_back(output(exchanged_values(args)));
-         if (args.adam) operands.push_back(in_place(exchanged_values(args), uniform(0, 1)));
+      {{"usual", one({1000, 0.01f, 0.9f, 0.0005f, 1.0f / 64})},
+       {"one value", one({1, 0.1f, 0.5f, 0.1f, 1})},
+       {"odd", one({37, 0.01f, 0.9f, 0, 0.5f})},
+       {"no momentum", one({100, 0.01f, 0, 0.0001f, 0.5f})},
+       {"frozen", one({100, 0, 0.9f, 0.0005f, 0.5f})},
+       {"empty", one({0, 0.01f, 0.9f, 0.0005f, 1})},
+       {"with a replica", one({1000, 0.01f, 0.9f, 0.0005f, 1.0f / 64, true})},
+       {"replica in several pieces", one({5001, 0.01f, -0.3f, 0, 1, true})},
+       {"Adam", one(adam(1000, 50))},
+       {"Adam's first update", one(adam(37, 1))},
+       {"Adam for long", one(adam(100, 10'000'000))},
+       {"Adam with a replica in several pieces", one(adam(5001, 3, true))},
+       {"two together", together({{1000, 0.01f, 0.9f, 0.0005f}, {10, 0.02f, 0.9f}})},
+       {"three, one empty, one odd",
+        together({{5001, 0.01f, 0.9f, 0.0005f}, {0, 0.01f, 0.9f}, {37, 0.02f, 0.5f}})},
+       {"three with and without replicas", together({{37, 0.01f, 0.9f, 0.0005f, 1, true},
+                                                     {100, 0.02f, 0.9f, 0, 1},
+                                                     {5001, 0.02f, 0.9f, 0, 1, true}})},
+       {"Adam's three", together({adam(5001, 3, true), adam(37, 3), adam(64, 3, true)})}},
+      {.operands = [](const ExchangeTaskArgs& args) -> std::vector<Operand> {
+         std::vector<Operand> operands;
+         for (const ExchangeArgs& each : args.all()) {
+           operands.insert(operands.end(), 3, in_place(exchanged_values(each)));
+           if (each.refresh) operands.push_back(output(exchanged_values(each)));
+           if (each.adam) operands.push_back(in_place(exchanged_values(each), uniform(0, 1)));
+         }
          return operands;
        },
        .reference =
-           [](const ExchangeArgs& args, const Buffers& buffers) {
-             reference::exchange(
-                 args, buffers.get<double>(0), buffers.get<double>(1), buffers.get<double>(2),
-                 args.refresh ? buffers.get<double>(3) : nullptr,
-                 args.adam ? buffers.get<double>(mean_square_index(args)) : nullptr);
+           [](const ExchangeTaskArgs& args, const Buffers& buffers) {
+             for_each_exchanged<double>(
+                 args, buffers,
+                 [](std::size_t, const ExchangeArgs& each, const Exchanged<double>& of) {
+                   reference::exchange(each, of);
+                 });
            }});
 }
 
@@ -54,13 +72,13 @@ TEST(Exchange, hand_computed_sequence) {
   for (const auto& implementation : implementations_here(exchange)) {
     std::vector<float> value{2}, diff{4}, velocity{0};
     ExchangeArgs args{1, 0.125f, 0.5f, 0.5f, 0.5f};
-    run_on_values(implementation, args, value, diff, velocity);
+    run_on_values(implementation, together({args}), value, diff, velocity);
     EXPECT_EQ(velocity[0], 3);  // 4/2 + 2/2
     EXPECT_EQ(value[0], 1.625f);
     EXPECT_EQ(diff[0], 0) << "ready for the next iteration";
     diff[0] = 8;
     args.learning_rate = 0.25f;
-    run_on_values(implementation, args, value, diff, velocity);
+    run_on_values(implementation, together({args}), value, diff, velocity);
     EXPECT_EQ(velocity[0], 6.3125f);  // 3/2 + 8/2 + 1.625/2
     EXPECT_EQ(value[0], 0.046875f);
     EXPECT_EQ(diff[0], 0);
@@ -72,14 +90,14 @@ TEST(Exchange, hand_computed_sequence_of_adam) {
   for (const auto& implementation : implementations_here(exchange)) {
     std::vector<float> value{2}, diff{4}, velocity{0}, mean_square{0};
     ExchangeArgs args{1, 0.125f, 0.5f, 0.5f, 0.5f, false, true, 0.75f, 1e-7f, 1};
-    run_on_values(implementation, args, value, diff, velocity, mean_square);
+    run_on_values(implementation, together({args}), value, diff, velocity, mean_square);
     EXPECT_EQ(velocity[0], 1.5f);      // 3/2, where 3 = 4/2 + 2/2
     EXPECT_EQ(mean_square[0], 2.25f);  // 9/4
     EXPECT_EQ(value[0], 1.875f);       // mean 3, root of the mean square 3: one whole rate
     EXPECT_EQ(diff[0], 0) << "ready for the next iteration";
     diff[0] = -4;
     args.number = 2;
-    run_on_values(implementation, args, value, diff, velocity, mean_square);
+    run_on_values(implementation, together({args}), value, diff, velocity, mean_square);
     EXPECT_EQ(velocity[0], 0.21875f);          // (1.5 - 1.0625) / 2, where -1.0625 = -4/2 + 1.875/2
     EXPECT_EQ(mean_square[0], 1.9697265625f);  // (3 * 2.25 + 1.12890625) / 4
     EXPECT_NEAR(value[0], 1.8578176f,
@@ -93,7 +111,7 @@ TEST(Exchange, epsilon_of_adam_is_darknet_s) {
   for (const auto& implementation : implementations_here(exchange)) {
     std::vector<float> value{0}, diff{8}, velocity{0}, mean_square{0};
     const ExchangeArgs args{1, 1, 0.5f, 0, 0.125f, false, true, 0.5f, 8, 1};
-    run_on_values(implementation, args, value, diff, velocity, mean_square);
+    run_on_values(implementation, together({args}), value, diff, velocity, mean_square);
     EXPECT_FLOAT_EQ(value[0], -0.5f);  // 8 / (8 + 8)
   }
 }
@@ -109,7 +127,7 @@ TEST(Exchange, is_caffe_s_while_the_rate_is_constant) {
                             static_cast<double>(args.decay) * caffe_value;
     caffe_velocity = static_cast<double>(args.momentum) * caffe_velocity + rate * gradient;
     caffe_value -= caffe_velocity;
-    reference::exchange<double>(args, &value, &diff, &velocity, nullptr);
+    reference::exchange<double>(args, {&value, &diff, &velocity});
     ASSERT_NEAR(value, caffe_value, 1e-13);
   }
 }

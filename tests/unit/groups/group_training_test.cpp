@@ -100,12 +100,13 @@ class GroupTraining : public testing::Test {
       for (std::size_t i = 0; i < params.size(); ++i) {
         if (!params[i]->trainable) continue;
         test::set(*params[i]->master, history[newest][i]);
-        submit_exchange({.learning_rate = 0.05f,
-                         .momentum = merged && is_connected(*params[i]) ? 0.9f : stale_momentum,
-                         .decay = params[i]->decays ? 0.01f : 0,
-                         .gradient_scale = 1.0f / kBatch},
-                        {*params[i]->master, *params[i]->diff, *params[i]->velocity},
-                        ExchangeOrder::submission);
+        const Exchange exchange{
+            {.learning_rate = 0.05f,
+             .momentum = merged && is_connected(*params[i]) ? 0.9f : stale_momentum,
+             .decay = params[i]->decays ? 0.01f : 0,
+             .gradient_scale = 1.0f / kBatch},
+            {*params[i]->master, *params[i]->diff, *params[i]->velocity}};
+        submit_exchanges({&exchange, 1}, ExchangeOrder::submission);
       }
       EXPECT_TRUE(wait_for_tasks());
       history.push_back(run->masters());

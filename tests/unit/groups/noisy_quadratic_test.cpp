@@ -59,7 +59,8 @@ std::vector<std::vector<double>> mean_path(int groups, double momentum, double r
                               .learning_rate = static_cast<float>(rate),
                               .momentum = static_cast<float>(momentum),
                               .refresh = true};
-      reference::exchange(args, master.data(), diff.data(), velocity.data(), replica.data());
+      reference::exchange<double>(args,
+                                  {master.data(), diff.data(), velocity.data(), replica.data()});
     }
   }
   return mean;
@@ -108,11 +109,12 @@ void train_on_one_path(int groups, double noise_of_gradients,
       diff[i] = (0.4f + 0.0032f * static_cast<float>(i)) * replicas[group][i] + noise(random);
     PathPoint point{
         .number = update, .seen = seen[group], .learning_rate = 0.01f, .momentum = momentum};
-    reference::exchange({.count = kSize,
-                         .learning_rate = point.learning_rate,
-                         .momentum = momentum,
-                         .refresh = true},
-                        master.data(), diff.data(), velocity.data(), replicas[group].data());
+    reference::exchange<float>(
+        {.count = kSize,
+         .learning_rate = point.learning_rate,
+         .momentum = momentum,
+         .refresh = true},
+        {master.data(), diff.data(), velocity.data(), replicas[group].data()});
     point.values = master;
     momentum = observe(point);
     seen[group] = update;

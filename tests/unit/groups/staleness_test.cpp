@@ -47,9 +47,10 @@ class StalenessTest : public testing::Test {
       const auto group = static_cast<std::size_t>(arrivals.next());
       report.left = 1;
       report.done = [](UpdateReport&, void*) {};
-      submit_exchange(
+      const Exchange exchange{
           {.figure = Staleness::replicated, .ticket = &tickets[group], .report = &report},
-          {master, *diffs[group], velocity, replicas[group].get()}, ExchangeOrder::submission);
+          {master, *diffs[group], velocity, replicas[group].get()}};
+      submit_exchanges({&exchange, 1}, ExchangeOrder::submission);
     }
     EXPECT_TRUE(wait_for_tasks());
     EXPECT_EQ(clock, updates);
@@ -122,11 +123,12 @@ TEST_F(StalenessTest, updates_are_numbered_in_the_order_in_which_the_master_got_
     update.ticket.clock = &clock;
     update.report.left = 1;
     update.report.done = [](UpdateReport&, void*) {};
-    submit_exchange({.learning_rate = 1,
-                     .figure = Staleness::replicated,
-                     .ticket = &update.ticket,
-                     .report = &update.report},
-                    {master, update.diff, velocity, &update.replica}, ExchangeOrder::arrival);
+    const Exchange exchange{{.learning_rate = 1,
+                             .figure = Staleness::replicated,
+                             .ticket = &update.ticket,
+                             .report = &update.report},
+                            {master, update.diff, velocity, &update.replica}};
+    submit_exchanges({&exchange, 1}, ExchangeOrder::arrival);
   }
   ASSERT_TRUE(wait_for_tasks());
   for (const Update& update : updates)
