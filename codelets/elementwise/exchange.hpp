@@ -81,8 +81,8 @@ struct ExchangeArgs {
 void count_update(const ExchangeArgs& args);
 void report_update(const ExchangeArgs& args);
 
-// Of one task: a layer's parameters, updated together. Apart, the small ones would be tasks, and
-// launches on a GPU, that take longer to give out than to do.
+// Of one task: some of a layer's parameters, updated together. Apart, the small ones would be
+// tasks, and launches on a GPU, that take longer to give out than to do.
 struct ExchangeTaskArgs {
   static constexpr std::size_t kMost = 3;  // weights, scales, biases
   std::array<ExchangeArgs, kMost> each{};
@@ -171,8 +171,8 @@ struct Exchange {
   ExchangeTensors tensors;
 };
 
-// Those that are in one part together, as many as a task may have; a task per part of the others,
-// whose tensors are cut alike.
+// Small ones that follow each other together, as many as a task may have; of the others a task per
+// part of the tensors, which are cut alike.
 void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, TaskTag tag = {});
 
 // The group reads a merged parameter, now as far as its tasks are ordered: notes the clock in the

@@ -28,8 +28,13 @@ inline void check(cublasStatus_t code, const char* what) {
   if (code != CUBLAS_STATUS_SUCCESS) throw_cuda_error(what, cublasGetStatusString(code));
 }
 
+inline bool is_out_of_memory(cudnnStatus_t code) {
+  return code == CUDNN_STATUS_ALLOC_FAILED ||  // the host's
+         code == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+}
+
 inline void check(cudnnStatus_t code, const char* what) {
-  if (code == CUDNN_STATUS_ALLOC_FAILED) throw std::bad_alloc();
+  if (is_out_of_memory(code)) throw std::bad_alloc();
   if (code != CUDNN_STATUS_SUCCESS) throw_cuda_error(what, cudnnGetErrorString(code));
 }
 

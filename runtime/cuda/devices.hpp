@@ -27,4 +27,8 @@ Gpus find_gpus();
 // with a warning, unless they are named.
 Result<std::vector<Gpu>> choose_gpus(const std::string& wanted);
 
+// The libraries' handles and memory of StarPU's CUDA workers: before it stops, as it destroys the
+// streams that they are bound to. Only in a build with CUDA.
+void release_cuda_workers();
+
 }  // namespace omni

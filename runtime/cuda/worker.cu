@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "runtime/cuda/cuda_error.hpp"
+#include "runtime/cuda/devices.hpp"
 
 namespace omni {
 
@@ -14,9 +15,18 @@ void throw_cuda_error(const char* what, const char* why) {
   throw CudaError(std::string(what) + ": " + why);
 }
 
+namespace {
+
+// By worker, not by thread: StarPU may let one thread drive several workers of a device.
+thread_local std::unordered_map<int, std::unique_ptr<CudaWorker>> workers;
+
+}  // namespace
+
+void release_cuda_workers() {
+  starpu_execute_on_each_worker([](void*) { workers.clear(); }, nullptr, STARPU_CUDA);
+}
+
 CudaWorker& CudaWorker::current() {
-  // By worker, not by thread: StarPU may let one thread drive several workers of a device.
-  thread_local std::unordered_map<int, std::unique_ptr<CudaWorker>> workers;
   const bool started = starpu_is_initialized() != 0;
   const int id = started ? starpu_worker_get_id() : -1;
   std::unique_ptr<CudaWorker>& worker = workers[id];
@@ -35,8 +45,7 @@ CudaWorker::CudaWorker(cudaStream_t stream) : stream_(stream) {
   check(cudnnSetStream(dnn_, stream), "giving cuDNN its stream");
 }
 
-// At the end of the worker's thread, where nobody is left to hear of a failure, and StarPU has
-// destroyed the stream.
+// Nobody is left to hear of a failure.
 CudaWorker::~CudaWorker() {
   if (workspace_ != nullptr) cudaFree(workspace_);
   if (dnn_ != nullptr) cudnnDestroy(dnn_);

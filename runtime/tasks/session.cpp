@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "runtime/cuda/devices.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
 #include "runtime/tasks/codelet.hpp"
@@ -134,6 +135,9 @@ Result<Session> Session::start(const SessionOptions& options) {
                              .precision = options.precision});
   std::shared_ptr<void> starpu(&running, [](void*) {
     starpu_task_wait_for_all();
+#ifdef OMNI_CUDA
+    release_cuda_workers();
+#endif
     starpu_shutdown();
   });
   running = starpu;

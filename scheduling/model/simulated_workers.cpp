@@ -132,7 +132,7 @@ void SimulatedWorkers::start(int id, std::size_t number) {
 
 void SimulatedWorkers::finish(int id, std::size_t number) {
   --workers_[number].taken;
-  dispatcher_.finished(static_cast<unsigned>(number));
+  dispatcher_.finished(static_cast<unsigned>(number), clock_.now());
   tasks_.done(id, static_cast<int>(number));
   done_(id);
   take(number);

@@ -28,6 +28,7 @@ class SimulatedWorkers {
  private:
   // What the policy asks about tasks, which are numbers here.
   struct Facts {
+    static constexpr double kMicrosecond = 1e-6;
     const SimulatedWorkers& of;
     int priority(int id) const;
     Foresight::Sort sort(int id) const;

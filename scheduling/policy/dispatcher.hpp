@@ -25,10 +25,14 @@ struct WorkerKind {
   std::vector<unsigned> workers{};
   ReadyQueue<Task> ready{};
   bool may_help = false;  // another kind has got a task that these would have finished first
+  // Of a task, beside its length: small ones of a GPU take longer to be given out than to run.
+  // Known where the next task is taken before one is done.
+  double overhead = 0;
   Foresight foresight{};  // only where there are several kinds
 };
 
 // `Facts` answers what is asked about tasks, all times in one unit:
+//   double kMicrosecond, constant
 //   int priority(Task), Foresight::Sort sort(Task)
 //   bool holds_shared(Task): others wait for data that it holds from the time it is ready
 //   bool runs(Task, unsigned worker)
@@ -100,7 +104,7 @@ class Dispatcher {
       kinds.push_back(&kind);
     }
     if (kinds.empty()) return only_place();  // nobody can: it waits for somebody who will
-    const std::size_t chosen = placement_.choose(candidates, now - start_);
+    const std::size_t chosen = placement_.choose(with_overheads(candidates, kinds), now - start_);
     const Candidate& candidate = candidates[chosen];
     Place place{kinds[chosen], std::isnan(candidate.length) ? candidate.guess : candidate.length};
     const double ready_work = wait_for(*place.kind, task, kLeastPriority, now);
@@ -135,14 +139,22 @@ class Dispatcher {
                              ready->length / static_cast<double>(kind.workers.size()));
     }
     if (!ready && kind.may_help) ready = help(kind, worker, now, true);
-    if (ready && has_choice())
-      asking.until = (asking.tasks++ > 0 ? asking.until : now) + ready->length;
+    if (ready && has_choice()) {
+      asking.until = (asking.taken.empty() ? now : asking.until) + ready->length;
+      asking.taken.push_back(ready->length);
+    }
     return ready;
   }
 
-  void finished(unsigned worker) {
+  void finished(unsigned worker, double now) {
     Worker& done = workers_.at(worker);
-    done.tasks = std::max(0, done.tasks - 1);  // a task bound to this worker never was in the queue
+    if (done.taken.empty()) return;  // a task bound to this worker never was in the queue
+    if (done.in_a_row_since)
+      note_overhead(*done.kind,
+                    now - *done.in_a_row_since > done.taken.front() + done.kind->overhead);
+    done.taken.pop_front();
+    done.in_a_row_since.reset();
+    if (!done.taken.empty()) done.in_a_row_since = now;
   }
 
  private:
@@ -150,9 +162,10 @@ class Dispatcher {
 
   struct Worker {
     Kind* kind;
-    // Taken and not finished; StarPU lets one of a GPU take the next task early.
-    int tasks = 0;
-    double until = 0;  // when they are expected to be done
+    // Lengths of those taken and not finished; StarPU lets one of a GPU take the next task early.
+    std::deque<double> taken{};
+    double until = 0;                        // when they are expected to be done
+    std::optional<double> in_a_row_since{};  // when one was done and the next one taken already
   };
 
   static bool is_among(const std::vector<unsigned>& workers, unsigned worker) {
@@ -169,6 +182,26 @@ class Dispatcher {
     return found;
   }
 
+  // The median of what tasks take longer than they are expected to, found in small steps: what
+  // happens now and then, as waiting for data, does not count.
+  static void note_overhead(Kind& kind, bool longer) {
+    constexpr double kStep = 0.1 * Facts::kMicrosecond;
+    kind.overhead = std::max(0.0, kind.overhead + (longer ? kStep : -kStep));
+  }
+
+  // A task that others do sooner than these are given one is no task for these. Of longer ones it
+  // is left out: cores would be given more of what they are slow at.
+  static std::vector<Candidate> with_overheads(std::vector<Candidate> candidates,
+                                               const std::vector<Kind*>& kinds) {
+    std::vector<double> lengths;
+    for (const Candidate& each : candidates) lengths.push_back(each.length);
+    for (std::size_t i = 0; i < kinds.size(); ++i)
+      for (std::size_t other = 0; other < kinds.size(); ++other)
+        if (other != i && lengths[other] < kinds[i]->overhead)
+          candidates[i].length = lengths[i] + kinds[i]->overhead;
+    return candidates;
+  }
+
   // Until a worker of this kind is free for this task, if it had this priority. Of what is ready,
   // other groups' workers are supposed to have as much to do as those of the task's own.
   double wait_for(const Kind& kind, const Task& task, int priority, double now) const {
@@ -179,8 +212,8 @@ class Dispatcher {
       if (!facts_.is_for(task, number)) continue;
       ++able;
       const Worker& worker = workers_.at(number);
-      if (worker.tasks > 0) left += std::max(0.0, worker.until - now);
-      one_is_free = one_is_free || worker.tasks == 0;
+      if (!worker.taken.empty()) left += std::max(0.0, worker.until - now);
+      one_is_free = one_is_free || worker.taken.empty();
     }
     // One that is free has found nothing of what is ready to be for it.
     if (one_is_free && (kind.ready.empty() || able < kind.workers.size())) return 0;

@@ -34,6 +34,7 @@ struct NamedWorkers {
 // What the policy asks about tasks; StarPU's times are in microseconds.
 struct Facts {
   using Kind = WorkerKind<starpu_task*>;
+  static constexpr double kMicrosecond = 1;
   int priority(const starpu_task* task) const { return task->priority; }
   Foresight::Sort sort(const starpu_task* task) const {
     return {reinterpret_cast<std::uintptr_t>(task->cl), task->priority};
@@ -263,7 +264,8 @@ void finished(starpu_task* task, unsigned id) {
   context.implementations.finished(task);
   if (!context.has_choice) return;
   const RelaxedLock lock(context.mutex);
-  context.dispatcher.finished(static_cast<unsigned>(starpu_worker_get_id_check()));
+  context.dispatcher.finished(static_cast<unsigned>(starpu_worker_get_id_check()),
+                              starpu_timing_now());
 }
 
 void add_workers(unsigned id, int* workers, unsigned count) {

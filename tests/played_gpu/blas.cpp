@@ -11,6 +11,7 @@
 #include "tests/played_gpu/handles.hpp"
 #include "tests/played_gpu/kernel.hpp"
 #include "tests/played_gpu/rounding.hpp"
+#include "tests/played_gpu/stream.hpp"
 
 namespace omni::played {
 namespace {
@@ -108,7 +109,9 @@ cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
+// Strict: may use its stream, which must not have gone before.
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
+  if (const auto blas = handles().find(handle)) find_stream(blas->stream);
   return handles().remove(handle) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
 }
 

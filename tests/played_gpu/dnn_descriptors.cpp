@@ -2,6 +2,7 @@
 
 #include "tests/played_gpu/handles.hpp"
 #include "tests/played_gpu/rounding.hpp"
+#include "tests/played_gpu/stream.hpp"
 
 namespace omni::played {
 namespace {
@@ -86,7 +87,11 @@ cudnnStatus_t make_convolution(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_
 using namespace omni::played;
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) { return create(handle); }
-cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) { return destroy(handle); }
+// Strict: may use its stream, which must not have gone before.
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
+  if (handle != nullptr) find_stream(handle->stream);
+  return destroy(handle);
+}
 
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   if (handle == nullptr) return CUDNN_STATUS_BAD_PARAM;

@@ -58,9 +58,9 @@ std::string net_file(const char* name) {
   return std::string(OMNI_SOURCE_DIR) + "/apps/nets/" + name + ".cfg";
 }
 
-const json kCaffeNet{{"net", net_file("caffenet")}, {"batch", 32}, {"slice", 4}, {"iterations", 2}};
-const json kAlexNet{{"net", net_file("alexnet")}, {"batch", 32}, {"slice", 4}, {"iterations", 2}};
-const json kResNet{{"net", net_file("resnet-18")}, {"batch", 16}, {"slice", 4}, {"iterations", 2}};
+const json kCaffeNet{{"net", net_file("caffenet")}, {"batch", 32}, {"slice", 4}, {"iterations", 8}};
+const json kAlexNet{{"net", net_file("alexnet")}, {"batch", 32}, {"slice", 4}, {"iterations", 8}};
+const json kResNet{{"net", net_file("resnet-18")}, {"batch", 16}, {"slice", 4}, {"iterations", 8}};
 const Machine kCores{.cores = 8}, kOneGpu{.cores = 8, .gpus = 1}, kFourGpus{.cores = 16, .gpus = 4},
     kEightGpus{.cores = 2, .gpus = 8};
 

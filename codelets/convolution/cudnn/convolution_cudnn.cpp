@@ -25,6 +25,8 @@ class CudnnForwardPlan {
     if (!plan_.usable() || !plan_.in_place() || !args.has_bias ||
         (!linear && args.activation != Activation::relu))
       return;
+    // The only one that knows the identity; others have been seen to take it for something else.
+    if (linear && plan_.algorithm() != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM) return;
     check(cudnnSetTensor4dDescriptor(bias_, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, 1,
                                      args.shape.filters, 1, 1),
           "describing a bias to cuDNN");

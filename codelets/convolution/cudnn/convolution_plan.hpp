@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,10 +42,13 @@ using ConvolutionDescriptor =
     Descriptor<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor,
                cudnnDestroyConvolutionDescriptor>;
 
-// cuDNN says in several ways that it cannot do something; everything else is a failure.
+// cuDNN says in several ways that it cannot do something; everything else is a failure. Internal
+// errors, but those of memory, are what it could not compile or look up, which an algorithm or a
+// lowering without cuDNN does not need; a GPU that has failed will say so again.
 inline bool refused(cudnnStatus_t status) {
   const int category = CUDNN_STATUS_CATEGORY(status);
-  return category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM;
+  return category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM ||
+         (category == CUDNN_STATUS_INTERNAL_ERROR && !is_out_of_memory(status));
 }
 
 // Device memory for as long as something is tried out.
@@ -236,19 +240,23 @@ class ConvolutionPlan {
                      &keep, Pass::out(geometry_), out);
   }
 
-  // Becomes a plan with this choice, if it runs.
+  // Becomes a plan with this choice, if it runs, also in the memory that is left.
   bool works(CudaWorker& worker, const AlgorithmChoice& choice, const void* first,
              const void* second, void* trial) {
     algorithm_ = static_cast<Algorithm>(choice.algorithm);
-    usable_ =
-        cudnnSetConvolutionMathType(geometry_.convolution,
-                                    static_cast<cudnnMathType_t>(choice.math)) ==
-            CUDNN_STATUS_SUCCESS &&
-        Pass::workspace_size(worker.dnn(), Pass::first(geometry_), Pass::second(geometry_),
-                             geometry_.convolution, Pass::out(geometry_), algorithm_,
-                             &workspace_bytes_) == CUDNN_STATUS_SUCCESS &&
-        workspace_bytes_ <= kMostWorkspace &&
-        enqueue(worker, first, second, in_bf16_ ? 0.0f : keep_, trial) == CUDNN_STATUS_SUCCESS;
+    try {
+      usable_ =
+          cudnnSetConvolutionMathType(geometry_.convolution,
+                                      static_cast<cudnnMathType_t>(choice.math)) ==
+              CUDNN_STATUS_SUCCESS &&
+          Pass::workspace_size(worker.dnn(), Pass::first(geometry_), Pass::second(geometry_),
+                               geometry_.convolution, Pass::out(geometry_), algorithm_,
+                               &workspace_bytes_) == CUDNN_STATUS_SUCCESS &&
+          workspace_bytes_ <= kMostWorkspace &&
+          enqueue(worker, first, second, in_bf16_ ? 0.0f : keep_, trial) == CUDNN_STATUS_SUCCESS;
+    } catch (const std::bad_alloc&) {
+      usable_ = false;
+    }
     cudaGetLastError();  // a refusal may leave one, which the next launch must not find
     return usable_;
   }
@@ -307,6 +315,9 @@ class ConvolutionPlan {
       for (const auto& each : guessed())
         if (each.memory <= std::min(kMostWorkspace, free / 2)) bytes = std::max(bytes, each.memory);
       const TrialMemory workspace(worker, bytes);
+      // cuDNN may measure in a stream of its own: what was enqueued before, and may use the memory
+      // that trials were given since, must be done.
+      check(cudaStreamSynchronize(worker.stream()), "waiting before convolutions are tried");
       return candidates([&](int most, int* count, auto* results) {
         return Pass::find(worker.dnn(), Pass::first(g), first, Pass::second(g), second,
                           g.convolution, Pass::out(g), out, most, count, results, workspace.data(),

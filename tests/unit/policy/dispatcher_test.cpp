@@ -17,6 +17,7 @@ struct Work {
 // Worker 0 belongs to group 0, worker 1 to group 1, the GPU to both. All data are everywhere.
 struct Facts {
   using Kind = WorkerKind<const Work*>;
+  static constexpr double kMicrosecond = 1;
   int priority(const Work*) const { return 0; }
   Foresight::Sort sort(const Work*) const { return {0, 0}; }
   bool holds_shared(const Work*) const { return false; }
@@ -76,6 +77,35 @@ TEST_F(DispatcherTest, tasks_of_all_groups_count_every_core) {
   const Work long_one{kAnyGroup, 10, 30}, another{kAnyGroup, 10, 15};
   occupy(0, long_one);
   EXPECT_EQ(push(another), kCore);
+}
+
+// The GPU takes 5 longer for every task than the models say, which shows where tasks are taken
+// early. A third of them wait for something else, too.
+TEST_F(DispatcherTest, what_cores_do_sooner_than_a_gpu_is_given_a_task_is_for_them) {
+  const Work on_gpu{kAnyGroup, 1e9, 1}, small{kAnyGroup, 4, 1}, larger{kAnyGroup, 6, 5};
+  const auto run_tasks = [&](int taken_early) {
+    double now = 0;
+    for (int i = 0; i < 300; ++i) {
+      for (int taken = 0; taken <= taken_early; ++taken) {
+        ASSERT_EQ(push(on_gpu), kGpu);
+        ASSERT_TRUE(dispatcher_.pop(2, now));
+      }
+      for (int done = 0; done <= taken_early; ++done)
+        dispatcher_.finished(2, now += 6 + (i % 3 == 0 ? 100 : 0));
+    }
+  };
+  const auto goes_to = [&](const Work& work) {
+    const unsigned type = push(work);
+    const unsigned worker = type == kGpu ? 2 : 0;
+    EXPECT_TRUE(dispatcher_.pop(worker, 0));
+    dispatcher_.finished(worker, 0);
+    return type;
+  };
+  run_tasks(0);
+  EXPECT_EQ(goes_to(small), kGpu) << "nothing was taken early";
+  run_tasks(1);
+  EXPECT_EQ(goes_to(small), kCore);
+  EXPECT_EQ(goes_to(larger), kGpu);
 }
 
 TEST_F(DispatcherTest, what_waits_for_one_that_has_left_is_for_others_until_it_is_back) {
