@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "runtime/cuda/devices.hpp"
 #include "runtime/cuda/launch.cuh"
 #include "runtime/cuda/worker.hpp"
 #include "tests/played_gpu/tests/device_array.hpp"
@@ -86,7 +87,10 @@ class StarPU : public testing::Test {
     sum_.modes[0] = STARPU_R;
     sum_.modes[1] = STARPU_RW;
   }
-  void TearDown() override { starpu_shutdown(); }
+  void TearDown() override {
+    release_cuda_workers();
+    starpu_shutdown();
+  }
 
   // On the CPU or on the GPU; `where` 0: wherever StarPU likes. Or on one worker.
   void submit(starpu_codelet& what, unsigned where, const float* factor,
