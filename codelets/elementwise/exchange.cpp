@@ -83,7 +83,7 @@ std::uint64_t footprint(const ExchangeTaskArgs& args) {
 
 // Values whose update is done sooner than its task is given out. Large ones, together, would have
 // to wait for each other, and all be fetched to where one of them is updated: on four and eight
-// simulated GPUs that took 4 to 10 % of an iteration.
+// simulated GPUs that took 3 to 5 % of an iteration.
 constexpr std::size_t kSmall = 16384;
 
 template <void (*of_one)(const ExchangeArgs&)>

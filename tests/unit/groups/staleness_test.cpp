@@ -1,4 +1,5 @@
-// The staleness that the exchange codelet measures, against what queueing theory says of it.
+// The exchange codelet: what is in one task, and the staleness that it measures, against what
+// queueing theory says of it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "codelets/elementwise/exchange.hpp"
 #include "runtime/tasks/session.hpp"
+#include "runtime/tasks/task_capture.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "tests/support/group_training.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -135,6 +137,26 @@ TEST_F(StalenessTest, updates_are_numbered_in_the_order_in_which_the_master_got_
   for (const Update& update : updates)
     ASSERT_EQ(update.report.number,
               static_cast<std::int64_t>(test::values(update.replica).front()));
+}
+
+// As submit_exchanges() promises; every parameter has three tensors.
+TEST_F(StalenessTest, small_neighbours_are_updated_together_the_others_alone) {
+  std::vector<std::unique_ptr<Tensor>> tensors;
+  const auto param = [&](std::size_t count, std::size_t part = 0) {
+    for (int i = 0; i < 3; ++i) {
+      tensors.push_back(std::make_unique<Tensor>("t", count));
+      if (part != 0) tensors.back()->cut(part);
+    }
+    const auto last = std::span(tensors).last(3);
+    return Exchange{{}, {*last[0], *last[1], *last[2]}};
+  };
+  const std::vector<Exchange> exchanges{param(10), param(20),  param(1 << 20), param(30, 15),
+                                        param(1),  param(300), param(40),      param(50)};
+  std::vector<std::size_t> params;  // by task
+  for (const CapturedTask& task :
+       task_capture::rehearse([&] { submit_exchanges(exchanges, ExchangeOrder::submission); }))
+    params.push_back(task.uses.size() / 3);
+  EXPECT_EQ(params, (std::vector<std::size_t>{2, 1, 1, 1, 3, 1}));
 }
 
 TEST_F(StalenessTest, of_constant_service_times_is_constant) {
