@@ -56,7 +56,8 @@ Input& LayerBuilder::input_from(int layer) {
     // gradient and every earlier one gets a private tensor, which the net adds afterwards.
     Input*& newest = parts_.newest_consumer[&blob];
     if (newest != nullptr)
-      newest->diff = per_slice(fmt::format("share{}", parts_.inputs.size()), blob.extent.count());
+      newest->diff =
+          per_slice(fmt::format("share{}", parts_.inputs.size()), blob.extent.count(), values());
     newest = &input;
   }
   used_.push_back(&input);
@@ -81,14 +82,14 @@ std::string LayerBuilder::qualified(const std::string& name) const {
   return fmt::format("{:03}.{}.{}", index(), type_, name);
 }
 
-Blob LayerBuilder::blob(const std::string& name, Extent extent) {
+Blob LayerBuilder::blob(const std::string& name, Extent extent, DataType type) {
   if (!extent.countable()) {
     options_.refuse("", fmt::format("{} would be {}x{}x{}", name, extent.w, extent.h, extent.c),
                     "make the layer or its input smaller: 2147483647 elements are the most");
     extent = {1, 1, 1};
   }
-  Blob blob{.extent = extent, .value = per_slice(name, extent.count()), .diff = {}};
-  if (parts_.training) blob.diff = per_slice(name + ".diff", extent.count());
+  Blob blob{.extent = extent, .value = per_slice(name, extent.count(), type), .diff = {}};
+  if (parts_.training) blob.diff = per_slice(name + ".diff", extent.count(), type);
   return blob;
 }
 

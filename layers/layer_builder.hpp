@@ -28,8 +28,10 @@ struct NetParts {
   bool training = false;
   bool adam = false;
   bool update_in_backward = false;
-  int gradient_sums = 1;  // of parameters to whose gradient every slice adds
+  int gradient_sums = 1;     // of parameters to whose gradient every slice adds
+  int connected_blocks = 1;  // of neurons, in a large connected layer; see choose_connected_blocks
   float label_smoothing = 0;
+  DataType values = DataType::f32;  // what layers hand on, and its gradients
   Slices slices;
   TensorPool tensors;
   std::deque<Param> params;
@@ -51,6 +53,8 @@ class LayerBuilder {
   bool training() const { return parts_.training; }
   float label_smoothing() const { return parts_.label_smoothing; }
   const Slices& slices() const { return parts_.slices; }
+  int connected_blocks() const { return parts_.connected_blocks; }
+  DataType values() const { return parts_.values; }
   std::string_view type() const { return type_; }
 
   // The previous layer's output, or the images. Registers the layer as its consumer.
@@ -62,7 +66,10 @@ class LayerBuilder {
   // range.
   int resolve(std::string_view key, int reference);
 
-  Blob blob(const std::string& name, Extent extent);
+  Blob blob(const std::string& name, Extent extent) { return blob(name, extent, values()); }
+  Blob float_blob(const std::string& name, Extent extent) {
+    return blob(name, extent, DataType::f32);
+  }
   Tensor& tensor(const std::string& name, std::size_t count, DataType type = DataType::f32);
   // One tensor per slice of `per_image` values per image.
   std::vector<Tensor*> per_slice(const std::string& name, std::size_t per_image,
@@ -75,6 +82,7 @@ class LayerBuilder {
   void finish(std::unique_ptr<Layer> layer);
 
  private:
+  Blob blob(const std::string& name, Extent extent, DataType type);
   std::string qualified(const std::string& name) const;
   bool room_for(std::size_t tensors);  // refuses otherwise
   NetParts& parts_;

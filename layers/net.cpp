@@ -8,6 +8,7 @@
 
 #include "codelets/elementwise/accumulate.hpp"
 #include "codelets/elementwise/exchange.hpp"
+#include "codelets/elementwise/round.hpp"
 #include "layers/memory_use.hpp"
 #include "layers/registry.hpp"
 #include "layers/slice_choice.hpp"
@@ -67,12 +68,14 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     // A task that moves weights and velocities between devices is not for cores beside a GPU.
     net->parts_.update_in_backward =
         options.update_in_backward && net_options.subdivisions == 1 && options.gpus == 0;
+    net->parts_.values = options.values;
     net->parts_.label_smoothing = net_options.label_smoothing;
     net->parts_.gradient_sums = choose_gradient_sums(slices.count(), options.cores, options.gpus);
+    net->parts_.connected_blocks = choose_connected_blocks(slices.count(), options.gpus);
     net->parts_.slices = std::move(slices);
     net->parts_.data.extent = net_options.input;
-    net->parts_.data.value.resize(static_cast<std::size_t>(net->slices().count()));
     net->find_phases(spec, options.sharing);
+    net->declare_images();
     for (const Section& section : spec.layers) OMNI_CHECK(net->add_layer(section));
     net->cut_segments();
     if (options.training) net->freeze_unreached_layers();
@@ -176,24 +179,26 @@ void Net::fuse_layers() {
 }
 
 // The tasks of training, and of evaluation in between.
-std::vector<CapturedTask> Net::rehearse() {
+std::vector<CapturedTask> Net::rehearse(task_capture::Working working) {
   Tensor batch("rehearsal", 1);  // stands for images, labels and metrics
   const std::vector<Tensor*> each_slice(parts_.slices.sizes.size(), &batch);
   BatchSlot slot{each_slice, each_slice, each_slice};
   const UpdateOf update_of = [](const Param&) { return ExchangeArgs(); };
-  std::vector<CapturedTask> tasks = task_capture::rehearse([&] {
-    forward({.training = true, .slot = &slot});
-    backward({.training = true, .slot = &slot, .update_of = &update_of});
-    forward({.training = false, .slot = &slot});
-  });
-  parts_.data.value.assign(each_slice.size(), nullptr);
+  std::vector<CapturedTask> tasks = task_capture::rehearse(
+      [&] {
+        forward({.training = true, .slot = &slot});
+        backward({.training = true, .slot = &slot, .update_of = &update_of});
+        forward({.training = false, .slot = &slot});
+      },
+      working);
+  if (rounded_images_.empty()) parts_.data.value.assign(each_slice.size(), nullptr);
   return tasks;
 }
 
 std::size_t Net::working_bytes() {
   WorkingFloats most;
-  for (const CapturedTask& task : rehearse()) most.grow(task.working);
-  return (most.scratch + most.kept_beside) * sizeof(float);
+  for (const CapturedTask& task : rehearse(task_capture::Working::wanted)) most.grow(task.working);
+  return (most.scratch + most.kept_beside + most.copies) * sizeof(float);
 }
 
 // A net that is only evaluated shares nothing: the mini-batches that are under way in it would wait
@@ -205,7 +210,7 @@ void Net::share_memory() {
   };
   keep(*layers().back());
   if (has(Phase::replicated)) keep(*layers()[merged_from_ - 1]);
-  place_tensors(parts_.tensors, rehearse(), kept);
+  place_tensors(parts_.tensors, rehearse(task_capture::Working::unknown), kept);
 }
 
 Status Net::allocate() { return parts_.tensors.allocate(); }
@@ -230,7 +235,19 @@ void Net::initialise(std::uint64_t seed) {
   }
 }
 
-void Net::use_slot(const BatchSlot& slot) { parts_.data.value = slot.images; }
+void Net::declare_images() {
+  parts_.data.value.resize(parts_.slices.sizes.size());
+  if (parts_.values == DataType::f32) return;
+  for (const int images : parts_.slices.sizes)
+    rounded_images_.push_back(&parts_.tensors.declare(
+        fmt::format("images.{}", rounded_images_.size()),
+        static_cast<std::size_t>(images) * parts_.data.extent.count(), parts_.values));
+  parts_.data.value = rounded_images_;
+}
+
+void Net::use_slot(const BatchSlot& slot) {
+  if (rounded_images_.empty()) parts_.data.value = slot.images;
+}
 
 Net::Segment Net::layers_of(Phase phase) const {
   return phase == Phase::replicated ? Segment{0, merged_from_}
@@ -247,9 +264,18 @@ void Net::forward(const Step& step, Phase phase) {
   const Segment range = layers_of(phase);
   for (const Segment& segment : segments_) {
     if (segment.first < range.first || segment.end > range.end) continue;
-    for (int slice = 0; slice < slices().count(); ++slice)
+    for (int slice = 0; slice < slices().count(); ++slice) {
+      if (segment.first == 0) round_images(*step.slot, slice);
       for (std::size_t i = segment.first; i < segment.end; ++i) layers()[i]->forward(step, slice);
+    }
   }
+}
+
+void Net::round_images(const BatchSlot& slot, int slice) {
+  if (rounded_images_.empty()) return;
+  const auto at = static_cast<std::size_t>(slice);
+  submit_round({.count = static_cast<std::int64_t>(rounded_images_[at]->count())}, *slot.images[at],
+               *rounded_images_[at], {.slice = slice});
 }
 
 void Net::forward(const Step& step) {

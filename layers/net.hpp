@@ -31,6 +31,7 @@ struct BuildOptions {
   int gpus = 0;   // that compute: then each gets one slice, the larger the better
   int cores = 0;  // likewise; 0: how the batch is cut and gradients are added up is a property of
                   // the net and the batch only, the same on every machine
+  DataType values = DataType::f32;  // what layers hand on, and its gradients: f32 or bf16
   Sharing sharing{};
   // Layers may update parameters by the tasks that compute their gradients, where a mini-batch is
   // an update and no GPU computes. Param::diff is then null, and backward needs Step::update_of.
@@ -82,14 +83,17 @@ class Net {
   void cut_segments();
   void freeze_unreached_layers();
   void fuse_layers();
-  std::vector<CapturedTask> rehearse();
+  std::vector<CapturedTask> rehearse(task_capture::Working working);
   void share_memory();
   void use_slot(const BatchSlot& slot);
+  void declare_images();
+  void round_images(const BatchSlot& slot, int slice);
   void share_gradients(const Layer& layer, int slice);
 
   std::string name_;
   NetOptions options_;
   NetParts parts_;
+  std::vector<Tensor*> rounded_images_;  // by slice; empty where layers read the images themselves
   // Ranges of layers [first, end) through which one slice runs alone; each but the last ends with a
   // layer that joins the slices.
   struct Segment {

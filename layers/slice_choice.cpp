@@ -56,4 +56,10 @@ int choose_gradient_sums(int slices, int cores, int gpus) {
   return std::clamp(slices / (1 + gpus), 1, std::min(workers, 1 + kMostSources));
 }
 
+int choose_connected_blocks(int slices, int gpus) {
+  // A task may touch 16 tensors, one of them not a block.
+  constexpr int kMost = 8;
+  return slices <= gpus ? std::min(gpus, kMost) : kMost;
+}
+
 }  // namespace omni

@@ -14,4 +14,9 @@ int choose_slice(const NetParts& parts, int batch, int cores);
 // meet at one of many layers, and with hardly more slices than GPUs cores have nothing to do.
 int choose_gradient_sums(int slices, int cores, int gpus);
 
+// A large connected layer takes all images at once, so many blocks of neurons apart. Where GPUs
+// have a slice each, one block each: less would not fill them. Else a number that does not depend
+// on the machine, as sums do on the blocks.
+int choose_connected_blocks(int slices, int gpus);
+
 }  // namespace omni

@@ -32,25 +32,6 @@ bool is_safe_in_onednn(const Args& args) {
   return s.kernel_h > 1 || s.kernel_w > 1 || (s.stride_h == 1 && s.stride_w == 1) ||
          s.group_c() >= 16;
 }
-
-// What it reads in its layouts and types, and what is to be added; without its own scratchpad.
-template <class Args>
-WorkingFloats onednn_floats(const Args& args) {
-  constexpr bool forward = std::is_same_v<Args, ConvForwardArgs>;
-  constexpr bool gradient = std::is_same_v<Args, ConvWeightsArgs>;
-  const ConvShape& s = args.shape;
-  std::int64_t floats = gradient ? s.weights_count() : 0;
-  if constexpr (std::is_same_v<Args, ConvDataArgs>) floats = args.adds ? s.src_count() : 0;
-  const onednn::Factors factors = onednn::factors();
-  if (!factors.copied()) {
-    floats += gradient ? 0 : s.weights_count();
-  } else {
-    const std::int64_t factor = forward ? s.weights_count() : s.dst_count();
-    const std::int64_t copied = factor + (forward || gradient ? s.src_count() : s.weights_count());
-    floats += factors.rounded ? copied : copied / 2;
-  }
-  return {.scratch = static_cast<std::size_t>(floats)};
-}
 #endif
 
 // ---- lowering ----
@@ -208,7 +189,7 @@ Codelet<ConvForwardArgs> conv_forward({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", conv_forward_onednn, is_safe_in_onednn, Role::fast, onednn_floats},
+            {"onednn", conv_forward_onednn, is_safe_in_onednn, Role::fast, conv_onednn_floats},
             {"lowering_onednn", forward_lowering<Type::kernel, onednn::gemm>, worth_lowering,
              Role::fast, lowering_floats<Type::kernel>},
 #endif
@@ -223,7 +204,7 @@ Codelet<ConvForwardArgs> conv_forward({
             {"winograd_8x8", forward_winograd<8>, suits_winograd<8>, Role::fast,
              winograd_floats<8, Pass::forward>},
             {"reference", forward_reference, nullptr, Role::reference},
-            OMNI_GPU_IMPLEMENTATION(gpu::conv_forward)},
+            OMNI_GPU_IMPLEMENTATION(gpu::conv_forward, 0, 2)},
     .cost = convolution_cost<ConvForwardArgs>,
     .footprint = forward_footprint,
 });
@@ -234,7 +215,8 @@ Codelet<ConvWeightsArgs> conv_backward_weights({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", conv_backward_weights_onednn, is_safe_in_onednn, Role::fast, onednn_floats},
+            {"onednn", conv_backward_weights_onednn, is_safe_in_onednn, Role::fast,
+             conv_onednn_floats},
             {"lowering_onednn", backward_weights_lowering<Type::kernel, onednn::gemm>,
              worth_lowering, Role::fast, lowering_floats<Type::kernel>},
 #endif
@@ -249,7 +231,7 @@ Codelet<ConvWeightsArgs> conv_backward_weights({
             {"winograd_8x8", backward_weights_winograd<8>, suits_winograd<8>, Role::fast,
              winograd_floats<8, Pass::backward_weights>},
             {"reference", backward_weights_reference, nullptr, Role::reference},
-            OMNI_GPU_IMPLEMENTATION(gpu::conv_backward_weights)},
+            OMNI_GPU_IMPLEMENTATION(gpu::conv_backward_weights, 0, 1)},
     .cost = convolution_cost<ConvWeightsArgs>,
     .footprint = weights_footprint,
 });
@@ -260,7 +242,8 @@ Codelet<ConvDataArgs> conv_backward_data({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", conv_backward_data_onednn, is_safe_in_onednn, Role::fast, onednn_floats},
+            {"onednn", conv_backward_data_onednn, is_safe_in_onednn, Role::fast,
+             conv_onednn_floats},
             {"lowering_onednn", backward_data_lowering<Type::kernel, onednn::gemm>, worth_lowering,
              Role::fast, lowering_floats<Type::kernel>},
 #endif
@@ -275,7 +258,7 @@ Codelet<ConvDataArgs> conv_backward_data({
             {"winograd_8x8", backward_data_winograd<8>, suits_winograd<8>, Role::fast,
              winograd_floats<8, Pass::backward_data>},
             {"reference", backward_data_reference, nullptr, Role::reference},
-            OMNI_GPU_IMPLEMENTATION(gpu::conv_backward_data)},
+            OMNI_GPU_IMPLEMENTATION(gpu::conv_backward_data, 0, 2)},
     .cost = convolution_cost<ConvDataArgs>,
     .footprint = data_footprint,
 });

@@ -85,6 +85,8 @@ class ForwardPlan {
       activate(args.activation, buffers.get(2), static_cast<std::size_t>(args.shape.dst_count()));
   }
 
+  std::size_t floats() const { return layout_.floats(); }
+
  private:
   Geometry geometry_;
   dnnl::convolution_forward convolution_;
@@ -141,6 +143,8 @@ class WeightsPlan {
       add_column_sums(args.shape.pixels(), args.shape.filters, buffers.get(1), diff_bias);
   }
 
+  std::size_t floats() const { return layout_.floats(); }
+
  private:
   Geometry geometry_;
   bool with_bias_;
@@ -184,6 +188,8 @@ class DataPlan {
     for (std::int64_t i = 0; i < args.shape.src_count(); ++i) diff_src[i] += product[i];
   }
 
+  std::size_t floats() const { return layout_.floats(); }
+
  private:
   Geometry geometry_;
   dnnl::convolution_backward_data convolution_;
@@ -192,6 +198,11 @@ class DataPlan {
   onednn::ScratchLayout layout_;
   std::size_t scratchpad_at_, product_at_;
 };
+
+template <class Plan, class Args>
+WorkingFloats floats_of(const Args& args) {
+  return {.scratch = onednn::plan_for<Plan>(args, DeviceContext::current()).floats()};
+}
 
 }  // namespace
 
@@ -209,6 +220,16 @@ void conv_backward_data_onednn(const ConvDataArgs& args, const Buffers& buffers,
                                DeviceContext& context) {
   onednn::plan_for<DataPlan>(args, context).run(args, buffers, context);
 }
+
+WorkingFloats conv_onednn_floats(const ConvForwardArgs& args) {
+  return floats_of<ForwardPlan>(args);
+}
+
+WorkingFloats conv_onednn_floats(const ConvWeightsArgs& args) {
+  return floats_of<WeightsPlan>(args);
+}
+
+WorkingFloats conv_onednn_floats(const ConvDataArgs& args) { return floats_of<DataPlan>(args); }
 
 }  // namespace omni
 

@@ -4,6 +4,7 @@
 #ifdef OMNI_ONEDNN
 
 #include "codelets/convolution/convolution.hpp"
+#include "runtime/tasks/device_context.hpp"
 
 namespace omni {
 
@@ -13,6 +14,11 @@ void conv_backward_weights_onednn(const ConvWeightsArgs& args, const Buffers& bu
                                   DeviceContext& context);
 void conv_backward_data_onednn(const ConvDataArgs& args, const Buffers& buffers,
                                DeviceContext& context);
+
+// What a task takes: that of the plan, which is made, since only oneDNN knows what it works with.
+WorkingFloats conv_onednn_floats(const ConvForwardArgs& args);
+WorkingFloats conv_onednn_floats(const ConvWeightsArgs& args);
+WorkingFloats conv_onednn_floats(const ConvDataArgs& args);
 
 }  // namespace omni
 

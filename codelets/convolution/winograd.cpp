@@ -9,6 +9,7 @@
 #include "codelets/convolution/winograd_tiles.hpp"
 #include "codelets/convolution/winograd_transforms.hpp"
 #include "codelets/convolution/winograd_workspace.hpp"
+#include "codelets/dense/bf16.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 
 namespace omni::winograd {

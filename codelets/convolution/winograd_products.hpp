@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "codelets/dense/gemm.hpp"
+#include "runtime/bf16/bf16.hpp"
 #include "runtime/tasks/device_context.hpp"
 
 namespace omni::winograd {
@@ -22,7 +23,6 @@ struct ProductsArgs {
 void multiply(const ProductsArgs& args, Gemm product, const float* a, const float* b, float* result,
               DeviceContext& context);
 
-using Bf16 = std::uint16_t;
 void multiply(const ProductsArgs& args, Gemm, const Bf16* a, const Bf16* b, float* result,
               DeviceContext& context);
 

@@ -13,7 +13,7 @@
 #include <immintrin.h>
 #endif
 
-#include "codelets/dense/bf16.hpp"
+#include "runtime/bf16/bf16.hpp"
 
 namespace omni::winograd {
 
@@ -31,12 +31,12 @@ inline Lanes load(const float* from) { return *reinterpret_cast<const LanesInMem
 inline void store(float* to, Lanes values) { *reinterpret_cast<LanesInMemory*>(to) = values; }
 
 // As bf16.
-inline void store(std::uint16_t* to, Lanes values) {
+inline void store(Bf16* to, Lanes values) {
 #if defined(__AVX512BF16__)
   const __m256bh rounded = _mm512_cvtneps_pbh(values);
   std::memcpy(to, &rounded, sizeof rounded);
 #else
-  for (int i = 0; i < kLanes; ++i) to[i] = bf16_bits(values[i]);
+  for (int i = 0; i < kLanes; ++i) to[i] = values[i];
 #endif
 }
 

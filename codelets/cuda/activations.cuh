@@ -1,5 +1,6 @@
-// Activations inside of other kernels. Those that nets are made of have kernels of their own; for
-// the others one kernel chooses at every value, because 18 of each would take minutes to compile.
+// Activations inside of other kernels, and in bf16. Those that nets are made of have kernels of
+// their own; for the others one kernel chooses at every value, because 18 of each would take
+// minutes to compile.
 #pragma once
 
 #include "codelets/elementwise/activation_functors.hpp"
@@ -28,6 +29,15 @@ void with_usual_activation(Activation activation, Use use) {
     default:
       return use(AnyActivation{activation});
   }
+}
+
+// The same where values are in bf16; floats have a kernel for each.
+template <class T, class Use>
+void with_activation_of(Activation activation, Use use) {
+  if constexpr (std::is_same_v<T, float>)
+    with_activation(activation, use);
+  else
+    with_usual_activation(activation, use);
 }
 
 }  // namespace omni

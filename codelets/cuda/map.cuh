@@ -19,14 +19,23 @@ void with_lanes(bool fours, Use use) {
     use(std::integral_constant<int, 1>());
 }
 
-// Both work for elements first, first + 1, ... with `lanes` of them.
-template <int lanes>
-__device__ Lanes<lanes> load(const float* from, std::int64_t first) {
-  return *reinterpret_cast<const Lanes<lanes>*>(from + first);
+// Both work for elements first, first + 1, ... with `lanes` of them, floats in registers.
+template <int lanes, class T>
+__device__ Lanes<lanes> load(const T* from, std::int64_t first) {
+  const auto values = *reinterpret_cast<const Lanes<lanes, T>*>(from + first);
+  if constexpr (std::is_same_v<T, float>) {
+    return values;
+  } else {
+    Lanes<lanes> floats;
+    for (int i = 0; i < lanes; ++i) floats.at[i] = values.at[i];
+    return floats;
+  }
 }
-template <int lanes>
-__device__ void store(float* to, std::int64_t first, const Lanes<lanes>& values) {
-  *reinterpret_cast<Lanes<lanes>*>(to + first) = values;
+template <int lanes, class T>
+__device__ void store(T* to, std::int64_t first, const Lanes<lanes>& floats) {
+  Lanes<lanes, T> values;
+  for (int i = 0; i < lanes; ++i) values.at[i] = floats.at[i];
+  *reinterpret_cast<Lanes<lanes, T>*>(to + first) = values;
 }
 
 // use.at<lanes>(first), until all of `count` elements are done by a row of blocks.
@@ -36,8 +45,8 @@ struct ByFours {
   std::int64_t count = 0, fours = 0;
 
   // `pointers`: where the elements begin.
-  template <class... Pointer>
-  ByFours(std::int64_t elements, Use with, const Pointer*... pointers)
+  template <class... T>
+  ByFours(std::int64_t elements, Use with, const T*... pointers)
       : use(with), count(elements), fours(by_fours(0, pointers...) ? elements / 4 : 0) {}
 
   std::int64_t threads() const { return std::max(fours, count - 4 * fours); }
@@ -54,20 +63,19 @@ __global__ void fours_kernel(ByFours<Use> elements) {
   elements.run();
 }
 
-template <class Use, class... Pointer>
-void for_each_by_fours(CudaWorker& worker, std::int64_t count, Use use,
-                       const Pointer*... pointers) {
+template <class Use, class... T>
+void for_each_by_fours(CudaWorker& worker, std::int64_t count, Use use, const T*... pointers) {
   if (count <= 0) return;
   const ByFours<Use> elements(count, use, pointers...);
   launch(fours_kernel<Use>, blocks_for(worker, elements.threads()), dim3(kThreads), 0,
          worker.stream(), elements);
 }
 
-template <class F, std::size_t inputs>
+template <class F, class To, class From, std::size_t inputs>
 struct Mapping {
   F f;
-  float* dst;
-  std::array<const float*, inputs> src;
+  To* dst;
+  std::array<const From*, inputs> src;
 
   template <int lanes>
   __device__ void at(std::int64_t first) const {
@@ -83,9 +91,12 @@ struct Mapping {
 };
 
 // dst[i] = f(src[i], ...) for every i below count. dst may be one of the sources.
-template <class F, class... Src>
-void map_elements(CudaWorker& worker, std::int64_t count, F f, float* dst, const Src*... src) {
-  for_each_by_fours(worker, count, Mapping<F, sizeof...(Src)>{f, dst, {src...}}, dst, src...);
+template <class F, class To, class From, class... More>
+void map_elements(CudaWorker& worker, std::int64_t count, F f, To* dst, const From* src,
+                  const More*... more) {
+  for_each_by_fours(worker, count,
+                    Mapping<F, To, From, 1 + sizeof...(More)>{f, dst, {src, more...}}, dst, src,
+                    more...);
 }
 
 }  // namespace omni

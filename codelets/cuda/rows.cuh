@@ -9,17 +9,17 @@
 
 namespace omni {
 
-// So many floats are loaded and stored at once.
-template <int lanes>
-struct alignas(lanes * sizeof(float)) Lanes {
-  float at[lanes];
+// So many values are loaded and stored at once.
+template <int lanes, class T = float>
+struct alignas(lanes * sizeof(T)) Lanes {
+  T at[lanes];
 };
 
-// Whether a row of so many floats, and what begins at these pointers, divides into Lanes<4>.
-template <class... Pointer>
-bool by_fours(std::int64_t columns, const Pointer*... pointers) {
+// Whether a row of so many values, and what begins at these pointers, divides into four lanes.
+template <class... T>
+bool by_fours(std::int64_t columns, const T*... pointers) {
   return columns % 4 == 0 &&
-         ((reinterpret_cast<std::uintptr_t>(pointers) % sizeof(Lanes<4>) == 0) && ...);
+         ((reinterpret_cast<std::uintptr_t>(pointers) % sizeof(Lanes<4, T>) == 0) && ...);
 }
 
 template <class Columns>

@@ -6,8 +6,9 @@
 namespace omni {
 namespace {
 
+template <class T>
 struct Sum {
-  float *src, *dst;
+  T *src, *dst;
   bool clear;
 
   template <int lanes>
@@ -23,10 +24,13 @@ struct Sum {
 }  // namespace
 
 void gpu::accumulate(const AccumulateArgs& args, const Buffers& buffers, DeviceContext&) {
-  for (int source = 1; source <= args.sources; ++source) {
-    const Sum sum{buffers.get(static_cast<std::size_t>(source)), buffers.get(0), args.clear};
-    for_each_by_fours(CudaWorker::current(), args.count, sum, sum.src, sum.dst);
-  }
+  with_values(buffers, [&]<class T>(T) {
+    for (int source = 1; source <= args.sources; ++source) {
+      const Sum<T> sum{buffers.get<T>(static_cast<std::size_t>(source)), buffers.get<T>(0),
+                       args.clear};
+      for_each_by_fours(CudaWorker::current(), args.count, sum, sum.src, sum.dst);
+    }
+  });
 }
 
 }  // namespace omni

@@ -71,7 +71,7 @@ Codelet<ActivationArgs> activation_forward({
     .color = kActivationColor,
     .implementations = {{"vector", forward_vector},
                         {"reference", forward_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::activation_forward)},
+                        OMNI_GPU_IMPLEMENTATION(gpu::activation_forward, 0, 1)},
     .cost = forward_cost,
     .footprint = footprint,
 });
@@ -81,7 +81,7 @@ Codelet<ActivationArgs> activation_backward({
     .color = kActivationColor,
     .implementations = {{"vector", backward_vector},
                         {"reference", backward_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::activation_backward)},
+                        OMNI_GPU_IMPLEMENTATION(gpu::activation_backward, 0, 1)},
     .cost = backward_cost,
     .footprint = footprint,
 });

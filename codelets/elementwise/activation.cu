@@ -1,6 +1,7 @@
 // The activations on a GPU.
 #include "codelets/elementwise/activation.hpp"
 
+#include "codelets/cuda/activations.cuh"
 #include "codelets/cuda/map.cuh"
 
 namespace omni {
@@ -15,15 +16,19 @@ struct Backward {
 }  // namespace
 
 void gpu::activation_forward(const ActivationArgs& args, const Buffers& buffers, DeviceContext&) {
-  with_activation(args.activation, [&](auto f) {
-    map_elements(CudaWorker::current(), args.count, f, buffers.get(1), buffers.get(0));
+  with_values(buffers, [&]<class T>(T) {
+    with_activation_of<T>(args.activation, [&](auto f) {
+      map_elements(CudaWorker::current(), args.count, f, buffers.get<T>(1), buffers.get<T>(0));
+    });
   });
 }
 
 void gpu::activation_backward(const ActivationArgs& args, const Buffers& buffers, DeviceContext&) {
-  with_activation(args.activation, [&]<class F>(F f) {
-    map_elements(CudaWorker::current(), args.count, Backward<F>{f}, buffers.get(1), buffers.get(1),
-                 buffers.get(0));
+  with_values(buffers, [&]<class T>(T) {
+    with_activation_of<T>(args.activation, [&]<class F>(F f) {
+      map_elements(CudaWorker::current(), args.count, Backward<F>{f}, buffers.get<T>(1),
+                   buffers.get<T>(1), buffers.get<T>(0));
+    });
   });
 }
 

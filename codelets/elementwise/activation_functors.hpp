@@ -11,11 +11,7 @@
 #include <optional>
 #include <string_view>
 
-#ifdef __CUDACC__
-#define OMNI_HD __host__ __device__
-#else
-#define OMNI_HD
-#endif
+#include "runtime/host_device.hpp"
 
 namespace omni {
 

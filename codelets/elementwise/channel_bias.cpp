@@ -49,7 +49,7 @@ Codelet<ChannelBiasForwardArgs> channel_bias_forward({
     .color = kChannelBiasColor,
     .implementations = {{"vector", forward_vector},
                         {"reference", forward_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::channel_bias_forward)},
+                        OMNI_GPU_IMPLEMENTATION(gpu::channel_bias_forward, 1)},
     .cost = forward_cost,
     .footprint = forward_footprint,
 });
@@ -59,7 +59,7 @@ Codelet<ChannelBiasBackwardArgs> channel_bias_backward({
     .color = kChannelBiasColor,
     .implementations = {{"vector", backward_vector},
                         {"reference", backward_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::channel_bias_backward)},
+                        OMNI_GPU_IMPLEMENTATION(gpu::channel_bias_backward, 0)},
     .cost = backward_cost,
     .footprint = backward_footprint,
 });

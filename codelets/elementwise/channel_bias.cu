@@ -1,49 +1,42 @@
 // Bias per channel and activation on a GPU.
 #include "codelets/elementwise/channel_bias.hpp"
 
+#include "codelets/cuda/activations.cuh"
 #include "codelets/cuda/columns.cuh"
-#include "codelets/cuda/rows.cuh"
+#include "codelets/cuda/map.cuh"
 
 namespace omni {
 namespace {
 
-template <class F, int lanes>
+template <class F, int lanes, class T>
 struct BiasAndActivation {
   struct Column {
     F f;
     Lanes<lanes> bias;
-    Lanes<lanes>* values;
+    T* values;
     int stride;
     __device__ void operator()(std::int64_t row) const {
-      Lanes<lanes>& place = values[row * stride];
-      Lanes<lanes> value = place;
+      Lanes<lanes> value = load<lanes>(values, row * stride);
       for (int i = 0; i < lanes; ++i) value.at[i] = f(value.at[i] + bias.at[i]);
-      place = value;
+      store(values, row * stride, value);
     }
   };
 
   F f;
-  const Lanes<lanes>* bias;  // null: none
-  Lanes<lanes>* values;
-  int columns;  // of so many lanes
+  const float* bias;  // null: none
+  T* values;
+  int stride;
   __device__ Column operator()(int column) const {
-    Column at{f, {}, values + column, columns};
-    if (bias != nullptr) at.bias = bias[column];
+    const int k = column * lanes;
+    Column at{f, {}, values + k, stride};
+    if (bias != nullptr) at.bias = load<lanes>(bias, k);
     return at;
   }
 };
 
-template <int lanes, class F>
-void apply(CudaWorker& worker, std::int64_t rows, int columns, const float* bias, F f,
-           float* values) {
-  for_each_column(
-      worker, rows, columns / lanes,
-      BiasAndActivation<F, lanes>{f, reinterpret_cast<const Lanes<lanes>*>(bias),
-                                  reinterpret_cast<Lanes<lanes>*>(values), columns / lanes});
-}
-
+template <class T>
 struct Value {
-  const float* values;
+  const T* values;
   int columns;
   __device__ std::array<float, 1> operator()(std::int64_t row, int column) const {
     return {values[row * columns + column]};
@@ -59,31 +52,43 @@ struct AddTo {
 
 }  // namespace
 
+template <class T>
 void gpu::add_bias_and_activate(CudaWorker& worker, std::int64_t rows, int columns,
-                                const float* bias, Activation activation, float* values) {
+                                const float* bias, Activation activation, T* values) {
   if (bias == nullptr && activation == Activation::linear) return;
-  with_activation(activation, [&](auto f) {
-    if (by_fours(columns, bias, values))
-      apply<4>(worker, rows, columns, bias, f, values);
-    else
-      apply<1>(worker, rows, columns, bias, f, values);
+  with_activation_of<T>(activation, [&]<class F>(F f) {
+    with_lanes(by_fours(columns, bias, values), [&]<class N>(N lanes) {
+      for_each_column(worker, rows, columns / lanes,
+                      BiasAndActivation<F, N::value, T>{f, bias, values, columns});
+    });
   });
 }
+template void gpu::add_bias_and_activate(CudaWorker&, std::int64_t, int, const float*, Activation,
+                                         float*);
+template void gpu::add_bias_and_activate(CudaWorker&, std::int64_t, int, const float*, Activation,
+                                         Bf16*);
 
-void gpu::add_column_sums(CudaWorker& worker, std::int64_t rows, int columns, const float* values,
+template <class T>
+void gpu::add_column_sums(CudaWorker& worker, std::int64_t rows, int columns, const T* values,
                           float* sums) {
-  sum_columns<1>(worker, rows, columns, Value{values, columns}, AddTo{sums});
+  sum_columns<1>(worker, rows, columns, Value<T>{values, columns}, AddTo{sums});
 }
+template void gpu::add_column_sums(CudaWorker&, std::int64_t, int, const float*, float*);
+template void gpu::add_column_sums(CudaWorker&, std::int64_t, int, const Bf16*, float*);
 
 void gpu::channel_bias_forward(const ChannelBiasForwardArgs& args, const Buffers& buffers,
                                DeviceContext&) {
-  add_bias_and_activate(CudaWorker::current(), args.rows, args.c, buffers.get(0), args.activation,
-                        buffers.get(1));
+  with_values(buffers, [&]<class T>(T) {
+    add_bias_and_activate(CudaWorker::current(), args.rows, args.c, buffers.get(0), args.activation,
+                          buffers.get<T>(1));
+  });
 }
 
 void gpu::channel_bias_backward(const ChannelBiasBackwardArgs& args, const Buffers& buffers,
                                 DeviceContext&) {
-  add_column_sums(CudaWorker::current(), args.rows, args.c, buffers.get(0), buffers.get(1));
+  with_values(buffers, [&]<class T>(T) {
+    add_column_sums(CudaWorker::current(), args.rows, args.c, buffers.get<T>(0), buffers.get(1));
+  });
 }
 
 }  // namespace omni

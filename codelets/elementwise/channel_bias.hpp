@@ -78,10 +78,12 @@ namespace gpu {
 KernelFunction<ChannelBiasForwardArgs> channel_bias_forward;
 KernelFunction<ChannelBiasBackwardArgs> channel_bias_backward;
 
-// The plain functions above, on memory of a GPU: for products there.
+// The plain functions above, on memory of a GPU: for products there. T: float or Bf16.
+template <class T>
 void add_bias_and_activate(CudaWorker& worker, std::int64_t rows, int columns, const float* bias,
-                           Activation activation, float* values);
-void add_column_sums(CudaWorker& worker, std::int64_t rows, int columns, const float* values,
+                           Activation activation, T* values);
+template <class T>
+void add_column_sums(CudaWorker& worker, std::int64_t rows, int columns, const T* values,
                      float* sums);
 }  // namespace gpu
 

@@ -53,7 +53,7 @@ Codelet<DropoutArgs> dropout_forward({
     .color = kDropoutColor,
     .implementations = {{"vector", drop_vector},
                         {"reference", drop_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::dropout)},
+                        OMNI_GPU_IMPLEMENTATION(gpu::dropout, 0)},
     .cost = cost,
     .footprint = footprint,
 });
@@ -63,7 +63,7 @@ Codelet<DropoutArgs> dropout_backward({
     .color = kDropoutColor,
     .implementations = {{"vector", drop_vector},
                         {"reference", drop_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::dropout)},
+                        OMNI_GPU_IMPLEMENTATION(gpu::dropout, 0)},
     .cost = cost,
     .footprint = footprint,
 });

@@ -7,13 +7,14 @@
 namespace omni {
 namespace {
 
+template <class T>
 struct Drop {
   Philox philox;
   DropoutRule rule;
   std::uint64_t first_sample;
   int layer;
   std::int64_t per_sample;
-  float* values;
+  T* values;
 
   __device__ void operator()(int sample, int, int, int block) const {
     const auto bits =
@@ -25,7 +26,8 @@ struct Drop {
       const std::int64_t e = first + 16 * word;
       if (e >= per_sample) return;
       const bool lives = bits[static_cast<std::size_t>(word)] >= rule.threshold;
-      values[start + e] = lives ? values[start + e] * rule.scale : 0.0f;
+      const float value = values[start + e];
+      values[start + e] = lives ? value * rule.scale : 0.0f;
     }
   }
 };
@@ -34,9 +36,12 @@ struct Drop {
 
 void gpu::dropout(const DropoutArgs& args, const Buffers& buffers, DeviceContext&) {
   const auto blocks = static_cast<int>((args.per_sample + 63) / 64 * 16);
-  for_each_position(CudaWorker::current(), args.n, {1, 1, blocks},
-                    Drop{Philox(args.seed, RandomStream::dropout), DropoutRule(args.probability),
-                         args.first_sample, args.layer, args.per_sample, buffers.get(0)});
+  with_values(buffers, [&]<class T>(T) {
+    for_each_position(
+        CudaWorker::current(), args.n, {1, 1, blocks},
+        Drop<T>{Philox(args.seed, RandomStream::dropout), DropoutRule(args.probability),
+                args.first_sample, args.layer, args.per_sample, buffers.get<T>(0)});
+  });
 }
 
 }  // namespace omni

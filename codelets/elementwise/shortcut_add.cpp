@@ -133,7 +133,7 @@ Codelet<ShortcutArgs> shortcut_forward({
     .color = 0xbcbd22,
     .implementations = {{"vector", forward_vector},
                         {"reference", forward_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::shortcut_forward)},
+                        OMNI_GPU_IMPLEMENTATION(gpu::shortcut_forward, 0, 1, 2)},
     .cost = forward_cost,
     .footprint = footprint,
 });
@@ -143,7 +143,7 @@ Codelet<ShortcutArgs> shortcut_backward_a({
     .color = 0xbcbd22,
     .implementations = {{"vector", backward_a_vector},
                         {"reference", backward_a_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::shortcut_backward_a)},
+                        OMNI_GPU_IMPLEMENTATION(gpu::shortcut_backward_a, 0, 1)},
     .cost = backward_a_cost,
     .footprint = footprint,
 });
@@ -153,7 +153,7 @@ Codelet<ShortcutArgs> shortcut_backward_b({
     .color = 0xbcbd22,
     .implementations = {{"vector", backward_b_vector},
                         {"reference", backward_b_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::shortcut_backward_b)},
+                        OMNI_GPU_IMPLEMENTATION(gpu::shortcut_backward_b, 0, 1)},
     .cost = backward_b_cost,
     .footprint = footprint,
 });
@@ -163,7 +163,7 @@ Codelet<ActivationArgs> residual_backward({
     .color = 0xbcbd22,
     .implementations = {{"vector", residual_backward_vector},
                         {"reference", residual_backward_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::residual_backward)},
+                        OMNI_GPU_IMPLEMENTATION(gpu::residual_backward, 0, 1, 2)},
     .cost = residual_backward_cost,
     .footprint = residual_footprint,
 });

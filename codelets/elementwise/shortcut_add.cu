@@ -51,13 +51,13 @@ struct Meetings {
   }
 };
 
-template <class F, int lanes>
+template <class F, int lanes, class T>
 struct MeetingSum {
   F f;
   Meetings meetings;
   float alpha, beta;
-  const float *a, *b;
-  float* dst;
+  const T *a, *b;
+  T* dst;
 
   __device__ void operator()(int image, int y, int x, int column) const {
     const int k = column * lanes;
@@ -69,12 +69,12 @@ struct MeetingSum {
   }
 };
 
-template <int lanes>
+template <int lanes, class T>
 struct MeetingGradient {
   Meetings meetings;  // from b's side
   float beta;
-  const float* diff_dst;
-  float* diff_b;
+  const T* diff_dst;
+  T* diff_b;
 
   __device__ void operator()(int image, int y, int x, int column) const {
     const int k = column * lanes;
@@ -99,11 +99,11 @@ std::int64_t values_of(const ShortcutArgs& args, const Extent& extent) {
   return static_cast<std::int64_t>(extent.count()) * args.n;
 }
 
-template <class F>
+template <class F, class T>
 struct ResidualGradient {
   F f;
-  const float* dst;
-  float *diff, *diff_b;
+  const T* dst;
+  T *diff, *diff_b;
   template <int lanes>
   __device__ void at(std::int64_t first) const {
     Lanes<lanes> result = load<lanes>(diff, first);
@@ -118,47 +118,55 @@ struct ResidualGradient {
 
 void gpu::shortcut_forward(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
   CudaWorker& worker = CudaWorker::current();
-  const float *a = buffers.get(0), *b = buffers.get(1);
-  float* dst = buffers.get(2);
-  with_usual_activation(args.activation, [&]<class F>(F f) {
+  const auto forward = [&]<class F, class T>(F f, T) {
+    const T *a = buffers.get<T>(0), *b = buffers.get<T>(1);
+    T* dst = buffers.get<T>(2);
     if (args.a == args.b)
       map_elements(worker, values_of(args, args.a), ScaledSum<F>{f, args.alpha, args.beta}, dst, a,
                    b);
     else
       by_lanes(args, args.a, [&]<class N>(N, const Extent& extent) {
-        for_each_position(
-            worker, args.n, extent,
-            MeetingSum<F, N::value>{f, Meetings(args.a, args.b), args.alpha, args.beta, a, b, dst});
+        for_each_position(worker, args.n, extent,
+                          MeetingSum<F, N::value, T>{f, Meetings(args.a, args.b), args.alpha,
+                                                     args.beta, a, b, dst});
       });
-  });
+  };
+  with_usual_activation(args.activation,
+                        [&](auto f) { with_values(buffers, [&](auto t) { forward(f, t); }); });
 }
 
 void gpu::shortcut_backward_a(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
-  map_elements(CudaWorker::current(), values_of(args, args.a), Scale{args.alpha}, buffers.get(1),
-               buffers.get(0));
+  with_values(buffers, [&]<class T>(T) {
+    map_elements(CudaWorker::current(), values_of(args, args.a), Scale{args.alpha},
+                 buffers.get<T>(1), buffers.get<T>(0));
+  });
 }
 
 void gpu::shortcut_backward_b(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
   CudaWorker& worker = CudaWorker::current();
-  const float* diff_dst = buffers.get(0);
-  float* diff_b = buffers.get(1);
-  if (args.a == args.b)
-    map_elements(worker, values_of(args, args.b), Scale{args.beta}, diff_b, diff_dst);
-  else
-    by_lanes(args, args.b, [&]<class N>(N, const Extent& extent) {
-      for_each_position(
-          worker, args.n, extent,
-          MeetingGradient<N::value>{Meetings(args.b, args.a), args.beta, diff_dst, diff_b});
-    });
+  with_values(buffers, [&]<class T>(T) {
+    const T* diff_dst = buffers.get<T>(0);
+    T* diff_b = buffers.get<T>(1);
+    if (args.a == args.b)
+      map_elements(worker, values_of(args, args.b), Scale{args.beta}, diff_b, diff_dst);
+    else
+      by_lanes(args, args.b, [&]<class N>(N, const Extent& extent) {
+        for_each_position(
+            worker, args.n, extent,
+            MeetingGradient<N::value, T>{Meetings(args.b, args.a), args.beta, diff_dst, diff_b});
+      });
+  });
 }
 
 void gpu::residual_backward(const ActivationArgs& args, const Buffers& buffers, DeviceContext&) {
-  const float* dst = buffers.get(0);
-  float *diff = buffers.get(1), *diff_b = buffers.get(2);
-  with_usual_activation(args.activation, [&]<class F>(F f) {
-    for_each_by_fours(CudaWorker::current(), args.count, ResidualGradient<F>{f, dst, diff, diff_b},
-                      dst, diff, diff_b);
-  });
+  const auto backward = [&]<class F, class T>(F f, T) {
+    const T* dst = buffers.get<T>(0);
+    T *diff = buffers.get<T>(1), *diff_b = buffers.get<T>(2);
+    for_each_by_fours(CudaWorker::current(), args.count,
+                      ResidualGradient<F, T>{f, dst, diff, diff_b}, dst, diff, diff_b);
+  };
+  with_usual_activation(args.activation,
+                        [&](auto f) { with_values(buffers, [&](auto t) { backward(f, t); }); });
 }
 
 }  // namespace omni

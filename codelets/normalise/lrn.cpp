@@ -116,7 +116,7 @@ Codelet<LrnArgs> lrn_forward({
     .color = kLrnColor,
     .implementations = {{"vector", forward_vector},
                         {"reference", forward_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::lrn_forward)},
+                        OMNI_GPU_IMPLEMENTATION(gpu::lrn_forward, 0, 1)},
     .cost = forward_cost,
     .footprint = footprint,
 });
@@ -126,7 +126,7 @@ Codelet<LrnArgs> lrn_backward({
     .color = kLrnColor,
     .implementations = {{"vector", backward_vector},
                         {"reference", backward_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::lrn_backward)},
+                        OMNI_GPU_IMPLEMENTATION(gpu::lrn_backward, 0, 1, 3, 4)},
     .cost = backward_cost,
     .footprint = footprint,
 });

@@ -7,7 +7,7 @@
 namespace omni {
 namespace {
 
-template <class Power>
+template <class Power, class T>
 struct LrnForward {
   struct Column {
     LrnForward pass;
@@ -22,12 +22,13 @@ struct LrnForward {
 
   LrnArgs args;
   Power power;
-  const float* src;
-  float *dst, *scale;
+  const T* src;
+  T* dst;
+  float* scale;
   __device__ Column operator()(int k) const { return {*this, k}; }
 };
 
-template <class Power>
+template <class Power, class T>
 struct LrnBackward {
   struct Column {
     LrnBackward pass;
@@ -43,26 +44,33 @@ struct LrnBackward {
 
   LrnArgs args;
   Power power;
-  const float *src, *dst, *scale, *diff_dst;
-  float* diff_src;
+  const T *src, *dst;
+  const float* scale;
+  const T* diff_dst;
+  T* diff_src;
   __device__ Column operator()(int k) const { return {*this, k}; }
 };
 
 }  // namespace
 
 void gpu::lrn_forward(const LrnArgs& args, const Buffers& buffers, DeviceContext&) {
-  with_power(args.beta, [&]<class Power>(Power power) {
-    for_each_column(CudaWorker::current(), args.rows, args.c,
-                    LrnForward<Power>{args, power, buffers.get(0), buffers.get(1), buffers.get(2)});
-  });
+  const auto forward = [&]<class Power, class T>(Power power, T) {
+    for_each_column(
+        CudaWorker::current(), args.rows, args.c,
+        LrnForward<Power, T>{args, power, buffers.get<T>(0), buffers.get<T>(1), buffers.get(2)});
+  };
+  with_power(args.beta,
+             [&](auto power) { with_values(buffers, [&](auto t) { forward(power, t); }); });
 }
 
 void gpu::lrn_backward(const LrnArgs& args, const Buffers& buffers, DeviceContext&) {
-  with_power(args.beta, [&]<class Power>(Power power) {
+  const auto backward = [&]<class Power, class T>(Power power, T) {
     for_each_column(CudaWorker::current(), args.rows, args.c,
-                    LrnBackward<Power>{args, power, buffers.get(0), buffers.get(1), buffers.get(2),
-                                       buffers.get(3), buffers.get(4)});
-  });
+                    LrnBackward<Power, T>{args, power, buffers.get<T>(0), buffers.get<T>(1),
+                                          buffers.get(2), buffers.get<T>(3), buffers.get<T>(4)});
+  };
+  with_power(args.beta,
+             [&](auto power) { with_values(buffers, [&](auto t) { backward(power, t); }); });
 }
 
 }  // namespace omni

@@ -55,18 +55,19 @@ namespace reference {
 
 // The scale of channel k of the pixel x.
 template <class T>
-constexpr T lrn_scale(const LrnArgs& args, const T* x, int k) {
-  T sum = 0;
+constexpr auto lrn_scale(const LrnArgs& args, const T* x, int k) {
+  decltype(x[0] * x[0]) sum = 0;
   for (int j = std::max(0, k - args.below()); j <= std::min(args.c - 1, k + args.above()); ++j)
     sum += x[j] * x[j];
-  return static_cast<T>(args.kappa) + static_cast<T>(args.alpha) * sum;
+  return static_cast<decltype(sum)>(args.kappa) + static_cast<decltype(sum)>(args.alpha) * sum;
 }
 
 // What the windows that hold channel k, those of the channels [k - above, k + below], take from its
 // gradient, before the factor that all have in common.
-template <class T>
-constexpr T lrn_pull(const LrnArgs& args, const T* dst, const T* scale, const T* diff_dst, int k) {
-  T sum = 0;
+template <class T, class Scale>
+constexpr Scale lrn_pull(const LrnArgs& args, const T* dst, const Scale* scale, const T* diff_dst,
+                         int k) {
+  Scale sum = 0;
   for (int j = std::max(0, k - args.above()); j <= std::min(args.c - 1, k + args.below()); ++j)
     sum += diff_dst[j] * dst[j] / scale[j];
   return sum;

@@ -39,7 +39,7 @@ Codelet<CopyChannelsArgs> copy_channels({
     .color = 0x7f7f7f,
     .implementations = {{"vector", copy_vector},
                         {"reference", copy_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::copy_channels)},
+                        OMNI_GPU_IMPLEMENTATION(gpu::copy_channels, 0, 1)},
     .cost = copy_cost,
     .footprint = copy_footprint,
 });

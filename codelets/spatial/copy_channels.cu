@@ -6,7 +6,7 @@
 namespace omni {
 namespace {
 
-template <int lanes>
+template <int lanes, class T>
 struct Copy {
   struct Column {
     Copy copy;
@@ -16,8 +16,8 @@ struct Copy {
     }
   };
 
-  const float* src;
-  float* dst;
+  const T* src;
+  T* dst;
   int src_c, dst_c;
   __device__ Column operator()(int column) const { return {*this, column * lanes}; }
 };
@@ -25,12 +25,14 @@ struct Copy {
 }  // namespace
 
 void gpu::copy_channels(const CopyChannelsArgs& args, const Buffers& buffers, DeviceContext&) {
-  const float* src = buffers.get(0) + args.src_offset;
-  float* dst = buffers.get(1) + args.dst_offset;
-  const bool fours = args.src_c % 4 == 0 && args.dst_c % 4 == 0 && by_fours(args.c, src, dst);
-  with_lanes(fours, [&]<class N>(N lanes) {
-    for_each_column(CudaWorker::current(), args.rows, args.c / lanes,
-                    Copy<N::value>{src, dst, args.src_c, args.dst_c});
+  with_values(buffers, [&]<class T>(T) {
+    const T* src = buffers.get<T>(0) + args.src_offset;
+    T* dst = buffers.get<T>(1) + args.dst_offset;
+    const bool fours = args.src_c % 4 == 0 && args.dst_c % 4 == 0 && by_fours(args.c, src, dst);
+    with_lanes(fours, [&]<class N>(N lanes) {
+      for_each_column(CudaWorker::current(), args.rows, args.c / lanes,
+                      Copy<N::value, T>{src, dst, args.src_c, args.dst_c});
+    });
   });
 }
 

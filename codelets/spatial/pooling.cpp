@@ -233,7 +233,7 @@ Codelet<PoolShape> max_pool_forward({
     .color = kPoolingColor,
     .implementations = {{"vector", max_forward_vector},
                         {"reference", max_forward_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::max_pool_forward)},
+                        OMNI_GPU_IMPLEMENTATION(gpu::max_pool_forward, 0, 1)},
     .cost = max_cost,
     .footprint = footprint,
 });
@@ -243,7 +243,7 @@ Codelet<PoolShape> max_pool_backward({
     .color = kPoolingColor,
     .implementations = {{"vector", max_backward_vector},
                         {"reference", max_backward_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::max_pool_backward)},
+                        OMNI_GPU_IMPLEMENTATION(gpu::max_pool_backward, 0, 2)},
     .cost = max_cost,
     .footprint = footprint,
 });
@@ -253,7 +253,7 @@ Codelet<PoolShape> average_pool_forward({
     .color = kPoolingColor,
     .implementations = {{"vector", average_forward_vector},
                         {"reference", average_forward_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::average_pool_forward)},
+                        OMNI_GPU_IMPLEMENTATION(gpu::average_pool_forward, 0, 1)},
     .cost = average_cost,
     .footprint = footprint,
 });
@@ -263,7 +263,7 @@ Codelet<PoolShape> average_pool_backward({
     .color = kPoolingColor,
     .implementations = {{"vector", average_backward_vector},
                         {"reference", average_backward_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::average_pool_backward)},
+                        OMNI_GPU_IMPLEMENTATION(gpu::average_pool_backward, 0, 1)},
     .cost = average_cost,
     .footprint = footprint,
 });

@@ -39,11 +39,11 @@ struct Pool {
   }
 };
 
-template <int lanes, class Index>
+template <int lanes, class T, class Index>
 struct MaxForward {
   Pool pool;
-  const float* src;
-  float* dst;
+  const T* src;
+  T* dst;
   Index* index;
 
   __device__ void operator()(int image, int y, int x, int column) const {
@@ -70,12 +70,12 @@ struct MaxForward {
   }
 };
 
-template <int lanes, class Index>
+template <int lanes, class T, class Index>
 struct MaxBackward {
   Pool pool;
-  const float* diff_dst;
+  const T* diff_dst;
   const Index* index;
-  float* diff_src;
+  T* diff_src;
 
   __device__ void operator()(int image, int y, int x, int column) const {
     const int k = column * lanes;
@@ -96,11 +96,11 @@ __device__ float share_of(PoolSpan rows, PoolSpan columns) {
   return 1.0f / static_cast<float>(std::max(1, rows.count() * columns.count()));
 }
 
-template <int lanes>
+template <int lanes, class T>
 struct AverageForward {
   Pool pool;
-  const float* src;
-  float* dst;
+  const T* src;
+  T* dst;
 
   __device__ void operator()(int image, int y, int x, int column) const {
     const int k = column * lanes;
@@ -117,11 +117,11 @@ struct AverageForward {
   }
 };
 
-template <int lanes>
+template <int lanes, class T>
 struct AverageBackward {
   Pool pool;
-  const float* diff_dst;
-  float* diff_src;
+  const T* diff_dst;
+  T* diff_src;
 
   __device__ void operator()(int image, int y, int x, int column) const {
     const int k = column * lanes;
@@ -143,36 +143,44 @@ void by_lanes(const PoolShape& shape, int h, int w, Use use) {
 }  // namespace
 
 void gpu::max_pool_forward(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
-  with_pool_index(shape, [&]<class Index>(Index) {
+  const auto forward = [&]<class T, class Index>(T, Index) {
     by_lanes(shape, shape.out_h, shape.out_w, [&]<class N>(N, const Extent& extent) {
       for_each_position(CudaWorker::current(), shape.n, extent,
-                        MaxForward<N::value, Index>{Pool{shape}, buffers.get(0), buffers.get(1),
-                                                    buffers.get<Index>(2)});
+                        MaxForward<N::value, T, Index>{Pool{shape}, buffers.get<T>(0),
+                                                       buffers.get<T>(1), buffers.get<Index>(2)});
     });
-  });
+  };
+  with_pool_index(shape, [&](auto i) { with_values(buffers, [&](auto t) { forward(t, i); }); });
 }
 
 void gpu::max_pool_backward(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
-  with_pool_index(shape, [&]<class Index>(Index) {
+  const auto backward = [&]<class T, class Index>(T, Index) {
     by_lanes(shape, shape.h, shape.w, [&]<class N>(N, const Extent& extent) {
       for_each_position(CudaWorker::current(), shape.n, extent,
-                        MaxBackward<N::value, Index>{Pool{shape}, buffers.get(0),
-                                                     buffers.get<Index>(1), buffers.get(2)});
+                        MaxBackward<N::value, T, Index>{Pool{shape}, buffers.get<T>(0),
+                                                        buffers.get<Index>(1), buffers.get<T>(2)});
     });
-  });
+  };
+  with_pool_index(shape, [&](auto i) { with_values(buffers, [&](auto t) { backward(t, i); }); });
 }
 
 void gpu::average_pool_forward(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
-  by_lanes(shape, shape.out_h, shape.out_w, [&]<class N>(N, const Extent& extent) {
-    for_each_position(CudaWorker::current(), shape.n, extent,
-                      AverageForward<N::value>{Pool{shape}, buffers.get(0), buffers.get(1)});
+  with_values(buffers, [&]<class T>(T) {
+    by_lanes(shape, shape.out_h, shape.out_w, [&]<class N>(N, const Extent& extent) {
+      for_each_position(
+          CudaWorker::current(), shape.n, extent,
+          AverageForward<N::value, T>{Pool{shape}, buffers.get<T>(0), buffers.get<T>(1)});
+    });
   });
 }
 
 void gpu::average_pool_backward(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
-  by_lanes(shape, shape.h, shape.w, [&]<class N>(N, const Extent& extent) {
-    for_each_position(CudaWorker::current(), shape.n, extent,
-                      AverageBackward<N::value>{Pool{shape}, buffers.get(0), buffers.get(1)});
+  with_values(buffers, [&]<class T>(T) {
+    by_lanes(shape, shape.h, shape.w, [&]<class N>(N, const Extent& extent) {
+      for_each_position(
+          CudaWorker::current(), shape.n, extent,
+          AverageBackward<N::value, T>{Pool{shape}, buffers.get<T>(0), buffers.get<T>(1)});
+    });
   });
 }
 

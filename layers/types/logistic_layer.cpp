@@ -11,7 +11,7 @@ class LogisticLayer final : public Layer {
  public:
   explicit LogisticLayer(LayerBuilder& builder) : Layer(builder) {
     inputs_ = static_cast<int>(builder.input().extent().count());
-    output_ = builder.blob("output", {1, 1, inputs_});
+    output_ = builder.float_blob("output", {1, 1, inputs_});
   }
 
   bool is_loss() const override { return true; }

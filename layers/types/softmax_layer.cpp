@@ -30,7 +30,7 @@ class SoftmaxLayer final : public Layer {
           "groups",
           fmt::format("{} values do not divide into {} groups", args_.inputs, args_.groups),
           "use a divisor");
-    output_ = builder.blob("output", {1, 1, args_.inputs});
+    output_ = builder.float_blob("output", {1, 1, args_.inputs});
   }
 
   bool is_loss() const override { return loss_; }

@@ -14,13 +14,10 @@ namespace {
 
 // Above it (4 MiB) the weights would be read from memory again for every slice of images.
 constexpr std::int64_t kSmallestSplitWeights = 1 << 20;
-// Blocks of neurons. A property of the layer, never of the machine: sums depend on it. A task may
-// touch 16 tensors, one of them not a block.
-constexpr int kMostBlocks = 8;
 constexpr int kLanes = 16;  // matrix products like widths that fill a vector register
 
-int block_width(int outputs) {
-  const int even = (outputs + kMostBlocks - 1) / kMostBlocks;
+int block_width(int outputs, int blocks) {
+  const int even = (outputs + blocks - 1) / blocks;
   return (even + kLanes - 1) / kLanes * kLanes;
 }
 
@@ -31,7 +28,7 @@ class SplitConnectedLayer final : public Layer {
     const Extent src = from.extent();
     inputs_count_ = static_cast<int>(src.count());
     outputs_ = connected_outputs(builder);
-    width_ = block_width(outputs_);
+    width_ = block_width(outputs_, builder.connected_blocks());
     output_ = builder.blob("output", {1, 1, outputs_});
     activation_ = {builder, "logistic", output_.extent};
     weights_ = &builder.param(connected_weights(src, outputs_), true);
@@ -128,7 +125,8 @@ class SplitConnectedLayer final : public Layer {
   }
   Tensor& whole_batch(LayerBuilder& builder, const std::string& name, int width) const {
     return builder.tensor(
-        name, static_cast<std::size_t>(slices().images()) * static_cast<std::size_t>(width));
+        name, static_cast<std::size_t>(slices().images()) * static_cast<std::size_t>(width),
+        builder.values());
   }
 
   bool is_last(int slice) const { return slice + 1 == slices().count(); }
@@ -172,7 +170,8 @@ Param connected_weights(const Extent& src, int outputs) {
 }
 
 bool splits_by_neurons(LayerBuilder& builder) {
-  if (builder.options().flag("batch_normalize", false)) return false;
+  if (builder.connected_blocks() == 1 || builder.options().flag("batch_normalize", false))
+    return false;
   const auto inputs = static_cast<std::int64_t>(builder.extent_of(builder.index() - 1).count());
   return inputs * connected_outputs(builder) >= kSmallestSplitWeights;
 }

@@ -10,7 +10,7 @@ void WeightedLayer::declare(LayerBuilder& builder, Extent extent, Param weights,
   weights.by_slice = true;
   weights_ = &builder.param(std::move(weights));
   if (builder.options().flag("batch_normalize", false)) {
-    product_ = builder.per_slice("product", output_.extent.count());
+    product_ = builder.per_slice("product", output_.extent.count(), builder.values());
     batchnorm_.emplace(builder, extent, read_activation(builder.options(), kActivation));
     params_ = {batchnorm_->shift, batchnorm_->scale, batchnorm_->mean, batchnorm_->variance};
   } else {

@@ -47,21 +47,20 @@ CudaWorker::CudaWorker(cudaStream_t stream) : stream_(stream) {
 
 // Nobody is left to hear of a failure.
 CudaWorker::~CudaWorker() {
-  if (workspace_ != nullptr) cudaFree(workspace_);
   if (dnn_ != nullptr) cudnnDestroy(dnn_);
   if (blas_ != nullptr) cublasDestroy(blas_);
 }
 
-void* CudaWorker::workspace(std::size_t bytes) {
-  if (bytes > workspace_bytes_) {
+void* CudaWorker::Memory::at_least(std::size_t bytes, cudaStream_t stream) {
+  if (bytes > bytes_) {
     // In the stream's order, so that kernels that are still to run keep theirs.
-    if (workspace_ != nullptr) check(cudaFreeAsync(workspace_, stream_), "freeing a workspace");
-    workspace_ = nullptr;
-    workspace_bytes_ = 0;
-    check(cudaMallocAsync(&workspace_, bytes, stream_), "allocating a workspace");
-    workspace_bytes_ = bytes;
+    if (data_ != nullptr) check(cudaFreeAsync(data_, stream), "freeing a workspace");
+    data_ = nullptr;
+    bytes_ = 0;
+    check(cudaMallocAsync(&data_, bytes, stream), "allocating a workspace");
+    bytes_ = bytes;
   }
-  return workspace_;
+  return data_;
 }
 
 }  // namespace omni

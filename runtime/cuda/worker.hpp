@@ -24,7 +24,9 @@ class CudaWorker {
   // Device memory with undefined contents. One buffer per worker: its kernels run one after
   // another in one stream, so that the next one may use it, too. A kernel that needs several
   // pieces asks once and divides. Throws std::bad_alloc.
-  void* workspace(std::size_t bytes);
+  void* workspace(std::size_t bytes) { return workspace_.at_least(bytes, stream_); }
+  // The same, for what runs kernels.
+  void* copies(std::size_t bytes) { return copies_.at_least(bytes, stream_); }
 
   explicit CudaWorker(cudaStream_t stream);
   ~CudaWorker();
@@ -36,8 +38,17 @@ class CudaWorker {
   cublasHandle_t blas_ = nullptr;
   cudnnHandle_t dnn_ = nullptr;
   int device_ = 0, multiprocessors_ = 0;
-  void* workspace_ = nullptr;
-  std::size_t workspace_bytes_ = 0;
+
+  class Memory {
+   public:
+    ~Memory() { cudaFree(data_); }
+    void* at_least(std::size_t bytes, cudaStream_t stream);
+
+   private:
+    void* data_ = nullptr;
+    std::size_t bytes_ = 0;
+  };
+  Memory workspace_, copies_;
 };
 
 }  // namespace omni

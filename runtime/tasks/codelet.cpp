@@ -11,6 +11,7 @@
 #include <cstring>
 #include <new>
 
+#include "runtime/bf16/float_copies.hpp"
 #include "runtime/tasks/expected_times.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/submission.hpp"
@@ -28,6 +29,7 @@ ImplementationPolicy current_policy;
 // StarPU tells so many implementations of a codelet apart per kind of device; each of the CPU has
 // the slot of its rank.
 constexpr std::size_t kSlots = 8;
+static_assert(kMostBuffers <= STARPU_NMAXBUFS);
 static_assert(kSlots <= STARPU_MAXIMPLEMENTATIONS);
 
 // What travels with a task; the args follow it in the same allocation.
@@ -40,6 +42,8 @@ struct alignas(std::max_align_t) TaskHeader {
   int layer;
   Cost cost;
   recording::PendingTask* pending;  // null unless recorded
+  BufferSet in_bf16;
+  std::array<BufferUse, kMostBuffers> uses;
 
   bool may_run_in(unsigned slot) const { return (on_cpu >> slot & 1u) != 0; }
   const void* args() const { return this + 1; }
@@ -78,12 +82,31 @@ Choice eligible(const std::vector<CodeletBase::Entry>& entries, const void* args
 }
 
 // Enough for each that a core may try.
-WorkingFloats working(const std::vector<CodeletBase::Entry>& entries, const void* args) {
+WorkingFloats working(const std::vector<CodeletBase::Entry>& entries, const void* args,
+                      std::span<const BufferUse> uses) {
   const std::uint32_t on_cpu = eligible(entries, args).on_cpu;
   WorkingFloats most;
   for (std::size_t i = 0; i < entries.size(); ++i)
     if ((on_cpu >> i & 1u) != 0) most.grow(entries[i].working(args));
+  if (on_cpu != 0) most.copies = float_copies_count(uses);
   return most;
+}
+
+std::array<BufferUse, kMostBuffers> uses_of(std::span<const Access> accesses) {
+  std::array<BufferUse, kMostBuffers> uses;
+  for (std::size_t i = 0; i < accesses.size(); ++i) {
+    const auto& [data, mode] = accesses[i];
+    uses[i] = {static_cast<std::uint32_t>(data.count()), mode,
+               data.tensor->type() == DataType::bf16};
+  }
+  return uses;
+}
+
+BufferSet set_of_bf16(std::span<const BufferUse> uses) {
+  BufferSet set;
+  for (std::size_t i = 0; i < uses.size(); ++i)
+    if (uses[i].bf16) set.bits |= 1u << i;
+  return set;
 }
 
 // A group may have only a GPU, or none, and a task only an implementation for the other kind. Such
@@ -141,7 +164,7 @@ struct CodeletCallbacks {
   }
 
   static void run(void* interfaces[], const TaskHeader& header, std::size_t index) noexcept {
-    std::array<void*, STARPU_NMAXBUFS> pointers;
+    std::array<void*, kMostBuffers> pointers;
     for (std::uint32_t i = 0; i < header.buffers; ++i)
       pointers[i] = reinterpret_cast<void*>(STARPU_VECTOR_GET_PTR(interfaces[i]));
     const CodeletBase::Entry& entry = header.codelet->entries_[index];
@@ -151,8 +174,7 @@ struct CodeletCallbacks {
     try {
       const bool timed = task_times::recording() && entry.role != Role::gpu;
       const auto before = timed ? Clock::now() : Clock::time_point();
-      entry.run(header.args(), Buffers({pointers.data(), header.buffers}),
-                DeviceContext::current());
+      compute(header, entry, std::span(pointers.data(), header.buffers));
       if (timed)
         task_times::record(header.codelet->name_, entry.name, header.layer, false,
                            std::chrono::duration<double>(Clock::now() - before).count(),
@@ -164,6 +186,22 @@ struct CodeletCallbacks {
       report_task_error({entry.role == Role::gpu ? ErrorKind::device : ErrorKind::failed,
                          label(*header.codelet, entry), problem.what(), ""});
     }
+  }
+
+  static void compute(const TaskHeader& header, const CodeletBase::Entry& entry,
+                      std::span<void*> pointers) {
+    DeviceContext& context = DeviceContext::current();
+    if (header.in_bf16 == entry.in_bf16.below(pointers.size()) || header.in_bf16.empty())
+      return entry.run(header.args(), Buffers(pointers, !header.in_bf16.empty()), context);
+#ifdef OMNI_CUDA
+    const FloatCopying& copying = entry.role == Role::gpu ? kCopyOnGpu : kCopyOnCpu;
+#else
+    const FloatCopying& copying = kCopyOnCpu;
+#endif
+    const FloatCopies copies(copying, context, std::span(header.uses).first(pointers.size()),
+                             pointers);
+    entry.run(header.args(), Buffers(pointers), context);
+    copies.write_back();
   }
 
   // StarPU's epilogue: between the end of a task and the start of those that wait for it.
@@ -262,10 +300,17 @@ std::uint32_t CodeletBase::color() const { return starpu_->codelet.color; }
 
 void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
                          std::span<const Access> accesses, TaskTag tag) {
-  assert(accesses.size() <= STARPU_NMAXBUFS);
+  assert(accesses.size() <= kMostBuffers);
+  const auto uses = uses_of(accesses);
+  const BufferSet in_bf16 = set_of_bf16(uses);
   if (task_capture::is_on() &&
-      !task_capture::submitted(name_, accesses, tag, working(entries_, args)))
+      !task_capture::submitted(name_, accesses, tag, [&] { return working(entries_, args, uses); }))
     return;
+  if (!in_bf16.empty()) {
+    footprint = static_cast<std::uint32_t>(footprint_of(footprint, in_bf16.bits));
+    for (const BufferUse& use : uses)
+      if (use.bf16) cost.bytes -= (sizeof(float) - sizeof(Bf16)) * use.count;
+  }
   auto* header = static_cast<TaskHeader*>(std::malloc(sizeof(TaskHeader) + args_bytes_));
   if (header == nullptr) {
     report_task_error({ErrorKind::out_of_memory, "codelet " + name_, "cannot create a task", ""});
@@ -279,7 +324,9 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
              .buffers = static_cast<std::uint32_t>(accesses.size()),
              .layer = tag.layer,
              .cost = cost,
-             .pending = recording::submitted(*this, accesses, tag, cost.flops, cost.bytes)};
+             .pending = recording::submitted(*this, accesses, tag, cost.flops, cost.bytes),
+             .in_bf16 = in_bf16,
+             .uses = uses};
   std::memcpy(header + 1, args, args_bytes_);
 
   starpu_task* task = starpu_task_create();

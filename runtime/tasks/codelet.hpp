@@ -23,6 +23,22 @@ namespace omni {
 // One with the role gpu enqueues its work on the stream of a CUDA worker, and returns.
 enum class Role { fast, reference, gpu };
 
+// Buffers of a task, by number.
+struct BufferSet {
+  constexpr BufferSet(std::initializer_list<unsigned> numbers = {}) {
+    for (const unsigned number : numbers) bits |= 1u << number;
+  }
+  bool operator==(const BufferSet&) const = default;
+  bool empty() const { return bits == 0; }
+  bool has(std::size_t number) const { return (bits >> number & 1u) != 0; }
+  BufferSet below(std::size_t count) const {
+    BufferSet set = *this;
+    set.bits &= (1u << count) - 1;
+    return set;
+  }
+  std::uint32_t bits = 0;
+};
+
 template <class Args>
 struct Implementation {
   const char* name;
@@ -30,11 +46,16 @@ struct Implementation {
   bool (*supports)(const Args&) = nullptr;  // null: every shape
   Role role = Role::fast;
   WorkingFloats (*working)(const Args&) = nullptr;  // null: too few to count
+  // Which buffers it takes in bf16, too, when all of them are. In any other case it gets copies in
+  // floats of those that are.
+  BufferSet in_bf16{};
 };
 
-// In a codelet's list of implementations: the kernel of its .cu file, where those are built.
+// In a codelet's list of implementations: the kernel of its .cu file, where those are built, and
+// which buffers it takes in bf16.
 #ifdef OMNI_CUDA
-#define OMNI_GPU_IMPLEMENTATION(...) {"cuda", __VA_ARGS__, nullptr, Role::gpu},
+#define OMNI_GPU_IMPLEMENTATION(kernel, ...) \
+  {"cuda", kernel, nullptr, Role::gpu, nullptr, BufferSet{__VA_ARGS__}},
 #else
 #define OMNI_GPU_IMPLEMENTATION(...)
 #endif
@@ -49,6 +70,7 @@ class CodeletBase {
   struct Entry {
     std::string name;
     Role role;
+    BufferSet in_bf16;
     std::function<bool(const void*)> supports;
     std::function<WorkingFloats(const void*)> working;
     std::function<void(const void*, const Buffers&, DeviceContext&)> run;
@@ -79,7 +101,7 @@ class CodeletBase {
 };
 
 // What convolutions and connected layers may round numbers to before they multiply them: tf32 has
-// 10 bits of mantissa, which only GPUs know, bf16 has 7. Sums and tensors are fp32.
+// 10 bits of mantissa, which only GPUs know, bf16 has 7. Sums are fp32.
 enum class Precision { fp32, tf32, bf16 };
 constexpr const char* name_of(Precision precision) {
   return precision == Precision::fp32 ? "fp32" : precision == Precision::tf32 ? "tf32" : "bf16";
@@ -144,7 +166,7 @@ class Codelet : public CodeletBase {
   static std::vector<Entry> erase(const std::vector<Implementation<Args>>& implementations) {
     std::vector<Entry> entries;
     for (const Implementation<Args>& each : implementations)
-      entries.push_back({each.name, each.role,
+      entries.push_back({each.name, each.role, each.in_bf16,
                          [supports = each.supports](const void* args) {
                            return supports == nullptr || supports(*static_cast<const Args*>(args));
                          },

@@ -20,17 +20,17 @@ DeviceContext::DeviceContext() {
   omp_set_num_threads(1);  // per thread; oneDNN asks OpenMP how many threads it may use
 }
 
-float* DeviceContext::scratch(std::size_t count) {
-  if (count > scratch_count_) {
-    scratch_.reset();  // before the new one: never both
-    scratch_count_ = 0;
-    scratch_.reset(static_cast<float*>(::operator new(count * sizeof(float), kAlignment)));
-    scratch_count_ = count;
+float* DeviceContext::Floats::at_least(std::size_t count) {
+  if (count > count_) {
+    data_.reset();  // before the new one: never both
+    count_ = 0;
+    data_.reset(static_cast<float*>(::operator new(count * sizeof(float), kAlignment)));
+    count_ = count;
   }
-  return scratch_.get();
+  return data_.get();
 }
 
-void DeviceContext::AlignedDelete::operator()(float* pointer) const {
+void DeviceContext::Floats::AlignedDelete::operator()(float* pointer) const {
   ::operator delete(pointer, kAlignment);
 }
 

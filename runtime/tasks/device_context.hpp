@@ -15,10 +15,12 @@ namespace omni {
 struct WorkingFloats {
   std::size_t scratch = 0;      // of its one buffer
   std::size_t kept_beside = 0;  // in a local() of its own; only one type of kernel has that
+  std::size_t copies = 0;       // of tensors in bf16
 
   void grow(const WorkingFloats& other) {
     scratch = std::max(scratch, other.scratch);
     kept_beside = std::max(kept_beside, other.kept_beside);
+    copies = std::max(copies, other.copies);
   }
 };
 
@@ -28,8 +30,10 @@ class DeviceContext {
 
   // At least `count` floats, 64-byte aligned, contents undefined. One buffer per context: a kernel
   // that needs several pieces asks once and divides. Throws std::bad_alloc.
-  float* scratch(std::size_t count);
-  std::size_t scratch_floats() const { return scratch_count_; }  // so far
+  float* scratch(std::size_t count) { return scratch_.at_least(count); }
+  std::size_t scratch_floats() const { return scratch_.count(); }  // so far
+  // The same, for what runs kernels.
+  float* copies(std::size_t count) { return copies_.at_least(count); }
 
   // The context's own object of type T, default-constructed on first use.
   template <class T>
@@ -44,11 +48,19 @@ class DeviceContext {
 
  private:
   DeviceContext();
-  struct AlignedDelete {
-    void operator()(float* pointer) const;
+  class Floats {
+   public:
+    float* at_least(std::size_t count);
+    std::size_t count() const { return count_; }
+
+   private:
+    struct AlignedDelete {
+      void operator()(float* pointer) const;
+    };
+    std::unique_ptr<float[], AlignedDelete> data_;
+    std::size_t count_ = 0;
   };
-  std::unique_ptr<float[], AlignedDelete> scratch_;
-  std::size_t scratch_count_ = 0;
+  Floats scratch_, copies_;
   std::unordered_map<std::type_index, std::shared_ptr<void>> locals_;
 };
 

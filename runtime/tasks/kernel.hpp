@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 
+#include "runtime/bf16/bf16.hpp"
 #include "runtime/tasks/access.hpp"
 
 namespace omni {
@@ -16,7 +17,11 @@ class Codelet;
 // The memory of a task's tensors, in the order of its accesses.
 class Buffers {
  public:
-  explicit Buffers(std::span<void* const> pointers) : pointers_(pointers) {}
+  explicit Buffers(std::span<void* const> pointers, bool in_bf16 = false)
+      : pointers_(pointers), in_bf16_(in_bf16) {}
+  std::size_t count() const { return pointers_.size(); }
+  // Those that the implementation says it takes in bf16 are.
+  bool in_bf16() const { return in_bf16_; }
   template <class T = float>
   T* get(std::size_t index) const {
     return static_cast<T*>(pointers_[index]);
@@ -24,7 +29,17 @@ class Buffers {
 
  private:
   std::span<void* const> pointers_;
+  bool in_bf16_;
 };
+
+// use(T()) with the type of the values of those buffers.
+template <class Use>
+void with_values(const Buffers& buffers, Use use) {
+  if (buffers.in_bf16())
+    use(Bf16());
+  else
+    use(float());
+}
 
 template <class Args>
 using KernelFunction = void(const Args&, const Buffers&, DeviceContext&);

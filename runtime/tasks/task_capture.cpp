@@ -11,6 +11,7 @@ namespace {
 
 struct Capture {
   bool rehearsal = false;
+  Working working = Working::unknown;
   MachineModel machine{};
   std::vector<CapturedTask> tasks;
 };
@@ -24,8 +25,9 @@ std::vector<CapturedTask> finish() {
   return std::exchange(capture, std::nullopt).value_or(Capture()).tasks;
 }
 
-std::vector<CapturedTask> rehearse(const std::function<void()>& submit) {
-  std::optional<Capture> outer = std::exchange(capture, Capture{.rehearsal = true, .tasks = {}});
+std::vector<CapturedTask> rehearse(const std::function<void()>& submit, Working working) {
+  std::optional<Capture> outer =
+      std::exchange(capture, Capture{.rehearsal = true, .working = working, .tasks = {}});
   submit();
   return std::exchange(capture, std::move(outer))->tasks;
 }
@@ -33,7 +35,7 @@ std::vector<CapturedTask> rehearse(const std::function<void()>& submit) {
 bool is_on() { return capture.has_value(); }
 
 bool submitted(const std::string& codelet, std::span<const Access> accesses, TaskTag tag,
-               const WorkingFloats& working) {
+               const std::function<WorkingFloats()>& working) {
   const Submission& scope = SubmissionScope::current();
   CapturedTask& task =
       capture->tasks.emplace_back(CapturedTask{.codelet = codelet,
@@ -43,8 +45,8 @@ bool submitted(const std::string& codelet, std::span<const Access> accesses, Tas
                                                .group = scope.group,
                                                .iteration = scope.iteration,
                                                .any_worker = scope.workers == nullptr,
-                                               .working = working,
                                                .uses = {}});
+  if (capture->working == Working::wanted) task.working = working();
   for (const Access& access : accesses) task.uses.push_back({access.data, access.mode});
   return !capture->rehearsal;
 }

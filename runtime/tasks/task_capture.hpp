@@ -42,11 +42,14 @@ namespace task_capture {
 void start();  // needs a running Session
 std::vector<CapturedTask> finish();
 // What `submit` would submit: nothing runs, so neither StarPU nor allocated tensors are needed.
-std::vector<CapturedTask> rehearse(const std::function<void()>& submit);
+// Tasks' working memory is only asked for where it is wanted: some have to prepare their work.
+enum class Working { unknown, wanted };
+std::vector<CapturedTask> rehearse(const std::function<void()>& submit,
+                                   Working working = Working::unknown);
 bool is_on();
 // Called for every task while it is on. False: the task is not to run.
 bool submitted(const std::string& codelet, std::span<const Access> accesses, TaskTag tag,
-               const WorkingFloats& working);
+               const std::function<WorkingFloats()>& working);
 // As StarPU gets it, but for the workers that it is bound to.
 void expect(starpu_task& task);
 

@@ -8,6 +8,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "runtime/bf16/bf16.hpp"
 #include "runtime/tasks/access.hpp"
 #include "runtime/tasks/models/numa.hpp"
 #include "runtime/tasks/recorder.hpp"
@@ -23,6 +24,8 @@ std::size_t bytes_of(DataType type) {
     case DataType::f32:
     case DataType::i32:
       return 4;
+    case DataType::bf16:
+      return 2;
     case DataType::u8:
       return 1;
   }
@@ -89,6 +92,12 @@ HostAccess::HostAccess(const Tensor& tensor, Mode mode) : tensor_(tensor) {
 HostAccess::~HostAccess() {
   for (std::size_t part = 0; part < tensor_.parts(); ++part)
     starpu_data_release(tensor_.handle(part));
+}
+
+std::vector<float> HostAccess::values() const {
+  if (tensor_.type() != DataType::bf16) return {f32().begin(), f32().end()};
+  const auto rounded = view<Bf16>(DataType::bf16);
+  return {rounded.begin(), rounded.end()};
 }
 
 Tensor& TensorPool::declare(std::string name, std::size_t count, DataType type) {

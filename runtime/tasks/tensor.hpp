@@ -21,7 +21,7 @@ namespace omni {
 
 using DataHandle = _starpu_data_state*;
 
-enum class DataType : std::uint8_t { f32, i32, u8 };
+enum class DataType : std::uint8_t { f32, bf16, i32, u8 };
 std::size_t bytes_of(DataType type);
 
 class Tensor {
@@ -76,6 +76,7 @@ class HostAccess {
 
   std::span<float> f32() const { return view<float>(DataType::f32); }
   std::span<std::int32_t> i32() const { return view<std::int32_t>(DataType::i32); }
+  std::vector<float> values() const;  // a copy, of f32 or bf16
 
  private:
   template <class T>

@@ -157,7 +157,8 @@ GuardedBlock make_block(const Operand& operand, std::uint64_t seed, std::size_t 
     if (operand.mode == AccessMode::write) return block;
     Draws draws(Philox(seed, RandomStream::synthetic), index);
     T* values = static_cast<T*>(block.data());
-    const bool rounded = implementation_policy().precision == Precision::bf16;
+    const bool rounded =
+        operand.type == DataType::bf16 || implementation_policy().precision == Precision::bf16;
     for (std::size_t i = 0; i < operand.count; ++i) {
       const float value = operand.fill(draws);
       values[i] = static_cast<T>(rounded ? round_to_bf16(value) : value);
@@ -169,6 +170,9 @@ GuardedBlock make_block(const Operand& operand, std::uint64_t seed, std::size_t 
       return fill(std::int32_t{});
     case DataType::u8:
       return fill(std::uint8_t{});
+    case DataType::bf16:
+      if constexpr (std::is_same_v<Real, float>) return fill(Bf16{});
+      break;
     case DataType::f32:
       break;
   }
@@ -188,7 +192,8 @@ std::vector<GuardedBlock> run_on(const std::vector<Operand>& operands, std::uint
     pointers.push_back(on_gpu ? copies.emplace_back(block.with_guards()).data() +
                                     GuardedBlock::kGuardBytes
                               : block.data());
-  run(Buffers(pointers));
+  const bool in_bf16 = std::ranges::count(operands, DataType::bf16, &Operand::type) > 0;
+  run(Buffers(pointers, in_bf16));
   for (gpu::Copy& copy : copies) copy.back();
   for (std::size_t i = 0; i < operands.size(); ++i) {
     EXPECT_TRUE(blocks[i].guards_intact()) << "wrote outside buffer " << i;
@@ -211,6 +216,15 @@ double relative_error(std::span<const A> value, std::span<const B> expected) {
     length += b * b;
   }
   return std::sqrt(distance) / std::max(std::sqrt(length), 1e-3);
+}
+
+// The values of a buffer that was run on as float.
+inline std::vector<float> floats_of(const Operand& operand, const GuardedBlock& block) {
+  const auto copy = [&]<class T>(T) {
+    const auto* values = static_cast<const T*>(block.data());
+    return std::vector<float>(values, values + operand.count);
+  };
+  return operand.type == DataType::bf16 ? copy(Bf16{}) : copy(float{});
 }
 
 template <class Args>
@@ -271,8 +285,48 @@ struct Operation {
   std::string_view rounds_sums = {};  // the implementation that in bf16 rounds sums of its factors
 };
 
-// Every implementation that supports a case against the double reference, twice: the second run
-// meets warm caches and must repeat the first bit for bit, unless the operation says otherwise. An
+// One implementation on one case against the double reference, twice: the second run meets warm
+// caches and must repeat the first bit for bit, unless the operation says otherwise.
+template <class Args>
+void check_implementation(const Implementation<Args>& implementation, const Args& args,
+                          const Operation<Args>& operation, const std::vector<Operand>& operands,
+                          std::uint64_t seed) {
+  const auto expected = run_on<double>(
+      operands, seed, [&](const Buffers& buffers) { operation.reference(args, buffers); });
+  const double tolerance =
+      std::min(1e-4, operation.tolerance * std::sqrt(std::max(1.0, operation.terms(args))));
+  const auto run = [&](const Buffers& buffers) {
+    implementation.kernel(args, buffers, DeviceContext::current());
+  };
+  const bool on_gpu = implementation.role == Role::gpu;
+  const bool bf16 = implementation_policy().precision == Precision::bf16;
+  const bool rounds_sums =
+      bf16 && bf16_in_vain() == nullptr && implementation.name == operation.rounds_sums;
+  const bool rounds = bf16 && on_gpu && operation.rounded_on_gpu;
+  const auto actual = run_on<float>(operands, seed, run, on_gpu);
+  const auto again = run_on<float>(operands, seed, run, on_gpu);
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Operand& operand = operands[i];
+    if (operand.mode == AccessMode::read) continue;
+    EXPECT_TRUE(!operation.repeats || actual[i].same_data(again[i]))
+        << "a second run differs in buffer " << i;
+    if (operand.type != DataType::f32 && operand.type != DataType::bf16) {
+      EXPECT_TRUE(actual[i].same_data(expected[i])) << "in buffer " << i;
+      continue;
+    }
+    const std::vector<float> values = floats_of(operand, actual[i]);
+    const double allowed = rounds || operand.type == DataType::bf16 ? 0x1p-8
+                           : rounds_sums                            ? 0x1p-5
+                                                                    : tolerance;
+    EXPECT_LE(
+        relative_error(std::span(values),
+                       std::span(static_cast<const double*>(expected[i].data()), operand.count)),
+        allowed)
+        << "in buffer " << i;
+  }
+}
+
+// Every implementation that supports a case, also on those buffers in bf16 that it takes. An
 // implementation that no case reaches is a failure; that of a GPU is left out where there is none.
 template <class Args>
 void check_implementations(const Codelet<Args>& codelet, const std::vector<Case<Args>>& cases,
@@ -283,40 +337,19 @@ void check_implementations(const Codelet<Args>& codelet, const std::vector<Case<
   for (const Case<Args>& each : cases) {
     ++seed;
     const auto operands = operation.operands(each.args);
-    const auto expected = run_on<double>(
-        operands, seed, [&](const Buffers& buffers) { operation.reference(each.args, buffers); });
-    const double tolerance =
-        std::min(1e-4, operation.tolerance * std::sqrt(std::max(1.0, operation.terms(each.args))));
     for (std::size_t at = 0; at < exercised.size(); ++at) {
       const Implementation<Args>& implementation = implementations[at];
       if (implementation.supports != nullptr && !implementation.supports(each.args)) continue;
       SCOPED_TRACE(codelet.name() + " (" + implementation.name + "), " + each.what);
       ++exercised[at];
-      const auto run = [&](const Buffers& buffers) {
-        implementation.kernel(each.args, buffers, DeviceContext::current());
-      };
-      const bool on_gpu = implementation.role == Role::gpu;
-      const bool bf16 = implementation_policy().precision == Precision::bf16;
-      const bool rounds_sums =
-          bf16 && bf16_in_vain() == nullptr && implementation.name == operation.rounds_sums;
-      const bool rounds = bf16 && on_gpu && operation.rounded_on_gpu;
-      const double allowed = rounds ? 0x1p-8 : rounds_sums ? 0x1p-5 : tolerance;
-      const auto actual = run_on<float>(operands, seed, run, on_gpu);
-      const auto again = run_on<float>(operands, seed, run, on_gpu);
-      for (std::size_t i = 0; i < operands.size(); ++i) {
-        if (operands[i].mode == AccessMode::read) continue;
-        EXPECT_TRUE(!operation.repeats || actual[i].same_data(again[i]))
-            << "a second run differs in buffer " << i;
-        if (operands[i].type == DataType::f32)
-          EXPECT_LE(
-              relative_error(
-                  std::span(static_cast<const float*>(actual[i].data()), operands[i].count),
-                  std::span(static_cast<const double*>(expected[i].data()), operands[i].count)),
-              allowed)
-              << "in buffer " << i;
-        else
-          EXPECT_TRUE(actual[i].same_data(expected[i])) << "in buffer " << i;
-      }
+      check_implementation(implementation, each.args, operation, operands, seed);
+      if (implementation.in_bf16.empty()) continue;
+      SCOPED_TRACE("on tensors in bf16");
+      const Deterministic policy(Precision::bf16);
+      auto rounded = operands;
+      for (std::size_t i = 0; i < rounded.size(); ++i)
+        if (implementation.in_bf16.has(i)) rounded[i].type = DataType::bf16;
+      check_implementation(implementation, each.args, operation, rounded, seed);
     }
   }
   for (std::size_t at = 0; at < exercised.size(); ++at)

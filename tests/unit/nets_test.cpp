@@ -79,5 +79,31 @@ TEST(Slices, few_cores_change_nothing) {
     EXPECT_EQ(slices(name, 4), slices(name, 0)) << name;
 }
 
+// How CaffeNet's largest layer is computed.
+std::string largest_layer(const BuildOptions& options) {
+  const auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/caffenet.cfg");
+  const auto net = *Net::build(*spec, options);
+  std::string detail;
+  std::size_t most = 0;
+  for (const auto& layer : net->layers())
+    for (const Param* param : layer->params())
+      if (param->master->count() > most) {
+        most = param->master->count();
+        detail = layer->detail();
+      }
+  return detail;
+}
+
+TEST(ConnectedBlocks, are_the_same_on_all_cores) {
+  EXPECT_EQ(largest_layer({}), "4096 in 8 blocks");
+  EXPECT_EQ(largest_layer({.cores = 3}), "4096 in 8 blocks");
+}
+
+TEST(ConnectedBlocks, fill_a_gpu_each) {
+  EXPECT_EQ(largest_layer({.gpus = 1}), "4096");
+  EXPECT_EQ(largest_layer({.gpus = 4}), "4096 in 4 blocks");
+  EXPECT_EQ(largest_layer({.slice = 16, .gpus = 1}), "4096 in 8 blocks");  // cores compute, too
+}
+
 }  // namespace
 }  // namespace omni

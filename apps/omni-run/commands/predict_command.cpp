@@ -48,7 +48,7 @@ class Predictor {
     net_.forward({.training = false, .seed = 0, .first_sample = 0, .slot = &slot_});
     OMNI_CHECK(wait_for_tasks());
     const HostAccess output(net_.output(0), HostAccess::Mode::read);
-    return std::vector<float>(output.f32().begin(), output.f32().end());
+    return output.values();
   }
 
  private:

@@ -1,6 +1,6 @@
 // What cuDNN needs to run one pass of a convolution: descriptors of its tensors and, chosen once
 // per shape, the algorithm. The three passes differ only in which functions of cuDNN they are; all
-// take two tensors, and write or add to a third one. In bf16 the three are copies.
+// take two tensors, and write or add to a third one. In bf16, those that are floats are copies.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,8 @@
 
 #include "codelets/convolution/convolution_shape.hpp"
 #include "codelets/convolution/cudnn/algorithm_table.hpp"
-#include "codelets/convolution/cudnn/bf16_copies.hpp"
+#include "codelets/convolution/cudnn/bf16_sum.hpp"
+#include "runtime/bf16/gpu_rounding.hpp"
 #include "runtime/cuda/worker.hpp"
 #include "runtime/log.hpp"
 #include "runtime/tasks/codelet.hpp"
@@ -94,8 +95,11 @@ inline Geometry::Geometry(const ConvShape& s, cudnnDataType_t type) {
   set(cudnnSetConvolutionGroupCount(convolution, s.groups));
 }
 
+enum class Operand { first, second, out };
+
 struct ForwardPass {  // src, weights -> dst
   static constexpr std::string_view kName = "forward";
+  static constexpr Operand kWeights = Operand::second;
   using Result = cudnnConvolutionFwdAlgoPerf_t;
   static constexpr auto find = cudnnFindConvolutionForwardAlgorithmEx;
   static constexpr auto guess = cudnnGetConvolutionForwardAlgorithm_v7;
@@ -111,6 +115,7 @@ struct ForwardPass {  // src, weights -> dst
 
 struct WeightsPass {  // src, diff_dst -> diff_weights
   static constexpr std::string_view kName = "backward weights";
+  static constexpr Operand kWeights = Operand::out;
   using Result = cudnnConvolutionBwdFilterAlgoPerf_t;
   static constexpr auto find = cudnnFindConvolutionBackwardFilterAlgorithmEx;
   static constexpr auto guess = cudnnGetConvolutionBackwardFilterAlgorithm_v7;
@@ -126,6 +131,7 @@ struct WeightsPass {  // src, diff_dst -> diff_weights
 
 struct DataPass {  // weights, diff_dst -> diff_src
   static constexpr std::string_view kName = "backward data";
+  static constexpr Operand kWeights = Operand::first;
   using Result = cudnnConvolutionBwdDataAlgoPerf_t;
   static constexpr auto find = cudnnFindConvolutionBackwardDataAlgorithmEx;
   static constexpr auto guess = cudnnGetConvolutionBackwardDataAlgorithm_v7;
@@ -145,21 +151,23 @@ class ConvolutionPlan {
   using Algorithm = decltype(Pass::Result::algo);
 
   // Chooses the algorithm by trying on these inputs. keep: 1 adds to the output, 0 overwrites it.
-  ConvolutionPlan(CudaWorker& worker, const ConvShape& shape, float keep, const float* first,
-                  const float* second)
+  // bf16_values: what is no weights is in bf16. spare: bytes that who runs it wants beside.
+  ConvolutionPlan(CudaWorker& worker, const ConvShape& shape, float keep, bool bf16_values,
+                  const void* first, const void* second, std::size_t spare = 0)
       : shape_(shape),
         keep_(keep),
         precision_(implementation_policy().precision),
-        in_bf16_(precision_ == Precision::bf16),
+        in_bf16_(bf16_values || precision_ == Precision::bf16),
+        bf16_values_(bf16_values),
+        spare_(aligned(spare)),
         geometry_(shape, in_bf16_ ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT) {
-    if (geometry_.describable && in_bf16_) {
-      const TrialMemory memory(worker, copies_bytes());
-      const Copies copies = copy(worker, first, second, memory.data());
-      choose(worker, copies.first, copies.second, copies.out);
-    } else if (geometry_.describable) {
-      const TrialMemory out(worker,
-                            sizeof(float) * static_cast<std::size_t>(Pass::out_count(shape)));
-      choose(worker, first, second, out.data());
+    if (geometry_.describable) {
+      const std::size_t out_bytes = static_cast<std::size_t>(Pass::out_count(shape)) *
+                                    (in_bf16_ ? sizeof(Bf16) : sizeof(float));
+      const TrialMemory memory(worker, copies_bytes() + out_bytes);
+      const Operands operands =
+          bring(worker, first, second, memory.data() + copies_bytes(), memory.data());
+      choose(worker, operands);
     }
     if (!usable_)
       log::warn("cuDNN has no algorithm for the convolution {}: it is lowered to matrix products",
@@ -169,57 +177,74 @@ class ConvolutionPlan {
   // False: cuDNN can do nothing with this shape.
   bool usable() const { return usable_; }
 
-  void run(CudaWorker& worker, const float* first, const float* second, float* out) const {
-    constexpr auto kWhat = "a convolution of cuDNN";
-    if (!in_bf16_) {
-      check(enqueue(worker, first, second, keep_, out), kWhat);
-      return;
-    }
-    const Copies copies =
-        copy(worker, first, second, workspace(worker) + aligned(workspace_bytes_));
-    check(enqueue(worker, copies.first, copies.second, 0.0f, copies.out), kWhat);
-    gpu::add_bf16(worker, Pass::out_count(shape_), copies.out, keep_, out);
+  // The tensors as cuDNN gets them.
+  struct Operands {
+    const void *first, *second;
+    void* out;
+  };
+  Operands bring(CudaWorker& worker, const void* first, const void* second, void* out) const {
+    return bring(worker, first, second, out, workspace(worker) + aligned(workspace_bytes_));
   }
 
-  // False: cuDNN's tensors are copies, with which nothing can be fused.
-  bool in_place() const { return !in_bf16_; }
+  void run(CudaWorker& worker, const void* first, const void* second, void* out) const {
+    const Operands operands = bring(worker, first, second, out);
+    const bool adds_after = copied(Operand::out);
+    check(enqueue(worker, operands, adds_after ? 0.0f : keep_), "a convolution of cuDNN");
+    if (adds_after)
+      gpu::add_bf16(worker, Pass::out_count(shape_), static_cast<const Bf16*>(operands.out), keep_,
+                    static_cast<float*>(out));
+  }
+
+  // False: what it gives is a copy, with which nothing can be fused.
+  bool in_place() const { return !copied(Operand::out); }
   const Geometry& geometry() const { return geometry_; }
+  cudnnDataType_t type() const { return in_bf16_ ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT; }
   Algorithm algorithm() const { return algorithm_; }
   std::byte* workspace(CudaWorker& worker) const {
     return static_cast<std::byte*>(
-        worker.workspace(aligned(workspace_bytes_) + (in_bf16_ ? copies_bytes() : 0)));
+        worker.workspace(aligned(workspace_bytes_) + copies_bytes() + spare_));
   }
   std::size_t workspace_bytes() const { return workspace_bytes_; }
+  std::byte* spare(CudaWorker& worker) const {
+    return workspace(worker) + aligned(workspace_bytes_) + copies_bytes();
+  }
 
  private:
   static constexpr std::size_t kMostWorkspace = std::size_t{1} << 30;
 
   using Candidates = std::vector<typename Pass::Result>;
 
-  struct Copies {
-    gpu::Bf16 *first, *second, *out;
-  };
-
   // cuDNN's tensors begin where whole vectors do.
   static std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
-  static std::size_t copy_bytes(std::int64_t count) {
-    return aligned(sizeof(gpu::Bf16) * static_cast<std::size_t>(count));
+  bool copied(Operand operand) const {
+    return in_bf16_ && !(bf16_values_ && operand != Pass::kWeights);
+  }
+  std::size_t copy_bytes(Operand operand) const {
+    if (!copied(operand)) return 0;
+    const std::int64_t count = operand == Operand::first    ? Pass::first_count(shape_)
+                               : operand == Operand::second ? Pass::second_count(shape_)
+                                                            : Pass::out_count(shape_);
+    return aligned(sizeof(Bf16) * static_cast<std::size_t>(count));
   }
   std::size_t copies_bytes() const {
-    return copy_bytes(Pass::first_count(shape_)) + copy_bytes(Pass::second_count(shape_)) +
-           copy_bytes(Pass::out_count(shape_));
+    return copy_bytes(Operand::first) + copy_bytes(Operand::second) + copy_bytes(Operand::out);
   }
 
-  // Rounds what is multiplied.
-  Copies copy(CudaWorker& worker, const float* first, const float* second,
-              std::byte* memory) const {
-    const auto bf16 = [&](std::size_t at) { return reinterpret_cast<gpu::Bf16*>(memory + at); };
-    const std::int64_t firsts = Pass::first_count(shape_), seconds = Pass::second_count(shape_);
-    const Copies copies{bf16(0), bf16(copy_bytes(firsts)),
-                        bf16(copy_bytes(firsts) + copy_bytes(seconds))};
-    gpu::round_to_bf16(worker, firsts, first, copies.first);
-    gpu::round_to_bf16(worker, seconds, second, copies.second);
-    return copies;
+  // Rounds what is multiplied and is not in bf16, into `memory`.
+  Operands bring(CudaWorker& worker, const void* first, const void* second, void* out,
+                 std::byte* memory) const {
+    const auto rounded = [&](Operand operand, std::int64_t count, const void* from) -> const void* {
+      if (!copied(operand)) return from;
+      auto* copy = reinterpret_cast<Bf16*>(memory);
+      memory += copy_bytes(operand);
+      gpu::round(worker, count, static_cast<const float*>(from), copy);
+      return copy;
+    };
+    Operands operands{};
+    operands.first = rounded(Operand::first, Pass::first_count(shape_), first);
+    operands.second = rounded(Operand::second, Pass::second_count(shape_), second);
+    operands.out = copied(Operand::out) ? memory : out;
+    return operands;
   }
 
   // What distinguishes measurements on a device.
@@ -227,22 +252,23 @@ class ConvolutionPlan {
     const ConvShape& s = shape_;
     return fmt::format(
         "{}{} {}x{}x{}x{}, {} {}x{}, stride {}x{}, pad {}x{}, dilation {}x{}, groups {}, {}",
-        Pass::kName, keep_ != 0 ? " (adds)" : "", s.n, s.h, s.w, s.c, s.filters, s.kernel_h,
-        s.kernel_w, s.stride_h, s.stride_w, s.pad_h, s.pad_w, s.dilation_h, s.dilation_w, s.groups,
-        name_of(precision_));
+        Pass::kName, adds() ? " (adds)" : "", s.n, s.h, s.w, s.c, s.filters, s.kernel_h, s.kernel_w,
+        s.stride_h, s.stride_w, s.pad_h, s.pad_w, s.dilation_h, s.dilation_w, s.groups,
+        in_bf16_ ? "bf16" : name_of(precision_));
   }
+  // In cuDNN.
+  bool adds() const { return keep_ != 0 && !copied(Operand::out); }
 
-  cudnnStatus_t enqueue(CudaWorker& worker, const void* first, const void* second, float keep,
-                        void* out) const {
+  cudnnStatus_t enqueue(CudaWorker& worker, const Operands& operands, float keep) const {
     const float one = 1;
-    return Pass::run(worker.dnn(), &one, Pass::first(geometry_), first, Pass::second(geometry_),
-                     second, geometry_.convolution, algorithm_, workspace(worker), workspace_bytes_,
-                     &keep, Pass::out(geometry_), out);
+    return Pass::run(worker.dnn(), &one, Pass::first(geometry_), operands.first,
+                     Pass::second(geometry_), operands.second, geometry_.convolution, algorithm_,
+                     workspace(worker), workspace_bytes_, &keep, Pass::out(geometry_),
+                     operands.out);
   }
 
   // Becomes a plan with this choice, if it runs, also in the memory that is left.
-  bool works(CudaWorker& worker, const AlgorithmChoice& choice, const void* first,
-             const void* second, void* trial) {
+  bool works(CudaWorker& worker, const AlgorithmChoice& choice, const Operands& operands) {
     algorithm_ = static_cast<Algorithm>(choice.algorithm);
     try {
       usable_ =
@@ -253,7 +279,7 @@ class ConvolutionPlan {
                                geometry_.convolution, Pass::out(geometry_), algorithm_,
                                &workspace_bytes_) == CUDNN_STATUS_SUCCESS &&
           workspace_bytes_ <= kMostWorkspace &&
-          enqueue(worker, first, second, in_bf16_ ? 0.0f : keep_, trial) == CUDNN_STATUS_SUCCESS;
+          enqueue(worker, operands, copied(Operand::out) ? 0.0f : keep_) == CUDNN_STATUS_SUCCESS;
     } catch (const std::bad_alloc&) {
       usable_ = false;
     }
@@ -266,9 +292,9 @@ class ConvolutionPlan {
   Candidates candidates(Ask ask) const {
     check(cudnnSetConvolutionMathType(geometry_.convolution,
                                       // The default allows the matrix units to round to TF32.
-                                      precision_ == Precision::fp32   ? CUDNN_FMA_MATH
-                                      : precision_ == Precision::tf32 ? CUDNN_DEFAULT_MATH
-                                                                      : CUDNN_TENSOR_OP_MATH),
+                                      in_bf16_                        ? CUDNN_TENSOR_OP_MATH
+                                      : precision_ == Precision::fp32 ? CUDNN_FMA_MATH
+                                                                      : CUDNN_DEFAULT_MATH),
           "choosing the precision of a convolution");
     Candidates found(64);  // every algorithm, with several kinds of arithmetic
     int count = 0;
@@ -280,7 +306,7 @@ class ConvolutionPlan {
              each.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION ||
              (implementation_policy().deterministic && each.determinism != CUDNN_DETERMINISTIC);
     });
-    if (precision_ == Precision::fp32) keep_single_precision(found);
+    if (!in_bf16_ && precision_ == Precision::fp32) keep_single_precision(found);
     return found;
   }
 
@@ -292,11 +318,11 @@ class ConvolutionPlan {
     for (auto& each : found) each.mathType = CUDNN_FMA_MATH;
   }
 
-  // out: where trials may write.
-  void choose(CudaWorker& worker, const void* first, const void* second, void* out) {
+  // operands.out: where trials may write.
+  void choose(CudaWorker& worker, const Operands& operands) {
     const Geometry& g = geometry_;
     const auto runs = [&](const AlgorithmChoice& choice) {
-      return works(worker, choice, first, second, out);
+      return works(worker, choice, operands);
     };
     const auto first_that_runs = [&](const Candidates& found) -> std::optional<AlgorithmChoice> {
       for (const auto& each : found)
@@ -319,9 +345,9 @@ class ConvolutionPlan {
       // that trials were given since, must be done.
       check(cudaStreamSynchronize(worker.stream()), "waiting before convolutions are tried");
       return candidates([&](int most, int* count, auto* results) {
-        return Pass::find(worker.dnn(), Pass::first(g), first, Pass::second(g), second,
-                          g.convolution, Pass::out(g), out, most, count, results, workspace.data(),
-                          bytes);
+        return Pass::find(worker.dnn(), Pass::first(g), operands.first, Pass::second(g),
+                          operands.second, g.convolution, Pass::out(g), operands.out, most, count,
+                          results, workspace.data(), bytes);
       });
     };
     if (implementation_policy().deterministic) {
@@ -339,7 +365,8 @@ class ConvolutionPlan {
   ConvShape shape_;
   float keep_;
   Precision precision_;
-  bool in_bf16_;
+  bool in_bf16_, bf16_values_;
+  std::size_t spare_;
   Geometry geometry_;
   Algorithm algorithm_{};
   std::size_t workspace_bytes_ = 0;

@@ -16,7 +16,8 @@ Activation read_activation(OptionReader& options, std::string_view fallback) {
 
 ActivationBlock::ActivationBlock(LayerBuilder& builder, std::string_view fallback, Extent extent)
     : kind_(read_activation(builder.options(), fallback)) {
-  if (gradient_needs_input(kind_)) before_ = builder.per_slice("before", extent.count());
+  if (gradient_needs_input(kind_))
+    before_ = builder.per_slice("before", extent.count(), builder.values());
 }
 
 std::string comma_name(Activation activation) {

@@ -1,0 +1,26 @@
+// bfloat16: the upper half of a float's bits, so 7 of the 23 of its mantissa. Kernels compute with
+// floats, and read and write these.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "runtime/host_device.hpp"
+
+namespace omni {
+
+struct Bf16 {
+  Bf16() = default;
+  // To the nearest, ties to even; what is NaN stays NaN.
+  OMNI_HD Bf16(float value) {
+    const auto all = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t rounded = all + 0x7FFFu + (all >> 16 & 1u), quiet = all | 0x00400000u;
+    bits = static_cast<std::uint16_t>((value == value ? rounded : quiet) >> 16);
+  }
+  OMNI_HD operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+
+  std::uint16_t bits;
+};
+static_assert(sizeof(Bf16) == 2);
+
+}  // namespace omni

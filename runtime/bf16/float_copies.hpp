@@ -1,0 +1,53 @@
+// Tensors in bf16 for kernels that know only floats: copies, for as long as a task computes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "runtime/bf16/bf16.hpp"
+#include "runtime/tasks/access.hpp"
+
+namespace omni {
+
+class DeviceContext;
+
+constexpr std::size_t kMostBuffers = 16;  // of a task
+
+struct BufferUse {
+  std::uint32_t count = 0;
+  AccessMode mode = AccessMode::read;
+  bool bf16 = false;
+};
+
+// So many floats the copies take.
+std::size_t float_copies_count(std::span<const BufferUse> uses);
+
+// How a kind of worker copies; a GPU in its stream's order.
+struct FloatCopying {
+  float* (*memory)(std::size_t count, DeviceContext& context);  // until the next call
+  void (*widen)(std::size_t count, const Bf16* from, float* to);
+  void (*round)(std::size_t count, const float* from, Bf16* to);
+};
+extern const FloatCopying kCopyOnCpu;
+extern const FloatCopying kCopyOnGpu;  // in a build with CUDA
+
+class FloatCopies {
+ public:
+  // Where uses[i] is bf16, pointers[i] becomes that of a copy.
+  FloatCopies(const FloatCopying& copying, DeviceContext& context, std::span<const BufferUse> uses,
+              std::span<void*> pointers);
+  void write_back() const;  // what the kernel was to write, rounded
+
+ private:
+  struct Copy {
+    std::size_t count = 0;
+    Bf16* tensor = nullptr;  // null: it is not written
+    float* floats = nullptr;
+  };
+  const FloatCopying& copying_;
+  std::array<Copy, kMostBuffers> copies_;
+};
+
+}  // namespace omni
