@@ -28,6 +28,7 @@ struct NetArguments {
   bool strict = false;
   int slice = 0;
   int gpus = 0, cores = 0;            // of the machine: they decide how mini-batches are cut
+  DataType values = DataType::f32;    // what layers hand on
   std::vector<std::string> settings;  // key=value for [net]; the named options end up here too
 
   bool overrides(const std::string& key) const {

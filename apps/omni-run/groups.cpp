@@ -78,6 +78,7 @@ BuildOptions of_one_group(const NetArguments& net, int groups) {
           .slice = net.slice,
           .gpus = per_group(net.gpus),
           .cores = per_group(net.cores),
+          .values = net.values,
           .update_in_backward = true};
 }
 

@@ -105,6 +105,7 @@ Result<std::unique_ptr<Net>> build_net(const NetSpec& spec, const NetArguments& 
                            .slice = arguments.slice,
                            .gpus = arguments.gpus,
                            .cores = arguments.cores,
+                           .values = arguments.values,
                            .update_in_backward = training});
 }
 

@@ -140,18 +140,29 @@ TEST_F(Training, on_both_kinds_of_workers_at_random) {
   unsetenv("STARPU_RAND_SEED");
 }
 
-// A CPU multiplies the same rounded numbers, but does not round what a convolution gives.
+// Without a GPU a CPU multiplies the same rounded numbers, but layers hand on floats.
 TEST_F(Training, in_bf16) {
   const auto train = [&](const char* precision, Words more) {
-    more.insert(more.end(), {"--max-batches", "10", "--deterministic", "--precision", precision});
+    more.insert(more.end(), {"--max-batches", "10", "--precision", precision});
     return losses(mixed(), more);
   };
+  const auto near = [](const std::vector<double>& gpu, const std::vector<double>& cpu) {
+    ASSERT_EQ(cpu.size(), 10u);
+    ASSERT_EQ(gpu.size(), 10u);
+    for (std::size_t i = 0; i < 10; ++i) EXPECT_NEAR(gpu[i], cpu[i], 0.02 * cpu[i]) << "step " << i;
+  };
   const auto cpu = train("bf16", {"--gpus", "none", "--impl", "onednn"});
-  const auto gpu = train("bf16", {"--impl", "cuda"});
-  ASSERT_EQ(cpu.size(), 10u);
-  ASSERT_EQ(gpu.size(), 10u);
-  for (std::size_t i = 0; i < 10; ++i) EXPECT_NEAR(gpu[i], cpu[i], 0.02 * cpu[i]) << "step " << i;
-  EXPECT_NE(gpu, train("fp32", {"--impl", "cuda"}));
+  const auto gpu = train("bf16", {"--impl", "cuda", "--deterministic"});
+  near(gpu, cpu);
+  near(train("bf16", {"--sched", "random"}), cpu);  // cores work on copies in floats
+  EXPECT_NE(gpu, train("fp32", {"--impl", "cuda", "--deterministic"}));
+}
+
+TEST_F(Training, is_on_tensors_in_bf16) {
+  const std::string trace = folder_ / "trace";
+  losses(mixed(),
+         {"--max-batches", "3", "--impl", "cuda", "--precision", "bf16", "--trace", trace});
+  EXPECT_EQ(implementations(trace)["round"], "cuda");  // the images
 }
 
 TEST_F(Training, with_the_default_scheduler) {
