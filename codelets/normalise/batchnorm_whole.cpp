@@ -21,7 +21,8 @@ template <class Use>
 void for_each_batchnorm_part(const BatchnormForwardArgs& args, Use use) {
   const auto [rows, c, momentum, activation, adds] = args;
   use(batchnorm_partial, BatchnormSliceArgs{.rows = rows, .c = c}, {0, 1});
-  // In place, channel by channel: the numbers that the tasks of a single slice have.
+  // In place, channel by channel. Finite moments of a first slice stay as they are, infinite ones
+  // become NaN, as they do in a task of its own.
   use(batchnorm_merge, BatchnormMergeArgs{.c = c, .rows_before = 0, .rows = rows}, {1, 1});
   use(batchnorm_finish, BatchnormFinishArgs{.c = c, .rows = rows, .momentum = momentum},
       {1, 2, 3, 4, 5});

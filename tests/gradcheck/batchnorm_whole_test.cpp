@@ -117,27 +117,36 @@ void run_part(const Codelet<Args>& part, const std::string& whole, const Args& a
   FAIL() << part.name() << " has no implementation for " << whole;
 }
 
+// A net that diverges shall not do so in another way.
+const Fill kSomeInfinite = [](Draws& draws) {
+  const float value = draws.uniform(-1, 1);
+  return draws.below(50) == 0 ? INFINITY : value;
+};
+
 // Every implementation, against the tasks that a single slice would be cut into. Those have one
 // more buffer, the last: what merge reads.
 template <class Args, class Parts>
 void expect_bits_of_parts(const Codelet<Args>& whole, const std::vector<Case<Args>>& cases,
                           std::vector<Operand> (*operands_of)(const Args&), Parts run_parts) {
   for (const Implementation<Args>& each : implementations_here(whole))
-    for (const Case<Args>& one : cases) {
-      SCOPED_TRACE(whole.name() + " (" + each.name + "), " + one.what);
-      const bool on_gpu = each.role == Role::gpu;
-      std::vector<Operand> operands = operands_of(one.args);
-      const std::size_t partial = operands.size();
-      operands.push_back(output(2 * size(one.args.c)));
-      const auto together = run_on<float>(
-          operands, 7,
-          [&](const Buffers& b) { each.kernel(one.args, b, DeviceContext::current()); }, on_gpu);
-      const auto apart = run_on<float>(
-          operands, 7, [&](const Buffers& b) { run_parts(each.name, one.args, b, partial); },
-          on_gpu);
-      for (std::size_t i = 0; i < partial; ++i)
-        EXPECT_TRUE(together[i].same_data(apart[i])) << "in buffer " << i;
-    }
+    for (const Case<Args>& one : cases)
+      for (const Fill& src : {uniform(-1, 1), kSomeInfinite}) {
+        SCOPED_TRACE(whole.name() + " (" + each.name + "), " + one.what);
+        std::vector<Operand> operands = operands_of(one.args);
+        const std::size_t partial = operands.size();
+        operands.push_back(output(2 * size(one.args.c)));
+        operands[0].fill = src;
+        const auto run = [&](const std::function<void(const Buffers&)>& kernels) {
+          return run_on<float>(operands, 7, kernels, each.role == Role::gpu);
+        };
+        const auto together = run([&](const Buffers& buffers) {
+          each.kernel(one.args, buffers, DeviceContext::current());
+        });
+        const auto apart =
+            run([&](const Buffers& buffers) { run_parts(each.name, one.args, buffers, partial); });
+        for (std::size_t i = 0; i < partial; ++i)
+          EXPECT_TRUE(together[i].same_data(apart[i])) << "in buffer " << i;
+      }
 }
 
 TEST(BatchnormWhole, leaves_the_bits_of_its_parts) {
