@@ -158,7 +158,8 @@ class Codelet : public CodeletBase {
     CodeletBase::submit(&args, cost_(args), static_cast<std::uint32_t>(hash ^ (hash >> 32)),
                         accesses, tag);
   }
-  // For tests and benchmarks, which run implementations directly on plain memory.
+  // For tests and benchmarks, which run implementations directly on plain memory, and for codelets
+  // that do the work of several in one task.
   const std::vector<Implementation<Args>>& implementations() const { return implementations_; }
   Cost cost(const Args& args) const { return cost_(args); }
 

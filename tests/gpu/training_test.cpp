@@ -120,6 +120,20 @@ TEST_F(Training, every_task_that_can_runs_on_the_gpu_when_asked) {
   EXPECT_GE(used.size(), 21u);
 }
 
+TEST_F(Training, a_batch_of_one_slice_is_normalised_in_one_task_each_way) {
+  const std::string trace = folder_ / "trace";
+  const Words one_slice{"--max-batches", "10", "--batch", "4"};
+  Words on_cpu = one_slice, on_gpu = one_slice;
+  on_cpu.insert(on_cpu.end(), {"--gpus", "none"});
+  on_gpu.insert(on_gpu.end(), {"--impl", "cuda", "--trace", trace});
+  expect_equal(losses(mixed(), on_gpu), losses(mixed(), on_cpu), 10);
+  std::map<std::string, std::string> of_normalisation;
+  for (const auto& [codelet, implementation] : implementations(trace))
+    if (codelet.starts_with("batchnorm_")) of_normalisation[codelet] = implementation;
+  EXPECT_EQ(of_normalisation, (std::map<std::string, std::string>{{"batchnorm_backward", "cuda"},
+                                                                  {"batchnorm_forward", "cuda"}}));
+}
+
 TEST_F(Training, image_files_become_floats_on_the_gpu) {
   const std::string trace = folder_ / "trace", net = folder_ / "images.cfg";
   make_image_folder(folder_ / "images");

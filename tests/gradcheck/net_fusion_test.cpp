@@ -12,8 +12,9 @@ namespace {
 
 // The relu as part of the convolution, whose gradient the pooling then takes over, and as a layer
 // of its own, where nothing is fused.
-std::string relu_net(bool fused) {
-  const std::string convolution = "[convolutional]\nfilters=6\nsize=3\npad=1\nactivation=";
+std::string relu_net(bool fused, const std::string& more = "") {
+  const std::string convolution =
+      "[convolutional]\nfilters=6\nsize=3\npad=1\n" + more + "activation=";
   return "[net]\nbatch=4\nheight=9\nwidth=8\nchannels=2\n" + convolution +
          (fused ? "relu\n" : "linear\n[activation]\nactivation=relu\n") +
          "[maxpool]\nsize=3\nstride=2\n[connected]\noutput=4\nactivation=linear\n[softmax]\n";
@@ -24,13 +25,17 @@ TEST(WholeNet, PoolingTakesOverTheGradientOfARelu) {
   options.deterministic = true;  // the same implementations for both: the same bits
   const auto session = Session::start(options);
   ASSERT_TRUE(session);
-  WholeNet fused(relu_net(true).c_str(), 2), apart(relu_net(false).c_str(), 2);
-  EXPECT_EQ(fused.in_one_task(1), "relu's gradient");
-  EXPECT_EQ(apart.in_one_task(2), "");
-  const auto expected = apart.gradients();
-  EXPECT_EQ(fused.gradients(), expected);
-  EXPECT_TRUE(
-      std::any_of(expected[1].begin(), expected[1].end(), [](float value) { return value != 0; }));
+  for (const std::string more : {"", "batch_normalize=1\n"})
+    for (const int slice : {2, 4}) {
+      WholeNet fused(relu_net(true, more).c_str(), slice);
+      WholeNet apart(relu_net(false, more).c_str(), slice);
+      EXPECT_EQ(fused.in_one_task(1), "relu's gradient");
+      EXPECT_EQ(apart.in_one_task(2), "");
+      const auto expected = apart.gradients();
+      EXPECT_EQ(fused.gradients(), expected);
+      EXPECT_TRUE(std::any_of(expected[1].begin(), expected[1].end(),
+                              [](float value) { return value != 0; }));
+    }
 }
 
 // Somebody else reads what the relu made, so its gradient is not the pooling's alone.
@@ -57,15 +62,17 @@ TEST(WholeNet, NormalisationMakesTheSumOfAResidualBlock) {
   options.deterministic = true;
   const auto session = Session::start(options);
   ASSERT_TRUE(session);
-  WholeNet fused(residual_net("", -2).c_str(), 2);
-  WholeNet apart(residual_net("[route]\nlayers=-1\n", -3).c_str(), 2);
-  EXPECT_EQ(fused.in_one_task(1), "norm, sum, relu");
-  EXPECT_EQ(fused.in_one_task(2), "by the layer before");
-  EXPECT_EQ(apart.in_one_task(1), "norm");
-  EXPECT_EQ(apart.in_one_task(3), "sum, relu");
-  EXPECT_EQ(fused.loss(), apart.loss());
-  EXPECT_EQ(fused.gradients(), apart.gradients());
-  EXPECT_LT(fused.declared_bytes(), apart.declared_bytes());
+  for (const int slice : {2, 5}) {
+    WholeNet fused(residual_net("", -2).c_str(), slice);
+    WholeNet apart(residual_net("[route]\nlayers=-1\n", -3).c_str(), slice);
+    EXPECT_EQ(fused.in_one_task(1), "norm, sum, relu");
+    EXPECT_EQ(fused.in_one_task(2), "by the layer before");
+    EXPECT_EQ(apart.in_one_task(1), "norm");
+    EXPECT_EQ(apart.in_one_task(3), "sum, relu");
+    EXPECT_EQ(fused.loss(), apart.loss());
+    EXPECT_EQ(fused.gradients(), apart.gradients());
+    EXPECT_LT(fused.declared_bytes(), apart.declared_bytes());
+  }
 }
 
 TEST(WholeNet, OnlyAPlainSumIsLeftToTheNormalisation) {

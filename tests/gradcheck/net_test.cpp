@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <tuple>
 
 #include "tests/gradcheck/whole_net.hpp"
 
@@ -178,13 +180,61 @@ TEST_P(WholeNetOf, GradientsAreThoseOfTheLoss) {
 TEST_P(WholeNetOf, SlicesChangeNothing) {
   const auto session = Session::start({});
   ASSERT_TRUE(session);
-  const auto whole = WholeNet(GetParam(), 5).gradients();
+  WholeNet whole_net(GetParam(), 5);
+  const auto whole = whole_net.gradients();
+  const double evaluated = whole_net.evaluation_loss();  // by what training left
   for (const int slice : {1, 2, 3}) {
-    const auto sliced = WholeNet(GetParam(), slice).gradients();
+    WholeNet sliced_net(GetParam(), slice);
+    const auto sliced = sliced_net.gradients();
+    EXPECT_NEAR(sliced_net.evaluation_loss(), evaluated, 1e-5 * (1 + evaluated)) << slice;
     for (std::size_t p = 0; p < whole.size(); ++p)
       for (std::size_t i = 0; i < whole[p].size(); ++i)
         EXPECT_NEAR(whole[p][i], sliced[p][i], 2e-4f * (1 + std::fabs(whole[p][i]))) << slice;
   }
+}
+
+// The codelets of batch normalisation, by layer, in the order of their submission.
+std::map<int, std::vector<std::string>> batchnorm_tasks(const std::vector<CapturedTask>& tasks) {
+  std::map<int, std::vector<std::string>> by_layer;
+  for (const CapturedTask& task : tasks)
+    if (task.codelet.starts_with("batchnorm_"))
+      by_layer[task.layer].push_back(task.codelet.substr(std::string("batchnorm_").size()));
+  return by_layer;
+}
+
+// In a convolutional layer, as a layer of its own, and in a connected layer.
+TEST(WholeNet, NormalisesOneSliceInOneTaskEachWay) {
+  const auto session = Session::start({});
+  ASSERT_TRUE(session);
+  using Tasks = std::vector<std::string>;
+  const Tasks whole{"forward", "backward"};
+  const Tasks sliced{"partial",       "merge",           "partial",    "merge",
+                     "finish",        "apply",           "apply",      "backward_reduce",
+                     "merge_sums",    "backward_reduce", "merge_sums", "parameter_gradient",
+                     "backward_data", "backward_data"};
+  for (const auto& [slice, training, evaluation] :
+       {std::tuple(5, whole, Tasks{"apply"}), std::tuple(3, sliced, Tasks{"apply", "apply"})}) {
+    WholeNet net(kNet, slice);
+    const auto each = [](const Tasks& of_a_layer) {
+      return std::map<int, Tasks>{{1, of_a_layer}, {6, of_a_layer}, {8, of_a_layer}};
+    };
+    EXPECT_EQ(batchnorm_tasks(net.tasks(true)), each(training));
+    EXPECT_EQ(batchnorm_tasks(net.tasks(false)), each(evaluation));
+  }
+}
+
+// The first layer of a net: nobody wants the gradient of the images.
+TEST(WholeNet, NormalisesImages) {
+  const auto session = Session::start({});
+  ASSERT_TRUE(session);
+  constexpr const char* kImages =
+      "[net]\nbatch=4\nheight=3\nwidth=5\nchannels=2\n[batchnorm]\n[connected]\noutput=4\n"
+      "activation=linear\n[softmax]\n";
+  const auto whole = WholeNet(kImages, 4).gradients(), sliced = WholeNet(kImages, 2).gradients();
+  ASSERT_EQ(whole.size(), 4u);
+  for (std::size_t p = 0; p < whole.size(); ++p)
+    for (std::size_t i = 0; i < whole[p].size(); ++i)
+      EXPECT_NEAR(whole[p][i], sliced[p][i], 1e-5f * (1 + std::fabs(whole[p][i]))) << p;
 }
 
 // Connected layers large enough to be split by neurons: one that reads images, one whose last block

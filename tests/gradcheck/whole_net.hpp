@@ -54,6 +54,13 @@ class WholeNet {
     }
     return all;
   }
+  // What training, or evaluation, would submit.
+  std::vector<CapturedTask> tasks(bool training) {
+    return task_capture::rehearse([&] {
+      net_->forward(step(training));
+      if (training) net_->backward(step());
+    });
+  }
   std::string detail(std::size_t layer) const { return net_->layers()[layer]->detail(); }
   std::string in_one_task(std::size_t layer) const { return net_->layers()[layer]->in_one_task(); }
   std::size_t declared_bytes() const { return net_->declared_bytes(); }

@@ -1,6 +1,7 @@
 #include "layers/types/blocks/batchnorm_block.hpp"
 
 #include "codelets/normalise/batchnorm.hpp"
+#include "codelets/normalise/batchnorm_whole.hpp"
 #include "layers/types/blocks/activation_block.hpp"
 
 namespace omni {
@@ -22,7 +23,7 @@ BatchnormBlock::BatchnormBlock(LayerBuilder& builder, Extent extent, Activation 
   mean = param("rolling_mean", 0, false);
   variance = param("rolling_variance", 1, false);
   if (!builder.training()) return;
-  for (int slice = 0; slice < slices_.count(); ++slice)
+  for (int left = one_slice() ? 0 : slices_.count(); left > 0; --left)
     partials_.push_back(&builder.tensor("batchnorm.partial", 2 * channels));
   total_ = &builder.tensor("batchnorm.total", 2 * channels);
   batch_mean_ = &builder.tensor("batchnorm.mean", channels);
@@ -40,17 +41,24 @@ std::int64_t BatchnormBlock::rows_before(int slice) const {
 void BatchnormBlock::forward(const Step& step, int slice, const std::vector<Tensor*>& src,
                              const std::vector<Tensor*>& dst, TaskTag tag) {
   const int c = extent_.c;
+  const auto addend = [&](std::size_t at) {
+    return addend_ != nullptr ? addend_->value[at] : nullptr;
+  };
   const auto apply = [&](std::size_t at, const Tensor& centre, const Tensor& statistics) {
     submit_batchnorm_apply({.rows = rows(static_cast<int>(at)),
                             .c = c,
                             .from_variance = !step.training,
                             .activation = activation_},
-                           *src[at], centre, statistics, *scale->value, *shift->value,
-                           addend_ != nullptr ? addend_->value[at] : nullptr, *dst[at],
-                           {tag.priority, tag.layer, static_cast<int>(at)});
+                           *src[at], centre, statistics, *scale->value, *shift->value, addend(at),
+                           *dst[at], {tag.priority, tag.layer, static_cast<int>(at)});
   };
   const auto at = static_cast<std::size_t>(slice);
   if (!step.training) return apply(at, *mean->value, *variance->value);
+  if (one_slice())
+    return submit_batchnorm_forward({.rows = rows(slice), .c = c, .activation = activation_},
+                                    *src[at], *total_, *batch_mean_, *batch_inv_std_, *mean->value,
+                                    *variance->value, *scale->value, *shift->value, addend(at),
+                                    *dst[at], tag);
 
   submit_batchnorm_partial({.rows = rows(slice), .c = c}, *src[at], *partials_[at], tag);
   submit_batchnorm_merge({.c = c, .rows_before = rows_before(slice), .rows = rows(slice)},
@@ -67,6 +75,13 @@ void BatchnormBlock::backward(int slice, const std::vector<Tensor*>& src,
                               const std::function<void(int)>& then) {
   const int c = extent_.c;
   const auto at = static_cast<std::size_t>(slice);
+  if (one_slice()) {
+    submit_batchnorm_backward({.rows = rows(slice), .c = c, .activation = activation_of_gradient_},
+                              *src[at], *diff_dst[at], *batch_mean_, *batch_inv_std_, *scale->value,
+                              *shift->value, *total_, *scale->diff, *shift->diff,
+                              diff_src.empty() ? nullptr : diff_src[at], tag);
+    return then(slice);
+  }
   submit_batchnorm_backward_reduce(
       {.rows = rows(slice), .c = c, .activation = activation_of_gradient_}, *src[at], *diff_dst[at],
       *batch_mean_, *batch_inv_std_, *scale->value, *shift->value, *partials_[at], tag);

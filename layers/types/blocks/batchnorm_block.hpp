@@ -1,6 +1,6 @@
 // Batch normalisation and the activation after it as a part of a layer: the statistics, scale and
-// shift, and the order of tasks that makes them exact over all slices. Used by [batchnorm], and by
-// [convolutional] and [connected] with batch_normalize=1.
+// shift, and the order of tasks that makes them exact over all slices; for a single one, one task.
+// Used by [batchnorm], and by [convolutional] and [connected] with batch_normalize=1.
 #pragma once
 
 #include <functional>
@@ -37,6 +37,7 @@ class BatchnormBlock {
   Param *shift, *scale, *mean, *variance;  // mean and variance: rolling
 
  private:
+  bool one_slice() const { return slices_.count() == 1; }
   std::int64_t rows(int slice) const;
   std::int64_t rows_before(int slice) const;
 
@@ -45,7 +46,7 @@ class BatchnormBlock {
   const Blob* addend_ = nullptr;
   const Slices& slices_;
   // Training only.
-  std::vector<Tensor*> partials_;  // by slice
+  std::vector<Tensor*> partials_;  // by slice; none for one slice
   Tensor* total_ = nullptr;
   Tensor *batch_mean_ = nullptr, *batch_inv_std_ = nullptr;
 };

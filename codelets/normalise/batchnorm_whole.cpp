@@ -1,0 +1,145 @@
+#include "codelets/normalise/batchnorm_whole.hpp"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <span>
+
+#include "runtime/tasks/codelet.hpp"
+
+namespace omni {
+namespace {
+
+using DiffSrc = BatchnormWholeBackwardArgs::DiffSrc;
+
+// Of each of a part's buffers, which one of the whole task it is.
+using Places = std::initializer_list<std::size_t>;
+
+// Calls use(codelet, its arguments, its buffers) for each part, in order. A buffer that a part has,
+// but does not touch, is any.
+template <class Use>
+void for_each_batchnorm_part(const BatchnormForwardArgs& args, Use use) {
+  const auto [rows, c, momentum, activation, adds] = args;
+  use(batchnorm_partial, BatchnormSliceArgs{.rows = rows, .c = c}, {0, 1});
+  // In place, channel by channel. Finite moments of a first slice stay as they are, infinite ones
+  // become NaN, as they do in a task of its own.
+  use(batchnorm_merge, BatchnormMergeArgs{.c = c, .rows_before = 0, .rows = rows}, {1, 1});
+  use(batchnorm_finish, BatchnormFinishArgs{.c = c, .rows = rows, .momentum = momentum},
+      {1, 2, 3, 4, 5});
+  use(batchnorm_apply,
+      BatchnormApplyArgs{.rows = rows, .c = c, .activation = activation, .adds = adds},
+      {0, 2, 3, 6, 7, 8, adds ? std::size_t{9} : 0});
+}
+
+// Merging the sums of a first slice would only copy them.
+template <class Use>
+void for_each_batchnorm_part(const BatchnormWholeBackwardArgs& args, Use use) {
+  const auto [rows, c, activation, diff_src] = args;
+  use(batchnorm_backward_reduce,
+      BatchnormReduceArgs{.rows = rows, .c = c, .activation = activation}, {0, 1, 2, 3, 4, 5, 6});
+  use(batchnorm_parameter_gradient, BatchnormParameterArgs{.c = c}, {6, 7, 8});
+  if (diff_src == DiffSrc::none) return;
+  const bool in_place = diff_src == DiffSrc::in_place;
+  use(batchnorm_backward_data,
+      BatchnormBackwardArgs{
+          .rows = rows, .c = c, .batch_rows = rows, .activation = activation, .in_place = in_place},
+      {0, 1, 2, 3, 4, 5, 6, in_place ? std::size_t{1} : 9});
+}
+
+// What does little per channel has only a reference on CPUs.
+template <class Args>
+Kernel<Args> kernel_in(Role role, const Codelet<Args>& part) {
+  const auto& all = part.implementations();
+  const auto find = [&](Role wanted) {
+    return std::ranges::find(all, wanted, &Implementation<Args>::role);
+  };
+  const auto found = find(role);
+  return (found != all.end() ? found : find(Role::reference))->kernel;
+}
+
+template <Role role, class Args>
+void batchnorm_parts(const Args& args, const Buffers& buffers, DeviceContext& context) {
+  for_each_batchnorm_part(args, [&](const auto& part, const auto& part_args, Places places) {
+    std::array<void*, 8> own;
+    std::ranges::transform(places, own.begin(), [&](auto at) { return buffers.get<void>(at); });
+    kernel_in(role, part)(part_args, Buffers(std::span(own).first(places.size())), context);
+  });
+}
+
+template <class Args>
+Cost batchnorm_parts_cost(const Args& args) {
+  Cost sum;
+  for_each_batchnorm_part(args, [&](const auto& part, const auto& part_args, Places) {
+    const Cost cost = part.cost(part_args);
+    sum.flops += cost.flops;
+    sum.bytes += cost.bytes;
+  });
+  return sum;
+}
+
+template <class Args>
+CodeletDefinition<Args> in_one_task(const char* name, std::uint64_t (*footprint)(const Args&)) {
+  return {.name = name,
+          .color = 0x2ca02c,  // of the parts
+          .implementations = {{"vector", batchnorm_parts<Role::fast, Args>},
+                              {"reference", batchnorm_parts<Role::reference, Args>, nullptr,
+                               Role::reference},
+                              OMNI_GPU_IMPLEMENTATION(batchnorm_parts<Role::gpu, Args>)},
+          .cost = batchnorm_parts_cost<Args>,
+          .footprint = footprint};
+}
+
+}  // namespace
+
+Codelet<BatchnormForwardArgs> batchnorm_forward(
+    in_one_task<BatchnormForwardArgs>("batchnorm_forward", [](const BatchnormForwardArgs& args) {
+      return footprint_of(args.rows, args.c, args.activation, args.adds);
+    }));
+Codelet<BatchnormWholeBackwardArgs> batchnorm_backward(in_one_task<BatchnormWholeBackwardArgs>(
+    "batchnorm_backward", [](const BatchnormWholeBackwardArgs& args) {
+      return footprint_of(args.rows, args.c, args.activation, args.diff_src);
+    }));
+
+void submit_batchnorm_forward(BatchnormForwardArgs args, const Tensor& src, const Tensor& total,
+                              const Tensor& mean, const Tensor& inv_std, const Tensor& rolling_mean,
+                              const Tensor& rolling_variance, const Tensor& scale,
+                              const Tensor& shift, const Tensor* addend, const Tensor& dst,
+                              TaskTag tag) {
+  args.adds = addend != nullptr;
+  const std::array accesses{read(src),
+                            write(total),
+                            write(mean),
+                            write(inv_std),
+                            accumulate(rolling_mean),  // see submit_batchnorm_finish
+                            accumulate(rolling_variance),
+                            read(scale),
+                            read(shift),
+                            write(dst),
+                            read(args.adds ? *addend : src)};
+  batchnorm_forward.submit(args, std::span(accesses).first(args.adds ? 10 : 9), tag);
+}
+
+void submit_batchnorm_backward(BatchnormWholeBackwardArgs args, const Tensor& src,
+                               const Tensor& diff_dst, const Tensor& mean, const Tensor& inv_std,
+                               const Tensor& scale, const Tensor& shift, const Tensor& total,
+                               const Tensor& diff_scale, const Tensor& diff_shift,
+                               const Tensor* diff_src, TaskTag tag) {
+  args.diff_src = diff_src == nullptr     ? DiffSrc::none
+                  : diff_src == &diff_dst ? DiffSrc::in_place
+                                          : DiffSrc::apart;
+  const bool in_place = args.diff_src == DiffSrc::in_place;
+  const bool apart = args.diff_src == DiffSrc::apart;
+  const std::array accesses{read(src),
+                            in_place ? read_write(diff_dst) : read(diff_dst),
+                            read(mean),
+                            read(inv_std),
+                            read(scale),
+                            read(shift),
+                            write(total),
+                            accumulate(diff_scale),
+                            accumulate(diff_shift),
+                            write(apart ? *diff_src : diff_dst)};
+  batchnorm_backward.submit(args, std::span(accesses).first(apart ? 10 : 9), tag);
+}
+
+}  // namespace omni
