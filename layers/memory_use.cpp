@@ -70,6 +70,7 @@ void place_tensors(TensorPool& tensors, std::span<const CapturedTask> tasks,
     const auto found = uses.find(&tensor);
     if (found == uses.end() || found->second.remembers || tensor.parts() > 1) continue;
     movable.push_back(&tensor);
+    tensor.make_fleeting();
     tenants.push_back({tensor.bytes(), found->second.slice, std::move(found->second.stays)});
   }
   const std::vector<std::size_t> home = plan_memory(tenants, kMostTimes);

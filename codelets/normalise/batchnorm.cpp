@@ -259,7 +259,7 @@ Codelet<BatchnormSliceArgs> batchnorm_partial(definition<BatchnormSliceArgs>(
     "batchnorm_partial",
     {{"vector", partial_vector},
      {"reference", plain<reference::batchnorm_partial<float>, 2>, nullptr, Role::reference},
-     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_partial)},
+     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_partial, 0)},
     slice_cost<3, 1>, slice_footprint));
 Codelet<BatchnormMergeArgs> batchnorm_merge(definition<BatchnormMergeArgs>(
     "batchnorm_merge",
@@ -275,13 +275,13 @@ Codelet<BatchnormApplyArgs> batchnorm_apply(
     definition<BatchnormApplyArgs>("batchnorm_apply",
                                    {{"vector", apply_vector},
                                     {"reference", apply_reference, nullptr, Role::reference},
-                                    OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_apply)},
+                                    OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_apply, 0, 5, 6)},
                                    apply_cost, apply_footprint));
 Codelet<BatchnormReduceArgs> batchnorm_backward_reduce(definition<BatchnormReduceArgs>(
     "batchnorm_backward_reduce",
     {{"vector", backward_reduce_vector},
      {"reference", plain<reference::batchnorm_backward_reduce<float>, 7>, nullptr, Role::reference},
-     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_backward_reduce)},
+     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_backward_reduce, 0, 1)},
     slice_cost<7, 2>, reduce_footprint));
 Codelet<BatchnormMergeArgs> batchnorm_merge_sums(definition<BatchnormMergeArgs>(
     "batchnorm_merge_sums",
@@ -298,7 +298,7 @@ Codelet<BatchnormBackwardArgs> batchnorm_backward_data(definition<BatchnormBackw
     "batchnorm_backward_data",
     {{"vector", backward_data_vector},
      {"reference", backward_data_reference, nullptr, Role::reference},
-     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_backward_data)},
+     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_backward_data, 0, 1, 7)},
     slice_cost<9, 3>, backward_data_footprint));
 
 void submit_batchnorm_partial(const BatchnormSliceArgs& args, const Tensor& src,

@@ -14,14 +14,15 @@ namespace {
 // Eight rows at a time: their mean and deviations from it, by two passes over registers, are merged
 // into the moments of those before. So nothing cancels, and no single value is held against a mean
 // that thousands make up.
+template <class T>
 struct CollectMoments {
   using Total = Moments<double>;
-  const float* src;
+  const T* src;
   int c;
 
   __device__ Total operator()(const RowsOfThread& rows, int k) const {
     constexpr int kTogether = 8;
-    const float* x = src + k;
+    const T* x = src + k;
     Moments<float> moments{};
     std::int64_t row = rows.first;
     for (; row + (kTogether - 1) * rows.step < rows.last; row += kTogether * rows.step) {
@@ -83,7 +84,7 @@ struct Statistics {
   }
 };
 
-template <class F, int lanes>
+template <class F, int lanes, class T>
 struct Apply {
   struct Column {
     Apply pass;
@@ -101,25 +102,25 @@ struct Apply {
 
   F f;
   Statistics statistics;
-  const float *src, *addend;  // addend: null for none
-  float* dst;
+  const T *src, *addend;  // addend: null for none
+  T* dst;
   int c;
   __device__ Column operator()(int column) const {
-    return {*this, statistics.of<lanes>(column * lanes), column * lanes};
+    return {*this, statistics.template of<lanes>(column * lanes), column * lanes};
   }
 };
 
-template <class F>
+template <class F, class T>
 struct CollectDiff {
   using Total = ColumnSums<2>;
   F f;
   bool from_input;
   Statistics statistics;
-  const float *src, *diff_dst;
+  const T *src, *diff_dst;
   int c;
 
   __device__ Total operator()(const RowsOfThread& rows, int k) const {
-    const Channels<1> channels = statistics.of<1>(k);
+    const Channels<1> channels = statistics.template of<1>(k);
     Total total{};
 #pragma unroll 4
     for (std::int64_t row = rows.first; row < rows.last; row += rows.step) {
@@ -143,7 +144,7 @@ struct StoreDiff {
 
 // diff_src = factor * diff + slope * (src - mean) + offset, where diff is diff_dst before the
 // activation.
-template <class F, int lanes>
+template <class F, int lanes, class T>
 struct BackwardData {
   struct Column {
     BackwardData pass;
@@ -166,13 +167,14 @@ struct BackwardData {
   F f;
   bool from_input;
   Statistics statistics;
-  const float *src, *diff_dst, *total;
-  float* diff_src;
+  const T *src, *diff_dst;
+  const float* total;
+  T* diff_src;
   int c;
   float batch;
   __device__ Column operator()(int column) const {
     const int k = column * lanes;
-    Column result{*this, statistics.of<lanes>(k), {}, {}, k};
+    Column result{*this, statistics.template of<lanes>(k), {}, {}, k};
     for (int i = 0; i < lanes; ++i) {
       const float factor = result.channels.factor.at[i];
       result.slope.at[i] = -factor * statistics.inv_std[k + i] * (total[c + k + i] / batch);
@@ -186,8 +188,11 @@ struct BackwardData {
 
 void gpu::batchnorm_partial(const BatchnormSliceArgs& args, const Buffers& buffers,
                             DeviceContext&) {
-  total_columns(CudaWorker::current(), args.rows, args.c, CollectMoments{buffers.get(0), args.c},
-                StoreMoments{buffers.get(1), args.c});
+  with_values(buffers, [&]<class T>(T) {
+    total_columns(CudaWorker::current(), args.rows, args.c,
+                  CollectMoments<T>{buffers.get<T>(0), args.c},
+                  StoreMoments{buffers.get(1), args.c});
+  });
 }
 
 void gpu::batchnorm_merge(const BatchnormMergeArgs& args, const Buffers& buffers, DeviceContext&) {
@@ -206,25 +211,29 @@ void gpu::batchnorm_finish(const BatchnormFinishArgs& args, const Buffers& buffe
 void gpu::batchnorm_apply(const BatchnormApplyArgs& args, const Buffers& buffers, DeviceContext&) {
   const Statistics statistics{buffers.get(1), buffers.get(2), buffers.get(3), buffers.get(4),
                               args.from_variance};
-  const float *src = buffers.get(0), *addend = args.adds ? buffers.get(6) : nullptr;
-  float* dst = buffers.get(5);
-  with_usual_activation(args.activation, [&]<class F>(F f) {
+  const auto apply = [&]<class F, class T>(F f, T) {
+    const T *src = buffers.get<T>(0), *addend = args.adds ? buffers.get<T>(6) : nullptr;
+    T* dst = buffers.get<T>(5);
     with_lanes(by_fours(args.c, src, addend, dst), [&]<class N>(N lanes) {
       for_each_column(CudaWorker::current(), args.rows, args.c / lanes,
-                      Apply<F, N::value>{f, statistics, src, addend, dst, args.c});
+                      Apply<F, N::value, T>{f, statistics, src, addend, dst, args.c});
     });
-  });
+  };
+  with_usual_activation(args.activation,
+                        [&](auto f) { with_values(buffers, [&](auto t) { apply(f, t); }); });
 }
 
 void gpu::batchnorm_backward_reduce(const BatchnormReduceArgs& args, const Buffers& buffers,
                                     DeviceContext&) {
   const Statistics statistics{buffers.get(2), buffers.get(3), buffers.get(4), buffers.get(5)};
-  with_usual_activation(args.activation, [&]<class F>(F f) {
+  const auto reduce = [&]<class F, class T>(F f, T) {
     total_columns(CudaWorker::current(), args.rows, args.c,
-                  CollectDiff<F>{f, gradient_needs_input(args.activation), statistics,
-                                 buffers.get(0), buffers.get(1), args.c},
+                  CollectDiff<F, T>{f, gradient_needs_input(args.activation), statistics,
+                                    buffers.get<T>(0), buffers.get<T>(1), args.c},
                   StoreDiff{buffers.get(6), statistics.inv_std, args.c});
-  });
+  };
+  with_usual_activation(args.activation,
+                        [&](auto f) { with_values(buffers, [&](auto t) { reduce(f, t); }); });
 }
 
 void gpu::batchnorm_merge_sums(const BatchnormMergeArgs& args, const Buffers& buffers,
@@ -243,16 +252,18 @@ void gpu::batchnorm_parameter_gradient(const BatchnormParameterArgs& args, const
 void gpu::batchnorm_backward_data(const BatchnormBackwardArgs& args, const Buffers& buffers,
                                   DeviceContext&) {
   const Statistics statistics{buffers.get(2), buffers.get(3), buffers.get(4), buffers.get(5)};
-  const float *src = buffers.get(0), *diff_dst = buffers.get(1);
-  float* diff_src = buffers.get(args.in_place ? 1 : 7);
-  with_usual_activation(args.activation, [&]<class F>(F f) {
+  const auto backward = [&]<class F, class T>(F f, T) {
+    const T *src = buffers.get<T>(0), *diff_dst = buffers.get<T>(1);
+    T* diff_src = buffers.get<T>(args.in_place ? 1 : 7);
     with_lanes(by_fours(args.c, src, diff_dst, diff_src), [&]<class N>(N lanes) {
       for_each_column(CudaWorker::current(), args.rows, args.c / lanes,
-                      BackwardData<F, N::value>{f, gradient_needs_input(args.activation),
-                                                statistics, src, diff_dst, buffers.get(6), diff_src,
-                                                args.c, static_cast<float>(args.batch_rows)});
+                      BackwardData<F, N::value, T>{
+                          f, gradient_needs_input(args.activation), statistics, src, diff_dst,
+                          buffers.get(6), diff_src, args.c, static_cast<float>(args.batch_rows)});
     });
-  });
+  };
+  with_usual_activation(args.activation,
+                        [&](auto f) { with_values(buffers, [&](auto t) { backward(f, t); }); });
 }
 
 }  // namespace omni

@@ -62,7 +62,8 @@ void batchnorm_parts(const Args& args, const Buffers& buffers, DeviceContext& co
   for_each_batchnorm_part(args, [&](const auto& part, const auto& part_args, Places places) {
     std::array<void*, 8> own;
     std::ranges::transform(places, own.begin(), [&](auto at) { return buffers.get<void>(at); });
-    kernel_in(role, part)(part_args, Buffers(std::span(own).first(places.size())), context);
+    const Buffers part_buffers{std::span(own).first(places.size()), buffers.in_bf16()};
+    kernel_in(role, part)(part_args, part_buffers, context);
   });
 }
 
@@ -78,25 +79,27 @@ Cost batchnorm_parts_cost(const Args& args) {
 }
 
 template <class Args>
-CodeletDefinition<Args> in_one_task(const char* name, std::uint64_t (*footprint)(const Args&)) {
-  return {.name = name,
-          .color = 0x2ca02c,  // of the parts
-          .implementations = {{"vector", batchnorm_parts<Role::fast, Args>},
-                              {"reference", batchnorm_parts<Role::reference, Args>, nullptr,
-                               Role::reference},
-                              OMNI_GPU_IMPLEMENTATION(batchnorm_parts<Role::gpu, Args>)},
-          .cost = batchnorm_parts_cost<Args>,
-          .footprint = footprint};
+CodeletDefinition<Args> in_one_task(const char* name, [[maybe_unused]] BufferSet gpu_in_bf16,
+                                    std::uint64_t (*footprint)(const Args&)) {
+  return {
+      .name = name,
+      .color = 0x2ca02c,  // of the parts
+      .implementations = {{"vector", batchnorm_parts<Role::fast, Args>},
+                          {"reference", batchnorm_parts<Role::reference, Args>, nullptr,
+                           Role::reference},
+                          OMNI_GPU_IMPLEMENTATION((batchnorm_parts<Role::gpu, Args>), gpu_in_bf16)},
+      .cost = batchnorm_parts_cost<Args>,
+      .footprint = footprint};
 }
 
 }  // namespace
 
-Codelet<BatchnormForwardArgs> batchnorm_forward(
-    in_one_task<BatchnormForwardArgs>("batchnorm_forward", [](const BatchnormForwardArgs& args) {
+Codelet<BatchnormForwardArgs> batchnorm_forward(in_one_task<BatchnormForwardArgs>(
+    "batchnorm_forward", {0, 8, 9}, [](const BatchnormForwardArgs& args) {
       return footprint_of(args.rows, args.c, args.activation, args.adds);
     }));
 Codelet<BatchnormWholeBackwardArgs> batchnorm_backward(in_one_task<BatchnormWholeBackwardArgs>(
-    "batchnorm_backward", [](const BatchnormWholeBackwardArgs& args) {
+    "batchnorm_backward", {0, 1, 9}, [](const BatchnormWholeBackwardArgs& args) {
       return footprint_of(args.rows, args.c, args.activation, args.diff_src);
     }));
 

@@ -64,6 +64,12 @@ Status Tensor::allocate() {
   if (storage_ != this) return {};
   starpu_ = hold_starpu();
   if (!starpu_) return Error{ErrorKind::failed, name_, "allocated without a running Session", ""};
+  if (fleeting_ && starpu_cuda_worker_get_count() > 0) {
+    starpu_vector_data_register(&handles_.emplace_back(), -1, 0,
+                                static_cast<std::uint32_t>(count_), bytes_of(type_));
+    starpu_data_set_name(handles_.front(), name_.c_str());
+    return {};
+  }
   // Pinned only where a GPU driver exists; aligned to cache lines by Session.
   if (starpu_malloc_flags(&memory_, bytes(), STARPU_MALLOC_PINNED) != 0) {
     memory_ = nullptr;
@@ -87,6 +93,7 @@ HostAccess::HostAccess(const Tensor& tensor, Mode mode) : tensor_(tensor) {
   // The memory is each handle's home in main memory, so the parts stay side by side.
   for (std::size_t part = 0; part < tensor.parts(); ++part)
     starpu_data_acquire(tensor.handle(part), mode == Mode::read ? STARPU_R : STARPU_RW);
+  memory_ = starpu_data_get_local_ptr(tensor.handle());
 }
 
 HostAccess::~HostAccess() {
@@ -115,6 +122,14 @@ std::size_t TensorPool::leave_out(const Tensor& tensor) {
 void TensorPool::place(Tensor& tensor, const Tensor& storage) {
   tensor.place_in(storage);
   bytes_ -= tensor.bytes();
+}
+
+std::size_t TensorPool::fleeting_bytes() const {
+  std::size_t bytes = 0;
+  for (const Tensor& tensor : tensors_)
+    if (tensor.is_fleeting() && &tensor.storage() == &tensor && !left_out_.contains(&tensor))
+      bytes += tensor.bytes();
+  return bytes;
 }
 
 Status TensorPool::allocate() {

@@ -46,6 +46,10 @@ class Tensor {
   // are one datum: a task that uses one waits for those that used the other.
   void place_in(const Tensor& storage);
   const Tensor& storage() const { return *storage_; }  // itself, unless it was placed
+  // Before allocate(), not cut: no task finds anything in it before one that overwrites it. Where
+  // GPUs compute it then takes no main memory until a core uses it.
+  void make_fleeting() { fleeting_ = true; }
+  bool is_fleeting() const { return fleeting_; }
   DataHandle handle(std::size_t part = 0) const { return storage_->handles_[part]; }
   // No other part of a tensor in this process has it, but those with the same memory.
   std::uint32_t id(std::size_t part = 0) const { return storage_->ids_[part]; }
@@ -58,6 +62,7 @@ class Tensor {
   std::size_t count_, part_count_;
   DataType type_;
   const Tensor* storage_ = this;
+  bool fleeting_ = false;
   std::shared_ptr<void> starpu_;  // see hold_starpu()
   void* memory_ = nullptr;
   std::vector<std::uint32_t> ids_;   // by part
@@ -81,11 +86,11 @@ class HostAccess {
  private:
   template <class T>
   std::span<T> view(DataType expected) const {
-    return tensor_.type() == expected
-               ? std::span<T>(static_cast<T*>(tensor_.storage().memory_), tensor_.count())
-               : std::span<T>();
+    return tensor_.type() == expected ? std::span<T>(static_cast<T*>(memory_), tensor_.count())
+                                      : std::span<T>();
   }
   const Tensor& tensor_;
+  void* memory_;
 };
 
 // Owns the tensors of a net: addresses are stable, the total is known before allocation.
@@ -100,6 +105,7 @@ class TensorPool {
   std::deque<Tensor>& all() { return tensors_; }
   std::size_t count() const { return tensors_.size(); }
   std::size_t bytes() const { return bytes_; }
+  std::size_t fleeting_bytes() const;  // of them
   Status allocate();
 
  private:

@@ -60,6 +60,12 @@ std::size_t ComputeGroups::tensor_bytes() const {
   return bytes;
 }
 
+std::size_t ComputeGroups::fleeting_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& group : groups_) bytes += group->net->fleeting_bytes();
+  return bytes;
+}
+
 Status ComputeGroups::allocate() {
   for (const auto& group : groups_) OMNI_CHECK(group->net->allocate());
   return {};

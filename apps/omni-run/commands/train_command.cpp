@@ -214,15 +214,18 @@ Status train_command(const TrainArguments& given) {
   const std::size_t images = train.bytes() + test.bytes(),
                     working = kLibraries + static_cast<std::size_t>(cpu_workers(session)) *
                                                groups.net().working_bytes(),
-                    planned = groups.tensor_bytes() + snapshots + images + working;
+                    gpus = arguments.machine.session.gpus.size(),
+                    planned = groups.tensor_bytes() - (gpus > 0 ? groups.fleeting_bytes() : 0) +
+                              snapshots + images + working;
   OMNI_CHECK(require_memory(*net, planned, arguments.machine));
   const auto mebibytes = [](std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; };
   const std::size_t taken = peak_resident_memory();
   log::info(
       "memory: {:.0f} MiB planned, {:.0f} of them for images that wait, {:.0f} to compute with, "
-      "{:.0f} for the program{}",
+      "{:.0f} for the program{}{}",
       mebibytes(planned + program), mebibytes(images), mebibytes(working), mebibytes(program),
-      taken > planned + program ? fmt::format("; it took {:.0f} before", mebibytes(taken)) : "");
+      taken > planned + program ? fmt::format("; it took {:.0f} before", mebibytes(taken)) : "",
+      gpus > 0 ? fmt::format("; {:.0f} on each GPU", mebibytes(groups.tensor_bytes() / gpus)) : "");
   OMNI_CHECK(groups.allocate());
   OMNI_CHECK(train.allocate());
   OMNI_CHECK(test.allocate());
