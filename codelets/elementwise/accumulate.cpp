@@ -41,8 +41,8 @@ Codelet<AccumulateArgs> accumulate_sum({
     .color = 0x8D99AE,
     .implementations = {{"vector", accumulate_vector},
                         {"reference", accumulate_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::accumulate, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
-                                                14, 15)},
+                        OMNI_GPU_IMPLEMENTATION(gpu::accumulate, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
+                                                11, 12, 13, 14, 15)},
     .cost = cost,
     .footprint = footprint,
 });

@@ -13,13 +13,25 @@ void forward_reference(const ChannelBiasForwardArgs& args, const Buffers& buffer
   reference::channel_bias_forward(args, buffers.get(0), buffers.get(1));
 }
 
+bool activates(const ChannelBiasBackwardArgs& args) {
+  return args.activation != Activation::linear;
+}
+
 void backward_vector(const ChannelBiasBackwardArgs& args, const Buffers& buffers, DeviceContext&) {
-  add_column_sums(args.rows, args.c, buffers.get(0), buffers.get(1));
+  float* __restrict diff = buffers.get(0);
+  if (activates(args)) {
+    const float* __restrict values = buffers.get(2);
+    with_activation(args.activation, [=](auto f) {
+      for (std::int64_t i = 0; i < args.rows * args.c; ++i) diff[i] *= f.gradient(values[i]);
+    });
+  }
+  add_column_sums(args.rows, args.c, diff, buffers.get(1));
 }
 
 void backward_reference(const ChannelBiasBackwardArgs& args, const Buffers& buffers,
                         DeviceContext&) {
-  reference::channel_bias_backward(args, buffers.get(0), buffers.get(1));
+  reference::channel_bias_backward(args, buffers.get(0), buffers.get(1),
+                                   activates(args) ? buffers.get(2) : nullptr);
 }
 
 Cost forward_cost(const ChannelBiasForwardArgs& args) {
@@ -29,7 +41,8 @@ Cost forward_cost(const ChannelBiasForwardArgs& args) {
 
 Cost backward_cost(const ChannelBiasBackwardArgs& args) {
   const double count = static_cast<double>(args.rows) * args.c;
-  return {.flops = count, .bytes = 4 * count};
+  return activates(args) ? Cost{.flops = 2 * count, .bytes = 12 * count}
+                         : Cost{.flops = count, .bytes = 4 * count};
 }
 
 std::uint64_t forward_footprint(const ChannelBiasForwardArgs& args) {
@@ -37,7 +50,7 @@ std::uint64_t forward_footprint(const ChannelBiasForwardArgs& args) {
 }
 
 std::uint64_t backward_footprint(const ChannelBiasBackwardArgs& args) {
-  return footprint_of(args.rows, args.c);
+  return footprint_of(args.rows, args.c, args.activation);
 }
 
 constexpr std::uint32_t kChannelBiasColor = 0xbcbd22;
@@ -59,7 +72,7 @@ Codelet<ChannelBiasBackwardArgs> channel_bias_backward({
     .color = kChannelBiasColor,
     .implementations = {{"vector", backward_vector},
                         {"reference", backward_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::channel_bias_backward, 0)},
+                        OMNI_GPU_IMPLEMENTATION(gpu::channel_bias_backward, 0, 2)},
     .cost = backward_cost,
     .footprint = backward_footprint,
 });
@@ -69,9 +82,13 @@ void submit_channel_bias_forward(const ChannelBiasForwardArgs& args, const Tenso
   channel_bias_forward.submit(args, {read(bias), read_write(values)}, tag);
 }
 
-void submit_channel_bias_backward(const ChannelBiasBackwardArgs& args, const Tensor& diff_dst,
-                                  const Tensor& diff_bias, TaskTag tag) {
-  channel_bias_backward.submit(args, {read(diff_dst), accumulate(diff_bias)}, tag);
+void submit_channel_bias_backward(const ChannelBiasBackwardArgs& args, const Tensor& diff,
+                                  const Tensor& diff_bias, const Tensor* values, TaskTag tag) {
+  if (activates(args))
+    channel_bias_backward.submit(args, {read_write(diff), accumulate(diff_bias), read(*values)},
+                                 tag);
+  else
+    channel_bias_backward.submit(args, {read(diff), accumulate(diff_bias)}, tag);
 }
 
 }  // namespace omni

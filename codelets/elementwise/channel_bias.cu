@@ -50,6 +50,27 @@ struct AddTo {
   }
 };
 
+// Of one pass: every value is one thread's.
+template <class F, class T>
+struct CollectGradient {
+  using Total = ColumnSums<1>;
+  F f;
+  T* diff;
+  const T* values;
+  int columns;
+  __device__ Total operator()(const RowsOfThread& rows, int column) const {
+    Total total{};
+#pragma unroll 8
+    for (std::int64_t row = rows.first; row < rows.last; row += rows.step) {
+      const std::int64_t at = row * columns + column;
+      const float value = values[at], gradient = diff[at] * f.gradient(value);
+      diff[at] = gradient;
+      total.add({{gradient}});
+    }
+    return total;
+  }
+};
+
 }  // namespace
 
 template <class T>
@@ -86,8 +107,16 @@ void gpu::channel_bias_forward(const ChannelBiasForwardArgs& args, const Buffers
 
 void gpu::channel_bias_backward(const ChannelBiasBackwardArgs& args, const Buffers& buffers,
                                 DeviceContext&) {
+  CudaWorker& worker = CudaWorker::current();
   with_values(buffers, [&]<class T>(T) {
-    add_column_sums(CudaWorker::current(), args.rows, args.c, buffers.get<T>(0), buffers.get(1));
+    T* diff = buffers.get<T>(0);
+    if (args.activation == Activation::linear)
+      return add_column_sums(worker, args.rows, args.c, diff, buffers.get(1));
+    with_usual_activation(args.activation, [&]<class F>(F f) {
+      total_columns(worker, args.rows, args.c,
+                    CollectGradient<F, T>{f, diff, buffers.get<T>(2), args.c},
+                    UseSums<1, AddTo>{{buffers.get(1)}});
+    });
   });
 }
 

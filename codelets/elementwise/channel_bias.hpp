@@ -56,6 +56,8 @@ struct ChannelBiasForwardArgs {
 struct ChannelBiasBackwardArgs {
   std::int64_t rows = 0;
   int c = 0;
+  // Whose gradient is to be taken first, in place; linear: there is none, or it is in there.
+  Activation activation = Activation::linear;
 };
 
 namespace reference {
@@ -67,9 +69,15 @@ void channel_bias_forward(const ChannelBiasForwardArgs& args, const T* bias, T* 
   activate(args.activation, values, static_cast<std::size_t>(count));
 }
 
+// `values`: what the activation's gradient is a function of; not read for linear.
 template <class T>
-void channel_bias_backward(const ChannelBiasBackwardArgs& args, const T* diff_dst, T* diff_bias) {
-  for (std::int64_t i = 0; i < args.rows * args.c; ++i) diff_bias[i % args.c] += diff_dst[i];
+void channel_bias_backward(const ChannelBiasBackwardArgs& args, T* diff, T* diff_bias,
+                           const T* values) {
+  for (std::int64_t i = 0; i < args.rows * args.c; ++i) {
+    if (args.activation != Activation::linear)
+      diff[i] *= with_activation(args.activation, [&](auto f) { return f.gradient(values[i]); });
+    diff_bias[i % args.c] += diff[i];
+  }
 }
 
 }  // namespace reference
@@ -87,14 +95,15 @@ void add_column_sums(CudaWorker& worker, std::int64_t rows, int columns, const T
                      float* sums);
 }  // namespace gpu
 
-extern Codelet<ChannelBiasForwardArgs> channel_bias_forward;    // {bias R, values RW}
-extern Codelet<ChannelBiasBackwardArgs> channel_bias_backward;  // {diff_dst R, diff_bias +=}
+extern Codelet<ChannelBiasForwardArgs> channel_bias_forward;  // {bias R, values RW}
+// {diff R, diff_bias +=}, with an activation {diff RW, diff_bias +=, values R}
+extern Codelet<ChannelBiasBackwardArgs> channel_bias_backward;
 
 // values = activation(values + bias).
 void submit_channel_bias_forward(const ChannelBiasForwardArgs& args, const Tensor& bias,
                                  const Tensor& values, TaskTag tag = {});
-// Adds to diff_bias; diff_dst: the activation's gradient is already in it.
-void submit_channel_bias_backward(const ChannelBiasBackwardArgs& args, const Tensor& diff_dst,
-                                  const Tensor& diff_bias, TaskTag tag = {});
+// Adds to diff_bias. values: what the activation's gradient is a function of.
+void submit_channel_bias_backward(const ChannelBiasBackwardArgs& args, const Tensor& diff,
+                                  const Tensor& diff_bias, const Tensor* values, TaskTag tag = {});
 
 }  // namespace omni

@@ -100,7 +100,7 @@ class DeconvolutionalLayer final : public WeightedLayer {
                                  weights().gradient(slice), nullptr, weight_gradient_tag(slice));
     if (diff_bias != nullptr)
       submit_channel_bias_backward({.rows = rows(slice), .c = transposed_.c}, diff_dst, *diff_bias,
-                                   weight_gradient_tag(slice));
+                                   nullptr, weight_gradient_tag(slice));
   }
   std::int64_t rows(int slice) const { return values(slice) / transposed_.c; }
   ConvShape shape(int slice) const {

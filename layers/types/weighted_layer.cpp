@@ -1,5 +1,7 @@
 #include "layers/types/weighted_layer.hpp"
 
+#include <utility>
+
 #include "layers/types/blocks/activation_block.hpp"
 
 namespace omni {
@@ -42,9 +44,15 @@ void WeightedLayer::backward(const Step&, int slice) {
     return batchnorm_->backward(slice, product_, output_.diff, output_.diff,
                                 data_gradient_tag(slice),
                                 [this](int each) { propagate(each, diff(each), nullptr); });
-  if (!activation_left_)
-    activation_.backward(values(slice), output_, slice, data_gradient_tag(slice));
-  propagate(slice, diff(slice), &bias_->gradient(slice));
+  const Tensor* diff_bias = &bias_->gradient(slice);
+  if (!activation_left_ && activation_.kind() != Activation::linear) {
+    if (slices().count() == 1)
+      activation_.backward(values(slice), output_, slice, *std::exchange(diff_bias, nullptr),
+                           data_gradient_tag(slice));
+    else
+      activation_.backward(values(slice), output_, slice, data_gradient_tag(slice));
+  }
+  propagate(slice, diff(slice), diff_bias);
 }
 
 }  // namespace omni

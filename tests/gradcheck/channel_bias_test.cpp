@@ -40,14 +40,23 @@ TEST(ChannelBias, Backward) {
        {"one of each", {.rows = 1, .c = 1}},
        {"one channel", {.rows = 37, .c = 1}},
        {"one row", {.rows = 1, .c = 131}},
-       {"odd", {.rows = 13, .c = 67}}},
+       {"odd", {.rows = 13, .c = 67}},
+       {"many rows, after relu", {.rows = 4099, .c = 32, .activation = Activation::relu}},
+       {"one of each, after leaky", {.rows = 1, .c = 1, .activation = Activation::leaky}},
+       {"odd, after logistic", {.rows = 131, .c = 67, .activation = Activation::logistic}},
+       {"one channel, after mish", {.rows = 37, .c = 1, .activation = Activation::mish}}},
       {.operands =
            [](const ChannelBiasBackwardArgs& args) {
-             return std::vector<Operand>{input(values(args)), accumulated(channels(args))};
+             if (args.activation == Activation::linear)
+               return std::vector<Operand>{input(values(args)), accumulated(channels(args))};
+             return std::vector<Operand>{in_place(values(args)), accumulated(channels(args)),
+                                         input(values(args), away_from_zero(0.1f))};
            },
        .reference =
            [](const ChannelBiasBackwardArgs& args, const Buffers& b) {
-             reference::channel_bias_backward(args, b.get<double>(0), b.get<double>(1));
+             reference::channel_bias_backward(
+                 args, b.get<double>(0), b.get<double>(1),
+                 args.activation == Activation::linear ? nullptr : b.get<double>(2));
            },
        .terms =
            [](const ChannelBiasBackwardArgs& args) { return static_cast<double>(args.rows); }});

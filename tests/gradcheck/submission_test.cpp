@@ -1,6 +1,6 @@
 // Submit functions against their codelets: the tasks StarPU runs get the buffers in the order that
 // the kernels expect. On one memory node a wrong access mode cannot be seen. (Batch normalisation
-// has its own such test; whole nets run the others: net_test.cpp, tests/e2e.)
+// has its own such test; whole nets run the others: net/net_test.cpp, tests/e2e.)
 #include "codelets/elementwise/shortcut_add.hpp"
 #include "codelets/loss/cost_loss.hpp"
 #include "codelets/loss/softmax_loss.hpp"

@@ -82,10 +82,11 @@ TEST(Slices, few_cores_change_nothing) {
 // How CaffeNet's largest layer is computed.
 std::string largest_layer(const BuildOptions& options) {
   const auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/caffenet.cfg");
-  const auto net = *Net::build(*spec, options);
+  const auto built = Net::build(*spec, options);
+  const Net& net = **built;
   std::string detail;
   std::size_t most = 0;
-  for (const auto& layer : net->layers())
+  for (const auto& layer : net.layers())
     for (const Param* param : layer->params())
       if (param->master->count() > most) {
         most = param->master->count();

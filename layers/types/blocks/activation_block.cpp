@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "codelets/elementwise/activation.hpp"
+#include "codelets/elementwise/channel_bias.hpp"
 
 namespace omni {
 
@@ -44,6 +45,13 @@ void ActivationBlock::backward(std::int64_t count, const Blob& output, int slice
   if (kind_ != Activation::linear)
     submit_activation_backward({.count = count, .activation = kind_}, target(output, slice),
                                *output.diff[at], tag);
+}
+
+void ActivationBlock::backward(std::int64_t count, const Blob& output, int slice,
+                               const Tensor& diff_bias, TaskTag tag) const {
+  submit_channel_bias_backward(
+      {.rows = count / output.extent.c, .c = output.extent.c, .activation = kind_},
+      *output.diff[static_cast<std::size_t>(slice)], diff_bias, &target(output, slice), tag);
 }
 
 }  // namespace omni

@@ -38,6 +38,10 @@ class ActivationBlock {
   void forward(std::int64_t count, const Blob& output, int slice, TaskTag tag) const;
   // In place on the output's gradient.
   void backward(std::int64_t count, const Blob& output, int slice, TaskTag tag) const;
+  // And the bias's gradient in the same pass, for a slice that adds to it alone: others would wait
+  // for their turn.
+  void backward(std::int64_t count, const Blob& output, int slice, const Tensor& diff_bias,
+                TaskTag tag) const;
 
  private:
   Activation kind_ = Activation::linear;

@@ -99,8 +99,10 @@ TEST(Deconvolution, GradientOfReference) {
                                   static_cast<const double*>(nullptr), gradients.src.data());
           reference::conv_backward_weights({.shape = shape}, diff_dst, from.src.data(),
                                            gradients.weights.data(), static_cast<double*>(nullptr));
+          std::vector<double> diff(diff_dst, diff_dst + shape.src_count());
           reference::channel_bias_backward({.rows = shape.src_count() / shape.c, .c = shape.c},
-                                           diff_dst, gradients.bias.data());
+                                           diff.data(), gradients.bias.data(),
+                                           static_cast<const double*>(nullptr));
         });
   }
 }

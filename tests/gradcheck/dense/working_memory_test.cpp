@@ -9,15 +9,15 @@
 namespace omni::gradcheck {
 namespace {
 
-using Values = std::vector<float>;
+using Floats = std::vector<float>;
 
-Values zeros(std::int64_t count) { return Values(static_cast<std::size_t>(count)); }
+Floats zeros(std::int64_t count) { return Floats(static_cast<std::size_t>(count)); }
 
 // Of a thread that has run nothing else.
 template <class Args>
-std::size_t scratch_of(const Implementation<Args>& implementation, const Args& args, Values first,
-                       Values second, Values result) {
-  Values bias(1 << 12);  // of those that have one
+std::size_t scratch_of(const Implementation<Args>& implementation, const Args& args, Floats first,
+                       Floats second, Floats result) {
+  Floats bias(1 << 12);  // of those that have one
   std::size_t floats = 0;
   std::thread([&] {
     run_on_values(implementation, args, first, second, result, bias);
@@ -28,8 +28,8 @@ std::size_t scratch_of(const Implementation<Args>& implementation, const Args& a
 
 // oneDNN's kernels have working memory of their own, which is not declared.
 template <class Args>
-void check_scratch(const Codelet<Args>& codelet, const Args& args, const Values& first,
-                   const Values& second, const Values& result) {
+void check_scratch(const Codelet<Args>& codelet, const Args& args, const Floats& first,
+                   const Floats& second, const Floats& result) {
   constexpr std::size_t kUndeclared = 1 << 16;
   for (const Implementation<Args>& each : implementations_here(codelet)) {
     if (each.role == Role::gpu || (each.supports != nullptr && !each.supports(args))) continue;
@@ -48,7 +48,7 @@ void check_convolutions(Precision precision) {
   for (const Case<ConvShape>& each : kConvShapes) {
     SCOPED_TRACE(each.what);
     const ConvShape& s = each.args;
-    const Values src = zeros(s.src_count()), weights = zeros(s.weights_count()),
+    const Floats src = zeros(s.src_count()), weights = zeros(s.weights_count()),
                  dst = zeros(s.dst_count());
     check_scratch(conv_forward, {.shape = s}, src, weights, dst);
     check_scratch(conv_backward_weights, {.shape = s}, src, dst, weights);
@@ -65,7 +65,7 @@ TEST(WorkingMemory, of_connected_layers_is_what_they_declare) {
     for (const ConnectedShape& s : {ConnectedShape{.n = 17, .inputs = 130, .outputs = 67},
                                     ConnectedShape{.n = 64, .inputs = 3000, .outputs = 1100}}) {
       const Deterministic policy(precision);
-      const Values src = zeros(s.src_count()), weights = zeros(s.weights_count()),
+      const Floats src = zeros(s.src_count()), weights = zeros(s.weights_count()),
                    dst = zeros(s.dst_count());
       check_scratch(connected_forward, {.shape = s}, src, weights, dst);
       check_scratch(connected_backward_weights, {.shape = s}, src, dst, weights);
@@ -76,7 +76,7 @@ TEST(WorkingMemory, of_connected_layers_is_what_they_declare) {
 TEST(WorkingMemory, of_local_layers_is_what_they_declare) {
   const Deterministic policy;
   const LocalShape s{{.n = 3, .h = 9, .w = 7, .c = 5, .filters = 6, .kernel_h = 3, .kernel_w = 3}};
-  const Values src = zeros(s.conv.src_count()), weights = zeros(s.weights_count()),
+  const Floats src = zeros(s.conv.src_count()), weights = zeros(s.weights_count()),
                dst = zeros(s.conv.dst_count());
   check_scratch(local_forward, {.shape = s}, src, weights, dst);
   check_scratch(local_backward_weights, {.shape = s}, src, dst, weights);

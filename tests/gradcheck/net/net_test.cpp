@@ -9,7 +9,7 @@
 #include <map>
 #include <tuple>
 
-#include "tests/gradcheck/whole_net.hpp"
+#include "tests/gradcheck/net/whole_net.hpp"
 
 namespace omni {
 namespace {
@@ -221,6 +221,38 @@ TEST(WholeNet, NormalisesOneSliceInOneTaskEachWay) {
     EXPECT_EQ(batchnorm_tasks(net.tasks(true)), each(training));
     EXPECT_EQ(batchnorm_tasks(net.tasks(false)), each(evaluation));
   }
+}
+
+// Of a layer with a bias and an activation, and without the latter; in one slice and in two.
+TEST(WholeNet, TakesAnActivationsGradientTogetherWithTheBiass) {
+  const auto session = Session::start({});
+  ASSERT_TRUE(session);
+  constexpr const char* kBiases = R"([net]
+batch=4
+height=6
+width=6
+channels=3
+[convolutional]
+filters=4
+size=3
+activation=relu
+[convolutional]
+filters=4
+size=3
+activation=linear
+[connected]
+output=3
+activation=elu
+[softmax]
+)";
+  const auto count = [](const std::vector<CapturedTask>& tasks, const char* codelet) {
+    return std::ranges::count(tasks, codelet, &CapturedTask::codelet);
+  };
+  const auto one = WholeNet(kBiases, 4).tasks(true), two = WholeNet(kBiases, 2).tasks(true);
+  EXPECT_EQ(count(one, "channel_bias_backward"), 2);
+  EXPECT_EQ(count(one, "activation_backward"), 0);
+  EXPECT_EQ(count(two, "channel_bias_backward"), 0);
+  EXPECT_EQ(count(two, "activation_backward"), 4);
 }
 
 // The first layer of a net: nobody wants the gradient of the images.

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "tests/gradcheck/whole_net.hpp"
+#include "tests/gradcheck/net/whole_net.hpp"
 
 namespace omni {
 namespace {

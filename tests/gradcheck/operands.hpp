@@ -1,0 +1,203 @@
+// The memory of one task for tests of its implementations: start values, and guard zones around
+// them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codelets/dense/bf16.hpp"
+#include "runtime/rng.hpp"
+#include "runtime/tasks/codelet.hpp"
+#include "tests/support/gpu_copy.hpp"
+
+namespace omni::gradcheck {
+
+// ---- values ----
+
+using Fill = std::function<float(Draws&)>;
+
+inline Fill uniform(float low, float high) {
+  return [=](Draws& draws) { return draws.uniform(low, high); };
+}
+
+// +-[margin, 1]: no value near zero, where a relu-like function has its kink.
+inline Fill away_from_zero(float margin) {
+  return [=](Draws& draws) {
+    const float size = draws.uniform(margin, 1.0f);
+    return (draws.bits() & 1u) != 0 ? size : -size;
+  };
+}
+
+// Whole numbers in [0, bound), for labels, indices and masks.
+inline Fill below(std::uint32_t bound) {
+  return [=](Draws& draws) { return static_cast<float>(draws.below(bound)); };
+}
+
+inline std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+inline std::vector<double> random_values(std::size_t count, std::uint64_t seed,
+                                         const Fill& fill = uniform(-1, 1)) {
+  Draws draws(Philox(seed, RandomStream::synthetic), 0);
+  std::vector<double> values(count);
+  for (double& value : values) value = static_cast<double>(fill(draws));
+  return values;
+}
+
+// ---- the policy under which implementations run ----
+
+// That of --deterministic, so that a GPU's results repeat bit for bit, and --precision.
+class Deterministic {
+ public:
+  explicit Deterministic(Precision precision = Precision::fp32) {
+    ImplementationPolicy policy = before_;
+    policy.deterministic = true;
+    policy.precision = precision;
+    set_implementation_policy(policy);
+  }
+  ~Deterministic() { set_implementation_policy(before_); }
+  Deterministic(const Deterministic&) = delete;
+  Deterministic& operator=(const Deterministic&) = delete;
+
+ private:
+  ImplementationPolicy before_ = implementation_policy();
+};
+
+// All start values are then such that rounding leaves them as they are: no product is less exact.
+template <class Check>
+void in_fp32_and_bf16(Check check) {
+  for (const auto& [name, precision] :
+       {std::pair("fp32", Precision::fp32), std::pair("bf16", Precision::bf16)}) {
+    SCOPED_TRACE(name);
+    const Deterministic policy(precision);
+    check();
+  }
+}
+
+// ---- operands: the buffers of one task, in the order of the codelet's accesses ----
+
+struct Operand {
+  AccessMode mode;
+  std::size_t count;
+  Fill fill = uniform(-1, 1);
+  DataType type = DataType::f32;
+};
+
+inline Operand input(std::size_t count, Fill fill = uniform(-1, 1), DataType type = DataType::f32) {
+  return {AccessMode::read, count, std::move(fill), type};
+}
+// Poisoned with NaN, so that what a kernel forgets to write is seen.
+inline Operand output(std::size_t count, DataType type = DataType::f32) {
+  return {AccessMode::write, count, nullptr, type};
+}
+inline Operand in_place(std::size_t count, Fill fill = uniform(-1, 1)) {
+  return {AccessMode::read_write, count, std::move(fill)};
+}
+// Starts from values that are not zero, so that overwriting instead of adding is seen.
+inline Operand accumulated(std::size_t count) { return {AccessMode::accumulate, count}; }
+
+// ---- memory with guard zones ----
+
+// 64-byte aligned as StarPU's buffers are; all bytes around the data are 0xFF, which is also a NaN:
+// a write outside breaks the pattern, a read outside poisons the result.
+class GuardedBlock {
+ public:
+  explicit GuardedBlock(std::size_t bytes)
+      : bytes_(bytes), lines_(2 * kGuardLines + (bytes + sizeof(Line) - 1) / sizeof(Line)) {
+    std::memset(lines_.data(), 0xFF, lines_.size() * sizeof(Line));
+  }
+  std::span<std::byte> with_guards() {
+    return {reinterpret_cast<std::byte*>(lines_.data()), lines_.size() * sizeof(Line)};
+  }
+  void* data() { return lines_.data() + kGuardLines; }
+  const void* data() const { return lines_.data() + kGuardLines; }
+
+  bool guards_intact() const {
+    const auto* first = reinterpret_cast<const std::byte*>(lines_.data());
+    const auto* begin = static_cast<const std::byte*>(data());
+    const auto* last = first + lines_.size() * sizeof(Line);
+    const auto untouched = [](std::byte each) { return each == std::byte{0xFF}; };
+    return std::all_of(first, begin, untouched) && std::all_of(begin + bytes_, last, untouched);
+  }
+  bool same_data(const GuardedBlock& other) const {
+    return bytes_ == other.bytes_ && std::memcmp(data(), other.data(), bytes_) == 0;
+  }
+
+ private:
+  struct alignas(64) Line {
+    std::array<std::byte, 64> bytes;
+  };
+  static constexpr std::size_t kGuardLines = 16;
+  std::size_t bytes_;
+  std::vector<Line> lines_;
+
+ public:
+  static constexpr std::size_t kGuardBytes = kGuardLines * sizeof(Line);
+};
+
+// The operand's start values as float or double (Real); integers stay what they are. Rounded to
+// float first, or to the precision that is tested, so that all start from the same numbers.
+template <class Real>
+GuardedBlock make_block(const Operand& operand, std::uint64_t seed, std::size_t index) {
+  const auto fill = [&]<class T>(T) {
+    GuardedBlock block(operand.count * sizeof(T));
+    if (operand.mode == AccessMode::write) return block;
+    Draws draws(Philox(seed, RandomStream::synthetic), index);
+    T* values = static_cast<T*>(block.data());
+    const bool rounded =
+        operand.type == DataType::bf16 || implementation_policy().precision == Precision::bf16;
+    for (std::size_t i = 0; i < operand.count; ++i) {
+      const float value = operand.fill(draws);
+      values[i] = static_cast<T>(rounded ? round_to_bf16(value) : value);
+    }
+    return block;
+  };
+  switch (operand.type) {
+    case DataType::i32:
+      return fill(std::int32_t{});
+    case DataType::u8:
+      return fill(std::uint8_t{});
+    case DataType::bf16:
+      if constexpr (std::is_same_v<Real, float>) return fill(Bf16{});
+      break;
+    case DataType::f32:
+      break;
+  }
+  return fill(Real{});
+}
+
+// Runs a kernel on fresh operands and returns them, after checking that it wrote only what it owns.
+template <class Real, class Run>
+std::vector<GuardedBlock> run_on(const std::vector<Operand>& operands, std::uint64_t seed,
+                                 Run&& run, bool on_gpu = false) {
+  std::vector<GuardedBlock> blocks;
+  std::vector<void*> pointers;
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    blocks.push_back(make_block<Real>(operands[i], seed, i));
+  std::deque<gpu::Copy> copies;
+  for (GuardedBlock& block : blocks)
+    pointers.push_back(on_gpu ? copies.emplace_back(block.with_guards()).data() +
+                                    GuardedBlock::kGuardBytes
+                              : block.data());
+  const bool in_bf16 = std::ranges::count(operands, DataType::bf16, &Operand::type) > 0;
+  run(Buffers(pointers, in_bf16));
+  for (gpu::Copy& copy : copies) copy.back();
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    EXPECT_TRUE(blocks[i].guards_intact()) << "wrote outside buffer " << i;
+    EXPECT_TRUE(operands[i].mode != AccessMode::read ||
+                blocks[i].same_data(make_block<Real>(operands[i], seed, i)))
+        << "wrote to read-only buffer " << i;
+  }
+  return blocks;
+}
+
+}  // namespace omni::gradcheck
