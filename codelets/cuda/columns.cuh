@@ -79,10 +79,12 @@ void total_columns(CudaWorker& worker, std::int64_t rows, int columns, Collect c
   while (across < 32 && across < static_cast<unsigned>(columns)) across *= 2;
   const unsigned tiles = (static_cast<unsigned>(columns) + across - 1) / across;
   const dim3 block(across, kThreads / across);
-  // About four blocks per multiprocessor, but each with enough rows to be worth its partial total.
+  // As many threads as fit, so that enough loads are on their way, but each block with enough rows
+  // to be worth its partial total.
+  constexpr std::int64_t kBlocksPerMultiprocessor = 8;
   const std::int64_t least = std::int64_t{16} * block.y;
   const std::int64_t wanted =
-      std::max<std::int64_t>(1, std::int64_t{4} * worker.multiprocessors() / tiles);
+      std::max<std::int64_t>(1, kBlocksPerMultiprocessor * worker.multiprocessors() / tiles);
   const std::int64_t rows_per_block = std::max(least, (rows + wanted - 1) / wanted);
   const std::int64_t blocks =
       std::max<std::int64_t>(1, (rows + rows_per_block - 1) / rows_per_block);

@@ -1,5 +1,5 @@
-// Element-wise loops that move four neighbours at a time: dst[i] = f(src[i], ...), and the form for
-// kernels with several results.
+// Element-wise loops that move several neighbours at a time: dst[i] = f(src[i], ...), and the form
+// for kernels with several results.
 #pragma once
 
 #include <array>
@@ -10,11 +10,11 @@
 
 namespace omni {
 
-// Calls use(std::integral_constant<int, lanes>): 4 if so, else 1.
-template <class Use>
-void with_lanes(bool fours, Use use) {
-  if (fours)
-    use(std::integral_constant<int, 4>());
+// Calls use(std::integral_constant<int, lanes>): the most for values of type T if so, else 1.
+template <class T, class Use>
+void with_lanes(bool most, Use use) {
+  if (most)
+    use(std::integral_constant<int, kMostLanes<T>>());
   else
     use(std::integral_constant<int, 1>());
 }
@@ -39,35 +39,39 @@ __device__ void store(T* to, std::int64_t first, const Lanes<lanes>& floats) {
 }
 
 // use.at<lanes>(first), until all of `count` elements are done by a row of blocks.
-template <class Use>
-struct ByFours {
+template <int lanes, class Use>
+struct ByLanes {
   Use use;
-  std::int64_t count = 0, fours = 0;
+  std::int64_t count = 0, vectors = 0;
 
   // `pointers`: where the elements begin.
   template <class... T>
-  ByFours(std::int64_t elements, Use with, const T*... pointers)
-      : use(with), count(elements), fours(by_fours(0, pointers...) ? elements / 4 : 0) {}
+  ByLanes(std::int64_t elements, Use with, const T*... pointers)
+      : use(with),
+        count(elements),
+        vectors(divides(lanes, 0, pointers...) ? elements / lanes : 0) {}
 
-  std::int64_t threads() const { return std::max(fours, count - 4 * fours); }
+  std::int64_t threads() const { return std::max(vectors, count - lanes * vectors); }
   __device__ void run() const {
     const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
     const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
-    for (std::int64_t i = thread; i < fours; i += stride) use.template at<4>(4 * i);
-    for (std::int64_t i = 4 * fours + thread; i < count; i += stride) use.template at<1>(i);
+    for (std::int64_t i = thread; i < vectors; i += stride) use.template at<lanes>(lanes * i);
+    for (std::int64_t i = lanes * vectors + thread; i < count; i += stride) use.template at<1>(i);
   }
 };
 
-template <class Use>
-__global__ void fours_kernel(ByFours<Use> elements) {
+template <int lanes, class Use>
+__global__ void lanes_kernel(ByLanes<lanes, Use> elements) {
   elements.run();
 }
 
-template <class Use, class... T>
-void for_each_by_fours(CudaWorker& worker, std::int64_t count, Use use, const T*... pointers) {
+// T: the largest type that `use` loads or stores.
+template <class T, class Use, class... Each>
+void for_each_by_lanes(CudaWorker& worker, std::int64_t count, Use use, const Each*... pointers) {
   if (count <= 0) return;
-  const ByFours<Use> elements(count, use, pointers...);
-  launch(fours_kernel<Use>, blocks_for(worker, elements.threads()), dim3(kThreads), 0,
+  constexpr int kLanes = kMostLanes<T>;
+  const ByLanes<kLanes, Use> elements(count, use, pointers...);
+  launch(lanes_kernel<kLanes, Use>, blocks_for(worker, elements.threads()), dim3(kThreads), 0,
          worker.stream(), elements);
 }
 
@@ -94,9 +98,10 @@ struct Mapping {
 template <class F, class To, class From, class... More>
 void map_elements(CudaWorker& worker, std::int64_t count, F f, To* dst, const From* src,
                   const More*... more) {
-  for_each_by_fours(worker, count,
-                    Mapping<F, To, From, 1 + sizeof...(More)>{f, dst, {src, more...}}, dst, src,
-                    more...);
+  using Larger = std::conditional_t<(sizeof(To) > sizeof(From)), To, From>;
+  for_each_by_lanes<Larger>(worker, count,
+                            Mapping<F, To, From, 1 + sizeof...(More)>{f, dst, {src, more...}}, dst,
+                            src, more...);
 }
 
 }  // namespace omni

@@ -15,11 +15,16 @@ struct alignas(lanes * sizeof(T)) Lanes {
   T at[lanes];
 };
 
-// Whether a row of so many values, and what begins at these pointers, divides into four lanes.
+// The most that one instruction moves.
+template <class T>
+inline constexpr int kMostLanes = 16 / sizeof(T);
+
+// Whether a row of so many values, and what begins at these pointers, divides into so many lanes.
 template <class... T>
-bool by_fours(std::int64_t columns, const T*... pointers) {
-  return columns % 4 == 0 &&
-         ((reinterpret_cast<std::uintptr_t>(pointers) % sizeof(Lanes<4, T>) == 0) && ...);
+bool divides(int lanes, std::int64_t columns, const T*... pointers) {
+  const auto vector = static_cast<std::uintptr_t>(lanes);
+  return columns % lanes == 0 &&
+         ((reinterpret_cast<std::uintptr_t>(pointers) % (vector * sizeof(T)) == 0) && ...);
 }
 
 template <class Columns>

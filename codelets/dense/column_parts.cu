@@ -52,8 +52,8 @@ void copy_columns(const ColumnPartsArgs& args, const Buffers& buffers) {
   CudaWorker& worker = CudaWorker::current();
   const Parts parts = parts_of(buffers, args.parts());
   float* const matrix = buffers.get(0);
-  bool aligned = by_fours(args.columns, matrix) && args.width % 4 == 0;
-  for (const float* part : parts) aligned = aligned && by_fours(0, part);
+  bool aligned = divides(4, args.columns, matrix) && args.width % 4 == 0;
+  for (const float* part : parts) aligned = aligned && divides(4, 0, part);
   if (!aligned) {
     for_each_column(worker, args.rows, args.columns,
                     CopyColumns<1, joins>{args, reinterpret_cast<Lanes<1>*>(matrix), parts});
@@ -97,8 +97,8 @@ void gpu::sum_parts(const SumPartsArgs& args, const Buffers& buffers, DeviceCont
   const std::int64_t count = std::int64_t{args.rows} * args.columns;
   const std::int64_t skipped = std::int64_t{args.first_row} * args.columns;
   const Parts parts = parts_of(buffers, args.parts);
-  bool aligned = by_fours(count, buffers.get(0));
-  for (const float* part : parts) aligned = aligned && by_fours(skipped, part);
+  bool aligned = divides(4, count, buffers.get(0));
+  for (const float* part : parts) aligned = aligned && divides(4, skipped, part);
   if (aligned)
     for_each_element(worker, count / 4,
                      PartsSum<4>{args.parts, skipped, parts, buffers.get<Lanes<4>>(0)});

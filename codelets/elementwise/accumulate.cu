@@ -28,7 +28,7 @@ void gpu::accumulate(const AccumulateArgs& args, const Buffers& buffers, DeviceC
     for (int source = 1; source <= args.sources; ++source) {
       const Sum<T> sum{buffers.get<T>(static_cast<std::size_t>(source)), buffers.get<T>(0),
                        args.clear};
-      for_each_by_fours(CudaWorker::current(), args.count, sum, sum.src, sum.dst);
+      for_each_by_lanes<T>(CudaWorker::current(), args.count, sum, sum.src, sum.dst);
     }
   });
 }

@@ -78,7 +78,7 @@ void gpu::add_bias_and_activate(CudaWorker& worker, std::int64_t rows, int colum
                                 const float* bias, Activation activation, T* values) {
   if (bias == nullptr && activation == Activation::linear) return;
   with_activation_of<T>(activation, [&]<class F>(F f) {
-    with_lanes(by_fours(columns, bias, values), [&]<class N>(N lanes) {
+    with_lanes<T>(divides(kMostLanes<T>, columns, bias, values), [&]<class N>(N lanes) {
       for_each_column(worker, rows, columns / lanes,
                       BiasAndActivation<F, N::value, T>{f, bias, values, columns});
     });

@@ -35,7 +35,7 @@ struct Update {
 };
 
 template <class Step>
-using OneParam = ByFours<Update<Step>>;
+using OneParam = ByLanes<kMostLanes<float>, Update<Step>>;
 
 // A row of blocks for each.
 template <class Step>

@@ -87,9 +87,10 @@ struct MeetingGradient {
 };
 
 // use(lanes, the extent with its channels in units of so many)
-template <class Use>
+template <class T, class Use>
 void by_lanes(const ShortcutArgs& args, Extent extent, Use use) {
-  with_lanes(args.a.c % 4 == 0 && args.b.c % 4 == 0, [&](auto lanes) {
+  constexpr int kLanes = kMostLanes<T>;
+  with_lanes<T>(args.a.c % kLanes == 0 && args.b.c % kLanes == 0, [&](auto lanes) {
     extent.c /= lanes;
     use(lanes, extent);
   });
@@ -125,7 +126,7 @@ void gpu::shortcut_forward(const ShortcutArgs& args, const Buffers& buffers, Dev
       map_elements(worker, values_of(args, args.a), ScaledSum<F>{f, args.alpha, args.beta}, dst, a,
                    b);
     else
-      by_lanes(args, args.a, [&]<class N>(N, const Extent& extent) {
+      by_lanes<T>(args, args.a, [&]<class N>(N, const Extent& extent) {
         for_each_position(worker, args.n, extent,
                           MeetingSum<F, N::value, T>{f, Meetings(args.a, args.b), args.alpha,
                                                      args.beta, a, b, dst});
@@ -150,7 +151,7 @@ void gpu::shortcut_backward_b(const ShortcutArgs& args, const Buffers& buffers, 
     if (args.a == args.b)
       map_elements(worker, values_of(args, args.b), Scale{args.beta}, diff_b, diff_dst);
     else
-      by_lanes(args, args.b, [&]<class N>(N, const Extent& extent) {
+      by_lanes<T>(args, args.b, [&]<class N>(N, const Extent& extent) {
         for_each_position(
             worker, args.n, extent,
             MeetingGradient<N::value, T>{Meetings(args.b, args.a), args.beta, diff_dst, diff_b});
@@ -162,8 +163,8 @@ void gpu::residual_backward(const ActivationArgs& args, const Buffers& buffers, 
   const auto backward = [&]<class F, class T>(F f, T) {
     const T* dst = buffers.get<T>(0);
     T *diff = buffers.get<T>(1), *diff_b = buffers.get<T>(2);
-    for_each_by_fours(CudaWorker::current(), args.count,
-                      ResidualGradient<F, T>{f, dst, diff, diff_b}, dst, diff, diff_b);
+    for_each_by_lanes<T>(CudaWorker::current(), args.count,
+                         ResidualGradient<F, T>{f, dst, diff, diff_b}, dst, diff, diff_b);
   };
   with_usual_activation(args.activation,
                         [&](auto f) { with_values(buffers, [&](auto t) { backward(f, t); }); });

@@ -214,7 +214,7 @@ void gpu::batchnorm_apply(const BatchnormApplyArgs& args, const Buffers& buffers
   const auto apply = [&]<class F, class T>(F f, T) {
     const T *src = buffers.get<T>(0), *addend = args.adds ? buffers.get<T>(6) : nullptr;
     T* dst = buffers.get<T>(5);
-    with_lanes(by_fours(args.c, src, addend, dst), [&]<class N>(N lanes) {
+    with_lanes<T>(divides(kMostLanes<T>, args.c, src, addend, dst), [&]<class N>(N lanes) {
       for_each_column(CudaWorker::current(), args.rows, args.c / lanes,
                       Apply<F, N::value, T>{f, statistics, src, addend, dst, args.c});
     });
@@ -255,7 +255,7 @@ void gpu::batchnorm_backward_data(const BatchnormBackwardArgs& args, const Buffe
   const auto backward = [&]<class F, class T>(F f, T) {
     const T *src = buffers.get<T>(0), *diff_dst = buffers.get<T>(1);
     T* diff_src = buffers.get<T>(args.in_place ? 1 : 7);
-    with_lanes(by_fours(args.c, src, diff_dst, diff_src), [&]<class N>(N lanes) {
+    with_lanes<T>(divides(kMostLanes<T>, args.c, src, diff_dst, diff_src), [&]<class N>(N lanes) {
       for_each_column(CudaWorker::current(), args.rows, args.c / lanes,
                       BackwardData<F, N::value, T>{
                           f, gradient_needs_input(args.activation), statistics, src, diff_dst,

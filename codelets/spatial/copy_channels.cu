@@ -28,8 +28,10 @@ void gpu::copy_channels(const CopyChannelsArgs& args, const Buffers& buffers, De
   with_values(buffers, [&]<class T>(T) {
     const T* src = buffers.get<T>(0) + args.src_offset;
     T* dst = buffers.get<T>(1) + args.dst_offset;
-    const bool fours = args.src_c % 4 == 0 && args.dst_c % 4 == 0 && by_fours(args.c, src, dst);
-    with_lanes(fours, [&]<class N>(N lanes) {
+    constexpr int kLanes = kMostLanes<T>;
+    const bool divide =
+        args.src_c % kLanes == 0 && args.dst_c % kLanes == 0 && divides(kLanes, args.c, src, dst);
+    with_lanes<T>(divide, [&]<class N>(N lanes) {
       for_each_column(CudaWorker::current(), args.rows, args.c / lanes,
                       Copy<N::value, T>{src, dst, args.src_c, args.dst_c});
     });

@@ -135,16 +135,18 @@ struct AverageBackward {
 };
 
 // use(lanes, extent of the results with channels in units of so many)
-template <class Use>
+template <class T, class Use>
 void by_lanes(const PoolShape& shape, int h, int w, Use use) {
-  with_lanes(shape.c % 4 == 0, [&](auto lanes) { use(lanes, Extent{h, w, shape.c / lanes}); });
+  with_lanes<T>(shape.c % kMostLanes<T> == 0, [&](auto lanes) {
+    use(lanes, Extent{h, w, shape.c / lanes});
+  });
 }
 
 }  // namespace
 
 void gpu::max_pool_forward(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
   const auto forward = [&]<class T, class Index>(T, Index) {
-    by_lanes(shape, shape.out_h, shape.out_w, [&]<class N>(N, const Extent& extent) {
+    by_lanes<T>(shape, shape.out_h, shape.out_w, [&]<class N>(N, const Extent& extent) {
       for_each_position(CudaWorker::current(), shape.n, extent,
                         MaxForward<N::value, T, Index>{Pool{shape}, buffers.get<T>(0),
                                                        buffers.get<T>(1), buffers.get<Index>(2)});
@@ -155,7 +157,7 @@ void gpu::max_pool_forward(const PoolShape& shape, const Buffers& buffers, Devic
 
 void gpu::max_pool_backward(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
   const auto backward = [&]<class T, class Index>(T, Index) {
-    by_lanes(shape, shape.h, shape.w, [&]<class N>(N, const Extent& extent) {
+    by_lanes<T>(shape, shape.h, shape.w, [&]<class N>(N, const Extent& extent) {
       for_each_position(CudaWorker::current(), shape.n, extent,
                         MaxBackward<N::value, T, Index>{Pool{shape}, buffers.get<T>(0),
                                                         buffers.get<Index>(1), buffers.get<T>(2)});
@@ -166,7 +168,7 @@ void gpu::max_pool_backward(const PoolShape& shape, const Buffers& buffers, Devi
 
 void gpu::average_pool_forward(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
   with_values(buffers, [&]<class T>(T) {
-    by_lanes(shape, shape.out_h, shape.out_w, [&]<class N>(N, const Extent& extent) {
+    by_lanes<T>(shape, shape.out_h, shape.out_w, [&]<class N>(N, const Extent& extent) {
       for_each_position(
           CudaWorker::current(), shape.n, extent,
           AverageForward<N::value, T>{Pool{shape}, buffers.get<T>(0), buffers.get<T>(1)});
@@ -176,7 +178,7 @@ void gpu::average_pool_forward(const PoolShape& shape, const Buffers& buffers, D
 
 void gpu::average_pool_backward(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
   with_values(buffers, [&]<class T>(T) {
-    by_lanes(shape, shape.h, shape.w, [&]<class N>(N, const Extent& extent) {
+    by_lanes<T>(shape, shape.h, shape.w, [&]<class N>(N, const Extent& extent) {
       for_each_position(
           CudaWorker::current(), shape.n, extent,
           AverageBackward<N::value, T>{Pool{shape}, buffers.get<T>(0), buffers.get<T>(1)});

@@ -30,7 +30,7 @@ struct Move {
 
 void gpu::reorg(const ReorgArgs& args, const Buffers& buffers, DeviceContext&) {
   const int runs = args.wide.w / args.stride, run = args.stride * args.wide.c;
-  with_lanes(run % 4 == 0, [&]<class N>(N lanes) {
+  with_lanes<float>(run % 4 == 0, [&]<class N>(N lanes) {
     for_each_position(CudaWorker::current(), args.n, {args.wide.h, runs, run / lanes},
                       Move<N::value>{args.wide.h, runs, args.stride, run, args.to_depth,
                                      buffers.get(0), buffers.get(1)});

@@ -46,7 +46,7 @@ struct UpsampleBackward {
 }  // namespace
 
 void gpu::upsample_forward(const UpsampleArgs& args, const Buffers& buffers, DeviceContext&) {
-  with_lanes(args.src.c % 4 == 0, [&]<class N>(N lanes) {
+  with_lanes<float>(args.src.c % 4 == 0, [&]<class N>(N lanes) {
     for_each_position(CudaWorker::current(), args.n,
                       {args.src.h * args.stride, args.src.w * args.stride, args.src.c / lanes},
                       UpsampleForward<N::value>{args, buffers.get(0), buffers.get(1)});
@@ -54,7 +54,7 @@ void gpu::upsample_forward(const UpsampleArgs& args, const Buffers& buffers, Dev
 }
 
 void gpu::upsample_backward(const UpsampleArgs& args, const Buffers& buffers, DeviceContext&) {
-  with_lanes(args.src.c % 4 == 0, [&]<class N>(N lanes) {
+  with_lanes<float>(args.src.c % 4 == 0, [&]<class N>(N lanes) {
     for_each_position(CudaWorker::current(), args.n, {args.src.h, args.src.w, args.src.c / lanes},
                       UpsampleBackward<N::value>{args, buffers.get(0), buffers.get(1)});
   });

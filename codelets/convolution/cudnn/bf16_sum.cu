@@ -24,7 +24,7 @@ struct Adding {
 
 void gpu::add_bf16(CudaWorker& worker, std::int64_t count, const Bf16* from, float keep,
                    float* to) {
-  for_each_by_fours(worker, count, Adding{from, keep, to}, from, to);
+  for_each_by_lanes<float>(worker, count, Adding{from, keep, to}, from, to);
 }
 
 }  // namespace omni
