@@ -103,7 +103,9 @@ TEST(BatchnormWhole, implementations_agree) {
                    {args.rows, args.c, args.rows, args.activation}, at(0), at(1), at(2), at(3),
                    at(4), at(5), at(6), at(args.diff_src == WholeDiffSrc::in_place ? 1 : 9));
            },
-       .terms = [](const WholeBackward& args) { return static_cast<double>(args.rows); }});
+       .terms = [](const WholeBackward& args) { return static_cast<double>(args.rows); },
+       // Of a single row, nearly all of the gradient may be taken away.
+       .tolerance = 2e-5});
 }
 
 // What a part runs where the whole runs `whole`: of the same name, or where it has only a
