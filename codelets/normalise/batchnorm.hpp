@@ -6,6 +6,7 @@
 // backward: backward_reduce (per slice), merge_sums (per slice, a chain), parameter_gradient
 // (once),
 //           backward_data (per slice)
+// batchnorm_whole.hpp: the same in one task each way, for a single slice.
 //
 // The activation belongs to it: backward computes the normalised value anew, which is cheaper than
 // a pass that reads the output.

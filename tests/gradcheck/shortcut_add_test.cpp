@@ -107,12 +107,12 @@ TEST(ShortcutForward, hand_computed_where_sizes_differ) {
     reference::shortcut_forward({.n = 1, .a = a, .b = b}, in_a.data(), in_b.data(), dst.data());
     return dst;
   };
-  using Values = std::vector<double>;
-  EXPECT_EQ(sum({1, 4, 1}, {1, 2, 1}), (Values{11, 20, 32, 40}));      // spread out in w
-  EXPECT_EQ(sum({5, 1, 1}, {2, 1, 1}), (Values{11, 20, 32, 40, 50}));  // and in h
-  EXPECT_EQ(sum({1, 2, 1}, {1, 5, 1}), (Values{11, 23}));              // subsampled
-  EXPECT_EQ(sum({1, 2, 2}, {1, 2, 1}), (Values{11, 20, 32, 40}));      // fewer channels
-  EXPECT_EQ(sum({1, 2, 1}, {1, 2, 3}), (Values{11, 24}));              // more channels
+  using Doubles = std::vector<double>;
+  EXPECT_EQ(sum({1, 4, 1}, {1, 2, 1}), (Doubles{11, 20, 32, 40}));      // spread out in w
+  EXPECT_EQ(sum({5, 1, 1}, {2, 1, 1}), (Doubles{11, 20, 32, 40, 50}));  // and in h
+  EXPECT_EQ(sum({1, 2, 1}, {1, 5, 1}), (Doubles{11, 23}));              // subsampled
+  EXPECT_EQ(sum({1, 2, 2}, {1, 2, 1}), (Doubles{11, 20, 32, 40}));      // fewer channels
+  EXPECT_EQ(sum({1, 2, 1}, {1, 2, 3}), (Doubles{11, 24}));              // more channels
 }
 
 }  // namespace
