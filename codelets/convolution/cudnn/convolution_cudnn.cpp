@@ -3,10 +3,9 @@
 // what cuDNN refuses is lowered.
 #ifdef OMNI_CUDA
 
-#include <map>
-
 #include "codelets/convolution/cudnn/convolution_plan.hpp"
 #include "codelets/convolution/cudnn/lowered_convolution.hpp"
+#include "codelets/cuda/plans.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 
 namespace omni {
@@ -34,8 +33,8 @@ class CudnnForwardPlan {
                                        linear ? CUDNN_ACTIVATION_IDENTITY : CUDNN_ACTIVATION_RELU,
                                        CUDNN_PROPAGATE_NAN, 0.0),
           "describing an activation to cuDNN");
-    const cudnn::TrialMemory trial(
-        worker, sizeof(float) * static_cast<std::size_t>(args.shape.dst_count()));
+    const TrialMemory trial(worker,
+                            sizeof(float) * static_cast<std::size_t>(args.shape.dst_count()));
     fuses_ = enqueue_fused(worker, buffers, trial.data()) == CUDNN_STATUS_SUCCESS;
     cudaGetLastError();  // a refusal may leave one
   }
@@ -102,28 +101,13 @@ class CudnnDataPlan {
   cudnn::ConvolutionPlan<cudnn::DataPass> plan_;
 };
 
-// What a plan was made for. A thread may drive several devices; tests change the policy.
-template <class Args>
-struct PlanKey {
-  int device;
-  Precision precision;
-  bool deterministic;
-  Args args;
-
-  auto operator<=>(const PlanKey&) const = default;
-};
-
 template <class Plan, class Args>
 void run(const Args& args, const Buffers& buffers, DeviceContext& context,
          Kernel<Args> without_cudnn) {
   CudaWorker& worker = CudaWorker::current();
-  const ImplementationPolicy& policy = implementation_policy();
-  const PlanKey<Args> key{worker.device(), policy.precision, policy.deterministic, args};
-  auto& plans = context.local<std::map<PlanKey<Args>, Plan>>();
-  auto found = plans.find(key);
-  if (found == plans.end()) found = plans.try_emplace(key, worker, args, buffers).first;
-  if (found->second.usable())
-    found->second.run(worker, args, buffers);
+  const Plan& plan = plan_for<Plan>(worker, context, args, worker, args, buffers);
+  if (plan.usable())
+    plan.run(worker, args, buffers);
   else
     without_cudnn(args, buffers, context);
 }

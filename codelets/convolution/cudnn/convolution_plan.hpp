@@ -16,6 +16,7 @@
 #include "codelets/convolution/convolution_shape.hpp"
 #include "codelets/convolution/cudnn/algorithm_table.hpp"
 #include "codelets/convolution/cudnn/bf16_copies.hpp"
+#include "codelets/cuda/trial_memory.hpp"
 #include "runtime/cuda/worker.hpp"
 #include "runtime/log.hpp"
 #include "runtime/tasks/codelet.hpp"
@@ -50,24 +51,6 @@ inline bool refused(cudnnStatus_t status) {
   return category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM ||
          (category == CUDNN_STATUS_INTERNAL_ERROR && !is_out_of_memory(status));
 }
-
-// Device memory for as long as something is tried out.
-class TrialMemory {
- public:
-  TrialMemory(const CudaWorker& worker, std::size_t bytes) : stream_(worker.stream()) {
-    // There is no allocation of nothing.
-    check(cudaMallocAsync(&data_, std::max<std::size_t>(bytes, 1), stream_),
-          "allocating memory to try a convolution");
-  }
-  ~TrialMemory() { cudaFreeAsync(data_, stream_); }
-  TrialMemory(const TrialMemory&) = delete;
-  TrialMemory& operator=(const TrialMemory&) = delete;
-  std::byte* data() const { return static_cast<std::byte*>(data_); }
-
- private:
-  cudaStream_t stream_;
-  void* data_ = nullptr;
-};
 
 struct Geometry {
   Geometry(const ConvShape& s, cudnnDataType_t type);
