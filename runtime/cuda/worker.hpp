@@ -3,6 +3,8 @@
 // worker.
 #pragma once
 
+#include <cublasLt.h>
+
 #include <cstddef>
 
 #include "runtime/cuda/check.hpp"
@@ -17,6 +19,8 @@ class CudaWorker {
 
   cudaStream_t stream() const { return stream_; }
   cublasHandle_t blas() const { return blas_; }
+  // cuBLAS says that its handles are cuBLASLt's, too. Streams are arguments there.
+  cublasLtHandle_t blas_lt() const { return reinterpret_cast<cublasLtHandle_t>(blas_); }
   cudnnHandle_t dnn() const { return dnn_; }
   int multiprocessors() const { return multiprocessors_; }
   int device() const { return device_; }

@@ -46,6 +46,7 @@ void Device::fail(cudaError_t error, const std::string& why) {
 }
 
 void Device::count_launch() {
+  ++launches_;
   if (launches_left_ < 0) return;
   if (launches_left_-- == 0) {
     launches_left_ = -1;

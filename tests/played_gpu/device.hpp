@@ -27,6 +27,7 @@ class Device {
   cudaError_t failure() const { return failure_; }
   // Of kernels, also those of cuBLAS and cuDNN; called when one begins.
   void count_launch();
+  long launches() const { return launches_; }
 
   // Runs `work` after all that is in the stream, unless the device breaks before. The default
   // stream and the blocking ones wait for each other, as CUDA says of the "legacy" default stream.
@@ -42,6 +43,7 @@ class Device {
  private:
   std::atomic<cudaError_t> failure_ = cudaSuccess;
   std::atomic<long> launches_left_;  // negative: no end
+  std::atomic<long> launches_ = 0;
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Stream>> streams_;  // the first is the default stream
 };

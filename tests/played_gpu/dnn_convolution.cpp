@@ -85,31 +85,6 @@ cudnnStatus_t submit(cudnnHandle_t handle, std::vector<Region> used, Work kernel
              : CUDNN_STATUS_EXECUTION_FAILED;
 }
 
-// Overwrites the target: the real one tries its algorithms there, and waits for them. Those that
-// need more workspace than given fail.
-template <class Result>
-cudnnStatus_t find(cudnnHandle_t handle, const Convolution& shape, const Region& target,
-                   std::size_t workspace_bytes, int wanted, int* count, Result* results) {
-  if (handle == nullptr) return CUDNN_STATUS_BAD_PARAM;
-  if (const auto status = list_algorithms(shape, wanted, count, results);
-      status != CUDNN_STATUS_SUCCESS)
-    return status;
-  std::for_each_n(results, *count, [&](Result& result) {
-    if (result.memory > workspace_bytes) {
-      result.status = CUDNN_STATUS_ALLOC_FAILED;
-      result.time = -1;
-    }
-  });
-  std::stable_partition(results, results + *count,
-                        [](const Result& result) { return result.status == CUDNN_STATUS_SUCCESS; });
-  const auto status = submit(handle, {target}, [target] {
-    std::memset(const_cast<void*>(target.address), 0xFF, target.bytes);
-  });
-  if (status != CUDNN_STATUS_SUCCESS) return status;
-  return cudaStreamSynchronize(handle->stream) == cudaSuccess ? CUDNN_STATUS_SUCCESS
-                                                              : CUDNN_STATUS_EXECUTION_FAILED;
-}
-
 struct Workspace {
   void* begin;
   std::size_t bytes;
@@ -134,19 +109,29 @@ cudnnStatus_t run(cudnnHandle_t handle, const Convolution& shape, Algorithm algo
   });
 }
 
+// What is done after the sums, with tensors of the convolution's type.
+struct Epilogue {
+  const void *added = nullptr, *bias = nullptr;  // see Fused
+  bool relu = false;
+};
+
 cudnnStatus_t run_forward(cudnnHandle_t handle, const Convolution& shape, const void* x,
                           const void* w, cudnnConvolutionFwdAlgo_t algorithm,
                           const Workspace& workspace, const void* alpha, const void* beta,
-                          const Fused& fused, void* y) {
+                          const Epilogue& epilogue, void* y) {
   std::vector<Region> used{values(shape, x, shape.x_count()),
                            values(shape, w, shape.filter_count()),
                            values(shape, y, shape.y_count())};
-  if (fused.added != nullptr) used.push_back(values(shape, fused.added, shape.y_count()));
-  if (fused.bias != nullptr)
-    used.push_back(values(shape, fused.bias, static_cast<std::size_t>(shape.k)));
+  const std::size_t added = epilogue.added != nullptr ? shape.y_count() : 0;
+  const std::size_t biases = epilogue.bias != nullptr ? static_cast<std::size_t>(shape.k) : 0;
+  if (added != 0) used.push_back(values(shape, epilogue.added, added));
+  if (biases != 0) used.push_back(values(shape, epilogue.bias, biases));
   return run(handle, shape, algorithm, workspace, alpha, beta, std::move(used), [=](Scales scales) {
     Floats from(shape, x, shape.x_count()), filter(shape, w, shape.filter_count());
     Floats to(shape, y, shape.y_count());
+    Floats z(shape, epilogue.added, added), bias(shape, epilogue.bias, biases);
+    const Fused fused{added != 0 ? z.begin() : nullptr, biases != 0 ? bias.begin() : nullptr,
+                      epilogue.relu};
     forward(shape, from.begin(), filter.begin(), scales, fused, to.begin());
     to.back(y);
   });
@@ -183,16 +168,6 @@ cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t, cudnnTensorD
   return list_algorithms(shape, wanted, count, results);
 }
 
-cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(
-    cudnnHandle_t handle, cudnnTensorDescriptor_t x_shape, const void*,
-    cudnnFilterDescriptor_t w_shape, const void*, cudnnConvolutionDescriptor_t convolution,
-    cudnnTensorDescriptor_t y_shape, void* y, int wanted, int* count,
-    cudnnConvolutionFwdAlgoPerf_t* results, void*, std::size_t workspace_bytes) {
-  OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
-  return find(handle, shape, values(shape, y, shape.y_count()), workspace_bytes, wanted, count,
-              results);
-}
-
 cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha,
                                       cudnnTensorDescriptor_t x_shape, const void* x,
                                       cudnnFilterDescriptor_t w_shape, const void* w,
@@ -216,15 +191,15 @@ cudnnStatus_t cudnnConvolutionBiasActivationForward(
   if (activation == nullptr || z_shape == nullptr || z_shape->size != y_shape->size ||
       bias_shape == nullptr || bias_shape->size != std::array{1, shape.k, 1, 1})
     return CUDNN_STATUS_BAD_PARAM;
-  if (shape.bf16) return CUDNN_STATUS_NOT_SUPPORTED;  // what is added would be bf16, too
+  if (bias_shape->type != x_shape->type || z_shape->type != x_shape->type)
+    return CUDNN_STATUS_BAD_PARAM;
   const bool relu = activation->mode == CUDNN_ACTIVATION_RELU;
   const bool identity = activation->mode == CUDNN_ACTIVATION_IDENTITY;
   // As the real one says: without an activation, this algorithm only.
   if (!relu && (!identity || algorithm != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM))
     return CUDNN_STATUS_NOT_SUPPORTED;
-  const Fused fused{static_cast<const float*>(z), static_cast<const float*>(bias), relu};
   return run_forward(handle, shape, x, w, algorithm, {workspace, workspace_bytes}, alpha, alpha2,
-                     fused, y);
+                     {z, bias, relu}, y);
 }
 
 // ---- the gradient of the data ----
@@ -242,16 +217,6 @@ cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(
     int* count, cudnnConvolutionBwdDataAlgoPerf_t* results) {
   OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
   return list_algorithms(shape, wanted, count, results);
-}
-
-cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(
-    cudnnHandle_t handle, cudnnFilterDescriptor_t w_shape, const void*,
-    cudnnTensorDescriptor_t y_shape, const void*, cudnnConvolutionDescriptor_t convolution,
-    cudnnTensorDescriptor_t x_shape, void* diff_x, int wanted, int* count,
-    cudnnConvolutionBwdDataAlgoPerf_t* results, void*, std::size_t workspace_bytes) {
-  OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
-  return find(handle, shape, values(shape, diff_x, shape.x_count()), workspace_bytes, wanted, count,
-              results);
 }
 
 cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alpha,
@@ -288,16 +253,6 @@ cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(
     int* count, cudnnConvolutionBwdFilterAlgoPerf_t* results) {
   OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
   return list_algorithms(shape, wanted, count, results);
-}
-
-cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(
-    cudnnHandle_t handle, cudnnTensorDescriptor_t x_shape, const void*,
-    cudnnTensorDescriptor_t y_shape, const void*, cudnnConvolutionDescriptor_t convolution,
-    cudnnFilterDescriptor_t w_shape, void* diff_w, int wanted, int* count,
-    cudnnConvolutionBwdFilterAlgoPerf_t* results, void*, std::size_t workspace_bytes) {
-  OMNI_SHAPE(x_shape, w_shape, convolution, y_shape);
-  return find(handle, shape, values(shape, diff_w, shape.filter_count()), workspace_bytes, wanted,
-              count, results);
 }
 
 cudnnStatus_t cudnnConvolutionBackwardFilter(

@@ -4,6 +4,7 @@
 
 #include "runtime/cuda/check.hpp"
 #include "runtime/cuda/cuda_error.hpp"
+#include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/session.hpp"
 
 namespace omni::gpu {
@@ -13,9 +14,12 @@ namespace {
 // after that. What a CudaWorker outside of it keeps there would be gone, so that comes first.
 void let_starpu_measure() {
   static const bool measured = [] {
+    const ImplementationPolicy policy = implementation_policy();  // a session sets its own
     SessionOptions options;
     options.cpu_workers = 1;
-    return hold_starpu() != nullptr || Session::start(options);
+    const bool started = hold_starpu() != nullptr || Session::start(options);
+    set_implementation_policy(policy);
+    return started;
   }();
   if (!measured) throw CudaError("StarPU does not start");
 }

@@ -1,15 +1,11 @@
-// Which of cuDNN's algorithms was the fastest for a convolution, kept in a file beside StarPU's
-// performance models, so that a kind of device measures a shape once.
+// The table of cuDNN's algorithms.
 #pragma once
 
-#include <filesystem>
 #include <functional>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 
-#include "runtime/result.hpp"
+#include "codelets/cuda/choice_table.hpp"
 
 namespace omni {
 
@@ -17,37 +13,35 @@ namespace omni {
 struct AlgorithmChoice {
   int algorithm = 0;
   int math = 0;  // how it multiplies
-
-  bool operator==(const AlgorithmChoice&) const = default;
 };
 
-// May be used by several threads at once.
 class AlgorithmTable {
  public:
-  // Reads the file in `folder`. One that cannot be used is reported, and written anew.
-  AlgorithmTable(const std::filesystem::path& folder, std::string device, std::size_t version);
+  static AlgorithmTable shared(const std::string& device, std::size_t version) {
+    return AlgorithmTable(ChoiceTable::shared(device, {"cuDNN", version, 2}));
+  }
 
-  // Of the model folder, for all workers of this process.
-  static AlgorithmTable& shared(const std::string& device, std::size_t version);
-
-  // What is known to be the fastest for `key`, if it `works`; else what `measure` finds, which is
-  // remembered. Only one thread measures at a time, the others then know.
   std::optional<AlgorithmChoice> choose(
       const std::string& key, const std::function<bool(const AlgorithmChoice&)>& works,
-      const std::function<std::optional<AlgorithmChoice>()>& measure);
-
-  const std::filesystem::path& path() const { return path_; }
+      const std::function<std::optional<AlgorithmChoice>()>& measure) {
+    const auto choice = [](const ChoiceTable::Numbers& numbers) {
+      return AlgorithmChoice{static_cast<int>(numbers[0]), static_cast<int>(numbers[1])};
+    };
+    const auto found = table_.choose(
+        key, [&](const auto& numbers) { return works(choice(numbers)); },
+        [&]() -> std::optional<ChoiceTable::Numbers> {
+          if (const auto measured = measure())
+            return ChoiceTable::Numbers{static_cast<std::uint64_t>(measured->algorithm),
+                                        static_cast<std::uint64_t>(measured->math)};
+          return std::nullopt;
+        });
+    if (!found) return std::nullopt;
+    return choice(*found);
+  }
 
  private:
-  Result<void> read();
-  Result<void> write() const;
-
-  std::filesystem::path path_;
-  std::string device_;
-  std::size_t version_;
-  std::mutex mutex_;
-  std::map<std::string, AlgorithmChoice> choices_;
-  bool told_ = false;  // that the file cannot be written
+  explicit AlgorithmTable(ChoiceTable& table) : table_(table) {}
+  ChoiceTable& table_;
 };
 
 }  // namespace omni

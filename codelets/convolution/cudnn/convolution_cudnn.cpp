@@ -4,10 +4,11 @@
 #ifdef OMNI_CUDA
 
 #include <array>
-#include <map>
+#include <utility>
 
 #include "codelets/convolution/cudnn/convolution_plan.hpp"
 #include "codelets/convolution/cudnn/lowered_convolution.hpp"
+#include "codelets/cuda/plans.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 #include "runtime/bf16/float_copies.hpp"
 
@@ -37,8 +38,8 @@ class CudnnForwardPlan {
                                        linear ? CUDNN_ACTIVATION_IDENTITY : CUDNN_ACTIVATION_RELU,
                                        CUDNN_PROPAGATE_NAN, 0.0),
           "describing an activation to cuDNN");
-    const cudnn::TrialMemory trial(
-        worker, sizeof(float) * static_cast<std::size_t>(args.shape.dst_count()));
+    const TrialMemory trial(worker,
+                            sizeof(float) * static_cast<std::size_t>(args.shape.dst_count()));
     fuses_ = enqueue_fused(worker, args, buffers, trial.data()) == CUDNN_STATUS_SUCCESS;
     cudaGetLastError();  // a refusal may leave one
   }
@@ -124,17 +125,6 @@ BufferUse use_in_bf16(std::int64_t count, AccessMode mode) {
   return {static_cast<std::uint32_t>(count), mode, true};
 }
 
-// What a plan was made for. A thread may drive several devices; tests change the policy.
-template <class Args>
-struct PlanKey {
-  int device;
-  Precision precision;
-  bool deterministic, in_bf16;
-  Args args;
-
-  auto operator<=>(const PlanKey&) const = default;
-};
-
 // Bias or its gradient, the last buffer, is in floats.
 std::array<BufferUse, 4> uses_in_bf16(const ConvForwardArgs& args) {
   return {use_in_bf16(args.shape.src_count(), AccessMode::read), BufferUse(),
@@ -165,14 +155,10 @@ void run_without_cudnn(Kernel<Args> lowered, const Args& args, const Buffers& bu
 template <class Plan, class Args>
 void run(const Args& args, const Buffers& buffers, DeviceContext& context, Kernel<Args> lowered) {
   CudaWorker& worker = CudaWorker::current();
-  const ImplementationPolicy& policy = implementation_policy();
-  const PlanKey<Args> key{worker.device(), policy.precision, policy.deterministic,
-                          buffers.in_bf16(), args};
-  auto& plans = context.local<std::map<PlanKey<Args>, Plan>>();
-  auto found = plans.find(key);
-  if (found == plans.end()) found = plans.try_emplace(key, worker, args, buffers).first;
-  if (found->second.usable())
-    found->second.run(worker, args, buffers);
+  const Plan& plan =
+      plan_for<Plan>(worker, context, std::pair(buffers.in_bf16(), args), worker, args, buffers);
+  if (plan.usable())
+    plan.run(worker, args, buffers);
   else
     run_without_cudnn(lowered, args, buffers, context);
 }

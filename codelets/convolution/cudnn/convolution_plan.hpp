@@ -16,6 +16,8 @@
 #include "codelets/convolution/convolution_shape.hpp"
 #include "codelets/convolution/cudnn/algorithm_table.hpp"
 #include "codelets/convolution/cudnn/bf16_sum.hpp"
+#include "codelets/cuda/fastest.hpp"
+#include "codelets/cuda/trial_memory.hpp"
 #include "runtime/bf16/gpu_rounding.hpp"
 #include "runtime/cuda/worker.hpp"
 #include "runtime/log.hpp"
@@ -52,24 +54,6 @@ inline bool refused(cudnnStatus_t status) {
          (category == CUDNN_STATUS_INTERNAL_ERROR && !is_out_of_memory(status));
 }
 
-// Device memory for as long as something is tried out.
-class TrialMemory {
- public:
-  TrialMemory(const CudaWorker& worker, std::size_t bytes) : stream_(worker.stream()) {
-    // There is no allocation of nothing.
-    check(cudaMallocAsync(&data_, std::max<std::size_t>(bytes, 1), stream_),
-          "allocating memory to try a convolution");
-  }
-  ~TrialMemory() { cudaFreeAsync(data_, stream_); }
-  TrialMemory(const TrialMemory&) = delete;
-  TrialMemory& operator=(const TrialMemory&) = delete;
-  std::byte* data() const { return static_cast<std::byte*>(data_); }
-
- private:
-  cudaStream_t stream_;
-  void* data_ = nullptr;
-};
-
 struct Geometry {
   Geometry(const ConvShape& s, cudnnDataType_t type);
 
@@ -101,7 +85,6 @@ struct ForwardPass {  // src, weights -> dst
   static constexpr std::string_view kName = "forward";
   static constexpr Operand kWeights = Operand::second;
   using Result = cudnnConvolutionFwdAlgoPerf_t;
-  static constexpr auto find = cudnnFindConvolutionForwardAlgorithmEx;
   static constexpr auto guess = cudnnGetConvolutionForwardAlgorithm_v7;
   static constexpr auto workspace_size = cudnnGetConvolutionForwardWorkspaceSize;
   static constexpr auto run = cudnnConvolutionForward;
@@ -117,7 +100,6 @@ struct WeightsPass {  // src, diff_dst -> diff_weights
   static constexpr std::string_view kName = "backward weights";
   static constexpr Operand kWeights = Operand::out;
   using Result = cudnnConvolutionBwdFilterAlgoPerf_t;
-  static constexpr auto find = cudnnFindConvolutionBackwardFilterAlgorithmEx;
   static constexpr auto guess = cudnnGetConvolutionBackwardFilterAlgorithm_v7;
   static constexpr auto workspace_size = cudnnGetConvolutionBackwardFilterWorkspaceSize;
   static constexpr auto run = cudnnConvolutionBackwardFilter;
@@ -133,7 +115,6 @@ struct DataPass {  // weights, diff_dst -> diff_src
   static constexpr std::string_view kName = "backward data";
   static constexpr Operand kWeights = Operand::first;
   using Result = cudnnConvolutionBwdDataAlgoPerf_t;
-  static constexpr auto find = cudnnFindConvolutionBackwardDataAlgorithmEx;
   static constexpr auto guess = cudnnGetConvolutionBackwardDataAlgorithm_v7;
   static constexpr auto workspace_size = cudnnGetConvolutionBackwardDataWorkspaceSize;
   static constexpr auto run = cudnnConvolutionBackwardData;
@@ -212,7 +193,7 @@ class ConvolutionPlan {
  private:
   static constexpr std::size_t kMostWorkspace = std::size_t{1} << 30;
 
-  using Candidates = std::vector<typename Pass::Result>;
+  using Guess = typename Pass::Result;
 
   // cuDNN's tensors begin where whole vectors do.
   static std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -267,38 +248,44 @@ class ConvolutionPlan {
                      operands.out);
   }
 
-  // Becomes a plan with this choice, if it runs, also in the memory that is left.
-  bool works(CudaWorker& worker, const AlgorithmChoice& choice, const Operands& operands) {
+  // Becomes a plan with this choice, if cuDNN can.
+  bool prepare(CudaWorker& worker, const AlgorithmChoice& choice) {
     algorithm_ = static_cast<Algorithm>(choice.algorithm);
+    return cudnnSetConvolutionMathType(geometry_.convolution,
+                                       static_cast<cudnnMathType_t>(choice.math)) ==
+               CUDNN_STATUS_SUCCESS &&
+           Pass::workspace_size(worker.dnn(), Pass::first(geometry_), Pass::second(geometry_),
+                                geometry_.convolution, Pass::out(geometry_), algorithm_,
+                                &workspace_bytes_) == CUDNN_STATUS_SUCCESS &&
+           workspace_bytes_ <= kMostWorkspace;
+  }
+  // Also in the memory that is left.
+  bool runs(CudaWorker& worker, const Operands& operands) const {
     try {
-      usable_ =
-          cudnnSetConvolutionMathType(geometry_.convolution,
-                                      static_cast<cudnnMathType_t>(choice.math)) ==
-              CUDNN_STATUS_SUCCESS &&
-          Pass::workspace_size(worker.dnn(), Pass::first(geometry_), Pass::second(geometry_),
-                               geometry_.convolution, Pass::out(geometry_), algorithm_,
-                               &workspace_bytes_) == CUDNN_STATUS_SUCCESS &&
-          workspace_bytes_ <= kMostWorkspace &&
-          enqueue(worker, operands, copied(Operand::out) ? 0.0f : keep_) == CUDNN_STATUS_SUCCESS;
+      return enqueue(worker, operands, copied(Operand::out) ? 0.0f : keep_) == CUDNN_STATUS_SUCCESS;
     } catch (const std::bad_alloc&) {
-      usable_ = false;
+      return false;
     }
+  }
+  bool works(CudaWorker& worker, const AlgorithmChoice& choice, const Operands& operands) {
+    usable_ = prepare(worker, choice) && runs(worker, operands);
     cudaGetLastError();  // a refusal may leave one, which the next launch must not find
     return usable_;
   }
 
-  // Best first. ask(most, count, results) is a function of cuDNN.
-  template <class Ask>
-  Candidates candidates(Ask ask) const {
+  // Best first, as cuDNN guesses.
+  std::vector<AlgorithmChoice> candidates(const CudaWorker& worker) const {
     check(cudnnSetConvolutionMathType(geometry_.convolution,
                                       // The default allows the matrix units to round to TF32.
                                       in_bf16_                        ? CUDNN_TENSOR_OP_MATH
                                       : precision_ == Precision::fp32 ? CUDNN_FMA_MATH
                                                                       : CUDNN_DEFAULT_MATH),
           "choosing the precision of a convolution");
-    Candidates found(64);  // every algorithm, with several kinds of arithmetic
+    std::vector<Guess> found(64);  // every algorithm, with several kinds of arithmetic
     int count = 0;
-    const cudnnStatus_t status = ask(static_cast<int>(found.size()), &count, found.data());
+    const cudnnStatus_t status = Pass::guess(
+        worker.dnn(), Pass::first(geometry_), Pass::second(geometry_), geometry_.convolution,
+        Pass::out(geometry_), static_cast<int>(found.size()), &count, found.data());
     if (!refused(status)) check(status, "asking cuDNN for convolution algorithms");
     found.resize(status == CUDNN_STATUS_SUCCESS ? static_cast<std::size_t>(count) : 0);
     std::erase_if(found, [](const auto& each) {
@@ -307,12 +294,14 @@ class ConvolutionPlan {
              (implementation_policy().deterministic && each.determinism != CUDNN_DETERMINISTIC);
     });
     if (!in_bf16_ && precision_ == Precision::fp32) keep_single_precision(found);
-    return found;
+    std::vector<AlgorithmChoice> choices;
+    for (const Guess& each : found) choices.push_back({each.algo, each.mathType});
+    return choices;
   }
 
   // cuDNN offers TensorFloat-32 unasked. If it offers nothing else, the algorithms may still be
   // right, and are told to do without.
-  static void keep_single_precision(Candidates& found) {
+  static void keep_single_precision(std::vector<Guess>& found) {
     const auto rounds = [](const auto& each) { return each.mathType != CUDNN_FMA_MATH; };
     if (!std::all_of(found.begin(), found.end(), rounds)) std::erase_if(found, rounds);
     for (auto& each : found) each.mathType = CUDNN_FMA_MATH;
@@ -320,46 +309,28 @@ class ConvolutionPlan {
 
   // operands.out: where trials may write.
   void choose(CudaWorker& worker, const Operands& operands) {
-    const Geometry& g = geometry_;
-    const auto runs = [&](const AlgorithmChoice& choice) {
-      return works(worker, choice, operands);
+    const auto works = [&](const AlgorithmChoice& choice) {
+      return this->works(worker, choice, operands);
     };
-    const auto first_that_runs = [&](const Candidates& found) -> std::optional<AlgorithmChoice> {
-      for (const auto& each : found)
-        if (const AlgorithmChoice choice{each.algo, each.mathType}; runs(choice)) return choice;
-      return std::nullopt;
-    };
-    const auto guessed = [&] {
-      return candidates([&](int most, int* count, auto* results) {
-        return Pass::guess(worker.dnn(), Pass::first(g), Pass::second(g), g.convolution,
-                           Pass::out(g), most, count, results);
-      });
-    };
-    const auto measured = [&] {
-      std::size_t free = 0, total = 0, bytes = 0;
-      check(cudaMemGetInfo(&free, &total), "asking for free memory");
-      for (const auto& each : guessed())
-        if (each.memory <= std::min(kMostWorkspace, free / 2)) bytes = std::max(bytes, each.memory);
-      const TrialMemory workspace(worker, bytes);
-      // cuDNN may measure in a stream of its own: what was enqueued before, and may use the memory
-      // that trials were given since, must be done.
-      check(cudaStreamSynchronize(worker.stream()), "waiting before convolutions are tried");
-      return candidates([&](int most, int* count, auto* results) {
-        return Pass::find(worker.dnn(), Pass::first(g), operands.first, Pass::second(g),
-                          operands.second, g.convolution, Pass::out(g), operands.out, most, count,
-                          results, workspace.data(), bytes);
-      });
-    };
+    const std::vector<AlgorithmChoice> all = candidates(worker);
+    // What measuring chooses may change from run to run, and with it how results are rounded.
     if (implementation_policy().deterministic) {
-      // What measuring chooses may change from run to run, and with it how results are rounded.
-      first_that_runs(guessed());
+      std::ranges::find_if(all, works);
       return;
     }
+    const auto measured = [&] {
+      const AlgorithmChoice* prepared = nullptr;
+      return fastest(worker.stream(), all, [&](const AlgorithmChoice& choice) {
+        if (prepared != &choice && !prepare(worker, choice)) return false;
+        prepared = &choice;
+        return runs(worker, operands);
+      });
+    };
     cudaDeviceProp device;
     check(cudaGetDeviceProperties(&device, worker.device()), "asking for the device's name");
-    AlgorithmTable::shared(device.name, cudnnGetVersion()).choose(description(), runs, [&] {
-      return first_that_runs(measured());
-    });
+    const auto chosen = AlgorithmTable::shared(device.name, cudnnGetVersion())
+                            .choose(description(), works, measured);
+    if (chosen) works(*chosen);
   }
 
   ConvShape shape_;

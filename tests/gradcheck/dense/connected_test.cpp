@@ -22,11 +22,12 @@ const std::vector<Case<ConnectedShape>> kConnectedShapes{
 
 TEST(Connected, Forward) {
   auto cases = with_and_without_bias<ConnectedForwardArgs>(kConnectedShapes);
-  for (const Activation activation : {Activation::relu, Activation::logistic})
+  for (const std::string_view name : kActivationNames)
     for (const bool has_bias : {true, false})
-      cases.push_back(
-          {"activation",
-           {.shape = kConnectedShapes[0].args, .activation = activation, .has_bias = has_bias}});
+      cases.push_back({name.data(),
+                       {.shape = kConnectedShapes[0].args,
+                        .activation = *parse_activation(name),
+                        .has_bias = has_bias}});
   in_fp32_and_bf16([&] {
     check_implementations(
         connected_forward, cases,
@@ -46,6 +47,28 @@ TEST(Connected, Forward) {
              },
          .terms = [](const ConnectedForwardArgs& args) { return 1.0 * args.shape.inputs; }});
   });
+}
+
+// A relu that makes 0 of NaN would hide a diverged net from the loss.
+TEST(Connected, relu_keeps_nan) {
+  const auto src = input(64, [i = 0](Draws&) mutable { return i++ % 64 == 21 ? NAN : 1.0f; });
+  const auto ones = [](Draws&) { return 1.0f; };
+  for (const bool has_bias : {false, true}) {
+    const ConnectedForwardArgs args{.shape = {.n = 4, .inputs = 16, .outputs = 8},
+                                    .activation = Activation::relu,
+                                    .has_bias = has_bias};
+    for (const auto& implementation : implementations_here(connected_forward)) {
+      SCOPED_TRACE(implementation.name);
+      const auto run = [&](const Buffers& buffers) {
+        implementation.kernel(args, buffers, DeviceContext::current());
+      };
+      const auto blocks = run_on<float>({src, input(128, ones), output(32), input(8, ones)}, 1, run,
+                                        implementation.role == Role::gpu);
+      const auto* dst = static_cast<const float*>(blocks[2].data());
+      EXPECT_TRUE(std::isnan(dst[8]));              // the image that holds it
+      EXPECT_EQ(dst[0], has_bias ? 17.0f : 16.0f);  // and another one
+    }
+  }
 }
 
 TEST(Connected, BackwardWeights) {

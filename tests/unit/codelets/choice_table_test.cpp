@@ -1,6 +1,6 @@
-// The file of measured convolution algorithms: what is in it is used, what cannot be used is said
-// once and measured anew.
-#include "codelets/convolution/cudnn/algorithm_table.hpp"
+// The file of measured algorithms: what is in it is used, what cannot be used is said once and
+// measured anew.
+#include "codelets/cuda/choice_table.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,20 +16,21 @@ using test::put;
 using test::TemporaryDirectory;
 using testing::HasSubstr;
 
-constexpr AlgorithmChoice kFast{6, 3}, kOther{1, 0};
-constexpr std::size_t kVersion = 91900;
+using Numbers = ChoiceTable::Numbers;
+
+const Numbers kFast{6, 3}, kOther{1, 0};
+const ChoiceTable::Library kLibrary{"cuDNN", 91900, 2};
 
 // Chooses for `key` where every algorithm works, and says how often it was measured.
 struct Asked {
-  std::optional<AlgorithmChoice> choice;
+  std::optional<Numbers> choice;
   int measured = 0;
 };
-Asked ask(AlgorithmTable& table, const std::string& key,
-          std::optional<AlgorithmChoice> found = kFast,
-          std::optional<AlgorithmChoice> broken = std::nullopt) {
+Asked ask(ChoiceTable& table, const std::string& key, std::optional<Numbers> found = kFast,
+          std::optional<Numbers> broken = std::nullopt) {
   Asked asked;
   asked.choice = table.choose(
-      key, [&](const AlgorithmChoice& choice) { return choice != broken; },
+      key, [&](const Numbers& choice) { return choice != broken; },
       [&] {
         ++asked.measured;
         return found;
@@ -37,16 +38,16 @@ Asked ask(AlgorithmTable& table, const std::string& key,
   return asked;
 }
 
-TEST(AlgorithmTable, a_shape_is_measured_once) {
+TEST(ChoiceTable, a_shape_is_measured_once) {
   const TemporaryDirectory folder;
   {
-    AlgorithmTable table(folder.path(), "NVIDIA H200", kVersion);
+    ChoiceTable table(folder.path(), "NVIDIA H200", kLibrary);
     EXPECT_EQ(table.path().filename(), "cudnn-NVIDIA-H200-91900.json");
     EXPECT_EQ(ask(table, "a").measured, 1);
     EXPECT_EQ(ask(table, "a", kOther).choice, kFast);
     EXPECT_EQ(ask(table, "b", kOther).measured, 1);
   }
-  AlgorithmTable table(folder.path(), "NVIDIA H200", kVersion);
+  ChoiceTable table(folder.path(), "NVIDIA H200", kLibrary);
   for (const auto& [key, choice] : {std::pair("a", kFast), std::pair("b", kOther)}) {
     const Asked asked = ask(table, key, std::nullopt);
     EXPECT_EQ(asked.measured, 0);
@@ -54,34 +55,50 @@ TEST(AlgorithmTable, a_shape_is_measured_once) {
   }
 }
 
-TEST(AlgorithmTable, what_no_longer_works_is_measured_anew) {
+TEST(ChoiceTable, numbers_of_64_bits_are_kept) {
+  const TemporaryDirectory folder;
+  const ChoiceTable::Library library{"cuBLASLt", 130100, 8};
+  const Numbers numbers{~std::uint64_t{0}, 0, 1ull << 63, 3, 4, 5, 6, 7};
+  {
+    ChoiceTable table(folder.path(), "GPU", library);
+    EXPECT_EQ(table.path().filename(), "cublaslt-GPU-130100.json");
+    ask(table, "a", numbers);
+  }
+  const log::Capture captured;
+  ChoiceTable table(folder.path(), "GPU", library);
+  EXPECT_EQ(ask(table, "a").choice, numbers);
+  EXPECT_EQ(captured.text(), "");
+}
+
+TEST(ChoiceTable, what_no_longer_works_is_measured_anew) {
   const TemporaryDirectory folder;
   {
-    AlgorithmTable table(folder.path(), "GPU", kVersion);
+    ChoiceTable table(folder.path(), "GPU", kLibrary);
     ask(table, "a");
     EXPECT_EQ(ask(table, "a", kOther, kFast).choice, kOther);
   }
-  AlgorithmTable table(folder.path(), "GPU", kVersion);
+  ChoiceTable table(folder.path(), "GPU", kLibrary);
   EXPECT_EQ(ask(table, "a").choice, kOther);
 }
 
-TEST(AlgorithmTable, that_nothing_works_is_not_remembered) {
+TEST(ChoiceTable, that_nothing_works_is_not_remembered) {
   const TemporaryDirectory folder;
-  AlgorithmTable table(folder.path(), "GPU", kVersion);
+  ChoiceTable table(folder.path(), "GPU", kLibrary);
   EXPECT_EQ(ask(table, "a", std::nullopt).choice, std::nullopt);
   EXPECT_EQ(ask(table, "a").choice, kFast);
 }
 
-TEST(AlgorithmTable, other_devices_and_versions_have_files_of_their_own) {
+TEST(ChoiceTable, other_devices_versions_and_libraries_have_files_of_their_own) {
   const TemporaryDirectory folder;
-  AlgorithmTable one(folder.path(), "GPU", kVersion), other(folder.path(), "GPU", kVersion + 1),
-      third(folder.path(), "GPU 2", kVersion);
+  ChoiceTable one(folder.path(), "GPU", kLibrary), other(folder.path(), "GPU", {"cuDNN", 91901, 2}),
+      third(folder.path(), "GPU 2", kLibrary), fourth(folder.path(), "GPU", {"cuBLASLt", 91900, 2});
   ask(one, "a");
   EXPECT_EQ(ask(other, "a").measured, 1);
   EXPECT_EQ(ask(third, "a").measured, 1);
+  EXPECT_EQ(ask(fourth, "a").measured, 1);
 }
 
-TEST(AlgorithmTable, a_file_that_cannot_be_used_is_replaced) {
+TEST(ChoiceTable, a_file_that_cannot_be_used_is_replaced) {
   const std::string good =
       R"({"format": 1, "device": "GPU", "cudnn": 91900, "algorithms": {"a": [6, 3]}})";
   const auto with = [&](std::string_view from, std::string_view to) {
@@ -95,34 +112,35 @@ TEST(AlgorithmTable, a_file_that_cannot_be_used_is_replaced) {
         std::pair(with("GPU", "Other"), "not for format 1, GPU, cuDNN 91900"),
         std::pair(with("91900", "91800"), "not for format 1, GPU, cuDNN 91900"),
         std::pair(with("{\"a\": [6, 3]}", "3"), "lists no algorithms"),
-        std::pair(with("[6, 3]", "[6]"), "'a' is not followed by two numbers"),
-        std::pair(with("[6, 3]", "[6, 0.5]"), "'a' is not followed by two numbers")}) {
+        std::pair(with("[6, 3]", "[6]"), "'a' is not followed by 2 numbers"),
+        std::pair(with("[6, 3]", "[6, -3]"), "'a' is not followed by 2 numbers"),
+        std::pair(with("[6, 3]", "[6, 0.5]"), "'a' is not followed by 2 numbers")}) {
     SCOPED_TRACE(contents);
     const TemporaryDirectory folder;
     const auto path = folder.path() / "cudnn-GPU-91900.json";
     put(path, contents);
     {
       const log::Capture captured;
-      AlgorithmTable table(folder.path(), "GPU", kVersion);
+      ChoiceTable table(folder.path(), "GPU", kLibrary);
       EXPECT_THAT(captured.text(), HasSubstr(path.string() + ": " + said));
-      EXPECT_THAT(captured.text(), HasSubstr("; convolution algorithms are measured anew"));
+      EXPECT_THAT(captured.text(), HasSubstr("; algorithms of cuDNN are measured anew"));
       EXPECT_EQ(ask(table, "a", kOther).measured, 1);
     }
     const log::Capture captured;
-    AlgorithmTable table(folder.path(), "GPU", kVersion);
+    ChoiceTable table(folder.path(), "GPU", kLibrary);
     EXPECT_EQ(ask(table, "a").choice, kOther);
     EXPECT_EQ(captured.text(), "");
   }
 }
 
-TEST(AlgorithmTable, what_cannot_be_written_is_said_once) {
+TEST(ChoiceTable, what_cannot_be_written_is_said_once) {
   const TemporaryDirectory folder;
   put(folder.path() / "file", "");
   const log::Capture captured;
-  AlgorithmTable table(folder.path() / "file", "GPU", kVersion);
+  ChoiceTable table(folder.path() / "file", "GPU", kLibrary);
   EXPECT_EQ(ask(table, "a").choice, kFast);
   const std::string said = captured.text();
-  EXPECT_THAT(said, HasSubstr("; the next run measures convolution algorithms again"));
+  EXPECT_THAT(said, HasSubstr("; the next run measures algorithms of cuDNN again"));
   EXPECT_EQ(ask(table, "b").choice, kFast);
   EXPECT_EQ(captured.text(), said);
   EXPECT_EQ(ask(table, "a").measured, 0);

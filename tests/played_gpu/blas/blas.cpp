@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "tests/played_gpu/blas/blas.hpp"
 #include "tests/played_gpu/handles.hpp"
 #include "tests/played_gpu/kernel.hpp"
 #include "tests/played_gpu/rounding.hpp"
@@ -15,10 +16,6 @@
 
 namespace omni::played {
 namespace {
-
-struct Blas {
-  cudaStream_t stream = nullptr;
-};
 
 Handles<cublasHandle_t, Blas>& handles() {
   static auto* all = new Handles<cublasHandle_t, Blas>;  // never destroyed: used until the very end
@@ -46,27 +43,6 @@ std::optional<CBLAS_TRANSPOSE> transposed(cublasOperation_t operation) {
   if (operation == CUBLAS_OP_N) return CblasNoTrans;
   if (operation == CUBLAS_OP_T || operation == CUBLAS_OP_C) return CblasTrans;
   return std::nullopt;
-}
-
-// What is played of a way to compute: the bits that it leaves of a float's mantissa.
-std::optional<int> mantissa(cublasComputeType_t compute) {
-  switch (compute) {
-    case CUBLAS_COMPUTE_32F:
-    case CUBLAS_COMPUTE_32F_PEDANTIC:
-      return kExact;
-    case CUBLAS_COMPUTE_32F_FAST_TF32:
-      return kTf32;
-    case CUBLAS_COMPUTE_32F_FAST_16BF:
-      return kBf16;
-    default:
-      return std::nullopt;
-  }
-}
-
-cublasStatus_t status_of(cudaError_t error) {
-  if (error == cudaSuccess) return CUBLAS_STATUS_SUCCESS;
-  return error == cudaErrorInvalidResourceHandle ? CUBLAS_STATUS_INVALID_VALUE
-                                                 : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 // `count` products; what a stride of zero repeats is the same matrix.
@@ -100,6 +76,29 @@ cublasStatus_t multiply(cublasHandle_t handle, cublasOperation_t transa, cublasO
 }
 
 }  // namespace
+
+std::shared_ptr<Blas> find_blas(cublasHandle_t handle) { return handles().find(handle); }
+
+std::optional<int> mantissa(cublasComputeType_t compute) {
+  switch (compute) {
+    case CUBLAS_COMPUTE_32F:
+    case CUBLAS_COMPUTE_32F_PEDANTIC:
+      return kExact;
+    case CUBLAS_COMPUTE_32F_FAST_TF32:
+      return kTf32;
+    case CUBLAS_COMPUTE_32F_FAST_16BF:
+      return kBf16;
+    default:
+      return std::nullopt;
+  }
+}
+
+cublasStatus_t status_of(cudaError_t error) {
+  if (error == cudaSuccess) return CUBLAS_STATUS_SUCCESS;
+  return error == cudaErrorInvalidResourceHandle ? CUBLAS_STATUS_INVALID_VALUE
+                                                 : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
 }  // namespace omni::played
 
 using namespace omni::played;

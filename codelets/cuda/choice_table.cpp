@@ -1,0 +1,116 @@
+#include "codelets/cuda/choice_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "runtime/files.hpp"
+#include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
+#include "runtime/tasks/session.hpp"
+
+namespace omni {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+constexpr std::uint64_t kMostBytes = 16 << 20;
+
+std::string lower_case(std::string name) {
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name;
+}
+
+std::string file_name(std::string device, const ChoiceTable::Library& library) {
+  std::replace_if(
+      device.begin(), device.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '-');
+  return fmt::format("{}-{}-{}.json", lower_case(library.name), device, library.version);
+}
+
+}  // namespace
+
+ChoiceTable::ChoiceTable(const std::filesystem::path& folder, std::string device, Library library)
+    : path_(folder / file_name(device, library)),
+      device_(std::move(device)),
+      library_(std::move(library)) {
+  if (const Status status = read(); !status)
+    log::warn("{}; algorithms of {} are measured anew", status.error().message(), library_.name);
+}
+
+ChoiceTable& ChoiceTable::shared(const std::string& device, const Library& library) {
+  static std::mutex mutex;
+  static std::map<std::filesystem::path, std::unique_ptr<ChoiceTable>> tables;
+  const std::filesystem::path folder = default_model_folder();
+  const std::scoped_lock lock(mutex);
+  std::unique_ptr<ChoiceTable>& table = tables[folder / file_name(device, library)];
+  if (!table) table = std::make_unique<ChoiceTable>(folder, device, library);
+  return *table;
+}
+
+std::optional<ChoiceTable::Numbers> ChoiceTable::choose(
+    const std::string& key, const std::function<bool(const Numbers&)>& works,
+    const std::function<std::optional<Numbers>()>& measure) {
+  const std::scoped_lock lock(mutex_);
+  if (const auto known = choices_.find(key); known != choices_.end() && works(known->second))
+    return known->second;
+  const std::optional<Numbers> found = measure();
+  if (!found) return std::nullopt;
+  choices_[key] = *found;
+  if (const Status status = write(); !status && !told_) {
+    log::warn("{}; the next run measures algorithms of {} again", status.error().message(),
+              library_.name);
+    told_ = true;
+  }
+  return found;
+}
+
+Status ChoiceTable::read() {
+  std::error_code none;
+  if (!std::filesystem::exists(path_, none)) return {};
+  OMNI_TRY(const std::string text, read_file(path_, kMostBytes));
+  const auto refuse = [&](std::string what) {
+    return Error{ErrorKind::data, path_.string(), std::move(what), ""};
+  };
+  const ordered_json json = ordered_json::parse(text, nullptr, false);
+  if (!json.is_object()) return refuse("not a JSON object");
+  const auto is = [&](const std::string& name, const ordered_json& value) {
+    const auto at = json.find(name);
+    return at != json.end() && *at == value;
+  };
+  if (!is("format", kFormat) || !is("device", device_) ||
+      !is(lower_case(library_.name), library_.version))
+    return refuse(fmt::format("not for format {}, {}, {} {}", kFormat, device_, library_.name,
+                              library_.version));
+  const auto list = json.find("algorithms");
+  if (list == json.end() || !list->is_object()) return refuse("lists no algorithms");
+  std::map<std::string, Numbers> choices;
+  for (const auto& [key, value] : list->items()) {
+    if (!value.is_array() || value.size() != library_.numbers ||
+        !std::all_of(value.begin(), value.end(),
+                     [](const ordered_json& each) { return each.is_number_unsigned(); }))
+      return refuse(
+          fmt::format("{} is not followed by {} numbers", shown_name(key), library_.numbers));
+    choices[key] = value.get<Numbers>();
+  }
+  choices_ = std::move(choices);
+  return {};
+}
+
+Status ChoiceTable::write() const {
+  ordered_json list = ordered_json::object();
+  for (const auto& [key, choice] : choices_) list[key] = choice;
+  const ordered_json json{{"format", kFormat},
+                          {"device", device_},
+                          {lower_case(library_.name), library_.version},
+                          {"algorithms", list}};
+  std::error_code none;  // shows in what follows
+  std::filesystem::create_directories(path_.parent_path(), none);
+  return write_file_atomically(
+      path_, json.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace omni

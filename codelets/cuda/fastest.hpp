@@ -1,0 +1,60 @@
+// Which of several ways to compute something on a device is the fastest: all are tried.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "runtime/cuda/check.hpp"
+
+namespace omni {
+
+class TimedEvent {
+ public:
+  TimedEvent() { check(cudaEventCreate(&event_), "making an event"); }
+  ~TimedEvent() { cudaEventDestroy(event_); }
+  TimedEvent(const TimedEvent&) = delete;
+  TimedEvent& operator=(const TimedEvent&) = delete;
+  operator cudaEvent_t() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// Calls run(candidate) several times for each; it enqueues into the stream, or says `false` if it
+// cannot. Waits for the stream. Nothing: no candidate runs.
+template <class Candidates, class Run>
+std::optional<typename Candidates::value_type> fastest(cudaStream_t stream,
+                                                       const Candidates& candidates, Run run) {
+  constexpr int kRounds = 3, kRuns = 4;
+  const TimedEvent begin, end;
+  // Infinite: it cannot run.
+  const auto shortest = [&](const auto& candidate, float best) {
+    float least = std::numeric_limits<float>::infinity();
+    bool runs = run(candidate);  // the first time a library loads what it runs
+    for (int round = 0; runs && round < kRounds; ++round) {
+      const int times = round == 0 ? 1 : kRuns;
+      check(cudaEventRecord(begin, stream), "timing an algorithm");
+      for (int i = 0; runs && i < times; ++i) runs = run(candidate);
+      check(cudaEventRecord(end, stream), "timing an algorithm");
+      check(cudaEventSynchronize(end), "waiting for an algorithm that is tried");
+      float milliseconds = 0;
+      check(cudaEventElapsedTime(&milliseconds, begin, end), "timing an algorithm");
+      least = std::min(least, milliseconds / static_cast<float>(times));
+      if (least > 2 * best) break;  // it is not worth the time
+    }
+    if (runs) return least;
+    cudaGetLastError();  // a refusal may leave one, which the next launch must not find
+    return std::numeric_limits<float>::infinity();
+  };
+  std::optional<typename Candidates::value_type> found;
+  float best = std::numeric_limits<float>::infinity();
+  for (const auto& candidate : candidates)
+    if (const float time = shortest(candidate, best); time < best) {
+      best = time;
+      found = candidate;
+    }
+  return found;
+}
+
+}  // namespace omni

@@ -1,0 +1,305 @@
+// Plans of matrix products on cuBLASLt: descriptors, and the algorithm that was chosen by trying.
+#ifdef OMNI_CUDA
+
+#include "codelets/cuda/matmul.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <iterator>
+#include <new>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "codelets/cuda/choice_table.hpp"
+#include "codelets/cuda/fastest.hpp"
+#include "codelets/cuda/gemm.cuh"
+#include "codelets/cuda/plans.hpp"
+#include "codelets/cuda/trial_memory.hpp"
+#include "runtime/log.hpp"
+
+namespace omni {
+namespace {
+
+using gpu::Matmul;
+using gpu::MatmulOperands;
+
+constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;
+constexpr int kMostCandidates = 8;
+
+struct Alignments {
+  int a, b, product;  // in bytes
+
+  auto operator<=>(const Alignments&) const = default;
+};
+
+// No more than the widest load of a thread asks for: where memory happens to be must not decide
+// which algorithm is taken, and with it how results are rounded.
+int alignment_of(const void* address) {
+  return 1 << std::min(4, std::countr_zero(reinterpret_cast<std::uintptr_t>(address)));
+}
+
+std::size_t bytes_of(cudaDataType_t type) { return type == CUDA_R_32F ? 4 : 2; }
+std::size_t bytes_of(const Matmul::Matrix& matrix, int rows, int columns) {
+  return static_cast<std::size_t>(matrix.transposed ? columns : rows) *
+         static_cast<std::size_t>(matrix.stride) * bytes_of(matrix.type);
+}
+const char* name_of(cudaDataType_t type) { return type == CUDA_R_32F ? "fp32" : "bf16"; }
+
+// An algorithm is opaque, but may be kept for the same version of the library.
+constexpr std::size_t kNumbers = std::extent_v<decltype(cublasLtMatmulAlgo_t::data)>;
+
+cublasLtMatmulAlgo_t algorithm_of(const ChoiceTable::Numbers& numbers) {
+  cublasLtMatmulAlgo_t algorithm;
+  std::copy(numbers.begin(), numbers.end(), algorithm.data);
+  return algorithm;
+}
+
+// Whether a product is the same whenever it is computed. Parts that are added where the result is
+// to be may be added in any order.
+bool repeats(const cublasLtMatmulAlgo_t& algorithm) {
+  const auto get = [&]<class T>(cublasLtMatmulAlgoConfigAttributes_t attribute, T value) {
+    check(
+        cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof value, nullptr),
+        "asking how an algorithm of cuBLASLt adds");
+    return value;
+  };
+  return get(CUBLASLT_ALGO_CONFIG_SPLITK_NUM, std::int32_t{}) <= 1 ||
+         (get(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, std::uint32_t{}) &
+          CUBLASLT_REDUCTION_SCHEME_INPLACE) == 0;
+}
+
+// cuBLASLt says in several ways that it cannot do something; everything else is a failure. An
+// internal error may be one, but a GPU that has failed will say so again.
+bool refused(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+         status == CUBLAS_STATUS_ARCH_MISMATCH || status == CUBLAS_STATUS_INTERNAL_ERROR;
+}
+
+class MatmulPlan {
+ public:
+  MatmulPlan(CudaWorker& worker, const Matmul& matmul, const Alignments& alignments,
+             const MatmulOperands& operands)
+      : matmul_(matmul), alignments_(alignments) {
+    describe(operands);
+    choose(worker, operands);
+    if (!usable_)
+      log::warn("cuBLASLt has no algorithm for the product {}: it is computed otherwise",
+                description());
+  }
+
+  bool usable() const { return usable_; }
+
+  void run(CudaWorker& worker, const MatmulOperands& operands) {
+    check(enqueue(worker, operands, operands.product), "a matrix product of cuBLASLt");
+  }
+
+ private:
+  template <class T>
+  void set(cublasLtMatmulDescAttributes_t attribute, T value) {
+    check(cublasLtMatmulDescSetAttribute(&operation_, attribute, &value, sizeof value),
+          "describing a matrix product to cuBLASLt");
+  }
+
+  // To cuBLAS a row-major matrix is the transposed one: product^T = b^T * a^T.
+  void describe(const MatmulOperands& operands) {
+    const auto lay_out = [](cublasLtMatrixLayoutOpaque_t& layout, const Matmul::Matrix& matrix,
+                            int rows, int columns) {
+      if (matrix.transposed) std::swap(rows, columns);
+      check(cublasLtMatrixLayoutInit(&layout, matrix.type, static_cast<std::uint64_t>(columns),
+                                     static_cast<std::uint64_t>(rows), matrix.stride),
+            "describing a matrix to cuBLASLt");
+    };
+    const auto& [m, n, k, a, b, product, adds, bias, relu] = matmul_;
+    lay_out(a_, a, m, k);
+    lay_out(b_, b, k, n);
+    lay_out(product_, product, m, n);
+    check(cublasLtMatmulDescInit(&operation_, gpu::compute_type(implementation_policy().precision),
+                                 CUDA_R_32F),
+          "describing a matrix product to cuBLASLt");
+    const auto order = [](bool transposed) {
+      return static_cast<std::int32_t>(transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    };
+    set(CUBLASLT_MATMUL_DESC_TRANSA, order(b.transposed));
+    set(CUBLASLT_MATMUL_DESC_TRANSB, order(a.transposed));
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE,
+        static_cast<std::uint32_t>(bias && relu ? CUBLASLT_EPILOGUE_RELU_BIAS
+                                   : bias       ? CUBLASLT_EPILOGUE_BIAS
+                                   : relu       ? CUBLASLT_EPILOGUE_RELU
+                                                : CUBLASLT_EPILOGUE_DEFAULT));
+    if (bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);  // for its alignment
+  }
+
+  // Best first.
+  std::vector<cublasLtMatmulAlgo_t> candidates(const CudaWorker& worker) const {
+    cublasLtMatmulPreferenceOpaque_t preference;
+    check(cublasLtMatmulPreferenceInit(&preference), "describing preferences to cuBLASLt");
+    const auto prefer = [&]<class T>(cublasLtMatmulPreferenceAttributes_t attribute, T value) {
+      check(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof value),
+            "describing preferences to cuBLASLt");
+    };
+    const bool deterministic = implementation_policy().deterministic;
+    const auto bytes = [](int alignment) { return static_cast<std::uint32_t>(alignment); };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{kMostWorkspace});
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, bytes(alignments_.b));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, bytes(alignments_.a));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, bytes(alignments_.product));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, bytes(alignments_.product));
+    if (deterministic)
+      prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+             std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+    std::array<cublasLtMatmulHeuristicResult_t, kMostCandidates> results{};
+    int count = 0;
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        worker.blas_lt(), operation(), layout(b_), layout(a_), layout(product_), layout(product_),
+        &preference, kMostCandidates, results.data(), &count);
+    if (refused(status)) return {};
+    check(status, "asking cuBLASLt for algorithms");
+    std::vector<cublasLtMatmulAlgo_t> found;
+    for (int i = 0; i < count; ++i)
+      if (const auto& each = results[static_cast<std::size_t>(i)];
+          each.state == CUBLAS_STATUS_SUCCESS && (!deterministic || repeats(each.algo)))
+        found.push_back(each.algo);
+    return found;
+  }
+
+  void choose(CudaWorker& worker, const MatmulOperands& operands) {
+    const TrialMemory trial(worker, bytes_of(matmul_.product, matmul_.m, matmul_.n));
+    const auto runs = [&](const cublasLtMatmulAlgo_t& algorithm) {
+      return become(worker, algorithm) && enqueues(worker, operands, trial);
+    };
+    const auto works = [&](const cublasLtMatmulAlgo_t& algorithm) {
+      return runs(algorithm) && (!matmul_.relu || keeps_nan(worker, operands, trial));
+    };
+    if (implementation_policy().deterministic) {
+      // What measuring chooses may change from run to run, and with it how results are rounded.
+      for (const cublasLtMatmulAlgo_t& each : candidates(worker))
+        if ((usable_ = works(each))) return;
+      return;
+    }
+    cudaDeviceProp device;
+    check(cudaGetDeviceProperties(&device, worker.device()), "asking for the device's name");
+    const auto measure = [&]() -> std::optional<ChoiceTable::Numbers> {
+      std::vector<cublasLtMatmulAlgo_t> found = candidates(worker);
+      std::erase_if(found, [&](const auto& each) { return !works(each); });
+      const auto best = fastest(worker.stream(), found, runs);
+      if (!best) return std::nullopt;
+      return ChoiceTable::Numbers(std::begin(best->data), std::end(best->data));
+    };
+    const auto chosen =
+        ChoiceTable::shared(device.name, {"cuBLASLt", cublasLtGetVersion(), kNumbers})
+            .choose(
+                description(), [&](const auto& numbers) { return works(algorithm_of(numbers)); },
+                measure);
+    usable_ = chosen && become(worker, algorithm_of(*chosen));
+  }
+
+  // Uses this algorithm from now on, if cuBLASLt knows it and says that it can do this.
+  bool become(const CudaWorker& worker, const cublasLtMatmulAlgo_t& algorithm) {
+    cublasLtMatmulHeuristicResult_t result{};
+    if (cublasLtMatmulAlgoCheck(worker.blas_lt(), operation(), layout(b_), layout(a_),
+                                layout(product_), layout(product_), &algorithm,
+                                &result) != CUBLAS_STATUS_SUCCESS ||
+        result.workspaceSize > kMostWorkspace)
+      return false;
+    algorithm_ = algorithm;
+    workspace_bytes_ = result.workspaceSize;
+    return true;
+  }
+
+  bool enqueues(CudaWorker& worker, const MatmulOperands& operands, const TrialMemory& product) {
+    try {
+      if (enqueue(worker, operands, product.data()) == CUBLAS_STATUS_SUCCESS) return true;
+    } catch (const std::bad_alloc&) {  // no workspace
+      if (implementation_policy().deterministic) throw;
+    }
+    cudaGetLastError();  // a refusal may leave one, which the next launch must not find
+    return false;
+  }
+
+  // cuBLASLt calls relu a maximum, which need not be NaN where its argument is. Nobody would hear
+  // of a training that diverges.
+  bool keeps_nan(CudaWorker& worker, MatmulOperands operands, const TrialMemory& product) {
+    const std::size_t bytes = bytes_of(matmul_.a, matmul_.m, matmul_.k);
+    const TrialMemory nan(worker, bytes);
+    check(cudaMemsetAsync(nan.data(), 0xFF, bytes, worker.stream()), "filling memory with NaN");
+    operands.a = nan.data();
+    if (!enqueues(worker, operands, product)) return false;
+    std::uint32_t bits = 0;  // NaN, or what it has become
+    check(cudaMemcpyAsync(&bits, product.data(), bytes_of(matmul_.product.type),
+                          cudaMemcpyDeviceToHost, worker.stream()),
+          "copying a result");
+    check(cudaStreamSynchronize(worker.stream()), "waiting for an algorithm that is tried");
+    return bits != 0;
+  }
+
+  cublasStatus_t enqueue(CudaWorker& worker, const MatmulOperands& operands, void* product) {
+    const float one = 1, keep = matmul_.adds ? 1 : 0;
+    if (matmul_.bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+    return cublasLtMatmul(worker.blas_lt(), operation(), &one, operands.b, layout(b_), operands.a,
+                          layout(a_), &keep, product, layout(product_), product, layout(product_),
+                          &algorithm_, worker.workspace(workspace_bytes_), workspace_bytes_,
+                          worker.stream());
+  }
+
+  // What distinguishes measurements on a device.
+  std::string description() const {
+    const auto text = [](const Matmul::Matrix& matrix, int alignment) {
+      return fmt::format("{}{} {} at {}", name_of(matrix.type),
+                         matrix.transposed ? " transposed" : "", matrix.stride, alignment);
+    };
+    return fmt::format("{}x{}x{}, a {}, b {}, product {}{}{}{}, {}", matmul_.m, matmul_.n,
+                       matmul_.k, text(matmul_.a, alignments_.a), text(matmul_.b, alignments_.b),
+                       text(matmul_.product, alignments_.product), matmul_.adds ? ", adds" : "",
+                       matmul_.bias ? ", bias" : "", matmul_.relu ? ", relu" : "",
+                       omni::name_of(implementation_policy().precision));
+  }
+
+  // cuBLASLt's functions only read these, whatever they say.
+  cublasLtMatmulDesc_t operation() const { return const_cast<cublasLtMatmulDesc_t>(&operation_); }
+  static cublasLtMatrixLayout_t layout(const cublasLtMatrixLayoutOpaque_t& layout) {
+    return const_cast<cublasLtMatrixLayout_t>(&layout);
+  }
+
+  Matmul matmul_;
+  Alignments alignments_;
+  cublasLtMatmulDescOpaque_t operation_;
+  cublasLtMatrixLayoutOpaque_t a_, b_, product_;
+  cublasLtMatmulAlgo_t algorithm_{};
+  std::size_t workspace_bytes_ = 0;
+  bool usable_ = false;
+};
+
+struct AlignedMatmul {
+  Matmul matmul;
+  Alignments alignments;
+
+  auto operator<=>(const AlignedMatmul&) const = default;
+};
+
+}  // namespace
+
+bool gpu::matmul(CudaWorker& worker, DeviceContext& context, const Matmul& matmul,
+                 const MatmulOperands& operands) {
+  const Alignments alignments{alignment_of(operands.a), alignment_of(operands.b),
+                              alignment_of(operands.product)};
+  try {
+    MatmulPlan& plan = plan_for<MatmulPlan>(worker, context, AlignedMatmul{matmul, alignments},
+                                            worker, matmul, alignments, operands);
+    if (!plan.usable()) return false;
+    plan.run(worker, operands);
+    return true;
+  } catch (const std::bad_alloc&) {
+    // There is no room to try algorithms this time, which must not decide how results are rounded.
+    if (implementation_policy().deterministic) throw;
+    return false;
+  }
+}
+
+}  // namespace omni
+
+#endif
