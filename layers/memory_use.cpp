@@ -61,7 +61,7 @@ Uses find_uses(std::span<const CapturedTask> tasks) {
 }  // namespace
 
 void place_tensors(TensorPool& tensors, std::span<const CapturedTask> tasks,
-                   std::span<const Tensor* const> kept) {
+                   std::span<const Tensor* const> kept, bool share) {
   Uses uses = find_uses(tasks);
   for (const Tensor* each : kept) uses.erase(each);
   std::vector<Tensor*> movable;
@@ -73,6 +73,7 @@ void place_tensors(TensorPool& tensors, std::span<const CapturedTask> tasks,
     tensor.make_fleeting();
     tenants.push_back({tensor.bytes(), found->second.slice, std::move(found->second.stays)});
   }
+  if (!share) return;
   const std::vector<std::size_t> home = plan_memory(tenants, kMostTimes);
   for (std::size_t i = 0; i < home.size(); ++i)
     if (home[i] != i) tensors.place(*movable[i], *movable[home[i]]);

@@ -1,4 +1,4 @@
-// Lets tensors share memory, by what tasks would do with them.
+// Which tensors are fleeting, and lets those share memory, by what tasks would do with them.
 #pragma once
 
 #include <span>
@@ -12,6 +12,6 @@ namespace omni {
 // that are read before they are written: those remember something, and keep their memory. So do
 // `kept`, which somebody else reads.
 void place_tensors(TensorPool& tensors, std::span<const CapturedTask> tasks,
-                   std::span<const Tensor* const> kept);
+                   std::span<const Tensor* const> kept, bool share);
 
 }  // namespace omni

@@ -95,7 +95,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
   if (options.training && !net->layers().back()->is_loss())
     return Error{ErrorKind::usage, spec.layers.back().where(), "the last layer computes no loss",
                  "end the net with [softmax]"};
-  if (options.training) net->share_memory();
+  net->place_tensors_in_memory();
   return net;
 }
 
@@ -178,7 +178,7 @@ void Net::fuse_layers() {
   for (const auto& layer : layers()) layer->add_gradients_in_place(parts_.tensors);
 }
 
-// The tasks of training, and of evaluation in between.
+// The tasks of training, and of evaluation in between; or of the latter alone.
 std::vector<CapturedTask> Net::rehearse(task_capture::Working working) {
   Tensor batch("rehearsal", 1);  // stands for images, labels and metrics
   const std::vector<Tensor*> each_slice(parts_.slices.sizes.size(), &batch);
@@ -186,8 +186,10 @@ std::vector<CapturedTask> Net::rehearse(task_capture::Working working) {
   const UpdateOf update_of = [](const Param&) { return ExchangeArgs(); };
   std::vector<CapturedTask> tasks = task_capture::rehearse(
       [&] {
-        forward({.training = true, .slot = &slot});
-        backward({.training = true, .slot = &slot, .update_of = &update_of});
+        if (parts_.training) {
+          forward({.training = true, .slot = &slot});
+          backward({.training = true, .slot = &slot, .update_of = &update_of});
+        }
         forward({.training = false, .slot = &slot});
       },
       working);
@@ -203,14 +205,14 @@ std::size_t Net::working_bytes() {
 
 // A net that is only evaluated shares nothing: the mini-batches that are under way in it would wait
 // for each other.
-void Net::share_memory() {
+void Net::place_tensors_in_memory() {
   std::vector<const Tensor*> kept;  // they are not only read by the net's tasks
   const auto keep = [&](const Layer& layer) {
     kept.insert(kept.end(), layer.output().value.begin(), layer.output().value.end());
   };
   keep(*layers().back());
   if (has(Phase::replicated)) keep(*layers()[merged_from_ - 1]);
-  place_tensors(parts_.tensors, rehearse(task_capture::Working::unknown), kept);
+  place_tensors(parts_.tensors, rehearse(task_capture::Working::unknown), kept, parts_.training);
 }
 
 Status Net::allocate() { return parts_.tensors.allocate(); }

@@ -86,7 +86,7 @@ class Net {
   void freeze_unreached_layers();
   void fuse_layers();
   std::vector<CapturedTask> rehearse(task_capture::Working working);
-  void share_memory();
+  void place_tensors_in_memory();
   void use_slot(const BatchSlot& slot);
   void declare_images();
   void round_images(const BatchSlot& slot, int slice);

@@ -119,6 +119,10 @@ std::size_t physical_memory() {
   return container == 0 ? machine : std::min(machine, container);
 }
 
+std::size_t bytes_on_each_gpu(std::size_t tensors, std::size_t fleeting, std::size_t gpus) {
+  return tensors - fleeting + fleeting / gpus;
+}
+
 Status require_memory(const Net& net, std::size_t needed, const MachineArguments& machine) {
   const auto require = [&](std::size_t bytes, std::size_t there, const char* where) -> Status {
     if (bytes <= there) return {};
@@ -132,9 +136,9 @@ Status require_memory(const Net& net, std::size_t needed, const MachineArguments
   if (machine.session.gpus.empty()) return {};
   // The rest is for the libraries and their working buffers.
   constexpr double kForTensors = 0.85;
-  return require(net.tensor_bytes() / machine.session.gpus.size(),
-                 static_cast<std::size_t>(kForTensors * static_cast<double>(machine.gpu_memory)),
-                 " on a GPU");
+  return require(
+      bytes_on_each_gpu(net.tensor_bytes(), net.fleeting_bytes(), machine.session.gpus.size()),
+      static_cast<std::size_t>(kForTensors * static_cast<double>(machine.gpu_memory)), " on a GPU");
 }
 
 FeedOptions feed_options(const Net& net, std::uint64_t seed, bool training, int slots) {

@@ -181,8 +181,6 @@ class MatmulPlan {
         if ((usable_ = works(each))) return;
       return;
     }
-    cudaDeviceProp device;
-    check(cudaGetDeviceProperties(&device, worker.device()), "asking for the device's name");
     const auto measure = [&]() -> std::optional<ChoiceTable::Numbers> {
       std::vector<cublasLtMatmulAlgo_t> found = candidates(worker);
       std::erase_if(found, [&](const auto& each) { return !works(each); });
@@ -191,7 +189,7 @@ class MatmulPlan {
       return ChoiceTable::Numbers(std::begin(best->data), std::end(best->data));
     };
     const auto chosen =
-        ChoiceTable::shared(device.name, {"cuBLASLt", cublasLtGetVersion(), kNumbers})
+        ChoiceTable::shared(worker.device_name(), {"cuBLASLt", cublasLtGetVersion(), kNumbers})
             .choose(
                 description(), [&](const auto& numbers) { return works(algorithm_of(numbers)); },
                 measure);

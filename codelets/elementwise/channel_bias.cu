@@ -52,7 +52,8 @@ struct AddTo {
 
 // Of one pass: every value is one thread's.
 template <class F, class T>
-struct CollectGradient {
+class CollectGradient {
+ public:
   using Total = ColumnSums<1>;
   F f;
   T* diff;
@@ -60,14 +61,32 @@ struct CollectGradient {
   int columns;
   __device__ Total operator()(const RowsOfThread& rows, int column) const {
     Total total{};
-#pragma unroll 8
-    for (std::int64_t row = rows.first; row < rows.last; row += rows.step) {
-      const std::int64_t at = row * columns + column;
-      const float value = values[at], gradient = diff[at] * f.gradient(value);
-      diff[at] = gradient;
-      total.add({{gradient}});
-    }
+    std::int64_t row = rows.first;
+    for (; row + (kTogether - 1) * rows.step < rows.last; row += kTogether * rows.step)
+      add<kTogether>(row, rows.step, column, total);
+    for (; row < rows.last; row += rows.step) add<1>(row, rows.step, column, total);
     return total;
+  }
+
+ private:
+  // So many rows are read before one is written, which might be among them for all that is known.
+  static constexpr int kTogether = 8;
+
+  template <int together>
+  __device__ void add(std::int64_t row, int step, int column, Total& total) const {
+    float value[together], gradient[together];
+#pragma unroll
+    for (int i = 0; i < together; ++i) {
+      const std::int64_t at = (row + i * step) * columns + column;
+      value[i] = values[at];
+      gradient[i] = diff[at];
+    }
+#pragma unroll
+    for (int i = 0; i < together; ++i) {
+      gradient[i] *= f.gradient(value[i]);
+      diff[(row + i * step) * columns + column] = gradient[i];
+      total.add({{gradient[i]}});
+    }
   }
 };
 

@@ -1,21 +1,17 @@
 // Rounding to bf16 on a GPU.
 #include "codelets/elementwise/round.hpp"
 
-#include "codelets/cuda/map.cuh"
+#include "runtime/bf16/gpu_rounding.hpp"
 
 namespace omni {
-namespace {
-
-struct Identity {
-  __device__ float operator()(float x) const { return x; }
-};
-
-}  // namespace
 
 void gpu::round_values(const RoundArgs& args, const Buffers& buffers, DeviceContext&) {
-  with_values(buffers, [&]<class T>(T) {
-    map_elements(CudaWorker::current(), args.count, Identity{}, buffers.get<T>(1), buffers.get(0));
-  });
+  CudaWorker& worker = CudaWorker::current();
+  if (buffers.in_bf16()) return round(worker, args.count, buffers.get(0), buffers.get<Bf16>(1));
+  check(cudaMemcpyAsync(buffers.get(1), buffers.get(0),
+                        sizeof(float) * static_cast<std::size_t>(args.count),
+                        cudaMemcpyDeviceToDevice, worker.stream()),
+        "copying values");
 }
 
 }  // namespace omni

@@ -72,6 +72,11 @@ struct Statistics {
   const float *mean, *inv_std, *scale, *shift;
   bool from_variance = false;
 
+  // Into the lanes of T.
+  template <class T, class... Pointer>
+  bool divides(int columns, Pointer... pointers) const {
+    return omni::divides(kMostLanes<T>, columns, mean, inv_std, scale, shift, pointers...);
+  }
   template <int lanes>
   __device__ Channels<lanes> of(int k) const {
     Channels<lanes> channels{load<lanes>(mean, k), load<lanes>(scale, k), load<lanes>(shift, k)};
@@ -214,7 +219,7 @@ void gpu::batchnorm_apply(const BatchnormApplyArgs& args, const Buffers& buffers
   const auto apply = [&]<class F, class T>(F f, T) {
     const T *src = buffers.get<T>(0), *addend = args.adds ? buffers.get<T>(6) : nullptr;
     T* dst = buffers.get<T>(5);
-    with_lanes<T>(divides(kMostLanes<T>, args.c, src, addend, dst), [&]<class N>(N lanes) {
+    with_lanes<T>(statistics.divides<T>(args.c, src, addend, dst), [&]<class N>(N lanes) {
       for_each_column(CudaWorker::current(), args.rows, args.c / lanes,
                       Apply<F, N::value, T>{f, statistics, src, addend, dst, args.c});
     });
@@ -255,7 +260,7 @@ void gpu::batchnorm_backward_data(const BatchnormBackwardArgs& args, const Buffe
   const auto backward = [&]<class F, class T>(F f, T) {
     const T *src = buffers.get<T>(0), *diff_dst = buffers.get<T>(1);
     T* diff_src = buffers.get<T>(args.in_place ? 1 : 7);
-    with_lanes<T>(divides(kMostLanes<T>, args.c, src, diff_dst, diff_src), [&]<class N>(N lanes) {
+    with_lanes<T>(statistics.divides<T>(args.c, src, diff_dst, diff_src), [&]<class N>(N lanes) {
       for_each_column(CudaWorker::current(), args.rows, args.c / lanes,
                       BackwardData<F, N::value, T>{
                           f, gradient_needs_input(args.activation), statistics, src, diff_dst,

@@ -125,8 +125,7 @@ class SplitConnectedLayer final : public Layer {
   }
   Tensor& whole_batch(LayerBuilder& builder, const std::string& name, int width) const {
     return builder.tensor(
-        name, static_cast<std::size_t>(slices().images()) * static_cast<std::size_t>(width),
-        builder.values());
+        name, static_cast<std::size_t>(slices().images()) * static_cast<std::size_t>(width));
   }
 
   bool is_last(int slice) const { return slice + 1 == slices().count(); }

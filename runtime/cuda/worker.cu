@@ -2,6 +2,7 @@
 
 #include <starpu.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -37,8 +38,10 @@ CudaWorker& CudaWorker::current() {
 
 CudaWorker::CudaWorker(cudaStream_t stream) : stream_(stream) {
   check(cudaGetDevice(&device_), "asking for the device");
-  check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_),
-        "asking for the multiprocessors");
+  cudaDeviceProp properties;
+  check(cudaGetDeviceProperties(&properties, device_), "asking for the device's properties");
+  multiprocessors_ = properties.multiProcessorCount;
+  std::copy_n(properties.name, device_name_.size() - 1, device_name_.data());
   check(cublasCreate(&blas_), "starting cuBLAS");
   check(cublasSetStream(blas_, stream), "giving cuBLAS its stream");
   check(cudnnCreate(&dnn_), "starting cuDNN");

@@ -5,6 +5,7 @@
 
 #include <cublasLt.h>
 
+#include <array>
 #include <cstddef>
 
 #include "runtime/cuda/check.hpp"
@@ -24,6 +25,7 @@ class CudaWorker {
   cudnnHandle_t dnn() const { return dnn_; }
   int multiprocessors() const { return multiprocessors_; }
   int device() const { return device_; }
+  const char* device_name() const { return device_name_.data(); }
 
   // Device memory with undefined contents. One buffer per worker: its kernels run one after
   // another in one stream, so that the next one may use it, too. A kernel that needs several
@@ -42,6 +44,7 @@ class CudaWorker {
   cublasHandle_t blas_ = nullptr;
   cudnnHandle_t dnn_ = nullptr;
   int device_ = 0, multiprocessors_ = 0;
+  std::array<char, 256> device_name_{};
 
   class Memory {
    public:

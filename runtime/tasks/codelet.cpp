@@ -102,6 +102,19 @@ std::array<BufferUse, kMostBuffers> uses_of(std::span<const Access> accesses) {
   return uses;
 }
 
+// Costs count floats: what the tensors take, of what they would take as floats.
+double share_of_float_bytes(std::span<const Access> accesses) {
+  double bytes = 0, as_floats = 0;
+  for (const Access& access : accesses) {
+    const DataType type = access.data.tensor->type();
+    const auto count = static_cast<double>(access.data.count());
+    bytes += count * static_cast<double>(bytes_of(type));
+    as_floats +=
+        count * static_cast<double>(type == DataType::bf16 ? sizeof(float) : bytes_of(type));
+  }
+  return bytes / as_floats;
+}
+
 BufferSet set_of_bf16(std::span<const BufferUse> uses) {
   BufferSet set;
   for (std::size_t i = 0; i < uses.size(); ++i)
@@ -308,8 +321,7 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
     return;
   if (!in_bf16.empty()) {
     footprint = static_cast<std::uint32_t>(footprint_of(footprint, in_bf16.bits));
-    for (const BufferUse& use : uses)
-      if (use.bf16) cost.bytes -= (sizeof(float) - sizeof(Bf16)) * use.count;
+    cost.bytes *= share_of_float_bytes(accesses);
   }
   auto* header = static_cast<TaskHeader*>(std::malloc(sizeof(TaskHeader) + args_bytes_));
   if (header == nullptr) {

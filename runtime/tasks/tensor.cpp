@@ -65,8 +65,8 @@ Status Tensor::allocate() {
   starpu_ = hold_starpu();
   if (!starpu_) return Error{ErrorKind::failed, name_, "allocated without a running Session", ""};
   if (fleeting_ && starpu_cuda_worker_get_count() > 0) {
-    starpu_vector_data_register(&handles_.emplace_back(), -1, 0,
-                                static_cast<std::uint32_t>(count_), bytes_of(type_));
+    starpu_vector_data_register(&handles_.emplace_back(), -1, 0, static_cast<std::uint32_t>(count_),
+                                bytes_of(type_));
     starpu_data_set_name(handles_.front(), name_.c_str());
     return {};
   }
@@ -103,8 +103,7 @@ HostAccess::~HostAccess() {
 
 std::vector<float> HostAccess::values() const {
   if (tensor_.type() != DataType::bf16) return {f32().begin(), f32().end()};
-  const auto rounded = view<Bf16>(DataType::bf16);
-  return {rounded.begin(), rounded.end()};
+  return {bf16().begin(), bf16().end()};
 }
 
 Tensor& TensorPool::declare(std::string name, std::size_t count, DataType type) {

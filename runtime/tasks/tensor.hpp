@@ -4,6 +4,7 @@
 // the host it stays one piece. Or it may share another one's memory, and handle.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -13,6 +14,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "runtime/bf16/bf16.hpp"
 #include "runtime/result.hpp"
 
 struct _starpu_data_state;  // StarPU's handle; starpu.h itself stays inside runtime and codelets
@@ -80,14 +82,15 @@ class HostAccess {
   HostAccess& operator=(const HostAccess&) = delete;
 
   std::span<float> f32() const { return view<float>(DataType::f32); }
+  std::span<Bf16> bf16() const { return view<Bf16>(DataType::bf16); }
   std::span<std::int32_t> i32() const { return view<std::int32_t>(DataType::i32); }
   std::vector<float> values() const;  // a copy, of f32 or bf16
 
  private:
   template <class T>
   std::span<T> view(DataType expected) const {
-    return tensor_.type() == expected ? std::span<T>(static_cast<T*>(memory_), tensor_.count())
-                                      : std::span<T>();
+    assert(tensor_.type() == expected);
+    return {static_cast<T*>(memory_), tensor_.count()};
   }
   const Tensor& tensor_;
   void* memory_;

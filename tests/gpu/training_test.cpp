@@ -179,6 +179,22 @@ TEST_F(Training, is_on_tensors_in_bf16) {
   EXPECT_EQ(implementations(trace)["round"], "cuda");  // the images
 }
 
+// A slice, and a block of the large connected layers' neurons, for each.
+TEST_F(Training, on_two_gpus) {
+  if (!kPlayed) GTEST_SKIP() << "there may be only one";
+  setenv("OMNI_PLAYED_GPUS", "2", 1);
+  const auto train = [&](Words more) {
+    more.insert(more.end(), {"--max-batches", "6", "--batch", "8"});
+    return losses("mlp", more);
+  };
+  const auto cpu = train({"--gpus", "none"});
+  expect_equal(train({"--impl", "cuda"}), cpu, 6);
+  const auto bf16 = train({"--impl", "cuda", "--precision", "bf16"});
+  unsetenv("OMNI_PLAYED_GPUS");
+  ASSERT_EQ(bf16.size(), cpu.size());
+  for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(bf16[i], cpu[i], 0.05 * cpu[i]) << i;
+}
+
 TEST_F(Training, with_the_default_scheduler) {
   expect_equal(losses(mixed(), {"--max-batches", "10"}),
                losses(mixed(), {"--max-batches", "10", "--gpus", "none"}), 10);

@@ -126,6 +126,12 @@ void print_summary(const TrainingState& state, const Net& net, int groups,
 // (perf/RESULTS.md).
 constexpr std::size_t kLibraries = 13 << 20;
 
+// Else any tensor may come to a core, and into main memory.
+bool only_gpus_compute(const MachineArguments& machine) {
+  return !machine.session.gpus.empty() &&
+         (machine.session.deterministic || machine.session.implementation == "cuda");
+}
+
 }  // namespace
 
 Status train_command(const TrainArguments& given) {
@@ -215,7 +221,8 @@ Status train_command(const TrainArguments& given) {
                     working = kLibraries + static_cast<std::size_t>(cpu_workers(session)) *
                                                groups.net().working_bytes(),
                     gpus = arguments.machine.session.gpus.size(),
-                    planned = groups.tensor_bytes() - (gpus > 0 ? groups.fleeting_bytes() : 0) +
+                    planned = groups.tensor_bytes() -
+                              (only_gpus_compute(arguments.machine) ? groups.fleeting_bytes() : 0) +
                               snapshots + images + working;
   OMNI_CHECK(require_memory(*net, planned, arguments.machine));
   const auto mebibytes = [](std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; };
@@ -225,7 +232,10 @@ Status train_command(const TrainArguments& given) {
       "{:.0f} for the program{}{}",
       mebibytes(planned + program), mebibytes(images), mebibytes(working), mebibytes(program),
       taken > planned + program ? fmt::format("; it took {:.0f} before", mebibytes(taken)) : "",
-      gpus > 0 ? fmt::format("; {:.0f} on each GPU", mebibytes(groups.tensor_bytes() / gpus)) : "");
+      gpus > 0 ? fmt::format("; {:.0f} on each GPU",
+                             mebibytes(bytes_on_each_gpu(groups.tensor_bytes(),
+                                                         groups.fleeting_bytes(), gpus)))
+               : "");
   OMNI_CHECK(groups.allocate());
   OMNI_CHECK(train.allocate());
   OMNI_CHECK(test.allocate());

@@ -8,7 +8,7 @@
 
 namespace omni::gpu {
 
-// to = from + keep * to, where 0 does not read. `from` begins at a multiple of 8 bytes.
+// to = from + keep * to, where 0 does not read.
 void add_bf16(CudaWorker& worker, std::int64_t count, const Bf16* from, float keep, float* to);
 
 }  // namespace omni::gpu

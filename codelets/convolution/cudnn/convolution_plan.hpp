@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "codelets/convolution/convolution_shape.hpp"
-#include "codelets/convolution/cudnn/algorithm_table.hpp"
 #include "codelets/convolution/cudnn/bf16_sum.hpp"
+#include "codelets/cuda/choice_table.hpp"
 #include "codelets/cuda/fastest.hpp"
 #include "codelets/cuda/trial_memory.hpp"
 #include "runtime/bf16/gpu_rounding.hpp"
@@ -138,17 +138,15 @@ class ConvolutionPlan {
       : shape_(shape),
         keep_(keep),
         precision_(implementation_policy().precision),
-        in_bf16_(bf16_values || precision_ == Precision::bf16),
-        bf16_values_(bf16_values),
+        multiplies_bf16_(bf16_values || precision_ == Precision::bf16),
+        tensors_are_bf16_(bf16_values),
         spare_(aligned(spare)),
-        geometry_(shape, in_bf16_ ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT) {
+        geometry_(shape, multiplies_bf16_ ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT) {
     if (geometry_.describable) {
       const std::size_t out_bytes = static_cast<std::size_t>(Pass::out_count(shape)) *
-                                    (in_bf16_ ? sizeof(Bf16) : sizeof(float));
+                                    (multiplies_bf16_ ? sizeof(Bf16) : sizeof(float));
       const TrialMemory memory(worker, copies_bytes() + out_bytes);
-      const Operands operands =
-          bring(worker, first, second, memory.data() + copies_bytes(), memory.data());
-      choose(worker, operands);
+      choose(worker, bring(worker, first, second, memory.data() + copies_bytes(), memory.data()));
     }
     if (!usable_)
       log::warn("cuDNN has no algorithm for the convolution {}: it is lowered to matrix products",
@@ -169,9 +167,8 @@ class ConvolutionPlan {
 
   void run(CudaWorker& worker, const void* first, const void* second, void* out) const {
     const Operands operands = bring(worker, first, second, out);
-    const bool adds_after = copied(Operand::out);
-    check(enqueue(worker, operands, adds_after ? 0.0f : keep_), "a convolution of cuDNN");
-    if (adds_after)
+    check(enqueue(worker, operands, keep_in_cudnn(), workspace(worker)), "a convolution of cuDNN");
+    if (copied(Operand::out))
       gpu::add_bf16(worker, Pass::out_count(shape_), static_cast<const Bf16*>(operands.out), keep_,
                     static_cast<float*>(out));
   }
@@ -179,7 +176,7 @@ class ConvolutionPlan {
   // False: what it gives is a copy, with which nothing can be fused.
   bool in_place() const { return !copied(Operand::out); }
   const Geometry& geometry() const { return geometry_; }
-  cudnnDataType_t type() const { return in_bf16_ ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT; }
+  cudnnDataType_t type() const { return multiplies_bf16_ ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT; }
   Algorithm algorithm() const { return algorithm_; }
   std::byte* workspace(CudaWorker& worker) const {
     return static_cast<std::byte*>(
@@ -198,7 +195,7 @@ class ConvolutionPlan {
   // cuDNN's tensors begin where whole vectors do.
   static std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
   bool copied(Operand operand) const {
-    return in_bf16_ && !(bf16_values_ && operand != Pass::kWeights);
+    return multiplies_bf16_ && !(tensors_are_bf16_ && operand != Pass::kWeights);
   }
   std::size_t copy_bytes(Operand operand) const {
     if (!copied(operand)) return 0;
@@ -235,21 +232,29 @@ class ConvolutionPlan {
         "{}{} {}x{}x{}x{}, {} {}x{}, stride {}x{}, pad {}x{}, dilation {}x{}, groups {}, {}",
         Pass::kName, adds() ? " (adds)" : "", s.n, s.h, s.w, s.c, s.filters, s.kernel_h, s.kernel_w,
         s.stride_h, s.stride_w, s.pad_h, s.pad_w, s.dilation_h, s.dilation_w, s.groups,
-        in_bf16_ ? "bf16" : name_of(precision_));
+        multiplies_bf16_ ? "bf16" : name_of(precision_));
   }
   // In cuDNN.
   bool adds() const { return keep_ != 0 && !copied(Operand::out); }
 
-  cudnnStatus_t enqueue(CudaWorker& worker, const Operands& operands, float keep) const {
+  cudnnStatus_t enqueue(CudaWorker& worker, const Operands& operands, float keep,
+                        std::byte* workspace) const {
     const float one = 1;
     return Pass::run(worker.dnn(), &one, Pass::first(geometry_), operands.first,
                      Pass::second(geometry_), operands.second, geometry_.convolution, algorithm_,
-                     workspace(worker), workspace_bytes_, &keep, Pass::out(geometry_),
-                     operands.out);
+                     workspace, workspace_bytes_, &keep, Pass::out(geometry_), operands.out);
   }
+  float keep_in_cudnn() const { return adds() ? keep_ : 0.0f; }
+
+  // How cuDNN computes it: its own numbers.
+  struct Choice {
+    int algorithm = 0;
+    int math = 0;  // how it multiplies
+  };
+  static constexpr std::size_t kNumbers = 2;
 
   // Becomes a plan with this choice, if cuDNN can.
-  bool prepare(CudaWorker& worker, const AlgorithmChoice& choice) {
+  bool prepare(CudaWorker& worker, const Choice& choice) {
     algorithm_ = static_cast<Algorithm>(choice.algorithm);
     return cudnnSetConvolutionMathType(geometry_.convolution,
                                        static_cast<cudnnMathType_t>(choice.math)) ==
@@ -259,25 +264,23 @@ class ConvolutionPlan {
                                 &workspace_bytes_) == CUDNN_STATUS_SUCCESS &&
            workspace_bytes_ <= kMostWorkspace;
   }
-  // Also in the memory that is left.
-  bool runs(CudaWorker& worker, const Operands& operands) const {
+  // And if it runs, also in the memory that is left.
+  bool works(CudaWorker& worker, const Choice& choice, const Operands& operands) {
     try {
-      return enqueue(worker, operands, copied(Operand::out) ? 0.0f : keep_) == CUDNN_STATUS_SUCCESS;
+      usable_ = prepare(worker, choice) && enqueue(worker, operands, keep_in_cudnn(),
+                                                   workspace(worker)) == CUDNN_STATUS_SUCCESS;
     } catch (const std::bad_alloc&) {
-      return false;
+      usable_ = false;
     }
-  }
-  bool works(CudaWorker& worker, const AlgorithmChoice& choice, const Operands& operands) {
-    usable_ = prepare(worker, choice) && runs(worker, operands);
     cudaGetLastError();  // a refusal may leave one, which the next launch must not find
     return usable_;
   }
 
   // Best first, as cuDNN guesses.
-  std::vector<AlgorithmChoice> candidates(const CudaWorker& worker) const {
+  std::vector<Guess> candidates(const CudaWorker& worker) const {
     check(cudnnSetConvolutionMathType(geometry_.convolution,
                                       // The default allows the matrix units to round to TF32.
-                                      in_bf16_                        ? CUDNN_TENSOR_OP_MATH
+                                      multiplies_bf16_                ? CUDNN_TENSOR_OP_MATH
                                       : precision_ == Precision::fp32 ? CUDNN_FMA_MATH
                                                                       : CUDNN_DEFAULT_MATH),
           "choosing the precision of a convolution");
@@ -293,11 +296,10 @@ class ConvolutionPlan {
              each.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION ||
              (implementation_policy().deterministic && each.determinism != CUDNN_DETERMINISTIC);
     });
-    if (!in_bf16_ && precision_ == Precision::fp32) keep_single_precision(found);
-    std::vector<AlgorithmChoice> choices;
-    for (const Guess& each : found) choices.push_back({each.algo, each.mathType});
-    return choices;
+    if (!multiplies_bf16_ && precision_ == Precision::fp32) keep_single_precision(found);
+    return found;
   }
+  static Choice choice_of(const Guess& guess) { return {guess.algo, guess.mathType}; }
 
   // cuDNN offers TensorFloat-32 unasked. If it offers nothing else, the algorithms may still be
   // right, and are told to do without.
@@ -307,36 +309,55 @@ class ConvolutionPlan {
     for (auto& each : found) each.mathType = CUDNN_FMA_MATH;
   }
 
+  // The fastest; what the others need of a workspace is given back.
+  std::optional<Choice> measured(CudaWorker& worker, const Operands& operands) {
+    std::size_t free = 0, total = 0, most = 0;
+    check(cudaMemGetInfo(&free, &total), "asking for free memory");
+    std::vector<Guess> found = candidates(worker);
+    std::erase_if(
+        found, [&](const Guess& each) { return each.memory > std::min(kMostWorkspace, free / 2); });
+    for (const Guess& each : found) most = std::max(most, each.memory);
+    const TrialMemory workspace(worker, most);
+    const Guess* prepared = nullptr;
+    const auto best = fastest(worker.stream(), found, [&](const Guess& each) {
+      if (prepared != &each && !(prepare(worker, choice_of(each)) && workspace_bytes_ <= most))
+        return false;
+      prepared = &each;
+      return enqueue(worker, operands, keep_in_cudnn(), workspace.data()) == CUDNN_STATUS_SUCCESS;
+    });
+    if (!best) return std::nullopt;
+    return choice_of(*best);
+  }
+
   // operands.out: where trials may write.
   void choose(CudaWorker& worker, const Operands& operands) {
-    const auto works = [&](const AlgorithmChoice& choice) {
-      return this->works(worker, choice, operands);
-    };
-    const std::vector<AlgorithmChoice> all = candidates(worker);
     // What measuring chooses may change from run to run, and with it how results are rounded.
     if (implementation_policy().deterministic) {
-      std::ranges::find_if(all, works);
+      std::ranges::any_of(candidates(worker), [&](const Guess& each) {
+        return works(worker, choice_of(each), operands);
+      });
       return;
     }
-    const auto measured = [&] {
-      const AlgorithmChoice* prepared = nullptr;
-      return fastest(worker.stream(), all, [&](const AlgorithmChoice& choice) {
-        if (prepared != &choice && !prepare(worker, choice)) return false;
-        prepared = &choice;
-        return runs(worker, operands);
-      });
-    };
-    cudaDeviceProp device;
-    check(cudaGetDeviceProperties(&device, worker.device()), "asking for the device's name");
-    const auto chosen = AlgorithmTable::shared(device.name, cudnnGetVersion())
-                            .choose(description(), works, measured);
-    if (chosen) works(*chosen);
+    using Numbers = ChoiceTable::Numbers;
+    ChoiceTable::shared(worker.device_name(), {"cuDNN", cudnnGetVersion(), kNumbers})
+        .choose(
+            description(),
+            [&](const Numbers& numbers) {
+              return works(worker, {static_cast<int>(numbers[0]), static_cast<int>(numbers[1])},
+                           operands);
+            },
+            [&]() -> std::optional<Numbers> {
+              const auto best = measured(worker, operands);
+              if (!best || !works(worker, *best, operands)) return std::nullopt;
+              return Numbers{static_cast<std::uint64_t>(best->algorithm),
+                             static_cast<std::uint64_t>(best->math)};
+            });
   }
 
   ConvShape shape_;
   float keep_;
   Precision precision_;
-  bool in_bf16_, bf16_values_;
+  bool multiplies_bf16_, tensors_are_bf16_;
   std::size_t spare_;
   Geometry geometry_;
   Algorithm algorithm_{};

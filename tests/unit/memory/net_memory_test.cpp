@@ -106,6 +106,12 @@ TEST(NetMemory, NobodyReadsWhatAnotherTensorLeft) {
         });
         EXPECT_EQ(first_mistake(tasks), "") << cfg;
         EXPECT_EQ(first_memory(tasks), "") << cfg;
+        EXPECT_EQ(first_memory(task_capture::rehearse([&] {
+                    rehearsal.evaluate();
+                    rehearsal.train();
+                  })),
+                  "")
+            << cfg;
         EXPECT_GT(net->fleeting_bytes(), 0u) << cfg;
         const bool shares = net->tensor_bytes() < net->declared_bytes();
         EXPECT_TRUE(shares || !shipped) << cfg;
