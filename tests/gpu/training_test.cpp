@@ -184,7 +184,7 @@ TEST_F(Training, on_two_gpus) {
   if (!kPlayed) GTEST_SKIP() << "there may be only one";
   setenv("OMNI_PLAYED_GPUS", "2", 1);
   const auto train = [&](Words more) {
-    more.insert(more.end(), {"--max-batches", "6", "--batch", "8"});
+    more.insert(more.end(), {"--max-batches", "6", "--batch", "8", "--workers", "1"});
     return losses("mlp", more);
   };
   const auto cpu = train({"--gpus", "none"});
