@@ -5,21 +5,9 @@
 #include <limits>
 #include <optional>
 
-#include "runtime/cuda/check.hpp"
+#include "codelets/cuda/timed_event.hpp"
 
 namespace omni {
-
-class TimedEvent {
- public:
-  TimedEvent() { check(cudaEventCreate(&event_), "making an event"); }
-  ~TimedEvent() { cudaEventDestroy(event_); }
-  TimedEvent(const TimedEvent&) = delete;
-  TimedEvent& operator=(const TimedEvent&) = delete;
-  operator cudaEvent_t() const { return event_; }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
 
 // Calls run(candidate) several times for each; it enqueues into the stream, or says `false` if it
 // cannot. Waits for the stream. Nothing: no candidate runs.
@@ -34,13 +22,10 @@ std::optional<typename Candidates::value_type> fastest(cudaStream_t stream,
     bool runs = run(candidate);  // the first time a library loads what it runs
     for (int round = 0; runs && round < kRounds; ++round) {
       const int times = round == 0 ? 1 : kRuns;
-      check(cudaEventRecord(begin, stream), "timing an algorithm");
+      begin.record(stream);
       for (int i = 0; runs && i < times; ++i) runs = run(candidate);
-      check(cudaEventRecord(end, stream), "timing an algorithm");
-      check(cudaEventSynchronize(end), "waiting for an algorithm that is tried");
-      float milliseconds = 0;
-      check(cudaEventElapsedTime(&milliseconds, begin, end), "timing an algorithm");
-      least = std::min(least, milliseconds / static_cast<float>(times));
+      end.record(stream);
+      least = std::min(least, end.milliseconds_since(begin) / static_cast<float>(times));
       if (least > 2 * best) break;  // it is not worth the time
     }
     if (runs) return least;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "codelets/cuda/gemm.cuh"
+#include "codelets/cuda/timed_event.hpp"
 #include "runtime/cuda/check.hpp"
 
 namespace omni {
@@ -12,18 +13,6 @@ namespace {
 // Large enough to fill the device, and not to take long.
 constexpr int kSide = 4096, kProducts = 20, kRepeats = 5;
 constexpr double kWarmUp = 200;  // ms
-
-struct Events {
-  cudaEvent_t before = nullptr, after = nullptr;
-  Events() {
-    check(cudaEventCreate(&before), "making an event");
-    check(cudaEventCreate(&after), "making an event");
-  }
-  ~Events() {
-    cudaEventDestroy(before);
-    cudaEventDestroy(after);
-  }
-};
 
 struct DeviceMatrix {
   float* data = nullptr;
@@ -49,20 +38,17 @@ double gemm_rate(int device, Precision precision) {
   const cudaDataType type = in_bf16 ? CUDA_R_16BF : CUDA_R_32F;
   const cublasComputeType_t compute = in_bf16 ? CUBLAS_COMPUTE_32F : gpu::compute_type(precision);
   const DeviceMatrix a, b, product;
-  const Events events;
+  const TimedEvent before, after;
   constexpr float kOne = 1, kZero = 0;
   const auto milliseconds = [&](int products) {
-    check(cudaEventRecord(events.before), "recording an event");
+    before.record(nullptr);
     for (int i = 0; i < products; ++i)
       check(cublasGemmEx(blas.handle, CUBLAS_OP_N, CUBLAS_OP_N, kSide, kSide, kSide, &kOne, a.data,
                          type, kSide, b.data, type, kSide, &kZero, product.data, CUDA_R_32F, kSide,
                          compute, CUBLAS_GEMM_DEFAULT),
             "multiplying matrices");
-    check(cudaEventRecord(events.after), "recording an event");
-    check(cudaEventSynchronize(events.after), "multiplying matrices");
-    float passed = 0;
-    check(cudaEventElapsedTime(&passed, events.before, events.after), "reading a time");
-    return static_cast<double>(passed);
+    after.record(nullptr);
+    return static_cast<double>(after.milliseconds_since(before));
   };
   // A device that was idle is slow at first.
   for (double warm = 0; warm < kWarmUp;) warm += std::max(1.0, milliseconds(kProducts));

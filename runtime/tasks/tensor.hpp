@@ -88,7 +88,7 @@ class HostAccess {
 
  private:
   template <class T>
-  std::span<T> view(DataType expected) const {
+  std::span<T> view([[maybe_unused]] DataType expected) const {
     assert(tensor_.type() == expected);
     return {static_cast<T*>(memory_), tensor_.count()};
   }

@@ -1,0 +1,30 @@
+// A point in a stream, whose time is asked for afterwards.
+#pragma once
+
+#include "runtime/cuda/check.hpp"
+
+namespace omni {
+
+class TimedEvent {
+ public:
+  TimedEvent() { check(cudaEventCreate(&event_), "making an event"); }
+  ~TimedEvent() { cudaEventDestroy(event_); }
+  TimedEvent(const TimedEvent&) = delete;
+  TimedEvent& operator=(const TimedEvent&) = delete;
+
+  void record(cudaStream_t stream) const {
+    check(cudaEventRecord(event_, stream), "recording an event");
+  }
+  // Waits for both, of which this one came later.
+  float milliseconds_since(const TimedEvent& begin) const {
+    check(cudaEventSynchronize(event_), "waiting for what is timed");
+    float passed = 0;
+    check(cudaEventElapsedTime(&passed, begin.event_, event_), "reading a time");
+    return passed;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+}  // namespace omni
