@@ -68,7 +68,8 @@ class Net {
   const std::vector<std::unique_ptr<Layer>>& layers() const { return parts_.layers; }
   std::vector<Param*> params();
   std::size_t tensor_bytes() const { return parts_.tensors.bytes(); }  // that allocate() takes
-  // Of them, what takes no main memory where GPUs compute.
+  // Of them, what a GPU holds for its own slices only, and where only GPUs compute main memory does
+  // not.
   std::size_t fleeting_bytes() const { return parts_.tensors.fleeting_bytes(); }
   // That each core keeps beside them to compute with, at most. Rehearses an iteration, so before
   // training only; needs a Session, which decides what may compute.

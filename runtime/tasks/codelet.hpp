@@ -118,6 +118,8 @@ struct ImplementationPolicy {
 };
 void set_implementation_policy(ImplementationPolicy policy);
 const ImplementationPolicy& implementation_policy();
+// Cores have no part in what a GPU can do.
+bool only_gpus_compute();
 
 template <class Args>
 struct CodeletDefinition {

@@ -10,6 +10,7 @@
 
 #include "runtime/bf16/bf16.hpp"
 #include "runtime/tasks/access.hpp"
+#include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/models/numa.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/session.hpp"
@@ -64,7 +65,7 @@ Status Tensor::allocate() {
   if (storage_ != this) return {};
   starpu_ = hold_starpu();
   if (!starpu_) return Error{ErrorKind::failed, name_, "allocated without a running Session", ""};
-  if (fleeting_ && starpu_cuda_worker_get_count() > 0) {
+  if (fleeting_ && only_gpus_compute()) {
     starpu_vector_data_register(&handles_.emplace_back(), -1, 0, static_cast<std::uint32_t>(count_),
                                 bytes_of(type_));
     starpu_data_set_name(handles_.front(), name_.c_str());

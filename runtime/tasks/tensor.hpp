@@ -49,7 +49,7 @@ class Tensor {
   void place_in(const Tensor& storage);
   const Tensor& storage() const { return *storage_; }  // itself, unless it was placed
   // Before allocate(), not cut: no task finds anything in it before one that overwrites it. Where
-  // GPUs compute it then takes no main memory until a core uses it.
+  // only GPUs compute it takes no main memory. (Cores would have to wait for theirs.)
   void make_fleeting() { fleeting_ = true; }
   bool is_fleeting() const { return fleeting_; }
   DataHandle handle(std::size_t part = 0) const { return storage_->handles_[part]; }

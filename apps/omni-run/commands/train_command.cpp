@@ -23,6 +23,7 @@
 #include "runtime/own_command.hpp"
 #include "runtime/resident_memory.hpp"
 #include "runtime/signals.hpp"
+#include "runtime/tasks/codelet.hpp"
 #include "scheduling/cold_start.hpp"
 #include "scheduling/metrics_log.hpp"
 #include "scheduling/optimizer/tuned_training.hpp"
@@ -126,12 +127,6 @@ void print_summary(const TrainingState& state, const Net& net, int groups,
 // (perf/RESULTS.md).
 constexpr std::size_t kLibraries = 13 << 20;
 
-// Else any tensor may come to a core, and into main memory.
-bool only_gpus_compute(const MachineArguments& machine) {
-  return !machine.session.gpus.empty() &&
-         (machine.session.deterministic || machine.session.implementation == "cuda");
-}
-
 }  // namespace
 
 Status train_command(const TrainArguments& given) {
@@ -222,8 +217,8 @@ Status train_command(const TrainArguments& given) {
                                                groups.net().working_bytes(),
                     gpus = arguments.machine.session.gpus.size(),
                     planned = groups.tensor_bytes() -
-                              (only_gpus_compute(arguments.machine) ? groups.fleeting_bytes() : 0) +
-                              snapshots + images + working;
+                              (only_gpus_compute() ? groups.fleeting_bytes() : 0) + snapshots +
+                              images + working;
   OMNI_CHECK(require_memory(*net, planned, arguments.machine));
   const auto mebibytes = [](std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; };
   const std::size_t taken = peak_resident_memory();
