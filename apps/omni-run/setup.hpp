@@ -25,12 +25,12 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net);
 // Of the machine, or of the container that this process is in.
 std::size_t physical_memory();
 
-// Refuses before anything is allocated: a machine that runs out later kills without a word. bytes:
-// of everything; what the net's tensors take of it must fit the GPUs, too.
 // What each of so many GPUs holds of tensors that all share: activations of its slice, and all
 // parameters.
 std::size_t bytes_on_each_gpu(std::size_t tensors, std::size_t fleeting, std::size_t gpus);
 
+// Refuses before anything is allocated: a machine that runs out later kills without a word. bytes:
+// of everything; what the net's tensors take of it must fit the GPUs, too.
 Status require_memory(const Net& net, std::size_t bytes, const MachineArguments& machine);
 
 // Mini-batches of an evaluation under way.
