@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;  // 1: a convolution had an algorithm and a kind of arithmetic
 constexpr std::uint64_t kMostBytes = 16 << 20;
 
 std::string lower_case(std::string name) {
@@ -89,11 +89,11 @@ Status ChoiceTable::read() {
   if (list == json.end() || !list->is_object()) return refuse("lists no algorithms");
   std::map<std::string, Numbers> choices;
   for (const auto& [key, value] : list->items()) {
-    if (!value.is_array() || value.size() != library_.numbers ||
+    if (!value.is_array() || (library_.numbers != 0 && value.size() != library_.numbers) ||
         !std::all_of(value.begin(), value.end(),
                      [](const ordered_json& each) { return each.is_number_unsigned(); }))
-      return refuse(
-          fmt::format("{} is not followed by {} numbers", shown_name(key), library_.numbers));
+      return refuse(fmt::format("{} is not followed by {}numbers", shown_name(key),
+                                library_.numbers != 0 ? fmt::format("{} ", library_.numbers) : ""));
     choices[key] = value.get<Numbers>();
   }
   choices_ = std::move(choices);

@@ -24,7 +24,7 @@ class ChoiceTable {
   struct Library {
     std::string name;  // in lower case part of the file's name
     std::size_t version = 0;
-    std::size_t numbers = 0;  // per algorithm
+    std::size_t numbers = 0;  // per algorithm; 0: they differ
   };
 
   // Reads the file in `folder`. One that cannot be used is reported, and written anew.

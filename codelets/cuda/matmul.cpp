@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <iterator>
 #include <new>
 #include <optional>
@@ -15,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "codelets/cuda/alignment.hpp"
 #include "codelets/cuda/choice_table.hpp"
 #include "codelets/cuda/fastest.hpp"
 #include "codelets/cuda/gemm.cuh"
@@ -36,12 +36,6 @@ struct Alignments {
 
   auto operator<=>(const Alignments&) const = default;
 };
-
-// No more than the widest load of a thread asks for: where memory happens to be must not decide
-// which algorithm is taken, and with it how results are rounded.
-int alignment_of(const void* address) {
-  return 1 << std::min(4, std::countr_zero(reinterpret_cast<std::uintptr_t>(address)));
-}
 
 std::size_t bytes_of(cudaDataType_t type) { return type == CUDA_R_32F ? 4 : 2; }
 std::size_t bytes_of(const Matmul::Matrix& matrix, int rows, int columns) {

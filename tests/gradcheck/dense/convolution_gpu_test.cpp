@@ -82,7 +82,7 @@ TEST_F(ConvolutionOnGpu, what_cudnn_refuses_is_said_once_per_shape) {
   if (said.text().empty()) GTEST_SKIP() << "this cuDNN takes it";
   EXPECT_EQ(said.text(),
             "warning: cuDNN has no algorithm for the convolution forward 1x5x4x3, 2 2x2, stride "
-            "1x1, pad 4x4, dilation 1x1, groups 1, fp32: it is lowered to matrix products\n");
+            "1x1, pad 4x4, dilation 1x1, groups 1, fp32, at 16: it is lowered to matrix products\n");
 }
 
 }  // namespace

@@ -70,6 +70,25 @@ TEST(ChoiceTable, numbers_of_64_bits_are_kept) {
   EXPECT_EQ(captured.text(), "");
 }
 
+TEST(ChoiceTable, a_library_may_say_how_many_numbers_it_takes) {
+  const TemporaryDirectory folder;
+  const ChoiceTable::Library library{"cuDNN", 91900, 0};
+  {
+    ChoiceTable table(folder.path(), "GPU", library);
+    ask(table, "a", Numbers{1, 2, 3});
+    ask(table, "b", Numbers{4});
+  }
+  ChoiceTable table(folder.path(), "GPU", library);
+  EXPECT_EQ(ask(table, "a").choice, (Numbers{1, 2, 3}));
+  EXPECT_EQ(ask(table, "b").choice, Numbers{4});
+  const auto path = table.path();
+  std::string text = get(path);
+  put(path, text.replace(text.find('4'), 1, "\"4\""));
+  const log::Capture captured;
+  ChoiceTable spoilt(folder.path(), "GPU", library);
+  EXPECT_THAT(captured.text(), HasSubstr("'b' is not followed by numbers"));
+}
+
 TEST(ChoiceTable, what_no_longer_works_is_measured_anew) {
   const TemporaryDirectory folder;
   {
@@ -100,7 +119,7 @@ TEST(ChoiceTable, other_devices_versions_and_libraries_have_files_of_their_own) 
 
 TEST(ChoiceTable, a_file_that_cannot_be_used_is_replaced) {
   const std::string good =
-      R"({"format": 1, "device": "GPU", "cudnn": 91900, "algorithms": {"a": [6, 3]}})";
+      R"({"format": 2, "device": "GPU", "cudnn": 91900, "algorithms": {"a": [6, 3]}})";
   const auto with = [&](std::string_view from, std::string_view to) {
     std::string text = good;
     return text.replace(text.find(from), from.size(), to);
@@ -108,9 +127,9 @@ TEST(ChoiceTable, a_file_that_cannot_be_used_is_replaced) {
   for (const auto& [contents, said] :
        {std::pair(std::string("nonsense"), "not a JSON object"),
         std::pair(std::string(), "not a JSON object"), std::pair(std::string("[1]"), "not a JSON"),
-        std::pair(with("\"format\": 1", "\"format\": 2"), "not for format 1, GPU, cuDNN 91900"),
-        std::pair(with("GPU", "Other"), "not for format 1, GPU, cuDNN 91900"),
-        std::pair(with("91900", "91800"), "not for format 1, GPU, cuDNN 91900"),
+        std::pair(with("\"format\": 2", "\"format\": 1"), "not for format 2, GPU, cuDNN 91900"),
+        std::pair(with("GPU", "Other"), "not for format 2, GPU, cuDNN 91900"),
+        std::pair(with("91900", "91800"), "not for format 2, GPU, cuDNN 91900"),
         std::pair(with("{\"a\": [6, 3]}", "3"), "lists no algorithms"),
         std::pair(with("[6, 3]", "[6]"), "'a' is not followed by 2 numbers"),
         std::pair(with("[6, 3]", "[6, -3]"), "'a' is not followed by 2 numbers"),

@@ -1,4 +1,4 @@
-#include "tests/played_gpu/dnn_loops.hpp"
+#include "tests/played_gpu/dnn/loops.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -49,17 +49,16 @@ void add_scaled(double* sum, double scale, const float* values, Index count) {
   for (Index i = 0; i < count; ++i) sum[i] += scale * values[i];
 }
 
-void store(const std::vector<double>& sums, Scales scales, float* target) {
+void store(const std::vector<double>& sums, float beta, float* target) {
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    const double kept = scales.beta == 0 ? 0 : double{scales.beta} * target[i];
-    target[i] = static_cast<float>(scales.alpha * sums[i] + kept);
+    const double kept = beta == 0 ? 0 : double{beta} * target[i];
+    target[i] = static_cast<float>(sums[i] + kept);
   }
 }
 
 }  // namespace
 
-void forward(const Convolution& shape, const float* x_values, const float* filters, Scales scales,
-             const Fused& fused, float* y) {
+void forward(const Convolution& shape, const float* x_values, const float* filters, float* y) {
   const Layout at(shape);
   const Factors x(x_values, shape.x_count(), shape.mantissa);
   const Factors filter(filters, shape.filter_count(), shape.mantissa);
@@ -79,17 +78,11 @@ void forward(const Convolution& shape, const float* x_values, const float* filte
                        turned.data() + c * shape.k + group * at.group_k, at.group_k);
       });
   });
-  const float* added = fused.added != nullptr ? fused.added : y;
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    double value = scales.alpha * sums[i];
-    if (scales.beta != 0) value += double{scales.beta} * added[i];
-    if (fused.bias != nullptr) value += fused.bias[i % static_cast<std::size_t>(shape.k)];
-    y[i] = static_cast<float>(fused.relu && value < 0 ? 0 : value);
-  }
+  store(sums, 0, y);
 }
 
 void backward_data(const Convolution& shape, const float* filters, const float* diff_y_values,
-                   Scales scales, float* diff_x) {
+                   float beta, float* diff_x) {
   const Layout at(shape);
   const Factors filter(filters, shape.filter_count(), shape.mantissa);
   const Factors diff_y(diff_y_values, shape.y_count(), shape.mantissa);
@@ -103,11 +96,11 @@ void backward_data(const Convolution& shape, const float* filters, const float* 
                      at.group_c);
       });
   });
-  store(sums, scales, diff_x);
+  store(sums, beta, diff_x);
 }
 
 void backward_filter(const Convolution& shape, const float* x_values, const float* diff_y_values,
-                     Scales scales, float* diff_filter) {
+                     float beta, float* diff_filter) {
   const Layout at(shape);
   const Factors x(x_values, shape.x_count(), shape.mantissa);
   const Factors diff_y(diff_y_values, shape.y_count(), shape.mantissa);
@@ -120,7 +113,7 @@ void backward_filter(const Convolution& shape, const float* x_values, const floa
                      x.begin() + at.x(n, h, w) + k / at.group_k * at.group_c, at.group_c);
       });
   });
-  store(sums, scales, diff_filter);
+  store(sums, beta, diff_filter);
 }
 
 }  // namespace omni::played

@@ -1,0 +1,131 @@
+// An object of cuDNN's graph interface: its attributes are set, then it is finalized, then it may
+// be asked. What goes wrong first is kept, also by what such an object becomes a part of.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "runtime/cuda/check.hpp"
+
+namespace omni::cudnn {
+
+// cuDNN says in several ways that it cannot do something; everything else is a failure. Internal
+// errors, but those of memory, are what it could not compile or look up, which another engine or a
+// lowering without cuDNN does not need; a GPU that has failed will say so again.
+inline bool refused(cudnnStatus_t status) {
+  const int category = CUDNN_STATUS_CATEGORY(status);
+  return category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM ||
+         (category == CUDNN_STATUS_INTERNAL_ERROR && !is_out_of_memory(status));
+}
+
+// What cuDNN calls the types of attributes.
+constexpr cudnnBackendAttributeType_t type_of(const char*) { return CUDNN_TYPE_CHAR; }
+constexpr cudnnBackendAttributeType_t type_of(const bool*) { return CUDNN_TYPE_BOOLEAN; }
+constexpr cudnnBackendAttributeType_t type_of(const float*) { return CUDNN_TYPE_FLOAT; }
+constexpr cudnnBackendAttributeType_t type_of(const std::int32_t*) { return CUDNN_TYPE_INT32; }
+constexpr cudnnBackendAttributeType_t type_of(const std::int64_t*) { return CUDNN_TYPE_INT64; }
+constexpr cudnnBackendAttributeType_t type_of(void* const*) { return CUDNN_TYPE_VOID_PTR; }
+constexpr cudnnBackendAttributeType_t type_of(const cudnnDataType_t*) {
+  return CUDNN_TYPE_DATA_TYPE;
+}
+constexpr cudnnBackendAttributeType_t type_of(const cudnnConvolutionMode_t*) {
+  return CUDNN_TYPE_CONVOLUTION_MODE;
+}
+constexpr cudnnBackendAttributeType_t type_of(const cudnnPointwiseMode_t*) {
+  return CUDNN_TYPE_POINTWISE_MODE;
+}
+constexpr cudnnBackendAttributeType_t type_of(const cudnnBackendHeurMode_t*) {
+  return CUDNN_TYPE_HEUR_MODE;
+}
+constexpr cudnnBackendAttributeType_t type_of(const cudnnBackendKnobType_t*) {
+  return CUDNN_TYPE_KNOB_TYPE;
+}
+constexpr cudnnBackendAttributeType_t type_of(const cudnnBackendNumericalNote_t*) {
+  return CUDNN_TYPE_NUMERICAL_NOTE;
+}
+
+class Backend {
+ public:
+  explicit Backend(cudnnBackendDescriptorType_t type) {
+    keep(cudnnBackendCreateDescriptor(type, &handle_));
+  }
+  ~Backend() {
+    if (handle_ != nullptr) cudnnBackendDestroyDescriptor(handle_);
+  }
+  Backend(Backend&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)), status_(other.status_) {}
+  Backend& operator=(Backend&&) = delete;
+
+  template <class T>
+  void set(cudnnBackendAttributeName_t name, const T& value) {
+    set(name, type_of(&value), 1, &value);
+  }
+  template <class T, std::size_t count>
+  void set(cudnnBackendAttributeName_t name, const std::array<T, count>& values) {
+    set(name, type_of(values.data()), count, values.data());
+  }
+  template <class T>
+  void set(cudnnBackendAttributeName_t name, const std::vector<T>& values) {
+    set(name, type_of(values.data()), values.size(), values.data());
+  }
+  void set(cudnnBackendAttributeName_t name, const Backend& part) { set(name, std::vector{&part}); }
+  void set(cudnnBackendAttributeName_t name, const std::vector<const Backend*>& parts) {
+    std::vector<cudnnBackendDescriptor_t> handles;
+    for (const Backend* part : parts) {
+      keep(part->status_);
+      handles.push_back(part->handle_);
+    }
+    set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, handles.size(), handles.data());
+  }
+  void finalize() {
+    if (usable()) keep(cudnnBackendFinalize(handle_));
+  }
+
+  // As many as there are, but no more than `most`.
+  template <class T>
+  std::vector<T> get(cudnnBackendAttributeName_t name, std::size_t most = 1) const {
+    std::vector<T> values(most);
+    values.resize(get(name, type_of(values.data()), most, values.data()));
+    return values;
+  }
+  std::vector<Backend> get_parts(cudnnBackendAttributeName_t name,
+                                 cudnnBackendDescriptorType_t type, std::size_t most) const {
+    std::vector<Backend> parts;
+    std::vector<cudnnBackendDescriptor_t> handles;  // cuDNN fills what they name
+    for (std::size_t i = 0; i < most; ++i) handles.push_back(parts.emplace_back(type).handle_);
+    const std::size_t count = get(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, most, handles.data());
+    while (parts.size() > count) parts.pop_back();
+    return parts;
+  }
+
+  bool usable() const { return status_ == CUDNN_STATUS_SUCCESS; }
+  cudnnStatus_t status() const { return status_; }
+  cudnnBackendDescriptor_t handle() const { return handle_; }
+
+ private:
+  void set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::size_t count,
+           const void* values) {
+    if (usable())
+      keep(cudnnBackendSetAttribute(handle_, name, type, static_cast<std::int64_t>(count), values));
+  }
+  std::size_t get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                  std::size_t most, void* values) const {
+    std::int64_t count = 0;
+    if (!usable() || cudnnBackendGetAttribute(handle_, name, type, static_cast<std::int64_t>(most),
+                                              &count, values) != CUDNN_STATUS_SUCCESS)
+      return 0;
+    return std::min(most, static_cast<std::size_t>(count));
+  }
+  void keep(cudnnStatus_t status) {
+    if (usable()) status_ = status;
+  }
+
+  cudnnBackendDescriptor_t handle_ = nullptr;
+  cudnnStatus_t status_ = CUDNN_STATUS_SUCCESS;
+};
+
+}  // namespace omni::cudnn

@@ -1,0 +1,161 @@
+// Written down with the names that cuDNN has for the attributes of each pass.
+#ifdef OMNI_CUDA
+
+#include "codelets/convolution/cudnn/convolution_graph.hpp"
+
+#include <vector>
+
+namespace omni::cudnn {
+namespace {
+
+// What a pass is called, and its attributes.
+struct Names {
+  cudnnBackendDescriptorType_t operation;
+  cudnnBackendAttributeName_t convolution, src, weights, dst, alpha, beta;
+};
+
+const Names& names_of(Pass pass) {
+  static constexpr Names kForward{CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+                                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+  static constexpr Names kWeights{CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+                                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+  static constexpr Names kData{CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+  switch (pass) {
+    case Pass::forward:
+      return kForward;
+    case Pass::backward_weights:
+      return kWeights;
+    case Pass::backward_data:
+      break;
+  }
+  return kData;
+}
+
+constexpr int kWidestLoad = 16;  // bytes
+
+}  // namespace
+
+ConvolutionGraph::ConvolutionGraph(const ConvolutionWork& work) {
+  const ConvShape& s = work.shape;
+  const Size dst_size{s.n, s.filters, s.out_h(), s.out_w()};
+  const Backend& src = tensor(TensorName::src, {s.n, s.c, s.h, s.w}, work.type, work.alignment);
+  const Backend& weights =
+      tensor(TensorName::weights, {s.filters, s.group_c(), s.kernel_h, s.kernel_w}, work.type,
+             work.alignment);
+  const Backend& dst = tensor(TensorName::dst, dst_size, work.type, work.alignment);
+  std::int64_t next = static_cast<std::int64_t>(TensorName::bias) + 1;
+  // What an operation hands on to the next ones.
+  const auto between = [&]() -> const Backend& {
+    Backend& made = add_tensor(next++, dst_size, CUDNN_DATA_FLOAT, kWidestLoad);
+    made.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, true);
+    made.finalize();
+    return made;
+  };
+
+  std::vector<const Backend*> operations;
+  const auto then = [&](const Backend& operation) { operations.push_back(&operation); };
+  const Backend* value = work.bias || work.relu ? &between() : &dst;
+  then(convolution(work, src, weights, *value));
+  if (work.bias) {
+    const Backend& bias =
+        tensor(TensorName::bias, {1, s.filters, 1, 1}, CUDNN_DATA_FLOAT, sizeof(float));
+    const Backend& sum = work.relu ? between() : dst;
+    then(pointwise(CUDNN_POINTWISE_ADD, *value, &bias, sum));
+    value = &sum;
+  }
+  if (work.relu) {
+    // cuDNN's relu is a maximum, which need not be NaN where its argument is, and nobody would hear
+    // of a training that diverges. x + relu(-x) is NaN then (and where x is minus infinity).
+    const Backend &negated = between(), &missing = between();
+    then(pointwise(CUDNN_POINTWISE_NEG, *value, nullptr, negated));
+    then(pointwise(CUDNN_POINTWISE_RELU_FWD, negated, nullptr, missing));
+    then(pointwise(CUDNN_POINTWISE_ADD, *value, &missing, dst));
+  }
+
+  Backend& graph = add(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations);
+  graph.finalize();
+}
+
+Backend& ConvolutionGraph::add_tensor(std::int64_t name, const Size& size, cudnnDataType_t type,
+                                      int alignment) {
+  const auto [n, c, h, w] = size;
+  Backend& made = add(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  made.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, name);
+  made.set(CUDNN_ATTR_TENSOR_DATA_TYPE, type);
+  made.set(CUDNN_ATTR_TENSOR_DIMENSIONS, size);
+  made.set(CUDNN_ATTR_TENSOR_STRIDES, Size{h * w * c, 1, w * c, c});
+  made.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::int64_t{alignment});
+  return made;
+}
+
+const Backend& ConvolutionGraph::tensor(TensorName name, const Size& size, cudnnDataType_t type,
+                                        int alignment) {
+  Backend& made = add_tensor(static_cast<std::int64_t>(name), size, type, alignment);
+  made.finalize();
+  return made;
+}
+
+const Backend& ConvolutionGraph::convolution(const ConvolutionWork& work, const Backend& src,
+                                             const Backend& weights, const Backend& dst) {
+  using Pair = std::array<std::int64_t, 2>;
+  const ConvShape& s = work.shape;
+  const Pair pad{s.pad_h, s.pad_w}, stride{s.stride_h, s.stride_w},
+      dilation{s.dilation_h, s.dilation_w};
+  Backend& geometry = add(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  geometry.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT);
+  geometry.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION);
+  geometry.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, std::int64_t{2});
+  geometry.set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, pad);
+  geometry.set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, pad);
+  geometry.set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, stride);
+  geometry.set(CUDNN_ATTR_CONVOLUTION_DILATIONS, dilation);
+  geometry.finalize();
+
+  const Names& names = names_of(work.pass);
+  Backend& operation = add(names.operation);
+  operation.set(names.convolution, geometry);
+  operation.set(names.src, src);
+  operation.set(names.weights, weights);
+  operation.set(names.dst, dst);
+  operation.set(names.alpha, 1.0f);
+  operation.set(names.beta, work.adds ? 1.0f : 0.0f);
+  operation.finalize();
+  return operation;
+}
+
+const Backend& ConvolutionGraph::pointwise(cudnnPointwiseMode_t mode, const Backend& src,
+                                           const Backend* second, const Backend& dst) {
+  Backend& function = add(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  function.set(CUDNN_ATTR_POINTWISE_MODE, mode);
+  function.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
+  function.finalize();
+
+  Backend& operation = add(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function);
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, src);
+  if (second != nullptr) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *second);
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, dst);
+  operation.finalize();
+  return operation;
+}
+
+}  // namespace omni::cudnn
+
+#endif

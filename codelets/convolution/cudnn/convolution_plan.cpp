@@ -1,0 +1,234 @@
+// Choosing: by the table of choices, else by trying what cuDNN offers; where results must repeat, the
+// first of that.
+#ifdef OMNI_CUDA
+
+#include "codelets/convolution/cudnn/convolution_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+#include <string_view>
+
+#include "codelets/convolution/cudnn/bf16_sum.hpp"
+#include "codelets/cuda/choice_table.hpp"
+#include "codelets/cuda/fastest.hpp"
+#include "codelets/cuda/trial_memory.hpp"
+#include "codelets/elementwise/channel_bias.hpp"
+#include "runtime/bf16/gpu_rounding.hpp"
+#include "runtime/log.hpp"
+
+namespace omni::cudnn {
+namespace {
+
+constexpr std::size_t kSrc = 0, kWeights = 1, kDst = 2;  // in ConvolutionTensors
+constexpr std::size_t kMostWorkspace = std::size_t{1} << 30;
+// Of a graph. Some are compiled when they are met, which takes most of a second.
+constexpr int kMostTried = 8;
+
+// cuDNN's tensors begin where whole vectors do.
+std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+std::string_view name_of(Pass pass) {
+  return pass == Pass::forward            ? "forward"
+         : pass == Pass::backward_weights ? "backward weights"
+                                          : "backward data";
+}
+
+std::size_t result_of(Pass pass) {
+  return pass == Pass::forward ? kDst : pass == Pass::backward_weights ? kWeights : kSrc;
+}
+
+}  // namespace
+
+ConvolutionPlan::ConvolutionPlan(CudaWorker& worker, const ConvolutionTask& task,
+                                 const ConvolutionTensors& tensors)
+    : task_(task),
+      precision_(implementation_policy().precision),
+      multiplies_bf16_(task.bf16_values || precision_ == Precision::bf16),
+      demands_{.single_precision = !multiplies_bf16_ && precision_ == Precision::fp32,
+               .deterministic = implementation_policy().deterministic},
+      result_(result_of(task.pass)),
+      counts_{task.shape.src_count(), task.shape.weights_count(), task.shape.dst_count()} {
+  choose(worker, tensors);
+  if (!usable())
+    log::warn("cuDNN has no algorithm for the convolution {}: it is lowered to matrix products",
+              description());
+}
+
+void ConvolutionPlan::run(CudaWorker& worker, const ConvolutionTensors& tensors) const {
+  check(
+      enqueue(worker, *way_, tensors, static_cast<std::byte*>(worker.workspace(memory_for(*way_)))),
+      "a convolution of cuDNN");
+}
+
+bool ConvolutionPlan::is_copied(std::size_t tensor) const {
+  return multiplies_bf16_ && (!task_.bf16_values || tensor == kWeights);
+}
+std::size_t ConvolutionPlan::bytes_of_copy(std::size_t tensor) const {
+  return is_copied(tensor) ? aligned(sizeof(Bf16) * static_cast<std::size_t>(counts_[tensor])) : 0;
+}
+std::size_t ConvolutionPlan::memory_for(const Way& way) const {
+  return aligned(way.plan.workspace_bytes()) + bytes_of_copy(kSrc) + bytes_of_copy(kWeights) +
+         bytes_of_copy(kDst);
+}
+std::size_t ConvolutionPlan::result_bytes() const {
+  const bool floats = !task_.bf16_values || result_ == kWeights;
+  return static_cast<std::size_t>(counts_[result_]) * (floats ? sizeof(float) : sizeof(Bf16));
+}
+
+cudnnStatus_t ConvolutionPlan::enqueue(CudaWorker& worker, const Way& way,
+                                       const ConvolutionTensors& tensors, std::byte* memory) const {
+  ConvolutionTensors used{.bias = way.ends ? tensors.bias : nullptr};
+  std::byte* copy = memory + aligned(way.plan.workspace_bytes());
+  for (const std::size_t i : {kSrc, kWeights, kDst}) {
+    used.values[i] = is_copied(i) ? copy : tensors.values[i];
+    if (is_copied(i) && i != result_)
+      gpu::round(worker, counts_[i], static_cast<const float*>(tensors.values[i]),
+                 reinterpret_cast<Bf16*>(copy));
+    copy += bytes_of_copy(i);
+  }
+  const cudnnStatus_t status = way.plan.run(worker.dnn(), used, memory);
+  if (status != CUDNN_STATUS_SUCCESS) return status;
+  void* result = tensors.values[result_];
+  if (is_copied(result_))
+    gpu::add_bf16(worker, counts_[result_], static_cast<const Bf16*>(used.values[result_]),
+                  task_.adds ? 1.0f : 0.0f, static_cast<float*>(result));
+  if (task_.pass != Pass::forward || way.ends) return status;
+  const auto end = [&](auto* values) {
+    gpu::add_bias_and_activate(worker, task_.shape.pixels(), task_.shape.filters, tensors.bias,
+                               task_.activation, values);
+  };
+  if (task_.bf16_values)
+    end(static_cast<Bf16*>(result));
+  else
+    end(static_cast<float*>(result));
+  return status;
+}
+
+// ---- what cuDNN offers ----
+std::vector<bool> ConvolutionPlan::endings() const {
+  const bool can_end =
+      task_.pass == Pass::forward && task_.has_bias &&
+      (task_.activation == Activation::linear || task_.activation == Activation::relu);
+  return can_end ? std::vector{true, false} : std::vector{false};
+}
+
+std::shared_ptr<const ConvolutionGraph> ConvolutionPlan::graph(bool ends) const {
+  return std::make_shared<const ConvolutionGraph>(ConvolutionWork{
+      .pass = task_.pass,
+      .shape = task_.shape,
+      .type = multiplies_bf16_ ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT,
+      .alignment = task_.alignment,
+      .adds = task_.adds && !is_copied(result_),
+      .bias = ends,
+      .relu = ends && task_.activation == Activation::relu,
+  });
+}
+
+std::optional<ConvolutionPlan::Way> ConvolutionPlan::way(
+    const Backend& device, std::shared_ptr<const ConvolutionGraph> graph, bool ends,
+    EngineConfig config) const {
+  if (!config.meets(demands_)) return std::nullopt;
+  ExecutionPlan plan(config, device);
+  if (plan.status() != CUDNN_STATUS_SUCCESS) {
+    if (!refused(plan.status())) check(plan.status(), "preparing a convolution of cuDNN");
+    return std::nullopt;
+  }
+  if (plan.workspace_bytes() > kMostWorkspace) return std::nullopt;
+  return Way{std::move(graph), ends, std::move(config), std::move(plan)};
+}
+
+void ConvolutionPlan::for_each_way(const Backend& device, bool ends,
+                                   const std::function<bool(Way)>& visit) const {
+  const auto of_graph = graph(ends);
+  for (EngineConfig& config : engine_configs(*of_graph, device))
+    if (std::optional<Way> one = way(device, of_graph, ends, std::move(config));
+        one && !visit(std::move(*one)))
+      return;
+}
+
+bool ConvolutionPlan::take(CudaWorker& worker, const ConvolutionTensors& tensors, Way way) {
+  try {
+    auto* memory = static_cast<std::byte*>(worker.workspace(memory_for(way)));
+    if (enqueue(worker, way, tensors, memory) == CUDNN_STATUS_SUCCESS) way_.emplace(std::move(way));
+  } catch (const std::bad_alloc&) {  // what is left is too little
+  }
+  cudaGetLastError();  // a refusal may leave one, which the next launch must not find
+  return usable();
+}
+
+std::optional<ConvolutionPlan::Numbers> ConvolutionPlan::take_fastest(
+    CudaWorker& worker, const Backend& device, const ConvolutionTensors& tensors) {
+  std::size_t free = 0, total = 0, most = 0;
+  check(cudaMemGetInfo(&free, &total), "asking for free memory");
+  std::vector<Way> ways;
+  for (const bool ends : endings()) {
+    int tried = 0;
+    for_each_way(device, ends, [&](Way one) {
+      if (memory_for(one) > free / 2) return true;
+      most = std::max(most, memory_for(one));
+      ways.push_back(std::move(one));
+      return ++tried < kMostTried;
+    });
+  }
+  std::vector<Way*> candidates;
+  for (Way& one : ways) candidates.push_back(&one);
+  std::optional<Way*> best;
+  {
+    const TrialMemory memory(worker, most);
+    best = fastest(worker.stream(), candidates, [&](const Way* one) {
+      return enqueue(worker, *one, tensors, memory.data()) == CUDNN_STATUS_SUCCESS;
+    });
+  }
+  if (!best) return std::nullopt;
+  Numbers numbers{(*best)->ends ? 1u : 0u};
+  numbers.insert(numbers.end(), (*best)->config.numbers.begin(), (*best)->config.numbers.end());
+  if (!take(worker, tensors, std::move(**best))) return std::nullopt;
+  return numbers;
+}
+
+void ConvolutionPlan::choose(CudaWorker& worker, ConvolutionTensors tensors) {
+  const TrialMemory result(worker, result_bytes());
+  tensors.values[result_] = result.data();
+  const Backend device = device_properties(worker.device());
+  // What measuring chooses may change from run to run, and with it how results are rounded.
+  if (demands_.deterministic) {
+    for (const bool ends : endings())
+      if (!usable())
+        for_each_way(device, ends, [&](Way one) { return !take(worker, tensors, std::move(one)); });
+    return;
+  }
+  ChoiceTable::shared(worker.device_name(), {"cuDNN", cudnnGetVersion()})
+      .choose(
+          description(),
+          [&](const Numbers& numbers) {
+            if (numbers.empty()) return false;
+            const bool ends = numbers[0] != 0;
+            const auto of_graph = graph(ends);
+            std::optional<Way> one =
+                way(device, of_graph, ends,
+                    engine_config(*of_graph, device, {numbers.begin() + 1, numbers.end()}));
+            return one && take(worker, tensors, std::move(*one));
+          },
+          [&] { return take_fastest(worker, device, tensors); });
+}
+
+// What distinguishes measurements on a device.
+std::string ConvolutionPlan::description() const {
+  const ConvShape& s = task_.shape;
+  return fmt::format(
+      "{}{} {}x{}x{}x{}, {} {}x{}, stride {}x{}, pad {}x{}, dilation {}x{}, groups {}, {}{}, at "
+      "{}{}",
+      name_of(task_.pass), task_.adds ? " (adds)" : "", s.n, s.h, s.w, s.c, s.filters, s.kernel_h,
+      s.kernel_w, s.stride_h, s.stride_w, s.pad_h, s.pad_w, s.dilation_h, s.dilation_w, s.groups,
+      multiplies_bf16_ ? "bf16" : omni::name_of(precision_),
+      multiplies_bf16_ && !task_.bf16_values ? " of floats" : "", task_.alignment,
+      !endings().front()                       ? ""
+      : task_.activation == Activation::linear ? " and bias"
+                                               : " and bias and relu");
+}
+
+}  // namespace omni::cudnn
+
+#endif

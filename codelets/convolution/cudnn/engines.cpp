@@ -1,0 +1,136 @@
+// Asking cuDNN, and telling it again by the numbers that it gave.
+#ifdef OMNI_CUDA
+
+#include "codelets/convolution/cudnn/engines.hpp"
+
+#include <algorithm>
+
+namespace omni::cudnn {
+namespace {
+
+std::vector<cudnnBackendNumericalNote_t> notes_on(const Backend& engine) {
+  return engine.get<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                                 CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+}
+
+// Nothing: cuDNN does not say.
+std::vector<std::uint64_t> numbers_of(const Backend& engine, const Backend& config) {
+  std::vector<std::uint64_t> numbers;
+  const auto add = [&](const auto& found) {
+    for (const auto number : found) numbers.push_back(static_cast<std::uint64_t>(number));
+  };
+  add(engine.get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
+  for (const Backend& knob :
+       config.get_parts(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
+                        CUDNN_KNOB_TYPE_COUNTS)) {
+    add(knob.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE));
+    add(knob.get<std::int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
+  }
+  return numbers;
+}
+
+std::vector<Backend> guesses(const ConvolutionGraph& graph, const Backend& device,
+                             cudnnBackendHeurMode_t mode) {
+  Backend heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.operations());
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device);
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
+  heuristics.finalize();
+  if (!refused(heuristics.status()))
+    check(heuristics.status(), "asking cuDNN how to compute a convolution");
+  constexpr std::size_t kMost = 64;  // cuDNN 9.19 gives up to 40
+  return heuristics.get_parts(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
+                              kMost);
+}
+
+}  // namespace
+
+Backend device_properties(int device) {
+  Backend properties(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  properties.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, std::int32_t{device});
+  properties.finalize();
+  check(properties.status(), "describing a GPU to cuDNN");
+  return properties;
+}
+
+bool EngineConfig::meets(const Demands& demands) const {
+  const auto has = [&](cudnnBackendNumericalNote_t note) {
+    return std::ranges::find(notes, note) != notes.end();
+  };
+  return !has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) &&
+         !has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) &&
+         !(demands.single_precision && has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) &&
+         !(demands.deterministic && has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
+}
+
+std::vector<EngineConfig> engine_configs(const ConvolutionGraph& graph, const Backend& device) {
+  std::vector<EngineConfig> found;
+  for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
+    for (Backend& config : guesses(graph, device, mode))
+      for (const Backend& engine :
+           config.get_parts(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1)) {
+        std::vector<std::uint64_t> numbers = numbers_of(engine, config);
+        found.push_back({std::move(config), notes_on(engine), std::move(numbers)});
+      }
+  return found;
+}
+
+EngineConfig engine_config(const ConvolutionGraph& graph, const Backend& device,
+                           const std::vector<std::uint64_t>& numbers) {
+  Backend engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.operations());
+  engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, device);
+  engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX,
+             numbers.empty() ? -1 : static_cast<std::int64_t>(numbers[0]));
+  engine.finalize();
+
+  std::vector<Backend> knobs;
+  for (std::size_t i = 1; i + 1 < numbers.size(); i += 2) {
+    Backend& knob = knobs.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    knob.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, static_cast<cudnnBackendKnobType_t>(numbers[i]));
+    knob.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, static_cast<std::int64_t>(numbers[i + 1]));
+    knob.finalize();
+  }
+  std::vector<const Backend*> choices;
+  for (const Backend& knob : knobs) choices.push_back(&knob);
+
+  Backend config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  config.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+  if (!choices.empty()) config.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, choices);
+  config.finalize();
+  return {std::move(config), notes_on(engine), numbers};
+}
+
+ExecutionPlan::ExecutionPlan(const EngineConfig& config, const Backend& device)
+    : plan_(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+  plan_.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config.config);
+  plan_.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device);
+  plan_.finalize();
+  for (const std::int64_t bytes : plan_.get<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE))
+    workspace_bytes_ = static_cast<std::size_t>(bytes);
+}
+
+cudnnStatus_t ExecutionPlan::run(cudnnHandle_t handle, const ConvolutionTensors& tensors,
+                                 void* workspace) const {
+  std::vector<std::int64_t> names;
+  std::vector<void*> pointers;
+  const auto add = [&](TensorName name, void* pointer) {
+    names.push_back(static_cast<std::int64_t>(name));
+    pointers.push_back(pointer);
+  };
+  add(TensorName::src, tensors.values[0]);
+  add(TensorName::weights, tensors.values[1]);
+  add(TensorName::dst, tensors.values[2]);
+  if (tensors.bias != nullptr) add(TensorName::bias, const_cast<float*>(tensors.bias));
+  Backend variables(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  variables.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, names);
+  variables.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, pointers);
+  variables.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, workspace);
+  variables.finalize();
+  return variables.usable() ? cudnnBackendExecute(handle, plan_.handle(), variables.handle())
+                            : variables.status();
+}
+
+}  // namespace omni::cudnn
+
+#endif

@@ -1,0 +1,322 @@
+// The engines that are played: what heuristics offer for a graph, what of that can be planned, and
+// what runs.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "tests/played_gpu/device.hpp"
+#include "tests/played_gpu/dnn/graph.hpp"
+#include "tests/played_gpu/dnn/loops.hpp"
+#include "tests/played_gpu/kernel.hpp"
+#include "tests/played_gpu/rounding.hpp"
+
+namespace omni::played {
+namespace {
+
+using Notes = std::vector<cudnnBackendNumericalNote_t>;
+
+// By number: kHalves would halve the precision of what it multiplies, kTensorCores rounds floats to
+// TF32, kAnyOrder says backward that its sums come in any order. Those with a workspace write all
+// over it. Only kTensorCores and kSlow can go on
+// after the convolution.
+enum Engine : std::int64_t { kHalves, kRefusesToRun, kTensorCores, kAnyOrder, kUnplanned, kSlow };
+
+// Best first.
+constexpr std::int64_t kOffered[]{kHalves,   kRefusesToRun, kTensorCores,
+                                  kAnyOrder, kUnplanned,    kSlow};
+
+constexpr cudnnBackendKnobType_t kKnob = CUDNN_KNOB_TYPE_TILE_SIZE;
+constexpr std::int64_t kMostTurned = 3;
+
+bool has_knob(std::int64_t engine) { return engine == kTensorCores || engine == kSlow; }
+
+Notes notes_on(std::int64_t engine, const Graph& graph) {
+  switch (engine) {
+    case kHalves:
+      return {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS};
+    case kTensorCores:
+      return {CUDNN_NUMERICAL_NOTE_TENSOR_CORE};
+    case kAnyOrder:
+      return graph.is_forward() ? Notes{} : Notes{CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
+    default:
+      return {};
+  }
+}
+
+std::int64_t workspace_of(std::int64_t engine, std::int64_t turned, const Graph& graph) {
+  const auto floats = static_cast<std::int64_t>(graph.shape.filter_count());
+  return has_knob(engine) ? turned * floats * std::int64_t{sizeof(float)} : 0;
+}
+
+// Most real engines do not take padding as large as the filter.
+bool can_compute(const Convolution& shape) {
+  for (const std::size_t i : {0u, 1u})
+    if (shape.pad[i] > ((i == 0 ? shape.filter_h : shape.filter_w) - 1) * shape.dilation[i])
+      return false;
+  return true;
+}
+
+std::shared_ptr<const Descriptor> graph_of(const Descriptor& engine) {
+  return engine.part(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
+}
+
+cudnnStatus_t complete_engine(Descriptor& its) {
+  const auto number = its.value<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+  const auto described = graph_of(its);
+  if (!number || !described || !its.part(CUDNN_ATTR_ENGINE_DEVICEPROP))
+    return CUDNN_STATUS_BAD_PARAM;
+  if (*number < 0 || *number > kSlow) return CUDNN_STATUS_NOT_SUPPORTED;
+  Graph graph;
+  read_graph(*described, graph);
+  if (const Notes notes = notes_on(*number, graph); !notes.empty())
+    its.set(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, notes);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+// Of the engine's only knob; nothing: it is not turned.
+std::optional<std::int64_t> turned(const Descriptor& config) {
+  const auto knob = config.part(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES);
+  return knob ? knob->value<std::int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE) : std::nullopt;
+}
+
+cudnnStatus_t complete_config(Descriptor& its) {
+  const auto engine = its.part(CUDNN_ATTR_ENGINECFG_ENGINE);
+  if (!engine || engine->type != CUDNN_BACKEND_ENGINE_DESCRIPTOR) return CUDNN_STATUS_BAD_PARAM;
+  const auto number = *engine->value<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+  const Descriptor::Parts& knobs = its.parts(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES);
+  if (knobs.size() > (has_knob(number) ? 1u : 0u)) return CUDNN_STATUS_NOT_SUPPORTED;
+  for (const auto& knob : knobs)
+    if (knob->value<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE) != kKnob ||
+        turned(its) < 1 || turned(its) > kMostTurned)
+      return CUDNN_STATUS_NOT_SUPPORTED;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t complete_plan(Descriptor& its) {
+  const auto config = its.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  if (!config || !its.part(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP)) return CUDNN_STATUS_BAD_PARAM;
+  const auto engine = config->part(CUDNN_ATTR_ENGINECFG_ENGINE);
+  const auto number = *engine->value<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+  Graph graph;
+  read_graph(*graph_of(*engine), graph);
+  if (number == kUnplanned || (!graph.steps.empty() && !has_knob(number)))
+    return CUDNN_STATUS_NOT_SUPPORTED;
+  const std::vector bytes{workspace_of(number, turned(*config).value_or(1), graph)};
+  its.set(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, bytes);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+template <class Set>
+std::shared_ptr<Descriptor> finalized(cudnnBackendDescriptorType_t type, Set set) {
+  auto made = std::make_shared<Descriptor>();
+  made->type = type;
+  set(*made);
+  made->finalized = complete(*made) == CUDNN_STATUS_SUCCESS;
+  return made;
+}
+
+std::shared_ptr<Descriptor> config_of(std::int64_t number, std::shared_ptr<const Descriptor> graph,
+                                      std::shared_ptr<const Descriptor> device) {
+  const auto engine = finalized(CUDNN_BACKEND_ENGINE_DESCRIPTOR, [&](Descriptor& its) {
+    its.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, {graph});
+    its.set(CUDNN_ATTR_ENGINE_DEVICEPROP, {device});
+    its.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, std::vector{number});
+  });
+  return finalized(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, [&](Descriptor& its) {
+    its.set(CUDNN_ATTR_ENGINECFG_ENGINE, {engine});
+    if (has_knob(number))
+      its.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+              {finalized(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, [](Descriptor& knob) {
+                knob.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE,
+                         std::vector{kKnob});
+                knob.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64,
+                         std::vector{std::int64_t{2}});
+              })});
+  });
+}
+
+cudnnStatus_t complete_heuristics(Descriptor& its) {
+  const auto described = its.part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+  const auto device = its.part(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
+  const auto mode = its.value<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE);
+  if (!described || !device || !mode) return CUDNN_STATUS_BAD_PARAM;
+  Graph graph;
+  if (const auto status = read_graph(*described, graph); status != CUDNN_STATUS_SUCCESS)
+    return status;
+  if (!can_compute(graph.shape)) return CUDNN_STATUS_NOT_SUPPORTED;
+  Descriptor::Parts results;
+  if (*mode == CUDNN_HEUR_MODE_FALLBACK)
+    results.push_back(config_of(kAnyOrder, described, device));
+  else
+    for (const std::int64_t number : kOffered)
+      results.push_back(config_of(number, described, device));
+  its.set(CUDNN_ATTR_ENGINEHEUR_RESULTS, std::move(results));
+  return CUDNN_STATUS_SUCCESS;
+}
+
+// ---- running ----
+Region values(const Convolution& shape, const void* begin, std::size_t count) {
+  return {begin, count * (shape.bf16 ? sizeof(std::uint16_t) : sizeof(float))};
+}
+
+// Values of a tensor as floats: themselves, or while this lives, a copy.
+class Floats {
+ public:
+  Floats(const Convolution& shape, void* begin, std::size_t count)
+      : bf16_(shape.bf16 ? static_cast<std::uint16_t*>(begin) : nullptr),
+        floats_(static_cast<float*>(begin)) {
+    if (bf16_ == nullptr) return;
+    copy_.resize(count);
+    for (std::size_t i = 0; i < count; ++i)
+      copy_[i] = std::bit_cast<float>(std::uint32_t{bf16_[i]} << 16);
+    floats_ = copy_.data();
+  }
+  float* begin() { return floats_; }
+  // Puts them where they came from.
+  void back() const {
+    for (std::size_t i = 0; i < copy_.size(); ++i)
+      bf16_[i] =
+          static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(rounded(copy_[i], kBf16)) >> 16);
+  }
+
+ private:
+  std::uint16_t* bf16_;
+  float* floats_;
+  std::vector<float> copy_;
+};
+
+// y: what the convolution gives, which the steps make into the result.
+std::vector<float> go_on(const Graph& graph, std::vector<float> y, const float* bias) {
+  std::map<std::int64_t, std::vector<float>> values{{graph.y, std::move(y)}};
+  const auto channels = static_cast<std::size_t>(graph.shape.k);
+  for (const Graph::Step& step : graph.steps) {
+    const std::vector<float>& from = values.at(step.from);
+    const auto made = values.find(step.second);
+    std::vector<float> to(from.size());
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      if (step.mode == CUDNN_POINTWISE_ADD)
+        to[i] = from[i] + (made != values.end() ? made->second[i] : bias[i % channels]);
+      else if (step.mode == CUDNN_POINTWISE_NEG)
+        to[i] = -from[i];
+      else
+        to[i] = std::fmax(from[i], 0.0f);  // 0 of NaN
+    }
+    values[step.to] = std::move(to);
+  }
+  return values.at(graph.result);
+}
+
+void compute(const Graph& graph, void* x, void* filter, void* y, const float* bias) {
+  const Convolution& shape = graph.shape;
+  Floats of_x(shape, x, shape.x_count()), of_y(shape, y, shape.y_count());
+  Floats of_filter(shape, filter, shape.filter_count());
+  if (graph.is_forward()) {
+    std::vector<float> result(shape.y_count());
+    forward(shape, of_x.begin(), of_filter.begin(), result.data());
+    std::ranges::copy(go_on(graph, std::move(result), bias), of_y.begin());
+    of_y.back();
+  } else if (graph.pass == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR) {
+    backward_data(shape, of_filter.begin(), of_y.begin(), graph.beta, of_x.begin());
+    of_x.back();
+  } else {
+    backward_filter(shape, of_x.begin(), of_y.begin(), graph.beta, of_filter.begin());
+    of_filter.back();
+  }
+}
+
+// Null: the pack names no such tensor, or it is not where the graph says.
+void* find_tensor(const Descriptor& pack, const Graph& graph, std::int64_t name) {
+  const std::size_t count = pack.attributes.at(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS).count;
+  const auto names = pack.values<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, count);
+  const auto pointers = pack.values<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, count);
+  for (std::size_t i = 0; i < count; ++i)
+    if ((*names)[i] == name &&
+        reinterpret_cast<std::intptr_t>((*pointers)[i]) % graph.alignments.at(name) == 0)
+      return (*pointers)[i];
+  return nullptr;
+}
+
+}  // namespace
+
+cudnnStatus_t complete(Descriptor& its) {
+  switch (its.type) {
+    case CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR: {
+      const auto device = its.value<std::int32_t>(CUDNN_ATTR_DEVICEPROP_DEVICE_ID);
+      int count = 0;
+      cudaGetDeviceCount(&count);
+      return device && *device >= 0 && *device < count ? CUDNN_STATUS_SUCCESS
+                                                       : CUDNN_STATUS_BAD_PARAM;
+    }
+    case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: {
+      Graph graph;
+      return read_graph(its, graph);
+    }
+    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
+      return complete_heuristics(its);
+    case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
+      return complete_engine(its);
+    case CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR:
+      return its.value<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE) &&
+                     its.value<std::int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE)
+                 ? CUDNN_STATUS_SUCCESS
+                 : CUDNN_STATUS_BAD_PARAM;
+    case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
+      return complete_config(its);
+    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
+      return complete_plan(its);
+    case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR: {
+      const auto names = its.attributes.find(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+      const auto pointers = its.attributes.find(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+      return names != its.attributes.end() && pointers != its.attributes.end() &&
+                     names->second.count == pointers->second.count &&
+                     its.value<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE)
+                 ? CUDNN_STATUS_SUCCESS
+                 : CUDNN_STATUS_BAD_PARAM;
+    }
+    default:
+      return check_part_of_graph(its);
+  }
+}
+
+}  // namespace omni::played
+
+using namespace omni::played;
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                  cudnnBackendDescriptor_t variables) {
+  const auto planned = find_descriptor(plan), pack = find_descriptor(variables);
+  if (handle == nullptr || !planned || !planned->finalized || !pack || !pack->finalized ||
+      planned->type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
+    return CUDNN_STATUS_BAD_PARAM;
+  const auto engine =
+      planned->part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)->part(CUDNN_ATTR_ENGINECFG_ENGINE);
+  const auto number = *engine->value<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+  if (number == kRefusesToRun) return CUDNN_STATUS_NOT_SUPPORTED;
+  Graph graph;
+  read_graph(*graph_of(*engine), graph);
+  Convolution& shape = graph.shape;
+  shape.mantissa = number == kHalves ? kBf16 : number == kTensorCores ? kTf32 : kExact;
+
+  void* x = find_tensor(*pack, graph, graph.x);
+  void* filter = find_tensor(*pack, graph, graph.filter);
+  void* y = find_tensor(*pack, graph, graph.is_forward() ? graph.result : graph.y);
+  const bool has_bias = graph.bias != 0;
+  const auto* bias =
+      has_bias ? static_cast<const float*>(find_tensor(*pack, graph, graph.bias)) : nullptr;
+  auto* workspace = *pack->value<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+  const auto bytes = static_cast<std::size_t>(
+      *planned->value<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
+  if (x == nullptr || filter == nullptr || y == nullptr || (has_bias && bias == nullptr) ||
+      (bytes != 0 && workspace == nullptr))
+    return CUDNN_STATUS_BAD_PARAM;
+  std::vector<Region> used{values(shape, x, shape.x_count()), values(shape, y, shape.y_count()),
+                           values(shape, filter, shape.filter_count())};
+  if (bytes != 0) used.push_back({workspace, bytes});
+  if (bias != nullptr) used.push_back({bias, static_cast<std::size_t>(shape.k) * sizeof(float)});
+  const cudaError_t error = enqueue_kernel(handle->stream, std::move(used), [=] {
+    if (bytes != 0) std::memset(workspace, 0xFF, bytes);
+    compute(graph, x, filter, y, bias);
+  });
+  return error == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
+}

@@ -1,0 +1,248 @@
+// What the real cuDNN says of our convolutions on GPUs that need not be here: it plans for a device
+// from a description.
+#if defined(OMNI_CUDA) && !defined(OMNI_PLAYED_GPU)
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "codelets/convolution/cudnn/engines.hpp"
+
+namespace omni::cudnn {
+namespace {
+
+struct Card {
+  const char* name;
+  int capability, multiprocessors, shared_bytes, blocks, threads;
+};
+// As the vendor publishes them.
+const Card kH200{"NVIDIA H200", 900, 132, 232448, 32, 2048};
+const Card kOthers[]{{"NVIDIA A100", 800, 108, 166912, 32, 2048},
+                     {"NVIDIA B200", 1000, 148, 232448, 32, 2048},
+                     {"NVIDIA GeForce RTX 5090", 1200, 170, 101376, 24, 1536}};
+
+Backend described(const Card& card) {
+  const nlohmann::json properties{{"deviceName", card.name},
+                                  {"deviceVer", card.capability},
+                                  {"driverVer", 13000},
+                                  {"cudaDeviceId", 0},
+                                  {"pciDeviceId", 0},
+                                  {"isTccDriver", 0},
+                                  {"supportCoopLaunch", 1},
+                                  {"multiProcessorCount", card.multiprocessors},
+                                  {"maxCtasPerSM", card.blocks},
+                                  {"maxThreadsPerSM", card.threads},
+                                  {"maxRegistersPerSM", 65536},
+                                  {"maxThreadsPerBlock", 1024},
+                                  {"maxBlockSize", {1024, 1024, 64}},
+                                  {"maxGridSize", {2147483647, 65535, 65535}},
+                                  {"regsPerBlock", 65536},
+                                  {"warpSize", 32},
+                                  {"maxSharedMemoryPerBlock", 49152},
+                                  {"maxSharedMemoryPerBlockOptin", card.shared_bytes},
+                                  {"reservedSharedMemoryPerBlock", 1024},
+                                  {"totalGlobalMem", 34'000'000'000},
+                                  {"l2CacheSize", 50'000'000},
+                                  {"smClockRateKHz", 1'800'000},
+                                  {"memClockRateKHz", 3'000'000}};
+  const std::string text = properties.dump();
+  Backend device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::vector(text.begin(), text.end()));
+  device.finalize();
+  return device;
+}
+
+// Of AlexNet, CaffeNet, VGG-16, ResNet-50, LeNet, and awkward ones.
+const ConvShape kShapes[]{
+    {.n = 256,
+     .h = 227,
+     .w = 227,
+     .c = 3,
+     .filters = 96,
+     .kernel_h = 11,
+     .kernel_w = 11,
+     .stride_h = 4,
+     .stride_w = 4},
+    {.n = 256,
+     .h = 27,
+     .w = 27,
+     .c = 96,
+     .filters = 256,
+     .kernel_h = 5,
+     .kernel_w = 5,
+     .pad_h = 2,
+     .pad_w = 2,
+     .groups = 2},
+    {.n = 256,
+     .h = 13,
+     .w = 13,
+     .c = 256,
+     .filters = 384,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .pad_h = 1,
+     .pad_w = 1},
+    {.n = 64,
+     .h = 224,
+     .w = 224,
+     .c = 64,
+     .filters = 64,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .pad_h = 1,
+     .pad_w = 1},
+    {.n = 256,
+     .h = 224,
+     .w = 224,
+     .c = 3,
+     .filters = 64,
+     .kernel_h = 7,
+     .kernel_w = 7,
+     .stride_h = 2,
+     .stride_w = 2,
+     .pad_h = 3,
+     .pad_w = 3},
+    {.n = 256, .h = 56, .w = 56, .c = 256, .filters = 512, .stride_h = 2, .stride_w = 2},
+    {.n = 64, .h = 28, .w = 28, .c = 1, .filters = 20, .kernel_h = 5, .kernel_w = 5},
+    {.n = 1,
+     .h = 5,
+     .w = 3,
+     .c = 7,
+     .filters = 3,
+     .kernel_h = 3,
+     .kernel_w = 1,
+     .pad_h = 2,
+     .dilation_h = 2},
+    {},
+};
+
+std::string told(const ConvolutionWork& work) {
+  const ConvShape& s = work.shape;
+  return fmt::format("pass {}, {}x{}x{}x{} to {}, kernel {}x{}, {}{}{}{}",
+                     static_cast<int>(work.pass), s.n, s.h, s.w, s.c, s.filters, s.kernel_h,
+                     s.kernel_w, work.type == CUDNN_DATA_FLOAT ? "floats" : "bf16",
+                     work.adds ? ", adds" : "", work.bias ? ", bias" : "",
+                     work.relu ? ", relu" : "");
+}
+
+// The first that does what is asked for.
+std::optional<ExecutionPlan> first_plan(const std::vector<EngineConfig>& configs,
+                                        const Backend& device, const Demands& demands) {
+  for (const EngineConfig& config : configs)
+    if (config.meets(demands))
+      if (ExecutionPlan plan(config, device); plan.status() == CUDNN_STATUS_SUCCESS) return plan;
+  return std::nullopt;
+}
+
+void expect_engines(const ConvolutionWork& work, const Backend& device) {
+  SCOPED_TRACE(told(work));
+  const ConvolutionGraph graph(work);
+  ASSERT_EQ(graph.operations().status(), CUDNN_STATUS_SUCCESS);
+  const std::vector<EngineConfig> configs = engine_configs(graph, device);
+  ASSERT_FALSE(configs.empty());
+  for (const bool single_precision : {false, true})
+    for (const bool deterministic : {false, true})
+      if (!single_precision || work.type == CUDNN_DATA_FLOAT) {
+        EXPECT_TRUE(first_plan(configs, device, {single_precision, deterministic}))
+            << single_precision << deterministic;
+      }
+}
+
+void expect_all_passes(const ConvShape& shape, const Backend& device) {
+  for (const auto type : {CUDNN_DATA_FLOAT, CUDNN_DATA_BFLOAT16}) {
+    expect_engines({.pass = Pass::forward, .shape = shape, .type = type}, device);
+    // In bf16 the gradient of weights is a copy, which we add ourselves.
+    expect_engines({.pass = Pass::backward_weights,
+                    .shape = shape,
+                    .type = type,
+                    .adds = type == CUDNN_DATA_FLOAT},
+                   device);
+    for (const bool adds : {false, true})
+      expect_engines({.pass = Pass::backward_data, .shape = shape, .type = type, .adds = adds},
+                     device);
+  }
+}
+
+TEST(CuDnnEngines, every_pass_of_the_nets_on_an_h200) {
+  const Backend device = described(kH200);
+  ASSERT_EQ(device.status(), CUDNN_STATUS_SUCCESS);
+  for (const ConvShape& shape : kShapes) expect_all_passes(shape, device);
+}
+
+TEST(CuDnnEngines, tensors_that_begin_anywhere) {
+  const Backend device = described(kH200);
+  for (const Pass pass : {Pass::forward, Pass::backward_weights, Pass::backward_data})
+    for (const auto& [type, alignment] :
+         {std::pair(CUDNN_DATA_FLOAT, 4), std::pair(CUDNN_DATA_BFLOAT16, 2)})
+      expect_engines({.pass = pass, .shape = kShapes[2], .type = type, .alignment = alignment},
+                     device);
+}
+
+TEST(CuDnnEngines, other_cards) {
+  for (const Card& card : kOthers) {
+    SCOPED_TRACE(card.name);
+    const Backend device = described(card);
+    ASSERT_EQ(device.status(), CUDNN_STATUS_SUCCESS);
+    expect_all_passes(kShapes[2], device);
+  }
+}
+
+TEST(CuDnnEngines, end_in_a_bias) {
+  const Backend device = described(kH200);
+  for (const ConvShape& shape : kShapes)
+    expect_engines({.pass = Pass::forward, .shape = shape, .type = CUDNN_DATA_FLOAT, .bias = true},
+                   device);
+}
+
+// cuDNN compiles these, then gives them to the driver, of which a stub is enough here: it refuses
+// what is compiled.
+TEST(CuDnnEngines, that_are_compiled_end_in_bias_and_relu) {
+  void* driver = dlopen("libcuda.so.1", RTLD_LAZY);
+  if (driver == nullptr) GTEST_SKIP() << "neither a driver nor its stub";
+  dlclose(driver);
+  const Backend device = described(kH200);
+  for (const auto& [shape, type] :
+       {std::pair(&kShapes[2], CUDNN_DATA_FLOAT), std::pair(&kShapes[3], CUDNN_DATA_BFLOAT16),
+        std::pair(&kShapes[5], CUDNN_DATA_BFLOAT16)}) {
+    const ConvolutionWork work{
+        .pass = Pass::forward, .shape = *shape, .type = type, .bias = true, .relu = true};
+    SCOPED_TRACE(told(work));
+    const ConvolutionGraph graph(work);
+    int compiled = 0;
+    for (const EngineConfig& config : engine_configs(graph, device)) {
+      if (!config.meets({})) continue;
+      const cudnnStatus_t status = ExecutionPlan(config, device).status();
+      if (status == CUDNN_STATUS_SUCCESS || status == CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER)
+        ++compiled;
+    }
+    EXPECT_GT(compiled, 0);
+  }
+}
+
+TEST(CuDnnEngines, are_found_again_by_their_numbers) {
+  const Backend device = described(kH200);
+  const ConvolutionGraph graph(
+      {.pass = Pass::backward_weights, .shape = kShapes[2], .type = CUDNN_DATA_BFLOAT16});
+  std::size_t found = 0;
+  for (const EngineConfig& config : engine_configs(graph, device)) {
+    const EngineConfig again = engine_config(graph, device, config.numbers);
+    const ExecutionPlan plan(config, device), same(again, device);
+    EXPECT_EQ(again.notes, config.notes);
+    EXPECT_EQ(plan.status(), same.status());
+    EXPECT_EQ(plan.workspace_bytes(), same.workspace_bytes());
+    if (same.status() == CUDNN_STATUS_SUCCESS) ++found;
+  }
+  EXPECT_GE(found, 5u);
+  for (const std::vector<std::uint64_t>& numbers :
+       {std::vector<std::uint64_t>{}, {9999}, {~std::uint64_t{0}}, {0, 9999, 1}})
+    EXPECT_TRUE(refused(engine_config(graph, device, numbers).config.status()));
+}
+
+}  // namespace
+}  // namespace omni::cudnn
+
+#endif
