@@ -2,7 +2,12 @@
 // algorithms measured instead of fixed, and lowered to matrix products without cuDNN.
 #ifdef OMNI_CUDA
 
+#include <gmock/gmock.h>
+
+#include <array>
 #include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "codelets/convolution/cudnn/lowered_convolution.hpp"
 #include "runtime/log.hpp"
@@ -61,6 +66,38 @@ TEST_F(ConvolutionOnGpu, measured) {
   EXPECT_EQ(test::entries_in(models.path()), 1);  // the table
 }
 
+// A file of choices may have been written by anybody: an engine that rounds is not taken for fp32,
+// and one that is not there is none.
+TEST_F(ConvolutionOnGpu, what_the_table_says_is_checked) {
+  const test::TemporaryDirectory models, edited;
+  const auto check_forward = [](const test::TemporaryDirectory& folder) {
+    setenv("STARPU_PERF_MODEL_DIR", folder.path().c_str(), 1);
+    auto cases = forward_cases();
+    cases.resize(14);
+    check_on_gpu(conv_forward, gpu::conv_forward, cases, not_repeating(forward_operation()));
+    unsetenv("STARPU_PERF_MODEL_DIR");
+  };
+  check_forward(models);
+  for (const auto& entry : std::filesystem::directory_iterator(models.path())) {
+    auto json = nlohmann::ordered_json::parse(test::get(entry.path()));
+    std::uint64_t engine = 0;
+    for (auto& [key, numbers] : json["algorithms"].items()) numbers = {0, engine++ % 7};
+    test::put(edited.path() / entry.path().filename(), json.dump());
+  }
+  check_forward(edited);
+}
+
+TEST_F(ConvolutionOnGpu, tensors_that_begin_anywhere) {
+  const Deterministic policy;
+  std::vector<float> values{0, 1, 2, 3, 4, 0, -2, 0, 0, 7, 7, 7, 7};
+  gpu::Copy copy(std::as_writable_bytes(std::span(values)));
+  const auto at = [&](std::size_t i) -> void* { return copy.data() + i * sizeof(float); };
+  const std::array<void*, 3> pointers{at(1), at(6), at(9)};
+  gpu::conv_forward({.shape = {.h = 2, .w = 2}}, Buffers(pointers), DeviceContext::current());
+  copy.back();
+  EXPECT_THAT(std::span(values).subspan(9), testing::ElementsAre(-2, -4, -6, -8));
+}
+
 // Most of cuDNN's algorithms do not take a padding as large as the kernel.
 TEST_F(ConvolutionOnGpu, what_cudnn_refuses_is_said_once_per_shape) {
   const ConvForwardArgs args{.shape = {.n = 1,
@@ -80,9 +117,10 @@ TEST_F(ConvolutionOnGpu, what_cudnn_refuses_is_said_once_per_shape) {
         [&](const Buffers& buffers) { gpu::conv_forward(args, buffers, DeviceContext::current()); },
         true);
   if (said.text().empty()) GTEST_SKIP() << "this cuDNN takes it";
-  EXPECT_EQ(said.text(),
-            "warning: cuDNN has no algorithm for the convolution forward 1x5x4x3, 2 2x2, stride "
-            "1x1, pad 4x4, dilation 1x1, groups 1, fp32, at 16: it is lowered to matrix products\n");
+  EXPECT_EQ(
+      said.text(),
+      "warning: cuDNN has no algorithm for the convolution forward 1x5x4x3, 2 2x2, stride "
+      "1x1, pad 4x4, dilation 1x1, groups 1, fp32, at 16: it is lowered to matrix products\n");
 }
 
 }  // namespace
