@@ -7,7 +7,7 @@
 #include <array>
 #include <cstdint>
 
-#include "codelets/cuda/elements.cuh"
+#include "codelets/cuda/map.cuh"
 
 namespace omni {
 
@@ -17,27 +17,47 @@ struct RowsOfThread {
   int step;
 };
 
-// A total by column: Total{} is that of no row, add(other) takes in other rows.
+// The values of a type that make a word: threads that load less keep too little memory busy.
+template <class T>
+inline constexpr int kLanesOfWord = std::max(1, static_cast<int>(4 / sizeof(T)));
+
+// Calls use(std::integral_constant<int, lanes>): those of a word, if the rows of `pointers` divide
+// into words, else 1.
+template <class T, class Use, class... Each>
+void with_words(int columns, Use use, const Each*... pointers) {
+  if (divides(kLanesOfWord<T>, columns, pointers...))
+    use(std::integral_constant<int, kLanesOfWord<T>>());
+  else
+    use(std::integral_constant<int, 1>());
+}
+
+// A total by column: Total{} is that of no row, add(other) takes in other rows. A thread has
+// Collect::kLanes neighbouring columns, of which collect(rows, the first) gives the totals.
 //
-// Threads of one block: blockDim.x columns, and blockDim.y, a power of two, takes turns with the
-// rows. Then use(block of rows, column, Total).
+// Threads of one block: blockDim.x * kLanes columns, and blockDim.y, a power of two, takes turns
+// with the rows. Then use(block of rows, column, Total).
 template <unsigned threads, class Collect, class Use>
 __global__ void column_totals_kernel(std::int64_t rows, int columns, std::int64_t rows_per_block,
                                      Collect collect, Use use) {
   using Total = typename Collect::Total;
-  __shared__ Total totals[threads];
-  const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  constexpr int kLanes = Collect::kLanes;
+  __shared__ Total totals[kLanes][threads];
+  const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) * kLanes;
   const std::int64_t start = std::int64_t{blockIdx.y} * rows_per_block;
   const std::int64_t end = start + rows_per_block < rows ? start + rows_per_block : rows;
-  Total& own = totals[threadIdx.y * blockDim.x + threadIdx.x];
-  own = column < columns
-            ? collect(RowsOfThread{start + threadIdx.y, end, static_cast<int>(blockDim.y)}, column)
-            : Total{};
+  const unsigned self = threadIdx.y * blockDim.x + threadIdx.x;
+  std::array<Total, kLanes> own{};
+  if (column < columns)
+    own = collect(RowsOfThread{start + threadIdx.y, end, static_cast<int>(blockDim.y)}, column);
+#pragma unroll
+  for (int i = 0; i < kLanes; ++i) totals[i][self] = own[i];
   for (unsigned half = blockDim.y / 2; half > 0; half /= 2) {
     __syncthreads();
-    if (threadIdx.y < half) own.add(totals[(threadIdx.y + half) * blockDim.x + threadIdx.x]);
+    if (threadIdx.y < half)
+      for (int i = 0; i < kLanes; ++i) totals[i][self].add(totals[i][self + half * blockDim.x]);
   }
-  if (threadIdx.y == 0 && column < columns) use(std::int64_t{blockIdx.y}, column, own);
+  if (threadIdx.y == 0 && column < columns)
+    for (int i = 0; i < kLanes; ++i) use(std::int64_t{blockIdx.y}, column + i, totals[i][self]);
 }
 
 template <class T>
@@ -52,14 +72,15 @@ struct StorePartial {
 template <class T>
 struct CollectPartials {
   using Total = T;
+  static constexpr int kLanes = 1;
   const T* partial;
   int columns;
-  __device__ T operator()(const RowsOfThread& blocks, int column) const {
+  __device__ std::array<T, 1> operator()(const RowsOfThread& blocks, int column) const {
     T total{};
 #pragma unroll 8  // so many loads are on their way at once
     for (std::int64_t block = blocks.first; block < blocks.last; block += blocks.step)
       total.add(partial[block * columns + column]);
-    return total;
+    return {total};
   }
 };
 
@@ -69,15 +90,16 @@ struct UseTotal {
   __device__ void operator()(std::int64_t, int column, const T& total) const { use(column, total); }
 };
 
-// use(column, the total of what collect(RowsOfThread, column) gives for all rows), on the device.
-// Takes the worker's workspace.
+// use(column, the total of what `collect` gives for all rows), on the device. Takes the worker's
+// workspace.
 template <class Collect, class Use>
 void total_columns(CudaWorker& worker, std::int64_t rows, int columns, Collect collect, Use use) {
   using Total = typename Collect::Total;
   if (columns <= 0) return;
+  const auto threads_of_row = static_cast<unsigned>(columns / Collect::kLanes);
   unsigned across = 1;
-  while (across < 32 && across < static_cast<unsigned>(columns)) across *= 2;
-  const unsigned tiles = (static_cast<unsigned>(columns) + across - 1) / across;
+  while (across < 32 && across < threads_of_row) across *= 2;
+  const unsigned tiles = (threads_of_row + across - 1) / across;
   const dim3 block(across, kThreads / across);
   // As many threads as fit, so that enough loads are on their way, but each block with enough rows
   // to be worth its partial total.
@@ -111,19 +133,6 @@ struct ColumnSums {
   }
 };
 
-template <int figures, class Map>
-struct CollectSums {
-  using Total = ColumnSums<figures>;
-  Map map;
-  __device__ Total operator()(const RowsOfThread& rows, int column) const {
-    Total total{};
-#pragma unroll 8
-    for (std::int64_t row = rows.first; row < rows.last; row += rows.step)
-      total.add({map(row, column)});
-    return total;
-  }
-};
-
 template <int figures, class Use>
 struct UseSums {
   Use use;
@@ -131,11 +140,5 @@ struct UseSums {
     use(column, total.sum);
   }
 };
-
-// use(column, std::array<float, figures> of sums over all rows of map(row, column)), on the device.
-template <int figures, class Map, class Use>
-void sum_columns(CudaWorker& worker, std::int64_t rows, int columns, Map map, Use use) {
-  total_columns(worker, rows, columns, CollectSums<figures, Map>{map}, UseSums<figures, Use>{use});
-}
 
 }  // namespace omni

@@ -34,12 +34,20 @@ struct BiasAndActivation {
   }
 };
 
-template <class T>
-struct Value {
+template <int lanes, class T>
+struct CollectValues {
+  using Total = ColumnSums<1>;
+  static constexpr int kLanes = lanes;
   const T* values;
   int columns;
-  __device__ std::array<float, 1> operator()(std::int64_t row, int column) const {
-    return {values[row * columns + column]};
+  __device__ std::array<Total, lanes> operator()(const RowsOfThread& rows, int column) const {
+    std::array<Total, lanes> totals{};
+#pragma unroll 8
+    for (std::int64_t row = rows.first; row < rows.last; row += rows.step) {
+      const Lanes<lanes> value = load<lanes>(values, row * columns + column);
+      for (int i = 0; i < lanes; ++i) totals[i].add({{value.at[i]}});
+    }
+    return totals;
   }
 };
 
@@ -51,21 +59,22 @@ struct AddTo {
 };
 
 // Of one pass: every value is one thread's.
-template <class F, class T>
+template <class F, int lanes, class T>
 class CollectGradient {
  public:
   using Total = ColumnSums<1>;
+  static constexpr int kLanes = lanes;
   F f;
   T* diff;
   const T* values;
   int columns;
-  __device__ Total operator()(const RowsOfThread& rows, int column) const {
-    Total total{};
+  __device__ std::array<Total, lanes> operator()(const RowsOfThread& rows, int column) const {
+    std::array<Total, lanes> totals{};
     std::int64_t row = rows.first;
     for (; row + (kTogether - 1) * rows.step < rows.last; row += kTogether * rows.step)
-      add<kTogether>(row, rows.step, column, total);
-    for (; row < rows.last; row += rows.step) add<1>(row, rows.step, column, total);
-    return total;
+      add<kTogether>(row, rows.step, column, totals);
+    for (; row < rows.last; row += rows.step) add<1>(row, rows.step, column, totals);
+    return totals;
   }
 
  private:
@@ -73,19 +82,22 @@ class CollectGradient {
   static constexpr int kTogether = 8;
 
   template <int together>
-  __device__ void add(std::int64_t row, int step, int column, Total& total) const {
-    float value[together], gradient[together];
+  __device__ void add(std::int64_t row, int step, int column,
+                      std::array<Total, lanes>& totals) const {
+    Lanes<lanes> value[together], gradient[together];
 #pragma unroll
     for (int i = 0; i < together; ++i) {
       const std::int64_t at = (row + i * step) * columns + column;
-      value[i] = values[at];
-      gradient[i] = diff[at];
+      value[i] = load<lanes>(values, at);
+      gradient[i] = load<lanes>(diff, at);
     }
 #pragma unroll
     for (int i = 0; i < together; ++i) {
-      gradient[i] *= f.gradient(value[i]);
-      diff[(row + i * step) * columns + column] = gradient[i];
-      total.add({{gradient[i]}});
+      for (int lane = 0; lane < lanes; ++lane) {
+        gradient[i].at[lane] *= f.gradient(value[i].at[lane]);
+        totals[lane].add({{gradient[i].at[lane]}});
+      }
+      store(diff, (row + i * step) * columns + column, gradient[i]);
     }
   }
 };
@@ -111,7 +123,13 @@ template void gpu::add_bias_and_activate(CudaWorker&, std::int64_t, int, const f
 template <class T>
 void gpu::add_column_sums(CudaWorker& worker, std::int64_t rows, int columns, const T* values,
                           float* sums) {
-  sum_columns<1>(worker, rows, columns, Value<T>{values, columns}, AddTo{sums});
+  with_words<T>(
+      columns,
+      [&]<class N>(N) {
+        total_columns(worker, rows, columns, CollectValues<N::value, T>{values, columns},
+                      UseSums<1, AddTo>{{sums}});
+      },
+      values);
 }
 template void gpu::add_column_sums(CudaWorker&, std::int64_t, int, const float*, float*);
 template void gpu::add_column_sums(CudaWorker&, std::int64_t, int, const Bf16*, float*);
@@ -132,9 +150,15 @@ void gpu::channel_bias_backward(const ChannelBiasBackwardArgs& args, const Buffe
     if (args.activation == Activation::linear)
       return add_column_sums(worker, args.rows, args.c, diff, buffers.get(1));
     with_usual_activation(args.activation, [&]<class F>(F f) {
-      total_columns(worker, args.rows, args.c,
-                    CollectGradient<F, T>{f, diff, buffers.get<T>(2), args.c},
-                    UseSums<1, AddTo>{{buffers.get(1)}});
+      const T* values = buffers.get<T>(2);
+      with_words<T>(
+          args.c,
+          [&]<class N>(N) {
+            total_columns(worker, args.rows, args.c,
+                          CollectGradient<F, N::value, T>{f, diff, values, args.c},
+                          UseSums<1, AddTo>{{buffers.get(1)}});
+          },
+          diff, values);
     });
   });
 }

@@ -14,30 +14,41 @@ namespace {
 // Eight rows at a time: their mean and deviations from it, by two passes over registers, are merged
 // into the moments of those before. So nothing cancels, and no single value is held against a mean
 // that thousands make up.
-template <class T>
+template <int lanes, class T>
 struct CollectMoments {
   using Total = Moments<double>;
+  static constexpr int kLanes = lanes;
   const T* src;
   int c;
 
-  __device__ Total operator()(const RowsOfThread& rows, int k) const {
+  __device__ std::array<Total, lanes> operator()(const RowsOfThread& rows, int k) const {
     constexpr int kTogether = 8;
-    const T* x = src + k;
-    Moments<float> moments{};
+    Moments<float> moments[lanes]{};
     std::int64_t row = rows.first;
     for (; row + (kTogether - 1) * rows.step < rows.last; row += kTogether * rows.step) {
-      float value[kTogether], sum = 0, squares = 0;
+      Lanes<lanes> x[kTogether];
 #pragma unroll
-      for (int i = 0; i < kTogether; ++i) value[i] = x[(row + i * rows.step) * c];
+      for (int i = 0; i < kTogether; ++i) x[i] = load<lanes>(src, (row + i * rows.step) * c + k);
 #pragma unroll
-      for (int i = 0; i < kTogether; ++i) sum += value[i];
-      const float mean = sum / kTogether;
+      for (int lane = 0; lane < lanes; ++lane) {
+        float sum = 0, squares = 0;
 #pragma unroll
-      for (int i = 0; i < kTogether; ++i) squares += (value[i] - mean) * (value[i] - mean);
-      moments.add({kTogether, mean, squares});
+        for (int i = 0; i < kTogether; ++i) sum += x[i].at[lane];
+        const float mean = sum / kTogether;
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i)
+          squares += (x[i].at[lane] - mean) * (x[i].at[lane] - mean);
+        moments[lane].add({kTogether, mean, squares});
+      }
     }
-    for (; row < rows.last; row += rows.step) moments.add({1, x[row * c], 0});
-    return {moments.rows, moments.mean, moments.squares};
+    for (; row < rows.last; row += rows.step) {
+      const Lanes<lanes> x = load<lanes>(src, row * c + k);
+      for (int lane = 0; lane < lanes; ++lane) moments[lane].add({1, x.at[lane], 0});
+    }
+    std::array<Total, lanes> totals;
+    for (int lane = 0; lane < lanes; ++lane)
+      totals[lane] = {moments[lane].rows, moments[lane].mean, moments[lane].squares};
+    return totals;
   }
 };
 
@@ -115,25 +126,29 @@ struct Apply {
   }
 };
 
-template <class F, class T>
+template <class F, int lanes, class T>
 struct CollectDiff {
   using Total = ColumnSums<2>;
+  static constexpr int kLanes = lanes;
   F f;
   bool from_input;
   Statistics statistics;
   const T *src, *diff_dst;
   int c;
 
-  __device__ Total operator()(const RowsOfThread& rows, int k) const {
-    const Channels<1> channels = statistics.template of<1>(k);
-    Total total{};
+  __device__ std::array<Total, lanes> operator()(const RowsOfThread& rows, int k) const {
+    const Channels<lanes> channels = statistics.template of<lanes>(k);
+    std::array<Total, lanes> totals{};
 #pragma unroll 4
     for (std::int64_t row = rows.first; row < rows.last; row += rows.step) {
-      const float x = src[row * c + k];
-      const float diff = diff_dst[row * c + k] * channels.gradient(f, from_input, 0, x);
-      total.add({{diff, diff * (x - channels.mean.at[0])}});
+      const Lanes<lanes> x = load<lanes>(src, row * c + k);
+      const Lanes<lanes> given = load<lanes>(diff_dst, row * c + k);
+      for (int i = 0; i < lanes; ++i) {
+        const float diff = given.at[i] * channels.gradient(f, from_input, i, x.at[i]);
+        totals[i].add({{diff, diff * (x.at[i] - channels.mean.at[i])}});
+      }
     }
-    return total;
+    return totals;
   }
 };
 
@@ -194,9 +209,15 @@ struct BackwardData {
 void gpu::batchnorm_partial(const BatchnormSliceArgs& args, const Buffers& buffers,
                             DeviceContext&) {
   with_values(buffers, [&]<class T>(T) {
-    total_columns(CudaWorker::current(), args.rows, args.c,
-                  CollectMoments<T>{buffers.get<T>(0), args.c},
-                  StoreMoments{buffers.get(1), args.c});
+    const T* src = buffers.get<T>(0);
+    with_words<T>(
+        args.c,
+        [&]<class N>(N) {
+          total_columns(CudaWorker::current(), args.rows, args.c,
+                        CollectMoments<N::value, T>{src, args.c},
+                        StoreMoments{buffers.get(1), args.c});
+        },
+        src);
   });
 }
 
@@ -232,10 +253,16 @@ void gpu::batchnorm_backward_reduce(const BatchnormReduceArgs& args, const Buffe
                                     DeviceContext&) {
   const Statistics statistics{buffers.get(2), buffers.get(3), buffers.get(4), buffers.get(5)};
   const auto reduce = [&]<class F, class T>(F f, T) {
-    total_columns(CudaWorker::current(), args.rows, args.c,
-                  CollectDiff<F, T>{f, gradient_needs_input(args.activation), statistics,
-                                    buffers.get<T>(0), buffers.get<T>(1), args.c},
-                  StoreDiff{buffers.get(6), statistics.inv_std, args.c});
+    const T *src = buffers.get<T>(0), *diff_dst = buffers.get<T>(1);
+    with_words<T>(
+        args.c,
+        [&]<class N>(N) {
+          total_columns(CudaWorker::current(), args.rows, args.c,
+                        CollectDiff<F, N::value, T>{f, gradient_needs_input(args.activation),
+                                                    statistics, src, diff_dst, args.c},
+                        StoreDiff{buffers.get(6), statistics.inv_std, args.c});
+        },
+        src, diff_dst, statistics.mean, statistics.inv_std, statistics.scale, statistics.shift);
   };
   with_usual_activation(args.activation,
                         [&](auto f) { with_values(buffers, [&](auto t) { reduce(f, t); }); });

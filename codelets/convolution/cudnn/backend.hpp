@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -13,13 +14,12 @@
 
 namespace omni::cudnn {
 
-// cuDNN says in several ways that it cannot do something; everything else is a failure. Internal
-// errors, but those of memory, are what it could not compile or look up, which another engine or a
-// lowering without cuDNN does not need; a GPU that has failed will say so again.
-inline bool refused(cudnnStatus_t status) {
-  const int category = CUDNN_STATUS_CATEGORY(status);
-  return category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM ||
-         (category == CUDNN_STATUS_INTERNAL_ERROR && !is_out_of_memory(status));
+// cuDNN says in many ways that it cannot do something, and another engine, or a lowering without
+// cuDNN, does not need what it could not find, compile or load. A GPU that has failed will say so
+// again.
+inline bool succeeded(cudnnStatus_t status) {
+  if (is_out_of_memory(status)) throw std::bad_alloc();
+  return status == CUDNN_STATUS_SUCCESS;
 }
 
 // What cuDNN calls the types of attributes.

@@ -1,5 +1,5 @@
-// Choosing: by the table of choices, else by trying what cuDNN offers; where results must repeat, the
-// first of that.
+// Choosing: by the table of choices, else by trying what cuDNN offers; where results must repeat,
+// the first of that.
 #ifdef OMNI_CUDA
 
 #include "codelets/convolution/cudnn/convolution_plan.hpp"
@@ -131,11 +131,7 @@ std::optional<ConvolutionPlan::Way> ConvolutionPlan::way(
     EngineConfig config) const {
   if (!config.meets(demands_)) return std::nullopt;
   ExecutionPlan plan(config, device);
-  if (plan.status() != CUDNN_STATUS_SUCCESS) {
-    if (!refused(plan.status())) check(plan.status(), "preparing a convolution of cuDNN");
-    return std::nullopt;
-  }
-  if (plan.workspace_bytes() > kMostWorkspace) return std::nullopt;
+  if (!succeeded(plan.status()) || plan.workspace_bytes() > kMostWorkspace) return std::nullopt;
   return Way{std::move(graph), ends, std::move(config), std::move(plan)};
 }
 

@@ -36,8 +36,7 @@ std::vector<Backend> guesses(const ConvolutionGraph& graph, const Backend& devic
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
   heuristics.finalize();
-  if (!refused(heuristics.status()))
-    check(heuristics.status(), "asking cuDNN how to compute a convolution");
+  if (!succeeded(heuristics.status())) return {};
   constexpr std::size_t kMost = 64;  // cuDNN 9.19 gives up to 40
   return heuristics.get_parts(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
                               kMost);
