@@ -10,9 +10,10 @@ inline std::vector<Case<ConvForwardArgs>> forward_cases() {
   auto cases = with_and_without_bias<ConvForwardArgs>(kConvShapes);
   for (std::size_t i = 0; i < kActivationNames.size(); ++i)
     if (const auto activation = static_cast<Activation>(i); activation != Activation::stair)
-      cases.push_back(
-          {kActivationNames[i].data(),
-           {.shape = kConvShapes[0].args, .activation = activation, .has_bias = i % 2 == 0}});
+      for (const bool has_bias : {false, true})
+        cases.push_back(
+            {kActivationNames[i].data(),
+             {.shape = kConvShapes[0].args, .activation = activation, .has_bias = has_bias}});
   return cases;
 }
 
