@@ -54,9 +54,15 @@ ChoiceTable& ChoiceTable::shared(const std::string& device, const Library& libra
 std::optional<ChoiceTable::Numbers> ChoiceTable::choose(
     const std::string& key, const std::function<bool(const Numbers&)>& works,
     const std::function<std::optional<Numbers>()>& measure) {
-  const std::scoped_lock lock(mutex_);
-  if (const auto known = choices_.find(key); known != choices_.end() && works(known->second))
-    return known->second;
+  std::unique_lock lock(mutex_);
+  std::optional<Numbers> tried;
+  for (auto known = choices_.find(key); known != choices_.end() && known->second != tried;
+       known = choices_.find(key)) {
+    tried = known->second;
+    lock.unlock();  // preparing an algorithm may mean to compile it, for each device
+    if (works(*tried)) return tried;
+    lock.lock();
+  }
   const std::optional<Numbers> found = measure();
   if (!found) return std::nullopt;
   choices_[key] = *found;

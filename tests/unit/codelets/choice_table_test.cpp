@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
+#include <thread>
+
 #include "runtime/log.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -98,6 +101,26 @@ TEST(ChoiceTable, what_no_longer_works_is_measured_anew) {
   }
   ChoiceTable table(folder.path(), "GPU", kLibrary);
   EXPECT_EQ(ask(table, "a").choice, kOther);
+}
+
+// Else all devices would wait for each other when a run begins.
+TEST(ChoiceTable, what_is_known_is_prepared_by_several_at_once) {
+  const TemporaryDirectory folder;
+  ChoiceTable table(folder.path(), "GPU", kLibrary);
+  ask(table, "a");
+  std::barrier both(2);
+  const auto prepare = [&] {
+    const auto chosen = table.choose(
+        "a",
+        [&](const Numbers&) {
+          both.arrive_and_wait();
+          return true;
+        },
+        [] { return kOther; });
+    EXPECT_EQ(chosen, kFast);
+  };
+  std::jthread other(prepare);
+  prepare();
 }
 
 TEST(ChoiceTable, that_nothing_works_is_not_remembered) {
