@@ -22,7 +22,7 @@ tar -C "$root/opt/any where" --strip-components=1 -xf "$archive"
 in_machine() { env -i HOME=/root PATH=/usr/sbin:/usr/bin:/bin chroot "$root" "$@"; }
 bin='/opt/any where/bin'
 in_machine "$bin/omni-run" devices | tee "$root/devices"
-grep -q '^CPU' "$root/devices" || die 'no CPU worker was found'
+grep -q '^worker 0: CPU' "$root/devices" || die 'no CPU worker was found'
 grep -q '^no GPU: its libraries were not found on this host$' "$root/devices" ||
   die 'devices does not say why there is no GPU'
 in_machine "$bin/omni-run" --net lenet --max-batches 60 --trace /tmp/trace 2>&1 | tee "$root/training"
