@@ -41,6 +41,7 @@ bool keeps_others_waiting(const Candidate& candidate, std::span<const Candidate>
   });
 }
 
+// Whatever its length, so nobody needs to know it better.
 bool is_in_the_way(const Candidate& candidate, std::span<const Candidate> all) {
   return burdens_links(candidate, all) || keeps_others_waiting(candidate, all);
 }
@@ -73,7 +74,9 @@ std::size_t Placement::choose(std::span<const Candidate> candidates, double now)
   const bool second_look = ++choices_ % kSecondLooks == 0;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const Candidate& each = candidates[i];
-    if (i == best || each.wait > 0 || (known(each) && !second_look)) continue;
+    if (i == best || each.wait > 0 || (known(each) && !second_look) ||
+        is_in_the_way(each, candidates))
+      continue;
     if (can_afford(cost_of_look(each), now)) return i;
   }
   return best;

@@ -54,6 +54,12 @@ TEST(Placement, of_two_who_are_in_the_way_the_first_to_finish_is_taken) {
   EXPECT_EQ(placement.choose(std::array{core, gpu}, kSoon), 0u);
 }
 
+TEST(Placement, who_is_in_the_way_is_not_looked_at_again) {
+  Placement placement;
+  const std::array both{Candidate{.length = 8}, Candidate{.back = 9, .length = 1, .guess = 1}};
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(placement.choose(both, kLate), 0u);
+}
+
 TEST(Placement, without_models_the_guess_decides) {
   Placement placement;
   EXPECT_EQ(placement.choose(std::array{Candidate{.length = kUnknown, .guess = 50},
