@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <optional>
 #include <vector>
 
 #include "runtime/tasks/models/machine_model.hpp"
@@ -21,6 +22,10 @@ class SimulatedMemory {
   std::size_t add(std::size_t bytes);
   // As the policy sees it: what is on its way has arrived, and nothing else travels.
   double transfer_seconds(std::size_t datum, unsigned memory) const;
+  double seconds(std::size_t datum, unsigned from, unsigned to) const;  // if nothing else travels
+  // The memory of who used it last, as used() was told.
+  std::optional<unsigned> last_user(std::size_t datum) const { return data_[datum].user; }
+  void used(std::size_t datum, unsigned memory) { data_[datum].user = memory; }
   // `arrived` may be empty: nobody waits for it yet.
   void fetch(std::size_t datum, unsigned memory, int priority, std::function<void()> arrived);
   void written(std::size_t datum, unsigned memory) { data_[datum].valid = 1u << memory; }
@@ -29,6 +34,7 @@ class SimulatedMemory {
   struct Datum {
     double bytes;
     std::uint32_t valid = 1, on_its_way = 0;  // by memory
+    std::optional<unsigned> user{};
   };
   struct Transfer {
     std::size_t datum;
@@ -45,7 +51,6 @@ class SimulatedMemory {
     return (data_[datum].valid >> memory & 1u) != 0;
   }
   unsigned source_of(std::size_t datum, unsigned memory) const;
-  double seconds(std::size_t datum, unsigned from, unsigned to) const;
   static bool exclude(const Transfer& one, const Transfer& other);
   static unsigned driver_of(const Transfer& transfer);
   void start_next(unsigned driver);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 
 namespace omni {
@@ -44,6 +45,28 @@ double SimulatedWorkers::Facts::transfer(int id, unsigned memory) const {
   return seconds;
 }
 
+double SimulatedWorkers::Facts::back(int id, unsigned memory) const {
+  double seconds = 0;
+  for (const Return& each : of.returns(id, memory))
+    seconds += of.memory_.seconds(each.datum, memory, each.memory);
+  return seconds;
+}
+
+void SimulatedWorkers::Facts::takes(int id, unsigned memory) const {
+  for (const std::size_t datum : of.tasks_[id].data) of.memory_.used(datum, memory);
+}
+
+std::vector<SimulatedWorkers::Return> SimulatedWorkers::returns(int id, unsigned memory) const {
+  std::vector<Return> all;
+  const SimulatedTask& task = tasks_[id];
+  for (std::size_t i = 0; i < task.data.size(); ++i) {
+    const auto user = memory_.last_user(task.data[i]);
+    if (task.modes[i] == AccessMode::read_write && user && *user != memory)
+      all.push_back({task.data[i], *user});
+  }
+  return all;
+}
+
 SimulatedWorkers::SimulatedWorkers(SimulatedClock& clock, SimulatedMemory& memory,
                                    const SimulationOptions& options, Done done)
     : clock_(clock),
@@ -75,6 +98,7 @@ void SimulatedWorkers::ready(int id, int made_ready_by) {
     for (std::size_t i = 0; i < task.data.size(); ++i)
       if (task.modes[i] != AccessMode::write)
         memory_.fetch(task.data[i], place.kind->node, task.task->priority, nullptr);
+    if (place.returns) returns_[id] = returns(id, place.kind->node);
   }
   dispatcher_.push(place, id, made_ready_by);
   wake_one(*place.kind, id, made_ready_by);
@@ -133,6 +157,9 @@ void SimulatedWorkers::start(int id, std::size_t number) {
 void SimulatedWorkers::finish(int id, std::size_t number) {
   --workers_[number].taken;
   dispatcher_.finished(static_cast<unsigned>(number), clock_.now());
+  if (const auto ours = returns_.extract(id); !ours.empty())
+    for (const Return& each : ours.mapped())
+      memory_.fetch(each.datum, each.memory, std::numeric_limits<int>::min(), nullptr);
   tasks_.done(id, static_cast<int>(number));
   done_(id);
   take(number);

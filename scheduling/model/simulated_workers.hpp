@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <random>
 #include <vector>
@@ -38,6 +39,8 @@ class SimulatedWorkers {
     std::optional<double> length(int id, const WorkerKind<int>& kind) const;
     double guess(int id, const WorkerKind<int>& kind) const;
     double transfer(int id, unsigned memory) const;
+    double back(int id, unsigned memory) const;
+    void takes(int id, unsigned memory) const;
   };
   struct Worker {
     std::size_t kind;
@@ -48,6 +51,12 @@ class SimulatedWorkers {
     std::vector<bool> of_group{};
   };
 
+  // What a task updates goes back to who used it last.
+  struct Return {
+    std::size_t datum;
+    unsigned memory;
+  };
+  std::vector<Return> returns(int id, unsigned memory) const;
   void ready(int id, int made_ready_by);
   void wake_one(const WorkerKind<int>& kind, int id, int made_ready_by);
   void take(std::size_t worker);
@@ -65,6 +74,7 @@ class SimulatedWorkers {
   SimulatedTasks tasks_;
   std::vector<Worker> workers_;
   Dispatcher<int, Facts> dispatcher_;
+  std::map<int, std::vector<Return>> returns_;  // when the task is done
   std::minstd_rand chance_;
   std::uniform_real_distribution<double> jitter_;
 };

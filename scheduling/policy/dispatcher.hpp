@@ -41,6 +41,8 @@ struct WorkerKind {
 //     yet; nothing: none of these workers can run it
 //   double guess(Task, const Kind&): in its place
 //   double transfer(Task, unsigned node): to bring its data there
+//   double back(Task, unsigned node): to bring what it updates from there to who used it last
+//   void takes(Task, unsigned node): now who is there uses its data
 template <class Task, class Facts>
 class Dispatcher {
  public:
@@ -50,6 +52,7 @@ class Dispatcher {
     Kind* kind;
     double length;
     Kind* helper = nullptr;  // may take the task over
+    bool returns = false;    // what it updates is brought back as soon as it is done
   };
 
   Dispatcher(Facts facts, double now) : facts_(std::move(facts)), start_(now) {}
@@ -97,8 +100,11 @@ class Dispatcher {
       const double transfer = facts_.transfer(task, kind.node);
       // Where its data are it runs before what is less urgent; who fetches it displaces other work.
       const int before = transfer > 0 ? kLeastPriority : facts_.priority(task);
-      candidates.push_back({.wait = expected_work(kind, task, wait_for(kind, task, before, now)),
+      const double ready = wait_for(kind, task, before, now);
+      candidates.push_back({.wait = expected_work(kind, task, ready),
+                            .ready = ready,
                             .transfer = transfer,
+                            .back = facts_.back(task, kind.node),
                             .length = *length,
                             .guess = facts_.guess(task, kind)});
       kinds.push_back(&kind);
@@ -107,6 +113,9 @@ class Dispatcher {
     const std::size_t chosen = placement_.choose(with_overheads(candidates, kinds), now - start_);
     const Candidate& candidate = candidates[chosen];
     Place place{kinds[chosen], std::isnan(candidate.length) ? candidate.guess : candidate.length};
+    place.returns = std::ranges::any_of(candidates, [&](const Candidate& other) {
+      return other.back < candidate.back && is_back_before(candidate, other);
+    });
     const double ready_work = wait_for(*place.kind, task, kLeastPriority, now);
     if (ready_work > 0) place.kind->foresight.note(facts_.sort(task), ready_work);
     for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -140,6 +149,7 @@ class Dispatcher {
     }
     if (!ready && kind.may_help) ready = help(kind, worker, now, true);
     if (ready && has_choice()) {
+      facts_.takes(ready->task, kind.node);
       asking.until = (asking.taken.empty() ? now : asking.until) + ready->length;
       asking.taken.push_back(ready->length);
     }

@@ -60,6 +60,8 @@ struct Facts {
   double transfer(const starpu_task* task, unsigned node) const {
     return transfer_length(*task, node);
   }
+  double back(const starpu_task* task, unsigned node) const { return return_length(*task, node); }
+  void takes(const starpu_task* task, unsigned node) const { note_use(*task, node); }
 };
 
 // StarPU's own: all threads of a simulated machine are one, which a std::mutex would block.
@@ -217,6 +219,7 @@ int push(starpu_task* task) {
     if (starpu_get_prefetch_flag() != 0) {
       const Relaxed relaxed;  // whoever uses the data has them locked, and may wait for us
       starpu_prefetch_task_input_on_node_prio(task, place->kind->node, task->priority);
+      if (place->returns) return_updates(*task, place->kind->node);
     }
   }
   Sleepers of_the_kind, helpers;

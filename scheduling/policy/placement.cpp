@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace omni {
 namespace {
@@ -33,11 +34,27 @@ bool burdens_links(const Candidate& candidate, std::span<const Candidate> all) {
   });
 }
 
+// Who is spared a task may have to wait for what it updates, but not longer than the task takes.
+bool keeps_others_waiting(const Candidate& candidate, std::span<const Candidate> all) {
+  return std::ranges::any_of(all, [&](const Candidate& other) {  // false where NaN
+    return candidate.back - other.back > other.length && !is_back_before(candidate, other);
+  });
+}
+
+// Whatever its length, so nobody needs to know it better.
+bool is_in_the_way(const Candidate& candidate, std::span<const Candidate> all) {
+  return burdens_links(candidate, all) || keeps_others_waiting(candidate, all);
+}
+
 double cost_of_look(const Candidate& candidate) {
   return candidate.transfer + std::min(length_or_guess(candidate), kPlausible * candidate.guess);
 }
 
 }  // namespace
+
+bool is_back_before(const Candidate& candidate, const Candidate& other) {
+  return candidate.ready + candidate.transfer + candidate.length + candidate.back <= other.ready;
+}
 
 bool Placement::can_afford(double time, double now) {
   if (spent_ + time > kShareOfTime * now) return false;
@@ -48,21 +65,18 @@ bool Placement::can_afford(double time, double now) {
 std::size_t Placement::choose(std::span<const Candidate> candidates, double now) {
   const auto known = [](const Candidate& each) { return !std::isnan(each.length); };
   const bool any_known = std::any_of(candidates.begin(), candidates.end(), known);
-  std::size_t best = candidates.size();
-  double earliest = 0;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const Candidate& each = candidates[i];
-    if ((any_known && !known(each)) || burdens_links(each, candidates)) continue;
-    const double finish = each.wait + each.transfer + length_or_guess(each);
-    if (best == candidates.size() || finish < earliest) {
-      best = i;
-      earliest = finish;
-    }
-  }
+  const auto rank = [&](const Candidate& each) {
+    return std::tuple(any_known && !known(each), is_in_the_way(each, candidates),
+                      each.wait + each.transfer + length_or_guess(each));
+  };
+  const auto best =
+      static_cast<std::size_t>(std::ranges::min_element(candidates, {}, rank) - candidates.begin());
   const bool second_look = ++choices_ % kSecondLooks == 0;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const Candidate& each = candidates[i];
-    if (i == best || each.wait > 0 || (known(each) && !second_look)) continue;
+    if (i == best || each.wait > 0 || (known(each) && !second_look) ||
+        is_in_the_way(each, candidates))
+      continue;
     if (can_afford(cost_of_look(each), now)) return i;
   }
   return best;

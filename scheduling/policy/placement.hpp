@@ -11,11 +11,17 @@ namespace omni {
 
 // A kind of workers that could run the task; all times in microseconds.
 struct Candidate {
-  double wait = 0;      // until one of them is free for it
+  double wait = 0;      // until one of them is free for it, also of what is still to come
+  double ready = 0;     // of that, for what is ready already
   double transfer = 0;  // of the data that is elsewhere
+  double back = 0;      // of what it updates, to those who used that last
   double length = 0;    // of the best implementation; NaN: not known yet
   double guess = 0;     // in its place, from operations and bytes alone
 };
+
+// The candidate would have done it, and brought back what it updates, before the other can begin:
+// the other never waits for it.
+bool is_back_before(const Candidate& candidate, const Candidate& other);
 
 class Placement {
  public:

@@ -12,14 +12,36 @@ namespace {
 
 // To bring a piece of data there. StarPU's own prediction supposes that all GPUs fetch at the same
 // time, over one bus: with eight of them it is 16 times as long as what passes on idle links.
+double transfer_length(starpu_data_handle_t data, unsigned from, unsigned to) {
+  return starpu_transfer_latency(from, to) +
+         static_cast<double>(starpu_data_get_size(data)) / starpu_transfer_bandwidth(from, to);
+}
+
 double transfer_length(starpu_data_handle_t data, unsigned node) {
   if (starpu_data_is_on_node(data, node) != 0) return 0;
   const unsigned nodes = starpu_memory_nodes_get_count();
   unsigned source = 0;
   while (source < nodes && starpu_data_is_on_node(data, source) == 0) ++source;
   if (source == nodes) return 0;  // nobody has written it yet
-  return starpu_transfer_latency(source, node) +
-         static_cast<double>(starpu_data_get_size(data)) / starpu_transfer_bandwidth(source, node);
+  return transfer_length(data, source, node);
+}
+
+// StarPU keeps a pointer beside every piece of data for the scheduler: here the memory of its last
+// user, plus 1. Null: nobody has used it.
+std::optional<unsigned> last_user(starpu_data_handle_t data) {
+  const auto kept = reinterpret_cast<std::uintptr_t>(starpu_data_get_sched_data(data));
+  if (kept == 0) return std::nullopt;
+  return static_cast<unsigned>(kept - 1);
+}
+
+// With what the task updates that was used elsewhere before. What commutes has many users in turn.
+template <class Visit>
+void for_updates_of_others(const starpu_task& task, unsigned node, Visit visit) {
+  for (int i = 0; i < task.nbuffers; ++i) {
+    if ((task.modes[i] & STARPU_RW) != STARPU_RW || (task.modes[i] & STARPU_COMMUTE) != 0) continue;
+    const auto user = last_user(task.handles[i]);
+    if (user && *user != node) visit(task.handles[i], *user);
+  }
 }
 
 }  // namespace
@@ -83,6 +105,25 @@ double transfer_length(const starpu_task& task, unsigned node) {
   double length = 0;
   for (int i = 0; i < task.nbuffers; ++i) length += transfer_length(task.handles[i], node);
   return length;
+}
+
+double return_length(const starpu_task& task, unsigned node) {
+  double length = 0;
+  for_updates_of_others(task, node, [&](starpu_data_handle_t data, unsigned user) {
+    length += transfer_length(data, node, user);
+  });
+  return length;
+}
+
+void return_updates(const starpu_task& task, unsigned node) {
+  for_updates_of_others(task, node, [&](starpu_data_handle_t data, unsigned user) {
+    starpu_data_idle_prefetch_on_node_prio(data, user, 1, task.priority);
+  });
+}
+
+void note_use(const starpu_task& task, unsigned node) {
+  for (int i = 0; i < task.nbuffers; ++i)
+    starpu_data_set_sched_data(task.handles[i], reinterpret_cast<void*>(std::uintptr_t{node} + 1));
 }
 
 }  // namespace omni

@@ -31,4 +31,12 @@ double guess_length(const starpu_task& task, starpu_worker_archtype type);
 // will want it again. So a slice stays where it is unless moving pays.
 double transfer_length(const starpu_task& task, unsigned node);
 
+// What a task reads and writes again, its user before will use after it, too: parameters are
+// updated for the next pass. To bring it back there from where the task runs,
+double return_length(const starpu_task& task, unsigned node);
+// which is asked for while the task still has the data, and done as soon as it has not;
+void return_updates(const starpu_task& task, unsigned node);
+// and who uses its data from now on.
+void note_use(const starpu_task& task, unsigned node);
+
 }  // namespace omni

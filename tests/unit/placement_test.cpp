@@ -32,6 +32,34 @@ TEST(Placement, who_would_fetch_much_more_than_it_spares_is_passed_over) {
       << "both would fetch most of it";
 }
 
+TEST(Placement, who_is_spared_a_task_does_not_wait_longer_for_what_it_updates) {
+  Placement placement;
+  const auto chosen = [&](const Candidate& core, const Candidate& gpu) {
+    return placement.choose(std::array{core, gpu}, kSoon);
+  };
+  const Candidate gpu{.wait = 1000, .length = 8};
+  EXPECT_EQ(chosen({.back = 7, .length = 1}, gpu), 0u);
+  EXPECT_EQ(chosen({.back = 9, .length = 1}, gpu), 1u);
+  EXPECT_EQ(chosen({.back = 9, .length = 1}, {.wait = 1000, .back = 9, .length = 8}), 0u)
+      << "somebody will wait for it anyhow";
+  const Candidate busy{.wait = 1000, .ready = 30, .length = 8};
+  EXPECT_EQ(chosen({.transfer = 10, .back = 9, .length = 11}, busy), 0u) << "back in time";
+  EXPECT_EQ(chosen({.transfer = 10, .back = 9, .length = 12}, busy), 1u);
+  EXPECT_EQ(chosen({.ready = 1, .transfer = 10, .back = 9, .length = 11}, busy), 1u);
+}
+
+TEST(Placement, of_two_who_are_in_the_way_the_first_to_finish_is_taken) {
+  Placement placement;
+  const Candidate core{.back = 900, .length = 1}, gpu{.wait = 10, .transfer = 400, .length = 8};
+  EXPECT_EQ(placement.choose(std::array{core, gpu}, kSoon), 0u);
+}
+
+TEST(Placement, who_is_in_the_way_is_not_looked_at_again) {
+  Placement placement;
+  const std::array both{Candidate{.length = 8}, Candidate{.back = 9, .length = 1, .guess = 1}};
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(placement.choose(both, kLate), 0u);
+}
+
 TEST(Placement, without_models_the_guess_decides) {
   Placement placement;
   EXPECT_EQ(placement.choose(std::array{Candidate{.length = kUnknown, .guess = 50},

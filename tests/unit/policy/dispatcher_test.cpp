@@ -12,6 +12,7 @@ constexpr int kAnyGroup = -1;
 struct Work {
   int group;
   double on_core, on_gpu;
+  double back_to_gpu = 0;  // what it updates, if a core does it
 };
 
 // Worker 0 belongs to group 0, worker 1 to group 1, the GPU to both. All data are everywhere.
@@ -30,6 +31,8 @@ struct Facts {
   }
   double guess(const Work* work, const Kind& kind) const { return *length(work, kind); }
   double transfer(const Work*, unsigned) const { return 0; }
+  double back(const Work* work, unsigned node) const { return node == 0 ? work->back_to_gpu : 0; }
+  void takes(const Work*, unsigned) const {}
 };
 
 class DispatcherTest : public testing::Test {
@@ -56,6 +59,26 @@ TEST_F(DispatcherTest, a_task_goes_where_it_is_finished_first) {
   const Work slow{kAnyGroup, 2, 1}, quick{kAnyGroup, 1, 1.5};
   EXPECT_EQ(push(slow), kGpu);
   EXPECT_EQ(push(quick), kCore);
+}
+
+// The GPU has 100 to do, and a core would do any of them before.
+TEST_F(DispatcherTest, what_the_gpu_would_wait_for_is_for_the_gpu) {
+  const Work backlog{kAnyGroup, 1e9, 100}, slow{kAnyGroup, 80, 8, 30}, quick{kAnyGroup, 60, 8, 30},
+      small{kAnyGroup, 80, 8, 7};
+  ASSERT_EQ(push(backlog), kGpu);
+  ASSERT_TRUE(dispatcher_.pop(2, 0));
+  EXPECT_EQ(push(slow), kGpu) << "back when the GPU has waited for it";
+  ASSERT_TRUE(dispatcher_.pop(2, 0));
+  EXPECT_EQ(push(quick), kCore) << "back in time";
+  EXPECT_EQ(push(small), kCore) << "fetched in less time than it takes";
+}
+
+TEST_F(DispatcherTest, what_can_be_back_in_time_is_brought_back_at_once) {
+  const Work backlog{kAnyGroup, 1e9, 100}, quick{kAnyGroup, 60, 8, 30}, small{kAnyGroup, 95, 8, 7};
+  EXPECT_FALSE(dispatcher_.place(&small, 0).returns) << "the GPU does it";
+  ASSERT_EQ(push(backlog), kGpu);
+  EXPECT_TRUE(dispatcher_.place(&quick, 0).returns);
+  EXPECT_FALSE(dispatcher_.place(&small, 0).returns) << "too late";
 }
 
 TEST_F(DispatcherTest, another_groups_idle_core_is_none) {
