@@ -30,6 +30,8 @@ struct Facts {
   std::optional<double> length(int, const Kind&) const { return 1.0; }
   double guess(int, const Kind&) const { return 1.0; }
   double transfer(int, unsigned) const { return 0.0; }
+  double back(int, unsigned) const { return 0; }
+  void takes(int, unsigned) const {}
 };
 
 double seconds_per_task(int threads, int waiting) {
