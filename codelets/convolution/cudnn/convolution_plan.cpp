@@ -131,7 +131,9 @@ std::optional<ConvolutionPlan::Way> ConvolutionPlan::way(
     EngineConfig config) const {
   if (!config.meets(demands_)) return std::nullopt;
   ExecutionPlan plan(config, device);
-  if (!succeeded(plan.status()) || plan.workspace_bytes() > kMostWorkspace) return std::nullopt;
+  // Also where there was no memory to load it: another one may need none.
+  if (plan.status() != CUDNN_STATUS_SUCCESS || plan.workspace_bytes() > kMostWorkspace)
+    return std::nullopt;
   return Way{std::move(graph), ends, std::move(config), std::move(plan)};
 }
 

@@ -56,7 +56,8 @@ bool EngineConfig::meets(const Demands& demands) const {
   const auto has = [&](cudnnBackendNumericalNote_t note) {
     return std::ranges::find(notes, note) != notes.end();
   };
-  return !has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) &&
+  return config.usable() &&  // else there are no notes, whatever it does
+         !has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) &&
          !has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) &&
          !(demands.single_precision && has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) &&
          !(demands.deterministic && has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));

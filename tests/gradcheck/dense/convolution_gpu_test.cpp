@@ -100,7 +100,7 @@ TEST_F(ConvolutionOnGpu, tensors_that_begin_anywhere) {
   EXPECT_EQ(said.text(), "");  // not lowered
 }
 
-// Most of cuDNN's algorithms do not take a padding as large as the kernel.
+// The played cuDNN takes no padding as large as the kernel.
 TEST_F(ConvolutionOnGpu, what_cudnn_refuses_is_said_once_per_shape) {
   const ConvForwardArgs args{.shape = {.n = 1,
                                        .h = 5,

@@ -49,7 +49,8 @@ std::int64_t workspace_of(std::int64_t engine, std::int64_t turned, const Graph&
   return has_knob(engine) ? turned * floats * std::int64_t{sizeof(float)} : 0;
 }
 
-// Most real engines do not take padding as large as the filter.
+// The real cuDNN 9.19 takes padding as large as the filter; here it is what cuDNN refuses, so that
+// what happens then is tested.
 bool can_compute(const Convolution& shape) {
   for (const std::size_t i : {0u, 1u})
     if (shape.pad[i] > ((i == 0 ? shape.filter_h : shape.filter_w) - 1) * shape.dilation[i])

@@ -223,7 +223,6 @@ TEST_F(CuDnn, engines_are_found_again_by_their_numbers) {
     EXPECT_FALSE(succeeded(engine_config(graph, device_, numbers).config.status()));
 }
 
-// Most real engines say this; the played ones all do, so that what happens then is tested.
 TEST_F(CuDnn, padding_as_large_as_the_filter_is_not_supported) {
   const ConvolutionGraph graph({.pass = Pass::forward,
                                 .shape = {.h = 5,
