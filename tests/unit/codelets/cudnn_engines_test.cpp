@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -144,6 +145,12 @@ void expect_engines(const ConvolutionWork& work, const Backend& device) {
   ASSERT_EQ(graph.operations().status(), CUDNN_STATUS_SUCCESS);
   const std::vector<EngineConfig> configs = engine_configs(graph, device);
   ASSERT_FALSE(configs.empty());
+  if (work.shape.group_c() % 8 == 0 && work.alignment == 16) {
+    EXPECT_TRUE(std::ranges::any_of(configs, [&](const EngineConfig& config) {
+      return config.meets({}) && !config.meets({.single_precision = true}) &&
+             ExecutionPlan(config, device).status() == CUDNN_STATUS_SUCCESS;
+    })) << "no tensor cores";
+  }
   for (const bool single_precision : {false, true})
     for (const bool deterministic : {false, true})
       if (!single_precision || work.type == CUDNN_DATA_FLOAT) {
