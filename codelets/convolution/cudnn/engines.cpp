@@ -13,7 +13,6 @@ std::vector<cudnnBackendNumericalNote_t> notes_on(const Backend& engine) {
                                                  CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
 }
 
-// Nothing: cuDNN does not say.
 std::vector<std::uint64_t> numbers_of(const Backend& engine, const Backend& config) {
   std::vector<std::uint64_t> numbers;
   const auto add = [&](const auto& found) {
@@ -80,8 +79,8 @@ EngineConfig engine_config(const ConvolutionGraph& graph, const Backend& device,
   Backend engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.operations());
   engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, device);
-  engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX,
-             numbers.empty() ? -1 : static_cast<std::int64_t>(numbers[0]));
+  const bool whole = numbers.size() % 2 == 1;  // an engine, and a value for every knob
+  engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, whole ? static_cast<std::int64_t>(numbers[0]) : -1);
   engine.finalize();
 
   std::vector<Backend> knobs;

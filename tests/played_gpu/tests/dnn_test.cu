@@ -219,7 +219,8 @@ TEST_F(CuDnn, engines_are_found_again_by_their_numbers) {
     EXPECT_FALSE(succeeded(engine_config(graph, device_, numbers).config.status()));
   }
   EXPECT_EQ(turned, 2);
-  for (const std::vector<std::uint64_t>& numbers : {std::vector<std::uint64_t>{}, {99}, {1, 2, 1}})
+  for (const std::vector<std::uint64_t>& numbers :
+       {std::vector<std::uint64_t>{}, {99}, {1, 2, 1}, {2, 2}})
     EXPECT_FALSE(succeeded(engine_config(graph, device_, numbers).config.status()));
 }
 

@@ -245,7 +245,7 @@ TEST(CuDnnEngines, are_found_again_by_their_numbers) {
   }
   EXPECT_GE(found, 5u);
   for (const std::vector<std::uint64_t>& numbers :
-       {std::vector<std::uint64_t>{}, {9999}, {~std::uint64_t{0}}, {0, 9999, 1}})
+       {std::vector<std::uint64_t>{}, {9999}, {~std::uint64_t{0}}, {0, 9999, 1}, {0, 1}})
     EXPECT_FALSE(succeeded(engine_config(graph, device, numbers).config.status()));
 }
 
