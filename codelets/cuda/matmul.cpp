@@ -213,20 +213,13 @@ class MatmulPlan {
     return false;
   }
 
-  // cuBLASLt calls relu a maximum, which need not be NaN where its argument is. Nobody would hear
-  // of a training that diverges.
   bool keeps_nan(CudaWorker& worker, MatmulOperands operands, const TrialMemory& product) {
     const std::size_t bytes = bytes_of(matmul_.a, matmul_.m, matmul_.k);
     const TrialMemory nan(worker, bytes);
-    check(cudaMemsetAsync(nan.data(), 0xFF, bytes, worker.stream()), "filling memory with NaN");
+    nan.fill(0xFF, bytes);
     operands.a = nan.data();
-    if (!enqueues(worker, operands, product)) return false;
-    std::uint32_t bits = 0;  // NaN, or what it has become
-    check(cudaMemcpyAsync(&bits, product.data(), bytes_of(matmul_.product.type),
-                          cudaMemcpyDeviceToHost, worker.stream()),
-          "copying a result");
-    check(cudaStreamSynchronize(worker.stream()), "waiting for an algorithm that is tried");
-    return bits != 0;
+    return enqueues(worker, operands, product) &&
+           kept_nan(worker, product.data(), bytes_of(matmul_.product.type));
   }
 
   cublasStatus_t enqueue(CudaWorker& worker, const MatmulOperands& operands, void* product) {
@@ -275,13 +268,12 @@ struct AlignedMatmul {
 
 }  // namespace
 
-bool gpu::matmul(CudaWorker& worker, DeviceContext& context, const Matmul& matmul,
-                 const MatmulOperands& operands) {
+bool gpu::matmul(CudaWorker& worker, const Matmul& matmul, const MatmulOperands& operands) {
   const Alignments alignments{alignment_of(operands.a), alignment_of(operands.b),
                               alignment_of(operands.product)};
   try {
-    MatmulPlan& plan = plan_for<MatmulPlan>(worker, context, AlignedMatmul{matmul, alignments},
-                                            worker, matmul, alignments, operands);
+    MatmulPlan& plan = plan_for<MatmulPlan>(worker, AlignedMatmul{matmul, alignments}, worker,
+                                            matmul, alignments, operands);
     if (!plan.usable()) return false;
     plan.run(worker, operands);
     return true;

@@ -45,8 +45,7 @@ inline bool can_end_in(const void* bias) {
 }
 
 // False: cuBLASLt refuses that product, and nothing has been computed.
-bool matmul(CudaWorker& worker, DeviceContext& context, const Matmul& matmul,
-            const MatmulOperands& operands);
+bool matmul(CudaWorker& worker, const Matmul& matmul, const MatmulOperands& operands);
 
 }  // namespace gpu
 }  // namespace omni

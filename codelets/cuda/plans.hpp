@@ -7,14 +7,13 @@
 
 #include "runtime/cuda/worker.hpp"
 #include "runtime/tasks/codelet.hpp"
-#include "runtime/tasks/device_context.hpp"
+#include "runtime/tasks/locals.hpp"
 
 namespace omni {
 
-// What a plan was made for. A thread may drive several devices; tests change the policy.
+// What a plan was made for. Tests change the policy.
 template <class Key>
 struct PlanKey {
-  int device;
   Precision precision;
   bool deterministic;
   Key key;
@@ -24,11 +23,10 @@ struct PlanKey {
 
 // The worker's plan for `key`, made of these arguments if there is none.
 template <class Plan, class Key, class... Arguments>
-Plan& plan_for(const CudaWorker& worker, DeviceContext& context, const Key& key,
-               Arguments&&... arguments) {
+Plan& plan_for(CudaWorker& worker, const Key& key, Arguments&&... arguments) {
   const ImplementationPolicy& policy = implementation_policy();
-  const PlanKey<Key> full{worker.device(), policy.precision, policy.deterministic, key};
-  auto& plans = context.local<std::map<PlanKey<Key>, Plan>>();
+  const PlanKey<Key> full{policy.precision, policy.deterministic, key};
+  auto& plans = worker.prepared().get<std::map<PlanKey<Key>, Plan>>();
   auto found = plans.find(full);
   if (found == plans.end())
     found = plans.try_emplace(full, std::forward<Arguments>(arguments)...).first;

@@ -12,7 +12,7 @@
 namespace omni {
 
 void gpu::connected_forward(const ConnectedForwardArgs& args, const Buffers& buffers,
-                            DeviceContext& context) {
+                            DeviceContext&) {
   const auto& [n, inputs, outputs] = args.shape;
   CudaWorker& worker = CudaWorker::current();
   const float *src = buffers.get(0), *weights = buffers.get(1);
@@ -28,7 +28,7 @@ void gpu::connected_forward(const ConnectedForwardArgs& args, const Buffers& buf
                          .product = {outputs},
                          .bias = ends_in_bias,
                          .relu = ends_in_relu};
-    if (!matmul(worker, context, product, {src, weights, dst, bias})) return false;
+    if (!matmul(worker, product, {src, weights, dst, bias})) return false;
     add_bias_and_activate(worker, n, outputs, ends_in_bias ? nullptr : bias,
                           ends_in_relu ? Activation::linear : args.activation, dst);
     return true;
@@ -40,12 +40,12 @@ void gpu::connected_forward(const ConnectedForwardArgs& args, const Buffers& buf
 }
 
 void gpu::connected_backward_weights(const ConnectedWeightsArgs& args, const Buffers& buffers,
-                                     DeviceContext& context) {
+                                     DeviceContext&) {
   const auto& [n, inputs, outputs] = args.shape;
   CudaWorker& worker = CudaWorker::current();
   const float *src = buffers.get(0), *diff_dst = buffers.get(1);
   float* const diff_weights = buffers.get(2);
-  if (!matmul(worker, context,
+  if (!matmul(worker,
               {.m = outputs,
                .n = inputs,
                .k = n,
@@ -60,13 +60,13 @@ void gpu::connected_backward_weights(const ConnectedWeightsArgs& args, const Buf
 }
 
 void gpu::connected_backward_data(const ConnectedDataArgs& args, const Buffers& buffers,
-                                  DeviceContext& context) {
+                                  DeviceContext&) {
   const auto& [n, inputs, outputs] = args.shape;
   CudaWorker& worker = CudaWorker::current();
   const float *diff_dst = buffers.get(0), *weights = buffers.get(1);
   float* const diff_src = buffers.get(2);
   if (!matmul(
-          worker, context,
+          worker,
           {.m = n, .n = inputs, .k = outputs, .a = {outputs}, .b = {inputs}, .product = {inputs}},
           {diff_dst, weights, diff_src}))
     gemm(worker, n, inputs, outputs, {diff_dst, outputs}, {weights, inputs}, 0.0f, diff_src,

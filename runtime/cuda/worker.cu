@@ -9,6 +9,7 @@
 
 #include "runtime/cuda/cuda_error.hpp"
 #include "runtime/cuda/devices.hpp"
+#include "runtime/tasks/locals.hpp"
 
 namespace omni {
 
@@ -36,7 +37,8 @@ CudaWorker& CudaWorker::current() {
   return *worker;
 }
 
-CudaWorker::CudaWorker(cudaStream_t stream) : stream_(stream) {
+CudaWorker::CudaWorker(cudaStream_t stream)
+    : stream_(stream), prepared_(std::make_unique<Locals>()) {
   check(cudaGetDevice(&device_), "asking for the device");
   cudaDeviceProp properties;
   check(cudaGetDeviceProperties(&properties, device_), "asking for the device's properties");
@@ -50,6 +52,7 @@ CudaWorker::CudaWorker(cudaStream_t stream) : stream_(stream) {
 
 // Nobody is left to hear of a failure.
 CudaWorker::~CudaWorker() {
+  prepared_.reset();
   if (dnn_ != nullptr) cudnnDestroy(dnn_);
   if (blas_ != nullptr) cublasDestroy(blas_);
 }

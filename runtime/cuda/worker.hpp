@@ -7,10 +7,13 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 
 #include "runtime/cuda/check.hpp"
 
 namespace omni {
+
+class Locals;
 
 class CudaWorker {
  public:
@@ -26,6 +29,8 @@ class CudaWorker {
   int multiprocessors() const { return multiprocessors_; }
   int device() const { return device_; }
   const char* device_name() const { return device_name_.data(); }
+  // What libraries have prepared for this worker. It goes before the handles do.
+  Locals& prepared() { return *prepared_; }
 
   // Device memory with undefined contents. One buffer per worker: its kernels run one after
   // another in one stream, so that the next one may use it, too. A kernel that needs several
@@ -56,6 +61,7 @@ class CudaWorker {
     std::size_t bytes_ = 0;
   };
   Memory workspace_, copies_;
+  std::unique_ptr<Locals> prepared_;
 };
 
 }  // namespace omni

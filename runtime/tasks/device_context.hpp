@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
-#include <typeindex>
-#include <unordered_map>
+
+#include "runtime/tasks/locals.hpp"
 
 namespace omni {
 
@@ -38,9 +38,7 @@ class DeviceContext {
   // The context's own object of type T, default-constructed on first use.
   template <class T>
   T& local() {
-    auto& slot = locals_[std::type_index(typeid(T))];
-    if (!slot) slot = std::make_shared<T>();
-    return *static_cast<T*>(slot.get());
+    return locals_.get<T>();
   }
 
   DeviceContext(const DeviceContext&) = delete;
@@ -61,7 +59,7 @@ class DeviceContext {
     std::size_t count_ = 0;
   };
   Floats scratch_, copies_;
-  std::unordered_map<std::type_index, std::shared_ptr<void>> locals_;
+  Locals locals_;
 };
 
 }  // namespace omni

@@ -1,5 +1,6 @@
 // An object of cuDNN's graph interface: its attributes are set, then it is finalized, then it may
-// be asked. What goes wrong first is kept, also by what such an object becomes a part of.
+// be asked. What goes wrong first is kept, also by what such an object becomes a part of; a
+// question that is not answered has gone wrong, too.
 #pragma once
 
 #include <algorithm>
@@ -29,6 +30,7 @@ constexpr cudnnBackendAttributeType_t type_of(const float*) { return CUDNN_TYPE_
 constexpr cudnnBackendAttributeType_t type_of(const std::int32_t*) { return CUDNN_TYPE_INT32; }
 constexpr cudnnBackendAttributeType_t type_of(const std::int64_t*) { return CUDNN_TYPE_INT64; }
 constexpr cudnnBackendAttributeType_t type_of(void* const*) { return CUDNN_TYPE_VOID_PTR; }
+constexpr cudnnBackendAttributeType_t type_of(const cudnnHandle_t*) { return CUDNN_TYPE_HANDLE; }
 constexpr cudnnBackendAttributeType_t type_of(const cudnnDataType_t*) {
   return CUDNN_TYPE_DATA_TYPE;
 }
@@ -38,6 +40,9 @@ constexpr cudnnBackendAttributeType_t type_of(const cudnnConvolutionMode_t*) {
 constexpr cudnnBackendAttributeType_t type_of(const cudnnPointwiseMode_t*) {
   return CUDNN_TYPE_POINTWISE_MODE;
 }
+constexpr cudnnBackendAttributeType_t type_of(const cudnnNanPropagation_t*) {
+  return CUDNN_TYPE_NAN_PROPOGATION;
+}
 constexpr cudnnBackendAttributeType_t type_of(const cudnnBackendHeurMode_t*) {
   return CUDNN_TYPE_HEUR_MODE;
 }
@@ -46,6 +51,9 @@ constexpr cudnnBackendAttributeType_t type_of(const cudnnBackendKnobType_t*) {
 }
 constexpr cudnnBackendAttributeType_t type_of(const cudnnBackendNumericalNote_t*) {
   return CUDNN_TYPE_NUMERICAL_NOTE;
+}
+constexpr cudnnBackendAttributeType_t type_of(const cudnnBackendBehaviorNote_t*) {
+  return CUDNN_TYPE_BEHAVIOR_NOTE;
 }
 
 class Backend {
@@ -76,7 +84,7 @@ class Backend {
   void set(cudnnBackendAttributeName_t name, const std::vector<const Backend*>& parts) {
     std::vector<cudnnBackendDescriptor_t> handles;
     for (const Backend* part : parts) {
-      keep(part->status_);
+      keep(part->status());
       handles.push_back(part->handle_);
     }
     set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, handles.size(), handles.data());
@@ -87,13 +95,13 @@ class Backend {
 
   // As many as there are, but no more than `most`.
   template <class T>
-  std::vector<T> get(cudnnBackendAttributeName_t name, std::size_t most = 1) const {
+  std::vector<T> get(cudnnBackendAttributeName_t name, std::size_t most = 1) {
     std::vector<T> values(most);
     values.resize(get(name, type_of(values.data()), most, values.data()));
     return values;
   }
   std::vector<Backend> get_parts(cudnnBackendAttributeName_t name,
-                                 cudnnBackendDescriptorType_t type, std::size_t most) const {
+                                 cudnnBackendDescriptorType_t type, std::size_t most) {
     std::vector<Backend> parts;
     std::vector<cudnnBackendDescriptor_t> handles;  // cuDNN fills what they name
     for (std::size_t i = 0; i < most; ++i) handles.push_back(parts.emplace_back(type).handle_);
@@ -105,6 +113,9 @@ class Backend {
   bool usable() const { return status_ == CUDNN_STATUS_SUCCESS; }
   cudnnStatus_t status() const { return status_; }
   cudnnBackendDescriptor_t handle() const { return handle_; }
+  void keep(cudnnStatus_t status) {
+    if (usable()) status_ = status;
+  }
 
  private:
   void set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::size_t count,
@@ -113,15 +124,12 @@ class Backend {
       keep(cudnnBackendSetAttribute(handle_, name, type, static_cast<std::int64_t>(count), values));
   }
   std::size_t get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                  std::size_t most, void* values) const {
+                  std::size_t most, void* values) {
     std::int64_t count = 0;
-    if (!usable() || cudnnBackendGetAttribute(handle_, name, type, static_cast<std::int64_t>(most),
-                                              &count, values) != CUDNN_STATUS_SUCCESS)
-      return 0;
-    return std::min(most, static_cast<std::size_t>(count));
-  }
-  void keep(cudnnStatus_t status) {
-    if (usable()) status_ = status;
+    if (usable())
+      keep(cudnnBackendGetAttribute(handle_, name, type, static_cast<std::int64_t>(most), &count,
+                                    values));
+    return usable() ? std::min(most, static_cast<std::size_t>(count)) : 0;
   }
 
   cudnnBackendDescriptor_t handle_ = nullptr;

@@ -80,13 +80,14 @@ void run_without_cudnn(Kernel<Args> lowered, const Args& args, const Buffers& bu
 
 // False: nothing was done, since cuDNN can do nothing with the shape.
 template <class Args>
-bool run(const Args& args, const Buffers& buffers, DeviceContext& context) {
+bool run(const Args& args, const Buffers& buffers) {
   CudaWorker& worker = CudaWorker::current();
   const cudnn::ConvolutionTensors tensors = tensors_of(args, buffers);
   cudnn::ConvolutionTask task = task_of(args, buffers.in_bf16());
-  for (const void* tensor : tensors.values)
-    task.alignment = std::min(task.alignment, alignment_of(tensor));
-  const auto& plan = plan_for<cudnn::ConvolutionPlan>(worker, context, task, worker, task, tensors);
+  for (std::size_t i = 0; i < tensors.values.size(); ++i)
+    if (!is_copied(task, i))
+      task.alignment = std::min(task.alignment, alignment_of(tensors.values[i]));
+  const auto& plan = plan_for<cudnn::ConvolutionPlan>(worker, task, worker, task, tensors);
   if (plan.usable()) plan.run(worker, tensors);
   return plan.usable();
 }
@@ -95,12 +96,12 @@ bool run(const Args& args, const Buffers& buffers, DeviceContext& context) {
 
 void gpu::conv_forward(const ConvForwardArgs& args, const Buffers& buffers,
                        DeviceContext& context) {
-  if (!run(args, buffers, context)) run_without_cudnn(conv_forward_lowered, args, buffers, context);
+  if (!run(args, buffers)) run_without_cudnn(conv_forward_lowered, args, buffers, context);
 }
 
 void gpu::conv_backward_weights(const ConvWeightsArgs& args, const Buffers& buffers,
                                 DeviceContext& context) {
-  if (!run(args, buffers, context))
+  if (!run(args, buffers))
     return run_without_cudnn(conv_backward_weights_lowered, args, buffers, context);
   if (!args.has_bias) return;
   with_values(buffers, [&]<class T>(T) {
@@ -111,8 +112,7 @@ void gpu::conv_backward_weights(const ConvWeightsArgs& args, const Buffers& buff
 
 void gpu::conv_backward_data(const ConvDataArgs& args, const Buffers& buffers,
                              DeviceContext& context) {
-  if (!run(args, buffers, context))
-    run_without_cudnn(conv_backward_data_lowered, args, buffers, context);
+  if (!run(args, buffers)) run_without_cudnn(conv_backward_data_lowered, args, buffers, context);
 }
 
 }  // namespace omni

@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "runtime/bf16/bf16.hpp"
+
 namespace omni::cudnn {
 namespace {
 
@@ -51,7 +53,7 @@ constexpr int kWidestLoad = 16;  // bytes
 
 }  // namespace
 
-ConvolutionGraph::ConvolutionGraph(const ConvolutionWork& work) {
+ConvolutionGraph::ConvolutionGraph(const ConvolutionWork& work, const Target& target) {
   const ConvShape& s = work.shape;
   const Size dst_size{s.n, s.filters, s.out_h(), s.out_w()};
   const Backend& src = tensor(TensorName::src, {s.n, s.c, s.h, s.w}, work.type, work.alignment);
@@ -73,22 +75,16 @@ ConvolutionGraph::ConvolutionGraph(const ConvolutionWork& work) {
   const Backend* value = work.bias || work.relu ? &between() : &dst;
   then(convolution(work, src, weights, *value));
   if (work.bias) {
-    const Backend& bias =
-        tensor(TensorName::bias, {1, s.filters, 1, 1}, CUDNN_DATA_FLOAT, sizeof(float));
+    const int one = work.type == CUDNN_DATA_FLOAT ? sizeof(float) : sizeof(Bf16);
+    const Backend& bias = tensor(TensorName::bias, {1, s.filters, 1, 1}, work.type, one);
     const Backend& sum = work.relu ? between() : dst;
     then(pointwise(CUDNN_POINTWISE_ADD, *value, &bias, sum));
     value = &sum;
   }
-  if (work.relu) {
-    // cuDNN's relu is a maximum, which need not be NaN where its argument is, and nobody would hear
-    // of a training that diverges. x + relu(-x) is NaN then (and where x is minus infinity).
-    const Backend &negated = between(), &missing = between();
-    then(pointwise(CUDNN_POINTWISE_NEG, *value, nullptr, negated));
-    then(pointwise(CUDNN_POINTWISE_RELU_FWD, negated, nullptr, missing));
-    then(pointwise(CUDNN_POINTWISE_ADD, *value, &missing, dst));
-  }
+  if (work.relu) then(pointwise(CUDNN_POINTWISE_RELU_FWD, *value, nullptr, dst));
 
   Backend& graph = add(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  if (target.handle != nullptr) graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, target.handle);
   graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations);
   graph.finalize();
 }
@@ -145,6 +141,7 @@ const Backend& ConvolutionGraph::pointwise(cudnnPointwiseMode_t mode, const Back
   Backend& function = add(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   function.set(CUDNN_ATTR_POINTWISE_MODE, mode);
   function.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
+  function.set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_PROPAGATE_NAN);
   function.finalize();
 
   Backend& operation = add(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);

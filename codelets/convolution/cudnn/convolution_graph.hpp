@@ -16,19 +16,25 @@ enum class Pass { forward, backward_weights, backward_data };
 // what they are forward, where they are not the values themselves.
 enum class TensorName : std::int64_t { src = 1, weights, dst, bias };
 
-// Sums, what operations hand on, and the bias are floats.
+// What is planned for: the GPU of a handle; or one that is only described, where nothing runs.
+struct Target {
+  cudnnHandle_t handle = nullptr;
+  const Backend* description = nullptr;
+};
+
+// Sums, and what operations hand on, are floats.
 struct ConvolutionWork {
   Pass pass;
   ConvShape shape;
-  cudnnDataType_t type;             // of src, weights and dst
-  int alignment = 16;               // of those, in bytes; the bias is where a float may be
+  cudnnDataType_t type;             // of all tensors
+  int alignment = 16;               // in bytes; the bias is where one of its values may be
   bool adds = false;                // to what is there; not forward
   bool bias = false, relu = false;  // forward: what the convolution ends in
 };
 
 class ConvolutionGraph {
  public:
-  explicit ConvolutionGraph(const ConvolutionWork& work);
+  ConvolutionGraph(const ConvolutionWork& work, const Target& target);
 
   // Its status says whether cuDNN understood.
   const Backend& operations() const { return parts_.back(); }

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +20,7 @@ namespace omni::cudnn {
 struct ConvolutionTask {
   Pass pass;
   ConvShape shape;
-  int alignment = 16;        // of all tensors but the bias, in bytes
+  int alignment = 16;        // of the tensors that cuDNN sees, but the bias, in bytes
   bool bf16_values = false;  // src and dst are in bf16; else they are floats, as weights always are
   bool adds = false;         // to what is there; not forward
   bool has_bias = false;     // forward, as the activation
@@ -29,6 +28,9 @@ struct ConvolutionTask {
 
   auto operator<=>(const ConvolutionTask&) const = default;
 };
+
+// Of src, weights and dst: whether cuDNN sees a copy in bf16.
+bool is_copied(const ConvolutionTask& task, std::size_t tensor);
 
 class ConvolutionPlan {
  public:
@@ -43,7 +45,6 @@ class ConvolutionPlan {
  private:
   // How it may be computed.
   struct Way {
-    std::shared_ptr<const ConvolutionGraph> graph;
     bool ends;  // in bias and activation; else they are passes of their own
     EngineConfig config;
     ExecutionPlan plan;
@@ -53,25 +54,26 @@ class ConvolutionPlan {
   using Numbers = std::vector<std::uint64_t>;
 
   std::string description() const;
-  bool is_copied(std::size_t tensor) const;
   std::size_t bytes_of_copy(std::size_t tensor) const;
+  std::size_t bytes_of_bias_copy(const Way& way) const;
   std::size_t memory_for(const Way& way) const;
-  std::size_t result_bytes() const;
+  std::size_t bytes_of_result_value() const;
   cudnnStatus_t enqueue(CudaWorker& worker, const Way& way, const ConvolutionTensors& tensors,
                         std::byte* memory) const;
 
   std::vector<bool> endings() const;  // to be tried
-  std::shared_ptr<const ConvolutionGraph> graph(bool ends) const;
+  ConvolutionGraph graph(bool ends, const Target& target) const;
   // Nothing: cuDNN cannot, or not as we want it.
-  std::optional<Way> way(const Backend& device, std::shared_ptr<const ConvolutionGraph> graph,
-                         bool ends, EngineConfig config) const;
+  std::optional<Way> way(const Target& target, bool ends, EngineConfig config) const;
   // The more promising first, for as long as visit() wants more.
-  void for_each_way(const Backend& device, bool ends, const std::function<bool(Way)>& visit) const;
+  void for_each_way(const Target& target, bool ends, const std::function<bool(Way)>& visit) const;
 
-  // tensors: their result may be written. take(): false where that does not work.
+  // tensors: their result may be written.
   void choose(CudaWorker& worker, ConvolutionTensors tensors);
-  bool take(CudaWorker& worker, const ConvolutionTensors& tensors, Way way);
-  std::optional<Numbers> take_fastest(CudaWorker& worker, const Backend& device,
+  bool works(CudaWorker& worker, const Way& way, ConvolutionTensors tensors,
+             std::byte* memory) const;
+  bool take(CudaWorker& worker, const ConvolutionTensors& tensors, Way way);  // if it works
+  std::optional<Numbers> take_fastest(CudaWorker& worker, const Target& target,
                                       const ConvolutionTensors& tensors);
 
   ConvolutionTask task_;
@@ -80,6 +82,7 @@ class ConvolutionPlan {
   Demands demands_;
   std::size_t result_;  // which of the tensors is written
   std::array<std::int64_t, 3> counts_;
+  std::size_t most_workspace_;
   std::optional<Way> way_;
 };
 

@@ -8,31 +8,15 @@
 namespace omni::cudnn {
 namespace {
 
-std::vector<cudnnBackendNumericalNote_t> notes_on(const Backend& engine) {
-  return engine.get<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                                                 CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+void describe(Backend& part, cudnnBackendAttributeName_t name, const Target& target) {
+  if (target.description != nullptr) part.set(name, *target.description);
 }
 
-std::vector<std::uint64_t> numbers_of(const Backend& engine, const Backend& config) {
-  std::vector<std::uint64_t> numbers;
-  const auto add = [&](const auto& found) {
-    for (const auto number : found) numbers.push_back(static_cast<std::uint64_t>(number));
-  };
-  add(engine.get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
-  for (const Backend& knob :
-       config.get_parts(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
-                        CUDNN_KNOB_TYPE_COUNTS)) {
-    add(knob.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE));
-    add(knob.get<std::int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
-  }
-  return numbers;
-}
-
-std::vector<Backend> guesses(const ConvolutionGraph& graph, const Backend& device,
+std::vector<Backend> guesses(const ConvolutionGraph& graph, const Target& target,
                              cudnnBackendHeurMode_t mode) {
   Backend heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.operations());
-  heuristics.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device);
+  describe(heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, target);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
   heuristics.finalize();
   if (!succeeded(heuristics.status())) return {};
@@ -41,44 +25,66 @@ std::vector<Backend> guesses(const ConvolutionGraph& graph, const Backend& devic
                               kMost);
 }
 
-}  // namespace
-
-Backend device_properties(int device) {
-  Backend properties(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-  properties.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, std::int32_t{device});
-  properties.finalize();
-  check(properties.status(), "describing a GPU to cuDNN");
-  return properties;
+void read_notes(Backend& engine, EngineConfig& found) {
+  found.notes = engine.get<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                                        CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+  const auto behavior = engine.get<cudnnBackendBehaviorNote_t>(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE,
+                                                               CUDNN_BEHAVIOR_NOTE_TYPE_COUNT);
+  found.is_compiled =
+      std::ranges::find(behavior, CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) != behavior.end();
+  found.config.keep(engine.status());
 }
+
+// What cuDNN has guessed.
+EngineConfig read(Backend guess) {
+  EngineConfig found{std::move(guess)};
+  const auto add = [&](const auto& numbers) {
+    for (const auto number : numbers) found.numbers.push_back(static_cast<std::uint64_t>(number));
+  };
+  for (Backend& engine :
+       found.config.get_parts(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1)) {
+    add(engine.get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
+    read_notes(engine, found);
+  }
+  for (Backend& knob :
+       found.config.get_parts(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+                              CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS)) {
+    add(knob.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE));
+    add(knob.get<std::int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
+    found.config.keep(knob.status());
+  }
+  return found;
+}
+
+}  // namespace
 
 bool EngineConfig::meets(const Demands& demands) const {
   const auto has = [&](cudnnBackendNumericalNote_t note) {
     return std::ranges::find(notes, note) != notes.end();
   };
-  return config.usable() &&  // else there are no notes, whatever it does
-         !has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) &&
+  return config.usable() && !numbers.empty() &&  // else there are no notes, whatever it does
+         !is_compiled && !has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) &&
          !has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) &&
          !(demands.single_precision && has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) &&
          !(demands.deterministic && has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
 }
 
-std::vector<EngineConfig> engine_configs(const ConvolutionGraph& graph, const Backend& device) {
+std::vector<EngineConfig> engine_configs(const ConvolutionGraph& graph, const Target& target) {
   std::vector<EngineConfig> found;
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
-    for (Backend& config : guesses(graph, device, mode))
-      for (const Backend& engine :
-           config.get_parts(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1)) {
-        std::vector<std::uint64_t> numbers = numbers_of(engine, config);
-        found.push_back({std::move(config), notes_on(engine), std::move(numbers)});
-      }
+    for (Backend& guess : guesses(graph, target, mode)) {
+      EngineConfig one = read(std::move(guess));
+      if (std::ranges::find(found, one.numbers, &EngineConfig::numbers) == found.end())
+        found.push_back(std::move(one));
+    }
   return found;
 }
 
-EngineConfig engine_config(const ConvolutionGraph& graph, const Backend& device,
+EngineConfig engine_config(const ConvolutionGraph& graph, const Target& target,
                            const std::vector<std::uint64_t>& numbers) {
   Backend engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.operations());
-  engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, device);
+  describe(engine, CUDNN_ATTR_ENGINE_DEVICEPROP, target);
   const bool whole = numbers.size() % 2 == 1;  // an engine, and a value for every knob
   engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, whole ? static_cast<std::int64_t>(numbers[0]) : -1);
   engine.finalize();
@@ -93,17 +99,20 @@ EngineConfig engine_config(const ConvolutionGraph& graph, const Backend& device,
   std::vector<const Backend*> choices;
   for (const Backend& knob : knobs) choices.push_back(&knob);
 
-  Backend config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-  config.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
-  if (!choices.empty()) config.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, choices);
-  config.finalize();
-  return {std::move(config), notes_on(engine), numbers};
+  EngineConfig found{Backend(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)};
+  found.config.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+  if (!choices.empty()) found.config.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, choices);
+  found.config.finalize();
+  found.numbers = numbers;
+  read_notes(engine, found);
+  return found;
 }
 
-ExecutionPlan::ExecutionPlan(const EngineConfig& config, const Backend& device)
+ExecutionPlan::ExecutionPlan(const EngineConfig& config, const Target& target)
     : plan_(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+  if (target.handle != nullptr) plan_.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, target.handle);
+  describe(plan_, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, target);
   plan_.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config.config);
-  plan_.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device);
   plan_.finalize();
   for (const std::int64_t bytes : plan_.get<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE))
     workspace_bytes_ = static_cast<std::size_t>(bytes);
@@ -120,7 +129,7 @@ cudnnStatus_t ExecutionPlan::run(cudnnHandle_t handle, const ConvolutionTensors&
   add(TensorName::src, tensors.values[0]);
   add(TensorName::weights, tensors.values[1]);
   add(TensorName::dst, tensors.values[2]);
-  if (tensors.bias != nullptr) add(TensorName::bias, const_cast<float*>(tensors.bias));
+  if (tensors.bias != nullptr) add(TensorName::bias, const_cast<void*>(tensors.bias));
   Backend variables(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   variables.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, names);
   variables.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, pointers);

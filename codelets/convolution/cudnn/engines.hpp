@@ -10,9 +10,6 @@
 
 namespace omni::cudnn {
 
-// What cuDNN has to know of a device to plan for it.
-Backend device_properties(int device);
-
 struct Demands {
   bool single_precision = false;  // of floats; tensor cores round them to TensorFloat-32
   bool deterministic = false;
@@ -20,29 +17,31 @@ struct Demands {
 
 // An engine of cuDNN's, and how its knobs are turned.
 struct EngineConfig {
-  Backend config;
-  std::vector<cudnnBackendNumericalNote_t> notes;  // on how it computes
-  std::vector<std::uint64_t> numbers;  // by which cuDNN knows it: the engine, knob, value, ...
+  Backend config;  // its status is that of all that is known of it
+  std::vector<cudnnBackendNumericalNote_t> notes{};  // on how it computes
+  bool is_compiled = false;                          // when a plan is made
+  std::vector<std::uint64_t> numbers{};  // by which cuDNN knows it: the engine, knob, value, ...
 
+  // Never if compiled: that takes up to a second, for every worker in every run, and NVRTC. All
+  // that we ask for is among what cuDNN brings along.
   bool meets(const Demands& demands) const;
 };
 
-// Those that can compute it, best first, as cuDNN guesses.
-std::vector<EngineConfig> engine_configs(const ConvolutionGraph& graph, const Backend& device);
+// Those that can compute it, each once, best first, as cuDNN guesses.
+std::vector<EngineConfig> engine_configs(const ConvolutionGraph& graph, const Target& target);
 
 // The one with these numbers; cuDNN may not know it, as the config's status then says.
-EngineConfig engine_config(const ConvolutionGraph& graph, const Backend& device,
+EngineConfig engine_config(const ConvolutionGraph& graph, const Target& target,
                            const std::vector<std::uint64_t>& numbers);
 
 struct ConvolutionTensors {
   std::array<void*, 3> values{};  // src, weights, dst
-  const float* bias = nullptr;    // where the graph has one
+  const void* bias = nullptr;     // where the graph has one
 };
 
 class ExecutionPlan {
  public:
-  // Compiles what has to be compiled.
-  ExecutionPlan(const EngineConfig& config, const Backend& device);
+  ExecutionPlan(const EngineConfig& config, const Target& target);
 
   cudnnStatus_t status() const { return plan_.status(); }
   std::size_t workspace_bytes() const { return workspace_bytes_; }

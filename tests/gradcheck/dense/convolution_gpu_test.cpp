@@ -5,9 +5,11 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "codelets/convolution/cudnn/lowered_convolution.hpp"
 #include "runtime/log.hpp"
@@ -81,23 +83,64 @@ TEST_F(ConvolutionOnGpu, what_the_table_says_is_checked) {
   for (const auto& entry : std::filesystem::directory_iterator(models.path())) {
     auto json = nlohmann::ordered_json::parse(test::get(entry.path()));
     std::uint64_t engine = 0;
-    for (auto& [key, numbers] : json["algorithms"].items()) numbers = {0, engine++ % 7};
+    for (auto& [key, numbers] : json["algorithms"].items()) numbers = {0, engine++ % 8};
     test::put(edited.path() / entry.path().filename(), json.dump());
   }
   check_forward(edited);
 }
 
-TEST_F(ConvolutionOnGpu, tensors_that_begin_anywhere) {
-  const Deterministic policy;
+// What a small convolution gives whose tensors begin where a float may be.
+std::vector<float> computed_anywhere() {
   std::vector<float> values{0, 1, 2, 3, 4, 0, -2, 0, 0, 7, 7, 7, 7};
   gpu::Copy copy(std::as_writable_bytes(std::span(values)));
   const auto at = [&](std::size_t i) -> void* { return copy.data() + i * sizeof(float); };
   const std::array<void*, 3> pointers{at(1), at(6), at(9)};
-  const log::Capture said;
   gpu::conv_forward({.shape = {.h = 2, .w = 2}}, Buffers(pointers), DeviceContext::current());
   copy.back();
-  EXPECT_THAT(std::span(values).subspan(9), testing::ElementsAre(-2, -4, -6, -8));
+  return {values.begin() + 9, values.end()};
+}
+
+TEST_F(ConvolutionOnGpu, tensors_that_begin_anywhere) {
+  const Deterministic policy;
+  const log::Capture said;
+  EXPECT_THAT(computed_anywhere(), testing::ElementsAre(-2, -4, -6, -8));
   EXPECT_EQ(said.text(), "");  // not lowered
+}
+
+// Of floats that are copied it does not matter where they begin: in bf16, tensor cores want whole
+// vectors.
+TEST_F(ConvolutionOnGpu, copies_begin_where_vectors_do) {
+  const test::TemporaryDirectory models;
+  setenv("STARPU_PERF_MODEL_DIR", models.path().c_str(), 1);
+  const Deterministic restores(Precision::bf16);
+  ImplementationPolicy measures = implementation_policy();
+  measures.deterministic = false;
+  set_implementation_policy(measures);
+  EXPECT_THAT(computed_anywhere(), testing::ElementsAre(-2, -4, -6, -8));
+  unsetenv("STARPU_PERF_MODEL_DIR");
+  for (const auto& entry : std::filesystem::directory_iterator(models.path()))
+    EXPECT_THAT(test::get(entry.path()), testing::HasSubstr("bf16 of floats, 16-byte tensors"));
+}
+
+// The played cuDNN offers an end first that makes 0 of NaN.
+TEST_F(ConvolutionOnGpu, relu_of_nan_is_nan) {
+  for (const bool measures : {false, true}) {
+    const test::TemporaryDirectory models;
+    setenv("STARPU_PERF_MODEL_DIR", models.path().c_str(), 1);
+    std::optional<Deterministic> policy;
+    if (!measures) policy.emplace();
+    std::vector<float> values(16);
+    values[0] = 1, values[4] = 1, values[12] = NAN, values[13] = -9;
+    gpu::Copy copy(std::as_writable_bytes(std::span(values)));
+    const auto at = [&](std::size_t i) -> void* { return copy.data() + i * sizeof(float); };
+    const std::array<void*, 4> pointers{at(0), at(4), at(8), at(12)};
+    gpu::conv_forward({.shape = {.filters = 2}, .activation = Activation::relu, .has_bias = true},
+                      Buffers(pointers), DeviceContext::current());
+    copy.back();
+    EXPECT_TRUE(std::isnan(values[8]));
+    EXPECT_EQ(values[9], 0);
+    unsetenv("STARPU_PERF_MODEL_DIR");
+  }
 }
 
 // The played cuDNN takes no padding as large as the kernel.
@@ -119,10 +162,10 @@ TEST_F(ConvolutionOnGpu, what_cudnn_refuses_is_said_once_per_shape) {
         [&](const Buffers& buffers) { gpu::conv_forward(args, buffers, DeviceContext::current()); },
         true);
   if (said.text().empty()) GTEST_SKIP() << "this cuDNN takes it";
-  EXPECT_EQ(
-      said.text(),
-      "warning: cuDNN has no algorithm for the convolution forward 1x5x4x3, 2 2x2, stride "
-      "1x1, pad 4x4, dilation 1x1, groups 1, fp32, at 16: it is lowered to matrix products\n");
+  EXPECT_EQ(said.text(),
+            "warning: cuDNN has no algorithm for the convolution forward 1x5x4x3, 2 2x2, stride "
+            "1x1, pad 4x4, dilation 1x1, groups 1, fp32, 16-byte tensors: it is lowered to matrix "
+            "products\n");
 }
 
 }  // namespace

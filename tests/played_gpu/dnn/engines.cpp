@@ -18,16 +18,29 @@ namespace {
 using Notes = std::vector<cudnnBackendNumericalNote_t>;
 
 // By number: kHalves would halve the precision of what it multiplies, kTensorCores rounds floats to
-// TF32, the sums of kAnyOrder come backward in another order every time. Those with a workspace
-// write all over it. Only kTensorCores and kSlow can go on after the convolution.
-enum Engine : std::int64_t { kHalves, kRefusesToRun, kTensorCores, kAnyOrder, kUnplanned, kSlow };
-
-// Best first.
-constexpr std::int64_t kOffered[]{kHalves,   kRefusesToRun, kTensorCores,
-                                  kAnyOrder, kUnplanned,    kSlow};
+// TF32, the sums of kAnyOrder come backward in another order every time, kCompiled gives zeros
+// forward. Those with a workspace write all over it. Only kTensorCores, kSlow and kCompiled can go
+// on after the convolution.
+enum Engine : std::int64_t {
+  kHalves,
+  kRefusesToRun,
+  kTensorCores,
+  kAnyOrder,
+  kUnplanned,
+  kSlow,
+  kCompiled
+};
 
 constexpr cudnnBackendKnobType_t kKnob = CUDNN_KNOB_TYPE_TILE_SIZE;
-constexpr std::int64_t kMostTurned = 3;
+constexpr std::int64_t kMostTurned = 3;  // then relu makes 0 of NaN
+
+// Best first.
+struct Offer {
+  std::int64_t engine, turned = 0;
+};
+constexpr Offer kOffers[]{{kCompiled},       {kHalves},   {kRefusesToRun},
+                          {kTensorCores, 3}, {kAnyOrder}, {kTensorCores, 2},
+                          {kUnplanned},      {kSlow, 3},  {kSlow, 2}};
 
 bool has_knob(std::int64_t engine) { return engine == kTensorCores || engine == kSlow; }
 
@@ -65,13 +78,14 @@ std::shared_ptr<const Descriptor> graph_of(const Descriptor& engine) {
 cudnnStatus_t complete_engine(Descriptor& its) {
   const auto number = its.value<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
   const auto described = graph_of(its);
-  if (!number || !described || !its.part(CUDNN_ATTR_ENGINE_DEVICEPROP))
-    return CUDNN_STATUS_BAD_PARAM;
-  if (*number < 0 || *number > kSlow) return CUDNN_STATUS_NOT_SUPPORTED;
+  if (!number || !described) return CUDNN_STATUS_BAD_PARAM;
+  if (*number < 0 || *number > kCompiled) return CUDNN_STATUS_NOT_SUPPORTED;
   Graph graph;
   read_graph(*described, graph);
-  if (const Notes notes = notes_on(*number, graph); !notes.empty())
-    its.set(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, notes);
+  its.set(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, notes_on(*number, graph));
+  std::vector<cudnnBackendBehaviorNote_t> behavior;
+  if (*number == kCompiled) behavior.push_back(CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION);
+  its.set(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, behavior);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -91,17 +105,21 @@ cudnnStatus_t complete_config(Descriptor& its) {
     if (knob->value<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE) != kKnob ||
         turned(its) < 1 || turned(its) > kMostTurned)
       return CUDNN_STATUS_NOT_SUPPORTED;
+  if (knobs.empty()) its.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, Descriptor::Parts{});
   return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t complete_plan(Descriptor& its) {
   const auto config = its.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-  if (!config || !its.part(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP)) return CUDNN_STATUS_BAD_PARAM;
+  const auto handle = its.value<cudnnHandle_t>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
+  if (!config || !handle) return CUDNN_STATUS_BAD_PARAM;
   const auto engine = config->part(CUDNN_ATTR_ENGINECFG_ENGINE);
+  if (handle != graph_of(*engine)->value<cudnnHandle_t>(CUDNN_ATTR_OPERATIONGRAPH_HANDLE))
+    return CUDNN_STATUS_BAD_PARAM;
   const auto number = *engine->value<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
   Graph graph;
   read_graph(*graph_of(*engine), graph);
-  if (number == kUnplanned || (!graph.steps.empty() && !has_knob(number)))
+  if (number == kUnplanned || (!graph.steps.empty() && !has_knob(number) && number != kCompiled))
     return CUDNN_STATUS_NOT_SUPPORTED;
   const std::vector bytes{workspace_of(number, turned(*config).value_or(1), graph)};
   its.set(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, bytes);
@@ -117,41 +135,37 @@ std::shared_ptr<Descriptor> finalized(cudnnBackendDescriptorType_t type, Set set
   return made;
 }
 
-std::shared_ptr<Descriptor> config_of(std::int64_t number, std::shared_ptr<const Descriptor> graph,
-                                      std::shared_ptr<const Descriptor> device) {
+std::shared_ptr<Descriptor> config_of(const Offer& offer, std::shared_ptr<const Descriptor> graph) {
   const auto engine = finalized(CUDNN_BACKEND_ENGINE_DESCRIPTOR, [&](Descriptor& its) {
     its.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, {graph});
-    its.set(CUDNN_ATTR_ENGINE_DEVICEPROP, {device});
-    its.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, std::vector{number});
+    its.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, std::vector{offer.engine});
   });
   return finalized(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, [&](Descriptor& its) {
     its.set(CUDNN_ATTR_ENGINECFG_ENGINE, {engine});
-    if (has_knob(number))
+    if (has_knob(offer.engine))
       its.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
-              {finalized(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, [](Descriptor& knob) {
+              {finalized(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, [&](Descriptor& knob) {
                 knob.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE,
                          std::vector{kKnob});
                 knob.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64,
-                         std::vector{std::int64_t{2}});
+                         std::vector{offer.turned});
               })});
   });
 }
 
 cudnnStatus_t complete_heuristics(Descriptor& its) {
   const auto described = its.part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
-  const auto device = its.part(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
   const auto mode = its.value<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE);
-  if (!described || !device || !mode) return CUDNN_STATUS_BAD_PARAM;
+  if (!described || !mode) return CUDNN_STATUS_BAD_PARAM;
   Graph graph;
   if (const auto status = read_graph(*described, graph); status != CUDNN_STATUS_SUCCESS)
     return status;
   if (!can_compute(graph.shape)) return CUDNN_STATUS_NOT_SUPPORTED;
   Descriptor::Parts results;
   if (*mode == CUDNN_HEUR_MODE_FALLBACK)
-    results.push_back(config_of(kAnyOrder, described, device));
+    results.push_back(config_of({kAnyOrder}, described));
   else
-    for (const std::int64_t number : kOffered)
-      results.push_back(config_of(number, described, device));
+    for (const Offer& offer : kOffers) results.push_back(config_of(offer, described));
   its.set(CUDNN_ATTR_ENGINEHEUR_RESULTS, std::move(results));
   return CUDNN_STATUS_SUCCESS;
 }
@@ -187,25 +201,15 @@ class Floats {
   std::vector<float> copy_;
 };
 
-// y: what the convolution gives, which the steps make into the result.
-std::vector<float> go_on(const Graph& graph, std::vector<float> y, const float* bias) {
-  std::map<std::int64_t, std::vector<float>> values{{graph.y, std::move(y)}};
+// values: what the convolution gives, of which the steps make the result.
+void go_on(const Graph& graph, bool loses_nan, const float* bias, std::vector<float>& values) {
   const auto channels = static_cast<std::size_t>(graph.shape.k);
-  for (const Graph::Step& step : graph.steps) {
-    const std::vector<float>& from = values.at(step.from);
-    const auto made = values.find(step.second);
-    std::vector<float> to(from.size());
-    for (std::size_t i = 0; i < to.size(); ++i) {
+  for (const Graph::Step& step : graph.steps)
+    for (std::size_t i = 0; i < values.size(); ++i)
       if (step.mode == CUDNN_POINTWISE_ADD)
-        to[i] = from[i] + (made != values.end() ? made->second[i] : bias[i % channels]);
-      else if (step.mode == CUDNN_POINTWISE_NEG)
-        to[i] = -from[i];
-      else
-        to[i] = std::fmax(from[i], 0.0f);  // 0 of NaN
-    }
-    values[step.to] = std::move(to);
-  }
-  return values.at(graph.result);
+        values[i] += bias[i % channels];
+      else if (loses_nan || !step.keeps_nan || !std::isnan(values[i]))
+        values[i] = std::fmax(values[i], 0.0f);  // 0 of NaN
 }
 
 // Every other time what another order of the same sums might give.
@@ -215,23 +219,30 @@ void add_in_another_order(float* sums, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) sums[i] = std::nextafter(sums[i], 0.0f);
 }
 
-void compute(const Graph& graph, bool any_order, void* x, void* filter, void* y,
-             const float* bias) {
+// How an engine computes.
+struct Manner {
+  bool any_order, loses_nan, zeros;
+};
+
+void compute(const Graph& graph, const Manner& manner, void* x, void* filter, void* y, void* bias) {
   const Convolution& shape = graph.shape;
   Floats of_x(shape, x, shape.x_count()), of_y(shape, y, shape.y_count());
   Floats of_filter(shape, filter, shape.filter_count());
   if (graph.is_forward()) {
+    Floats of_bias(shape, bias, bias != nullptr ? static_cast<std::size_t>(shape.k) : 0);
     std::vector<float> result(shape.y_count());
     forward(shape, of_x.begin(), of_filter.begin(), result.data());
-    std::ranges::copy(go_on(graph, std::move(result), bias), of_y.begin());
+    go_on(graph, manner.loses_nan, of_bias.begin(), result);
+    if (manner.zeros) std::ranges::fill(result, 0.0f);
+    std::ranges::copy(result, of_y.begin());
     of_y.back();
   } else if (graph.pass == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR) {
     backward_data(shape, of_filter.begin(), of_y.begin(), graph.beta, of_x.begin());
-    if (any_order) add_in_another_order(of_x.begin(), shape.x_count());
+    if (manner.any_order) add_in_another_order(of_x.begin(), shape.x_count());
     of_x.back();
   } else {
     backward_filter(shape, of_x.begin(), of_y.begin(), graph.beta, of_filter.begin());
-    if (any_order) add_in_another_order(of_filter.begin(), shape.filter_count());
+    if (manner.any_order) add_in_another_order(of_filter.begin(), shape.filter_count());
     of_filter.back();
   }
 }
@@ -252,13 +263,6 @@ void* find_tensor(const Descriptor& pack, const Graph& graph, std::int64_t name)
 
 cudnnStatus_t complete(Descriptor& its) {
   switch (its.type) {
-    case CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR: {
-      const auto device = its.value<std::int32_t>(CUDNN_ATTR_DEVICEPROP_DEVICE_ID);
-      int count = 0;
-      cudaGetDeviceCount(&count);
-      return device && *device >= 0 && *device < count ? CUDNN_STATUS_SUCCESS
-                                                       : CUDNN_STATUS_BAD_PARAM;
-    }
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: {
       Graph graph;
       return read_graph(its, graph);
@@ -300,8 +304,10 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   if (handle == nullptr || !planned || !planned->finalized || !pack || !pack->finalized ||
       planned->type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
     return CUDNN_STATUS_BAD_PARAM;
-  const auto engine =
-      planned->part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)->part(CUDNN_ATTR_ENGINECFG_ENGINE);
+  if (planned->value<cudnnHandle_t>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE) != handle)
+    return CUDNN_STATUS_BAD_PARAM;  // the real one asks for the same device
+  const auto config = planned->part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  const auto engine = config->part(CUDNN_ATTR_ENGINECFG_ENGINE);
   const auto number = *engine->value<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
   if (number == kRefusesToRun) return CUDNN_STATUS_NOT_SUPPORTED;
   Graph graph;
@@ -313,8 +319,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   void* filter = find_tensor(*pack, graph, graph.filter);
   void* y = find_tensor(*pack, graph, graph.is_forward() ? graph.result : graph.y);
   const bool has_bias = graph.bias != 0;
-  const auto* bias =
-      has_bias ? static_cast<const float*>(find_tensor(*pack, graph, graph.bias)) : nullptr;
+  void* bias = has_bias ? find_tensor(*pack, graph, graph.bias) : nullptr;
   auto* workspace = *pack->value<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
   const auto bytes = static_cast<std::size_t>(
       *planned->value<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
@@ -324,11 +329,13 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   std::vector<Region> used{values(shape, x, shape.x_count()), values(shape, y, shape.y_count()),
                            values(shape, filter, shape.filter_count())};
   if (bytes != 0) used.push_back({workspace, bytes});
-  if (bias != nullptr) used.push_back({bias, static_cast<std::size_t>(shape.k) * sizeof(float)});
-  const bool any_order = number == kAnyOrder;
+  if (bias != nullptr) used.push_back(values(shape, bias, static_cast<std::size_t>(shape.k)));
+  const Manner manner{.any_order = number == kAnyOrder,
+                      .loses_nan = turned(*config) == kMostTurned,
+                      .zeros = number == kCompiled};
   const cudaError_t error = enqueue_kernel(handle->stream, std::move(used), [=] {
     if (bytes != 0) std::memset(workspace, 0xFF, bytes);
-    compute(graph, any_order, x, filter, y, bias);
+    compute(graph, manner, x, filter, y, bias);
   });
   return error == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
 }

@@ -163,26 +163,24 @@ cudnnStatus_t read_pointwise(const Descriptor& operation, Graph& graph, std::vec
   };
   if (!is_made(from) || to.size != from.size || to.name == from.name) return CUDNN_STATUS_BAD_PARAM;
   if (!channels_last(to)) return CUDNN_STATUS_NOT_SUPPORTED;
-  const auto mode = *operation.part(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)
-                         ->value<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE);
+  const auto function = operation.part(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+  const auto mode = *function->value<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE);
   const auto other = operation.part(CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
   if ((mode == CUDNN_POINTWISE_ADD) != (other != nullptr)) return CUDNN_STATUS_BAD_PARAM;
-  if (mode != CUDNN_POINTWISE_ADD && mode != CUDNN_POINTWISE_NEG &&
-      mode != CUDNN_POINTWISE_RELU_FWD)
+  if (mode != CUDNN_POINTWISE_ADD && mode != CUDNN_POINTWISE_RELU_FWD)
     return CUDNN_STATUS_NOT_SUPPORTED;
-  Graph::Step step{mode, from.name, 0, to.name};
   if (other) {
-    const Tensor second = *read_tensor(*other);
-    step.second = second.name;
-    if (!is_made(second)) {
-      if (second.size != Sizes{1, from.size[1], 1, 1}) return CUDNN_STATUS_BAD_PARAM;
-      if (second.type != CUDNN_DATA_FLOAT || graph.bias != 0) return CUDNN_STATUS_NOT_SUPPORTED;
-      graph.bias = second.name;
-      graph.alignments[second.name] = second.alignment;
-    }
+    const Tensor bias = *read_tensor(*other);
+    if (bias.size != Sizes{1, from.size[1], 1, 1}) return CUDNN_STATUS_BAD_PARAM;
+    // The real one has engines for another type only if it can compile them.
+    if ((bias.type == CUDNN_DATA_BFLOAT16) != graph.shape.bf16 || graph.bias != 0)
+      return CUDNN_STATUS_NOT_SUPPORTED;
+    graph.bias = bias.name;
+    graph.alignments[bias.name] = bias.alignment;
   }
   graph.alignments[to.name] = to.alignment;
-  graph.steps.push_back(step);
+  graph.steps.push_back({mode, function->value<cudnnNanPropagation_t>(
+                                   CUDNN_ATTR_POINTWISE_NAN_PROPAGATION) == CUDNN_PROPAGATE_NAN});
   made.push_back(to);
   return CUDNN_STATUS_SUCCESS;
 }
@@ -226,7 +224,8 @@ cudnnStatus_t check_part_of_graph(const Descriptor& its) {
 
 cudnnStatus_t read_graph(const Descriptor& descriptor, Graph& graph) {
   const Descriptor::Parts& operations = descriptor.parts(CUDNN_ATTR_OPERATIONGRAPH_OPS);
-  if (operations.empty()) return CUDNN_STATUS_BAD_PARAM;
+  if (operations.empty() || !descriptor.value<cudnnHandle_t>(CUDNN_ATTR_OPERATIONGRAPH_HANDLE))
+    return CUDNN_STATUS_BAD_PARAM;
   graph = {};
   std::vector<Tensor> made(1);
   cudnnStatus_t status = read_convolution(*operations[0], graph, made[0]);

@@ -11,15 +11,15 @@
 namespace omni::played {
 
 struct Graph {
-  // Tensors are called by their names; `second`: a bias, or what another step has made.
+  // What is added is the bias.
   struct Step {
     cudnnPointwiseMode_t mode{};
-    std::int64_t from = 0, second = 0, to = 0;
+    bool keeps_nan = false;
   };
 
   cudnnBackendDescriptorType_t pass{};  // the convolution's type
   Convolution shape;
-  std::int64_t x = 0, filter = 0, y = 0;  // of the convolution
+  std::int64_t x = 0, filter = 0, y = 0;  // of the convolution, by name
   float beta = 0;
   std::vector<Step> steps;
   std::int64_t bias = 0, result = 0;                // bias 0: none
