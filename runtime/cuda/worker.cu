@@ -43,6 +43,7 @@ CudaWorker::CudaWorker(cudaStream_t stream)
   cudaDeviceProp properties;
   check(cudaGetDeviceProperties(&properties, device_), "asking for the device's properties");
   multiprocessors_ = properties.multiProcessorCount;
+  device_bytes_ = properties.totalGlobalMem;
   std::copy_n(properties.name, device_name_.size() - 1, device_name_.data());
   check(cublasCreate(&blas_), "starting cuBLAS");
   check(cublasSetStream(blas_, stream), "giving cuBLAS its stream");
@@ -52,6 +53,7 @@ CudaWorker::CudaWorker(cudaStream_t stream)
 
 // Nobody is left to hear of a failure.
 CudaWorker::~CudaWorker() {
+  cudaSetDevice(device_);  // its thread may have another one by now
   prepared_.reset();
   if (dnn_ != nullptr) cudnnDestroy(dnn_);
   if (blas_ != nullptr) cublasDestroy(blas_);

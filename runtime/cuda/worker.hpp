@@ -29,6 +29,7 @@ class CudaWorker {
   int multiprocessors() const { return multiprocessors_; }
   int device() const { return device_; }
   const char* device_name() const { return device_name_.data(); }
+  std::size_t device_bytes() const { return device_bytes_; }
   // What libraries have prepared for this worker. It goes before the handles do.
   Locals& prepared() { return *prepared_; }
 
@@ -50,6 +51,7 @@ class CudaWorker {
   cudnnHandle_t dnn_ = nullptr;
   int device_ = 0, multiprocessors_ = 0;
   std::array<char, 256> device_name_{};
+  std::size_t device_bytes_ = 0;
 
   class Memory {
    public:

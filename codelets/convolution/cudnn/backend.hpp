@@ -84,7 +84,7 @@ class Backend {
   void set(cudnnBackendAttributeName_t name, const std::vector<const Backend*>& parts) {
     std::vector<cudnnBackendDescriptor_t> handles;
     for (const Backend* part : parts) {
-      keep(part->status());
+      depend_on(*part);
       handles.push_back(part->handle_);
     }
     set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, handles.size(), handles.data());
@@ -113,9 +113,7 @@ class Backend {
   bool usable() const { return status_ == CUDNN_STATUS_SUCCESS; }
   cudnnStatus_t status() const { return status_; }
   cudnnBackendDescriptor_t handle() const { return handle_; }
-  void keep(cudnnStatus_t status) {
-    if (usable()) status_ = status;
-  }
+  void depend_on(const Backend& part) { keep(part.status_); }
 
  private:
   void set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::size_t count,
@@ -130,6 +128,9 @@ class Backend {
       keep(cudnnBackendGetAttribute(handle_, name, type, static_cast<std::int64_t>(most), &count,
                                     values));
     return usable() ? std::min(most, static_cast<std::size_t>(count)) : 0;
+  }
+  void keep(cudnnStatus_t status) {
+    if (usable()) status_ = status;
   }
 
   cudnnBackendDescriptor_t handle_ = nullptr;

@@ -20,7 +20,6 @@ cudnn::ConvolutionTask task_of(const ConvForwardArgs& args, bool in_bf16) {
   return {.pass = cudnn::Pass::forward,
           .shape = args.shape,
           .bf16_values = in_bf16,
-          .has_bias = args.has_bias,
           .activation = args.activation};
 }
 cudnn::ConvolutionTask task_of(const ConvWeightsArgs& args, bool in_bf16) {
@@ -87,6 +86,9 @@ bool run(const Args& args, const Buffers& buffers) {
   for (std::size_t i = 0; i < tensors.values.size(); ++i)
     if (!is_copied(task, i))
       task.alignment = std::min(task.alignment, alignment_of(tensors.values[i]));
+  // Its bias is copied as the weights are.
+  task.may_end =
+      tensors.bias != nullptr && (is_copied(task, 1) || alignment_of(tensors.bias) == kWidestLoad);
   const auto& plan = plan_for<cudnn::ConvolutionPlan>(worker, task, worker, task, tensors);
   if (plan.usable()) plan.run(worker, tensors);
   return plan.usable();

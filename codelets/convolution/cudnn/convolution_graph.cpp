@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "runtime/bf16/bf16.hpp"
+#include "codelets/cuda/alignment.hpp"
 
 namespace omni::cudnn {
 namespace {
@@ -49,8 +49,6 @@ const Names& names_of(Pass pass) {
   return kData;
 }
 
-constexpr int kWidestLoad = 16;  // bytes
-
 }  // namespace
 
 ConvolutionGraph::ConvolutionGraph(const ConvolutionWork& work, const Target& target) {
@@ -75,8 +73,7 @@ ConvolutionGraph::ConvolutionGraph(const ConvolutionWork& work, const Target& ta
   const Backend* value = work.bias || work.relu ? &between() : &dst;
   then(convolution(work, src, weights, *value));
   if (work.bias) {
-    const int one = work.type == CUDNN_DATA_FLOAT ? sizeof(float) : sizeof(Bf16);
-    const Backend& bias = tensor(TensorName::bias, {1, s.filters, 1, 1}, work.type, one);
+    const Backend& bias = tensor(TensorName::bias, {1, s.filters, 1, 1}, work.type, kWidestLoad);
     const Backend& sum = work.relu ? between() : dst;
     then(pointwise(CUDNN_POINTWISE_ADD, *value, &bias, sum));
     value = &sum;

@@ -16,7 +16,8 @@ enum class Pass { forward, backward_weights, backward_data };
 // what they are forward, where they are not the values themselves.
 enum class TensorName : std::int64_t { src = 1, weights, dst, bias };
 
-// What is planned for: the GPU of a handle; or one that is only described, where nothing runs.
+// What is planned for: the GPU of a handle; or one that is only described, where nothing runs. The
+// header of cuDNN 9.8 calls handles old-fashioned here, but they are what others plan with, too.
 struct Target {
   cudnnHandle_t handle = nullptr;
   const Backend* description = nullptr;
@@ -27,7 +28,7 @@ struct ConvolutionWork {
   Pass pass;
   ConvShape shape;
   cudnnDataType_t type;             // of all tensors
-  int alignment = 16;               // in bytes; the bias is where one of its values may be
+  int alignment = 16;               // in bytes; but of the bias, which is where vectors may be
   bool adds = false;                // to what is there; not forward
   bool bias = false, relu = false;  // forward: what the convolution ends in
 };

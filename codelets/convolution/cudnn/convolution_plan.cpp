@@ -1,5 +1,5 @@
 // Choosing: by the table of choices, else by trying what cuDNN offers; where results must repeat,
-// the first of that which works, however much memory there is.
+// the first of that which works, or there is too little memory.
 #ifdef OMNI_CUDA
 
 #include "codelets/convolution/cudnn/convolution_plan.hpp"
@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <new>
 #include <string_view>
@@ -24,7 +25,7 @@ namespace omni::cudnn {
 namespace {
 
 constexpr std::size_t kSrc = 0, kWeights = 1, kDst = 2;  // in ConvolutionTensors
-// Of one engine with its knobs turned: cuDNN offers up to 30, which compute in similar ways.
+// Of one engine with its knobs turned: cuDNN offers up to 39, which compute in similar ways.
 constexpr int kMostVariants = 6;
 
 // cuDNN's tensors begin where whole vectors do.
@@ -44,13 +45,6 @@ bool multiplies_bf16(const ConvolutionTask& task) {
   return task.bf16_values || implementation_policy().precision == Precision::bf16;
 }
 
-// A part of the device: tensors may take most of it.
-std::size_t most_workspace() {
-  std::size_t free = 0, total = 0;
-  check(cudaMemGetInfo(&free, &total), "asking for a GPU's memory");
-  return total / 16;
-}
-
 }  // namespace
 
 bool is_copied(const ConvolutionTask& task, std::size_t tensor) {
@@ -66,7 +60,8 @@ ConvolutionPlan::ConvolutionPlan(CudaWorker& worker, const ConvolutionTask& task
                .deterministic = implementation_policy().deterministic},
       result_(result_of(task.pass)),
       counts_{task.shape.src_count(), task.shape.weights_count(), task.shape.dst_count()},
-      most_workspace_(most_workspace()) {
+      // StarPU leaves a tenth of a device to libraries, which several workers may share.
+      most_workspace_(worker.device_bytes() / 32) {
   choose(worker, tensors);
   if (!usable())
     log::warn("cuDNN has no algorithm for the convolution {}: it is lowered to matrix products",
@@ -134,9 +129,8 @@ cudnnStatus_t ConvolutionPlan::enqueue(CudaWorker& worker, const Way& way,
 
 // ---- what cuDNN offers ----
 std::vector<bool> ConvolutionPlan::endings() const {
-  const bool can_end =
-      task_.pass == Pass::forward && task_.has_bias &&
-      (task_.activation == Activation::linear || task_.activation == Activation::relu);
+  const bool can_end = task_.may_end && (task_.activation == Activation::linear ||
+                                         task_.activation == Activation::relu);
   return can_end ? std::vector{true, false} : std::vector{false};
 }
 
@@ -155,35 +149,34 @@ std::optional<ConvolutionPlan::Way> ConvolutionPlan::way(const Target& target, b
                                                          EngineConfig config) const {
   if (!config.meets(demands_)) return std::nullopt;
   ExecutionPlan plan(config, target);
-  // Also where there was no memory to load it: another one may need none.
-  if (plan.status() != CUDNN_STATUS_SUCCESS || plan.workspace_bytes() > most_workspace_)
-    return std::nullopt;
+  if (!succeeds(plan.status()) || plan.workspace_bytes() > most_workspace_) return std::nullopt;
   return Way{ends, std::move(config), std::move(plan)};
 }
 
-void ConvolutionPlan::for_each_way(const Target& target, bool ends,
+void ConvolutionPlan::for_each_way(const Target& target, bool ends, std::size_t most_memory,
                                    const std::function<bool(Way)>& visit) const {
   std::map<std::uint64_t, int> variants;  // of an engine
   for (EngineConfig& config : engine_configs(graph(ends, target), target)) {
-    if (!config.meets(demands_)) continue;
-    int& of_engine = variants[config.numbers[0]];
-    if (of_engine == kMostVariants) continue;
+    if (config.numbers.empty() || variants[config.numbers[0]] == kMostVariants) continue;
     std::optional<Way> one = way(target, ends, std::move(config));
-    if (!one) continue;
-    ++of_engine;
+    if (!one || memory_for(*one) > most_memory) continue;
+    ++variants[one->config.numbers[0]];
     if (!visit(std::move(*one))) return;
   }
 }
 
 // ---- choosing ----
+// Where there was no memory for it, another one may need none; but where results must repeat,
+// memory must not decide.
+bool ConvolutionPlan::succeeds(cudnnStatus_t status) const {
+  if (demands_.deterministic && is_out_of_memory(status)) throw std::bad_alloc();
+  return status == CUDNN_STATUS_SUCCESS;
+}
+
 // An end is tried with a bias that is NaN: cuDNN's relu need not keep that, though it is asked to.
 bool ConvolutionPlan::works(CudaWorker& worker, const Way& way, ConvolutionTensors tensors,
                             std::byte* memory) const {
-  const auto runs = [&] {
-    const bool done = enqueue(worker, way, tensors, memory) == CUDNN_STATUS_SUCCESS;
-    if (!done) cudaGetLastError();  // a refusal may leave one, which the next launch must not find
-    return done;
-  };
+  const auto runs = [&] { return succeeds(enqueue(worker, way, tensors, memory)); };
   if (!way.ends) return runs();
   const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(task_.shape.filters);
   const TrialMemory nan(worker, bytes);
@@ -208,8 +201,7 @@ std::optional<ConvolutionPlan::Numbers> ConvolutionPlan::take_fastest(
   check(cudaMemGetInfo(&free, &total), "asking for free memory");
   std::vector<Way> ways;
   for (const bool ends : endings())
-    for_each_way(target, ends, [&](Way one) {
-      if (memory_for(one) > free / 2) return true;
+    for_each_way(target, ends, free / 2, [&](Way one) {
       most = std::max(most, memory_for(one));
       ways.push_back(std::move(one));
       return true;
@@ -240,7 +232,8 @@ void ConvolutionPlan::choose(CudaWorker& worker, ConvolutionTensors tensors) {
   if (demands_.deterministic) {
     for (const bool ends : endings())
       if (!usable())
-        for_each_way(target, ends, [&](Way one) { return !take(worker, tensors, std::move(one)); });
+        for_each_way(target, ends, std::numeric_limits<std::size_t>::max(),
+                     [&](Way one) { return !take(worker, tensors, std::move(one)); });
     return;
   }
   ChoiceTable::shared(worker.device_name(), {"cuDNN", cudnnGetVersion()})
@@ -249,6 +242,7 @@ void ConvolutionPlan::choose(CudaWorker& worker, ConvolutionTensors tensors) {
           [&](const Numbers& numbers) {
             if (numbers.empty()) return false;
             const bool ends = numbers[0] != 0;
+            if (ends && !endings().front()) return false;  // no other bias, no other activation
             std::optional<Way> one = way(
                 target, ends,
                 engine_config(graph(ends, target), target, {numbers.begin() + 1, numbers.end()}));

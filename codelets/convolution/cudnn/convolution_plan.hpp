@@ -20,10 +20,10 @@ namespace omni::cudnn {
 struct ConvolutionTask {
   Pass pass;
   ConvShape shape;
-  int alignment = 16;        // of the tensors that cuDNN sees, but the bias, in bytes
+  int alignment = 16;        // of src, weights and dst as cuDNN sees them, in bytes
   bool bf16_values = false;  // src and dst are in bf16; else they are floats, as weights always are
   bool adds = false;         // to what is there; not forward
-  bool has_bias = false;     // forward, as the activation
+  bool may_end = false;      // forward: in its bias and activation
   Activation activation = Activation::linear;
 
   auto operator<=>(const ConvolutionTask&) const = default;
@@ -65,11 +65,14 @@ class ConvolutionPlan {
   ConvolutionGraph graph(bool ends, const Target& target) const;
   // Nothing: cuDNN cannot, or not as we want it.
   std::optional<Way> way(const Target& target, bool ends, EngineConfig config) const;
-  // The more promising first, for as long as visit() wants more.
-  void for_each_way(const Target& target, bool ends, const std::function<bool(Way)>& visit) const;
+  // Those that need no more memory than that, the more promising first, for as long as visit()
+  // wants more.
+  void for_each_way(const Target& target, bool ends, std::size_t most_memory,
+                    const std::function<bool(Way)>& visit) const;
 
   // tensors: their result may be written.
   void choose(CudaWorker& worker, ConvolutionTensors tensors);
+  bool succeeds(cudnnStatus_t status) const;
   bool works(CudaWorker& worker, const Way& way, ConvolutionTensors tensors,
              std::byte* memory) const;
   bool take(CudaWorker& worker, const ConvolutionTensors& tensors, Way way);  // if it works

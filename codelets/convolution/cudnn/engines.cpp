@@ -32,7 +32,7 @@ void read_notes(Backend& engine, EngineConfig& found) {
                                                                CUDNN_BEHAVIOR_NOTE_TYPE_COUNT);
   found.is_compiled =
       std::ranges::find(behavior, CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) != behavior.end();
-  found.config.keep(engine.status());
+  found.config.depend_on(engine);
 }
 
 // What cuDNN has guessed.
@@ -51,7 +51,7 @@ EngineConfig read(Backend guess) {
                               CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS)) {
     add(knob.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE));
     add(knob.get<std::int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
-    found.config.keep(knob.status());
+    found.config.depend_on(knob);
   }
   return found;
 }

@@ -8,11 +8,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "codelets/convolution/cudnn/lowered_convolution.hpp"
+#include "runtime/cuda/worker.hpp"
 #include "runtime/log.hpp"
+#include "runtime/tasks/locals.hpp"
 #include "tests/gradcheck/dense/convolution_cases.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -69,24 +71,31 @@ TEST_F(ConvolutionOnGpu, measured) {
 }
 
 // A file of choices may have been written by anybody: an engine that rounds is not taken for fp32,
-// and one that is not there is none.
+// one that is not there is none, and what has no bias, or another activation, does not end in them.
 TEST_F(ConvolutionOnGpu, what_the_table_says_is_checked) {
-  const test::TemporaryDirectory models, edited;
-  const auto check_forward = [](const test::TemporaryDirectory& folder) {
-    setenv("STARPU_PERF_MODEL_DIR", folder.path().c_str(), 1);
+  using Choice = nlohmann::ordered_json;
+  const test::TemporaryDirectory models;
+  const auto check_forward = [](const std::filesystem::path& folder) {
+    setenv("STARPU_PERF_MODEL_DIR", folder.c_str(), 1);
+    CudaWorker::current().prepared() = {};  // else it remembers
     auto cases = forward_cases();
     cases.resize(14);
     check_on_gpu(conv_forward, gpu::conv_forward, cases, not_repeating(forward_operation()));
     unsetenv("STARPU_PERF_MODEL_DIR");
   };
-  check_forward(models);
-  for (const auto& entry : std::filesystem::directory_iterator(models.path())) {
-    auto json = nlohmann::ordered_json::parse(test::get(entry.path()));
-    std::uint64_t engine = 0;
-    for (auto& [key, numbers] : json["algorithms"].items()) numbers = {0, engine++ % 8};
-    test::put(edited.path() / entry.path().filename(), json.dump());
-  }
-  check_forward(edited);
+  const auto check_edited = [&](const std::function<void(Choice&)>& edit) {
+    const test::TemporaryDirectory edited;
+    for (const auto& entry : std::filesystem::directory_iterator(models.path())) {
+      auto json = Choice::parse(test::get(entry.path()));
+      for (auto& [key, choice] : json["algorithms"].items()) edit(choice);
+      test::put(edited.path() / entry.path().filename(), json.dump());
+    }
+    check_forward(edited.path());
+  };
+  check_forward(models.path());
+  std::uint64_t engine = 0;
+  check_edited([&](Choice& choice) { choice = {0, engine++ % 8}; });
+  check_edited([](Choice& choice) { choice[0] = choice[0] == 0 ? 1 : 0; });
 }
 
 // What a small convolution gives whose tensors begin where a float may be.
@@ -118,17 +127,15 @@ TEST_F(ConvolutionOnGpu, copies_begin_where_vectors_do) {
   set_implementation_policy(measures);
   EXPECT_THAT(computed_anywhere(), testing::ElementsAre(-2, -4, -6, -8));
   unsetenv("STARPU_PERF_MODEL_DIR");
+  ASSERT_EQ(test::entries_in(models.path()), 1);
   for (const auto& entry : std::filesystem::directory_iterator(models.path()))
     EXPECT_THAT(test::get(entry.path()), testing::HasSubstr("bf16 of floats, 16-byte tensors"));
 }
 
 // The played cuDNN offers an end first that makes 0 of NaN.
 TEST_F(ConvolutionOnGpu, relu_of_nan_is_nan) {
-  for (const bool measures : {false, true}) {
-    const test::TemporaryDirectory models;
-    setenv("STARPU_PERF_MODEL_DIR", models.path().c_str(), 1);
-    std::optional<Deterministic> policy;
-    if (!measures) policy.emplace();
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+    const Deterministic policy(precision);
     std::vector<float> values(16);
     values[0] = 1, values[4] = 1, values[12] = NAN, values[13] = -9;
     gpu::Copy copy(std::as_writable_bytes(std::span(values)));
@@ -139,7 +146,6 @@ TEST_F(ConvolutionOnGpu, relu_of_nan_is_nan) {
     copy.back();
     EXPECT_TRUE(std::isnan(values[8]));
     EXPECT_EQ(values[9], 0);
-    unsetenv("STARPU_PERF_MODEL_DIR");
   }
 }
 
