@@ -93,6 +93,9 @@ Result<Session> Session::start(const SessionOptions& options) {
   setenv("STARPU_PERF_MODEL_DIR", models.c_str(), 1);
   setenv("STARPU_SILENT", "1", 0);
   setenv("STARPU_NOPENCL", "0", 0);  // no OpenCL implementations here; probing costs start-up time
+  // Else StarPU writes back in advance what it might evict, however much room there is; the memory
+  // plan saw to it that all fits. What must go nevertheless is written back then.
+  setenv("STARPU_MINIMUM_CLEAN_BUFFERS", "0", 0);
 
   const char* variable = environment("STARPU_SCHED");
   const std::string scheduler = !options.scheduler.empty()  ? options.scheduler

@@ -23,13 +23,19 @@ namespace {
 
 using nlohmann::json;
 
-// Bytes that went from one memory to another since it was last asked for.
-double transferred() {
-  double bytes = 0;
+struct Bytes {
+  double all = 0, to_main = 0;
+};
+
+// What went from one memory to another since it was last asked for.
+Bytes transferred() {
+  Bytes bytes;
   for (int bus = 0; bus < starpu_bus_get_count(); ++bus) {
     starpu_profiling_bus_info info;
-    if (starpu_bus_get_profiling_info(bus, &info) == 0)
-      bytes += static_cast<double>(info.transferred_bytes);
+    if (starpu_bus_get_profiling_info(bus, &info) != 0) continue;
+    const auto passed = static_cast<double>(info.transferred_bytes);
+    bytes.all += passed;
+    if (starpu_bus_get_dst(bus) == STARPU_MAIN_RAM) bytes.to_main += passed;
   }
   return bytes;
 }
@@ -52,10 +58,12 @@ class Meter {
                               {"trespasses", sum.trespasses}};
     const auto cores = static_cast<int>(starpu_cpu_worker_get_count()),
                gpus = static_cast<int>(starpu_cuda_worker_get_count());
+    const Bytes bytes = transferred();
     return {{"seconds", (starpu_timing_now() - started_) / 1e6},
             {"area", submitted().area(cores, gpus) / 1e6},
             {"path", submitted().critical_path() / 1e6},
-            {"transferred", transferred()},
+            {"transferred", bytes.all},
+            {"to_main", bytes.to_main},
             {"done", all}};
   }
 
