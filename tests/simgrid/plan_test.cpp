@@ -65,8 +65,11 @@ TEST(Plan, foretells_four_and_eight_groups_on_8_gpus_with_32_cores) {
 TEST(Plan, foretells_one_group_that_needs_a_gpu) {
   expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {1}, 0.05, 7});
 }
-TEST(Plan, foretells_groups_that_each_need_a_gpu) {
-  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {2, 4, 8}, 0.10, 7});
+TEST(Plan, foretells_the_knee_of_groups_that_each_need_a_gpu) {
+  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {2, 4}, 0.10, 7});
+}
+TEST(Plan, foretells_eight_groups_that_each_need_a_gpu) {
+  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {8}, 0.10, 7});
 }
 
 }  // namespace
