@@ -61,7 +61,8 @@ TEST(Plan, foretells_four_and_eight_groups_on_8_gpus_with_32_cores) {
 }
 
 // A mini-batch in one slice keeps one GPU busy, so groups gain; with two and four, the knee, twice
-// as many no longer take half the time. Rounds of eight groups have been 2.5 to 6.8 % off.
+// as many no longer take half the time. Rounds of eight groups have been
+// 2.2 to 6.8 % off: that this test may fail is a defect of the plan, which is known.
 TEST(Plan, foretells_one_group_that_needs_a_gpu) {
   expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {1}, 0.05, 7});
 }
@@ -69,7 +70,7 @@ TEST(Plan, foretells_the_knee_of_groups_that_each_need_a_gpu) {
   expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {2, 4}, 0.10, 7});
 }
 TEST(Plan, foretells_eight_groups_that_each_need_a_gpu) {
-  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {8}, 0.10, 7});
+  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {8}, 0.05, 7});
 }
 
 }  // namespace
