@@ -14,7 +14,7 @@ namespace {
 constexpr double kFlopsPerTask = 100e6, kLeastFlopsPerTask = 5e6;
 constexpr double kWorthCutting = 50e6;  // flops of a mini-batch
 // Fewer images than this and a connected layer spends its time reading weights, not using them.
-constexpr double kImagesPerTask = 16;
+constexpr int kImagesPerTask = 16;
 constexpr int kMaxSlices = 256;  // each has tensors of its own
 
 // Slices of about so many images, but of one size, and for every core the same number where there
@@ -33,20 +33,25 @@ int choose_slice(const NetParts& parts, int batch, int cores) {
     if (!layer->joins_slices()) flops += layer->forward_flops_per_image();
   if (flops * batch < kWorthCutting) return batch;
   const double per_layer = flops / static_cast<double>(parts.layers.size());
-  const double wanted =
-      std::min(std::max(kFlopsPerTask / std::max(per_layer, 1.0), kImagesPerTask), double(batch));
+  const double wanted = std::min(
+      std::max(kFlopsPerTask / std::max(per_layer, 1.0), double(kImagesPerTask)), double(batch));
   const int slice = static_cast<int>(std::bit_floor(static_cast<unsigned>(wanted)));
-  // At least four slices where the batch allows it: something to overlap; with more cores, as many
-  // as keep them busy. Not more than kMaxSlices,
-  // nor than kMaxTensors leave room for.
+  // Not more than kMaxSlices, nor than kMaxTensors leave room for.
   const std::size_t tensors = std::max<std::size_t>(parts.tensors.count(), 1);
   const int most = static_cast<int>(std::clamp<std::size_t>(kMaxTensors / tensors, 1, kMaxSlices));
   const int smallest =
       static_cast<int>(std::bit_ceil(static_cast<unsigned>((batch + most - 1) / most)));
   const auto least =
       static_cast<int>(std::min(std::ceil(kLeastFlopsPerTask / per_layer), double(batch)));
-  const int per_core = cores > 4 ? std::max(least, (batch + cores - 1) / cores) : batch / 4;
-  const int size = std::max(smallest, std::min(slice, std::max(1, per_core)));
+  // Four slices where the batch allows it: something to overlap. More than four cores get one each.
+  // So do fewer, where slices would else be of few images, and read weights for hardly any use.
+  const int per_core = cores > 0 ? (batch + cores - 1) / cores : batch;
+  int most_images = batch / 4;
+  if (cores > 4)
+    most_images = std::max(least, per_core);
+  else if (cores > 0 && batch <= kImagesPerTask)
+    most_images = per_core;
+  const int size = std::max(smallest, std::min(slice, std::max(1, most_images)));
   return evened_out(size, batch, cores);
 }
 

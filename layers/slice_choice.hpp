@@ -6,8 +6,8 @@
 namespace omni {
 
 // Images per slice: about as many as give the average layer a task of half a millisecond; fewer, so
-// that every core has a slice; cut so that all slices but the last are of one size, since each size
-// needs calibrating.
+// that every core has a slice, and where cores are few, four of larger mini-batches; cut so that
+// all slices but the last are of one size, since each size needs calibrating.
 int choose_slice(const NetParts& parts, int batch, int cores);
 
 // Tasks that add to the same sum take turns, and on a core one takes long. But two workers seldom

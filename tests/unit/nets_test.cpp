@@ -68,13 +68,21 @@ TEST(Slices, are_of_one_size) {
   EXPECT_EQ(slices("caffenet", 0, 1), std::vector{1});
 }
 
+TEST(Slices, of_small_batches_are_one_for_each_of_few_cores) {
+  EXPECT_EQ(slices("resnet-18", 1, 16), std::vector{16});
+  EXPECT_EQ(slices("resnet-18", 2, 16), std::vector(2, 8));
+  EXPECT_EQ(slices("resnet-18", 4, 16), std::vector(4, 4));
+  EXPECT_EQ(slices("resnet-18", 0, 16), std::vector(4, 4));  // --deterministic: on any machine
+  EXPECT_EQ(slices("resnet-18", 1, 32), std::vector(4, 8));
+}
+
 TEST(Slices, are_large_enough_to_be_worth_a_task) {
   const std::vector<int> sizes = slices("lenet", 64);
   EXPECT_GT(sizes.front(), 256 / 64);
   EXPECT_LT(sizes.front(), 64);
 }
 
-TEST(Slices, few_cores_change_nothing) {
+TEST(Slices, few_cores_change_nothing_of_larger_ones) {
   for (const char* name : {"caffenet", "lenet", "resnet-50"})
     EXPECT_EQ(slices(name, 4), slices(name, 0)) << name;
 }
