@@ -40,7 +40,7 @@ struct NetArguments {
 struct MachineArguments {
   SessionOptions session;
   std::string gpus = "all";
-  std::size_t gpu_memory = 0;  // of the smallest of those chosen; 0: none
+  std::size_t gpu_memory = 0;  // for tensors, of the smallest of those chosen; 0: none
   std::string models;
 };
 

@@ -44,7 +44,7 @@ Status settle_workers(MachineArguments& machine, NetArguments* net) {
   for (const Gpu& gpu : gpus) {
     machine.session.gpus.push_back(gpu.number);
     machine.gpu_memory =
-        machine.gpu_memory == 0 ? gpu.memory : std::min(machine.gpu_memory, gpu.memory);
+        machine.gpu_memory == 0 ? gpu.for_tensors : std::min(machine.gpu_memory, gpu.for_tensors);
   }
   if (net != nullptr) {
     net->gpus = static_cast<int>(gpus.size());
@@ -123,22 +123,40 @@ std::size_t bytes_on_each_gpu(std::size_t tensors, std::size_t fleeting, std::si
   return tensors - fleeting + fleeting / gpus;
 }
 
-Status require_memory(const Net& net, std::size_t needed, const MachineArguments& machine) {
-  const auto require = [&](std::size_t bytes, std::size_t there, const char* where) -> Status {
-    if (bytes <= there) return {};
-    const auto gib = [](std::size_t each) { return static_cast<double>(each) / 0x1p30; };
-    const auto times = static_cast<int>(std::bit_ceil(bytes / there + 1));
-    return Error{ErrorKind::out_of_memory, net.name(),
-                 fmt::format("needs {:.1f} GiB{}, there are {:.1f}", gib(bytes), where, gib(there)),
-                 fmt::format("try --subdivisions {}", net.options().subdivisions * times)};
-  };
-  OMNI_CHECK(require(needed, physical_memory(), ""));
-  if (machine.session.gpus.empty()) return {};
-  // The rest is for the libraries and their working buffers.
-  constexpr double kForTensors = 0.85;
-  return require(
-      bytes_on_each_gpu(net.tensor_bytes(), net.fleeting_bytes(), machine.session.gpus.size()),
-      static_cast<std::size_t>(kForTensors * static_cast<double>(machine.gpu_memory)), " on a GPU");
+namespace {
+
+// With so many subdivisions, that would take `fleeting` of `bytes` in so many times smaller parts,
+// it fits. The first number of them, or what else to do.
+std::string what_would_fit(const Net& net, std::size_t bytes, std::size_t fleeting,
+                           std::size_t there) {
+  const int batch = net.options().batch, now = net.options().subdivisions;
+  for (int more = now + 1; more <= batch; ++more)
+    if (batch % more == 0 &&
+        bytes - fleeting +
+                fleeting * static_cast<std::size_t>(now) / static_cast<std::size_t>(more) <=
+            there)
+      return fmt::format("try --subdivisions {}", more);
+  return fmt::format("no --subdivisions of batch {} would do", batch);
+}
+
+Status require(const Net& net, std::size_t bytes, std::size_t fleeting, std::size_t there,
+               const char* where) {
+  if (bytes <= there) return {};
+  const auto gib = [](std::size_t each) { return static_cast<double>(each) / 0x1p30; };
+  return Error{ErrorKind::out_of_memory, net.name(),
+               fmt::format("needs {:.2f} GiB{}, there are {:.2f}", gib(bytes), where, gib(there)),
+               what_would_fit(net, bytes, fleeting, there)};
+}
+
+}  // namespace
+
+Status require_memory(const Net& net, const MemoryDemand& demand, const MachineArguments& machine) {
+  const std::size_t fleeting = only_gpus_compute() ? 0 : demand.fleeting;
+  OMNI_CHECK(require(net, demand.in_main_memory, fleeting, physical_memory(), ""));
+  const std::size_t gpus = machine.session.gpus.size();
+  if (gpus == 0) return {};
+  return require(net, bytes_on_each_gpu(demand.tensors, demand.fleeting, gpus),
+                 demand.fleeting / gpus, machine.gpu_memory, " on a GPU");
 }
 
 FeedOptions feed_options(const Net& net, std::uint64_t seed, bool training, int slots) {

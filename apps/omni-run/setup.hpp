@@ -29,9 +29,14 @@ std::size_t physical_memory();
 // parameters.
 std::size_t bytes_on_each_gpu(std::size_t tensors, std::size_t fleeting, std::size_t gpus);
 
-// Refuses before anything is allocated: a machine that runs out later kills without a word. bytes:
-// of everything; what the net's tensors take of it must fit the GPUs, too.
-Status require_memory(const Net& net, std::size_t bytes, const MachineArguments& machine);
+// In bytes. What is fleeting of the tensors is by mini-batch: subdivisions make it smaller.
+struct MemoryDemand {
+  std::size_t in_main_memory = 0, tensors = 0, fleeting = 0;
+};
+
+// Refuses before anything is allocated: a machine that runs out later kills without a word.
+// Tensors must fit the GPUs, too.
+Status require_memory(const Net& net, const MemoryDemand& demand, const MachineArguments& machine);
 
 // Mini-batches of an evaluation under way.
 inline constexpr int kEvaluationSlots = 3;

@@ -23,7 +23,11 @@ Result<std::unique_ptr<TimedTraining>> TimedTraining::make(ComputeGroups groups,
                                                            const Dataset& images,
                                                            const MachineArguments& machine) {
   const auto batch = static_cast<std::size_t>(groups.net().slices().images());
-  OMNI_CHECK(require_memory(groups.net(), groups.tensor_bytes(), machine));
+  const std::size_t tensors = groups.tensor_bytes();
+  OMNI_CHECK(require_memory(
+      groups.net(),
+      {.in_main_memory = tensors, .tensors = tensors, .fleeting = groups.fleeting_bytes()},
+      machine));
   OMNI_TRY(HeldImages held, HeldImages::hold(images, kHeldBatches * batch));
   std::unique_ptr<TimedTraining> training(new TimedTraining(std::move(groups), std::move(held)));
   OMNI_CHECK(training->groups_.allocate());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <limits>
 #include <optional>
 #include <ranges>
 #include <string_view>
@@ -17,6 +18,16 @@
 #include "runtime/log.hpp"
 
 namespace omni {
+namespace {
+
+std::optional<int> number_in(std::string_view text) {
+  int number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
+  return number;
+}
+
+}  // namespace
 
 #ifdef OMNI_CUDA
 
@@ -53,13 +64,38 @@ namespace {
 
 constexpr std::size_t kMostGpus = STARPU_MAXCUDADEVS;
 
-// Empty: it can be used. Another process may have it for itself, or it may be broken.
-std::string why_unusable(int number) {
-  cudaError_t code = cudaSetDevice(number);
+// Of CMake's list of architectures the oldest.
+constexpr int kOldestMajor = 8;
+
+// What StarPU lets itself take at most, in MiB: of all GPUs, or of this one.
+std::size_t limit_of(int number) {
+  std::size_t limit = std::numeric_limits<std::size_t>::max();
+  for (const std::string& name :
+       {std::string("STARPU_LIMIT_CUDA_MEM"), fmt::format("STARPU_LIMIT_CUDA_{}_MEM", number)})
+    if (const char* mebibytes = std::getenv(name.c_str()))
+      if (const auto value = number_in(mebibytes); value && *value > 0)
+        limit = static_cast<std::size_t>(*value) << 20;
+  return limit;
+}
+
+// Empty: it can be used. Another process may have it for itself, or it may be broken. Notes how
+// much there is for tensors: where less than they need is free, StarPU would wait for ever.
+std::string why_unusable(Gpu& gpu) {
+  if (gpu.major < kOldestMajor)
+    return fmt::format("its compute capability is {}.{}, and this is compiled for {}.0 and later",
+                       gpu.major, gpu.minor, kOldestMajor);
+  std::size_t free = 0, all = 0;
+  cudaError_t code = cudaSetDevice(gpu.number);
   if (code == cudaSuccess) code = cudaFree(nullptr);  // starts it
-  if (code == cudaSuccess) return "";
-  cudaGetLastError();
-  return cudaGetErrorString(code);
+  if (code == cudaSuccess) code = cudaMemGetInfo(&free, &all);
+  if (code != cudaSuccess) {
+    cudaGetLastError();
+    return cudaGetErrorString(code);
+  }
+  constexpr double kForTensors = 0.85;
+  gpu.for_tensors = std::min(static_cast<std::size_t>(kForTensors * static_cast<double>(free)),
+                             limit_of(gpu.number));
+  return "";
 }
 
 }  // namespace
@@ -69,24 +105,13 @@ std::string why_unusable(int number) {
 namespace {
 
 constexpr std::size_t kMostGpus = 0;
-std::string why_unusable(int) { return ""; }
+std::string why_unusable(Gpu&) { return ""; }
 
 }  // namespace
 
 Gpus find_gpus() { return {.found = {}, .none_because = "this omni-run was built without CUDA"}; }
 
 #endif
-
-namespace {
-
-std::optional<int> number_in(std::string_view text) {
-  int number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
-}
-
-}  // namespace
 
 Result<std::vector<Gpu>> choose_gpus(const std::string& wanted) {
   if (wanted == "none") return std::vector<Gpu>{};
@@ -111,8 +136,8 @@ Result<std::vector<Gpu>> choose_gpus(const std::string& wanted) {
     const int most = limit == nullptr ? -1 : number_in(limit).value_or(-1);
     chosen = gpus.found;
     if (most >= 0) chosen.resize(std::min(chosen.size(), static_cast<std::size_t>(most)));
-    std::erase_if(chosen, [](const Gpu& gpu) {
-      const std::string why = why_unusable(gpu.number);
+    std::erase_if(chosen, [](Gpu& gpu) {
+      const std::string why = why_unusable(gpu);
       if (!why.empty()) log::warn("GPU {} is left out: {}", gpu.number, why);
       return !why.empty();
     });
@@ -129,11 +154,11 @@ Result<std::vector<Gpu>> choose_gpus(const std::string& wanted) {
                    gpus.found.empty() ? "there is no GPU: " + gpus.none_because
                                       : fmt::format("there is no GPU {}", number),
                    "omni-run devices lists them"};
-    if (const std::string why = why_unusable(number); !why.empty())
+    chosen.push_back(*gpu);
+    if (const std::string why = why_unusable(chosen.back()); !why.empty())
       return Error{ErrorKind::device, "--gpus " + wanted,
                    fmt::format("GPU {} cannot be used: {}", number, why),
                    "nvidia-smi shows who has it"};
-    chosen.push_back(*gpu);
   }
   if (chosen.size() > kMostGpus)
     return Error{ErrorKind::device, "--gpus " + wanted,

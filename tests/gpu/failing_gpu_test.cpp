@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <regex>
 
 #include "tests/support/omni_run.hpp"
 
@@ -48,13 +49,38 @@ TEST(FailingGpu, ends_with_status_five_and_keeps_what_was_saved) {
 }
 
 TEST(FailingGpu, too_small_a_one_is_refused_with_what_would_fit) {
-  const Setting small("OMNI_PLAYED_GPU_MEMORY", "200");
-  const Finished run =
-      omni_run({"--net", "cifar10-quick", "--batch", "2000", "--max-batches", "1", "--no-test"});
-  EXPECT_EQ(run.exit_code, 4) << run.errors;
-  EXPECT_NE(run.errors.find("GiB on a GPU, there are 0.2 (try --subdivisions 4)"),
+  // Of the GPU, or what StarPU is told to take of it at most, in MiB.
+  for (const char* limit :
+       {"OMNI_PLAYED_GPU_MEMORY", "STARPU_LIMIT_CUDA_MEM", "STARPU_LIMIT_CUDA_0_MEM"}) {
+    SCOPED_TRACE(limit);
+    const Setting small(limit, "200");
+    const auto train = [](const std::string& subdivisions) {
+      return omni_run({"--net", "cifar10-quick", "--batch", "1990", "--max-batches", "1",
+                       "--no-test", "--subdivisions", subdivisions});
+    };
+    const Finished run = train("1");
+    EXPECT_EQ(run.exit_code, 4) << run.errors;
+    std::smatch fits;
+    ASSERT_TRUE(std::regex_search(
+        run.errors, fits,
+        std::regex("GiB on a GPU, there are 0.[12]. .try --subdivisions (.+)\\)")))
+        << run.errors;
+    const Finished smaller = train(fits[1]);
+    EXPECT_EQ(smaller.exit_code, 0) << smaller.errors;
+  }
+}
+
+TEST(FailingGpu, one_that_nothing_is_compiled_for_is_left_out) {
+  const Setting old("OMNI_PLAYED_GPU_MAJOR", "7");
+  const std::vector<std::string> short_run{"--net", "lenet", "--max-batches", "1", "--no-test"};
+  const Finished without = omni_run(short_run);
+  EXPECT_EQ(without.exit_code, 0) << without.errors;
+  EXPECT_NE(without.errors.find("GPU 0 is left out: its compute capability is 7.0"),
             std::string::npos)
-      << run.errors;
+      << without.errors;
+  std::vector<std::string> named = short_run;
+  named.insert(named.end(), {"--gpus", "0"});
+  EXPECT_EQ(omni_run(named).exit_code, 5);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace omni::played {
 
 class Device {
  public:
-  Device(int index, std::size_t bytes, long launches_until_death);
+  Device(int index, std::size_t bytes, long launches_until_death, int major);
 
   // Breaks the device, for example because a kernel uses an address that is not its own. The reason
   // goes to stderr: the error alone would not say enough.
@@ -37,7 +37,7 @@ class Device {
   const std::shared_ptr<Stream>& default_stream() const { return streams_.front(); }
   void wait() const;  // for everything in all streams
 
-  const int index;
+  const int index, major;  // of its compute capability
   Memory memory;
 
  private:

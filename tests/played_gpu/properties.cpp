@@ -25,7 +25,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int index) {
     answer.maxGridSize[0] = 0x7FFFFFFF;
     answer.maxGridSize[1] = answer.maxGridSize[2] = 65535;
     answer.totalConstMem = 64 << 10;
-    answer.major = 8;
+    answer.major = device.major;
     answer.multiProcessorCount = 4;
     answer.maxThreadsPerMultiProcessor = 2048;
     answer.canMapHostMemory = answer.unifiedAddressing = 1;

@@ -98,6 +98,11 @@ Status predict_command(const PredictArguments& arguments) {
     names = data.test->class_names();
   }
   OMNI_TRY(const Session session, start_session(arguments.machine));
+  OMNI_CHECK(require_memory(*net,
+                            {.in_main_memory = net->tensor_bytes(),
+                             .tensors = net->tensor_bytes(),
+                             .fleeting = net->fleeting_bytes()},
+                            arguments.machine));
   OMNI_CHECK(net->allocate());
   OMNI_CHECK(load_parameters(*net, arguments.weights));
   Predictor predict(*net);

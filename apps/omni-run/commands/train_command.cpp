@@ -219,7 +219,11 @@ Status train_command(const TrainArguments& given) {
                     planned = groups.tensor_bytes() -
                               (only_gpus_compute() ? groups.fleeting_bytes() : 0) + snapshots +
                               images + working;
-  OMNI_CHECK(require_memory(*net, planned, arguments.machine));
+  OMNI_CHECK(require_memory(*net,
+                            {.in_main_memory = planned,
+                             .tensors = groups.tensor_bytes(),
+                             .fleeting = groups.fleeting_bytes()},
+                            arguments.machine));
   const auto mebibytes = [](std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; };
   const std::size_t taken = peak_resident_memory();
   log::info(

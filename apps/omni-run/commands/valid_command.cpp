@@ -20,7 +20,11 @@ Status valid_command(const ValidArguments& arguments) {
                  "end the net with [softmax]"};
   OMNI_TRY(const DatasetPair data, open_data(arguments.data, *net));
   OMNI_TRY(const Session session, start_session(arguments.machine));
-  OMNI_CHECK(require_memory(*net, net->tensor_bytes(), arguments.machine));
+  OMNI_CHECK(require_memory(*net,
+                            {.in_main_memory = net->tensor_bytes(),
+                             .tensors = net->tensor_bytes(),
+                             .fleeting = net->fleeting_bytes()},
+                            arguments.machine));
   OMNI_CHECK(net->allocate());
   OMNI_CHECK(load_parameters(*net, arguments.weights));
 
