@@ -97,8 +97,8 @@ void add_machine(CLI::App& app, MachineArguments& arguments) {
              std::map<std::string, Precision>{
                  {"fp32", Precision::fp32}, {"tf32", Precision::tf32}, {"bf16", Precision::bf16}},
              "What convolutions and connected layers may round to before they multiply: fp32 "
-             "(default), tf32 (10 bits of mantissa; GPUs), or bf16 (7 bits; also CPUs), in which GPUs "
-             "then hand on values, too; sums are fp32");
+             "(default), tf32 (10 bits of mantissa; GPUs), or bf16 (7 bits; also CPUs), in which "
+             "layers then hand on values, too; sums are fp32");
   app.add_option("--sched", arguments.session.scheduler,
                  "Scheduling policy, or help: lists them; default: STARPU_SCHED, else omni");
   app.add_flag("--deterministic", arguments.session.deterministic,

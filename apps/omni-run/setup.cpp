@@ -49,7 +49,7 @@ Status settle_workers(MachineArguments& machine, NetArguments* net) {
   if (net != nullptr) {
     net->gpus = static_cast<int>(gpus.size());
     net->cores = machine.session.deterministic ? 0 : computing_cores(machine.session);
-    if (!gpus.empty() && machine.session.precision == Precision::bf16) net->values = DataType::bf16;
+    if (machine.session.precision == Precision::bf16) net->values = DataType::bf16;
   }
   if (!gpus.empty()) return {};
   if (machine.session.implementation == "cuda")

@@ -81,7 +81,7 @@ bool suits_lifting_taps(const Args& args) {
 }
 
 template <Type type, class Args>
-WorkingFloats lowering_floats(const Args& args) {
+WorkingFloats lowering_floats(const Args& args, bool) {
   return {.scratch = lowering::scratch_floats({type}, args.shape)};
 }
 
@@ -103,7 +103,7 @@ template <int tile_in>
 constexpr winograd::Method kWinograd{tile_in, kProduct};
 
 template <int tile_in, Pass pass, class Args>
-WorkingFloats winograd_floats(const Args& args) {
+WorkingFloats winograd_floats(const Args& args, bool) {
   const auto floats =
       as_it_is_or_folded(args.shape, winograd::scratch_floats, winograd::folded::scratch_floats);
   return {.scratch = floats(args.shape, tile_in, pass)};
@@ -189,7 +189,8 @@ Codelet<ConvForwardArgs> conv_forward({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", conv_forward_onednn, is_safe_in_onednn, Role::fast, conv_onednn_floats},
+            {"onednn", conv_forward_onednn, is_safe_in_onednn, Role::fast, conv_onednn_floats,
+             onednn::takes_bf16({0, 2})},
             {"lowering_onednn", forward_lowering<Type::kernel, onednn::gemm>, worth_lowering,
              Role::fast, lowering_floats<Type::kernel>},
 #endif
@@ -216,7 +217,7 @@ Codelet<ConvWeightsArgs> conv_backward_weights({
         {
 #ifdef OMNI_ONEDNN
             {"onednn", conv_backward_weights_onednn, is_safe_in_onednn, Role::fast,
-             conv_onednn_floats},
+             conv_onednn_floats, onednn::takes_bf16({0, 1})},
             {"lowering_onednn", backward_weights_lowering<Type::kernel, onednn::gemm>,
              worth_lowering, Role::fast, lowering_floats<Type::kernel>},
 #endif
@@ -242,8 +243,8 @@ Codelet<ConvDataArgs> conv_backward_data({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", conv_backward_data_onednn, is_safe_in_onednn, Role::fast,
-             conv_onednn_floats},
+            {"onednn", conv_backward_data_onednn, is_safe_in_onednn, Role::fast, conv_onednn_floats,
+             onednn::takes_bf16({0, 2})},
             {"lowering_onednn", backward_data_lowering<Type::kernel, onednn::gemm>, worth_lowering,
              Role::fast, lowering_floats<Type::kernel>},
 #endif

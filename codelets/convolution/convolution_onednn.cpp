@@ -1,12 +1,14 @@
 // Direct convolution with oneDNN. Activations are channels last, as ours; weights are copied once
 // per task into the layout that oneDNN prefers for the shape, and weight gradients are added back
-// from it. In bf16, what is multiplied is copied and rounded too.
+// from it. In bf16 weights are rounded with that, and tensors that are not in bf16, too.
 #include "codelets/convolution/convolution_onednn.hpp"
 
 #ifdef OMNI_ONEDNN
 
+#include <cassert>
 #include <unordered_map>
 
+#include "codelets/dense/bf16.hpp"
 #include "codelets/dense/onednn_support.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 
@@ -20,9 +22,9 @@ constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
 // Our tensors, and as the primitives multiply them.
 struct Geometry {
-  explicit Geometry(const ConvShape& s)
-      : src(channels_last({s.n, s.c, s.h, s.w}, memory::data_type::f32)),
-        dst(channels_last({s.n, s.filters, s.out_h(), s.out_w()}, memory::data_type::f32)),
+  Geometry(const ConvShape& s, memory::data_type values)
+      : src(channels_last({s.n, s.c, s.h, s.w}, values)),
+        dst(channels_last({s.n, s.filters, s.out_h(), s.out_w()}, values)),
         weights(weight_dims(s), memory::data_type::f32,
                 s.groups == 1 ? memory::format_tag::ohwi : memory::format_tag::gohwi),
         bias({s.filters}, memory::data_type::f32, memory::format_tag::a),
@@ -59,7 +61,8 @@ dnnl::convolution_forward::primitive_desc forward_desc(const dnnl::engine& engin
 
 class ForwardPlan {
  public:
-  ForwardPlan(const dnnl::engine& engine, const ConvForwardArgs& args) : geometry_(args.shape) {
+  ForwardPlan(const dnnl::engine& engine, const ConvForwardArgs& args, memory::data_type values)
+      : geometry_(args.shape, values) {
     dnnl::primitive_attr attributes = onednn::with_user_scratchpad();
     activate_after_ = !onednn::append_activation(args.activation, attributes);
     const auto desc = forward_desc(engine, geometry_, args.has_bias, attributes);
@@ -74,15 +77,18 @@ class ForwardPlan {
     const auto& [engine, stream] = context.local<onednn::Engine>();
     float* scratch = context.scratch(layout_.floats());
     Arguments arguments{
-        {DNNL_ARG_SRC, src_.bring(engine, stream, buffers.get(0), scratch)},
+        {DNNL_ARG_SRC, src_.bring(engine, stream, buffers.get<void>(0), scratch)},
         {DNNL_ARG_WEIGHTS, weights_.bring(engine, stream, buffers.get(1), scratch)},
-        {DNNL_ARG_DST, onednn::view(geometry_.dst, engine, buffers.get(2))},
+        {DNNL_ARG_DST, onednn::view(geometry_.dst, engine, buffers.get<void>(2))},
         {DNNL_ARG_SCRATCHPAD, onednn::view(scratchpad_, engine, scratch + scratchpad_at_)}};
     if (args.has_bias)
       arguments.emplace(DNNL_ARG_BIAS, onednn::view(geometry_.bias, engine, buffers.get(3)));
     convolution_.execute(stream, arguments);
-    if (activate_after_)
-      activate(args.activation, buffers.get(2), static_cast<std::size_t>(args.shape.dst_count()));
+    if (!activate_after_) return;
+    with_values(buffers, [&]<class T>(T) {
+      activate(args.activation, buffers.get<T>(2),
+               static_cast<std::size_t>(args.shape.dst_count()));
+    });
   }
 
   std::size_t floats() const { return layout_.floats(); }
@@ -100,9 +106,10 @@ class ForwardPlan {
 class WeightsPlan {
  public:
   // oneDNN would sum up the bias's gradient from what it multiplies, so only where that is ours.
-  WeightsPlan(const dnnl::engine& engine, const ConvWeightsArgs& args)
-      : geometry_(args.shape),
-        with_bias_(args.has_bias && implementation_policy().precision != Precision::bf16) {
+  WeightsPlan(const dnnl::engine& engine, const ConvWeightsArgs& args, memory::data_type values)
+      : geometry_(args.shape, values),
+        with_bias_(args.has_bias && geometry_.dst == geometry_.dst_factor &&
+                   !onednn::factors().rounded) {
     const Geometry& g = geometry_;
     const dnnl::convolution_backward_weights::primitive_desc desc(
         {kAlgorithm, g.src_factor, g.any_weights, with_bias_ ? g.bias : memory::desc(),
@@ -126,8 +133,8 @@ class WeightsPlan {
     const float* added_bias = scratch + bias_at_;
     memory theirs = onednn::view(weights_, engine, scratch + weights_at_);
     Arguments arguments{
-        {DNNL_ARG_SRC, src_.bring(engine, stream, buffers.get(0), scratch)},
-        {DNNL_ARG_DIFF_DST, diff_dst_.bring(engine, stream, buffers.get(1), scratch)},
+        {DNNL_ARG_SRC, src_.bring(engine, stream, buffers.get<void>(0), scratch)},
+        {DNNL_ARG_DIFF_DST, diff_dst_.bring(engine, stream, buffers.get<void>(1), scratch)},
         {DNNL_ARG_DIFF_WEIGHTS, theirs},
         {DNNL_ARG_SCRATCHPAD, onednn::view(scratchpad_, engine, scratch + scratchpad_at_)}};
     if (with_bias_)
@@ -140,7 +147,9 @@ class WeightsPlan {
     if (with_bias_)
       for (int k = 0; k < args.shape.filters; ++k) diff_bias[k] += added_bias[k];
     else
-      add_column_sums(args.shape.pixels(), args.shape.filters, buffers.get(1), diff_bias);
+      with_values(buffers, [&]<class T>(T) {
+        add_column_sums(args.shape.pixels(), args.shape.filters, buffers.get<T>(1), diff_bias);
+      });
   }
 
   std::size_t floats() const { return layout_.floats(); }
@@ -158,10 +167,13 @@ class WeightsPlan {
 
 class DataPlan {
  public:
-  DataPlan(const dnnl::engine& engine, const ConvDataArgs& args) : geometry_(args.shape) {
+  DataPlan(const dnnl::engine& engine, const ConvDataArgs& args, memory::data_type values)
+      : geometry_(args.shape, values),
+        product_(args.adds ? Geometry::channels_last(geometry_.src.dims(), memory::data_type::f32)
+                           : geometry_.src) {
     const Geometry& g = geometry_;
     const dnnl::convolution_backward_data::primitive_desc desc(
-        {kAlgorithm, g.src, g.weights_factor, g.dst_factor, g.strides, g.dilation, g.padding,
+        {kAlgorithm, product_, g.weights_factor, g.dst_factor, g.strides, g.dilation, g.padding,
          g.padding},
         onednn::with_user_scratchpad(), engine,
         forward_desc(engine, g, false, onednn::with_user_scratchpad()));
@@ -170,28 +182,32 @@ class DataPlan {
     scratchpad_at_ = layout_.add(scratchpad_);
     diff_dst_ = {engine, g.dst, desc.diff_dst_desc(), layout_};
     weights_ = {engine, g.weights, desc.weights_desc(), layout_};
-    product_at_ = args.adds ? layout_.add(g.src) : 0;
+    product_at_ = args.adds ? layout_.add(product_) : 0;
   }
 
   void run(const ConvDataArgs& args, const Buffers& buffers, DeviceContext& context) const {
     const auto& [engine, stream] = context.local<onednn::Engine>();
     float* scratch = context.scratch(layout_.floats());
-    float* const diff_src = buffers.get(2);
-    const float* const product = args.adds ? scratch + product_at_ : diff_src;
+    const float* const product = scratch + product_at_;
     convolution_.execute(
         stream,
-        {{DNNL_ARG_DIFF_DST, diff_dst_.bring(engine, stream, buffers.get(0), scratch)},
+        {{DNNL_ARG_DIFF_DST, diff_dst_.bring(engine, stream, buffers.get<void>(0), scratch)},
          {DNNL_ARG_WEIGHTS, weights_.bring(engine, stream, buffers.get(1), scratch)},
-         {DNNL_ARG_DIFF_SRC, onednn::view(geometry_.src, engine, product)},
+         {DNNL_ARG_DIFF_SRC,
+          onednn::view(product_, engine, args.adds ? product : buffers.get<void>(2))},
          {DNNL_ARG_SCRATCHPAD, onednn::view(scratchpad_, engine, scratch + scratchpad_at_)}});
     if (!args.adds) return;
-    for (std::int64_t i = 0; i < args.shape.src_count(); ++i) diff_src[i] += product[i];
+    with_values(buffers, [&, count = args.shape.src_count()]<class T>(T) {
+      T* diff_src = buffers.get<T>(2);
+      for (std::int64_t i = 0; i < count; ++i) diff_src[i] = diff_src[i] + product[i];
+    });
   }
 
   std::size_t floats() const { return layout_.floats(); }
 
  private:
   Geometry geometry_;
+  memory::desc product_;
   dnnl::convolution_backward_data convolution_;
   onednn::Factor diff_dst_, weights_;
   memory::desc scratchpad_;
@@ -199,37 +215,47 @@ class DataPlan {
   std::size_t scratchpad_at_, product_at_;
 };
 
+// Tensors are in bf16 only where factors are.
 template <class Plan, class Args>
-WorkingFloats floats_of(const Args& args) {
-  return {.scratch = onednn::plan_for<Plan>(args, DeviceContext::current()).floats()};
+const Plan& plan_for(const Args& args, DeviceContext& context, bool bf16_tensors) {
+  assert(!bf16_tensors || in_bf16());
+  return onednn::plan_for<Plan>(args, context,
+                                bf16_tensors ? memory::data_type::bf16 : memory::data_type::f32);
+}
+
+template <class Plan, class Args>
+WorkingFloats floats_of(const Args& args, bool bf16_tensors) {
+  return {.scratch = plan_for<Plan>(args, DeviceContext::current(), bf16_tensors).floats()};
 }
 
 }  // namespace
 
 void conv_forward_onednn(const ConvForwardArgs& args, const Buffers& buffers,
                          DeviceContext& context) {
-  onednn::plan_for<ForwardPlan>(args, context).run(args, buffers, context);
+  plan_for<ForwardPlan>(args, context, buffers.in_bf16()).run(args, buffers, context);
 }
 
 void conv_backward_weights_onednn(const ConvWeightsArgs& args, const Buffers& buffers,
                                   DeviceContext& context) {
-  onednn::plan_for<WeightsPlan>(args, context).run(args, buffers, context);
+  plan_for<WeightsPlan>(args, context, buffers.in_bf16()).run(args, buffers, context);
 }
 
 void conv_backward_data_onednn(const ConvDataArgs& args, const Buffers& buffers,
                                DeviceContext& context) {
-  onednn::plan_for<DataPlan>(args, context).run(args, buffers, context);
+  plan_for<DataPlan>(args, context, buffers.in_bf16()).run(args, buffers, context);
 }
 
-WorkingFloats conv_onednn_floats(const ConvForwardArgs& args) {
-  return floats_of<ForwardPlan>(args);
+WorkingFloats conv_onednn_floats(const ConvForwardArgs& args, bool bf16_tensors) {
+  return floats_of<ForwardPlan>(args, bf16_tensors);
 }
 
-WorkingFloats conv_onednn_floats(const ConvWeightsArgs& args) {
-  return floats_of<WeightsPlan>(args);
+WorkingFloats conv_onednn_floats(const ConvWeightsArgs& args, bool bf16_tensors) {
+  return floats_of<WeightsPlan>(args, bf16_tensors);
 }
 
-WorkingFloats conv_onednn_floats(const ConvDataArgs& args) { return floats_of<DataPlan>(args); }
+WorkingFloats conv_onednn_floats(const ConvDataArgs& args, bool bf16_tensors) {
+  return floats_of<DataPlan>(args, bf16_tensors);
+}
 
 }  // namespace omni
 

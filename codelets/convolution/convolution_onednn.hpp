@@ -16,9 +16,9 @@ void conv_backward_data_onednn(const ConvDataArgs& args, const Buffers& buffers,
                                DeviceContext& context);
 
 // What a task takes: that of the plan, which is made, since only oneDNN knows what it works with.
-WorkingFloats conv_onednn_floats(const ConvForwardArgs& args);
-WorkingFloats conv_onednn_floats(const ConvWeightsArgs& args);
-WorkingFloats conv_onednn_floats(const ConvDataArgs& args);
+WorkingFloats conv_onednn_floats(const ConvForwardArgs& args, bool bf16_tensors);
+WorkingFloats conv_onednn_floats(const ConvWeightsArgs& args, bool bf16_tensors);
+WorkingFloats conv_onednn_floats(const ConvDataArgs& args, bool bf16_tensors);
 
 }  // namespace omni
 

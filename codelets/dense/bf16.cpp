@@ -9,9 +9,10 @@ const char* bf16_in_vain() {
   if (onednn::uses(dnnl::cpu_isa::avx512_core_bf16)) return nullptr;
   return onednn::uses(dnnl::cpu_isa::avx512_core)
              ? "the cores have no instructions for it: expect fp32 to be faster"
-             : "without AVX-512 the cores only round to it: expect fp32 to be faster";
+             : "without AVX-512 the cores only round to it, which saves memory: expect fp32 to be "
+               "faster";
 #else
-  return "without oneDNN the cores compute in fp32";
+  return "without oneDNN the cores multiply in fp32: expect fp32 to be faster";
 #endif
 }
 

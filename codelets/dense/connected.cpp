@@ -41,7 +41,7 @@ void backward_data_gemm(const ConnectedDataArgs& args, const Buffers& buffers, D
 
 #ifdef OMNI_ONEDNN
 template <class Args>
-WorkingFloats matmul_floats(const Args& args) {
+WorkingFloats matmul_floats(const Args& args, bool) {
   return {.scratch = onednn::connected_floats(args.shape)};
 }
 

@@ -128,7 +128,7 @@ bool patches_countable(const Args& args) {
 }
 
 template <class Args>
-WorkingFloats patch_floats(const Args& args) {
+WorkingFloats patch_floats(const Args& args, bool) {
   return {.scratch = PatchRow::floats(args.shape.conv)};
 }
 

@@ -16,12 +16,22 @@ bool uses(dnnl::cpu_isa instructions) {
   return (here & wanted) == wanted;
 }
 
+namespace {
+
+bool has_bf16() {
+  static const bool has_code = uses(dnnl::cpu_isa::avx512_core);
+  return has_code;
+}
+
+}  // namespace
+
 Factors factors() {
   using Type = dnnl::memory::data_type;
   if (!in_bf16()) return {};
-  static const bool has_code = uses(dnnl::cpu_isa::avx512_core);
-  return {.type = has_code ? Type::bf16 : Type::f32, .rounded = !has_code};
+  return {.type = has_bf16() ? Type::bf16 : Type::f32, .rounded = !has_bf16()};
 }
+
+BufferSet takes_bf16(BufferSet buffers) { return has_bf16() ? buffers : BufferSet(); }
 
 dnnl::reorder make_reorder(const dnnl::engine& engine, const dnnl::memory::desc& from,
                            const dnnl::memory::desc& to, ReorderMode mode) {
@@ -45,8 +55,8 @@ Factor::Factor(const dnnl::engine& engine, const dnnl::memory::desc& ours,
   reorder_ = make_reorder(engine, ours, theirs, ReorderMode::overwrite);
 }
 
-dnnl::memory Factor::bring(const dnnl::engine& engine, const dnnl::stream& stream,
-                           const float* data, float* scratch) const {
+dnnl::memory Factor::bring(const dnnl::engine& engine, const dnnl::stream& stream, const void* data,
+                           float* scratch) const {
   dnnl::memory there = view(ours_, engine, data);
   if (!copied_) return there;
   float* const copy = scratch + at_;
@@ -62,8 +72,8 @@ dnnl::primitive_attr with_user_scratchpad() {
   return attributes;
 }
 
-dnnl::memory view(const dnnl::memory::desc& desc, const dnnl::engine& engine, const float* data) {
-  return dnnl::memory(desc, engine, const_cast<float*>(data));
+dnnl::memory view(const dnnl::memory::desc& desc, const dnnl::engine& engine, const void* data) {
+  return dnnl::memory(desc, engine, const_cast<void*>(data));
 }
 
 bool append_activation(Activation activation, dnnl::primitive_attr& attributes) {

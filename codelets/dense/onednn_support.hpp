@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <dnnl.hpp>
 #include <map>
-#include <utility>
+#include <tuple>
 
 #include "codelets/dense/gemm.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
@@ -22,16 +22,16 @@ struct Engine {
   dnnl::stream stream{engine};
 };
 
-// The plan for these arguments, made on first use in this worker. oneDNN itself shares the
-// generated code between workers.
-template <class Plan, class Args>
-const Plan& plan_for(const Args& args, DeviceContext& context) {
-  using Key = std::pair<Precision, Args>;
+// The plan for these arguments, made on first use in this worker; `how`: what else it is made for.
+// oneDNN itself shares the generated code between workers.
+template <class Plan, class Args, class... How>
+const Plan& plan_for(const Args& args, DeviceContext& context, How... how) {
+  using Key = std::tuple<Precision, Args, How...>;
   auto& plans = context.local<std::map<Key, Plan>>();
-  const Key key{implementation_policy().precision, args};
+  const Key key{implementation_policy().precision, args, how...};
   const auto found = plans.find(key);
   if (found != plans.end()) return found->second;
-  return plans.try_emplace(key, context.local<Engine>().engine, args).first->second;
+  return plans.try_emplace(key, context.local<Engine>().engine, args, how...).first->second;
 }
 
 // Whether oneDNN makes code for these instructions on this machine.
@@ -47,6 +47,9 @@ struct Factors {
   bool copied() const { return rounded || type != dnnl::memory::data_type::f32; }
 };
 Factors factors();
+
+// Those buffers, if oneDNN has code for tensors in bf16 here.
+BufferSet takes_bf16(BufferSet buffers);
 
 // Adds up the pieces that a plan needs of the context's one scratch buffer.
 class ScratchLayout {
@@ -75,7 +78,7 @@ class Factor {
   Factor(const dnnl::engine& engine, const dnnl::memory::desc& ours,
          const dnnl::memory::desc& theirs, ScratchLayout& layout);
   // The buffer itself where nothing is to be changed, else a copy in the scratch.
-  dnnl::memory bring(const dnnl::engine& engine, const dnnl::stream& stream, const float* data,
+  dnnl::memory bring(const dnnl::engine& engine, const dnnl::stream& stream, const void* data,
                      float* scratch) const;
 
  private:
@@ -89,7 +92,7 @@ class Factor {
 dnnl::primitive_attr with_user_scratchpad();
 
 // A view of a buffer. oneDNN knows no const; what a primitive only reads is passed in the same way.
-dnnl::memory view(const dnnl::memory::desc& desc, const dnnl::engine& engine, const float* data);
+dnnl::memory view(const dnnl::memory::desc& desc, const dnnl::engine& engine, const void* data);
 
 // Appends the activation to a primitive and says so, or says that oneDNN does not have it. Its relu
 // is not used: it turns NaN into 0, which would hide a diverged net from everybody.

@@ -10,14 +10,26 @@ namespace {
 
 std::size_t sources(const AccumulateArgs& args) { return static_cast<std::size_t>(args.sources); }
 
-void accumulate_vector(const AccumulateArgs& args, const Buffers& buffers, DeviceContext&) {
-  float* __restrict dst = buffers.get(0);
-  const std::int64_t count = args.count;
-  for (std::size_t source = 1; source <= sources(args); ++source) {
-    float* __restrict src = buffers.get(source);
-    for (std::int64_t i = 0; i < count; ++i) dst[i] += src[i];
-    if (args.clear) std::fill_n(src, count, 0.0f);
+// In blocks whose sums stay in the first-level cache.
+template <class T>
+void accumulate_all(const AccumulateArgs& args, const Buffers& buffers) {
+  constexpr std::int64_t kBlock = 1024;
+  T* const dst = buffers.get<T>(0);
+  for (std::int64_t at = 0; at < args.count; at += kBlock) {
+    const std::int64_t count = std::min(kBlock, args.count - at);
+    float sums[kBlock];
+    std::copy_n(dst + at, count, sums);
+    for (std::size_t source = 1; source <= sources(args); ++source) {
+      T* const src = buffers.get<T>(source) + at;
+      for (std::int64_t i = 0; i < count; ++i) sums[i] += src[i];
+      if (args.clear) std::fill_n(src, count, T(0.0f));
+    }
+    std::copy_n(sums, count, dst + at);
   }
+}
+
+void accumulate_vector(const AccumulateArgs& args, const Buffers& buffers, DeviceContext&) {
+  with_values(buffers, [&]<class T>(T) { accumulate_all<T>(args, buffers); });
 }
 
 void accumulate_reference(const AccumulateArgs& args, const Buffers& buffers, DeviceContext&) {
@@ -39,12 +51,15 @@ std::uint64_t footprint(const AccumulateArgs& args) {
 Codelet<AccumulateArgs> accumulate_sum({
     .name = "accumulate",
     .color = 0x8D99AE,
-    .implementations = {{"vector", accumulate_vector},
+    .implementations = {{.name = "vector",
+                         .kernel = accumulate_vector,
+                         .in_bf16 = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}},
                         {"reference", accumulate_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::accumulate, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
                                                 11, 12, 13, 14, 15)},
     .cost = cost,
     .footprint = footprint,
+    .revision = 2,
 });
 
 void submit_accumulate(const AccumulateArgs& args, const Tensor& src, const Tensor& dst,

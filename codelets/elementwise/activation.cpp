@@ -7,10 +7,12 @@ namespace omni {
 namespace {
 
 void forward_vector(const ActivationArgs& args, const Buffers& buffers, DeviceContext&) {
-  const float* __restrict src = buffers.get(0);
-  float* __restrict dst = buffers.get(1);
-  with_activation(args.activation, [=, count = args.count](auto f) {
-    for (std::int64_t i = 0; i < count; ++i) dst[i] = f(src[i]);
+  with_values(buffers, [&]<class T>(T) {
+    const T* __restrict src = buffers.get<T>(0);
+    T* __restrict dst = buffers.get<T>(1);
+    with_activation(args.activation, [=, count = args.count](auto f) {
+      for (std::int64_t i = 0; i < count; ++i) dst[i] = f(static_cast<float>(src[i]));
+    });
   });
 }
 
@@ -19,10 +21,13 @@ void forward_reference(const ActivationArgs& args, const Buffers& buffers, Devic
 }
 
 void backward_vector(const ActivationArgs& args, const Buffers& buffers, DeviceContext&) {
-  const float* __restrict values = buffers.get(0);
-  float* __restrict diff = buffers.get(1);
-  with_activation(args.activation, [=, count = args.count](auto f) {
-    for (std::int64_t i = 0; i < count; ++i) diff[i] *= f.gradient(values[i]);
+  with_values(buffers, [&]<class T>(T) {
+    const T* __restrict values = buffers.get<T>(0);
+    T* __restrict diff = buffers.get<T>(1);
+    with_activation(args.activation, [=, count = args.count](auto f) {
+      for (std::int64_t i = 0; i < count; ++i)
+        diff[i] = diff[i] * f.gradient(static_cast<float>(values[i]));
+    });
   });
 }
 
@@ -69,7 +74,7 @@ constexpr std::uint32_t kActivationColor = 0xF2C14E;
 Codelet<ActivationArgs> activation_forward({
     .name = "activation_forward",
     .color = kActivationColor,
-    .implementations = {{"vector", forward_vector},
+    .implementations = {{.name = "vector", .kernel = forward_vector, .in_bf16 = {0, 1}},
                         {"reference", forward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::activation_forward, 0, 1)},
     .cost = forward_cost,
@@ -79,7 +84,7 @@ Codelet<ActivationArgs> activation_forward({
 Codelet<ActivationArgs> activation_backward({
     .name = "activation_backward",
     .color = kActivationColor,
-    .implementations = {{"vector", backward_vector},
+    .implementations = {{.name = "vector", .kernel = backward_vector, .in_bf16 = {0, 1}},
                         {"reference", backward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::activation_backward, 0, 1)},
     .cost = backward_cost,

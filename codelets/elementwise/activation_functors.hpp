@@ -11,6 +11,7 @@
 #include <optional>
 #include <string_view>
 
+#include "runtime/bf16/bf16.hpp"
 #include "runtime/host_device.hpp"
 
 namespace omni {
@@ -384,7 +385,7 @@ template <class T>
 void activate(Activation activation, T* x, std::size_t count) {
   if (activation == Activation::linear) return;
   with_activation(activation, [=](auto f) {
-    for (std::size_t i = 0; i < count; ++i) x[i] = f(x[i]);
+    for (std::size_t i = 0; i < count; ++i) x[i] = f(static_cast<Computed<T>>(x[i]));
   });
 }
 

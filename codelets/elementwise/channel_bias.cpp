@@ -6,7 +6,9 @@ namespace omni {
 namespace {
 
 void forward_vector(const ChannelBiasForwardArgs& args, const Buffers& buffers, DeviceContext&) {
-  add_bias_and_activate(args.rows, args.c, buffers.get(0), args.activation, buffers.get(1));
+  with_values(buffers, [&]<class T>(T) {
+    add_bias_and_activate(args.rows, args.c, buffers.get(0), args.activation, buffers.get<T>(1));
+  });
 }
 
 void forward_reference(const ChannelBiasForwardArgs& args, const Buffers& buffers, DeviceContext&) {
@@ -18,14 +20,19 @@ bool activates(const ChannelBiasBackwardArgs& args) {
 }
 
 void backward_vector(const ChannelBiasBackwardArgs& args, const Buffers& buffers, DeviceContext&) {
-  float* __restrict diff = buffers.get(0);
-  if (activates(args)) {
-    const float* __restrict values = buffers.get(2);
+  with_values(buffers, [&]<class T>(T) {
+    T* __restrict diff = buffers.get<T>(0);
+    float* const sums = buffers.get(1);
+    if (!activates(args)) return add_column_sums(args.rows, args.c, diff, sums);
+    const T* __restrict values = buffers.get<T>(2);
     with_activation(args.activation, [=](auto f) {
-      for (std::int64_t i = 0; i < args.rows * args.c; ++i) diff[i] *= f.gradient(values[i]);
+      add_sums_by_column(args.rows, args.c, sums, [=](std::int64_t i) {
+        const float before = diff[i] * f.gradient(static_cast<float>(values[i]));
+        diff[i] = before;
+        return before;
+      });
     });
-  }
-  add_column_sums(args.rows, args.c, diff, buffers.get(1));
+  });
 }
 
 void backward_reference(const ChannelBiasBackwardArgs& args, const Buffers& buffers,
@@ -60,7 +67,7 @@ constexpr std::uint32_t kChannelBiasColor = 0xbcbd22;
 Codelet<ChannelBiasForwardArgs> channel_bias_forward({
     .name = "channel_bias_forward",
     .color = kChannelBiasColor,
-    .implementations = {{"vector", forward_vector},
+    .implementations = {{.name = "vector", .kernel = forward_vector, .in_bf16 = {1}},
                         {"reference", forward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::channel_bias_forward, 1)},
     .cost = forward_cost,
@@ -70,11 +77,12 @@ Codelet<ChannelBiasForwardArgs> channel_bias_forward({
 Codelet<ChannelBiasBackwardArgs> channel_bias_backward({
     .name = "channel_bias_backward",
     .color = kChannelBiasColor,
-    .implementations = {{"vector", backward_vector},
+    .implementations = {{.name = "vector", .kernel = backward_vector, .in_bf16 = {0, 2}},
                         {"reference", backward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::channel_bias_backward, 0, 2)},
     .cost = backward_cost,
     .footprint = backward_footprint,
+    .revision = 2,
 });
 
 void submit_channel_bias_forward(const ChannelBiasForwardArgs& args, const Tensor& bias,

@@ -14,37 +14,45 @@ namespace omni {
 
 class CudaWorker;
 
-// values = activation(values + bias), in one pass; bias may be null.
-inline void add_bias_and_activate(std::int64_t rows, int columns, const float* bias,
-                                  Activation activation, float* values) {
+// values = activation(values + bias), in one pass; bias may be null. T: float or Bf16.
+template <class T>
+void add_bias_and_activate(std::int64_t rows, int columns, const float* bias, Activation activation,
+                           T* values) {
   if (bias == nullptr) {
     activate(activation, values, static_cast<std::size_t>(rows * columns));
     return;
   }
   with_activation(activation, [=](auto f) {
     for (std::int64_t row = 0; row < rows; ++row) {
-      float* __restrict line = values + row * columns;
+      T* __restrict line = values + row * columns;
       for (int k = 0; k < columns; ++k) line[k] = f(line[k] + bias[k]);
     }
   });
 }
 
-// sums[k] += the sum of column k. By blocks of columns, whose sums stay in registers; adding only
-// their totals to `sums` also keeps small addends from being lost against a large sum.
-inline void add_column_sums(std::int64_t rows, int columns, const float* values, float* sums) {
+// sums[k] += the sum of column k of what value(index) gives, called once for each. By blocks of
+// columns, whose sums stay in registers; adding only their totals to `sums` also keeps small
+// addends from being lost against a large sum.
+template <class Value>
+void add_sums_by_column(std::int64_t rows, int columns, float* sums, Value value) {
   constexpr int kBlock = 64;
   for (int first = 0; first < columns; first += kBlock) {
     std::array<float, kBlock> block{};
     const int width = std::min(kBlock, columns - first);
     for (std::int64_t row = 0; row < rows; ++row) {
-      const float* line = values + row * columns + first;
+      const std::int64_t line = row * columns + first;
       if (width == kBlock)
-        for (int k = 0; k < kBlock; ++k) block[static_cast<std::size_t>(k)] += line[k];
+        for (int k = 0; k < kBlock; ++k) block[static_cast<std::size_t>(k)] += value(line + k);
       else
-        for (int k = 0; k < width; ++k) block[static_cast<std::size_t>(k)] += line[k];
+        for (int k = 0; k < width; ++k) block[static_cast<std::size_t>(k)] += value(line + k);
     }
     for (int k = 0; k < width; ++k) sums[first + k] += block[static_cast<std::size_t>(k)];
   }
+}
+template <class T>
+void add_column_sums(std::int64_t rows, int columns, const T* values, float* sums) {
+  add_sums_by_column(rows, columns, sums,
+                     [=](std::int64_t i) { return static_cast<float>(values[i]); });
 }
 
 struct ChannelBiasForwardArgs {
@@ -86,7 +94,7 @@ namespace gpu {
 KernelFunction<ChannelBiasForwardArgs> channel_bias_forward;
 KernelFunction<ChannelBiasBackwardArgs> channel_bias_backward;
 
-// The plain functions above, on memory of a GPU: for products there. T: float or Bf16.
+// The plain functions above, on memory of a GPU: for products there.
 template <class T>
 void add_bias_and_activate(CudaWorker& worker, std::int64_t rows, int columns, const float* bias,
                            Activation activation, T* values);

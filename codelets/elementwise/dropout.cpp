@@ -8,10 +8,10 @@ namespace {
 constexpr int kDropoutLanes = 16;          // counters drawn at once
 constexpr int kGroup = 4 * kDropoutLanes;  // the elements that they decide
 
-void drop_vector(const DropoutArgs& args, const Buffers& buffers, DeviceContext&) {
+template <class T>
+void drop(const DropoutArgs& args, T* values) {
   const Philox philox(args.seed, RandomStream::dropout);
   const DropoutRule rule(args.probability);
-  float* values = buffers.get(0);
   for (int i = 0; i < args.n; ++i, values += args.per_sample)
     for (std::int64_t first = 0; first < args.per_sample; first += kGroup) {
       const std::uint64_t counter = dropout_counter(args.layer, first / 4);
@@ -30,6 +30,10 @@ void drop_vector(const DropoutArgs& args, const Buffers& buffers, DeviceContext&
       else
         apply(static_cast<int>(args.per_sample - first));
     }
+}
+
+void drop_vector(const DropoutArgs& args, const Buffers& buffers, DeviceContext&) {
+  with_values(buffers, [&]<class T>(T) { drop(args, buffers.get<T>(0)); });
 }
 
 void drop_reference(const DropoutArgs& args, const Buffers& buffers, DeviceContext&) {
@@ -51,7 +55,7 @@ constexpr std::uint32_t kDropoutColor = 0x5B8E7D;
 Codelet<DropoutArgs> dropout_forward({
     .name = "dropout_forward",
     .color = kDropoutColor,
-    .implementations = {{"vector", drop_vector},
+    .implementations = {{.name = "vector", .kernel = drop_vector, .in_bf16 = {0}},
                         {"reference", drop_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::dropout, 0)},
     .cost = cost,
@@ -61,7 +65,7 @@ Codelet<DropoutArgs> dropout_forward({
 Codelet<DropoutArgs> dropout_backward({
     .name = "dropout_backward",
     .color = kDropoutColor,
-    .implementations = {{"vector", drop_vector},
+    .implementations = {{.name = "vector", .kernel = drop_vector, .in_bf16 = {0}},
                         {"reference", drop_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::dropout, 0)},
     .cost = cost,

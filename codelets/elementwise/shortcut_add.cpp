@@ -24,31 +24,48 @@ void for_each_position(const ShortcutArgs& args, Visit visit) {
     }
 }
 
-void scale_values(float factor, const float* src, float* dst, std::int64_t count) {
+template <class T>
+void scale_values(float factor, const T* src, T* dst, std::int64_t count) {
   if (factor == 1.0f)
     std::copy_n(src, count, dst);
   else
     for (std::int64_t i = 0; i < count; ++i) dst[i] = factor * src[i];
 }
 
-void forward_vector(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
-  const float *a = buffers.get(0), *b = buffers.get(1);
-  float* dst = buffers.get(2);
-  const std::int64_t count = values_of(args, args.a);
-  if (args.a == args.b) {
-    constexpr std::int64_t kBlock = 2048;  // still in the first-level cache when it is activated
-    for (std::int64_t at = 0; at < count; at += kBlock) {
-      const std::int64_t end = std::min(count, at + kBlock);
-      for (std::int64_t i = at; i < end; ++i) dst[i] = args.alpha * a[i] + args.beta * b[i];
-      activate(args.activation, dst + at, static_cast<std::size_t>(end - at));
+// By rows of a, whose sums are floats until they are activated.
+template <class T>
+void forward_by_rows(const ShortcutArgs& args, const T* a, const T* b, T* dst,
+                     DeviceContext& context) {
+  const ShortcutMeeting rows(args.a.h, args.b.h), columns(args.a.w, args.b.w);
+  const int channels = std::min(args.a.c, args.b.c), width = args.a.w * args.a.c;
+  float* const sums = context.scratch(static_cast<std::size_t>(width));
+  for (std::int64_t row = 0; row < std::int64_t{args.n} * args.a.h; ++row) {
+    for (int i = 0; i < width; ++i) sums[i] = args.alpha * a[row * width + i];
+    const std::int64_t image = row / args.a.h, y = row % args.a.h;
+    if (y % rows.step_a == 0 && y / rows.step_a < rows.count) {
+      const std::int64_t met = image * args.b.h + y / rows.step_a * rows.step_b;
+      for (int x = 0; x < columns.count; ++x) {
+        float* const sum = sums + std::int64_t{x} * columns.step_a * args.a.c;
+        const T* const addend = b + (met * args.b.w + std::int64_t{x} * columns.step_b) * args.b.c;
+        for (int k = 0; k < channels; ++k) sum[k] += args.beta * addend[k];
+      }
     }
-    return;
+    activate(args.activation, sums, static_cast<std::size_t>(width));
+    std::copy_n(sums, width, dst + row * width);
   }
-  scale_values(args.alpha, a, dst, count);
-  for_each_position(args, [&](std::int64_t in_a, std::int64_t in_b, int channels) {
-    for (int k = 0; k < channels; ++k) dst[in_a + k] += args.beta * b[in_b + k];
+}
+
+void forward_vector(const ShortcutArgs& args, const Buffers& buffers, DeviceContext& context) {
+  with_values(buffers, [&]<class T>(T) {
+    const T* __restrict a = buffers.get<T>(0);
+    const T* __restrict b = buffers.get<T>(1);
+    T* __restrict dst = buffers.get<T>(2);
+    if (!(args.a == args.b)) return forward_by_rows(args, a, b, dst, context);
+    with_activation(args.activation, [=, count = values_of(args, args.a), alpha = args.alpha,
+                                      beta = args.beta](auto f) {
+      for (std::int64_t i = 0; i < count; ++i) dst[i] = f(alpha * a[i] + beta * b[i]);
+    });
   });
-  activate(args.activation, dst, static_cast<std::size_t>(count));
 }
 
 void forward_reference(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
@@ -56,7 +73,9 @@ void forward_reference(const ShortcutArgs& args, const Buffers& buffers, DeviceC
 }
 
 void backward_a_vector(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
-  scale_values(args.alpha, buffers.get(0), buffers.get(1), values_of(args, args.a));
+  with_values(buffers, [&]<class T>(T) {
+    scale_values(args.alpha, buffers.get<T>(0), buffers.get<T>(1), values_of(args, args.a));
+  });
 }
 
 void backward_a_reference(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
@@ -64,16 +83,15 @@ void backward_a_reference(const ShortcutArgs& args, const Buffers& buffers, Devi
 }
 
 void backward_b_vector(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
-  const float* diff_dst = buffers.get(0);
-  float* diff_b = buffers.get(1);
-  const std::int64_t count = values_of(args, args.b);
-  if (args.a == args.b) {
-    scale_values(args.beta, diff_dst, diff_b, count);
-    return;
-  }
-  std::fill_n(diff_b, count, 0.0f);
-  for_each_position(args, [&](std::int64_t in_a, std::int64_t in_b, int channels) {
-    for (int k = 0; k < channels; ++k) diff_b[in_b + k] = args.beta * diff_dst[in_a + k];
+  with_values(buffers, [&]<class T>(T) {
+    const T* diff_dst = buffers.get<T>(0);
+    T* diff_b = buffers.get<T>(1);
+    const std::int64_t count = values_of(args, args.b);
+    if (args.a == args.b) return scale_values(args.beta, diff_dst, diff_b, count);
+    std::fill_n(diff_b, count, T(0.0f));
+    for_each_position(args, [&](std::int64_t in_a, std::int64_t in_b, int channels) {
+      for (int k = 0; k < channels; ++k) diff_b[in_b + k] = args.beta * diff_dst[in_a + k];
+    });
   });
 }
 
@@ -82,11 +100,17 @@ void backward_b_reference(const ShortcutArgs& args, const Buffers& buffers, Devi
 }
 
 void residual_backward_vector(const ActivationArgs& args, const Buffers& buffers, DeviceContext&) {
-  const float* __restrict dst = buffers.get(0);
-  float* __restrict diff = buffers.get(1);
-  float* __restrict diff_b = buffers.get(2);
-  with_activation(args.activation, [=, count = args.count](auto f) {
-    for (std::int64_t i = 0; i < count; ++i) diff_b[i] = diff[i] *= f.gradient(dst[i]);
+  with_values(buffers, [&]<class T>(T) {
+    const T* __restrict dst = buffers.get<T>(0);
+    T* __restrict diff = buffers.get<T>(1);
+    T* __restrict diff_b = buffers.get<T>(2);
+    with_activation(args.activation, [=, count = args.count](auto f) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        const float both = diff[i] * f.gradient(static_cast<float>(dst[i]));
+        diff[i] = both;
+        diff_b[i] = both;
+      }
+    });
   });
 }
 
@@ -131,17 +155,18 @@ std::uint64_t footprint(const ShortcutArgs& args) {
 Codelet<ShortcutArgs> shortcut_forward({
     .name = "shortcut_forward",
     .color = 0xbcbd22,
-    .implementations = {{"vector", forward_vector},
+    .implementations = {{.name = "vector", .kernel = forward_vector, .in_bf16 = {0, 1, 2}},
                         {"reference", forward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::shortcut_forward, 0, 1, 2)},
     .cost = forward_cost,
     .footprint = footprint,
+    .revision = 2,
 });
 
 Codelet<ShortcutArgs> shortcut_backward_a({
     .name = "shortcut_backward_a",
     .color = 0xbcbd22,
-    .implementations = {{"vector", backward_a_vector},
+    .implementations = {{.name = "vector", .kernel = backward_a_vector, .in_bf16 = {0, 1}},
                         {"reference", backward_a_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::shortcut_backward_a, 0, 1)},
     .cost = backward_a_cost,
@@ -151,7 +176,7 @@ Codelet<ShortcutArgs> shortcut_backward_a({
 Codelet<ShortcutArgs> shortcut_backward_b({
     .name = "shortcut_backward_b",
     .color = 0xbcbd22,
-    .implementations = {{"vector", backward_b_vector},
+    .implementations = {{.name = "vector", .kernel = backward_b_vector, .in_bf16 = {0, 1}},
                         {"reference", backward_b_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::shortcut_backward_b, 0, 1)},
     .cost = backward_b_cost,
@@ -161,7 +186,9 @@ Codelet<ShortcutArgs> shortcut_backward_b({
 Codelet<ActivationArgs> residual_backward({
     .name = "residual_backward",
     .color = 0xbcbd22,
-    .implementations = {{"vector", residual_backward_vector},
+    .implementations = {{.name = "vector",
+                         .kernel = residual_backward_vector,
+                         .in_bf16 = {0, 1, 2}},
                         {"reference", residual_backward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::residual_backward, 0, 1, 2)},
     .cost = residual_backward_cost,

@@ -59,16 +59,16 @@ class ChannelSums {
   double *first_, *second_;
 };
 
-void partial_vector(const BatchnormSliceArgs& args, const Buffers& buffers,
-                    DeviceContext& context) {
+template <class T>
+void partial_of(const BatchnormSliceArgs& args, const Buffers& buffers, DeviceContext& context) {
   const Steps steps(args.rows, args.c);
   ChannelSums sums(steps, context.scratch(ChannelSums::floats(steps)));
-  const float* src = buffers.get(0);
+  const T* src = buffers.get<T>(0);
   double *sum = sums.first(), *squares = sums.second();
   steps.for_each([=](std::int64_t at, int values) {
-    const float* x = src + at;
+    const T* x = src + at;
     for (int i = 0; i < values; ++i) {
-      const auto value = static_cast<double>(x[i]);
+      const auto value = static_cast<double>(static_cast<float>(x[i]));
       sum[i] += value;
       squares[i] += value * value;
     }
@@ -82,12 +82,14 @@ void partial_vector(const BatchnormSliceArgs& args, const Buffers& buffers,
   }
 }
 
-void apply_vector(const BatchnormApplyArgs& args, const Buffers& buffers, DeviceContext& context) {
+template <class T>
+void apply_of(const BatchnormApplyArgs& args, const Buffers& buffers, DeviceContext& context) {
   const Steps steps(args.rows, args.c);
-  const float *src = buffers.get(0), *statistics = buffers.get(2), *scale = buffers.get(3);
-  float* dst = buffers.get(5);
-  float* mean = context.scratch(3 * static_cast<std::size_t>(steps.width));
-  float *factor = mean + steps.width, *shift = factor + steps.width;
+  const T *src = buffers.get<T>(0), *addend = args.adds ? buffers.get<T>(6) : nullptr;
+  const float *statistics = buffers.get(2), *scale = buffers.get(3);
+  T* dst = buffers.get<T>(5);
+  float* mean = context.scratch(4 * static_cast<std::size_t>(steps.width));
+  float *factor = mean + steps.width, *shift = factor + steps.width, *step = shift + steps.width;
   for (int k = 0; k < args.c; ++k)
     factor[k] =
         scale[k] * (args.from_variance
@@ -96,12 +98,14 @@ void apply_vector(const BatchnormApplyArgs& args, const Buffers& buffers, Device
   repeat(factor, args.c, steps.width);
   repeat(buffers.get(1), mean, args.c, steps.width);
   repeat(buffers.get(4), shift, args.c, steps.width);
-  const float* addend = args.adds ? buffers.get(6) : nullptr;
   steps.for_each([=, &args](std::int64_t at, int values) {
-    for (int i = 0; i < values; ++i) dst[at + i] = factor[i] * (src[at + i] - mean[i]) + shift[i];
+    float* out = step;
+    if constexpr (std::is_same_v<T, float>) out = dst + at;
+    for (int i = 0; i < values; ++i) out[i] = factor[i] * (src[at + i] - mean[i]) + shift[i];
     if (addend != nullptr)
-      for (int i = 0; i < values; ++i) dst[at + i] += addend[at + i];
-    activate(args.activation, dst + at, static_cast<std::size_t>(values));
+      for (int i = 0; i < values; ++i) out[i] += addend[at + i];
+    activate(args.activation, out, static_cast<std::size_t>(values));
+    if constexpr (!std::is_same_v<T, float>) std::copy_n(out, values, dst + at);
   });
 }
 
@@ -135,17 +139,19 @@ struct BeforeActivation {
   }
 };
 
-void backward_reduce_vector(const BatchnormReduceArgs& args, const Buffers& buffers,
-                            DeviceContext& context) {
+template <class T>
+void backward_reduce_of(const BatchnormReduceArgs& args, const Buffers& buffers,
+                        DeviceContext& context) {
   const Steps steps(args.rows, args.c);
   float* memory = context.scratch(ChannelSums::floats(steps) + BeforeActivation::floats(steps));
   ChannelSums sums(steps, memory);
   const BeforeActivation before(steps, args.c, buffers, memory + ChannelSums::floats(steps));
-  const float *src = buffers.get(0), *diff_dst = buffers.get(1), *inv_std = buffers.get(3);
+  const T *src = buffers.get<T>(0), *diff_dst = buffers.get<T>(1);
+  const float* inv_std = buffers.get(3);
   double *sum = sums.first(), *product = sums.second();
   with_activation(args.activation, [=, from_input = gradient_needs_input(args.activation)](auto f) {
     steps.for_each([=](std::int64_t at, int values) {
-      const float *x = src + at, *d = diff_dst + at;
+      const T *x = src + at, *d = diff_dst + at;
       for (int i = 0; i < values; ++i) {
         const float diff = d[i] * before.gradient(f, from_input, i, x[i]);
         sum[i] += static_cast<double>(diff);
@@ -161,18 +167,20 @@ void backward_reduce_vector(const BatchnormReduceArgs& args, const Buffers& buff
   }
 }
 
-float* diff_src_of(const BatchnormBackwardArgs& args, const Buffers& buffers) {
-  return buffers.get(args.in_place ? 1 : 7);
+template <class T = float>
+T* diff_src_of(const BatchnormBackwardArgs& args, const Buffers& buffers) {
+  return buffers.get<T>(args.in_place ? 1 : 7);
 }
 
 // diff_src = factor * diff + slope * (src - mean) + offset, all by channel, where diff is diff_dst
 // before the activation.
-void backward_data_vector(const BatchnormBackwardArgs& args, const Buffers& buffers,
-                          DeviceContext& context) {
+template <class T>
+void backward_data_of(const BatchnormBackwardArgs& args, const Buffers& buffers,
+                      DeviceContext& context) {
   const Steps steps(args.rows, args.c);
-  const float *src = buffers.get(0), *diff_dst = buffers.get(1), *inv_std = buffers.get(3);
-  const float* total = buffers.get(6);
-  float* diff_src = diff_src_of(args, buffers);
+  const T *src = buffers.get<T>(0), *diff_dst = buffers.get<T>(1);
+  const float *inv_std = buffers.get(3), *total = buffers.get(6);
+  T* diff_src = diff_src_of<T>(args, buffers);
   float* slope =
       context.scratch(2 * static_cast<std::size_t>(steps.width) + BeforeActivation::floats(steps));
   float* offset = slope + steps.width;
@@ -185,8 +193,8 @@ void backward_data_vector(const BatchnormBackwardArgs& args, const Buffers& buff
   for (float* wide : {slope, offset}) repeat(wide, args.c, steps.width);
   with_activation(args.activation, [=, from_input = gradient_needs_input(args.activation)](auto f) {
     steps.for_each([=](std::int64_t at, int values) {
-      const float *x = src + at, *d = diff_dst + at;
-      float* out = diff_src + at;
+      const T *x = src + at, *d = diff_dst + at;
+      T* out = diff_src + at;
 #pragma GCC ivdep  // out may be d, value by value
       for (int i = 0; i < values; ++i) {
         const float diff = d[i] * before.gradient(f, from_input, i, x[i]);
@@ -201,6 +209,22 @@ void backward_data_reference(const BatchnormBackwardArgs& args, const Buffers& b
   reference::batchnorm_backward_data<float>(args, buffers.get(0), buffers.get(1), buffers.get(2),
                                             buffers.get(3), buffers.get(4), buffers.get(5),
                                             buffers.get(6), diff_src_of(args, buffers));
+}
+
+void partial_vector(const BatchnormSliceArgs& args, const Buffers& buffers,
+                    DeviceContext& context) {
+  with_values(buffers, [&]<class T>(T) { partial_of<T>(args, buffers, context); });
+}
+void apply_vector(const BatchnormApplyArgs& args, const Buffers& buffers, DeviceContext& context) {
+  with_values(buffers, [&]<class T>(T) { apply_of<T>(args, buffers, context); });
+}
+void backward_reduce_vector(const BatchnormReduceArgs& args, const Buffers& buffers,
+                            DeviceContext& context) {
+  with_values(buffers, [&]<class T>(T) { backward_reduce_of<T>(args, buffers, context); });
+}
+void backward_data_vector(const BatchnormBackwardArgs& args, const Buffers& buffers,
+                          DeviceContext& context) {
+  with_values(buffers, [&]<class T>(T) { backward_data_of<T>(args, buffers, context); });
 }
 
 // What is done per value of a slice, and per channel.
@@ -257,7 +281,7 @@ CodeletDefinition<Args> definition(const char* name,
 
 Codelet<BatchnormSliceArgs> batchnorm_partial(definition<BatchnormSliceArgs>(
     "batchnorm_partial",
-    {{"vector", partial_vector},
+    {{.name = "vector", .kernel = partial_vector, .in_bf16 = {0}},
      {"reference", plain<reference::batchnorm_partial<float>, 2>, nullptr, Role::reference},
      OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_partial, 0)},
     slice_cost<3, 1>, slice_footprint));
@@ -271,15 +295,15 @@ Codelet<BatchnormFinishArgs> batchnorm_finish(definition<BatchnormFinishArgs>(
     {{"reference", plain<reference::batchnorm_finish<float>, 5>, nullptr, Role::reference},
      OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_finish)},
     channel_cost<10, 8>, channel_footprint));
-Codelet<BatchnormApplyArgs> batchnorm_apply(
-    definition<BatchnormApplyArgs>("batchnorm_apply",
-                                   {{"vector", apply_vector},
-                                    {"reference", apply_reference, nullptr, Role::reference},
-                                    OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_apply, 0, 5, 6)},
-                                   apply_cost, apply_footprint));
+Codelet<BatchnormApplyArgs> batchnorm_apply(definition<BatchnormApplyArgs>(
+    "batchnorm_apply",
+    {{.name = "vector", .kernel = apply_vector, .in_bf16 = {0, 5, 6}},
+     {"reference", apply_reference, nullptr, Role::reference},
+     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_apply, 0, 5, 6)},
+    apply_cost, apply_footprint));
 Codelet<BatchnormReduceArgs> batchnorm_backward_reduce(definition<BatchnormReduceArgs>(
     "batchnorm_backward_reduce",
-    {{"vector", backward_reduce_vector},
+    {{.name = "vector", .kernel = backward_reduce_vector, .in_bf16 = {0, 1}},
      {"reference", plain<reference::batchnorm_backward_reduce<float>, 7>, nullptr, Role::reference},
      OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_backward_reduce, 0, 1)},
     slice_cost<7, 2>, reduce_footprint));
@@ -296,7 +320,7 @@ Codelet<BatchnormParameterArgs> batchnorm_parameter_gradient(definition<Batchnor
     channel_cost<2, 6>, channel_footprint));
 Codelet<BatchnormBackwardArgs> batchnorm_backward_data(definition<BatchnormBackwardArgs>(
     "batchnorm_backward_data",
-    {{"vector", backward_data_vector},
+    {{.name = "vector", .kernel = backward_data_vector, .in_bf16 = {0, 1, 7}},
      {"reference", backward_data_reference, nullptr, Role::reference},
      OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_backward_data, 0, 1, 7)},
     slice_cost<9, 3>, backward_data_footprint));

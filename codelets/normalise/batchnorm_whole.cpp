@@ -79,17 +79,16 @@ Cost batchnorm_parts_cost(const Args& args) {
 }
 
 template <class Args>
-CodeletDefinition<Args> in_one_task(const char* name, [[maybe_unused]] BufferSet gpu_in_bf16,
+CodeletDefinition<Args> in_one_task(const char* name, BufferSet in_bf16,
                                     std::uint64_t (*footprint)(const Args&)) {
-  return {
-      .name = name,
-      .color = 0x2ca02c,  // of the parts
-      .implementations = {{"vector", batchnorm_parts<Role::fast, Args>},
-                          {"reference", batchnorm_parts<Role::reference, Args>, nullptr,
-                           Role::reference},
-                          OMNI_GPU_IMPLEMENTATION((batchnorm_parts<Role::gpu, Args>), gpu_in_bf16)},
-      .cost = batchnorm_parts_cost<Args>,
-      .footprint = footprint};
+  return {.name = name,
+          .color = 0x2ca02c,  // of the parts
+          .implementations =
+              {{.name = "vector", .kernel = batchnorm_parts<Role::fast, Args>, .in_bf16 = in_bf16},
+               {"reference", batchnorm_parts<Role::reference, Args>, nullptr, Role::reference},
+               OMNI_GPU_IMPLEMENTATION((batchnorm_parts<Role::gpu, Args>), in_bf16)},
+          .cost = batchnorm_parts_cost<Args>,
+          .footprint = footprint};
 }
 
 }  // namespace

@@ -42,12 +42,13 @@ LrnArgs clipped(LrnArgs args) {
   return args;
 }
 
-void forward_vector(const LrnArgs& given, const Buffers& buffers, DeviceContext& context) {
+template <class T>
+void forward(const LrnArgs& given, const Buffers& buffers, DeviceContext& context) {
   const LrnArgs args = clipped(given);
   const Padded padded(context, args.c, args.below(), args.above());
   with_power(args.beta, [&, c = args.c, alpha = args.alpha, kappa = args.kappa](auto power) {
-    const float* __restrict src = buffers.get(0);
-    float* __restrict dst = buffers.get(1);
+    const T* __restrict src = buffers.get<T>(0);
+    T* __restrict dst = buffers.get<T>(1);
     float* __restrict scale = buffers.get(2);
     float* __restrict squares = padded.values;
     const float* __restrict sums = padded.sums;
@@ -62,15 +63,16 @@ void forward_vector(const LrnArgs& given, const Buffers& buffers, DeviceContext&
   });
 }
 
-void backward_vector(const LrnArgs& given, const Buffers& buffers, DeviceContext& context) {
+template <class T>
+void backward(const LrnArgs& given, const Buffers& buffers, DeviceContext& context) {
   const LrnArgs args = clipped(given);
   const Padded padded(context, args.c, args.above(), args.below());
   with_power(args.beta, [&, c = args.c, factor = 2 * args.alpha * args.beta](auto power) {
-    const float* __restrict src = buffers.get(0);
-    const float* __restrict dst = buffers.get(1);
+    const T* __restrict src = buffers.get<T>(0);
+    const T* __restrict dst = buffers.get<T>(1);
     const float* __restrict scale = buffers.get(2);
-    const float* __restrict diff_dst = buffers.get(3);
-    float* __restrict diff_src = buffers.get(4);
+    const T* __restrict diff_dst = buffers.get<T>(3);
+    T* __restrict diff_src = buffers.get<T>(4);
     float* __restrict shares = padded.values;
     const float* __restrict sums = padded.sums;
     for (std::int64_t row = 0; row < args.rows; ++row) {
@@ -81,6 +83,14 @@ void backward_vector(const LrnArgs& given, const Buffers& buffers, DeviceContext
       src += c, dst += c, scale += c, diff_dst += c, diff_src += c;
     }
   });
+}
+
+void forward_vector(const LrnArgs& args, const Buffers& buffers, DeviceContext& context) {
+  with_values(buffers, [&]<class T>(T) { forward<T>(args, buffers, context); });
+}
+
+void backward_vector(const LrnArgs& args, const Buffers& buffers, DeviceContext& context) {
+  with_values(buffers, [&]<class T>(T) { backward<T>(args, buffers, context); });
 }
 
 void forward_reference(const LrnArgs& args, const Buffers& buffers, DeviceContext&) {
@@ -114,7 +124,7 @@ constexpr std::uint32_t kLrnColor = 0xB08BBB;
 Codelet<LrnArgs> lrn_forward({
     .name = "lrn_forward",
     .color = kLrnColor,
-    .implementations = {{"vector", forward_vector},
+    .implementations = {{.name = "vector", .kernel = forward_vector, .in_bf16 = {0, 1}},
                         {"reference", forward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::lrn_forward, 0, 1)},
     .cost = forward_cost,
@@ -124,7 +134,7 @@ Codelet<LrnArgs> lrn_forward({
 Codelet<LrnArgs> lrn_backward({
     .name = "lrn_backward",
     .color = kLrnColor,
-    .implementations = {{"vector", backward_vector},
+    .implementations = {{.name = "vector", .kernel = backward_vector, .in_bf16 = {0, 1, 3, 4}},
                         {"reference", backward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::lrn_backward, 0, 1, 3, 4)},
     .cost = backward_cost,

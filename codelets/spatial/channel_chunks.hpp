@@ -2,8 +2,11 @@
 // the compiler would keep plain arrays in memory across such loops.
 #pragma once
 
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
+
+#include "runtime/bf16/bf16.hpp"
 
 namespace omni {
 
@@ -31,6 +34,34 @@ typename Pack<T, lanes>::Type load_pack(const T* from) {
 template <class Vector, class T>
 void store_pack(T* to, Vector value) {
   std::memcpy(to, &value, sizeof value);
+}
+
+// As floats, whatever the tensor holds.
+template <int lanes>
+typename Pack<float, lanes>::Type load_floats(const float* from) {
+  return load_pack<float, lanes>(from);
+}
+template <int lanes>
+typename Pack<float, lanes>::Type load_floats(const Bf16* from) {
+  typename Pack<std::uint16_t, lanes>::Type bits;
+  std::memcpy(&bits, from, sizeof bits);
+  const auto wide = __builtin_convertvector(bits, typename Pack<std::uint32_t, lanes>::Type) << 16;
+  typename Pack<float, lanes>::Type value;
+  std::memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+template <int lanes>
+void store_floats(float* to, typename Pack<float, lanes>::Type value) {
+  store_pack(to, value);
+}
+template <int lanes>
+void store_floats(Bf16* to, typename Pack<float, lanes>::Type value) {
+  typename Pack<std::uint32_t, lanes>::Type all;
+  std::memcpy(&all, &value, sizeof all);
+  const auto rounded = all + 0x7FFFu + (all >> 16 & 1u), quiet = all | 0x00400000u;
+  store_pack(to, __builtin_convertvector((value == value ? rounded : quiet) >> 16,
+                                         typename Pack<std::uint16_t, lanes>::Type));
 }
 
 // Calls step(lanes, packs, first channel), the first two as compile-time constants, until all c

@@ -9,15 +9,17 @@ namespace omni {
 namespace {
 
 void copy_vector(const CopyChannelsArgs& args, const Buffers& buffers, DeviceContext&) {
-  const float* src = buffers.get(0) + args.src_offset;
-  float* dst = buffers.get(1) + args.dst_offset;
-  const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(args.c);
-  if (args.c == args.src_c && args.c == args.dst_c) {
-    std::memcpy(dst, src, bytes * static_cast<std::size_t>(args.rows));
-    return;
-  }
-  for (std::int64_t i = 0; i < args.rows; ++i)
-    std::memcpy(dst + i * args.dst_c, src + i * args.src_c, bytes);
+  with_values(buffers, [&]<class T>(T) {
+    const T* src = buffers.get<T>(0) + args.src_offset;
+    T* dst = buffers.get<T>(1) + args.dst_offset;
+    const std::size_t bytes = sizeof(T) * static_cast<std::size_t>(args.c);
+    if (args.c == args.src_c && args.c == args.dst_c) {
+      std::memcpy(dst, src, bytes * static_cast<std::size_t>(args.rows));
+      return;
+    }
+    for (std::int64_t i = 0; i < args.rows; ++i)
+      std::memcpy(dst + i * args.dst_c, src + i * args.src_c, bytes);
+  });
 }
 
 void copy_reference(const CopyChannelsArgs& args, const Buffers& buffers, DeviceContext&) {
@@ -37,7 +39,7 @@ std::uint64_t copy_footprint(const CopyChannelsArgs& args) {
 Codelet<CopyChannelsArgs> copy_channels({
     .name = "copy_channels",
     .color = 0x7f7f7f,
-    .implementations = {{"vector", copy_vector},
+    .implementations = {{.name = "vector", .kernel = copy_vector, .in_bf16 = {0, 1}},
                         {"reference", copy_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::copy_channels, 0, 1)},
     .cost = copy_cost,

@@ -13,30 +13,31 @@ std::int64_t pixel_at(int image, int row, int column, int h, int w) {
 // Fetches the cells that the window below will add to this one. The hardware does not foresee the
 // jump to the next rows: without this, a slice too large for the cache takes twice as long. Inlined
 // by force: GCC drops calls of a function that only prefetches.
-[[gnu::always_inline]] inline void prefetch_below(const PoolShape& shape, const float* src,
-                                                  int image, const PoolSpan& rows,
-                                                  const PoolSpan& columns) {
-  constexpr int kCacheLine = 64 / sizeof(float);
+template <class T>
+[[gnu::always_inline]] inline void prefetch_below(const PoolShape& shape, const T* src, int image,
+                                                  const PoolSpan& rows, const PoolSpan& columns) {
+  constexpr int kCacheLine = 64 / sizeof(T);
   const int last = std::min(rows.last + shape.stride_h, shape.h);
   const int width = std::min(shape.stride_w, columns.count()) * shape.c;
   for (int row = rows.last; row < last; ++row) {
-    const float* below = src + pixel_at(image, row, columns.first, shape.h, shape.w) * shape.c;
+    const T* below = src + pixel_at(image, row, columns.first, shape.h, shape.w) * shape.c;
     for (int i = 0; i < width; i += kCacheLine) __builtin_prefetch(below + i, 0, 2);
   }
 }
 
 // A smaller slice is still in cache from the layer before, and prefetching would only cost.
+template <class T>
 bool outgrows_cache(const PoolShape& shape) {
-  constexpr std::int64_t kCachedFloats = (8 << 20) / sizeof(float);
-  return std::int64_t{shape.n} * shape.h * shape.w * shape.c > kCachedFloats;
+  constexpr std::int64_t kCached = (8 << 20) / sizeof(T);
+  return std::int64_t{shape.n} * shape.h * shape.w * shape.c > kCached;
 }
 
-template <class Index>
+template <class T, class Index>
 void max_forward(const PoolShape& shape, const Buffers& buffers) {
-  const float* src = buffers.get(0);
-  float* dst = buffers.get(1);
+  const T* src = buffers.get<T>(0);
+  T* dst = buffers.get<T>(1);
   auto* index = buffers.get<Index>(2);
-  for_each_window(shape, [&, c = shape.c, prefetch = outgrows_cache(shape)](
+  for_each_window(shape, [&, c = shape.c, prefetch = outgrows_cache<T>(shape)](
                              int image, std::int64_t pixel, PoolSpan rows, PoolSpan columns) {
     if (rows.count() * columns.count() == 0) {
       std::fill_n(dst + pixel * c, c, 0.0f);
@@ -44,23 +45,23 @@ void max_forward(const PoolShape& shape, const Buffers& buffers) {
       return;
     }
     if (prefetch) prefetch_below(shape, src, image, rows, columns);
-    const float* corner = src + pixel_at(image, rows.first, columns.first, shape.h, shape.w) * c;
+    const T* corner = src + pixel_at(image, rows.first, columns.first, shape.h, shape.w) * c;
     const int first_cell =
         (rows.first - rows.start) * shape.kernel_w + columns.first - columns.start;
     for_each_chunk(c, [&](auto lanes, auto packs, int k) {
       typename Pack<float, lanes>::Type best[packs] = {};
       typename Pack<std::int32_t, lanes>::Type cell[packs] = {};
       for (int p = 0; p < packs; ++p) {
-        best[p] = load_pack<float, lanes>(corner + k + p * lanes);
+        best[p] = load_floats<lanes>(corner + k + p * lanes);
         cell[p] += first_cell;
       }
       for (int row = 0; row < rows.count(); ++row)
         for (int column = 0; column < columns.count(); ++column) {
-          const float* x = corner + (std::int64_t{row} * shape.w + column) * c + k;
+          const T* x = corner + (std::int64_t{row} * shape.w + column) * c + k;
           const auto here = typename Pack<std::int32_t, lanes>::Type{} +
                             (first_cell + row * shape.kernel_w + column);
           for (int p = 0; p < packs; ++p) {
-            const auto value = load_pack<float, lanes>(x + p * lanes);
+            const auto value = load_floats<lanes>(x + p * lanes);
             const auto wins = value > best[p];
             best[p] = wins ? value : best[p];
             cell[p] = wins ? here : cell[p];
@@ -71,7 +72,7 @@ void max_forward(const PoolShape& shape, const Buffers& buffers) {
           const auto none = typename Pack<std::int32_t, lanes>::Type{} + kNoCell<Index>;
           cell[p] = best[p] > 0.0f ? cell[p] : none;
         }
-        store_pack(dst + pixel * c + k + p * lanes, best[p]);
+        store_floats<lanes>(dst + pixel * c + k + p * lanes, best[p]);
         store_pack(index + pixel * c + k + p * lanes,
                    __builtin_convertvector(cell[p], typename Pack<Index, lanes>::Type));
       }
@@ -80,60 +81,106 @@ void max_forward(const PoolShape& shape, const Buffers& buffers) {
 }
 
 void max_forward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
-  with_pool_index(shape, [&]<class Index>(Index) { max_forward<Index>(shape, buffers); });
+  with_values(buffers, [&]<class T>(T) {
+    with_pool_index(shape, [&]<class Index>(Index) { max_forward<T, Index>(shape, buffers); });
+  });
 }
 
-void average_forward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
-  const float* src = buffers.get(0);
-  float* dst = buffers.get(1);
-  for_each_window(shape, [&, c = shape.c, prefetch = outgrows_cache(shape)](
+template <class T>
+void average_forward(const PoolShape& shape, const Buffers& buffers) {
+  const T* src = buffers.get<T>(0);
+  T* dst = buffers.get<T>(1);
+  for_each_window(shape, [&, c = shape.c, prefetch = outgrows_cache<T>(shape)](
                              int image, std::int64_t pixel, PoolSpan rows, PoolSpan columns) {
     if (prefetch) prefetch_below(shape, src, image, rows, columns);
-    const float* corner = src + pixel_at(image, rows.first, columns.first, shape.h, shape.w) * c;
+    const T* corner = src + pixel_at(image, rows.first, columns.first, shape.h, shape.w) * c;
     const float share = 1.0f / static_cast<float>(std::max(1, rows.count() * columns.count()));
     for_each_chunk(c, [&](auto lanes, auto packs, int k) {
       typename Pack<float, lanes>::Type sum[packs] = {};
       for (int row = 0; row < rows.count(); ++row)
         for (int column = 0; column < columns.count(); ++column) {
-          const float* x = corner + (std::int64_t{row} * shape.w + column) * c + k;
-          for (int p = 0; p < packs; ++p) sum[p] += load_pack<float, lanes>(x + p * lanes);
+          const T* x = corner + (std::int64_t{row} * shape.w + column) * c + k;
+          for (int p = 0; p < packs; ++p) sum[p] += load_floats<lanes>(x + p * lanes);
         }
-      for (int p = 0; p < packs; ++p) store_pack(dst + pixel * c + k + p * lanes, sum[p] * share);
+      for (int p = 0; p < packs; ++p)
+        store_floats<lanes>(dst + pixel * c + k + p * lanes, sum[p] * share);
     });
   });
 }
 
-// Calls add(index of the output pixel, rows, columns, first cell of the window in diff_src) for
-// every window, after clearing the rows it reaches: just ahead of use, while they stay in cache.
-template <class Add>
-void scatter_windows(const PoolShape& shape, float* diff_src, Add add) {
-  const std::int64_t pitch = std::int64_t{shape.w} * shape.c;
-  int cleared_image = -1, cleared_rows = shape.h;
-  const auto clear_up_to = [&](int rows) {
-    if (rows <= cleared_rows) return;
-    std::fill_n(diff_src + (std::int64_t{cleared_image} * shape.h + cleared_rows) * pitch,
-                (rows - cleared_rows) * pitch, 0.0f);
-    cleared_rows = rows;
-  };
-  for_each_window(shape, [&](int image, std::int64_t pixel, PoolSpan rows, PoolSpan columns) {
-    if (image != cleared_image) {
-      clear_up_to(shape.h);
-      cleared_image = image;
-      cleared_rows = 0;
-    }
-    clear_up_to(std::min(rows.last, shape.h));
-    add(pixel, rows, columns,
-        diff_src + pixel_at(image, rows.first, columns.first, shape.h, shape.w) * shape.c);
-  });
-  clear_up_to(shape.h);
+void average_forward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
+  with_values(buffers, [&]<class T>(T) { average_forward<T>(shape, buffers); });
 }
 
-template <class Index>
-void max_backward(const PoolShape& shape, const Buffers& buffers) {
-  const float* diff_dst = buffers.get(0);
+// Where windows are added up: floats in the tensor itself, or one image at a time beside it, of
+// which each row is rounded once.
+template <class T>
+class SummedImages {
+ public:
+  SummedImages(const PoolShape& shape, T* tensor, DeviceContext& context)
+      : shape_(shape), pitch_(std::int64_t{shape.w} * shape.c), tensor_(tensor) {
+    if constexpr (!kInPlace) sums_ = context.scratch(floats(shape));
+  }
+  static std::size_t floats(const PoolShape& shape) {
+    return kInPlace ? 0 : static_cast<std::size_t>(shape.h) * shape.w * shape.c;
+  }
+
+  void begin(int image) {
+    image_ = tensor_ + image * shape_.h * pitch_;
+    if constexpr (kInPlace) sums_ = image_;
+    cleared_ = finished_ = 0;
+  }
+  // Rows are cleared just ahead of use, and finished just behind it, while they are in cache.
+  void clear_up_to(int rows) {
+    if (rows <= cleared_) return;
+    std::fill(sums_ + cleared_ * pitch_, sums_ + rows * pitch_, 0.0f);
+    cleared_ = rows;
+  }
+  void finish_up_to(int rows) {
+    if (kInPlace || rows <= finished_) return;
+    std::copy(sums_ + finished_ * pitch_, sums_ + rows * pitch_, image_ + finished_ * pitch_);
+    finished_ = rows;
+  }
+  float* pixel(int row, int column) const {
+    return sums_ + row * pitch_ + std::int64_t{column} * shape_.c;
+  }
+
+ private:
+  static constexpr bool kInPlace = std::is_same_v<T, float>;
+  const PoolShape& shape_;
+  std::int64_t pitch_;
+  T *tensor_, *image_ = nullptr;
+  float* sums_ = nullptr;
+  int cleared_ = 0, finished_ = 0;
+};
+
+// Calls add(index of the output pixel, rows, columns, first cell of the window) for every window.
+template <class T, class Add>
+void scatter_windows(const PoolShape& shape, SummedImages<T> images, Add add) {
+  int current = -1;
+  const auto finish = [&] {
+    if (current < 0) return;
+    images.clear_up_to(shape.h);
+    images.finish_up_to(shape.h);
+  };
+  for_each_window(shape, [&](int image, std::int64_t pixel, PoolSpan rows, PoolSpan columns) {
+    if (image != current) {
+      finish();
+      images.begin(current = image);
+    }
+    images.clear_up_to(std::min(rows.last, shape.h));
+    images.finish_up_to(std::min(rows.first, shape.h));
+    add(pixel, rows, columns, images.pixel(rows.first, columns.first));
+  });
+  finish();
+}
+
+template <class T, class Index>
+void max_backward(const PoolShape& shape, const Buffers& buffers, DeviceContext& context) {
+  const T* diff_dst = buffers.get<T>(0);
   const auto* index = buffers.get<Index>(1);
   scatter_windows(
-      shape, buffers.get(2),
+      shape, SummedImages(shape, buffers.get<T>(2), context),
       [&, c = shape.c](std::int64_t pixel, PoolSpan rows, PoolSpan columns, float* corner) {
         const int first_cell =
             (rows.first - rows.start) * shape.kernel_w + columns.first - columns.start;
@@ -141,7 +188,7 @@ void max_backward(const PoolShape& shape, const Buffers& buffers) {
           typename Pack<float, lanes>::Type diff[packs];
           typename Pack<std::int32_t, lanes>::Type winner[packs];
           for (int p = 0; p < packs; ++p) {
-            diff[p] = load_pack<float, lanes>(diff_dst + pixel * c + k + p * lanes);
+            diff[p] = load_floats<lanes>(diff_dst + pixel * c + k + p * lanes);
             winner[p] = __builtin_convertvector(
                 (load_pack<Index, lanes>(index + pixel * c + k + p * lanes)),
                 typename Pack<std::int32_t, lanes>::Type);
@@ -159,20 +206,24 @@ void max_backward(const PoolShape& shape, const Buffers& buffers) {
       });
 }
 
-void max_backward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
-  with_pool_index(shape, [&]<class Index>(Index) { max_backward<Index>(shape, buffers); });
+void max_backward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext& context) {
+  with_values(buffers, [&]<class T>(T) {
+    with_pool_index(shape,
+                    [&]<class Index>(Index) { max_backward<T, Index>(shape, buffers, context); });
+  });
 }
 
-void average_backward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
-  const float* diff_dst = buffers.get(0);
+template <class T>
+void average_backward(const PoolShape& shape, const Buffers& buffers, DeviceContext& context) {
+  const T* diff_dst = buffers.get<T>(0);
   scatter_windows(
-      shape, buffers.get(1),
+      shape, SummedImages(shape, buffers.get<T>(1), context),
       [&, c = shape.c](std::int64_t pixel, PoolSpan rows, PoolSpan columns, float* corner) {
         const float share = 1.0f / static_cast<float>(std::max(1, rows.count() * columns.count()));
         for_each_chunk(c, [&](auto lanes, auto packs, int k) {
           typename Pack<float, lanes>::Type part[packs];
           for (int p = 0; p < packs; ++p)
-            part[p] = load_pack<float, lanes>(diff_dst + pixel * c + k + p * lanes) * share;
+            part[p] = load_floats<lanes>(diff_dst + pixel * c + k + p * lanes) * share;
           for (int row = 0; row < rows.count(); ++row)
             for (int column = 0; column < columns.count(); ++column) {
               float* x = corner + (std::int64_t{row} * shape.w + column) * c + k;
@@ -181,6 +232,15 @@ void average_backward_vector(const PoolShape& shape, const Buffers& buffers, Dev
             }
         });
       });
+}
+
+void average_backward_vector(const PoolShape& shape, const Buffers& buffers,
+                             DeviceContext& context) {
+  with_values(buffers, [&]<class T>(T) { average_backward<T>(shape, buffers, context); });
+}
+
+WorkingFloats sums_floats(const PoolShape& shape, bool bf16_tensors) {
+  return {.scratch = bf16_tensors ? SummedImages<Bf16>::floats(shape) : 0};
 }
 
 void max_forward_reference(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
@@ -231,7 +291,7 @@ constexpr std::uint32_t kPoolingColor = 0x6FB1A0;
 Codelet<PoolShape> max_pool_forward({
     .name = "max_pool_forward",
     .color = kPoolingColor,
-    .implementations = {{"vector", max_forward_vector},
+    .implementations = {{.name = "vector", .kernel = max_forward_vector, .in_bf16 = {0, 1}},
                         {"reference", max_forward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::max_pool_forward, 0, 1)},
     .cost = max_cost,
@@ -241,7 +301,10 @@ Codelet<PoolShape> max_pool_forward({
 Codelet<PoolShape> max_pool_backward({
     .name = "max_pool_backward",
     .color = kPoolingColor,
-    .implementations = {{"vector", max_backward_vector},
+    .implementations = {{.name = "vector",
+                         .kernel = max_backward_vector,
+                         .working = sums_floats,
+                         .in_bf16 = {0, 2}},
                         {"reference", max_backward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::max_pool_backward, 0, 2)},
     .cost = max_cost,
@@ -251,7 +314,7 @@ Codelet<PoolShape> max_pool_backward({
 Codelet<PoolShape> average_pool_forward({
     .name = "average_pool_forward",
     .color = kPoolingColor,
-    .implementations = {{"vector", average_forward_vector},
+    .implementations = {{.name = "vector", .kernel = average_forward_vector, .in_bf16 = {0, 1}},
                         {"reference", average_forward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::average_pool_forward, 0, 1)},
     .cost = average_cost,
@@ -261,7 +324,10 @@ Codelet<PoolShape> average_pool_forward({
 Codelet<PoolShape> average_pool_backward({
     .name = "average_pool_backward",
     .color = kPoolingColor,
-    .implementations = {{"vector", average_backward_vector},
+    .implementations = {{.name = "vector",
+                         .kernel = average_backward_vector,
+                         .working = sums_floats,
+                         .in_bf16 = {0, 1}},
                         {"reference", average_backward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::average_pool_backward, 0, 1)},
     .cost = average_cost,

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 #include "runtime/host_device.hpp"
 
@@ -26,5 +27,9 @@ struct Bf16 {
   std::uint16_t bits;
 };
 static_assert(sizeof(Bf16) == 2);
+
+// What kernels compute with whose tensors hold T.
+template <class T>
+using Computed = std::conditional_t<std::is_same_v<T, Bf16>, float, T>;
 
 }  // namespace omni

@@ -81,14 +81,30 @@ Choice eligible(const std::vector<CodeletBase::Entry>& entries, const void* args
   return gpu >= 0 ? Choice{.on_gpu = gpu} : Choice{.on_cpu = candidates & (~candidates + 1)};
 }
 
+BufferSet set_of_bf16(std::span<const BufferUse> uses) {
+  BufferSet set;
+  for (std::size_t i = 0; i < uses.size(); ++i)
+    if (uses[i].bf16) set.bits |= 1u << i;
+  return set;
+}
+
+// Or needs copies of them in floats.
+bool takes(const CodeletBase::Entry& entry, BufferSet in_bf16, std::size_t buffers) {
+  return in_bf16.empty() || in_bf16 == entry.in_bf16.below(buffers);
+}
+
 // Enough for each that a core may try.
 WorkingFloats working(const std::vector<CodeletBase::Entry>& entries, const void* args,
                       std::span<const BufferUse> uses) {
   const std::uint32_t on_cpu = eligible(entries, args).on_cpu;
+  const BufferSet in_bf16 = set_of_bf16(uses);
   WorkingFloats most;
-  for (std::size_t i = 0; i < entries.size(); ++i)
-    if ((on_cpu >> i & 1u) != 0) most.grow(entries[i].working(args));
-  if (on_cpu != 0) most.copies = float_copies_count(uses);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if ((on_cpu >> i & 1u) == 0) continue;
+    const bool as_they_are = takes(entries[i], in_bf16, uses.size());
+    most.grow(entries[i].working(args, as_they_are && !in_bf16.empty()));
+    if (!as_they_are) most.copies = float_copies_count(uses);
+  }
   return most;
 }
 
@@ -113,13 +129,6 @@ double share_of_float_bytes(std::span<const Access> accesses) {
         count * static_cast<double>(type == DataType::bf16 ? sizeof(float) : bytes_of(type));
   }
   return bytes / as_floats;
-}
-
-BufferSet set_of_bf16(std::span<const BufferUse> uses) {
-  BufferSet set;
-  for (std::size_t i = 0; i < uses.size(); ++i)
-    if (uses[i].bf16) set.bits |= 1u << i;
-  return set;
 }
 
 // A group may have only a GPU, or none, and a task only an implementation for the other kind. Such
@@ -208,7 +217,7 @@ struct CodeletCallbacks {
   static void compute(const TaskHeader& header, const CodeletBase::Entry& entry,
                       std::span<void*> pointers) {
     DeviceContext& context = DeviceContext::current();
-    if (header.in_bf16 == entry.in_bf16.below(pointers.size()) || header.in_bf16.empty())
+    if (takes(entry, header.in_bf16, pointers.size()))
       return entry.run(header.args(), Buffers(pointers, !header.in_bf16.empty()), context);
 #ifdef OMNI_CUDA
     const FloatCopying& copying = entry.role == Role::gpu ? kCopyOnGpu : kCopyOnCpu;
@@ -318,13 +327,16 @@ std::uint32_t CodeletBase::color() const { return starpu_->codelet.color; }
 void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
                          std::span<const Access> accesses, TaskTag tag) {
   assert(accesses.size() <= kMostBuffers);
-  const auto uses = uses_of(accesses);
+  const auto all_uses = uses_of(accesses);
+  const std::span uses = std::span(all_uses).first(accesses.size());
   const BufferSet in_bf16 = set_of_bf16(uses);
   if (task_capture::is_on() &&
       !task_capture::submitted(name_, accesses, tag, [&] { return working(entries_, args, uses); }))
     return;
   if (!in_bf16.empty()) {
-    footprint = static_cast<std::uint32_t>(footprint_of(footprint, in_bf16.bits));
+    // Counts, as CodeletDefinition::revision does: cores used to compute on copies.
+    constexpr int kRevision = 2;
+    footprint = static_cast<std::uint32_t>(footprint_of(footprint, in_bf16.bits, kRevision));
     cost.bytes *= share_of_float_bytes(accesses);
   }
   auto* header = static_cast<TaskHeader*>(std::malloc(sizeof(TaskHeader) + args_bytes_));
@@ -342,7 +354,7 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
              .cost = cost,
              .pending = recording::submitted(*this, accesses, tag, cost.flops, cost.bytes),
              .in_bf16 = in_bf16,
-             .uses = uses};
+             .uses = all_uses};
   std::memcpy(header + 1, args, args_bytes_);
 
   starpu_task* task = starpu_task_create();

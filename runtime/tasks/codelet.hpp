@@ -45,7 +45,8 @@ struct Implementation {
   Kernel<Args> kernel;
   bool (*supports)(const Args&) = nullptr;  // null: every shape
   Role role = Role::fast;
-  WorkingFloats (*working)(const Args&) = nullptr;  // null: too few to count
+  // With tensors in bf16, or in floats. Null: too few to count.
+  WorkingFloats (*working)(const Args&, bool bf16_tensors) = nullptr;
   // Which buffers it takes in bf16, too, when all of them are. In any other case it gets copies in
   // floats of those that are.
   BufferSet in_bf16{};
@@ -72,7 +73,7 @@ class CodeletBase {
     Role role;
     BufferSet in_bf16;
     std::function<bool(const void*)> supports;
-    std::function<WorkingFloats(const void*)> working;
+    std::function<WorkingFloats(const void*, bool)> working;
     std::function<void(const void*, const Buffers&, DeviceContext&)> run;
   };
   using Hook = std::function<void(const void*)>;
@@ -101,7 +102,8 @@ class CodeletBase {
 };
 
 // What convolutions and connected layers may round numbers to before they multiply them: tf32 has
-// 10 bits of mantissa, which only GPUs know, bf16 has 7. Sums are fp32.
+// 10 bits of mantissa, which only GPUs know, bf16 has 7. Sums are fp32. (What layers hand on may be
+// in bf16, too: BuildOptions::values.)
 enum class Precision { fp32, tf32, bf16 };
 constexpr const char* name_of(Precision precision) {
   return precision == Precision::fp32 ? "fp32" : precision == Precision::tf32 ? "tf32" : "bf16";
@@ -173,9 +175,10 @@ class Codelet : public CodeletBase {
                          [supports = each.supports](const void* args) {
                            return supports == nullptr || supports(*static_cast<const Args*>(args));
                          },
-                         [working = each.working](const void* args) {
-                           return working == nullptr ? WorkingFloats()
-                                                     : working(*static_cast<const Args*>(args));
+                         [working = each.working](const void* args, bool in_bf16) {
+                           return working == nullptr
+                                      ? WorkingFloats()
+                                      : working(*static_cast<const Args*>(args), in_bf16);
                          },
                          [kernel = each.kernel](const void* args, const Buffers& buffers,
                                                 DeviceContext& context) {

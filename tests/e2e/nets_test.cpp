@@ -57,10 +57,11 @@ double memory_in(const std::string& text, const std::string& end) {
 }
 
 TEST(Memory, IsWhatWasPlanned) {
-  for (const char* net : {"lenet", "caffenet"}) {
+  for (const auto& [net, precision] :
+       {std::pair("lenet", "fp32"), std::pair("caffenet", "fp32"), std::pair("caffenet", "bf16")}) {
     const Finished run =
-        omni_run({"--net", net, "--batch", "32", "--subdivisions", "1", "--max-batches", "2",
-                  "--no-test", "--gpus", "none", "--data", "synthetic:64"});
+        omni_run({"--net", net, "--precision", precision, "--batch", "32", "--subdivisions", "1",
+                  "--max-batches", "2", "--no-test", "--gpus", "none", "--data", "synthetic:64"});
     ASSERT_EQ(run.exit_code, 0) << run.errors;
     const double planned = memory_in(run.errors, " MiB planned"),
                  used = memory_in(run.errors, " MiB at most");

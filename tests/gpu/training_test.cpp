@@ -155,7 +155,7 @@ TEST_F(Training, on_both_kinds_of_workers_at_random) {
   unsetenv("STARPU_RAND_SEED");
 }
 
-// Without a GPU a CPU multiplies the same rounded numbers, but layers hand on floats.
+// Without a GPU a CPU multiplies the same rounded numbers, and layers hand on such.
 TEST_F(Training, in_bf16) {
   const auto train = [&](const char* precision, Words more) {
     more.insert(more.end(), {"--max-batches", "10", "--precision", precision});
@@ -169,7 +169,7 @@ TEST_F(Training, in_bf16) {
   const auto cpu = train("bf16", {"--gpus", "none", "--impl", "onednn"});
   const auto gpu = train("bf16", {"--impl", "cuda", "--deterministic"});
   near(gpu, cpu);
-  near(train("bf16", {"--sched", "random"}), cpu);  // cores work on copies in floats
+  near(train("bf16", {"--sched", "random"}), cpu);
   EXPECT_NE(gpu, train("fp32", {"--impl", "cuda", "--deterministic"}));
 }
 
