@@ -59,8 +59,8 @@ class ChannelSums {
   double *first_, *second_;
 };
 
-template <class T>
-void partial_of(const BatchnormSliceArgs& args, const Buffers& buffers, DeviceContext& context) {
+constexpr auto partial_vector = []<class T>(T, const BatchnormSliceArgs& args,
+                                            const Buffers& buffers, DeviceContext& context) {
   const Steps steps(args.rows, args.c);
   ChannelSums sums(steps, context.scratch(ChannelSums::floats(steps)));
   const T* src = buffers.get<T>(0);
@@ -80,10 +80,10 @@ void partial_of(const BatchnormSliceArgs& args, const Buffers& buffers, DeviceCo
     partial[k] = static_cast<float>(sum[k] / rows);
     partial[args.c + k] = static_cast<float>(std::max(0.0, squares[k] - sum[k] * sum[k] / rows));
   }
-}
+};
 
-template <class T>
-void apply_of(const BatchnormApplyArgs& args, const Buffers& buffers, DeviceContext& context) {
+constexpr auto apply_vector = []<class T>(T, const BatchnormApplyArgs& args, const Buffers& buffers,
+                                          DeviceContext& context) {
   const Steps steps(args.rows, args.c);
   const T *src = buffers.get<T>(0), *addend = args.adds ? buffers.get<T>(6) : nullptr;
   const float *statistics = buffers.get(2), *scale = buffers.get(3);
@@ -107,7 +107,7 @@ void apply_of(const BatchnormApplyArgs& args, const Buffers& buffers, DeviceCont
     activate(args.activation, out, static_cast<std::size_t>(values));
     if constexpr (!std::is_same_v<T, float>) std::copy_n(out, values, dst + at);
   });
-}
+};
 
 void apply_reference(const BatchnormApplyArgs& args, const Buffers& buffers, DeviceContext&) {
   reference::batchnorm_apply<float>(args, buffers.get(0), buffers.get(1), buffers.get(2),
@@ -139,9 +139,9 @@ struct BeforeActivation {
   }
 };
 
-template <class T>
-void backward_reduce_of(const BatchnormReduceArgs& args, const Buffers& buffers,
-                        DeviceContext& context) {
+constexpr auto backward_reduce_vector = []<class T>(T, const BatchnormReduceArgs& args,
+                                                    const Buffers& buffers,
+                                                    DeviceContext& context) {
   const Steps steps(args.rows, args.c);
   float* memory = context.scratch(ChannelSums::floats(steps) + BeforeActivation::floats(steps));
   ChannelSums sums(steps, memory);
@@ -165,7 +165,7 @@ void backward_reduce_of(const BatchnormReduceArgs& args, const Buffers& buffers,
     out[k] = static_cast<float>(sum[k]);
     out[args.c + k] = static_cast<float>(product[k] * static_cast<double>(inv_std[k]));
   }
-}
+};
 
 template <class T = float>
 T* diff_src_of(const BatchnormBackwardArgs& args, const Buffers& buffers) {
@@ -174,9 +174,8 @@ T* diff_src_of(const BatchnormBackwardArgs& args, const Buffers& buffers) {
 
 // diff_src = factor * diff + slope * (src - mean) + offset, all by channel, where diff is diff_dst
 // before the activation.
-template <class T>
-void backward_data_of(const BatchnormBackwardArgs& args, const Buffers& buffers,
-                      DeviceContext& context) {
+constexpr auto backward_data_vector = []<class T>(T, const BatchnormBackwardArgs& args,
+                                                  const Buffers& buffers, DeviceContext& context) {
   const Steps steps(args.rows, args.c);
   const T *src = buffers.get<T>(0), *diff_dst = buffers.get<T>(1);
   const float *inv_std = buffers.get(3), *total = buffers.get(6);
@@ -202,29 +201,13 @@ void backward_data_of(const BatchnormBackwardArgs& args, const Buffers& buffers,
       }
     });
   });
-}
+};
 
 void backward_data_reference(const BatchnormBackwardArgs& args, const Buffers& buffers,
                              DeviceContext&) {
   reference::batchnorm_backward_data<float>(args, buffers.get(0), buffers.get(1), buffers.get(2),
                                             buffers.get(3), buffers.get(4), buffers.get(5),
                                             buffers.get(6), diff_src_of(args, buffers));
-}
-
-void partial_vector(const BatchnormSliceArgs& args, const Buffers& buffers,
-                    DeviceContext& context) {
-  with_values(buffers, [&]<class T>(T) { partial_of<T>(args, buffers, context); });
-}
-void apply_vector(const BatchnormApplyArgs& args, const Buffers& buffers, DeviceContext& context) {
-  with_values(buffers, [&]<class T>(T) { apply_of<T>(args, buffers, context); });
-}
-void backward_reduce_vector(const BatchnormReduceArgs& args, const Buffers& buffers,
-                            DeviceContext& context) {
-  with_values(buffers, [&]<class T>(T) { backward_reduce_of<T>(args, buffers, context); });
-}
-void backward_data_vector(const BatchnormBackwardArgs& args, const Buffers& buffers,
-                          DeviceContext& context) {
-  with_values(buffers, [&]<class T>(T) { backward_data_of<T>(args, buffers, context); });
 }
 
 // What is done per value of a slice, and per channel.
@@ -281,7 +264,7 @@ CodeletDefinition<Args> definition(const char* name,
 
 Codelet<BatchnormSliceArgs> batchnorm_partial(definition<BatchnormSliceArgs>(
     "batchnorm_partial",
-    {{.name = "vector", .kernel = partial_vector, .in_bf16 = {0}},
+    {{.name = "vector", .kernel = by_values<partial_vector>, .in_bf16 = {0}},
      {"reference", plain<reference::batchnorm_partial<float>, 2>, nullptr, Role::reference},
      OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_partial, 0)},
     slice_cost<3, 1>, slice_footprint));
@@ -297,13 +280,13 @@ Codelet<BatchnormFinishArgs> batchnorm_finish(definition<BatchnormFinishArgs>(
     channel_cost<10, 8>, channel_footprint));
 Codelet<BatchnormApplyArgs> batchnorm_apply(definition<BatchnormApplyArgs>(
     "batchnorm_apply",
-    {{.name = "vector", .kernel = apply_vector, .in_bf16 = {0, 5, 6}},
+    {{.name = "vector", .kernel = by_values<apply_vector>, .in_bf16 = {0, 5, 6}},
      {"reference", apply_reference, nullptr, Role::reference},
      OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_apply, 0, 5, 6)},
     apply_cost, apply_footprint));
 Codelet<BatchnormReduceArgs> batchnorm_backward_reduce(definition<BatchnormReduceArgs>(
     "batchnorm_backward_reduce",
-    {{.name = "vector", .kernel = backward_reduce_vector, .in_bf16 = {0, 1}},
+    {{.name = "vector", .kernel = by_values<backward_reduce_vector>, .in_bf16 = {0, 1}},
      {"reference", plain<reference::batchnorm_backward_reduce<float>, 7>, nullptr, Role::reference},
      OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_backward_reduce, 0, 1)},
     slice_cost<7, 2>, reduce_footprint));
@@ -320,7 +303,7 @@ Codelet<BatchnormParameterArgs> batchnorm_parameter_gradient(definition<Batchnor
     channel_cost<2, 6>, channel_footprint));
 Codelet<BatchnormBackwardArgs> batchnorm_backward_data(definition<BatchnormBackwardArgs>(
     "batchnorm_backward_data",
-    {{.name = "vector", .kernel = backward_data_vector, .in_bf16 = {0, 1, 7}},
+    {{.name = "vector", .kernel = by_values<backward_data_vector>, .in_bf16 = {0, 1, 7}},
      {"reference", backward_data_reference, nullptr, Role::reference},
      OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_backward_data, 0, 1, 7)},
     slice_cost<9, 3>, backward_data_footprint));

@@ -41,6 +41,12 @@ void with_values(const Buffers& buffers, Use use) {
     use(float());
 }
 
+// A kernel for both types from a generic one, whose first argument is of the type.
+template <auto kernel, class Args>
+void by_values(const Args& args, const Buffers& buffers, DeviceContext& context) {
+  with_values(buffers, [&](auto value) { kernel(value, args, buffers, context); });
+}
+
 template <class Args>
 using KernelFunction = void(const Args&, const Buffers&, DeviceContext&);
 template <class Args>

@@ -2,8 +2,6 @@
 // outputs hold.
 #include <gtest/gtest.h>
 
-#include <regex>
-
 #include "tests/support/omni_run.hpp"
 #include "tests/support/omni_run_fork.hpp"
 
@@ -260,19 +258,6 @@ INSTANTIATE_TEST_SUITE_P(
                 2,
                 "/proc/omni"}),
     [](const auto& refusal) { return std::string(refusal.param.name); });
-
-// 4 would be enough, too, but does not divide the batch.
-TEST(TrainCommand, SuggestsSubdivisionsThatThereCanBe) {
-  Words vgg{"--net", "vgg-16", "--gpus", "none", "--batch", "1050", "--subdivisions", "1"};
-  const Finished run = omni_run(vgg);
-  EXPECT_EQ(run.exit_code, 4) << run.errors;
-  std::smatch fits;
-  ASSERT_TRUE(std::regex_search(run.errors, fits, std::regex("try --subdivisions ([0-9]+)")))
-      << run.errors;
-  vgg.back() = fits[1];
-  vgg.push_back("--dry-run");
-  EXPECT_EQ(omni_run(vgg).exit_code, 0);
-}
 
 TEST(TrainCommand, SaysWhatTheUsualSettingsMean) {
   const Finished help = omni_run({"--help"});

@@ -1,6 +1,7 @@
 // The built omni-run, as tests call it.
 #pragma once
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -15,6 +16,12 @@ inline const std::string kOmniRun = beside_this_program("omni-run");
 inline Finished omni_run(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), kOmniRun);
   return run_program(std::move(arguments));
+}
+
+// The number that follows these words; 0: none does.
+inline int number_after(const std::string& text, const std::string& words) {
+  const std::size_t at = text.find(words);
+  return at == std::string::npos ? 0 : std::atoi(text.c_str() + at + words.size());
 }
 
 // The objects of a metrics file, in order.

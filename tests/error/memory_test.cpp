@@ -1,0 +1,22 @@
+// What is suggested where there is too little memory.
+#include <gtest/gtest.h>
+
+#include "tests/support/omni_run.hpp"
+
+namespace omni::test {
+namespace {
+
+// 4 would be enough, too, but does not divide the batch.
+TEST(TooMuchMemory, SuggestsSubdivisionsThatThereCanBe) {
+  std::vector<std::string> vgg{"--net",   "vgg-16", "--gpus",         "none",
+                               "--batch", "1050",   "--subdivisions", "1"};
+  const Finished run = omni_run(vgg);
+  EXPECT_EQ(run.exit_code, 4) << run.errors;
+  vgg.back() = std::to_string(number_after(run.errors, "try --subdivisions "));
+  EXPECT_NE(vgg.back(), "1") << run.errors;
+  vgg.push_back("--dry-run");
+  EXPECT_EQ(omni_run(vgg).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace omni::test
