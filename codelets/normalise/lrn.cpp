@@ -42,8 +42,8 @@ LrnArgs clipped(LrnArgs args) {
   return args;
 }
 
-template <class T>
-void forward(const LrnArgs& given, const Buffers& buffers, DeviceContext& context) {
+constexpr auto lrn_forward_vector = []<class T>(T, const LrnArgs& given, const Buffers& buffers,
+                                                DeviceContext& context) {
   const LrnArgs args = clipped(given);
   const Padded padded(context, args.c, args.below(), args.above());
   with_power(args.beta, [&, c = args.c, alpha = args.alpha, kappa = args.kappa](auto power) {
@@ -61,10 +61,10 @@ void forward(const LrnArgs& given, const Buffers& buffers, DeviceContext& contex
       }
     }
   });
-}
+};
 
-template <class T>
-void backward(const LrnArgs& given, const Buffers& buffers, DeviceContext& context) {
+constexpr auto lrn_backward_vector = []<class T>(T, const LrnArgs& given, const Buffers& buffers,
+                                                 DeviceContext& context) {
   const LrnArgs args = clipped(given);
   const Padded padded(context, args.c, args.above(), args.below());
   with_power(args.beta, [&, c = args.c, factor = 2 * args.alpha * args.beta](auto power) {
@@ -83,15 +83,7 @@ void backward(const LrnArgs& given, const Buffers& buffers, DeviceContext& conte
       src += c, dst += c, scale += c, diff_dst += c, diff_src += c;
     }
   });
-}
-
-void forward_vector(const LrnArgs& args, const Buffers& buffers, DeviceContext& context) {
-  with_values(buffers, [&]<class T>(T) { forward<T>(args, buffers, context); });
-}
-
-void backward_vector(const LrnArgs& args, const Buffers& buffers, DeviceContext& context) {
-  with_values(buffers, [&]<class T>(T) { backward<T>(args, buffers, context); });
-}
+};
 
 void forward_reference(const LrnArgs& args, const Buffers& buffers, DeviceContext&) {
   reference::lrn_forward(args, buffers.get(0), buffers.get(1), buffers.get(2));
@@ -124,7 +116,9 @@ constexpr std::uint32_t kLrnColor = 0xB08BBB;
 Codelet<LrnArgs> lrn_forward({
     .name = "lrn_forward",
     .color = kLrnColor,
-    .implementations = {{.name = "vector", .kernel = forward_vector, .in_bf16 = {0, 1}},
+    .implementations = {{.name = "vector",
+                         .kernel = by_values<lrn_forward_vector>,
+                         .in_bf16 = {0, 1}},
                         {"reference", forward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::lrn_forward, 0, 1)},
     .cost = forward_cost,
@@ -134,7 +128,9 @@ Codelet<LrnArgs> lrn_forward({
 Codelet<LrnArgs> lrn_backward({
     .name = "lrn_backward",
     .color = kLrnColor,
-    .implementations = {{.name = "vector", .kernel = backward_vector, .in_bf16 = {0, 1, 3, 4}},
+    .implementations = {{.name = "vector",
+                         .kernel = by_values<lrn_backward_vector>,
+                         .in_bf16 = {0, 1, 3, 4}},
                         {"reference", backward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::lrn_backward, 0, 1, 3, 4)},
     .cost = backward_cost,

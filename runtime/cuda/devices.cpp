@@ -67,15 +67,14 @@ constexpr std::size_t kMostGpus = STARPU_MAXCUDADEVS;
 // Of CMake's list of architectures the oldest.
 constexpr int kOldestMajor = 8;
 
-// What StarPU lets itself take at most, in MiB: of all GPUs, or of this one.
+// What StarPU lets itself take at most, in MiB: of every GPU, or if nothing is said of that, of
+// this.
 std::size_t limit_of(int number) {
-  std::size_t limit = std::numeric_limits<std::size_t>::max();
   for (const std::string& name :
        {std::string("STARPU_LIMIT_CUDA_MEM"), fmt::format("STARPU_LIMIT_CUDA_{}_MEM", number)})
     if (const char* mebibytes = std::getenv(name.c_str()))
-      if (const auto value = number_in(mebibytes); value && *value > 0)
-        limit = static_cast<std::size_t>(*value) << 20;
-  return limit;
+      if (const auto value = number_in(mebibytes)) return static_cast<std::size_t>(*value) << 20;
+  return std::numeric_limits<std::size_t>::max();
 }
 
 // Empty: it can be used. Another process may have it for itself, or it may be broken. Notes how
@@ -134,13 +133,13 @@ Result<std::vector<Gpu>> choose_gpus(const std::string& wanted) {
   if (all) {
     const char* limit = std::getenv("STARPU_NCUDA");
     const int most = limit == nullptr ? -1 : number_in(limit).value_or(-1);
-    chosen = gpus.found;
-    if (most >= 0) chosen.resize(std::min(chosen.size(), static_cast<std::size_t>(most)));
-    std::erase_if(chosen, [](Gpu& gpu) {
-      const std::string why = why_unusable(gpu);
-      if (!why.empty()) log::warn("GPU {} is left out: {}", gpu.number, why);
-      return !why.empty();
-    });
+    const std::size_t count = gpus.found.size();
+    for (Gpu gpu : gpus.found | std::views::take(most >= 0 ? most : static_cast<int>(count))) {
+      if (const std::string why = why_unusable(gpu); !why.empty())
+        log::warn("GPU {} is left out: {}", gpu.number, why);
+      else
+        chosen.push_back(std::move(gpu));
+    }
     if (chosen.size() > kMostGpus) {
       log::warn("{} GPUs, of which StarPU was built for {}", chosen.size(), kMostGpus);
       chosen.resize(kMostGpus);

@@ -12,10 +12,9 @@ namespace omni {
 struct Gpu {
   int number = 0;  // CUDA's
   std::string name;
-  std::size_t memory = 0;  // bytes
-  std::size_t for_tensors =
-      0;                     // of them, of one that was chosen; the rest is others' and libraries'
-  int major = 0, minor = 0;  // compute capability
+  std::size_t memory = 0;       // bytes
+  std::size_t for_tensors = 0;  // what others, StarPU's limits and libraries leave, once chosen
+  int major = 0, minor = 0;     // compute capability
 };
 
 struct Gpus {
