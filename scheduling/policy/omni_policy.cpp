@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "scheduling/policy/dispatcher.hpp"
+#include "scheduling/policy/task_data.hpp"
 #include "scheduling/policy/task_lengths.hpp"
 
 namespace omni {
@@ -41,9 +42,9 @@ struct Facts {
   }
   // StarPU lets a commuting task hold its data from before it is ready.
   bool holds_shared(const starpu_task* task) const {
-    for (int i = 0; i < task->nbuffers; ++i)
-      if ((task->modes[i] & STARPU_COMMUTE) != 0) return true;
-    return false;
+    bool holds = false;
+    for_data(*task, [&](starpu_data_handle_t, int mode) { holds |= (mode & STARPU_COMMUTE) != 0; });
+    return holds;
   }
   bool runs(starpu_task* task, unsigned worker) const {
     return starpu_worker_can_execute_task_impl(worker, task, nullptr) != 0;

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "scheduling/policy/task_data.hpp"
+
 namespace omni {
 namespace {
 
@@ -37,11 +39,11 @@ std::optional<unsigned> last_user(starpu_data_handle_t data) {
 // With what the task updates that was used elsewhere before. What commutes has many users in turn.
 template <class Visit>
 void for_updates_of_others(const starpu_task& task, unsigned node, Visit visit) {
-  for (int i = 0; i < task.nbuffers; ++i) {
-    if ((task.modes[i] & STARPU_RW) != STARPU_RW || (task.modes[i] & STARPU_COMMUTE) != 0) continue;
-    const auto user = last_user(task.handles[i]);
-    if (user && *user != node) visit(task.handles[i], *user);
-  }
+  for_data(task, [&](starpu_data_handle_t data, int mode) {
+    if ((mode & STARPU_RW) != STARPU_RW || (mode & STARPU_COMMUTE) != 0) return;
+    const auto user = last_user(data);
+    if (user && *user != node) visit(data, *user);
+  });
 }
 
 }  // namespace
@@ -76,8 +78,9 @@ double guess_length(const starpu_task& task, starpu_worker_archtype type) {
   const double flops_per_us = core ? 2e4 : 5e6, bytes_per_us = core ? 5e3 : 1e6;
   const double start = core ? 1 : 10;
   double bytes = 0;
-  for (int i = 0; i < task.nbuffers; ++i)
-    bytes += static_cast<double>(starpu_data_get_size(task.handles[i]));
+  for_data(task, [&](starpu_data_handle_t data, int) {
+    bytes += static_cast<double>(starpu_data_get_size(data));
+  });
   return start + task.flops / flops_per_us + bytes / bytes_per_us;
 }
 
@@ -103,7 +106,7 @@ std::optional<double> best_length(starpu_task* task, std::span<const unsigned> w
 
 double transfer_length(const starpu_task& task, unsigned node) {
   double length = 0;
-  for (int i = 0; i < task.nbuffers; ++i) length += transfer_length(task.handles[i], node);
+  for_data(task, [&](starpu_data_handle_t data, int) { length += transfer_length(data, node); });
   return length;
 }
 
@@ -122,8 +125,9 @@ void return_updates(const starpu_task& task, unsigned node) {
 }
 
 void note_use(const starpu_task& task, unsigned node) {
-  for (int i = 0; i < task.nbuffers; ++i)
-    starpu_data_set_sched_data(task.handles[i], reinterpret_cast<void*>(std::uintptr_t{node} + 1));
+  for_data(task, [&](starpu_data_handle_t data, int) {
+    starpu_data_set_sched_data(data, reinterpret_cast<void*>(std::uintptr_t{node} + 1));
+  });
 }
 
 }  // namespace omni

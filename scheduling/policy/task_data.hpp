@@ -1,0 +1,15 @@
+// The data of a task, as StarPU's macros find them: few lie in the task itself, many beside it.
+#pragma once
+
+#include <starpu.h>
+
+namespace omni {
+
+// use(handle, mode) for each.
+template <class Use>
+void for_data(const starpu_task& task, Use use) {
+  for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(&task); ++i)
+    use(STARPU_TASK_GET_HANDLE(&task, i), STARPU_TASK_GET_MODE(&task, i));
+}
+
+}  // namespace omni
