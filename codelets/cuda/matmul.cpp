@@ -162,7 +162,10 @@ class MatmulPlan {
   }
 
   void choose(CudaWorker& worker, const MatmulOperands& operands) {
-    const TrialMemory trial(worker, bytes_of(matmul_.product, matmul_.m, matmul_.n));
+    // What is overwritten in the end can be tried where it lies.
+    std::optional<TrialMemory> apart;
+    if (matmul_.adds) apart.emplace(worker, bytes_of(matmul_.product, matmul_.m, matmul_.n));
+    void* const trial = apart ? apart->data() : operands.product;
     const auto runs = [&](const cublasLtMatmulAlgo_t& algorithm) {
       return become(worker, algorithm) && enqueues(worker, operands, trial);
     };
@@ -203,9 +206,9 @@ class MatmulPlan {
     return true;
   }
 
-  bool enqueues(CudaWorker& worker, const MatmulOperands& operands, const TrialMemory& product) {
+  bool enqueues(CudaWorker& worker, const MatmulOperands& operands, void* product) {
     try {
-      if (enqueue(worker, operands, product.data()) == CUBLAS_STATUS_SUCCESS) return true;
+      if (enqueue(worker, operands, product) == CUBLAS_STATUS_SUCCESS) return true;
     } catch (const std::bad_alloc&) {  // no workspace
       if (implementation_policy().deterministic) throw;
     }
@@ -213,13 +216,13 @@ class MatmulPlan {
     return false;
   }
 
-  bool keeps_nan(CudaWorker& worker, MatmulOperands operands, const TrialMemory& product) {
+  bool keeps_nan(CudaWorker& worker, MatmulOperands operands, void* product) {
     const std::size_t bytes = bytes_of(matmul_.a, matmul_.m, matmul_.k);
     const TrialMemory nan(worker, bytes);
     nan.fill(0xFF, bytes);
     operands.a = nan.data();
     return enqueues(worker, operands, product) &&
-           kept_nan(worker, product.data(), bytes_of(matmul_.product.type));
+           kept_nan(worker, product, bytes_of(matmul_.product.type));
   }
 
   cublasStatus_t enqueue(CudaWorker& worker, const MatmulOperands& operands, void* product) {

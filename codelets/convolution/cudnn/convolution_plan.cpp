@@ -197,11 +197,23 @@ bool ConvolutionPlan::take(CudaWorker& worker, const ConvolutionTensors& tensors
 
 std::optional<ConvolutionPlan::Numbers> ConvolutionPlan::take_fastest(
     CudaWorker& worker, const Target& target, const ConvolutionTensors& tensors) {
-  std::size_t free = 0, total = 0, most = 0;
+  std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "asking for free memory");
+  // What is free may be in pieces, and others may be faster to take it.
+  for (std::size_t most = free / 2; most > 0; most /= 4) try {
+      return take_fastest_with(most, worker, target, tensors);
+    } catch (const std::bad_alloc&) {
+    }
+  return take_fastest_with(0, worker, target, tensors);
+}
+
+std::optional<ConvolutionPlan::Numbers> ConvolutionPlan::take_fastest_with(
+    std::size_t most_memory, CudaWorker& worker, const Target& target,
+    const ConvolutionTensors& tensors) {
+  std::size_t most = 0;
   std::vector<Way> ways;
   for (const bool ends : endings())
-    for_each_way(target, ends, free / 2, [&](Way one) {
+    for_each_way(target, ends, most_memory, [&](Way one) {
       most = std::max(most, memory_for(one));
       ways.push_back(std::move(one));
       return true;
@@ -224,9 +236,12 @@ std::optional<ConvolutionPlan::Numbers> ConvolutionPlan::take_fastest(
 }
 
 void ConvolutionPlan::choose(CudaWorker& worker, ConvolutionTensors tensors) {
-  const TrialMemory result(worker,
-                           static_cast<std::size_t>(counts_[result_]) * bytes_of_result_value());
-  tensors.values[result_] = result.data();
+  // What is overwritten in the end can be tried where it lies.
+  std::optional<TrialMemory> apart;
+  if (task_.adds) {
+    apart.emplace(worker, static_cast<std::size_t>(counts_[result_]) * bytes_of_result_value());
+    tensors.values[result_] = apart->data();
+  }
   const Target target{.handle = worker.dnn()};
   // What measuring chooses may change from run to run, and with it how results are rounded.
   if (demands_.deterministic) {

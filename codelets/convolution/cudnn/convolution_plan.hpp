@@ -78,6 +78,8 @@ class ConvolutionPlan {
   bool take(CudaWorker& worker, const ConvolutionTensors& tensors, Way way);  // if it works
   std::optional<Numbers> take_fastest(CudaWorker& worker, const Target& target,
                                       const ConvolutionTensors& tensors);
+  std::optional<Numbers> take_fastest_with(std::size_t most_memory, CudaWorker& worker,
+                                           const Target& target, const ConvolutionTensors& tensors);
 
   ConvolutionTask task_;
   Precision precision_;

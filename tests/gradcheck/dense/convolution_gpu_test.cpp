@@ -132,6 +132,30 @@ TEST_F(ConvolutionOnGpu, copies_begin_where_vectors_do) {
     EXPECT_THAT(test::get(entry.path()), testing::HasSubstr("bf16 of floats, 16-byte tensors"));
 }
 
+#ifdef OMNI_PLAYED_GPU  // a real cuDNN takes memory of its own when it likes
+// A result as large as what is left could not be tried in a place of its own.
+TEST_F(ConvolutionOnGpu, with_hardly_any_memory_left) {
+  const test::TemporaryDirectory models;
+  setenv("STARPU_PERF_MODEL_DIR", models.path().c_str(), 1);
+  ConvForwardArgs args{.shape = {.n = 2, .h = 32, .w = 32, .c = 4, .filters = 64}};
+  const log::Capture said;
+  run_on<float>(
+      forward_operation().operands(args), 1,
+      [&](const Buffers& buffers) {
+        const auto result = sizeof(float) * static_cast<std::size_t>(args.shape.dst_count());
+        std::size_t free = 0, all = 0;
+        check(cudaMemGetInfo(&free, &all), "asking for free memory");
+        void* rest = nullptr;
+        check(cudaMalloc(&rest, free - result / 2), "taking it");
+        gpu::conv_forward(args, buffers, DeviceContext::current());
+        check(cudaFree(rest), "giving it back");
+      },
+      true);
+  EXPECT_EQ(said.text(), "");  // not lowered
+  unsetenv("STARPU_PERF_MODEL_DIR");
+}
+#endif
+
 // The played cuDNN offers an end first that makes 0 of NaN.
 TEST_F(ConvolutionOnGpu, relu_of_nan_is_nan) {
   for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
