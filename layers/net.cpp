@@ -14,6 +14,7 @@
 #include "layers/slice_choice.hpp"
 #include "runtime/log.hpp"
 #include "runtime/rng.hpp"
+#include "runtime/tasks/task_chain.hpp"
 
 namespace omni {
 namespace {
@@ -118,7 +119,8 @@ Status Net::add_layer(const Section& section) {
 // copy than to keep a copy per group.
 void Net::find_phases(const NetSpec& spec, const Sharing& sharing) {
   merged_from_ = spec.layers.size();
-  if (!sharing.replicas) return;
+  has_replicas_ = sharing.replicas;
+  if (!has_replicas_) return;
   if (sharing.master != nullptr) parts_.master_params = &sharing.master->parts_.params;
   if (sharing.fully_connected == FullyConnected::merged)
     for (std::size_t i = spec.layers.size(); i-- > 0;) {
@@ -262,6 +264,7 @@ bool Net::has(Phase phase) const {
 }
 
 void Net::forward(const Step& step, Phase phase) {
+  const ChainScope chain(!has_replicas_);
   use_slot(*step.slot);
   const Segment range = layers_of(phase);
   for (const Segment& segment : segments_) {
@@ -313,6 +316,7 @@ void Net::refresh_replicas() {
 }
 
 void Net::backward(const Step& step, Phase phase) {
+  const ChainScope chain(!has_replicas_);
   use_slot(*step.slot);
   // A joining layer ends its stretch here: the layers above run all slices before it submits its
   // own.

@@ -56,6 +56,8 @@ class Net {
   // What the last layer of the replicated phase makes.
   std::span<Tensor* const> replicated_output() const;
   bool is_merged(const Param& param) const;  // of the merged phase
+  // Whether other groups have nets with the same parameters.
+  bool has_replicas() const { return has_replicas_; }
 
   // Layers read the master copies (evaluation) or the replicas (training), where there are any.
   void read_masters(bool masters);
@@ -104,6 +106,7 @@ class Net {
   };
   std::vector<Segment> segments_;
   Segment layers_of(Phase phase) const;
+  bool has_replicas_ = false;
   std::size_t merged_from_ = 0;  // layer; their number when no phase is merged
   std::vector<bool> learns_;     // by layer: the loss's gradient reaches it
 };

@@ -49,6 +49,9 @@ Status settle_workers(MachineArguments& machine, NetArguments* net) {
     net->gpus = static_cast<int>(gpus.size());
     net->cores = machine.session.deterministic ? 0 : computing_cores(machine.session);
     if (machine.session.precision == Precision::bf16) net->values = DataType::bf16;
+    // In a slice for each GPU there is nothing that a core could take over in time.
+    machine.session.gpus_alone =
+        !gpus.empty() && net->slice == 0 && machine.session.implementation.empty();
   }
   if (!gpus.empty()) return {};
   if (machine.session.implementation == "cuda")

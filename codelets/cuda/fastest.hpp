@@ -5,7 +5,7 @@
 #include <limits>
 #include <optional>
 
-#include "codelets/cuda/timed_event.hpp"
+#include "runtime/cuda/timed_event.hpp"
 
 namespace omni {
 

@@ -38,7 +38,8 @@ __device__ void store(T* to, std::int64_t first, const Lanes<lanes>& floats) {
   *reinterpret_cast<Lanes<lanes, T>*>(to + first) = values;
 }
 
-// use.at<lanes>(first), until all of `count` elements are done by a row of blocks.
+// use.at<lanes>(first), until all of `count` elements are done by a row of blocks: a grid's, or of
+// so many that are told which of them they are.
 template <int lanes, class Use>
 struct ByLanes {
   Use use;
@@ -52,9 +53,10 @@ struct ByLanes {
         vectors(divides(lanes, 0, pointers...) ? elements / lanes : 0) {}
 
   std::int64_t threads() const { return std::max(vectors, count - lanes * vectors); }
-  __device__ void run() const {
-    const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-    const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
+  __device__ void run() const { run(blockIdx.x, gridDim.x); }
+  __device__ void run(unsigned block, unsigned blocks) const {
+    const std::int64_t thread = std::int64_t{block} * blockDim.x + threadIdx.x;
+    const std::int64_t stride = std::int64_t{blocks} * blockDim.x;
     for (std::int64_t i = thread; i < vectors; i += stride) use.template at<lanes>(lanes * i);
     for (std::int64_t i = lanes * vectors + thread; i < count; i += stride) use.template at<1>(i);
   }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "codelets/cuda/gemm.cuh"
-#include "codelets/cuda/timed_event.hpp"
+#include "runtime/cuda/timed_event.hpp"
 #include "runtime/cuda/check.hpp"
 
 namespace omni {

@@ -5,6 +5,7 @@
 
 #include "codelets/elementwise/exchange_steps.hpp"
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/task_chain.hpp"
 #include "runtime/tasks/when_ready.hpp"
 
 namespace omni {
@@ -116,12 +117,15 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
     together.params = 0;
     accesses.clear();
   };
+  const bool chained = TaskChain::open() != nullptr;  // one after another, whatever they are
+  const std::size_t most = chained ? ExchangeTaskArgs::kMost : ExchangeTaskArgs::kMostAlone;
   for (const auto& [rule, tensors] : exchanges) {
     ExchangeArgs args = rule;
     args.refresh = tensors.replica != nullptr;
     args.adam = tensors.mean_square != nullptr;
-    const bool small = tensors.master.parts() == 1 && tensors.master.count_of(0) <= kSmall;
-    if (!small) submit();
+    const bool joins =
+        chained || (tensors.master.parts() == 1 && tensors.master.count_of(0) <= kSmall);
+    if (!joins) submit();
     for (std::size_t part = 0; part < tensors.master.parts(); ++part) {
       args.count = static_cast<std::int64_t>(tensors.master.count_of(part));
       together.each[together.params++] = args;
@@ -130,7 +134,7 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
                        update_of({tensors.velocity, part})});
       if (args.refresh) accesses.push_back(write({*tensors.replica, part}));
       if (args.adam) accesses.push_back(update_of({*tensors.mean_square, part}));
-      if (!small || together.params == ExchangeTaskArgs::kMost) submit();
+      if (!joins || together.params == most) submit();
       args.leave_uncounted();
     }
   }

@@ -37,45 +37,46 @@ struct Update {
 template <class Step>
 using OneParam = ByLanes<kMostLanes<float>, Update<Step>>;
 
-// A row of blocks for each.
+// All in one launch; each has blocks of its own, as many as it has work for.
 template <class Step>
-__global__ void update_kernel(OneParam<Step> first, OneParam<Step> second, OneParam<Step> third) {
-  if (blockIdx.y == 0)
-    first.run();
-  else if (blockIdx.y == 1)
-    second.run();
-  else
-    third.run();
-}
+struct AllParams {
+  unsigned count = 0;
+  std::array<unsigned, ExchangeTaskArgs::kMost> first_block{};
+  union {  // the others are left as they are
+    OneParam<Step> each[ExchangeTaskArgs::kMost];
+  };
+  AllParams() {}
+};
 
 template <class Step>
-OneParam<Step> one_param(const ExchangeArgs& args, const Exchanged<float>& of) {
-  return {args.count,
-          Update<Step>{Step(args), of.master, of.diff, of.velocity, of.replica, of.mean_square},
-          of.master,
-          of.diff,
-          of.velocity,
-          of.replica,
-          of.mean_square};
+__global__ void update_kernel(AllParams<Step> params) {
+  unsigned number = params.count - 1;
+  while (blockIdx.x < params.first_block[number]) --number;
+  const unsigned first = params.first_block[number];
+  const unsigned end =
+      number + 1 == params.count ? gridDim.x : params.first_block[number + 1];
+  params.each[number].run(blockIdx.x - first, end - first);
 }
 
 template <class Step>
 void update(const ExchangeTaskArgs& args, const Buffers& buffers) {
-  static_assert(ExchangeTaskArgs::kMost == 3);
-  const OneParam<Step> none = one_param<Step>({}, {});
-  std::array<OneParam<Step>, ExchangeTaskArgs::kMost> each{none, none, none};
-  std::int64_t threads = 0;
-  for_each_exchanged<float>(
-      args, buffers, [&](std::size_t i, const ExchangeArgs& one, const Exchanged<float>& of) {
-        each[i] = one_param<Step>(one, of);
-        threads = std::max(threads, each[i].threads());
-      });
-  if (threads == 0) return;
+  constexpr std::size_t kMostBytes = 4096;  // of a kernel's arguments
+  static_assert(sizeof(AllParams<Step>) <= kMostBytes);
   CudaWorker& worker = CudaWorker::current();
-  dim3 blocks = blocks_for(worker, threads);
-  blocks.y = static_cast<unsigned>(args.params);
-  launch(update_kernel<Step>, blocks, dim3(kThreads), 0, worker.stream(), each[0], each[1],
-         each[2]);
+  AllParams<Step> params;
+  unsigned blocks = 0;
+  for_each_exchanged<float>(
+      args, buffers, [&](std::size_t, const ExchangeArgs& one, const Exchanged<float>& of) {
+        if (one.count == 0) return;
+        params.first_block[params.count] = blocks;
+        new (&params.each[params.count++]) OneParam<Step>(
+            one.count,
+            Update<Step>{Step(one), of.master, of.diff, of.velocity, of.replica, of.mean_square},
+            of.master, of.diff, of.velocity, of.replica, of.mean_square);
+        blocks += blocks_for(worker, params.each[params.count - 1].threads()).x;
+      });
+  if (blocks > 0)
+    launch(update_kernel<Step>, dim3(blocks), dim3(kThreads), 0, worker.stream(), params);
 }
 
 }  // namespace

@@ -81,10 +81,12 @@ struct ExchangeArgs {
 void count_update(const ExchangeArgs& args);
 void report_update(const ExchangeArgs& args);
 
-// Of one task: some of a layer's parameters, updated together. Apart, the small ones would be
-// tasks, and launches on a GPU, that take longer to give out than to do.
+// Parameters that are updated together. Apart, the small ones would be tasks, and launches on a
+// GPU, that take longer to give out than to do.
 struct ExchangeTaskArgs {
-  static constexpr std::size_t kMost = 3;  // weights, scales, biases
+  static constexpr std::size_t kMost = 32;
+  static constexpr std::size_t kMostAlone = 3;  // of a task, which may have few buffers: weights,
+                                                // scales, biases
   std::array<ExchangeArgs, kMost> each{};
   std::size_t params = 0;
 
@@ -172,7 +174,7 @@ struct Exchange {
 };
 
 // Small ones that follow each other together, as many as a task may have; of the others a task per
-// part of the tensors, which are cut alike.
+// part of the tensors, which are cut alike. In a TaskChain all of them together.
 void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, TaskTag tag = {});
 
 // The group reads a merged parameter, now as far as its tasks are ordered: notes the clock in the

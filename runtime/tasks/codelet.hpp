@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/tasks/device_context.hpp"
+#include "runtime/tasks/implementation_policy.hpp"
 #include "runtime/tasks/kernel.hpp"
 #include "runtime/tasks/tensor.hpp"
 
@@ -33,7 +34,7 @@ struct BufferSet {
   bool has(std::size_t number) const { return (bits >> number & 1u) != 0; }
   BufferSet below(std::size_t count) const {
     BufferSet set = *this;
-    set.bits &= (1u << count) - 1;
+    if (count < 32) set.bits &= (1u << count) - 1;
     return set;
   }
   std::uint32_t bits = 0;
@@ -65,6 +66,11 @@ struct Cost {
   double flops = 0, bytes = 0;
 };
 
+struct CodeletCall;
+struct FreeCall {
+  void operator()(CodeletCall* call) const;
+};
+
 // The part that does not depend on Args: owns the starpu_codelet and its performance model.
 class CodeletBase {
  public:
@@ -75,6 +81,11 @@ class CodeletBase {
     std::function<bool(const void*)> supports;
     std::function<WorkingFloats(const void*, bool)> working;
     std::function<void(const void*, const Buffers&, DeviceContext&)> run;
+
+    // So many buffers, of which these are in bf16. Else it needs copies of them in floats.
+    bool takes(BufferSet bf16_buffers, std::size_t buffers) const {
+      return bf16_buffers.empty() || bf16_buffers == in_bf16.below(buffers);
+    }
   };
   using Hook = std::function<void(const void*)>;
   const std::string& name() const { return name_; }
@@ -92,36 +103,18 @@ class CodeletBase {
               std::span<const Access> accesses, TaskTag tag);
 
  private:
+  friend struct CodeletCall;
   friend struct CodeletCallbacks;
   struct Starpu;
+  // As a task of StarPU's.
+  void submit_alone(std::unique_ptr<CodeletCall, FreeCall> call, std::span<const Access> accesses,
+                    int priority);
   std::string name_;
   std::vector<Entry> entries_;
   Hook when_begun_, when_done_;  // empty: nothing
   std::size_t args_bytes_;
   std::unique_ptr<Starpu> starpu_;
 };
-
-// What convolutions and connected layers may round numbers to before they multiply them: tf32 has
-// 10 bits of mantissa, which only GPUs know, bf16 has 7. Sums are fp32. (What layers hand on may be
-// in bf16, too: BuildOptions::values.)
-enum class Precision { fp32, tf32, bf16 };
-constexpr const char* name_of(Precision precision) {
-  return precision == Precision::fp32 ? "fp32" : precision == Precision::tf32 ? "tf32" : "bf16";
-}
-
-// Which implementations the models may choose from, for the whole process. Set by Session.
-struct ImplementationPolicy {
-  bool deterministic = false;  // always the first one that supports the arguments, on a GPU if
-                               // there is one; no commuting
-  std::string
-      preferred;  // this one wherever it supports the arguments ("reference", "onednn", ...)
-  std::vector<std::uint32_t> gpu_workers{};  // as WorkerSet::bits(); none: no GPU
-  Precision precision = Precision::fp32;
-};
-void set_implementation_policy(ImplementationPolicy policy);
-const ImplementationPolicy& implementation_policy();
-// Cores have no part in what a GPU can do.
-bool only_gpus_compute();
 
 template <class Args>
 struct CodeletDefinition {

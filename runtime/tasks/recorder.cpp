@@ -127,6 +127,27 @@ trace::AccessMode recorded(AccessMode mode) {
   return trace::AccessMode::update;
 }
 
+trace::TaskTimes times_of(const starpu_profiling_task_info& info) {
+  return {.submitted = nanoseconds(info.submit_time),
+          .ready = nanoseconds(info.push_start_time),
+          .pop_start = nanoseconds(info.pop_start_time),
+          .popped = nanoseconds(info.pop_end_time),
+          .fetch_start = nanoseconds(info.acquire_data_start_time),
+          .fetch_end = nanoseconds(info.acquire_data_end_time),
+          .start = nanoseconds(info.start_time),
+          .end = nanoseconds(info.end_time),
+          .released = nanoseconds(info.release_data_end_time)};
+}
+
+void write_finished(trace::Task& task, int worker) {
+  State* to = state;
+  if (to == nullptr) return;
+  task.worker = worker;
+  keep_order(task.times);
+  append_line(*to, task, task.times.released);
+  to->tasks_written.fetch_add(1, std::memory_order_relaxed);
+}
+
 // What StarPU only counts: memory per node, and traffic per link since the last sample. Nothing
 // public tells of single transfers: the events for profiling tools have neither bytes nor source,
 // and a data interface of our own would see asynchronous copies begin, but not end.
@@ -273,9 +294,7 @@ PendingTask* submitted(const CodeletBase& codelet, std::span<const Access> acces
       definition.implementations.push_back(entry.name);
     define(*to, definition);
   }
-  static_assert(STARPU_NMAXBUFS <= PendingTask::kMostAccesses);
   auto* pending = new PendingTask;
-  std::size_t count = 0;
   for (const Access& access : accesses) {
     const std::uint32_t data = access.data.tensor->id(access.data.part);
     if (data >= to->data_defined.size()) to->data_defined.resize(data + 1);
@@ -285,7 +304,7 @@ PendingTask* submitted(const CodeletBase& codelet, std::span<const Access> acces
       define(*to, trace::Data{data, tensor.name(),
                               tensor.count_of(access.data.part) * bytes_of(tensor.type())});
     }
-    pending->accesses[count++] = {data, recorded(access.mode)};
+    pending->accesses.push_back({data, recorded(access.mode)});
   }
   trace::Task& task = pending->task;
   task.id = to->tasks_submitted++;
@@ -296,30 +315,27 @@ PendingTask* submitted(const CodeletBase& codelet, std::span<const Access> acces
   task.group = SubmissionScope::current().group;
   task.flops = flops;
   task.bytes = bytes;
-  task.accesses = std::span(pending->accesses).first(count);
+  task.accesses = pending->accesses;
   return pending;
 }
 
 void finished(PendingTask* pending, const starpu_task& task) {
   const std::unique_ptr<PendingTask> owned(pending);
-  State* to = state;
-  const starpu_profiling_task_info* info = task.profiling_info;
-  if (to == nullptr || info == nullptr) return;
-  trace::Task& done = owned->task;
-  done.worker = info->workerid;
-  done.times = {.submitted = nanoseconds(info->submit_time),
-                .ready = nanoseconds(info->push_start_time),
-                .pop_start = nanoseconds(info->pop_start_time),
-                .popped = nanoseconds(info->pop_end_time),
-                .fetch_start = nanoseconds(info->acquire_data_start_time),
-                .fetch_end = nanoseconds(info->acquire_data_end_time),
-                .start = nanoseconds(info->start_time),
-                .end = nanoseconds(info->end_time),
-                .released = nanoseconds(info->release_data_end_time)};
-  keep_order(done.times);
-  if (task.predicted > 0) done.predicted = 1e3 * task.predicted;
-  append_line(*to, done, done.times.released);
-  to->tasks_written.fetch_add(1, std::memory_order_relaxed);
+  if (task.profiling_info == nullptr) return;
+  owned->task.times = times_of(*task.profiling_info);
+  if (task.predicted > 0) owned->task.predicted = 1e3 * task.predicted;
+  write_finished(owned->task, task.profiling_info->workerid);
+}
+
+void finished_among_others(PendingTask* pending, const starpu_task& task, BeforeEnd computed) {
+  const std::unique_ptr<PendingTask> owned(pending);
+  if (task.profiling_info == nullptr) return;
+  trace::TaskTimes& times = owned->task.times = times_of(*task.profiling_info);
+  const Nanoseconds end = times.end;
+  times.start = end - std::llround(1e3 * computed.from);
+  times.end = end - std::llround(1e3 * computed.to);
+  if (times.end < end) times.released = times.end;  // to the calls behind it
+  write_finished(owned->task, task.profiling_info->workerid);
 }
 
 }  // namespace recording

@@ -4,10 +4,10 @@
 // submitting thread next comes back from waiting.
 #pragma once
 
-#include <array>
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "runtime/result.hpp"
 #include "runtime/tasks/access.hpp"
@@ -66,14 +66,18 @@ class WaitScope {
 // ---- for codelets: what is known of a task before it ran ----
 
 struct PendingTask {
-  static constexpr std::size_t kMostAccesses = 16;  // StarPU is built for so many
   trace::Task task;
-  std::array<trace::Access, kMostAccesses> accesses;
+  std::vector<trace::Access> accesses;
 };
 
 PendingTask* submitted(const CodeletBase& codelet, std::span<const Access> accesses, TaskTag tag,
                        double flops, double bytes);
 void finished(PendingTask* pending, const starpu_task& task);  // and frees it
+// Of one call in a chain: when it computed, in microseconds before the end of the chain's task.
+struct BeforeEnd {
+  double from = 0, to = 0;
+};
+void finished_among_others(PendingTask* pending, const starpu_task& task, BeforeEnd computed);
 
 }  // namespace recording
 }  // namespace omni

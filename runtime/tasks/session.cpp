@@ -135,7 +135,8 @@ Result<Session> Session::start(const SessionOptions& options) {
   set_implementation_policy({.deterministic = options.deterministic,
                              .preferred = options.implementation,
                              .gpu_workers = WorkerSet(gpu_workers).bits(),
-                             .precision = options.precision});
+                             .precision = options.precision,
+                             .gpus_alone = options.gpus_alone});
   std::shared_ptr<void> starpu(&running, [](void*) {
     starpu_task_wait_for_all();
 #ifdef OMNI_CUDA

@@ -22,6 +22,7 @@ struct SessionOptions {
   bool deterministic = false;
   std::string implementation;
   Precision precision = Precision::fp32;
+  bool gpus_alone = false;
   std::filesystem::path models;  // performance models; "": see default_model_folder()
 };
 

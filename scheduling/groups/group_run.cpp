@@ -6,6 +6,7 @@
 #include "codelets/elementwise/accumulate.hpp"
 #include "codelets/elementwise/sample_values.hpp"
 #include "runtime/tasks/recorder.hpp"
+#include "runtime/tasks/task_chain.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/when_ready.hpp"
 
@@ -137,10 +138,16 @@ ExchangeArgs GroupRun::exchange_args(Iteration& iteration, std::size_t number) {
 }
 
 void GroupRun::submit_updates(Iteration& iteration, Net::Phase phase) {
+  const ChainScope chain(!net_.has_replicas());
   const bool merged = phase == Net::Phase::merged;
   std::size_t number = 0;  // of params_
+  std::vector<Exchange> exchanges;
+  const auto submit = [&] {
+    submit_exchanges(exchanges, merged ? ExchangeOrder::submission : iteration.rule.order,
+                     {.priority = kUpdatePriority});
+    exchanges.clear();
+  };
   for (const auto& layer : net_.layers()) {
-    std::vector<Exchange> exchanges;
     for (const Param* param : layer->params()) {
       const std::size_t i = number++;
       if (!param->trainable || param->updated_in_backward || net_.is_merged(*param) != merged)
@@ -151,9 +158,9 @@ void GroupRun::submit_updates(Iteration& iteration, Net::Phase phase) {
           {exchange_args(iteration, i),
            {*param->master, *param->diff, *param->velocity, param->replica, param->mean_square}});
     }
-    submit_exchanges(exchanges, merged ? ExchangeOrder::submission : iteration.rule.order,
-                     {.priority = kUpdatePriority});
+    if (TaskChain::open() == nullptr) submit();  // the layer's, without waiting for others
   }
+  submit();
   if (merged || !tells_path(iteration)) return;
   iteration.sample.resize(sample_size(*watched_->replica, kMostSampled));
   const SubmissionScope anywhere(submission(iteration, nullptr));

@@ -217,6 +217,40 @@ TEST_F(Training, groups_exchange_on_the_gpu) {
   expect_equal(losses(mixed(), on_gpu), losses(mixed(), on_cpu), 12);
 }
 
+// With two workers it gets them one by one.
+TEST_F(Training, a_lone_gpu_gets_many_calls_at_once) {
+  const std::string trace = folder_ / "trace";
+  const Words few{"--max-batches", "6", "--deterministic", "--gpus", "0"};
+  Words traced = few;
+  traced.insert(traced.end(), {"--trace", trace});
+  const auto at_once = losses(mixed(), traced);
+  setenv("STARPU_NWORKER_PER_CUDA", "2", 1);
+  EXPECT_EQ(losses(mixed(), few), at_once);
+  unsetenv("STARPU_NWORKER_PER_CUDA");
+
+  int gpu = -1;
+  std::map<std::int64_t, std::map<int, std::pair<std::int64_t, std::int64_t>>> computed;
+  std::size_t calls = 0;
+  for (const auto& line : read_metrics(trace + "/rank-0.jsonl")) {
+    if (line.contains("kind") && line["kind"] == "CUDA") gpu = line["worker"];
+    if (!line.contains("times") || line["worker"] != gpu) continue;
+    ++calls;
+    const auto& times = line["times"];
+    constexpr std::size_t kReady = 1, kStart = 6, kEnd = 7;
+    computed[times[kReady]][line["task"]] = {times[kStart], times[kEnd]};
+  }
+  // Forward, backward and the updates of every mini-batch.
+  EXPECT_LE(computed.size(), 3u * 6);
+  EXPECT_GT(calls, 30u * 6);
+  for (const auto& [ready, chain] : computed) {
+    std::int64_t before = ready;
+    for (const auto& [task, time] : chain) {
+      EXPECT_GE(time.first, before) << task;
+      before = time.second;
+    }
+  }
+}
+
 // Worker 0 is the core; the GPU's two have a stream each.
 TEST_F(Training, learners_share_a_gpu) {
   const Words groups{"--max-batches", "12", "--groups", "2", "--async", "reproducible"};

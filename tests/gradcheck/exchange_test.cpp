@@ -8,10 +8,13 @@ namespace {
 
 std::size_t exchanged_values(const auto& args) { return static_cast<std::size_t>(args.count); }
 
-ExchangeTaskArgs together(std::initializer_list<ExchangeArgs> params) {
+ExchangeTaskArgs together(std::span<const ExchangeArgs> params) {
   ExchangeTaskArgs args;
   for (const ExchangeArgs& each : params) args.each[args.params++] = each;
   return args;
+}
+ExchangeTaskArgs together(std::initializer_list<ExchangeArgs> params) {
+  return together(std::span(params.begin(), params.size()));
 }
 
 ExchangeArgs adam(std::int64_t count, std::uint64_t number, bool refresh = false) {
@@ -23,6 +26,14 @@ ExchangeArgs adam(std::int64_t count, std::uint64_t number, bool refresh = false
           .refresh = refresh,
           .adam = true,
           .number = number};
+}
+
+// As many as may be, all different: some large, some of one value, the third empty.
+ExchangeTaskArgs the_most(ExchangeArgs (*of)(std::int64_t count)) {
+  std::vector<ExchangeArgs> params;
+  for (std::int64_t i = 0; params.size() < ExchangeTaskArgs::kMost; ++i)
+    params.push_back(of(i % 7 == 0 ? 9001 + i : i % 5 == 2 ? i / 5 : 4 * i));
+  return together(params);
 }
 
 TEST(Exchange, implementations_agree) {
@@ -47,6 +58,12 @@ TEST(Exchange, implementations_agree) {
        {"three with and without replicas", together({{37, 0.01f, 0.9f, 0.0005f, 1, true},
                                                      {100, 0.02f, 0.9f, 0, 1},
                                                      {5001, 0.02f, 0.9f, 0, 1, true}})},
+       {"the most",
+        the_most([](std::int64_t count) {
+          return ExchangeArgs{count, 0.01f + 0.001f * static_cast<float>(count % 3), 0.9f};
+        })},
+       {"the most of Adam",
+        the_most([](std::int64_t count) { return adam(count, 3, count % 2 == 0); })},
        {"Adam's three", together({adam(5001, 3, true), adam(37, 3), adam(64, 3, true)})}},
       {.operands = [](const ExchangeTaskArgs& args) -> std::vector<Operand> {
          std::vector<Operand> operands;

@@ -1,0 +1,126 @@
+#include "runtime/tasks/codelet_call.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "runtime/tasks/device_context.hpp"
+#include "runtime/tasks/task_errors.hpp"
+#include "runtime/tasks/task_times.hpp"
+
+namespace omni {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Entry = CodeletBase::Entry;
+
+constexpr std::size_t aligned(std::size_t bytes) {
+  constexpr std::size_t kAlignment = alignof(BufferUse);
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+std::string label(const CodeletBase& codelet, const Entry& entry) {
+  return fmt::format("codelet {} ({})", codelet.name(), entry.name);
+}
+
+void compute(const CodeletCall& call, const Entry& entry, std::span<void*> memory) {
+  DeviceContext& context = DeviceContext::current();
+  if (entry.takes(call.in_bf16, memory.size()))
+    return entry.run(call.args(), Buffers(memory, !call.in_bf16.empty()), context);
+#ifdef OMNI_CUDA
+  const FloatCopying& copying = entry.role == Role::gpu ? kCopyOnGpu : kCopyOnCpu;
+#else
+  const FloatCopying& copying = kCopyOnCpu;
+#endif
+  const FloatCopies copies(copying, context, call.uses(), memory);
+  entry.run(call.args(), Buffers(memory), context);
+  copies.write_back();
+}
+
+}  // namespace
+
+CodeletCall::Owner CodeletCall::make(const CodeletCall& call, const void* args,
+                                     std::span<const BufferUse> uses) {
+  const std::size_t args_end = aligned(sizeof(CodeletCall) + call.args_bytes);
+  auto* const memory = static_cast<std::byte*>(std::malloc(args_end + uses.size_bytes()));
+  if (memory == nullptr) return nullptr;
+  Owner made(new (memory) CodeletCall(call));
+  std::memcpy(memory + sizeof(CodeletCall), args, call.args_bytes);
+  std::uninitialized_copy(uses.begin(), uses.end(), reinterpret_cast<BufferUse*>(memory + args_end));
+  return made;
+}
+
+void FreeCall::operator()(CodeletCall* call) const { std::free(call); }
+
+std::size_t CodeletCall::bytes() const {
+  return aligned(sizeof(CodeletCall) + args_bytes) + buffers * sizeof(BufferUse);
+}
+
+std::span<const BufferUse> CodeletCall::uses() const {
+  const auto* const memory = reinterpret_cast<const std::byte*>(this);
+  return {reinterpret_cast<const BufferUse*>(memory + aligned(sizeof(CodeletCall) + args_bytes)),
+          buffers};
+}
+
+bool CodeletCall::run(std::size_t number, std::span<void*> memory) const noexcept {
+  const Entry& entry = codelet->entries()[number];
+  if (pending != nullptr) pending->task.implementation = static_cast<std::uint32_t>(number);
+  if (codelet->when_begun_) codelet->when_begun_(args());
+  try {
+    const bool timed = task_times::recording() && entry.role != Role::gpu;
+    const auto before = timed ? Clock::now() : Clock::time_point();
+    compute(*this, entry, memory);
+    if (timed)
+      task_times::record(codelet->name(), entry.name, layer, false,
+                         std::chrono::duration<double>(Clock::now() - before).count(), cost.flops,
+                         cost.bytes);
+    return true;
+  } catch (const std::bad_alloc&) {
+    report_task_error({ErrorKind::out_of_memory, label(*codelet, entry),
+                       "no memory for the working buffer", "use a smaller --slice or --batch"});
+  } catch (const std::exception& problem) {
+    report_task_error({entry.role == Role::gpu ? ErrorKind::device : ErrorKind::failed,
+                       label(*codelet, entry), problem.what(), ""});
+  }
+  return false;
+}
+
+void CodeletCall::done() const noexcept {
+  if (codelet->when_done_) codelet->when_done_(args());
+}
+
+void CodeletCall::record_gpu_time(double seconds) const {
+  task_times::record(codelet->name(), codelet->entries()[static_cast<std::size_t>(on_gpu)].name,
+                     layer, true, seconds, cost.flops, cost.bytes);
+}
+
+starpu_data_access_mode starpu_mode(AccessMode mode) {
+  switch (mode) {
+    case AccessMode::read:
+      return STARPU_R;
+    case AccessMode::write:
+      return STARPU_W;
+    case AccessMode::read_write:
+      return STARPU_RW;
+    case AccessMode::accumulate:
+      // Commuting tasks run in arrival order, which changes the order of a sum.
+      return implementation_policy().deterministic
+                 ? STARPU_RW
+                 : static_cast<starpu_data_access_mode>(STARPU_RW | STARPU_COMMUTE);
+  }
+  return STARPU_RW;
+}
+
+void refuse(starpu_task* task, const std::string& name, int code) {
+  task->destroy = 0;
+  starpu_task_destroy(task);
+  report_task_error({ErrorKind::device, "codelet " + name,
+                     fmt::format("StarPU refused the task: {}", std::strerror(-code)),
+                     "no worker can run it; see omni-run devices"});
+}
+
+}  // namespace omni

@@ -1,0 +1,53 @@
+// A codelet with arguments, as it was submitted: what a StarPU task carries, one alone or several
+// (see TaskChain).
+#pragma once
+
+#include <starpu.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "runtime/bf16/float_copies.hpp"
+#include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/recorder.hpp"
+
+namespace omni {
+
+// The arguments follow it in the same allocation, then how it uses its buffers.
+struct alignas(std::max_align_t) CodeletCall {
+  const CodeletBase* codelet;
+  std::uint32_t on_cpu;  // bit i: entry i may serve this call
+  int on_gpu;            // this entry may; -1: none
+  std::uint32_t footprint;
+  std::uint32_t buffers;
+  std::size_t args_bytes;
+  int layer;
+  Cost cost;
+  recording::PendingTask* pending;  // null unless recorded
+  BufferSet in_bf16;
+
+  using Owner = std::unique_ptr<CodeletCall, FreeCall>;
+  // Null: no memory.
+  static Owner make(const CodeletCall& call, const void* args, std::span<const BufferUse> uses);
+
+  bool has_cpu(std::size_t entry) const { return (on_cpu >> entry & 1u) != 0; }
+  const void* args() const { return this + 1; }
+  std::size_t bytes() const;  // of the allocation
+  std::span<const BufferUse> uses() const;
+
+  // By an entry of the codelet, with the buffers' memory. False: it failed, which is reported.
+  bool run(std::size_t entry, std::span<void*> memory) const noexcept;
+  // Of the host, when its work is done.
+  void done() const noexcept;
+  void record_gpu_time(double seconds) const;
+};
+
+// How StarPU is told of an access.
+starpu_data_access_mode starpu_mode(AccessMode mode);
+
+// What is left of a task that StarPU did not take: its error.
+void refuse(starpu_task* task, const std::string& name, int code);
+
+}  // namespace omni

@@ -1,0 +1,25 @@
+#include "runtime/tasks/implementation_policy.hpp"
+
+#include <bit>
+#include <utility>
+
+namespace omni {
+namespace {
+ImplementationPolicy current;
+}
+
+void set_implementation_policy(ImplementationPolicy chosen) { current = std::move(chosen); }
+const ImplementationPolicy& implementation_policy() { return current; }
+
+bool only_gpus_compute() {
+  return !current.gpu_workers.empty() &&
+         (current.deterministic || current.gpus_alone || current.preferred == "cuda");
+}
+
+bool one_gpu_worker_computes() {
+  int workers = 0;
+  for (const std::uint32_t word : current.gpu_workers) workers += std::popcount(word);
+  return workers == 1 && only_gpus_compute();
+}
+
+}  // namespace omni

@@ -1,0 +1,36 @@
+// Which implementations of codelets may be chosen, for the whole process.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace omni {
+
+// What convolutions and connected layers may round numbers to before they multiply them: tf32 has
+// 10 bits of mantissa, which only GPUs know, bf16 has 7. Sums are fp32. (What layers hand on may be
+// in bf16, too: BuildOptions::values.)
+enum class Precision { fp32, tf32, bf16 };
+constexpr const char* name_of(Precision precision) {
+  return precision == Precision::fp32 ? "fp32" : precision == Precision::tf32 ? "tf32" : "bf16";
+}
+
+// Set by Session.
+struct ImplementationPolicy {
+  bool deterministic = false;  // always the first one that supports the arguments, on a GPU if
+                               // there is one; no commuting
+  std::string
+      preferred;  // this one wherever it supports the arguments ("reference", "onednn", ...)
+  std::vector<std::uint32_t> gpu_workers{};  // as WorkerSet::bits(); none: no GPU
+  Precision precision = Precision::fp32;
+  bool gpus_alone = false;  // cores leave to GPUs what these can do
+};
+void set_implementation_policy(ImplementationPolicy policy);
+const ImplementationPolicy& implementation_policy();
+
+// Cores have no part in what a GPU can do.
+bool only_gpus_compute();
+// Nor has a second worker of a GPU.
+bool one_gpu_worker_computes();
+
+}  // namespace omni

@@ -1,0 +1,211 @@
+#include "runtime/tasks/task_chain.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+
+#include "runtime/tasks/recorder.hpp"
+#include "runtime/tasks/submission.hpp"
+#include "runtime/tasks/task_capture.hpp"
+#include "runtime/tasks/task_errors.hpp"
+#include "runtime/tasks/task_times.hpp"
+
+#ifdef OMNI_CUDA
+#include "runtime/cuda/timed_event.hpp"
+#endif
+
+namespace omni {
+namespace {
+
+thread_local TaskChain* open_chain = nullptr;
+
+// Of a datum that several calls use, one after another: whether its value from before matters is
+// up to the first.
+AccessMode joined(AccessMode first, AccessMode second) {
+  if (first == second || first == AccessMode::write) return first;
+  return AccessMode::read_write;
+}
+
+// Points in a stream between the calls, where somebody wants to know how long each took.
+class Marks {
+ public:
+#ifdef OMNI_CUDA
+  void add() { events_.emplace_back().record(starpu_cuda_get_local_stream()); }
+  double microseconds_to_end(std::size_t mark) const {
+    return 1e3 * static_cast<double>(events_.back().milliseconds_since(events_[mark]));
+  }
+  std::size_t count() const { return events_.size(); }
+
+ private:
+  std::deque<TimedEvent> events_;
+#else
+  void add() {}
+  double microseconds_to_end(std::size_t) const { return 0; }
+  std::size_t count() const { return 0; }
+#endif
+};
+
+#ifdef OMNI_CUDA
+constexpr bool kHasStreams = true;
+#else
+constexpr bool kHasStreams = false;  // where GPUs are simulated, say
+#endif
+
+}  // namespace
+
+// What StarPU's task carries, and the functions that StarPU calls with it.
+struct TaskChain::Task {
+  std::vector<Link> links;
+  std::uint32_t footprint = 0;
+  bool timed = false;
+  Marks marks;
+
+  static const Task& of(const starpu_task* task) { return *static_cast<Task*>(task->cl_arg); }
+
+  void run(void* interfaces[]) {
+    std::vector<void*> memory;
+    for (const Link& link : links) {
+      memory.clear();
+      for (const std::uint32_t data : link.data)
+        memory.push_back(reinterpret_cast<void*>(STARPU_VECTOR_GET_PTR(interfaces[data])));
+      if (timed) marks.add();
+      if (!link.call->run(static_cast<std::size_t>(link.call->on_gpu), memory)) return;
+    }
+    if (timed) marks.add();
+  }
+
+  static void run_on_gpu(void* interfaces[], void* argument) noexcept {
+    try {
+      static_cast<Task*>(argument)->run(interfaces);
+    } catch (const std::exception& problem) {
+      report_task_error({ErrorKind::device, "codelet chain", problem.what(), ""});
+    }
+  }
+
+  static void done(void* argument) noexcept {
+    for (const Link& link : static_cast<Task*>(argument)->links) link.call->done();
+  }
+
+  static void finished(void* argument) noexcept {
+    const std::unique_ptr<Task> chain(static_cast<Task*>(argument));
+    try {
+      chain->record(*starpu_task_get_current());
+    } catch (const std::exception& problem) {
+      report_task_error({ErrorKind::device, "codelet chain", problem.what(), ""});
+    }
+  }
+
+  // The GPU knows how long the calls took, and StarPU when the last was done.
+  void record(const starpu_task& task) const {
+    for (std::size_t i = 0; i < links.size(); ++i) {
+      const CodeletCall& call = *links[i].call;
+      const bool known = i + 1 < marks.count() && task.profiling_info != nullptr;
+      if (!known) {
+        delete call.pending;
+        continue;
+      }
+      const double from = marks.microseconds_to_end(i), to = marks.microseconds_to_end(i + 1);
+      if (task_times::recording()) call.record_gpu_time(1e-6 * (from - to));
+      if (call.pending != nullptr)
+        recording::finished_among_others(call.pending, task, {.from = from, .to = to});
+    }
+  }
+
+  static starpu_codelet& codelet() {
+    static starpu_perfmodel model = [] {
+      starpu_perfmodel made{};
+      made.type = STARPU_HISTORY_BASED;
+      made.symbol = "omni_chain";
+      made.footprint = [](starpu_task* task) { return of(task).footprint; };
+      return made;
+    }();
+    static starpu_codelet codelet = [] {
+      starpu_codelet made;
+      starpu_codelet_init(&made);
+      made.name = "chain";
+      made.nbuffers = STARPU_VARIABLE_NBUFFERS;
+      made.model = &model;
+      made.cuda_funcs[0] = run_on_gpu;
+      made.cuda_flags[0] = STARPU_CUDA_ASYNC;
+      return made;
+    }();
+    return codelet;
+  }
+};
+
+TaskChain* TaskChain::open() { return open_chain; }
+
+std::uint32_t TaskChain::number_of(const Access& access) {
+  const DataHandle handle = access.data.tensor->handle(access.data.part);
+  const auto [known, added] =
+      numbers_.try_emplace(handle, static_cast<std::uint32_t>(handles_.size()));
+  if (added) {
+    handles_.push_back(handle);
+    modes_.push_back(access.mode);
+  } else {
+    modes_[known->second] = joined(modes_[known->second], access.mode);
+  }
+  return known->second;
+}
+
+void TaskChain::append(CodeletCall::Owner call, std::span<const Access> accesses, int priority) {
+  priority_ = links_.empty() ? priority : std::max(priority_, priority);
+  Link& link = links_.emplace_back(std::move(call));
+  for (const Access& access : accesses) link.data.push_back(number_of(access));
+}
+
+void TaskChain::submit() {
+  if (links_.empty()) return;
+  auto chain = std::make_unique<Task>();
+  starpu_task* task = starpu_task_create();
+  for (const Link& link : links_) {
+    const CodeletCall& call = *link.call;
+    chain->footprint = static_cast<std::uint32_t>(
+        footprint_of(chain->footprint, call.codelet->color(), call.footprint));
+    chain->timed |= call.pending != nullptr;
+    task->flops += call.cost.flops;
+  }
+  chain->timed |= task_times::recording();
+  chain->links = std::move(links_);
+
+  // Freed by StarPU.
+  const auto count = static_cast<unsigned>(handles_.size());
+  task->dyn_handles = static_cast<DataHandle*>(std::malloc(count * sizeof(DataHandle)));
+  task->dyn_modes =
+      static_cast<starpu_data_access_mode*>(std::malloc(count * sizeof(starpu_data_access_mode)));
+  std::ranges::copy(handles_, task->dyn_handles);
+  std::ranges::transform(modes_, task->dyn_modes, starpu_mode);
+  task->nbuffers = static_cast<int>(count);
+  task->cl = &Task::codelet();
+  task->cl_arg = chain.get();
+  task->epilogue_callback_func = Task::done;
+  task->epilogue_callback_arg = chain.get();
+  task->callback_func = Task::finished;
+  task->callback_arg = chain.get();
+  task->priority = priority_;
+  links_.clear();
+  handles_.clear();
+  modes_.clear();
+  numbers_.clear();
+  if (const int code = starpu_task_submit(task); code != 0) {
+    for (const Link& link : chain->links) delete link.call->pending;
+    return refuse(task, "chain", code);
+  }
+  chain.release();  // until it is finished
+}
+
+ChainScope::ChainScope(bool wanted) {
+  const WorkerSet* workers = SubmissionScope::current().workers;
+  opened_ = wanted && kHasStreams && open_chain == nullptr && one_gpu_worker_computes() &&
+            (workers == nullptr || workers->all()) && !task_capture::is_on();
+  if (opened_) open_chain = &chain_;
+}
+
+ChainScope::~ChainScope() {
+  if (!opened_) return;
+  open_chain = nullptr;
+  chain_.submit();
+}
+
+}  // namespace omni

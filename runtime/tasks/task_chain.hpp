@@ -1,0 +1,58 @@
+// Calls that only one worker, of a GPU, can serve, submitted to StarPU as one task. Apart, each
+// that needs another's result would be handed to the GPU when the host has seen that one's end, and
+// the GPU would wait for the host some hundred times per mini-batch. The one task enqueues the
+// kernels of all of them at once, in the order in which they were submitted.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/tasks/codelet_call.hpp"
+
+namespace omni {
+
+class TaskChain {
+ public:
+  TaskChain() = default;
+  TaskChain(const TaskChain&) = delete;
+  TaskChain& operator=(const TaskChain&) = delete;
+
+  // Of the calling thread; null: none.
+  static TaskChain* open();
+
+  void append(CodeletCall::Owner call, std::span<const Access> accesses, int priority);
+  void submit();  // what was appended so far
+
+ private:
+  std::uint32_t number_of(const Access& access);  // of its datum
+
+  struct Link {
+    CodeletCall::Owner call;
+    std::vector<std::uint32_t> data;  // of handles_
+  };
+  struct Task;
+  std::vector<Link> links_;
+  std::vector<DataHandle> handles_;
+  std::vector<AccessMode> modes_;
+  std::unordered_map<DataHandle, std::uint32_t> numbers_;
+  int priority_ = 0;
+};
+
+// What the calling thread submits in this scope becomes a chain, where it is wanted and one GPU
+// worker computes alone. Tasks that a CPU may run end it, and another one begins. In an outer scope
+// nothing changes.
+class ChainScope {
+ public:
+  explicit ChainScope(bool wanted = true);
+  ~ChainScope();
+  ChainScope(const ChainScope&) = delete;
+  ChainScope& operator=(const ChainScope&) = delete;
+
+ private:
+  TaskChain chain_;
+  bool opened_ = false;
+};
+
+}  // namespace omni

@@ -1,0 +1,220 @@
+// Calls that a lone GPU gets in one task: the same results as apart, in the order of submission.
+#include <gtest/gtest.h>
+#include <starpu.h>
+#include <starpu_profiling.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "codelets/elementwise/accumulate.hpp"
+#include "runtime/cuda/worker.hpp"
+#include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/session.hpp"
+#include "runtime/tasks/task_chain.hpp"
+#include "runtime/tasks/task_errors.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+namespace omni::test {
+namespace {
+
+constexpr std::int64_t kValues = 100;
+
+struct StepArgs {
+  int number = 0;
+  bool fails = false;
+};
+
+std::mutex mutex;
+std::vector<std::string> log;  // of what the host was told
+void note(const char* what, const StepArgs& args) {
+  const std::lock_guard lock(mutex);
+  log.push_back(what + std::to_string(args.number));
+}
+
+void copy_on_cpu(const StepArgs&, const Buffers& buffers, DeviceContext&) {
+  std::copy_n(buffers.get(0), kValues, buffers.get(1));
+}
+
+void copy_on_gpu(const StepArgs& args, const Buffers& buffers, DeviceContext&) {
+  if (args.fails) throw std::runtime_error("as it was told to");
+  check(cudaMemcpyAsync(buffers.get(1), buffers.get(0), kValues * sizeof(float),
+                        cudaMemcpyDeviceToDevice, CudaWorker::current().stream()),
+        "copying");
+}
+
+void triple(const StepArgs&, const Buffers& buffers, DeviceContext&) {
+  for (std::int64_t i = 0; i < kValues; ++i) buffers.get(0)[i] *= 3;
+}
+
+Cost no_cost(const StepArgs&) { return {}; }
+std::uint64_t one_shape(const StepArgs&) { return footprint_of(0); }
+
+Codelet<StepArgs> copy_values({.name = "test_copy",
+                               .implementations = {{"cpu", copy_on_cpu},
+                                                   {"cuda", copy_on_gpu, nullptr, Role::gpu}},
+                               .cost = no_cost,
+                               .footprint = one_shape,
+                               .when_begun = [](const StepArgs& args) { note("begun ", args); },
+                               .when_done = [](const StepArgs& args) { note("done ", args); }});
+
+Codelet<StepArgs> triple_on_cpu({.name = "test_triple",
+                                 .implementations = {{"cpu", triple}},
+                                 .cost = no_cost,
+                                 .footprint = one_shape});
+
+class Chain : public testing::Test {
+ protected:
+  void SetUp() override {
+    SessionOptions options;
+    options.cpu_workers = 1;
+    options.gpus = {0};
+    options.gpus_alone = true;
+    options.models = folder_.path();
+    session_.emplace(Session::start(options));
+    ASSERT_TRUE(*session_) << session_->error().message();
+    for (Tensor* tensor : {&a_, &b_}) {
+      ASSERT_TRUE(tensor->allocate());
+      const HostAccess access(*tensor, HostAccess::Mode::write);
+      std::ranges::fill(access.f32(), 1.0f);
+    }
+    log.clear();
+    starpu_profiling_status_set(STARPU_PROFILING_ENABLE);
+    tasks_on_gpu();
+  }
+  void TearDown() override { clear_task_errors(); }
+
+  // Since it was asked last.
+  static int tasks_on_gpu() {
+    int tasks = 0;
+    for (int number = 0; number < static_cast<int>(starpu_cuda_worker_get_count()); ++number) {
+      starpu_profiling_worker_info info;
+      starpu_profiling_worker_get_info(starpu_worker_get_by_type(STARPU_CUDA_WORKER, number),
+                                       &info);
+      tasks += info.executed_tasks;
+    }
+    return tasks;
+  }
+
+  void expect(const Tensor& tensor, float value) const {
+    const HostAccess access(tensor, HostAccess::Mode::read);
+    for (const float each : access.f32()) ASSERT_EQ(each, value) << tensor.name();
+  }
+
+  // Each number of the sequence needs the two before it.
+  void submit_fibonacci(int pairs) {
+    for (int i = 0; i < pairs; ++i) {
+      submit_accumulate({kValues}, b_, a_);
+      submit_accumulate({kValues}, a_, b_);
+    }
+  }
+
+  TemporaryDirectory folder_;
+  std::optional<Result<Session>> session_;
+  Tensor a_{"a", kValues}, b_{"b", kValues};
+};
+
+TEST_F(Chain, is_one_task) {
+  {
+    const ChainScope chain;
+    submit_fibonacci(6);
+  }
+  ASSERT_TRUE(wait_for_tasks());
+  EXPECT_EQ(tasks_on_gpu(), 1);
+  expect(a_, 233);
+  expect(b_, 377);
+}
+
+TEST_F(Chain, is_none_without_a_scope_or_where_it_is_not_wanted) {
+  submit_fibonacci(3);
+  {
+    const ChainScope chain(false);
+    submit_fibonacci(3);
+  }
+  ASSERT_TRUE(wait_for_tasks());
+  EXPECT_EQ(tasks_on_gpu(), 12);
+  expect(b_, 377);
+}
+
+TEST_F(Chain, an_outer_scope_goes_on) {
+  {
+    const ChainScope outer;
+    submit_fibonacci(2);
+    {
+      const ChainScope inner;
+      submit_fibonacci(2);
+    }
+    submit_fibonacci(2);
+  }
+  ASSERT_TRUE(wait_for_tasks());
+  EXPECT_EQ(tasks_on_gpu(), 1);
+  expect(b_, 377);
+}
+
+TEST_F(Chain, a_task_for_a_cpu_comes_in_between) {
+  {
+    const ChainScope chain;
+    submit_accumulate({kValues}, b_, a_);  // 2, 1
+    triple_on_cpu.submit({}, {read_write(a_)});
+    submit_accumulate({kValues}, a_, b_);  // 6, 7
+    submit_accumulate({kValues}, b_, a_);  // 13, 7
+  }
+  ASSERT_TRUE(wait_for_tasks());
+  EXPECT_EQ(tasks_on_gpu(), 2);
+  expect(a_, 13);
+  expect(b_, 7);
+}
+
+TEST_F(Chain, needs_no_value_of_what_it_writes_first) {
+  Tensor between("between", kValues);
+  between.make_fleeting();
+  ASSERT_TRUE(between.allocate());
+  submit_accumulate({kValues}, b_, a_);
+  {
+    const ChainScope chain;
+    copy_values.submit({1}, {read(a_), write(between)});
+    submit_accumulate({kValues}, a_, between);
+    copy_values.submit({2}, {read(between), write(b_)});
+  }
+  ASSERT_TRUE(wait_for_tasks());
+  EXPECT_EQ(tasks_on_gpu(), 2);
+  expect(b_, 4);
+  EXPECT_EQ(log, (std::vector<std::string>{"begun 1", "begun 2", "done 1", "done 2"}));
+}
+
+TEST_F(Chain, ends_with_the_call_that_fails) {
+  {
+    const ChainScope chain;
+    submit_accumulate({kValues}, b_, a_);
+    copy_values.submit({1, true}, {read(a_), write(b_)});
+    copy_values.submit({2}, {read(a_), write(b_)});
+  }
+  const Status status = wait_for_tasks();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().kind, ErrorKind::device);
+  EXPECT_NE(status.error().message().find("test_copy"), std::string::npos);
+  // Who waits for one of them waits no longer.
+  EXPECT_EQ(log, (std::vector<std::string>{"begun 1", "done 1", "done 2"}));
+}
+
+// Its second worker would have nothing to do.
+TEST(ChainOfTwoWorkers, is_none) {
+  setenv("STARPU_NWORKER_PER_CUDA", "2", 1);
+  SessionOptions options;
+  options.cpu_workers = 1;
+  options.gpus = {0};
+  options.gpus_alone = true;
+  {
+    const auto session = Session::start(options);
+    ASSERT_TRUE(session) << session.error().message();
+    const ChainScope chain;
+    EXPECT_EQ(TaskChain::open(), nullptr);
+  }
+  unsetenv("STARPU_NWORKER_PER_CUDA");
+}
+
+}  // namespace
+}  // namespace omni::test
