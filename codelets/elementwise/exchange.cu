@@ -53,8 +53,7 @@ __global__ void update_kernel(AllParams<Step> params) {
   unsigned number = params.count - 1;
   while (blockIdx.x < params.first_block[number]) --number;
   const unsigned first = params.first_block[number];
-  const unsigned end =
-      number + 1 == params.count ? gridDim.x : params.first_block[number + 1];
+  const unsigned end = number + 1 == params.count ? gridDim.x : params.first_block[number + 1];
   params.each[number].run(blockIdx.x - first, end - first);
 }
 

@@ -50,7 +50,8 @@ CodeletCall::Owner CodeletCall::make(const CodeletCall& call, const void* args,
   if (memory == nullptr) return nullptr;
   Owner made(new (memory) CodeletCall(call));
   std::memcpy(memory + sizeof(CodeletCall), args, call.args_bytes);
-  std::uninitialized_copy(uses.begin(), uses.end(), reinterpret_cast<BufferUse*>(memory + args_end));
+  std::uninitialized_copy(uses.begin(), uses.end(),
+                          reinterpret_cast<BufferUse*>(memory + args_end));
   return made;
 }
 

@@ -152,7 +152,8 @@ void write_finished(trace::Task& task, int worker) {
 // public tells of single transfers: the events for profiling tools have neither bytes nor source,
 // and a data interface of our own would see asynchronous copies begin, but not end.
 void sample(State& to, Nanoseconds at) {
-  append_line(to, trace::Counter{"memory.resident", at, static_cast<double>(resident_memory())}, at);
+  append_line(to, trace::Counter{"memory.resident", at, static_cast<double>(resident_memory())},
+              at);
   for (unsigned node = 1; node < starpu_memory_nodes_get_count(); ++node)
     append_line(to,
                 trace::Counter{fmt::format("memory.node{}", node), at,

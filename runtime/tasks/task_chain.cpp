@@ -27,25 +27,6 @@ AccessMode joined(AccessMode first, AccessMode second) {
   return AccessMode::read_write;
 }
 
-// Points in a stream between the calls, where somebody wants to know how long each took.
-class Marks {
- public:
-#ifdef OMNI_CUDA
-  void add() { events_.emplace_back().record(starpu_cuda_get_local_stream()); }
-  double microseconds_to_end(std::size_t mark) const {
-    return 1e3 * static_cast<double>(events_.back().milliseconds_since(events_[mark]));
-  }
-  std::size_t count() const { return events_.size(); }
-
- private:
-  std::deque<TimedEvent> events_;
-#else
-  void add() {}
-  double microseconds_to_end(std::size_t) const { return 0; }
-  std::size_t count() const { return 0; }
-#endif
-};
-
 #ifdef OMNI_CUDA
 constexpr bool kHasStreams = true;
 #else
@@ -56,6 +37,25 @@ constexpr bool kHasStreams = false;  // where GPUs are simulated, say
 
 // What StarPU's task carries, and the functions that StarPU calls with it.
 struct TaskChain::Task {
+  // Points in a stream between the calls, where somebody wants to know how long each took.
+  class Marks {
+   public:
+#ifdef OMNI_CUDA
+    void add() { events_.emplace_back().record(starpu_cuda_get_local_stream()); }
+    double microseconds_to_end(std::size_t mark) const {
+      return 1e3 * static_cast<double>(events_.back().milliseconds_since(events_[mark]));
+    }
+    std::size_t count() const { return events_.size(); }
+
+   private:
+    std::deque<TimedEvent> events_;
+#else
+    void add() {}
+    double microseconds_to_end(std::size_t) const { return 0; }
+    std::size_t count() const { return 0; }
+#endif
+  };
+
   std::vector<Link> links;
   std::uint32_t footprint = 0;
   bool timed = false;

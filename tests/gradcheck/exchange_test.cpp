@@ -58,8 +58,7 @@ TEST(Exchange, implementations_agree) {
        {"three with and without replicas", together({{37, 0.01f, 0.9f, 0.0005f, 1, true},
                                                      {100, 0.02f, 0.9f, 0, 1},
                                                      {5001, 0.02f, 0.9f, 0, 1, true}})},
-       {"the most",
-        the_most([](std::int64_t count) {
+       {"the most", the_most([](std::int64_t count) {
           return ExchangeArgs{count, 0.01f + 0.001f * static_cast<float>(count % 3), 0.9f};
         })},
        {"the most of Adam",
