@@ -165,9 +165,9 @@ starpu_data_access_mode starpu_mode(AccessMode mode) {
 
 void set_implementation_policy(ImplementationPolicy chosen) { current_policy = std::move(chosen); }
 const ImplementationPolicy& implementation_policy() { return current_policy; }
+bool gpus_compute() { return !current_policy.gpu_workers.empty(); }
 bool only_gpus_compute() {
-  return !current_policy.gpu_workers.empty() &&
-         (current_policy.deterministic || current_policy.preferred == "cuda");
+  return gpus_compute() && (current_policy.deterministic || current_policy.preferred == "cuda");
 }
 
 struct CodeletBase::Starpu {
