@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
+#include <deque>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "codelets/elementwise/accumulate.hpp"
 #include "codelets/elementwise/exchange.hpp"
-#include "codelets/elementwise/round.hpp"
 #include "layers/memory_use.hpp"
 #include "layers/registry.hpp"
 #include "layers/slice_choice.hpp"
@@ -76,7 +77,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     net->parts_.slices = std::move(slices);
     net->parts_.data.extent = net_options.input;
     net->find_phases(spec, options.sharing);
-    net->declare_images();
+    net->parts_.data.value.resize(net->parts_.slices.sizes.size());  // those of a slot
     for (const Section& section : spec.layers) OMNI_CHECK(net->add_layer(section));
     net->cut_segments();
     if (options.training) net->freeze_unreached_layers();
@@ -182,9 +183,13 @@ void Net::fuse_layers() {
 
 // The tasks of training, and of evaluation in between; or of the latter alone.
 std::vector<CapturedTask> Net::rehearse(task_capture::Working working) {
-  Tensor batch("rehearsal", 1);  // stands for images, labels and metrics
-  const std::vector<Tensor*> each_slice(parts_.slices.sizes.size(), &batch);
-  BatchSlot slot{each_slice, each_slice, each_slice};
+  Tensor rest("rehearsal", 1);  // stands for labels and metrics
+  const std::vector<Tensor*> each_slice(parts_.slices.sizes.size(), &rest);
+  BatchSlot slot{{}, each_slice, each_slice};
+  std::deque<Tensor> images;
+  for (const int count : parts_.slices.sizes)
+    slot.images.push_back(&images.emplace_back(
+        "rehearsal", static_cast<std::size_t>(count) * parts_.data.extent.count(), parts_.values));
   const UpdateOf update_of = [](const Param&) { return ExchangeArgs(); };
   std::vector<CapturedTask> tasks = task_capture::rehearse(
       [&] {
@@ -195,7 +200,7 @@ std::vector<CapturedTask> Net::rehearse(task_capture::Working working) {
         forward({.training = false, .slot = &slot});
       },
       working);
-  if (rounded_images_.empty()) parts_.data.value.assign(each_slice.size(), nullptr);
+  parts_.data.value.assign(each_slice.size(), nullptr);
   return tasks;
 }
 
@@ -239,18 +244,10 @@ void Net::initialise(std::uint64_t seed) {
   }
 }
 
-void Net::declare_images() {
-  parts_.data.value.resize(parts_.slices.sizes.size());
-  if (parts_.values == DataType::f32) return;
-  for (const int images : parts_.slices.sizes)
-    rounded_images_.push_back(&parts_.tensors.declare(
-        fmt::format("images.{}", rounded_images_.size()),
-        static_cast<std::size_t>(images) * parts_.data.extent.count(), parts_.values));
-  parts_.data.value = rounded_images_;
-}
-
 void Net::use_slot(const BatchSlot& slot) {
-  if (rounded_images_.empty()) parts_.data.value = slot.images;
+  assert(std::ranges::all_of(slot.images,
+                             [&](const Tensor* each) { return each->type() == parts_.values; }));
+  parts_.data.value = slot.images;
 }
 
 Net::Segment Net::layers_of(Phase phase) const {
@@ -269,18 +266,9 @@ void Net::forward(const Step& step, Phase phase) {
   const Segment range = layers_of(phase);
   for (const Segment& segment : segments_) {
     if (segment.first < range.first || segment.end > range.end) continue;
-    for (int slice = 0; slice < slices().count(); ++slice) {
-      if (segment.first == 0) round_images(*step.slot, slice);
+    for (int slice = 0; slice < slices().count(); ++slice)
       for (std::size_t i = segment.first; i < segment.end; ++i) layers()[i]->forward(step, slice);
-    }
   }
-}
-
-void Net::round_images(const BatchSlot& slot, int slice) {
-  if (rounded_images_.empty()) return;
-  const auto at = static_cast<std::size_t>(slice);
-  submit_round({.count = static_cast<std::int64_t>(rounded_images_[at]->count())}, *slot.images[at],
-               *rounded_images_[at], {.slice = slice});
 }
 
 void Net::forward(const Step& step) {

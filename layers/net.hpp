@@ -66,6 +66,7 @@ class Net {
   const std::string& name() const { return name_; }
   const NetOptions& options() const { return options_; }
   const Slices& slices() const { return parts_.slices; }
+  DataType values() const { return parts_.values; }  // of what layers hand on, and of images
   int classes() const;
   const std::vector<std::unique_ptr<Layer>>& layers() const { return parts_.layers; }
   std::vector<Param*> params();
@@ -91,14 +92,11 @@ class Net {
   std::vector<CapturedTask> rehearse(task_capture::Working working);
   void place_tensors_in_memory();
   void use_slot(const BatchSlot& slot);
-  void declare_images();
-  void round_images(const BatchSlot& slot, int slice);
   void share_gradients(const Layer& layer, int slice);
 
   std::string name_;
   NetOptions options_;
   NetParts parts_;
-  std::vector<Tensor*> rounded_images_;  // by slice; empty where layers read the images themselves
   // Ranges of layers [first, end) through which one slice runs alone; each but the last ends with a
   // layer that joins the slices.
   struct Segment {

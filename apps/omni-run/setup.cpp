@@ -166,8 +166,10 @@ FeedOptions feed_options(const Net& net, std::uint64_t seed, bool training, int 
           .seed = seed,
           .augment = net.options().augment,
           .net_input = net.options().input,
+          .values = net.values(),
           .slices = net.slices(),
-          .slots = slots};
+          .slots = slots,
+          .unpack_apart = gpus_compute()};
 }
 
 }  // namespace omni

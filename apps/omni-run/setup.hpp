@@ -41,6 +41,7 @@ Status require_memory(const Net& net, const MemoryDemand& demand, const MachineA
 // Mini-batches of an evaluation under way.
 inline constexpr int kEvaluationSlots = 3;
 
+// Needs a running Session, which decides what computes.
 FeedOptions feed_options(const Net& net, std::uint64_t seed, bool training, int slots);
 
 }  // namespace omni

@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kWorthSaying = 0.01;
 // The codelets of runtime/data/.
-constexpr std::array<std::string_view, 4> kDecoding = {"decode_batch", "read_image_files",
-                                                       "read_image_labels", "unpack_batch"};
+constexpr std::array<std::string_view, 5> kDecoding = {
+    "decode_batch", "read_image_files", "copy_image_pixels", "read_image_labels", "unpack_batch"};
 constexpr double kFree = 0.05;  // of the workers' time; with less, whatever they do delays training
 
 const char* cause_of(Part part) {

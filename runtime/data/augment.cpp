@@ -231,6 +231,15 @@ LeastSize least_size(const AugmentOptions& options, std::uint64_t seed, std::uin
           .w = round_up(std::max(side, static_cast<float>(net_input.w)) * variation.aspect)};
 }
 
+bool keeps_bytes(const AugmentOptions& options, Extent image, bool training, Extent net_input) {
+  const bool draws_windows = training && !options.center;
+  if (draws_windows && (options.angle != 0 || options.aspect != 1)) return false;
+  if (training && (options.saturation != 1 || options.exposure != 1 || options.hue != 0))
+    return false;
+  const auto scale = [&](float zoom) { return choose_scale(image, net_input, options, zoom, 1); };
+  return scale(0) == 1 && (!draws_windows || scale(1) == 1);  // it grows from zoom to zoom
+}
+
 void prepare_image(Pixels image_pixels, Extent image, const AugmentOptions& options,
                    std::uint64_t seed, std::uint64_t sample, bool training, Extent net_input,
                    float* dst) {

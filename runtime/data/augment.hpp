@@ -36,6 +36,10 @@ bool can_convert_channels(int image_channels, int net_channels);
 LeastSize least_size(const AugmentOptions& options, std::uint64_t seed, std::uint64_t sample,
                      bool training, Extent net_input);
 
+// Whether prepare_image only cuts, mirrors and converts channels, whatever is drawn, of an image of
+// that extent: what it gives are then bytes / 255, nothing between them.
+bool keeps_bytes(const AugmentOptions& options, Extent image, bool training, Extent net_input);
+
 // `image_pixels` holds image.count() values, `dst` receives net_input.count(). What training draws
 // depends on (seed, sample) only; each option has its own draws, so that switching one on leaves
 // the others as they were. Requires can_convert_channels(image.c, net_input.c).

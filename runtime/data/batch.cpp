@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <new>
 #include <vector>
 
@@ -37,6 +38,20 @@ Status for_each_image(const Dataset& dataset, std::span<const std::size_t> indic
   return {};
 }
 
+// `as(value)` is what is kept of a float.
+template <class T, class As>
+Status fill_as(const Dataset& dataset, std::span<const std::size_t> indices,
+               std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
+               bool training, Extent net_input, T* images, As as) {
+  return for_each_image(dataset, indices, first_sample, options, seed, training, net_input,
+                        [&](std::size_t i, auto prepare) {
+                          thread_local std::vector<float> values;
+                          values.resize(net_input.count());
+                          prepare(values.data());
+                          std::ranges::transform(values, images + i * values.size(), as);
+                        });
+}
+
 }  // namespace
 
 Status fill_batch(const Dataset& dataset, std::span<const std::size_t> indices,
@@ -47,18 +62,18 @@ Status fill_batch(const Dataset& dataset, std::span<const std::size_t> indices,
       [&](std::size_t i, auto prepare) { prepare(images + i * net_input.count()); });
 }
 
+Status fill_batch(const Dataset& dataset, std::span<const std::size_t> indices,
+                  std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
+                  bool training, Extent net_input, Bf16* images) {
+  return fill_as(dataset, indices, first_sample, options, seed, training, net_input, images,
+                 [](float value) { return Bf16(value); });
+}
+
 Status fill_pixels(const Dataset& dataset, std::span<const std::size_t> indices,
                    std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
                    bool training, Extent net_input, std::uint8_t* images) {
-  return for_each_image(dataset, indices, first_sample, options, seed, training, net_input,
-                        [&](std::size_t i, auto prepare) {
-                          thread_local std::vector<float> values;
-                          values.resize(net_input.count());
-                          prepare(values.data());
-                          std::uint8_t* const dst = images + i * values.size();
-                          for (std::size_t at = 0; at < values.size(); ++at)
-                            dst[at] = static_cast<std::uint8_t>(values[at] * 255 + 0.5f);
-                        });
+  return fill_as(dataset, indices, first_sample, options, seed, training, net_input, images,
+                 [](float value) { return static_cast<std::uint8_t>(value * 255 + 0.5f); });
 }
 
 }  // namespace omni

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "runtime/bf16/bf16.hpp"
 #include "runtime/data/augment.hpp"
 #include "runtime/data/dataset.hpp"
 #include "runtime/extent.hpp"
@@ -17,9 +18,13 @@ namespace omni {
 Status fill_batch(const Dataset& dataset, std::span<const std::size_t> indices,
                   std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
                   bool training, Extent net_input, float* images);
+// Rounded.
+Status fill_batch(const Dataset& dataset, std::span<const std::size_t> indices,
+                  std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
+                  bool training, Extent net_input, Bf16* images);
 
-// The same with 8 bits per value: a fourth of the memory, until the images are
-// needed.
+// The same with 8 bits per value: a fourth of the memory, until the images are needed. Exact where
+// keeps_bytes() says so.
 Status fill_pixels(const Dataset& dataset, std::span<const std::size_t> indices,
                    std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
                    bool training, Extent net_input, std::uint8_t* images);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 
 #include "runtime/data/batch.hpp"
@@ -20,26 +21,22 @@ struct DecodeArgs {
   std::uint64_t image_values;  // per image
 };
 
-void decode_cpu(const DecodeArgs& args, const Buffers& buffers, DeviceContext&) {
-  args.feed->decode(args.first_sample, args.count, buffers.get<float>(0),
-                    buffers.get<std::int32_t>(1));
-}
+constexpr auto decode_cpu = []<class T>(T, const DecodeArgs& args, const Buffers& buffers,
+                                        DeviceContext&) {
+  args.feed->decode(args.first_sample, args.count, buffers.get<T>(0), buffers.get<std::int32_t>(1));
+};
 
-void read_files_cpu(const DecodeArgs& args, const Buffers& buffers, DeviceContext&) {
-  args.feed->read_files(args.first_sample, args.count, buffers.get<std::uint8_t>(0));
+void make_pixels_cpu(const DecodeArgs& args, const Buffers& buffers, DeviceContext&) {
+  args.feed->fill_with_pixels(args.first_sample, args.count, buffers.get<std::uint8_t>(0));
 }
 
 void read_labels_cpu(const DecodeArgs& args, const Buffers& buffers, DeviceContext&) {
   args.feed->read_labels(args.first_sample, args.count, buffers.get<std::int32_t>(0));
 }
 
-// Image files per task that reads them: some milliseconds of work.
+// Per task that makes pixels: some milliseconds of reading files, or one of copying memory.
 constexpr int kFilesPerTask = 4;
-
-Slices parts_of(int slice_images) {
-  constexpr int kMost = UnpackArgs::kMostParts;
-  return Slices::cut(slice_images, std::max(kFilesPerTask, (slice_images + kMost - 1) / kMost));
-}
+constexpr std::size_t kCopiedPerTask = 1 << 20;
 
 Cost decode_cost(const DecodeArgs& args) {
   return {0, static_cast<double>(args.image_values) * args.count * 5};  // bytes in, floats out
@@ -49,16 +46,27 @@ std::uint64_t decode_footprint(const DecodeArgs& args) {
   return footprint_of(args.image_values, args.count);
 }
 
-Codelet<DecodeArgs> decode_batch({.name = "decode_batch",
-                                  .color = 0x9e9e9e,
-                                  .implementations = {{"cpu", decode_cpu}},
-                                  .cost = decode_cost,
-                                  .footprint = decode_footprint});
+Cost pixels_cost(const DecodeArgs& args) {
+  return {0, static_cast<double>(args.image_values) * args.count * 2};
+}
+
+Codelet<DecodeArgs> decode_batch(
+    {.name = "decode_batch",
+     .color = 0x9e9e9e,
+     .implementations = {{.name = "cpu", .kernel = by_values<decode_cpu>, .in_bf16 = {0}}},
+     .cost = decode_cost,
+     .footprint = decode_footprint});
+// The same work, but StarPU's models must not take the one's time for the other's.
 Codelet<DecodeArgs> read_image_files({.name = "read_image_files",
                                       .color = 0x8c8c8c,
-                                      .implementations = {{"cpu", read_files_cpu}},
-                                      .cost = decode_cost,
+                                      .implementations = {{"cpu", make_pixels_cpu}},
+                                      .cost = pixels_cost,
                                       .footprint = decode_footprint});
+Codelet<DecodeArgs> copy_image_pixels({.name = "copy_image_pixels",
+                                       .color = 0x8c8c8c,
+                                       .implementations = {{"cpu", make_pixels_cpu}},
+                                       .cost = pixels_cost,
+                                       .footprint = decode_footprint});
 Codelet<DecodeArgs> read_image_labels({.name = "read_image_labels",
                                        .color = 0xc0c0c0,
                                        .implementations = {{"cpu", read_labels_cpu}},
@@ -67,8 +75,8 @@ Codelet<DecodeArgs> read_image_labels({.name = "read_image_labels",
 
 constexpr std::uint64_t kFree = ~std::uint64_t{0};
 
-// Below everything else: images are needed only when a new mini-batch starts. One whose files were
-// read is finished before others are begun.
+// Below everything else: images are needed only when a new mini-batch starts. One whose pixels are
+// there is finished before others are begun.
 constexpr int kDecodePriority = -(1 << 20), kUnpackPriority = kDecodePriority + 1;
 
 }  // namespace
@@ -76,23 +84,27 @@ constexpr int kDecodePriority = -(1 << 20), kUnpackPriority = kDecodePriority + 
 DataFeed::DataFeed(const Dataset& dataset, FeedOptions options)
     : dataset_(dataset),
       options_(std::move(options)),
+      in_pixels_(dataset.has_all_sizes() ||
+                 (options_.unpack_apart && keeps_bytes(options_.augment, dataset.extent(),
+                                                       options_.training, options_.net_input))),
       sampler_(dataset.size(), options_.seed, options_.training),
       holders_(static_cast<std::size_t>(options_.slots), kFree) {
   for (int number = 0; number < options_.slots; ++number) {
     Slot& slot = slots_.emplace_back();
     for (std::size_t slice = 0; slice < options_.slices.sizes.size(); ++slice) {
       const int images = options_.slices.sizes[slice];
-      const auto declare = [&](const char* what, int count, std::size_t each, DataType type) {
+      const auto declare = [&](std::string_view what, int count, std::size_t each, DataType type) {
         return &tensors_.declare(fmt::format("feed.{}.{}", what, slice),
                                  static_cast<std::size_t>(count) * each, type);
       };
-      slot.batch.images.push_back(declare("images", images, pixels_per_image(), DataType::f32));
+      slot.batch.images.push_back(declare("images", images, pixels_per_image(), options_.values));
       slot.batch.labels.push_back(declare("labels", images, 1, DataType::i32));
       slot.batch.metrics.push_back(declare("metrics", 1, kMetrics, DataType::f32));
-      if (!dataset.has_all_sizes()) continue;
+      if (!in_pixels_) continue;
       std::vector<Tensor*>& pixels = slot.pixels.emplace_back();
       for (const int part : parts_of(images).sizes)
-        pixels.push_back(declare("pixels", part, pixels_per_image(), DataType::u8));
+        pixels.push_back(declare(fmt::format("pixels.{}", pixels.size()), part, pixels_per_image(),
+                                 DataType::u8));
     }
   }
 }
@@ -108,8 +120,8 @@ void DataFeed::submit(std::uint64_t number) {
   const std::uint64_t first = number * static_cast<std::uint64_t>(slices.images());
   for (std::size_t i = 0; i < slices.sizes.size(); ++i) {
     const std::uint64_t first_sample = first + static_cast<std::uint64_t>(slices.offsets[i]);
-    if (dataset_.has_all_sizes())
-      submit_files(first_sample, static_cast<int>(i), slot);
+    if (in_pixels_)
+      submit_pixels(first_sample, static_cast<int>(i), slot);
     else
       decode_batch.submit({.feed = this,
                            .first_sample = first_sample,
@@ -120,7 +132,15 @@ void DataFeed::submit(std::uint64_t number) {
   }
 }
 
-void DataFeed::submit_files(std::uint64_t first_sample, int slice, const Slot& slot) {
+Slices DataFeed::parts_of(int slice_images) const {
+  constexpr int kMost = UnpackArgs::kMostParts;
+  const int usual = dataset_.has_all_sizes()
+                        ? kFilesPerTask
+                        : static_cast<int>((kCopiedPerTask - 1) / pixels_per_image()) + 1;
+  return Slices::cut(slice_images, std::max(usual, (slice_images + kMost - 1) / kMost));
+}
+
+void DataFeed::submit_pixels(std::uint64_t first_sample, int slice, const Slot& slot) {
   const auto number = static_cast<std::size_t>(slice);
   const int images = options_.slices.sizes[number];
   const Slices parts = parts_of(images);
@@ -130,11 +150,13 @@ void DataFeed::submit_files(std::uint64_t first_sample, int slice, const Slot& s
                       .count = count,
                       .image_values = pixels_per_image()};
   };
+  Codelet<DecodeArgs>& make_pixels =
+      dataset_.has_all_sizes() ? read_image_files : copy_image_pixels;
   const TaskTag reading{.priority = kDecodePriority, .layer = -1, .slice = slice};
   std::vector<Access> accesses{write(*slot.batch.images[number])};
   for (std::size_t part = 0; part < parts.sizes.size(); ++part) {
     const Tensor& pixels = *slot.pixels[number][part];
-    read_image_files.submit(args(parts.offsets[part], parts.sizes[part]), {write(pixels)}, reading);
+    make_pixels.submit(args(parts.offsets[part], parts.sizes[part]), {write(pixels)}, reading);
     accesses.push_back(read(pixels));
   }
   read_image_labels.submit(args(0, images), {write(*slot.batch.labels[number])}, reading);
@@ -157,6 +179,12 @@ void DataFeed::release(std::uint64_t number) {
   std::replace(holders_.begin(), holders_.end(), number, kFree);
 }
 
+bool DataFeed::submits(std::string_view codelet) {
+  const std::array<const CodeletBase*, 5> all{&decode_batch, &read_image_files, &copy_image_pixels,
+                                              &read_image_labels, &unpack_batch};
+  return std::ranges::any_of(all, [&](const auto* each) { return each->name() == codelet; });
+}
+
 std::uint64_t DataFeed::batches_per_pass() const {
   const auto batch = static_cast<std::uint64_t>(options_.slices.images());
   return (dataset_.size() + batch - 1) / batch;
@@ -173,11 +201,12 @@ std::vector<std::size_t> DataFeed::present(std::uint64_t first_sample, int count
   return indices;
 }
 
-void DataFeed::decode(std::uint64_t first_sample, int count, float* images,
+template <class T>
+void DataFeed::decode(std::uint64_t first_sample, int count, T* images,
                       std::int32_t* labels) const {
   const std::vector<std::size_t> indices = present(first_sample, count);
   std::fill(images + indices.size() * pixels_per_image(),
-            images + static_cast<std::size_t>(count) * pixels_per_image(), 0.0f);
+            images + static_cast<std::size_t>(count) * pixels_per_image(), T(0.0f));
   if (Status status = fill_batch(dataset_, indices, first_sample, options_.augment, options_.seed,
                                  options_.training, options_.net_input, images);
       !status)
@@ -186,7 +215,7 @@ void DataFeed::decode(std::uint64_t first_sample, int count, float* images,
   ++decoded_slices_;
 }
 
-void DataFeed::read_files(std::uint64_t first_sample, int count, std::uint8_t* pixels) const {
+void DataFeed::fill_with_pixels(std::uint64_t first_sample, int count, std::uint8_t* pixels) const {
   const std::vector<std::size_t> indices = present(first_sample, count);
   std::fill(pixels + indices.size() * pixels_per_image(),
             pixels + static_cast<std::size_t>(count) * pixels_per_image(), std::uint8_t{0});

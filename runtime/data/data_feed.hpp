@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "runtime/data/augment.hpp"
@@ -20,8 +21,12 @@ struct FeedOptions {
   std::uint64_t seed = 0;
   AugmentOptions augment;
   Extent net_input;
+  DataType values = DataType::f32;  // of images, as the net takes them: f32 or bf16
   Slices slices;
   int slots = 1;  // mini-batches that may exist at once
+  // Images in memory become pixels, too, where that leaves them as they are: a GPU then gets a
+  // quarter of the bytes, and long before it has time to make values of them.
+  bool unpack_apart = false;
 };
 
 class DataFeed {
@@ -41,6 +46,9 @@ class DataFeed {
   // order.
   void release(std::uint64_t number);
 
+  // Whether submit() submits tasks of that codelet.
+  static bool submits(std::string_view codelet);
+
   // Mini-batches whose decode tasks are done, up to now.
   std::uint64_t decoded() const { return decoded_slices_ / options_.slices.sizes.size(); }
 
@@ -50,25 +58,28 @@ class DataFeed {
   // Mini-batches in one pass over a test set.
   std::uint64_t batches_per_pass() const;
 
-  // The bodies of the tasks. A slice of images in memory is decoded by one. Image files are read by
-  // tasks of a few images, however large the slice is, as pixels of the net's size; unpack_batch
-  // makes the slice of them, maybe on a GPU.
-  void decode(std::uint64_t first_sample, int count, float* images, std::int32_t* labels) const;
-  void read_files(std::uint64_t first_sample, int count, std::uint8_t* pixels) const;
+  // The bodies of the tasks. A slice of images in memory is decoded by one. What comes from files,
+  // or is unpacked apart, is made pixels of the net's size by tasks of a few images, however large
+  // the slice is; unpack_batch makes the slice of them, maybe on a GPU.
+  template <class T>  // float, Bf16
+  void decode(std::uint64_t first_sample, int count, T* images, std::int32_t* labels) const;
+  void fill_with_pixels(std::uint64_t first_sample, int count, std::uint8_t* pixels) const;
   void read_labels(std::uint64_t first_sample, int count, std::int32_t* labels) const;
 
  private:
   struct Slot {
     BatchSlot batch;
-    std::vector<std::vector<Tensor*>> pixels;  // of image files: by slice, by task that reads some
+    std::vector<std::vector<Tensor*>> pixels;  // in_pixels_: by slice, by task that makes some
   };
   Slot& held(std::uint64_t number);
   std::size_t pixels_per_image() const { return options_.net_input.count(); }
   std::vector<std::size_t> present(std::uint64_t first_sample, int count) const;
-  void submit_files(std::uint64_t first_sample, int slice, const Slot& slot);
+  Slices parts_of(int slice_images) const;
+  void submit_pixels(std::uint64_t first_sample, int slice, const Slot& slot);
 
   const Dataset& dataset_;
   FeedOptions options_;
+  bool in_pixels_;
   Sampler sampler_;
   TensorPool tensors_;
   std::vector<Slot> slots_;

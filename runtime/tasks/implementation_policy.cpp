@@ -11,8 +11,10 @@ ImplementationPolicy current;
 void set_implementation_policy(ImplementationPolicy chosen) { current = std::move(chosen); }
 const ImplementationPolicy& implementation_policy() { return current; }
 
+bool gpus_compute() { return !current.gpu_workers.empty(); }
+
 bool only_gpus_compute() {
-  return !current.gpu_workers.empty() &&
+  return gpus_compute() &&
          (current.deterministic || current.gpus_alone || current.preferred == "cuda");
 }
 

@@ -28,6 +28,7 @@ struct ImplementationPolicy {
 void set_implementation_policy(ImplementationPolicy policy);
 const ImplementationPolicy& implementation_policy();
 
+bool gpus_compute();
 // Cores have no part in what a GPU can do.
 bool only_gpus_compute();
 // Nor has a second worker of a GPU.

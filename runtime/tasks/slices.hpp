@@ -34,7 +34,7 @@ inline constexpr int kNoLabel = -1;
 
 // One mini-batch: decoded images, labels, and what the loss layer says of them; each by slice.
 struct BatchSlot {
-  std::vector<Tensor*> images;   // f32, channels last
+  std::vector<Tensor*> images;   // channels last, of the net's values
   std::vector<Tensor*> labels;   // i32
   std::vector<Tensor*> metrics;  // f32[kMetrics]
 };

@@ -10,6 +10,7 @@
 
 #include "codelets/dense/connected_update.hpp"
 #include "codelets/elementwise/exchange.hpp"
+#include "runtime/data/data_feed.hpp"
 #include "runtime/tasks/codelet.hpp"
 
 namespace omni {
@@ -94,10 +95,10 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
       added.uses.push_back({use.id(), use.mode, shared ? Owner::all : Owner::group, use.bytes()});
     }
   };
-  // The group's last iteration that was captured whole, and the decoding of one mini-batch.
+  // The group's last iteration that was captured whole, and what brings one mini-batch.
   std::vector<const CapturedTask*> own;
   for (const CapturedTask& task : captured)
-    if (task.group == 0 && task.iteration == newest && task.codelet != "decode_batch")
+    if (task.group == 0 && task.iteration == newest && !DataFeed::submits(task.codelet))
       own.push_back(&task);
   // With nothing merged, the gate is the end of forward.
   const auto merged = std::find_if(own.begin(), own.end(),
@@ -114,9 +115,10 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
   if (std::ranges::none_of(graph, &IterationTask::update))
     return Error{ErrorKind::usage, net.name(), "has nothing to learn", "add a layer with weights"};
 
-  std::set<int> decoded;  // slices
+  std::set<std::string> brought;  // what the first access writes
   for (const CapturedTask& task : captured)
-    if (task.codelet == "decode_batch" && decoded.insert(task.slice).second)
+    if (DataFeed::submits(task.codelet) &&
+        brought.insert(task.uses.front().part.tensor->name()).second)
       add(task, Stage::decode);
   return graph;
 }

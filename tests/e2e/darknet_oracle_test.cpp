@@ -53,7 +53,7 @@ class Ours {
     must(net_->allocate());
     for (const int images : net_->slices().sizes) {
       const auto count = static_cast<std::size_t>(images);
-      slot_.images.push_back(&pool_.declare("images", count * input().count()));
+      slot_.images.push_back(&pool_.declare("images", count * input().count(), net_->values()));
       slot_.labels.push_back(&pool_.declare("labels", count, DataType::i32));
       slot_.metrics.push_back(&pool_.declare("metrics", kMetrics));
     }
@@ -89,10 +89,10 @@ class Ours {
 
   // Channels last.
   Values predict(const Values& images) {
-    auto from = images.begin();
+    std::span<const float> left = images;
     for (const Tensor* slice : slot_.images) {
-      std::copy_n(from, slice->count(), HostAccess(*slice, HostAccess::Mode::write).f32().begin());
-      from += static_cast<std::ptrdiff_t>(slice->count());
+      HostAccess(*slice, HostAccess::Mode::write).assign(left.first(slice->count()));
+      left = left.subspan(slice->count());
     }
     net_->forward({.training = false, .slot = &slot_});
     must(wait_for_tasks());

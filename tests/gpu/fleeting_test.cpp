@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <starpu.h>
 
-#include "codelets/elementwise/round.hpp"
+#include "codelets/spatial/copy_channels.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
@@ -17,22 +17,22 @@ TEST(FleetingTensor, has_no_home_and_can_be_read) {
   options.implementation = "cuda";
   const auto session = Session::start(options);
   ASSERT_TRUE(session) << session.error().message();
-  constexpr std::size_t kCount = 1000;
-  Tensor values("values", kCount), rounded("rounded", kCount, DataType::bf16);
-  rounded.make_fleeting();
+  constexpr int kCount = 1000;
+  Tensor values("values", kCount, DataType::bf16), copied("copied", kCount, DataType::bf16);
+  copied.make_fleeting();
   ASSERT_TRUE(values.allocate());
-  ASSERT_TRUE(rounded.allocate());
+  ASSERT_TRUE(copied.allocate());
   EXPECT_EQ(starpu_data_get_home_node(values.handle()), STARPU_MAIN_RAM);
-  EXPECT_EQ(starpu_data_get_home_node(rounded.handle()), -1);
+  EXPECT_EQ(starpu_data_get_home_node(copied.handle()), -1);
   {
     const HostAccess access(values, HostAccess::Mode::write);
-    for (std::size_t i = 0; i < kCount; ++i) access.f32()[i] = static_cast<float>(i) / 3;
+    for (std::size_t i = 0; i < kCount; ++i) access.bf16()[i] = static_cast<float>(i) / 3;
   }
-  submit_round({kCount}, values, rounded);
+  submit_concat_channels({.rows = 1, .c = kCount, .offset = 0, .total = kCount}, values, copied);
   ASSERT_TRUE(wait_for_tasks());
-  const HostAccess access(rounded, HostAccess::Mode::read);
+  const HostAccess access(copied, HostAccess::Mode::read);
   const std::vector<float> found = access.values();
-  ASSERT_EQ(found.size(), kCount);
+  ASSERT_EQ(found.size(), std::size_t{kCount});
   for (std::size_t i = 0; i < kCount; ++i)
     ASSERT_EQ(found[i], static_cast<float>(Bf16(static_cast<float>(i) / 3))) << i;
 }

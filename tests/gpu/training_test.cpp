@@ -87,14 +87,18 @@ class Training : public testing::Test {
   }
 
   // Of every codelet in a trace.
-  static std::map<std::string, std::string> implementations(const std::string& trace) {
+  template <class T>
+  static std::map<std::string, T> of_codelets(const std::string& trace, const char* what) {
     const Finished kernels = omni_perf({"kernels", trace, "--json"});
     EXPECT_EQ(kernels.exit_code, 0) << kernels.errors;
-    std::map<std::string, std::string> used;
+    std::map<std::string, T> found;
     const auto report = nlohmann::json::parse(kernels.output);
     for (const auto& row : report["kernels"])
-      EXPECT_TRUE(used.emplace(row["codelet"], row["implementation"]).second) << row;
-    return used;
+      EXPECT_TRUE(found.emplace(row["codelet"], row[what]).second) << row;
+    return found;
+  }
+  static std::map<std::string, std::string> implementations(const std::string& trace) {
+    return of_codelets<std::string>(trace, "implementation");
   }
 
   // Differences of rounding grow from step to step, `growth` times as large each.
@@ -115,7 +119,8 @@ TEST_F(Training, every_task_that_can_runs_on_the_gpu_when_asked) {
   losses(mixed(), {"--max-batches", "3", "--impl", "cuda", "--trace", trace});
   const auto used = implementations(trace);
   for (const auto& [codelet, implementation] : used) {
-    if (codelet == "decode_batch") continue;  // of the data feed, on CPUs only
+    if (codelet == "copy_image_pixels" || codelet == "read_image_labels")
+      continue;  // of the data feed, on CPUs only
     EXPECT_EQ(implementation, "cuda") << codelet;
   }
   EXPECT_GE(used.size(), 21u);
@@ -174,10 +179,16 @@ TEST_F(Training, in_bf16) {
 }
 
 TEST_F(Training, is_on_tensors_in_bf16) {
-  const std::string trace = folder_ / "trace";
-  losses(mixed(),
-         {"--max-batches", "3", "--impl", "cuda", "--precision", "bf16", "--trace", trace});
-  EXPECT_EQ(implementations(trace)["round"], "cuda");  // the images
+  const auto bytes_of_codelets = [&](const std::string& precision) {
+    const std::string trace = folder_ / ("trace-" + precision);
+    losses(mixed(),
+           {"--max-batches", "3", "--impl", "cuda", "--precision", precision, "--trace", trace});
+    return of_codelets<double>(trace, "bytes");
+  };
+  auto floats = bytes_of_codelets("fp32"), bf16 = bytes_of_codelets("bf16");
+  // A byte becomes a value of four bytes, or of two.
+  EXPECT_EQ(5 * bf16["unpack_batch"], 3 * floats["unpack_batch"]);
+  EXPECT_EQ(2 * bf16["copy_channels"], floats["copy_channels"]);
 }
 
 // A slice, and a block of the large connected layers' neurons, for each.

@@ -22,7 +22,7 @@ class Predictor {
  public:
   explicit Predictor(Net& net)
       : net_(net),
-        images_(pool_.declare("predict.image", net.options().input.count())),
+        images_(pool_.declare("predict.image", net.options().input.count(), net.values())),
         labels_(pool_.declare("predict.label", 1, DataType::i32)),
         metrics_(pool_.declare("predict.metrics", kMetrics)),
         slot_{{&images_}, {&labels_}, {&metrics_}} {}
@@ -43,8 +43,9 @@ class Predictor {
     OMNI_CHECK(read(least_size(options, 0, 0, false, input), image));
     if (!can_convert_channels(image.extent.c, input.c))
       return Error{ErrorKind::usage, net_.name(), "the image has the wrong number of channels", ""};
-    prepare_image(image.pixels, image.extent, options, 0, 0, false, input,
-                  HostAccess(images_, HostAccess::Mode::write).f32().data());
+    std::vector<float> prepared(input.count());
+    prepare_image(image.pixels, image.extent, options, 0, 0, false, input, prepared.data());
+    HostAccess(images_, HostAccess::Mode::write).assign(prepared);
     net_.forward({.training = false, .seed = 0, .first_sample = 0, .slot = &slot_});
     OMNI_CHECK(wait_for_tasks());
     const HostAccess output(net_.output(0), HostAccess::Mode::read);

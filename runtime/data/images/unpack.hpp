@@ -1,5 +1,5 @@
-// The last step of images that were read from files: from pixels, which travel with 8 bits per
-// value, also to a GPU, to the floats that the net reads.
+// The last step of images that become pixels first: from these, which travel with 8 bits per value,
+// also to a GPU, to the values that the net reads, in f32 or bf16.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 
 namespace omni {
 
-// A slice of images is read in parts, with a tensor each.
+// A slice of images comes in parts, with a tensor each.
 struct UnpackArgs {
   static constexpr int kMostParts = 15;  // StarPU lets a task have one tensor more
 

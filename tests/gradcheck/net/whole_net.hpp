@@ -27,7 +27,7 @@ class WholeNet {
     const std::size_t per_image = net_->options().input.count();
     for (const int images : net_->slices().sizes) {
       const auto count = static_cast<std::size_t>(images);
-      slot_.images.push_back(&pool_.declare("images", count * per_image));
+      slot_.images.push_back(&pool_.declare("images", count * per_image, net_->values()));
       slot_.labels.push_back(&pool_.declare("labels", count, DataType::i32));
       slot_.metrics.push_back(&pool_.declare("metrics", kMetrics));
     }
@@ -87,12 +87,13 @@ class WholeNet {
     for (std::size_t slice = 0; slice < slot_.images.size(); ++slice) {
       const HostAccess images(*slot_.images[slice], HostAccess::Mode::write);
       const HostAccess labels(*slot_.labels[slice], HostAccess::Mode::write);
+      std::vector<float> values;
       for (std::size_t i = 0; i < labels.i32().size(); ++i, ++image) {
         Draws draws(Philox(11, RandomStream::synthetic), image);
         labels.i32()[i] = static_cast<int>(draws.below(4));
-        for (float& value : images.f32().subspan(i * per_image, per_image))
-          value = draws.uniform(-1, 1);
+        for (std::size_t at = 0; at < per_image; ++at) values.push_back(draws.uniform(-1, 1));
       }
+      images.assign(values);
     }
   }
   std::unique_ptr<Net> net_;
