@@ -261,7 +261,7 @@ bool Net::has(Phase phase) const {
 }
 
 void Net::forward(const Step& step, Phase phase) {
-  const ChainScope chain(!has_replicas_);
+  const ChainScope chain;
   use_slot(*step.slot);
   const Segment range = layers_of(phase);
   for (const Segment& segment : segments_) {
@@ -304,7 +304,7 @@ void Net::refresh_replicas() {
 }
 
 void Net::backward(const Step& step, Phase phase) {
-  const ChainScope chain(!has_replicas_);
+  const ChainScope chain;
   use_slot(*step.slot);
   // A joining layer ends its stretch here: the layers above run all slices before it submits its
   // own.

@@ -292,10 +292,8 @@ void CodeletBase::submit_alone(CodeletCall::Owner owned, std::span<const Access>
   task_capture::expect(*task);
   if (const WorkerSet* workers = SubmissionScope::current().workers;
       workers != nullptr && !workers->all() &&
-      someone_can({call->on_cpu, call->on_gpu}, *workers)) {
-    task->workerids = const_cast<std::uint32_t*>(workers->bits().data());  // only read
-    task->workerids_len = static_cast<unsigned>(workers->bits().size());
-  }
+      someone_can({call->on_cpu, call->on_gpu}, *workers))
+    bind(*task, *workers);
   if (const int code = starpu_task_submit(task); code != 0) {
     delete call->pending;
     refuse(task, name_, code);

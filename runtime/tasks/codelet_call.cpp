@@ -116,6 +116,11 @@ starpu_data_access_mode starpu_mode(AccessMode mode) {
   return STARPU_RW;
 }
 
+void bind(starpu_task& task, const WorkerSet& workers) {
+  task.workerids = const_cast<std::uint32_t*>(workers.bits().data());  // only read
+  task.workerids_len = static_cast<unsigned>(workers.bits().size());
+}
+
 void refuse(starpu_task* task, const std::string& name, int code) {
   task->destroy = 0;
   starpu_task_destroy(task);

@@ -12,6 +12,7 @@
 #include "runtime/bf16/float_copies.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/recorder.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 
@@ -44,8 +45,9 @@ struct alignas(std::max_align_t) CodeletCall {
   void record_gpu_time(double seconds) const;
 };
 
-// How StarPU is told of an access.
+// How StarPU is told of an access, and for whom a task is. The set outlives it.
 starpu_data_access_mode starpu_mode(AccessMode mode);
+void bind(starpu_task& task, const WorkerSet& workers);
 
 // What is left of a task that StarPU did not take: its error.
 void refuse(starpu_task* task, const std::string& name, int code);

@@ -1,6 +1,5 @@
 #include "runtime/tasks/implementation_policy.hpp"
 
-#include <bit>
 #include <utility>
 
 namespace omni {
@@ -16,12 +15,6 @@ bool gpus_compute() { return !current.gpu_workers.empty(); }
 bool only_gpus_compute() {
   return gpus_compute() &&
          (current.deterministic || current.gpus_alone || current.preferred == "cuda");
-}
-
-bool one_gpu_worker_computes() {
-  int workers = 0;
-  for (const std::uint32_t word : current.gpu_workers) workers += std::popcount(word);
-  return workers == 1 && only_gpus_compute();
 }
 
 }  // namespace omni

@@ -31,7 +31,5 @@ const ImplementationPolicy& implementation_policy();
 bool gpus_compute();
 // Cores have no part in what a GPU can do.
 bool only_gpus_compute();
-// Nor has a second worker of a GPU.
-bool one_gpu_worker_computes();
 
 }  // namespace omni

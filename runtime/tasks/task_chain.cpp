@@ -1,6 +1,7 @@
 #include "runtime/tasks/task_chain.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <deque>
 #include <memory>
@@ -19,6 +20,19 @@ namespace omni {
 namespace {
 
 thread_local TaskChain* open_chain = nullptr;
+
+bool one_gpu_worker_serves(const WorkerSet* named) {
+  const std::vector<std::uint32_t>& gpus = implementation_policy().gpu_workers;
+  const bool any = named == nullptr || named->all();
+  int workers = 0;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    const std::uint32_t among = any                        ? ~std::uint32_t{0}
+                                : i < named->bits().size() ? named->bits()[i]
+                                                           : 0;
+    workers += std::popcount(gpus[i] & among);
+  }
+  return workers == 1 && only_gpus_compute();
+}
 
 // Of a datum that several calls use, one after another: whether its value from before matters is
 // up to the first.
@@ -153,6 +167,7 @@ void TaskChain::append(CodeletCall::Owner call, std::span<const Access> accesses
   priority_ = links_.empty() ? priority : std::max(priority_, priority);
   Link& link = links_.emplace_back(std::move(call));
   for (const Access& access : accesses) link.data.push_back(number_of(access));
+  if (links_.size() == kMostCalls) submit();
 }
 
 void TaskChain::submit() {
@@ -184,6 +199,7 @@ void TaskChain::submit() {
   task->callback_func = Task::finished;
   task->callback_arg = chain.get();
   task->priority = priority_;
+  if (workers_ != nullptr && !workers_->all()) bind(*task, *workers_);
   links_.clear();
   handles_.clear();
   modes_.clear();
@@ -195,10 +211,9 @@ void TaskChain::submit() {
   chain.release();  // until it is finished
 }
 
-ChainScope::ChainScope(bool wanted) {
-  const WorkerSet* workers = SubmissionScope::current().workers;
-  opened_ = wanted && kHasStreams && open_chain == nullptr && one_gpu_worker_computes() &&
-            (workers == nullptr || workers->all()) && !task_capture::is_on();
+ChainScope::ChainScope(bool wanted) : chain_(SubmissionScope::current().workers) {
+  opened_ = wanted && kHasStreams && open_chain == nullptr && !task_capture::is_on() &&
+            one_gpu_worker_serves(SubmissionScope::current().workers);
   if (opened_) open_chain = &chain_;
 }
 

@@ -2,6 +2,8 @@
 // that needs another's result would be handed to the GPU when the host has seen that one's end, and
 // the GPU would wait for the host some hundred times per mini-batch. The one task enqueues the
 // kernels of all of them at once, in the order in which they were submitted.
+//
+// As many as take milliseconds: others want the GPU, too, and the data that such a task has used.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +17,9 @@ namespace omni {
 
 class TaskChain {
  public:
-  TaskChain() = default;
+  static constexpr std::size_t kMostCalls = 64;
+
+  explicit TaskChain(const WorkerSet* workers) : workers_(workers) {}
   TaskChain(const TaskChain&) = delete;
   TaskChain& operator=(const TaskChain&) = delete;
 
@@ -33,6 +37,7 @@ class TaskChain {
     std::vector<std::uint32_t> data;  // of handles_
   };
   struct Task;
+  const WorkerSet* workers_;  // null: all; one of a GPU is among them
   std::vector<Link> links_;
   std::vector<DataHandle> handles_;
   std::vector<AccessMode> modes_;
@@ -40,9 +45,9 @@ class TaskChain {
   int priority_ = 0;
 };
 
-// What the calling thread submits in this scope becomes a chain, where it is wanted and one GPU
-// worker computes alone. Tasks that a CPU may run end it, and another one begins. In an outer scope
-// nothing changes.
+// What the calling thread submits in this scope becomes chains, where it is wanted and the
+// SubmissionScope's workers let one worker of a GPU serve it. Tasks that a CPU may run come in
+// between. In an outer scope nothing changes.
 class ChainScope {
  public:
   explicit ChainScope(bool wanted = true);

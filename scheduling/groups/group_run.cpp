@@ -138,6 +138,7 @@ ExchangeArgs GroupRun::exchange_args(Iteration& iteration, std::size_t number) {
 }
 
 void GroupRun::submit_updates(Iteration& iteration, Net::Phase phase) {
+  // Groups meet at the master copies of single parameters.
   const ChainScope chain(!net_.has_replicas());
   const bool merged = phase == Net::Phase::merged;
   std::size_t number = 0;  // of params_

@@ -139,6 +139,17 @@ TEST_F(Chain, is_none_without_a_scope_or_where_it_is_not_wanted) {
   expect(b_, 377);
 }
 
+TEST_F(Chain, ends_when_it_is_long) {
+  constexpr int kMost = TaskChain::kMostCalls;
+  {
+    const ChainScope chain;
+    for (int i = 0; i < kMost + 1; ++i) submit_accumulate({kValues}, b_, a_);
+  }
+  ASSERT_TRUE(wait_for_tasks());
+  EXPECT_EQ(tasks_on_gpu(), 2);
+  expect(a_, kMost + 2);
+}
+
 TEST_F(Chain, an_outer_scope_goes_on) {
   {
     const ChainScope outer;
@@ -200,8 +211,8 @@ TEST_F(Chain, ends_with_the_call_that_fails) {
   EXPECT_EQ(log, (std::vector<std::string>{"begun 1", "done 1", "done 2"}));
 }
 
-// Its second worker would have nothing to do.
-TEST(ChainOfTwoWorkers, is_none) {
+// What any of two workers may do is theirs to share, what is one's is a chain.
+TEST(ChainOfTwoWorkers, is_of_one) {
   setenv("STARPU_NWORKER_PER_CUDA", "2", 1);
   SessionOptions options;
   options.cpu_workers = 1;
@@ -210,8 +221,20 @@ TEST(ChainOfTwoWorkers, is_none) {
   {
     const auto session = Session::start(options);
     ASSERT_TRUE(session) << session.error().message();
-    const ChainScope chain;
-    EXPECT_EQ(TaskChain::open(), nullptr);
+    const int one = starpu_worker_get_by_type(STARPU_CUDA_WORKER, 0),
+              other = starpu_worker_get_by_type(STARPU_CUDA_WORKER, 1),
+              core = starpu_worker_get_by_type(STARPU_CPU_WORKER, 0);
+    const auto chains_for = [](const WorkerSet* workers) {
+      const SubmissionScope scope({.workers = workers});
+      const ChainScope chain;
+      return TaskChain::open() != nullptr;
+    };
+    const WorkerSet second({other}), with_core({one, core}), both({one, other}), cores({core});
+    EXPECT_TRUE(chains_for(&second));
+    EXPECT_TRUE(chains_for(&with_core));
+    EXPECT_FALSE(chains_for(&both));
+    EXPECT_FALSE(chains_for(&cores));
+    EXPECT_FALSE(chains_for(nullptr));
   }
   unsetenv("STARPU_NWORKER_PER_CUDA");
 }
