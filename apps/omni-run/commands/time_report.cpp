@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace omni {
 namespace {
@@ -76,14 +77,18 @@ void TimeReport::print_table(const Net& net) const {
       "one iteration: {:.3f} ms wall, {:.1f} images/s, {:.0f} tasks, {:.1f} us of wall time per "
       "task\n",
       1e3 * seconds, images_per_second(net), tasks, 1e6 * seconds / tasks);
-  fmt::print(
-      "\nwhere there was a choice: ms of each, had it run all (what the models expect; ?: not "
-      "measured)\n");
+  bool had_choice = false;
   for_each_layer([&](int index, const std::string&, const Layer& layer) {
-    for (const auto& [codelet, implementations] : layer.codelets)
-      if (implementations.size() > 1)
-        fmt::print("{:>3} {:<14} {:<30} {}\n", index, type_of(net, index), codelet,
-                   list_times(implementations));
+    for (const auto& [codelet, implementations] : layer.codelets) {
+      if (implementations.size() < 2) continue;
+      if (!std::exchange(had_choice, true))
+        fmt::print(
+            "\nwhere there was a choice: ms of each, had it run all (what the models expect; ?: "
+            "not "
+            "measured)\n");
+      fmt::print("{:>3} {:<14} {:<30} {}\n", index, type_of(net, index), codelet,
+                 list_times(implementations));
+    }
   });
 }
 
