@@ -82,6 +82,10 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     net->cut_segments();
     if (options.training) net->freeze_unreached_layers();
     net->fuse_layers();
+    net->forward_takes_turns_ =
+        net->has_replicas_ && std::ranges::any_of(net->parts_.params, [](const Param& param) {
+          return param.replica == nullptr && !param.trainable;
+        });
     return net;
   };
   int slice = options.slice;
@@ -261,7 +265,7 @@ bool Net::has(Phase phase) const {
 }
 
 void Net::forward(const Step& step, Phase phase) {
-  const ChainScope chain;
+  const ChainScope chain(!forward_takes_turns_);
   use_slot(*step.slot);
   const Segment range = layers_of(phase);
   for (const Segment& segment : segments_) {

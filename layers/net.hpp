@@ -105,6 +105,8 @@ class Net {
   std::vector<Segment> segments_;
   Segment layers_of(Phase phase) const;
   bool has_replicas_ = false;
+  // Forward, groups take turns at running statistics: for as short as possible.
+  bool forward_takes_turns_ = false;
   std::size_t merged_from_ = 0;  // layer; their number when no phase is merged
   std::vector<bool> learns_;     // by layer: the loss's gradient reaches it
 };

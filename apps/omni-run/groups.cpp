@@ -137,6 +137,9 @@ Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments,
                    fmt::format("names {} group{}, --groups {}", layout.size(),
                                layout.size() == 1 ? "" : "s", groups.count()),
                    "name as many, with quotes around them: to a shell, ; ends a command"};
+    // StarPU counts GPUs' workers first. A group that was given cores alone computes on them.
+    for (const std::vector<int>& members : layout)
+      if (std::ranges::min(members) >= workers.gpus) let_cores_compute();
   }
   if (groups.count() == 1 && arguments.layout.empty()) return {};
   groups.assign(layout);

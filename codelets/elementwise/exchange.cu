@@ -49,7 +49,7 @@ struct AllParams {
 };
 
 template <class Step>
-__global__ void update_kernel(AllParams<Step> params) {
+__global__ void update_kernel(const __grid_constant__ AllParams<Step> params) {
   unsigned number = params.count - 1;
   while (blockIdx.x < params.first_block[number]) --number;
   const unsigned first = params.first_block[number];

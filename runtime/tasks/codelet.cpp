@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <cstring>
+#include <stdexcept>
 
 #include "runtime/tasks/codelet_call.hpp"
 #include "runtime/tasks/expected_times.hpp"
@@ -54,7 +54,7 @@ Choice eligible(const std::vector<CodeletBase::Entry>& entries, const void* args
   }
   const std::uint32_t candidates = fast != 0 ? fast : references;
   // A GPU and a CPU round differently, so in a deterministic run only one of them may do it.
-  if (gpu >= 0 && only_gpus_compute()) return {.on_gpu = gpu};
+  if (gpu >= 0 && (policy.deterministic || only_gpus_compute())) return {.on_gpu = gpu};
   if (policy.deterministic) return {.on_cpu = candidates & (~candidates + 1)};
   return {.on_cpu = candidates, .on_gpu = gpu};
 }
@@ -227,6 +227,12 @@ CodeletBase::~CodeletBase() = default;
 
 std::uint32_t CodeletBase::color() const { return starpu_->codelet.color; }
 
+std::uint64_t CodeletBase::fingerprint() const {
+  std::uint64_t hash = 0;
+  for (const char letter : starpu_->symbol) hash = footprint_of(hash, letter);
+  return hash;
+}
+
 void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
                          std::span<const Access> accesses, TaskTag tag) {
   const std::vector<BufferUse> uses = uses_of(accesses);
@@ -259,7 +265,8 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
   }
   call->pending = recording::submitted(*this, accesses, tag, cost.flops, cost.bytes);
   if (TaskChain* chain = TaskChain::open()) {
-    if (choice.on_cpu == 0) return chain->append(std::move(call), accesses, tag.priority);
+    if (choice.on_cpu == 0 && choice.on_gpu >= 0)
+      return chain->append(std::move(call), accesses, tag.priority);
     chain->submit();  // what this one may have to wait for
   }
   submit_alone(std::move(call), accesses, tag.priority);
@@ -267,7 +274,9 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
 
 void CodeletBase::submit_alone(CodeletCall::Owner owned, std::span<const Access> accesses,
                                int priority) {
-  assert(accesses.size() <= kMostBuffers);
+  if (accesses.size() > kMostBuffers)
+    throw std::logic_error(fmt::format("codelet {}: {} tensors in one task", name_,
+                                       accesses.size()));
   CodeletCall* const call = owned.release();  // of the task
   starpu_task* task = starpu_task_create();
   task->cl = &starpu_->codelet;

@@ -91,6 +91,7 @@ class CodeletBase {
   const std::string& name() const { return name_; }
   const std::vector<Entry>& entries() const { return entries_; }
   std::uint32_t color() const;
+  std::uint64_t fingerprint() const;  // of what StarPU calls its model
 
   CodeletBase(const CodeletBase&) = delete;
   CodeletBase& operator=(const CodeletBase&) = delete;

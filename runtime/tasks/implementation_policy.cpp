@@ -13,8 +13,10 @@ const ImplementationPolicy& implementation_policy() { return current; }
 bool gpus_compute() { return !current.gpu_workers.empty(); }
 
 bool only_gpus_compute() {
-  return gpus_compute() &&
-         (current.deterministic || current.gpus_alone || current.preferred == "cuda");
+  if (!gpus_compute() || !(current.preferred.empty() || current.preferred == "cuda")) return false;
+  return current.deterministic || current.gpus_alone || current.preferred == "cuda";
 }
+
+void let_cores_compute() { current.gpus_alone = false; }
 
 }  // namespace omni

@@ -31,5 +31,7 @@ const ImplementationPolicy& implementation_policy();
 bool gpus_compute();
 // Cores have no part in what a GPU can do.
 bool only_gpus_compute();
+// What gpus_alone said does not count any more. Before tensors are allocated.
+void let_cores_compute();
 
 }  // namespace omni

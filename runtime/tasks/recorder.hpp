@@ -76,6 +76,7 @@ void finished(PendingTask* pending, const starpu_task& task);  // and frees it
 // Of one call in a chain: when it computed, in microseconds before the end of the chain's task.
 struct BeforeEnd {
   double from = 0, to = 0;
+  bool first = true;
 };
 void finished_among_others(PendingTask* pending, const starpu_task& task, BeforeEnd computed);
 

@@ -122,7 +122,7 @@ struct TaskChain::Task {
       const double from = marks.microseconds_to_end(i), to = marks.microseconds_to_end(i + 1);
       if (task_times::recording()) call.record_gpu_time(1e-6 * (from - to));
       if (call.pending != nullptr)
-        recording::finished_among_others(call.pending, task, {.from = from, .to = to});
+        recording::finished_among_others(call.pending, task, {.from = from, .to = to, .first = i == 0});
     }
   }
 
@@ -150,23 +150,26 @@ struct TaskChain::Task {
 
 TaskChain* TaskChain::open() { return open_chain; }
 
-std::uint32_t TaskChain::number_of(const Access& access) {
-  const DataHandle handle = access.data.tensor->handle(access.data.part);
-  const auto [known, added] =
-      numbers_.try_emplace(handle, static_cast<std::uint32_t>(handles_.size()));
-  if (added) {
-    handles_.push_back(handle);
-    modes_.push_back(access.mode);
-  } else {
-    modes_[known->second] = joined(modes_[known->second], access.mode);
-  }
-  return known->second;
-}
-
 void TaskChain::append(CodeletCall::Owner call, std::span<const Access> accesses, int priority) {
   priority_ = links_.empty() ? priority : std::max(priority_, priority);
   Link& link = links_.emplace_back(std::move(call));
-  for (const Access& access : accesses) link.data.push_back(number_of(access));
+  const std::size_t from_before = handles_.size();
+  for (const Access& access : accesses) {
+    const DataHandle handle = access.data.tensor->handle(access.data.part);
+    const auto number =
+        numbers_.try_emplace(handle, static_cast<std::uint32_t>(handles_.size())).first->second;
+    link.data.push_back(number);
+    if (number == handles_.size()) {
+      handles_.push_back(handle);
+      modes_.push_back(access.mode);
+      continue;
+    }
+    AccessMode& mode = modes_[number];
+    const bool of_this_call = number >= from_before;
+    mode = !of_this_call         ? joined(mode, access.mode)
+           : mode == access.mode ? mode
+                                 : AccessMode::read_write;
+  }
   if (links_.size() == kMostCalls) submit();
 }
 
@@ -177,7 +180,7 @@ void TaskChain::submit() {
   for (const Link& link : links_) {
     const CodeletCall& call = *link.call;
     chain->footprint = static_cast<std::uint32_t>(
-        footprint_of(chain->footprint, call.codelet->color(), call.footprint));
+        footprint_of(chain->footprint, call.codelet->fingerprint(), call.footprint));
     chain->timed |= call.pending != nullptr;
     task->flops += call.cost.flops;
   }

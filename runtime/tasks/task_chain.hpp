@@ -30,8 +30,6 @@ class TaskChain {
   void submit();  // what was appended so far
 
  private:
-  std::uint32_t number_of(const Access& access);  // of its datum
-
   struct Link {
     CodeletCall::Owner call;
     std::vector<std::uint32_t> data;  // of handles_

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "runtime/cuda/devices.hpp"
 #include "tests/support/image_folder.hpp"
@@ -240,6 +241,7 @@ TEST_F(Training, a_lone_gpu_gets_many_calls_at_once) {
   unsetenv("STARPU_NWORKER_PER_CUDA");
 
   int gpu = -1, unpacks = -1;
+  // By when the task was submitted.
   std::map<std::int64_t, std::map<int, std::pair<std::int64_t, std::int64_t>>> computed;
   std::size_t calls = 0;
   for (const auto& line : read_metrics(trace + "/rank-0.jsonl")) {
@@ -248,14 +250,14 @@ TEST_F(Training, a_lone_gpu_gets_many_calls_at_once) {
     if (!line.contains("times") || line["worker"] != gpu || line["codelet"] == unpacks) continue;
     ++calls;
     const auto& times = line["times"];
-    constexpr std::size_t kReady = 1, kStart = 6, kEnd = 7;
-    computed[times[kReady]][line["task"]] = {times[kStart], times[kEnd]};
+    constexpr std::size_t kSubmitted = 0, kStart = 6, kEnd = 7;
+    computed[times[kSubmitted]][line["task"]] = {times[kStart], times[kEnd]};
   }
   // Forward, backward and the updates of every mini-batch; images come ahead of them.
   EXPECT_LE(computed.size(), 3u * 6);
   EXPECT_GT(calls, 30u * 6);
-  for (const auto& [ready, chain] : computed) {
-    std::int64_t before = ready;
+  for (const auto& [submitted, chain] : computed) {
+    std::int64_t before = submitted;
     for (const auto& [task, time] : chain) {
       EXPECT_GE(time.first, before) << task;
       before = time.second;
@@ -263,18 +265,42 @@ TEST_F(Training, a_lone_gpu_gets_many_calls_at_once) {
   }
 }
 
-// Worker 0 is the core; the GPU's two have a stream each.
+// A stream each.
 TEST_F(Training, learners_share_a_gpu) {
+  const std::string trace = folder_ / "trace";
   const Words groups{"--max-batches", "12", "--groups", "2", "--async", "reproducible"};
   Words on_cpu = groups, on_gpu = groups;
   on_cpu.insert(on_cpu.end(), {"--gpus", "none"});
-  on_gpu.insert(on_gpu.end(),
-                {"--impl", "cuda", "--gpus", "0", "--workers", "1", "--group-layout", "1;2"});
+  on_gpu.insert(on_gpu.end(), {"--impl", "cuda", "--gpus", "0", "--workers", "1", "--group-layout",
+                               "0;1", "--trace", trace});
   const auto cpu = losses(mixed(), on_cpu);
   setenv("STARPU_NWORKER_PER_CUDA", "2", 1);
   const auto gpu = losses(mixed(), on_gpu);
   unsetenv("STARPU_NWORKER_PER_CUDA");
   expect_equal(gpu, cpu, 12);
+
+  int convolution = -1, seen = 0;
+  std::set<std::int64_t> submitted;
+  for (const auto& line : read_metrics(trace + "/rank-0.jsonl")) {
+    if (line.contains("name") && line["name"] == "conv_backward_weights")
+      convolution = line["codelet"];
+    if (!line.contains("times") || line["codelet"] != convolution) continue;
+    EXPECT_EQ(line["worker"], line["group"]);
+    submitted.insert(line["times"][0].get<std::int64_t>());
+    ++seen;
+  }
+  EXPECT_EQ(seen, 12 * 2 * 3);  // slices, layers
+  EXPECT_EQ(submitted.size(), 12u) << "a backward pass is handed over at once";
+}
+
+// It computes what it can where it was told to, and the rest on the GPU, one by one.
+TEST_F(Training, of_another_implementation_is_deterministic_too) {
+  const Words arguments{"--max-batches", "4", "--deterministic", "--impl", "vector"};
+  Words on_cpu = arguments;
+  on_cpu.insert(on_cpu.end(), {"--gpus", "none"});
+  const auto here = losses(mixed(), arguments);
+  EXPECT_EQ(here, losses(mixed(), arguments));
+  expect_equal(here, losses(mixed(), on_cpu), 4);
 }
 
 TEST_F(Training, goes_on_across_devices) {

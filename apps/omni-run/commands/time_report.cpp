@@ -83,9 +83,8 @@ void TimeReport::print_table(const Net& net) const {
       if (implementations.size() < 2) continue;
       if (!std::exchange(had_choice, true))
         fmt::print(
-            "\nwhere there was a choice: ms of each, had it run all (what the models expect; ?: "
-            "not "
-            "measured)\n");
+            "\nwhere there was a choice: ms of each, had it run all (what the models expect; "
+            "?: not measured)\n");
       fmt::print("{:>3} {:<14} {:<30} {}\n", index, type_of(net, index), codelet,
                  list_times(implementations));
     }

@@ -131,8 +131,6 @@ constexpr std::size_t kLibraries = 13 << 20;
 
 Status train_command(const TrainArguments& given) {
   TrainArguments arguments = given;
-  // A group that was given cores alone computes on them.
-  if (!arguments.groups.layout.empty()) arguments.machine.session.gpus_alone = false;
   OMNI_TRY(const NetSpec spec, read_net(arguments.net));
   OMNI_TRY(const Asynchrony asynchrony,
            chosen_asynchrony(arguments.groups, arguments.machine.session.deterministic));

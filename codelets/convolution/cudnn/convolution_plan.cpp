@@ -200,10 +200,12 @@ std::optional<ConvolutionPlan::Numbers> ConvolutionPlan::take_fastest(
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "asking for free memory");
   // What is free may be in pieces, and others may be faster to take it.
-  for (std::size_t most = free / 2; most > 0; most /= 4) try {
+  for (std::size_t most = free / 2; most > 0; most /= 4) {
+    try {
       return take_fastest_with(most, worker, target, tensors);
     } catch (const std::bad_alloc&) {
     }
+  }
   return take_fastest_with(0, worker, target, tensors);
 }
 
