@@ -28,7 +28,9 @@ namespace {
 using gpu::Matmul;
 using gpu::MatmulOperands;
 
-constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;
+std::size_t most_workspace(const CudaWorker& worker) {
+  return std::min(std::size_t{32} << 20, worker.most_workspace());
+}
 constexpr int kMostCandidates = 8;
 
 struct Alignments {
@@ -138,7 +140,7 @@ class MatmulPlan {
     };
     const bool deterministic = implementation_policy().deterministic;
     const auto bytes = [](int alignment) { return static_cast<std::uint32_t>(alignment); };
-    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{kMostWorkspace});
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{most_workspace(worker)});
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, bytes(alignments_.b));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, bytes(alignments_.a));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, bytes(alignments_.product));
@@ -162,7 +164,10 @@ class MatmulPlan {
   }
 
   void choose(CudaWorker& worker, const MatmulOperands& operands) {
-    const TrialMemory trial(worker, bytes_of(matmul_.product, matmul_.m, matmul_.n));
+    // What is added to must not be tried on; all else is overwritten anyway.
+    std::optional<TrialMemory> sum;
+    if (matmul_.adds) sum.emplace(worker, bytes_of(matmul_.product, matmul_.m, matmul_.n));
+    void* const trial = sum ? sum->data() : operands.product;
     const auto runs = [&](const cublasLtMatmulAlgo_t& algorithm) {
       return become(worker, algorithm) && enqueues(worker, operands, trial);
     };
@@ -196,16 +201,16 @@ class MatmulPlan {
     if (cublasLtMatmulAlgoCheck(worker.blas_lt(), operation(), layout(b_), layout(a_),
                                 layout(product_), layout(product_), &algorithm,
                                 &result) != CUBLAS_STATUS_SUCCESS ||
-        result.workspaceSize > kMostWorkspace)
+        result.workspaceSize > most_workspace(worker))
       return false;
     algorithm_ = algorithm;
     workspace_bytes_ = result.workspaceSize;
     return true;
   }
 
-  bool enqueues(CudaWorker& worker, const MatmulOperands& operands, const TrialMemory& product) {
+  bool enqueues(CudaWorker& worker, const MatmulOperands& operands, void* product) {
     try {
-      if (enqueue(worker, operands, product.data()) == CUBLAS_STATUS_SUCCESS) return true;
+      if (enqueue(worker, operands, product) == CUBLAS_STATUS_SUCCESS) return true;
     } catch (const std::bad_alloc&) {  // no workspace
       if (implementation_policy().deterministic) throw;
     }
@@ -213,13 +218,13 @@ class MatmulPlan {
     return false;
   }
 
-  bool keeps_nan(CudaWorker& worker, MatmulOperands operands, const TrialMemory& product) {
+  bool keeps_nan(CudaWorker& worker, MatmulOperands operands, void* product) {
     const std::size_t bytes = bytes_of(matmul_.a, matmul_.m, matmul_.k);
     const TrialMemory nan(worker, bytes);
     nan.fill(0xFF, bytes);
     operands.a = nan.data();
     return enqueues(worker, operands, product) &&
-           kept_nan(worker, product.data(), bytes_of(matmul_.product.type));
+           kept_nan(worker, product, bytes_of(matmul_.product.type));
   }
 
   cublasStatus_t enqueue(CudaWorker& worker, const MatmulOperands& operands, void* product) {

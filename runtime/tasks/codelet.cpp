@@ -93,10 +93,10 @@ bool takes(const CodeletBase::Entry& entry, BufferSet in_bf16, std::size_t buffe
   return in_bf16.empty() || in_bf16 == entry.in_bf16.below(buffers);
 }
 
-// Enough for each that a core may try.
+// Enough for each that a core may try, and for a GPU.
 WorkingFloats working(const std::vector<CodeletBase::Entry>& entries, const void* args,
                       std::span<const BufferUse> uses) {
-  const std::uint32_t on_cpu = eligible(entries, args).on_cpu;
+  const auto [on_cpu, on_gpu] = eligible(entries, args);
   const BufferSet in_bf16 = set_of_bf16(uses);
   WorkingFloats most;
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -105,6 +105,11 @@ WorkingFloats working(const std::vector<CodeletBase::Entry>& entries, const void
     most.grow(entries[i].working(args, as_they_are && !in_bf16.empty()));
     if (!as_they_are) most.copies = float_copies_count(uses);
   }
+  if (on_gpu >= 0 && !takes(entries[static_cast<std::size_t>(on_gpu)], in_bf16, uses.size()))
+    most.copies_on_gpu = float_copies_count(uses);
+  for (const BufferUse& use : uses)
+    if (on_gpu >= 0 && use.mode == AccessMode::accumulate)
+      most.sum_on_gpu = std::max<std::size_t>(most.sum_on_gpu, use.count);
   return most;
 }
 
@@ -165,7 +170,6 @@ starpu_data_access_mode starpu_mode(AccessMode mode) {
 
 void set_implementation_policy(ImplementationPolicy chosen) { current_policy = std::move(chosen); }
 const ImplementationPolicy& implementation_policy() { return current_policy; }
-bool gpus_compute() { return !current_policy.gpu_workers.empty(); }
 bool only_gpus_compute() {
   return gpus_compute() && (current_policy.deterministic || current_policy.preferred == "cuda");
 }

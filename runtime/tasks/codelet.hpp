@@ -120,7 +120,7 @@ struct ImplementationPolicy {
 };
 void set_implementation_policy(ImplementationPolicy policy);
 const ImplementationPolicy& implementation_policy();
-bool gpus_compute();
+inline bool gpus_compute() { return !implementation_policy().gpu_workers.empty(); }
 // Cores have no part in what a GPU can do.
 bool only_gpus_compute();
 

@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <new>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -60,8 +61,7 @@ ConvolutionPlan::ConvolutionPlan(CudaWorker& worker, const ConvolutionTask& task
                .deterministic = implementation_policy().deterministic},
       result_(result_of(task.pass)),
       counts_{task.shape.src_count(), task.shape.weights_count(), task.shape.dst_count()},
-      // StarPU leaves a tenth of a device to libraries, which several workers may share.
-      most_workspace_(worker.device_bytes() / 32) {
+      most_workspace_(worker.most_workspace()) {
   choose(worker, tensors);
   if (!usable())
     log::warn("cuDNN has no algorithm for the convolution {}: it is lowered to matrix products",
@@ -224,9 +224,12 @@ std::optional<ConvolutionPlan::Numbers> ConvolutionPlan::take_fastest(
 }
 
 void ConvolutionPlan::choose(CudaWorker& worker, ConvolutionTensors tensors) {
-  const TrialMemory result(worker,
-                           static_cast<std::size_t>(counts_[result_]) * bytes_of_result_value());
-  tensors.values[result_] = result.data();
+  // What is added to must not be tried on; all else is overwritten anyway.
+  std::optional<TrialMemory> sum;
+  if (task_.adds) {
+    sum.emplace(worker, static_cast<std::size_t>(counts_[result_]) * bytes_of_result_value());
+    tensors.values[result_] = sum->data();
+  }
   const Target target{.handle = worker.dnn()};
   // What measuring chooses may change from run to run, and with it how results are rounded.
   if (demands_.deterministic) {
