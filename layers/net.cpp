@@ -208,10 +208,12 @@ std::vector<CapturedTask> Net::rehearse(task_capture::Working working) {
   return tasks;
 }
 
-std::size_t Net::working_bytes() {
+Net::WorkingBytes Net::working_bytes() {
   WorkingFloats most;
   for (const CapturedTask& task : rehearse(task_capture::Working::wanted)) most.grow(task.working);
-  return (most.scratch + most.kept_beside + most.copies) * sizeof(float);
+  return {.of_core = (most.scratch + most.kept_beside + most.copies) * sizeof(float),
+          .copies_on_gpu = most.copies_on_gpu * sizeof(float),
+          .sum_on_gpu = most.sum_on_gpu * sizeof(float)};
 }
 
 // A net that is only evaluated shares nothing: the mini-batches that are under way in it would wait

@@ -74,9 +74,14 @@ class Net {
   // Of them, what a GPU holds for its own slices only, and where only GPUs compute main memory does
   // not.
   std::size_t fleeting_bytes() const { return parts_.tensors.fleeting_bytes(); }
-  // That each core keeps beside them to compute with, at most. Rehearses an iteration, so before
-  // training only; needs a Session, which decides what may compute.
-  std::size_t working_bytes();
+  std::vector<TensorSize> tensor_sizes() const { return parts_.tensors.sizes(); }
+  // That each worker keeps beside them to compute with, at most; a GPU's also libraries' workspace.
+  // Rehearses an iteration, so before training only; needs a Session, which decides what may
+  // compute.
+  struct WorkingBytes {
+    std::size_t of_core = 0, copies_on_gpu = 0, sum_on_gpu = 0;
+  };
+  WorkingBytes working_bytes();
   std::size_t declared_bytes() const;   // by the layers, of which some share memory
   std::size_t parameter_count() const;  // trainable values
   double forward_flops_per_image() const;

@@ -57,8 +57,12 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
 }
 
 int Trainer::slots(const ComputeGroups& groups) {
-  const int held = std::min(groups.net().options().subdivisions, GroupRun::kHeld);
-  return groups.count() * GroupRun::kUnderWay * held + TrainingFeed::kPrefetched;
+  return slots(groups.count(), groups.net().options().subdivisions);
+}
+
+int Trainer::slots(int groups, int subdivisions) {
+  const int held = std::min(subdivisions, GroupRun::kHeld);
+  return groups * GroupRun::kUnderWay * held + TrainingFeed::kPrefetched;
 }
 
 Status Trainer::run() {

@@ -87,6 +87,7 @@ class Trainer {
  public:
   // Mini-batches that `train` must have room for.
   static int slots(const ComputeGroups& groups);
+  static int slots(int groups, int subdivisions);
 
   // `test` may be null: no evaluation.
   Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,

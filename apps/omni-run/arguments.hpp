@@ -40,7 +40,9 @@ struct NetArguments {
 struct MachineArguments {
   SessionOptions session;
   std::string gpus = "all";
-  std::size_t gpu_memory = 0;  // for tensors, of the smallest of those chosen; 0: none
+  // Of the smallest of the GPUs chosen: what is left there, and how much of it StarPU may take for
+  // tensors. What a worker's libraries may ask for.
+  std::size_t gpu_memory = 0, gpu_tensors = 0, most_workspace = 0;
   std::string models;
 };
 

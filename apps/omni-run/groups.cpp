@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "runtime/log.hpp"
 #include "scheduling/groups/momentum.hpp"

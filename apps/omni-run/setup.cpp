@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <fstream>
 #include <string_view>
 #include <thread>
 
@@ -41,9 +40,12 @@ int computing_cores(const SessionOptions& session) {
 Status settle_workers(MachineArguments& machine, NetArguments* net) {
   OMNI_TRY(const std::vector<Gpu> gpus, choose_gpus(machine.gpus));
   for (const Gpu& gpu : gpus) {
+    let_starpu_use(gpu);
+    const bool first = machine.session.gpus.empty();
+    machine.gpu_memory = first ? gpu.left : std::min(machine.gpu_memory, gpu.left);
+    machine.gpu_tensors = first ? gpu.for_tensors : std::min(machine.gpu_tensors, gpu.for_tensors);
+    machine.most_workspace = std::max(machine.most_workspace, most_workspace(gpu.memory));
     machine.session.gpus.push_back(gpu.number);
-    machine.gpu_memory =
-        machine.gpu_memory == 0 ? gpu.for_tensors : std::min(machine.gpu_memory, gpu.for_tensors);
   }
   if (net != nullptr) {
     net->gpus = static_cast<int>(gpus.size());
@@ -111,54 +113,6 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
   if (images.h != input.h || images.w != input.w || images.c != input.c)
     log::info("the net takes {}x{}x{}: images are fitted to it", input.h, input.w, input.c);
   return data;
-}
-
-std::size_t physical_memory() {
-  const auto machine = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
-                       static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  std::size_t container = machine;
-  std::ifstream("/sys/fs/cgroup/memory.max") >> container;  // "max": no limit, and no number
-  return container == 0 ? machine : std::min(machine, container);
-}
-
-std::size_t bytes_on_each_gpu(std::size_t tensors, std::size_t fleeting, std::size_t gpus) {
-  return tensors - fleeting + fleeting / gpus;
-}
-
-namespace {
-
-// With so many subdivisions, that would take `fleeting` of `bytes` in so many times smaller parts,
-// it fits. The first number of them, or what else to do.
-std::string what_would_fit(const Net& net, std::size_t bytes, std::size_t fleeting,
-                           std::size_t there) {
-  const int batch = net.options().batch, now = net.options().subdivisions;
-  for (int more = now + 1; more <= batch; ++more)
-    if (batch % more == 0 &&
-        bytes - fleeting +
-                fleeting * static_cast<std::size_t>(now) / static_cast<std::size_t>(more) <=
-            there)
-      return fmt::format("try --subdivisions {}", more);
-  return fmt::format("no --subdivisions of batch {} would do", batch);
-}
-
-Status require(const Net& net, std::size_t bytes, std::size_t fleeting, std::size_t there,
-               const char* where) {
-  if (bytes <= there) return {};
-  const auto gib = [](std::size_t each) { return static_cast<double>(each) / 0x1p30; };
-  return Error{ErrorKind::out_of_memory, net.name(),
-               fmt::format("needs {:.2f} GiB{}, there are {:.2f}", gib(bytes), where, gib(there)),
-               what_would_fit(net, bytes, fleeting, there)};
-}
-
-}  // namespace
-
-Status require_memory(const Net& net, const MemoryDemand& demand, const MachineArguments& machine) {
-  const std::size_t fleeting = only_gpus_compute() ? 0 : demand.fleeting;
-  OMNI_CHECK(require(net, demand.in_main_memory, fleeting, physical_memory(), ""));
-  const std::size_t gpus = machine.session.gpus.size();
-  if (gpus == 0) return {};
-  return require(net, bytes_on_each_gpu(demand.tensors, demand.fleeting, gpus),
-                 demand.fleeting / gpus, machine.gpu_memory, " on a GPU");
 }
 
 FeedOptions feed_options(const Net& net, std::uint64_t seed, bool training, int slots) {

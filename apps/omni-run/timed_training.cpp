@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "scheduling/groups/steady_rate.hpp"
 #include "scheduling/stopwatch.hpp"
@@ -23,16 +24,15 @@ Result<std::unique_ptr<TimedTraining>> TimedTraining::make(ComputeGroups groups,
                                                            const Dataset& images,
                                                            const MachineArguments& machine) {
   const auto batch = static_cast<std::size_t>(groups.net().slices().images());
-  const std::size_t tensors = groups.tensor_bytes();
-  OMNI_CHECK(require_memory(
-      groups.net(),
-      {.in_main_memory = tensors, .tensors = tensors, .fleeting = groups.fleeting_bytes()},
-      machine));
   OMNI_TRY(HeldImages held, HeldImages::hold(images, kHeldBatches * batch));
   std::unique_ptr<TimedTraining> training(new TimedTraining(std::move(groups), std::move(held)));
+  Net& net = training->groups_.net();
+  const MemoryDemand demand =
+      training_demand(training->groups_, training->feed_, nullptr, working_on_gpus(net));
+  OMNI_CHECK(MemoryForecast(net, demand, machine).require());
   OMNI_CHECK(training->groups_.allocate());
   OMNI_CHECK(training->feed_.allocate());
-  training->groups_.net().initialise(1);
+  net.initialise(1);
   training->groups_.refresh_replicas();
   return training;
 }

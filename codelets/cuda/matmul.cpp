@@ -28,7 +28,9 @@ namespace {
 using gpu::Matmul;
 using gpu::MatmulOperands;
 
-constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;
+std::size_t most_workspace(const CudaWorker& worker) {
+  return std::min(std::size_t{32} << 20, worker.most_workspace());
+}
 constexpr int kMostCandidates = 8;
 
 struct Alignments {
@@ -138,7 +140,7 @@ class MatmulPlan {
     };
     const bool deterministic = implementation_policy().deterministic;
     const auto bytes = [](int alignment) { return static_cast<std::uint32_t>(alignment); };
-    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{kMostWorkspace});
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{most_workspace(worker)});
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, bytes(alignments_.b));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, bytes(alignments_.a));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, bytes(alignments_.product));
@@ -199,7 +201,7 @@ class MatmulPlan {
     if (cublasLtMatmulAlgoCheck(worker.blas_lt(), operation(), layout(b_), layout(a_),
                                 layout(product_), layout(product_), &algorithm,
                                 &result) != CUBLAS_STATUS_SUCCESS ||
-        result.workspaceSize > kMostWorkspace)
+        result.workspaceSize > most_workspace(worker))
       return false;
     algorithm_ = algorithm;
     workspace_bytes_ = result.workspaceSize;

@@ -77,8 +77,11 @@ std::size_t limit_of(int number) {
   return std::numeric_limits<std::size_t>::max();
 }
 
+// Kernels that are loaded when they are first used, and what the libraries' handles keep.
+std::size_t for_libraries(std::size_t free) { return std::min(std::size_t{1} << 30, free / 20); }
+
 // Empty: it can be used. Another process may have it for itself, or it may be broken. Notes how
-// much there is for tensors: where less than they need is free, StarPU would wait for ever.
+// much is left there: where less than is needed is free, StarPU would wait for ever.
 std::string why_unusable(Gpu& gpu) {
   if (gpu.major < kOldestMajor)
     return fmt::format("its compute capability is {}.{}, and this is compiled for {}.0 and later",
@@ -91,13 +94,18 @@ std::string why_unusable(Gpu& gpu) {
     cudaGetLastError();
     return cudaGetErrorString(code);
   }
-  constexpr double kForTensors = 0.85;
-  gpu.for_tensors = std::min(static_cast<std::size_t>(kForTensors * static_cast<double>(free)),
-                             limit_of(gpu.number));
+  gpu.left = free - for_libraries(free);
+  gpu.for_tensors = std::min(gpu.left >> 20 << 20, limit_of(gpu.number));  // in whole MiB
   return "";
 }
 
 }  // namespace
+
+void let_starpu_use(const Gpu& gpu) {
+  if (limit_of(gpu.number) != std::numeric_limits<std::size_t>::max()) return;
+  setenv(fmt::format("STARPU_LIMIT_CUDA_{}_MEM", gpu.number).c_str(),
+         fmt::to_string(gpu.for_tensors >> 20).c_str(), 1);
+}
 
 #else
 
@@ -107,6 +115,8 @@ constexpr std::size_t kMostGpus = 0;
 std::string why_unusable(Gpu&) { return ""; }
 
 }  // namespace
+
+void let_starpu_use(const Gpu&) {}
 
 Gpus find_gpus() { return {.found = {}, .none_because = "this omni-run was built without CUDA"}; }
 

@@ -12,9 +12,10 @@ namespace omni {
 struct Gpu {
   int number = 0;  // CUDA's
   std::string name;
-  std::size_t memory = 0;       // bytes
-  std::size_t for_tensors = 0;  // what others, StarPU's limits and libraries leave, once chosen
-  int major = 0, minor = 0;     // compute capability
+  std::size_t memory = 0;  // bytes
+  // Once chosen: what others and libraries leave, and how much of it StarPU may take for tensors.
+  std::size_t left = 0, for_tensors = 0;
+  int major = 0, minor = 0;  // compute capability
 };
 
 struct Gpus {
@@ -27,6 +28,13 @@ Gpus find_gpus();
 // cannot be used (StarPU would end the program) or are more than StarPU was built for are left out
 // with a warning, unless they are named.
 Result<std::vector<Gpu>> choose_gpus(const std::string& wanted);
+
+// StarPU leaves a tenth of a GPU alone, unless it is told how much it may take. For that GPU it is
+// told now, if the user has not done so: what is left, as all that is planned fits there.
+void let_starpu_use(const Gpu& gpu);
+
+// That an algorithm of a library may ask for on a GPU of so many bytes; each worker keeps one.
+constexpr std::size_t most_workspace(std::size_t memory) { return memory / 32; }
 
 // The libraries' handles and memory of StarPU's CUDA workers: before it stops, as it destroys the
 // streams that they are bound to. Only in a build with CUDA.

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "runtime/cuda/check.hpp"
+#include "runtime/cuda/devices.hpp"
 
 namespace omni {
 
@@ -29,7 +30,8 @@ class CudaWorker {
   int multiprocessors() const { return multiprocessors_; }
   int device() const { return device_; }
   const char* device_name() const { return device_name_.data(); }
-  std::size_t device_bytes() const { return device_bytes_; }
+  // That an algorithm may ask for.
+  std::size_t most_workspace() const { return omni::most_workspace(device_bytes_); }
   // What libraries have prepared for this worker. It goes before the handles do.
   Locals& prepared() { return *prepared_; }
 

@@ -37,6 +37,7 @@ class DataFeed {
 
   Status allocate();  // needs a running Session
   std::size_t bytes() const { return tensors_.bytes(); }
+  std::vector<TensorSize> tensor_sizes() const { return tensors_.sizes(); }
 
   // Submits the decode tasks of mini-batch `number` (samples number*batch ...) into a free slot;
   // there must be one.

@@ -66,10 +66,10 @@ BufferSet set_of_bf16(std::span<const BufferUse> uses) {
   return set;
 }
 
-// Enough for each that a core may try.
+// Enough for each that a core may try, and for a GPU.
 WorkingFloats working(const std::vector<CodeletBase::Entry>& entries, const void* args,
                       std::span<const BufferUse> uses) {
-  const std::uint32_t on_cpu = eligible(entries, args).on_cpu;
+  const auto [on_cpu, on_gpu] = eligible(entries, args);
   const BufferSet in_bf16 = set_of_bf16(uses);
   WorkingFloats most;
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -78,6 +78,11 @@ WorkingFloats working(const std::vector<CodeletBase::Entry>& entries, const void
     most.grow(entries[i].working(args, as_they_are && !in_bf16.empty()));
     if (!as_they_are) most.copies = float_copies_count(uses);
   }
+  if (on_gpu >= 0 && !entries[static_cast<std::size_t>(on_gpu)].takes(in_bf16, uses.size()))
+    most.copies_on_gpu = float_copies_count(uses);
+  for (const BufferUse& use : uses)
+    if (on_gpu >= 0 && use.mode == AccessMode::accumulate)
+      most.sum_on_gpu = std::max<std::size_t>(most.sum_on_gpu, use.count);
   return most;
 }
 

@@ -16,11 +16,16 @@ struct WorkingFloats {
   std::size_t scratch = 0;      // of its one buffer
   std::size_t kept_beside = 0;  // in a local() of its own; only one type of kernel has that
   std::size_t copies = 0;       // of tensors in bf16
+  // On a GPU: the same, and the largest tensor to which a task adds, of which a library may be
+  // given a copy to try on.
+  std::size_t copies_on_gpu = 0, sum_on_gpu = 0;
 
   void grow(const WorkingFloats& other) {
     scratch = std::max(scratch, other.scratch);
     kept_beside = std::max(kept_beside, other.kept_beside);
     copies = std::max(copies, other.copies);
+    copies_on_gpu = std::max(copies_on_gpu, other.copies_on_gpu);
+    sum_on_gpu = std::max(sum_on_gpu, other.sum_on_gpu);
   }
 };
 

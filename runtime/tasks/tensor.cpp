@@ -140,6 +140,15 @@ std::size_t TensorPool::fleeting_bytes() const {
   return bytes;
 }
 
+std::vector<TensorSize> TensorPool::sizes() const {
+  std::vector<TensorSize> all;
+  for (const Tensor& tensor : tensors_)
+    if (&tensor.storage() == &tensor && !left_out_.contains(&tensor))
+      for (std::size_t part = 0; part < tensor.parts(); ++part)
+        all.push_back({tensor.count_of(part) * bytes_of(tensor.type()), tensor.is_fleeting()});
+  return all;
+}
+
 Status TensorPool::allocate() {
   for (Tensor& tensor : tensors_)
     if (!left_out_.contains(&tensor)) OMNI_CHECK(tensor.allocate());

@@ -97,6 +97,12 @@ class HostAccess {
   void* memory_;
 };
 
+// What allocate() takes for one, or for one of its parts.
+struct TensorSize {
+  std::size_t bytes = 0;
+  bool is_fleeting = false;
+};
+
 // Owns the tensors of a net: addresses are stable, the total is known before allocation.
 class TensorPool {
  public:
@@ -110,6 +116,7 @@ class TensorPool {
   std::size_t count() const { return tensors_.size(); }
   std::size_t bytes() const { return bytes_; }
   std::size_t fleeting_bytes() const;  // of them
+  std::vector<TensorSize> sizes() const;
   Status allocate();
 
  private:

@@ -66,6 +66,15 @@ std::size_t ComputeGroups::fleeting_bytes() const {
   return bytes;
 }
 
+std::vector<TensorSize> ComputeGroups::tensor_sizes() const {
+  std::vector<TensorSize> all;
+  for (const auto& group : groups_) {
+    const std::vector<TensorSize> own = group->net->tensor_sizes();
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+
 Status ComputeGroups::allocate() {
   for (const auto& group : groups_) OMNI_CHECK(group->net->allocate());
   return {};

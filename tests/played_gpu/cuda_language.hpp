@@ -17,6 +17,7 @@
 #define __shared__ static thread_local
 #undef __launch_bounds__
 #define __launch_bounds__(...)
+#undef __grid_constant__
 #define __grid_constant__
 
 extern constinit thread_local uint3 threadIdx, blockIdx;

@@ -7,6 +7,7 @@
 
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/load_parameters.hpp"
+#include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "runtime/as_written.hpp"
@@ -99,11 +100,9 @@ Status predict_command(const PredictArguments& arguments) {
     names = data.test->class_names();
   }
   OMNI_TRY(const Session session, start_session(arguments.machine));
-  OMNI_CHECK(require_memory(*net,
-                            {.in_main_memory = net->tensor_bytes(),
-                             .tensors = net->tensor_bytes(),
-                             .fleeting = net->fleeting_bytes()},
-                            arguments.machine));
+  OMNI_CHECK(MemoryForecast(*net, evaluation_demand(*net, nullptr, working_on_gpus(*net)),
+                            arguments.machine)
+                 .require());
   OMNI_CHECK(net->allocate());
   OMNI_CHECK(load_parameters(*net, arguments.weights));
   Predictor predict(*net);

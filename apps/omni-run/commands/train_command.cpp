@@ -12,6 +12,7 @@
 #include "apps/omni-run/commands/slice_sizes.hpp"
 #include "apps/omni-run/groups.hpp"
 #include "apps/omni-run/layer_table.hpp"
+#include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/plan_groups.hpp"
 #include "apps/omni-run/progress.hpp"
@@ -212,18 +213,14 @@ Status train_command(const TrainArguments& given) {
   DataFeed test(*data.test, feed_options(*net, data_arguments.seed, false, kEvaluationSlots));
   const std::size_t snapshots =
       automatic ? TunedTraining::kSnapshots * TrainingSnapshot::bytes(groups) : 0;
+  MemoryDemand demand = training_demand(groups, train, &test, groups.net().working_bytes());
   const std::size_t images = train.bytes() + test.bytes(),
                     working = kLibraries + static_cast<std::size_t>(cpu_workers(session)) *
-                                               groups.net().working_bytes(),
-                    gpus = arguments.machine.session.gpus.size(),
-                    planned = groups.tensor_bytes() -
-                              (only_gpus_compute() ? groups.fleeting_bytes() : 0) + snapshots +
-                              images + working;
-  OMNI_CHECK(require_memory(*net,
-                            {.in_main_memory = planned,
-                             .tensors = groups.tensor_bytes(),
-                             .fleeting = groups.fleeting_bytes()},
-                            arguments.machine));
+                                               demand.working.of_core;
+  demand.in_main_memory_only = snapshots + working;
+  const MemoryForecast forecast(*net, std::move(demand), arguments.machine);
+  OMNI_CHECK(forecast.require());
+  const std::size_t planned = forecast.in_main_memory();
   const auto mebibytes = [](std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; };
   const std::size_t taken = peak_resident_memory();
   log::info(
@@ -231,10 +228,10 @@ Status train_command(const TrainArguments& given) {
       "{:.0f} for the program{}{}",
       mebibytes(planned + program), mebibytes(images), mebibytes(working), mebibytes(program),
       taken > planned + program ? fmt::format("; it took {:.0f} before", mebibytes(taken)) : "",
-      gpus > 0 ? fmt::format("; {:.0f} on each GPU",
-                             mebibytes(bytes_on_each_gpu(groups.tensor_bytes(),
-                                                         groups.fleeting_bytes(), gpus)))
-               : "");
+      gpus_compute() ? fmt::format("; {:.0f} on each GPU, {:.0f} of them to compute with",
+                                   mebibytes(forecast.on_each_gpu().all()),
+                                   mebibytes(forecast.on_each_gpu().working))
+                     : "");
   OMNI_CHECK(groups.allocate());
   OMNI_CHECK(train.allocate());
   OMNI_CHECK(test.allocate());

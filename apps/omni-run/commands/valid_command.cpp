@@ -6,6 +6,7 @@
 
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/load_parameters.hpp"
+#include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/tracing.hpp"
@@ -20,15 +21,12 @@ Status valid_command(const ValidArguments& arguments) {
                  "end the net with [softmax]"};
   OMNI_TRY(const DatasetPair data, open_data(arguments.data, *net));
   OMNI_TRY(const Session session, start_session(arguments.machine));
-  OMNI_CHECK(require_memory(*net,
-                            {.in_main_memory = net->tensor_bytes(),
-                             .tensors = net->tensor_bytes(),
-                             .fleeting = net->fleeting_bytes()},
-                            arguments.machine));
+  DataFeed test(*data.test, feed_options(*net, arguments.data.seed, false, kEvaluationSlots));
+  OMNI_CHECK(
+      MemoryForecast(*net, evaluation_demand(*net, &test, working_on_gpus(*net)), arguments.machine)
+          .require());
   OMNI_CHECK(net->allocate());
   OMNI_CHECK(load_parameters(*net, arguments.weights));
-
-  DataFeed test(*data.test, feed_options(*net, arguments.data.seed, false, kEvaluationSlots));
   OMNI_CHECK(test.allocate());
   OMNI_TRY(const auto recorder, start_trace(arguments.trace, session, *net));
   OMNI_TRY(const Tally tally, evaluate(*net, test, arguments.data.seed));

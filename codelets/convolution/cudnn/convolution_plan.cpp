@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <new>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -60,8 +61,7 @@ ConvolutionPlan::ConvolutionPlan(CudaWorker& worker, const ConvolutionTask& task
                .deterministic = implementation_policy().deterministic},
       result_(result_of(task.pass)),
       counts_{task.shape.src_count(), task.shape.weights_count(), task.shape.dst_count()},
-      // StarPU leaves a tenth of a device to libraries, which several workers may share.
-      most_workspace_(worker.device_bytes() / 32) {
+      most_workspace_(worker.most_workspace()) {
   choose(worker, tensors);
   if (!usable())
     log::warn("cuDNN has no algorithm for the convolution {}: it is lowered to matrix products",

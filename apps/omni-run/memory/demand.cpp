@@ -1,0 +1,131 @@
+#include "apps/omni-run/memory/demand.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <fstream>
+
+#include "runtime/cuda/gpu_tensors.hpp"
+#include "runtime/tasks/codelet.hpp"
+#include "scheduling/trainer.hpp"
+
+namespace omni {
+namespace {
+
+int gpu_workers() {
+  int workers = 0;
+  for (const std::uint32_t bits : implementation_policy().gpu_workers)
+    workers += std::popcount(bits);
+  return workers;
+}
+
+Error too_large(const Net& net, std::size_t needed, std::size_t there, const char* where,
+                std::string hint) {
+  const auto gib = [](std::size_t each) { return static_cast<double>(each) / 0x1p30; };
+  return {ErrorKind::out_of_memory, net.name(),
+          fmt::format("needs {:.2f} GiB{}, there are {:.2f}", gib(needed), where, gib(there)),
+          std::move(hint)};
+}
+
+}  // namespace
+
+std::size_t physical_memory() {
+  const auto machine = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
+                       static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  std::size_t container = machine;
+  std::ifstream("/sys/fs/cgroup/memory.max") >> container;  // "max": no limit, and no number
+  return container == 0 ? machine : std::min(machine, container);
+}
+
+MemoryDemand training_demand(const ComputeGroups& groups, const DataFeed& train,
+                             const DataFeed* test, const Net::WorkingBytes& working) {
+  MemoryDemand demand = evaluation_demand(groups.net(), test, working);
+  demand.tensors = groups.tensor_sizes();
+  demand.training_images = train.tensor_sizes();
+  demand.more_when_cut = static_cast<double>(Trainer::slots(groups.count(), 2)) / train.slots();
+  return demand;
+}
+
+MemoryDemand evaluation_demand(const Net& net, const DataFeed* test,
+                               const Net::WorkingBytes& working) {
+  return {.tensors = net.tensor_sizes(),
+          .training_images = {},
+          .test_images = test != nullptr ? test->tensor_sizes() : std::vector<TensorSize>(),
+          .working = working};
+}
+
+Net::WorkingBytes working_on_gpus(Net& net) {
+  return gpus_compute() ? net.working_bytes() : Net::WorkingBytes();
+}
+
+MemoryForecast::MemoryForecast(const Net& net, MemoryDemand demand, const MachineArguments& machine)
+    : net_(net), demand_(std::move(demand)), machine_(machine), now_(net.options().subdivisions) {}
+
+double MemoryForecast::of_images(const std::vector<TensorSize>& images, int subdivisions) const {
+  double bytes = 0;
+  for (const TensorSize& each : images) bytes += static_cast<double>(each.bytes);
+  return bytes * share_of_now(subdivisions);
+}
+
+std::size_t MemoryForecast::in_main_memory(int subdivisions) const {
+  double bytes = of_images(demand_.training_images, subdivisions) * more_slots(subdivisions) +
+                 of_images(demand_.test_images, subdivisions);
+  for (const TensorSize& each : demand_.tensors) {
+    if (each.is_fleeting && only_gpus_compute()) continue;
+    bytes += static_cast<double>(each.bytes) * (each.is_fleeting ? share_of_now(subdivisions) : 1);
+  }
+  return static_cast<std::size_t>(bytes) + demand_.in_main_memory_only;
+}
+
+// A mini-batch is shared out, a slice to each GPU; all else is on all of them.
+MemoryForecast::OnGpu MemoryForecast::on_each_gpu(int subdivisions) const {
+  const auto gpus = static_cast<double>(machine_.session.gpus.size());
+  const double share = share_of_now(subdivisions);
+  GpuTensors tensors;
+  const auto add = [&](const std::vector<TensorSize>& images, double times) {
+    for (const TensorSize& each : images)
+      tensors.add(static_cast<double>(each.bytes) * share, times / gpus);
+  };
+  add(demand_.training_images, more_slots(subdivisions));
+  add(demand_.test_images, 1);
+  for (const TensorSize& each : demand_.tensors) {
+    const auto bytes = static_cast<double>(each.bytes);
+    tensors.add(each.is_fleeting ? bytes * share : bytes, each.is_fleeting ? 1 / gpus : 1);
+  }
+  // A library's workspace, a copy of a sum to try its ways on, and in bf16 one of the weights.
+  const double copies_of_sum = implementation_policy().precision == Precision::bf16 ? 1.5 : 1;
+  const double of_worker = static_cast<double>(machine_.most_workspace) +
+                           copies_of_sum * static_cast<double>(demand_.working.sum_on_gpu) +
+                           static_cast<double>(demand_.working.copies_on_gpu) * share;
+  return {.tensors = tensors.bytes(),
+          .working = static_cast<std::size_t>(of_worker * std::ceil(gpu_workers() / gpus))};
+}
+
+template <class Fits>
+std::string MemoryForecast::what_would_fit(Fits fits) const {
+  const int batch = net_.options().batch;
+  for (int more = now_ + 1; more <= batch; ++more)
+    if (batch % more == 0 && fits(more)) return fmt::format("try --subdivisions {}", more);
+  return fmt::format("no --subdivisions of batch {} would do", batch);
+}
+
+Status MemoryForecast::require() const {
+  const std::size_t there = physical_memory();
+  const auto fits = [&](int more) { return in_main_memory(more) <= there; };
+  if (!fits(now_)) return too_large(net_, in_main_memory(), there, "", what_would_fit(fits));
+  if (machine_.session.gpus.empty()) return {};
+  const auto fits_gpu = [&](int more) {
+    const OnGpu needed = on_each_gpu(more);
+    return needed.tensors <= machine_.gpu_tensors && needed.all() <= machine_.gpu_memory;
+  };
+  if (fits_gpu(now_)) return {};
+  const OnGpu needed = on_each_gpu();
+  const bool limited = needed.tensors > machine_.gpu_tensors;
+  return too_large(net_, limited ? needed.tensors : needed.all(),
+                   limited ? machine_.gpu_tensors : machine_.gpu_memory, " on a GPU",
+                   what_would_fit(fits_gpu));
+}
+
+}  // namespace omni

@@ -1,0 +1,35 @@
+// What StarPU takes of a GPU for tensors that are all there at once: nothing is then given back,
+// and nothing moves. The numbers are those of its allocator (datawizard/malloc.h).
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+
+namespace omni {
+
+class GpuTensors {
+ public:
+  // `count` tensors, which may be a part of one where it is shared out.
+  void add(double bytes, double count) {
+    if (bytes > kLargestShared)
+      large_ += round_up(bytes, kPage) * count;
+    else
+      small_ += round_up(bytes, kBlock) * count;
+  }
+  std::size_t bytes() const {
+    // A piece is full when the next tensor does not fit, so at most kLargestShared is left over.
+    return static_cast<std::size_t>(large_ + round_up(small_, kPiece - kLargestShared) /
+                                                 (kPiece - kLargestShared) * kPiece);
+  }
+
+ private:
+  static constexpr double kPiece = 32 << 20;  // small tensors share these
+  static constexpr double kLargestShared = kPiece / 8;
+  static constexpr double kBlock = 16 << 10;
+  static constexpr double kPage = 2 << 20;  // CUDA's, of large tensors
+
+  static double round_up(double value, double unit) { return std::ceil(value / unit) * unit; }
+  double large_ = 0, small_ = 0;
+};
+
+}  // namespace omni
