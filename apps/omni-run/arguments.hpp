@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,6 +44,7 @@ struct MachineArguments {
   // Of the smallest of the GPUs chosen: what is left there, and how much of it StarPU may take for
   // tensors. What a worker's libraries may ask for.
   std::size_t gpu_memory = 0, gpu_tensors = 0, most_workspace = 0;
+  std::map<int, std::string> gpus_left_out{};  // why, by number
   std::string models;
 };
 

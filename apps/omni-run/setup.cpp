@@ -38,7 +38,9 @@ int computing_cores(const SessionOptions& session) {
 }
 
 Status settle_workers(MachineArguments& machine, NetArguments* net) {
-  OMNI_TRY(const std::vector<Gpu> gpus, choose_gpus(machine.gpus));
+  OMNI_TRY(ChosenGpus chosen, choose_gpus(machine.gpus));
+  machine.gpus_left_out = std::move(chosen.left_out);
+  const std::vector<Gpu>& gpus = chosen.gpus;
   for (const Gpu& gpu : gpus) {
     let_starpu_use(gpu);
     const bool first = machine.session.gpus.empty();

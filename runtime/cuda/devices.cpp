@@ -12,6 +12,7 @@
 
 #ifdef OMNI_CUDA
 #include <cuda_runtime.h>
+#include <cudnn.h>
 #include <starpu_config.h>
 #endif
 
@@ -80,12 +81,18 @@ std::size_t limit_of(int number) {
 // Kernels that are loaded when they are first used, and what the libraries' handles keep.
 std::size_t for_libraries(std::size_t free) { return std::min(std::size_t{1} << 30, free / 20); }
 
+// What CMake asks of the library that this is compiled with, too.
+constexpr std::size_t kOldestCudnn = 90800;
+
 // Empty: it can be used. Another process may have it for itself, or it may be broken. Notes how
 // much is left there: where less than is needed is free, StarPU would wait for ever.
 std::string why_unusable(Gpu& gpu) {
   if (gpu.major < kOldestMajor)
     return fmt::format("its compute capability is {}.{}, and this is compiled for {}.0 and later",
                        gpu.major, gpu.minor, kOldestMajor);
+  if (const std::size_t cudnn = cudnnGetVersion(); cudnn < kOldestCudnn)
+    return fmt::format("cuDNN is {}.{}, and 9.8 or later is needed", cudnn / 10000,
+                       cudnn / 100 % 100);
   std::size_t free = 0, all = 0;
   cudaError_t code = cudaSetDevice(gpu.number);
   if (code == cudaSuccess) code = cudaFree(nullptr);  // starts it
@@ -122,8 +129,8 @@ Gpus find_gpus() { return {.found = {}, .none_because = "this omni-run was built
 
 #endif
 
-Result<std::vector<Gpu>> choose_gpus(const std::string& wanted) {
-  if (wanted == "none") return std::vector<Gpu>{};
+Result<ChosenGpus> choose_gpus(const std::string& wanted) {
+  if (wanted == "none") return ChosenGpus{};
   const bool all = wanted == "all";
   const Error no_list{ErrorKind::usage, "--gpus " + wanted, "is no list of GPUs",
                       "all, none, or numbers: --gpus 0,1"};
@@ -139,22 +146,32 @@ Result<std::vector<Gpu>> choose_gpus(const std::string& wanted) {
     numbers.push_back(*number);
   }
   const Gpus gpus = find_gpus();
-  std::vector<Gpu> chosen;
+  ChosenGpus result;
+  std::vector<Gpu>& chosen = result.gpus;
   if (all) {
     const char* limit = std::getenv("STARPU_NCUDA");
-    const int most = limit == nullptr ? -1 : number_in(limit).value_or(-1);
-    const std::size_t count = gpus.found.size();
-    for (Gpu gpu : gpus.found | std::views::take(most >= 0 ? most : static_cast<int>(count))) {
-      if (const std::string why = why_unusable(gpu); !why.empty())
+    constexpr int kNoLimit = std::numeric_limits<int>::max();
+    const int most = limit == nullptr ? kNoLimit : number_in(limit).value_or(kNoLimit);
+    for (Gpu gpu : gpus.found) {
+      std::string& why = result.left_out[gpu.number];
+      if (gpu.number >= most) {
+        why = fmt::format("STARPU_NCUDA is {}", most);
+        continue;  // as the user wants it
+      }
+      why = chosen.size() == kMostGpus ? fmt::format("StarPU was built for {} GPUs", kMostGpus)
+                                       : why_unusable(gpu);
+      if (!why.empty()) {
         log::warn("GPU {} is left out: {}", gpu.number, why);
-      else
-        chosen.push_back(std::move(gpu));
+        continue;
+      }
+      result.left_out.erase(gpu.number);
+      chosen.push_back(std::move(gpu));
     }
-    if (chosen.size() > kMostGpus) {
-      log::warn("{} GPUs, of which StarPU was built for {}", chosen.size(), kMostGpus);
-      chosen.resize(kMostGpus);
-    }
+    return result;
   }
+  for (const Gpu& gpu : gpus.found)
+    if (std::ranges::find(numbers, gpu.number) == numbers.end())
+      result.left_out[gpu.number] = "--gpus does not name it";
   for (const int number : numbers) {
     const auto gpu = std::find_if(gpus.found.begin(), gpus.found.end(),
                                   [=](const Gpu& each) { return each.number == number; });
@@ -172,7 +189,7 @@ Result<std::vector<Gpu>> choose_gpus(const std::string& wanted) {
   if (chosen.size() > kMostGpus)
     return Error{ErrorKind::device, "--gpus " + wanted,
                  fmt::format("StarPU was built for {} GPUs", kMostGpus), "name fewer"};
-  return chosen;
+  return result;
 }
 
 }  // namespace omni

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,11 @@ Gpus find_gpus();
 // "all", "none", or numbers as in "0,1". All of them, unless STARPU_NCUDA says how many; those that
 // cannot be used (StarPU would end the program) or are more than StarPU was built for are left out
 // with a warning, unless they are named.
-Result<std::vector<Gpu>> choose_gpus(const std::string& wanted);
+struct ChosenGpus {
+  std::vector<Gpu> gpus;
+  std::map<int, std::string> left_out;  // why, by number; unless none were to be looked at
+};
+Result<ChosenGpus> choose_gpus(const std::string& wanted);
 
 // StarPU leaves a tenth of a GPU alone, unless it is told how much it may take. For that GPU it is
 // told now, if the user has not done so: what is left, as all that is planned fits there.

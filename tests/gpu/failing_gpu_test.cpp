@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <sstream>
 
 #include "tests/support/omni_run.hpp"
 
@@ -123,6 +124,36 @@ TEST(FailingGpu, one_that_nothing_is_compiled_for_is_left_out) {
   std::vector<std::string> named = short_run;
   named.insert(named.end(), {"--gpus", "0"});
   EXPECT_EQ(omni_run(named).exit_code, 5);
+}
+
+// Each for its own reason.
+TEST(FailingGpu, says_why_it_is_not_used) {
+  const Setting two("OMNI_PLAYED_GPUS", "2");
+  const auto unused = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "devices");
+    const Finished run = omni_run(arguments);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    std::vector<std::string> reasons;
+    std::istringstream lines(run.output);
+    for (std::string line; std::getline(lines, line);)
+      if (line.starts_with("GPU "))
+        reasons.push_back(
+            line.find("(unused: ") == std::string::npos ? "" : line.substr(line.find("(unused: ")));
+    return reasons;
+  };
+  using Reasons = std::vector<std::string>;
+  EXPECT_EQ(unused({}), (Reasons{"", ""}));
+  EXPECT_EQ(unused({"--gpus", "1"}), (Reasons{"(unused: --gpus does not name it)", ""}));
+  EXPECT_EQ(unused({"--gpus", "none"}),
+            (Reasons{"(unused: --gpus none)", "(unused: --gpus none)"}));
+  {
+    const Setting one("STARPU_NCUDA", "1");
+    EXPECT_EQ(unused({}), (Reasons{"", "(unused: STARPU_NCUDA is 1)"}));
+  }
+  const Setting old("OMNI_PLAYED_GPU_MAJOR", "7");
+  const std::string reason =
+      "(unused: its compute capability is 7.0, and this is compiled for 8.0 and later)";
+  EXPECT_EQ(unused({}), (Reasons{reason, reason}));
 }
 
 }  // namespace

@@ -26,9 +26,13 @@ constexpr bool kCuda = true;
 constexpr bool kCuda = false;
 #endif
 
-bool chosen(const DevicesArguments& arguments, const Gpu& gpu) {
+// Empty: it is used.
+std::string why_unused(const DevicesArguments& arguments, const Gpu& gpu) {
   const auto& gpus = arguments.machine.session.gpus;
-  return std::find(gpus.begin(), gpus.end(), gpu.number) != gpus.end();
+  if (std::ranges::find(gpus, gpu.number) != gpus.end()) return "";
+  const auto& reasons = arguments.machine.gpus_left_out;
+  const auto reason = reasons.find(gpu.number);
+  return reason != reasons.end() ? reason->second : "--gpus none";
 }
 
 std::string describe_gpu(const Gpu& gpu) {
@@ -68,7 +72,8 @@ Status devices_command(const DevicesArguments& arguments) {
                        {"name", gpu.name},
                        {"memory", gpu.memory},
                        {"compute_capability", fmt::format("{}.{}", gpu.major, gpu.minor)},
-                       {"used", chosen(arguments, gpu)}});
+                       {"used", why_unused(arguments, gpu).empty()},
+                       {"unused_because", why_unused(arguments, gpu)}});
     nlohmann::ordered_json result{{"workers", workers},
                                   {"gpus", found},
                                   {"scheduler", session.scheduler()},
@@ -88,9 +93,11 @@ Status devices_command(const DevicesArguments& arguments) {
   int number = 0;  // as --group-layout counts
   for (const WorkerInfo& worker : session.workers())
     fmt::print("worker {}: {:<6} {}\n", number++, worker.kind, worker.name);
-  for (const Gpu& gpu : gpus.found)
+  for (const Gpu& gpu : gpus.found) {
+    const std::string why = why_unused(arguments, gpu);
     fmt::print("GPU {}  {}{}\n", gpu.number, describe_gpu(gpu),
-               chosen(arguments, gpu) ? "" : " (unused: --gpus or STARPU_NCUDA leave it out)");
+               why.empty() ? "" : fmt::format(" (unused: {})", why));
+  }
   if (!gpus.none_because.empty()) fmt::print("no GPU: {}\n", gpus.none_because);
   if (bf16_in_vain() != nullptr) fmt::print("no bf16: {}\n", bf16_in_vain());
   if (arguments.peaks)
