@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "codelets/cuda/gemm.cuh"
-#include "runtime/cuda/timed_event.hpp"
 #include "runtime/cuda/check.hpp"
+#include "runtime/cuda/timed_event.hpp"
 
 namespace omni {
 namespace {

@@ -19,6 +19,7 @@ struct DecodeArgs {
   std::uint64_t first_sample;
   int count;
   std::uint64_t image_values;  // per image
+  const Tensor* images = nullptr;
 };
 
 constexpr auto decode_cpu = []<class T>(T, const DecodeArgs& args, const Buffers& buffers,
@@ -55,7 +56,8 @@ Codelet<DecodeArgs> decode_batch(
      .color = 0x9e9e9e,
      .implementations = {{.name = "cpu", .kernel = by_values<decode_cpu>, .in_bf16 = {0}}},
      .cost = decode_cost,
-     .footprint = decode_footprint});
+     .footprint = decode_footprint,
+     .when_done = [](const DecodeArgs& args) { args.images->send_to_lone_gpu(); }});
 // The same work, but StarPU's models must not take the one's time for the other's.
 Codelet<DecodeArgs> read_image_files({.name = "read_image_files",
                                       .color = 0x8c8c8c,
@@ -126,7 +128,8 @@ void DataFeed::submit(std::uint64_t number) {
       decode_batch.submit({.feed = this,
                            .first_sample = first_sample,
                            .count = slices.sizes[i],
-                           .image_values = pixels_per_image()},
+                           .image_values = pixels_per_image(),
+                           .images = slot.batch.images[i]},
                           {write(*slot.batch.images[i]), write(*slot.batch.labels[i])},
                           {.priority = kDecodePriority, .layer = -1, .slice = static_cast<int>(i)});
   }

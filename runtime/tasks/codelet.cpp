@@ -209,6 +209,7 @@ CodeletBase::CodeletBase(std::string name, std::uint32_t color, std::vector<Entr
   starpu_->symbol = "omni_" + name_;
   if (revision > 1) starpu_->symbol += std::to_string(revision);
   for (const Entry& entry : entries_) starpu_->symbol += "." + entry.name;
+  for (const char letter : starpu_->symbol) fingerprint_ = footprint_of(fingerprint_, letter);
   std::memset(&starpu_->model, 0, sizeof starpu_->model);
   starpu_->model.type = STARPU_HISTORY_BASED;
   starpu_->model.symbol = starpu_->symbol.c_str();
@@ -231,12 +232,6 @@ CodeletBase::CodeletBase(std::string name, std::uint32_t color, std::vector<Entr
 CodeletBase::~CodeletBase() = default;
 
 std::uint32_t CodeletBase::color() const { return starpu_->codelet.color; }
-
-std::uint64_t CodeletBase::fingerprint() const {
-  std::uint64_t hash = 0;
-  for (const char letter : starpu_->symbol) hash = footprint_of(hash, letter);
-  return hash;
-}
 
 void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
                          std::span<const Access> accesses, TaskTag tag) {
@@ -280,8 +275,8 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
 void CodeletBase::submit_alone(CodeletCall::Owner owned, std::span<const Access> accesses,
                                int priority) {
   if (accesses.size() > kMostBuffers)
-    throw std::logic_error(fmt::format("codelet {}: {} tensors in one task", name_,
-                                       accesses.size()));
+    throw std::logic_error(
+        fmt::format("codelet {}: {} tensors in one task", name_, accesses.size()));
   CodeletCall* const call = owned.release();  // of the task
   starpu_task* task = starpu_task_create();
   task->cl = &starpu_->codelet;
@@ -305,8 +300,7 @@ void CodeletBase::submit_alone(CodeletCall::Owner owned, std::span<const Access>
   task->nbuffers = static_cast<int>(accesses.size());
   task_capture::expect(*task);
   if (const WorkerSet* workers = SubmissionScope::current().workers;
-      workers != nullptr && !workers->all() &&
-      someone_can({call->on_cpu, call->on_gpu}, *workers))
+      workers != nullptr && !workers->all() && someone_can({call->on_cpu, call->on_gpu}, *workers))
     bind(*task, *workers);
   if (const int code = starpu_task_submit(task); code != 0) {
     delete call->pending;

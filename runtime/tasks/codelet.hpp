@@ -91,7 +91,7 @@ class CodeletBase {
   const std::string& name() const { return name_; }
   const std::vector<Entry>& entries() const { return entries_; }
   std::uint32_t color() const;
-  std::uint64_t fingerprint() const;  // of what StarPU calls its model
+  std::uint64_t fingerprint() const { return fingerprint_; }  // of what StarPU calls its model
 
   CodeletBase(const CodeletBase&) = delete;
   CodeletBase& operator=(const CodeletBase&) = delete;
@@ -114,6 +114,7 @@ class CodeletBase {
   std::vector<Entry> entries_;
   Hook when_begun_, when_done_;  // empty: nothing
   std::size_t args_bytes_;
+  std::uint64_t fingerprint_ = 0;
   std::unique_ptr<Starpu> starpu_;
 };
 

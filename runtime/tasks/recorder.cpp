@@ -336,7 +336,7 @@ void finished_among_others(PendingTask* pending, const starpu_task& task, Before
   times.start = end - std::llround(1e3 * computed.from);
   times.end = end - std::llround(1e3 * computed.to);
   if (times.end < end) times.released = times.end;  // to the calls behind it
-  if (!computed.first)  // the ones before it give it what it waited for
+  if (!computed.first)                              // the ones before it give it what it waited for
     times.ready = times.pop_start = times.popped = times.fetch_start = times.fetch_end =
         times.start;
   write_finished(owned->task, task.profiling_info->workerid);

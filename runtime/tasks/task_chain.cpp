@@ -17,6 +17,30 @@
 #endif
 
 namespace omni {
+
+// Points in a stream between the calls, where somebody wants to know how long each took.
+#ifdef OMNI_CUDA
+constexpr bool kHasStreams = true;
+class ChainMarks {
+ public:
+  void add() { events_.emplace_back().record(starpu_cuda_get_local_stream()); }
+  double microseconds_to_end(std::size_t mark) const {
+    return 1e3 * static_cast<double>(events_.back().milliseconds_since(events_[mark]));
+  }
+  std::size_t count() const { return events_.size(); }
+
+ private:
+  std::deque<TimedEvent> events_;
+};
+#else
+constexpr bool kHasStreams = false;  // GPUs are only simulated, if anything: there are no chains
+struct ChainMarks {
+  void add() {}
+  double microseconds_to_end(std::size_t) const { return 0; }
+  std::size_t count() const { return 0; }
+};
+#endif
+
 namespace {
 
 thread_local TaskChain* open_chain = nullptr;
@@ -41,39 +65,14 @@ AccessMode joined(AccessMode first, AccessMode second) {
   return AccessMode::read_write;
 }
 
-#ifdef OMNI_CUDA
-constexpr bool kHasStreams = true;
-#else
-constexpr bool kHasStreams = false;  // where GPUs are simulated, say
-#endif
-
 }  // namespace
 
 // What StarPU's task carries, and the functions that StarPU calls with it.
 struct TaskChain::Task {
-  // Points in a stream between the calls, where somebody wants to know how long each took.
-  class Marks {
-   public:
-#ifdef OMNI_CUDA
-    void add() { events_.emplace_back().record(starpu_cuda_get_local_stream()); }
-    double microseconds_to_end(std::size_t mark) const {
-      return 1e3 * static_cast<double>(events_.back().milliseconds_since(events_[mark]));
-    }
-    std::size_t count() const { return events_.size(); }
-
-   private:
-    std::deque<TimedEvent> events_;
-#else
-    void add() {}
-    double microseconds_to_end(std::size_t) const { return 0; }
-    std::size_t count() const { return 0; }
-#endif
-  };
-
   std::vector<Link> links;
   std::uint32_t footprint = 0;
   bool timed = false;
-  Marks marks;
+  ChainMarks marks;
 
   static const Task& of(const starpu_task* task) { return *static_cast<Task*>(task->cl_arg); }
 
@@ -122,7 +121,8 @@ struct TaskChain::Task {
       const double from = marks.microseconds_to_end(i), to = marks.microseconds_to_end(i + 1);
       if (task_times::recording()) call.record_gpu_time(1e-6 * (from - to));
       if (call.pending != nullptr)
-        recording::finished_among_others(call.pending, task, {.from = from, .to = to, .first = i == 0});
+        recording::finished_among_others(call.pending, task,
+                                         {.from = from, .to = to, .first = i == 0});
     }
   }
 

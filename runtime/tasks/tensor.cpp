@@ -89,6 +89,20 @@ Status Tensor::allocate() {
   return {};
 }
 
+void Tensor::send_to_lone_gpu() const {
+  if (!only_gpus_compute()) return;
+  std::vector<int> workers(starpu_cuda_worker_get_count());
+  starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, workers.data(),
+                                static_cast<unsigned>(workers.size()));
+  const auto memory_of = [](int worker) {
+    return starpu_worker_get_memory_node(static_cast<unsigned>(worker));
+  };
+  const unsigned memory = memory_of(workers.front());
+  if (std::ranges::any_of(workers, [&](int each) { return memory_of(each) != memory; })) return;
+  for (std::size_t part = 0; part < parts(); ++part)
+    starpu_data_prefetch_on_node(handle(part), memory, 1);
+}
+
 HostAccess::HostAccess(const Tensor& tensor, Mode mode) : tensor_(tensor) {
   const recording::WaitScope waiting(false);
   // The memory is each handle's home in main memory, so the parts stay side by side.

@@ -57,6 +57,9 @@ class Tensor {
   std::uint32_t id(std::size_t part = 0) const { return storage_->ids_[part]; }
 
   Status allocate();  // zeroed, registered with StarPU; needs a running Session
+  // Begins to copy it to the memory of the only GPU, if that alone computes: the task that needs it
+  // waits for others, and would fetch it when they are done. While nobody writes it.
+  void send_to_lone_gpu() const;
 
  private:
   friend class HostAccess;
