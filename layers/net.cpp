@@ -15,7 +15,7 @@
 #include "layers/slice_choice.hpp"
 #include "runtime/log.hpp"
 #include "runtime/rng.hpp"
-#include "runtime/tasks/task_chain.hpp"
+#include "runtime/tasks/calls/task_chain.hpp"
 
 namespace omni {
 namespace {

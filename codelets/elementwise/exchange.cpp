@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "codelets/elementwise/exchange_steps.hpp"
+#include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/codelet.hpp"
-#include "runtime/tasks/task_chain.hpp"
 #include "runtime/tasks/when_ready.hpp"
 
 namespace omni {

@@ -8,12 +8,12 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "runtime/tasks/codelet_call.hpp"
-#include "runtime/tasks/expected_times.hpp"
+#include "runtime/tasks/calls/codelet_call.hpp"
+#include "runtime/tasks/calls/task_chain.hpp"
+#include "runtime/tasks/models/expected_times.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/task_capture.hpp"
-#include "runtime/tasks/task_chain.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/task_times.hpp"
 

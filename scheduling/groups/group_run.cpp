@@ -5,8 +5,8 @@
 
 #include "codelets/elementwise/accumulate.hpp"
 #include "codelets/elementwise/sample_values.hpp"
+#include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/recorder.hpp"
-#include "runtime/tasks/task_chain.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/when_ready.hpp"
 

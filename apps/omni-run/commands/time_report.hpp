@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "layers/net.hpp"
-#include "runtime/tasks/expected_times.hpp"
+#include "runtime/tasks/models/expected_times.hpp"
 #include "runtime/tasks/task_times.hpp"
 
 namespace omni {

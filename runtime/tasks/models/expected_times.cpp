@@ -1,4 +1,4 @@
-#include "runtime/tasks/expected_times.hpp"
+#include "runtime/tasks/models/expected_times.hpp"
 
 #include <starpu.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/tasks/task_chain.hpp"
+#include "runtime/tasks/calls/task_chain.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/tasks/codelet_call.hpp"
+#include "runtime/tasks/calls/codelet_call.hpp"
 
 namespace omni {
 

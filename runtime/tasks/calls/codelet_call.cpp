@@ -1,4 +1,4 @@
-#include "runtime/tasks/codelet_call.hpp"
+#include "runtime/tasks/calls/codelet_call.hpp"
 
 #include <fmt/format.h>
 
