@@ -18,9 +18,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Entry = CodeletBase::Entry;
 
+// Where uses begin behind so many bytes.
 constexpr std::size_t aligned(std::size_t bytes) {
-  constexpr std::size_t kAlignment = alignof(BufferUse);
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  constexpr std::size_t kUnit = alignof(BufferUse);
+  return (bytes + kUnit - 1) / kUnit * kUnit;
 }
 
 std::string label(const CodeletBase& codelet, const Entry& entry) {
