@@ -71,9 +71,8 @@ class Net {
   const std::vector<std::unique_ptr<Layer>>& layers() const { return parts_.layers; }
   std::vector<Param*> params();
   std::size_t tensor_bytes() const { return parts_.tensors.bytes(); }  // that allocate() takes
-  // Of them, what a GPU holds for its own slices only, and where only GPUs compute main memory does
-  // not.
-  std::size_t fleeting_bytes() const { return parts_.tensors.fleeting_bytes(); }
+  // One by one: what is fleeting a GPU holds for its own slices only, and where only GPUs compute
+  // main memory does not.
   std::vector<TensorSize> tensor_sizes() const { return parts_.tensors.sizes(); }
   // That each worker keeps beside them to compute with, at most; a GPU's also libraries' workspace.
   // Rehearses an iteration, so before training only; needs a Session, which decides what may

@@ -25,17 +25,18 @@ struct Gpus {
 };
 Gpus find_gpus();
 
-// "all", "none", or numbers as in "0,1". All of them, unless STARPU_NCUDA says how many; those that
-// cannot be used (StarPU would end the program) or are more than StarPU was built for are left out
-// with a warning, unless they are named.
 struct ChosenGpus {
   std::vector<Gpu> gpus;
   std::map<int, std::string> left_out;  // why, by number; unless none were to be looked at
 };
+// "all", "none", or numbers as in "0,1". All of them, unless STARPU_NCUDA says how many; those that
+// cannot be used (StarPU would end the program) or are more than StarPU was built for are left out
+// with a warning, unless they are named.
 Result<ChosenGpus> choose_gpus(const std::string& wanted);
 
 // StarPU leaves a tenth of a GPU alone, unless it is told how much it may take. For that GPU it is
-// told now, if the user has not done so: what is left, as all that is planned fits there.
+// told now, if the user has not done so: all that is left. What libraries compute with is to come
+// out of that, too, and the forecast sees to it that both fit.
 void let_starpu_use(const Gpu& gpu);
 
 // That an algorithm of a library may ask for on a GPU of so many bytes; each worker keeps one.

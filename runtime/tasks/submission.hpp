@@ -3,6 +3,7 @@
 // through every layer. Of the submitting thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -20,6 +21,9 @@ class WorkerSet {
     }
   }
   bool all() const { return bits_.empty(); }
+  bool has(std::size_t worker) const {
+    return all() || (worker / 32 < bits_.size() && (bits_[worker / 32] >> worker % 32 & 1u) != 0);
+  }
   const std::vector<std::uint32_t>& bits() const { return bits_; }
 
  private:

@@ -146,14 +146,6 @@ void TensorPool::place(Tensor& tensor, const Tensor& storage) {
   bytes_ -= tensor.bytes();
 }
 
-std::size_t TensorPool::fleeting_bytes() const {
-  std::size_t bytes = 0;
-  for (const Tensor& tensor : tensors_)
-    if (tensor.is_fleeting() && &tensor.storage() == &tensor && !left_out_.contains(&tensor))
-      bytes += tensor.bytes();
-  return bytes;
-}
-
 std::vector<TensorSize> TensorPool::sizes() const {
   std::vector<TensorSize> all;
   for (const Tensor& tensor : tensors_)

@@ -118,7 +118,6 @@ class TensorPool {
   std::deque<Tensor>& all() { return tensors_; }
   std::size_t count() const { return tensors_.size(); }
   std::size_t bytes() const { return bytes_; }
-  std::size_t fleeting_bytes() const;  // of them
   std::vector<TensorSize> sizes() const;
   Status allocate();
 

@@ -60,12 +60,6 @@ std::size_t ComputeGroups::tensor_bytes() const {
   return bytes;
 }
 
-std::size_t ComputeGroups::fleeting_bytes() const {
-  std::size_t bytes = 0;
-  for (const auto& group : groups_) bytes += group->net->fleeting_bytes();
-  return bytes;
-}
-
 std::vector<TensorSize> ComputeGroups::tensor_sizes() const {
   std::vector<TensorSize> all;
   for (const auto& group : groups_) {

@@ -44,7 +44,6 @@ class ComputeGroups {
   // True when groups compute something on their own; else all their work is merged.
   bool has_replicated_phase() const;
   std::size_t tensor_bytes() const;
-  std::size_t fleeting_bytes() const;  // of them, see Net
   std::vector<TensorSize> tensor_sizes() const;
   Status allocate();
   void refresh_replicas();  // of the groups in use; all = master

@@ -1,4 +1,4 @@
-// Images that a core makes values of are on the GPU before a task asks for them.
+// Images that a core makes values of are on their way to the GPU before a task asks for them.
 #include <gtest/gtest.h>
 #include <starpu.h>
 

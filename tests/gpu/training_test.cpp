@@ -186,10 +186,10 @@ TEST_F(Training, is_on_tensors_in_bf16) {
            {"--max-batches", "3", "--impl", "cuda", "--precision", precision, "--trace", trace});
     return of_codelets<double>(trace, "bytes");
   };
-  auto floats = bytes_of_codelets("fp32"), bf16 = bytes_of_codelets("bf16");
+  const auto floats = bytes_of_codelets("fp32"), bf16 = bytes_of_codelets("bf16");
   // A byte becomes a value of four bytes, or of two.
-  EXPECT_EQ(5 * bf16["unpack_batch"], 3 * floats["unpack_batch"]);
-  EXPECT_EQ(2 * bf16["copy_channels"], floats["copy_channels"]);
+  EXPECT_EQ(5 * bf16.at("unpack_batch"), 3 * floats.at("unpack_batch"));
+  EXPECT_EQ(2 * bf16.at("copy_channels"), floats.at("copy_channels"));
 }
 
 // A slice, and a block of the large connected layers' neurons, for each.

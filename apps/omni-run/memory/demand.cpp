@@ -4,8 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
+#include <cmath>
 #include <fstream>
+#include <set>
 
 #include "runtime/cuda/gpu_tensors.hpp"
 #include "runtime/tasks/codelet.hpp"
@@ -14,11 +15,12 @@
 namespace omni {
 namespace {
 
-int gpu_workers() {
-  int workers = 0;
-  for (const std::uint32_t bits : implementation_policy().gpu_workers)
-    workers += std::popcount(bits);
-  return workers;
+std::vector<std::size_t> gpu_workers() {  // their numbers
+  std::vector<std::size_t> numbers;
+  const std::vector<std::uint32_t>& words = implementation_policy().gpu_workers;
+  for (std::size_t number = 0; number < 32 * words.size(); ++number)
+    if ((words[number / 32] >> number % 32 & 1u) != 0) numbers.push_back(number);
+  return numbers;
 }
 
 Error too_large(const Net& net, std::size_t needed, std::size_t there, const char* where,
@@ -44,6 +46,8 @@ MemoryDemand training_demand(const ComputeGroups& groups, const DataFeed& train,
   MemoryDemand demand = evaluation_demand(groups.net(), test, working);
   demand.tensors = groups.tensor_sizes();
   demand.training_images = train.tensor_sizes();
+  for (int group = 0; group < groups.count() && groups.count() > 1; ++group)
+    demand.groups.push_back(groups.workers(group));
   demand.more_when_cut = static_cast<double>(Trainer::slots(groups.count(), 2)) / train.slots();
   return demand;
 }
@@ -79,20 +83,38 @@ std::size_t MemoryForecast::in_main_memory(int subdivisions) const {
   return static_cast<std::size_t>(bytes) + demand_.in_main_memory_only;
 }
 
+// Those of a group lie on the GPUs that serve it; of a group of cores, maybe on any. StarPU numbers
+// the workers of a GPU one after another.
+double MemoryForecast::largest_share() const {
+  const std::size_t gpus = machine_.session.gpus.size();
+  if (demand_.groups.empty()) return 1 / static_cast<double>(gpus);
+  const std::vector<std::size_t> workers = gpu_workers();
+  std::vector<double> groups_on(gpus);
+  for (const WorkerSet& group : demand_.groups) {
+    std::set<std::size_t> serve;
+    for (std::size_t i = 0; i < workers.size(); ++i)
+      if (group.has(workers[i])) serve.insert(i * gpus / workers.size());
+    for (std::size_t gpu = 0; gpu < gpus; ++gpu)
+      if (serve.empty() || serve.contains(gpu))
+        groups_on[gpu] += 1 / static_cast<double>(serve.empty() ? gpus : serve.size());
+  }
+  return std::ranges::max(groups_on) / static_cast<double>(demand_.groups.size());
+}
+
 // A mini-batch is shared out, a slice to each GPU; all else is on all of them.
 MemoryForecast::OnGpu MemoryForecast::on_each_gpu(int subdivisions) const {
   const auto gpus = static_cast<double>(machine_.session.gpus.size());
-  const double share = share_of_now(subdivisions);
+  const double share = share_of_now(subdivisions), largest = largest_share();
   GpuTensors tensors;
   const auto add = [&](const std::vector<TensorSize>& images, double times) {
     for (const TensorSize& each : images)
-      tensors.add(static_cast<double>(each.bytes) * share, times / gpus);
+      tensors.add(static_cast<double>(each.bytes) * share, times * largest);
   };
   add(demand_.training_images, more_slots(subdivisions));
   add(demand_.test_images, 1);
   for (const TensorSize& each : demand_.tensors) {
     const auto bytes = static_cast<double>(each.bytes);
-    tensors.add(each.is_fleeting ? bytes * share : bytes, each.is_fleeting ? 1 / gpus : 1);
+    tensors.add(each.is_fleeting ? bytes * share : bytes, each.is_fleeting ? largest : 1);
   }
   // A library's workspace, a copy of a sum to try its ways on, and in bf16 one of the weights.
   const double copies_of_sum = implementation_policy().precision == Precision::bf16 ? 1.5 : 1;
@@ -100,7 +122,8 @@ MemoryForecast::OnGpu MemoryForecast::on_each_gpu(int subdivisions) const {
                            copies_of_sum * static_cast<double>(demand_.working.sum_on_gpu) +
                            static_cast<double>(demand_.working.copies_on_gpu) * share;
   return {.tensors = tensors.bytes(),
-          .working = static_cast<std::size_t>(of_worker * std::ceil(gpu_workers() / gpus))};
+          .working = static_cast<std::size_t>(
+              of_worker * std::ceil(static_cast<double>(gpu_workers().size()) / gpus))};
 }
 
 template <class Fits>

@@ -23,7 +23,8 @@ struct MemoryDemand {
   // update takes several mini-batches.
   std::vector<TensorSize> training_images, test_images;
   double more_when_cut = 1;
-  Net::WorkingBytes working;  // of each worker
+  std::vector<WorkerSet> groups{};  // that serve one each; none: all serve the only one
+  Net::WorkingBytes working;        // of each worker
   std::size_t in_main_memory_only = 0;
 };
 
@@ -60,6 +61,8 @@ class MemoryForecast {
   double more_slots(int subdivisions) const {
     return subdivisions > now_ ? demand_.more_when_cut : 1;
   }
+  // Of all groups' mini-batches, what lies on the GPU that holds the most.
+  double largest_share() const;
   // `fits(subdivisions)`: the first number for which it is true, or what else to do.
   template <class Fits>
   std::string what_would_fit(Fits fits) const;

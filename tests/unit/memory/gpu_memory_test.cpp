@@ -64,6 +64,23 @@ TEST_F(Forecast, SharesOutAMiniBatchAndNothingElse) {
   EXPECT_EQ(of(demand).on_each_gpu().tensors, 114 * kMiB);
 }
 
+TEST_F(Forecast, CountsTheGroupsOfTheGpuThatHasMost) {
+  let_gpu_workers_compute(0b11);
+  machine_.session.gpus = {0, 1};
+  MemoryDemand demand{.tensors = {{60 * kMiB, true}, {60 * kMiB, true}, {60 * kMiB, true}},
+                      .training_images = {},
+                      .test_images = {},
+                      .groups = {WorkerSet({0, 2}), WorkerSet({1, 3}), WorkerSet({0, 4})},
+                      .working = {}};
+  EXPECT_EQ(of(demand).on_each_gpu().tensors, 120 * kMiB);
+  demand.groups = {WorkerSet({0, 1}), WorkerSet({0, 1}),
+                   WorkerSet({2})};  // that of a core anywhere
+  EXPECT_EQ(of(demand).on_each_gpu().tensors, 90 * kMiB);
+  let_gpu_workers_compute(0b1111);  // two of each GPU
+  demand.groups = {WorkerSet({0}), WorkerSet({1}), WorkerSet({3})};
+  EXPECT_EQ(of(demand).on_each_gpu().tensors, 120 * kMiB);
+}
+
 TEST_F(Forecast, EveryWorkerHasItsOwnToComputeWith) {
   machine_.most_workspace = 10 * kMiB;
   const MemoryDemand demand{.tensors = {},
