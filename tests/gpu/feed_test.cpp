@@ -2,9 +2,6 @@
 #include <gtest/gtest.h>
 #include <starpu.h>
 
-#include <chrono>
-#include <thread>
-
 #include "runtime/data/data_feed.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
@@ -37,9 +34,7 @@ TEST(Feed, sends_what_it_has_turned_ahead) {
   const unsigned gpu = starpu_worker_get_memory_node(
       static_cast<unsigned>(starpu_worker_get_by_type(STARPU_CUDA_WORKER, 0)));
   const DataHandle images = feed.slot(0).images.front()->handle();
-  for (int waited = 0; starpu_data_is_on_node(images, gpu) == 0 && waited < 1000; ++waited)
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  EXPECT_NE(starpu_data_is_on_node(images, gpu), 0);
+  EXPECT_NE(starpu_data_is_on_node(images, gpu), 0);  // or on its way there
 }
 
 }  // namespace

@@ -293,6 +293,27 @@ TEST_F(Training, learners_share_a_gpu) {
   EXPECT_EQ(submitted.size(), 12u) << "a backward pass is handed over at once";
 }
 
+// Worker 2 is the core.
+TEST_F(Training, a_group_that_has_only_cores_computes_on_them) {
+  setenv("STARPU_NWORKER_PER_CUDA", "2", 1);
+  for (const int second : {1, 2}) {
+    const std::string trace = folder_ / ("trace-" + std::to_string(second));
+    const Finished run = omni_run({"--net", mixed(), "--max-batches", "6", "--no-test", "--gpus",
+                                   "0", "--workers", "1", "--groups", "2", "--group-layout",
+                                   "0;" + std::to_string(second), "--trace", trace, "-q"});
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    int convolution = -1;
+    std::set<int> of_second;
+    for (const auto& line : read_metrics(trace + "/rank-0.jsonl")) {
+      if (line.contains("name") && line["name"] == "conv_forward") convolution = line["codelet"];
+      if (line.contains("times") && line["codelet"] == convolution && line["group"] == 1)
+        of_second.insert(line["worker"].get<int>());
+    }
+    EXPECT_EQ(of_second, std::set<int>{second});
+  }
+  unsetenv("STARPU_NWORKER_PER_CUDA");
+}
+
 // It computes what it can where it was told to, and the rest on the GPU, one by one.
 TEST_F(Training, of_another_implementation_is_deterministic_too) {
   const Words arguments{"--max-batches", "4", "--deterministic", "--impl", "vector"};

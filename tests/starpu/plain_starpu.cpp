@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -26,41 +25,12 @@ starpu_codelet codelet_of(starpu_cpu_func_t function) {
   return codelet;
 }
 
-// More of them than a task has room for in itself.
-class ManyData {
- public:
-  ManyData() : values_(STARPU_NMAXBUFS + 4), handles_(values_.size()) {
-    for (std::size_t i = 0; i < handles_.size(); ++i)
-      starpu_variable_data_register(&handles_[i], STARPU_MAIN_RAM,
-                                    reinterpret_cast<std::uintptr_t>(&values_[i]), sizeof(int));
-  }
-  ~ManyData() {
-    for (const starpu_data_handle_t handle : handles_) starpu_data_unregister(handle);
-  }
-  void give(starpu_task& task) const {
-    const std::size_t count = handles_.size();  // StarPU frees both
-    task.dyn_handles = static_cast<starpu_data_handle_t*>(std::malloc(count * sizeof handles_[0]));
-    task.dyn_modes =
-        static_cast<starpu_data_access_mode*>(std::malloc(count * sizeof(starpu_data_access_mode)));
-    for (std::size_t i = 0; i < count; ++i) {
-      task.dyn_handles[i] = handles_[i];
-      task.dyn_modes[i] = STARPU_R;
-    }
-    task.nbuffers = static_cast<int>(count);
-  }
-
- private:
-  std::vector<int> values_;
-  std::vector<starpu_data_handle_t> handles_;
-};
-
-bool submit(starpu_codelet& codelet, int& number, const ManyData* data = nullptr) {
+bool submit(starpu_codelet& codelet, int& number) {
   starpu_task* task = starpu_task_create();
   task->cl = &codelet;
   task->cl_arg = &number;
   task->cl_arg_size = sizeof number;
   task->priority = number;
-  if (data != nullptr) data->give(*task);
   return starpu_task_submit(task) == 0;
 }
 
@@ -73,19 +43,13 @@ int main(int, char** argv) {
   if (starpu_init(&conf) != 0) return 2;
   const std::string scheduler = starpu_sched_get_sched_policy()->policy_name;
   starpu_codelet gate = codelet_of(keep_the_worker), codelet = codelet_of(note);
-  codelet.nbuffers = STARPU_VARIABLE_NBUFFERS;
   std::vector<int> numbers{4, 1, 3, -2, 2, 0};
   bool submitted = true;
-  {
-    const ManyData data;
-    for (int& number : numbers) {
-      const bool first = &number == &numbers.front();
-      submitted = submit(first ? gate : codelet, number, first ? nullptr : &data) && submitted;
-    }
-    all_are_there = true;
-    all_are_there.notify_all();
-    starpu_task_wait_for_all();
-  }
+  for (int& number : numbers)
+    submitted = submit(&number == &numbers.front() ? gate : codelet, number) && submitted;
+  all_are_there = true;
+  all_are_there.notify_all();
+  starpu_task_wait_for_all();
   starpu_shutdown();
   std::printf("scheduler %s, order", scheduler.c_str());
   for (const int each : order) std::printf(" %d", each);
