@@ -1,4 +1,9 @@
 // omni-perf idle: every worker's time, split by what it did or why it did nothing.
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+
 #include "apps/omni-perf/commands.hpp"
 #include "perf/analysis/idle.hpp"
 #include "perf/common/statistics.hpp"
@@ -11,15 +16,21 @@ constexpr const char* kIdleJson =
    "nothing_ready","submission_late","barrier"}}],
    "total":[{"part","seconds","share"}]}
 The parts of a worker sum to its wall time:
-  compute          a kernel runs
+  compute          a kernel runs; on a GPU that is handed one task at a time: from the handing over
   data             the data of a task are brought to it
-  scheduling       other parts of a task's life with it; or a task is ready and it has none
+  scheduling       other parts of a task's life with it, a GPU's wait for its host to launch a
+                   kernel among them; or a task is ready and it has none
   nothing_ready    all submitted tasks wait for others
   submission_late  nothing is submitted, and the submitting thread does not wait
   barrier          nothing is submitted, and the submitting thread waits)";
 
-Document describe_idle(const Trace& trace) {
-  const Idle idle = analyse_idle(trace);
+Result<Document> describe_idle(const Trace& trace, std::size_t skip) {
+  const std::optional<Idle> found = analyse_idle(trace, skip);
+  if (!found)
+    return Error{ErrorKind::usage, "--skip",
+                 fmt::format("the trace has no more than {} iterations", skip),
+                 "skip fewer, or record more"};
+  const Idle& idle = *found;
   Table workers{.key = "workers",
                 .title = "",
                 .columns = {{"name", "worker"},
@@ -57,8 +68,16 @@ Document describe_idle(const Trace& trace) {
 }  // namespace
 
 Command idle_command(CLI::App& parent) {
-  return trace_command(parent, "idle", "Every worker's time, and why it did nothing", kIdleJson,
-                       describe_idle);
+  const auto skip = std::make_shared<std::size_t>(0);
+  Command command =
+      trace_command(parent, "idle", "Every worker's time, and why it did nothing", kIdleJson,
+                    [skip](const Trace& trace) { return describe_idle(trace, *skip); });
+  command.app
+      ->add_option("--skip", *skip,
+                   "Leave out so many iterations, which warm up, and what is not training: from "
+                   "half of the last of them to half of the last one")
+      ->check(CLI::Range(1, 1'000'000'000));
+  return command;
 }
 
 }  // namespace omni::perf

@@ -214,7 +214,7 @@ class MatmulPlan {
     } catch (const std::bad_alloc&) {  // no workspace
       if (implementation_policy().deterministic) throw;
     }
-    cudaGetLastError();  // a refusal may leave one, which the next launch must not find
+    cudaGetLastError();  // a refusal may leave one, which no library must take for its own
     return false;
   }
 

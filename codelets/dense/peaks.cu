@@ -1,6 +1,7 @@
 #include "codelets/dense/peaks.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "codelets/cuda/gemm.cuh"
@@ -11,15 +12,27 @@ namespace omni {
 namespace {
 
 // Large enough to fill the device, and not to take long.
-constexpr int kSide = 4096, kProducts = 20, kRepeats = 5;
-constexpr double kWarmUp = 200;  // ms
+constexpr int kSide = 4096, kRepeats = 5;
+constexpr double kWarmUp = 200, kRepeat = 4, kLongest = 1000;  // ms
+
+// Random numbers of [0.5, 1), read as floats or as bf16: a device that multiplies the same number
+// over and over takes less power, and may be clocked higher.
+std::vector<std::uint32_t> random_numbers() {
+  std::vector<std::uint32_t> numbers(std::size_t{kSide} * kSide);
+  std::uint32_t state = 1;
+  for (std::uint32_t& number : numbers) {
+    state = state * 1664525 + 1013904223;
+    number = 0x3f003f00 | (state >> 8 & 0x007f007f);
+  }
+  return numbers;
+}
 
 struct DeviceMatrix {
   float* data = nullptr;
-  DeviceMatrix() {
-    constexpr std::size_t kBytes = sizeof(float) * kSide * kSide;
-    check(cudaMalloc(reinterpret_cast<void**>(&data), kBytes), "allocating a matrix");
-    check(cudaMemset(data, 0x3f, kBytes), "filling a matrix");  // zeros would flatter it
+  explicit DeviceMatrix(const std::vector<std::uint32_t>& numbers) {
+    const std::size_t bytes = numbers.size() * sizeof numbers[0];
+    check(cudaMalloc(reinterpret_cast<void**>(&data), bytes), "allocating a matrix");
+    check(cudaMemcpy(data, numbers.data(), bytes, cudaMemcpyHostToDevice), "filling a matrix");
   }
   ~DeviceMatrix() { cudaFree(data); }
 };
@@ -37,7 +50,8 @@ double gemm_rate(int device, Precision precision) {
   const bool in_bf16 = precision == Precision::bf16;
   const cudaDataType type = in_bf16 ? CUDA_R_16BF : CUDA_R_32F;
   const cublasComputeType_t compute = in_bf16 ? CUBLAS_COMPUTE_32F : gpu::compute_type(precision);
-  const DeviceMatrix a, b, product;
+  const std::vector<std::uint32_t> numbers = random_numbers();
+  const DeviceMatrix a(numbers), b(numbers), product(numbers);
   const TimedEvent before, after;
   constexpr float kOne = 1, kZero = 0;
   const auto milliseconds = [&](int products) {
@@ -51,10 +65,16 @@ double gemm_rate(int device, Precision precision) {
     return static_cast<double>(after.milliseconds_since(before));
   };
   // A device that was idle is slow at first.
-  for (double warm = 0; warm < kWarmUp;) warm += std::max(1.0, milliseconds(kProducts));
-  double fastest = milliseconds(kProducts);
-  for (int i = 1; i < kRepeats; ++i) fastest = std::min(fastest, milliseconds(kProducts));
-  return 2.0 * kSide * kSide * kSide * kProducts / (1e-3 * fastest);
+  double one = 0, spent = 0;
+  for (double warm = 0; warm < kWarmUp; warm += std::max(0.01, one)) one = milliseconds(1);
+  const int products = std::clamp(static_cast<int>(kRepeat / one), 1, 100);
+  double fastest = spent = one;
+  for (int i = 0; i < kRepeats && spent < kLongest; ++i) {
+    const double passed = milliseconds(products);
+    spent += passed;
+    fastest = std::min(fastest, passed / products);
+  }
+  return 2.0 * kSide * kSide * kSide / (1e-3 * fastest);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "perf/analysis/iterations.hpp"
 #include "perf/common/intervals.hpp"
 #include "perf/common/statistics.hpp"
 
@@ -42,7 +43,7 @@ class Sweep {
   std::size_t start_ = 0, end_ = 0;  // passed
 };
 
-std::vector<Cause> causes_of(const Trace& trace, std::int32_t rank) {
+std::vector<Cause> causes_of(const Trace& trace, std::int32_t rank, Interval window) {
   Sweep ready, blocked, waiting;
   for (const Task& task : trace.tasks) {
     if (trace.workers[task.worker].rank != rank) continue;
@@ -54,8 +55,9 @@ std::vector<Cause> causes_of(const Trace& trace, std::int32_t rank) {
   for (Sweep* sweep : {&ready, &blocked, &waiting}) sweep->sort();
 
   std::vector<Cause> causes;
-  for (Nanoseconds now = trace.begin; now < trace.end;
-       now = std::min({ready.next(trace.end), blocked.next(trace.end), waiting.next(trace.end)})) {
+  const Nanoseconds last = window.to;
+  for (Nanoseconds now = window.from; now < last;
+       now = std::min({ready.next(last), blocked.next(last), waiting.next(last)})) {
     for (Sweep* sweep : {&ready, &blocked, &waiting}) sweep->advance(now);
     const Part part = ready.any()     ? Part::scheduling
                       : blocked.any() ? Part::nothing_ready
@@ -97,8 +99,11 @@ ByWorker by_worker(const Trace& trace) {
 }
 
 WorkerTime split(const Trace& trace, std::uint32_t worker, std::span<const std::uint32_t> tasks,
-                 const std::vector<Cause>& causes) {
-  WorkerTime time{.worker = worker, .parts = {}, .tasks = tasks.size()};
+                 const std::vector<Cause>& causes, Interval window) {
+  WorkerTime time{.worker = worker, .parts = {}, .tasks = 0};
+  for (const std::uint32_t task : tasks)
+    if (trace.tasks[task].times.end >= window.from && trace.tasks[task].times.end <= window.to)
+      ++time.tasks;
   const auto part = [&time](Part which) -> Nanoseconds& {
     return time.parts[static_cast<std::size_t>(which)];
   };
@@ -107,7 +112,8 @@ WorkerTime split(const Trace& trace, std::uint32_t worker, std::span<const std::
   const auto include = [&](auto from, auto to) {
     for (const std::uint32_t task : tasks) {
       const trace::TaskTimes& times = trace.tasks[task].times;
-      intervals.push_back({times.*from, times.*to});
+      intervals.push_back({std::clamp(times.*from, window.from, window.to),
+                           std::clamp(times.*to, window.from, window.to)});
     }
     intervals = united(std::move(intervals));
     return length_of(intervals);
@@ -120,29 +126,27 @@ WorkerTime split(const Trace& trace, std::uint32_t worker, std::span<const std::
   part(Part::data) = with_data - compute;
   part(Part::scheduling) = with_all - with_data;
 
-  Nanoseconds idle_from = trace.begin;
+  Nanoseconds idle_from = window.from;
   for (const Interval& busy : intervals) {
     split_gap(causes, idle_from, busy.from, time);
     idle_from = busy.to;
   }
-  split_gap(causes, idle_from, trace.end, time);
+  split_gap(causes, idle_from, window.to, time);
   return time;
 }
 
-}  // namespace
-
-Idle analyse_idle(const Trace& trace) {
+Idle analyse(const Trace& trace, Interval window) {
   Idle idle;
-  idle.wall = trace.wall_seconds();
+  idle.wall = static_cast<double>(window.to - window.from) * 1e-9;
   idle.workers.resize(trace.workers.size());
   const ByWorker tasks = by_worker(trace);
   for (const trace::Header& header : trace.headers) {
-    const std::vector<Cause> causes = causes_of(trace, header.rank);
+    const std::vector<Cause> causes = causes_of(trace, header.rank, window);
     for (std::uint32_t worker = 0; worker < trace.workers.size(); ++worker) {
       if (trace.workers[worker].rank != header.rank) continue;
       const std::size_t first = tasks.first[worker], last = tasks.first[worker + 1];
       idle.workers[worker] =
-          split(trace, worker, std::span(tasks.tasks).subspan(first, last - first), causes);
+          split(trace, worker, std::span(tasks.tasks).subspan(first, last - first), causes, window);
     }
   }
   for (const WorkerTime& worker : idle.workers)
@@ -152,6 +156,17 @@ Idle analyse_idle(const Trace& trace) {
     idle.share[part] =
         ratio(idle.total[part], idle.wall * static_cast<double>(idle.workers.size()));
   return idle;
+}
+
+}  // namespace
+
+Idle analyse_idle(const Trace& trace) { return analyse(trace, {trace.begin, trace.end}); }
+
+std::optional<Idle> analyse_idle(const Trace& trace, std::size_t skip) {
+  if (skip == 0) return analyse_idle(trace);
+  const std::vector<IterationTime> iterations = analyse_iterations(trace).times;
+  if (iterations.size() <= skip) return std::nullopt;
+  return analyse(trace, {iterations[skip - 1].half_done, iterations.back().half_done});
 }
 
 }  // namespace omni::perf

@@ -2,8 +2,9 @@
 //
 // At each instant a worker computes (start..end of a task), or its task's data are on the way
 // (fetch_start..fetch_end), or something else of a task's life with it goes on, from asking for
-// work to the release of the data: scheduling. Where tasks of one worker overlap, the first of
-// these holds. The rest is idle, and the first of these of its process says why:
+// work to the release of the data, or a GPU waits for the host to launch its kernels: scheduling.
+// Where tasks of one worker overlap, the first of these holds. The rest is idle, and the first of
+// these of its process says why:
 //   scheduling       a task is ready but its worker has not asked for it: it was given to another
 //                    worker, or the policy is slow
 //   nothing_ready    every task that is submitted and not ready waits for others
@@ -12,6 +13,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -42,6 +44,10 @@ struct Idle {
   std::array<double, kPartCount> share{};  // of the time of all workers; the sum is 1
 };
 
+// Of all that happened; or without the first `skip` iterations: from half of the last of these
+// being computed to half of the last one, which leaves out what is not training. Nothing: there are
+// not so many iterations.
+std::optional<Idle> analyse_idle(const Trace& trace, std::size_t skip);
 Idle analyse_idle(const Trace& trace);
 
 }  // namespace omni::perf

@@ -15,6 +15,15 @@ class TimedEvent {
   void record(cudaStream_t stream) const {
     check(cudaEventRecord(event_, stream), "recording an event");
   }
+  // Whether the stream has come so far.
+  bool passed() const {
+    const cudaError_t answer = cudaEventQuery(event_);
+    if (answer == cudaErrorNotReady)
+      cudaGetLastError();  // an answer, which no library must take for its own
+    else
+      check(answer, "asking for a point in a stream");
+    return answer == cudaSuccess;
+  }
   // Waits for both, of which this one came later.
   float milliseconds_since(const TimedEvent& begin) const {
     check(cudaEventSynchronize(event_), "waiting for what is timed");

@@ -333,12 +333,15 @@ void finished_among_others(PendingTask* pending, const starpu_task& task, Before
   if (task.profiling_info == nullptr) return;
   trace::TaskTimes& times = owned->task.times = times_of(*task.profiling_info);
   const Nanoseconds end = times.end;
-  times.start = end - std::llround(1e3 * computed.from);
-  times.end = end - std::llround(1e3 * computed.to);
+  const auto before_end = [&](double microseconds) {
+    return end - std::llround(1e3 * microseconds);
+  };
+  times.start = before_end(computed.from);
+  times.end = before_end(computed.to);
   if (times.end < end) times.released = times.end;  // to the calls behind it
   if (!computed.first)                              // the ones before it give it what it waited for
     times.ready = times.pop_start = times.popped = times.fetch_start = times.fetch_end =
-        times.start;
+        before_end(computed.turn);
   write_finished(owned->task, task.profiling_info->workerid);
 }
 

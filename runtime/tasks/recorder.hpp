@@ -73,9 +73,10 @@ struct PendingTask {
 PendingTask* submitted(const CodeletBase& codelet, std::span<const Access> accesses, TaskTag tag,
                        double flops, double bytes);
 void finished(PendingTask* pending, const starpu_task& task);  // and frees it
-// Of one call in a chain: when it computed, in microseconds before the end of the chain's task.
+// Of one call in a chain, in microseconds before the end of the chain's task: from when the GPU was
+// free for it, from when it may have computed (the host may have been late), and to when.
 struct BeforeEnd {
-  double from = 0, to = 0;
+  double turn = 0, from = 0, to = 0;
   bool first = true;
 };
 void finished_among_others(PendingTask* pending, const starpu_task& task, BeforeEnd computed);

@@ -4,18 +4,23 @@
 #include <starpu_profiling.h>
 
 #include <algorithm>
+#include <chrono>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "codelets/elementwise/accumulate.hpp"
 #include "runtime/cuda/worker.hpp"
 #include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "tests/support/omni_run.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace omni::test {
@@ -26,6 +31,7 @@ constexpr std::int64_t kValues = 100;
 struct StepArgs {
   int number = 0;
   bool fails = false;
+  std::chrono::milliseconds host_takes{0};
 };
 
 std::mutex mutex;
@@ -41,6 +47,7 @@ void copy_on_cpu(const StepArgs&, const Buffers& buffers, DeviceContext&) {
 
 void copy_on_gpu(const StepArgs& args, const Buffers& buffers, DeviceContext&) {
   if (args.fails) throw std::runtime_error("as it was told to");
+  std::this_thread::sleep_for(args.host_takes);
   check(cudaMemcpyAsync(buffers.get(1), buffers.get(0), kValues * sizeof(float),
                         cudaMemcpyDeviceToDevice, CudaWorker::current().stream()),
         "copying");
@@ -209,6 +216,32 @@ TEST_F(Chain, ends_with_the_call_that_fails) {
   EXPECT_NE(status.error().message().find("test_copy"), std::string::npos);
   // Who waits for one of them waits no longer.
   EXPECT_EQ(log, (std::vector<std::string>{"begun 1", "done 1", "done 2"}));
+}
+
+// A GPU that has nothing to do until the host enqueues it does not compute meanwhile.
+TEST_F(Chain, waits_for_a_host_that_is_late) {
+  constexpr std::chrono::milliseconds kLate{50};
+  {
+    const auto recorder = Recorder::start(folder_ / "trace", {});
+    ASSERT_TRUE(recorder) << recorder.error().message();
+    {
+      const ChainScope chain;
+      copy_values.submit({.number = 1}, {read(a_), write(b_)});
+      copy_values.submit({.number = 2, .host_takes = kLate}, {read(b_), write(a_)});
+      copy_values.submit({.number = 3}, {read(a_), write(b_)});
+    }
+    ASSERT_TRUE(wait_for_tasks());
+  }
+  std::map<int, std::pair<std::int64_t, std::int64_t>> computed;  // from, to, by task
+  for (const auto& line : read_metrics(folder_ / "trace/rank-0.jsonl"))
+    if (line.contains("times")) computed[line["task"]] = {line["times"][6], line["times"][7]};
+  ASSERT_EQ(computed.size(), 3u);
+  const auto between = [](std::int64_t from, std::int64_t to) {
+    return std::chrono::nanoseconds(to - from);
+  };
+  EXPECT_GE(between(computed[0].second, computed[1].first), kLate);
+  EXPECT_LT(between(computed[1].first, computed[1].second), kLate / 2);
+  EXPECT_LT(between(computed[1].second, computed[2].first), kLate / 2);
 }
 
 // What any of two workers may do is theirs to share, what is one's is a chain.

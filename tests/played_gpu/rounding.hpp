@@ -28,13 +28,17 @@ class Factors {
     for (float& value : copy_) value = rounded(value, bits);
     values_ = copy_.data();
   }
+  Factors(const std::uint16_t* bf16, std::size_t count, int) : copy_(count), values_(copy_.data()) {
+    for (std::size_t i = 0; i < count; ++i)
+      copy_[i] = std::bit_cast<float>(std::uint32_t{bf16[i]} << 16);
+  }
   Factors(const Factors&) = delete;
   Factors& operator=(const Factors&) = delete;
   const float* begin() const { return values_; }
 
  private:
-  const float* values_;
   std::vector<float> copy_;
+  const float* values_;
 };
 
 }  // namespace omni::played

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstdlib>
 #include <deque>
 #include <memory>
@@ -23,21 +24,41 @@ namespace omni {
 constexpr bool kHasStreams = true;
 class ChainMarks {
  public:
-  void add() { events_.emplace_back().record(starpu_cuda_get_local_stream()); }
+  void add() {
+    events_.emplace_back().record(starpu_cuda_get_local_stream());
+    added_ = Clock::now();
+  }
+  // After the host has enqueued what comes behind the last mark. If the GPU is there already, it
+  // had nothing to do while the host did that, or for a part of that time.
+  void enqueued() {
+    const std::chrono::duration<double, std::micro> passed = Clock::now() - added_;
+    waits_.push_back(events_.back().passed() ? passed.count() : 0);
+  }
+  std::size_t calls() const { return events_.empty() ? 0 : events_.size() - 1; }
+  // In microseconds before the last mark.
+  recording::BeforeEnd of_call(std::size_t i) const {
+    const double turn = microseconds_to_end(i), to = microseconds_to_end(i + 1);
+    return {.turn = turn, .from = std::max(turn - waits_[i], to), .to = to, .first = i == 0};
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
   double microseconds_to_end(std::size_t mark) const {
     return 1e3 * static_cast<double>(events_.back().milliseconds_since(events_[mark]));
   }
-  std::size_t count() const { return events_.size(); }
 
- private:
   std::deque<TimedEvent> events_;
+  Clock::time_point added_;
+  std::vector<double> waits_;  // of the GPU for the host, by call
 };
 #else
 constexpr bool kHasStreams = false;  // GPUs are only simulated, if anything: there are no chains
 struct ChainMarks {
   void add() {}
-  double microseconds_to_end(std::size_t) const { return 0; }
-  std::size_t count() const { return 0; }
+  void enqueued() {}
+  std::size_t calls() const { return 0; }
+  recording::BeforeEnd of_call(std::size_t) const { return {}; }
 };
 #endif
 
@@ -84,6 +105,7 @@ struct TaskChain::Task {
         memory.push_back(reinterpret_cast<void*>(STARPU_VECTOR_GET_PTR(interfaces[data])));
       if (timed) marks.add();
       if (!link.call->run(static_cast<std::size_t>(link.call->on_gpu), memory)) return;
+      if (timed) marks.enqueued();
     }
     if (timed) marks.add();
   }
@@ -113,16 +135,13 @@ struct TaskChain::Task {
   void record(const starpu_task& task) const {
     for (std::size_t i = 0; i < links.size(); ++i) {
       const CodeletCall& call = *links[i].call;
-      const bool known = i + 1 < marks.count() && task.profiling_info != nullptr;
-      if (!known) {
+      if (i >= marks.calls() || task.profiling_info == nullptr) {
         delete call.pending;
         continue;
       }
-      const double from = marks.microseconds_to_end(i), to = marks.microseconds_to_end(i + 1);
-      if (task_times::recording()) call.record_gpu_time(1e-6 * (from - to));
-      if (call.pending != nullptr)
-        recording::finished_among_others(call.pending, task,
-                                         {.from = from, .to = to, .first = i == 0});
+      const recording::BeforeEnd computed = marks.of_call(i);
+      if (task_times::recording()) call.record_gpu_time(1e-6 * (computed.from - computed.to));
+      if (call.pending != nullptr) recording::finished_among_others(call.pending, task, computed);
     }
   }
 

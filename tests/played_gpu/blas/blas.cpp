@@ -1,6 +1,6 @@
-// cuBLAS: matrix products in single precision, by OpenBLAS, in the handle's stream. cublas.h
-// instead of cublas_v2.h, because StarPU calls some of the old interface, too; hence the names with
-// _v2.
+// cuBLAS: matrix products in single precision, also of bf16, by OpenBLAS, in the handle's stream.
+// cublas.h instead of cublas_v2.h, because StarPU calls some of the old interface, too; hence the
+// names with _v2.
 #include <cblas.h>
 #include <cublas.h>
 #include <cublasLt.h>
@@ -22,20 +22,21 @@ Handles<cublasHandle_t, Blas>& handles() {
   return *all;
 }
 
+template <class T>
 struct Matrix {
-  const float* begin;
+  const T* begin;
   int rows, columns;  // as it lies in memory, column by column
   int leading;
   long long stride = 0;  // to the matrix of the next product
 
-  std::size_t count() const { return region(1).bytes / sizeof(float); }
+  std::size_t count() const { return region(1).bytes / sizeof(T); }
   bool valid() const { return leading >= std::max(1, rows); }
   Region region(int count) const {
     const std::size_t one =
         static_cast<std::size_t>(leading) * static_cast<std::size_t>(std::max(columns - 1, 0)) +
         static_cast<std::size_t>(rows);
     const std::size_t all = one + static_cast<std::size_t>(stride * (count - 1));
-    return {begin, columns == 0 ? 0 : all * sizeof(float)};
+    return {begin, columns == 0 ? 0 : all * sizeof(T)};
   }
 };
 
@@ -46,9 +47,10 @@ std::optional<CBLAS_TRANSPOSE> transposed(cublasOperation_t operation) {
 }
 
 // `count` products; what a stride of zero repeats is the same matrix.
+template <class T>
 cublasStatus_t multiply(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb,
-                        int m, int n, int k, const float* alpha, const float* a, int lda,
-                        long long stride_a, const float* b, int ldb, long long stride_b,
+                        int m, int n, int k, const float* alpha, const T* a, int lda,
+                        long long stride_a, const T* b, int ldb, long long stride_b,
                         const float* beta, float* c, int ldc, long long stride_c, int count,
                         int bits = kExact) {
   const auto blas = handles().find(handle);
@@ -58,9 +60,9 @@ cublasStatus_t multiply(cublasHandle_t handle, cublasOperation_t transa, cublasO
       beta == nullptr)
     return CUBLAS_STATUS_INVALID_VALUE;
   const bool as_is_a = *flip_a == CblasNoTrans, as_is_b = *flip_b == CblasNoTrans;
-  const Matrix left{a, as_is_a ? m : k, as_is_a ? k : m, lda, stride_a};
-  const Matrix right{b, as_is_b ? k : n, as_is_b ? n : k, ldb, stride_b};
-  const Matrix result{c, m, n, ldc, stride_c};
+  const Matrix<T> left{a, as_is_a ? m : k, as_is_a ? k : m, lda, stride_a};
+  const Matrix<T> right{b, as_is_b ? k : n, as_is_b ? n : k, ldb, stride_b};
+  const Matrix<float> result{c, m, n, ldc, stride_c};
   if (!left.valid() || !right.valid() || !result.valid()) return CUBLAS_STATUS_INVALID_VALUE;
   if (m == 0 || n == 0 || count == 0) return CUBLAS_STATUS_SUCCESS;
   return status_of(
@@ -159,12 +161,16 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation
                                           long long stride_c, int count,
                                           cublasComputeType_t compute, cublasGemmAlgo_t) {
   const auto bits = mantissa(compute);
-  if (a_type != CUDA_R_32F || b_type != CUDA_R_32F || c_type != CUDA_R_32F || !bits)
-    return CUBLAS_STATUS_NOT_SUPPORTED;
-  return multiply(handle, transa, transb, m, n, k, static_cast<const float*>(alpha),
-                  static_cast<const float*>(a), lda, stride_a, static_cast<const float*>(b), ldb,
-                  stride_b, static_cast<const float*>(beta), static_cast<float*>(c), ldc, stride_c,
-                  count, *bits);
+  if (a_type != b_type || c_type != CUDA_R_32F || !bits) return CUBLAS_STATUS_NOT_SUPPORTED;
+  const auto multiply_as = [&]<class T>(const T* left, const void* right) {
+    return multiply(handle, transa, transb, m, n, k, static_cast<const float*>(alpha), left, lda,
+                    stride_a, static_cast<const T*>(right), ldb, stride_b,
+                    static_cast<const float*>(beta), static_cast<float*>(c), ldc, stride_c, count,
+                    *bits);
+  };
+  if (a_type == CUDA_R_32F) return multiply_as(static_cast<const float*>(a), b);
+  const bool whole = a_type == CUDA_R_16BF && compute == CUBLAS_COMPUTE_32F;
+  return whole ? multiply_as(static_cast<const std::uint16_t*>(a), b) : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa,
@@ -183,13 +189,14 @@ cublasStatus_t cublasSgemv_v2(cublasHandle_t handle, cublasOperation_t trans, in
   const auto blas = handles().find(handle);
   if (!blas) return CUBLAS_STATUS_NOT_INITIALIZED;
   const auto flip = transposed(trans);
-  const Matrix matrix{a, m, n, lda};
+  const Matrix<float> matrix{a, m, n, lda};
   if (!flip || m < 0 || n < 0 || !matrix.valid() || incx == 0 || incy == 0 || alpha == nullptr ||
       beta == nullptr)
     return CUBLAS_STATUS_INVALID_VALUE;
   if (m == 0 || n == 0) return CUBLAS_STATUS_SUCCESS;
   const bool as_is = *flip == CblasNoTrans;
-  const Matrix in{x, 1, as_is ? n : m, std::abs(incx)}, out{y, 1, as_is ? m : n, std::abs(incy)};
+  const Matrix<float> in{x, 1, as_is ? n : m, std::abs(incx)},
+      out{y, 1, as_is ? m : n, std::abs(incy)};
   return status_of(enqueue_kernel(blas->stream, {matrix.region(1), in.region(1), out.region(1)},
                                   [=, scale = *alpha, keep = *beta] {
                                     cblas_sgemv(CblasColMajor, *flip, m, n, scale, a, lda, x, incx,

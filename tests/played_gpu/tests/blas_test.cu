@@ -1,6 +1,7 @@
 // cuBLAS against plain loops in double precision, and what it refuses.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -85,6 +86,23 @@ TEST(CuBlas, with_beta_zero_the_target_is_not_read) {
                          CUDA_R_32F, 1, CUBLAS_COMPUTE_32F_FAST_TF32, CUBLAS_GEMM_DEFAULT),
             CUBLAS_STATUS_SUCCESS);
   EXPECT_EQ(result.values(stream), std::vector<float>{6});
+}
+
+TEST(CuBlas, bf16_to_floats) {
+  TestStream stream;
+  const Blas blas(stream);
+  const float one = 1, zero = 0;
+  const DeviceArray factors(std::vector<float>{std::bit_cast<float>(0x3f80'4040u)});  // 3, then 1
+  const DeviceArray result(1);
+  const auto multiply = [&](cudaDataType b_type, cublasComputeType_t compute) {
+    return cublasGemmEx(blas.handle, CUBLAS_OP_N, CUBLAS_OP_T, 1, 1, 2, &one, factors.begin(),
+                        CUDA_R_16BF, 1, factors.begin(), b_type, 1, &zero, result.begin(),
+                        CUDA_R_32F, 1, compute, CUBLAS_GEMM_DEFAULT);
+  };
+  EXPECT_EQ(multiply(CUDA_R_16BF, CUBLAS_COMPUTE_32F), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(result.values(stream), std::vector<float>{10});
+  EXPECT_EQ(multiply(CUDA_R_32F, CUBLAS_COMPUTE_32F), CUBLAS_STATUS_NOT_SUPPORTED);
+  EXPECT_EQ(multiply(CUDA_R_16BF, CUBLAS_COMPUTE_32F_FAST_TF32), CUBLAS_STATUS_NOT_SUPPORTED);
 }
 
 TEST(CuBlas, batches_and_vectors) {

@@ -74,6 +74,15 @@ TEST_F(CommandLine, EveryCommandWritesTextJsonAndCsv) {
   }
 }
 
+TEST_F(CommandLine, IdleOfNoIterations) {
+  const Finished refused = run({"idle", "--skip", "15"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.errors.find("--skip: the trace has no more than 15 iterations (skip fewer"),
+            std::string::npos)
+      << refused.errors;
+  EXPECT_EQ(run({"idle", "--skip", "14"}).exit_code, 0);
+}
+
 TEST_F(CommandLine, IdleInJson) {
   const Json idle = Json::parse(run({"idle", "--json"}).output);
   ASSERT_EQ(idle["workers"].size(), 2u);

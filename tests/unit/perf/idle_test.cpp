@@ -111,6 +111,23 @@ TEST(Idle, ProcessesHaveTheirOwnCauses) {
   EXPECT_EQ(parts_of(*trace), (std::vector<Parts>{{20, 0, 10, 70, 0, 0}, {10, 0, 0, 0, 90, 0}}));
 }
 
+TEST(Idle, OfIterationsThatAreWarm) {
+  HandTrace hand;
+  hand.task({.times = times(0, 0, 5, 1005), .iteration = 0});
+  hand.task({.times = times(0, 0, 1015, 1115), .iteration = 1});
+  hand.task({.times = times(0, 0, 1120, 1220), .iteration = 2});
+  hand.task({.times = times(0, 0, 5000, 9000)});  // a save, say
+  const perf::Trace trace = hand.read();
+  // An iteration's only task is half of it when it ends.
+  const auto one = analyse_idle(trace, 1), two = analyse_idle(trace, 2);
+  ASSERT_TRUE(one && two);
+  EXPECT_EQ(one->workers[0].parts, (Parts{200, 0, 15, 0, 0, 0}));
+  EXPECT_DOUBLE_EQ(one->wall, 215e-9);
+  EXPECT_EQ(two->workers[0].parts, (Parts{100, 0, 5, 0, 0, 0}));
+  EXPECT_FALSE(analyse_idle(trace, 3));
+  EXPECT_EQ(analyse_idle(trace, 0)->workers[0].parts, parts_of(trace)[0]);
+}
+
 TEST(Idle, AnEmptyTraceHasNoTime) {
   const perf::Idle idle = analyse_idle(HandTrace(1).read());
   EXPECT_EQ(idle.wall, 0);
