@@ -85,9 +85,17 @@ class Layer {
   std::size_t tensor_bytes() const { return tensor_bytes_; }  // of everything it declared
   Blob& output() { return output_; }
   const Blob& output() const { return output_; }
+  // What readers of this layer read: its output, or that of a layer which it only hands on.
+  Blob& read_by_others() { return hands_on() ? *handed_on_ : output_; }
   const std::vector<Param*>& params() const { return params_; }  // in the order of Darknet's files
 
  protected:
+  void hand_on(Blob& blob) {
+    handed_on_ = &blob;
+    output_ = blob;
+  }
+  bool hands_on() const { return handed_on_ != nullptr; }
+
   const Slices& slices() const { return *slices_; }
   int images(int slice) const { return slices_->sizes[static_cast<std::size_t>(slice)]; }
   // Output values of a slice.
@@ -119,6 +127,7 @@ class Layer {
   std::string type_;
   const Slices* slices_;
   std::vector<Input*> inputs_;  // set once the constructor is done
+  Blob* handed_on_ = nullptr;
   std::size_t tensor_bytes_ = 0;
 };
 

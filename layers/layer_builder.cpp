@@ -46,10 +46,19 @@ void LayerBuilder::finish(std::unique_ptr<Layer> layer) {
   parts_.layers.push_back(std::move(layer));
 }
 
-Input& LayerBuilder::input_from(int layer) {
-  Blob& blob = layer < 0 ? parts_.data : parts_.layers[static_cast<std::size_t>(layer)]->output();
+Input& LayerBuilder::add_input(int layer) {
   Input& input = parts_.inputs.emplace_back();
-  input.blob = &blob;
+  input.blob =
+      layer < 0 ? &parts_.data : &parts_.layers[static_cast<std::size_t>(layer)]->read_by_others();
+  used_.push_back(&input);
+  return input;
+}
+
+Blob& LayerBuilder::hand_on(int layer) { return *add_input(layer).blob; }
+
+Input& LayerBuilder::input_from(int layer) {
+  Input& input = add_input(layer);
+  Blob& blob = *input.blob;
   if (parts_.training && !blob.diff.empty() && !stop_backward_) {
     input.diff = blob.diff;
     // Backward runs from the last layer to the first, so the newest consumer writes the blob's
@@ -60,7 +69,6 @@ Input& LayerBuilder::input_from(int layer) {
           per_slice(fmt::format("share{}", parts_.inputs.size()), blob.extent.count(), values());
     newest = &input;
   }
-  used_.push_back(&input);
   return input;
 }
 

@@ -52,6 +52,7 @@ class LayerBuilder {
   int index() const { return static_cast<int>(parts_.layers.size()); }
   bool training() const { return parts_.training; }
   float label_smoothing() const { return parts_.label_smoothing; }
+  bool stops_backward() const { return stop_backward_; }  // no gradient for its inputs
   const Slices& slices() const { return parts_.slices; }
   int connected_blocks() const { return parts_.connected_blocks; }
   DataType values() const { return parts_.values; }
@@ -60,6 +61,8 @@ class LayerBuilder {
   // The previous layer's output, or the images. Registers the layer as its consumer.
   Input& input() { return input_from(index() - 1); }
   Input& input_from(int layer);
+  // Of a layer that does nothing with it: whoever reads that layer has this one's gradient, too.
+  Blob& hand_on(int layer);
   // Only the size, before deciding to read it.
   const Extent& extent_of(int layer) const;
   // A Darknet layer reference (negative: relative) as an index, refused under `key` when out of
@@ -84,6 +87,7 @@ class LayerBuilder {
  private:
   Blob blob(const std::string& name, Extent extent, DataType type);
   std::string qualified(const std::string& name) const;
+  Input& add_input(int layer);
   bool room_for(std::size_t tensors);  // refuses otherwise
   NetParts& parts_;
   std::string type_;

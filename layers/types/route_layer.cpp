@@ -1,4 +1,5 @@
-// [route]: joins the channels of earlier layers side by side; with one layer, a branch point.
+// [route]: joins the channels of earlier layers side by side; with one layer, a branch point, which
+// costs nothing: who reads it reads that layer.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,6 +18,11 @@ class RouteLayer final : public Layer {
     const std::vector<int> references = options.integers("layers");
     if (references.empty())
       options.refuse("layers", "[route] names no layers", "add layers=-1,-4, say");
+    if (references.size() == 1 && !builder.stops_backward()) {
+      from_ = {builder.resolve("layers", references[0])};
+      hand_on(builder.hand_on(from_[0]));
+      return;
+    }
     Extent extent;
     for (const int reference : references) {
       const int from = builder.resolve("layers", reference);
@@ -42,12 +48,17 @@ class RouteLayer final : public Layer {
   }
 
   std::string detail() const override { return fmt::format("{}", fmt::join(from_, " ")); }
+  std::string in_one_task() const override {
+    return hands_on() ? "none: its readers read that" : "";
+  }
   void forward(const Step&, int slice) override {
+    if (hands_on()) return;
     for (std::size_t i = 0; i < inputs().size(); ++i)
       submit_concat_channels(part(i, slice), input(i).value(slice), value(slice),
                              forward_tag(slice));
   }
   void backward(const Step&, int slice) override {
+    if (hands_on()) return;
     for (std::size_t i = 0; i < inputs().size(); ++i)
       if (input(i).wants_gradient())
         submit_split_channels(part(i, slice), diff(slice), input(i).gradient(slice),

@@ -90,12 +90,36 @@ TEST(WholeNet, OnlyAPlainSumIsLeftToTheNormalisation) {
   EXPECT_EQ(with(text, "activation=relu", "activation=linear"), "by the layer before");
 }
 
-// Dropout on the output of the layer before and, behind a copy, on one of its own. Its mask depends
-// on its number, which is the same in both.
+// What a branch point hands on is no copy.
+TEST(WholeNet, ABranchPointCostsNothing) {
+  SessionOptions options;
+  options.deterministic = true;
+  const auto session = Session::start(options);
+  ASSERT_TRUE(session);
+  const auto net = [](const std::string& between) {
+    return "[net]\nbatch=5\nheight=7\nwidth=6\nchannels=2\n"
+           "[convolutional]\nfilters=6\nsize=3\nactivation=tanh\n" +
+           between + "[connected]\noutput=4\nactivation=linear\n[softmax]\n";
+  };
+  WholeNet straight(net("").c_str(), 2), branched(net("[route]\nlayers=-1\n").c_str(), 2),
+      twice(net("[route]\nlayers=-1\n[route]\nlayers=1\n").c_str(), 2),
+      cut(net("[route]\nlayers=-1\nstopbackward=1\n").c_str(), 2);
+  EXPECT_EQ(branched.in_one_task(1), "none: its readers read that");
+  for (WholeNet* each : {&branched, &twice}) {
+    EXPECT_EQ(each->loss(), straight.loss());
+    EXPECT_EQ(each->gradients(), straight.gradients());
+    EXPECT_EQ(each->declared_bytes(), straight.declared_bytes());
+  }
+  EXPECT_EQ(cut.loss(), straight.loss());
+  EXPECT_EQ(cut.trainable().size(), 2u);  // of the connected layer
+}
+
+// Dropout on the output of the layer before and, behind a branch point, on one of its own. Its mask
+// depends on its number, which is the same in both.
 std::string dropout_net(const std::string& layer, bool in_place) {
-  const std::string copy = "[route]\nlayers=-1\n";
+  const std::string branch = "[route]\nlayers=-1\n";
   return "[net]\nbatch=6\nheight=9\nwidth=8\nchannels=2\n" +
-         (in_place ? "[activation]\nactivation=linear\n" + layer : layer + copy) +
+         (in_place ? "[activation]\nactivation=linear\n" + layer : layer + branch) +
          "[dropout]\n[connected]\noutput=4\nactivation=linear\n[softmax]\n";
 }
 
