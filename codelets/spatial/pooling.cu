@@ -3,41 +3,10 @@
 #include "codelets/spatial/pooling.hpp"
 
 #include "codelets/cuda/images.cuh"
-#include "codelets/cuda/map.cuh"
+#include "codelets/spatial/fixed_windows.cuh"
 
 namespace omni {
 namespace {
-
-template <int lanes, class Index>
-struct alignas(lanes * sizeof(Index)) Cells {
-  Index at[lanes];
-};
-
-struct Pool {
-  PoolShape shape;
-
-  __device__ PoolSpan rows(int y) const {
-    return {y, shape.stride_h, shape.offset_h, shape.kernel_h, shape.h};
-  }
-  __device__ PoolSpan columns(int x) const {
-    return {x, shape.stride_w, shape.offset_w, shape.kernel_w, shape.w};
-  }
-  __device__ std::int64_t in_src(int image, int y, int x, int k) const {
-    return ((std::int64_t{image} * shape.h + y) * shape.w + x) * shape.c + k;
-  }
-  __device__ std::int64_t in_dst(int image, int y, int x, int k) const {
-    return ((std::int64_t{image} * shape.out_h + y) * shape.out_w + x) * shape.c + k;
-  }
-  // visit(y, x of a window, its rows, its columns) for all windows over a cell.
-  template <class Visit>
-  __device__ void for_each_window_over(int y, int x, Visit visit) const {
-    const PoolCover over_y(y, shape.stride_h, shape.offset_h, shape.kernel_h, shape.out_h);
-    const PoolCover over_x(x, shape.stride_w, shape.offset_w, shape.kernel_w, shape.out_w);
-    for (int out_y = over_y.first; out_y < over_y.last; ++out_y)
-      for (int out_x = over_x.first; out_x < over_x.last; ++out_x)
-        visit(out_y, out_x, rows(out_y), columns(out_x));
-  }
-};
 
 template <int lanes, class T, class Index>
 struct MaxForward {
@@ -50,8 +19,7 @@ struct MaxForward {
     const int k = column * lanes;
     const PoolSpan rows = pool.rows(y), columns = pool.columns(x);
     Lanes<lanes> best{};
-    Cells<lanes, Index> winner;
-    for (int i = 0; i < lanes; ++i) winner.at[i] = kNoCell<Index>;
+    auto winner = Cells<lanes, Index>::none();
     for (int row = rows.first; row < rows.last; ++row)
       for (int in_row = columns.first; in_row < columns.last; ++in_row) {
         const Lanes<lanes> value = load<lanes>(src, pool.in_src(image, row, in_row, k));
@@ -66,7 +34,7 @@ struct MaxForward {
       if (!(best.at[i] > 0)) winner.at[i] = kNoCell<Index>;
     const std::int64_t at = pool.in_dst(image, y, x, k);
     store(dst, at, best);
-    *reinterpret_cast<Cells<lanes, Index>*>(index + at) = winner;
+    winner.store(index, at);
   }
 };
 
@@ -77,13 +45,14 @@ struct MaxBackward {
   const Index* index;
   T* diff_src;
 
+  Extent positions() const { return {pool.shape.h, pool.shape.w, pool.shape.c / lanes}; }
   __device__ void operator()(int image, int y, int x, int column) const {
     const int k = column * lanes;
     Lanes<lanes> sum{};
     pool.for_each_window_over(y, x, [&](int out_y, int out_x, PoolSpan rows, PoolSpan columns) {
       const std::int64_t at = pool.in_dst(image, out_y, out_x, k);
       const int cell = (y - rows.start) * pool.shape.kernel_w + x - columns.start;
-      const auto winner = *reinterpret_cast<const Cells<lanes, Index>*>(index + at);
+      const auto winner = Cells<lanes, Index>::load(index, at);
       const Lanes<lanes> diff = load<lanes>(diff_dst, at);
       for (int i = 0; i < lanes; ++i)
         if (winner.at[i] == cell) sum.at[i] += diff.at[i];
@@ -134,54 +103,73 @@ struct AverageBackward {
   }
 };
 
-// use(lanes, extent of the results with channels in units of so many)
-template <class T, class Use>
-void by_lanes(const PoolShape& shape, int h, int w, Use use) {
-  with_lanes<T>(shape.c % kMostLanes<T> == 0, [&](auto lanes) {
-    use(lanes, Extent{h, w, shape.c / lanes});
-  });
+template <class PoolIndex>
+struct AnyWindow {
+  using Index = PoolIndex;
+  template <int lanes, class T>
+  using Forward = MaxForward<lanes, T, Index>;
+  template <int lanes, class T>
+  using Backward = MaxBackward<lanes, T, Index>;
+};
+
+template <class Use>  // use(a FixedWindow of those that are common in nets, or AnyWindow)
+void with_window(const PoolShape& shape, Use use) {
+  if (FixedWindow<2, 2>::is_of(shape)) return use(FixedWindow<2, 2>());
+  if (FixedWindow<3, 2>::is_of(shape)) return use(FixedWindow<3, 2>());
+  with_pool_index(shape, [&]<class Index>(Index) { use(AnyWindow<Index>()); });
 }
 
 }  // namespace
 
 void gpu::max_pool_forward(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
-  const auto forward = [&]<class T, class Index>(T, Index) {
-    by_lanes<T>(shape, shape.out_h, shape.out_w, [&]<class N>(N, const Extent& extent) {
-      for_each_position(CudaWorker::current(), shape.n, extent,
-                        MaxForward<N::value, T, Index>{Pool{shape}, buffers.get<T>(0),
-                                                       buffers.get<T>(1), buffers.get<Index>(2)});
+  const auto forward = [&]<class T, class Window>(T, Window) {
+    const T* src = buffers.get<T>(0);
+    T* dst = buffers.get<T>(1);
+    auto* index = buffers.get<typename Window::Index>(2);
+    with_lanes<T>(divides(kMostLanes<T>, shape.c, src, dst, index), [&]<class N>(N lanes) {
+      const Extent results{shape.out_h, shape.out_w, shape.c / lanes};
+      for_each_position(
+          CudaWorker::current(), shape.n, results,
+          typename Window::template Forward<N::value, T>{Pool{shape}, src, dst, index});
     });
   };
-  with_pool_index(shape, [&](auto i) { with_values(buffers, [&](auto t) { forward(t, i); }); });
+  with_window(shape, [&](auto w) { with_values(buffers, [&](auto t) { forward(t, w); }); });
 }
 
 void gpu::max_pool_backward(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
-  const auto backward = [&]<class T, class Index>(T, Index) {
-    by_lanes<T>(shape, shape.h, shape.w, [&]<class N>(N, const Extent& extent) {
-      for_each_position(CudaWorker::current(), shape.n, extent,
-                        MaxBackward<N::value, T, Index>{Pool{shape}, buffers.get<T>(0),
-                                                        buffers.get<Index>(1), buffers.get<T>(2)});
+  const auto backward = [&]<class T, class Window>(T, Window) {
+    const T* diff_dst = buffers.get<T>(0);
+    const auto* index = buffers.get<typename Window::Index>(1);
+    T* diff_src = buffers.get<T>(2);
+    with_lanes<T>(divides(kMostLanes<T>, shape.c, diff_dst, index, diff_src), [&]<class N>(N) {
+      const typename Window::template Backward<N::value, T> kernel{Pool{shape}, diff_dst, index,
+                                                                   diff_src};
+      for_each_position(CudaWorker::current(), shape.n, kernel.positions(), kernel);
     });
   };
-  with_pool_index(shape, [&](auto i) { with_values(buffers, [&](auto t) { backward(t, i); }); });
+  with_window(shape, [&](auto w) { with_values(buffers, [&](auto t) { backward(t, w); }); });
 }
 
 void gpu::average_pool_forward(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
   with_values(buffers, [&]<class T>(T) {
-    by_lanes<T>(shape, shape.out_h, shape.out_w, [&]<class N>(N, const Extent& extent) {
-      for_each_position(
-          CudaWorker::current(), shape.n, extent,
-          AverageForward<N::value, T>{Pool{shape}, buffers.get<T>(0), buffers.get<T>(1)});
+    const T* src = buffers.get<T>(0);
+    T* dst = buffers.get<T>(1);
+    with_lanes<T>(divides(kMostLanes<T>, shape.c, src, dst), [&]<class N>(N lanes) {
+      const Extent results{shape.out_h, shape.out_w, shape.c / lanes};
+      for_each_position(CudaWorker::current(), shape.n, results,
+                        AverageForward<N::value, T>{Pool{shape}, src, dst});
     });
   });
 }
 
 void gpu::average_pool_backward(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
   with_values(buffers, [&]<class T>(T) {
-    by_lanes<T>(shape, shape.h, shape.w, [&]<class N>(N, const Extent& extent) {
-      for_each_position(
-          CudaWorker::current(), shape.n, extent,
-          AverageBackward<N::value, T>{Pool{shape}, buffers.get<T>(0), buffers.get<T>(1)});
+    const T* diff_dst = buffers.get<T>(0);
+    T* diff_src = buffers.get<T>(1);
+    with_lanes<T>(divides(kMostLanes<T>, shape.c, diff_dst, diff_src), [&]<class N>(N lanes) {
+      const Extent results{shape.h, shape.w, shape.c / lanes};
+      for_each_position(CudaWorker::current(), shape.n, results,
+                        AverageBackward<N::value, T>{Pool{shape}, diff_dst, diff_src});
     });
   });
 }

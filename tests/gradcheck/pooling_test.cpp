@@ -56,6 +56,13 @@ const std::vector<Case<PoolShape>> kPoolingCases{
     {"one cell", pool_of(1, 1, 1, 1, {1, 1, 0})},
     {"padding size-1, odd image", pool_of(3, 7, 5, 13, {3, 2, 2})},
     {"odd padding: more at the end", pool_of(2, 7, 9, 20, {2, 2, 1})},
+    {"2/2, the first cells in the padding", pool_of(2, 8, 5, 24, {2, 2, 3})},
+    {"2/2, the last cells under no window", pool_of(1, 9, 7, 12, {2, 2, 0})},
+    {"2/2, windows in the padding", pool_of(2, 3, 4, 8, {2, 2, 6})},
+    {"3/2, the last cells under no window", pool_of(2, 8, 6, 40, {3, 2, 0})},
+    {"3/2, padding on one side", pool_of(3, 6, 8, 20, {3, 2, 1})},
+    {"3/2, window > image", pool_of(2, 1, 2, 8, {3, 2, 2})},
+    {"3/2, windows in the padding", pool_of(2, 4, 3, 16, {3, 2, 9})},
     {"stride 1", pool_of(1, 5, 5, 3, {3, 1, 2})},
     {"stride > kernel", pool_of(2, 11, 8, 17, {2, 3, 0})},
     {"window > image", pool_of(2, 2, 3, 6, {5, 1, 4})},
@@ -164,6 +171,24 @@ TEST(MaxPool, a_window_of_nan_is_nan) {
     std::vector<std::uint8_t> index(1);
     run_on_values(implementation, shape, src, dst, index);
     EXPECT_TRUE(std::isnan(dst[0])) << implementation.name;
+  }
+}
+
+TEST(MaxPool, a_nan_wins_only_as_the_first_cell) {
+  constexpr int kChannels = 16;  // of them every other begins with one
+  const PoolShape shape = pool_of(1, 2, 2, kChannels, {3, 2, 2});
+  for (const auto& implementation : implementations_here(max_pool_forward)) {
+    std::vector<float> src, dst(kChannels);
+    for (int at = 0; at < 4 * kChannels; ++at) {
+      const int cell = at / kChannels;
+      src.push_back(cell == at % 2 ? NAN : static_cast<float>(cell));
+    }
+    std::vector<std::uint8_t> index(kChannels);
+    run_on_values(implementation, shape, src, dst, index);
+    for (std::size_t k = 0; k < kChannels; ++k) {
+      EXPECT_EQ(std::isnan(dst[k]), k % 2 == 0) << implementation.name;
+      EXPECT_EQ(index[k], k % 2 == 0 ? 4 : 8) << implementation.name;
+    }
   }
 }
 
