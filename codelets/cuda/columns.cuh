@@ -17,6 +17,24 @@ struct RowsOfThread {
   int step;
 };
 
+inline constexpr int kRowsTogether = 8;  // where a row is one load
+
+// use(an array of what load(row) gives) for all rows, `together` in an array; what is left over
+// comes in halves, quarters, ... A loop that is merely unrolled may end after every row, so that a
+// load waits until the row before it is used.
+template <int together, class Load, class Use>
+__device__ void for_rows(const RowsOfThread& rows, Load load, Use use) {
+  std::int64_t row = rows.first;
+  for (; row + (together - 1) * rows.step < rows.last; row += together * rows.step) {
+    std::array<decltype(load(row)), together> loaded;
+#pragma unroll
+    for (int i = 0; i < together; ++i) loaded[i] = load(row + i * rows.step);
+    use(loaded);
+  }
+  if constexpr (together > 1)
+    for_rows<together / 2>(RowsOfThread{row, rows.last, rows.step}, load, use);
+}
+
 // The values of a type that make a word: threads that load less keep too little memory busy.
 template <class T>
 inline constexpr int kLanesOfWord = std::max(1, static_cast<int>(4 / sizeof(T)));
@@ -77,9 +95,12 @@ struct CollectPartials {
   int columns;
   __device__ std::array<T, 1> operator()(const RowsOfThread& blocks, int column) const {
     T total{};
-#pragma unroll 8  // so many loads are on their way at once
-    for (std::int64_t block = blocks.first; block < blocks.last; block += blocks.step)
-      total.add(partial[block * columns + column]);
+    for_rows<kRowsTogether>(
+        blocks, [&](std::int64_t block) { return partial[block * columns + column]; },
+        [&](const auto& loaded) {
+#pragma unroll
+          for (const T& some : loaded) total.add(some);
+        });
     return {total};
   }
 };
@@ -102,12 +123,13 @@ void total_columns(CudaWorker& worker, std::int64_t rows, int columns, Collect c
   const unsigned tiles = (threads_of_row + across - 1) / across;
   const dim3 block(across, kThreads / across);
   // As many threads as fit, so that enough loads are on their way, but each block with enough rows
-  // to be worth its partial total.
+  // to be worth its partial total, and none with rows that are left over, but the last.
   constexpr std::int64_t kBlocksPerMultiprocessor = 8;
-  const std::int64_t least = std::int64_t{16} * block.y;
+  const std::int64_t together = std::int64_t{kRowsTogether} * block.y;
   const std::int64_t wanted =
       std::max<std::int64_t>(1, kBlocksPerMultiprocessor * worker.multiprocessors() / tiles);
-  const std::int64_t rows_per_block = std::max(least, (rows + wanted - 1) / wanted);
+  const std::int64_t rows_per_block =
+      together * std::max<std::int64_t>(2, (rows + together * wanted - 1) / (together * wanted));
   const std::int64_t blocks =
       std::max<std::int64_t>(1, (rows + rows_per_block - 1) / rows_per_block);
   auto* partial = static_cast<Total*>(worker.workspace(

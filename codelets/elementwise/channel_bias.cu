@@ -42,11 +42,13 @@ struct CollectValues {
   int columns;
   __device__ std::array<Total, lanes> operator()(const RowsOfThread& rows, int column) const {
     std::array<Total, lanes> totals{};
-#pragma unroll 8
-    for (std::int64_t row = rows.first; row < rows.last; row += rows.step) {
-      const Lanes<lanes> value = load<lanes>(values, row * columns + column);
-      for (int i = 0; i < lanes; ++i) totals[i].add({{value.at[i]}});
-    }
+    for_rows<kRowsTogether>(
+        rows, [&](std::int64_t row) { return load<lanes>(values, row * columns + column); },
+        [&](const auto& loaded) {
+#pragma unroll
+          for (const Lanes<lanes>& value : loaded)
+            for (int i = 0; i < lanes; ++i) totals[i].add({{value.at[i]}});
+        });
     return totals;
   }
 };
@@ -70,36 +72,31 @@ class CollectGradient {
   int columns;
   __device__ std::array<Total, lanes> operator()(const RowsOfThread& rows, int column) const {
     std::array<Total, lanes> totals{};
-    std::int64_t row = rows.first;
-    for (; row + (kTogether - 1) * rows.step < rows.last; row += kTogether * rows.step)
-      add<kTogether>(row, rows.step, column, totals);
-    for (; row < rows.last; row += rows.step) add<1>(row, rows.step, column, totals);
+    for_rows<kRowsTogether>(
+        rows,
+        [&](std::int64_t row) {
+          const std::int64_t at = row * columns + column;
+          return Values{at, load<lanes>(values, at), load<lanes>(diff, at)};
+        },
+        [&](const auto& loaded) {
+#pragma unroll
+          for (const Values& row : loaded) {
+            Lanes<lanes> gradient = row.given;
+            for (int i = 0; i < lanes; ++i) {
+              gradient.at[i] *= f.gradient(row.value.at[i]);
+              totals[i].add({{gradient.at[i]}});
+            }
+            store(diff, row.at, gradient);
+          }
+        });
     return totals;
   }
 
  private:
-  // So many rows are read before one is written, which might be among them for all that is known.
-  static constexpr int kTogether = 8;
-
-  template <int together>
-  __device__ void add(std::int64_t row, int step, int column,
-                      std::array<Total, lanes>& totals) const {
-    Lanes<lanes> value[together], gradient[together];
-#pragma unroll
-    for (int i = 0; i < together; ++i) {
-      const std::int64_t at = (row + i * step) * columns + column;
-      value[i] = load<lanes>(values, at);
-      gradient[i] = load<lanes>(diff, at);
-    }
-#pragma unroll
-    for (int i = 0; i < together; ++i) {
-      for (int lane = 0; lane < lanes; ++lane) {
-        gradient[i].at[lane] *= f.gradient(value[i].at[lane]);
-        totals[lane].add({{gradient[i].at[lane]}});
-      }
-      store(diff, (row + i * step) * columns + column, gradient[i]);
-    }
-  }
+  struct Values {
+    std::int64_t at;
+    Lanes<lanes> value, given;
+  };
 };
 
 }  // namespace

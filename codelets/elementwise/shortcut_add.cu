@@ -88,9 +88,9 @@ struct MeetingGradient {
 
 // use(lanes, the extent with its channels in units of so many)
 template <class T, class Use>
-void by_lanes(const ShortcutArgs& args, Extent extent, Use use) {
+void by_lanes(const ShortcutArgs& args, Extent extent, Use use, const auto*... pointers) {
   constexpr int kLanes = kMostLanes<T>;
-  with_lanes<T>(args.a.c % kLanes == 0 && args.b.c % kLanes == 0, [&](auto lanes) {
+  with_lanes<T>(args.a.c % kLanes == 0 && divides(kLanes, args.b.c, pointers...), [&](auto lanes) {
     extent.c /= lanes;
     use(lanes, extent);
   });
@@ -126,11 +126,14 @@ void gpu::shortcut_forward(const ShortcutArgs& args, const Buffers& buffers, Dev
       map_elements(worker, values_of(args, args.a), ScaledSum<F>{f, args.alpha, args.beta}, dst, a,
                    b);
     else
-      by_lanes<T>(args, args.a, [&]<class N>(N, const Extent& extent) {
-        for_each_position(worker, args.n, extent,
-                          MeetingSum<F, N::value, T>{f, Meetings(args.a, args.b), args.alpha,
-                                                     args.beta, a, b, dst});
-      });
+      by_lanes<T>(
+          args, args.a,
+          [&]<class N>(N, const Extent& extent) {
+            for_each_position(worker, args.n, extent,
+                              MeetingSum<F, N::value, T>{f, Meetings(args.a, args.b), args.alpha,
+                                                         args.beta, a, b, dst});
+          },
+          a, b, dst);
   };
   with_usual_activation(args.activation,
                         [&](auto f) { with_values(buffers, [&](auto t) { forward(f, t); }); });
@@ -151,11 +154,14 @@ void gpu::shortcut_backward_b(const ShortcutArgs& args, const Buffers& buffers, 
     if (args.a == args.b)
       map_elements(worker, values_of(args, args.b), Scale{args.beta}, diff_b, diff_dst);
     else
-      by_lanes<T>(args, args.b, [&]<class N>(N, const Extent& extent) {
-        for_each_position(
-            worker, args.n, extent,
-            MeetingGradient<N::value, T>{Meetings(args.b, args.a), args.beta, diff_dst, diff_b});
-      });
+      by_lanes<T>(
+          args, args.b,
+          [&]<class N>(N, const Extent& extent) {
+            for_each_position(worker, args.n, extent,
+                              MeetingGradient<N::value, T>{Meetings(args.b, args.a), args.beta,
+                                                           diff_dst, diff_b});
+          },
+          diff_dst, diff_b);
   });
 }
 

@@ -5,15 +5,16 @@
 #include "codelets/cuda/activations.cuh"
 #include "codelets/cuda/columns.cuh"
 #include "codelets/cuda/map.cuh"
+#include "codelets/normalise/batchnorm_sums.cuh"
 
 namespace omni {
 namespace {
 
 // ---- the moments of a slice ----
 
-// Eight rows at a time: their mean and deviations from it, by two passes over registers, are merged
-// into the moments of those before. So nothing cancels, and no single value is held against a mean
-// that thousands make up.
+// Several rows at a time: their mean and deviations from it, by two passes over registers, are
+// merged into the moments of those before. So nothing cancels, and no single value is held against
+// a mean that thousands make up.
 template <int lanes, class T>
 struct CollectMoments {
   using Total = Moments<double>;
@@ -22,29 +23,28 @@ struct CollectMoments {
   int c;
 
   __device__ std::array<Total, lanes> operator()(const RowsOfThread& rows, int k) const {
-    constexpr int kTogether = 8;
     Moments<float> moments[lanes]{};
-    std::int64_t row = rows.first;
-    for (; row + (kTogether - 1) * rows.step < rows.last; row += kTogether * rows.step) {
-      Lanes<lanes> x[kTogether];
+    float before = 0;  // in every lane, so that one division does for all
+    for_rows<kRowsTogether>(
+        rows, [&](std::int64_t row) { return load<lanes>(src, row * c + k); },
+        [&]<std::size_t together>(const std::array<Lanes<lanes>, together>& x) {
+          Moments<float> next[lanes];
 #pragma unroll
-      for (int i = 0; i < kTogether; ++i) x[i] = load<lanes>(src, (row + i * rows.step) * c + k);
+          for (int lane = 0; lane < lanes; ++lane) {
+            float sum = 0, squares = 0;
 #pragma unroll
-      for (int lane = 0; lane < lanes; ++lane) {
-        float sum = 0, squares = 0;
+            for (const auto& row : x) sum += row.at[lane];
+            const float mean = sum / together;
 #pragma unroll
-        for (int i = 0; i < kTogether; ++i) sum += x[i].at[lane];
-        const float mean = sum / kTogether;
-#pragma unroll
-        for (int i = 0; i < kTogether; ++i)
-          squares += (x[i].at[lane] - mean) * (x[i].at[lane] - mean);
-        moments[lane].add({kTogether, mean, squares});
-      }
-    }
-    for (; row < rows.last; row += rows.step) {
-      const Lanes<lanes> x = load<lanes>(src, row * c + k);
-      for (int lane = 0; lane < lanes; ++lane) moments[lane].add({1, x.at[lane], 0});
-    }
+            for (const auto& row : x) squares += (row.at[lane] - mean) * (row.at[lane] - mean);
+            next[lane] = {together, mean, squares};
+          }
+          for (int lane = 0; lane < lanes; ++lane) {
+            moments[lane].rows = before;
+            moments[lane].add(next[lane]);
+          }
+          before += together;
+        });
     std::array<Total, lanes> totals;
     for (int lane = 0; lane < lanes; ++lane)
       totals[lane] = {moments[lane].rows, moments[lane].mean, moments[lane].squares};
@@ -127,7 +127,8 @@ struct Apply {
 };
 
 template <class F, int lanes, class T>
-struct CollectDiff {
+class CollectDiff {
+ public:
   using Total = ColumnSums<2>;
   static constexpr int kLanes = lanes;
   F f;
@@ -139,27 +140,27 @@ struct CollectDiff {
   __device__ std::array<Total, lanes> operator()(const RowsOfThread& rows, int k) const {
     const Channels<lanes> channels = statistics.template of<lanes>(k);
     std::array<Total, lanes> totals{};
-#pragma unroll 4
-    for (std::int64_t row = rows.first; row < rows.last; row += rows.step) {
-      const Lanes<lanes> x = load<lanes>(src, row * c + k);
-      const Lanes<lanes> given = load<lanes>(diff_dst, row * c + k);
-      for (int i = 0; i < lanes; ++i) {
-        const float diff = given.at[i] * channels.gradient(f, from_input, i, x.at[i]);
-        totals[i].add({{diff, diff * (x.at[i] - channels.mean.at[i])}});
-      }
-    }
+    for_rows<kRowsTogether / 2>(
+        rows,
+        [&](std::int64_t row) {
+          return Values{load<lanes>(src, row * c + k), load<lanes>(diff_dst, row * c + k)};
+        },
+        [&](const auto& loaded) {
+#pragma unroll
+          for (const Values& row : loaded)
+            for (int i = 0; i < lanes; ++i) {
+              const float x = row.x.at[i];
+              const float diff = row.given.at[i] * channels.gradient(f, from_input, i, x);
+              totals[i].add({{diff, diff * (x - channels.mean.at[i])}});
+            }
+        });
     return totals;
   }
-};
 
-struct StoreDiff {
-  float* sums;
-  const float* inv_std;
-  int c;
-  __device__ void operator()(int k, const ColumnSums<2>& total) const {
-    sums[k] = total.sum[0];
-    sums[c + k] = total.sum[1] * inv_std[k];
-  }
+ private:
+  struct Values {
+    Lanes<lanes> x, given;
+  };
 };
 
 // diff_src = factor * diff + slope * (src - mean) + offset, where diff is diff_dst before the
@@ -191,14 +192,14 @@ struct BackwardData {
   const float* total;
   T* diff_src;
   int c;
-  float batch;
+  float share_of_row;  // in the means of the batch
   __device__ Column operator()(int column) const {
     const int k = column * lanes;
     Column result{*this, statistics.template of<lanes>(k), {}, {}, k};
     for (int i = 0; i < lanes; ++i) {
       const float factor = result.channels.factor.at[i];
-      result.slope.at[i] = -factor * statistics.inv_std[k + i] * (total[c + k + i] / batch);
-      result.offset.at[i] = -factor * (total[k + i] / batch);
+      result.slope.at[i] = -factor * statistics.inv_std[k + i] * (total[c + k + i] * share_of_row);
+      result.offset.at[i] = -factor * (total[k + i] * share_of_row);
     }
     return result;
   }
@@ -288,10 +289,11 @@ void gpu::batchnorm_backward_data(const BatchnormBackwardArgs& args, const Buffe
     const T *src = buffers.get<T>(0), *diff_dst = buffers.get<T>(1);
     T* diff_src = buffers.get<T>(args.in_place ? 1 : 7);
     with_lanes<T>(statistics.divides<T>(args.c, src, diff_dst, diff_src), [&]<class N>(N lanes) {
-      for_each_column(CudaWorker::current(), args.rows, args.c / lanes,
-                      BackwardData<F, N::value, T>{
-                          f, gradient_needs_input(args.activation), statistics, src, diff_dst,
-                          buffers.get(6), diff_src, args.c, static_cast<float>(args.batch_rows)});
+      for_each_column(
+          CudaWorker::current(), args.rows, args.c / lanes,
+          BackwardData<F, N::value, T>{f, gradient_needs_input(args.activation), statistics, src,
+                                       diff_dst, buffers.get(6), diff_src, args.c,
+                                       1 / static_cast<float>(args.batch_rows)});
     });
   };
   with_usual_activation(args.activation,

@@ -21,6 +21,8 @@ TEST(Unpack, ImplementationsAgree) {
       {{"usual", {.images = 12, .images_per_part = 4, .image_values = 300}},
        {"one part", {.images = 3, .images_per_part = 3, .image_values = 75}},
        {"a rest, odd", {.images = 7, .images_per_part = 3, .image_values = 37}},
+       {"more than a block takes at once",
+        {.images = 3, .images_per_part = 2, .image_values = 4099}},
        {"as many parts as there can be", {.images = 15, .images_per_part = 1, .image_values = 1}}},
       {.operands = unpack_operands, .reference = [](const UnpackArgs& args, const Buffers& b) {
          auto* dst = b.get<double>(0);
