@@ -25,6 +25,8 @@ struct Input {
   const Extent& extent() const { return blob->extent; }
   const Tensor& value(int slice) const { return *blob->value[static_cast<std::size_t>(slice)]; }
   bool wants_gradient() const { return !diff.empty(); }
+  // Not a share, nor in addition to others: what is written is the blob's gradient for now.
+  bool writes_gradient() const { return wants_gradient() && diff == blob->diff && !adds; }
   const Tensor& gradient(int slice) const { return *diff[static_cast<std::size_t>(slice)]; }
 };
 

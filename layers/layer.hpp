@@ -62,10 +62,11 @@ class Layer {
 
   // So does the sum of a residual block when the normalisation before it adds. The net asks a layer
   // to leave its sum to the one before, whose output nobody else reads: that one is asked to make
-  // activation(output + addend) its output, and gets the gradient before the activation. Both say
-  // whether they did; then the two share the output's tensors.
+  // activation(output + addend) its output. Both say whether they did; then the two share the
+  // output's tensors. Where Input::writes_gradient() holds for the addend, the layer before makes
+  // that gradient, too, from that of the sum; else it gets the one before the activation.
   virtual bool leave_sum(Layer& /*before*/) { return false; }
-  virtual bool make_sum(const Blob& /*addend*/, Activation) { return false; }
+  virtual bool make_sum(const Input& /*addend*/, Activation) { return false; }
   void share_output(Layer& before, TensorPool& tensors);
   // Dropout changes the output of the layer before, and its gradient, where nobody else reads them
   // and that layer's backward can do with zeros and multiples. Says whether it will.

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <initializer_list>
 #include <span>
 
+#include "codelets/normalise/batchnorm_residual.hpp"
 #include "runtime/tasks/codelet.hpp"
 
 namespace omni {
@@ -34,10 +36,17 @@ void for_each_batchnorm_part(const BatchnormForwardArgs& args, Use use) {
 // Merging the sums of a first slice would only copy them.
 template <class Use>
 void for_each_batchnorm_part(const BatchnormWholeBackwardArgs& args, Use use) {
-  const auto [rows, c, activation, diff_src] = args;
-  use(batchnorm_backward_reduce,
-      BatchnormReduceArgs{.rows = rows, .c = c, .activation = activation}, {0, 1, 2, 3, 4, 5, 6});
+  const auto [rows, c, activation, diff_src, of_sum] = args;
+  const BatchnormReduceArgs reduce{.rows = rows, .c = c, .activation = activation};
+  if (of_sum)
+    use(batchnorm_residual_reduce, reduce, {0, 9, 1, 2, 3, 6, 10});
+  else
+    use(batchnorm_backward_reduce, reduce, {0, 1, 2, 3, 4, 5, 6});
   use(batchnorm_parameter_gradient, BatchnormParameterArgs{.c = c}, {6, 7, 8});
+  if (of_sum)
+    return use(batchnorm_backward_data,
+               BatchnormBackwardArgs{.rows = rows, .c = c, .batch_rows = rows},
+               {0, 10, 2, 3, 4, 5, 6, 1});
   if (diff_src == DiffSrc::none) return;
   const bool in_place = diff_src == DiffSrc::in_place;
   use(batchnorm_backward_data,
@@ -98,8 +107,8 @@ Codelet<BatchnormForwardArgs> batchnorm_forward(in_one_task<BatchnormForwardArgs
       return footprint_of(args.rows, args.c, args.activation, args.adds);
     }));
 Codelet<BatchnormWholeBackwardArgs> batchnorm_backward(in_one_task<BatchnormWholeBackwardArgs>(
-    "batchnorm_backward", {0, 1, 9}, [](const BatchnormWholeBackwardArgs& args) {
-      return footprint_of(args.rows, args.c, args.activation, args.diff_src);
+    "batchnorm_backward", {0, 1, 9, 10}, [](const BatchnormWholeBackwardArgs& args) {
+      return footprint_of(args.rows, args.c, args.activation, args.diff_src, args.of_sum);
     }));
 
 void submit_batchnorm_forward(BatchnormForwardArgs args, const Tensor& src, const Tensor& total,
@@ -125,12 +134,14 @@ void submit_batchnorm_backward(BatchnormWholeBackwardArgs args, const Tensor& sr
                                const Tensor& diff_dst, const Tensor& mean, const Tensor& inv_std,
                                const Tensor& scale, const Tensor& shift, const Tensor& total,
                                const Tensor& diff_scale, const Tensor& diff_shift,
-                               const Tensor* diff_src, TaskTag tag) {
+                               const Tensor* diff_src, const BatchnormSum* sum, TaskTag tag) {
+  args.of_sum = sum != nullptr;
   args.diff_src = diff_src == nullptr     ? DiffSrc::none
                   : diff_src == &diff_dst ? DiffSrc::in_place
                                           : DiffSrc::apart;
   const bool in_place = args.diff_src == DiffSrc::in_place;
   const bool apart = args.diff_src == DiffSrc::apart;
+  assert(in_place || !args.of_sum);
   const std::array accesses{read(src),
                             in_place ? read_write(diff_dst) : read(diff_dst),
                             read(mean),
@@ -140,8 +151,13 @@ void submit_batchnorm_backward(BatchnormWholeBackwardArgs args, const Tensor& sr
                             write(total),
                             accumulate(diff_scale),
                             accumulate(diff_shift),
-                            write(apart ? *diff_src : diff_dst)};
-  batchnorm_backward.submit(args, std::span(accesses).first(apart ? 10 : 9), tag);
+                            args.of_sum ? read(sum->dst) : write(apart ? *diff_src : diff_dst),
+                            write(args.of_sum ? sum->diff_addend : diff_dst)};
+  batchnorm_backward.submit(args,
+                            std::span(accesses).first(args.of_sum ? 11
+                                                      : apart     ? 10
+                                                                  : 9),
+                            tag);
 }
 
 }  // namespace omni

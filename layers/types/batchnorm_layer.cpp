@@ -22,8 +22,8 @@ class BatchnormLayer final : public Layer {
     block_.forward(step, slice, input().blob->value, output_.value, forward_tag(slice));
   }
   void backward(const Step&, int slice) override {
-    block_.backward(slice, input().blob->value, output_.diff, input().diff,
-                    data_gradient_tag(slice), [](int) {});
+    block_.backward(slice, input().blob->value, output_, input().diff, data_gradient_tag(slice),
+                    [](int) {});
   }
 
  private:

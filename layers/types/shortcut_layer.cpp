@@ -33,7 +33,7 @@ class ShortcutLayer final : public Layer {
   bool leave_sum(Layer& before) override {
     const bool plain = args_.a == args_.b && args_.alpha == 1 && args_.beta == 1 &&
                        activation_.fused() == activation_.kind();
-    before_sums_ = plain && before.make_sum(*input(1).blob, activation_.kind());
+    before_sums_ = plain && before.make_sum(input(1), activation_.kind());
     return before_sums_;
   }
   void forward(const Step&, int slice) override {
@@ -44,6 +44,7 @@ class ShortcutLayer final : public Layer {
   }
   void backward(const Step&, int slice) override {
     const TaskTag tag = data_gradient_tag(slice);
+    if (before_sums_ && input(1).writes_gradient()) return;
     if (before_sums_ && input(1).wants_gradient())
       return submit_residual_backward({.count = values(slice), .activation = activation_.kind()},
                                       value(slice), diff(slice), input(1).gradient(slice), tag);
@@ -63,7 +64,7 @@ class ShortcutLayer final : public Layer {
   ShortcutArgs args_;
   ActivationBlock activation_;
   int from_;
-  bool before_sums_ = false;  // the layer before does the forward pass, and has our gradient
+  bool before_sums_ = false;  // the layer before makes our output, and has our gradient
 };
 
 const LayerRegistration shortcut_registration(

@@ -41,8 +41,7 @@ bool WeightedLayer::leave_relu_gradient() {
 void WeightedLayer::backward(const Step&, int slice) {
   if (batchnorm_)  // the product's gradient takes the place of the output's, which nobody reads
                    // again
-    return batchnorm_->backward(slice, product_, output_.diff, output_.diff,
-                                data_gradient_tag(slice),
+    return batchnorm_->backward(slice, product_, output_, output_.diff, data_gradient_tag(slice),
                                 [this](int each) { propagate(each, diff(each), nullptr); });
   const Tensor* diff_bias = &bias_->gradient(slice);
   if (!activation_left_ && activation_.kind() != Activation::linear) {

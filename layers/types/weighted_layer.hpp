@@ -21,7 +21,7 @@ class WeightedLayer : public Layer {
   }
   bool leave_relu_gradient() override;
   bool bears_dropout() const override { return !batchnorm_ && activation_.bears_dropout(); }
-  bool make_sum(const Blob& addend, Activation activation) override {
+  bool make_sum(const Input& addend, Activation activation) override {
     return batchnorm_ && batchnorm_->make_sum(addend, activation);
   }
 

@@ -2,6 +2,7 @@
 // with the accesses that it needs.
 #include "codelets/normalise/batchnorm_whole.hpp"
 
+#include "codelets/normalise/batchnorm_residual.hpp"
 #include "runtime/tasks/task_capture.hpp"
 #include "tests/gradcheck/harness.hpp"
 
@@ -44,6 +45,14 @@ std::vector<Case<WholeBackward>> whole_backward_cases() {
       for (const Activation activation : {Activation::linear, Activation::tanh, Activation::swish})
         cases.push_back(
             {what, {.rows = rows, .c = c, .activation = activation, .diff_src = diff_src}});
+  for (const auto& [what, rows, c] : kWholeShapes)
+    for (const Activation activation : {Activation::linear, Activation::relu, Activation::tanh})
+      cases.push_back({what,
+                       {.rows = rows,
+                        .c = c,
+                        .activation = activation,
+                        .diff_src = WholeDiffSrc::in_place,
+                        .of_sum = true}});
   return cases;
 }
 
@@ -69,6 +78,7 @@ std::vector<Operand> whole_backward_operands(const WholeBackward& args) {
                            output(2 * c), accumulated(c),
                            accumulated(c)};
   if (args.diff_src == WholeDiffSrc::apart) all.push_back(output(values));
+  if (args.of_sum) all.insert(all.end(), {input(values), output(values)});
   return all;
 }
 
@@ -94,14 +104,24 @@ TEST(BatchnormWhole, implementations_agree) {
            [](const WholeBackward& args, const Buffers& b) {
              const auto at = [&](std::size_t i) { return b.get<double>(i); };
              std::vector<double> sums(2 * size(args.c));
-             reference::batchnorm_backward_reduce({args.rows, args.c, args.activation}, at(0),
-                                                  at(1), at(2), at(3), at(4), at(5), sums.data());
+             if (args.of_sum) {
+               reference::residual_backward(
+                   {.count = args.rows * args.c, .activation = args.activation}, at(9), at(1),
+                   at(10));
+               reference::batchnorm_backward_reduce({args.rows, args.c}, at(0), at(1), at(2), at(3),
+                                                    at(4), at(5), sums.data());
+             } else {
+               reference::batchnorm_backward_reduce({args.rows, args.c, args.activation}, at(0),
+                                                    at(1), at(2), at(3), at(4), at(5), sums.data());
+             }
              reference::batchnorm_merge_sums({args.c, 0, args.rows}, sums.data(), at(6));
              reference::batchnorm_parameter_gradient({args.c}, at(6), at(7), at(8));
              if (args.diff_src != WholeDiffSrc::none)
                reference::batchnorm_backward_data(
-                   {args.rows, args.c, args.rows, args.activation}, at(0), at(1), at(2), at(3),
-                   at(4), at(5), at(6), at(args.diff_src == WholeDiffSrc::in_place ? 1 : 9));
+                   {args.rows, args.c, args.rows,
+                    args.of_sum ? Activation::linear : args.activation},
+                   at(0), at(1), at(2), at(3), at(4), at(5), at(6),
+                   at(args.diff_src == WholeDiffSrc::in_place ? 1 : 9));
            },
        .terms = [](const WholeBackward& args) { return static_cast<double>(args.rows); },
        // Of a single row, nearly all of the gradient may be taken away.
@@ -168,7 +188,16 @@ TEST(BatchnormWhole, leaves_the_bits_of_its_parts) {
   expect_bits_of_parts<WholeBackward>(
       batchnorm_backward, whole_backward_cases(), whole_backward_operands,
       [](const char* name, const WholeBackward& args, const Buffers& b, std::size_t partial) {
-        const auto& [rows, c, activation, diff_src] = args;
+        const auto& [rows, c, activation, diff_src, of_sum] = args;
+        if (of_sum) {  // the residual block's part in a task of its own
+          const ActivationArgs sum{.count = rows * c, .activation = activation};
+          run_part(residual_backward, name, sum, b, {9, 1, 10});
+          run_part(batchnorm_backward_reduce, name, {rows, c}, b, {0, 1, 2, 3, 4, 5, partial});
+          run_part(batchnorm_merge_sums, name, {c, 0, rows}, b, {partial, 6});
+          run_part(batchnorm_parameter_gradient, name, {c}, b, {6, 7, 8});
+          const BatchnormBackwardArgs data{rows, c, rows, Activation::linear, true};
+          return run_part(batchnorm_backward_data, name, data, b, {0, 1, 2, 3, 4, 5, 6});
+        }
         run_part(batchnorm_backward_reduce, name, {rows, c, activation}, b,
                  {0, 1, 2, 3, 4, 5, partial});
         run_part(batchnorm_merge_sums, name, {c, 0, rows}, b, {partial, 6});
@@ -214,6 +243,15 @@ TEST(BatchnormWhole, accesses_are_those_of_the_check) {
                     }),
                     whole_backward_operands({.rows = 2, .c = 3, .diff_src = wanted}),
                     {&src, &diff_dst, &mean, &inv_std, &scale, &shift, &total, &one, &other, into});
+  const BatchnormSum sum{dst, diff_src};
+  const WholeBackward of_sum{.rows = 2, .c = 3, .diff_src = WholeDiffSrc::in_place, .of_sum = true};
+  expect_accesses(
+      task_capture::rehearse([&] {
+        submit_batchnorm_backward({.rows = 2, .c = 3}, src, diff_dst, mean, inv_std, scale, shift,
+                                  total, one, other, &diff_dst, &sum);
+      }),
+      whole_backward_operands(of_sum),
+      {&src, &diff_dst, &mean, &inv_std, &scale, &shift, &total, &one, &other, &dst, &diff_src});
 }
 
 void expect_sum_of_costs(const Cost& whole, std::initializer_list<Cost> parts) {
@@ -235,6 +273,9 @@ TEST(BatchnormWhole, costs_what_its_parts_cost) {
   expect_sum_of_costs(
       batchnorm_backward.cost({.rows = 45, .c = 77, .diff_src = WholeDiffSrc::apart}),
       {reduce, parameters, batchnorm_backward_data.cost({45, 77, 45})});
+  expect_sum_of_costs(batchnorm_backward.cost({.rows = 45, .c = 77, .of_sum = true}),
+                      {batchnorm_residual_reduce.cost({45, 77}), parameters,
+                       batchnorm_backward_data.cost({45, 77, 45})});
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "layers/types/blocks/batchnorm_block.hpp"
 
+#include <optional>
+
 #include "codelets/normalise/batchnorm.hpp"
+#include "codelets/normalise/batchnorm_residual.hpp"
 #include "codelets/normalise/batchnorm_whole.hpp"
 #include "layers/types/blocks/activation_block.hpp"
 
@@ -42,7 +45,7 @@ void BatchnormBlock::forward(const Step& step, int slice, const std::vector<Tens
                              const std::vector<Tensor*>& dst, TaskTag tag) {
   const int c = extent_.c;
   const auto addend = [&](std::size_t at) {
-    return addend_ != nullptr ? addend_->value[at] : nullptr;
+    return addend_ != nullptr ? addend_->blob->value[at] : nullptr;
   };
   const auto apply = [&](std::size_t at, const Tensor& centre, const Tensor& statistics) {
     submit_batchnorm_apply({.rows = rows(static_cast<int>(at)),
@@ -69,27 +72,35 @@ void BatchnormBlock::forward(const Step& step, int slice, const std::vector<Tens
   for (std::size_t each = 0; each < src.size(); ++each) apply(each, *batch_mean_, *batch_inv_std_);
 }
 
-void BatchnormBlock::backward(int slice, const std::vector<Tensor*>& src,
-                              const std::vector<Tensor*>& diff_dst,
+void BatchnormBlock::backward(int slice, const std::vector<Tensor*>& src, const Blob& dst,
                               const std::vector<Tensor*>& diff_src, TaskTag tag,
                               const std::function<void(int)>& then) {
   const int c = extent_.c;
   const auto at = static_cast<std::size_t>(slice);
+  const bool of_sum = addend_ != nullptr && addend_->writes_gradient();
+  const Activation activation = of_sum ? activation_ : activation_of_gradient_;
   if (one_slice()) {
-    submit_batchnorm_backward({.rows = rows(slice), .c = c, .activation = activation_of_gradient_},
-                              *src[at], *diff_dst[at], *batch_mean_, *batch_inv_std_, *scale->value,
-                              *shift->value, *total_, *scale->diff, *shift->diff,
-                              diff_src.empty() ? nullptr : diff_src[at], tag);
+    const auto sum =
+        of_sum ? std::optional<BatchnormSum>({*dst.value[at], *addend_->diff[at]}) : std::nullopt;
+    submit_batchnorm_backward(
+        {.rows = rows(slice), .c = c, .activation = activation}, *src[at], *dst.diff[at],
+        *batch_mean_, *batch_inv_std_, *scale->value, *shift->value, *total_, *scale->diff,
+        *shift->diff, diff_src.empty() ? nullptr : diff_src[at], sum ? &*sum : nullptr, tag);
     return then(slice);
   }
-  submit_batchnorm_backward_reduce(
-      {.rows = rows(slice), .c = c, .activation = activation_of_gradient_}, *src[at], *diff_dst[at],
-      *batch_mean_, *batch_inv_std_, *scale->value, *shift->value, *partials_[at], tag);
+  const BatchnormReduceArgs reduce{.rows = rows(slice), .c = c, .activation = activation};
+  if (of_sum)
+    submit_batchnorm_residual_reduce(reduce, *src[at], *dst.value[at], *dst.diff[at], *batch_mean_,
+                                     *batch_inv_std_, *partials_[at], *addend_->diff[at], tag);
+  else
+    submit_batchnorm_backward_reduce(reduce, *src[at], *dst.diff[at], *batch_mean_, *batch_inv_std_,
+                                     *scale->value, *shift->value, *partials_[at], tag);
   submit_batchnorm_merge_sums({.c = c, .rows_before = rows_before(slice), .rows = rows(slice)},
                               *partials_[at], *total_, tag);
   if (slice + 1 < slices_.count()) return;
   submit_batchnorm_parameter_gradient({.c = c}, *total_, *scale->diff, *shift->diff, tag);
   const std::int64_t batch_rows = rows_before(slice) + rows(slice);
+  const std::vector<Tensor*>& diffs = of_sum ? addend_->diff : dst.diff;
   for (int each = 0; each < slices_.count(); ++each) {
     const auto index = static_cast<std::size_t>(each);
     if (!diff_src.empty())
@@ -97,7 +108,7 @@ void BatchnormBlock::backward(int slice, const std::vector<Tensor*>& src,
                                       .c = c,
                                       .batch_rows = batch_rows,
                                       .activation = activation_of_gradient_},
-                                     *src[index], *diff_dst[index], *batch_mean_, *batch_inv_std_,
+                                     *src[index], *diffs[index], *batch_mean_, *batch_inv_std_,
                                      *scale->value, *shift->value, *total_, *diff_src[index],
                                      {tag.priority, tag.layer, each});
     then(each);
@@ -108,7 +119,7 @@ std::string BatchnormBlock::in_one_task() const {
   return std::string("norm") + (addend_ != nullptr ? ", sum" : "") + comma_name(activation_);
 }
 
-bool BatchnormBlock::make_sum(const Blob& addend, Activation activation) {
+bool BatchnormBlock::make_sum(const Input& addend, Activation activation) {
   if (activation_ != Activation::linear) return false;
   activation_ = activation;
   addend_ = &addend;

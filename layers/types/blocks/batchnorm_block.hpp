@@ -21,16 +21,16 @@ class BatchnormBlock {
                const std::vector<Tensor*>& dst, TaskTag tag);
 
   // Likewise: with the last slice it submits diff_src of every slice, then calls `then(slice)` for
-  // each in order. Without diff_src only the parameters get their gradient; it may be diff_dst.
-  void backward(int slice, const std::vector<Tensor*>& src, const std::vector<Tensor*>& diff_dst,
+  // each in order. Without diff_src only the parameters get their gradient; it may be dst.diff.
+  void backward(int slice, const std::vector<Tensor*>& src, const Blob& dst,
                 const std::vector<Tensor*>& diff_src, TaskTag tag,
                 const std::function<void(int)>& then);
 
-  // From now on diff_dst has the activation's gradient in it. False: it is no relu.
+  // From now on dst.diff has the activation's gradient in it. False: it is no relu.
   bool leave_relu_gradient();
-  // From now on dst = activation(normalised + addend), and diff_dst is that of the sum. False:
-  // there is an activation before.
-  bool make_sum(const Blob& addend, Activation activation);
+  // From now on dst = activation(normalised + addend). Where the addend's gradient is to be written
+  // here, that is done; else dst.diff is that of the sum. False: there is an activation before.
+  bool make_sum(const Input& addend, Activation activation);
 
   std::string in_one_task() const;  // see Layer
 
@@ -43,7 +43,7 @@ class BatchnormBlock {
 
   Extent extent_;
   Activation activation_, activation_of_gradient_;
-  const Blob* addend_ = nullptr;
+  const Input* addend_ = nullptr;
   const Slices& slices_;
   // Training only.
   std::vector<Tensor*> partials_;  // by slice; none for one slice

@@ -57,6 +57,11 @@ std::string residual_net(const std::string& between, int from) {
          "\nactivation=relu\n[connected]\noutput=4\nactivation=linear\n[softmax]\n";
 }
 
+int tasks_of_layer(WholeNet& net, int layer) {
+  const std::vector<CapturedTask> tasks = net.tasks(true);
+  return static_cast<int>(std::ranges::count(tasks, layer, &CapturedTask::layer));
+}
+
 TEST(WholeNet, NormalisationMakesTheSumOfAResidualBlock) {
   SessionOptions options;
   options.deterministic = true;
@@ -72,6 +77,9 @@ TEST(WholeNet, NormalisationMakesTheSumOfAResidualBlock) {
     EXPECT_EQ(fused.loss(), apart.loss());
     EXPECT_EQ(fused.gradients(), apart.gradients());
     EXPECT_LT(fused.declared_bytes(), apart.declared_bytes());
+    // Nor has the sum a task backward.
+    EXPECT_EQ(tasks_of_layer(fused, 2), 0);
+    EXPECT_GT(tasks_of_layer(apart, 3), 0);
   }
 }
 

@@ -1,0 +1,82 @@
+#include "codelets/normalise/batchnorm_residual.hpp"
+
+#include "codelets/normalise/batchnorm_steps.hpp"
+#include "runtime/tasks/codelet.hpp"
+
+namespace omni {
+namespace {
+
+constexpr auto residual_reduce_vector = []<class T>(T, const BatchnormReduceArgs& args,
+                                                    const Buffers& buffers,
+                                                    DeviceContext& context) {
+  const Steps steps(args.rows, args.c);
+  float* memory =
+      context.scratch(ChannelSums::floats(steps) + static_cast<std::size_t>(steps.width));
+  ChannelSums sums(steps, memory);
+  float* mean = memory + ChannelSums::floats(steps);
+  repeat(buffers.get(3), mean, args.c, steps.width);
+  const T *src = buffers.get<T>(0), *dst = buffers.get<T>(1), *diff_dst = buffers.get<T>(2);
+  T* diff_addend = buffers.get<T>(6);
+  double *sum = sums.first(), *product = sums.second();
+  with_activation(args.activation, [=](auto f) {
+    steps.for_each([=](std::int64_t at, int values) {
+      const T* __restrict x = src + at;
+      const T* __restrict y = dst + at;
+      const T* __restrict d = diff_dst + at;
+      T* __restrict out = diff_addend + at;
+      for (int i = 0; i < values; ++i) {
+        const float diff = d[i] * f.gradient(static_cast<float>(y[i]));
+        out[i] = diff;
+        sum[i] += static_cast<double>(diff);
+        product[i] += static_cast<double>(diff * (x[i] - mean[i]));
+      }
+    });
+  });
+  sums.fold(args.c);
+  const float* inv_std = buffers.get(4);
+  float* out = buffers.get(5);
+  for (int k = 0; k < args.c; ++k) {
+    out[k] = static_cast<float>(sum[k]);
+    out[args.c + k] = static_cast<float>(product[k] * static_cast<double>(inv_std[k]));
+  }
+};
+
+void residual_reduce_reference(const BatchnormReduceArgs& args, const Buffers& buffers,
+                               DeviceContext&) {
+  reference::batchnorm_residual_reduce(args, buffers.get(0), buffers.get(1), buffers.get(2),
+                                       buffers.get(3), buffers.get(4), buffers.get(5),
+                                       buffers.get(6));
+}
+
+}  // namespace
+
+Codelet<BatchnormReduceArgs> batchnorm_residual_reduce({
+    .name = "batchnorm_residual_reduce",
+    .color = 0x2ca02c,  // of batch normalisation
+    .implementations = {{.name = "vector",
+                         .kernel = by_values<residual_reduce_vector>,
+                         .in_bf16 = {0, 1, 2, 6}},
+                        {"reference", residual_reduce_reference, nullptr, Role::reference},
+                        OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_residual_reduce, 0, 1, 2, 6)},
+    .cost =
+        [](const BatchnormReduceArgs& args) {
+          const double count = static_cast<double>(args.rows) * args.c;
+          return Cost{.flops = 6 * count, .bytes = 4 * 4 * count};
+        },
+    .footprint =
+        [](const BatchnormReduceArgs& args) {
+          return footprint_of(args.rows, args.c, args.activation);
+        },
+});
+
+void submit_batchnorm_residual_reduce(const BatchnormReduceArgs& args, const Tensor& src,
+                                      const Tensor& dst, const Tensor& diff_dst, const Tensor& mean,
+                                      const Tensor& inv_std, const Tensor& sums,
+                                      const Tensor& diff_addend, TaskTag tag) {
+  batchnorm_residual_reduce.submit(args,
+                                   {read(src), read(dst), read(diff_dst), read(mean), read(inv_std),
+                                    write(sums), write(diff_addend)},
+                                   tag);
+}
+
+}  // namespace omni
