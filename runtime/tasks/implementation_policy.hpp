@@ -1,6 +1,7 @@
 // Which implementations of codelets may be chosen, for the whole process.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ void set_implementation_policy(ImplementationPolicy policy);
 const ImplementationPolicy& implementation_policy();
 
 bool gpus_compute();
+std::vector<std::size_t> gpu_worker_numbers();
 // Cores have no part in what a GPU can do.
 bool only_gpus_compute();
 // What gpus_alone said does not count any more. Before tensors are allocated.

@@ -15,14 +15,6 @@
 namespace omni {
 namespace {
 
-std::vector<std::size_t> gpu_workers() {  // their numbers
-  std::vector<std::size_t> numbers;
-  const std::vector<std::uint32_t>& words = implementation_policy().gpu_workers;
-  for (std::size_t number = 0; number < 32 * words.size(); ++number)
-    if ((words[number / 32] >> number % 32 & 1u) != 0) numbers.push_back(number);
-  return numbers;
-}
-
 Error too_large(const Net& net, std::size_t needed, std::size_t there, const char* where,
                 std::string hint) {
   const auto gib = [](std::size_t each) { return static_cast<double>(each) / 0x1p30; };
@@ -88,7 +80,7 @@ std::size_t MemoryForecast::in_main_memory(int subdivisions) const {
 double MemoryForecast::largest_share() const {
   const std::size_t gpus = machine_.session.gpus.size();
   if (demand_.groups.empty()) return 1 / static_cast<double>(gpus);
-  const std::vector<std::size_t> workers = gpu_workers();
+  const std::vector<std::size_t> workers = gpu_worker_numbers();
   std::vector<double> groups_on(gpus);
   for (const WorkerSet& group : demand_.groups) {
     std::set<std::size_t> serve;
@@ -123,7 +115,7 @@ MemoryForecast::OnGpu MemoryForecast::on_each_gpu(int subdivisions) const {
                            static_cast<double>(demand_.working.copies_on_gpu) * share;
   return {.tensors = tensors.bytes(),
           .working = static_cast<std::size_t>(
-              of_worker * std::ceil(static_cast<double>(gpu_workers().size()) / gpus))};
+              of_worker * std::ceil(static_cast<double>(gpu_worker_numbers().size()) / gpus))};
 }
 
 template <class Fits>

@@ -1,7 +1,6 @@
 #include "runtime/tasks/calls/task_chain.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <cstdlib>
 #include <deque>
@@ -67,16 +66,8 @@ namespace {
 thread_local TaskChain* open_chain = nullptr;
 
 bool one_gpu_worker_serves(const WorkerSet* named) {
-  const std::vector<std::uint32_t>& gpus = implementation_policy().gpu_workers;
-  const bool any = named == nullptr || named->all();
-  int workers = 0;
-  for (std::size_t i = 0; i < gpus.size(); ++i) {
-    const std::uint32_t among = any                        ? ~std::uint32_t{0}
-                                : i < named->bits().size() ? named->bits()[i]
-                                                           : 0;
-    workers += std::popcount(gpus[i] & among);
-  }
-  return workers == 1 && only_gpus_compute();
+  const auto serves = [&](std::size_t worker) { return named == nullptr || named->has(worker); };
+  return only_gpus_compute() && std::ranges::count_if(gpu_worker_numbers(), serves) == 1;
 }
 
 // Of a datum that several calls use, one after another: whether its value from before matters is
