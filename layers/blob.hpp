@@ -25,7 +25,7 @@ struct Input {
   const Extent& extent() const { return blob->extent; }
   const Tensor& value(int slice) const { return *blob->value[static_cast<std::size_t>(slice)]; }
   bool wants_gradient() const { return !diff.empty(); }
-  // Not a share, nor in addition to others: what is written is the blob's gradient for now.
+  // The first to do so, and not a share of its own that is added later.
   bool writes_gradient() const { return wants_gradient() && diff == blob->diff && !adds; }
   const Tensor& gradient(int slice) const { return *diff[static_cast<std::size_t>(slice)]; }
 };

@@ -91,7 +91,9 @@ class Layer {
   const std::vector<Param*>& params() const { return params_; }  // in the order of Darknet's files
 
  protected:
-  void hand_on(Blob& blob) {
+  // Our output is a copy of the blob, whose tensors stay what they are: with us as a reader, no
+  // layer shares it with the one after it (see share_output).
+  void read_instead(Blob& blob) {
     handed_on_ = &blob;
     output_ = blob;
   }

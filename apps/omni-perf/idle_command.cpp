@@ -18,8 +18,9 @@ constexpr const char* kIdleJson =
 The parts of a worker sum to its wall time:
   compute          a kernel runs; on a GPU that is handed one task at a time: from the handing over
   data             the data of a task are brought to it
-  scheduling       other parts of a task's life with it, a GPU's wait for its host to launch a
-                   kernel among them; or a task is ready and it has none
+  scheduling       other parts of a task's life with it, among them a GPU's wait for its host to
+                   launch (but for what libraries take before they do); or a task is ready and it
+                   has none
   nothing_ready    all submitted tasks wait for others
   submission_late  nothing is submitted, and the submitting thread does not wait
   barrier          nothing is submitted, and the submitting thread waits)";

@@ -130,7 +130,10 @@ int run(int argc, char** argv) {
   add_net(time_app, time.net);
   add_machine(time_app, time.machine);
   add_trace(time_app, time.trace);
-  time_app.add_option("--iterations", time.iterations, "Iterations to measure")
+  time_app
+      .add_option(
+          "--iterations", time.iterations,
+          "Iterations to measure; with GPUs more tell of the layers, at most 20 without --trace")
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
   time_app.add_option("--warm-up", time.warm_up, "Iterations before that")

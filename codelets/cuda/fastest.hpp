@@ -29,7 +29,7 @@ std::optional<typename Candidates::value_type> fastest(cudaStream_t stream,
       if (least > 2 * best) break;  // it is not worth the time
     }
     if (runs) return least;
-    cudaGetLastError();  // a refusal may leave one, which no library must take for its own
+    cudaGetLastError();  // a refusal may leave one, which is nobody else's
     return std::numeric_limits<float>::infinity();
   };
   std::optional<typename Candidates::value_type> found;

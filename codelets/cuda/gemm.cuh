@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "codelets/dense/gemm.hpp"
+#include "runtime/cuda/first_launch.hpp"
 #include "runtime/cuda/worker.hpp"
 #include "runtime/tasks/codelet.hpp"
 
@@ -37,6 +38,7 @@ inline void gemm(CudaWorker& worker, int m, int n, int k, MatrixView a, MatrixVi
   // To cuBLAS a row-major matrix is the transposed one: product^T = b^T * a^T.
   constexpr auto kType = CUDA_R_32F;
   const cublasComputeType_t compute = compute_type(implementation_policy().precision);
+  about_to_launch();
   if (batch.count == 1)
     check(cublasGemmEx(worker.blas(), order(b.transposed), order(a.transposed), n, m, k, &one,
                        b.data, kType, b.stride, a.data, kType, a.stride, &keep, product, kType,

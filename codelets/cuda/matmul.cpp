@@ -20,6 +20,7 @@
 #include "codelets/cuda/gemm.cuh"
 #include "codelets/cuda/plans.hpp"
 #include "codelets/cuda/trial_memory.hpp"
+#include "runtime/cuda/first_launch.hpp"
 #include "runtime/log.hpp"
 
 namespace omni {
@@ -214,7 +215,7 @@ class MatmulPlan {
     } catch (const std::bad_alloc&) {  // no workspace
       if (implementation_policy().deterministic) throw;
     }
-    cudaGetLastError();  // a refusal may leave one, which no library must take for its own
+    cudaGetLastError();  // a refusal may leave one, which is nobody else's
     return false;
   }
 
@@ -230,10 +231,11 @@ class MatmulPlan {
   cublasStatus_t enqueue(CudaWorker& worker, const MatmulOperands& operands, void* product) {
     const float one = 1, keep = matmul_.adds ? 1 : 0;
     if (matmul_.bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+    void* workspace = worker.workspace(workspace_bytes_);
+    about_to_launch();
     return cublasLtMatmul(worker.blas_lt(), operation(), &one, operands.b, layout(b_), operands.a,
                           layout(a_), &keep, product, layout(product_), product, layout(product_),
-                          &algorithm_, worker.workspace(workspace_bytes_), workspace_bytes_,
-                          worker.stream());
+                          &algorithm_, workspace, workspace_bytes_, worker.stream());
   }
 
   // What distinguishes measurements on a device.

@@ -1,7 +1,7 @@
 // Backward through the sum of a residual block, dst = activation(normalised src + addend), as the
 // first pass of the normalisation: one pass over src, dst and diff_dst makes the gradient of the
-// sum, which is that of the addend, too, and what batchnorm_backward_reduce would make of it. The
-// activation's gradient must not need its input.
+// sum, which is that of the addend, too, and what batchnorm_backward_reduce would make of it (in
+// bf16 before it is rounded). The activation's gradient must not need its input.
 #pragma once
 
 #include "codelets/elementwise/shortcut_add.hpp"

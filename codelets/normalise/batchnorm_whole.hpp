@@ -42,8 +42,8 @@ struct BatchnormSum {
   const Tensor &dst, &diff_addend;
 };
 
-// Adds to diff_scale and diff_shift. diff_src may be diff_dst, or null: nobody wants it; of a sum
-// it is diff_dst. sum: null for none.
+// Adds to diff_scale and diff_shift. diff_src may be diff_dst, or null: nobody wants it. sum: null
+// for none; with one, diff_src must be diff_dst.
 void submit_batchnorm_backward(BatchnormWholeBackwardArgs args, const Tensor& src,
                                const Tensor& diff_dst, const Tensor& mean, const Tensor& inv_std,
                                const Tensor& scale, const Tensor& shift, const Tensor& total,

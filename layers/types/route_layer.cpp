@@ -20,7 +20,7 @@ class RouteLayer final : public Layer {
       options.refuse("layers", "[route] names no layers", "add layers=-1,-4, say");
     if (references.size() == 1 && !builder.stops_backward()) {
       from_ = {builder.resolve("layers", references[0])};
-      hand_on(builder.hand_on(from_[0]));
+      read_instead(builder.hand_on(from_[0]));
       return;
     }
     Extent extent;

@@ -19,7 +19,7 @@ class TimedEvent {
   bool passed() const {
     const cudaError_t answer = cudaEventQuery(event_);
     if (answer == cudaErrorNotReady)
-      cudaGetLastError();  // an answer, which no library must take for its own
+      cudaGetLastError();  // an answer, no error
     else
       check(answer, "asking for a point in a stream");
     return answer == cudaSuccess;

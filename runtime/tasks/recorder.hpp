@@ -74,7 +74,7 @@ PendingTask* submitted(const CodeletBase& codelet, std::span<const Access> acces
                        double flops, double bytes);
 void finished(PendingTask* pending, const starpu_task& task);  // and frees it
 // Of one call in a chain, in microseconds before the end of the chain's task: from when the GPU was
-// free for it, from when it may have computed (the host may have been late), and to when.
+// free for it, from when it computed (the host may have been late to launch), and to when.
 struct BeforeEnd {
   double turn = 0, from = 0, to = 0;
   bool first = true;

@@ -49,7 +49,9 @@ class Report(unittest.TestCase):
     def report(self, *arguments, **environment):
         return subprocess.run([os.path.join(ROOT, "perf", "gpu-report"), self.path("bin"), self.path("out"), *arguments],
                               capture_output=True, text=True, check=False,
-                              env={**os.environ, "STARPU_HOME": self.folder, "CXX": sys.executable, **environment})
+                              env={**os.environ, "STARPU_HOME": self.folder,
+                                   "CXX": sys.executable,  # there is one; nothing is compiled
+                                   **environment})
 
     def test_all_of_a_small_net(self):
         self.write("python", PYTORCH)
@@ -74,6 +76,31 @@ class Report(unittest.TestCase):
         self.assertRegex(done.stdout, r"- train-nosuch-tf32: exit code 2, see .*\n- compare-nosuch-tf32: exit code 2")
         self.assertIn("no Python at", self.read("out", "compare-lenet-tf32.log"))
         self.assertRegex(done.stdout, r"\| lenet \| 4 \| tf32 \|  \|  \|  \| [\d.]+% \|")
+
+    def test_tests_and_trainings_under_every_tool_of_the_sanitizer(self):
+        self.write("compute-sanitizer", "#!/bin/sh\necho with: $*\n[ $2 = memcheck ] || exit 9\n")
+        done = self.report("--steps", "sanitizer", "--precisions", "bf16",
+                           PATH=f"{self.folder}:{os.environ['PATH']}")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        for what in ("tests", "lenet-bf16", "resnet-18-32-bf16"):
+            self.assertRegex(done.stdout, rf"- memcheck-{what}: ok ")
+            self.assertRegex(done.stdout, rf"- racecheck-{what}: exit code 9, see .*\n(.*\n)*- synccheck-{what}: exit code 9")
+        said = self.read("out", "memcheck-lenet-bf16.log")
+        self.assertRegex(said, r"with: --tool memcheck --kernel-name kns=omni --error-exitcode 9 .*omni-run --net lenet ")
+
+    def test_what_hangs_is_ended(self):
+        self.write("bin/omni-gpu-check", "#!/bin/sh\nsleep 600\n")
+        done = self.report("--steps", "suite", "--limit", "1")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stdout, r"- suite: took more than 1 s, see ")
+
+    def test_nonsense_does_not_stop_the_rest(self):
+        os.unlink(self.path("bin/omni-perf"))
+        self.write("bin/omni-perf", "#!/bin/sh\necho '{\"workers\": []}'\n")
+        done = self.report("--steps", "trace", "--nets", "lenet:4", "lenet:5", "--precisions", "tf32")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stdout, r"- trace-lenet-4-tf32: its results cannot be read: StopIteration")
+        self.assertRegex(done.stdout, r"- train-lenet-tf32: ok .*\n(.*\n)*- trace-lenet-5-tf32: its results")
 
     def test_without_a_gpu_it_is_skipped(self):
         done = self.report(OMNI_PLAYED_GPUS="0")

@@ -63,7 +63,8 @@ Status time_command(const TimeArguments& arguments) {
   // A GPU pays for the marks between its kernels, so iterations of their own tell of its layers.
   const bool apart = gpus_compute();
   if (apart) OMNI_CHECK(measure());
-  const int timed = apart ? std::min(arguments.iterations, 20) : arguments.iterations;
+  const bool few = apart && arguments.trace.empty();
+  const int timed = few ? std::min(arguments.iterations, 20) : arguments.iterations;
   {
     OMNI_TRY(const auto recorder, start_trace(arguments.trace, session, *net));
     task_times::start();

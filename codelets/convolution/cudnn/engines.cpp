@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "runtime/cuda/first_launch.hpp"
+
 namespace omni::cudnn {
 namespace {
 
@@ -135,6 +137,7 @@ cudnnStatus_t ExecutionPlan::run(cudnnHandle_t handle, const ConvolutionTensors&
   variables.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, pointers);
   variables.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, workspace);
   variables.finalize();
+  about_to_launch();
   return variables.usable() ? cudnnBackendExecute(handle, plan_.handle(), variables.handle())
                             : variables.status();
 }

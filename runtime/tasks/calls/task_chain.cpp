@@ -13,6 +13,7 @@
 #include "runtime/tasks/task_times.hpp"
 
 #ifdef OMNI_CUDA
+#include "runtime/cuda/first_launch.hpp"
 #include "runtime/cuda/timed_event.hpp"
 #endif
 
@@ -23,16 +24,17 @@ namespace omni {
 constexpr bool kHasStreams = true;
 class ChainMarks {
  public:
-  void add() {
-    events_.emplace_back().record(starpu_cuda_get_local_stream());
-    added_ = Clock::now();
+  void add() { events_.emplace_back().record(starpu_cuda_get_local_stream()); }
+  // If the GPU is there already when the host launches what comes behind the mark, it has waited.
+  void add_before_call() {
+    add();
+    double& wait = waits_.emplace_back();
+    on_first_launch = [this, &wait, added = Clock::now()] {
+      const std::chrono::duration<double, std::micro> passed = Clock::now() - added;
+      if (events_.back().passed()) wait = passed.count();
+    };
   }
-  // After the host has enqueued what comes behind the last mark. If the GPU is there already, it
-  // had nothing to do while the host did that, or for a part of that time.
-  void enqueued() {
-    const std::chrono::duration<double, std::micro> passed = Clock::now() - added_;
-    waits_.push_back(events_.back().passed() ? passed.count() : 0);
-  }
+  static void watch_no_more() { on_first_launch = nullptr; }
   std::size_t calls() const { return events_.empty() ? 0 : events_.size() - 1; }
   // In microseconds before the last mark.
   recording::BeforeEnd of_call(std::size_t i) const {
@@ -48,14 +50,14 @@ class ChainMarks {
   }
 
   std::deque<TimedEvent> events_;
-  Clock::time_point added_;
-  std::vector<double> waits_;  // of the GPU for the host, by call
+  std::deque<double> waits_;  // of the GPU for the host, by call
 };
 #else
 constexpr bool kHasStreams = false;  // GPUs are only simulated, if anything: there are no chains
 struct ChainMarks {
   void add() {}
-  void enqueued() {}
+  void add_before_call() {}
+  static void watch_no_more() {}
   std::size_t calls() const { return 0; }
   recording::BeforeEnd of_call(std::size_t) const { return {}; }
 };
@@ -94,9 +96,8 @@ struct TaskChain::Task {
       memory.clear();
       for (const std::uint32_t data : link.data)
         memory.push_back(reinterpret_cast<void*>(STARPU_VECTOR_GET_PTR(interfaces[data])));
-      if (timed) marks.add();
+      if (timed) marks.add_before_call();
       if (!link.call->run(static_cast<std::size_t>(link.call->on_gpu), memory)) return;
-      if (timed) marks.enqueued();
     }
     if (timed) marks.add();
   }
@@ -107,6 +108,7 @@ struct TaskChain::Task {
     } catch (const std::exception& problem) {
       report_task_error({ErrorKind::device, "codelet chain", problem.what(), ""});
     }
+    ChainMarks::watch_no_more();
   }
 
   static void done(void* argument) noexcept {

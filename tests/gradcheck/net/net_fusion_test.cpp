@@ -83,6 +83,40 @@ TEST(WholeNet, NormalisationMakesTheSumOfAResidualBlock) {
   }
 }
 
+// Sums whose addends others read, too: one that has newer readers, one behind a branch point, one
+// whose only reader it is. With an activation that does nothing before each, sums are apart.
+std::string shared_addends_net(bool apart) {
+  const std::string convolution =
+      "[convolutional]\nfilters=6\nsize=3\npad=1\nbatch_normalize=1\nactivation=";
+  const auto sum = [&](int from) {
+    return convolution + "linear\n" + (apart ? "[activation]\nactivation=linear\n" : "") +
+           "[shortcut]\nfrom=" + std::to_string(from) + "\nactivation=tanh\n";
+  };
+  const int first_sum = apart ? 3 : 2;
+  return "[net]\nbatch=5\nheight=7\nwidth=6\nchannels=2\n" + convolution + "tanh\n" + sum(0) +
+         "[route]\nlayers=0\n" + sum(first_sum + 1) + sum(first_sum) +
+         "[route]\nlayers=-1\n[avgpool]\nsize=2\nstride=2\n"
+         "[connected]\noutput=4\nactivation=linear\n[softmax]\n";
+}
+
+TEST(WholeNet, SumsWhoseAddendsOthersReadToo) {
+  SessionOptions options;
+  options.deterministic = true;
+  const auto session = Session::start(options);
+  ASSERT_TRUE(session);
+  for (const int slice : {2, 5}) {
+    WholeNet fused(shared_addends_net(false).c_str(), slice),
+        apart(shared_addends_net(true).c_str(), slice);
+    // The first sum's addend gets its gradient from the second sum, and a share of the first.
+    const std::vector<CapturedTask> tasks = fused.tasks(true);
+    EXPECT_EQ(std::ranges::count(tasks, "residual_backward", &CapturedTask::codelet),
+              (5 + slice - 1) / slice);
+    EXPECT_EQ(fused.loss(), apart.loss());
+    EXPECT_EQ(fused.evaluation_loss(), apart.evaluation_loss());
+    EXPECT_EQ(fused.gradients(), apart.gradients());
+  }
+}
+
 TEST(WholeNet, OnlyAPlainSumIsLeftToTheNormalisation) {
   const auto session = Session::start({});
   ASSERT_TRUE(session);

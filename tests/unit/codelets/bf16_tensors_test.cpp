@@ -9,6 +9,7 @@
 #include "codelets/elementwise/channel_bias.hpp"
 #include "codelets/elementwise/dropout.hpp"
 #include "codelets/elementwise/shortcut_add.hpp"
+#include "codelets/normalise/batchnorm_residual.hpp"
 #include "codelets/normalise/batchnorm_whole.hpp"
 #include "codelets/normalise/lrn.hpp"
 #include "codelets/spatial/copy_channels.hpp"
@@ -106,7 +107,8 @@ bool all_take(const Codelet<Args>& codelet, BufferSet buffers) {
 // What most of a net's time goes into would else be right, and slow.
 TEST(Bf16Tensors, are_not_copied_where_it_matters) {
   EXPECT_TRUE(all_take(batchnorm_forward, {0, 8, 9}));
-  EXPECT_TRUE(all_take(batchnorm_backward, {0, 1, 9}));
+  EXPECT_TRUE(all_take(batchnorm_backward, {0, 1, 9, 10}));
+  EXPECT_TRUE(all_take(batchnorm_residual_reduce, {0, 1, 2, 6}));
   EXPECT_TRUE(all_take(max_pool_forward, {0, 1}));
   EXPECT_TRUE(all_take(max_pool_backward, {0, 2}));
   EXPECT_TRUE(all_take(average_pool_forward, {0, 1}));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/cuda/check.hpp"
+#include "runtime/cuda/first_launch.hpp"
 #include "tests/played_gpu/kernel.hpp"
 
 namespace omni {
@@ -16,6 +17,7 @@ namespace omni {
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
             cudaStream_t stream, Arguments&&... arguments) {
+  about_to_launch();
   const std::tuple<std::remove_const_t<Parameters>...> copies(
       static_cast<Parameters>(arguments)...);
   std::vector<const void*> pointers;
