@@ -7,6 +7,7 @@
 #include "codelets/cuda/gemm.cuh"
 #include "runtime/cuda/check.hpp"
 #include "runtime/cuda/timed_event.hpp"
+#include "runtime/rng.hpp"
 
 namespace omni {
 namespace {
@@ -18,12 +19,12 @@ constexpr double kWarmUp = 200, kRepeat = 4, kLongest = 1000;  // ms
 // Random numbers of [0.5, 1), read as floats or as bf16: a device that multiplies the same number
 // over and over takes less power, and may be clocked higher.
 std::vector<std::uint32_t> random_numbers() {
-  std::vector<std::uint32_t> numbers(std::size_t{kSide} * kSide);
-  std::uint32_t state = 1;
-  for (std::uint32_t& number : numbers) {
-    state = state * 1664525 + 1013904223;
-    number = 0x3f003f00 | (state >> 8 & 0x007f007f);
-  }
+  std::vector<std::uint32_t> numbers;
+  numbers.reserve(std::size_t{kSide} * kSide);
+  const Philox random(1, RandomStream::synthetic);
+  while (numbers.size() < std::size_t{kSide} * kSide)
+    for (const std::uint32_t bits : random(0, numbers.size()))
+      numbers.push_back(0x3f003f00 | (bits & 0x007f007f));
   return numbers;
 }
 

@@ -338,6 +338,23 @@ TEST_F(Training, goes_on_across_devices) {
   expect_equal(parts, straight, 12);
 }
 
+// Layers in at most twenty iterations of their own.
+TEST_F(Training, are_timed_without_marks_between_the_layers) {
+  const Finished timed =
+      omni_run({"time", "--net", "lenet", "--batch", "4", "--subdivisions", "1", "--gpus", "0",
+                "--workers", "1", "--warm-up", "1", "--iterations", "25", "--json", "-q"});
+  ASSERT_EQ(timed.exit_code, 0) << timed.errors;
+  const auto told = nlohmann::json::parse(timed.output);
+  EXPECT_EQ(told["iteration_periods"].size(), 24u);
+  int convolutions = 0;
+  for (const auto& layer : told["layers"])
+    if (layer["type"] == "convolutional") {
+      ++convolutions;
+      EXPECT_EQ(layer["codelets"]["conv_forward"]["cuda"]["tasks"], 1);
+    }
+  EXPECT_EQ(convolutions, 2);
+}
+
 class ShippedNet : public Training, public testing::WithParamInterface<const char*> {};
 
 TEST_P(ShippedNet, has_the_losses_of_the_cpu) {
