@@ -108,6 +108,14 @@ class Report(unittest.TestCase):
         self.assertIn("skipped: no GPU", done.stderr)
         self.assertEqual(os.listdir(self.path("out")), [])
 
+    def test_devices_that_cannot_be_read_are_an_error(self):
+        os.unlink(self.path("bin/omni-run"))
+        self.write("bin/omni-run", "#!/bin/sh\necho '{\"gpus\": 1}'\n")
+        done = self.report()
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("cannot be read", done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+
     def test_wrong_usage_is_refused(self):
         for net in ("lenet", "lenet:0", "lenet:x", ":4"):
             done = self.report("--nets", net)
