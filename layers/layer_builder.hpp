@@ -28,6 +28,7 @@ struct NetParts {
   bool training = false;
   bool adam = false;
   bool update_in_backward = false;
+  bool write_gradients_once = false;
   int gradient_sums = 1;     // of parameters to whose gradient every slice adds
   int connected_blocks = 1;  // of neurons, in a large connected layer; see choose_connected_blocks
   float label_smoothing = 0;

@@ -70,6 +70,8 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     // A task that moves weights and velocities between devices is not for cores beside a GPU.
     net->parts_.update_in_backward =
         options.update_in_backward && net_options.subdivisions == 1 && options.gpus == 0;
+    // Cores add to what the caches have; a GPU would read and write it for nothing.
+    net->parts_.write_gradients_once = net_options.subdivisions == 1 && options.gpus > 0;
     net->parts_.values = options.values;
     net->parts_.label_smoothing = net_options.label_smoothing;
     net->parts_.gradient_sums = choose_gradient_sums(slices.count(), options.cores, options.gpus);
@@ -224,6 +226,8 @@ void Net::place_tensors_in_memory() {
     kept.insert(kept.end(), layer.output().value.begin(), layer.output().value.end());
   };
   keep(*layers().back());
+  for (const Param& param : parts_.params)
+    if (param.written_once) kept.push_back(param.diff);  // updates read it
   if (has(Phase::replicated)) keep(*layers()[merged_from_ - 1]);
   place_tensors(parts_.tensors, rehearse(task_capture::Working::unknown), kept, parts_.training);
 }

@@ -1,5 +1,6 @@
 #include "codelets/convolution/convolution.hpp"
 
+#include <algorithm>
 #include <type_traits>
 
 #include "codelets/convolution/convolution_onednn.hpp"
@@ -135,6 +136,13 @@ void backward_data_winograd(const ConvDataArgs& args, const Buffers& buffers,
            buffers.get(2), context);
 }
 
+// Of a kernel that adds to the weights' gradient.
+template <Kernel<ConvWeightsArgs> adding>
+void weights_gradient(const ConvWeightsArgs& args, const Buffers& buffers, DeviceContext& context) {
+  if (!args.adds) std::fill_n(buffers.get(2), args.shape.weights_count(), 0.0f);
+  adding(args, buffers, context);
+}
+
 // ---- reference ----
 
 void forward_reference(const ConvForwardArgs& args, const Buffers& buffers, DeviceContext&) {
@@ -174,7 +182,7 @@ std::uint64_t forward_footprint(const ConvForwardArgs& args) {
 }
 
 std::uint64_t weights_footprint(const ConvWeightsArgs& args) {
-  return convolution_footprint(args.shape, args.has_bias);
+  return convolution_footprint(args.shape, args.adds, args.has_bias);
 }
 
 std::uint64_t data_footprint(const ConvDataArgs& args) {
@@ -216,21 +224,22 @@ Codelet<ConvWeightsArgs> conv_backward_weights({
     .implementations =
         {
 #ifdef OMNI_ONEDNN
-            {"onednn", conv_backward_weights_onednn, is_safe_in_onednn, Role::fast,
-             conv_onednn_floats, onednn::takes_bf16({0, 1})},
-            {"lowering_onednn", backward_weights_lowering<Type::kernel, onednn::gemm>,
+            {"onednn", weights_gradient<conv_backward_weights_onednn>, is_safe_in_onednn,
+             Role::fast, conv_onednn_floats, onednn::takes_bf16({0, 1})},
+            {"lowering_onednn",
+             weights_gradient<backward_weights_lowering<Type::kernel, onednn::gemm>>,
              worth_lowering, Role::fast, lowering_floats<Type::kernel>},
 #endif
-            {"lowering", backward_weights_lowering<Type::kernel, gemm>, worth_lowering, Role::fast,
-             lowering_floats<Type::kernel>},
-            {"lowering_rows", backward_weights_lowering<Type::row, kProduct>, suits_lifting_rows,
-             Role::fast, lowering_floats<Type::row>},
-            {"lowering_taps", backward_weights_lowering<Type::tap, kProduct>, suits_lifting_taps,
-             Role::fast, lowering_floats<Type::tap>},
-            {"winograd", backward_weights_winograd<6>, suits_winograd<6>, Role::fast,
-             winograd_floats<6, Pass::backward_weights>},
-            {"winograd_8x8", backward_weights_winograd<8>, suits_winograd<8>, Role::fast,
-             winograd_floats<8, Pass::backward_weights>},
+            {"lowering", weights_gradient<backward_weights_lowering<Type::kernel, gemm>>,
+             worth_lowering, Role::fast, lowering_floats<Type::kernel>},
+            {"lowering_rows", weights_gradient<backward_weights_lowering<Type::row, kProduct>>,
+             suits_lifting_rows, Role::fast, lowering_floats<Type::row>},
+            {"lowering_taps", weights_gradient<backward_weights_lowering<Type::tap, kProduct>>,
+             suits_lifting_taps, Role::fast, lowering_floats<Type::tap>},
+            {"winograd", weights_gradient<backward_weights_winograd<6>>, suits_winograd<6>,
+             Role::fast, winograd_floats<6, Pass::backward_weights>},
+            {"winograd_8x8", weights_gradient<backward_weights_winograd<8>>, suits_winograd<8>,
+             Role::fast, winograd_floats<8, Pass::backward_weights>},
             {"reference", backward_weights_reference, nullptr, Role::reference},
             OMNI_GPU_IMPLEMENTATION(gpu::conv_backward_weights, 0, 1)},
     .cost = convolution_cost<ConvWeightsArgs>,
@@ -277,11 +286,12 @@ void submit_conv_backward_weights(ConvWeightsArgs args, const Tensor& src, const
                                   const Tensor& diff_weights, const Tensor* diff_bias,
                                   TaskTag tag) {
   args.has_bias = diff_bias != nullptr;
+  const Access weights = args.adds ? accumulate(diff_weights) : write(diff_weights);
   if (diff_bias != nullptr)
-    conv_backward_weights.submit(
-        args, {read(src), read(diff_dst), accumulate(diff_weights), accumulate(*diff_bias)}, tag);
+    conv_backward_weights.submit(args, {read(src), read(diff_dst), weights, accumulate(*diff_bias)},
+                                 tag);
   else
-    conv_backward_weights.submit(args, {read(src), read(diff_dst), accumulate(diff_weights)}, tag);
+    conv_backward_weights.submit(args, {read(src), read(diff_dst), weights}, tag);
 }
 
 void submit_conv_backward_data(const ConvDataArgs& args, const Tensor& diff_dst,

@@ -23,6 +23,7 @@ struct ConvForwardArgs {
 
 struct ConvWeightsArgs {
   ConvShape shape;
+  bool adds = true;       // to diff_weights; to diff_bias always
   bool has_bias = false;  // set by the submit function
 
   auto operator<=>(const ConvWeightsArgs&) const = default;
@@ -75,6 +76,7 @@ void conv_forward(const ConvForwardArgs& args, const T* src, const T* weights, c
 template <class T>
 void conv_backward_weights(const ConvWeightsArgs& args, const T* src, const T* diff_dst,
                            T* diff_weights, T* diff_bias) {
+  if (!args.adds) std::fill_n(diff_weights, args.shape.weights_count(), T(0));
   for_each_product(args.shape, [=](std::int64_t s, std::int64_t w, std::int64_t d) {
     diff_weights[w] += src[s] * diff_dst[d];
   });
@@ -101,14 +103,14 @@ KernelFunction<ConvDataArgs> conv_backward_data;
 }  // namespace gpu
 
 extern Codelet<ConvForwardArgs> conv_forward;           // {src R, weights R, dst W, [bias R]}
-extern Codelet<ConvWeightsArgs> conv_backward_weights;  // {src R, diff_dst R, diff_weights +=,
-                                                        //  [diff_bias +=]}
+extern Codelet<ConvWeightsArgs> conv_backward_weights;  // {src R, diff_dst R,
+                                                        //  diff_weights += or W, [diff_bias +=]}
 extern Codelet<ConvDataArgs> conv_backward_data;        // {diff_dst R, weights R, diff_src W or +=}
 
 // bias: null for none.
 void submit_conv_forward(ConvForwardArgs args, const Tensor& src, const Tensor& weights,
                          const Tensor* bias, const Tensor& dst, TaskTag tag = {});
-// Adds to diff_weights and diff_bias (null for none).
+// diff_bias: null for none.
 void submit_conv_backward_weights(ConvWeightsArgs args, const Tensor& src, const Tensor& diff_dst,
                                   const Tensor& diff_weights, const Tensor* diff_bias,
                                   TaskTag tag = {});

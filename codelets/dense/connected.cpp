@@ -1,5 +1,7 @@
 #include "codelets/dense/connected.hpp"
 
+#include <algorithm>
+
 #include "codelets/dense/bf16.hpp"
 #include "codelets/dense/connected_onednn.hpp"
 #include "codelets/dense/gemm.hpp"
@@ -25,8 +27,8 @@ template <Gemm product>
 void backward_weights_gemm(const ConnectedWeightsArgs& args, const Buffers& buffers,
                            DeviceContext&) {
   const auto& [n, inputs, outputs] = args.shape;
-  product(outputs, inputs, n, {buffers.get(1), outputs, true}, {buffers.get(0), inputs}, 1.0f,
-          buffers.get(2), inputs);
+  product(outputs, inputs, n, {buffers.get(1), outputs, true}, {buffers.get(0), inputs},
+          args.adds ? 1.0f : 0.0f, buffers.get(2), inputs);
   if (args.has_bias) add_column_sums(n, outputs, buffers.get(1), buffers.get(3));
 }
 
@@ -59,6 +61,7 @@ void backward_weights_onednn(const ConnectedWeightsArgs& args, const Buffers& bu
                              DeviceContext& context) {
   if (!in_bf16()) return backward_weights_gemm<onednn::gemm>(args, buffers, context);
   const auto& [n, inputs, outputs] = args.shape;
+  if (!args.adds) std::fill_n(buffers.get(2), args.shape.weights_count(), 0.0f);
   onednn::connected_weights_gradient(args.shape, outputs, buffers.get(0), context)(buffers.get(1),
                                                                                    buffers.get(2));
   if (args.has_bias) add_column_sums(n, outputs, buffers.get(1), buffers.get(3));
@@ -107,7 +110,7 @@ std::uint64_t forward_footprint(const ConnectedForwardArgs& args) {
 
 std::uint64_t weights_footprint(const ConnectedWeightsArgs& args) {
   return in_precision(
-      footprint_of(args.shape.n, args.shape.inputs, args.shape.outputs, args.has_bias));
+      footprint_of(args.shape.n, args.shape.inputs, args.shape.outputs, args.adds, args.has_bias));
 }
 
 std::uint64_t data_footprint(const ConnectedDataArgs& args) {
@@ -177,12 +180,12 @@ void submit_connected_backward_weights(ConnectedWeightsArgs args, const Tensor& 
                                        const Tensor& diff_dst, TensorPart diff_weights,
                                        std::optional<TensorPart> diff_bias, TaskTag tag) {
   args.has_bias = diff_bias.has_value();
+  const Access weights = args.adds ? accumulate(diff_weights) : write(diff_weights);
   if (diff_bias)
     connected_backward_weights.submit(
-        args, {read(src), read(diff_dst), accumulate(diff_weights), accumulate(*diff_bias)}, tag);
+        args, {read(src), read(diff_dst), weights, accumulate(*diff_bias)}, tag);
   else
-    connected_backward_weights.submit(args, {read(src), read(diff_dst), accumulate(diff_weights)},
-                                      tag);
+    connected_backward_weights.submit(args, {read(src), read(diff_dst), weights}, tag);
 }
 
 void submit_connected_backward_data(const ConnectedDataArgs& args, const Tensor& diff_dst,

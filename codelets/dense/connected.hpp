@@ -27,6 +27,7 @@ struct ConnectedForwardArgs {
 
 struct ConnectedWeightsArgs {
   ConnectedShape shape;
+  bool adds = true;       // to diff_weights; to diff_bias always
   bool has_bias = false;  // set by the submit function
 };
 
@@ -61,6 +62,7 @@ void connected_forward(const ConnectedForwardArgs& args, const T* src, const T* 
 template <class T>
 void connected_backward_weights(const ConnectedWeightsArgs& args, const T* src, const T* diff_dst,
                                 T* diff_weights, T* diff_bias) {
+  if (!args.adds) std::fill_n(diff_weights, args.shape.weights_count(), T(0));
   for_each_product(args.shape, [=](std::int64_t s, std::int64_t w, std::int64_t d) {
     diff_weights[w] += src[s] * diff_dst[d];
   });
@@ -88,14 +90,13 @@ KernelFunction<ConnectedDataArgs> connected_backward_data;
 
 extern Codelet<ConnectedForwardArgs> connected_forward;  // {src R, weights R, dst W, [bias R]}
 extern Codelet<ConnectedWeightsArgs>
-    connected_backward_weights;                             // {src R, diff_dst R,
-                                                            //  diff_weights +=, [diff_bias +=]}
+    connected_backward_weights;                             // {src R, diff_dst R, diff_weights +=
+                                                            //  or W, [diff_bias +=]}
 extern Codelet<ConnectedDataArgs> connected_backward_data;  // {diff_dst R, weights R, diff_src W}
 
 // The weights and biases may be those of a block of neurons; shape.outputs counts them.
 void submit_connected_forward(ConnectedForwardArgs args, const Tensor& src, TensorPart weights,
                               std::optional<TensorPart> bias, const Tensor& dst, TaskTag tag = {});
-// Adds to diff_weights and diff_bias.
 void submit_connected_backward_weights(ConnectedWeightsArgs args, const Tensor& src,
                                        const Tensor& diff_dst, TensorPart diff_weights,
                                        std::optional<TensorPart> diff_bias, TaskTag tag = {});

@@ -52,10 +52,10 @@ void gpu::connected_backward_weights(const ConnectedWeightsArgs& args, const Buf
                .a = {outputs, true},
                .b = {inputs},
                .product = {inputs},
-               .adds = true},
+               .adds = args.adds},
               {diff_dst, src, diff_weights}))
-    gemm(worker, outputs, inputs, n, {diff_dst, outputs, true}, {src, inputs}, 1.0f, diff_weights,
-         inputs);
+    gemm(worker, outputs, inputs, n, {diff_dst, outputs, true}, {src, inputs},
+         args.adds ? 1.0f : 0.0f, diff_weights, inputs);
   if (args.has_bias) add_column_sums(worker, n, outputs, diff_dst, buffers.get(3));
 }
 

@@ -47,7 +47,7 @@ Updated<float> updated(const ConnectedUpdateArgs& args, const Buffers& buffers, 
 template <class Step>
 void update_piece(const Step& step, std::int64_t first, std::int64_t count,
                   const Updated<float>& of, float* gradient) {
-  update_values(step, count, of.master + first, gradient, of.velocity + first,
+  update_values(step, count, true, of.master + first, gradient, of.velocity + first,
                 of.mean_square != nullptr ? of.mean_square + first : nullptr);
 }
 

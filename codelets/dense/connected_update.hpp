@@ -31,8 +31,8 @@ void connected_backward_update(const ConnectedUpdateArgs& args, const T* src, co
                                Updated<T> weights, Updated<T> bias) {
   std::vector<T> diff_weights(static_cast<std::size_t>(args.shape.weights_count())),
       diff_bias(static_cast<std::size_t>(args.shape.outputs));
-  connected_backward_weights({args.shape, true}, src, diff_dst, diff_weights.data(),
-                             diff_bias.data());
+  connected_backward_weights({.shape = args.shape, .has_bias = true}, src, diff_dst,
+                             diff_weights.data(), diff_bias.data());
   const auto update = [](ExchangeArgs rule, std::vector<T>& diff, const Updated<T>& of) {
     rule.count = static_cast<std::int64_t>(diff.size());
     exchange<T>(rule, {of.master, diff.data(), of.velocity, nullptr, of.mean_square});

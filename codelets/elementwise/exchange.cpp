@@ -40,7 +40,7 @@ void exchange_one(const ExchangeArgs& args, const Exchanged<float>& of) {
     for (std::int64_t first = 0; first < args.count; first += kPiece) {
       const std::int64_t count = std::min(kPiece, args.count - first);
       float* master = of.master + first;
-      update_values(step, count, master, of.diff + first, of.velocity + first,
+      update_values(step, count, args.clears, master, of.diff + first, of.velocity + first,
                     args.adam ? of.mean_square + first : nullptr);
       if (args.refresh) std::copy_n(master, count, of.replica + first);
     }
@@ -61,13 +61,15 @@ void exchange_reference(const ExchangeTaskArgs& args, const Buffers& buffers, De
                             });
 }
 
-// Three or four are read and written, the replica is written.
+// Three or four are read and written (the gradient only where it is cleared), the replica is
+// written.
 Cost cost(const ExchangeTaskArgs& args) {
   Cost sum;
   for (const ExchangeArgs& one : args.all()) {
     const auto count = static_cast<double>(one.count);
     sum.flops += flops_per_value(one) * count;
-    sum.bytes += count * ((one.adam ? 8 : 6) + (one.refresh ? 1 : 0)) * sizeof(float);
+    sum.bytes +=
+        count * ((one.adam ? 7 : 5) + (one.clears ? 1 : 0) + (one.refresh ? 1 : 0)) * sizeof(float);
   }
   return sum;
 }
@@ -76,7 +78,7 @@ Cost cost(const ExchangeTaskArgs& args) {
 std::uint64_t footprint(const ExchangeTaskArgs& args) {
   std::uint64_t hash = 0;
   for (const ExchangeArgs& one : args.all()) {
-    const std::uint64_t own = footprint_of(one.count, one.refresh, one.adam);
+    const std::uint64_t own = footprint_of(one.count, one.refresh, one.adam, one.clears);
     hash = hash == 0 ? own : footprint_of(hash, own);
   }
   return hash;
@@ -129,9 +131,10 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
     for (std::size_t part = 0; part < tensors.master.parts(); ++part) {
       args.count = static_cast<std::int64_t>(tensors.master.count_of(part));
       together.each[together.params++] = args;
-      accesses.insert(accesses.end(),
-                      {update_of({tensors.master, part}), read_write({tensors.diff, part}),
-                       update_of({tensors.velocity, part})});
+      const TensorPart diff{tensors.diff, part};
+      accesses.insert(accesses.end(), {update_of({tensors.master, part}),
+                                       args.clears ? read_write(diff) : read(diff),
+                                       update_of({tensors.velocity, part})});
       if (args.refresh) accesses.push_back(write({*tensors.replica, part}));
       if (args.adam) accesses.push_back(update_of({*tensors.mean_square, part}));
       if (!joins || together.params == most) submit();

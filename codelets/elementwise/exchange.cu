@@ -15,6 +15,7 @@ struct Update {
   float *master, *diff, *velocity;
   float* replica;      // null: none
   float* mean_square;  // null: not Adam
+  bool clears;
 
   template <int lanes>
   __device__ void at(std::int64_t first) const {
@@ -28,7 +29,7 @@ struct Update {
       for (int i = 0; i < lanes; ++i) step(value.at[i], gradient.at[i], speed.at[i]);
     }
     store(master, first, value);
-    store(diff, first, gradient);
+    if (clears) store(diff, first, Lanes<lanes>{});
     store(velocity, first, speed);
     if (replica != nullptr) store(replica, first, value);
   }
@@ -68,10 +69,11 @@ void update(const ExchangeTaskArgs& args, const Buffers& buffers) {
       args, buffers, [&](std::size_t, const ExchangeArgs& one, const Exchanged<float>& of) {
         if (one.count == 0) return;
         params.first_block[params.count] = blocks;
-        new (&params.each[params.count++]) OneParam<Step>(
-            one.count,
-            Update<Step>{Step(one), of.master, of.diff, of.velocity, of.replica, of.mean_square},
-            of.master, of.diff, of.velocity, of.replica, of.mean_square);
+        new (&params.each[params.count++])
+            OneParam<Step>(one.count,
+                           Update<Step>{Step(one), of.master, of.diff, of.velocity, of.replica,
+                                        of.mean_square, one.clears},
+                           of.master, of.diff, of.velocity, of.replica, of.mean_square);
         blocks += blocks_for(worker, params.each[params.count - 1].threads()).x;
       });
   if (blocks > 0)

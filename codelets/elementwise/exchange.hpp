@@ -3,7 +3,7 @@
 //   g = gradient_scale * diff + decay * master
 //   velocity = momentum * velocity + g
 //   master -= learning_rate * velocity
-//   diff = 0, ready for the next iteration to add to
+//   diff = 0, ready for the next iteration to add to, unless that writes it
 //   replica = master, where the group computes with a copy of its own
 // or one step of Adam, Darknet's (decay is part of the gradient):
 //   velocity = momentum * velocity + (1 - momentum) * g
@@ -66,6 +66,7 @@ struct ExchangeArgs {
   bool adam = false;         // there is a mean square; set by the submit function
   float square_memory = 0.999f, epsilon = 1e-7f;  // of Adam
   std::uint64_t number = 1;                       // of Adam: of the update, from 1
+  bool clears = true;                             // the gradient
   Staleness figure = Staleness::unwatched;
   Ticket* ticket = nullptr;        // null: staleness is not measured
   UpdateReport* report = nullptr;  // null: nobody waits for it
@@ -144,7 +145,7 @@ void exchange(const ExchangeArgs& args, const Exchanged<T>& of) {
       velocity[i] = momentum * velocity[i] + gradient;
       master[i] -= rate * velocity[i];
     }
-    diff[i] = 0;
+    if (args.clears) diff[i] = 0;
     if (args.refresh) replica[i] = master[i];
   }
 }
@@ -156,7 +157,8 @@ KernelFunction<ExchangeTaskArgs> exchange;
 }
 
 extern Codelet<ExchangeTaskArgs> exchange;  // of every parameter {master RW, diff RW, velocity RW,
-                                            // replica W if refresh, mean_square RW if adam}
+                                            // replica W if refresh, mean_square RW if adam};
+                                            // diff R if it is not cleared
 
 // Of one parameter.
 struct ExchangeTensors {

@@ -20,11 +20,10 @@ struct MomentumStep {
         decay(args.decay),
         gradient_scale(args.gradient_scale) {}
 
-  OMNI_HD void operator()(float& master, float& diff, float& velocity) const {
+  OMNI_HD void operator()(float& master, float diff, float& velocity) const {
     const float gradient = gradient_scale * diff + decay * master;
     velocity = momentum * velocity + gradient;
     master -= learning_rate * velocity;
-    diff = 0;
   }
 };
 
@@ -41,12 +40,11 @@ struct AdamStep {
         square_scale(static_cast<float>(1 / bias_correction(args.square_memory, args.number))),
         epsilon(args.epsilon * args.gradient_scale) {}
 
-  OMNI_HD void operator()(float& master, float& diff, float& velocity, float& mean_square) const {
+  OMNI_HD void operator()(float& master, float diff, float& velocity, float& mean_square) const {
     const float gradient = gradient_scale * diff + decay * master;
     velocity = momentum * velocity + (1 - momentum) * gradient;
     mean_square = square_memory * mean_square + (1 - square_memory) * gradient * gradient;
     master -= rate * velocity / (std::sqrt(square_scale * mean_square) + epsilon);
-    diff = 0;
   }
 };
 
@@ -61,7 +59,7 @@ void with_step(const ExchangeArgs& args, Use use) {
 
 // `count` values. The mean square is read only by Adam.
 template <class Step>
-void update_values(const Step& step, std::int64_t count, float* __restrict master,
+void update_values(const Step& step, std::int64_t count, bool clears, float* __restrict master,
                    float* __restrict diff, float* __restrict velocity,
                    float* __restrict mean_square) {
   for (std::int64_t i = 0; i < count; ++i) {
@@ -69,6 +67,7 @@ void update_values(const Step& step, std::int64_t count, float* __restrict maste
       step(master[i], diff[i], velocity[i], mean_square[i]);
     else
       step(master[i], diff[i], velocity[i]);
+    if (clears) diff[i] = 0;
   }
 }
 

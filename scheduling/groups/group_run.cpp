@@ -130,6 +130,7 @@ ExchangeArgs GroupRun::exchange_args(Iteration& iteration, std::size_t number) {
           .square_memory = options.solver.square_memory,
           .epsilon = options.solver.epsilon,
           .number = iteration.number + 1,
+          .clears = !param.written_once,
           .figure = merged               ? Staleness::merged
                     : watched_ == &param ? Staleness::replicated
                                          : Staleness::unwatched,

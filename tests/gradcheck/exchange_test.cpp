@@ -28,6 +28,11 @@ ExchangeArgs adam(std::int64_t count, std::uint64_t number, bool refresh = false
           .number = number};
 }
 
+ExchangeArgs gradient_stays(ExchangeArgs args) {
+  args.clears = false;
+  return args;
+}
+
 // As many as may be, all different: some large, some of one value, the third empty.
 ExchangeTaskArgs the_most(ExchangeArgs (*of)(std::int64_t count)) {
   std::vector<ExchangeArgs> params;
@@ -52,6 +57,12 @@ TEST(Exchange, implementations_agree) {
        {"Adam's first update", one(adam(37, 1))},
        {"Adam for long", one(adam(100, 10'000'000))},
        {"Adam with a replica in several pieces", one(adam(5001, 3, true))},
+       {"a gradient that stays", one({.count = 1000, .learning_rate = 0.01f, .clears = false})},
+       {"Adam, whose gradient stays", one(gradient_stays(adam(37, 2, true)))},
+       {"the most, of some the gradient stays", the_most([](std::int64_t count) {
+          const ExchangeArgs args{count, 0.01f, 0.9f};
+          return count % 2 == 0 ? gradient_stays(args) : args;
+        })},
        {"two together", together({{1000, 0.01f, 0.9f, 0.0005f}, {10, 0.02f, 0.9f}})},
        {"three, one empty, one odd",
         together({{5001, 0.01f, 0.9f, 0.0005f}, {0, 0.01f, 0.9f}, {37, 0.02f, 0.5f}})},
@@ -68,6 +79,7 @@ TEST(Exchange, implementations_agree) {
          std::vector<Operand> operands;
          for (const ExchangeArgs& each : args.all()) {
            operands.insert(operands.end(), 3, in_place(exchanged_values(each)));
+           if (!each.clears) operands.end()[-2] = input(exchanged_values(each));
            if (each.refresh) operands.push_back(output(exchanged_values(each)));
            if (each.adam) operands.push_back(in_place(exchanged_values(each), uniform(0, 1)));
          }

@@ -65,6 +65,19 @@ std::vector<Case<Args>> with_and_without_bias(const std::vector<Case<Shape>>& sh
   return cases;
 }
 
+// Gradients of weights that are added to, with and without a bias, and that are written.
+template <class Args, class Shape>
+std::vector<Case<Args>> weights_gradients(const std::vector<Case<Shape>>& shapes) {
+  auto cases = with_and_without_bias<Args>(shapes);
+  for (const Case<Shape>& each : shapes) cases.push_back({each.what, {each.args, false}});
+  return cases;
+}
+template <class Args>
+Operand gradient_operand(const Args& args) {
+  const auto count = static_cast<std::size_t>(args.shape.weights_count());
+  return args.adds ? accumulated(count) : output(count);
+}
+
 // Calls one implementation on the memory of a task, in the order of the accesses; on a GPU, on
 // copies of it.
 template <class Args, class... T>

@@ -26,7 +26,7 @@ cudnn::ConvolutionTask task_of(const ConvWeightsArgs& args, bool in_bf16) {
   return {.pass = cudnn::Pass::backward_weights,
           .shape = args.shape,
           .bf16_values = in_bf16,
-          .adds = true};
+          .adds = args.adds};
 }
 cudnn::ConvolutionTask task_of(const ConvDataArgs& args, bool in_bf16) {
   return {.pass = cudnn::Pass::backward_data,

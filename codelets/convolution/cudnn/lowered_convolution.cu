@@ -57,7 +57,7 @@ void gpu::conv_backward_weights_lowered(const ConvWeightsArgs& args, const Buffe
     im2col(worker, s, piece.patches, buffers.get(0), piece.columns);
     gemm(worker, s.group_filters(), s.taps(), piece.pixels,
          {buffers.get(1) + piece.first_value, s.filters, true}, {piece.columns, patch_floats(s)},
-         1.0f, buffers.get(2), s.taps(),
+         args.adds || piece.first_value > 0 ? 1.0f : 0.0f, buffers.get(2), s.taps(),
          {s.groups, s.group_filters(), s.taps(), std::int64_t{s.group_filters()} * s.taps()});
   });
   if (args.has_bias) add_column_sums(worker, s.pixels(), s.filters, buffers.get(1), buffers.get(3));

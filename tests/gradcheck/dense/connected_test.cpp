@@ -74,12 +74,12 @@ TEST(Connected, relu_keeps_nan) {
 TEST(Connected, BackwardWeights) {
   in_fp32_and_bf16([&] {
     check_implementations(
-        connected_backward_weights, with_and_without_bias<ConnectedWeightsArgs>(kConnectedShapes),
+        connected_backward_weights, weights_gradients<ConnectedWeightsArgs>(kConnectedShapes),
         {.operands =
              [](const ConnectedWeightsArgs& args) {
                std::vector<Operand> operands{input(size(args.shape.src_count())),
                                              input(size(args.shape.dst_count())),
-                                             accumulated(size(args.shape.weights_count()))};
+                                             gradient_operand(args)};
                if (args.has_bias) operands.push_back(accumulated(size(args.shape.outputs)));
                return operands;
              },

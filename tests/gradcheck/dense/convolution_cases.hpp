@@ -18,7 +18,7 @@ inline std::vector<Case<ConvForwardArgs>> forward_cases() {
 }
 
 inline std::vector<Case<ConvWeightsArgs>> weights_cases() {
-  return with_and_without_bias<ConvWeightsArgs>(kConvShapes);
+  return weights_gradients<ConvWeightsArgs>(kConvShapes);
 }
 
 inline std::vector<Case<ConvDataArgs>> data_cases() {
@@ -55,7 +55,7 @@ inline Operation<ConvWeightsArgs> weights_operation() {
           [](const ConvWeightsArgs& args) {
             std::vector<Operand> operands{input(size(args.shape.src_count())),
                                           input(size(args.shape.dst_count())),
-                                          accumulated(size(args.shape.weights_count()))};
+                                          gradient_operand(args)};
             if (args.has_bias) operands.push_back(accumulated(size(args.shape.filters)));
             return operands;
           },
