@@ -1,0 +1,11 @@
+// What the functions of a stand-in say, see make-stand-in: the launcher has looked for the libraries.
+#include <stdio.h>
+#include <stdlib.h>
+
+static char text[512];
+
+__attribute__((constructor)) static void name_what_is_missing(void) {
+  const char* missing = getenv("OMNI_MISSING_CUDA_LIBRARIES");
+  snprintf(text, sizeof text, "its libraries were not found on this host%s%s", missing ? ": " : "",
+           missing ? missing : "");
+}
