@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 BUNDLE = os.path.join(ROOT, "apps", "bundle")
 CUDA = ("libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13")
 CUDNN = "libcudnn.so.9"
