@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include "tests/support/equal_but_for_rounding.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {
@@ -39,6 +40,36 @@ TEST_P(Nets, LowersItsLoss) {
   EXPECT_LT(late, 0.9 * losses.front());
   for (const double loss : losses) EXPECT_TRUE(std::isfinite(loss));
 }
+
+// What GPUs are held to, which no machine of ours has: the implementations that are chosen here.
+// (By hand, with --gtest_also_run_disabled_tests, of the nets that take minutes, too.)
+class TenStepsOf : public testing::TestWithParam<TenSteps> {};
+
+TEST_P(TenStepsOf, differ_by_rounding_only) {
+  const TenSteps& steps = GetParam();
+  const auto losses = [&](std::vector<std::string> arguments) {
+    const TemporaryDirectory folder;
+    const std::string metrics = folder / "metrics.jsonl";
+    const auto few = steps.arguments();
+    arguments.insert(arguments.end(), few.begin(), few.end());
+    arguments.insert(arguments.end(),
+                     {"--net", steps.net, "--slice", steps.batch, "--gpus", "none", "--no-test",
+                      "--metrics", metrics, "--display", "1", "-q", "--out", folder / "run"});
+    const Finished run = omni_run(arguments);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    std::vector<double> found;
+    for (const auto& line : read_metrics(metrics))
+      if (line.contains("loss")) found.push_back(line["loss"]);
+    return found;
+  };
+  expect_equal_but_for_rounding(losses({}), losses({"--impl", "onednn"}),
+                                losses({"--impl", "lowering"}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shipped, TenStepsOf, testing::ValuesIn(kTenSteps), [](const auto& each) {
+  const bool large = each.param.size == TenSteps::Size::large;
+  return (large ? "DISABLED_" : "") + each.param.test_name();
+});
 
 // With groups and normalisation across channels; with batch normalisation.
 TEST(Time, IsTakenOfWhateverNet) {

@@ -1,119 +1,14 @@
 // Whole trainings on a GPU: what a CPU computes, step by step; on both at once, wherever a random
 // scheduler puts a task; and across a change of the device.
-#include <gtest/gtest.h>
+#include "tests/gpu/training.hpp"
 
-#include <algorithm>
-#include <map>
 #include <set>
 
 #include "runtime/cuda/devices.hpp"
 #include "tests/support/image_folder.hpp"
-#include "tests/support/omni_perf.hpp"
-#include "tests/support/omni_run.hpp"
 
 namespace omni::test {
 namespace {
-
-using Words = std::vector<std::string>;
-
-#ifdef OMNI_PLAYED_GPU
-constexpr bool kPlayed = true;
-#else
-constexpr bool kPlayed = false;
-#endif
-
-// Layers of every kind that takes part in training, small enough for a played GPU.
-constexpr const char* kMixedNet = R"([net]
-batch=8
-height=12
-width=12
-channels=3
-learning_rate=0.02
-momentum=0.9
-decay=0.0005
-[convolutional]
-filters=8
-size=3
-pad=1
-batch_normalize=1
-activation=leaky
-[maxpool]
-size=2
-stride=2
-[convolutional]
-filters=8
-size=3
-pad=1
-groups=2
-activation=relu
-[normalization]
-alpha=0.001
-size=5
-[route]
-layers=-1,-3
-[convolutional]
-filters=8
-size=1
-activation=linear
-[shortcut]
-from=-4
-activation=relu
-[avgpool]
-[dropout]
-probability=0.3
-[connected]
-output=10
-activation=logistic
-[softmax]
-)";
-
-class Training : public testing::Test {
- protected:
-  Training() { put(mixed(), kMixedNet); }
-  std::string mixed() const { return folder_ / "mixed.cfg"; }
-
-  // The losses of its steps.
-  std::vector<double> losses(const std::string& net, Words more) {
-    const std::string metrics = folder_ / "metrics.jsonl";
-    std::filesystem::remove(metrics);
-    Words arguments{"--net",     net,       "--display", "1",  "--metrics", metrics,
-                    "--no-test", "--slice", "4",         "-q", "--out",     folder_ / "run"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    const Finished run = omni_run(arguments);
-    EXPECT_EQ(run.exit_code, 0) << run.errors;
-    std::vector<double> losses;
-    for (const auto& line : read_metrics(metrics))
-      if (line.contains("loss") && line["loss"].is_number()) losses.push_back(line["loss"]);
-    return losses;
-  }
-
-  // Of every codelet in a trace.
-  template <class T>
-  static std::map<std::string, T> of_codelets(const std::string& trace, const char* what) {
-    const Finished kernels = omni_perf({"kernels", trace, "--json"});
-    EXPECT_EQ(kernels.exit_code, 0) << kernels.errors;
-    std::map<std::string, T> found;
-    const auto report = nlohmann::json::parse(kernels.output);
-    for (const auto& row : report["kernels"])
-      EXPECT_TRUE(found.emplace(row["codelet"], row[what]).second) << row;
-    return found;
-  }
-  static std::map<std::string, std::string> implementations(const std::string& trace) {
-    return of_codelets<std::string>(trace, "implementation");
-  }
-
-  // Differences of rounding grow from step to step, `growth` times as large each.
-  static void expect_equal(const std::vector<double>& gpu, const std::vector<double>& cpu,
-                           std::size_t steps, double growth = 1.2) {
-    ASSERT_EQ(gpu.size(), steps);
-    ASSERT_EQ(cpu.size(), steps);
-    double tolerance = 1e-4;
-    for (std::size_t i = 0; i < steps; ++i, tolerance = std::min(0.05, tolerance * growth))
-      EXPECT_NEAR(gpu[i], cpu[i], tolerance * std::max(1.0, cpu[i])) << "step " << i + 1;
-  }
-
-  TemporaryDirectory folder_;
-};
 
 TEST_F(Training, every_task_that_can_runs_on_the_gpu_when_asked) {
   const std::string trace = folder_ / "trace";
@@ -152,13 +47,54 @@ TEST_F(Training, image_files_become_floats_on_the_gpu) {
   EXPECT_EQ(implementations(trace)["unpack_batch"], "cuda");
 }
 
+TEST_F(Training, of_all_other_layers) {
+  const std::string trace = folder_ / "trace";
+  for (const char* loss : {"[logistic]\n", "[cost]\ntype=smooth\n", "[cost]\ntype=L1\n"}) {
+    SCOPED_TRACE(loss);
+    const std::string net = folder_ / "other.cfg";
+    put(net, std::string(kOtherNet) + loss);
+    const auto train = [&](const std::string& slice, Words more) {
+      more.insert(more.end(), {"--max-batches", "6"});
+      return losses(net, more, slice);
+    };
+    for (const char* slice : {"4", "8"}) {
+      const auto cpu = train(slice, {"--gpus", "none"});
+      expect_equal(train(slice, {"--impl", "cuda", "--trace", trace}), cpu, 6);
+      for (const auto& [precision, most_off] : {std::pair("tf32", 0.005), std::pair("bf16", 0.02)})
+        expect_near(train(slice, {"--impl", "cuda", "--precision", precision}), cpu, 6, most_off);
+      for (const auto& [codelet, implementation] : implementations(trace))
+        if (codelet != "copy_image_pixels" && codelet != "read_image_labels") {
+          EXPECT_EQ(implementation, "cuda") << codelet;
+        }
+      std::filesystem::remove_all(trace);
+    }
+  }
+}
+
 TEST_F(Training, on_both_kinds_of_workers_at_random) {
   const auto cpu = losses(mixed(), {"--max-batches", "10", "--gpus", "none"});
-  for (const char* seed : {"1", "2"}) {
-    setenv("STARPU_RAND_SEED", seed, 1);
-    expect_equal(losses(mixed(), {"--max-batches", "10", "--sched", "random"}), cpu, 10);
+  for (const std::string seed : {"1", "2"}) {
+    const std::string trace = folder_ / ("trace" + seed);
+    setenv("STARPU_RAND_SEED", seed.c_str(), 1);
+    expect_equal(losses(mixed(), {"--max-batches", "10", "--sched", "random", "--trace", trace}),
+                 cpu, 10);
+    const auto convolutions = tasks_by_kind(trace, "conv_forward");
+    EXPECT_GT(convolutions.at("CUDA"), 0);
+    EXPECT_GT(convolutions.at("CPU"), 0);
   }
   unsetenv("STARPU_RAND_SEED");
+}
+
+TEST_F(Training, in_tf32) {
+  const auto train = [&](const char* precision) {
+    return losses(mixed(), {"--max-batches", "10", "--precision", precision, "--impl", "cuda",
+                            "--deterministic"});
+  };
+  const auto fp32 = train("fp32"), tf32 = train("tf32");
+  expect_near(tf32, fp32, 10, 0.005);
+  if (kPlayed) {  // a GPU may have no tensor cores for products as small as these
+    EXPECT_NE(tf32, fp32);
+  }
 }
 
 // Without a GPU a CPU multiplies the same rounded numbers, and layers hand on such.
@@ -167,15 +103,10 @@ TEST_F(Training, in_bf16) {
     more.insert(more.end(), {"--max-batches", "10", "--precision", precision});
     return losses(mixed(), more);
   };
-  const auto near = [](const std::vector<double>& gpu, const std::vector<double>& cpu) {
-    ASSERT_EQ(cpu.size(), 10u);
-    ASSERT_EQ(gpu.size(), 10u);
-    for (std::size_t i = 0; i < 10; ++i) EXPECT_NEAR(gpu[i], cpu[i], 0.02 * cpu[i]) << "step " << i;
-  };
   const auto cpu = train("bf16", {"--gpus", "none", "--impl", "onednn"});
   const auto gpu = train("bf16", {"--impl", "cuda", "--deterministic"});
-  near(gpu, cpu);
-  near(train("bf16", {"--sched", "random"}), cpu);
+  expect_near(gpu, cpu, 10, 0.02);
+  expect_near(train("bf16", {"--sched", "random"}), cpu, 10, 0.02);
   EXPECT_NE(gpu, train("fp32", {"--impl", "cuda", "--deterministic"}));
 }
 
@@ -204,9 +135,7 @@ TEST_F(Training, on_two_gpus) {
     };
     const auto cpu = train({"--gpus", "none"});
     expect_equal(train({"--impl", "cuda", "--gpus", "0,1"}), cpu, 6);
-    const auto bf16 = train({"--impl", "cuda", "--gpus", "0,1", "--precision", "bf16"});
-    ASSERT_EQ(bf16.size(), cpu.size());
-    for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(bf16[i], cpu[i], 0.05 * cpu[i]) << i;
+    expect_near(train({"--impl", "cuda", "--gpus", "0,1", "--precision", "bf16"}), cpu, 6, 0.05);
   }
   unsetenv("OMNI_PLAYED_GPUS");
 }
@@ -354,26 +283,6 @@ TEST_F(Training, are_timed_without_marks_between_the_layers) {
     }
   EXPECT_EQ(convolutions, 2);
 }
-
-class ShippedNet : public Training, public testing::WithParamInterface<const char*> {};
-
-TEST_P(ShippedNet, has_the_losses_of_the_cpu) {
-  const std::string net = GetParam();
-  const bool small = net == "lenet" || net == "mlp" || net == "cifar10-quick";
-  if (kPlayed && !small) GTEST_SKIP() << "too large for a played GPU";
-  const Words few{"--max-batches", "10", "--batch", "4", "--subdivisions", "1"};
-  Words on_cpu = few, on_gpu = few;
-  on_cpu.insert(on_cpu.end(), {"--gpus", "none"});
-  on_gpu.insert(on_gpu.end(), {"--impl", "cuda"});
-  // AlexNet on the CPU, by oneDNN and by lowering: 1.4e-3 apart in the fourth step.
-  const double growth = small ? 1.2 : 2.5;
-  expect_equal(losses(net, on_gpu), losses(net, on_cpu), 10, growth);
-}
-
-INSTANTIATE_TEST_SUITE_P(All, ShippedNet,
-                         testing::Values("lenet", "mlp", "cifar10-quick", "alexnet", "caffenet",
-                                         "vgg-16", "resnet-18", "resnet-18-32", "resnet-50",
-                                         "darknet19"));
 
 }  // namespace
 }  // namespace omni::test

@@ -73,10 +73,13 @@ class Deterministic {
 };
 
 // All start values are then such that rounding leaves them as they are: no product is less exact.
+// Cores do not know tf32.
 template <class Check>
-void in_fp32_and_bf16(Check check) {
+void in_every_precision(Check check) {
   for (const auto& [name, precision] :
-       {std::pair("fp32", Precision::fp32), std::pair("bf16", Precision::bf16)}) {
+       {std::pair("fp32", Precision::fp32), std::pair("tf32", Precision::tf32),
+        std::pair("bf16", Precision::bf16)}) {
+    if (precision == Precision::tf32 && !gpu::present()) continue;
     SCOPED_TRACE(name);
     const Deterministic policy(precision);
     check();

@@ -28,7 +28,7 @@ TEST(Connected, Forward) {
                        {.shape = kConnectedShapes[0].args,
                         .activation = *parse_activation(name),
                         .has_bias = has_bias}});
-  in_fp32_and_bf16([&] {
+  in_every_precision([&] {
     check_implementations(
         connected_forward, cases,
         {.operands =
@@ -72,7 +72,7 @@ TEST(Connected, relu_keeps_nan) {
 }
 
 TEST(Connected, BackwardWeights) {
-  in_fp32_and_bf16([&] {
+  in_every_precision([&] {
     check_implementations(
         connected_backward_weights, weights_gradients<ConnectedWeightsArgs>(kConnectedShapes),
         {.operands =
@@ -96,7 +96,7 @@ TEST(Connected, BackwardWeights) {
 TEST(Connected, BackwardData) {
   std::vector<Case<ConnectedDataArgs>> cases;
   for (const auto& each : kConnectedShapes) cases.push_back({each.what, {.shape = each.args}});
-  in_fp32_and_bf16([&] {
+  in_every_precision([&] {
     check_implementations(
         connected_backward_data, cases,
         {.operands =
@@ -133,7 +133,7 @@ TEST(Connected, Update) {
       bias.decay = 0;
       cases.push_back({what, {shape, weights, bias}});
     }
-  in_fp32_and_bf16([&] {
+  in_every_precision([&] {
     check_implementations(
         connected_backward_update, cases,
         {.operands =

@@ -6,17 +6,17 @@ namespace omni::gradcheck {
 namespace {
 
 TEST(Convolution, Forward) {
-  in_fp32_and_bf16(
+  in_every_precision(
       [] { check_implementations(conv_forward, forward_cases(), forward_operation()); });
 }
 
 TEST(Convolution, BackwardWeights) {
-  in_fp32_and_bf16(
+  in_every_precision(
       [] { check_implementations(conv_backward_weights, weights_cases(), weights_operation()); });
 }
 
 TEST(Convolution, BackwardData) {
-  in_fp32_and_bf16(
+  in_every_precision(
       [] { check_implementations(conv_backward_data, data_cases(), data_operation()); });
 }
 

@@ -92,59 +92,66 @@ TEST(Local, Forward) {
   auto cases = all_shapes<LocalForwardArgs>();
   for (const Activation activation : {Activation::relu, Activation::logistic})
     cases.push_back({"activation", {.shape = {kLocalShapes[0].args}, .activation = activation}});
-  check_implementations(
-      local_forward, cases,
-      {.operands =
-           [](const LocalForwardArgs& args) {
-             return std::vector<Operand>{
-                 input(size(args.shape.conv.src_count())), input(size(args.shape.weights_count())),
-                 input(size(args.shape.outputs())), output(size(args.shape.conv.dst_count()))};
-           },
-       .reference =
-           [](const LocalForwardArgs& args, const Buffers& b) {
-             reference::local_forward(args, b.get<double>(0), b.get<double>(1), b.get<double>(2),
-                                      b.get<double>(3));
-           },
-       .terms = [](const LocalForwardArgs& args) { return 1.0 * args.shape.conv.taps(); }});
+  in_every_precision([&] {
+    check_implementations(
+        local_forward, cases,
+        {.operands =
+             [](const LocalForwardArgs& args) {
+               return std::vector<Operand>{input(size(args.shape.conv.src_count())),
+                                           input(size(args.shape.weights_count())),
+                                           input(size(args.shape.outputs())),
+                                           output(size(args.shape.conv.dst_count()))};
+             },
+         .reference =
+             [](const LocalForwardArgs& args, const Buffers& b) {
+               reference::local_forward(args, b.get<double>(0), b.get<double>(1), b.get<double>(2),
+                                        b.get<double>(3));
+             },
+         .terms = [](const LocalForwardArgs& args) { return 1.0 * args.shape.conv.taps(); }});
+  });
 }
 
 TEST(Local, BackwardWeights) {
-  check_implementations(
-      local_backward_weights, all_shapes<LocalBackwardArgs>(),
-      {.operands =
-           [](const LocalBackwardArgs& args) {
-             return std::vector<Operand>{input(size(args.shape.conv.src_count())),
-                                         input(size(args.shape.conv.dst_count())),
-                                         accumulated(size(args.shape.weights_count())),
-                                         accumulated(size(args.shape.outputs()))};
-           },
-       .reference =
-           [](const LocalBackwardArgs& args, const Buffers& b) {
-             reference::local_backward_weights(args, b.get<double>(0), b.get<double>(1),
-                                               b.get<double>(2), b.get<double>(3));
-           },
-       .terms = [](const LocalBackwardArgs& args) { return 1.0 * args.shape.conv.n; }});
+  in_every_precision([&] {
+    check_implementations(
+        local_backward_weights, all_shapes<LocalBackwardArgs>(),
+        {.operands =
+             [](const LocalBackwardArgs& args) {
+               return std::vector<Operand>{input(size(args.shape.conv.src_count())),
+                                           input(size(args.shape.conv.dst_count())),
+                                           accumulated(size(args.shape.weights_count())),
+                                           accumulated(size(args.shape.outputs()))};
+             },
+         .reference =
+             [](const LocalBackwardArgs& args, const Buffers& b) {
+               reference::local_backward_weights(args, b.get<double>(0), b.get<double>(1),
+                                                 b.get<double>(2), b.get<double>(3));
+             },
+         .terms = [](const LocalBackwardArgs& args) { return 1.0 * args.shape.conv.n; }});
+  });
 }
 
 TEST(Local, BackwardData) {
-  check_implementations(local_backward_data, all_shapes<LocalBackwardArgs>(),
-                        {.operands =
-                             [](const LocalBackwardArgs& args) {
-                               return std::vector<Operand>{
-                                   input(size(args.shape.conv.dst_count())),
-                                   input(size(args.shape.weights_count())),
-                                   output(size(args.shape.conv.src_count()))};
-                             },
-                         .reference =
-                             [](const LocalBackwardArgs& args, const Buffers& b) {
-                               reference::local_backward_data(args, b.get<double>(0),
-                                                              b.get<double>(1), b.get<double>(2));
-                             },
-                         .terms =
-                             [](const LocalBackwardArgs& args) {
-                               const ConvShape& s = args.shape.conv;
-                               return 1.0 * s.kernel_h * s.kernel_w * s.filters;
-                             }});
+  in_every_precision([&] {
+    check_implementations(local_backward_data, all_shapes<LocalBackwardArgs>(),
+                          {.operands =
+                               [](const LocalBackwardArgs& args) {
+                                 return std::vector<Operand>{
+                                     input(size(args.shape.conv.dst_count())),
+                                     input(size(args.shape.weights_count())),
+                                     output(size(args.shape.conv.src_count()))};
+                               },
+                           .reference =
+                               [](const LocalBackwardArgs& args, const Buffers& b) {
+                                 reference::local_backward_data(args, b.get<double>(0),
+                                                                b.get<double>(1), b.get<double>(2));
+                               },
+                           .terms =
+                               [](const LocalBackwardArgs& args) {
+                                 const ConvShape& s = args.shape.conv;
+                                 return 1.0 * s.kernel_h * s.kernel_w * s.filters;
+                               }});
+  });
 }
 
 TEST(Local, GradientOfReference) {

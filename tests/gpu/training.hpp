@@ -1,0 +1,184 @@
+// Whole trainings for tests of GPUs: nets, their losses, and which worker did what.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/support/omni_perf.hpp"
+#include "tests/support/omni_run.hpp"
+
+namespace omni::test {
+
+using Words = std::vector<std::string>;
+
+#ifdef OMNI_PLAYED_GPU
+inline constexpr bool kPlayed = true;
+#else
+inline constexpr bool kPlayed = false;
+#endif
+
+// The layers of the shipped nets, small enough for a played GPU.
+inline constexpr const char* kMixedNet = R"([net]
+batch=8
+height=12
+width=12
+channels=3
+learning_rate=0.02
+momentum=0.9
+decay=0.0005
+[convolutional]
+filters=8
+size=3
+pad=1
+batch_normalize=1
+activation=leaky
+[maxpool]
+size=2
+stride=2
+[convolutional]
+filters=8
+size=3
+pad=1
+groups=2
+activation=relu
+[normalization]
+alpha=0.001
+size=5
+[route]
+layers=-1,-3
+[convolutional]
+filters=8
+size=1
+activation=linear
+[shortcut]
+from=-4
+activation=relu
+[avgpool]
+[dropout]
+probability=0.3
+[connected]
+output=10
+activation=logistic
+[softmax]
+)";
+
+// And those that they do not have.
+inline constexpr const char* kOtherNet = R"([net]
+batch=8
+height=12
+width=12
+channels=4
+learning_rate=0.01
+momentum=0.9
+decay=0.0005
+[crop]
+crop_height=10
+crop_width=10
+flip=1
+[convolutional]
+filters=8
+size=3
+pad=1
+activation=mish
+[local]
+filters=4
+size=3
+pad=1
+activation=relu
+[l2norm]
+[reorg]
+stride=2
+[upsample]
+stride=2
+[batchnorm]
+[deconvolutional]
+filters=4
+size=2
+stride=2
+activation=leaky
+batch_normalize=1
+[avgpool]
+size=2
+stride=2
+[activation]
+activation=logistic
+[connected]
+output=10
+activation=linear
+)";
+
+class Training : public testing::Test {
+ protected:
+  Training() { put(mixed(), kMixedNet); }
+  std::string mixed() const { return folder_ / "mixed.cfg"; }
+
+  // The losses of its steps.
+  std::vector<double> losses(const std::string& net, Words more, const std::string& slice = "4") {
+    const std::string metrics = folder_ / "metrics.jsonl";
+    std::filesystem::remove(metrics);
+    Words arguments{"--net",     net,       "--display", "1",  "--metrics", metrics,
+                    "--no-test", "--slice", slice,       "-q", "--out",     folder_ / "run"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Finished run = omni_run(arguments);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    std::vector<double> losses;
+    for (const auto& line : read_metrics(metrics))
+      if (line.contains("loss") && line["loss"].is_number()) losses.push_back(line["loss"]);
+    return losses;
+  }
+
+  // Of every codelet in a trace.
+  template <class T>
+  static std::map<std::string, T> of_codelets(const std::string& trace, const char* what) {
+    const Finished kernels = omni_perf({"kernels", trace, "--json"});
+    EXPECT_EQ(kernels.exit_code, 0) << kernels.errors;
+    std::map<std::string, T> found;
+    const auto report = nlohmann::json::parse(kernels.output);
+    for (const auto& row : report["kernels"])
+      EXPECT_TRUE(found.emplace(row["codelet"], row[what]).second) << row;
+    return found;
+  }
+  static std::map<std::string, std::string> implementations(const std::string& trace) {
+    return of_codelets<std::string>(trace, "implementation");
+  }
+
+  // Differences of rounding grow from step to step.
+  static void expect_equal(const std::vector<double>& gpu, const std::vector<double>& cpu,
+                           std::size_t steps) {
+    ASSERT_EQ(gpu.size(), steps);
+    ASSERT_EQ(cpu.size(), steps);
+    double tolerance = 1e-4;
+    for (std::size_t i = 0; i < steps; ++i, tolerance *= 1.2)
+      EXPECT_NEAR(gpu[i], cpu[i], tolerance * std::max(1.0, cpu[i])) << "step " << i + 1;
+  }
+
+  static void expect_near(const std::vector<double>& losses, const std::vector<double>& others,
+                          std::size_t steps, double most_off) {
+    ASSERT_EQ(losses.size(), steps);
+    ASSERT_EQ(others.size(), steps);
+    for (std::size_t i = 0; i < steps; ++i)
+      EXPECT_NEAR(losses[i], others[i], most_off * others[i]) << "step " << i + 1;
+  }
+
+  // Of a codelet, by the kind of the worker that did them.
+  static std::map<std::string, int> tasks_by_kind(const std::string& trace,
+                                                  const std::string& codelet) {
+    std::map<int, std::string> kinds;  // of workers
+    std::map<std::string, int> tasks{{"CPU", 0}, {"CUDA", 0}};
+    int number = -1;
+    for (const auto& line : read_metrics(trace + "/rank-0.jsonl")) {
+      if (line.contains("kind")) kinds[line["worker"]] = line["kind"];
+      if (line.contains("name") && line["name"] == codelet) number = line["codelet"];
+      if (line.contains("times") && line["codelet"] == number) ++tasks[kinds.at(line["worker"])];
+    }
+    return tasks;
+  }
+
+  TemporaryDirectory folder_;
+};
+
+}  // namespace omni::test

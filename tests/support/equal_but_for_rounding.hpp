@@ -1,0 +1,65 @@
+// The first steps of a training, however they are computed: what may differ between them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace omni::test {
+
+// With a small rate: with their own, which are meant for larger batches, most nets diverge in the
+// first steps, and two ways to compute the same are soon far apart.
+struct TenSteps {
+  enum class Size { small, medium, large };  // what a played GPU, two cores, a GPU do in seconds
+
+  const char* net;
+  Size size = Size::large;
+  const char* batch = "4";
+  const char* rate = "1e-4";
+
+  std::vector<std::string> arguments() const {
+    return {"--max-batches",  "10", "--batch",         batch,
+            "--subdivisions", "1",  "--learning-rate", rate};
+  }
+  std::string test_name() const {
+    std::string name = net;
+    std::erase(name, '-');
+    return name;
+  }
+};
+
+inline constexpr TenSteps kTenSteps[]{{"lenet", TenSteps::Size::small, "4", "0.02"},
+                                      {"mlp", TenSteps::Size::small, "4", "0.02"},
+                                      {"cifar10-quick", TenSteps::Size::small, "4", "0.01"},
+                                      {"alexnet", TenSteps::Size::medium},
+                                      {"caffenet", TenSteps::Size::medium},
+                                      {"resnet-18-32", TenSteps::Size::medium},
+                                      {"resnet-18"},
+                                      {"resnet-50", TenSteps::Size::large, "8"},
+                                      {"vgg-16"},
+                                      {"darknet19"}};
+
+// `one` and `other` are computed in two ways: as far as they are apart, what is right may be, ten
+// times and a step earlier. (Ten steps of training change a loss by 1e-3 to 1e-1 of it. Most nets
+// are 1e-5 apart then; VGG-16 5e-4, and ResNet-50 from its fourth step on more than it learns.)
+inline void expect_equal_but_for_rounding(const std::vector<double>& losses,
+                                          const std::vector<double>& one,
+                                          const std::vector<double>& other) {
+  ASSERT_EQ(one.size(), 10u);
+  ASSERT_EQ(other.size(), 10u);
+  ASSERT_EQ(losses.size(), 10u);
+  const auto apart = [&](std::size_t step) {
+    return step < one.size() ? std::abs(one[step] - other[step]) / std::max(1.0, one[step]) : 0;
+  };
+  double most = 0;
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    most = std::max({most, apart(i), apart(i + 1)});
+    EXPECT_NEAR(losses[i], one[i], std::max(1e-4, 10 * most) * std::max(1.0, one[i]))
+        << "step " << i + 1;
+  }
+}
+
+}  // namespace omni::test
