@@ -113,6 +113,42 @@ TEST(FailingGpu, what_is_suggested_for_a_small_one_trains_there) {
   }
 }
 
+// Others take the rest of what the forecast counted on, once a net's small tensors are there, which
+// StarPU puts in one piece: a kernel gets nothing to work with. Or before the second of those that
+// are larger: StarPU alone would try for ever.
+TEST(FailingGpu, one_that_is_full_later_ends_with_what_would_fit) {
+  const TemporaryDirectory folder;
+  const std::string wide = folder / "wide.cfg";
+  put(wide, kWideNet);
+  ASSERT_EQ(omni_run({"devices"}).exit_code, 0);  // StarPU has measured what it copies to a GPU
+  const Setting full("OMNI_PLAYED_GPU_FULL_AFTER", "1");
+  for (const auto& [net, begin] :
+       {std::pair{std::string("lenet"), "error: codelet conv_forward (cuda): "},
+        std::pair{wide, "error: StarPU: a tensor needs "}}) {
+    SCOPED_TRACE(net);
+    const Finished run =
+        omni_run({"--net", net, "--max-batches", "1", "--no-test", "--deterministic", "-q"});
+    EXPECT_EQ(run.exit_code, 4) << run.errors;
+    EXPECT_NE(run.errors.find(begin), std::string::npos) << run.errors;
+    EXPECT_NE(run.errors.find("iB on GPU 0, 0 bytes are free"), std::string::npos) << run.errors;
+    EXPECT_NE(run.errors.find("(try --subdivisions 2)"), std::string::npos) << run.errors;
+  }
+}
+
+TEST(FailingGpu, one_too_small_to_measure_its_peak_says_so) {
+  const Setting small("OMNI_PLAYED_GPU_MEMORY", "100");
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"devices", "--peaks"},
+        std::vector<std::string>{"time", "--net", "lenet"}}) {
+    const Finished run = omni_run(arguments);
+    EXPECT_EQ(run.exit_code, 4) << run.errors;
+    EXPECT_NE(
+        run.errors.find("error: measuring the peak needs 64.0 MiB on GPU 0, 36.0 MiB are free"),
+        std::string::npos)
+        << run.errors;
+  }
+}
+
 TEST(FailingGpu, one_that_nothing_is_compiled_for_is_left_out) {
   const Setting old("OMNI_PLAYED_GPU_MAJOR", "7");
   const std::vector<std::string> short_run{"--net", "lenet", "--max-batches", "1", "--no-test"};

@@ -48,7 +48,8 @@ class MemoryForecast {
   };
   OnGpu on_each_gpu() const { return on_each_gpu(now_); }  // where one computes
 
-  // Refuses what does not fit, and says how many subdivisions would.
+  // Refuses what does not fit, and says how many subdivisions would. When what fits begins, and a
+  // GPU is full nevertheless, that says it, too.
   Status require() const;
 
  private:
