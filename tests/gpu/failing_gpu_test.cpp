@@ -121,10 +121,8 @@ TEST(FailingGpu, ends_with_status_five_and_keeps_what_was_saved) {
     const Finished resumed = omni_run(arguments(out, after));
     EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
     const auto gone_on = losses_in(after);
-    EXPECT_EQ(gone_on.begin()->first, newest + 1);
-    for (const auto& [iteration, loss] : gone_on)
-      EXPECT_EQ(loss, losses.at(iteration)) << iteration;
-    EXPECT_EQ(gone_on.rbegin()->first, kLast);
+    const std::map<std::uint64_t, double> rest(losses.upper_bound(newest), losses.end());
+    EXPECT_EQ(gone_on, rest);
   }
 }
 
