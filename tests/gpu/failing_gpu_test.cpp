@@ -163,7 +163,7 @@ output=10
 [softmax]
 )";
 
-// StarPU would try for ever to allocate what the forecast left out: images that wait, libraries'
+// StarPU would try in vain to allocate what the forecast left out: images that wait, libraries'
 // workspaces, and what it takes for itself.
 TEST(FailingGpu, what_is_suggested_for_a_small_one_trains_there) {
   const TemporaryDirectory folder;

@@ -1,6 +1,6 @@
 // What a run will hold, in main memory and on every GPU, worked out before anything is allocated: a
-// machine that runs out later kills without a word, and StarPU tries for ever to allocate what a
-// GPU has no room for.
+// machine that runs out later kills without a word, and where a GPU has no room,
+// StarPU tries in vain until the run is ended (runtime/cuda/full_gpu.hpp).
 #pragma once
 
 #include <cstddef>
