@@ -212,6 +212,9 @@ int main(int argc, char** argv) {
       return code == omni::kSuccess ? omni::exit_code(omni::ErrorKind::failed) : code;
     }
     return code;
+  } catch (const omni::OutOfGpuMemory& problem) {
+    omni::log::error("{}", problem.what());
+    return omni::exit_code(omni::ErrorKind::out_of_memory);
   } catch (const std::bad_alloc&) {
     omni::log::error("out of memory");
     return omni::exit_code(omni::ErrorKind::out_of_memory);

@@ -11,6 +11,7 @@
 #include "apps/exit_codes.hpp"
 #include "codelets/dense/bf16.hpp"
 #include "runtime/cuda/devices.hpp"
+#include "runtime/cuda/full_gpu.hpp"
 #include "runtime/log.hpp"
 #include "scheduling/policy/omni_policy.hpp"
 
@@ -27,6 +28,14 @@ extern "C" void on_abort(int) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText.data(), kText.size());
   _exit(exit_code(ErrorKind::device));
 }
+
+#ifdef OMNI_CUDA
+// StarPU would not stop trying, so there is nothing to end in order here, either.
+void on_full_gpu(const Error& error) {
+  log::error("{}", error.message());
+  _exit(exit_code(error.kind));
+}
+#endif
 
 }  // namespace
 
@@ -72,6 +81,9 @@ Result<Session> start_session(const MachineArguments& arguments) {
   options.models = arguments.models;
   options.policy = &omni_policy();
   if (!options.gpus.empty()) std::signal(SIGABRT, on_abort);
+#ifdef OMNI_CUDA
+  end_when_gpu_stays_full(on_full_gpu);
+#endif
   OMNI_TRY(Session session, Session::start(options));
   const int cpus = cpu_workers(session);
   const int gpu_workers = static_cast<int>(session.workers().size()) - cpus;

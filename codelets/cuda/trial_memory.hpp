@@ -11,11 +11,11 @@ namespace omni {
 
 class TrialMemory {
  public:
-  // Throws std::bad_alloc.
+  // Throws OutOfGpuMemory.
   TrialMemory(const CudaWorker& worker, std::size_t bytes) : stream_(worker.stream()) {
     // There is no allocation of nothing.
-    check(cudaMallocAsync(&data_, std::max<std::size_t>(bytes, 1), stream_),
-          "allocating memory to try an algorithm");
+    check(cudaMallocAsync(&data_, std::max<std::size_t>(bytes, 1), stream_), "trying an algorithm",
+          bytes);
   }
   ~TrialMemory() { cudaFreeAsync(data_, stream_); }
   TrialMemory(const TrialMemory&) = delete;

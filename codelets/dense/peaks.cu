@@ -32,10 +32,14 @@ struct DeviceMatrix {
   float* data = nullptr;
   explicit DeviceMatrix(const std::vector<std::uint32_t>& numbers) {
     const std::size_t bytes = numbers.size() * sizeof numbers[0];
-    check(cudaMalloc(reinterpret_cast<void**>(&data), bytes), "allocating a matrix");
+    check(cudaMalloc(reinterpret_cast<void**>(&data), bytes), "measuring the peak", bytes);
     check(cudaMemcpy(data, numbers.data(), bytes, cudaMemcpyHostToDevice), "filling a matrix");
   }
-  ~DeviceMatrix() { cudaFree(data); }
+  // Where there was no room for another one, the copy to this one may be under way.
+  ~DeviceMatrix() {
+    cudaDeviceSynchronize();
+    cudaFree(data);
+  }
 };
 
 struct Blas {

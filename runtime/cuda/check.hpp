@@ -6,35 +6,40 @@
 #include <cuda_runtime.h>
 #include <cudnn.h>
 
+#include <cstddef>
 #include <new>
 
 namespace omni {
 
-// A CudaError. Elsewhere, since all that exceptions and strings need takes nvcc longer than a
-// kernel.
+// A CudaError, and an OutOfGpuMemory of the current device. Elsewhere, since all that exceptions
+// and strings need takes nvcc longer than a kernel.
 [[noreturn]] void throw_cuda_error(const char* what, const char* why);
+[[noreturn]] void throw_out_of_gpu_memory(const char* what, std::size_t asked);
 
-inline void check(cudaError_t code, const char* what) {
+// `asked`: bytes of device memory, of what allocates.
+inline void check(cudaError_t code, const char* what, std::size_t asked = 0) {
   if (code == cudaSuccess) return;
   if (code == cudaErrorMemoryAllocation) {
     cudaGetLastError();  // not sticky: what comes next must not find it again
-    throw std::bad_alloc();
+    throw_out_of_gpu_memory(what, asked);
   }
   throw_cuda_error(what, cudaGetErrorString(code));
 }
 
 inline void check(cublasStatus_t code, const char* what) {
-  if (code == CUBLAS_STATUS_ALLOC_FAILED) throw std::bad_alloc();
+  if (code == CUBLAS_STATUS_ALLOC_FAILED) throw_out_of_gpu_memory(what, 0);
   if (code != CUBLAS_STATUS_SUCCESS) throw_cuda_error(what, cublasGetStatusString(code));
 }
 
-inline bool is_out_of_memory(cudnnStatus_t code) {
-  return code == CUDNN_STATUS_ALLOC_FAILED ||  // the host's
-         code == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+// Of what may be refused for other reasons.
+inline void check_memory(cudnnStatus_t code, const char* what) {
+  if (code == CUDNN_STATUS_ALLOC_FAILED) throw std::bad_alloc();  // the host's
+  if (code == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED)
+    throw_out_of_gpu_memory(what, 0);
 }
 
 inline void check(cudnnStatus_t code, const char* what) {
-  if (is_out_of_memory(code)) throw std::bad_alloc();
+  check_memory(code, what);
   if (code != CUDNN_STATUS_SUCCESS) throw_cuda_error(what, cudnnGetErrorString(code));
 }
 

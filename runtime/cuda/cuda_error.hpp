@@ -1,13 +1,27 @@
 // What a failure of CUDA, cuBLAS or cuDNN is thrown as.
 #pragma once
 
+#include <cstddef>
+#include <new>
 #include <stdexcept>
+#include <string>
 
 namespace omni {
 
 class CudaError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+// A GPU has no room. A bad_alloc, which is caught where less memory would do, too.
+class OutOfGpuMemory : public std::bad_alloc {
+ public:
+  // `asked` 0: a library did not say how much it wanted.
+  OutOfGpuMemory(const std::string& what, int gpu, std::size_t asked, std::size_t free);
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  std::string text_;
 };
 
 }  // namespace omni

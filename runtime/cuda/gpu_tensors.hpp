@@ -9,6 +9,11 @@ namespace omni {
 
 class GpuTensors {
  public:
+  // For the first of that size.
+  static constexpr std::size_t allocated_for(std::size_t bytes) {
+    constexpr auto kShared = static_cast<std::size_t>(kLargestShared);
+    return bytes > kShared ? bytes : static_cast<std::size_t>(kPiece);
+  }
   // `count` tensors, which may be a part of one where it is shared out.
   void add(double bytes, double count) {
     if (bytes > kLargestShared)

@@ -65,7 +65,7 @@ void* CudaWorker::Memory::at_least(std::size_t bytes, cudaStream_t stream) {
     if (data_ != nullptr) check(cudaFreeAsync(data_, stream), "freeing a workspace");
     data_ = nullptr;
     bytes_ = 0;
-    check(cudaMallocAsync(&data_, bytes, stream), "allocating a workspace");
+    check(cudaMallocAsync(&data_, bytes, stream), "a working buffer", bytes);
     bytes_ = bytes;
   }
   return data_;

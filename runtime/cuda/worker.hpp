@@ -37,7 +37,7 @@ class CudaWorker {
 
   // Device memory with undefined contents. One buffer per worker: its kernels run one after
   // another in one stream, so that the next one may use it, too. A kernel that needs several
-  // pieces asks once and divides. Throws std::bad_alloc.
+  // pieces asks once and divides. Throws OutOfGpuMemory.
   void* workspace(std::size_t bytes) { return workspace_.at_least(bytes, stream_); }
   // The same, for what runs kernels.
   void* copies(std::size_t bytes) { return copies_.at_least(bytes, stream_); }

@@ -121,6 +121,12 @@ bool someone_can(const Choice& choice, const WorkerSet& workers) {
   return false;
 }
 
+// Codelets are global, and the first is made before main begins.
+std::vector<const CodeletBase*>& all_codelets() {
+  static std::vector<const CodeletBase*> all;
+  return all;
+}
+
 }  // namespace
 
 struct CodeletBase::Starpu {
@@ -227,9 +233,12 @@ CodeletBase::CodeletBase(std::string name, std::uint32_t color, std::vector<Entr
     codelet.cuda_funcs[0] = CodeletCallbacks::run_on_gpu;
     codelet.cuda_flags[0] = STARPU_CUDA_ASYNC;
   }
+  all_codelets().push_back(this);
 }
 
-CodeletBase::~CodeletBase() = default;
+CodeletBase::~CodeletBase() { std::erase(all_codelets(), this); }
+
+const std::vector<const CodeletBase*>& CodeletBase::all() { return all_codelets(); }
 
 std::uint32_t CodeletBase::color() const { return starpu_->codelet.color; }
 

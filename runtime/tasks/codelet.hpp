@@ -92,6 +92,7 @@ class CodeletBase {
   const std::vector<Entry>& entries() const { return entries_; }
   std::uint32_t color() const;
   std::uint64_t fingerprint() const { return fingerprint_; }  // of what StarPU calls its model
+  static const std::vector<const CodeletBase*>& all();        // of this program
 
   CodeletBase(const CodeletBase&) = delete;
   CodeletBase& operator=(const CodeletBase&) = delete;

@@ -11,6 +11,7 @@ namespace omni {
 namespace {
 std::mutex mutex;
 std::optional<Error> first_error;
+std::string what_to_try;
 }  // namespace
 
 void report_task_error(Error error) {
@@ -35,6 +36,16 @@ Status wait_for_tasks() {
 void clear_task_errors() {
   const std::lock_guard lock(mutex);
   first_error.reset();
+}
+
+void set_hint_for_full_gpu(std::string hint) {
+  const std::lock_guard lock(mutex);
+  what_to_try = std::move(hint);
+}
+
+std::string hint_for_full_gpu() {
+  const std::lock_guard lock(mutex);
+  return what_to_try;
 }
 
 }  // namespace omni

@@ -3,6 +3,8 @@
 // are not used.
 #pragma once
 
+#include <string>
+
 #include "runtime/result.hpp"
 
 namespace omni {
@@ -11,5 +13,9 @@ void report_task_error(Error error);
 Status task_status();      // the first reported error, if any
 Status wait_for_tasks();   // until every submitted task is done
 void clear_task_errors();  // at the start of a Session
+
+// What to try where a GPU has no room for what a task needs: what was forecast for the run knows.
+void set_hint_for_full_gpu(std::string hint);
+std::string hint_for_full_gpu();
 
 }  // namespace omni

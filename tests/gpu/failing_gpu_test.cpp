@@ -2,10 +2,17 @@
 #ifdef OMNI_PLAYED_GPU
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <map>
+#include <optional>
 #include <sstream>
+#include <thread>
 
+#include "scheduling/checkpoint_folder.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {
@@ -22,30 +29,101 @@ class Setting {
   const char* name_;
 };
 
+// By iteration.
+std::map<std::uint64_t, double> losses_in(const std::string& metrics) {
+  std::map<std::uint64_t, double> losses;
+  for (const auto& line : read_metrics(metrics))
+    if (line.contains("loss")) losses[line["iteration"]] = line["loss"];
+  return losses;
+}
+
+struct Ended {
+  Finished run;
+  double seconds = 0;  // from the death of the GPU
+};
+
+Ended run_until_death(std::vector<std::string> arguments) {
+  const TemporaryDirectory folder;
+  const std::string errors = folder / "stderr";
+  arguments.insert(arguments.begin(), kOmniRun);
+  const pid_t child = start_program(std::move(arguments), "/dev/null", errors);
+  const auto ended = [child] {
+    siginfo_t state{};
+    return waitid(P_PID, static_cast<id_t>(child), &state, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+           state.si_pid != 0;
+  };
+  using Clock = std::chrono::steady_clock;
+  std::optional<Clock::time_point> died;
+  while (!ended()) {
+    if (!died && get(errors).find("dies, as") != std::string::npos) died = Clock::now();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  const std::chrono::duration<double> took = Clock::now() - died.value_or(Clock::now());
+  return {{.exit_code = wait_for_program(child), .output = "", .errors = get(errors)},
+          took.count()};
+}
+
+// Deterministic: what a wrong checkpoint holds would show in the losses of who goes on from it.
 TEST(FailingGpu, ends_with_status_five_and_keeps_what_was_saved) {
   const TemporaryDirectory folder;
-  const std::string out = folder / "run";
-  const std::vector<std::string> arguments{"--net", "lenet", "--no-test", "--checkpoint-every",
-                                           "5",     "--out", out,         "--impl",
-                                           "cuda",  "-q"};
-  const auto until = [&](const char* last) {
-    auto all = arguments;
-    all.insert(all.end(), {"--max-batches", last, "--resume", "auto"});
-    return omni_run(all);
+  constexpr std::uint64_t kEvery = 5, kLast = 26;
+  const auto arguments = [&](const std::string& out, const std::string& metrics) {
+    return std::vector<std::string>{"--net",
+                                    "lenet",
+                                    "--no-test",
+                                    "--max-batches",
+                                    std::to_string(kLast),
+                                    "--checkpoint-every",
+                                    std::to_string(kEvery),
+                                    "--out",
+                                    out,
+                                    "--metrics",
+                                    metrics,
+                                    "--display",
+                                    "1",
+                                    "--resume",
+                                    "auto",
+                                    "--deterministic",
+                                    "--batch",
+                                    "8",
+                                    "-q"};
   };
-  {
-    const Setting dies("OMNI_PLAYED_GPU_DIES_AFTER", "700");
-    const Finished run = until("1000");
-    EXPECT_EQ(run.exit_code, 5) << run.errors;
-    EXPECT_NE(run.errors.find("error: StarPU gave up, most likely over a GPU"), std::string::npos)
-        << run.errors;
+  const std::string metrics = folder / "metrics";
+  const Finished straight = omni_run(arguments(folder / "straight", metrics));
+  ASSERT_EQ(straight.exit_code, 0) << straight.errors;
+  const auto losses = losses_in(metrics);
+  ASSERT_EQ(losses.size(), kLast);
+
+  for (const char* launches : {"211", "300", "423", "500"}) {
+    SCOPED_TRACE(launches);
+    const std::string out = folder / ("run-" + std::string(launches));
+    const std::string until_death = out + ".metrics", after = out + ".after";
+    {
+      const Setting dies("OMNI_PLAYED_GPU_DIES_AFTER", launches);
+      const auto [run, seconds] = run_until_death(arguments(out, until_death));
+      EXPECT_EQ(run.exit_code, 5) << run.errors;
+      EXPECT_NE(run.errors.find("error: "), std::string::npos) << run.errors;
+      EXPECT_LT(seconds, 30);  // it takes a tenth of one
+    }
+    const auto reported = losses_in(until_death);
+    const auto saved = list_checkpoints(out);
+    ASSERT_TRUE(saved) << saved.error().message();
+    ASSERT_FALSE(saved->empty()) << "it died before the first checkpoint, so this proves nothing";
+    ASSERT_LT(reported.rbegin()->first, kLast) << "it ended before it died";
+    std::uint64_t newest = 0;
+    for (const CheckpointFolder& each : *saved) {
+      const auto checkpoint = read_checkpoint(each.path);
+      ASSERT_TRUE(checkpoint) << checkpoint.error().message();
+      EXPECT_EQ(checkpoint->step % kEvery, 0u);
+      newest = std::max(newest, checkpoint->step);
+    }
+    EXPECT_LE(newest, reported.rbegin()->first);
+    const Finished resumed = omni_run(arguments(out, after));
+    EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
+    const auto gone_on = losses_in(after);
+    const std::map<std::uint64_t, double> rest(losses.upper_bound(newest), losses.end());
+    EXPECT_EQ(gone_on, rest);
   }
-  std::size_t saved = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(out))
-    saved += entry.path().filename().string().starts_with("save-") ? 1 : 0;
-  EXPECT_GE(saved, 1u) << "it died before the first checkpoint, so this proves nothing";
-  const Finished resumed = until("60");
-  EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
 }
 
 TEST(FailingGpu, too_small_a_one_is_refused_with_what_would_fit) {
@@ -85,7 +163,7 @@ output=10
 [softmax]
 )";
 
-// StarPU would try for ever to allocate what the forecast left out: images that wait, libraries'
+// StarPU would try in vain to allocate what the forecast left out: images that wait, libraries'
 // workspaces, and what it takes for itself.
 TEST(FailingGpu, what_is_suggested_for_a_small_one_trains_there) {
   const TemporaryDirectory folder;
@@ -110,6 +188,42 @@ TEST(FailingGpu, what_is_suggested_for_a_small_one_trains_there) {
     const Finished smaller = train(std::to_string(fits));
     EXPECT_EQ(smaller.exit_code, 0) << smaller.errors;
     EXPECT_NE(smaller.errors.find(" on each GPU, "), std::string::npos) << smaller.errors;
+  }
+}
+
+// Others take the rest of what the forecast counted on, once a net's small tensors are there, which
+// StarPU puts in one piece: a kernel gets nothing to work with. Or before the second of those that
+// are larger: StarPU alone would try for ever.
+TEST(FailingGpu, one_that_is_full_later_ends_with_what_would_fit) {
+  const TemporaryDirectory folder;
+  const std::string wide = folder / "wide.cfg";
+  put(wide, kWideNet);
+  ASSERT_EQ(omni_run({"devices"}).exit_code, 0);  // StarPU has measured what it copies to a GPU
+  const Setting full("OMNI_PLAYED_GPU_FULL_AFTER", "1");
+  for (const auto& [net, begin] :
+       {std::pair{std::string("lenet"), "error: codelet conv_forward (cuda): "},
+        std::pair{wide, "error: StarPU: a tensor needs "}}) {
+    SCOPED_TRACE(net);
+    const Finished run =
+        omni_run({"--net", net, "--max-batches", "1", "--no-test", "--deterministic", "-q"});
+    EXPECT_EQ(run.exit_code, 4) << run.errors;
+    EXPECT_NE(run.errors.find(begin), std::string::npos) << run.errors;
+    EXPECT_NE(run.errors.find("iB on GPU 0, 0 bytes are free"), std::string::npos) << run.errors;
+    EXPECT_NE(run.errors.find("(try --subdivisions 2)"), std::string::npos) << run.errors;
+  }
+}
+
+TEST(FailingGpu, one_too_small_to_measure_its_peak_says_so) {
+  const Setting small("OMNI_PLAYED_GPU_MEMORY", "100");
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"devices", "--peaks"},
+        std::vector<std::string>{"time", "--net", "lenet"}}) {
+    const Finished run = omni_run(arguments);
+    EXPECT_EQ(run.exit_code, 4) << run.errors;
+    EXPECT_NE(
+        run.errors.find("error: measuring the peak needs 64.0 MiB on GPU 0, 36.0 MiB are free"),
+        std::string::npos)
+        << run.errors;
   }
 }
 

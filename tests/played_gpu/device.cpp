@@ -25,18 +25,23 @@ std::vector<std::unique_ptr<Device>> make_devices() {
   const long count = from_environment("OMNI_PLAYED_GPUS", 1, 0, 8);
   const long mebibytes = from_environment("OMNI_PLAYED_GPU_MEMORY", 2048, 1, 1L << 20);
   const long launches = from_environment("OMNI_PLAYED_GPU_DIES_AFTER", -1, 0, 1L << 60);
+  const long allocations = from_environment("OMNI_PLAYED_GPU_FULL_AFTER", -1, 0, 1L << 60);
   const long major = from_environment("OMNI_PLAYED_GPU_MAJOR", 8, 1, 99);
   std::vector<std::unique_ptr<Device>> made;
   for (int index = 0; index < count; ++index)
     made.push_back(std::make_unique<Device>(index, static_cast<std::size_t>(mebibytes) << 20,
-                                            launches, static_cast<int>(major)));
+                                            allocations, launches, static_cast<int>(major)));
   return made;
 }
 
 }  // namespace
 
-Device::Device(int its_index, std::size_t bytes, long launches_until_death, int its_major)
-    : index(its_index), major(its_major), memory(bytes), launches_left_(launches_until_death) {
+Device::Device(int its_index, std::size_t bytes, long allocations, long launches_until_death,
+               int its_major)
+    : index(its_index),
+      major(its_major),
+      memory(bytes, allocations),
+      launches_left_(launches_until_death) {
   add_stream(true);
 }
 

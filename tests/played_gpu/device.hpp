@@ -19,7 +19,7 @@ namespace omni::played {
 
 class Device {
  public:
-  Device(int index, std::size_t bytes, long launches_until_death, int major);
+  Device(int index, std::size_t bytes, long allocations, long launches_until_death, int major);
 
   // Breaks the device, for example because a kernel uses an address that is not its own. The reason
   // goes to stderr: the error alone would not say enough.

@@ -32,7 +32,8 @@ unsigned char* first_written(unsigned char* begin, unsigned char* end) {
 }  // namespace
 
 // Room for the guards is beside what counts as the device's memory.
-Memory::Memory(std::size_t bytes) : capacity_(bytes), mapped_(bytes + bytes / 8 + kGuard) {
+Memory::Memory(std::size_t bytes, long allocations)
+    : capacity_(bytes), mapped_(bytes + bytes / 8 + kGuard), allocations_left_(allocations) {
   void* mapped = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED)
@@ -60,7 +61,7 @@ unsigned char* Memory::place_for(std::size_t bytes) const {
 
 void* Memory::allocate(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  if (bytes > capacity_ - used_) return nullptr;
+  if (allocations_left_ == 0 || bytes > capacity_ - used_) return nullptr;
   unsigned char* place = place_for(bytes);
   if (place == nullptr) return nullptr;
   unsigned char* end = place + padded(bytes);
@@ -74,6 +75,7 @@ void* Memory::allocate(std::size_t bytes) {
   ASAN_POISON_MEMORY_REGION(place + bytes, padded(bytes) - bytes);
   allocations_.emplace(place, bytes);
   used_ += bytes;
+  if (allocations_left_ > 0) --allocations_left_;
   return place;
 }
 
@@ -123,7 +125,7 @@ bool Memory::holds(const void* address, std::size_t bytes) const {
 
 std::size_t Memory::available() const {
   const std::lock_guard lock(mutex_);
-  return capacity_ - used_;
+  return allocations_left_ == 0 ? 0 : capacity_ - used_;
 }
 
 }  // namespace omni::played

@@ -12,7 +12,8 @@ namespace omni::played {
 
 class Memory {
  public:
-  explicit Memory(std::size_t bytes);
+  // After so many allocations others have the rest; negative: they have nothing.
+  Memory(std::size_t bytes, long allocations);
   ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
@@ -38,6 +39,7 @@ class Memory {
   mutable std::mutex mutex_;
   Allocations allocations_;
   std::size_t used_ = 0;
+  long allocations_left_;
 };
 
 }  // namespace omni::played

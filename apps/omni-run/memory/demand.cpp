@@ -10,6 +10,7 @@
 
 #include "runtime/cuda/gpu_tensors.hpp"
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/task_errors.hpp"
 #include "scheduling/trainer.hpp"
 
 namespace omni {
@@ -135,7 +136,10 @@ Status MemoryForecast::require() const {
     const OnGpu needed = on_each_gpu(more);
     return needed.tensors <= machine_.gpu_tensors && needed.all() <= machine_.gpu_memory;
   };
-  if (fits_gpu(now_)) return {};
+  if (fits_gpu(now_)) {
+    set_hint_for_full_gpu(what_would_fit(fits_gpu));
+    return {};
+  }
   const OnGpu needed = on_each_gpu();
   const bool limited = needed.tensors > machine_.gpu_tensors;
   return too_large(net_, limited ? needed.tensors : needed.all(),

@@ -1,6 +1,6 @@
 // What a run will hold, in main memory and on every GPU, worked out before anything is allocated: a
-// machine that runs out later kills without a word, and StarPU tries for ever to allocate what a
-// GPU has no room for.
+// machine that runs out later kills without a word, and where a GPU has no room,
+// StarPU tries in vain until the run is ended (runtime/cuda/full_gpu.hpp).
 #pragma once
 
 #include <cstddef>
@@ -48,7 +48,8 @@ class MemoryForecast {
   };
   OnGpu on_each_gpu() const { return on_each_gpu(now_); }  // where one computes
 
-  // Refuses what does not fit, and says how many subdivisions would.
+  // Refuses what does not fit, and says how many subdivisions would. When what fits begins, and a
+  // GPU is full nevertheless, that says it, too.
   Status require() const;
 
  private:

@@ -19,7 +19,7 @@ namespace omni::cudnn {
 // cuDNN, does not need what it could not find, compile or load. A GPU that has failed will say so
 // again.
 inline bool succeeded(cudnnStatus_t status) {
-  if (is_out_of_memory(status)) throw std::bad_alloc();
+  check_memory(status, "preparing a convolution");
   return status == CUDNN_STATUS_SUCCESS;
 }
 

@@ -27,7 +27,8 @@ namespace {
 
 constexpr std::size_t kSrc = 0, kWeights = 1, kDst = 2;  // in ConvolutionTensors
 // Of one engine with its knobs turned: cuDNN offers up to 39, best first as it guesses. On Hopper
-// nearly all that it offers is one engine, and a peer that tries the first ten must not find better.
+// nearly all that it offers is one engine, and a peer that tries the first ten must not find
+// better.
 constexpr int kMostVariants = 12;
 
 // cuDNN's tensors begin where whole vectors do.
@@ -170,7 +171,7 @@ void ConvolutionPlan::for_each_way(const Target& target, bool ends, std::size_t 
 // Where there was no memory for it, another one may need none; but where results must repeat,
 // memory must not decide.
 bool ConvolutionPlan::succeeds(cudnnStatus_t status) const {
-  if (demands_.deterministic && is_out_of_memory(status)) throw std::bad_alloc();
+  if (demands_.deterministic) check_memory(status, "a convolution");
   return status == CUDNN_STATUS_SUCCESS;
 }
 

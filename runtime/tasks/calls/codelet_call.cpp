@@ -8,6 +8,8 @@
 #include <new>
 #include <string>
 
+#include "runtime/cuda/cuda_error.hpp"
+#include "runtime/cuda/full_gpu.hpp"
 #include "runtime/tasks/device_context.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/task_times.hpp"
@@ -70,6 +72,7 @@ std::span<const BufferUse> CodeletCall::uses() const {
 
 bool CodeletCall::run(std::size_t number, std::span<void*> memory) const noexcept {
   const Entry& entry = codelet->entries()[number];
+  const Computing computing;
   if (pending != nullptr) pending->task.implementation = static_cast<std::uint32_t>(number);
   if (codelet->when_begun_) codelet->when_begun_(args());
   try {
@@ -81,6 +84,9 @@ bool CodeletCall::run(std::size_t number, std::span<void*> memory) const noexcep
                          std::chrono::duration<double>(Clock::now() - before).count(), cost.flops,
                          cost.bytes);
     return true;
+  } catch (const OutOfGpuMemory& problem) {
+    report_task_error(
+        {ErrorKind::out_of_memory, label(*codelet, entry), problem.what(), hint_for_full_gpu()});
   } catch (const std::bad_alloc&) {
     report_task_error({ErrorKind::out_of_memory, label(*codelet, entry),
                        "no memory for the working buffer", "use a smaller --slice or --batch"});

@@ -5,6 +5,7 @@
 #include "layers/formats/darknet_cfg.hpp"
 #include "runtime/cuda/gpu_tensors.hpp"
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/task_errors.hpp"
 
 namespace omni {
 namespace {
@@ -102,6 +103,7 @@ TEST_F(Forecast, SuggestsWhatFits) {
                       .working = {}};
   machine_.gpu_tensors = 154 * kMiB;
   EXPECT_TRUE(of(demand).require());
+  EXPECT_EQ(hint_for_full_gpu(), "try --subdivisions 2");  // if it is wrong
   machine_.gpu_tensors = 153 * kMiB;
   EXPECT_EQ(hint(of(demand).require()), "try --subdivisions 2");  // 10 + 60 + 2 * 12
   machine_.gpu_tensors = 93 * kMiB;

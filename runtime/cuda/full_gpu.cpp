@@ -1,0 +1,125 @@
+#include "runtime/cuda/full_gpu.hpp"
+
+#include <fmt/format.h>
+
+#include "runtime/cuda/cuda_error.hpp"
+
+#ifdef OMNI_CUDA
+#include <cuda_runtime.h>
+#include <starpu.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <limits>
+
+#include "runtime/cuda/check.hpp"
+#include "runtime/cuda/gpu_tensors.hpp"
+#include "runtime/tasks/task_errors.hpp"
+#endif
+
+namespace omni {
+
+namespace {
+
+std::string readable(std::size_t bytes) {
+  const auto number = static_cast<double>(bytes);
+  if (number >= 0x1p30) return fmt::format("{:.2f} GiB", number / 0x1p30);
+  if (number >= 0x1p20) return fmt::format("{:.1f} MiB", number / 0x1p20);
+  if (number >= 0x1p10) return fmt::format("{:.1f} KiB", number / 0x1p10);
+  return fmt::format("{} bytes", bytes);
+}
+
+}  // namespace
+
+OutOfGpuMemory::OutOfGpuMemory(const std::string& what, int gpu, std::size_t asked,
+                               std::size_t free)
+    : text_(asked == 0 ? fmt::format("{} needs more memory than GPU {} has left, {}", what, gpu,
+                                     readable(free))
+                       : fmt::format("{} needs {} on GPU {}, {} are free", what, readable(asked),
+                                     gpu, readable(free))) {}
+
+#ifdef OMNI_CUDA
+
+namespace {
+
+// Of the current device. What cannot be asked counts as nothing.
+OutOfGpuMemory out_of_gpu_memory(const char* what, std::size_t asked, std::size_t most_free) {
+  int gpu = 0;
+  std::size_t free = 0, all = 0;
+  if (cudaGetDevice(&gpu) != cudaSuccess || cudaMemGetInfo(&free, &all) != cudaSuccess)
+    cudaGetLastError();
+  return {what, gpu, asked, std::min(free, most_free)};
+}
+
+constexpr int kPatience = 20;  // s
+using Clock = std::chrono::steady_clock;
+
+void (*end_run)(const Error&) = nullptr;
+decltype(starpu_data_interface_ops::allocate_data_on_node) allocate_vector = nullptr;
+
+// Or nobody waits: StarPU may be trying to send something ahead of time.
+bool is_computing(const Computing::Count& count) {
+  if (count.begun != count.ended || starpu_task_nsubmitted() == 0) return true;
+  const bool waits = cudaStreamQuery(starpu_cuda_get_local_stream()) == cudaErrorNotReady;
+  if (waits) cudaGetLastError();  // an answer, no error
+  return waits;
+}
+
+void end_for(const starpu_vector_interface& tensor, unsigned node) {
+  const starpu_ssize_t limit = starpu_memory_get_available(node);
+  const OutOfGpuMemory problem = out_of_gpu_memory(
+      "a tensor", GpuTensors::allocated_for(tensor.nx * tensor.elemsize),
+      limit < 0 ? std::numeric_limits<std::size_t>::max() : static_cast<std::size_t>(limit));
+  const Status first = task_status();
+  end_run(first ? Error{ErrorKind::out_of_memory, "StarPU",
+                        fmt::format("{}; it tried for {} s", problem.what(), kPatience),
+                        hint_for_full_gpu()}
+                : first.error());
+}
+
+// Seconds are counted one by one: a process that was stopped has not waited.
+void failed_to_allocate(const starpu_vector_interface& tensor, unsigned node) {
+  thread_local Computing::Count then;
+  thread_local int seconds = 0;
+  thread_local Clock::time_point counted;
+  const Computing::Count count = Computing::count();
+  if (count != then || seconds == 0) {
+    then = count;
+    seconds = 1;
+    counted = Clock::now();
+  }
+  if (Clock::now() - counted < std::chrono::seconds(1)) return;
+  counted = Clock::now();
+  if (is_computing(count)) {
+    seconds = 0;
+  } else if (++seconds > kPatience) {
+    end_for(tensor, node);
+  }
+}
+
+starpu_ssize_t allocate_watched(void* tensor, unsigned node) {
+  const starpu_ssize_t taken = allocate_vector(tensor, node);
+  const int worker = starpu_worker_get_id();
+  if (taken == -ENOMEM && starpu_node_get_kind(node) == STARPU_CUDA_RAM && worker >= 0 &&
+      starpu_worker_get_type(worker) == STARPU_CUDA_WORKER)
+    failed_to_allocate(*static_cast<const starpu_vector_interface*>(tensor), node);
+  return taken;
+}
+
+}  // namespace
+
+void throw_out_of_gpu_memory(const char* what, std::size_t asked) {
+  throw out_of_gpu_memory(what, asked, std::numeric_limits<std::size_t>::max());
+}
+
+void end_when_gpu_stays_full(void (*end)(const Error&)) {
+  end_run = end;
+  if (allocate_vector != nullptr) return;
+  allocate_vector = starpu_interface_vector_ops.allocate_data_on_node;
+  starpu_interface_vector_ops.allocate_data_on_node = allocate_watched;
+}
+
+#endif
+
+}  // namespace omni

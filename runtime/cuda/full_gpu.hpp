@@ -1,0 +1,40 @@
+// StarPU tries for ever to allocate a tensor on a GPU that has no room for it, and tells nobody.
+// What is here notices: where another process took what the forecast counted on, or the forecast
+// was wrong, the run ends instead of waiting.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "runtime/result.hpp"
+
+namespace omni {
+
+// `end`, which does not return, is called in a worker's thread once StarPU has failed to allocate
+// on a GPU in each of 20 seconds while nothing computed: no task began or ended anywhere, and that
+// GPU's stream was empty. Only what computes gives memory back. A task that takes long, because it
+// tries algorithms, say, is waited for. Before StarPU starts; only in a build with CUDA.
+void end_when_gpu_stays_full(void (*end)(const Error&));
+
+// While it lives, a task computes, or enqueues what a GPU computes.
+class Computing {
+ public:
+  Computing() { begun_.fetch_add(1, std::memory_order_relaxed); }
+  ~Computing() { ended_.fetch_add(1, std::memory_order_relaxed); }
+  Computing(const Computing&) = delete;
+  Computing& operator=(const Computing&) = delete;
+
+  struct Count {
+    std::uint64_t begun = 0, ended = 0;
+    bool operator==(const Count&) const = default;
+  };
+  static Count count() {
+    const std::uint64_t ended = ended_.load(std::memory_order_relaxed);
+    return {begun_.load(std::memory_order_relaxed), ended};
+  }
+
+ private:
+  inline static std::atomic<std::uint64_t> begun_ = 0, ended_ = 0;
+};
+
+}  // namespace omni
