@@ -171,7 +171,7 @@ class Training : public testing::Test {
     std::map<std::string, int> tasks{{"CPU", 0}, {"CUDA", 0}};
     int number = -1;
     for (const auto& line : read_metrics(trace + "/rank-0.jsonl")) {
-      if (line.contains("kind")) kinds[line["worker"]] = line["kind"];
+      if (line.contains("kind") && line.contains("worker")) kinds[line["worker"]] = line["kind"];
       if (line.contains("name") && line["name"] == codelet) number = line["codelet"];
       if (line.contains("times") && line["codelet"] == number) ++tasks[kinds.at(line["worker"])];
     }

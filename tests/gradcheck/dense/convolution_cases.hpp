@@ -17,6 +17,9 @@ inline std::vector<Case<ConvForwardArgs>> forward_cases() {
   return cases;
 }
 
+inline std::vector<Case<ConvWeightsArgs>> adding_weights_cases() {
+  return with_and_without_bias<ConvWeightsArgs>(kConvShapes);
+}
 inline std::vector<Case<ConvWeightsArgs>> weights_cases() {
   return weights_gradients<ConvWeightsArgs>(kConvShapes);
 }

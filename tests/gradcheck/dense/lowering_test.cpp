@@ -48,7 +48,7 @@ struct Passes {
     SCOPED_TRACE(fmt::format("{} images", images));
     check_implementations(of_all_types<ConvForwardArgs, Forward>(), forward_cases(),
                           forward_operation());
-    check_implementations(of_all_types<ConvWeightsArgs, BackwardWeights>(), weights_cases(),
+    check_implementations(of_all_types<ConvWeightsArgs, BackwardWeights>(), adding_weights_cases(),
                           weights_operation());
     check_implementations(of_all_types<ConvDataArgs, BackwardData>(), data_cases(),
                           data_operation());
