@@ -86,7 +86,10 @@ class Report(unittest.TestCase):
             self.assertRegex(done.stdout, rf"- memcheck-{what}: ok ")
             self.assertRegex(done.stdout, rf"- racecheck-{what}: exit code 9, see .*\n(.*\n)*- synccheck-{what}: exit code 9")
         said = self.read("out", "memcheck-lenet-bf16.log")
-        self.assertRegex(said, r"with: --tool memcheck --kernel-name kns=omni --error-exitcode 9 .*omni-run --net lenet ")
+        self.assertRegex(said, r"with: --tool memcheck --target-processes all --kernel-name kns=omni "
+                               r"--error-exitcode 9 .*omni-run --net lenet ")
+        said = self.read("out", "memcheck-tests.log")
+        self.assertRegex(said, r"OMNI_LONGEST_TEST=1800 .*--gtest_filter=-FailingGpu\.\*:Training\.\*:\*ShippedNet\.\*")
 
     def test_what_hangs_is_ended(self):
         self.write("bin/omni-gpu-check", "#!/bin/sh\nsleep 600\n")

@@ -163,7 +163,9 @@ void check_implementations(const Codelet<Args>& codelet, const std::vector<Case<
                            const Operation<Args>& operation) {
   const std::vector<Implementation<Args>> implementations = implementations_here(codelet);
   std::vector<int> exercised(implementations.size());
-  std::uint64_t seed = footprint_of(std::hash<std::string>{}(codelet.name()));
+  // --gtest_random_seed draws other values.
+  std::uint64_t seed =
+      footprint_of(std::hash<std::string>{}(codelet.name()), GTEST_FLAG_GET(random_seed));
   for (const Case<Args>& each : cases) {
     ++seed;
     const auto operands = operation.operands(each.args);

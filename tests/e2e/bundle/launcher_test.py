@@ -17,7 +17,7 @@ EVERYTHING = (*CUDA, CUDNN, COMPILER)
 
 TELLS = 'printf "%s\\n" "$LD_LIBRARY_PATH" "${OMNI_MISSING_CUDA_LIBRARIES-nothing}" "$@"\n'
 # Of omni-gpu-check: what it was asked, and a status that the test chooses.
-CHECKS = 'echo "${0##*/}:$#:$*"\nexit $%s\n'
+CHECKS = 'echo "${0##*/}:$#:$*"\necho "$GTEST_RANDOM_SEED" >>"$HOME/seeds"\nexit $%s\n'
 LISTS = '[ "$*" != --gtest_list_tests ] || { echo "$SAYS"; exit "$LISTING"; }\n'
 STARTS_WITH_STAND_INS = f"""#!{sys.executable}
 import ctypes
@@ -177,7 +177,19 @@ class GpuCheck(Host):
         self.libraries(self.path("usr-local", "cuda", "lib64"))
         done = self.start(*arguments, program="omni-gpu-check", CODELETS=str(codelets), TRAININGS=str(trainings),
                           LISTING=str(listing), SAYS="the listing", **environment)
-        return done.stdout.splitlines(), done.returncode
+        return [line for line in done.stdout.splitlines() if not line.startswith("GTEST_RANDOM_SEED=")], done.returncode
+
+    def seeds(self):
+        with open(self.path("seeds"), encoding="ascii") as file:
+            return [int(line) for line in file]
+
+    def test_values_are_drawn_anew_unless_a_seed_is_given(self):
+        self.check()
+        first, second = self.seeds()
+        self.assertEqual(first, second)
+        self.assertTrue(1 <= first <= 99999)
+        self.check(GTEST_RANDOM_SEED="42")
+        self.assertEqual(self.seeds()[2:], [42, 42])
 
     def test_codelets_come_first_and_trainings_whatever_they_say(self):
         for codelets, trainings, status in ((0, 0, 0), (1, 0, 1), (0, 1, 1), (134, 1, 134), (1, 134, 134),
