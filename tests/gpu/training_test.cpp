@@ -47,27 +47,26 @@ TEST_F(Training, image_files_become_floats_on_the_gpu) {
   EXPECT_EQ(implementations(trace)["unpack_batch"], "cuda");
 }
 
+// In two slices and in one.
 TEST_F(Training, of_all_other_layers) {
-  const std::string trace = folder_ / "trace";
-  for (const char* loss : {"[logistic]\n", "[cost]\ntype=smooth\n", "[cost]\ntype=L1\n"}) {
+  const std::string net = folder_ / "other.cfg", trace = folder_ / "trace";
+  for (const auto& [loss, slice] :
+       {std::pair("[logistic]\n", "4"), std::pair("[cost]\ntype=smooth\n", "8")}) {
     SCOPED_TRACE(loss);
-    const std::string net = folder_ / "other.cfg";
     put(net, std::string(kOtherNet) + loss);
-    const auto train = [&](const std::string& slice, Words more) {
+    const auto train = [&](Words more) {
       more.insert(more.end(), {"--max-batches", "6"});
       return losses(net, more, slice);
     };
-    for (const char* slice : {"4", "8"}) {
-      const auto cpu = train(slice, {"--gpus", "none"});
-      expect_equal(train(slice, {"--impl", "cuda", "--trace", trace}), cpu, 6);
-      for (const auto& [precision, most_off] : {std::pair("tf32", 0.005), std::pair("bf16", 0.02)})
-        expect_near(train(slice, {"--impl", "cuda", "--precision", precision}), cpu, 6, most_off);
-      for (const auto& [codelet, implementation] : implementations(trace))
-        if (codelet != "copy_image_pixels" && codelet != "read_image_labels") {
-          EXPECT_EQ(implementation, "cuda") << codelet;
-        }
-      std::filesystem::remove_all(trace);
-    }
+    const auto cpu = train({"--gpus", "none"});
+    expect_equal(train({"--impl", "cuda", "--trace", trace}), cpu, 6);
+    for (const auto& [precision, most_off] : {std::pair("tf32", 0.005), std::pair("bf16", 0.02)})
+      expect_near(train({"--impl", "cuda", "--precision", precision}), cpu, 6, most_off);
+    for (const auto& [codelet, implementation] : implementations(trace))
+      if (codelet != "copy_image_pixels" && codelet != "read_image_labels") {
+        EXPECT_EQ(implementation, "cuda") << codelet;
+      }
+    std::filesystem::remove_all(trace);
   }
 }
 

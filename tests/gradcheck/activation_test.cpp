@@ -56,7 +56,10 @@ TEST(Activation, implementations_agree) {
   check_implementations(
       activation_backward, cases(),
       {.operands = [](const ActivationArgs& args) -> std::vector<Operand> {
-         return {input(values(args), uniform(-1.5f, 1.5f)), in_place(values(args))};
+         // Few values not where gradients cross zero: there nothing is exact relative to them
+         // alone.
+         const float least = args.count < 16 ? -0.5f : -1.5f;
+         return {input(values(args), uniform(least, 1.5f)), in_place(values(args))};
        },
        .reference =
            [](const ActivationArgs& args, const Buffers& buffers) {

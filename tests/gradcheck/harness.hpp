@@ -164,8 +164,8 @@ void check_implementations(const Codelet<Args>& codelet, const std::vector<Case<
   const std::vector<Implementation<Args>> implementations = implementations_here(codelet);
   std::vector<int> exercised(implementations.size());
   // --gtest_random_seed draws other values.
-  std::uint64_t seed =
-      footprint_of(std::hash<std::string>{}(codelet.name()), GTEST_FLAG_GET(random_seed));
+  std::uint64_t seed = footprint_of(std::hash<std::string>{}(codelet.name())) +
+                       static_cast<std::uint64_t>(GTEST_FLAG_GET(random_seed)) * 1'000'003;
   for (const Case<Args>& each : cases) {
     ++seed;
     const auto operands = operation.operands(each.args);

@@ -157,7 +157,7 @@ GuardedBlock make_block(const Operand& operand, std::uint64_t seed, std::size_t 
     Draws draws(Philox(seed, RandomStream::synthetic), index);
     T* values = static_cast<T*>(block.data());
     const bool rounded =
-        operand.type == DataType::bf16 || implementation_policy().precision == Precision::bf16;
+        operand.type == DataType::bf16 || implementation_policy().precision != Precision::fp32;
     for (std::size_t i = 0; i < operand.count; ++i) {
       const float value = operand.fill(draws);
       values[i] = static_cast<T>(rounded ? round_to_bf16(value) : value);
