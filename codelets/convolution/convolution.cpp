@@ -182,7 +182,8 @@ std::uint64_t forward_footprint(const ConvForwardArgs& args) {
 }
 
 std::uint64_t weights_footprint(const ConvWeightsArgs& args) {
-  return convolution_footprint(args.shape, args.adds, args.has_bias);
+  const std::uint64_t adding = convolution_footprint(args.shape, args.has_bias);
+  return args.adds ? adding : footprint_of(adding, args.adds);
 }
 
 std::uint64_t data_footprint(const ConvDataArgs& args) {

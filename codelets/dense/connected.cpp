@@ -109,8 +109,9 @@ std::uint64_t forward_footprint(const ConnectedForwardArgs& args) {
 }
 
 std::uint64_t weights_footprint(const ConnectedWeightsArgs& args) {
-  return in_precision(
-      footprint_of(args.shape.n, args.shape.inputs, args.shape.outputs, args.adds, args.has_bias));
+  const std::uint64_t adding =
+      footprint_of(args.shape.n, args.shape.inputs, args.shape.outputs, args.has_bias);
+  return in_precision(args.adds ? adding : footprint_of(adding, args.adds));
 }
 
 std::uint64_t data_footprint(const ConnectedDataArgs& args) {

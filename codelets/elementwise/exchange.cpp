@@ -78,7 +78,8 @@ Cost cost(const ExchangeTaskArgs& args) {
 std::uint64_t footprint(const ExchangeTaskArgs& args) {
   std::uint64_t hash = 0;
   for (const ExchangeArgs& one : args.all()) {
-    const std::uint64_t own = footprint_of(one.count, one.refresh, one.adam, one.clears);
+    std::uint64_t own = footprint_of(one.count, one.refresh, one.adam);
+    if (!one.clears) own = footprint_of(own, one.clears);
     hash = hash == 0 ? own : footprint_of(hash, own);
   }
   return hash;

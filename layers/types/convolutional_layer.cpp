@@ -75,9 +75,9 @@ class ConvolutionalLayer final : public WeightedLayer {
       submit_conv_backward_data({.shape = shape(slice), .adds = input().adds}, diff_dst,
                                 *weights().value, input().gradient(slice),
                                 data_gradient_tag(slice));
-    submit_conv_backward_weights({shape(slice), !weights().written_once}, input().value(slice),
-                                 diff_dst, weights().gradient(slice), diff_bias,
-                                 weight_gradient_tag(slice));
+    submit_conv_backward_weights({.shape = shape(slice), .adds = !weights().written_once},
+                                 input().value(slice), diff_dst, weights().gradient(slice),
+                                 diff_bias, weight_gradient_tag(slice));
   }
   ConvShape shape(int slice) const {
     ConvShape shape = shape_;

@@ -90,8 +90,8 @@ class SplitConnectedLayer final : public Layer {
     if (input().wants_gradient()) propagate();
     if (weights_->updated_in_backward) return update(*step.update_of);
     for (std::size_t block = 0; block < diff_dst_.size(); ++block)
-      submit_connected_backward_weights({shape(block), !weights_->written_once}, src(),
-                                        *diff_dst_[block], {*weights_->diff, block},
+      submit_connected_backward_weights({.shape = shape(block), .adds = !weights_->written_once},
+                                        src(), *diff_dst_[block], {*weights_->diff, block},
                                         TensorPart{*bias_->diff, block}, weight_gradient_tag(-1));
   }
 

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <limits>
 
 #include "runtime/cuda/check.hpp"
 #include "runtime/cuda/gpu_tensors.hpp"
@@ -44,12 +43,10 @@ OutOfGpuMemory::OutOfGpuMemory(const std::string& what, int gpu, std::size_t ask
 namespace {
 
 // Of the current device. What cannot be asked counts as nothing.
-OutOfGpuMemory out_of_gpu_memory(const char* what, std::size_t asked, std::size_t most_free) {
-  int gpu = 0;
+std::size_t free_memory() {
   std::size_t free = 0, all = 0;
-  if (cudaGetDevice(&gpu) != cudaSuccess || cudaMemGetInfo(&free, &all) != cudaSuccess)
-    cudaGetLastError();
-  return {what, gpu, asked, std::min(free, most_free)};
+  if (cudaMemGetInfo(&free, &all) != cudaSuccess) cudaGetLastError();
+  return free;
 }
 
 constexpr int kPatience = 20;  // s
@@ -68,9 +65,10 @@ bool is_computing(const Computing::Count& count) {
 
 void end_for(const starpu_vector_interface& tensor, unsigned node) {
   const starpu_ssize_t limit = starpu_memory_get_available(node);
-  const OutOfGpuMemory problem = out_of_gpu_memory(
-      "a tensor", GpuTensors::allocated_for(tensor.nx * tensor.elemsize),
-      limit < 0 ? std::numeric_limits<std::size_t>::max() : static_cast<std::size_t>(limit));
+  const std::size_t free = free_memory();
+  const OutOfGpuMemory problem("a tensor", starpu_memory_node_get_devid(node),
+                               GpuTensors::allocated_for(tensor.nx * tensor.elemsize),
+                               limit < 0 ? free : std::min(free, static_cast<std::size_t>(limit)));
   const Status first = task_status();
   end_run(first ? Error{ErrorKind::out_of_memory, "StarPU",
                         fmt::format("{}; it tried for {} s", problem.what(), kPatience),
@@ -110,7 +108,9 @@ starpu_ssize_t allocate_watched(void* tensor, unsigned node) {
 }  // namespace
 
 void throw_out_of_gpu_memory(const char* what, std::size_t asked) {
-  throw out_of_gpu_memory(what, asked, std::numeric_limits<std::size_t>::max());
+  int gpu = 0;
+  if (cudaGetDevice(&gpu) != cudaSuccess) cudaGetLastError();
+  throw OutOfGpuMemory(what, gpu, asked, free_memory());
 }
 
 void end_when_gpu_stays_full(void (*end)(const Error&)) {

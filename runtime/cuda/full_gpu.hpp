@@ -12,8 +12,9 @@ namespace omni {
 
 // `end`, which does not return, is called in a worker's thread once StarPU has failed to allocate
 // on a GPU in each of 20 seconds while nothing computed: no task began or ended anywhere, and that
-// GPU's stream was empty. Only what computes gives memory back. A task that takes long, because it
-// tries algorithms, say, is waited for. Before StarPU starts; only in a build with CUDA.
+// GPU's stream was empty. (To fail once is usual: StarPU then makes room, and tries again.) A task
+// that takes long, because it tries algorithms, say, is waited for, and so is whatever else
+// computes. Before StarPU starts; only in a build with CUDA.
 void end_when_gpu_stays_full(void (*end)(const Error&));
 
 // While it lives, a task computes, or enqueues what a GPU computes.

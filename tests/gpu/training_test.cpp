@@ -144,17 +144,37 @@ TEST_F(Training, with_the_default_scheduler) {
                losses(mixed(), {"--max-batches", "10", "--gpus", "none"}), 10);
 }
 
+// Slices that add to the gradients of weights, and one that writes them.
+constexpr const char* kSlices[]{"4", "8"};
+
 TEST_F(Training, deterministic_is_bit_equal) {
   const Words arguments{"--max-batches", "10", "--deterministic"};
-  EXPECT_EQ(losses(mixed(), arguments), losses(mixed(), arguments));
+  for (const char* slice : kSlices)
+    EXPECT_EQ(losses(mixed(), arguments, slice), losses(mixed(), arguments, slice));
 }
 
 TEST_F(Training, groups_exchange_on_the_gpu) {
-  const Words groups{"--max-batches", "12", "--groups", "2", "--async", "reproducible"};
-  Words on_cpu = groups, on_gpu = groups;
+  for (const char* slice : kSlices)
+    for (const char* fc : {"merged", "replicated"}) {
+      SCOPED_TRACE(std::string(slice) + fc);
+      const Words groups{"--max-batches", "12",           "--groups", "2",
+                         "--async",       "reproducible", "--fc",     fc};
+      Words on_cpu = groups, on_gpu = groups;
+      on_cpu.insert(on_cpu.end(), {"--gpus", "none"});
+      on_gpu.insert(on_gpu.end(), {"--impl", "cuda"});
+      expect_equal(losses(mixed(), on_gpu, slice), losses(mixed(), on_cpu, slice), 12);
+    }
+}
+
+// The second adds to the gradients of the first.
+TEST_F(Training, subdivisions_add_up) {
+  const Words two{"--max-batches", "10", "--subdivisions", "2"};
+  Words on_cpu = two, on_gpu = two;
   on_cpu.insert(on_cpu.end(), {"--gpus", "none"});
   on_gpu.insert(on_gpu.end(), {"--impl", "cuda"});
-  expect_equal(losses(mixed(), on_gpu), losses(mixed(), on_cpu), 12);
+  const auto cpu = losses(mixed(), on_cpu);
+  expect_equal(losses(mixed(), on_gpu), cpu, 10);
+  EXPECT_NE(cpu, losses(mixed(), {"--max-batches", "10", "--batch", "4", "--gpus", "none"}));
 }
 
 // With two workers it gets them one by one.
@@ -253,11 +273,11 @@ TEST_F(Training, of_another_implementation_is_deterministic_too) {
 }
 
 TEST_F(Training, goes_on_across_devices) {
-  const auto straight = losses(mixed(), {"--max-batches", "12", "--gpus", "none"});
+  const auto straight = losses(mixed(), {"--max-batches", "12", "--gpus", "none"}, "8");
   const auto part = [&](const char* until, Words device) {
     device.insert(device.end(),
                   {"--max-batches", until, "--checkpoint-every", "4", "--resume", "auto"});
-    return losses(mixed(), device);
+    return losses(mixed(), device, "8");
   };
   std::vector<double> parts;
   for (const auto& losses : {part("4", {"--gpus", "none"}), part("8", {"--impl", "cuda"}),

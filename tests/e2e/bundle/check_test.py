@@ -53,7 +53,8 @@ class Check(unittest.TestCase):
 
     def test_paths_begin_beside_the_program(self):
         for paths, wrong in (("/opt/lib", "/opt/lib"), ("$ORIGIN/../lib:/opt/lib:$ORIGIN", "/opt/lib"),
-                             ("$ORIGINAL", "$ORIGINAL"), ("lib", "lib"), ("$ORIGIN::$ORIGIN/x", "")):
+                             ("$ORIGINAL", "$ORIGINAL"), ("$ORIGIN/../../lib", "$ORIGIN/../../lib"), ("lib", "lib"),
+                             ("$ORIGIN::$ORIGIN/../lib", "")):
             for kind in ("--enable-new-dtags", "--disable-new-dtags"):  # RUNPATH, RPATH
                 self.compile("lib/libours.so.1", "int f(void) { return 0; }", "-shared", f"-Wl,{kind},-rpath,{paths}")
                 self.says(f"/a bundle/lib/libours.so.1 looks for libraries in '{wrong}', not beside itself")
