@@ -45,25 +45,41 @@ TEST_P(Nets, LowersItsLoss) {
 // (By hand, with --gtest_also_run_disabled_tests, of the nets that take minutes, too.)
 class TenStepsOf : public testing::TestWithParam<TenSteps> {};
 
+std::vector<double> ten_losses(const TenSteps& steps, const std::string& net,
+                               std::vector<std::string> arguments) {
+  const TemporaryDirectory folder;
+  const std::string metrics = folder / "metrics.jsonl";
+  const auto few = steps.arguments();
+  arguments.insert(arguments.end(), few.begin(), few.end());
+  arguments.insert(arguments.end(),
+                   {"--net", net, "--slice", steps.batch, "--gpus", "none", "--no-test",
+                    "--metrics", metrics, "--display", "1", "-q", "--out", folder / "run"});
+  const Finished run = omni_run(arguments);
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  std::vector<double> losses;
+  for (const auto& line : read_metrics(metrics))
+    if (line.contains("loss")) losses.push_back(line["loss"]);
+  return losses;
+}
+
 TEST_P(TenStepsOf, differ_by_rounding_only) {
   const TenSteps& steps = GetParam();
-  const auto losses = [&](std::vector<std::string> arguments) {
-    const TemporaryDirectory folder;
-    const std::string metrics = folder / "metrics.jsonl";
-    const auto few = steps.arguments();
-    arguments.insert(arguments.end(), few.begin(), few.end());
-    arguments.insert(arguments.end(),
-                     {"--net", steps.net, "--slice", steps.batch, "--gpus", "none", "--no-test",
-                      "--metrics", metrics, "--display", "1", "-q", "--out", folder / "run"});
-    const Finished run = omni_run(arguments);
-    EXPECT_EQ(run.exit_code, 0) << run.errors;
-    std::vector<double> found;
-    for (const auto& line : read_metrics(metrics))
-      if (line.contains("loss")) found.push_back(line["loss"]);
-    return found;
-  };
-  expect_equal_but_for_rounding(losses({}), losses({"--impl", "onednn"}),
-                                losses({"--impl", "lowering"}));
+  expect_equal_but_for_rounding(ten_losses(steps, steps.net, {}),
+                                ten_losses(steps, steps.net, {"--impl", "onednn"}),
+                                ten_losses(steps, steps.net, {"--impl", "lowering"}));
+}
+
+TEST(TenStepsOfMutants, show_a_layer_that_does_not_learn) {
+  const TemporaryDirectory folder;
+  const std::string net = folder / "alexnet.cfg", section = "[convolutional]\n";
+  std::string text = get(OMNI_SOURCE_DIR "/apps/nets/alexnet.cfg");
+  const std::size_t second = text.find(section, text.find(section) + 1);
+  put(net, text.insert(second + section.size(), "stopbackward=1\n"));
+  const TenSteps steps{"alexnet"};
+  const auto one = ten_losses(steps, steps.net, {"--impl", "onednn"});
+  EXPECT_NE(first_step_beyond_rounding(ten_losses(steps, net, {"--impl", "onednn"}), one,
+                                       ten_losses(steps, steps.net, {"--impl", "lowering"})),
+            0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shipped, TenStepsOf, testing::ValuesIn(kTenSteps), [](const auto& each) {
