@@ -154,8 +154,7 @@ Param& LayerBuilder::param(Param description, bool can_update_in_backward) {
   };
   param.updated_in_backward =
       can_update_in_backward && learns && parts_.update_in_backward && param.replica == nullptr;
-  param.written_once = param.can_be_written_once && learns && !param.updated_in_backward &&
-                       parts_.write_gradients_once && (!param.by_slice || slices().count() == 1);
+  param.written_once = param.can_be_written_once && learns && parts_.write_gradients_once;
   if (learns && !param.updated_in_backward) {
     // Groups take turns in the merged phase, so one gradient does for all of them.
     if (master != nullptr && param.replica == nullptr) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <utility>
 
 #include "codelets/dense/column_parts.hpp"
 #include "codelets/dense/connected.hpp"
@@ -32,9 +31,7 @@ class SplitConnectedLayer final : public Layer {
     width_ = block_width(outputs_, builder.connected_blocks());
     output_ = builder.blob("output", {1, 1, outputs_});
     activation_ = {builder, "logistic", output_.extent};
-    Param weights = connected_weights(src, outputs_);
-    weights.can_be_written_once = true;
-    weights_ = &builder.param(std::move(weights), true);
+    weights_ = &builder.param(connected_weights(src, outputs_), true);
     bias_ = &builder.param({.name = "bias", .shape = {outputs_}, .filler = {}}, true);
     cut(*weights_, static_cast<std::size_t>(width_) * static_cast<std::size_t>(inputs_count_));
     cut(*bias_, static_cast<std::size_t>(width_));
@@ -90,9 +87,9 @@ class SplitConnectedLayer final : public Layer {
     if (input().wants_gradient()) propagate();
     if (weights_->updated_in_backward) return update(*step.update_of);
     for (std::size_t block = 0; block < diff_dst_.size(); ++block)
-      submit_connected_backward_weights({.shape = shape(block), .adds = !weights_->written_once},
-                                        src(), *diff_dst_[block], {*weights_->diff, block},
-                                        TensorPart{*bias_->diff, block}, weight_gradient_tag(-1));
+      submit_connected_backward_weights({.shape = shape(block)}, src(), *diff_dst_[block],
+                                        {*weights_->diff, block}, TensorPart{*bias_->diff, block},
+                                        weight_gradient_tag(-1));
   }
 
  private:
