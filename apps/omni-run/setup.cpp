@@ -80,10 +80,12 @@ Result<Session> start_session(const MachineArguments& arguments) {
   SessionOptions options = arguments.session;
   options.models = arguments.models;
   options.policy = &omni_policy();
-  if (!options.gpus.empty()) std::signal(SIGABRT, on_abort);
+  if (!options.gpus.empty()) {
+    std::signal(SIGABRT, on_abort);
 #ifdef OMNI_CUDA
-  end_when_gpu_stays_full(on_full_gpu);
+    end_when_gpu_stays_full(on_full_gpu);
 #endif
+  }
   OMNI_TRY(Session session, Session::start(options));
   const int cpus = cpu_workers(session);
   const int gpu_workers = static_cast<int>(session.workers().size()) - cpus;

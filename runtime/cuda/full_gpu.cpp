@@ -115,6 +115,7 @@ void throw_out_of_gpu_memory(const char* what, std::size_t asked) {
 
 void end_when_gpu_stays_full(void (*end)(const Error&)) {
   end_run = end;
+  Computing::is_counted = true;
   if (allocate_vector != nullptr) return;
   allocate_vector = starpu_interface_vector_ops.allocate_data_on_node;
   starpu_interface_vector_ops.allocate_data_on_node = allocate_watched;

@@ -17,11 +17,16 @@ namespace omni {
 // computes. Before StarPU starts; only in a build with CUDA.
 void end_when_gpu_stays_full(void (*end)(const Error&));
 
-// While it lives, a task computes, or enqueues what a GPU computes.
+// While it lives, a task computes, or enqueues what a GPU computes. Counted only where somebody
+// looks: all workers share the counters.
 class Computing {
  public:
-  Computing() { begun_.fetch_add(1, std::memory_order_relaxed); }
-  ~Computing() { ended_.fetch_add(1, std::memory_order_relaxed); }
+  Computing() {
+    if (is_counted) begun_.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~Computing() {
+    if (is_counted) ended_.fetch_add(1, std::memory_order_relaxed);
+  }
   Computing(const Computing&) = delete;
   Computing& operator=(const Computing&) = delete;
 
@@ -33,6 +38,8 @@ class Computing {
     const std::uint64_t ended = ended_.load(std::memory_order_relaxed);
     return {begun_.load(std::memory_order_relaxed), ended};
   }
+
+  inline static bool is_counted = false;  // set before tasks run
 
  private:
   inline static std::atomic<std::uint64_t> begun_ = 0, ended_ = 0;
