@@ -1,11 +1,9 @@
+#ifdef OMNI_CUDA
+
 #include "runtime/cuda/full_gpu.hpp"
 
-#include <fmt/format.h>
-
-#include "runtime/cuda/cuda_error.hpp"
-
-#ifdef OMNI_CUDA
 #include <cuda_runtime.h>
+#include <fmt/format.h>
 #include <starpu.h>
 
 #include <algorithm>
@@ -13,33 +11,11 @@
 #include <chrono>
 
 #include "runtime/cuda/check.hpp"
+#include "runtime/cuda/cuda_error.hpp"
 #include "runtime/cuda/gpu_tensors.hpp"
 #include "runtime/tasks/task_errors.hpp"
-#endif
 
 namespace omni {
-
-namespace {
-
-std::string readable(std::size_t bytes) {
-  const auto number = static_cast<double>(bytes);
-  if (number >= 0x1p30) return fmt::format("{:.2f} GiB", number / 0x1p30);
-  if (number >= 0x1p20) return fmt::format("{:.1f} MiB", number / 0x1p20);
-  if (number >= 0x1p10) return fmt::format("{:.1f} KiB", number / 0x1p10);
-  return fmt::format("{} bytes", bytes);
-}
-
-}  // namespace
-
-OutOfGpuMemory::OutOfGpuMemory(const std::string& what, int gpu, std::size_t asked,
-                               std::size_t free)
-    : text_(asked == 0 ? fmt::format("{} needs more memory than GPU {} has left, {}", what, gpu,
-                                     readable(free))
-                       : fmt::format("{} needs {} on GPU {}, {} are free", what, readable(asked),
-                                     gpu, readable(free))) {}
-
-#ifdef OMNI_CUDA
-
 namespace {
 
 // Of the current device. What cannot be asked counts as nothing.
@@ -121,6 +97,6 @@ void end_when_gpu_stays_full(void (*end)(const Error&)) {
   starpu_interface_vector_ops.allocate_data_on_node = allocate_watched;
 }
 
-#endif
-
 }  // namespace omni
+
+#endif
