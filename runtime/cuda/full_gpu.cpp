@@ -1,3 +1,4 @@
+// Watches what StarPU allocates for vectors, which all our tensors are.
 #ifdef OMNI_CUDA
 
 #include "runtime/cuda/full_gpu.hpp"
