@@ -4,6 +4,7 @@
 #include <starpu_profiling.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -32,7 +33,8 @@ constexpr std::int64_t kValues = 100;
 struct StepArgs {
   int number = 0;
   bool fails = false;
-  std::chrono::milliseconds host_takes{0}, gpu_takes{0}, host_takes_after{0};
+  // What is done besides: by the host before the launch, by the GPU, by the host behind the launch.
+  void (*before)() = [] {}, (*on_gpu)() = nullptr, (*after)() = [] {};
 };
 
 std::mutex mutex;
@@ -48,20 +50,19 @@ void copy_on_cpu(const StepArgs&, const Buffers& buffers, DeviceContext&) {
 
 void copy_on_gpu(const StepArgs& args, const Buffers& buffers, DeviceContext&) {
   if (args.fails) throw std::runtime_error("as it was told to");
-  std::this_thread::sleep_for(args.host_takes);
+  args.before();
   about_to_launch();
-  if (args.gpu_takes.count() > 0) {
-    static std::chrono::milliseconds takes;
-    takes = args.gpu_takes;
+  if (args.on_gpu != nullptr) {
+    static void (*on_gpu)();
+    on_gpu = args.on_gpu;
     check(cudaLaunchHostFunc(
-              CudaWorker::current().stream(), [](void*) { std::this_thread::sleep_for(takes); },
-              nullptr),
+              CudaWorker::current().stream(), [](void*) { on_gpu(); }, nullptr),
           "keeping the GPU busy");
   }
   check(cudaMemcpyAsync(buffers.get(1), buffers.get(0), kValues * sizeof(float),
                         cudaMemcpyDeviceToDevice, CudaWorker::current().stream()),
         "copying");
-  std::this_thread::sleep_for(args.host_takes_after);
+  args.after();
 }
 
 void triple(const StepArgs&, const Buffers& buffers, DeviceContext&) {
@@ -242,22 +243,40 @@ std::vector<Computed> computed_in(const std::string& trace) {
   return computed;
 }
 
+constexpr std::chrono::milliseconds kLate{50};
+
+// However busy the machine is: the GPU has done all that was launched, and has nothing to do.
+void let_gpu_wait() {
+  check(cudaStreamSynchronize(CudaWorker::current().stream()), "waiting for the GPU");
+  std::this_thread::sleep_for(kLate);
+}
+
+std::atomic<bool> last_is_launched;
+
 // A GPU that has nothing to do until the host launches it does not compute meanwhile; what it does
 // while the host is late with something else is computing.
 TEST_F(Chain, waits_for_a_host_that_is_late) {
-  constexpr std::chrono::milliseconds kLate{50};
   const std::int64_t late = std::chrono::nanoseconds(kLate).count();
   const std::string trace = folder_ / "trace";
+  last_is_launched = false;
   {
     const auto recorder = Recorder::start(trace, {});
     ASSERT_TRUE(recorder) << recorder.error().message();
     {
       const ChainScope chain;
       copy_values.submit({.number = 1}, {read(a_), write(b_)});
-      copy_values.submit({.number = 2, .host_takes = kLate}, {read(b_), write(a_)});
-      copy_values.submit({.number = 3, .host_takes_after = kLate}, {read(a_), write(b_)});
-      copy_values.submit({.number = 4, .gpu_takes = 4 * kLate}, {read(b_), write(a_)});
-      copy_values.submit({.number = 5, .host_takes = kLate}, {read(a_), write(b_)});
+      copy_values.submit({.number = 2, .before = let_gpu_wait}, {read(b_), write(a_)});
+      copy_values.submit({.number = 3, .after = let_gpu_wait}, {read(a_), write(b_)});
+      copy_values.submit({.number = 4, .on_gpu = [] { last_is_launched.wait(false); }},
+                         {read(b_), write(a_)});
+      copy_values.submit({.number = 5,
+                          .before = [] { std::this_thread::sleep_for(kLate); },
+                          .after =
+                              [] {
+                                last_is_launched = true;
+                                last_is_launched.notify_all();
+                              }},
+                         {read(a_), write(b_)});
     }
     ASSERT_TRUE(wait_for_tasks());
   }
@@ -266,7 +285,7 @@ TEST_F(Chain, waits_for_a_host_that_is_late) {
   EXPECT_GE(computed[1].from - computed[0].to, late) << "launched late";
   // The mark behind it comes when the host has slept: all of that is the call's.
   EXPECT_GE(computed[2].to - computed[2].from, late) << "launched in time";
-  EXPECT_GE(computed[3].to - computed[3].from, 4 * late);
+  EXPECT_GE(computed[3].to - computed[3].from, late) << "waits for what is launched behind it";
   EXPECT_EQ(computed[4].from, computed[3].to) << "as late, but the GPU had something to do";
 }
 

@@ -1,10 +1,10 @@
 #include "runtime/tasks/calls/task_chain.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <deque>
 #include <memory>
+#include <optional>
 
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/submission.hpp"
@@ -28,29 +28,30 @@ class ChainMarks {
   // If the GPU is there already when the host launches what comes behind the mark, it has waited.
   void add_before_call() {
     add();
-    double& wait = waits_.emplace_back();
-    on_first_launch = [this, &wait, added = Clock::now()] {
-      const std::chrono::duration<double, std::micro> passed = Clock::now() - added;
-      if (events_.back().passed()) wait = passed.count();
+    std::optional<TimedEvent>& launched_late = launched_late_.emplace_back();
+    on_first_launch = [this, &launched_late] {
+      if (events_.back().passed()) launched_late.emplace().record(starpu_cuda_get_local_stream());
     };
   }
   static void watch_no_more() { on_first_launch = nullptr; }
   std::size_t calls() const { return events_.empty() ? 0 : events_.size() - 1; }
   // In microseconds before the last mark.
   recording::BeforeEnd of_call(std::size_t i) const {
-    const double turn = microseconds_to_end(i), to = microseconds_to_end(i + 1);
-    return {.turn = turn, .from = std::max(turn - waits_[i], to), .to = to, .first = i == 0};
+    const double turn = microseconds_to_end(events_[i]);
+    const std::optional<TimedEvent>& late = launched_late_[i];
+    return {.turn = turn,
+            .from = late ? microseconds_to_end(*late) : turn,
+            .to = microseconds_to_end(events_[i + 1]),
+            .first = i == 0};
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
-  double microseconds_to_end(std::size_t mark) const {
-    return 1e3 * static_cast<double>(events_.back().milliseconds_since(events_[mark]));
+  double microseconds_to_end(const TimedEvent& mark) const {
+    return 1e3 * static_cast<double>(events_.back().milliseconds_since(mark));
   }
 
   std::deque<TimedEvent> events_;
-  std::deque<double> waits_;  // of the GPU for the host, by call
+  std::deque<std::optional<TimedEvent>> launched_late_;  // by call, if the GPU waited for the host
 };
 #else
 constexpr bool kHasStreams = false;  // GPUs are only simulated, if anything: there are no chains
