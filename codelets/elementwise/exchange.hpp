@@ -130,15 +130,15 @@ void exchange(const ExchangeArgs& args, const Exchanged<T>& of) {
   const auto [master, diff, velocity, replica, mean_square] = of;
   const T rate = static_cast<T>(args.learning_rate), momentum = static_cast<T>(args.momentum),
           square_memory = static_cast<T>(args.square_memory),
-          gradient_scale = static_cast<T>(args.gradient_scale);
+          gradient_scale = static_cast<T>(args.gradient_scale),
+          weight_of_mean = static_cast<T>(bias_correction(args.momentum, args.number)),
+          weight_of_square = static_cast<T>(bias_correction(args.square_memory, args.number));
   for (std::int64_t i = 0; i < args.count; ++i) {
     const T gradient = gradient_scale * diff[i] + static_cast<T>(args.decay) * master[i];
     if (args.adam) {
       velocity[i] = momentum * velocity[i] + (1 - momentum) * gradient;
       mean_square[i] = square_memory * mean_square[i] + (1 - square_memory) * gradient * gradient;
-      const T mean = velocity[i] / static_cast<T>(bias_correction(args.momentum, args.number)),
-              square =
-                  mean_square[i] / static_cast<T>(bias_correction(args.square_memory, args.number));
+      const T mean = velocity[i] / weight_of_mean, square = mean_square[i] / weight_of_square;
       master[i] -=
           rate * mean / (std::sqrt(square) + static_cast<T>(args.epsilon) * gradient_scale);
     } else {

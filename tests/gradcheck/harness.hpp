@@ -123,7 +123,8 @@ struct Operation {
 template <class Args>
 void check_implementation(const Implementation<Args>& implementation, const Args& args,
                           const Operation<Args>& operation, const std::vector<Operand>& operands,
-                          std::uint64_t seed, const std::vector<GuardedBlock>& expected) {
+                          const std::vector<GuardedBlock>& start,
+                          const std::vector<GuardedBlock>& expected) {
   const double tolerance =
       std::min(1e-4, operation.tolerance * std::sqrt(std::max(1.0, operation.terms(args))));
   const auto run = [&](const Buffers& buffers) {
@@ -134,8 +135,8 @@ void check_implementation(const Implementation<Args>& implementation, const Args
   const bool rounds_sums =
       bf16 && bf16_in_vain() == nullptr && implementation.name == operation.rounds_sums;
   const bool rounds = bf16 && on_gpu && operation.rounded_on_gpu;
-  const auto actual = run_on<float>(operands, seed, run, on_gpu);
-  const auto again = run_on<float>(operands, seed, run, on_gpu);
+  const auto actual = run_from(start, operands, run, on_gpu);
+  const auto again = run_from(start, operands, run, on_gpu);
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Operand& operand = operands[i];
     if (operand.mode == AccessMode::read) continue;
@@ -168,13 +169,15 @@ inline std::uint64_t drawn_anew(const std::vector<Operand>& operands) {
 }
 
 // Every implementation that supports a case, also on those buffers in bf16 that it takes. An
-// implementation that no case reaches is a failure; that of a GPU is left out where there is none.
+// implementation that no case reaches is a failure. Cores do not know tf32.
 template <class Args>
-void check_implementations(const Codelet<Args>& codelet, const std::vector<Case<Args>>& cases,
-                           const Operation<Args>& operation) {
-  const std::vector<Implementation<Args>> implementations = implementations_here(codelet);
+void check_implementations(const std::string& of, std::vector<Implementation<Args>> implementations,
+                           const std::vector<Case<Args>>& cases, const Operation<Args>& operation) {
+  const Precision precision = implementation_policy().precision;
+  if (precision == Precision::tf32)
+    std::erase_if(implementations, [](const auto& each) { return each.role != Role::gpu; });
   std::vector<int> exercised(implementations.size());
-  std::uint64_t number = footprint_of(std::hash<std::string>{}(codelet.name()));
+  std::uint64_t number = footprint_of(std::hash<std::string>{}(of));
   for (const Case<Args>& each : cases) {
     ++number;
     const auto operands = operation.operands(each.args);
@@ -183,26 +186,34 @@ void check_implementations(const Codelet<Args>& codelet, const std::vector<Case<
       return run_on<double>(
           on, seed, [&](const Buffers& buffers) { operation.reference(each.args, buffers); });
     };
-    const auto expected = by_reference(operands);
+    const auto expected = by_reference(operands), start = start_blocks<float>(operands, seed);
     for (std::size_t at = 0; at < exercised.size(); ++at) {
       const Implementation<Args>& implementation = implementations[at];
       if (implementation.supports != nullptr && !implementation.supports(each.args)) continue;
-      SCOPED_TRACE(codelet.name() + " (" + implementation.name + "), " + each.what);
+      SCOPED_TRACE(of + " (" + implementation.name + "), " + each.what);
       ++exercised[at];
-      check_implementation(implementation, each.args, operation, operands, seed, expected);
-      if (implementation.in_bf16.empty()) continue;
+      check_implementation(implementation, each.args, operation, operands, start, expected);
+      // Whatever else is multiplied in: on such tensors all is in bf16, and once is enough.
+      if (implementation.in_bf16.empty() || precision != Precision::fp32) continue;
       SCOPED_TRACE("on tensors in bf16");
       const Deterministic policy(Precision::bf16);
       auto rounded = operands;
       for (std::size_t i = 0; i < rounded.size(); ++i)
         if (implementation.in_bf16.has(i)) rounded[i].type = DataType::bf16;
-      check_implementation(implementation, each.args, operation, rounded, seed,
-                           by_reference(rounded));
+      check_implementation(implementation, each.args, operation, rounded,
+                           start_blocks<float>(rounded, seed), by_reference(rounded));
     }
   }
   for (std::size_t at = 0; at < exercised.size(); ++at)
-    EXPECT_GT(exercised[at], 0) << codelet.name() << ": no case reaches implementation "
+    EXPECT_GT(exercised[at], 0) << of << ": no case reaches implementation "
                                 << implementations[at].name;
+}
+
+// That of a GPU is left out where there is none.
+template <class Args>
+void check_implementations(const Codelet<Args>& codelet, const std::vector<Case<Args>>& cases,
+                           const Operation<Args>& operation) {
+  check_implementations(codelet.name(), implementations_here(codelet), cases, operation);
 }
 
 // Compares `analytic` = d loss / d x with central differences of loss(), which must read x anew

@@ -178,14 +178,22 @@ GuardedBlock make_block(const Operand& operand, std::uint64_t seed, std::size_t 
   return fill(Real{});
 }
 
-// Runs a kernel on fresh operands and returns them, after checking that it wrote only what it owns.
-template <class Real, class Run>
-std::vector<GuardedBlock> run_on(const std::vector<Operand>& operands, std::uint64_t seed,
-                                 Run&& run, bool on_gpu = false) {
+template <class Real>
+std::vector<GuardedBlock> start_blocks(const std::vector<Operand>& operands, std::uint64_t seed) {
   std::vector<GuardedBlock> blocks;
-  std::vector<void*> pointers;
   for (std::size_t i = 0; i < operands.size(); ++i)
     blocks.push_back(make_block<Real>(operands[i], seed, i));
+  return blocks;
+}
+
+// Runs a kernel on a copy of `start` and returns that, after checking that it wrote only what it
+// owns.
+template <class Run>
+std::vector<GuardedBlock> run_from(const std::vector<GuardedBlock>& start,
+                                   const std::vector<Operand>& operands, Run&& run,
+                                   bool on_gpu = false) {
+  std::vector<GuardedBlock> blocks = start;
+  std::vector<void*> pointers;
   std::deque<gpu::Copy> copies;
   for (GuardedBlock& block : blocks)
     pointers.push_back(on_gpu ? copies.emplace_back(block.with_guards()).data() +
@@ -196,11 +204,16 @@ std::vector<GuardedBlock> run_on(const std::vector<Operand>& operands, std::uint
   for (gpu::Copy& copy : copies) copy.back();
   for (std::size_t i = 0; i < operands.size(); ++i) {
     EXPECT_TRUE(blocks[i].guards_intact()) << "wrote outside buffer " << i;
-    EXPECT_TRUE(operands[i].mode != AccessMode::read ||
-                blocks[i].same_data(make_block<Real>(operands[i], seed, i)))
+    EXPECT_TRUE(operands[i].mode != AccessMode::read || blocks[i].same_data(start[i]))
         << "wrote to read-only buffer " << i;
   }
   return blocks;
+}
+
+template <class Real, class Run>
+std::vector<GuardedBlock> run_on(const std::vector<Operand>& operands, std::uint64_t seed,
+                                 Run&& run, bool on_gpu = false) {
+  return run_from(start_blocks<Real>(operands, seed), operands, run, on_gpu);
 }
 
 }  // namespace omni::gradcheck
