@@ -251,14 +251,18 @@ void let_gpu_wait() {
   std::this_thread::sleep_for(kLate);
 }
 
-std::atomic<bool> last_is_launched;
+std::atomic<bool> gpu_computes, last_is_launched;
+void say(std::atomic<bool>& what) {
+  what = true;
+  what.notify_all();
+}
 
 // A GPU that has nothing to do until the host launches it does not compute meanwhile; what it does
 // while the host is late with something else is computing.
 TEST_F(Chain, waits_for_a_host_that_is_late) {
   const std::int64_t late = std::chrono::nanoseconds(kLate).count();
   const std::string trace = folder_ / "trace";
-  last_is_launched = false;
+  gpu_computes = last_is_launched = false;
   {
     const auto recorder = Recorder::start(trace, {});
     ASSERT_TRUE(recorder) << recorder.error().message();
@@ -267,15 +271,20 @@ TEST_F(Chain, waits_for_a_host_that_is_late) {
       copy_values.submit({.number = 1}, {read(a_), write(b_)});
       copy_values.submit({.number = 2, .before = let_gpu_wait}, {read(b_), write(a_)});
       copy_values.submit({.number = 3, .after = let_gpu_wait}, {read(a_), write(b_)});
-      copy_values.submit({.number = 4, .on_gpu = [] { last_is_launched.wait(false); }},
+      copy_values.submit({.number = 4,
+                          .on_gpu =
+                              [] {
+                                say(gpu_computes);
+                                last_is_launched.wait(false);
+                              }},
                          {read(b_), write(a_)});
       copy_values.submit({.number = 5,
-                          .before = [] { std::this_thread::sleep_for(kLate); },
-                          .after =
+                          .before =
                               [] {
-                                last_is_launched = true;
-                                last_is_launched.notify_all();
-                              }},
+                                gpu_computes.wait(false);
+                                std::this_thread::sleep_for(kLate);
+                              },
+                          .after = [] { say(last_is_launched); }},
                          {read(a_), write(b_)});
     }
     ASSERT_TRUE(wait_for_tasks());

@@ -193,7 +193,7 @@ void check_implementations(const std::string& of, std::vector<Implementation<Arg
       SCOPED_TRACE(of + " (" + implementation.name + "), " + each.what);
       ++exercised[at];
       check_implementation(implementation, each.args, operation, operands, start, expected);
-      // Whatever else is multiplied in: on such tensors all is in bf16, and once is enough.
+      // Then all is in bf16, whatever the precision outside: once is enough.
       if (implementation.in_bf16.empty() || precision != Precision::fp32) continue;
       SCOPED_TRACE("on tensors in bf16");
       const Deterministic policy(Precision::bf16);
