@@ -4,11 +4,11 @@
 #include <starpu_profiling.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <semaphore>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -251,18 +251,16 @@ void let_gpu_wait() {
   std::this_thread::sleep_for(kLate);
 }
 
-std::atomic<bool> gpu_computes, last_is_launched;
-void say(std::atomic<bool>& what) {
-  what = true;
-  what.notify_all();
-}
+// Where launches wait for the GPU, as under some tools, the second is never: the test then fails
+// instead of waiting for ever.
+std::counting_semaphore<> gpu_computes{0}, last_is_launched{0};
+constexpr std::chrono::seconds kPatience{20};
 
 // A GPU that has nothing to do until the host launches it does not compute meanwhile; what it does
 // while the host is late with something else is computing.
 TEST_F(Chain, waits_for_a_host_that_is_late) {
   const std::int64_t late = std::chrono::nanoseconds(kLate).count();
   const std::string trace = folder_ / "trace";
-  gpu_computes = last_is_launched = false;
   {
     const auto recorder = Recorder::start(trace, {});
     ASSERT_TRUE(recorder) << recorder.error().message();
@@ -274,17 +272,17 @@ TEST_F(Chain, waits_for_a_host_that_is_late) {
       copy_values.submit({.number = 4,
                           .on_gpu =
                               [] {
-                                say(gpu_computes);
-                                last_is_launched.wait(false);
+                                gpu_computes.release();
+                                last_is_launched.try_acquire_for(kPatience);
                               }},
                          {read(b_), write(a_)});
       copy_values.submit({.number = 5,
                           .before =
                               [] {
-                                gpu_computes.wait(false);
+                                gpu_computes.try_acquire_for(kPatience);
                                 std::this_thread::sleep_for(kLate);
                               },
-                          .after = [] { say(last_is_launched); }},
+                          .after = [] { last_is_launched.release(); }},
                          {read(a_), write(b_)});
     }
     ASSERT_TRUE(wait_for_tasks());
