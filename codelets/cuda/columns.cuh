@@ -124,12 +124,12 @@ void total_columns(CudaWorker& worker, std::int64_t rows, int columns, Collect c
   const dim3 block(across, kThreads / across);
   // As many threads as fit, so that enough loads are on their way, but each block with enough rows
   // to be worth its partial total, and none with rows that are left over, but the last.
-  constexpr std::int64_t kBlocksPerMultiprocessor = 8;
-  const std::int64_t together = std::int64_t{kRowsTogether} * block.y;
+  constexpr std::int64_t kBlocksPerMultiprocessor = Collect::kLanes > 2 ? 6 : 8;  // 3 or 4 fit
+  const std::int64_t together = std::int64_t{2 * kRowsTogether} * block.y;
   const std::int64_t wanted =
       std::max<std::int64_t>(1, kBlocksPerMultiprocessor * worker.multiprocessors() / tiles);
   const std::int64_t rows_per_block =
-      together * std::max<std::int64_t>(2, (rows + together * wanted - 1) / (together * wanted));
+      together * std::max<std::int64_t>(1, (rows + together * wanted - 1) / (together * wanted));
   const std::int64_t blocks =
       std::max<std::int64_t>(1, (rows + rows_per_block - 1) / rows_per_block);
   auto* partial = static_cast<Total*>(worker.workspace(

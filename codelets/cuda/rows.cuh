@@ -33,13 +33,23 @@ __global__ void columns_kernel(std::int64_t rows, int columns, Columns at) {
   if (column >= columns) return;
   const auto use = at(static_cast<int>(column));
   const std::int64_t stride = std::int64_t{gridDim.y} * blockDim.y;
-  for (std::int64_t row = std::int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < rows;
-       row += stride)
-    use(row);
+  std::int64_t row = std::int64_t{blockIdx.y} * blockDim.y + threadIdx.y;
+  // Two loads on their way: the compiler cannot know that no row writes what the next one reads.
+  if constexpr (requires { use.load(row); }) {
+    for (; row + stride < rows; row += 2 * stride) {
+      const auto first = use.load(row), second = use.load(row + stride);
+      use.finish(row, first);
+      use.finish(row + stride, second);
+    }
+    if (row < rows) use.finish(row, use.load(row));
+  } else {
+    for (; row < rows; row += stride) use(row);
+  }
 }
 
-// at(column) gives a functor, which is called with every row. Neighbouring threads have
-// neighbouring columns; where there are few of them, the rows behind follow.
+// at(column) gives a functor, which is called with every row; or load(row), and finish(row,
+// loaded). Neighbouring threads have neighbouring columns; where there are few of them, the rows
+// behind follow.
 template <class Columns>
 void for_each_column(CudaWorker& worker, std::int64_t rows, int columns, Columns at) {
   if (rows <= 0 || columns <= 0) return;

@@ -25,7 +25,7 @@ struct CollectMoments {
   __device__ std::array<Total, lanes> operator()(const RowsOfThread& rows, int k) const {
     Moments<float> moments[lanes]{};
     float before = 0;  // in every lane, so that one division does for all
-    for_rows<kRowsTogether>(
+    for_rows<2 * kRowsTogether>(
         rows, [&](std::int64_t row) { return load<lanes>(src, row * c + k); },
         [&]<std::size_t together>(const std::array<Lanes<lanes>, together>& x) {
           Moments<float> next[lanes];
@@ -106,13 +106,19 @@ struct Apply {
     Apply pass;
     Channels<lanes> channels;
     int k;
-    __device__ void operator()(std::int64_t row) const {
+    struct Values {
+      Lanes<lanes> x, sum;
+    };
+    __device__ Values load(std::int64_t row) const {
       const std::int64_t at = row * pass.c + k;
-      Lanes<lanes> x = load<lanes>(pass.src, at), sum{};
-      if (pass.addend != nullptr) sum = load<lanes>(pass.addend, at);
+      Values values{omni::load<lanes>(pass.src, at), {}};
+      if (pass.addend != nullptr) values.sum = omni::load<lanes>(pass.addend, at);
+      return values;
+    }
+    __device__ void finish(std::int64_t row, Values values) const {
       for (int i = 0; i < lanes; ++i)
-        x.at[i] = pass.f(channels.before_activation(i, x.at[i]) + sum.at[i]);
-      store(pass.dst, at, x);
+        values.x.at[i] = pass.f(channels.before_activation(i, values.x.at[i]) + values.sum.at[i]);
+      store(pass.dst, row * pass.c + k, values.x);
     }
   };
 
@@ -172,16 +178,22 @@ struct BackwardData {
     Channels<lanes> channels;
     Lanes<lanes> slope, offset;
     int k;
-    __device__ void operator()(std::int64_t row) const {
+    struct Values {
+      Lanes<lanes> x, diff;
+    };
+    __device__ Values load(std::int64_t row) const {
       const std::int64_t at = row * pass.c + k;
-      const Lanes<lanes> x = load<lanes>(pass.src, at);
-      Lanes<lanes> diff = load<lanes>(pass.diff_dst, at);
+      return {omni::load<lanes>(pass.src, at), omni::load<lanes>(pass.diff_dst, at)};
+    }
+    __device__ void finish(std::int64_t row, Values values) const {
+      Lanes<lanes>& diff = values.diff;
       for (int i = 0; i < lanes; ++i) {
-        diff.at[i] *= channels.gradient(pass.f, pass.from_input, i, x.at[i]);
-        diff.at[i] = channels.factor.at[i] * diff.at[i] +
-                     slope.at[i] * (x.at[i] - channels.mean.at[i]) + offset.at[i];
+        const float x = values.x.at[i];
+        diff.at[i] *= channels.gradient(pass.f, pass.from_input, i, x);
+        diff.at[i] = channels.factor.at[i] * diff.at[i] + slope.at[i] * (x - channels.mean.at[i]) +
+                     offset.at[i];
       }
-      store(pass.diff_src, at, diff);
+      store(pass.diff_src, row * pass.c + k, diff);
     }
   };
 

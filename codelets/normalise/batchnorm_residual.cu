@@ -1,6 +1,7 @@
 #include "codelets/normalise/batchnorm_residual.hpp"
 
 #include "codelets/cuda/activations.cuh"
+#include "codelets/cuda/map.cuh"
 #include "codelets/normalise/batchnorm_sums.cuh"
 
 namespace omni {
@@ -20,7 +21,7 @@ class CollectResidual {
   __device__ std::array<Total, lanes> operator()(const RowsOfThread& rows, int k) const {
     const Lanes<lanes> means = load<lanes>(mean, k);
     std::array<Total, lanes> totals{};
-    for_rows<kRowsTogether / 2>(
+    for_rows<lanes == kMostLanes<T> ? 2 : 4>(
         rows,
         [&](std::int64_t row) {
           const std::int64_t at = row * c + k;
@@ -55,15 +56,15 @@ void gpu::batchnorm_residual_reduce(const BatchnormReduceArgs& args, const Buffe
   const auto reduce = [&]<class F, class T>(F f, T) {
     const T *src = buffers.get<T>(0), *dst = buffers.get<T>(1), *diff_dst = buffers.get<T>(2);
     T* diff_addend = buffers.get<T>(6);
-    with_words<T>(
-        args.c,
-        [&]<class N>(N) {
-          total_columns(
-              CudaWorker::current(), args.rows, args.c,
-              CollectResidual<F, N::value, T>{f, src, dst, diff_dst, mean, diff_addend, args.c},
-              StoreDiff{buffers.get(5), inv_std, args.c});
-        },
-        src, dst, diff_dst, diff_addend, mean);
+    // Whole vectors: what is written lies between what is read, row by row.
+    const bool vectors = divides(kMostLanes<T>, args.c, src, dst, diff_dst, diff_addend) &&
+                         divides(kMostLanes<T>, args.c, mean);
+    with_lanes<T>(vectors, [&]<class N>(N) {
+      total_columns(
+          CudaWorker::current(), args.rows, args.c,
+          CollectResidual<F, N::value, T>{f, src, dst, diff_dst, mean, diff_addend, args.c},
+          StoreDiff{buffers.get(5), inv_std, args.c});
+    });
   };
   with_usual_activation(args.activation,
                         [&](auto f) { with_values(buffers, [&](auto t) { reduce(f, t); }); });

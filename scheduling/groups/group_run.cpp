@@ -5,7 +5,6 @@
 
 #include "codelets/elementwise/accumulate.hpp"
 #include "codelets/elementwise/sample_values.hpp"
-#include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/when_ready.hpp"
@@ -15,7 +14,8 @@ namespace {
 
 // Above forward and backward: the next iteration waits for it.
 constexpr int kUpdatePriority = 1 << 20;
-constexpr std::size_t kMostSampled = 4096;  // values, of an update's path
+constexpr std::size_t kWholeIteration = 4096;  // calls
+constexpr std::size_t kMostSampled = 4096;     // values, of an update's path
 
 }  // namespace
 
@@ -29,7 +29,8 @@ GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQu
       feed_(feed),
       events_(events),
       traced_(traced),
-      subdivisions_(static_cast<std::uint64_t>(net_.options().subdivisions)) {
+      subdivisions_(static_cast<std::uint64_t>(net_.options().subdivisions)),
+      alone_(groups.count() == 1 && subdivisions_ == 1) {
   if (const auto watched = groups.watched()) watched_ = params_[*watched];
 }
 
@@ -48,6 +49,8 @@ void GroupRun::begin(std::uint64_t number, bool announce) {
   if (traced_) recording::begin_iteration(static_cast<std::int64_t>(number));
   iteration.first = next_step(iteration, 0);
   const SubmissionScope scope(submission(iteration, &workers_));
+  // Without what is decoded ahead, for which it would wait.
+  if (alone_) chain_.emplace(true, kWholeIteration);
   net_.forward(iteration.first, Net::Phase::replicated);
   if (announce)
     when_ready(net_.replicated_output(), [this] {
@@ -93,6 +96,7 @@ Status GroupRun::complete(const UpdateRule& rule) {
     net_.backward(step, Net::Phase::replicated);
     if (last) submit_updates(iteration, Net::Phase::replicated);
   }
+  chain_.reset();
   return {};
 }
 

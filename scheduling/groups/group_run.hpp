@@ -3,9 +3,11 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/submission.hpp"
 #include "scheduling/evaluator.hpp"
 #include "scheduling/groups/compute_groups.hpp"
@@ -89,6 +91,8 @@ class GroupRun {
   EventQueue& events_;
   bool traced_;
   std::uint64_t subdivisions_;
+  bool alone_;                       // with one mini-batch per iteration, which can be one chain
+  std::optional<ChainScope> chain_;  // from begin() to the end of complete()
   std::array<Iteration, kUnderWay> iterations_;
   std::uint64_t begun_ = 0, completed_ = 0, collected_ = 0;
 };

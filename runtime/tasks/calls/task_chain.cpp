@@ -183,7 +183,7 @@ void TaskChain::append(CodeletCall::Owner call, std::span<const Access> accesses
            : mode == access.mode ? mode
                                  : AccessMode::read_write;
   }
-  if (links_.size() == kMostCalls) submit();
+  if (links_.size() == most_calls_) submit();
 }
 
 void TaskChain::submit() {
@@ -227,7 +227,8 @@ void TaskChain::submit() {
   chain.release();  // until it is finished
 }
 
-ChainScope::ChainScope(bool wanted) : chain_(SubmissionScope::current().workers) {
+ChainScope::ChainScope(bool wanted, std::size_t most_calls)
+    : chain_(SubmissionScope::current().workers, most_calls) {
   opened_ = wanted && kHasStreams && open_chain == nullptr && !task_capture::is_on() &&
             one_gpu_worker_serves(SubmissionScope::current().workers);
   if (opened_) open_chain = &chain_;

@@ -4,6 +4,7 @@
 // kernels of all of them at once, in the order in which they were submitted.
 //
 // As many as take milliseconds: others want the GPU, too, and the data that such a task has used.
+// Where nobody does, a whole iteration: between two such tasks the GPU waits for the host.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ class TaskChain {
  public:
   static constexpr std::size_t kMostCalls = 64;
 
-  explicit TaskChain(const WorkerSet* workers) : workers_(workers) {}
+  TaskChain(const WorkerSet* workers, std::size_t most_calls)
+      : workers_(workers), most_calls_(most_calls) {}
   TaskChain(const TaskChain&) = delete;
   TaskChain& operator=(const TaskChain&) = delete;
 
@@ -36,6 +38,7 @@ class TaskChain {
   };
   struct Task;
   const WorkerSet* workers_;  // null: all; one of a GPU is among them
+  std::size_t most_calls_;
   std::vector<Link> links_;
   std::vector<DataHandle> handles_;
   std::vector<AccessMode> modes_;
@@ -48,7 +51,7 @@ class TaskChain {
 // between. In an outer scope nothing changes.
 class ChainScope {
  public:
-  explicit ChainScope(bool wanted = true);
+  explicit ChainScope(bool wanted = true, std::size_t most_calls = TaskChain::kMostCalls);
   ~ChainScope();
   ChainScope(const ChainScope&) = delete;
   ChainScope& operator=(const ChainScope&) = delete;

@@ -11,6 +11,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "codelets/convolution/cudnn/folded_tensors.hpp"
 #include "codelets/convolution/cudnn/lowered_convolution.hpp"
 #include "runtime/cuda/worker.hpp"
 #include "runtime/log.hpp"
@@ -94,6 +95,53 @@ TEST_F(ConvolutionOnGpu, what_the_table_says_is_checked) {
   check_edited([](Choice& choice) { choice[0] = choice[0] == 0 ? 1 : 0; });
 }
 
+template <class Args>
+std::vector<Case<Args>> worth_folding(std::vector<Case<Args>> cases) {
+  std::erase_if(cases, [](const auto& each) { return !gpu::is_worth_folding(each.args.shape); });
+  return cases;
+}
+
+// Images with few channels, folded: the table asks for it. Where it was not done, the way is
+// measured anew and the table overwritten.
+TEST_F(ConvolutionOnGpu, folded) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    const Deterministic restores(precision);
+    ImplementationPolicy measures = implementation_policy();
+    measures.deterministic = false;
+    set_implementation_policy(measures);
+    const test::TemporaryDirectory models;
+    setenv("STARPU_PERF_MODEL_DIR", models.path().c_str(), 1);
+    std::size_t asked = 0, taken = 0;
+    const auto check = [&] {
+      CudaWorker::current().prepared() = {};
+      check_on_gpu(conv_forward, gpu::conv_forward, worth_folding(forward_cases()),
+                   not_repeating(forward_operation()));
+      check_on_gpu(conv_backward_weights, gpu::conv_backward_weights,
+                   worth_folding(weights_cases()), not_repeating(weights_operation()));
+    };
+    const auto for_each_choice = [&](const auto& use) {
+      for (const auto& entry : std::filesystem::directory_iterator(models.path())) {
+        auto json = nlohmann::ordered_json::parse(test::get(entry.path()));
+        for (auto& [key, choice] : json["algorithms"].items()) use(choice);
+        test::put(entry.path(), json.dump());
+      }
+    };
+    constexpr std::uint64_t kFolds = 2;
+    check();
+    for_each_choice([&](auto& choice) {
+      choice[0] = choice[0].template get<std::uint64_t>() | kFolds;
+      ++asked;
+    });
+    check();
+    for_each_choice([&](const auto& choice) {
+      taken += (choice[0].template get<std::uint64_t>() & kFolds) != 0;
+    });
+    unsetenv("STARPU_PERF_MODEL_DIR");
+    EXPECT_EQ(taken, asked);
+    EXPECT_GT(asked, 0u);
+  }
+}
+
 // What a small convolution gives whose tensors begin where a float may be.
 std::vector<float> computed_anywhere() {
   std::vector<float> values{0, 1, 2, 3, 4, 0, -2, 0, 0, 7, 7, 7, 7};
@@ -174,7 +222,7 @@ TEST_F(ConvolutionOnGpu, what_cudnn_refuses_is_said_once_per_shape) {
   const ConvForwardArgs args{.shape = {.n = 1,
                                        .h = 5,
                                        .w = 4,
-                                       .c = 3,
+                                       .c = 8,
                                        .filters = 2,
                                        .kernel_h = 2,
                                        .kernel_w = 2,
@@ -189,7 +237,7 @@ TEST_F(ConvolutionOnGpu, what_cudnn_refuses_is_said_once_per_shape) {
         true);
   if (said.text().empty()) GTEST_SKIP() << "this cuDNN takes it";
   EXPECT_EQ(said.text(),
-            "warning: cuDNN has no algorithm for the convolution forward 1x5x4x3, 2 2x2, stride "
+            "warning: cuDNN has no algorithm for the convolution forward 1x5x4x8, 2 2x2, stride "
             "1x1, pad 4x4, dilation 1x1, groups 1, fp32, 16-byte tensors: it is lowered to matrix "
             "products\n");
 }
