@@ -12,11 +12,13 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <thread>
 
 #include "runtime/cuda/devices.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/device_context.hpp"
 #include "runtime/tasks/models/model_folder.hpp"
 #include "runtime/tasks/models/numa.hpp"
 #include "runtime/tasks/submission.hpp"
@@ -49,6 +51,13 @@ starpu_sched_policy* find_policy(const std::string& name, starpu_sched_policy* o
   const auto found = std::find_if(all.begin(), all.end(),
                                   [&](const auto* each) { return name == each->policy_name; });
   return found == all.end() ? nullptr : *found;
+}
+
+// That StarPU would use by itself, at most.
+int cores() {
+  const int all = static_cast<int>(std::thread::hardware_concurrency());
+  const char* limit = environment("STARPU_NCPU");
+  return limit != nullptr ? std::clamp(std::atoi(limit), 0, all) : all;
 }
 
 // Variables that have other values for as long as it lives.
@@ -94,6 +103,7 @@ Result<Session> Session::start(const SessionOptions& options) {
     return Error{ErrorKind::usage, models.string(),
                  "cannot make the performance model folder: " + problem.message(),
                  "name a writable one with --models"};
+  OMNI_CHECK(reserve_address_space(options.cpu_workers >= 0 ? options.cpu_workers : cores()));
   OMNI_TRY(const auto copy, ModelFolder::open(models));
   setenv("STARPU_PERF_MODEL_DIR", models.c_str(), 1);
   setenv("STARPU_SILENT", "1", 0);
