@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <omp.h>
 
-#include <pthread.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <new>
@@ -67,12 +67,11 @@ Status reserve_address_space(int threads) {
   }
   for (void* buffer : taken) blas_memory_free(buffer);
   if (taken.size() < all) return refuse((all - taken.size()) * kMostOfBuffer, "matrix products");
-  pthread_attr_t attributes;
-  std::size_t stack = 0;
-  pthread_getattr_default_np(&attributes);
-  pthread_attr_getstacksize(&attributes, &stack);
-  pthread_attr_destroy(&attributes);
-  const std::size_t needed = kStart + static_cast<std::size_t>(threads) * (stack + kStartPerThread);
+  rlimit stack{};
+  getrlimit(RLIMIT_STACK, &stack);
+  if (stack.rlim_cur == RLIM_INFINITY) stack.rlim_cur = 2 * kMebibyte;  // glibc's choice then
+  const std::size_t needed =
+      kStart + static_cast<std::size_t>(threads) * (stack.rlim_cur + kStartPerThread);
   return can_map(needed) ? Status() : refuse(needed, "stacks and tasks");
 }
 

@@ -9,8 +9,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <map>
-#include <optional>
 #include <string_view>
 #include <thread>
 
@@ -53,34 +51,6 @@ starpu_sched_policy* find_policy(const std::string& name, starpu_sched_policy* o
   return found == all.end() ? nullptr : *found;
 }
 
-// That StarPU would use by itself, at most.
-int cores() {
-  const int all = static_cast<int>(std::thread::hardware_concurrency());
-  const char* limit = environment("STARPU_NCPU");
-  return limit != nullptr ? std::clamp(std::atoi(limit), 0, all) : all;
-}
-
-// Variables that have other values for as long as it lives.
-class Environment {
- public:
-  explicit Environment(const std::map<std::string, std::string>& values) {
-    for (const auto& [name, value] : values) {
-      const char* before = std::getenv(name.c_str());
-      before_[name] = before != nullptr ? std::optional<std::string>(before) : std::nullopt;
-      setenv(name.c_str(), value.c_str(), 1);
-    }
-  }
-  ~Environment() {
-    for (const auto& [name, value] : before_)
-      value ? setenv(name.c_str(), value->c_str(), 1) : unsetenv(name.c_str());
-  }
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
-
- private:
-  std::map<std::string, std::optional<std::string>> before_;
-};
-
 }  // namespace
 
 std::filesystem::path default_model_folder() {
@@ -103,9 +73,10 @@ Result<Session> Session::start(const SessionOptions& options) {
     return Error{ErrorKind::usage, models.string(),
                  "cannot make the performance model folder: " + problem.message(),
                  "name a writable one with --models"};
-  OMNI_CHECK(reserve_address_space(options.cpu_workers >= 0 ? options.cpu_workers : cores()));
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int cpus = options.cpu_workers;
+  OMNI_CHECK(reserve_address_space(cpus < 0 ? cores : std::min(cpus, cores)));
   OMNI_TRY(const auto copy, ModelFolder::open(models));
-  setenv("STARPU_PERF_MODEL_DIR", models.c_str(), 1);
   setenv("STARPU_SILENT", "1", 0);
   setenv("STARPU_NOPENCL", "0", 0);  // no OpenCL implementations here; probing costs start-up time
   // Else StarPU writes back in advance what it might evict, however much room there is; the memory
@@ -137,13 +108,13 @@ Result<Session> Session::start(const SessionOptions& options) {
 
   clear_task_errors();
   starpu_malloc_set_align(64);
-  const auto init = [&] {
-    const Environment only_the_copy({{"STARPU_PERF_MODEL_DIR", copy->path()},
-                                     {"XDG_CACHE_HOME", copy->path()},
-                                     {"STARPU_PERF_MODEL_PATH", ""}});
-    return starpu_init(&conf);
-  };
-  if (const int code = init(); code != 0)
+  // StarPU remembers where its models are, and looks for others in XDG_CACHE_HOME.
+  for (const char* place : {"STARPU_PERF_MODEL_DIR", "XDG_CACHE_HOME"})
+    setenv(place, copy->path().c_str(), 1);
+  setenv("STARPU_PERF_MODEL_PATH", "", 1);
+  const int code = starpu_init(&conf);
+  setenv("STARPU_PERF_MODEL_DIR", models.c_str(), 1);
+  if (code != 0)
     return Error{ErrorKind::device, "StarPU", fmt::format("cannot start: {}", std::strerror(-code)),
                  "check --workers, STARPU_NCPU and the cores this process may use"};
   if (starpu_worker_get_count() == 0) {

@@ -4,9 +4,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
-#include <exception>
-#include <new>
 #include <string_view>
 #include <vector>
 
@@ -16,7 +13,8 @@
 namespace omni {
 namespace {
 
-constexpr std::size_t kPerThread = 512 << 20;     // more than OpenBLAS and the C library map
+constexpr std::size_t kPerCore = std::size_t{2}
+                                 << 30;  // of which OpenBLAS and the C library may map some
 constexpr std::size_t kNextToNothing = 16 << 20;  // threads and tensors ask for as much at once
 
 // Nothing is there to end in order any more. What was saved before is whole.
@@ -32,17 +30,6 @@ extern "C" void on_fatal_signal(int) {
   if (!can_map(kNextToNothing)) leave_without_memory();
 }
 
-// An exception in a thread of its own, or where none may pass.
-[[noreturn]] void on_terminate() {
-  try {
-    if (const auto problem = std::current_exception()) std::rethrow_exception(problem);
-  } catch (const std::bad_alloc&) {
-    leave_without_memory();
-  } catch (...) {
-  }
-  std::abort();
-}
-
 // Before libraries begin: where address space is short, OpenBLAS must not start threads of its own,
 // which try for ever to map their buffers, nor the C library give every thread a heap.
 void begin_with_little_memory(int, char** arguments, char** environment) {
@@ -51,7 +38,7 @@ void begin_with_little_memory(int, char** arguments, char** environment) {
   getrlimit(RLIMIT_DATA, &data);
   if (space.rlim_cur == RLIM_INFINITY && data.rlim_cur == RLIM_INFINITY) return;
   if (!can_map(kNextToNothing)) leave_without_memory();
-  if (can_map(static_cast<std::size_t>(sysconf(_SC_NPROCESSORS_ONLN)) * kPerThread)) return;
+  if (can_map(static_cast<std::size_t>(sysconf(_SC_NPROCESSORS_ONLN)) * kPerCore)) return;
   static char one_thread[] = "OPENBLAS_NUM_THREADS=1", one_heap[] = "MALLOC_ARENA_MAX=1";
   std::vector<char*> variables{one_heap};
   for (; *environment != nullptr; ++environment) {
@@ -70,7 +57,6 @@ void begin_with_little_memory(int, char** arguments, char** environment) {
 }  // namespace
 
 void end_in_order_without_memory() {
-  std::set_terminate(on_terminate);
   constexpr std::size_t kUnlimited = std::size_t{1} << 42;
   if (can_map(kUnlimited)) return;
   struct sigaction action {};

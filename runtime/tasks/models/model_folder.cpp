@@ -52,21 +52,33 @@ std::vector<fs::path> other_folders() {
   return folders;
 }
 
+std::vector<fs::path> entries_of(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  std::error_code ended;
+  for (fs::directory_iterator each(folder, ended); !ended && each != fs::end(each);
+       each.increment(ended))
+    entries.push_back(each->path());
+  return entries;
+}
+
 // What a process like this one may read, by name in the folder. The models of other programs are
 // nothing to it.
 std::vector<fs::path> models_in(const fs::path& folder) {
   std::vector<fs::path> names;
+  for (const fs::path& version : entries_of(folder / "codelets"))
+    for (const fs::path& file : entries_of(version))
+      if (file.filename().string().starts_with("omni_")) names.push_back(file);
+  const fs::path host = folder / "bus" / host_name();
   std::error_code none;
-  for (const auto& version : fs::directory_iterator(folder / "codelets", none))
-    for (const auto& file : fs::directory_iterator(version, none))
-      if (file.path().filename().string().starts_with("omni_"))
-        names.push_back("codelets" / version.path().filename() / file.path().filename());
-  if (fs::exists(folder / "bus" / (host_name() + ".config"), none))
-    for (const char* kind :
-         {".affinity", ".latency", ".bandwidth", ".platform.xml", ".platform.v4.xml", ".config"})
-      if (const fs::path name = "bus" / fs::path(host_name() + kind);
-          fs::exists(folder / name, none))
-        names.push_back(name);
+  for (const char* kind :
+       {".config", ".affinity", ".latency", ".bandwidth", ".platform.xml", ".platform.v4.xml"}) {
+    const fs::path file = host.string() + kind;
+    if (fs::exists(file, none))
+      names.push_back(file);
+    else if (kind == std::string_view(".config"))
+      break;  // StarPU does not look at the others either
+  }
+  for (fs::path& name : names) name = name.lexically_relative(folder);
   return names;
 }
 
@@ -76,16 +88,6 @@ bool is_sound(const fs::path& folder, const fs::path& name, const std::string& t
   const auto config = read_file(folder / "bus" / (host_name() + ".config"), kMostBytes);
   return config &&
          is_sound_bus_file(name.filename().string().substr(host_name().size()), text, *config);
-}
-
-// By another program's StarPU, in place.
-bool is_being_written(const fs::path& file) {
-  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  struct flock lock {};
-  lock.l_type = F_RDLCK;
-  const bool is = ::fcntl(descriptor, F_GETLK, &lock) == 0 && lock.l_type == F_WRLCK;
-  ::close(descriptor);
-  return is;
 }
 
 // The lock on a folder of ours that is there; -1 while its process lives.
@@ -99,40 +101,60 @@ int lock_folder(const fs::path& folder, bool wait) {
   return -1;
 }
 
-}  // namespace
-
-Status ModelFolder::make_in(const fs::path& parent) {
-  const std::string prefix = fmt::format("omnivore-{}-", ::geteuid());
-  std::error_code none;
-  for (const auto& each : fs::directory_iterator(parent, none)) {
-    if (!each.path().filename().string().starts_with(prefix)) continue;
-    const int lock = lock_folder(each, false);
+// Of runs that were killed.
+void tidy(const fs::path& parent, const std::string& prefix) {
+  for (const fs::path& folder : entries_of(parent)) {
+    if (!folder.filename().string().starts_with(prefix)) continue;
+    const int lock = lock_folder(folder, false);
     if (lock < 0) continue;
-    fs::remove_all(each, none);  // of a run that was killed
+    std::error_code none;
+    fs::remove_all(folder, none);
     ::close(lock);
   }
-  const auto refuse = [&](std::string what) {
-    return Error{ErrorKind::failed, parent.string(), std::move(what),
-                 "free some space, or set TMPDIR to a folder with 1 MiB and a short path"};
-  };
-  if (parent.string().size() > kLongestPath) return refuse("too long a path for StarPU");
-  while (lock_ < 0) {
-    std::string made = (parent / (prefix + "XXXXXX")).string();
-    if (::mkdtemp(made.data()) == nullptr)
-      return refuse(fmt::format("no folder can be made: {}", std::strerror(errno)));
-    path_ = made;
-    lock_ = lock_folder(path_, true);  // unless another run has just tidied it away
-  }
-  const fs::path room = path_ / "room";
-  const int descriptor = ::open(room.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+}
+
+// 0, or why there is none.
+int room_in(const fs::path& folder) {
+  const fs::path file = folder / "room";
+  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   const int code = descriptor < 0 ? errno : ::posix_fallocate(descriptor, 0, kRoom);
   ::close(descriptor);
-  fs::remove(room, none);
-  if (code != 0)
-    return refuse(fmt::format("no room for performance models: {}", std::strerror(code)));
-  OMNI_CHECK(copy_from(shared_));
-  for (const fs::path& folder : other_folders()) OMNI_CHECK(copy_from(folder));
-  return {};
+  ::unlink(file.c_str());
+  return code;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<ModelFolder>> ModelFolder::open(const fs::path& shared) {
+  const std::string prefix = fmt::format("omnivore-{}-", ::geteuid());
+  std::error_code none;
+  int code = ENAMETOOLONG;
+  for (const fs::path& parent : {fs::temp_directory_path(none), shared}) {
+    tidy(parent, prefix);
+    std::string made = (parent / (prefix + "XXXXXX")).string();
+    if (parent.empty() || made.size() > kLongestPath) continue;
+    if (::mkdtemp(made.data()) == nullptr) {
+      code = errno;
+      continue;
+    }
+    std::shared_ptr<ModelFolder> folder(new ModelFolder(shared, made, lock_folder(made, true)));
+    code = room_in(made);
+    if (code != 0) continue;
+    OMNI_CHECK(folder->copy_from(shared));
+    for (const fs::path& other : other_folders()) OMNI_CHECK(folder->copy_from(other));
+    return folder;
+  }
+  return Error{ErrorKind::failed, shared.string(),
+               fmt::format("no room for a copy of the performance models, there or where temporary "
+                           "files go: {}",
+                           std::strerror(code)),
+               "free 1 MiB, or set TMPDIR"};
+}
+
+ModelFolder::~ModelFolder() {
+  std::error_code none;
+  fs::remove_all(path_, none);
+  ::close(lock_);
 }
 
 Status ModelFolder::copy_from(const fs::path& folder) {
@@ -141,7 +163,6 @@ Status ModelFolder::copy_from(const fs::path& folder) {
   const bool has_bus = checksums_.contains("bus/" + host_name() + ".config");
   for (const fs::path& name : models_in(folder)) {
     if (checksums_.contains(name) || (has_bus && *name.begin() == "bus")) continue;
-    if (is_being_written(folder / name)) continue;
     const Result<std::string> text = read_file(folder / name, kMostBytes);
     if (text && is_sound(folder, name, *text)) {
       fs::create_directories((path_ / name).parent_path(), none);
@@ -159,26 +180,6 @@ Status ModelFolder::copy_from(const fs::path& folder) {
     log::warn("{}: damaged performance models ({}) are moved to {}, and measured anew",
               folder.string(), damaged, (folder / "damaged").string());
   return {};
-}
-
-Result<std::shared_ptr<ModelFolder>> ModelFolder::open(const fs::path& shared) {
-  std::shared_ptr<ModelFolder> folder(new ModelFolder(shared));
-  std::error_code none;
-  const fs::path usual = fs::temp_directory_path(none);
-  if (!usual.empty() && folder->make_in(usual)) return folder;
-  folder->remove();
-  OMNI_CHECK(folder->make_in(shared));
-  return folder;
-}
-
-ModelFolder::~ModelFolder() { remove(); }
-
-void ModelFolder::remove() {
-  std::error_code none;
-  if (lock_ < 0) return;
-  fs::remove_all(path_, none);
-  ::close(std::exchange(lock_, -1));
-  checksums_.clear();
 }
 
 void ModelFolder::publish() const {

@@ -27,13 +27,12 @@ class ModelFolder {
   void publish() const;
 
  private:
-  explicit ModelFolder(std::filesystem::path shared) : shared_(std::move(shared)) {}
-  Status make_in(const std::filesystem::path& parent);
+  ModelFolder(std::filesystem::path shared, std::filesystem::path path, int lock)
+      : shared_(std::move(shared)), path_(std::move(path)), lock_(lock) {}
   Status copy_from(const std::filesystem::path& folder);
-  void remove();
 
   std::filesystem::path shared_, path_;
-  int lock_ = -1;                                           // held for as long as path_ is in use
+  int lock_;                                                // held for as long as path_ is in use
   std::map<std::filesystem::path, std::string> checksums_;  // of the copied, by name in the folder
 };
 
