@@ -13,8 +13,8 @@
 namespace omni {
 namespace {
 
-constexpr std::size_t kPerCore = std::size_t{2}
-                                 << 30;  // of which OpenBLAS and the C library may map some
+// Of address space: of that OpenBLAS and the C library may take what they like.
+constexpr std::size_t kPerCore = std::size_t{2} << 30;
 constexpr std::size_t kNextToNothing = 16 << 20;  // threads and tensors ask for as much at once
 
 // Nothing is there to end in order any more. What was saved before is whole.
@@ -47,8 +47,7 @@ void begin_with_little_memory(int, char** arguments, char** environment) {
       variables.push_back(*environment);
   }
   variables.insert(variables.end(), {one_thread, nullptr});
-  ::execve("/proc/self/exe", arguments,
-           variables.data());  // where that fails, it goes on with them
+  ::execve("/proc/self/exe", arguments, variables.data());  // on failure all goes on as it is
 }
 
 [[gnu::used, gnu::section(".preinit_array")]] void (*const before_libraries)(int, char**, char**) =
