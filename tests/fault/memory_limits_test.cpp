@@ -47,7 +47,7 @@ std::vector<std::string> short_training(const char* net, const char* batch) {
 void sweep(const char* net, const char* batch, std::size_t enough) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer needs all address space";
   const char* given = std::getenv("OMNI_LIMIT_STEP");
-  const std::size_t step = given != nullptr ? std::stoul(given) : enough / 7;
+  const std::size_t step = given != nullptr ? std::stoul(given) : enough / 4;
   int refused = 0;
   for (std::size_t limit = enough % step + step; limit <= enough; limit += step) {
     const Finished run = with_address_space(limit, short_training(net, batch));
