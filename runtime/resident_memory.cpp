@@ -19,6 +19,7 @@ std::size_t bytes_in_status(std::string_view key) {
 }  // namespace
 
 std::size_t resident_memory() { return bytes_in_status("VmRSS:"); }
+std::size_t resident_data() { return bytes_in_status("RssAnon:"); }
 std::size_t peak_resident_memory() { return bytes_in_status("VmHWM:"); }
 
 }  // namespace omni

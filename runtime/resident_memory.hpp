@@ -6,6 +6,7 @@
 namespace omni {
 
 std::size_t resident_memory();
+std::size_t resident_data();         // of it, what is in no file
 std::size_t peak_resident_memory();  // since the process began
 
 }  // namespace omni

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "runtime/log.hpp"
+#include "runtime/memory_limits.hpp"
 #include "scheduling/groups/momentum.hpp"
 
 namespace omni {

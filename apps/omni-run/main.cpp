@@ -9,6 +9,7 @@
 #include "apps/command_line.hpp"
 #include "apps/exit_codes.hpp"
 #include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/memory/no_memory.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/version.hpp"
 #include "runtime/cuda/cuda_error.hpp"
@@ -204,6 +205,7 @@ int run(int argc, char** argv) {
 }  // namespace omni
 
 int main(int argc, char** argv) {
+  omni::end_in_order_without_memory();
   try {
     const int code = omni::run(argc, argv);
     // Results that did not reach their file are no success.

@@ -1,14 +1,29 @@
 #include "runtime/tasks/device_context.hpp"
 
 #include <cblas.h>
+#include <fmt/format.h>
 #include <omp.h>
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <new>
+#include <vector>
+
+#include "runtime/memory_limits.hpp"
+
+// Of OpenBLAS, which declares them nowhere. What is freed stays mapped, for the next to ask.
+extern "C" void* blas_memory_alloc(int);
+extern "C" void blas_memory_free(void*);
 
 namespace omni {
 namespace {
 constexpr std::align_val_t kAlignment{64};
-}
+constexpr std::size_t kMebibyte = 1 << 20;
+constexpr std::size_t kUnlimited = std::size_t{1} << 42;
+constexpr std::size_t kMostOfBuffer = 256 << 20;                     // OpenBLAS takes half of it
+constexpr std::size_t kStart = 32 << 20, kStartPerThread = 8 << 20;  // for what StarPU allocates
+}  // namespace
 
 DeviceContext& DeviceContext::current() {
   thread_local DeviceContext context;
@@ -32,6 +47,32 @@ float* DeviceContext::Floats::at_least(std::size_t count) {
 
 void DeviceContext::Floats::AlignedDelete::operator()(float* pointer) const {
   ::operator delete(pointer, kAlignment);
+}
+
+Status reserve_address_space(int threads) {
+  if (can_map(kUnlimited)) return {};
+  const auto refuse = [&](std::size_t needed, std::string_view what) {
+    return Error{ErrorKind::out_of_memory, "",
+                 fmt::format("{} threads need {} MiB more of address space for {}, there are {}",
+                             threads, needed >> 20, what, mappable_memory() >> 20),
+                 "raise ulimit -v, or use fewer --workers"};
+  };
+  // OpenBLAS's own threads, which have nothing to do here, may take theirs only now.
+  const auto all = static_cast<std::size_t>(threads + openblas_get_num_threads() - 1);
+  std::vector<void*> taken;
+  for (std::size_t each = kMostOfBuffer; taken.size() < all && can_map(each);) {
+    const std::size_t before = mappable_memory();
+    taken.push_back(blas_memory_alloc(0));
+    each = std::min(each, before - mappable_memory() + kMebibyte);
+  }
+  for (void* buffer : taken) blas_memory_free(buffer);
+  if (taken.size() < all) return refuse((all - taken.size()) * kMostOfBuffer, "matrix products");
+  rlimit stack{};
+  getrlimit(RLIMIT_STACK, &stack);
+  if (stack.rlim_cur == RLIM_INFINITY) stack.rlim_cur = 2 * kMebibyte;  // glibc's choice then
+  const std::size_t needed =
+      kStart + static_cast<std::size_t>(threads) * (stack.rlim_cur + kStartPerThread);
+  return can_map(needed) ? Status() : refuse(needed, "stacks and tasks");
 }
 
 }  // namespace omni

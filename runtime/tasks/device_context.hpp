@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "runtime/result.hpp"
 #include "runtime/tasks/locals.hpp"
 
 namespace omni {
@@ -66,5 +67,9 @@ class DeviceContext {
   Floats scratch_, copies_;
   Locals locals_;
 };
+
+// Before so many threads compute where address space is limited: OpenBLAS maps a buffer for each
+// when it first multiplies, and where it cannot, it tries for ever.
+Status reserve_address_space(int threads);
 
 }  // namespace omni

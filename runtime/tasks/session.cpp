@@ -4,18 +4,20 @@
 #include <fmt/ranges.h>
 #include <starpu.h>
 #include <starpu_scheduler.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <thread>
 
 #include "runtime/cuda/devices.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/device_context.hpp"
+#include "runtime/tasks/models/model_folder.hpp"
 #include "runtime/tasks/models/numa.hpp"
 #include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/task_errors.hpp"
@@ -49,24 +51,6 @@ starpu_sched_policy* find_policy(const std::string& name, starpu_sched_policy* o
   return found == all.end() ? nullptr : *found;
 }
 
-// StarPU aborts, after the training, when it cannot write what it measured.
-Status require_writable(const std::filesystem::path& models) {
-  namespace fs = std::filesystem;
-  const auto refuse = [](const fs::path& path) {
-    return Error{ErrorKind::usage, path.string(),
-                 fmt::format("cannot be written, and performance models are kept there: {}",
-                             std::strerror(errno)),
-                 "name a folder of your own with --models"};
-  };
-  if (access(models.c_str(), W_OK) != 0) return refuse(models);
-  std::error_code ended;
-  fs::recursive_directory_iterator each(models, fs::directory_options::skip_permission_denied,
-                                        ended);
-  for (; !ended && each != fs::end(each); each.increment(ended))
-    if (access(each->path().c_str(), W_OK) != 0 && errno != ENOENT) return refuse(each->path());
-  return {};
-}
-
 }  // namespace
 
 std::filesystem::path default_model_folder() {
@@ -89,8 +73,10 @@ Result<Session> Session::start(const SessionOptions& options) {
     return Error{ErrorKind::usage, models.string(),
                  "cannot make the performance model folder: " + problem.message(),
                  "name a writable one with --models"};
-  OMNI_CHECK(require_writable(models));
-  setenv("STARPU_PERF_MODEL_DIR", models.c_str(), 1);
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int cpus = options.cpu_workers;
+  OMNI_CHECK(reserve_address_space(cpus < 0 ? cores : std::min(cpus, cores)));
+  OMNI_TRY(const auto copy, ModelFolder::open(models));
   setenv("STARPU_SILENT", "1", 0);
   setenv("STARPU_NOPENCL", "0", 0);  // no OpenCL implementations here; probing costs start-up time
   // Else StarPU writes back in advance what it might evict, however much room there is; the memory
@@ -122,7 +108,13 @@ Result<Session> Session::start(const SessionOptions& options) {
 
   clear_task_errors();
   starpu_malloc_set_align(64);
-  if (const int code = starpu_init(&conf); code != 0)
+  // StarPU remembers where its models are, and looks for others in XDG_CACHE_HOME.
+  for (const char* place : {"STARPU_PERF_MODEL_DIR", "XDG_CACHE_HOME"})
+    setenv(place, copy->path().c_str(), 1);
+  setenv("STARPU_PERF_MODEL_PATH", "", 1);
+  const int code = starpu_init(&conf);
+  setenv("STARPU_PERF_MODEL_DIR", models.c_str(), 1);
+  if (code != 0)
     return Error{ErrorKind::device, "StarPU", fmt::format("cannot start: {}", std::strerror(-code)),
                  "check --workers, STARPU_NCPU and the cores this process may use"};
   if (starpu_worker_get_count() == 0) {
@@ -137,12 +129,13 @@ Result<Session> Session::start(const SessionOptions& options) {
                              .gpu_workers = WorkerSet(gpu_workers).bits(),
                              .precision = options.precision,
                              .gpus_alone = options.gpus_alone});
-  std::shared_ptr<void> starpu(&running, [](void*) {
+  std::shared_ptr<void> starpu(&running, [copy](void*) {
     starpu_task_wait_for_all();
 #ifdef OMNI_CUDA
     release_cuda_workers();
 #endif
     starpu_shutdown();
+    copy->publish();
   });
   running = starpu;
   return Session(std::move(starpu));

@@ -6,7 +6,9 @@
 #include <spawn.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -68,6 +70,15 @@ inline Finished run_program(std::vector<std::string> command) {
           .output = get(output),
           .errors = get(errors),
           .most_memory = static_cast<std::size_t>(used.ru_maxrss) * 1024};
+}
+
+// `work` in a copy of this process; 0, or how it ended.
+template <class Work>
+int in_a_copy(Work work) {
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) _exit(work() ? 0 : 1);
+  return wait_for_program(child);
 }
 
 }  // namespace omni::test

@@ -1,20 +1,23 @@
 #include "apps/omni-run/memory/demand.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <set>
 
 #include "runtime/cuda/gpu_tensors.hpp"
+#include "runtime/memory_limits.hpp"
+#include "runtime/resident_memory.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "scheduling/trainer.hpp"
 
 namespace omni {
 namespace {
+
+// Of address space, for what is not planned: StarPU's tasks, libraries, threads' heaps.
+constexpr std::size_t kSpare = 64 << 20;
 
 Error too_large(const Net& net, std::size_t needed, std::size_t there, const char* where,
                 std::string hint) {
@@ -25,14 +28,6 @@ Error too_large(const Net& net, std::size_t needed, std::size_t there, const cha
 }
 
 }  // namespace
-
-std::size_t physical_memory() {
-  const auto machine = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
-                       static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  std::size_t container = machine;
-  std::ifstream("/sys/fs/cgroup/memory.max") >> container;  // "max": no limit, and no number
-  return container == 0 ? machine : std::min(machine, container);
-}
 
 MemoryDemand training_demand(const ComputeGroups& groups, const DataFeed& train,
                              const DataFeed* test, const Net::WorkingBytes& working) {
@@ -128,9 +123,15 @@ std::string MemoryForecast::what_would_fit(Fits fits) const {
 }
 
 Status MemoryForecast::require() const {
-  const std::size_t there = physical_memory();
+  const auto without = [](std::size_t all, std::size_t part) { return all - std::min(all, part); };
+  const std::size_t physical = without(physical_memory(), resident_data()),
+                    mappable = without(mappable_memory(), kSpare),
+                    there = std::min(physical, mappable);
   const auto fits = [&](int more) { return in_main_memory(more) <= there; };
-  if (!fits(now_)) return too_large(net_, in_main_memory(), there, "", what_would_fit(fits));
+  if (!fits(now_))
+    return too_large(net_, in_main_memory(), there,
+                     mappable < physical ? " of address space (ulimit -v)" : "",
+                     what_would_fit(fits));
   if (machine_.session.gpus.empty()) return {};
   const auto fits_gpu = [&](int more) {
     const OnGpu needed = on_each_gpu(more);

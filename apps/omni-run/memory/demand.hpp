@@ -14,9 +14,6 @@
 
 namespace omni {
 
-// Of the machine, or of the container that this process is in.
-std::size_t physical_memory();
-
 struct MemoryDemand {
   std::vector<TensorSize> tensors;  // of the nets: what is fleeting is by mini-batch
   // Of data feeds, by mini-batch. `more_when_cut` times as many of the training's wait when an

@@ -109,7 +109,11 @@ Result<Image> decode_jpeg(std::string_view bytes, const std::string& where, Leas
   const auto refuse = [&](std::string what, std::string hint) {
     return Error{ErrorKind::data, where, std::move(what), std::move(hint)};
   };
-  const auto damaged = [&] { return refuse(jpeg.problem(), "fetch it again, or leave it out"); };
+  const auto damaged = [&] {
+    if (info.err->msg_code == JERR_OUT_OF_MEMORY)
+      return Error{ErrorKind::out_of_memory, where, "no memory to decode it", ""};
+    return refuse(jpeg.problem(), "fetch it again, or leave it out");
+  };
 
   if (!jpeg.run([&] { jpeg.open(bytes); })) return damaged();
   if (std::uint64_t{info.image_width} * info.image_height > kMaxPixels)

@@ -1,0 +1,203 @@
+#include "runtime/tasks/models/model_folder.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "runtime/checksum.hpp"
+#include "runtime/files.hpp"
+#include "runtime/log.hpp"
+#include "runtime/tasks/models/sound_files.hpp"
+
+namespace omni {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMostBytes = 64 << 20;  // of a file
+constexpr off_t kRoom = 1 << 20;                // for what StarPU writes first
+constexpr std::size_t kLongestPath = 100;       // StarPU has 256 bytes for that of a file
+
+std::string text_of(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text != nullptr ? text : "";
+}
+
+// As StarPU names the files of the bus.
+std::string host_name() {
+  std::string name = text_of("STARPU_HOSTNAME");
+  if (!name.empty()) return name.substr(0, 64);
+  std::array<char, 65> host{};
+  gethostname(host.data(), host.size() - 1);
+  name = host.data();
+  return name.substr(0, name.find('.'));
+}
+
+// Where StarPU looks for what is not in the first folder.
+std::vector<fs::path> other_folders() {
+  std::string home;
+  for (const char* variable : {"HOME", "STARPU_HOME", "XDG_CACHE_HOME"})
+    if (const std::string text = text_of(variable); !text.empty()) home = text;
+  std::vector<fs::path> folders{fs::path(home) / ".starpu/sampling"};
+  std::istringstream path(text_of("STARPU_PERF_MODEL_PATH"));
+  for (std::string folder; std::getline(path, folder, ':');) folders.emplace_back(folder);
+  return folders;
+}
+
+std::vector<fs::path> entries_of(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  std::error_code ended;
+  for (fs::directory_iterator each(folder, ended); !ended && each != fs::end(each);
+       each.increment(ended))
+    entries.push_back(each->path());
+  return entries;
+}
+
+// What a process like this one may read, by name in the folder. The models of other programs are
+// nothing to it.
+std::vector<fs::path> models_in(const fs::path& folder) {
+  std::vector<fs::path> names;
+  for (const fs::path& version : entries_of(folder / "codelets"))
+    for (const fs::path& file : entries_of(version))
+      if (file.filename().string().starts_with("omni_")) names.push_back(file);
+  const fs::path host = folder / "bus" / host_name();
+  std::error_code none;
+  for (const char* kind :
+       {".config", ".affinity", ".latency", ".bandwidth", ".platform.xml", ".platform.v4.xml"}) {
+    const fs::path file = host.string() + kind;
+    if (fs::exists(file, none))
+      names.push_back(file);
+    else if (kind == std::string_view(".config"))
+      break;  // StarPU does not look at the others either
+  }
+  for (fs::path& name : names) name = name.lexically_relative(folder);
+  return names;
+}
+
+bool is_sound(const fs::path& folder, const fs::path& name, const std::string& text) {
+  if (*name.begin() == "codelets")
+    return is_sound_codelet_model(text, name.parent_path().filename().string());
+  const auto config = read_file(folder / "bus" / (host_name() + ".config"), kMostBytes);
+  return config &&
+         is_sound_bus_file(name.filename().string().substr(host_name().size()), text, *config);
+}
+
+// The lock on a folder of ours that is there; -1 while its process lives.
+int lock_folder(const fs::path& folder, bool wait) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  struct stat status {};
+  if (::fstat(descriptor, &status) == 0 && status.st_uid == ::geteuid() &&
+      ::flock(descriptor, LOCK_EX | (wait ? 0 : LOCK_NB)) == 0 && fs::exists(folder))
+    return descriptor;
+  ::close(descriptor);
+  return -1;
+}
+
+// Of runs that were killed.
+void tidy(const fs::path& parent, const std::string& prefix) {
+  for (const fs::path& folder : entries_of(parent)) {
+    if (!folder.filename().string().starts_with(prefix)) continue;
+    const int lock = lock_folder(folder, false);
+    if (lock < 0) continue;
+    std::error_code none;
+    fs::remove_all(folder, none);
+    ::close(lock);
+  }
+}
+
+// 0, or why there is none.
+int room_in(const fs::path& folder) {
+  const fs::path file = folder / "room";
+  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  const int code = descriptor < 0 ? errno : ::posix_fallocate(descriptor, 0, kRoom);
+  ::close(descriptor);
+  ::unlink(file.c_str());
+  return code;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<ModelFolder>> ModelFolder::open(const fs::path& shared) {
+  const std::string prefix = fmt::format("omnivore-{}-", ::geteuid());
+  std::error_code none;
+  int code = ENAMETOOLONG;
+  for (const fs::path& parent : {fs::temp_directory_path(none), shared}) {
+    tidy(parent, prefix);
+    std::string made = (parent / (prefix + "XXXXXX")).string();
+    if (parent.empty() || made.size() > kLongestPath) continue;
+    if (::mkdtemp(made.data()) == nullptr) {
+      code = errno;
+      continue;
+    }
+    std::shared_ptr<ModelFolder> folder(new ModelFolder(shared, made, lock_folder(made, true)));
+    code = room_in(made);
+    if (code != 0) continue;
+    OMNI_CHECK(folder->copy_from(shared));
+    for (const fs::path& other : other_folders()) OMNI_CHECK(folder->copy_from(other));
+    return folder;
+  }
+  return Error{ErrorKind::failed, shared.string(),
+               fmt::format("no room for a copy of the performance models, there or where temporary "
+                           "files go: {}",
+                           std::strerror(code)),
+               "free 1 MiB, or set TMPDIR"};
+}
+
+ModelFolder::~ModelFolder() {
+  std::error_code none;
+  fs::remove_all(path_, none);
+  ::close(lock_);
+}
+
+Status ModelFolder::copy_from(const fs::path& folder) {
+  std::string damaged;
+  std::error_code none;
+  const bool has_bus = checksums_.contains("bus/" + host_name() + ".config");
+  for (const fs::path& name : models_in(folder)) {
+    if (checksums_.contains(name) || (has_bus && *name.begin() == "bus")) continue;
+    const Result<std::string> text = read_file(folder / name, kMostBytes);
+    if (text && is_sound(folder, name, *text)) {
+      fs::create_directories((path_ / name).parent_path(), none);
+      if (!(std::ofstream(path_ / name, std::ios::binary) << *text << std::flush))
+        return Error{ErrorKind::failed, path_.string(), "performance models cannot be copied there",
+                     "free some space"};
+      checksums_[name] = checksum_of(*text);
+      continue;
+    }
+    damaged += fmt::format("{}{}", damaged.empty() ? "" : ", ", name.string());
+    fs::create_directories(folder / "damaged", none);
+    fs::rename(folder / name, folder / "damaged" / name.filename(), none);
+  }
+  if (!damaged.empty())
+    log::warn("{}: damaged performance models ({}) are moved to {}, and measured anew",
+              folder.string(), damaged, (folder / "damaged").string());
+  return {};
+}
+
+void ModelFolder::publish() const {
+  std::error_code none;
+  for (const fs::path& name : models_in(path_)) {
+    const Result<std::string> text = read_file(path_ / name, kMostBytes);
+    const auto given = checksums_.find(name);
+    if (text && given != checksums_.end() && given->second == checksum_of(*text)) continue;
+    Status kept = text && is_sound(path_, name, *text) ? Status()
+                                                       : Error{ErrorKind::failed, path_.string(),
+                                                               "StarPU could not write there", ""};
+    fs::create_directories((shared_ / name).parent_path(), none);
+    if (kept) kept = write_file_atomically(shared_ / name, *text);
+    if (kept) continue;
+    log::warn("{}; what this run measured is not all kept, and the next measures again",
+              kept.error().message());
+    return;
+  }
+}
+
+}  // namespace omni

@@ -1,0 +1,123 @@
+// Less memory than is needed: exit code 4 and a number, never a signal, never a hang.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <fstream>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "runtime/data/images/jpeg.hpp"
+#include "runtime/memory_limits.hpp"
+#include "tests/support/jpeg_writer.hpp"
+#include "tests/support/omni_run.hpp"
+
+namespace omni::test {
+namespace {
+
+// Sanitizers take terabytes of address space.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+rlim_t mapped_memory() {
+  std::ifstream sizes("/proc/self/statm");
+  rlim_t pages = 0;
+  sizes >> pages;
+  return pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+}
+
+constexpr int kNoLibraries = 127;  // the loader's: before any of our code
+
+Finished with_address_space(std::size_t mebibytes, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(),
+                   {"/usr/bin/prlimit", "--as=" + std::to_string(mebibytes << 20), kOmniRun});
+  return run_program(arguments);
+}
+
+std::vector<std::string> short_training(const char* net, const char* batch) {
+  return {"--net", net,         "--batch", batch,          "--max-batches",
+          "2",     "--no-test", "--data",  "synthetic:64", "--gpus",
+          "none",  "--workers", "2"};
+}
+
+// From where libraries just load to where all fits. By hand: OMNI_LIMIT_STEP=20 (MiB).
+void sweep(const char* net, const char* batch, std::size_t enough) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer needs all address space";
+  const char* given = std::getenv("OMNI_LIMIT_STEP");
+  const std::size_t step = given != nullptr ? std::stoul(given) : enough / 4;
+  int refused = 0;
+  for (std::size_t limit = enough % step + step; limit <= enough; limit += step) {
+    const Finished run = with_address_space(limit, short_training(net, batch));
+    EXPECT_TRUE(run.exit_code == 0 || run.exit_code == 4 || run.exit_code == kNoLibraries)
+        << limit << " MiB: " << run.exit_code << "\n"
+        << run.errors;
+    if (run.exit_code == 4) {
+      ++refused;
+      EXPECT_NE(run.errors.find("error: "), std::string::npos) << run.errors;
+    }
+    EXPECT_TRUE(limit < enough || run.exit_code == 0) << run.errors;
+  }
+  EXPECT_GT(refused, 0);
+}
+
+TEST(MemoryLimits, of_LeNet_end_in_order) { sweep("lenet", "64", 2100); }
+TEST(MemoryLimits, of_AlexNet_end_in_order) { sweep("alexnet", "16", 2100); }
+
+TEST(MemoryLimits, are_asked_by_the_plan) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer needs all address space";
+  const Finished run = with_address_space(4096, short_training("vgg-16", "64"));
+  EXPECT_EQ(run.exit_code, 4) << run.errors;
+  EXPECT_NE(run.errors.find("GiB of address space (ulimit -v), there are "), std::string::npos)
+      << run.errors;
+  EXPECT_NE(run.errors.find("try --subdivisions "), std::string::npos) << run.errors;
+}
+
+class ControlGroups : public testing::Test {
+ protected:
+  void write(const char* file, const char* text) {
+    const std::filesystem::path path = root_ / file;
+    std::filesystem::create_directories(path.parent_path());
+    put(path, text);
+  }
+  TemporaryDirectory root_;
+};
+
+TEST_F(ControlGroups, of_both_versions_limit_what_is_planned) {
+  constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+  EXPECT_EQ(control_group_memory(root_.path()), kNone);
+  write("proc/self/cgroup", "4:memory:/jobs/7\n3:cpu:/jobs/7\n0::/user/slice\n");
+  EXPECT_EQ(control_group_memory(root_.path()), kNone);
+  write("sys/fs/cgroup/user/slice/memory.max", "max\n");
+  EXPECT_EQ(control_group_memory(root_.path()), kNone);
+  write("sys/fs/cgroup/user/memory.max", "9000000000\n");  // of the group around it
+  EXPECT_EQ(control_group_memory(root_.path()), 9000000000u);
+  write("sys/fs/cgroup/memory.max", "8000000000\n");  // a container's own root
+  EXPECT_EQ(control_group_memory(root_.path()), 8000000000u);
+  write("sys/fs/cgroup/memory/jobs/7/memory.limit_in_bytes", "7000000000\n");
+  EXPECT_EQ(control_group_memory(root_.path()), 7000000000u);
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", "6000000000\n");
+  EXPECT_EQ(control_group_memory(root_.path()), 6000000000u);
+  EXPECT_LE(physical_memory(), control_group_memory("/"));
+}
+
+// The coefficients of this file take 54 MB, its bytes next to nothing.
+TEST(MemoryLimits, are_not_taken_for_a_damaged_image) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer needs all address space";
+  const std::string jpeg =
+      make_jpeg(3000, 3000, std::vector<std::uint8_t>(27000000, 90), {.progressive = true});
+  EXPECT_TRUE(decode_jpeg(jpeg, "a.jpg", {}));
+  const auto refuses = [&] {
+    constexpr rlim_t kLittle = 16 << 20;
+    const rlimit limit{mapped_memory() + kLittle, RLIM_INFINITY};
+    setrlimit(RLIMIT_AS, &limit);
+    const Result<Image> image = decode_jpeg(jpeg, "a.jpg", {});
+    return !image && image.error().kind == ErrorKind::out_of_memory;
+  };
+  EXPECT_EQ(in_a_copy(refuses), 0);
+}
+
+}  // namespace
+}  // namespace omni::test
