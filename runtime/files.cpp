@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -31,13 +32,17 @@ std::string hint_for(int code) {
     case ENOSPC:
     case EDQUOT:
       return "free some space, or choose another folder";
+    case EFBIG:
+      return "raise the limit of file sizes (ulimit -f)";
     case EACCES:
     case EPERM:
       return "check the permissions of the file and of its folder";
     case EROFS:
       return "choose a folder that can be written to";
     case ENOENT:
-      return "check the path; folders are not created";
+      return "check the path";
+    case ELOOP:
+      return "replace the link by what it leads to";
     default:
       return "";
   }
@@ -103,10 +108,16 @@ Result<fs::path> final_target(const fs::path& path) {
 
 }  // namespace
 
-Result<InputFile> InputFile::open(const fs::path& path) {
+Status require_there(const fs::path& path) {
+  if (::access(path.c_str(), R_OK) == 0) return {};
+  return system_error(ErrorKind::usage, path, "cannot open", errno);
+}
+
+Result<InputFile> InputFile::open(const fs::path& path, Links links) {
   // Without O_NONBLOCK a FIFO would block right here.
-  const int descriptor = retry_interrupted(
-      [&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); });
+  const int flags =
+      O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (links == Links::refused ? O_NOFOLLOW : 0);
+  const int descriptor = retry_interrupted([&] { return ::open(path.c_str(), flags); });
   if (descriptor < 0) return system_error(ErrorKind::data, path, "cannot open", errno);
   InputFile file(path, descriptor, 0);
   struct stat status {};
@@ -144,8 +155,8 @@ Status InputFile::read(std::span<std::byte> bytes) {
   return {};
 }
 
-Result<std::string> read_file(const fs::path& path, std::uint64_t limit) {
-  OMNI_TRY(auto file, InputFile::open(path));
+Result<std::string> read_file(const fs::path& path, std::uint64_t limit, Links links) {
+  OMNI_TRY(auto file, InputFile::open(path, links));
   if (file.size() > limit)
     return Error{ErrorKind::data, path.string(),
                  fmt::format("{} bytes, at most {} are accepted here", file.size(), limit),
@@ -187,6 +198,17 @@ void AtomicFile::discard() {
   ::unlink(temporary_.c_str());
 }
 
+Status AtomicFile::reserve(std::uint64_t bytes) {
+  const auto length = static_cast<off_t>(std::max<std::uint64_t>(bytes, 1));
+  if (retry_interrupted([&] { return ::fallocate(descriptor_, 0, 0, length); }) == 0) return {};
+  const int code = errno;
+  // Where a file system cannot reserve, a byte shows at least a disk that is full already.
+  if (code == EOPNOTSUPP || code == ENOSYS) return write("x");
+  discard();
+  return system_error(ErrorKind::failed, target_, fmt::format("has no room for {} bytes", bytes),
+                      code);
+}
+
 Status AtomicFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t count =
@@ -220,6 +242,16 @@ Status AtomicFile::commit() {
   }
   Status status = rename_durably(temporary_, target_);
   if (!status) ::unlink(temporary_.c_str());
+  return status;
+}
+
+Status try_writing(const fs::path& path, std::uint64_t bytes) {
+  const auto tried = [&]() -> Status {
+    OMNI_TRY(auto file, AtomicFile::create(path));
+    return file.reserve(bytes);
+  };
+  Status status = tried();
+  if (!status) status.error().kind = ErrorKind::usage;
   return status;
 }
 

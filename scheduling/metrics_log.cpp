@@ -8,6 +8,7 @@
 
 #include "runtime/as_written.hpp"
 #include "runtime/files.hpp"
+#include "runtime/log.hpp"
 
 namespace omni {
 namespace {
@@ -27,10 +28,10 @@ nlohmann::ordered_json common(const StepReport& report) {
           {"time", number(report.seconds)}};
 }
 
-Status drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
+Status drop_after(const std::filesystem::path& path, std::uintmax_t size, std::uint64_t iteration) {
   std::ifstream file(path);
-  if (!file) return {};  // nothing written yet
   std::string kept, line;
+  int dropped = 0;
   while (std::getline(file, line)) {
     const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
     // A line cut short by a crash is dropped as well.
@@ -38,7 +39,12 @@ Status drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
         object["iteration"].is_number_unsigned() &&
         object["iteration"].get<std::uint64_t>() <= iteration)
       kept += line + "\n";
+    else
+      ++dropped;
   }
+  if (kept.size() == size) return {};
+  log::info("{}: {} lines of later iterations than {} are dropped", path.string(), dropped,
+            iteration);
   return write_file_atomically(path, kept);
 }
 
@@ -46,7 +52,13 @@ Status drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
 
 Result<MetricsLog> MetricsLog::open(const std::filesystem::path& path,
                                     std::optional<std::uint64_t> resumed_iteration) {
-  if (resumed_iteration) OMNI_CHECK(drop_after(path, *resumed_iteration));
+  namespace fs = std::filesystem;
+  std::error_code none;  // pipes and devices have no size and take what comes
+  const auto size = fs::is_regular_file(path, none) ? fs::file_size(path, none) : 0;
+  if (size > 0 && !resumed_iteration)
+    return Error{ErrorKind::usage, path.string(), "holds metrics of another run",
+                 "name another file, or remove this one; with --resume it is gone on with"};
+  if (size > 0) OMNI_CHECK(drop_after(path, size, *resumed_iteration));
   File file(std::fopen(path.c_str(), "a"));
   if (!file)
     return Error{ErrorKind::usage, path.string(),
