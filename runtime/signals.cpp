@@ -37,7 +37,7 @@ static_assert(std::atomic<time_t>::is_always_lock_free);
 void say(std::string_view message) {
   const int error = errno;
   if (!on_terminal && message.front() == '\n') message.remove_prefix(1);
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, message.data(), message.size());
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, message.data(), message.size());
   errno = error;
 }
 

@@ -105,13 +105,13 @@ TEST_F(StopSignals, WritesFailInsteadOfEndingTheProcess) {
   const auto write_in_vain = [] {
     make_writes_fail();
     const test::TemporaryDirectory folder;
-    const int file = open((folder / "file").c_str(), O_WRONLY | O_CREAT, 0600);
+    const int file = ::open((folder / "file").c_str(), O_WRONLY | O_CREAT, 0600);
     const rlimit small{10, RLIM_INFINITY};
     setrlimit(RLIMIT_FSIZE, &small);
-    const bool too_large = pwrite(file, "x", 1, 10) < 0 && errno == EFBIG;
+    const bool too_large = ::pwrite(file, "x", 1, 10) < 0 && errno == EFBIG;
     int ends[2];
-    const bool piped = pipe(ends) == 0 && close(ends[0]) == 0;
-    const bool closed = write(ends[1], "x", 1) < 0 && errno == EPIPE;
+    const bool piped = ::pipe(ends) == 0 && ::close(ends[0]) == 0;
+    const bool closed = ::write(ends[1], "x", 1) < 0 && errno == EPIPE;
     std::exit(too_large && piped && closed ? 0 : 1);
   };
   EXPECT_EXIT(write_in_vain(), testing::ExitedWithCode(0), "");
@@ -119,9 +119,9 @@ TEST_F(StopSignals, WritesFailInsteadOfEndingTheProcess) {
 
 TEST_F(StopSignals, NoFileBecomesWhatIsPrintedTo) {
   const auto open_a_file = [] {
-    close(STDOUT_FILENO);
+    ::close(STDOUT_FILENO);
     make_writes_fail();
-    std::exit(open("/dev/null", O_RDONLY) > STDERR_FILENO ? 0 : 1);
+    std::exit(::open("/dev/null", O_RDONLY) > STDERR_FILENO ? 0 : 1);
   };
   EXPECT_EXIT(open_a_file(), testing::ExitedWithCode(0), "");
 }
