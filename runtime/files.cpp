@@ -40,7 +40,7 @@ std::string hint_for(int code) {
     case EROFS:
       return "choose a folder that can be written to";
     case ENOENT:
-      return "check the path";
+      return "check the path; folders are not created";
     case ELOOP:
       return "replace the link by what it leads to";
     default:
@@ -110,7 +110,9 @@ Result<fs::path> final_target(const fs::path& path) {
 
 Status require_there(const fs::path& path) {
   if (::access(path.c_str(), R_OK) == 0) return {};
-  return system_error(ErrorKind::usage, path, "cannot open", errno);
+  return Error{ErrorKind::usage, path.string(),
+               "cannot open: " + std::generic_category().message(errno),
+               "check the path and its permissions"};
 }
 
 Result<InputFile> InputFile::open(const fs::path& path, Links links) {
@@ -198,17 +200,6 @@ void AtomicFile::discard() {
   ::unlink(temporary_.c_str());
 }
 
-Status AtomicFile::reserve(std::uint64_t bytes) {
-  const auto length = static_cast<off_t>(std::max<std::uint64_t>(bytes, 1));
-  if (retry_interrupted([&] { return ::fallocate(descriptor_, 0, 0, length); }) == 0) return {};
-  const int code = errno;
-  // Where a file system cannot reserve, a byte shows at least a disk that is full already.
-  if (code == EOPNOTSUPP || code == ENOSYS) return write("x");
-  discard();
-  return system_error(ErrorKind::failed, target_, fmt::format("has no room for {} bytes", bytes),
-                      code);
-}
-
 Status AtomicFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t count =
@@ -246,13 +237,14 @@ Status AtomicFile::commit() {
 }
 
 Status try_writing(const fs::path& path, std::uint64_t bytes) {
-  const auto tried = [&]() -> Status {
-    OMNI_TRY(auto file, AtomicFile::create(path));
-    return file.reserve(bytes);
-  };
-  Status status = tried();
-  if (!status) status.error().kind = ErrorKind::usage;
-  return status;
+  OMNI_TRY(auto file, AtomicFile::create(path));
+  const auto length = static_cast<off_t>(std::max<std::uint64_t>(bytes, 1));
+  if (retry_interrupted([&] { return ::fallocate(file.descriptor_, 0, 0, length); }) == 0)
+    return {};
+  const int code = errno;
+  // Where a file system cannot reserve, a byte shows at least a disk that is full already.
+  if (code == EOPNOTSUPP || code == ENOSYS) return file.write("x");
+  return system_error(ErrorKind::usage, path, fmt::format("has no room for {} bytes", bytes), code);
 }
 
 Status write_file_atomically(const fs::path& path, std::string_view contents) {

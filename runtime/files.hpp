@@ -60,13 +60,12 @@ class AtomicFile {
  private:
   AtomicFile(std::filesystem::path target, std::filesystem::path temporary, int descriptor);
   friend Status try_writing(const std::filesystem::path& path, std::uint64_t bytes);
-  Status reserve(std::uint64_t bytes);
   void discard();
   std::filesystem::path target_, temporary_;
   int descriptor_ = -1;
 };
 
-// Whether a file of so many bytes could be written there now (ErrorKind::usage). Changes nothing.
+// Whether a file of so many bytes could be written there now. Changes nothing.
 Status try_writing(const std::filesystem::path& path, std::uint64_t bytes);
 
 Status write_file_atomically(const std::filesystem::path& path, std::string_view contents);

@@ -98,7 +98,7 @@ Result<std::vector<CheckpointFolder>> list_checkpoints(const fs::path& directory
       found.push_back({*number, entry->path()});
   }
   if (code)
-    return Error{ErrorKind::data, directory.string(), "cannot list: " + code.message(),
+    return Error{ErrorKind::usage, directory.string(), "cannot list: " + code.message(),
                  "give a directory that can be read"};
   std::ranges::sort(found, [](const auto& a, const auto& b) {
     return std::tie(a.number, a.path) > std::tie(b.number, b.path);

@@ -8,7 +8,6 @@
 
 #include "runtime/as_written.hpp"
 #include "runtime/files.hpp"
-#include "runtime/log.hpp"
 
 namespace omni {
 namespace {
@@ -28,10 +27,9 @@ nlohmann::ordered_json common(const StepReport& report) {
           {"time", number(report.seconds)}};
 }
 
-Status drop_after(const std::filesystem::path& path, std::uintmax_t size, std::uint64_t iteration) {
+Status drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
   std::ifstream file(path);
   std::string kept, line;
-  int dropped = 0;
   while (std::getline(file, line)) {
     const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
     // A line cut short by a crash is dropped as well.
@@ -39,12 +37,7 @@ Status drop_after(const std::filesystem::path& path, std::uintmax_t size, std::u
         object["iteration"].is_number_unsigned() &&
         object["iteration"].get<std::uint64_t>() <= iteration)
       kept += line + "\n";
-    else
-      ++dropped;
   }
-  if (kept.size() == size) return {};
-  log::info("{}: {} lines of later iterations than {} are dropped", path.string(), dropped,
-            iteration);
   return write_file_atomically(path, kept);
 }
 
@@ -58,7 +51,8 @@ Result<MetricsLog> MetricsLog::open(const std::filesystem::path& path,
   if (size > 0 && !resumed_iteration)
     return Error{ErrorKind::usage, path.string(), "holds metrics of another run",
                  "name another file, or remove this one; with --resume it is gone on with"};
-  if (size > 0) OMNI_CHECK(drop_after(path, size, *resumed_iteration));
+  if (!fs::exists(path, none)) OMNI_CHECK(try_writing(path, 0));
+  if (size > 0) OMNI_CHECK(drop_after(path, *resumed_iteration));
   File file(std::fopen(path.c_str(), "a"));
   if (!file)
     return Error{ErrorKind::usage, path.string(),

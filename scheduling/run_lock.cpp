@@ -55,9 +55,9 @@ Result<RunLock> RunLock::acquire(const fs::path& directory) {
   if (descriptor < 0) return cannot_write(path, errno);
   RunLock lock(descriptor);
   struct stat status {};
-  if (::fstat(descriptor, &status) != 0) return cannot_write(path, errno);
   // Its contents are replaced. Others may have put something of theirs there, or a link to it.
-  if (!S_ISREG(status.st_mode) || status.st_nlink > 1 || status.st_size > kLongestIdentity)
+  if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink > 1 ||
+      status.st_size > kLongestIdentity)
     return Error{ErrorKind::usage, path.string(), "is not the lock of a run",
                  "look at it and remove it, or choose another directory"};
 

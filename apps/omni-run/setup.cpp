@@ -116,7 +116,7 @@ Workers workers_of(const Session& session) {
   return {all, all - cpu_workers(session)};
 }
 
-Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net, bool with_test) {
+Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
   if (arguments.source.empty())
     log::warn("no --data: computed patterns stand in for images (--data fashion-mnist, say)");
   OMNI_TRY(DatasetPair data,
@@ -124,7 +124,7 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net, bo
                          .net_input = net.options().input,
                          .classes = net.classes(),
                          .seed = arguments.seed,
-                         .test = with_test}));
+                         .test = arguments.test}));
   log::info("data: {}", data.train->description());
   const Extent images = data.train->extent(), input = net.options().input;
   if (images.h != input.h || images.w != input.w || images.c != input.c)

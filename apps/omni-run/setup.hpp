@@ -20,8 +20,7 @@ int cpu_workers(const Session& session);
 Workers workers_of(const Session& session);
 
 // Opens --data (synthetic when absent, which is said) and checks it against the net.
-Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net,
-                              bool with_test = true);
+Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net);
 
 // Mini-batches of an evaluation under way.
 inline constexpr int kEvaluationSlots = 3;

@@ -138,8 +138,8 @@ TEST_F(LostWork, WhereNothingCouldBeSavedNothingIsTrained) {
   refused({"--save-weights", folder_.path()}, "exists and is not a regular file");
   refused({"--save-weights", "/dev/full"}, "exists and is not a regular file");
   refused({"--save-weights", folder_ / "no" / "w"}, "cannot create: No such file or directory");
-  refused({"--out", folder_ / "file"}, "cannot make the run folder");
-  refused({"--out", folder_ / "file" / "run"}, "cannot make the run folder: Not a directory");
+  refused({"--out", folder_ / "file"}, "cannot list: Not a directory");
+  refused({"--out", folder_ / "file" / "run"}, "cannot list: Not a directory");
   refused({"--metrics", folder_ / "no" / "m"}, "cannot create: No such file or directory");
   refused({"--trace", folder_ / "file"}, "cannot make the trace folder");
   fs::create_directory(folder_ / "here");

@@ -34,7 +34,7 @@ class NamedFiles : public testing::Test {
   TemporaryDirectory folder_;
   const std::string absent_ = at("absent");
   const std::string not_there_ =
-      absent_ + ": cannot open: No such file or directory (check the path)";
+      absent_ + ": cannot open: No such file or directory (check the path and its permissions)";
 };
 
 TEST_F(NamedFiles, Weights) {
@@ -106,7 +106,7 @@ TEST_F(NamedFiles, ABatchOfMoreThanAllImagesIsSaidOnce) {
   const Finished run = omni_run_fork({"--net", at("net.cfg"), "--data", at("list"), "--no-test",
                                       "--max-batches", "3", "--batch", "8", "--out", at("run")});
   EXPECT_EQ(run.exit_code, 0) << run.errors;
-  const std::string said = "warning: a batch of 8 is more than the 1 training images";
+  const std::string said = "\na batch of 8 is more than the 1 training images";
   const std::size_t first = run.errors.find(said);
   ASSERT_NE(first, std::string::npos) << run.errors;
   EXPECT_EQ(run.errors.find(said, first + 1), std::string::npos) << run.errors;

@@ -115,8 +115,9 @@ TEST(Files, LinksAreRefusedWhereOthersMayPutThem) {
 
 TEST(Files, WhatTheUserNamesMustBeThere) {
   const test::TemporaryDirectory folder;
-  expect_refused(require_there(folder / "absent"), ErrorKind::usage,
-                 "absent: cannot open: No such file or directory (check the path)");
+  expect_refused(
+      require_there(folder / "absent"), ErrorKind::usage,
+      "absent: cannot open: No such file or directory (check the path and its permissions)");
   put(folder / "file", "");
   expect_refused(require_there(folder / "file/below"), ErrorKind::usage, "Not a directory");
   EXPECT_TRUE(require_there(folder / "file"));

@@ -91,19 +91,6 @@ Result<TrainingState> starting_point(const TrainArguments& arguments, ComputeGro
   return TrainingState{.seed = seed};
 }
 
-std::uint64_t bytes_of_parameters(Net& net) {
-  std::uint64_t bytes = 0;
-  for (const Param* param : net.params()) bytes += param->master->count() * sizeof(float);
-  return bytes;
-}
-
-void warn_about_small_data(const Net& net, std::size_t images) {
-  const auto batch = static_cast<std::size_t>(net.options().batch);
-  if (batch > images)
-    log::warn("a batch of {} is more than the {} training images: some are in it several times",
-              batch, images);
-}
-
 // What a stop before the first update says.
 std::string start_again() {
   return "; nothing was done yet, so nothing was saved; to start again:\n  " +
@@ -156,22 +143,26 @@ Status train_command(const TrainArguments& given) {
     return Error{ErrorKind::usage, "--epochs", "is not a number", "--epochs 3"};
   warn_about_testing_mode(*net);
   // Before hours of training rather than after.
-  const std::uint64_t parameters = bytes_of_parameters(*net);
+  const std::uint64_t parameters = net->parameter_count() * sizeof(float);
   if (!arguments.save_weights.empty()) OMNI_CHECK(try_writing(arguments.save_weights, parameters));
-  if (!arguments.weights.empty()) OMNI_CHECK(require_there(arguments.weights));
 
   const auto out = RunFolder::place(arguments.out, spec.name);
   OMNI_TRY(const Origin origin, find_origin(arguments, out));
   DataArguments data_arguments = arguments.data;
+  data_arguments.test = !arguments.no_test;
   if (origin.checkpoint) {
     OMNI_TRY(data_arguments.seed, origin.checkpoint->fields.number<std::uint64_t>("seed"));
     if (data_arguments.seed != arguments.data.seed)
       log::info("the checkpoint's seed {} is used", data_arguments.seed);
     if (!arguments.weights.empty())
       log::warn("--weights {}: not read, the parameters are the checkpoint's", arguments.weights);
+  } else if (!arguments.weights.empty()) {
+    OMNI_CHECK(require_there(arguments.weights));
   }
-  OMNI_TRY(const DatasetPair data, open_data(data_arguments, *net, !arguments.no_test));
-  warn_about_small_data(*net, data.train->size());
+  OMNI_TRY(const DatasetPair data, open_data(data_arguments, *net));
+  if (static_cast<std::size_t>(net->options().batch) > data.train->size())
+    log::info("a batch of {} is more than the {} training images: some are in it several times",
+              net->options().batch, data.train->size());
   if (origin.checkpoint && !arguments.other_data)
     OMNI_CHECK(require_same_data(*origin.checkpoint, data.name));
   const bool checkpoints_wanted =
