@@ -16,8 +16,8 @@ void stop_in_order();
 bool stop_requested();
 
 // Writing into a closed pipe or beyond the limit of file sizes fails, instead of ending the
-// process. Where 0, 1 or 2 is closed, it becomes /dev/null: else the next file that is opened would
-// get what is printed.
+// process. Where 0, 1 or 2 is closed, it becomes a /dev/null that is only for reading: else the
+// next file that is opened would get what is printed.
 void make_writes_fail();
 
 }  // namespace omni
