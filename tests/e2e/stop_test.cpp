@@ -125,7 +125,7 @@ TEST_F(Stop, LimitsOfFileSizesAreErrors) {
                         "ulimit -f " + std::to_string(2 * std::stoi(kilobytes)) + "; cd " +
                             folder_.path().string() + " && exec " + kOmniRun +
                             " -q --net lenet --batch 8 --data synthetic:40 --no-test "
-                            "--max-batches 500 --display 1 " +
+                            "--max-batches 1500 --display 1 " +
                             more});
   };
   for (const char* more : {"--save-weights w", "--out run", ""}) {
