@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -31,6 +32,8 @@ std::string hint_for(int code) {
     case ENOSPC:
     case EDQUOT:
       return "free some space, or choose another folder";
+    case EFBIG:
+      return "raise the limit of file sizes (ulimit -f)";
     case EACCES:
     case EPERM:
       return "check the permissions of the file and of its folder";
@@ -38,6 +41,8 @@ std::string hint_for(int code) {
       return "choose a folder that can be written to";
     case ENOENT:
       return "check the path; folders are not created";
+    case ELOOP:
+      return "replace the link by what it leads to";
     default:
       return "";
   }
@@ -103,10 +108,18 @@ Result<fs::path> final_target(const fs::path& path) {
 
 }  // namespace
 
-Result<InputFile> InputFile::open(const fs::path& path) {
+Status require_there(const fs::path& path) {
+  if (::access(path.c_str(), R_OK) == 0) return {};
+  return Error{ErrorKind::usage, path.string(),
+               "cannot open: " + std::generic_category().message(errno),
+               "check the path and its permissions"};
+}
+
+Result<InputFile> InputFile::open(const fs::path& path, Links links) {
   // Without O_NONBLOCK a FIFO would block right here.
-  const int descriptor = retry_interrupted(
-      [&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); });
+  const int flags =
+      O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (links == Links::refused ? O_NOFOLLOW : 0);
+  const int descriptor = retry_interrupted([&] { return ::open(path.c_str(), flags); });
   if (descriptor < 0) return system_error(ErrorKind::data, path, "cannot open", errno);
   InputFile file(path, descriptor, 0);
   struct stat status {};
@@ -144,8 +157,8 @@ Status InputFile::read(std::span<std::byte> bytes) {
   return {};
 }
 
-Result<std::string> read_file(const fs::path& path, std::uint64_t limit) {
-  OMNI_TRY(auto file, InputFile::open(path));
+Result<std::string> read_file(const fs::path& path, std::uint64_t limit, Links links) {
+  OMNI_TRY(auto file, InputFile::open(path, links));
   if (file.size() > limit)
     return Error{ErrorKind::data, path.string(),
                  fmt::format("{} bytes, at most {} are accepted here", file.size(), limit),
@@ -221,6 +234,17 @@ Status AtomicFile::commit() {
   Status status = rename_durably(temporary_, target_);
   if (!status) ::unlink(temporary_.c_str());
   return status;
+}
+
+Status try_writing(const fs::path& path, std::uint64_t bytes) {
+  OMNI_TRY(auto file, AtomicFile::create(path));
+  const auto length = static_cast<off_t>(std::max<std::uint64_t>(bytes, 1));
+  if (retry_interrupted([&] { return ::fallocate(file.descriptor_, 0, 0, length); }) == 0)
+    return {};
+  const int code = errno;
+  // Where a file system cannot reserve, a byte shows at least a disk that is full already.
+  if (code == EOPNOTSUPP || code == ENOSYS) return file.write("x");
+  return system_error(ErrorKind::usage, path, fmt::format("has no room for {} bytes", bytes), code);
 }
 
 Status write_file_atomically(const fs::path& path, std::string_view contents) {

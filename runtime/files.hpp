@@ -12,14 +12,21 @@
 
 namespace omni {
 
+// Whether the last part of a path may be a symbolic link: not where others may put one.
+enum class Links { followed, refused };
+
 // The whole file; refuses more than `limit` bytes, directories and special files. Problems of
 // reading are ErrorKind::data.
-Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t limit);
+Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t limit,
+                              Links links = Links::followed);
+
+// What the command line names must be there (ErrorKind::usage): wrong contents are another error.
+Status require_there(const std::filesystem::path& path);
 
 // A regular file read from front to back.
 class InputFile {
  public:
-  static Result<InputFile> open(const std::filesystem::path& path);
+  static Result<InputFile> open(const std::filesystem::path& path, Links links = Links::followed);
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&&) = delete;
   ~InputFile();
@@ -52,10 +59,14 @@ class AtomicFile {
 
  private:
   AtomicFile(std::filesystem::path target, std::filesystem::path temporary, int descriptor);
+  friend Status try_writing(const std::filesystem::path& path, std::uint64_t bytes);
   void discard();
   std::filesystem::path target_, temporary_;
   int descriptor_ = -1;
 };
+
+// Whether a file of so many bytes could be written there now. Changes nothing.
+Status try_writing(const std::filesystem::path& path, std::uint64_t bytes);
 
 Status write_file_atomically(const std::filesystem::path& path, std::string_view contents);
 

@@ -1,11 +1,15 @@
 #include "runtime/signals.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <ctime>
+#include <string_view>
 
 namespace omni {
 namespace {
@@ -13,33 +17,52 @@ namespace {
 constexpr time_t kPatienceSeconds = 2;
 
 // The newline in front is for terminals, where a progress bar may stand in the line.
-constexpr char kStopping[] =
+constexpr std::string_view kStopping =
     "\nstopping: finishing the iteration, then saving a checkpoint (asked again after 2 seconds: "
     "quitting at once, without saving)\n";
-constexpr char kQuitting[] = "\nasked to stop again: quitting at once, without saving\n";
+constexpr std::string_view kQuitting = "\nasked to stop again: quitting at once, without saving\n";
 bool on_terminal = false;
 
+constexpr std::array kRequests{SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
+std::array<struct sigaction, NSIG> handlers_before{};
+
+const char* farewell_text = nullptr;  // never freed: a request may come at any time
+int farewell_code = 0;
+std::atomic<bool> in_order{false};
 // Second of the first request, on the monotonic clock; 0: none yet.
 std::atomic<time_t> requested_at{0};
 static_assert(std::atomic<time_t>::is_always_lock_free);
 
 // Only what is async-signal-safe. A message that cannot be written changes nothing.
-template <std::size_t N>
-void say(const char (&message)[N]) {
+void say(std::string_view message) {
   const int error = errno;
-  const std::size_t skipped = on_terminal ? 0 : 1;
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, message + skipped, N - 1 - skipped);
+  if (!on_terminal && message.front() == '\n') message.remove_prefix(1);
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, message.data(), message.size());
   errno = error;
 }
 
-extern "C" void on_stop_signal(int number) {
+void call_handler_before(int number, siginfo_t* info, void* context) {
+  const struct sigaction& before = handlers_before[static_cast<std::size_t>(number)];
+  if ((before.sa_flags & SA_SIGINFO) != 0)
+    before.sa_sigaction(number, info, context);
+  else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
+    before.sa_handler(number);
+}
+
+extern "C" void on_stop_signal(int number, siginfo_t* info, void* context) {
+  call_handler_before(number, info, context);
+  if (!in_order) {
+    say(farewell_text);
+    _exit(farewell_code);
+  }
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   const time_t first = requested_at;
   if (first == 0) {
     requested_at = now.tv_sec + 1;
     say(kStopping);
-  } else if (now.tv_sec + 1 - first >= kPatienceSeconds) {
+  } else if (now.tv_sec + 1 - first >= kPatienceSeconds &&
+             number != SIGXCPU) {  // sent every second
     say(kQuitting);
     _exit(128 + number);
   }
@@ -47,18 +70,31 @@ extern "C" void on_stop_signal(int number) {
 
 }  // namespace
 
-void install_stop_signals() {
+void install_stop_signals(const std::string& farewell, int code) {
   on_terminal = isatty(STDERR_FILENO) != 0;
+  farewell_text = strdup(farewell.c_str());
+  farewell_code = code;
   struct sigaction action {};
-  action.sa_handler = on_stop_signal;
+  action.sa_sigaction = on_stop_signal;
   sigemptyset(&action.sa_mask);
-  action.sa_flags = SA_RESTART;
-  for (const int number : {SIGTERM, SIGINT, SIGUSR2}) sigaction(number, &action, nullptr);
-  // A closed pipe (`omni-run | head`) shows up as a failed write, not as a death without
-  // checkpoint.
-  std::signal(SIGPIPE, SIG_IGN);
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
+  for (const int number : kRequests) {
+    struct sigaction& before = handlers_before[static_cast<std::size_t>(number)];
+    sigaction(number, nullptr, &before);
+    const bool nohup = number == SIGHUP && before.sa_handler == SIG_IGN;
+    if (!nohup) sigaction(number, &action, nullptr);
+  }
 }
 
+void stop_in_order() { in_order = true; }
+
 bool stop_requested() { return requested_at != 0; }
+
+void make_writes_fail() {
+  for (int descriptor = 0; descriptor <= STDERR_FILENO; ++descriptor)
+    if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) open("/dev/null", O_RDONLY);
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
 
 }  // namespace omni

@@ -1,12 +1,23 @@
-// Stop requests. SIGTERM, SIGINT and SIGUSR2 say on stderr what happens, and set a flag that the
-// trainer polls between iterations; one that comes again some seconds later leaves at once, with
-// 128 + its number (launchers send the first one twice).
-// StarPU's own handlers are off (Session), so these are the only ones.
+// Requests to leave: SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2 and SIGXCPU. As long as there is
+// nothing to save, one ends the process at once. After stop_in_order() it says on stderr what
+// happens, and sets a flag that the trainer polls between iterations; one that comes again some
+// seconds later leaves at once, with 128 + its number (launchers send the first one twice).
+// StarPU's own handlers are off (Session). A handler that was installed before is called first:
+// MPICH has one for SIGUSR1.
 #pragma once
+
+#include <string>
 
 namespace omni {
 
-void install_stop_signals();
+// Once. Until stop_in_order() a request prints `farewell` and ends the process with `code`.
+void install_stop_signals(const std::string& farewell, int code);
+void stop_in_order();
 bool stop_requested();
+
+// Writing into a closed pipe or beyond the limit of file sizes fails, instead of ending the
+// process. Where 0, 1 or 2 is closed, it becomes a /dev/null that is only for reading: else the
+// next file that is opened would get what is printed.
+void make_writes_fail();
 
 }  // namespace omni

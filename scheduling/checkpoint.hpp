@@ -44,6 +44,12 @@ class CheckpointFields {
     if (code != std::errc() || stop != end) return refuse(key, "is not a number that fits");
     return value;
   }
+  template <class T>
+  Result<T> number(std::string_view key, T least, T most) const {
+    OMNI_TRY(const T value, number<T>(key));
+    if (value >= least && value <= most) return value;
+    return refuse(key, "is not a number that fits");  // nor is NaN
+  }
   const Metadata& entries() const { return entries_; }
 
  private:

@@ -24,6 +24,9 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kLargestManifest = 1 << 20;
 constexpr std::string_view kPrefix = "save-", kMiddle = "-step-";
 
+// No run saves so often. What has a larger number is not of a run, and must not end its numbering.
+constexpr std::uint64_t kLargestNumber = 999'999'999'999;
+
 // Reads a number off the front of the text.
 std::optional<std::uint64_t> take_number(std::string_view& text) {
   std::uint64_t value = 0;
@@ -39,7 +42,7 @@ std::optional<std::uint64_t> folder_number(std::string_view name) {
   const auto number = take_number(name);
   if (!name.starts_with(kMiddle)) return std::nullopt;
   name.remove_prefix(kMiddle.size());
-  return take_number(name) && name.empty() ? number : std::nullopt;
+  return take_number(name) && name.empty() && number <= kLargestNumber ? number : std::nullopt;
 }
 
 Error damaged(const fs::path& path, std::string what) {
@@ -66,11 +69,13 @@ struct OpenedArrays {
 };
 
 Result<OpenedArrays> open_arrays(const fs::path& folder) {
+  std::error_code ignored;
+  if (fs::is_symlink(folder, ignored)) return damaged(folder, "is a link, not a checkpoint");
   const fs::path manifest_path = folder / kManifestName;
-  OMNI_TRY(const std::string text, read_file(manifest_path, kLargestManifest));
+  OMNI_TRY(const std::string text, read_file(manifest_path, kLargestManifest, Links::refused));
   OMNI_TRY(CheckpointManifest manifest, parse_manifest(text, manifest_path.string()));
   const fs::path path = folder / kArraysName;
-  OMNI_TRY(InputFile file, InputFile::open(path));
+  OMNI_TRY(InputFile file, InputFile::open(path, Links::refused));
   if (file.size() != manifest.arrays_bytes)
     return damaged(path, fmt::format("has {} bytes, the manifest says {}", file.size(),
                                      manifest.arrays_bytes));
@@ -93,12 +98,20 @@ Result<std::vector<CheckpointFolder>> list_checkpoints(const fs::path& directory
       found.push_back({*number, entry->path()});
   }
   if (code)
-    return Error{ErrorKind::data, directory.string(), "cannot list: " + code.message(),
+    return Error{ErrorKind::usage, directory.string(), "cannot list: " + code.message(),
                  "give a directory that can be read"};
   std::ranges::sort(found, [](const auto& a, const auto& b) {
     return std::tie(a.number, a.path) > std::tie(b.number, b.path);
   });
   return found;
+}
+
+Result<std::uint64_t> next_checkpoint_number(const fs::path& directory) {
+  OMNI_TRY(const auto earlier, list_checkpoints(directory));
+  if (earlier.empty()) return std::uint64_t{1};
+  if (earlier.front().number < kLargestNumber) return earlier.front().number + 1;
+  return Error{ErrorKind::usage, earlier.front().path.string(),
+               "no larger number is left for the next checkpoint", "look at it and remove it"};
 }
 
 Result<Checkpoint> read_checkpoint(const fs::path& folder) {

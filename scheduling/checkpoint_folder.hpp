@@ -18,6 +18,9 @@ struct CheckpointFolder {
 // Newest first; empty when the directory is missing. Verifies nothing.
 Result<std::vector<CheckpointFolder>> list_checkpoints(const std::filesystem::path& directory);
 
+// The one after the newest.
+Result<std::uint64_t> next_checkpoint_number(const std::filesystem::path& directory);
+
 std::string checkpoint_folder_name(std::uint64_t number, std::uint64_t step);
 
 Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder);

@@ -83,10 +83,12 @@ Result<CheckpointStore> CheckpointStore::open(const fs::path& directory, Options
 }
 
 Status CheckpointStore::try_writing() const {
+  OMNI_CHECK(next_checkpoint_number(directory_));
   const fs::path folder = directory_ / kUnfinished;
   OMNI_CHECK(remove_folder(folder));
   OMNI_CHECK(make_folder(folder));
-  Status written = write_file_atomically(folder / "probe", "x");
+  Status written = omni::try_writing(folder / "probe", options_.bytes);
+  if (written) written = write_file_atomically(folder / "probe", "x");
   OMNI_CHECK(remove_folder(folder));
   return written;
 }
@@ -96,8 +98,7 @@ Result<fs::path> CheckpointStore::save(const Snapshot& snapshot) {
   const fs::path unfinished = directory_ / kUnfinished;
   OMNI_CHECK(remove_folder(unfinished));
   OMNI_CHECK(remove_folder(directory_ / kDoomed));
-  OMNI_TRY(const auto earlier, list_checkpoints(directory_));
-  const std::uint64_t number = earlier.empty() ? 1 : earlier.front().number + 1;
+  OMNI_TRY(const std::uint64_t number, next_checkpoint_number(directory_));
   const fs::path folder = directory_ / checkpoint_folder_name(number, snapshot.step);
 
   OMNI_CHECK(make_folder(unfinished));
@@ -179,7 +180,9 @@ Result<Checkpoint> load_checkpoint(const fs::path& path) {
   if (!fs::exists(status))
     return Error{ErrorKind::usage, path.string(), "no such checkpoint", "check the path"};
   if (fs::is_directory(status)) {
-    if (fs::exists(path / kManifestName, code)) return read_checkpoint(path);
+    if (fs::exists(path / kManifestName,
+                   code))  // the user may name a link, others may not leave one
+      return read_checkpoint(fs::is_symlink(path, code) ? fs::canonical(path, code) : path);
     OMNI_TRY(auto latest, load_latest_checkpoint(path));
     if (!latest)
       return Error{ErrorKind::usage, path.string(), "there is no checkpoint in this directory",

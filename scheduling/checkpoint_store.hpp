@@ -4,6 +4,7 @@
 // earlier step continues with a higher one.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -18,8 +19,9 @@ namespace omni {
 class CheckpointStore {
  public:
   struct Options {
-    int keep = 2;         // complete checkpoints that stay; at least 2
-    std::string program;  // name and version, for the manifest
+    int keep = 2;             // complete checkpoints that stay; at least 2
+    std::string program;      // name and version, for the manifest
+    std::uint64_t bytes = 0;  // of a checkpoint, about: open() refuses a disk without room for it
   };
 
   // Locks the directory and tries a write, so that a run that cannot save never starts

@@ -29,7 +29,6 @@ nlohmann::ordered_json common(const StepReport& report) {
 
 Status drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
   std::ifstream file(path);
-  if (!file) return {};  // nothing written yet
   std::string kept, line;
   while (std::getline(file, line)) {
     const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
@@ -46,7 +45,14 @@ Status drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
 
 Result<MetricsLog> MetricsLog::open(const std::filesystem::path& path,
                                     std::optional<std::uint64_t> resumed_iteration) {
-  if (resumed_iteration) OMNI_CHECK(drop_after(path, *resumed_iteration));
+  namespace fs = std::filesystem;
+  std::error_code none;  // pipes and devices have no size and take what comes
+  const auto size = fs::is_regular_file(path, none) ? fs::file_size(path, none) : 0;
+  if (size > 0 && !resumed_iteration)
+    return Error{ErrorKind::usage, path.string(), "holds metrics of another run",
+                 "name another file, or remove this one; with --resume it is gone on with"};
+  if (!fs::exists(path, none)) OMNI_CHECK(try_writing(path, 0));
+  if (size > 0) OMNI_CHECK(drop_after(path, *resumed_iteration));
   File file(std::fopen(path.c_str(), "a"));
   if (!file)
     return Error{ErrorKind::usage, path.string(),

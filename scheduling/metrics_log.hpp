@@ -15,8 +15,8 @@ namespace omni {
 
 class MetricsLog {
  public:
-  // Appends. When a run resumes, lines of iterations that will be done again are dropped first, so
-  // that no iteration appears twice.
+  // A file with something in it is refused, unless the run resumes: then lines of iterations that
+  // will be done again are dropped, so that no iteration appears twice, and others are appended.
   static Result<MetricsLog> open(const std::filesystem::path& path,
                                  std::optional<std::uint64_t> resumed_iteration);
 

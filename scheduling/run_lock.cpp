@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -21,6 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr off_t kLongestIdentity = 300;
+
 std::string identity() {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
@@ -30,7 +33,7 @@ std::string identity() {
 }
 
 std::string holder(int descriptor) {
-  std::array<char, 300> text{};
+  std::array<char, kLongestIdentity> text{};
   const ssize_t count = ::pread(descriptor, text.data(), text.size(), 0);
   if (count <= 0) return "unknown";
   const std::string_view read(text.data(), static_cast<std::size_t>(count));
@@ -47,9 +50,16 @@ Error cannot_write(const fs::path& path, int code) {
 
 Result<RunLock> RunLock::acquire(const fs::path& directory) {
   const fs::path path = directory / "lock";
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  const int descriptor =
+      ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
   if (descriptor < 0) return cannot_write(path, errno);
   RunLock lock(descriptor);
+  struct stat status {};
+  // Its contents are replaced. Others may have put something of theirs there, or a link to it.
+  if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink > 1 ||
+      status.st_size > kLongestIdentity)
+    return Error{ErrorKind::usage, path.string(), "is not the lock of a run",
+                 "look at it and remove it, or choose another directory"};
 
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK)

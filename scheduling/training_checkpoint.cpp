@@ -29,28 +29,36 @@ Status require_same_solver(const Checkpoint& checkpoint, const Net& net) {
 }
 
 std::string age_key(int group) { return fmt::format("group{}/age", group); }
+// Counts of iterations: far beyond any training, far below what sums and products can hold.
+constexpr std::uint64_t kMostIterations = 1'000'000'000'000;
+constexpr double kLargestRate = 1e30;
+
 // The smallest learning rate that was found too large with so many groups.
 std::string refused_key(int groups) { return fmt::format("refused_rate_{}_groups", groups); }
 
 Result<std::optional<Tuning>> saved_tuning(const CheckpointFields& fields) {
   if (!fields.text("tuned_momentum")) return std::optional<Tuning>();
   Tuning tuning;
-  OMNI_TRY(tuning.momentum, fields.number<double>("tuned_momentum"));
-  OMNI_TRY(tuning.learning_rate, fields.number<double>("tuned_learning_rate"));
-  OMNI_TRY(tuning.epoch, fields.number<std::uint64_t>("tuning_epoch"));
-  OMNI_TRY(tuning.next_search, fields.number<std::uint64_t>("next_search"));
+  OMNI_TRY(tuning.momentum, fields.number("tuned_momentum", -1.0, 1.0));
+  OMNI_TRY(tuning.learning_rate, fields.number("tuned_learning_rate", 0.0, kLargestRate));
+  const auto iterations = [&](std::string_view key) {
+    return fields.number(key, std::uint64_t{0}, kMostIterations);
+  };
+  OMNI_TRY(tuning.epoch, iterations("tuning_epoch"));
+  OMNI_TRY(tuning.next_search, iterations("next_search"));
   // Older checkpoints do not have the rest.
   if (fields.text("trial_budget")) {
-    OMNI_TRY(const auto left, fields.number<std::int64_t>("trial_budget"));
+    constexpr auto kMost = static_cast<std::int64_t>(kMostIterations);
+    OMNI_TRY(const auto left, fields.number("trial_budget", -kMost, kMost));
     std::uint64_t granted = 0;
     if (fields.text("trials_granted")) {
-      OMNI_TRY(granted, fields.number<std::uint64_t>("trials_granted"));
+      OMNI_TRY(granted, iterations("trials_granted"));
     }
     tuning.budget = TrialBudget(left, granted);
   }
   for (int groups = 1; groups <= kMostGroups; ++groups) {
     if (!fields.text(refused_key(groups))) continue;
-    OMNI_TRY(const double rate, fields.number<double>(refused_key(groups)));
+    OMNI_TRY(const double rate, fields.number(refused_key(groups), 0.0, kLargestRate));
     tuning.refused.push_back({groups, rate});
   }
   return std::optional(tuning);
@@ -150,7 +158,7 @@ Status restore_parameters(Net& net, const Checkpoint& checkpoint) {
 Result<int> saved_groups(const Checkpoint& checkpoint) {
   // Checkpoints of before there were groups do not say.
   if (!checkpoint.fields.text("groups")) return 1;
-  return checkpoint.fields.number<int>("groups");
+  return checkpoint.fields.number("groups", 1, kMostGroups);
 }
 
 Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& checkpoint,
@@ -163,7 +171,8 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
   OMNI_CHECK(restore_parameters(net, checkpoint));
 
   TrainingState state;
-  OMNI_TRY(state.iteration, checkpoint.fields.number<std::uint64_t>("iteration"));
+  OMNI_TRY(state.iteration,
+           checkpoint.fields.number("iteration", std::uint64_t{0}, kMostIterations));
   OMNI_TRY(state.seed, checkpoint.fields.number<std::uint64_t>("seed"));
   OMNI_TRY(state.average_loss, checkpoint.fields.number<double>("average_loss"));
   OMNI_TRY(const int batch, checkpoint.fields.number<int>("batch"));
@@ -183,7 +192,8 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
     for_each_replica(groups, filling_from(checkpoint, filled));
     OMNI_CHECK(filled);
     for (int group = 0; group < group_count && group_count > 1; ++group) {
-      OMNI_TRY(const auto age, checkpoint.fields.number<std::int64_t>(age_key(group)));
+      OMNI_TRY(const auto age, checkpoint.fields.number(age_key(group), std::int64_t{0},
+                                                        std::int64_t{kMostIterations}));
       groups.set_age(group, age);
     }
   } else {

@@ -10,6 +10,7 @@
 
 #include "apps/omni-perf/commands.hpp"
 #include "perf/trace/reader.hpp"
+#include "runtime/files.hpp"
 #include "runtime/log.hpp"
 
 namespace omni::perf {
@@ -61,6 +62,7 @@ Status write(const Document& document, const Output& output, bool complete) {
 }
 
 Result<Trace> open_trace(const std::string& path) {
+  OMNI_CHECK(require_there(path));
   OMNI_TRY(Trace trace, read_trace(path));
   if (!trace.complete)
     log::warn("{}: the run was killed; what is said here is about the part before that", path);
@@ -102,7 +104,7 @@ Status check_target(const Target& target, const std::string& trace,
   if (!target.force && fs::is_regular_file(path, ignored) && fs::file_size(path, ignored) > 0 &&
       !is_ours(path))
     return refused(" exists, and omni-perf did not write it", "choose a new name, or --force");
-  return {};
+  return try_writing(path, 0);
 }
 
 void say_written(const Target& target) {

@@ -5,6 +5,7 @@
 
 #include "apps/omni-perf/commands.hpp"
 #include "perf/trace/fxt_import.hpp"
+#include "runtime/files.hpp"
 
 namespace omni::perf {
 namespace {
@@ -23,6 +24,7 @@ struct ImportArguments {
 };
 
 Result<int> run_import(const ImportArguments& arguments) {
+  OMNI_CHECK(require_there(arguments.from));
   OMNI_TRY(const Imported imported, import_fxt(arguments.from, arguments.to));
   Document document;
   document.facts = {{"tasks", "tasks", Format::count, count_cell(imported.tasks)},

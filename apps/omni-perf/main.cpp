@@ -10,6 +10,7 @@
 #include "apps/omni-perf/commands.hpp"
 #include "apps/version.hpp"
 #include "runtime/log.hpp"
+#include "runtime/signals.hpp"
 
 namespace omni::perf {
 namespace {
@@ -49,6 +50,7 @@ int run(int argc, char** argv) {
 }  // namespace omni::perf
 
 int main(int argc, char** argv) {
+  omni::make_writes_fail();
   try {
     const int code = omni::perf::run(argc, argv);
     // Results that did not reach their file are no success.

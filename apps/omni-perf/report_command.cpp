@@ -7,6 +7,7 @@
 
 #include "apps/omni-perf/commands.hpp"
 #include "perf/report/html_report.hpp"
+#include "runtime/files.hpp"
 #include "runtime/log.hpp"
 
 namespace omni::perf {
@@ -14,7 +15,10 @@ namespace {
 
 // Of the file asked for, or else of the one beside the trace, if it is there and of use.
 Result<std::vector<MetricsLine>> metrics_of(const std::string& trace, const std::string& asked) {
-  if (!asked.empty()) return read_metrics(asked);
+  if (!asked.empty()) {
+    OMNI_CHECK(require_there(asked));
+    return read_metrics(asked);
+  }
   const std::string beside = metrics_beside(trace);
   std::error_code ignored;
   if (!std::filesystem::exists(beside, ignored)) return std::vector<MetricsLine>();

@@ -51,6 +51,7 @@ struct MachineArguments {
 struct DataArguments {
   std::string source;
   std::uint64_t seed = 1;
+  bool test = true;  // there are to be test images
 };
 
 struct GroupArguments {

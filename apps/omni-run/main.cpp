@@ -14,6 +14,8 @@
 #include "apps/version.hpp"
 #include "runtime/cuda/cuda_error.hpp"
 #include "runtime/log.hpp"
+#include "runtime/own_command.hpp"
+#include "runtime/signals.hpp"
 
 namespace omni {
 namespace {
@@ -27,8 +29,8 @@ constexpr const char* kFooter = R"(Examples:
   omni-run valid --net lenet.cfg --weights lenet.weights --data fashion-mnist
 
 Exit codes: 0 ok, 1 run failed, 2 usage or net description, 3 bad data or model file, 4 out of memory,
-5 device failure, 6 diverged, 75 interrupted (a checkpoint is written unless nothing was done yet; the last
-line says how to go on), 130 and 143 quit at once by a second Ctrl-C or SIGTERM: nothing is saved.)";
+5 device failure, 6 diverged, 75 asked to stop (a training writes a checkpoint unless nothing was done yet; the
+last lines say how to go on), 128 + the signal's number: asked to stop twice, quit at once, nothing saved.)";
 
 void apply(const CommonArguments& common) {
   log::set_level(common.quiet ? log::Level::quiet : log::Level::normal);
@@ -206,6 +208,11 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   omni::end_in_order_without_memory();
+  omni::make_writes_fail();
+  omni::install_stop_signals(
+      "stopped; nothing was done yet that could be saved; to start again:\n  " +
+          omni::for_shell(omni::own_words()) + "\n",
+      omni::exit_code(omni::ErrorKind::interrupted));
   try {
     const int code = omni::run(argc, argv);
     // Results that did not reach their file are no success.

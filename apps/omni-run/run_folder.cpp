@@ -1,13 +1,11 @@
 #include "apps/omni-run/run_folder.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
-
 #include <utility>
 #include <vector>
 
 #include "apps/version.hpp"
-#include "runtime/log.hpp"
+#include "runtime/files.hpp"
 #include "runtime/own_command.hpp"
 #include "scheduling/checkpoint_folder.hpp"
 
@@ -17,17 +15,30 @@ namespace {
 namespace fs = std::filesystem;
 
 Result<bool> holds_checkpoints(const fs::path& folder) {
-  if (!fs::exists(folder)) return false;
   OMNI_TRY(const auto found, list_checkpoints(folder));
   return !found.empty();
 }
 
-// The folder itself, or the one in which it and those above it would be made.
-fs::path nearest_folder(fs::path path) {
+Status make_folders(const fs::path& path) {
+  std::error_code failure;
+  fs::create_directories(path, failure);
+  if (!failure) return {};
+  return Error{ErrorKind::usage, path.string(), "cannot make the run folder: " + failure.message(),
+               "name a writable one with --out"};
+}
+
+// Makes the folder, tries a file in it, and removes what was made.
+Status try_folder(const fs::path& path, std::uint64_t bytes) {
+  std::vector<fs::path> made;
   std::error_code ignored;
-  path = fs::absolute(path);
-  while (!fs::exists(path, ignored) && path.has_relative_path()) path = path.parent_path();
-  return path;
+  for (fs::path each = fs::absolute(path); !fs::exists(each, ignored) && each.has_relative_path();
+       each = each.parent_path())
+    made.push_back(each);
+  Status status = make_folders(path);
+  if (status) status = try_writing(path / "probe", bytes);
+  for (const fs::path& each : made) fs::remove(each, ignored);
+  if (!status) status.error().hint = "name a writable folder with free space with --out";
+  return status;
 }
 
 }  // namespace
@@ -36,47 +47,52 @@ fs::path RunFolder::place(const std::string& out, const std::string& net) {
   return out.empty() ? fs::path("omni-runs") / net : fs::path(out);
 }
 
-Result<RunFolder> RunFolder::prepare(fs::path path, bool wanted, bool continuing, int keep) {
+Result<RunFolder> RunFolder::prepare(fs::path path, bool wanted, bool continuing, int keep,
+                                     std::uint64_t bytes) {
+  RunFolder folder(std::move(path), keep, bytes);
+  if (!wanted) {
+    OMNI_CHECK(try_folder(folder.path_, bytes));
+    return folder;
+  }
   if (!continuing) {
-    OMNI_TRY(bool used, holds_checkpoints(path));
-    if (used && wanted)
-      return Error{ErrorKind::usage, path.string(), "holds checkpoints of another run",
+    OMNI_TRY(const bool used, holds_checkpoints(folder.path_));
+    if (used)
+      return Error{ErrorKind::usage, folder.path_.string(), "holds checkpoints of another run",
                    "--resume auto goes on with that one; else name another --out, that of the "
                    "checkpoint for example"};
-    // Nobody asked for checkpoints: should an interruption need one, it must not displace others.
-    const fs::path wished = path;
-    for (int number = 2; used; ++number) {
-      path = fmt::format("{}-{}", wished.string(), number);
-      OMNI_TRY(used, holds_checkpoints(path));
-    }
   }
-  RunFolder folder(std::move(path), keep);
-  if (wanted) {
-    OMNI_CHECK(folder.open());
-  } else if (access(nearest_folder(folder.path_).c_str(), W_OK) != 0) {
-    log::warn("{} cannot be made: a stop would lose the run (name a writable folder with --out)",
-              folder.path_.string());
-  }
+  OMNI_CHECK(folder.open());
   return folder;
 }
 
 Status RunFolder::open() {
-  std::error_code failure;
-  fs::create_directories(path_, failure);
-  if (failure)
-    return Error{ErrorKind::usage, path_.string(),
-                 "cannot make the run folder: " + failure.message(),
-                 "name a writable one with --out"};
-  OMNI_TRY(CheckpointStore store,
-           CheckpointStore::open(path_,
-                                 {.keep = keep_, .program = std::string("omnivore ") + kVersion}));
+  OMNI_CHECK(make_folders(path_));
+  OMNI_TRY(
+      CheckpointStore store,
+      CheckpointStore::open(
+          path_, {.keep = keep_, .program = std::string("omnivore ") + kVersion, .bytes = bytes_}));
   store_.emplace(std::move(store));
   return {};
 }
 
+// Nobody asked for checkpoints: the one that an interruption needs must not displace others, also
+// not of a run that began after this one.
+Status RunFolder::open_unused() {
+  const std::string wished = path_.string();
+  int refused = 0;  // others hold these, or something is wrong with the disk
+  for (int number = 2;; ++number) {
+    Status opened = open();
+    OMNI_TRY(const bool used, holds_checkpoints(path_));
+    if (opened && !used) return {};
+    store_.reset();
+    if (!opened && ++refused == 10) return opened;
+    path_ = fmt::format("{}-{}", wished, number);
+  }
+}
+
 Result<fs::path> RunFolder::save(ComputeGroups& groups, const TrainingState& state,
                                  const RunIdentity& identity) {
-  if (!store_) OMNI_CHECK(open());
+  if (!store_) OMNI_CHECK(open_unused());
   return save_training(*store_, groups, state, identity);
 }
 

@@ -1,6 +1,7 @@
 // Where a run keeps its checkpoints, and where it starts from.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -14,11 +15,12 @@ namespace omni {
 
 class RunFolder {
  public:
-  // `wanted`: checkpoints were asked for, so the folder must be
-  // writable now; otherwise it is made only if the run is interrupted. Checkpoints that are in it
-  // already belong to this run only when it is `continuing`.
+  // Refuses a place where no checkpoint of `bytes` can be saved. `wanted`: checkpoints were asked
+  // for, so this is the folder; otherwise one is made only if the run is interrupted, and another
+  // where this one is in use then. Checkpoints that are in it already belong to this run only when
+  // it is `continuing`.
   static Result<RunFolder> prepare(std::filesystem::path path, bool wanted, bool continuing,
-                                   int keep);
+                                   int keep, std::uint64_t bytes);
   static std::filesystem::path place(const std::string& out, const std::string& net);
 
   Result<std::filesystem::path> save(ComputeGroups& groups, const TrainingState& state,
@@ -27,10 +29,13 @@ class RunFolder {
   std::string resume_command() const;
 
  private:
-  RunFolder(std::filesystem::path path, int keep) : path_(std::move(path)), keep_(keep) {}
+  RunFolder(std::filesystem::path path, int keep, std::uint64_t bytes)
+      : path_(std::move(path)), keep_(keep), bytes_(bytes) {}
   Status open();
+  Status open_unused();
   std::filesystem::path path_;
   int keep_;
+  std::uint64_t bytes_;
   std::optional<CheckpointStore> store_;
 };
 

@@ -123,7 +123,8 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
            open_dataset({.source = arguments.source.empty() ? "synthetic" : arguments.source,
                          .net_input = net.options().input,
                          .classes = net.classes(),
-                         .seed = arguments.seed}));
+                         .seed = arguments.seed,
+                         .test = arguments.test}));
   log::info("data: {}", data.train->description());
   const Extent images = data.train->extent(), input = net.options().input;
   if (images.h != input.h || images.w != input.w || images.c != input.c)

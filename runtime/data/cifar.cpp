@@ -71,10 +71,12 @@ bool is_cifar_folder(const fs::path& folder) {
   return fs::exists(folder / kTrainFiles[0], ignored);
 }
 
-Result<DatasetPair> open_cifar_folder(const fs::path& folder) {
+Result<DatasetPair> open_cifar_folder(const fs::path& folder, bool with_test) {
   DatasetPair pair;
   OMNI_TRY(pair.train, read_split(folder, kTrainFiles));
-  OMNI_TRY(pair.test, read_split(folder, kTestFiles));
+  if (with_test) {
+    OMNI_TRY(pair.test, read_split(folder, kTestFiles));
+  }
   return pair;
 }
 

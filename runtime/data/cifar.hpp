@@ -10,6 +10,6 @@ namespace omni {
 
 // A folder with data_batch_1.bin to data_batch_5.bin and test_batch.bin.
 bool is_cifar_folder(const std::filesystem::path& folder);
-Result<DatasetPair> open_cifar_folder(const std::filesystem::path& folder);
+Result<DatasetPair> open_cifar_folder(const std::filesystem::path& folder, bool with_test = true);
 
 }  // namespace omni

@@ -47,6 +47,7 @@ struct DatasetRequest {
   int classes =
       0;  // outputs of the net; data with more classes are refused (0: unknown, anything goes)
   std::uint64_t seed = 0;
+  bool test = true;  // false: only the training images are looked for, and `test` is null
 };
 
 Result<DatasetPair> open_dataset(const DatasetRequest& request);

@@ -129,8 +129,9 @@ bool is_idx_folder(const fs::path& folder) {
   return static_cast<bool>(find_part(folder, "train-images-idx3-ubyte"));
 }
 
-Result<DatasetPair> open_idx_folder(const fs::path& folder) {
+Result<DatasetPair> open_idx_folder(const fs::path& folder, bool with_test) {
   OMNI_TRY(ImageSet train, read_split(folder, "train"));
+  if (!with_test) return DatasetPair{std::make_unique<MemoryDataset>(std::move(train)), nullptr};
   OMNI_TRY(ImageSet test, read_split(folder, "t10k"));
   if (train.extent != test.extent)
     return Error{ErrorKind::data, folder.string(),

@@ -26,6 +26,6 @@ Result<std::vector<std::uint8_t>> read_idx_labels(const std::filesystem::path& p
 // A folder with the four standard names: {train,t10k}-{images-idx3,labels-idx1}-ubyte, each with or
 // without .gz.
 bool is_idx_folder(const std::filesystem::path& folder);
-Result<DatasetPair> open_idx_folder(const std::filesystem::path& folder);
+Result<DatasetPair> open_idx_folder(const std::filesystem::path& folder, bool with_test = true);
 
 }  // namespace omni

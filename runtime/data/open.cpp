@@ -46,21 +46,21 @@ std::optional<fs::path> find_in_data_folder(const std::array<const char*, N>& fo
   return std::nullopt;
 }
 
-Result<DatasetPair> open_fashion_mnist() {
+Result<DatasetPair> open_fashion_mnist(bool test) {
   const fs::path packaged = "/usr/share/datasets/fashion-mnist";
   if (const auto folder = find_in_data_folder(std::array{"fashion-mnist"}, is_idx_folder))
-    return open_idx_folder(*folder);
-  if (is_idx_folder(packaged)) return open_idx_folder(packaged);
-  return Error{ErrorKind::data, "fashion-mnist", "not on this machine",
+    return open_idx_folder(*folder, test);
+  if (is_idx_folder(packaged)) return open_idx_folder(packaged, test);
+  return Error{ErrorKind::usage, "fashion-mnist", "not on this machine",
                "apt-get install dataset-fashion-mnist, or put its four files into "
                "$OMNIVORE_DATA/fashion-mnist"};
 }
 
-Result<DatasetPair> open_cifar10() {
+Result<DatasetPair> open_cifar10(bool test) {
   if (const auto folder =
           find_in_data_folder(std::array{"cifar10", "cifar-10-batches-bin"}, is_cifar_folder))
-    return open_cifar_folder(*folder);
-  return Error{ErrorKind::data, "cifar10", "not found in $OMNIVORE_DATA",
+    return open_cifar_folder(*folder, test);
+  return Error{ErrorKind::usage, "cifar10", "not found in $OMNIVORE_DATA",
                "unpack cifar-10-binary.tar.gz and set OMNIVORE_DATA to the folder that holds "
                "cifar-10-batches-bin, or give that folder itself"};
 }
@@ -92,39 +92,42 @@ Result<DatasetPair> open_synthetic(const DatasetRequest& request) {
                            .seed = request.seed};
   DatasetPair pair;
   pair.train = std::make_unique<SyntheticDataset>(options);
+  if (!request.test) return pair;
   options.size = std::max<std::size_t>(1, options.size / 5);
   options.training = false;
   pair.test = std::make_unique<SyntheticDataset>(options);
   return pair;
 }
 
-Result<DatasetPair> open_path(const fs::path& path) {
+Result<DatasetPair> open_path(const fs::path& path, bool test) {
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
   if (!fs::exists(status))
     return Error{ErrorKind::usage, path.string(), "neither a known dataset nor a file or folder",
                  std::string(kKnownSources)};
   if (!fs::is_directory(status)) {
-    if (path.extension() == ".data") return open_darknet_data(path);
+    if (path.extension() == ".data") return open_darknet_data(path, test);
+    if (!test) return open_labelled_lists(path, {}, false);
     return Error{ErrorKind::usage, path.string(), "neither a folder nor a .data file",
                  "two lists are given as train.txt,val.txt; of other files, give their folder"};
   }
-  if (is_idx_folder(path)) return open_idx_folder(path);
-  if (is_cifar_folder(path)) return open_cifar_folder(path);
-  if (is_image_folder(path)) return open_image_folder(path);
+  if (is_idx_folder(path)) return open_idx_folder(path, test);
+  if (is_cifar_folder(path)) return open_cifar_folder(path, test);
+  if (is_image_folder(path)) return open_image_folder(path, test);
   return Error{ErrorKind::data, path.string(), "holds no dataset that is understood",
                std::string(kKnownSources)};
 }
 
 Result<DatasetPair> open_source(const DatasetRequest& request) {
-  if (request.source == "fashion-mnist") return open_fashion_mnist();
-  if (request.source == "cifar10") return open_cifar10();
+  if (request.source == "fashion-mnist") return open_fashion_mnist(request.test);
+  if (request.source == "cifar10") return open_cifar10(request.test);
   if (request.source == "synthetic" || request.source.starts_with("synthetic:"))
     return open_synthetic(request);
   const std::size_t comma = request.source.find(',');
   if (comma != std::string::npos && !fs::exists(request.source))
-    return open_labelled_lists(request.source.substr(0, comma), request.source.substr(comma + 1));
-  OMNI_TRY(DatasetPair pair, open_path(request.source));
+    return open_labelled_lists(request.source.substr(0, comma), request.source.substr(comma + 1),
+                               request.test);
+  OMNI_TRY(DatasetPair pair, open_path(request.source, request.test));
   if (pair.name.empty()) pair.name = fs::canonical(request.source);
   return pair;
 }

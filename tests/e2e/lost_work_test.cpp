@@ -1,10 +1,8 @@
 // What fails beside a training must not cost the training, nor somebody else's checkpoints.
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/stat.h>
 
 #include <chrono>
-#include <fstream>
 #include <thread>
 
 #include "tests/support/omni_run.hpp"
@@ -102,24 +100,70 @@ TEST_F(LostWork, TheLastLineOfAStoppedRunGoesOn) {
       << again.errors;
 }
 
-TEST_F(LostWork, AStopBeforeTheFirstIterationSaysThatNothingWasSaved) {
-  const fs::path metrics = folder_ / "m.jsonl", errors = folder_ / "errors";
-  ASSERT_EQ(mkfifo(metrics.c_str(), 0600), 0);  // the run waits there until somebody reads
-  const pid_t child = start_program({kOmniRun, "--net", "lenet", "--data", "synthetic:40", "--out",
-                                     folder_ / "run", "--metrics", metrics},
-                                    "/dev/null", errors);
-  for (int tries = 0; tries < 6000 && get(errors).find("scheduler ") == std::string::npos; ++tries)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // until it listens to signals
-  kill(child, SIGINT);
-  std::ifstream reader(metrics);
-  EXPECT_EQ(wait_for_program(child), 75);
-  const std::string said = get(errors);
-  EXPECT_NE(said.find("\nstopped after iteration 0; nothing was done yet, so nothing was saved; to "
-                      "start again:\n  " +
-                      kOmniRun + " --net lenet --data synthetic:40 --out "),
+// They are of another run, unless this one goes on with it.
+TEST_F(LostWork, MetricsOfAnotherRunStay) {
+  const fs::path metrics = folder_ / "m.jsonl", out = folder_ / "run";
+  const std::vector<std::string> run{"--max-batches",      "4",    "--display", "1",
+                                     "--checkpoint-every", "2",    "--out",     out,
+                                     "--metrics",          metrics};
+  ASSERT_EQ(train(run).exit_code, 0);
+  const std::string lines = get(metrics);
+  const Finished again = train({"--max-batches", "4", "--metrics", metrics});
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_EQ(again.errors,
+            "error: " + metrics.string() +
+                ": holds metrics of another run (name another file, or remove this one; with "
+                "--resume it is gone on with)\n");
+  EXPECT_EQ(get(metrics), lines);
+  // The last line was being written when the run was killed.
+  put(metrics, lines + "{\"iteration\":5}\n{\"iteration\":4");
+  auto more = run;
+  more[1] = "6";
+  more.insert(more.end(), {"--resume", "auto"});
+  ASSERT_EQ(train(more).exit_code, 0);
+  const auto all = read_metrics(metrics);
+  ASSERT_EQ(all.size(), 6u);
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i]["iteration"], i + 1);
+  EXPECT_TRUE(get(metrics).starts_with(lines));
+}
+
+TEST_F(LostWork, WhereNothingCouldBeSavedNothingIsTrained) {
+  const auto refused = [&](std::vector<std::string> words, const std::string& said) {
+    words.insert(words.end(), {"--max-batches", "1"});
+    const Finished run = train(words);
+    EXPECT_EQ(run.exit_code, 2) << said;
+    EXPECT_NE(run.errors.find(said), std::string::npos) << run.errors;
+  };
+  put(folder_ / "file", "mine");
+  refused({"--save-weights", folder_.path()}, "exists and is not a regular file");
+  refused({"--save-weights", "/dev/full"}, "exists and is not a regular file");
+  refused({"--save-weights", folder_ / "no" / "w"}, "cannot create: No such file or directory");
+  refused({"--out", folder_ / "file"}, "cannot list: Not a directory");
+  refused({"--out", folder_ / "file" / "run"}, "cannot list: Not a directory");
+  refused({"--metrics", folder_ / "no" / "m"}, "cannot create: No such file or directory");
+  refused({"--trace", folder_ / "file"}, "cannot make the trace folder");
+  fs::create_directory(folder_ / "here");
+  put(folder_ / "here" / "omni-runs", "no folder");
+  const Finished here =
+      run_program({"/bin/sh", "-c",
+                   "cd " + (folder_ / "here").string() + " && exec " + kOmniRun +
+                       " -q --net lenet --batch 8 --data synthetic:40 --no-test --max-batches 1"});
+  EXPECT_EQ(here.exit_code, 2);
+  EXPECT_NE(here.errors.find("omni-runs/lenet: cannot make the run folder: Not a directory (name a "
+                             "writable folder with free space with --out)"),
             std::string::npos)
-      << said;
-  EXPECT_TRUE(checkpoints(folder_ / "run").empty());
+      << here.errors;
+  EXPECT_EQ(entries_in(folder_.path()), 2);
+  EXPECT_EQ(get(folder_ / "file"), "mine");
+}
+
+TEST_F(LostWork, TryingAPlaceLeavesNothing) {
+  const Finished run =
+      run_program({"/bin/sh", "-c",
+                   "cd " + folder_.path().string() + " && exec " + kOmniRun +
+                       " -q --net lenet --batch 8 --data synthetic:40 --no-test --max-batches 1"});
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_EQ(entries_in(folder_.path()), 0);
 }
 
 TEST_F(LostWork, OtherDataIsRefusedUntilItIsWanted) {

@@ -37,13 +37,20 @@ inline pid_t start_program(std::vector<std::string> command,
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, 1, output.c_str(), O_WRONLY | O_CREAT, 0600);
   posix_spawn_file_actions_addopen(&actions, 2, errors.c_str(), O_WRONLY | O_CREAT, 0600);
+  posix_spawnattr_t defaults;  // whatever this program was told to ignore, by nohup for example
+  sigset_t all;
+  sigfillset(&all);
+  posix_spawnattr_init(&defaults);
+  posix_spawnattr_setsigdefault(&defaults, &all);
+  posix_spawnattr_setflags(&defaults, POSIX_SPAWN_SETSIGDEF);
   std::vector<char*> arguments;
   for (std::string& word : command) arguments.push_back(word.data());
   arguments.push_back(nullptr);
 
   pid_t child = 0;
   const int failure =
-      posix_spawn(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+      posix_spawn(&child, arguments[0], &actions, &defaults, arguments.data(), environ);
+  posix_spawnattr_destroy(&defaults);
   posix_spawn_file_actions_destroy(&actions);
   if (failure != 0) throw std::runtime_error("cannot start " + command[0]);
   return child;

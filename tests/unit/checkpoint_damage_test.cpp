@@ -16,6 +16,7 @@ using test::get;
 using test::kOptions;
 using test::Names;
 using test::put;
+using test::SampleCheckpoint;
 
 using CheckpointDamageTest = test::CheckpointDirectoryTest;
 
@@ -98,6 +99,59 @@ TEST_F(CheckpointDamageTest, ATruncatedFileIsNeverAccepted) {
     put(only / name, whole);
   }
   ASSERT_EQ(latest(), 7);
+}
+
+// Others may have write access to the folder: they must not make a run read or write elsewhere.
+TEST_F(CheckpointDamageTest, LinksAreNotFollowed) {
+  const test::TemporaryDirectory elsewhere;
+  auto store = open();
+  const fs::path first = save(store, 1), second = save(store, 2);
+  for (const char* name : {"arrays.safetensors", "manifest.json"}) {
+    fs::rename(second / name, elsewhere / name);
+    fs::create_symlink(elsewhere / name, second / name);
+    EXPECT_EQ(latest(), 1) << name;
+    fs::remove(second / name);
+    fs::rename(elsewhere / name, second / name);
+    EXPECT_EQ(latest(), 2);
+  }
+  fs::rename(second, elsewhere / "save");
+  fs::create_directory_symlink(elsewhere / "save", second);
+  EXPECT_EQ(latest(), 1);
+  EXPECT_NE(said_.text().find(second.string() + ": is a link, not a checkpoint"), std::string::npos)
+      << said_.text();
+  EXPECT_TRUE(load_checkpoint(second)) << "what the user names may be a link";
+  EXPECT_EQ(save(store, 3).filename(), "save-000003-step-000000003");
+  EXPECT_EQ(latest(), 3);
+}
+
+TEST_F(CheckpointDamageTest, LeftoversThatAreLinksGoWithoutTheirTargets) {
+  const test::TemporaryDirectory elsewhere;
+  put(elsewhere / "precious", "x");
+  auto store = open();
+  save(store, 1);
+  for (const char* name : {".unfinished", ".doomed"})
+    fs::create_directory_symlink(elsewhere.path(), folder_ / name);
+  for (std::uint64_t step = 2; step < 5; ++step) save(store, step);
+  EXPECT_EQ(latest(), 4);
+  EXPECT_EQ(test::entries_in(elsewhere.path()), 1);
+  EXPECT_EQ(names().size(), 3u);
+}
+
+TEST_F(CheckpointDamageTest, ANameWithAHugeNumberDoesNotEndTheNumbering) {
+  auto store = open();
+  save(store, 1);
+  for (const char* number : {"18446744073709551615", "1000000000000", "99999999999999999999999"})
+    fs::create_directory(folder_ / ("save-" + std::string(number) + "-step-000000001"));
+  EXPECT_EQ(latest(), 1);
+  save(store, 2);
+  EXPECT_EQ(latest(), 2);
+  EXPECT_EQ(said_.text(), "");
+  const fs::path largest = folder_ / "save-999999999999-step-000000001";
+  fs::create_directory(largest);
+  SampleCheckpoint third(3);
+  const auto refused = store.save(third.snapshot());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().where, largest.string());
 }
 
 TEST_F(CheckpointDamageTest, FilesOfTwoCheckpointsDoNotMix) {

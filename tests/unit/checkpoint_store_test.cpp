@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/fsuid.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -186,6 +189,76 @@ TEST_F(CheckpointStoreTest, TheLockEndsWithItsOwner) {
   auto store = open();
   save(store, 1);
   EXPECT_EQ(latest(), 1);
+}
+
+// Its contents are replaced: a link would lead that to any file of the user's.
+TEST_F(CheckpointStoreTest, ALockThatIsSomethingElseIsRefusedAndLeftAlone) {
+  const fs::path lock = folder_ / "lock", precious = folder_ / "precious";
+  const auto expect_refused = [&](const char* said) {
+    const auto store = CheckpointStore::open(folder_.path(), kOptions);
+    ASSERT_FALSE(store);
+    EXPECT_EQ(store.error().kind, ErrorKind::usage);
+    EXPECT_NE(store.error().message().find(lock.string()), std::string::npos);
+    EXPECT_NE(store.error().message().find(said), std::string::npos) << store.error().message();
+    fs::remove(lock);
+  };
+  const std::string contents(400, 'x');
+  put(precious, contents);
+  fs::create_symlink(precious, lock);
+  expect_refused("Too many levels of symbolic links");
+  fs::create_symlink(folder_ / "nowhere", lock);
+  expect_refused("Too many levels of symbolic links");
+  EXPECT_FALSE(fs::exists(folder_ / "nowhere"));
+  put(precious, "short");
+  fs::create_hard_link(precious, lock);
+  expect_refused("is not the lock of a run");
+  EXPECT_EQ(get(precious), "short");
+  fs::create_directory(lock);
+  expect_refused("Is a directory");
+  ASSERT_EQ(::mkfifo(lock.c_str(), 0600), 0);
+  expect_refused("is not the lock of a run");
+  put(lock, contents);  // another program's
+  expect_refused("is not the lock of a run");
+  put(lock, "a dead run's\n");
+  EXPECT_TRUE(CheckpointStore::open(folder_.path(), kOptions));
+}
+
+TEST_F(CheckpointStoreTest, ADiskWithoutRoomForACheckpointIsRefusedAtOpen) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{1000, before.rlim_max};
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto fits = CheckpointStore::open(folder_.path(), {.program = "", .bytes = 1000});
+  fs::create_directory(folder_ / "other");
+  const auto too_large = CheckpointStore::open(folder_ / "other", {.program = "", .bytes = 1001});
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, old_handler);
+  EXPECT_TRUE(fits) << fits.error().message();
+  ASSERT_FALSE(too_large);
+  EXPECT_EQ(too_large.error().kind, ErrorKind::usage);
+  EXPECT_NE(too_large.error().message().find("has no room for 1001 bytes: File too large (raise"),
+            std::string::npos)
+      << too_large.error().message();
+  EXPECT_EQ(test::entries_in(folder_ / "other"), 1) << "the lock alone";
+}
+
+// They decide how many groups are made and where training stands.
+TEST(CheckpointData, NumbersBeyondAllMeasureAreRefused) {
+  for (const auto& [key, value] :
+       {std::pair("groups", "0"), {"groups", "65"}, {"groups", "-1"}, {"groups", "1e3"}}) {
+    Checkpoint checkpoint;
+    checkpoint.fields.set(key, value);
+    const auto groups = saved_groups(checkpoint);
+    ASSERT_FALSE(groups) << value;
+    EXPECT_EQ(groups.error().what, "the value 'groups' is not a number that fits");
+  }
+  CheckpointFields fields;
+  fields.set("nan", std::numeric_limits<double>::quiet_NaN());
+  EXPECT_FALSE(fields.number("nan", -1.0, 1.0));
+  fields.set("two", 2.0);
+  EXPECT_FALSE(fields.number("two", -1.0, 1.0));
+  EXPECT_TRUE(fields.number("two", -1.0, 2.0));
 }
 
 TEST_F(CheckpointStoreTest, DirectoriesThatCannotBeWrittenAreRefusedAtOpen) {

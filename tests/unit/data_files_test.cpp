@@ -245,7 +245,8 @@ TEST(IdxFolder, RefusesHostileFiles) {
   for (const Hostile& hostile : hostile_idx()) {
     const test::TemporaryDirectory folder;
     put_idx(folder.path());
-    expect_refusal(hostile, folder.path(), open_idx_folder);
+    expect_refusal(hostile, folder.path(),
+                   [](const fs::path& path) { return open_idx_folder(path); });
   }
 }
 
@@ -284,7 +285,8 @@ TEST(CifarFolder, RefusesHostileFiles) {
   for (const Hostile& hostile : hostile_cifar()) {
     const test::TemporaryDirectory folder;
     put_cifar(folder.path());
-    expect_refusal(hostile, folder.path(), open_cifar_folder);
+    expect_refusal(hostile, folder.path(),
+                   [](const fs::path& path) { return open_cifar_folder(path); });
   }
 }
 

@@ -78,7 +78,7 @@ TEST_F(OpenDataset, FashionMnistPrefersTheUsersFolder) {
 TEST_F(OpenDataset, FashionMnistOfTheMachine) {
   const auto pair = open("fashion-mnist");
   if (!is_idx_folder("/usr/share/datasets/fashion-mnist")) {
-    expect_refused(pair, ErrorKind::data, "apt-get install dataset-fashion-mnist");
+    expect_refused(pair, ErrorKind::usage, "apt-get install dataset-fashion-mnist");
     return;
   }
   ASSERT_TRUE(pair) << pair.error().message();
@@ -90,11 +90,11 @@ TEST_F(OpenDataset, FashionMnistOfTheMachine) {
 }
 
 TEST_F(OpenDataset, CifarByName) {
-  expect_refused(open("cifar10"), ErrorKind::data, "set OMNIVORE_DATA to the folder");
+  expect_refused(open("cifar10"), ErrorKind::usage, "set OMNIVORE_DATA to the folder");
   put_cifar("cifar-10-batches-bin");
   EXPECT_TRUE(open("cifar10"));
   ::unsetenv("OMNIVORE_DATA");
-  expect_refused(open("cifar10"), ErrorKind::data, "not found in $OMNIVORE_DATA");
+  expect_refused(open("cifar10"), ErrorKind::usage, "not found in $OMNIVORE_DATA");
 }
 
 TEST_F(OpenDataset, Synthetic) {
@@ -138,6 +138,47 @@ TEST_F(OpenDataset, RefusalsListTheNames) {
                  "neither a folder nor a .data file (two lists are given as train.txt,val.txt; of "
                  "other files, give their folder)");
   expect_refused(open(""), ErrorKind::usage, "known names");
+}
+
+// What is not asked for need not be there.
+TEST_F(OpenDataset, WithoutTestImages) {
+  const auto train_only = [](const fs::path& source, Extent net = kLeNet) {
+    const auto pair =
+        open_dataset({.source = source, .net_input = net, .classes = 10, .test = false});
+    ASSERT_TRUE(pair) << pair.error().message();
+    EXPECT_GT(pair->train->size(), 0u);
+    EXPECT_EQ(pair->test, nullptr);
+  };
+  const fs::path idx = put_idx("idx"), cifar = put_cifar("cifar");
+  fs::remove(idx / "t10k-images-idx3-ubyte");
+  fs::remove(cifar / "test_batch.bin");
+  expect_refused(open(idx), ErrorKind::data, "has no t10k-images-idx3-ubyte");
+  expect_refused(open(cifar, {28, 28, 3}), ErrorKind::data, "test_batch.bin");
+  fs::create_directories(home_ / "images/train/red");
+  put(home_ / "images/train/red/0.ppm", "P6 1 1 255\nrgb");
+  put(home_ / "list", "images/train/red/0.ppm 0\n");
+  put(home_ / "paths", "images/train/red/0.ppm\n");
+  put(home_ / "names", "red\n");
+  put(home_ / "x.data", "train = paths\nnames = names\n");
+  put(home_ / "y.data", "train = paths\nnames = names\nvalid = nowhere\n");
+  expect_refused(open(home_ / "images"), ErrorKind::data, "no images to test on");
+  expect_refused(open(home_ / "x.data"), ErrorKind::data, "has no valid=");
+  train_only(idx);
+  train_only(cifar, {28, 28, 3});
+  train_only(home_ / "images");
+  train_only(home_ / "x.data");
+  train_only(home_ / "y.data");
+  train_only(home_ / "list");
+  train_only((home_ / "list").string() + ",/nowhere");
+  train_only("synthetic:8");
+}
+
+TEST_F(OpenDataset, ListsThatAreNotThere) {
+  put(home_ / "images.ppm", "P6 1 1 255\nrgb");
+  put(home_ / "list", "images.ppm 0\n");
+  const std::string list = home_ / "list";
+  expect_refused(open(list + ",/nowhere"), ErrorKind::usage, "/nowhere: cannot open");
+  expect_refused(open("/nowhere," + list), ErrorKind::usage, "/nowhere: cannot open");
 }
 
 TEST_F(OpenDataset, DataMustSuitTheNet) {

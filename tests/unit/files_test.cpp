@@ -103,6 +103,41 @@ TEST(Files, LinksAreFollowed) {
   EXPECT_EQ(get(folder / "file"), "new");
 }
 
+TEST(Files, LinksAreRefusedWhereOthersMayPutThem) {
+  const test::TemporaryDirectory folder;
+  put(folder / "file", "text");
+  fs::create_symlink("file", folder / "link");
+  EXPECT_TRUE(read_file(folder / "link", 10));
+  expect_refused(read_file(folder / "link", 10, Links::refused), ErrorKind::data,
+                 "cannot open: Too many levels of symbolic links (replace the link");
+  EXPECT_TRUE(read_file(folder / "file", 10, Links::refused));
+}
+
+TEST(Files, WhatTheUserNamesMustBeThere) {
+  const test::TemporaryDirectory folder;
+  expect_refused(
+      require_there(folder / "absent"), ErrorKind::usage,
+      "absent: cannot open: No such file or directory (check the path and its permissions)");
+  put(folder / "file", "");
+  expect_refused(require_there(folder / "file/below"), ErrorKind::usage, "Not a directory");
+  EXPECT_TRUE(require_there(folder / "file"));
+  EXPECT_TRUE(require_there(folder.path()));
+}
+
+TEST(Files, TryingToWriteChangesNothing) {
+  const test::TemporaryDirectory folder;
+  EXPECT_TRUE(try_writing(folder / "new", 1 << 20));
+  put(folder / "file", "old");
+  EXPECT_TRUE(try_writing(folder / "file", 0));
+  EXPECT_EQ(get(folder / "file"), "old");
+  expect_refused(try_writing(folder.path(), 1), ErrorKind::usage, "not a regular file");
+  expect_refused(try_writing("/dev/full", 1), ErrorKind::usage, "not a regular file");
+  expect_refused(try_writing(folder / "no/file", 1), ErrorKind::usage, "No such file");
+  expect_refused(try_writing(folder / "file", std::uint64_t{1} << 60), ErrorKind::usage,
+                 "has no room for 1152921504606846976 bytes: ");
+  EXPECT_EQ(entries_in(folder.path()), 1);
+}
+
 TEST(Files, NamesAreOnlyData) {
   const test::TemporaryDirectory folder;
   const std::vector<std::string> names = {"with space", "$(touch owned)",     "line\nbreak",

@@ -13,6 +13,7 @@
 #include "runtime/as_written.hpp"
 #include "runtime/data/augment.hpp"
 #include "runtime/data/images/image_file.hpp"
+#include "runtime/files.hpp"
 #include "runtime/tasks/task_errors.hpp"
 
 namespace omni {
@@ -93,6 +94,7 @@ Status predict_command(const PredictArguments& arguments) {
   if (arguments.images.empty() && arguments.samples.empty())
     return Error{ErrorKind::usage, "predict", "no image given",
                  "name .jpg, .ppm or .pgm files, or a test sample with --data NAME --index N"};
+  for (const std::string& image : arguments.images) OMNI_CHECK(require_there(image));
   DatasetPair data;
   std::vector<std::string> names;
   if (!arguments.data.source.empty() || !arguments.samples.empty()) {

@@ -1,10 +1,7 @@
 // omni-run --net ...: trains.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -20,6 +17,7 @@
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/tracing.hpp"
 #include "layers/formats/darknet_weights.hpp"
+#include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/resident_memory.hpp"
@@ -93,15 +91,6 @@ Result<TrainingState> starting_point(const TrainArguments& arguments, ComputeGro
   return TrainingState{.seed = seed};
 }
 
-// Before hours of training rather than after.
-Status require_writable_place(const std::string& file) {
-  if (file.empty()) return {};
-  const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
-  if (access(folder.c_str(), W_OK) == 0) return {};
-  return Error{ErrorKind::usage, file, std::string("cannot be written: ") + std::strerror(errno),
-               "choose a folder that exists and is writable"};
-}
-
 // What a stop before the first update says.
 std::string start_again() {
   return "; nothing was done yet, so nothing was saved; to start again:\n  " +
@@ -153,56 +142,57 @@ Status train_command(const TrainArguments& given) {
   if (arguments.epochs && !std::isfinite(*arguments.epochs))
     return Error{ErrorKind::usage, "--epochs", "is not a number", "--epochs 3"};
   warn_about_testing_mode(*net);
-  OMNI_CHECK(require_writable_place(arguments.save_weights));
+  // Before hours of training rather than after.
+  const std::uint64_t parameters = net->parameter_count() * sizeof(float);
+  if (!arguments.save_weights.empty()) OMNI_CHECK(try_writing(arguments.save_weights, parameters));
 
   const auto out = RunFolder::place(arguments.out, spec.name);
   OMNI_TRY(const Origin origin, find_origin(arguments, out));
   DataArguments data_arguments = arguments.data;
+  data_arguments.test = !arguments.no_test;
   if (origin.checkpoint) {
     OMNI_TRY(data_arguments.seed, origin.checkpoint->fields.number<std::uint64_t>("seed"));
     if (data_arguments.seed != arguments.data.seed)
       log::info("the checkpoint's seed {} is used", data_arguments.seed);
     if (!arguments.weights.empty())
       log::warn("--weights {}: not read, the parameters are the checkpoint's", arguments.weights);
+  } else if (!arguments.weights.empty()) {
+    OMNI_CHECK(require_there(arguments.weights));
   }
   OMNI_TRY(const DatasetPair data, open_data(data_arguments, *net));
+  if (static_cast<std::size_t>(net->options().batch) > data.train->size())
+    log::info("a batch of {} is more than the {} training images: some are in it several times",
+              net->options().batch, data.train->size());
   if (origin.checkpoint && !arguments.other_data)
     OMNI_CHECK(require_same_data(*origin.checkpoint, data.name));
   const bool checkpoints_wanted =
       arguments.checkpoint_every > 0 || !arguments.out.empty() || arguments.resume != "none";
-  OMNI_TRY(RunFolder folder,
-           RunFolder::prepare(out, checkpoints_wanted, origin.same_folder, arguments.keep));
+  OMNI_TRY(RunFolder folder, RunFolder::prepare(out, checkpoints_wanted, origin.same_folder,
+                                                arguments.keep, 2 * parameters));
   if (checkpoints_wanted && arguments.checkpoint_every == 0)
     log::info("checkpoints: only when the run is stopped (--checkpoint-every 1000, say)");
 
-  install_stop_signals();
   OMNI_TRY(const Session session, start_session(arguments.machine));
   const std::size_t program = resident_memory();  // before anything is measured
   const std::uint64_t iterations = planned_iterations(arguments, *net, data.train->size());
-  const auto before_training = [](const Error& error) {
-    return error.kind == ErrorKind::interrupted
-               ? Error{ErrorKind::interrupted, "", "stopped" + start_again(), ""}
-               : error;
-  };
   if (one_group) {
-    const Result<int> slice = slice_worth_measuring(spec, arguments.net, arguments.machine, *net,
-                                                    *data.train, iterations);
-    if (!slice) return before_training(slice.error());
-    if (*slice != 0) {
-      arguments.net.slice = *slice;
+    OMNI_TRY(const int slice, slice_worth_measuring(spec, arguments.net, arguments.machine, *net,
+                                                    *data.train, iterations));
+    if (slice != 0) {
+      arguments.net.slice = slice;
       OMNI_TRY(groups, open_groups(spec, arguments.net, arguments.groups));
       net = &groups.net();
     }
   }
   GroupPlan plan;
   if (arguments.groups.planned) {
-    Result<ChosenGroups> chosen = choose_groups(arguments, origin.checkpoint, session, *data.train);
-    if (!chosen) return before_training(chosen.error());
-    log::info("chose {} compute group{}: {}", chosen->count, chosen->count == 1 ? "" : "s",
-              chosen->reason);
-    plan = std::move(chosen->plan);
-    arguments.groups.count = chosen->count;
-    if (chosen->count == 1) OMNI_CHECK(settle_slice(spec, arguments.machine, arguments.net));
+    OMNI_TRY(ChosenGroups chosen,
+             choose_groups(arguments, origin.checkpoint, session, *data.train));
+    log::info("chose {} compute group{}: {}", chosen.count, chosen.count == 1 ? "" : "s",
+              chosen.reason);
+    plan = std::move(chosen.plan);
+    arguments.groups.count = chosen.count;
+    if (chosen.count == 1) OMNI_CHECK(settle_slice(spec, arguments.machine, arguments.net));
     OMNI_TRY(groups, open_groups(spec, arguments.net, arguments.groups));
     net = &groups.net();
   }
@@ -210,11 +200,14 @@ Status train_command(const TrainArguments& given) {
   warn_about_groups(groups, arguments.groups, iterations);
   DataFeed train(*data.train,
                  feed_options(*net, data_arguments.seed, true, Trainer::slots(groups)));
-  DataFeed test(*data.test, feed_options(*net, data_arguments.seed, false, kEvaluationSlots));
+  std::optional<DataFeed> test_feed;
+  if (data.test)
+    test_feed.emplace(*data.test, feed_options(*net, data_arguments.seed, false, kEvaluationSlots));
+  DataFeed* const test = test_feed ? &*test_feed : nullptr;
   const std::size_t snapshots =
       automatic ? TunedTraining::kSnapshots * TrainingSnapshot::bytes(groups) : 0;
-  MemoryDemand demand = training_demand(groups, train, &test, groups.net().working_bytes());
-  const std::size_t images = train.bytes() + test.bytes(),
+  MemoryDemand demand = training_demand(groups, train, test, groups.net().working_bytes());
+  const std::size_t images = train.bytes() + (test != nullptr ? test->bytes() : 0),
                     working = kLibraries + static_cast<std::size_t>(cpu_workers(session)) *
                                                demand.working.of_core;
   demand.in_main_memory_only = snapshots + working;
@@ -234,7 +227,7 @@ Status train_command(const TrainArguments& given) {
                      : "");
   OMNI_CHECK(groups.allocate());
   OMNI_CHECK(train.allocate());
-  OMNI_CHECK(test.allocate());
+  if (test != nullptr) OMNI_CHECK(test->allocate());
   const RunIdentity identity{.layers = layers_hash(spec), .data = data.name};
   const Workers workers = workers_of(session);
   OMNI_TRY(const TrainingState start, starting_point(arguments, groups, workers, origin.checkpoint,
@@ -306,6 +299,7 @@ Status train_command(const TrainArguments& given) {
       }
       return status;
     };
+    stop_in_order();
     OMNI_CHECK(ended(trainer.run()));
     // The weights before the evaluation: nothing that fails later may cost them.
     if (!arguments.save_weights.empty())
@@ -320,19 +314,18 @@ Status train_command(const TrainArguments& given) {
       fmt::print("{}\n", Progress::line(*last));
     return {};
   };
-  DataFeed* const tests = arguments.no_test ? nullptr : &test;
   if (!automatic) {
     const auto regroup = [&, count = groups.count()] {
       progress.finish_line();
       groups.use(count, workers);
       (void)assign_workers(groups, arguments.groups, session);  // it succeeded before
     };
-    ColdStartedTraining trainer(groups, train, tests, start, options, events,
+    ColdStartedTraining trainer(groups, train, test, start, options, events,
                                 arguments.groups.cold_start, workers, regroup);
     return train_with(trainer);
   }
   TunedTraining trainer(
-      groups, train, tests, start, options, workers,
+      groups, train, test, start, options, workers,
       {.training = events,
        .say =
            [&](const std::string& line) {

@@ -31,7 +31,7 @@ struct Value {
 
 class DataKeys {
  public:
-  static Result<DataKeys> read(const fs::path& file);
+  static Result<DataKeys> read(const fs::path& file, bool with_test);
 
   const fs::path& path() const { return path_; }
   fs::path folder() const { return fs::absolute(path_).parent_path(); }
@@ -49,7 +49,7 @@ class DataKeys {
   std::map<std::string, Value, std::less<>> values_;
 };
 
-Result<DataKeys> DataKeys::read(const fs::path& path) {
+Result<DataKeys> DataKeys::read(const fs::path& path, bool with_test) {
   DataKeys data;
   data.path_ = path;
   OMNI_TRY(const std::vector<std::string> lines, read_lines(path));
@@ -71,7 +71,7 @@ Result<DataKeys> DataKeys::read(const fs::path& path) {
                            "remove one of them");
   }
   for (const std::string_view key : {"train", "valid"})
-    if (!data.has(key))
+    if (!data.has(key) && (with_test || key == "train"))
       return Error{
           ErrorKind::data, path.string(), fmt::format("has no {}=", key),
           fmt::format("add the list of images to {}", key == "train" ? "train on" : "test on")};
@@ -128,8 +128,8 @@ Status check_different(const fs::path& file, const std::vector<std::string>& lab
 
 }  // namespace
 
-Result<DatasetPair> open_darknet_data(const fs::path& file) {
-  OMNI_TRY(const DataKeys data, DataKeys::read(file));
+Result<DatasetPair> open_darknet_data(const fs::path& file, bool with_test) {
+  OMNI_TRY(const DataKeys data, DataKeys::read(file, with_test));
   std::optional<int> classes;
   if (data.has("classes")) {
     OMNI_TRY(classes, data.number("classes"));
@@ -146,9 +146,12 @@ Result<DatasetPair> open_darknet_data(const fs::path& file) {
 
   const LabelFinder finder(labels);
   OMNI_TRY(const fs::path train_file, data.file("train"));
-  OMNI_TRY(const fs::path test_file, data.file("valid"));
   OMNI_TRY(ImageList train, read_path_list(train_file, finder, data.folder()));
-  OMNI_TRY(ImageList test, read_path_list(test_file, finder, data.folder()));
+  ImageList test;
+  if (with_test) {
+    OMNI_TRY(const fs::path test_file, data.file("valid"));
+    OMNI_TRY(test, read_path_list(test_file, finder, data.folder()));
+  }
   return make_file_datasets(std::move(train), std::move(test), *classes, shown, file);
 }
 

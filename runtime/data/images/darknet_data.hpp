@@ -7,6 +7,6 @@
 
 namespace omni {
 
-Result<DatasetPair> open_darknet_data(const std::filesystem::path& file);
+Result<DatasetPair> open_darknet_data(const std::filesystem::path& file, bool with_test = true);
 
 }  // namespace omni

@@ -9,6 +9,7 @@
 
 #include "runtime/checksum.hpp"
 #include "runtime/data/images/image_file.hpp"
+#include "runtime/files.hpp"
 
 namespace omni {
 namespace {
@@ -54,16 +55,25 @@ DatasetPair make_file_datasets(ImageList train, ImageList test, int classes,
                                const std::filesystem::path& origin) {
   std::string name =
       fmt::format("{}#{}", std::filesystem::canonical(origin).string(), fingerprint(train));
-  return {std::make_unique<FileDataset>(std::move(train), classes, class_names, origin),
-          std::make_unique<FileDataset>(std::move(test), classes, class_names, origin),
-          std::move(name)};
+  const auto dataset = [&](ImageList& list) {
+    return list.paths.empty()
+               ? nullptr
+               : std::make_unique<FileDataset>(std::move(list), classes, class_names, origin);
+  };
+  return {dataset(train), dataset(test), std::move(name)};
 }
 
 Result<DatasetPair> open_labelled_lists(const std::filesystem::path& train_file,
-                                        const std::filesystem::path& test_file) {
+                                        const std::filesystem::path& test_file, bool with_test) {
+  OMNI_CHECK(require_there(train_file));
   OMNI_TRY(ImageList train, read_labelled_list(train_file));
-  OMNI_TRY(ImageList test, read_labelled_list(test_file));
-  const int classes = 1 + std::max(train.most_label(), test.most_label());
+  ImageList test;
+  int classes = 1 + train.most_label();
+  if (with_test) {
+    OMNI_CHECK(require_there(test_file));
+    OMNI_TRY(test, read_labelled_list(test_file));
+    classes = std::max(classes, 1 + test.most_label());
+  }
   return make_file_datasets(std::move(train), std::move(test), classes, {}, train_file);
 }
 

@@ -31,14 +31,14 @@ class FileDataset : public Dataset {
   std::filesystem::path origin_;
 };
 
-// Both splits, and a name that holds a checksum of the training paths and labels: other lines are
-// other data.
+// Both splits (an empty test list is none), and a name that holds a checksum of the training paths
+// and labels: other lines are other data.
 DatasetPair make_file_datasets(ImageList train, ImageList test, int classes,
                                const std::vector<std::string>& class_names,
                                const std::filesystem::path& origin);
 
-// Of two lists with numbers as labels.
+// Of two lists with numbers as labels, which the user named.
 Result<DatasetPair> open_labelled_lists(const std::filesystem::path& train,
-                                        const std::filesystem::path& test);
+                                        const std::filesystem::path& test, bool with_test = true);
 
 }  // namespace omni

@@ -77,14 +77,13 @@ bool is_image_folder(const fs::path& folder) {
   return fs::is_directory(folder / "train", ignored);
 }
 
-Result<DatasetPair> open_image_folder(const fs::path& root) {
+Result<DatasetPair> open_image_folder(const fs::path& root, bool with_test) {
   const fs::path train_folder = root / "train";
   const auto test_name = std::ranges::find_if(
       kTestFolders, [&](std::string_view name) { return fs::is_directory(root / name); });
-  if (test_name == kTestFolders.end())
+  if (with_test && test_name == kTestFolders.end())
     return Error{ErrorKind::data, root.string(), "has train/, but no images to test on",
                  "put some into val/CLASS/ (or valid/, test/)"};
-  const fs::path test_folder = root / *test_name;
 
   const std::vector<std::string> classes = class_folders(train_folder);
   if (classes.empty())
@@ -92,6 +91,10 @@ Result<DatasetPair> open_image_folder(const fs::path& root) {
   ImageList train{.folder = root}, test{.folder = root};
   for (std::size_t i = 0; i < classes.size(); ++i)
     OMNI_CHECK(add_class(train_folder, classes[i], static_cast<int>(i), train));
+  if (!with_test)
+    return make_file_datasets(std::move(train), {}, static_cast<int>(classes.size()), classes,
+                              root);
+  const fs::path test_folder = root / *test_name;
   for (const std::string& name : class_folders(test_folder)) {
     const auto place = std::ranges::lower_bound(classes, name);
     if (place == classes.end() || *place != name)

@@ -8,6 +8,6 @@
 namespace omni {
 
 bool is_image_folder(const std::filesystem::path& folder);
-Result<DatasetPair> open_image_folder(const std::filesystem::path& folder);
+Result<DatasetPair> open_image_folder(const std::filesystem::path& folder, bool with_test = true);
 
 }  // namespace omni

@@ -288,7 +288,8 @@ TEST_F(AutoTraining, a_resumed_search_knows_the_ones_before) {
 TEST_F(AutoTraining, what_a_stopped_search_lost_is_saved) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a stop is asked for once in a process
   const auto stop_in_a_search = [this] {
-    install_stop_signals();
+    install_stop_signals("", 1);
+    stop_in_order();
     stop_in_a_search_ = true;
     make(1, "learning_rate=0.05\nmomentum=0.9\n");
     TrainingState state{.seed = 1, .iteration = 100, .average_loss = 1};

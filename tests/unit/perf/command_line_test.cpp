@@ -179,6 +179,37 @@ TEST_F(CommandLine, UsageErrors) {
   EXPECT_EQ(omni_perf({"--version"}).output.find("omni-perf "), 0u);
 }
 
+// What the command line names and is not there is 2; what is wrong in a file is 3.
+TEST_F(CommandLine, FilesThatAreNotThereOrWrong) {
+  put(folder_ / "wrong", "no trace\n");
+  const std::string wrong = folder_ / "wrong", page = folder_ / "page";
+  const auto expect = [](std::vector<std::string> words, int code, const std::string& said) {
+    const Finished run = omni_perf(words);
+    EXPECT_EQ(run.exit_code, code) << words[0] << run.errors;
+    EXPECT_EQ(run.errors.find("error: " + said), 0u) << run.errors;
+    EXPECT_EQ(run.output, "");
+  };
+  for (const std::string& command : kReaders) {
+    expect({command, "/nowhere"}, 2, "/nowhere: cannot open: No such file or directory");
+    expect({command, wrong}, 3, wrong + ": is no Omnivore trace");
+  }
+  for (const auto& [trace, code] : {std::pair(std::string("/nowhere"), 2), {wrong, 3}}) {
+    expect({"diff", trace, path_}, code, trace);
+    expect({"diff", path_, trace}, code, trace);
+    expect({"report", trace, "--html", page}, code, trace);
+    expect({"report", path_, "--html", page, "--metrics", trace}, code, trace);
+    expect({"export", trace, "--chrome", page}, code, trace);
+    expect({"import", trace, folder_ / "imported"}, code, trace);
+  }
+  expect({"report", path_, "--html", "/nowhere/page"}, 2, "/nowhere/page: cannot create: No such");
+  expect({"report", "/nowhere", "--html", "/dev/full"}, 2,
+         "/dev/full: exists and is not a regular");
+  expect({"export", path_, "--chrome", folder_.path()}, 2,
+         folder_.path().string() + ": exists and");
+  expect({"import", folder_.path(), folder_ / "imported"}, 3, folder_ / "tasks.rec");
+  EXPECT_FALSE(std::filesystem::exists(page));
+}
+
 TEST_F(CommandLine, NumbersAreFinite) {
   for (const char* number : {"nan", "-nan", "NAN", "inf", "-inf", "1e999", "", "x", "-1", "2e6"}) {
     EXPECT_EQ(omni_perf({"diff", path_, path_, "--threshold", number}).exit_code, 2) << number;

@@ -92,7 +92,7 @@ TEST(FxtImport, RefusesWhatItCannotRead) {
           ":8: the task before this line has another number of modes than of handles");
   put(path, kTasks);
   EXPECT_EQ(omni_perf({"import", path, folder.path()}).exit_code, 2) << "not an empty folder";
-  EXPECT_EQ(omni_perf({"import", folder / "missing", folder / "trace"}).exit_code, 3);
+  EXPECT_EQ(omni_perf({"import", folder / "missing", folder / "trace"}).exit_code, 2);
 }
 
 }  // namespace

@@ -149,17 +149,20 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& hostile) { return std::string(hostile.param.name); });
 
 TEST(HostileFolder, IsRefusedWithAReason) {
-  const auto refused = [](const std::filesystem::path& path, const std::string& message) {
+  const auto refused = [](const std::filesystem::path& path, const std::string& message,
+                          int exit_code = 3) {
     const Finished run = omni_perf({"idle", path});
-    EXPECT_EQ(run.exit_code, 3);
+    EXPECT_EQ(run.exit_code, exit_code);
     EXPECT_EQ(run.errors, "error: " + message + "\n");
   };
   const TemporaryDirectory folder;
   const std::string name = folder.path();
   refused(folder.path(), name + ": holds no rank-<n>.jsonl (omni-run --trace FOLDER writes one)");
-  refused(folder / "missing", name +
-                                  "/missing: cannot open: No such file or directory (check the "
-                                  "path; folders are not created)");
+  refused(folder / "missing",
+          name +
+              "/missing: cannot open: No such file or directory (check the path and its "
+              "permissions)",
+          2);
   put(folder / "rank-3.jsonl", task() + end(1));
   refused(folder.path(),
           name + "/rank-3.jsonl:1: holds rank 0 (renamed? a file is called after its rank)");

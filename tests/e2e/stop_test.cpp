@@ -1,0 +1,165 @@
+// Asked to leave in every phase of every command: what was learnt is saved, and the exit code
+// is 75.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "tests/support/omni_run.hpp"
+
+namespace omni::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+constexpr int kRequests[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
+
+class Stop : public testing::Test {
+ protected:
+  // Its exit code, when it was asked at the time when `there` became true.
+  int asked(Words words, int number, const std::function<bool()>& there) {
+    words.insert(words.begin(), kOmniRun);
+    fs::remove(errors_);
+    const pid_t child = start_program(words, "/dev/null", errors_);
+    for (int tries = 0; tries < 12000 && !there(); ++tries)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    kill(child, number);
+    return wait_for_program(child);
+  }
+  bool said(const std::string& text) const { return get(errors_).find(text) != std::string::npos; }
+  // A run that waits there until somebody reads.
+  std::string pipe() const {
+    const std::string path = folder_ / "pipe";
+    mkfifo(path.c_str(), 0600);
+    return path;
+  }
+
+  TemporaryDirectory folder_;
+  fs::path errors_ = folder_ / "errors";
+};
+
+TEST_F(Stop, ATrainingSavesWhateverTheRequest) {
+  for (const int number : kRequests) {
+    const fs::path out = folder_ / std::to_string(number), metrics = out.string() + ".jsonl";
+    const int code =
+        asked({"--net", "lenet", "--batch", "8", "--data", "synthetic:40", "--no-test",
+               "--max-batches", "1000000", "--display", "1", "--metrics", metrics, "--out", out},
+              number, [&] { return fs::exists(metrics) && fs::file_size(metrics) > 0; });
+    EXPECT_EQ(code, 75) << number;
+    EXPECT_EQ(entries_in(out), 2) << "lock and checkpoint, after signal " << number;
+    EXPECT_TRUE(said("; to go on:\n")) << get(errors_);
+  }
+}
+
+TEST_F(Stop, BeforeTrainingThereIsNothingToSave) {
+  for (const int number : kRequests) {
+    const int code = asked({"--net", "lenet", "--data", "synthetic:40", "--no-test", "--metrics",
+                            pipe(), "--out", folder_ / "run"},
+                           number, [&] { return said("scheduler "); });
+    EXPECT_EQ(code, 75) << number;
+    EXPECT_TRUE(said("stopped; nothing was done yet that could be saved; to start again:\n  " +
+                     kOmniRun + " --net lenet --data synthetic:40 --no-test --metrics "))
+        << get(errors_);
+  }
+  EXPECT_EQ(entries_in(folder_ / "run"), 1) << "the lock";
+}
+
+TEST_F(Stop, ListensBeforeItSaysAnything) {
+  const int code = asked({"--net", "lenet", "--data", "synthetic:2000000000"}, SIGUSR1,
+                         [&] { return fs::exists(errors_) && fs::file_size(errors_) > 0; });
+  EXPECT_EQ(code, 75);
+}
+
+TEST_F(Stop, CommandsThatSaveNothingLeaveAtOnce) {
+  const std::string weights = folder_ / "w";
+  ASSERT_EQ(omni_run({"--net", "lenet", "--data", "synthetic:40", "--no-test", "--max-batches", "1",
+                      "-q", "--save-weights", weights})
+                .exit_code,
+            0);
+  const auto computing = [&] { return said("scheduler "); };
+  for (const Words& words :
+       {Words{"valid", "--net", "lenet", "--data", "synthetic:2000000", "--weights", weights},
+        Words{"time", "--net", "lenet", "--iterations", "1000000"},
+        Words{"plan", "--net", "lenet", "--iterations", "100000"}}) {
+    EXPECT_EQ(asked(words, SIGTERM, computing), 75) << words[0];
+    EXPECT_TRUE(said("stopped; nothing was done yet that could be saved")) << get(errors_);
+  }
+}
+
+// As nohup starts programs.
+TEST_F(Stop, AHangUpThatIsIgnoredIsIgnored) {
+  const fs::path metrics = folder_ / "m.jsonl";
+  const pid_t child = start_program(
+      {"/bin/sh", "-c",
+       "trap '' HUP; exec " + kOmniRun +
+           " -q --net lenet --batch 8 --data synthetic:40 --no-test --max-batches 300 --display 1 "
+           "--out " +
+           (folder_ / "run").string() + " --metrics " + metrics.string()});
+  for (int tries = 0; tries < 12000 && !fs::exists(metrics); ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  kill(child, SIGHUP);
+  EXPECT_EQ(wait_for_program(child), 0);
+  EXPECT_EQ(read_metrics(metrics).size(), 300u);
+}
+
+TEST_F(Stop, APipeThatCloses) {
+  const std::string weights = folder_ / "w";
+  const Finished run =
+      run_program({"/bin/sh", "-c",
+                   "{ " + kOmniRun +
+                       " --net lenet --batch 8 --data synthetic:40 --no-test --max-batches 2 "
+                       "--display 1 --save-weights " +
+                       weights + " 2>&1; echo $? >&3; } 3>&2 | true"});
+  EXPECT_EQ(run.errors, "0\n");
+  EXPECT_TRUE(fs::exists(weights));
+}
+
+// Before training where that is known, and as a full disk is afterwards.
+TEST_F(Stop, LimitsOfFileSizesAreErrors) {
+  const auto limited = [&](const std::string& kilobytes, const std::string& more) {
+    return run_program({"/bin/sh", "-c",
+                        "ulimit -f " + std::to_string(2 * std::stoi(kilobytes)) + "; cd " +
+                            folder_.path().string() + " && exec " + kOmniRun +
+                            " -q --net lenet --batch 8 --data synthetic:40 --no-test "
+                            "--max-batches 1500 --display 1 " +
+                            more});
+  };
+  for (const char* more : {"--save-weights w", "--out run", ""}) {
+    const Finished refused = limited("1000", more);
+    EXPECT_EQ(refused.exit_code, 2) << refused.errors;
+    EXPECT_NE(refused.errors.find("File too large"), std::string::npos) << refused.errors;
+  }
+  EXPECT_EQ(entries_in(folder_.path()), 1) << "a run folder that was asked for";
+  const Finished run = limited("4000", "--metrics m --trace t --save-weights w");
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_NE(run.errors.find("cannot write the trace: File too large"), std::string::npos)
+      << run.errors;
+  EXPECT_TRUE(fs::exists(folder_ / "w"));
+}
+
+// Two trainings of one net that nobody gave a folder, stopped at once: as when a machine goes down.
+TEST_F(Stop, RunsWithoutAFolderDoNotTakeTheSame) {
+  std::vector<pid_t> children;
+  for (const char* name : {"a", "b"})
+    children.push_back(start_program(
+        {"/bin/sh", "-c",
+         "cd " + folder_.path().string() + " && exec " + kOmniRun +
+             " -q --net lenet --batch 8 --data synthetic:40 --no-test --display 1 --workers 1 "
+             "--max-batches 1000000 --metrics " +
+             name}));
+  for (const char* name : {"a", "b"})
+    for (int tries = 0;
+         tries < 12000 && (!fs::exists(folder_ / name) || get(folder_ / name).empty()); ++tries)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (const pid_t child : children) kill(child, SIGTERM);
+  for (const pid_t child : children) EXPECT_EQ(wait_for_program(child), 75);
+  for (const char* name : {"lenet", "lenet-2"})
+    EXPECT_EQ(entries_in(folder_ / "omni-runs" / name), 2) << name;
+}
+
+}  // namespace
+}  // namespace omni::test
