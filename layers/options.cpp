@@ -172,7 +172,9 @@ void OptionReader::refuse(std::string_view key, std::string what, std::string hi
 }
 
 void OptionReader::warn(std::string_view key, std::string_view remark) const {
-  if (const Option* option = lookup(key))
+  if (key.empty())
+    log::warn_once("{}: {}", section_.where(), remark);
+  else if (const Option* option = lookup(key))
     log::warn_once("{}: {} {}", section_.where(*option), shown_name(option->key), remark);
 }
 

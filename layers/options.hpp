@@ -51,7 +51,7 @@ class OptionReader {
 
   // A complaint of the caller's own about one key (or the section, when it is absent).
   void refuse(std::string_view key, std::string what, std::string hint = "");
-  // A remark about a key, when it is there.
+  // A remark about a key, when it is there; about the section, when the key is "".
   void warn(std::string_view key, std::string_view remark) const;
   bool failed() const { return failed_; }
   Status status() const;

@@ -11,9 +11,9 @@ namespace omni {
 namespace {
 
 // Keys of every Darknet layer. The ignored ones have no meaning when classifying.
-constexpr std::array<Key, 12> kCommonKeys{{
+constexpr std::array<Key, 16> kCommonKeys{{
     {"learning_rate", "1", "multiplies the net's learning rate for this layer"},
-    {"stopbackward", "0", "1: no gradient flows to earlier layers"},
+    {"stopbackward", "0", "1: this layer and all before it stay as they are"},
     {"dontload", "0",
      "1: keep the initial values when weights are loaded; the file has some all the same, "
      "but need not at the end of the net"},
@@ -27,6 +27,10 @@ constexpr std::array<Key, 12> kCommonKeys{{
     {"noweights", "0", "", Effect::none},
     {"train_only_bn", "0", "", Effect::none},
     {"burnin_update", "0", "", Effect::none},
+    {"dont_update", "0", "", Effect::none},
+    {"clip", "0", "", Effect::none},
+    {"stream", "-1", "", Effect::none},
+    {"wait_stream", "-1", "", Effect::none},
 }};
 
 // Sections of Darknet's other trades, and why they are refused.

@@ -122,6 +122,7 @@ const LayerRegistration maxpool(
               {"stride_y", "stride", "step along the height"},
               {"padding", "size-1", "total of both sides"},
               {"maxpool_depth", "0", "windows do not reach across channels", Effect::refused},
+              {"maxpool_zero_nonmax", "0", "the input stays as it is", Effect::refused},
               {"out_channels", "1", "", Effect::none},
               {"antialiasing", "0", "there is no blur before the stride", Effect::refused}},
      .make = make_layer<MaxPoolLayer>});
