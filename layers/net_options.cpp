@@ -13,6 +13,7 @@ constexpr std::array kNetKeys{
     Key{"height", "", "input height"},
     Key{"width", "", "input width"},
     Key{"channels", "3", "input channels"},
+    Key{"inputs", "", "values of a flat input, in place of height, width and channels"},
     Key{"learning_rate", "0.001", "step length of the updates; policy and burn_in vary it"},
     Key{"momentum", "0.9", "share of the last update that goes into the next one"},
     Key{"decay", "0.0001", "L2 penalty of weights (not of biases)"},
@@ -44,7 +45,6 @@ constexpr std::array kNetKeys{
     Key{"eps", "0.0000001",
         "of Adam: what the root of the squares (summed over a batch) is at least"},
     Key{"clip", "0", "", Effect::none},
-    Key{"inputs", "", "", Effect::none},
     Key{"random", "0", "", Effect::none},
     Key{"min_ratio", "", "", Effect::none},
     Key{"max_ratio", "", "", Effect::none},
@@ -81,6 +81,8 @@ constexpr std::array kNetKeys{
     Key{"equidistant_point", "0", "", Effect::none},
     Key{"num_sigmas_reject_badlabels", "0", "", Effect::none},
     Key{"track", "0", "", Effect::none},
+    Key{"seq_scales", "", "", Effect::none},
+    Key{"show_receptive_field", "0", "", Effect::none},
 };
 
 // With a memory of 1 nothing would ever be learnt; without eps a value whose gradient is 0 would
@@ -145,6 +147,34 @@ void read_augment(OptionReader& options, AugmentOptions& augment) {
   augment.center = options.flag("center", false);
 }
 
+// A flat input is vectors of so many values: neither cut nor turned nor coloured.
+void read_input(OptionReader& options, NetOptions& read) {
+  read.augment.flat = options.has("inputs") && !options.has("height") && !options.has("width");
+  if (read.augment.flat) {
+    read.input = {1, 1, options.integer("inputs", 1, 1, 1 << 24)};
+    for (const std::string_view key : {"channels", "min_crop", "max_crop", "angle", "aspect",
+                                       "saturation", "exposure", "hue", "flip", "center"})
+      options.warn(key, "has no effect on a flat input");
+    return;
+  }
+  for (const std::string_view key : {"height", "width"})
+    if (!options.has(key))
+      options.refuse("", fmt::format("[net] has no {}", key), "add it; or inputs= for vectors");
+  read.input = {.h = options.integer("height", 1, 1, 1 << 16),
+                .w = options.integer("width", 1, 1, 1 << 16),
+                .c = options.integer("channels", 3, 1, 1 << 12)};
+  if (!read.input.countable())
+    options.refuse("height",
+                   fmt::format("images of {}x{}x{} have too many elements", read.input.w,
+                               read.input.h, read.input.c),
+                   "make them smaller: 2147483647 elements are the most");
+  const std::size_t count = read.input.count();
+  if (!options.failed() && options.has("inputs") &&
+      static_cast<std::size_t>(options.integer("inputs", 1, 1)) != count)
+    options.refuse("inputs", fmt::format("height, width and channels make {} inputs", count),
+                   "leave out inputs=, or the others");
+}
+
 }  // namespace
 
 std::span<const Key> net_keys() { return kNetKeys; }
@@ -160,16 +190,7 @@ Result<NetOptions> read_net_options(const Section& net, bool strict) {
         "subdivisions",
         fmt::format("batch {} is not divisible by subdivisions {}", read.batch, read.subdivisions),
         "choose a divisor of the batch");
-  for (const std::string_view key : {"height", "width"})
-    if (!options.has(key)) options.refuse("", fmt::format("[net] has no {}", key), "add it");
-  read.input = {.h = options.integer("height", 1, 1, 1 << 16),
-                .w = options.integer("width", 1, 1, 1 << 16),
-                .c = options.integer("channels", 3, 1, 1 << 12)};
-  if (!read.input.countable())
-    options.refuse("height",
-                   fmt::format("images of {}x{}x{} have too many elements", read.input.w,
-                               read.input.h, read.input.c),
-                   "make them smaller: 2147483647 elements are the most");
+  read_input(options, read);
   read.label_smoothing = options.real("label_smooth_eps", 0, 0, 1);
   read_solver(options, read.solver);
   read_augment(options, read.augment);

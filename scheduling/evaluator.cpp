@@ -6,6 +6,11 @@
 #include "runtime/tasks/task_errors.hpp"
 
 namespace omni {
+namespace {
+
+Error stopped() { return {ErrorKind::interrupted, "", "stopped while evaluating", ""}; }
+
+}  // namespace
 
 void Tally::add(const BatchSlot& slot) {
   for (const Tensor* metrics : slot.metrics) {
@@ -33,10 +38,39 @@ Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed) {
     OMNI_CHECK(task_status());
     if (stop_requested()) {
       OMNI_CHECK(wait_for_tasks());
-      return Error{ErrorKind::interrupted, "", "stopped while evaluating", ""};
+      return stopped();
     }
   }
   return tally;
+}
+
+Status evaluate_each(Net& net, DataFeed& test, std::uint64_t seed, const UseOutputs& use,
+                     Tally* tally) {
+  const auto outputs = static_cast<std::size_t>(net.classes());
+  const std::uint64_t batches = test.batches_per_pass();
+  std::size_t index = 0;
+  const auto use_slice = [&](int slice) -> Status {
+    const std::vector<float> values =
+        HostAccess(net.output(slice), HostAccess::Mode::read).values();
+    OMNI_CHECK(task_status());
+    for (std::size_t at = 0; at < values.size() && index < test.dataset().size(); at += outputs)
+      OMNI_CHECK(use(index++, std::span(values).subspan(at, outputs)));
+    return {};
+  };
+  for (std::uint64_t number = 0, read = 0; number < batches; ++number) {
+    for (; read < batches && read - number < static_cast<std::uint64_t>(test.slots()); ++read)
+      test.submit(read);
+    net.forward({.training = false, .seed = seed, .first_sample = 0, .slot = &test.slot(number)});
+    Status status = stop_requested() ? stopped() : task_status();
+    for (int slice = 0; status && slice < net.slices().count(); ++slice) status = use_slice(slice);
+    if (!status) {
+      (void)wait_for_tasks();
+      return status;
+    }
+    if (tally != nullptr) tally->add(test.slot(number));
+    test.release(number);
+  }
+  return {};
 }
 
 }  // namespace omni

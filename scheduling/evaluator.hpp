@@ -1,7 +1,9 @@
-// One pass over a test set: mean loss and accuracy.
+// One pass over a test set: mean loss and accuracy, or what the net says of every image.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 
 #include "layers/net.hpp"
 #include "runtime/data/data_feed.hpp"
@@ -19,5 +21,11 @@ struct Tally {
 };
 
 Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed);
+
+// Calls use(index, outputs) for one image after the other; an error ends it. Images are read ahead,
+// but while outputs are used nothing computes. `tally`: null, or what evaluate() would give.
+using UseOutputs = std::function<Status(std::size_t index, std::span<const float> outputs)>;
+Status evaluate_each(Net& net, DataFeed& test, std::uint64_t seed, const UseOutputs& use,
+                     Tally* tally = nullptr);
 
 }  // namespace omni

@@ -122,11 +122,14 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
   OMNI_TRY(DatasetPair data,
            open_dataset({.source = arguments.source.empty() ? "synthetic" : arguments.source,
                          .net_input = net.options().input,
+                         .flat = net.options().augment.flat,
                          .classes = net.classes(),
                          .seed = arguments.seed}));
   log::info("data: {}", data.train->description());
   const Extent images = data.train->extent(), input = net.options().input;
-  if (images.h != input.h || images.w != input.w || images.c != input.c)
+  if (net.options().augment.flat)
+    log::info("the net takes {} values: those of an image, channel by channel", input.c);
+  else if (images.h != input.h || images.w != input.w || images.c != input.c)
     log::info("the net takes {}x{}x{}: images are fitted to it", input.h, input.w, input.c);
   return data;
 }

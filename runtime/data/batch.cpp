@@ -14,11 +14,7 @@ template <class Use>
 Status for_each_image(const Dataset& dataset, std::span<const std::size_t> indices,
                       std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
                       bool training, Extent net_input, Use use) {
-  if (!can_convert_channels(dataset.extent().c, net_input.c))
-    return Error{ErrorKind::usage, dataset.description(),
-                 fmt::format("images of {} channels for a net that wants {}", dataset.extent().c,
-                             net_input.c),
-                 "set channels= in [net]"};
+  OMNI_CHECK(check_input(options, dataset.extent(), net_input, dataset.description()));
   AugmentOptions fitting = options;
   fitting.all_sizes = dataset.has_all_sizes();
   try {

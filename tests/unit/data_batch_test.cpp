@@ -80,7 +80,7 @@ TEST(FillBatch, ReportsWhatCannotBeRead) {
   const Status channels =
       fill_batch(dataset, indices, 0, {}, 1, true, {12, 12, 2}, batch.images.data());
   ASSERT_FALSE(channels);
-  EXPECT_NE(channels.error().message().find("images of 3 channels for a net that wants 2"),
+  EXPECT_NE(channels.error().message().find("has images of 3 channels, but the net wants 2"),
             std::string::npos);
 }
 
