@@ -75,6 +75,17 @@ std::optional<std::vector<T>> list(std::string_view text) {
 
 }  // namespace
 
+std::vector<Key> with_keys_in_vain(std::span<const Key> keys, std::string_view in_vain) {
+  std::vector<Key> all(keys.begin(), keys.end());
+  while (!in_vain.empty()) {
+    const std::size_t sign = in_vain.find('='), end = std::min(in_vain.find(' '), in_vain.size());
+    all.push_back(
+        {in_vain.substr(0, sign), in_vain.substr(sign + 1, end - sign - 1), "", Effect::none});
+    in_vain.remove_prefix(std::min(end + 1, in_vain.size()));
+  }
+  return all;
+}
+
 OptionReader::OptionReader(const Section& section, std::span<const Key> keys)
     : section_(section), keys_(keys) {}
 
@@ -85,24 +96,27 @@ const Option* OptionReader::lookup(std::string_view key) const {
 
 bool OptionReader::has(std::string_view key) const { return lookup(key) != nullptr; }
 
-int OptionReader::integer(std::string_view key, int fallback, int low, int high) {
+template <class T>
+T OptionReader::one(std::string_view key, T fallback, T low, T high) {
+  constexpr bool kWhole = std::is_integral_v<T>;
   const Option* option = lookup(key);
   if (failed_ || !option) return fallback;
-  auto value = number<Wide<int>>(option->value);
-  if (value && within(*value, low, high)) return static_cast<int>(*value);
-  refuse(key, setting(*option) + (value ? " is out of range" : " is not a whole number"),
-         expected("a whole number", low, high));
+  const auto value = number<Wide<T>>(option->value);
+  if (value && within(*value, low, high)) return static_cast<T>(*value);
+  refuse(key,
+         setting(*option) + (value    ? " is out of range"
+                             : kWhole ? " is not a whole number"
+                                      : " is not a finite number"),
+         expected(kWhole ? "a whole number" : "a number", low, high));
   return fallback;
 }
 
+int OptionReader::integer(std::string_view key, int fallback, int low, int high) {
+  return one(key, fallback, low, high);
+}
+
 float OptionReader::real(std::string_view key, float fallback, float low, float high) {
-  const Option* option = lookup(key);
-  if (failed_ || !option) return fallback;
-  auto value = number<Wide<float>>(option->value);
-  if (value && within(*value, low, high)) return static_cast<float>(*value);
-  refuse(key, setting(*option) + (value ? " is out of range" : " is not a finite number"),
-         expected("a number", low, high));
-  return fallback;
+  return one(key, fallback, low, high);
 }
 
 bool OptionReader::flag(std::string_view key, bool fallback) {

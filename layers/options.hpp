@@ -26,6 +26,9 @@ struct Key {
   Effect effect = Effect::full;
 };
 
+// Those, and those without effect: "name=default name=default".
+std::vector<Key> with_keys_in_vain(std::span<const Key> keys, std::string_view in_vain);
+
 // Reads one section. The first problem is kept (error()); later reads return their defaults, so a
 // layer reads all its options straight through and checks once.
 class OptionReader {
@@ -57,6 +60,8 @@ class OptionReader {
   Status status() const;
 
  private:
+  template <class T>
+  T one(std::string_view key, T fallback, T low, T high);
   const Option* lookup(std::string_view key) const;  // asserts that the key is declared
   const Section& section_;
   std::span<const Key> keys_;

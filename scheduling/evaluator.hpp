@@ -20,12 +20,9 @@ struct Tally {
   double top5_accuracy() const { return images > 0 ? top5 / images : 0; }
 };
 
-Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed);
-
-// Calls use(index, outputs) for one image after the other; an error ends it. Images are read ahead,
-// but while outputs are used nothing computes. `tally`: null, or what evaluate() would give.
+// `use(index, outputs)`, if any, is called for one image after the other, and its error ends the
+// pass. Images are then read ahead as else, but nothing is computed ahead.
 using UseOutputs = std::function<Status(std::size_t index, std::span<const float> outputs)>;
-Status evaluate_each(Net& net, DataFeed& test, std::uint64_t seed, const UseOutputs& use,
-                     Tally* tally = nullptr);
+Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOutputs& use = {});
 
 }  // namespace omni

@@ -84,39 +84,29 @@ void cross_entropy(const CrossEntropyArgs& args, const T* logits, const T* proba
   const int size = args.inputs / args.groups;
   const auto temperature = static_cast<double>(args.temperature);
   const Truth truth = smoothed_truth(args);
-  LabelMetrics sums;
-  for (int image = 0; image < args.n; ++image) {
-    const T* x = logits + std::int64_t{image} * args.inputs;
-    const T* p = probabilities + std::int64_t{image} * args.inputs;
-    if (labels[image] == kNoLabel) {
-      if (args.gradient) std::fill_n(diff + std::int64_t{image} * args.inputs, args.inputs, T{0});
-      continue;
-    }
-    const int label = checked_label(labels[image], args.inputs, image);
-    const int first = label / size * size;  // of the label's group
-    const T top = *std::max_element(x + first, x + first + size);
-    const auto below = [&](int i) {
-      return (static_cast<double>(top) - static_cast<double>(x[i])) / temperature;
-    };
-    LabelOdds odds{.own = std::exp(-below(label)), .below = below(label)};
-    double others_below = 0;
-    for (int i = first; i < first + size; ++i) {
-      if (i == label) continue;
-      odds.rest += std::exp(-below(i));
-      others_below += below(i) - odds.below;
-    }
-    sums.loss += odds.loss() + (truth.other > 0 ? truth.other * others_below : 0);
-    sums.count(label_rank(p, args.inputs, label));
-    if (!args.gradient) continue;
-    T* d = diff + std::int64_t{image} * args.inputs;
-    for (int i = 0; i < args.inputs; ++i) {
-      const bool inside = i >= first && i < first + size;
-      const double error =
-          i == label ? odds.error(truth.label) : static_cast<double>(p[i]) - truth.other;
-      d[i] = inside ? static_cast<T>(error / temperature) : T{0};
-    }
-  }
-  sums.store(metrics);
+  judge_images(args.n, args.inputs, logits, labels, metrics, diff,
+               [&](LabelMetrics& sums, int label, const T* x, T* d) {
+                 const T* p = probabilities + (x - logits);
+                 const int first = label / size * size;  // of the label's group
+                 const T top = *std::max_element(x + first, x + first + size);
+                 const auto below = [&](int i) {
+                   return (static_cast<double>(top) - static_cast<double>(x[i])) / temperature;
+                 };
+                 LabelOdds odds{.own = std::exp(-below(label)), .below = below(label)};
+                 double others_below = 0;  // the label
+                 for (int i = first; i < first + size; ++i) {
+                   if (i != label) odds.rest += std::exp(-below(i));
+                   others_below += below(i) - odds.below;
+                 }
+                 sums.loss += odds.loss() + (truth.other > 0 ? truth.other * others_below : 0);
+                 sums.count(label_rank(p, args.inputs, label));
+                 for (int i = 0; d != nullptr && i < args.inputs; ++i) {
+                   const bool inside = i >= first && i < first + size;
+                   const double error = i == label ? odds.error(truth.label)
+                                                   : static_cast<double>(p[i]) - truth.other;
+                   d[i] = inside ? static_cast<T>(error / temperature) : T{0};
+                 }
+               });
 }
 
 }  // namespace reference

@@ -11,26 +11,24 @@
 
 namespace omni {
 
-Result<ClassNames> ClassNames::read(const std::string& file, const Dataset* data, const Net& net) {
-  ClassNames names;
-  if (file.empty()) {
-    if (data != nullptr) names.names_ = data->class_names();
-    return names;
-  }
-  std::error_code ignored;
-  if (!std::filesystem::exists(file, ignored))
-    return Error{ErrorKind::usage, "--names " + file, "no such file", "one name per line"};
-  OMNI_TRY(names.names_, read_entries(file));
+Result<std::vector<std::string>> class_names(const std::string& file, const Dataset* data,
+                                             const Net& net) {
   const auto outputs = static_cast<std::size_t>(net.classes());
-  if (names.names_.size() != outputs)
-    return Error{ErrorKind::data, file,
-                 fmt::format("has {} names, the net {} outputs", names.names_.size(), outputs),
-                 "one name per line, in the order of the classes"};
+  std::vector<std::string> names;
+  if (!file.empty()) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(file, ignored))
+      return Error{ErrorKind::usage, "--names " + file, "no such file", "one name per line"};
+    OMNI_TRY(names, read_entries(file));
+    if (names.size() != outputs)
+      return Error{ErrorKind::data, file,
+                   fmt::format("has {} names, the net {} outputs", names.size(), outputs),
+                   "one name per line, in the order of the classes"};
+  } else if (data != nullptr) {
+    names = data->class_names();
+  }
+  while (names.size() < outputs) names.push_back(fmt::format("class {}", names.size()));
   return names;
-}
-
-std::string ClassNames::operator[](std::size_t index) const {
-  return index < names_.size() ? names_[index] : fmt::format("class {}", index);
 }
 
 Result<std::vector<std::size_t>> likeliest(std::span<const float> outputs, std::size_t most,

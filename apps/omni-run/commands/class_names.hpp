@@ -1,4 +1,4 @@
-// What classes are called, and which one a net says an image is of.
+// What classes are called, and which ones a net says an image is of.
 #pragma once
 
 #include <span>
@@ -10,16 +10,9 @@
 
 namespace omni {
 
-class ClassNames {
- public:
-  // Of --names, one per line, or else of the data; `data` may be null.
-  static Result<ClassNames> read(const std::string& file, const Dataset* data, const Net& net);
-
-  std::string operator[](std::size_t index) const;  // "class 7" where there is none
-
- private:
-  std::vector<std::string> names_;
-};
+// Of every output: from `file`, one per line, or else of the data (null: none), or "class 7".
+Result<std::vector<std::string>> class_names(const std::string& file, const Dataset* data,
+                                             const Net& net);
 
 // The classes of the largest outputs, best first, at most `most` of them; of equal ones the lower
 // number, as an evaluation counts. An error about `where` when the outputs are no numbers.

@@ -9,8 +9,8 @@
 #include <numeric>
 #include <optional>
 
-#include "apps/omni-run/commands/class_names.hpp"
 #include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/commands/class_names.hpp"
 #include "apps/omni-run/load_parameters.hpp"
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/open_net.hpp"
@@ -67,15 +67,13 @@ class ChosenImages final : public Dataset {
 Result<std::vector<std::string>> image_files(const std::vector<std::string>& named) {
   std::vector<std::string> files;
   for (const std::string& name : named) try {
-      const fs::file_status status = fs::status(name);
-      if (!fs::exists(status))
+      if (!fs::exists(name))
         return Error{ErrorKind::usage, name, "no such file or folder", "images are named by path"};
-      if (!fs::is_directory(status)) {
-        files.push_back(name);
-        continue;
+      std::vector<std::string> found{name};
+      if (fs::is_directory(name)) {
+        OMNI_TRY(found, images_below(name));
       }
-      OMNI_TRY(const std::vector<std::string> below, images_below(name));
-      files.insert(files.end(), below.begin(), below.end());
+      files.insert(files.end(), found.begin(), found.end());
     } catch (const fs::filesystem_error& problem) {
       return Error{ErrorKind::data, problem.path1().string(), problem.code().message(),
                    "is all of the folder readable?"};
@@ -87,80 +85,37 @@ Result<std::vector<std::string>> image_files(const std::vector<std::string>& nam
 Result<std::unique_ptr<Net>> open_for(std::size_t images, const NetArguments& arguments) {
   OMNI_TRY(NetSpec spec, read_net(arguments));
   const auto build = [&](std::size_t batch) {
-    spec.net.options.push_back({"batch", std::to_string(batch), kCommandLine});
+    if (!arguments.overrides("batch"))
+      spec.net.options.push_back({"batch", std::to_string(batch), kCommandLine});
     return build_net(spec, arguments, false);
   };
   spec.net.options.push_back({"subdivisions", "1", kCommandLine});
-  if (arguments.overrides("batch")) return build_net(spec, arguments, false);
   OMNI_TRY(auto one, build(1));
   const std::size_t parameters = one->parameter_count() * sizeof(float),
                     each = std::max<std::size_t>(1, one->tensor_bytes() - parameters);
   const std::size_t batch = std::min({images, kMostAtOnce, kBytesAtOnce / each});
-  if (batch < 2) return one;
+  if (batch < 2 || arguments.overrides("batch")) return one;
   return build(batch);
 }
 
-class Prediction {
- public:
-  Prediction(Net& net, const ClassNames& names, const PredictArguments& arguments)
-      : net_(net), names_(names), arguments_(arguments) {}
+void write_json(const nlohmann::ordered_json& object) {
+  fmt::print("{}\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
 
-  // `name(index)`: what the image is called.
-  template <class Name>
-  Status run(ChosenImages& images, Name name) {
-    DataFeed feed(images, feed_options(net_, arguments_.data.seed, false, kEvaluationSlots));
-    OMNI_CHECK(MemoryForecast(net_, evaluation_demand(net_, &feed, working_on_gpus(net_)),
-                              arguments_.machine)
-                   .require());
-    OMNI_CHECK(feed.allocate());
-    return evaluate_each(
-        net_, feed, arguments_.data.seed, [&](std::size_t index, std::span<const float> outputs) {
-          const auto error = images.take_error(index);
-          return error ? complain(name(index), *error) : print(name(index), outputs);
-        });
-  }
-  // Of a single image it was the whole problem.
-  Status finish(std::size_t images) {
-    if (unreadable_ == 0) return {};
-    if (images == 1) return std::move(*last_);
-    log::error("{}", last_->message());
-    return Error{ErrorKind::data, "predict",
-                 fmt::format("{} of {} images could not be read", unreadable_, images),
-                 "they are named above; the others are predicted"};
-  }
-
- private:
-  Status complain(const std::string& name, const Error& error) {
-    if (last_) log::error("{}", last_->message());
-    last_ = error;
-    ++unreadable_;
-    if (arguments_.common.json) write({{"image", name}, {"error", error.message()}});
-    return {};
-  }
-  Status print(const std::string& name, std::span<const float> outputs) {
-    OMNI_TRY(const auto order, likeliest(outputs, static_cast<std::size_t>(arguments_.top), name));
-    nlohmann::ordered_json classes = nlohmann::json::array();
-    if (!arguments_.common.json) fmt::print("{}\n", name);
-    for (const std::size_t index : order)
-      if (arguments_.common.json)
-        classes.push_back({{"index", index},
-                           {"name", names_[index]},
-                           {"probability", as_written(outputs[index])}});
-      else
-        fmt::print("{:.2f}%: {}\n", 100 * outputs[index], names_[index]);
-    if (arguments_.common.json) write({{"image", name}, {"classes", classes}});
-    return {};
-  }
-  static void write(const nlohmann::ordered_json& object) {
-    fmt::print("{}\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-  }
-
-  Net& net_;
-  const ClassNames& names_;
-  const PredictArguments& arguments_;
-  std::optional<Error> last_;
-  std::size_t unreadable_ = 0;
-};
+Status print(const std::string& image, std::span<const float> outputs,
+             const std::vector<std::string>& names, const PredictArguments& arguments) {
+  OMNI_TRY(const auto order, likeliest(outputs, static_cast<std::size_t>(arguments.top), image));
+  nlohmann::ordered_json classes = nlohmann::json::array();
+  if (!arguments.common.json) fmt::print("{}\n", image);
+  for (const std::size_t at : order)
+    if (arguments.common.json)
+      classes.push_back(
+          {{"index", at}, {"name", names[at]}, {"probability", as_written(outputs[at])}});
+    else
+      fmt::print("{:.2f}%: {}\n", 100 * outputs[at], names[at]);
+  if (arguments.common.json) write_json({{"image", image}, {"classes", classes}});
+  return {};
+}
 
 }  // namespace
 
@@ -176,37 +131,56 @@ Status predict_command(const PredictArguments& arguments) {
   if (!arguments.data.source.empty() || !arguments.samples.empty()) {
     OMNI_TRY(data, open_data(arguments.data, *net));
   }
-  OMNI_TRY(const ClassNames names, ClassNames::read(arguments.names, data.test.get(), *net));
-  std::vector<std::size_t> samples;
-  for (const std::uint64_t sample : arguments.samples) {
+  OMNI_TRY(const auto names, class_names(arguments.names, data.test.get(), *net));
+  for (const std::uint64_t sample : arguments.samples)
     if (sample >= data.test->size())
       return Error{ErrorKind::usage, fmt::format("--index {}", sample),
                    fmt::format("the test set has {} images", data.test->size()), ""};
-    samples.push_back(static_cast<std::size_t>(sample));
-  }
   const FileDataset from_files({.paths = files}, net->classes(), {}, {});
   if (!files.empty())
-    OMNI_CHECK(check_input(net->options().augment, from_files.extent(), net->options().input,
-                           net->name()));
+    OMNI_CHECK(
+        check_input(net->options().augment, from_files.extent(), net->options().input, "predict"));
   OMNI_TRY(const Session session, start_session(arguments.machine));
+  OMNI_CHECK(MemoryForecast(*net, evaluation_demand(*net, nullptr, working_on_gpus(*net)),
+                            arguments.machine)
+                 .require());
   OMNI_CHECK(net->allocate());
   OMNI_CHECK(load_parameters(*net, arguments.weights));
 
-  Prediction prediction(*net, names, arguments);
-  if (!files.empty()) {
-    std::vector<std::size_t> all(files.size());
-    std::iota(all.begin(), all.end(), std::size_t{0});
-    ChosenImages chosen(from_files, std::move(all));
-    OMNI_CHECK(prediction.run(chosen, [&](std::size_t index) { return files[index]; }));
-  }
-  if (!samples.empty()) {
-    ChosenImages chosen(*data.test, samples);
-    OMNI_CHECK(prediction.run(chosen, [&](std::size_t index) {
-      const auto label = static_cast<std::size_t>(data.test->label(samples[index]));
-      return fmt::format("test image {} ({})", samples[index], names[label]);
-    }));
-  }
-  return prediction.finish(images);
+  std::size_t unreadable = 0;
+  const auto predict = [&](const Dataset& of, std::vector<std::size_t> indices,
+                           const auto& name) -> Status {
+    ChosenImages chosen(of, std::move(indices));
+    DataFeed feed(chosen, feed_options(*net, arguments.data.seed, false, kEvaluationSlots));
+    OMNI_CHECK(feed.allocate());
+    const auto use = [&](std::size_t index, std::span<const float> outputs) -> Status {
+      const auto error = chosen.take_error(index);
+      if (!error) return print(name(index), outputs, names, arguments);
+      if (arguments.common.json) write_json({{"image", name(index)}, {"error", error->message()}});
+      if (images == 1) return *error;
+      log::error("{}", error->message());
+      ++unreadable;
+      return {};
+    };
+    OMNI_CHECK(evaluate(*net, feed, arguments.data.seed, use));
+    return {};
+  };
+  std::vector<std::size_t> all(files.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  if (!files.empty())
+    OMNI_CHECK(predict(from_files, std::move(all), [&](std::size_t at) { return files[at]; }));
+  const auto sample_name = [&](std::size_t at) {
+    const std::size_t sample = arguments.samples[at];
+    const auto label = static_cast<std::size_t>(data.test->label(sample));
+    return fmt::format("test image {} ({})", sample, names[label]);
+  };
+  if (!arguments.samples.empty())
+    OMNI_CHECK(
+        predict(*data.test, {arguments.samples.begin(), arguments.samples.end()}, sample_name));
+  if (unreadable == 0) return {};
+  return Error{ErrorKind::data, "predict",
+               fmt::format("{} of {} images could not be read", unreadable, images),
+               "they are named above; the others are predicted"};
 }
 
 }  // namespace omni
