@@ -96,27 +96,24 @@ const Option* OptionReader::lookup(std::string_view key) const {
 
 bool OptionReader::has(std::string_view key) const { return lookup(key) != nullptr; }
 
-template <class T>
-T OptionReader::one(std::string_view key, T fallback, T low, T high) {
-  constexpr bool kWhole = std::is_integral_v<T>;
+int OptionReader::integer(std::string_view key, int fallback, int low, int high) {
   const Option* option = lookup(key);
   if (failed_ || !option) return fallback;
-  const auto value = number<Wide<T>>(option->value);
-  if (value && within(*value, low, high)) return static_cast<T>(*value);
-  refuse(key,
-         setting(*option) + (value    ? " is out of range"
-                             : kWhole ? " is not a whole number"
-                                      : " is not a finite number"),
-         expected(kWhole ? "a whole number" : "a number", low, high));
+  auto value = number<Wide<int>>(option->value);
+  if (value && within(*value, low, high)) return static_cast<int>(*value);
+  refuse(key, setting(*option) + (value ? " is out of range" : " is not a whole number"),
+         expected("a whole number", low, high));
   return fallback;
 }
 
-int OptionReader::integer(std::string_view key, int fallback, int low, int high) {
-  return one(key, fallback, low, high);
-}
-
 float OptionReader::real(std::string_view key, float fallback, float low, float high) {
-  return one(key, fallback, low, high);
+  const Option* option = lookup(key);
+  if (failed_ || !option) return fallback;
+  auto value = number<Wide<float>>(option->value);
+  if (value && within(*value, low, high)) return static_cast<float>(*value);
+  refuse(key, setting(*option) + (value ? " is out of range" : " is not a finite number"),
+         expected("a number", low, high));
+  return fallback;
 }
 
 bool OptionReader::flag(std::string_view key, bool fallback) {

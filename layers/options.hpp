@@ -60,8 +60,6 @@ class OptionReader {
   Status status() const;
 
  private:
-  template <class T>
-  T one(std::string_view key, T fallback, T low, T high);
   const Option* lookup(std::string_view key) const;  // asserts that the key is declared
   const Section& section_;
   std::span<const Key> keys_;

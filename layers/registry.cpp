@@ -46,6 +46,7 @@ std::span<const Key> common_layer_keys() {
 }
 
 LayerRegistration::LayerRegistration(LayerType type) {
+  type.keys = with_keys_in_vain(type.keys, type.in_vain);
   const std::span<const Key> common = common_layer_keys();
   type.keys.insert(type.keys.end(), common.begin(), common.end());
   auto& types = registered();

@@ -122,12 +122,8 @@ const LayerRegistration convolutional_registration(
               {"rotate", "0", kNotDeformed, Effect::refused},
               {"stretch", "0", kNotDeformed, Effect::refused},
               {"stretch_sway", "0", kNotDeformed, Effect::refused},
-              {"coordconv", "0", "no coordinates are added to the input", Effect::refused},
-              {"assisted_excitation", "0", "", Effect::none},
-              {"bin_output", "0", "", Effect::none},
-              {"grad_centr", "0", "", Effect::none},
-              {"reverse", "0", "", Effect::none},
-              {"dot", "0", "", Effect::none}},
+              {"coordconv", "0", "no coordinates are added to the input", Effect::refused}},
+     .in_vain = "assisted_excitation=0 bin_output=0 grad_centr=0 reverse=0 dot=0",
      .make = make_layer<ConvolutionalLayer>});
 
 }  // namespace

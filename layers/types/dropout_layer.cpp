@@ -61,9 +61,8 @@ const LayerRegistration dropout_registration(
      .aliases = {},
      .summary = "drops values at random in training",
      .keys = {{"probability", "0.5", "of being dropped"},
-              {"dropblock", "0", "values are dropped one by one", Effect::refused},
-              {"dropblock_size_rel", "0", "", Effect::none},
-              {"dropblock_size_abs", "0", "", Effect::none}},
+              {"dropblock", "0", "values are dropped one by one", Effect::refused}},
+     .in_vain = "dropblock_size_rel=0 dropblock_size_abs=0",
      .make = make_layer<DropoutLayer>});
 
 }  // namespace
