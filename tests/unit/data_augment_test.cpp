@@ -319,39 +319,6 @@ TEST(PrepareImage, Channels) {
   EXPECT_EQ(grey, (Floats{1, 76 / 255.f, 150 / 255.f, 29 / 255.f}));
 }
 
-std::string refusal(const AugmentOptions& options, Extent image, Extent net) {
-  Status status = check_input(options, image, net, "x");
-  return status ? "" : status.error().message();
-}
-
-TEST(CheckInput, OfChannels) {
-  EXPECT_EQ(refusal({}, {5, 5, 4}, {3, 3, 4}), "");
-  EXPECT_EQ(refusal({}, {5, 5, 1}, {3, 3, 3}), "");
-  EXPECT_EQ(refusal({}, {5, 5, 3}, {3, 3, 1}), "");
-  EXPECT_EQ(refusal({}, {5, 5, 2}, {3, 3, 3}),
-            "x: has images of 2 channels, but the net wants 3 (set channels=2 in [net])");
-  EXPECT_NE(refusal({}, {5, 5, 3}, {3, 3, 4}), "");
-}
-
-TEST(CheckInput, OfVectors) {
-  EXPECT_EQ(refusal({.flat = true}, {4, 2, 3}, {1, 1, 24}), "");
-  EXPECT_EQ(refusal({.flat = true}, {4, 2, 3}, {1, 1, 3}),
-            "x: has 24 values per image, but the net wants 3 (set inputs=24 in [net])");
-  EXPECT_EQ(
-      refusal({.flat = true}, {0, 0, 3}, {1, 1, 24}),
-      "x: has images of all sizes, but the net wants vectors (give height, width and channels "
-      "in [net] instead of inputs)");
-}
-
-// Channel by channel, as Darknet has images; whatever else was asked for.
-TEST(PrepareImage, Flat) {
-  const AugmentOptions options{.max_crop = 9, .angle = 90, .hue = 1, .flip = true, .flat = true};
-  for (std::uint64_t sample = 0; sample < 4; ++sample)
-    EXPECT_EQ(prepare(counting({1, 3, 2}), {1, 3, 2}, options, {1, 1, 6}, sample),
-              (Floats{0, 2 / 255.f, 4 / 255.f, 1 / 255.f, 3 / 255.f, 5 / 255.f}));
-  EXPECT_TRUE(keeps_bytes(options, {1, 3, 2}, true, {1, 1, 6}));
-}
-
 TEST(PrepareImage, ExposureStaysWithinItsFactor) {
   const Extent extent{1, 1, 3};
   float low = 1, high = 0;
