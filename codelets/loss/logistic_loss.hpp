@@ -42,7 +42,7 @@ OMNI_HD T softplus(T x) {
 template <class T>
 void logistic_loss(const LogisticLossArgs& args, const T* src, const std::int32_t* labels,
                    T* metrics, T* diff) {
-  judge_images(args.n, args.inputs, src, labels, metrics, diff,
+  judge_images(args.n, args.inputs, src, labels, metrics, args.gradient ? diff : nullptr,
                [&](LabelMetrics& sums, int label, const T* x, T* d) {
                  for (int i = 0; i < args.inputs; ++i) {
                    sums.loss += static_cast<double>(softplus(i == label ? -x[i] : x[i]));

@@ -84,7 +84,7 @@ void cross_entropy(const CrossEntropyArgs& args, const T* logits, const T* proba
   const int size = args.inputs / args.groups;
   const auto temperature = static_cast<double>(args.temperature);
   const Truth truth = smoothed_truth(args);
-  judge_images(args.n, args.inputs, logits, labels, metrics, diff,
+  judge_images(args.n, args.inputs, logits, labels, metrics, args.gradient ? diff : nullptr,
                [&](LabelMetrics& sums, int label, const T* x, T* d) {
                  const T* p = probabilities + (x - logits);
                  const int first = label / size * size;  // of the label's group
