@@ -369,8 +369,8 @@ activation=linear
 [softmax]
 )";
 
-// In the layer with stopbackward, in all before it and in a branch that ends nowhere nothing learns,
-// as in Darknet; in front everything does, whatever it reads.
+// In the layer with stopbackward, in all before it and in a branch that ends nowhere nothing
+// learns, as in Darknet; in front everything does, whatever it reads.
 TEST(WholeNet, StopbackwardFreezesWhatLiesBehind) {
   const auto session = Session::start({});
   ASSERT_TRUE(session);
