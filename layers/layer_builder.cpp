@@ -59,7 +59,7 @@ Blob& LayerBuilder::hand_on(int layer) { return *add_input(layer).blob; }
 Input& LayerBuilder::input_from(int layer) {
   Input& input = add_input(layer);
   Blob& blob = *input.blob;
-  if (parts_.training && !blob.diff.empty() && !stop_backward_) {
+  if (parts_.training && !blob.diff.empty()) {
     input.diff = blob.diff;
     // Backward runs from the last layer to the first, so the newest consumer writes the blob's
     // gradient and every earlier one gets a private tensor, which the net adds afterwards.

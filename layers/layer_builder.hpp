@@ -53,7 +53,7 @@ class LayerBuilder {
   int index() const { return static_cast<int>(parts_.layers.size()); }
   bool training() const { return parts_.training; }
   float label_smoothing() const { return parts_.label_smoothing; }
-  bool stops_backward() const { return stop_backward_; }  // no gradient for its inputs
+  bool stops_backward() const { return stop_backward_; }
   const Slices& slices() const { return parts_.slices; }
   int connected_blocks() const { return parts_.connected_blocks; }
   DataType values() const { return parts_.values; }

@@ -86,6 +86,9 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     for (const Section& section : spec.layers) OMNI_CHECK(net->add_layer(section));
     net->cut_segments();
     if (options.training) net->freeze_unreached_layers();
+    if (options.training && net->frozen_ > 0 && net->parameter_count() == 0)
+      return Error{ErrorKind::usage, spec.layers[net->frozen_ - 1].where(),
+                   "stopbackward=1 leaves no layer that learns", "set it in an earlier layer"};
     net->fuse_layers();
     net->forward_takes_turns_ =
         net->has_replicas_ && std::ranges::any_of(net->parts_.params, [](const Param& param) {
@@ -121,6 +124,7 @@ Status Net::add_layer(const Section& section) {
   std::unique_ptr<Layer> layer = type->make(builder);
   OMNI_CHECK(builder.options().status());
   builder.finish(std::move(layer));
+  if (builder.stops_backward()) frozen_ = layers().size();
   return {};
 }
 
@@ -151,23 +155,25 @@ void Net::cut_segments() {
     }
 }
 
-// stopbackward cuts gradients off; what lies behind it (and any branch that ends nowhere) stays as
-// it is: no backward tasks, no update, not even decay.
+// A layer with stopbackward and all before it, whoever reads them, stay as they are, and so does
+// any branch that ends nowhere: no backward tasks, no update, not even decay.
 void Net::freeze_unreached_layers() {
   std::unordered_map<const Blob*, std::size_t> maker;
   for (std::size_t i = 0; i < layers().size(); ++i) maker[&layers()[i]->output()] = i;
   std::unordered_set<const Blob*> written;  // by the consumer whose turn comes first in backward
   learns_.assign(layers().size(), false);
-  if (!learns_.empty()) learns_.back() = true;
+  if (frozen_ < layers().size()) learns_.back() = true;
   for (std::size_t i = layers().size(); i-- > 0;) {
     if (!learns_[i])
       for (Param* param : layers()[i]->params()) param->trainable = false;
     const std::vector<Input*>& inputs = layers()[i]->inputs();
     for (auto input = inputs.rbegin(); input != inputs.rend(); ++input) {
-      if (!learns_[i]) (*input)->diff.clear();
+      const auto made_by = maker.find((*input)->blob);
+      if (!learns_[i] || made_by == maker.end() || made_by->second < frozen_)
+        (*input)->diff.clear();
       if (!(*input)->wants_gradient()) continue;
       if (written.insert((*input)->blob).second) (*input)->diff = (*input)->blob->diff;
-      learns_[maker.at((*input)->blob)] = true;
+      learns_[made_by->second] = true;
     }
   }
 }

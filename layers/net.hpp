@@ -113,6 +113,7 @@ class Net {
   bool forward_takes_turns_ = false;
   std::size_t merged_from_ = 0;  // layer; their number when no phase is merged
   std::vector<bool> learns_;     // by layer: the loss's gradient reaches it
+  std::size_t frozen_ = 0;       // the first layers, by stopbackward
 };
 
 }  // namespace omni

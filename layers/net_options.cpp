@@ -13,6 +13,7 @@ constexpr std::array kNetKeys{
     Key{"height", "", "input height"},
     Key{"width", "", "input width"},
     Key{"channels", "3", "input channels"},
+    Key{"inputs", "", "values of a flat input, in place of height, width and channels"},
     Key{"learning_rate", "0.001", "step length of the updates; policy and burn_in vary it"},
     Key{"momentum", "0.9", "share of the last update that goes into the next one"},
     Key{"decay", "0.0001", "L2 penalty of weights (not of biases)"},
@@ -43,45 +44,19 @@ constexpr std::array kNetKeys{
     Key{"B2", "0.999", "of Adam: share of the last updates' mean squared gradient"},
     Key{"eps", "0.0000001",
         "of Adam: what the root of the squares (summed over a batch) is at least"},
-    Key{"clip", "0", "", Effect::none},
-    Key{"inputs", "", "", Effect::none},
-    Key{"random", "0", "", Effect::none},
-    Key{"min_ratio", "", "", Effect::none},
-    Key{"max_ratio", "", "", Effect::none},
     Key{"time_steps", "1", "it is for recurrent nets", Effect::refused},
-    Key{"notruth", "0", "", Effect::none},
-    // AlexeyAB's: data augmentation, noise and bad labels, memory, progress.
-    Key{"sequential_subdivisions", "1", "", Effect::none},
-    Key{"augment_speed", "2", "", Effect::none},
-    Key{"try_fix_nan", "0", "", Effect::none},
-    Key{"letter_box", "0", "", Effect::none},
-    Key{"blur", "0", "", Effect::none},
-    Key{"gaussian_noise", "0", "", Effect::none},
-    Key{"mixup", "0", "", Effect::none},
-    Key{"cutmix", "0", "", Effect::none},
-    Key{"mosaic", "0", "", Effect::none},
-    Key{"mosaic_bound", "0", "", Effect::none},
-    Key{"ema_alpha", "0", "", Effect::none},
-    Key{"resize_step", "32", "", Effect::none},
-    Key{"max_chart_loss", "20", "", Effect::none},
-    Key{"loss_scale", "1", "", Effect::none},
-    Key{"use_cuda_graph", "0", "", Effect::none},
-    Key{"dynamic_minibatch", "0", "", Effect::none},
-    Key{"optimized_memory", "0", "", Effect::none},
-    Key{"workspace_size_limit_MB", "1024", "", Effect::none},
-    Key{"contrastive", "0", "", Effect::none},
-    Key{"contrastive_jit_flip", "0", "", Effect::none},
-    Key{"contrastive_color", "0", "", Effect::none},
-    Key{"unsupervised", "0", "", Effect::none},
-    Key{"attention", "0", "", Effect::none},
-    Key{"adversarial_lr", "0", "", Effect::none},
-    Key{"badlabels_reject_percentage", "0", "", Effect::none},
-    Key{"badlabels_rejection_percentage", "0", "", Effect::none},
-    Key{"weights_reject_freq", "0", "", Effect::none},
-    Key{"equidistant_point", "0", "", Effect::none},
-    Key{"num_sigmas_reject_badlabels", "0", "", Effect::none},
-    Key{"track", "0", "", Effect::none},
 };
+
+// Most are AlexeyAB's: data augmentation, noise and bad labels, memory, progress.
+constexpr std::string_view kKeysInVain =
+    "clip=0 random=0 min_ratio= max_ratio= notruth=0 sequential_subdivisions=1 "
+    "augment_speed=2 try_fix_nan=0 letter_box=0 blur=0 gaussian_noise=0 mixup=0 cutmix=0 "
+    "mosaic=0 mosaic_bound=0 ema_alpha=0 resize_step=32 max_chart_loss=20 loss_scale=1 "
+    "use_cuda_graph=0 dynamic_minibatch=0 optimized_memory=0 workspace_size_limit_MB=1024 "
+    "contrastive=0 contrastive_jit_flip=0 contrastive_color=0 unsupervised=0 attention=0 "
+    "adversarial_lr=0 badlabels_reject_percentage=0 badlabels_rejection_percentage=0 "
+    "weights_reject_freq=0 equidistant_point=0 num_sigmas_reject_badlabels=0 track=0 "
+    "seq_scales= show_receptive_field=0";
 
 // With a memory of 1 nothing would ever be learnt; without eps a value whose gradient is 0 would
 // become 0/0.
@@ -145,23 +120,19 @@ void read_augment(OptionReader& options, AugmentOptions& augment) {
   augment.center = options.flag("center", false);
 }
 
-}  // namespace
-
-std::span<const Key> net_keys() { return kNetKeys; }
-
-Result<NetOptions> read_net_options(const Section& net, bool strict) {
-  OMNI_CHECK(check_keys(net, kNetKeys, strict));
-  OptionReader options(net, kNetKeys);
-  NetOptions read;
-  read.batch = options.integer("batch", 1, 1, kMostImages);
-  read.subdivisions = options.integer("subdivisions", 1, 1, kMostImages);
-  if (read.batch % read.subdivisions != 0)
-    options.refuse(
-        "subdivisions",
-        fmt::format("batch {} is not divisible by subdivisions {}", read.batch, read.subdivisions),
-        "choose a divisor of the batch");
+// A flat input is vectors of so many values: neither cut nor turned nor coloured.
+void read_input(OptionReader& options, NetOptions& read) {
+  read.augment.flat = options.has("inputs") && !options.has("height") && !options.has("width");
+  if (read.augment.flat) {
+    read.input = {1, 1, options.integer("inputs", 1, 1, 1 << 24)};
+    for (const std::string_view key : {"channels", "min_crop", "max_crop", "angle", "aspect",
+                                       "saturation", "exposure", "hue", "flip", "center"})
+      options.warn(key, "has no effect on a flat input");
+    return;
+  }
   for (const std::string_view key : {"height", "width"})
-    if (!options.has(key)) options.refuse("", fmt::format("[net] has no {}", key), "add it");
+    if (!options.has(key))
+      options.refuse("", fmt::format("[net] has no {}", key), "add it; or inputs= for vectors");
   read.input = {.h = options.integer("height", 1, 1, 1 << 16),
                 .w = options.integer("width", 1, 1, 1 << 16),
                 .c = options.integer("channels", 3, 1, 1 << 12)};
@@ -170,6 +141,32 @@ Result<NetOptions> read_net_options(const Section& net, bool strict) {
                    fmt::format("images of {}x{}x{} have too many elements", read.input.w,
                                read.input.h, read.input.c),
                    "make them smaller: 2147483647 elements are the most");
+  const std::size_t count = read.input.count();
+  if (!options.failed() && options.has("inputs") &&
+      static_cast<std::size_t>(options.integer("inputs", 1, 1)) != count)
+    options.refuse("inputs", fmt::format("height, width and channels make {} inputs", count),
+                   "leave out inputs=, or the others");
+}
+
+}  // namespace
+
+std::span<const Key> net_keys() {
+  static const std::vector<Key> keys = with_keys_in_vain(kNetKeys, kKeysInVain);
+  return keys;
+}
+
+Result<NetOptions> read_net_options(const Section& net, bool strict) {
+  OMNI_CHECK(check_keys(net, net_keys(), strict));
+  OptionReader options(net, net_keys());
+  NetOptions read;
+  read.batch = options.integer("batch", 1, 1, kMostImages);
+  read.subdivisions = options.integer("subdivisions", 1, 1, kMostImages);
+  if (read.batch % read.subdivisions != 0)
+    options.refuse(
+        "subdivisions",
+        fmt::format("batch {} is not divisible by subdivisions {}", read.batch, read.subdivisions),
+        "choose a divisor of the batch");
+  read_input(options, read);
   read.label_smoothing = options.real("label_smooth_eps", 0, 0, 1);
   read_solver(options, read.solver);
   read_augment(options, read.augment);

@@ -75,6 +75,17 @@ std::optional<std::vector<T>> list(std::string_view text) {
 
 }  // namespace
 
+std::vector<Key> with_keys_in_vain(std::span<const Key> keys, std::string_view in_vain) {
+  std::vector<Key> all(keys.begin(), keys.end());
+  while (!in_vain.empty()) {
+    const std::size_t sign = in_vain.find('='), end = std::min(in_vain.find(' '), in_vain.size());
+    all.push_back(
+        {in_vain.substr(0, sign), in_vain.substr(sign + 1, end - sign - 1), "", Effect::none});
+    in_vain.remove_prefix(std::min(end + 1, in_vain.size()));
+  }
+  return all;
+}
+
 OptionReader::OptionReader(const Section& section, std::span<const Key> keys)
     : section_(section), keys_(keys) {}
 
@@ -172,7 +183,9 @@ void OptionReader::refuse(std::string_view key, std::string what, std::string hi
 }
 
 void OptionReader::warn(std::string_view key, std::string_view remark) const {
-  if (const Option* option = lookup(key))
+  if (key.empty())
+    log::warn_once("{}: {}", section_.where(), remark);
+  else if (const Option* option = lookup(key))
     log::warn_once("{}: {} {}", section_.where(*option), shown_name(option->key), remark);
 }
 

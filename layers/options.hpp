@@ -26,6 +26,9 @@ struct Key {
   Effect effect = Effect::full;
 };
 
+// Those, and those without effect: "name=default name=default".
+std::vector<Key> with_keys_in_vain(std::span<const Key> keys, std::string_view in_vain);
+
 // Reads one section. The first problem is kept (error()); later reads return their defaults, so a
 // layer reads all its options straight through and checks once.
 class OptionReader {
@@ -51,7 +54,7 @@ class OptionReader {
 
   // A complaint of the caller's own about one key (or the section, when it is absent).
   void refuse(std::string_view key, std::string what, std::string hint = "");
-  // A remark about a key, when it is there.
+  // A remark about a key, when it is there; about the section, when the key is "".
   void warn(std::string_view key, std::string_view remark) const;
   bool failed() const { return failed_; }
   Status status() const;

@@ -11,9 +11,9 @@ namespace omni {
 namespace {
 
 // Keys of every Darknet layer. The ignored ones have no meaning when classifying.
-constexpr std::array<Key, 12> kCommonKeys{{
+constexpr std::array<Key, 6> kCommonKeys{{
     {"learning_rate", "1", "multiplies the net's learning rate for this layer"},
-    {"stopbackward", "0", "1: no gradient flows to earlier layers"},
+    {"stopbackward", "0", "1: this layer and all before it stay as they are"},
     {"dontload", "0",
      "1: keep the initial values when weights are loaded; the file has some all the same, "
      "but need not at the end of the net"},
@@ -21,13 +21,11 @@ constexpr std::array<Key, 12> kCommonKeys{{
     {"dontloadscales", "0", "1: keep the initial batch-norm scales when weights are loaded",
      Effect::none},
     {"numload", "0", "how many filters to load", Effect::none},
-    {"onlyforward", "0", "", Effect::none},
-    {"truth", "0", "", Effect::none},
-    {"smooth", "0", "", Effect::none},
-    {"noweights", "0", "", Effect::none},
-    {"train_only_bn", "0", "", Effect::none},
-    {"burnin_update", "0", "", Effect::none},
 }};
+
+constexpr std::string_view kCommonKeysInVain =
+    "onlyforward=0 truth=0 smooth=0 noweights=0 train_only_bn=0 burnin_update=0 "
+    "dont_update=0 clip=0 stream=-1 wait_stream=-1";
 
 // Sections of Darknet's other trades, and why they are refused.
 constexpr std::array kForeign{
@@ -42,10 +40,15 @@ std::vector<LayerType>& registered() {
 
 }  // namespace
 
-std::span<const Key> common_layer_keys() { return kCommonKeys; }
+std::span<const Key> common_layer_keys() {
+  static const std::vector<Key> keys = with_keys_in_vain(kCommonKeys, kCommonKeysInVain);
+  return keys;
+}
 
 LayerRegistration::LayerRegistration(LayerType type) {
-  type.keys.insert(type.keys.end(), kCommonKeys.begin(), kCommonKeys.end());
+  type.keys = with_keys_in_vain(type.keys, type.in_vain);
+  const std::span<const Key> common = common_layer_keys();
+  type.keys.insert(type.keys.end(), common.begin(), common.end());
   auto& types = registered();
   const auto place = std::lower_bound(
       types.begin(), types.end(), type.name,

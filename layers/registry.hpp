@@ -16,6 +16,7 @@ struct LayerType {
   std::vector<std::string_view> aliases;
   std::string_view summary;
   std::vector<Key> keys;  // own keys; the ones common to all layers are added by the registry
+  std::string_view in_vain = "";                  // others, see with_keys_in_vain(); likewise
   std::unique_ptr<Layer> (*make)(LayerBuilder&);  // problems go to builder.options()
 };
 

@@ -17,23 +17,36 @@ void Tally::add(const BatchSlot& slot) {
   }
 }
 
-Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed) {
+Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOutputs& use) {
   Tally tally;
-  const std::uint64_t batches = test.batches_per_pass();
-  const auto ahead = static_cast<std::uint64_t>(test.slots()) - 1;
-  for (std::uint64_t number = 0; number < batches + ahead; ++number) {
-    if (number < batches) {
-      test.submit(number);
-      net.forward({.training = false, .seed = seed, .first_sample = 0, .slot = &test.slot(number)});
-    }
-    if (number >= ahead) {
-      tally.add(test.slot(number - ahead));
-      test.release(number - ahead);
-    }
+  std::size_t index = 0;
+  const auto use_slice = [&](const Tensor& output) -> Status {
+    const std::vector<float> all = HostAccess(output, HostAccess::Mode::read).values();
     OMNI_CHECK(task_status());
-    if (stop_requested()) {
-      OMNI_CHECK(wait_for_tasks());
-      return Error{ErrorKind::interrupted, "", "stopped while evaluating", ""};
+    const auto each = static_cast<std::size_t>(net.classes());
+    for (std::size_t at = 0; at < all.size() && index < test.dataset().size(); at += each)
+      OMNI_CHECK(use(index++, std::span(all).subspan(at, each)));
+    return {};
+  };
+  const std::uint64_t batches = test.batches_per_pass();
+  const auto slots = static_cast<std::uint64_t>(test.slots()), ahead = use ? 0 : slots - 1;
+  for (std::uint64_t number = 0, read = 0; number < batches + ahead; ++number) {
+    for (; read < batches && read + ahead < number + slots; ++read) test.submit(read);
+    if (number < batches)
+      net.forward({.training = false, .seed = seed, .first_sample = 0, .slot = &test.slot(number)});
+    Status status = task_status();
+    for (int slice = 0; use && status && slice < net.slices().count(); ++slice)
+      status = use_slice(net.output(slice));
+    if (status && number >= ahead) {
+      if (net.layers().back()->is_loss()) tally.add(test.slot(number - ahead));
+      test.release(number - ahead);
+      status = task_status();
+    }
+    if (status && stop_requested())
+      status = Error{ErrorKind::interrupted, "", "stopped while evaluating", ""};
+    if (!status) {
+      (void)wait_for_tasks();
+      return std::move(status.error());
     }
   }
   return tally;

@@ -1,7 +1,9 @@
-// One pass over a test set: mean loss and accuracy.
+// One pass over a test set: mean loss and accuracy, or what the net says of every image.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 
 #include "layers/net.hpp"
 #include "runtime/data/data_feed.hpp"
@@ -18,6 +20,9 @@ struct Tally {
   double top5_accuracy() const { return images > 0 ? top5 / images : 0; }
 };
 
-Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed);
+// `use(index, outputs)`, if any, is called for one image after the other, and its error ends the
+// pass. Images are then read ahead as else, but nothing is computed ahead.
+using UseOutputs = std::function<Status(std::size_t index, std::span<const float> outputs)>;
+Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOutputs& use = {});
 
 }  // namespace omni

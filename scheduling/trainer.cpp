@@ -42,7 +42,7 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
       momentum_(in_turn_ && options.compensation == Compensation::measured ? Compensation::theory
                                                                            : options.compensation,
                 static_cast<double>(solver_.momentum), groups.count(),
-                groups.has_replicated_phase()),
+                groups.watched().has_value()),
       feed_(train, state.seed, batches(state.iteration),
             last() != UINT64_MAX ? batches(last()) : UINT64_MAX),
       begun_(state.iteration),

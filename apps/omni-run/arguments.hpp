@@ -89,7 +89,8 @@ struct ValidArguments {
   MachineArguments machine;
   std::string trace;  // folder
   DataArguments data;
-  std::string weights;
+  std::string weights, names, per_class_csv;
+  bool per_class = false;
 };
 
 struct PredictArguments {
@@ -97,7 +98,7 @@ struct PredictArguments {
   NetArguments net;
   MachineArguments machine;
   DataArguments data;
-  std::string weights;
+  std::string weights, names;
   std::vector<std::string> images;
   std::vector<std::uint64_t> samples;
   int top = 5;

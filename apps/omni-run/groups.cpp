@@ -153,7 +153,7 @@ namespace {
 
 void warn_about_momentum(const ComputeGroups& groups, const GroupArguments& arguments) {
   const auto tuned = static_cast<double>(groups.net().options().solver.momentum);
-  if (arguments.compensation == Compensation::off || !groups.has_replicated_phase()) return;
+  if (arguments.compensation == Compensation::off || !groups.watched()) return;
   const Momentum momentum = compensate(tuned, implicit_of_groups(groups.count()));
   if (!is_kept(momentum))
     log::warn(

@@ -1,4 +1,4 @@
-// Trained parameters for use without training: a .weights file, or a checkpoint.
+// Trained parameters to start from, or to use: a .weights file, or a checkpoint. Not finite ones.
 #pragma once
 
 #include <string>

@@ -32,6 +32,8 @@ Exit codes: 0 ok, 1 run failed, 2 usage or net description, 3 bad data or model 
 5 device failure, 6 diverged, 75 asked to stop (a training writes a checkpoint unless nothing was done yet; the
 last lines say how to go on), 128 + the signal's number: asked to stop twice, quit at once, nothing saved.)";
 
+constexpr const char* kNamesHelp = "Names of the classes, one per line; default: the data's";
+
 void apply(const CommonArguments& common) {
   log::set_level(common.quiet ? log::Level::quiet : log::Level::normal);
 }
@@ -53,7 +55,7 @@ void add_training(CLI::App& app, TrainArguments& train) {
       ->transform(whole_number())
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
-  app.add_option("--weights", train.weights, "Start from these Darknet .weights");
+  app.add_option("--weights", train.weights, "Start from a .weights file or checkpoint");
   app.add_option("--save-weights", train.save_weights, "Write Darknet .weights at the end");
   app.add_option("--metrics", train.metrics, "Write metrics, one JSON object per line");
   app.add_option("--out", train.out, "Run folder for checkpoints; default: omni-runs/<net>");
@@ -109,6 +111,11 @@ int run(int argc, char** argv) {
   add_machine(valid_app, valid.machine);
   add_trace(valid_app, valid.trace);
   valid_app.add_option("--weights", valid.weights, ".weights file or checkpoint")->required();
+  valid_app.add_option("--names", valid.names, kNamesHelp)->check(not_empty());
+  valid_app.add_flag("--per-class", valid.per_class,
+                     "Accuracy of every class, and what it is taken for");
+  valid_app.add_option("--per-class-csv", valid.per_class_csv, "Write the confusion matrix as CSV")
+      ->check(not_empty());
 
   PredictArguments predict;
   CLI::App& predict_app = *app.add_subcommand("predict", "The likeliest classes of images");
@@ -124,7 +131,9 @@ int run(int argc, char** argv) {
   predict_app.add_option("--top", predict.top, "Classes to print")
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
-  predict_app.add_option("images", predict.images, "JPEG files, or binary PPM or PGM");
+  predict_app.add_option("--names", predict.names, kNamesHelp)->check(not_empty());
+  predict_app.add_option("images,--image", predict.images,
+                         "JPEG files, or binary PPM or PGM; a folder stands for all in it");
 
   TimeArguments time;
   CLI::App& time_app =

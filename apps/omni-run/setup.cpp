@@ -4,7 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
+#include <filesystem>
+#include <numeric>
 #include <string_view>
 #include <thread>
 
@@ -12,6 +15,7 @@
 #include "codelets/dense/bf16.hpp"
 #include "runtime/cuda/devices.hpp"
 #include "runtime/cuda/full_gpu.hpp"
+#include "runtime/data/images/image_list.hpp"
 #include "runtime/log.hpp"
 #include "scheduling/policy/omni_policy.hpp"
 
@@ -122,14 +126,52 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
   OMNI_TRY(DatasetPair data,
            open_dataset({.source = arguments.source.empty() ? "synthetic" : arguments.source,
                          .net_input = net.options().input,
+                         .flat = net.options().augment.flat,
                          .classes = net.classes(),
                          .seed = arguments.seed,
                          .test = arguments.test}));
   log::info("data: {}", data.train->description());
   const Extent images = data.train->extent(), input = net.options().input;
-  if (images.h != input.h || images.w != input.w || images.c != input.c)
+  if (net.options().augment.flat)
+    log::info("the net takes {} values: those of an image, channel by channel", input.c);
+  else if (images.h != input.h || images.w != input.w || images.c != input.c)
     log::info("the net takes {}x{}x{}: images are fitted to it", input.h, input.w, input.c);
   return data;
+}
+
+Result<std::vector<std::string>> class_names(const std::string& file, const Dataset* data,
+                                             const Net& net) {
+  const auto outputs = static_cast<std::size_t>(net.classes());
+  std::vector<std::string> names;
+  if (!file.empty()) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(file, ignored))
+      return Error{ErrorKind::usage, "--names " + file, "no such file", "one name per line"};
+    OMNI_TRY(names, read_entries(file));
+    if (names.size() != outputs)
+      return Error{ErrorKind::data, file,
+                   fmt::format("has {} names, the net {} outputs", names.size(), outputs),
+                   "one name per line, in the order of the classes"};
+  } else if (data != nullptr) {
+    names = data->class_names();
+  }
+  while (names.size() < outputs) names.push_back(fmt::format("class {}", names.size()));
+  return names;
+}
+
+Result<std::vector<std::size_t>> likeliest(std::span<const float> outputs, std::size_t most,
+                                           const std::string& where) {
+  if (!std::ranges::all_of(outputs, [](float each) { return std::isfinite(each); }))
+    return Error{ErrorKind::diverged, where, "the net's output is not a finite number",
+                 "are these the weights of this net?"};
+  std::vector<std::size_t> order(outputs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto top = static_cast<std::ptrdiff_t>(std::min(most, order.size()));
+  std::partial_sort(order.begin(), order.begin() + top, order.end(), [&](auto a, auto b) {
+    return outputs[a] != outputs[b] ? outputs[a] > outputs[b] : a < b;
+  });
+  order.resize(static_cast<std::size_t>(top));
+  return order;
 }
 
 FeedOptions feed_options(const Net& net, std::uint64_t seed, bool training, int slots) {

@@ -1,6 +1,8 @@
 // Steps that several subcommands take before their work.
 #pragma once
 
+#include <span>
+
 #include "apps/omni-run/arguments.hpp"
 #include "layers/net.hpp"
 #include "runtime/data/data_feed.hpp"
@@ -21,6 +23,15 @@ Workers workers_of(const Session& session);
 
 // Opens --data (synthetic when absent, which is said) and checks it against the net.
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net);
+
+// What every output is called: by `file`, one per line, else by the data (null: none), or "class
+// 7".
+Result<std::vector<std::string>> class_names(const std::string& file, const Dataset* data,
+                                             const Net& net);
+// The classes of the largest outputs, best first, at most `most` of them; of equal ones the lower
+// number, as an evaluation counts. An error about `where` when the outputs are no numbers.
+Result<std::vector<std::size_t>> likeliest(std::span<const float> outputs, std::size_t most,
+                                           const std::string& where);
 
 // Mini-batches of an evaluation under way.
 inline constexpr int kEvaluationSlots = 3;

@@ -1,5 +1,5 @@
 // Activations inside of other kernels, and in bf16. Those that nets are made of have kernels of
-// their own; for the others one kernel chooses at every value, because 18 of each would take
+// their own; for the others one kernel chooses at every value, because 19 of each would take
 // minutes to compile.
 #pragma once
 

@@ -1,6 +1,6 @@
 // The activations of Darknet as functors, written once for the CPU loops and the CUDA kernels: f(x)
 // is the value, f.gradient(v) the derivative. Where the function is monotone, v is its *output*, so
-// that layers need not keep their input. The last four are not monotone: there v is the input.
+// that layers need not keep their input. swish to gelu are not monotone: there v is the input.
 #pragma once
 
 #include <array>
@@ -34,17 +34,19 @@ enum class Activation : int {
   swish,
   mish,
   hard_mish,
-  gelu
+  gelu,
+  relu6
 };
 
 // Darknet's names, in the order of the enum.
-inline constexpr std::array<std::string_view, 18> kActivationNames{
-    "linear", "relu", "leaky", "logistic", "tanh",  "elu",   "selu", "relie",     "ramp",
-    "loggy",  "plse", "stair", "hardtan",  "lhtan", "swish", "mish", "hard_mish", "gelu"};
+inline constexpr std::array<std::string_view, 19> kActivationNames{
+    "linear", "relu", "leaky",     "logistic", "tanh",  "elu",     "selu",
+    "relie",  "ramp", "loggy",     "plse",     "stair", "hardtan", "lhtan",
+    "swish",  "mish", "hard_mish", "gelu",     "relu6"};
 
 // What the gradient is a function of: the value before the activation, or after it.
 constexpr bool gradient_needs_input(Activation activation) {
-  return activation >= Activation::swish;
+  return activation >= Activation::swish && activation <= Activation::gelu;
 }
 
 constexpr std::string_view activation_name(Activation activation) {
@@ -229,18 +231,20 @@ struct Stair {
   }
 };
 
-// x clipped to [-1, 1].
-struct Hardtan {
+template <int low, int high>
+struct Clipped {
   template <class T>
   OMNI_HD T operator()(T x) const {
-    const T bounded = x > T(1) ? T(1) : x;
-    return x < T(-1) ? T(-1) : bounded;
+    const T bounded = x > T(high) ? T(high) : x;
+    return x < T(low) ? T(low) : bounded;
   }
   template <class T>
   OMNI_HD T gradient(T y) const {
-    return y > T(-1) && y < T(1) ? T(1) : T(0);
+    return y > T(low) && y < T(high) ? T(1) : T(0);
   }
 };
+using Hardtan = Clipped<-1, 1>;
+using Relu6 = Clipped<0, 6>;
 
 // Slope 1 between 0 and 1, slope 0.001 outside.
 struct Lhtan {
@@ -376,6 +380,8 @@ constexpr decltype(auto) with_activation(Activation activation, Use&& use) {
       return use(activations::HardMish{});
     case Activation::gelu:
       return use(activations::Gelu{});
+    case Activation::relu6:
+      return use(activations::Relu6{});
   }
   return use(activations::Linear{});
 }

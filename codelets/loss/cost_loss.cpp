@@ -6,29 +6,22 @@ namespace omni {
 namespace {
 
 void cost_vector(const CostLossArgs& args, const Buffers& buffers, DeviceContext&) {
-  const float* x = buffers.get(0);
-  const auto* labels = buffers.get<std::int32_t>(1);
-  float* d = args.gradient ? buffers.get(3) : nullptr;
-  LabelMetrics sums;
-  for (int image = 0; image < args.n; ++image, x += args.inputs) {
-    if (labels[image] == kNoLabel) {
-      if (d != nullptr) d = std::fill_n(d, args.inputs, 0.0f);
-      continue;
-    }
-    const int label = checked_label(labels[image], args.inputs, image);
-    sums.count(label_rank(x, args.inputs, label));
-    with_distance(args.distance, [&](auto f) {
-      float sum = 0;
+  judge_images(args.n, args.inputs, static_cast<const float*>(buffers.get(0)),
+               buffers.get<std::int32_t>(1), buffers.get(2),
+               args.gradient ? buffers.get(3) : nullptr,
+               [&](LabelMetrics& sums, int label, const float* x, float* d) {
+                 sums.count(label_rank(x, args.inputs, label));
+                 with_distance(args.distance, [&](auto f) {
+                   float sum = 0;
 #pragma omp simd reduction(+ : sum)
-      for (int i = 0; i < args.inputs; ++i) sum += f(x[i] - (i == label ? 1.0f : 0.0f));
-      sums.loss += static_cast<double>(args.scale * sum);
-      if (d == nullptr) return;
-      for (int i = 0; i < args.inputs; ++i) d[i] = args.scale * f.gradient(x[i]);
-      d[label] = args.scale * f.gradient(x[label] - 1);
-      d += args.inputs;
-    });
-  }
-  sums.store(buffers.get(2));
+                   for (int i = 0; i < args.inputs; ++i)
+                     sum += f(x[i] - (i == label ? 1.0f : 0.0f));
+                   sums.loss += static_cast<double>(args.scale * sum);
+                   if (d == nullptr) return;
+                   for (int i = 0; i < args.inputs; ++i) d[i] = args.scale * f.gradient(x[i]);
+                   d[label] = args.scale * f.gradient(x[label] - 1);
+                 });
+               });
 }
 
 void cost_reference(const CostLossArgs& args, const Buffers& buffers, DeviceContext&) {
@@ -60,10 +53,9 @@ Codelet<CostLossArgs> cost_loss({
 void submit_cost_loss(CostLossArgs args, const Tensor& src, const Tensor& labels,
                       const Tensor& metrics, const Tensor* diff, TaskTag tag) {
   args.gradient = diff != nullptr;
-  if (diff != nullptr)
-    cost_loss.submit(args, {read(src), read(labels), write(metrics), write(*diff)}, tag);
-  else
-    cost_loss.submit(args, {read(src), read(labels), write(metrics)}, tag);
+  std::vector<Access> accesses{read(src), read(labels), write(metrics)};
+  if (diff != nullptr) accesses.push_back(write(*diff));
+  cost_loss.submit(args, accesses, tag);
 }
 
 }  // namespace omni

@@ -87,25 +87,18 @@ namespace reference {
 template <class T>
 void cost_loss(const CostLossArgs& args, const T* src, const std::int32_t* labels, T* metrics,
                T* diff) {
-  LabelMetrics sums;
-  for (int image = 0; image < args.n; ++image) {
-    const T* x = src + std::int64_t{image} * args.inputs;
-    if (labels[image] == kNoLabel) {
-      if (args.gradient) std::fill_n(diff + std::int64_t{image} * args.inputs, args.inputs, T{0});
-      continue;
-    }
-    const int label = checked_label(labels[image], args.inputs, image);
-    with_distance(args.distance, [&](auto f) {
-      for (int i = 0; i < args.inputs; ++i) {
-        const T error = x[i] - (i == label ? T{1} : T{0});
-        const T scale = static_cast<T>(args.scale);
-        sums.loss += static_cast<double>(scale * f(error));
-        if (args.gradient) diff[std::int64_t{image} * args.inputs + i] = scale * f.gradient(error);
-      }
-    });
-    sums.count(label_rank(x, args.inputs, label));
-  }
-  sums.store(metrics);
+  judge_images(args.n, args.inputs, src, labels, metrics, args.gradient ? diff : nullptr,
+               [&](LabelMetrics& sums, int label, const T* x, T* d) {
+                 sums.count(label_rank(x, args.inputs, label));
+                 with_distance(args.distance, [&](auto f) {
+                   for (int i = 0; i < args.inputs; ++i) {
+                     const T error = x[i] - (i == label ? T{1} : T{0});
+                     const T scale = static_cast<T>(args.scale);
+                     sums.loss += static_cast<double>(scale * f(error));
+                     if (d != nullptr) d[i] = scale * f.gradient(error);
+                   }
+                 });
+               });
 }
 
 }  // namespace reference

@@ -2,6 +2,7 @@
 // right. A place labelled kNoLabel holds no image: no loss, no gradient, not counted.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "runtime/tasks/slices.hpp"
@@ -47,5 +48,22 @@ int label_rank(const T* values, int classes, int label) {
 
 // Throws for a label that is none of the classes.
 int checked_label(std::int32_t label, int classes, int image);
+
+// The sums over n images of judge(sums, label, x, d), which is given the image's values and, unless
+// diff is null, its gradient to write; of a place without image that is 0.
+template <class T, class Judge>
+void judge_images(int n, int inputs, const T* src, const std::int32_t* labels, T* metrics, T* diff,
+                  Judge judge) {
+  LabelMetrics sums;
+  for (int image = 0; image < n; ++image) {
+    const std::int64_t first = std::int64_t{image} * inputs;
+    T* d = diff != nullptr ? diff + first : nullptr;
+    if (labels[image] != kNoLabel)
+      judge(sums, checked_label(labels[image], inputs, image), src + first, d);
+    else if (d != nullptr)
+      std::fill_n(d, inputs, T{0});
+  }
+  sums.store(metrics);
+}
 
 }  // namespace omni

@@ -36,27 +36,20 @@ double log_sum(const float* x, int count) {
 }
 
 void logistic_vector(const LogisticLossArgs& args, const Buffers& buffers, DeviceContext&) {
-  const float* x = buffers.get(0);
-  const auto* labels = buffers.get<std::int32_t>(1);
-  float* d = args.gradient ? buffers.get(3) : nullptr;
-  LabelMetrics sums;
-  for (int image = 0; image < args.n; ++image, x += args.inputs) {
-    if (labels[image] == kNoLabel) {
-      if (d != nullptr) d = std::fill_n(d, args.inputs, 0.0f);
-      continue;
-    }
-    const int label = checked_label(labels[image], args.inputs, image);
-    float positive = 0;
+  judge_images(args.n, args.inputs, static_cast<const float*>(buffers.get(0)),
+               buffers.get<std::int32_t>(1), buffers.get(2),
+               args.gradient ? buffers.get(3) : nullptr,
+               [&](LabelMetrics& sums, int label, const float* x, float* d) {
+                 float positive = 0;
 #pragma omp simd reduction(+ : positive)
-    for (int i = 0; i < args.inputs; ++i) positive += std::max(i == label ? -x[i] : x[i], 0.0f);
-    sums.loss += static_cast<double>(positive) + log_sum(x, args.inputs);
-    sums.count(label_rank(x, args.inputs, label));
-    if (d == nullptr) continue;
-    for (int i = 0; i < args.inputs; ++i) d[i] = probability(x[i]);
-    d[label] = probability_less_one(x[label]);
-    d += args.inputs;
-  }
-  sums.store(buffers.get(2));
+                 for (int i = 0; i < args.inputs; ++i)
+                   positive += std::max(i == label ? -x[i] : x[i], 0.0f);
+                 sums.loss += static_cast<double>(positive) + log_sum(x, args.inputs);
+                 sums.count(label_rank(x, args.inputs, label));
+                 if (d == nullptr) return;
+                 for (int i = 0; i < args.inputs; ++i) d[i] = probability(x[i]);
+                 d[label] = probability_less_one(x[label]);
+               });
 }
 
 void logistic_reference(const LogisticLossArgs& args, const Buffers& buffers, DeviceContext&) {
@@ -89,10 +82,9 @@ Codelet<LogisticLossArgs> logistic_loss({
 void submit_logistic_loss(LogisticLossArgs args, const Tensor& src, const Tensor& labels,
                           const Tensor& metrics, const Tensor* diff, TaskTag tag) {
   args.gradient = diff != nullptr;
-  if (diff != nullptr)
-    logistic_loss.submit(args, {read(src), read(labels), write(metrics), write(*diff)}, tag);
-  else
-    logistic_loss.submit(args, {read(src), read(labels), write(metrics)}, tag);
+  std::vector<Access> accesses{read(src), read(labels), write(metrics)};
+  if (diff != nullptr) accesses.push_back(write(*diff));
+  logistic_loss.submit(args, accesses, tag);
 }
 
 }  // namespace omni

@@ -42,23 +42,14 @@ OMNI_HD T softplus(T x) {
 template <class T>
 void logistic_loss(const LogisticLossArgs& args, const T* src, const std::int32_t* labels,
                    T* metrics, T* diff) {
-  LabelMetrics sums;
-  for (int image = 0; image < args.n; ++image) {
-    const T* x = src + std::int64_t{image} * args.inputs;
-    if (labels[image] == kNoLabel) {
-      if (args.gradient) std::fill_n(diff + std::int64_t{image} * args.inputs, args.inputs, T{0});
-      continue;
-    }
-    const int label = checked_label(labels[image], args.inputs, image);
-    for (int i = 0; i < args.inputs; ++i) {
-      sums.loss += static_cast<double>(softplus(i == label ? -x[i] : x[i]));
-      if (!args.gradient) continue;
-      const T truth = i == label ? T{1} : T{0};
-      diff[std::int64_t{image} * args.inputs + i] = 1 / (1 + std::exp(-x[i])) - truth;
-    }
-    sums.count(label_rank(x, args.inputs, label));
-  }
-  sums.store(metrics);
+  judge_images(args.n, args.inputs, src, labels, metrics, args.gradient ? diff : nullptr,
+               [&](LabelMetrics& sums, int label, const T* x, T* d) {
+                 for (int i = 0; i < args.inputs; ++i) {
+                   sums.loss += static_cast<double>(softplus(i == label ? -x[i] : x[i]));
+                   if (d != nullptr) d[i] = 1 / (1 + std::exp(-x[i])) - (i == label ? T{1} : T{0});
+                 }
+                 sums.count(label_rank(x, args.inputs, label));
+               });
 }
 
 }  // namespace reference

@@ -34,36 +34,47 @@ void softmax_reference(const SoftmaxArgs& args, const Buffers& buffers, DeviceCo
 void cross_entropy_vector(const CrossEntropyArgs& args, const Buffers& buffers, DeviceContext&) {
   const int size = args.inputs / args.groups;
   const float sharpness = 1 / args.temperature;
+  const auto temperature = static_cast<double>(args.temperature);
   const Truth truth = smoothed_truth(args);
-  const auto logarithm = [](float p) { return static_cast<double>(bounded_logarithm(p)); };
-  const float* p = buffers.get(0);
-  const auto* labels = buffers.get<std::int32_t>(1);
-  float* d = args.gradient ? buffers.get(3) : nullptr;
-  LabelMetrics sums;
-  for (int image = 0; image < args.n; ++image, p += args.inputs) {
-    if (labels[image] == kNoLabel) {
-      if (d != nullptr) d = std::fill_n(d, args.inputs, 0.0f);
-      continue;
-    }
-    const int label = checked_label(labels[image], args.inputs, image);
-    const int first = label / size * size;
-    sums.loss -= (truth.label - truth.other) * logarithm(p[label]);
-    if (truth.other > 0)
-      for (int i = first; i < first + size; ++i) sums.loss -= truth.other * logarithm(p[i]);
-    sums.count(label_rank(p + first, size, label - first));
-    if (d == nullptr) continue;
-    if (args.groups > 1) std::fill_n(d, args.inputs, 0.0f);
-    const auto other = static_cast<float>(truth.other);
-    for (int i = first; i < first + size; ++i) d[i] = (p[i] - other) * sharpness;
-    d[label] = (p[label] - static_cast<float>(truth.label)) * sharpness;
-    d += args.inputs;
-  }
-  sums.store(buffers.get(2));
+  const float *logits = buffers.get(0), *probabilities = buffers.get(1);
+  judge_images(args.n, args.inputs, logits, buffers.get<std::int32_t>(2), buffers.get(3),
+               args.gradient ? buffers.get(4) : nullptr,
+               [&](LabelMetrics& sums, int label, const float* x, float* d) {
+                 const float* p = probabilities + (x - logits);
+                 const int first = label / size * size, last = first + size;
+                 float top = x[first], before = 0, behind = 0;
+#pragma omp simd reduction(max : top)
+                 for (int i = first; i < last; ++i) top = x[i] > top ? x[i] : top;
+#pragma omp simd reduction(+ : before)
+                 for (int i = first; i < label; ++i)
+                   before += exp_of_negative((x[i] - top) * sharpness);
+#pragma omp simd reduction(+ : behind)
+                 for (int i = label + 1; i < last; ++i)
+                   behind += exp_of_negative((x[i] - top) * sharpness);
+                 const auto own = static_cast<double>(x[label]);
+                 const LabelOdds odds{
+                     .own = static_cast<double>(exp_of_negative((x[label] - top) * sharpness)),
+                     .rest = static_cast<double>(before) + static_cast<double>(behind),
+                     .below = (static_cast<double>(top) - own) / temperature};
+                 sums.loss += odds.loss();
+                 if (truth.other > 0) {
+                   double others_below = 0;  // the label
+                   for (int i = first; i < last; ++i)
+                     others_below += own - static_cast<double>(x[i]);
+                   sums.loss += truth.other * others_below / temperature;
+                 }
+                 sums.count(label_rank(p, args.inputs, label));
+                 if (d == nullptr) return;
+                 if (args.groups > 1) std::fill_n(d, args.inputs, 0.0f);
+                 const auto other = static_cast<float>(truth.other);
+                 for (int i = first; i < last; ++i) d[i] = (p[i] - other) * sharpness;
+                 d[label] = static_cast<float>(odds.error(truth.label)) * sharpness;
+               });
 }
 
 void cross_entropy_reference(const CrossEntropyArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::cross_entropy(args, buffers.get(0), buffers.get<std::int32_t>(1), buffers.get(2),
-                           args.gradient ? buffers.get(3) : nullptr);
+  reference::cross_entropy(args, buffers.get(0), buffers.get(1), buffers.get<std::int32_t>(2),
+                           buffers.get(3), args.gradient ? buffers.get(4) : nullptr);
 }
 
 Cost softmax_cost(const SoftmaxArgs& args) {
@@ -73,7 +84,7 @@ Cost softmax_cost(const SoftmaxArgs& args) {
 
 Cost cross_entropy_cost(const CrossEntropyArgs& args) {
   const double count = static_cast<double>(args.n) * args.inputs;
-  return {.flops = (args.smoothing > 0 ? 20 : 2) * count, .bytes = (args.gradient ? 8 : 4) * count};
+  return {.flops = 20 * count, .bytes = (args.gradient ? 12 : 8) * count};
 }
 
 std::uint64_t softmax_footprint(const SoftmaxArgs& args) {
@@ -111,14 +122,13 @@ void submit_softmax_forward(const SoftmaxArgs& args, const Tensor& src, const Te
   softmax_forward.submit(args, {read(src), write(dst)}, tag);
 }
 
-void submit_cross_entropy(CrossEntropyArgs args, const Tensor& probabilities, const Tensor& labels,
-                          const Tensor& metrics, const Tensor* diff, TaskTag tag) {
+void submit_cross_entropy(CrossEntropyArgs args, const Tensor& logits, const Tensor& probabilities,
+                          const Tensor& labels, const Tensor& metrics, const Tensor* diff,
+                          TaskTag tag) {
   args.gradient = diff != nullptr;
-  if (diff != nullptr)
-    cross_entropy.submit(args, {read(probabilities), read(labels), write(metrics), write(*diff)},
-                         tag);
-  else
-    cross_entropy.submit(args, {read(probabilities), read(labels), write(metrics)}, tag);
+  std::vector<Access> accesses{read(logits), read(probabilities), read(labels), write(metrics)};
+  if (diff != nullptr) accesses.push_back(write(*diff));
+  cross_entropy.submit(args, accesses, tag);
 }
 
 }  // namespace omni

@@ -25,27 +25,38 @@ __global__ void softmax_kernel(int size, float sharpness, const float* src, floa
 
 struct CrossEntropyRow {
   int inputs, size;  // of the image, of one group
-  float sharpness;
+  float temperature, sharpness;
   Truth truth;
-  const float* probabilities;
+  const float *logits, *probabilities;
 
   __device__ ImageLoss operator()(int image, int label, float* d) const {
+    const float* x = logits + std::int64_t{image} * inputs;
     const float* p = probabilities + std::int64_t{image} * inputs;
     const int first = label / size * size, last = first + size;  // the label's group
     const int thread = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
-    double loss = 0;
-    if (truth.other > 0) {
-      for (int i = first + thread; i < last; i += step)
-        loss -= truth.other * static_cast<double>(bounded_logarithm(p[i]));
-      loss = reduce_block(loss, Plus{});
+    const auto own = static_cast<double>(x[label]);
+    float top = x[label], rest = 0;
+    for (int i = first + thread; i < last; i += step) top = Greater{}(x[i], top);
+    top = reduce_block(top, Greater{});
+    double others_below = 0;  // the label
+    for (int i = first + thread; i < last; i += step) {
+      if (i != label) rest += exp_of_negative((x[i] - top) * sharpness);
+      others_below += own - static_cast<double>(x[i]);
     }
-    loss -= (truth.label - truth.other) * static_cast<double>(bounded_logarithm(p[label]));
+    const LabelOdds odds{
+        .own = static_cast<double>(exp_of_negative((x[label] - top) * sharpness)),
+        .rest = static_cast<double>(reduce_block(rest, Plus{})),
+        .below = (static_cast<double>(top) - own) / static_cast<double>(temperature)};
+    double loss = odds.loss();
+    if (truth.other > 0)
+      loss += truth.other * reduce_block(others_below, Plus{}) / static_cast<double>(temperature);
+    const float error = static_cast<float>(odds.error(truth.label));
     if (d != nullptr)
       for (int i = thread; i < inputs; i += step) {
-        const auto share = static_cast<float>(i == label ? truth.label : truth.other);
-        d[i] = i >= first && i < last ? (p[i] - share) * sharpness : 0.0f;
+        const float here = i == label ? error : p[i] - static_cast<float>(truth.other);
+        d[i] = i >= first && i < last ? here * sharpness : 0.0f;
       }
-    return {loss, block_label_rank(p + first, size, label - first), true};
+    return {loss, block_label_rank(p, inputs, label), true};
   }
 };
 
@@ -60,10 +71,11 @@ void gpu::softmax_forward(const SoftmaxArgs& args, const Buffers& buffers, Devic
 }
 
 void gpu::cross_entropy(const CrossEntropyArgs& args, const Buffers& buffers, DeviceContext&) {
-  label_losses(args.n, args.inputs, buffers.get<std::int32_t>(1),
-               CrossEntropyRow{args.inputs, args.inputs / args.groups, 1 / args.temperature,
-                               smoothed_truth(args), buffers.get(0)},
-               buffers.get(2), args.gradient ? buffers.get(3) : nullptr);
+  label_losses(
+      args.n, args.inputs, buffers.get<std::int32_t>(2),
+      CrossEntropyRow{args.inputs, args.inputs / args.groups, args.temperature,
+                      1 / args.temperature, smoothed_truth(args), buffers.get(0), buffers.get(1)},
+      buffers.get(3), args.gradient ? buffers.get(4) : nullptr);
 }
 
 }  // namespace omni

@@ -1,12 +1,11 @@
-// Softmax over groups of a row, and the cross-entropy of its probabilities against one label per
-// image. cross_entropy writes the gradient with respect to the *input* of the softmax, so the pair
-// needs no softmax backward.
+// Softmax over groups of a row, and its cross-entropy against one label per image: the gradient
+// with respect to the *input* of the softmax, so that the pair needs no softmax backward, and the
+// loss from that input, as probabilities round to 0 and 1 long before their logarithms do.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 
 #include "codelets/elementwise/activation_functors.hpp"
 #include "codelets/loss/label_metrics.hpp"
@@ -22,7 +21,8 @@ struct SoftmaxArgs {
 };
 
 // The label counts over the whole row: it lies in exactly one group, and only that group has a
-// loss.
+// loss. An image is right when no probability of the row, of whichever group, comes before the
+// label's.
 struct CrossEntropyArgs {
   int n = 0, inputs = 0, groups = 1;
   float temperature = 1;
@@ -41,12 +41,17 @@ inline Truth smoothed_truth(const CrossEntropyArgs& args) {
   return {.label = 1 - spread, .other = spread / others};
 }
 
-// Bounded where a probability underflows to 0; a NaN stays one, so that it is noticed.
-template <class T>
-OMNI_HD T bounded_logarithm(T probability) {
-  const T tiny = std::numeric_limits<float>::min();
-  return std::log(probability < tiny ? tiny : probability);
-}
+// What a label's loss is made of. With e = exp((x - largest x) / temperature) over its group:
+struct LabelOdds {
+  double own = 0;    // e of the label; exactly 1 where it is the likeliest
+  double rest = 0;   // the sum of all others
+  double below = 0;  // (largest x - x of the label) / temperature
+
+  // -log p = log(own + rest) + below, exact near 0, too: there own is 1 and rest is small.
+  OMNI_HD double loss() const { return std::log1p(rest + (own - 1)) + below; }
+  // p - truth, without the cancellation of p and 1.
+  OMNI_HD double error(double truth) const { return (1 - truth) - rest / (own + rest); }
+};
 
 namespace gpu {
 KernelFunction<SoftmaxArgs> softmax_forward;
@@ -74,45 +79,48 @@ void softmax_forward(const SoftmaxArgs& args, const T* src, T* dst) {
 // Per image loss = -sum of truth * log p; diff = (p - truth) / temperature within the label's
 // group, 0 in the others. Not divided by the batch: the update does that.
 template <class T>
-void cross_entropy(const CrossEntropyArgs& args, const T* probabilities, const std::int32_t* labels,
-                   T* metrics, T* diff) {
+void cross_entropy(const CrossEntropyArgs& args, const T* logits, const T* probabilities,
+                   const std::int32_t* labels, T* metrics, T* diff) {
   const int size = args.inputs / args.groups;
+  const auto temperature = static_cast<double>(args.temperature);
   const Truth truth = smoothed_truth(args);
-  LabelMetrics sums;
-  for (int image = 0; image < args.n; ++image) {
-    const T* p = probabilities + std::int64_t{image} * args.inputs;
-    if (labels[image] == kNoLabel) {
-      if (args.gradient) std::fill_n(diff + std::int64_t{image} * args.inputs, args.inputs, T{0});
-      continue;
-    }
-    const int label = checked_label(labels[image], args.inputs, image);
-    const int first = label / size * size;  // of the label's group
-    for (int i = first; i < first + size; ++i) {
-      const double share = i == label ? truth.label : truth.other;
-      if (share > 0) sums.loss -= share * static_cast<double>(bounded_logarithm(p[i]));
-    }
-    sums.count(label_rank(p + first, size, label - first));
-    if (!args.gradient) continue;
-    T* d = diff + std::int64_t{image} * args.inputs;
-    for (int i = 0; i < args.inputs; ++i) {
-      const bool inside = i >= first && i < first + size;
-      const T share = static_cast<T>(i == label ? truth.label : truth.other);
-      d[i] = inside ? (p[i] - share) / static_cast<T>(args.temperature) : T{0};
-    }
-  }
-  sums.store(metrics);
+  judge_images(args.n, args.inputs, logits, labels, metrics, args.gradient ? diff : nullptr,
+               [&](LabelMetrics& sums, int label, const T* x, T* d) {
+                 const T* p = probabilities + (x - logits);
+                 const int first = label / size * size;  // of the label's group
+                 const T top = *std::max_element(x + first, x + first + size);
+                 const auto below = [&](int i) {
+                   return (static_cast<double>(top) - static_cast<double>(x[i])) / temperature;
+                 };
+                 LabelOdds odds{.own = std::exp(-below(label)), .below = below(label)};
+                 double others_below = 0;  // the label
+                 for (int i = first; i < first + size; ++i) {
+                   if (i != label) odds.rest += std::exp(-below(i));
+                   others_below += below(i) - odds.below;
+                 }
+                 sums.loss += odds.loss() + (truth.other > 0 ? truth.other * others_below : 0);
+                 sums.count(label_rank(p, args.inputs, label));
+                 for (int i = 0; d != nullptr && i < args.inputs; ++i) {
+                   const bool inside = i >= first && i < first + size;
+                   const double error = i == label ? odds.error(truth.label)
+                                                   : static_cast<double>(p[i]) - truth.other;
+                   d[i] = inside ? static_cast<T>(error / temperature) : T{0};
+                 }
+               });
 }
 
 }  // namespace reference
 
 extern Codelet<SoftmaxArgs> softmax_forward;  // {src R, dst W}
 extern Codelet<CrossEntropyArgs>
-    cross_entropy;  // {probabilities R, labels R, metrics W [, diff W]}
+    cross_entropy;  // {logits R, probabilities R, labels R, metrics W [, diff W]}
 
 void submit_softmax_forward(const SoftmaxArgs& args, const Tensor& src, const Tensor& dst,
                             TaskTag tag = {});
-// labels: i32[n]; metrics: f32[4], see LabelMetrics; diff may be null (no training).
-void submit_cross_entropy(CrossEntropyArgs args, const Tensor& probabilities, const Tensor& labels,
-                          const Tensor& metrics, const Tensor* diff, TaskTag tag = {});
+// probabilities: what softmax_forward makes of the logits. labels: i32[n]; metrics: f32[4], see
+// LabelMetrics; diff may be null (no training).
+void submit_cross_entropy(CrossEntropyArgs args, const Tensor& logits, const Tensor& probabilities,
+                          const Tensor& labels, const Tensor& metrics, const Tensor* diff,
+                          TaskTag tag = {});
 
 }  // namespace omni

@@ -16,16 +16,21 @@ ConvShape read_convolution_shape(LayerBuilder& builder, const Extent& src) {
   OptionReader& options = builder.options();
   const int size = options.integer("size", 1, 1, 4096);
   const int stride = options.integer("stride", 1, 1, 4096);
-  const int dilation = options.integer("dilation", 1, 1, 4096);
-  // pad=1 means "same" and overrides padding, as in Darknet.
+  int dilation = options.integer("dilation", 1, 1, 4096);
+  if (size == 1) dilation = 1;
+  // pad=1 means "same" and overrides padding, as in Darknet; both count taps, as in AlexeyAB's.
   const int padding = options.integer("padding", 0, 0, 4096);
-  const int pad = options.flag("pad", false) ? size / 2 : padding;
+  const int taps = options.flag("pad", false) ? size / 2 : padding;
+  if (dilation > 1 && 2 * taps != size - 1)
+    options.warn("dilation",
+                 "makes another size here than in AlexeyAB's Darknet, which leaves it out of the "
+                 "size unless the padding is (size-1)/2");
   ConvShape shape{.h = src.h, .w = src.w, .c = src.c};
   shape.filters = options.integer("filters", 1, 1, 1 << 20);
   shape.kernel_h = shape.kernel_w = size;
   shape.stride_h = options.integer("stride_y", stride, 1, 4096);
   shape.stride_w = options.integer("stride_x", stride, 1, 4096);
-  shape.pad_h = shape.pad_w = pad;
+  shape.pad_h = shape.pad_w = taps * dilation;
   shape.dilation_h = shape.dilation_w = dilation;
   shape.groups = options.integer("groups", 1, 1, 1 << 20);
   if (src.c % shape.groups != 0 || shape.filters % shape.groups != 0) {
@@ -88,6 +93,7 @@ class ConvolutionalLayer final : public WeightedLayer {
 };
 
 constexpr std::string_view kNotBinary = "weights are floats";
+constexpr std::string_view kNotDeformed = "filters are not deformed";
 
 const LayerRegistration convolutional_registration(
     {.name = "convolutional",
@@ -100,7 +106,7 @@ const LayerRegistration convolutional_registration(
               {"stride_y", "stride", "step along the height"},
               {"pad", "0", "1: padding=size/2"},
               {"padding", "0", "on each side, unless pad=1"},
-              {"dilation", "1", "distance of the filter's taps"},
+              {"dilation", "1", "distance of the filter's taps; multiplies the padding"},
               {"groups", "1", "channels are filtered in so many separate groups"},
               {"batch_normalize", "0", "1: normalise before the activation"},
               {"activation", "logistic",
@@ -111,7 +117,13 @@ const LayerRegistration convolutional_registration(
               {"antialiasing", "0", "there is no blur between the filter and the stride",
                Effect::refused},
               {"share_index", "", "layers do not share weights", Effect::refused},
-              {"dot", "0", "", Effect::none}},
+              {"cbn", "0", "batches are normalised by themselves", Effect::refused},
+              {"sway", "0", kNotDeformed, Effect::refused},
+              {"rotate", "0", kNotDeformed, Effect::refused},
+              {"stretch", "0", kNotDeformed, Effect::refused},
+              {"stretch_sway", "0", kNotDeformed, Effect::refused},
+              {"coordconv", "0", "no coordinates are added to the input", Effect::refused}},
+     .in_vain = "assisted_excitation=0 bin_output=0 grad_centr=0 reverse=0 dot=0",
      .make = make_layer<ConvolutionalLayer>});
 
 }  // namespace

@@ -43,11 +43,8 @@ const LayerRegistration cost_registration(
     {.name = "cost",
      .aliases = {},
      .summary = "distance from the truth as the loss; ignored after [softmax]",
-     .keys = {{"type", "sse", "sse smooth L1"},
-              {"scale", "1", "multiplies loss and gradient"},
-              {"ratio", "0", "", Effect::none},
-              {"noobj", "1", "", Effect::none},
-              {"thresh", "0", "", Effect::none}},
+     .keys = {{"type", "sse", "sse smooth L1"}, {"scale", "1", "multiplies loss and gradient"}},
+     .in_vain = "ratio=0 noobj=1 thresh=0",
      .make = make_layer<CostLayer>});
 
 }  // namespace

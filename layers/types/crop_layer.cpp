@@ -59,11 +59,8 @@ const LayerRegistration crop_registration(
      .keys = {{"crop_height", "1", "height of the output"},
               {"crop_width", "1", "width of the output"},
               {"flip", "0", "1: mirror half of the images"},
-              {"noadjust", "0", "1: keep [0,1], do not map to [-1,1]"},
-              {"angle", "0", "", Effect::none},
-              {"saturation", "1", "", Effect::none},
-              {"exposure", "1", "", Effect::none},
-              {"shift", "0", "", Effect::none}},
+              {"noadjust", "0", "1: keep [0,1], do not map to [-1,1]"}},
+     .in_vain = "angle=0 saturation=1 exposure=1 shift=0",
      .make = make_layer<CropLayer>});
 
 }  // namespace

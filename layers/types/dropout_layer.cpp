@@ -13,7 +13,12 @@ class DropoutLayer final : public Layer {
  public:
   explicit DropoutLayer(LayerBuilder& builder) : Layer(builder) {
     const Extent extent = builder.input().extent();
-    probability_ = builder.options().real("probability", 0.5f, 0, 0.999f);
+    OptionReader& options = builder.options();
+    probability_ = options.real("probability", 0.5f, 0, 0.999f);
+    if (builder.training() && !options.has("probability"))
+      options.warn("",
+                   "[dropout] without probability drops 0.5, as pjreddie's Darknet does; "
+                   "AlexeyAB's drops 0.2");
     output_ = builder.blob("output", extent);
   }
 
@@ -57,6 +62,7 @@ const LayerRegistration dropout_registration(
      .summary = "drops values at random in training",
      .keys = {{"probability", "0.5", "of being dropped"},
               {"dropblock", "0", "values are dropped one by one", Effect::refused}},
+     .in_vain = "dropblock_size_rel=0 dropblock_size_abs=0",
      .make = make_layer<DropoutLayer>});
 
 }  // namespace

@@ -122,8 +122,9 @@ const LayerRegistration maxpool(
               {"stride_y", "stride", "step along the height"},
               {"padding", "size-1", "total of both sides"},
               {"maxpool_depth", "0", "windows do not reach across channels", Effect::refused},
-              {"out_channels", "1", "", Effect::none},
+              {"maxpool_zero_nonmax", "0", "the input stays as it is", Effect::refused},
               {"antialiasing", "0", "there is no blur before the stride", Effect::refused}},
+     .in_vain = "out_channels=1",
      .make = make_layer<MaxPoolLayer>});
 
 const LayerRegistration avgpool({.name = "avgpool",

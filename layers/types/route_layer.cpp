@@ -18,7 +18,7 @@ class RouteLayer final : public Layer {
     const std::vector<int> references = options.integers("layers");
     if (references.empty())
       options.refuse("layers", "[route] names no layers", "add layers=-1,-4, say");
-    if (references.size() == 1 && !builder.stops_backward()) {
+    if (references.size() == 1) {
       from_ = {builder.resolve("layers", references[0])};
       read_instead(builder.hand_on(from_[0]));
       return;

@@ -18,6 +18,10 @@ class ShortcutLayer final : public Layer {
     args_.beta = options.real("beta", 1);
     args_.a = builder.input().extent();
     args_.b = builder.input_from(from_).extent();
+    if (args_.a.h != args_.b.h || args_.a.w != args_.b.w)
+      options.warn("from",
+                   "names a layer of another width or height: every few pixels are added, as in "
+                   "pjreddie's Darknet; AlexeyAB's adds what comes first in memory");
     output_ = builder.blob("output", args_.a);
     activation_ = {builder, "linear", args_.a};
     args_.activation = activation_.fused();

@@ -30,6 +30,14 @@ class SoftmaxLayer final : public Layer {
           "groups",
           fmt::format("{} values do not divide into {} groups", args_.inputs, args_.groups),
           "use a divisor");
+    if (builder.training() && args_.groups > 1)
+      options.warn("groups",
+                   "above 1: only the group of the label learns from an image; in Darknet the "
+                   "others are pushed to 0, too");
+    if (builder.training() && args_.temperature != 1)
+      options.warn("temperature",
+                   "divides the gradient, too, which is the loss's own; in Darknet it does not "
+                   "(a rate as many times as large makes the same steps)");
     output_ = builder.float_blob("output", {1, 1, args_.inputs});
   }
 
@@ -49,8 +57,9 @@ class SoftmaxLayer final : public Layer {
                           .groups = args.groups,
                           .temperature = args.temperature,
                           .smoothing = step.training ? smoothing_ : 0},
-                         value(slice), *step.slot->labels[at], *step.slot->metrics[at],
-                         gradient ? &input().gradient(slice) : nullptr, forward_tag(slice));
+                         input().value(slice), value(slice), *step.slot->labels[at],
+                         *step.slot->metrics[at], gradient ? &input().gradient(slice) : nullptr,
+                         forward_tag(slice));
   }
   void backward(const Step&, int) override {}
 

@@ -1,5 +1,7 @@
 #include "runtime/data/augment.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -84,6 +86,13 @@ void copy_window(Pixels src, Extent image, Extent net, int top, int left, float*
     for (std::size_t i = 0; i < row; ++i) dst[i] = static_cast<float>(from[i]) / 255.0f;
     dst += row;
   }
+}
+
+void copy_planes(Pixels src, Extent image, float* dst) {
+  const auto channels = static_cast<std::size_t>(image.c);
+  for (std::size_t c = 0; c < channels; ++c)
+    for (std::size_t i = c; i < src.size(); i += channels)
+      *dst++ = static_cast<float>(src[i]) / 255;
 }
 
 struct Neighbours {
@@ -216,22 +225,37 @@ Pixels convert_channels(Pixels src, Extent& image, int channels,
 
 }  // namespace
 
-bool can_convert_channels(int image_channels, int net_channels) {
-  return image_channels == net_channels || (image_channels == 1 && net_channels == 3) ||
-         (image_channels == 3 && net_channels == 1);
+Status check_input(const AugmentOptions& options, Extent image, Extent net_input,
+                   const std::string& where) {
+  if (options.flat) {
+    if (image.count() == net_input.count()) return {};
+    return Error{ErrorKind::usage, where,
+                 image.h == 0 ? "has images of all sizes, but the net wants vectors"
+                              : fmt::format("has {} values per image, but the net wants {}",
+                                            image.count(), net_input.count()),
+                 image.h == 0 ? "give height, width and channels in [net] instead of inputs"
+                              : fmt::format("set inputs={} in [net]", image.count())};
+  }
+  const bool grey_or_colour =
+      (image.c == 1 || image.c == 3) && (net_input.c == 1 || net_input.c == 3);
+  if (image.c == net_input.c || grey_or_colour) return {};
+  return Error{ErrorKind::usage, where,
+               fmt::format("has images of {} channels, but the net wants {}", image.c, net_input.c),
+               fmt::format("set channels={} in [net]", image.c)};
 }
 
 LeastSize least_size(const AugmentOptions& options, std::uint64_t seed, std::uint64_t sample,
                      bool training, Extent net_input) {
   const Variation variation = choose_variation(options, seed, sample, training);
   const float side = drawn_side(options, net_input, variation.zoom);
-  if (side == 0 && !options.all_sizes) return {};
+  if (options.flat || (side == 0 && !options.all_sizes)) return {};
   const auto round_up = [](float length) { return static_cast<int>(std::ceil(length)); };
   return {.h = round_up(std::max(side, static_cast<float>(net_input.h))),
           .w = round_up(std::max(side, static_cast<float>(net_input.w)) * variation.aspect)};
 }
 
 bool keeps_bytes(const AugmentOptions& options, Extent image, bool training, Extent net_input) {
+  if (options.flat) return true;
   const bool draws_windows = training && !options.center;
   if (draws_windows && (options.angle != 0 || options.aspect != 1)) return false;
   if (training && (options.saturation != 1 || options.exposure != 1 || options.hue != 0))
@@ -243,6 +267,7 @@ bool keeps_bytes(const AugmentOptions& options, Extent image, bool training, Ext
 void prepare_image(Pixels image_pixels, Extent image, const AugmentOptions& options,
                    std::uint64_t seed, std::uint64_t sample, bool training, Extent net_input,
                    float* dst) {
+  if (options.flat) return copy_planes(image_pixels, image, dst);
   thread_local std::vector<std::uint8_t> scratch;
   const Pixels src = convert_channels(image_pixels, image, net_input.c, scratch);
   const Variation variation = choose_variation(options, seed, sample, training);

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "runtime/data/images/image.hpp"
 #include "runtime/extent.hpp"
+#include "runtime/result.hpp"
 
 namespace omni {
 
@@ -27,10 +29,15 @@ struct AugmentOptions {
   float aspect = 1, saturation = 1, exposure = 1;
   float hue = 0;      // share of the colour circle, drawn from [-hue, hue]
   bool flip = false;  // mirror every second image, by chance
+  // The net takes vectors, {1, 1, values}: those of an image in Darknet's order, channel by
+  // channel. All else has no effect.
+  bool flat = false;
 };
 
-// Equal channels, grey to colour or colour to grey.
-bool can_convert_channels(int image_channels, int net_channels);
+// Whether the net can take images of that extent (h and w 0: of all sizes): of equal channels, grey
+// as colour or colour as grey; or, flat, of as many values. The error is about `where`.
+Status check_input(const AugmentOptions& options, Extent image, Extent net_input,
+                   const std::string& where);
 
 // How large prepare_image needs the image, so that none of what the net sees is lost.
 LeastSize least_size(const AugmentOptions& options, std::uint64_t seed, std::uint64_t sample,
@@ -42,7 +49,7 @@ bool keeps_bytes(const AugmentOptions& options, Extent image, bool training, Ext
 
 // `image_pixels` holds image.count() values, `dst` receives net_input.count(). What training draws
 // depends on (seed, sample) only; each option has its own draws, so that switching one on leaves
-// the others as they were. Requires can_convert_channels(image.c, net_input.c).
+// the others as they were. Requires check_input().
 void prepare_image(std::span<const std::uint8_t> image_pixels, Extent image,
                    const AugmentOptions& options, std::uint64_t seed, std::uint64_t sample,
                    bool training, Extent net_input, float* dst);

@@ -14,19 +14,12 @@
 namespace omni {
 
 // Image i of the batch is dataset image indices[i]; its augmentation is that of training sample
-// first_sample + i. `images` receives indices.size() * net_input.count() values.
+// first_sample + i. `images` receives indices.size() * net_input.count() values: T is float, Bf16
+// (rounded), or std::uint8_t: value * 255, a fourth of the memory until the images are needed, and
+// exact where keeps_bytes() says so.
+template <class T>
 Status fill_batch(const Dataset& dataset, std::span<const std::size_t> indices,
                   std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
-                  bool training, Extent net_input, float* images);
-// Rounded.
-Status fill_batch(const Dataset& dataset, std::span<const std::size_t> indices,
-                  std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
-                  bool training, Extent net_input, Bf16* images);
-
-// The same with 8 bits per value: a fourth of the memory, until the images are needed. Exact where
-// keeps_bytes() says so.
-Status fill_pixels(const Dataset& dataset, std::span<const std::size_t> indices,
-                   std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
-                   bool training, Extent net_input, std::uint8_t* images);
+                  bool training, Extent net_input, T* images);
 
 }  // namespace omni

@@ -28,7 +28,7 @@ constexpr auto decode_cpu = []<class T>(T, const DecodeArgs& args, const Buffers
 };
 
 void make_pixels_cpu(const DecodeArgs& args, const Buffers& buffers, DeviceContext&) {
-  args.feed->fill_with_pixels(args.first_sample, args.count, buffers.get<std::uint8_t>(0));
+  args.feed->fill(args.first_sample, args.count, buffers.get<std::uint8_t>(0));
 }
 
 void read_labels_cpu(const DecodeArgs& args, const Buffers& buffers, DeviceContext&) {
@@ -207,23 +207,18 @@ std::vector<std::size_t> DataFeed::present(std::uint64_t first_sample, int count
 template <class T>
 void DataFeed::decode(std::uint64_t first_sample, int count, T* images,
                       std::int32_t* labels) const {
-  const std::vector<std::size_t> indices = present(first_sample, count);
-  std::fill(images + indices.size() * pixels_per_image(),
-            images + static_cast<std::size_t>(count) * pixels_per_image(), T(0.0f));
-  if (Status status = fill_batch(dataset_, indices, first_sample, options_.augment, options_.seed,
-                                 options_.training, options_.net_input, images);
-      !status)
-    report_task_error(std::move(status.error()));
+  fill(first_sample, count, images);
   read_labels(first_sample, count, labels);
   ++decoded_slices_;
 }
 
-void DataFeed::fill_with_pixels(std::uint64_t first_sample, int count, std::uint8_t* pixels) const {
+template <class T>
+void DataFeed::fill(std::uint64_t first_sample, int count, T* images) const {
   const std::vector<std::size_t> indices = present(first_sample, count);
-  std::fill(pixels + indices.size() * pixels_per_image(),
-            pixels + static_cast<std::size_t>(count) * pixels_per_image(), std::uint8_t{0});
-  if (Status status = fill_pixels(dataset_, indices, first_sample, options_.augment, options_.seed,
-                                  options_.training, options_.net_input, pixels);
+  std::fill(images + indices.size() * pixels_per_image(),
+            images + static_cast<std::size_t>(count) * pixels_per_image(), T());
+  if (Status status = fill_batch(dataset_, indices, first_sample, options_.augment, options_.seed,
+                                 options_.training, options_.net_input, images);
       !status)
     report_task_error(std::move(status.error()));
 }

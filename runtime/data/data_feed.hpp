@@ -64,7 +64,8 @@ class DataFeed {
   // the slice is; unpack_batch makes the slice of them, maybe on a GPU.
   template <class T>  // float, Bf16
   void decode(std::uint64_t first_sample, int count, T* images, std::int32_t* labels) const;
-  void fill_with_pixels(std::uint64_t first_sample, int count, std::uint8_t* pixels) const;
+  template <class T>  // std::uint8_t, too
+  void fill(std::uint64_t first_sample, int count, T* images) const;
   void read_labels(std::uint64_t first_sample, int count, std::int32_t* labels) const;
 
  private:

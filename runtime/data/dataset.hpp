@@ -24,6 +24,8 @@ class Dataset {
   virtual Status read(std::size_t index, LeastSize least, Image& image) const = 0;
   virtual std::string description() const = 0;  // one line for the user; says so when synthetic
   virtual std::vector<std::string> class_names() const { return {}; }
+  // "train.txt:12", where a file says the label as a number; else "".
+  virtual std::string place_of_label(std::size_t) const { return ""; }
 
   bool has_all_sizes() const { return extent().h == 0; }
 };
@@ -43,7 +45,8 @@ struct DatasetRequest {
   // files or of images, a Darknet .data file, or two lists: "train.txt,val.txt". Names are looked
   // up in $OMNIVORE_DATA first; write ./cifar10 for a folder that has a name's name.
   std::string source;
-  Extent net_input;  // what the net wants; decides the size of synthetic images
+  Extent net_input;   // what the net wants; decides the size of synthetic images
+  bool flat = false;  // it wants vectors, see AugmentOptions
   int classes =
       0;  // outputs of the net; data with more classes are refused (0: unknown, anything goes)
   std::uint64_t seed = 0;

@@ -132,19 +132,23 @@ Result<DatasetPair> open_source(const DatasetRequest& request) {
   return pair;
 }
 
-Status check_suits(const Dataset& data, const DatasetRequest& request) {
-  // A label beyond the outputs would be read and written outside of the net's buffers.
-  if (request.classes > 0 && data.classes() > request.classes)
-    return Error{
-        ErrorKind::usage, request.source,
-        fmt::format("has {} classes, but the net has {} outputs", data.classes(), request.classes),
-        fmt::format("give the last layer {} outputs", data.classes())};
-  if (request.net_input.c > 0 && !can_convert_channels(data.extent().c, request.net_input.c))
-    return Error{ErrorKind::usage, request.source,
-                 fmt::format("has images of {} channels, but the net wants {}", data.extent().c,
-                             request.net_input.c),
-                 fmt::format("set channels={} in [net]", data.extent().c)};
-  return {};
+// A label beyond the outputs would be read and written outside of the net's buffers.
+Status check_labels(const DatasetPair& pair, const DatasetRequest& request) {
+  const Dataset& data = *pair.train;
+  if (request.classes == 0 || data.classes() <= request.classes) return {};
+  for (const Dataset* each : {pair.train.get(), pair.test.get()})
+    for (std::size_t i = 0; each != nullptr && i < each->size() && !each->place_of_label(i).empty();
+         ++i)
+      if (each->label(i) >= request.classes)
+        return Error{
+            ErrorKind::data, each->place_of_label(i),
+            fmt::format("label {} is out of range: the net has {} outputs", each->label(i),
+                        request.classes),
+            fmt::format("labels count from 0; give the last layer {} outputs", data.classes())};
+  return Error{
+      ErrorKind::usage, request.source,
+      fmt::format("has {} classes, but the net has {} outputs", data.classes(), request.classes),
+      fmt::format("give the last layer {} outputs", data.classes())};
 }
 
 }  // namespace
@@ -152,7 +156,10 @@ Status check_suits(const Dataset& data, const DatasetRequest& request) {
 Result<DatasetPair> open_dataset(const DatasetRequest& request) {
   try {
     OMNI_TRY(DatasetPair pair, open_source(request));
-    OMNI_CHECK(check_suits(*pair.train, request));
+    OMNI_CHECK(check_labels(pair, request));
+    if (request.net_input.c > 0)
+      OMNI_CHECK(check_input({.flat = request.flat}, pair.train->extent(), request.net_input,
+                             request.source));
     if (pair.name.empty()) pair.name = request.source;
     return pair;
   } catch (const fs::filesystem_error& problem) {

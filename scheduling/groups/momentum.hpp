@@ -41,7 +41,7 @@ double statistical_penalty(const Momentum& momentum);
 // Decides the momentum of every update: one for all groups, as they share the velocity.
 class MomentumControl {
  public:
-  // `stale`: the groups have replicas; else all they read is merged.
+  // `stale`: the groups have replicas of what learns; else all that does is merged.
   MomentumControl(Compensation compensation, double tuned, int groups, bool stale);
 
   Momentum next() const { return momentum_; }

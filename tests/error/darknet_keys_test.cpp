@@ -18,7 +18,7 @@ namespace {
 // section: settings. A * before a setting: without effect; a ! : refused. After a ; follows what it
 // needs.
 constexpr const char* kTable = R"(
-net: batch=8 subdivisions=2;batch=4 !time_steps=2 *notruth=1 channels=3 *inputs=192
+net: batch=8 subdivisions=2;batch=4 !time_steps=2 *notruth=1 channels=3 inputs=192 !inputs=191 !inputs=0
 net: learning_rate=.01 momentum=.5 decay=.1 adam=1 *B1=.8 *B2=.99 *eps=1 *clip=1
 net: B1=.9;adam=1 B2=.9;adam=1 eps=1;adam=1 momentum=.9;adam=1 *momentum=.8;adam=1 momentum=.8;adam=1;B1=.8 !B1=1;adam=1 !B2=1;adam=1 !eps=0;adam=1
 net: policy=constant policy=step policy=exp policy=sigmoid policy=random policy=sgdr;sgdr_cycle=5 policy=poly;max_batches=9 !policy=steps
@@ -31,7 +31,7 @@ net: *ema_alpha=.9 *resize_step=16 *max_chart_loss=5 *loss_scale=128 *use_cuda_g
 net: *dynamic_minibatch=1 *optimized_memory=1 *workspace_size_limit_MB=8 *contrastive=1
 net: *contrastive_jit_flip=1 *contrastive_color=1 *unsupervised=1 *attention=1 *adversarial_lr=.1
 net: *badlabels_reject_percentage=.1 *badlabels_rejection_percentage=.1 *weights_reject_freq=5
-net: *equidistant_point=5 *num_sigmas_reject_badlabels=3 *track=1
+net: *equidistant_point=5 *num_sigmas_reject_badlabels=3 *track=1 *seq_scales=1 *show_receptive_field=1
 convolutional: filters=4 size=3 stride=2 pad=1 padding=1 groups=3;filters=3 activation=relu batch_normalize=1
 convolutional: !binary=1 !xnor=1 !flipped=1 *dot=1 dilation=1 stride_x=2 stride_y=2 binary=0
 convolutional: !antialiasing=1 !share_index=-1 antialiasing=0
@@ -41,14 +41,16 @@ conv: activation=stair activation=hardtan activation=lhtan activation=swish acti
 conv: activation=hard_mish activation=gelu !activation=normalize_channels
 conv: !activation=normalize_channels_softmax !activation=normalize_channels_softmax_maxval
 conv: *truth=1 *onlyforward=1 stopbackward=1 *dontsave=1 dontload=1 *numload=1 *dontloadscales=1
-conv: learning_rate=2 *smooth=1
+conv: learning_rate=2 *smooth=1 *dont_update=1 *clip=1 *stream=1 *wait_stream=1 activation=relu6
+conv: !cbn=1 !sway=1 !rotate=1 !stretch=1 !stretch_sway=1 !coordconv=1 *assisted_excitation=1
+conv: *bin_output=1 *grad_centr=1 *reverse=.1
 maxpool: stride=2 size=2 padding=1;size=2 stride_x=2 stride_y=2 !maxpool_depth=1 *out_channels=4
-max: !antialiasing=1
+max: !antialiasing=1 !maxpool_zero_nonmax=1
 avgpool: stopbackward=1
 avg: stopbackward=1
 connected: output=3 activation=mish batch_normalize=1
 conn: output=3
-dropout: probability=.2 !dropblock=1
+dropout: probability=.2 !dropblock=1 *dropblock_size_rel=.1 *dropblock_size_abs=3
 softmax: groups=2 temperature=2 !tree=9k.tree spatial=1 !noloss=1
 soft: groups=2
 cost: type=sse type=smooth type=L1 !type=masked !type=seg !type=wgan scale=2 *ratio=.5 *noobj=.5

@@ -113,7 +113,8 @@ TEST(Activation, hand_computed) {
       {"hard_mish", 0, 0.5, 5},
       {"gelu", -1 - std::tanh(root * (-2 + 0.044715 * -8)),
        0.25 * (1 + std::tanh(root * (0.5 + 0.044715 * 0.125))),
-       2.5 * (1 + std::tanh(root * (5 + 0.044715 * 125)))}};
+       2.5 * (1 + std::tanh(root * (5 + 0.044715 * 125)))},
+      {"relu6", 0, 0.5, 5}};
   ASSERT_EQ(rows.size(), kAll.size());
   for (const Row& row : rows) {
     const auto activation = parse_activation(row.name);
@@ -124,6 +125,7 @@ TEST(Activation, hand_computed) {
     EXPECT_NEAR(value_of(*activation, 5.0), row.at_5, 1e-8) << row.name;
   }
   EXPECT_EQ(value_of(Activation::hard_mish, -1.0), -0.5);
+  EXPECT_EQ(value_of(Activation::relu6, 7.0), 6);
   EXPECT_FALSE(parse_activation("Relu"));
   EXPECT_FALSE(parse_activation(""));
 }

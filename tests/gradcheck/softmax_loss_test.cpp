@@ -44,45 +44,123 @@ TEST(SoftmaxForward, large_values_do_not_overflow) {
   check_implementations(softmax_forward, kSoftmaxCases, softmax_operation(uniform(3e38f, 3.1e38f)));
 }
 
+const std::vector<Case<CrossEntropyArgs>> kCrossEntropyCases{
+    {"ten classes", {.n = 8, .inputs = 10, .gradient = true}},
+    {"evaluation only", {.n = 8, .inputs = 10}},
+    {"one class", {.n = 1, .inputs = 1, .gradient = true}},
+    {"more than a block of images", {.n = 300, .inputs = 3, .gradient = true}},
+    {"ImageNet", {.n = 5, .inputs = 1000, .gradient = true}},
+    {"groups", {.n = 6, .inputs = 12, .groups = 3, .gradient = true}},
+    {"hot", {.n = 3, .inputs = 7, .temperature = 2.5f, .gradient = true}},
+    {"smoothed", {.n = 5, .inputs = 33, .smoothing = 0.1f, .gradient = true}},
+    {"smoothed, hot groups",
+     {.n = 6, .inputs = 12, .groups = 3, .temperature = 0.5f, .smoothing = 0.3f, .gradient = true}},
+    {"one class, smoothed", {.n = 2, .inputs = 1, .smoothing = 0.3f}}};
+
 TEST(CrossEntropy, implementations_agree) {
-  const Operation<CrossEntropyArgs> operation{
-      .operands = [](const CrossEntropyArgs& args) -> std::vector<Operand> {
-        std::vector<Operand> operands{
-            input(softmax_values(args), uniform(0.001f, 1)),
-            input(static_cast<std::size_t>(args.n), below(static_cast<std::uint32_t>(args.inputs)),
-                  DataType::i32),
-            output(4)};
-        if (args.gradient) operands.push_back(output(softmax_values(args)));
-        return operands;
-      },
-      .reference =
-          [](const CrossEntropyArgs& args, const Buffers& buffers) {
-            reference::cross_entropy(args, buffers.get<double>(0), buffers.get<std::int32_t>(1),
-                                     buffers.get<double>(2),
-                                     args.gradient ? buffers.get<double>(3) : nullptr);
-          },
+  for (const float size : {3.0f, 60.0f, 1e4f}) {
+    const Operation<CrossEntropyArgs> operation{
+        .operands = [=](const CrossEntropyArgs& args) -> std::vector<Operand> {
+          std::vector<Operand> operands{
+              input(softmax_values(args), uniform(-size, size)),
+              input(softmax_values(args), uniform(0.001f, 1)),
+              input(static_cast<std::size_t>(args.n),
+                    below(static_cast<std::uint32_t>(args.inputs)), DataType::i32),
+              output(4)};
+          if (args.gradient) operands.push_back(output(softmax_values(args)));
+          return operands;
+        },
+        .reference =
+            [](const CrossEntropyArgs& args, const Buffers& buffers) {
+              reference::cross_entropy(args, buffers.get<double>(0), buffers.get<double>(1),
+                                       buffers.get<std::int32_t>(2), buffers.get<double>(3),
+                                       args.gradient ? buffers.get<double>(4) : nullptr);
+            },
+    };
+    check_implementations(cross_entropy, kCrossEntropyCases, operation);
+  }
+}
+
+// The loss and the gradient of one image by an implementation; in double by the reference.
+struct Judged {
+  double loss = 0;
+  std::vector<float> diff;
+};
+Judged judge(const Implementation<CrossEntropyArgs>& implementation, CrossEntropyArgs args,
+             std::vector<float> logits, std::int32_t label) {
+  args.n = 1;
+  args.inputs = static_cast<int>(logits.size());
+  args.gradient = true;
+  std::vector<float> probabilities(logits.size()), diff(logits.size()), metrics(4);
+  reference::softmax_forward(
+      {.n = 1, .inputs = args.inputs, .groups = args.groups, .temperature = args.temperature},
+      logits.data(), probabilities.data());
+  std::vector<std::int32_t> labels{label};
+  run_on_values(implementation, args, logits, probabilities, labels, metrics, diff);
+  return {static_cast<double>(metrics[0]), diff};
+}
+
+// Worked out by hand: log(sum of e^x) - x of the label.
+TEST(CrossEntropy, is_exact_where_probabilities_are_0_or_1) {
+  struct Row {
+    const char* what;
+    CrossEntropyArgs args;
+    std::vector<float> logits;
+    std::int32_t label;
+    double loss, diff_of_label;
   };
-  check_implementations(cross_entropy,
-                        {{"ten classes", {.n = 8, .inputs = 10, .gradient = true}},
-                         {"evaluation only", {.n = 8, .inputs = 10}},
-                         {"one class", {.n = 1, .inputs = 1, .gradient = true}},
-                         {"more than a block of images", {.n = 300, .inputs = 3, .gradient = true}},
-                         {"ImageNet", {.n = 5, .inputs = 1000, .gradient = true}},
-                         {"groups", {.n = 6, .inputs = 12, .groups = 3, .gradient = true}},
-                         {"hot", {.n = 3, .inputs = 7, .temperature = 2.5f, .gradient = true}},
-                         {"smoothed", {.n = 5, .inputs = 33, .smoothing = 0.1f, .gradient = true}},
-                         {"smoothed groups",
-                          {.n = 6, .inputs = 12, .groups = 3, .smoothing = 0.3f, .gradient = true}},
-                         {"one class, smoothed", {.n = 2, .inputs = 1, .smoothing = 0.3f}}},
-                        operation);
+  const double tiny = std::exp(-30.0);
+  for (const Row& row :
+       std::vector<Row>{{"sure and right", {}, {30, 0, 0}, 0, 2 * tiny, -2 * tiny},
+                        {"sure and wrong", {}, {1e4f, 0, -1e4f}, 2, 2e4, -1},
+                        {"surer than floats tell", {}, {1e4f, -1e4f, -1e4f}, 0, 0, 0},
+                        {"all equal", {}, {-1e4f, -1e4f, -1e4f, -1e4f}, 1, std::log(4.0), -0.75},
+                        {"as large as floats are", {}, {3e38f, -3e38f}, 1, INFINITY, -1},
+                        {"beyond the old bound", {}, {100, 0}, 1, 100, -1},
+                        {"hot", {.temperature = 4}, {400, 0}, 1, 100, -0.25},
+                        {"cold", {.temperature = 0.5f}, {15, 0, 0}, 0, 2 * tiny, -4 * tiny},
+                        {"in its group only", {.groups = 2}, {0, 30, 500, 0}, 1, tiny, -tiny},
+                        {"of the other group", {.groups = 2}, {900, 0, 500, 0}, 3, 500, -1}})
+    for (const auto& implementation : implementations_here(cross_entropy)) {
+      SCOPED_TRACE(std::string(row.what) + ", " + std::string(implementation.name));
+      const Judged found = judge(implementation, row.args, row.logits, row.label);
+      const double nearly = 1e-5, at_least = 1e-30;  // of what is that small, all of it
+      if (std::isinf(row.loss))
+        EXPECT_GT(found.loss, 1e38);
+      else
+        EXPECT_NEAR(found.loss, row.loss, nearly * row.loss + at_least);
+      EXPECT_NEAR(found.diff[static_cast<std::size_t>(row.label)], row.diff_of_label,
+                  nearly * std::abs(row.diff_of_label) + at_least);
+      for (const float each : found.diff) EXPECT_TRUE(std::isfinite(each));
+    }
+}
+
+TEST(CrossEntropy, smoothed_loss_counts_all_classes_however_unlikely) {
+  for (const auto& implementation : implementations_here(cross_entropy))
+    EXPECT_NEAR(judge(implementation, {.smoothing = 0.5f}, {1000, 0, 0}, 0).loss, 500, 1e-3)
+        << implementation.name;
+}
+
+// As predict lists them: whatever group they are of.
+TEST(CrossEntropy, an_image_is_right_when_its_label_is_likelier_than_all_outputs) {
+  for (const auto& implementation : implementations_here(cross_entropy)) {
+    std::vector<float> logits{0, 1, 0, 3}, probabilities{0.27f, 0.73f, 0.05f, 0.95f}, metrics(4);
+    std::vector<std::int32_t> labels{1};
+    run_on_values(implementation, CrossEntropyArgs{.n = 1, .inputs = 4, .groups = 2}, logits,
+                  probabilities, labels, metrics);
+    EXPECT_EQ(metrics[1], 0) << implementation.name;
+    EXPECT_EQ(metrics[2], 1) << implementation.name;
+  }
 }
 
 TEST(CrossEntropy, place_without_image_counts_nothing) {
   const CrossEntropyArgs args{.n = 2, .inputs = 3, .gradient = true};
   std::vector<float> probabilities{0.2f, 0.3f, 0.5f, 0.1f, 0.7f, 0.2f}, metrics(4), diff(6, NAN);
+  std::vector<float> logits(6);
+  std::ranges::transform(probabilities, logits.begin(), [](float p) { return std::log(p); });
   std::vector<std::int32_t> labels{kNoLabel, 1};
   for (const auto& implementation : implementations_here(cross_entropy)) {
-    run_on_values(implementation, args, probabilities, labels, metrics, diff);
+    run_on_values(implementation, args, logits, probabilities, labels, metrics, diff);
     EXPECT_NEAR(metrics[0], -std::log(0.7f), 1e-6) << implementation.name;
     EXPECT_EQ(metrics[1], 1);
     EXPECT_EQ(metrics[3], 1);
@@ -111,8 +189,8 @@ TEST(CrossEntropy, gradient_reaches_through_the_softmax) {
       for (int image = 0; image < args.n; ++image) labels.push_back(image * 7 % args.inputs);
       const auto loss = [&] {
         reference::softmax_forward(args, src.data(), probabilities.data());
-        reference::cross_entropy(loss_args, probabilities.data(), labels.data(), metrics.data(),
-                                 diff.data());
+        reference::cross_entropy(loss_args, src.data(), probabilities.data(), labels.data(),
+                                 metrics.data(), diff.data());
         return metrics[0];
       };
       loss();
@@ -127,8 +205,8 @@ TEST(CrossEntropy, hand_computed) {
   std::vector<double> probabilities(6), diff(6), metrics(4);
   const std::vector<std::int32_t> labels{2, 0};
   reference::softmax_forward({.n = 2, .inputs = 3}, src.data(), probabilities.data());
-  reference::cross_entropy({.n = 2, .inputs = 3, .gradient = true}, probabilities.data(),
-                           labels.data(), metrics.data(), diff.data());
+  reference::cross_entropy({.n = 2, .inputs = 3, .gradient = true}, src.data(),
+                           probabilities.data(), labels.data(), metrics.data(), diff.data());
   const std::vector<double> expected{0.125, 0.25, -0.375, -0.875, 0.25, 0.625};
   for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(diff[i], expected[i], 1e-12);
   EXPECT_NEAR(metrics[0], -std::log(0.625) - std::log(0.125), 1e-12);
@@ -138,10 +216,10 @@ TEST(CrossEntropy, hand_computed) {
 }
 
 TEST(CrossEntropy, smoothed_labels_hand_computed) {
-  const std::vector<double> probabilities{0.5, 0.25, 0.25};
+  const std::vector<double> probabilities{0.5, 0.25, 0.25}, src{std::log(2.0), 0, 0};
   const std::vector<std::int32_t> labels{1};
   std::vector<double> diff(3), metrics(4);
-  reference::cross_entropy({.n = 1, .inputs = 3, .smoothing = 0.25f, .gradient = true},
+  reference::cross_entropy({.n = 1, .inputs = 3, .smoothing = 0.25f, .gradient = true}, src.data(),
                            probabilities.data(), labels.data(), metrics.data(), diff.data());
   EXPECT_EQ(diff, (std::vector<double>{0.5 - 0.125, 0.25 - 0.75, 0.25 - 0.125}));
   EXPECT_NEAR(metrics[0], std::log(2) * (0.125 + 2 * 0.75 + 2 * 0.125), 1e-12);
@@ -149,10 +227,11 @@ TEST(CrossEntropy, smoothed_labels_hand_computed) {
 
 std::vector<float> metrics_of(const Implementation<CrossEntropyArgs>& implementation,
                               std::vector<float> probabilities, std::int32_t label) {
-  std::vector<float> metrics(4);
+  std::vector<float> metrics(4), logits(probabilities.size());
+  std::ranges::transform(probabilities, logits.begin(), [](float p) { return std::log(p); });
   std::vector<std::int32_t> labels{label};
   run_on_values(implementation,
-                CrossEntropyArgs{.n = 1, .inputs = static_cast<int>(probabilities.size())},
+                CrossEntropyArgs{.n = 1, .inputs = static_cast<int>(probabilities.size())}, logits,
                 probabilities, labels, metrics);
   return metrics;
 }
@@ -166,14 +245,16 @@ TEST(CrossEntropy, a_constant_output_is_right_about_the_first_classes_only) {
     }
 }
 
-TEST(CrossEntropy, loss_is_finite_for_probability_zero_and_nan_for_nan) {
+TEST(CrossEntropy, a_diverged_net_is_right_about_nothing) {
   for (const auto& implementation : implementations_here(cross_entropy)) {
-    const auto zero = metrics_of(implementation, {1, 0, 0}, 2);
-    EXPECT_NEAR(zero[0], 87.3, 0.1);
-    EXPECT_EQ(zero[1], 0);
     const auto diverged = metrics_of(implementation, std::vector<float>(10, NAN), 0);
     EXPECT_TRUE(std::isnan(diverged[0]));
-    EXPECT_EQ(diverged[1] + diverged[2], 0) << "a diverged net is right about nothing";
+    EXPECT_EQ(diverged[1] + diverged[2], 0);
+    for (std::size_t at = 0; at < 3; ++at) {  // one NaN among others, wherever it is
+      std::vector<float> probabilities{0.2f, 0.3f, 0.5f};
+      probabilities[at] = NAN;
+      EXPECT_TRUE(std::isnan(metrics_of(implementation, probabilities, 1)[0])) << at;
+    }
   }
 }
 

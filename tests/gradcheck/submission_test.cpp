@@ -77,11 +77,11 @@ TEST_F(Submission, losses) {
   const Operand predictions = input(15, uniform(0.1f, 1));
   const Operand labels = input(3, below(5), DataType::i32);
   CrossEntropyArgs entropy{.n = 3, .inputs = 5};
-  check(cross_entropy, entropy, {predictions, labels, output(4)},
-        [&](Tensors t) { submit_cross_entropy(entropy, *t[0], *t[1], *t[2], nullptr); });
+  check(cross_entropy, entropy, {input(15), predictions, labels, output(4)},
+        [&](Tensors t) { submit_cross_entropy(entropy, *t[0], *t[1], *t[2], *t[3], nullptr); });
   entropy.gradient = true;
-  check(cross_entropy, entropy, {predictions, labels, output(4), output(15)},
-        [&](Tensors t) { submit_cross_entropy(entropy, *t[0], *t[1], *t[2], t[3]); });
+  check(cross_entropy, entropy, {input(15), predictions, labels, output(4), output(15)},
+        [&](Tensors t) { submit_cross_entropy(entropy, *t[0], *t[1], *t[2], *t[3], t[4]); });
 
   CostLossArgs squares{.n = 3, .inputs = 5};
   check(cost_loss, squares, {predictions, labels, output(4)},

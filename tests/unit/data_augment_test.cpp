@@ -317,9 +317,6 @@ TEST(PrepareImage, Channels) {
   const Floats grey =
       prepare({255, 255, 255, 255, 0, 0, 0, 255, 0, 0, 0, 255}, {2, 2, 3}, {}, {2, 2, 1}, 0);
   EXPECT_EQ(grey, (Floats{1, 76 / 255.f, 150 / 255.f, 29 / 255.f}));
-  EXPECT_TRUE(can_convert_channels(4, 4));
-  EXPECT_FALSE(can_convert_channels(2, 3));
-  EXPECT_FALSE(can_convert_channels(3, 4));
 }
 
 TEST(PrepareImage, ExposureStaysWithinItsFactor) {

@@ -30,8 +30,8 @@ Status fill(const Dataset& dataset, const Sampler& sampler, std::uint64_t first,
             std::size_t count, Batch& batch) {
   std::vector<std::size_t> indices(count);
   sampler.indices(first + from, indices);
-  OMNI_CHECK(fill_pixels(dataset, indices, first + from, kAugment, 3, true, kNet,
-                         batch.pixels.data() + from * kNet.count()));
+  OMNI_CHECK(fill_batch(dataset, indices, first + from, kAugment, 3, true, kNet,
+                        batch.pixels.data() + from * kNet.count()));
   return fill_batch(dataset, indices, first + from, kAugment, 3, true, kNet,
                     batch.images.data() + from * kNet.count());
 }
@@ -41,7 +41,7 @@ TEST(FillBatch, IsItsImages) {
   const std::vector<std::size_t> indices{7, 7, 49, 0};
   Batch batch(4);
   ASSERT_TRUE(fill_batch(dataset, indices, 100, kAugment, 3, true, kNet, batch.images.data()));
-  ASSERT_TRUE(fill_pixels(dataset, indices, 100, kAugment, 3, true, kNet, batch.pixels.data()));
+  ASSERT_TRUE(fill_batch(dataset, indices, 100, kAugment, 3, true, kNet, batch.pixels.data()));
   Image image;
   std::vector<float> expected(batch.images.size());
   for (std::size_t i = 0; i < 4; ++i) {
@@ -80,7 +80,7 @@ TEST(FillBatch, ReportsWhatCannotBeRead) {
   const Status channels =
       fill_batch(dataset, indices, 0, {}, 1, true, {12, 12, 2}, batch.images.data());
   ASSERT_FALSE(channels);
-  EXPECT_NE(channels.error().message().find("images of 3 channels for a net that wants 2"),
+  EXPECT_NE(channels.error().message().find("has images of 3 channels, but the net wants 2"),
             std::string::npos);
 }
 

@@ -2,8 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/load_parameters.hpp"
@@ -11,127 +15,171 @@
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "runtime/as_written.hpp"
-#include "runtime/data/augment.hpp"
-#include "runtime/data/images/image_file.hpp"
-#include "runtime/files.hpp"
-#include "runtime/tasks/task_errors.hpp"
+#include "runtime/data/images/file_dataset.hpp"
+#include "runtime/data/images/image_folder.hpp"
+#include "runtime/log.hpp"
+#include "scheduling/evaluator.hpp"
 
 namespace omni {
 namespace {
 
-// One image at a time through a net of batch 1.
-class Predictor {
- public:
-  explicit Predictor(Net& net)
-      : net_(net),
-        images_(pool_.declare("predict.image", net.options().input.count(), net.values())),
-        labels_(pool_.declare("predict.label", 1, DataType::i32)),
-        metrics_(pool_.declare("predict.metrics", kMetrics)),
-        slot_{{&images_}, {&labels_}, {&metrics_}} {}
+namespace fs = std::filesystem;
 
-  Status allocate() {
-    OMNI_CHECK(pool_.allocate());
-    HostAccess(labels_, HostAccess::Mode::write).i32()[0] = kNoLabel;
+// Images at once: no more of them than this, nor than there is room for in so many bytes.
+constexpr std::size_t kMostAtOnce = 32, kBytesAtOnce = std::size_t{256} << 20;
+
+// Some images of a data set, without labels. In the place of one that cannot be read there is a
+// black one, and its error is kept: the others are predicted all the same.
+class ChosenImages final : public Dataset {
+ public:
+  ChosenImages(const Dataset& of, std::vector<std::size_t> indices)
+      : of_(of), indices_(std::move(indices)) {}
+
+  std::size_t size() const override { return indices_.size(); }
+  Extent extent() const override { return of_.extent(); }
+  int classes() const override { return of_.classes(); }
+  int label(std::size_t) const override { return kNoLabel; }
+  std::string description() const override { return of_.description(); }
+  Status read(std::size_t index, LeastSize least, Image& image) const override {
+    Status status = of_.read(indices_[index], least, image);
+    if (status || status.error().kind == ErrorKind::out_of_memory) return status;
+    image.extent = has_all_sizes() ? Extent{1, 1, extent().c} : extent();
+    image.pixels.assign(image.extent.count(), 0);
+    const std::lock_guard lock(mutex_);
+    errors_.emplace(index, std::move(status.error()));
     return {};
   }
-
-  // `read(least size, image)` delivers the image, of a data set of all sizes or not.
-  template <class Read>
-  Result<std::vector<float>> operator()(bool all_sizes, Read read) {
-    AugmentOptions options = net_.options().augment;
-    options.all_sizes = all_sizes;
-    const Extent input = net_.options().input;
-    Image image;
-    OMNI_CHECK(read(least_size(options, 0, 0, false, input), image));
-    if (!can_convert_channels(image.extent.c, input.c))
-      return Error{ErrorKind::usage, net_.name(), "the image has the wrong number of channels", ""};
-    std::vector<float> prepared(input.count());
-    prepare_image(image.pixels, image.extent, options, 0, 0, false, input, prepared.data());
-    HostAccess(images_, HostAccess::Mode::write).assign(prepared);
-    net_.forward({.training = false, .seed = 0, .first_sample = 0, .slot = &slot_});
-    OMNI_CHECK(wait_for_tasks());
-    const HostAccess output(net_.output(0), HostAccess::Mode::read);
-    return output.values();
+  std::optional<Error> take_error(std::size_t index) {
+    const std::lock_guard lock(mutex_);
+    const auto found = errors_.extract(index);
+    return found ? std::optional(found.mapped()) : std::nullopt;
   }
 
  private:
-  Net& net_;
-  TensorPool pool_;
-  Tensor &images_, &labels_, &metrics_;
-  BatchSlot slot_;
+  const Dataset& of_;
+  std::vector<std::size_t> indices_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::size_t, Error> errors_;
 };
 
-void print(const std::string& name, const std::vector<float>& probabilities,
-           const std::vector<std::string>& names, const PredictArguments& arguments) {
-  std::vector<std::size_t> order(probabilities.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto top = std::min(order.size(), static_cast<std::size_t>(arguments.top));
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(top), order.end(),
-                    [&](auto a, auto b) { return probabilities[a] > probabilities[b]; });
-  const auto label = [&](std::size_t index) {
-    return index < names.size() ? names[index] : fmt::format("class {}", index);
+// The files that were named, and those in folders that were.
+Result<std::vector<std::string>> image_files(const std::vector<std::string>& named) {
+  std::vector<std::string> files;
+  for (const std::string& name : named) try {
+      if (!fs::exists(name))
+        return Error{ErrorKind::usage, name, "no such file or folder", "images are named by path"};
+      std::vector<std::string> found{name};
+      if (fs::is_directory(name)) {
+        OMNI_TRY(found, images_below(name));
+      }
+      files.insert(files.end(), found.begin(), found.end());
+    } catch (const fs::filesystem_error& problem) {
+      return Error{ErrorKind::data, problem.path1().string(), problem.code().message(),
+                   "is all of the folder readable?"};
+    }
+  return files;
+}
+
+// With a mini-batch of as many images as --batch says, or as are worthwhile.
+Result<std::unique_ptr<Net>> open_for(std::size_t images, const NetArguments& arguments) {
+  OMNI_TRY(NetSpec spec, read_net(arguments));
+  const auto build = [&](std::size_t batch) {
+    if (!arguments.overrides("batch"))
+      spec.net.options.push_back({"batch", std::to_string(batch), kCommandLine});
+    return build_net(spec, arguments, false);
   };
-  nlohmann::ordered_json object{{"image", name}, {"classes", nlohmann::json::array()}};
-  if (!arguments.common.json) fmt::print("{}\n", name);
-  for (std::size_t i = 0; i < top; ++i) {
-    const float share = probabilities[order[i]];
+  spec.net.options.push_back({"subdivisions", "1", kCommandLine});
+  OMNI_TRY(auto one, build(1));
+  const std::size_t parameters = one->parameter_count() * sizeof(float),
+                    each = std::max<std::size_t>(1, one->tensor_bytes() - parameters);
+  const std::size_t batch = std::min({images, kMostAtOnce, kBytesAtOnce / each});
+  if (batch < 2 || arguments.overrides("batch")) return one;
+  return build(batch);
+}
+
+void write_json(const nlohmann::ordered_json& object) {
+  fmt::print("{}\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+Status print(const std::string& image, std::span<const float> outputs,
+             const std::vector<std::string>& names, const PredictArguments& arguments) {
+  OMNI_TRY(const auto order, likeliest(outputs, static_cast<std::size_t>(arguments.top), image));
+  nlohmann::ordered_json classes = nlohmann::json::array();
+  if (!arguments.common.json) fmt::print("{}\n", image);
+  for (const std::size_t at : order)
     if (arguments.common.json)
-      object["classes"].push_back(
-          {{"index", order[i]}, {"name", label(order[i])}, {"probability", as_written(share)}});
+      classes.push_back(
+          {{"index", at}, {"name", names[at]}, {"probability", as_written(outputs[at])}});
     else
-      fmt::print("{:.2f}%: {}\n", 100 * share, label(order[i]));
-  }
-  if (arguments.common.json)
-    fmt::print("{}\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+      fmt::print("{:.2f}%: {}\n", 100 * outputs[at], names[at]);
+  if (arguments.common.json) write_json({{"image", image}, {"classes", classes}});
+  return {};
 }
 
 }  // namespace
 
 Status predict_command(const PredictArguments& arguments) {
-  NetArguments one = arguments.net;
-  one.settings.insert(one.settings.end(), {"batch=1", "subdivisions=1"});
-  OMNI_TRY(const auto net, open_net(one, false));
-  if (arguments.images.empty() && arguments.samples.empty())
+  OMNI_TRY(const std::vector<std::string> files, image_files(arguments.images));
+  const std::size_t images = files.size() + arguments.samples.size();
+  OMNI_TRY(const auto net, open_for(images, arguments.net));
+  if (images == 0)
     return Error{ErrorKind::usage, "predict", "no image given",
-                 "name .jpg, .ppm or .pgm files, or a test sample with --data NAME --index N"};
-  for (const std::string& image : arguments.images) OMNI_CHECK(require_there(image));
+                 "name .jpg, .ppm or .pgm files or folders of them, or a test sample with --data "
+                 "NAME --index N"};
   DatasetPair data;
-  std::vector<std::string> names;
   if (!arguments.data.source.empty() || !arguments.samples.empty()) {
     OMNI_TRY(data, open_data(arguments.data, *net));
-    names = data.test->class_names();
   }
+  OMNI_TRY(const auto names, class_names(arguments.names, data.test.get(), *net));
+  for (const std::uint64_t sample : arguments.samples)
+    if (sample >= data.test->size())
+      return Error{ErrorKind::usage, fmt::format("--index {}", sample),
+                   fmt::format("the test set has {} images", data.test->size()), ""};
+  const FileDataset from_files({.paths = files}, net->classes(), {}, {});
+  if (!files.empty())
+    OMNI_CHECK(
+        check_input(net->options().augment, from_files.extent(), net->options().input, "predict"));
   OMNI_TRY(const Session session, start_session(arguments.machine));
   OMNI_CHECK(MemoryForecast(*net, evaluation_demand(*net, nullptr, working_on_gpus(*net)),
                             arguments.machine)
                  .require());
   OMNI_CHECK(net->allocate());
   OMNI_CHECK(load_parameters(*net, arguments.weights));
-  Predictor predict(*net);
-  OMNI_CHECK(predict.allocate());
 
-  for (const std::string& path : arguments.images) {
-    const auto read = [&](LeastSize least, Image& image) -> Status {
-      OMNI_TRY(image, read_image(path, least));
+  std::size_t unreadable = 0;
+  const auto predict = [&](const Dataset& of, std::vector<std::size_t> indices,
+                           const auto& name) -> Status {
+    ChosenImages chosen(of, std::move(indices));
+    DataFeed feed(chosen, feed_options(*net, arguments.data.seed, false, kEvaluationSlots));
+    OMNI_CHECK(feed.allocate());
+    const auto use = [&](std::size_t index, std::span<const float> outputs) -> Status {
+      const auto error = chosen.take_error(index);
+      if (!error) return print(name(index), outputs, names, arguments);
+      if (arguments.common.json) write_json({{"image", name(index)}, {"error", error->message()}});
+      if (images == 1) return *error;
+      log::error("{}", error->message());
+      ++unreadable;
       return {};
     };
-    OMNI_TRY(const std::vector<float> probabilities, predict(true, read));
-    print(path, probabilities, names, arguments);
-  }
-  for (const std::uint64_t sample : arguments.samples) {
-    if (sample >= data.test->size())
-      return Error{ErrorKind::usage, fmt::format("--index {}", sample),
-                   fmt::format("the test set has {} images", data.test->size()), ""};
-    const auto read = [&](LeastSize least, Image& image) {
-      return data.test->read(sample, least, image);
-    };
-    OMNI_TRY(const std::vector<float> probabilities, predict(data.test->has_all_sizes(), read));
+    OMNI_CHECK(evaluate(*net, feed, arguments.data.seed, use));
+    return {};
+  };
+  std::vector<std::size_t> all(files.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  if (!files.empty())
+    OMNI_CHECK(predict(from_files, std::move(all), [&](std::size_t at) { return files[at]; }));
+  const auto sample_name = [&](std::size_t at) {
+    const std::size_t sample = arguments.samples[at];
     const auto label = static_cast<std::size_t>(data.test->label(sample));
-    print(fmt::format("test image {} ({})", sample,
-                      label < names.size() ? names[label] : fmt::format("class {}", label)),
-          probabilities, names, arguments);
-  }
-  return {};
+    return fmt::format("test image {} ({})", sample, names[label]);
+  };
+  if (!arguments.samples.empty())
+    OMNI_CHECK(
+        predict(*data.test, {arguments.samples.begin(), arguments.samples.end()}, sample_name));
+  if (unreadable == 0) return {};
+  return Error{ErrorKind::data, "predict",
+               fmt::format("{} of {} images could not be read", unreadable, images),
+               "they are named above; the others are predicted"};
 }
 
 }  // namespace omni

@@ -9,6 +9,7 @@
 #include "apps/omni-run/commands/slice_sizes.hpp"
 #include "apps/omni-run/groups.hpp"
 #include "apps/omni-run/layer_table.hpp"
+#include "apps/omni-run/load_parameters.hpp"
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/plan_groups.hpp"
@@ -86,7 +87,7 @@ Result<TrainingState> starting_point(const TrainArguments& arguments, ComputeGro
     log::info("resumed {} at iteration {}", checkpoint->path.string(), state.iteration);
     return state;
   }
-  if (!arguments.weights.empty()) OMNI_CHECK(load_darknet_weights(groups.net(), arguments.weights));
+  if (!arguments.weights.empty()) OMNI_CHECK(load_parameters(groups.net(), arguments.weights));
   groups.refresh_replicas();
   return TrainingState{.seed = seed};
 }

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/load_parameters.hpp"
@@ -10,9 +12,75 @@
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/tracing.hpp"
+#include "runtime/files.hpp"
 #include "scheduling/evaluator.hpp"
 
 namespace omni {
+namespace {
+
+// How often each class was taken for which.
+class Confusion {
+ public:
+  explicit Confusion(std::vector<std::string> names) : names_(std::move(names)) {}
+
+  void add(std::size_t truth, std::size_t said) { ++rows_[truth][said]; }
+
+  std::string text() const {
+    constexpr std::size_t kMostColumns = 20;  // that a terminal shows
+    std::string text = "class  images   correct";
+    for (std::size_t said = 0; said < columns(kMostColumns); ++said)
+      text += fmt::format(" {:5}", said);
+    for (const auto& [truth, row] : rows_) {
+      const double share = static_cast<double>(times(row, truth)) / static_cast<double>(all(row));
+      text += fmt::format("\n{:5} {:7} {:7.2f} %", truth, all(row), 100 * share);
+      for (std::size_t said = 0; said < columns(kMostColumns); ++said)
+        text += fmt::format(" {:5}", times(row, said));
+      text += "  " + names_[truth];
+    }
+    return text + "\n";
+  }
+  nlohmann::ordered_json json() const {
+    nlohmann::ordered_json classes = nlohmann::json::array();
+    for (const auto& [truth, row] : rows_) {
+      classes.push_back({{"index", truth}, {"name", names_[truth]}, {"images", all(row)}});
+      classes.back()["correct"] = times(row, truth);
+      for (const auto& [said, count] : row) classes.back()["said"][std::to_string(said)] = count;
+    }
+    return classes;
+  }
+  std::string csv() const {
+    std::string text = "class";
+    for (const std::string& name : names_) text += "," + quoted(name);
+    for (const auto& [truth, row] : rows_) {
+      text += "\n" + quoted(names_[truth]);
+      for (std::size_t said = 0; said < names_.size(); ++said)
+        text += fmt::format(",{}", times(row, said));
+    }
+    return text + "\n";
+  }
+
+ private:
+  using Row = std::map<std::size_t, std::uint64_t>;
+  static std::uint64_t times(const Row& row, std::size_t said) {
+    const auto found = row.find(said);
+    return found == row.end() ? 0 : found->second;
+  }
+  static std::uint64_t all(const Row& row) {
+    std::uint64_t images = 0;
+    for (const auto& [said, count] : row) images += count;
+    return images;
+  }
+  std::size_t columns(std::size_t most) const { return names_.size() > most ? 0 : names_.size(); }
+  static std::string quoted(const std::string& field) {
+    std::string text;
+    for (const char letter : field) text += letter == '"' ? "\"\"" : std::string(1, letter);
+    return field.find_first_of(",\"") == std::string::npos ? text : "\"" + text + "\"";
+  }
+  std::vector<std::string> names_;
+  std::map<std::size_t, Row> rows_;  // of classes that have images
+};
+
+}  // namespace
 
 Status valid_command(const ValidArguments& arguments) {
   OMNI_TRY(const auto net, open_net(arguments.net, false));
@@ -20,6 +88,13 @@ Status valid_command(const ValidArguments& arguments) {
     return Error{ErrorKind::usage, net->name(), "the last layer computes no loss",
                  "end the net with [softmax]"};
   OMNI_TRY(const DatasetPair data, open_data(arguments.data, *net));
+  OMNI_TRY(auto names, class_names(arguments.names, data.test.get(), *net));
+  Confusion confusion(std::move(names));
+  std::optional<AtomicFile> csv;  // tried before anything is computed
+  if (!arguments.per_class_csv.empty()) {
+    OMNI_TRY(AtomicFile file, AtomicFile::create(arguments.per_class_csv));
+    csv.emplace(std::move(file));
+  }
   OMNI_TRY(const Session session, start_session(arguments.machine));
   DataFeed test(*data.test, feed_options(*net, arguments.data.seed, false, kEvaluationSlots));
   OMNI_CHECK(
@@ -29,22 +104,34 @@ Status valid_command(const ValidArguments& arguments) {
   OMNI_CHECK(load_parameters(*net, arguments.weights));
   OMNI_CHECK(test.allocate());
   OMNI_TRY(const auto recorder, start_trace(arguments.trace, session, *net));
-  OMNI_TRY(const Tally tally, evaluate(*net, test, arguments.data.seed));
+  const auto count = [&](std::size_t index, std::span<const float> outputs) -> Status {
+    OMNI_TRY(const auto said, likeliest(outputs, 1, arguments.weights));
+    confusion.add(static_cast<std::size_t>(data.test->label(index)), said.front());
+    return {};
+  };
+  OMNI_TRY(const Tally tally, evaluate(*net, test, arguments.data.seed,
+                                       arguments.per_class || csv ? count : UseOutputs()));
   if (!std::isfinite(tally.mean_loss()))
     return Error{ErrorKind::diverged, arguments.weights, "the test loss is not a finite number",
                  "are these the weights of this net?"};
-  if (arguments.common.json)
-    fmt::print("{}\n", nlohmann::ordered_json{{"net", net->name()},
-                                              {"data", data.name},
-                                              {"images", tally.images},
-                                              {"test_loss", tally.mean_loss()},
-                                              {"test_accuracy", tally.accuracy()},
-                                              {"test_top5_accuracy", tally.top5_accuracy()}}
-                           .dump());
-  else
-    fmt::print("test loss {:.4f}, test accuracy {:.2f} % (top 5: {:.2f} %) on {:.0f} images\n",
-               tally.mean_loss(), 100 * tally.accuracy(), 100 * tally.top5_accuracy(),
-               tally.images);
+  if (csv) {
+    OMNI_CHECK(csv->write(confusion.csv()));
+    OMNI_CHECK(csv->commit());
+  }
+  if (arguments.common.json) {
+    nlohmann::ordered_json object{{"net", net->name()},
+                                  {"data", data.name},
+                                  {"images", tally.images},
+                                  {"test_loss", tally.mean_loss()},
+                                  {"test_accuracy", tally.accuracy()},
+                                  {"test_top5_accuracy", tally.top5_accuracy()}};
+    if (arguments.per_class) object["per_class"] = confusion.json();
+    fmt::print("{}\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else {
+    fmt::print("test loss {:.4f}, test accuracy {:.2f} % (top 5: {:.2f} %) on {:.0f} images\n{}",
+               tally.mean_loss(), 100 * tally.accuracy(), 100 * tally.top5_accuracy(), tally.images,
+               arguments.per_class ? confusion.text() : "");
+  }
   return {};
 }
 

@@ -50,6 +50,10 @@ std::string FileDataset::description() const {
   return fmt::format("{} image files, {} classes, from {}", size(), classes_, origin_.string());
 }
 
+std::string FileDataset::place_of_label(std::size_t index) const {
+  return list_.file.empty() || !class_names_.empty() ? "" : line_of(list_.file, index);
+}
+
 DatasetPair make_file_datasets(ImageList train, ImageList test, int classes,
                                const std::vector<std::string>& class_names,
                                const std::filesystem::path& origin) {

@@ -23,6 +23,7 @@ class FileDataset : public Dataset {
   Status read(std::size_t index, LeastSize least, Image& image) const override;
   std::string description() const override;
   std::vector<std::string> class_names() const override { return class_names_; }
+  std::string place_of_label(std::size_t index) const override;
 
  private:
   ImageList list_;

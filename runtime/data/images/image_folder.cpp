@@ -41,12 +41,26 @@ std::vector<std::string> class_folders(const fs::path& split) {
   return names;
 }
 
-// At any depth: some sets have a folder more below each class.
 Status add_class(const fs::path& split, const std::string& name, int label, ImageList& list) {
-  const std::size_t before = list.paths.size();
+  OMNI_TRY(const std::vector<std::string> paths, images_below(split / name));
+  for (const fs::path path : paths) {
+    if (ends_as(path, kNotRead))
+      return Error{ErrorKind::data, path.string(),
+                   fmt::format("is an image, but not {}", kImageFiles),
+                   "convert it, or take it out of the folder"};
+    list.paths.push_back(path.lexically_relative(list.folder));
+  }
+  list.labels.resize(list.paths.size(), label);
+  return {};
+}
+
+}  // namespace
+
+// Some sets have a folder more below each class.
+Result<std::vector<std::string>> images_below(const fs::path& folder) {
   constexpr int kDeepest = 32;
-  fs::recursive_directory_iterator entry(split / name,
-                                         fs::directory_options::follow_directory_symlink);
+  std::vector<std::string> paths;
+  fs::recursive_directory_iterator entry(folder, fs::directory_options::follow_directory_symlink);
   for (; entry != fs::recursive_directory_iterator(); ++entry) {
     const fs::path& path = entry->path();
     if (entry->is_directory()) {
@@ -56,21 +70,14 @@ Status add_class(const fs::path& split, const std::string& name, int label, Imag
                      "a link that leads back to a folder above it?"};
     }
     if (hidden(path) || entry->is_directory()) continue;
-    if (ends_as(path, kNotRead))
-      return Error{ErrorKind::data, path.string(),
-                   fmt::format("is an image, but not {}", kImageFiles),
-                   "convert it, or take it out of the folder"};
-    if (ends_as(path, kRead)) list.paths.push_back(path.lexically_relative(list.folder));
+    if (ends_as(path, kRead) || ends_as(path, kNotRead)) paths.push_back(path.string());
   }
-  if (list.paths.size() == before)
-    return Error{ErrorKind::data, (split / name).string(), "holds no image",
-                 fmt::format("a class has {} files; remove the folder otherwise", kImageFiles)};
-  std::sort(list.paths.begin() + static_cast<std::ptrdiff_t>(before), list.paths.end());
-  list.labels.resize(list.paths.size(), label);
-  return {};
+  if (paths.empty())
+    return Error{ErrorKind::data, folder.string(), "holds no image",
+                 fmt::format("put {} files there, or leave the folder out", kImageFiles)};
+  std::ranges::sort(paths);
+  return paths;
 }
-
-}  // namespace
 
 bool is_image_folder(const fs::path& folder) {
   std::error_code ignored;

@@ -3,9 +3,16 @@
 
 #include <filesystem>
 
+#include <string>
+#include <vector>
+
 #include "runtime/data/dataset.hpp"
 
 namespace omni {
+
+// All image files below a folder at any depth, sorted; also of kinds that are not read, which left
+// out in silence would be missed.
+Result<std::vector<std::string>> images_below(const std::filesystem::path& folder);
 
 bool is_image_folder(const std::filesystem::path& folder);
 Result<DatasetPair> open_image_folder(const std::filesystem::path& folder, bool with_test = true);

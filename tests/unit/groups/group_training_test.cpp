@@ -158,6 +158,23 @@ TEST_F(GroupTraining, compensation_changes_the_momentum_of_what_is_stale_alone) 
   EXPECT_EQ(run->masters(), serial(2, 20, true, stale));
 }
 
+// Groups pool on their own, but nothing that they read there learns.
+TEST_F(GroupTraining, where_all_that_learns_is_merged_the_momentum_is_the_tuned_one) {
+  Run run(
+      "[net]\nbatch=4\nheight=8\nwidth=8\nchannels=1\nlearning_rate=0.05\nmomentum=0.9\n"
+      "[maxpool]\nsize=2\nstride=2\n[connected]\noutput=3\nactivation=linear\n[softmax]\n",
+      3);
+  run.train({.iterations = 9,
+             .asynchrony = Asynchrony::reproducible,
+             .compensation = Compensation::theory});
+  ASSERT_TRUE(run.groups.has_replicated_phase());
+  for (const StepReport& report : run.reports) {
+    EXPECT_EQ(report.momentum.explicit_part, report.momentum.tuned);
+    EXPECT_EQ(report.momentum.implicit_part, 0);
+    EXPECT_NEAR(report.momentum.total(), 0.9, 1e-6);
+  }
+}
+
 TEST_F(GroupTraining, in_turn_what_is_measured_is_what_the_theory_says) {
   const auto masters = [this](Compensation compensation) {
     return train(3, Asynchrony::reproducible, 20, FullyConnected::merged, compensation)->masters();

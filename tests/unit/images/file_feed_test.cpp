@@ -56,8 +56,8 @@ TEST_F(FileFeed, AMiniBatchIsItsImages) {
         std::vector<std::size_t> indices(count);
         sampler.indices(first, indices);
         std::vector<std::uint8_t> expected(count * kFedNet.count());
-        ASSERT_TRUE(fill_pixels(*data_.train, indices, first, options.augment, 3, true, kFedNet,
-                                expected.data()));
+        ASSERT_TRUE(fill_batch(*data_.train, indices, first, options.augment, 3, true, kFedNet,
+                               expected.data()));
         const HostAccess images(*feed.slot(number).images[i], HostAccess::Mode::read);
         ASSERT_TRUE(std::ranges::equal(images.f32(), expected, {}, {}, [](std::uint8_t value) {
           return static_cast<float>(value) / 255.0f;

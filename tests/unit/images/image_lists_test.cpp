@@ -266,7 +266,7 @@ TEST_F(ImageLists, FolderRefused) {
                  deep + ": is nested too deeply (a link that leads back to a folder above it?)");
   fs::remove(at("set/train/cat/again"));
   fs::create_directories(at("set/train/dog"));
-  expect_refused(open_at("set"), "set/train/dog: holds no image (a class has JPEG, or binary PPM");
+  expect_refused(open_at("set"), "set/train/dog: holds no image (put JPEG, or binary PPM");
   fs::create_directories(at("empty/train"));
   fs::create_directories(at("empty/val"));
   expect_refused(open_at("empty"), "empty/train: has no folders, one per class");

@@ -59,7 +59,7 @@ bool both_ways_agree(const Preparation& each) {
   EXPECT_TRUE(
       fill_batch(images, indices, 0, each.options, 7, each.training, each.net, floats.data()));
   EXPECT_TRUE(
-      fill_pixels(images, indices, 0, each.options, 7, each.training, each.net, pixels.data()));
+      fill_batch(images, indices, 0, each.options, 7, each.training, each.net, pixels.data()));
   return std::ranges::equal(floats, pixels, {}, {},
                             [](std::uint8_t pixel) { return static_cast<float>(pixel) / 255.0f; });
 }
@@ -100,7 +100,7 @@ TEST(Pixels, GoToFloatsAndBackUnchanged) {
   };
   std::vector<std::uint8_t> pixels(256);
   const std::vector<std::size_t> first{0};
-  ASSERT_TRUE(fill_pixels(Ramp(bytes), first, 0, {}, 1, true, {16, 16, 1}, pixels.data()));
+  ASSERT_TRUE(fill_batch(Ramp(bytes), first, 0, {}, 1, true, {16, 16, 1}, pixels.data()));
   EXPECT_EQ(pixels, bytes);
 }
 
