@@ -43,7 +43,7 @@ std::vector<std::string> class_folders(const fs::path& split) {
 
 // At any depth: some sets have a folder more below each class.
 Status add_class(const fs::path& split, const std::string& name, int label, ImageList& list) {
-  const std::size_t before = list.paths.size();
+  std::vector<std::string> paths;
   constexpr int kDeepest = 32;
   fs::recursive_directory_iterator entry(split / name,
                                          fs::directory_options::follow_directory_symlink);
@@ -60,12 +60,13 @@ Status add_class(const fs::path& split, const std::string& name, int label, Imag
       return Error{ErrorKind::data, path.string(),
                    fmt::format("is an image, but not {}", kImageFiles),
                    "convert it, or take it out of the folder"};
-    if (ends_as(path, kRead)) list.paths.push_back(path.lexically_relative(list.folder));
+    if (ends_as(path, kRead)) paths.push_back(path.lexically_relative(list.folder));
   }
-  if (list.paths.size() == before)
+  if (paths.empty())
     return Error{ErrorKind::data, (split / name).string(), "holds no image",
                  fmt::format("a class has {} files; remove the folder otherwise", kImageFiles)};
-  std::sort(list.paths.begin() + static_cast<std::ptrdiff_t>(before), list.paths.end());
+  std::ranges::sort(paths);
+  for (const std::string& path : paths) list.paths.push_back(path);
   list.labels.resize(list.paths.size(), label);
   return {};
 }
@@ -100,7 +101,7 @@ Result<DatasetPair> open_image_folder(const fs::path& root) {
                    "the folders in train/ are the classes"};
     OMNI_CHECK(add_class(test_folder, name, static_cast<int>(place - classes.begin()), test));
   }
-  if (test.paths.empty())
+  if (test.paths.size() == 0)
     return Error{ErrorKind::data, test_folder.string(), "has no folders, one per class", ""};
   return make_file_datasets(std::move(train), std::move(test), static_cast<int>(classes.size()),
                             classes, root);
