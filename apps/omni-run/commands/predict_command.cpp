@@ -13,6 +13,8 @@
 #include "runtime/as_written.hpp"
 #include "runtime/data/augment.hpp"
 #include "runtime/data/images/image_file.hpp"
+#include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
 #include "runtime/tasks/task_errors.hpp"
 
 namespace omni {
@@ -71,17 +73,16 @@ void print(const std::string& name, const std::vector<float>& probabilities,
     return index < names.size() ? names[index] : fmt::format("class {}", index);
   };
   nlohmann::ordered_json object{{"image", name}, {"classes", nlohmann::json::array()}};
-  if (!arguments.common.json) fmt::print("{}\n", name);
+  if (!arguments.common.json) log::result("{}\n", one_line(name));
   for (std::size_t i = 0; i < top; ++i) {
     const float share = probabilities[order[i]];
     if (arguments.common.json)
       object["classes"].push_back(
           {{"index", order[i]}, {"name", label(order[i])}, {"probability", as_written(share)}});
     else
-      fmt::print("{:.2f}%: {}\n", 100 * share, label(order[i]));
+      log::result("{:.2f}%: {}\n", 100 * share, one_line(label(order[i])));
   }
-  if (arguments.common.json)
-    fmt::print("{}\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  if (arguments.common.json) log::result("{}\n", json_text(object));
 }
 
 }  // namespace

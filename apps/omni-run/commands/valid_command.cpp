@@ -10,6 +10,8 @@
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/tracing.hpp"
+#include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
 #include "scheduling/evaluator.hpp"
 
 namespace omni {
@@ -34,17 +36,17 @@ Status valid_command(const ValidArguments& arguments) {
     return Error{ErrorKind::diverged, arguments.weights, "the test loss is not a finite number",
                  "are these the weights of this net?"};
   if (arguments.common.json)
-    fmt::print("{}\n", nlohmann::ordered_json{{"net", net->name()},
-                                              {"data", data.name},
-                                              {"images", tally.images},
-                                              {"test_loss", tally.mean_loss()},
-                                              {"test_accuracy", tally.accuracy()},
-                                              {"test_top5_accuracy", tally.top5_accuracy()}}
-                           .dump());
+    log::result("{}\n",
+                json_text(nlohmann::ordered_json{{"net", net->name()},
+                                                 {"data", data.name},
+                                                 {"images", tally.images},
+                                                 {"test_loss", tally.mean_loss()},
+                                                 {"test_accuracy", tally.accuracy()},
+                                                 {"test_top5_accuracy", tally.top5_accuracy()}}));
   else
-    fmt::print("test loss {:.4f}, test accuracy {:.2f} % (top 5: {:.2f} %) on {:.0f} images\n",
-               tally.mean_loss(), 100 * tally.accuracy(), 100 * tally.top5_accuracy(),
-               tally.images);
+    log::result("test loss {:.4f}, test accuracy {:.2f} % (top 5: {:.2f} %) on {:.0f} images\n",
+                tally.mean_loss(), 100 * tally.accuracy(), 100 * tally.top5_accuracy(),
+                tally.images);
   return {};
 }
 
