@@ -8,8 +8,7 @@
 
 namespace omni {
 
-// Bytes of the UTF-8 sequence that starts `text`, which is not empty; 0 when there is none (RFC
-// 3629).
+// Bytes of the UTF-8 sequence that starts `text`, which is not empty; 0 without any.
 std::size_t utf8_sequence(std::string_view text);
 
 // "\x1b" for control characters (C1, too), marks that turn the direction of writing, and bytes that
