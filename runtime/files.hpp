@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "runtime/result.hpp"
 
@@ -31,8 +32,9 @@ class InputFile {
   InputFile& operator=(InputFile&&) = delete;
   ~InputFile();
 
-  std::uint64_t size() const { return size_; }  // when it was opened
-  Status read(std::span<std::byte> bytes);      // all of them, or an error
+  std::uint64_t size() const { return size_; }              // when it was opened
+  int release() { return std::exchange(descriptor_, -1); }  // to be closed by the caller
+  Status read(std::span<std::byte> bytes);                  // all of them, or an error
 
  private:
   InputFile(std::filesystem::path path, int descriptor, std::uint64_t size);

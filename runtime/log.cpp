@@ -15,13 +15,13 @@ std::string capture_buffer;
 std::string* captured = nullptr;  // &capture_buffer while a Capture lives
 
 void write(std::string_view text) {
+  std::string out = printable(text);
+  out.push_back('\n');
   const std::lock_guard lock(mutex);
   if (captured != nullptr) {
-    captured->append(text).push_back('\n');
+    captured->append(out);
     return;
   }
-  std::string out(text);
-  out.push_back('\n');
   // One write per line: lines of several threads and ranks never interleave.
   std::fwrite(out.data(), 1, out.size(), stderr);
   std::fflush(stderr);
@@ -32,6 +32,10 @@ void write(std::string_view text) {
 void set_level(Level level) { current_level = level; }
 Level level() { return current_level; }
 void line(std::string_view text) { write(text); }
+void result_text(std::string_view text) {
+  const std::string out = printable(text);
+  std::fwrite(out.data(), 1, out.size(), stdout);
+}
 void warn_line(std::string_view text) { write("warning: " + std::string(text)); }
 void warn_once_line(const std::string& text) {
   static std::set<std::string> printed;

@@ -1,10 +1,14 @@
-// Progress and diagnostics on stderr, one flushed line per call; stdout belongs to results.
+// All that users are told: progress and diagnostics on stderr, one flushed line per call; results
+// on stdout. Whatever a terminal would take as a command is escaped here, so that no caller can
+// forget it.
 #pragma once
 
 #include <fmt/core.h>
 
 #include <string>
 #include <string_view>
+
+#include "runtime/shown_name.hpp"
 
 namespace omni::log {
 
@@ -13,26 +17,32 @@ enum class Level { quiet, normal };
 void set_level(Level level);
 Level level();
 
-void line(std::string_view text);  // always, even under --quiet: errors
+void line(std::string_view text);         // always, even under --quiet; may hold line ends
+void result_text(std::string_view text);  // to stdout, as it is
 void warn_line(std::string_view text);
 void warn_once_line(const std::string& text);
 
 template <class... T>
 void info(fmt::format_string<T...> format, T&&... values) {
-  if (level() >= Level::normal) line(fmt::format(format, std::forward<T>(values)...));
+  if (level() >= Level::normal) line(one_line(fmt::format(format, std::forward<T>(values)...)));
 }
 template <class... T>
 void warn(fmt::format_string<T...> format, T&&... values) {
-  warn_line(fmt::format(format, std::forward<T>(values)...));
+  warn_line(one_line(fmt::format(format, std::forward<T>(values)...)));
 }
 // What a net's description gives reason to: a net is built several times.
 template <class... T>
 void warn_once(fmt::format_string<T...> format, T&&... values) {
-  warn_once_line(fmt::format(format, std::forward<T>(values)...));
+  warn_once_line(one_line(fmt::format(format, std::forward<T>(values)...)));
 }
 template <class... T>
 void error(fmt::format_string<T...> format, T&&... values) {
-  line("error: " + fmt::format(format, std::forward<T>(values)...));
+  line("error: " + one_line(fmt::format(format, std::forward<T>(values)...)));
+}
+// Results, with their line ends.
+template <class... T>
+void result(fmt::format_string<T...> format, T&&... values) {
+  result_text(fmt::format(format, std::forward<T>(values)...));
 }
 
 // While set, warnings are collected instead of printed (tests ask what was said).

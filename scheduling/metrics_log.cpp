@@ -3,11 +3,11 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "runtime/as_written.hpp"
 #include "runtime/files.hpp"
+#include "runtime/line_source.hpp"
 
 namespace omni {
 namespace {
@@ -28,17 +28,23 @@ nlohmann::ordered_json common(const StepReport& report) {
 }
 
 Status drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
-  std::ifstream file(path);
-  std::string kept, line;
-  while (std::getline(file, line)) {
-    const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return {};  // nothing written yet
+  OMNI_TRY(LineSource lines, open_lines(path));
+  OMNI_TRY(AtomicFile kept, AtomicFile::create(path));
+  for (;;) {
+    OMNI_TRY(const std::optional<LineSource::Line> line, lines.next());
+    if (!line) return kept.commit();
+    if (line->too_long)
+      return Error{ErrorKind::usage, path.string(), "holds lines that are no metrics",
+                   "name another file with --metrics"};
+    const nlohmann::json object = nlohmann::json::parse(line->text, nullptr, false);
     // A line cut short by a crash is dropped as well.
     if (object.is_object() && object.contains("iteration") &&
         object["iteration"].is_number_unsigned() &&
         object["iteration"].get<std::uint64_t>() <= iteration)
-      kept += line + "\n";
+      OMNI_CHECK(kept.write(std::string(line->text) + "\n"));
   }
-  return write_file_atomically(path, kept);
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
   };
   for_each_array(net, add);
   for_each_replica(groups, add);
-  snapshot.fields.set("data", identity.data);
+  snapshot.fields.set("data", one_line(identity.data));  // a path need not be UTF-8
   snapshot.fields.set("iteration", state.iteration);
   snapshot.fields.set("seed", state.seed);
   snapshot.fields.set("average_loss", state.average_loss);
@@ -133,7 +133,7 @@ Status require_same_data(const Checkpoint& checkpoint, const std::string& data) 
   const auto saved = checkpoint.fields.text("data");
   if (!saved)
     log::warn("{}: does not say on which data it was trained; is it {}?", where, shown_name(data));
-  else if (*saved != data)
+  else if (one_line(*saved) != one_line(data))
     return Error{ErrorKind::usage, where,
                  fmt::format("was trained on the data {}, this run has {}", shown_name(*saved),
                              shown_name(data)),

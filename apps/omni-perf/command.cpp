@@ -32,7 +32,7 @@ CLI::Validator within(double least, double most) {
   const auto check = [least, most](const std::string& text) -> std::string {
     double value = 0;
     if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return "";
-    return fmt::format("{} is no number from {:g} to {:g}", plain(text), least, most);
+    return fmt::format("{} is no number from {:g} to {:g}", text, least, most);
   };
   return {check, fmt::format("[{:g} - {:g}]", least, most)};
 }
@@ -51,13 +51,13 @@ Status write(const Document& document, const Output& output, bool complete) {
   if (!output.table.empty() && !known) {
     std::string names;
     for (const Table& table : document.tables) names += (names.empty() ? "" : ", ") + table.key;
-    return Error{ErrorKind::usage, "--table", "there is no table " + plain(output.table),
+    return Error{ErrorKind::usage, "--table", "there is no table " + output.table,
                  "one of: " + names};
   }
   const std::string text = output.json  ? as_json(document, complete)
                            : output.csv ? as_csv(document, output.table)
                                         : as_text(document);
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  log::result_text(text);
   return {};
 }
 
@@ -87,7 +87,7 @@ Status check_target(const Target& target, const std::string& trace,
   const std::string& path = target.path;
   std::error_code ignored;
   const auto refused = [&](const char* what, const char* hint = "choose a new name") {
-    return Error{ErrorKind::usage, target.option, plain(path) + what, hint};
+    return Error{ErrorKind::usage, target.option, path + what, hint};
   };
   // A link is followed when it is written, so its target counts, too.
   if (is_called_like_a_recording(path) ||
@@ -109,7 +109,7 @@ Status check_target(const Target& target, const std::string& trace,
 
 void say_written(const Target& target) {
   std::error_code ignored;
-  log::info("wrote {} ({})", plain(target.path),
+  log::info("wrote {} ({})", target.path,
             shown(static_cast<double>(fs::file_size(target.path, ignored)), Format::bytes));
 }
 

@@ -30,7 +30,7 @@ Result<Document> describe_critical_path(const Trace& trace,
   for (const std::string& name : arguments.codelets)
     if (std::none_of(trace.codelets.begin(), trace.codelets.end(),
                      [&](const trace::Codelet& codelet) { return codelet.name == name; }))
-      return Error{ErrorKind::usage, "--codelet", "the trace has no codelet " + plain(name),
+      return Error{ErrorKind::usage, "--codelet", "the trace has no codelet " + name,
                    "omni-perf kernels lists them"};
   const Dependencies dependencies(trace);
   const CriticalPath path =

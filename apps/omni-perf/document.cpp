@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/shown_name.hpp"
+
 namespace omni::perf {
 namespace {
 
@@ -63,16 +65,20 @@ void set(Json& object, const std::string& key, const Cell& cell) {
 }
 
 std::string in_csv(const Cell& cell) {
-  const auto* text = std::get_if<std::string>(&cell);
-  if (text == nullptr) {
+  if (!std::holds_alternative<std::string>(cell)) {
     const std::string number = json_of(cell).dump();
     return number == "null" ? "" : number;
   }
-  if (text->find_first_of(",\"\r\n") == text->npos) return *text;
+  const std::string text = one_line(std::get<std::string>(cell));
+  if (text.find_first_of(",\"") == text.npos) return text;
   std::string quoted = "\"";
-  for (const char letter : *text) quoted.append(letter == '"' ? 2 : 1, letter);
+  for (const char letter : text) quoted.append(letter == '"' ? 2 : 1, letter);
   quoted += '"';
   return quoted;
+}
+
+std::string shortened(const std::string& text) {
+  return one_line(text.substr(0, kWidest)) + (text.size() > kWidest ? "..." : "");
 }
 
 std::string padded(const std::string& text, std::size_t width, bool left) {
@@ -120,15 +126,8 @@ std::string text_of(const Table& table, bool first) {
 
 }  // namespace
 
-std::string plain(const std::string& text) {
-  std::string result;
-  for (const char letter : text.substr(0, kWidest))
-    result += (letter >= ' ' && letter <= '~') ? letter : '?';
-  return text.size() > kWidest ? result + "..." : result;
-}
-
 std::string shown(const Cell& cell, Format format) {
-  if (const auto* text = std::get_if<std::string>(&cell)) return plain(*text);
+  if (const auto* text = std::get_if<std::string>(&cell)) return shortened(*text);
   if (const auto* whole = std::get_if<std::int64_t>(&cell)) return fmt::format("{}", *whole);
   if (const auto* number = std::get_if<double>(&cell)) return shown_number(*number, format);
   return std::get<bool>(cell) ? "yes" : "no";
@@ -166,7 +165,7 @@ std::string as_json(const Document& document, bool complete) {
     }
     json[table.key] = std::move(rows);
   }
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 1) + "\n";
 }
 
 std::string as_csv(const Document& document, const std::string& key) {

@@ -44,8 +44,6 @@ inline Cell count_cell(std::uint64_t value) { return static_cast<std::int64_t>(v
 
 // "12.3 ms"
 std::string shown(const Cell& cell, Format format);
-// Nothing that a terminal would take as a command.
-std::string plain(const std::string& text);
 
 std::string as_text(const Document& document);
 std::string as_json(const Document& document, bool complete);

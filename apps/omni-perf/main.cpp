@@ -34,7 +34,7 @@ int run(int argc, char** argv) {
       bounds_command(app),  roofline_command(app), models_command(app),  transfers_command(app),
       async_command(app),   memory_command(app),   diff_command(app),    import_command(app),
       report_command(app),  export_command(app)};
-  if (argc == 1) std::fputs(app.help().c_str(), stderr);  // what there is to ask for
+  if (argc == 1) log::line(app.help());  // what there is to ask for
   if (const auto code = read_command_line(app, argc, argv)) return *code;
   for (const Command& command : commands) {
     if (!command.app->parsed()) continue;

@@ -1,4 +1,5 @@
 #include "apps/omni-run/layer_table.hpp"
+#include "runtime/shown_name.hpp"
 
 #include <fmt/format.h>
 
@@ -35,8 +36,9 @@ std::string layer_table(const Net& net) {
   return text + fmt::format(
                     "{}: {} parameters, {:.1f} MFLOP forward per image, {:.0f} MiB for a "
                     "mini-batch of {}{} in {} slice{}{}",
-                    net.name(), net.parameter_count(), net.forward_flops_per_image() / 1e6,
-                    mebibytes(net.tensor_bytes()), net.slices().images(),
+                    one_line(net.name()), net.parameter_count(),
+                    net.forward_flops_per_image() / 1e6, mebibytes(net.tensor_bytes()),
+                    net.slices().images(),
                     subdivisions == 1 ? ""
                                       : fmt::format(" ({} of them are a batch of {})", subdivisions,
                                                     net.options().batch),

@@ -200,7 +200,7 @@ int run(int argc, char** argv) {
   for (const MachineArguments* machine : {&train.machine, &valid.machine, &predict.machine,
                                           &time.machine, &plan.machine, &devices.machine})
     if (machine->session.scheduler == "help") {
-      fmt::print("{}\n", fmt::join(scheduler_names(), "\n"));
+      log::result("{}\n", fmt::join(scheduler_names(), "\n"));
       return kSuccess;
     }
   if (valid_app) return run_command(valid_command, valid);

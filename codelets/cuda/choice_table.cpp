@@ -18,7 +18,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int kFormat = 2;  // 1: a convolution had an algorithm and a kind of arithmetic
-constexpr std::uint64_t kMostBytes = 16 << 20;
+constexpr std::uint64_t kMostBytes = 1 << 20;
 
 std::string lower_case(std::string name) {
   for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

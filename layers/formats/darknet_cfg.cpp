@@ -40,25 +40,6 @@ std::string strip(std::string_view line) {
   return text;
 }
 
-// Bytes of the UTF-8 sequence that starts `text`; 0 when there is none (RFC 3629).
-std::size_t utf8_sequence(std::string_view text) {
-  auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  std::size_t length = first < 0xC2   ? 0
-                       : first < 0xE0 ? 2
-                       : first < 0xF0 ? 3
-                       : first < 0xF5 ? 4
-                                      : 0;
-  if (length == 0 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  bool overlong = (first == 0xE0 && byte(1) < 0xA0) || (first == 0xF0 && byte(1) < 0x90);
-  bool surrogate = first == 0xED && byte(1) >= 0xA0;
-  bool beyond = first == 0xF4 && byte(1) >= 0x90;
-  return overlong || surrogate || beyond ? 0 : length;
-}
-
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
     std::size_t length = utf8_sequence(text);

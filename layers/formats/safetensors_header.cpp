@@ -19,6 +19,9 @@ namespace {
 
 using nlohmann::json;
 
+// Few bytes of text become many of memory, so each kind of them has a bound.
+constexpr std::size_t kMostTensors = 1 << 16, kMostDimensions = 8, kMostMetadata = 4096;
+
 constexpr std::array<std::string_view, 16> kOtherTypes = {
     "BOOL", "U8",   "I8",  "F8_E5M2", "F8_E4M3", "F8_E8M0", "I16", "U16",
     "F16",  "BF16", "I32", "U32",     "F64",     "I64",     "U64", "C64"};
@@ -70,6 +73,8 @@ class HeaderHandler final : public json::json_sax_t {
     if (place_ == Place::shape_items) {
       if (value > std::uint64_t{std::numeric_limits<std::int64_t>::max()})
         return refuse("a dimension is too large");
+      if (entry->shape.size() == kMostDimensions)
+        return refuse(fmt::format("more than {} dimensions", kMostDimensions));
       entry->shape.push_back(static_cast<std::int64_t>(value));
       return true;
     }
@@ -118,6 +123,8 @@ class HeaderHandler final : public json::json_sax_t {
     name_ = name;
     if (!names_.insert(name).second) return refuse("a name appears twice");
     if (name == "__metadata__") return enter(Place::entry);
+    if (header.entries.size() == kMostTensors)
+      return refuse(fmt::format("more than {} tensors", kMostTensors));
     header.entries.emplace_back().name = name;
     seen_fields_ = 0;
     offset_count_ = 0;
@@ -126,6 +133,8 @@ class HeaderHandler final : public json::json_sax_t {
   bool metadata_key(const std::string& name) {
     const auto [place, is_new] = header.metadata.try_emplace(name);
     if (!is_new) return refuse(fmt::format("the key {} appears twice", shown_name(name)));
+    if (header.metadata.size() > kMostMetadata)
+      return refuse(fmt::format("more than {} keys", kMostMetadata));
     metadata_value_ = place;
     return enter(Place::metadata_value);
   }

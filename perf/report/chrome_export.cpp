@@ -14,17 +14,14 @@
 #include <vector>
 
 #include "runtime/files.hpp"
+#include "runtime/shown_name.hpp"
 
 namespace omni::perf {
 namespace {
 
 constexpr std::size_t kChunk = 1 << 20;
 
-// A name may hold any bytes; JSON is UTF-8.
-std::string json_text(const std::string& name) {
-  return nlohmann::ordered_json(name).dump(-1, ' ', false,
-                                           nlohmann::ordered_json::error_handler_t::replace);
-}
+std::string in_json(const std::string& name) { return json_text(nlohmann::ordered_json(name)); }
 
 // The format counts in microseconds; all digits of a nanosecond are kept.
 std::string micros(Nanoseconds time) {
@@ -48,14 +45,14 @@ class Exporter {
     for (const Worker& worker : trace.workers)
       workers_.push_back({submitters_[worker.rank], ++number});
     for (const auto& codelet : trace.codelets) {
-      names_.push_back(json_text(codelet.name));
+      names_.push_back(in_json(codelet.name));
       implementations_.emplace_back();
       for (const std::string& name : codelet.implementations)
-        implementations_.back().push_back(json_text(name));
+        implementations_.back().push_back(in_json(name));
     }
     for (std::size_t i = 0; i < trace.layers.size(); ++i)
       layers_.push_back(
-          json_text(fmt::format("{} {} {}", i, trace.layers[i].type, trace.layers[i].detail)));
+          in_json(fmt::format("{} {} {}", i, trace.layers[i].type, trace.layers[i].detail)));
   }
 
   Status run() {
@@ -113,7 +110,7 @@ class Exporter {
   }
 
   void describe_thread(Place place, const std::string& name) {
-    describe("thread_name", place, "name", json_text(name));
+    describe("thread_name", place, "name", in_json(name));
     describe("thread_sort_index", place, "sort_index", std::to_string(place.thread));
   }
 
@@ -121,8 +118,8 @@ class Exporter {
     for (const trace::Header& header : trace_.headers) {
       const Place place = submitter(header.rank);
       describe("process_name", place, "name",
-               json_text(fmt::format("rank {}: {} on {}", header.rank, header.net, header.host)));
-      describe("process_labels", place, "labels", json_text(header.command));
+               in_json(fmt::format("rank {}: {} on {}", header.rank, header.net, header.host)));
+      describe("process_labels", place, "labels", in_json(header.command));
       describe("process_sort_index", place, "sort_index", std::to_string(header.rank));
       describe_thread(place, "submitting thread");
     }
@@ -231,7 +228,7 @@ class Exporter {
     std::stable_sort(sorted.begin(), sorted.end(),
                      [](const auto* a, const auto* b) { return a->at < b->at; });
     for (const trace::Counter* counter : sorted) {
-      open("C", submitter(counter->rank), "counter", json_text(counter->name), counter->at);
+      open("C", submitter(counter->rank), "counter", in_json(counter->name), counter->at);
       put(FMT_COMPILE(",\"args\":{{\"value\":{}}}}}"), counter->value);
     }
   }

@@ -5,6 +5,7 @@
 #include "perf/report/page_data.hpp"
 #include "perf/report/page_parts.hpp"
 #include "runtime/files.hpp"
+#include "runtime/shown_name.hpp"
 
 namespace omni::perf {
 namespace {
@@ -27,9 +28,7 @@ std::string for_script(const std::string& json) {
 
 std::string html_report(const Trace& trace, const Dependencies& dependencies,
                         const std::vector<MetricsLine>& metrics) {
-  const std::string data =
-      for_script(page_data(trace, dependencies, metrics)
-                     .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  const std::string data = for_script(json_text(page_data(trace, dependencies, metrics)));
   std::string page;
   page.reserve(data.size() + (1 << 18));
   // The template says where the other parts go: a line with {{name}} alone.

@@ -1,15 +1,14 @@
 #include "perf/report/metrics_file.hpp"
 
 #include <nlohmann/json.hpp>
-#include <string>
-#include <string_view>
+#include <optional>
 
-#include "runtime/files.hpp"
+#include "runtime/line_source.hpp"
 
 namespace omni::perf {
 namespace {
 
-constexpr std::uint64_t kLimit = 1 << 30;
+constexpr std::size_t kMostLines = 500'000;  // more than a page can draw
 
 double number(const nlohmann::json& object, const char* key) {
   const auto found = object.find(key);
@@ -19,13 +18,13 @@ double number(const nlohmann::json& object, const char* key) {
 }  // namespace
 
 Result<std::vector<MetricsLine>> read_metrics(const std::filesystem::path& path) {
-  OMNI_TRY(const std::string text, read_file(path, kLimit));
+  OMNI_TRY(LineSource text, open_lines(path));
   std::vector<MetricsLine> lines;
   double before = 0, last = 0;  // "time" begins anew with every start of the program
-  for (std::string_view rest = text; !rest.empty();) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
+  for (;;) {
+    OMNI_TRY(const std::optional<LineSource::Line> line, text.next());
+    if (!line || line->too_long) break;  // no file of ours from there on
+    const nlohmann::json object = nlohmann::json::parse(line->text, nullptr, false);
     if (!object.is_object()) continue;
     MetricsLine found{.iteration = number(object, "iteration"),
                       .seconds = number(object, "time"),
@@ -39,6 +38,10 @@ Result<std::vector<MetricsLine>> read_metrics(const std::filesystem::path& path)
     if (found.seconds < last) before += last;
     if (found.seconds >= 0) last = found.seconds;
     found.seconds += before;
+    if (lines.size() == kMostLines) {  // every second line shows as much
+      for (std::size_t i = 0; i < kMostLines / 2; ++i) lines[i] = lines[2 * i];
+      lines.resize(kMostLines / 2);
+    }
     lines.push_back(found);
   }
   if (lines.empty())

@@ -1,4 +1,5 @@
 #include "perf/trace/fxt_tasks.hpp"
+#include "runtime/line_source.hpp"
 
 #include <fmt/format.h>
 
@@ -9,12 +10,11 @@
 #include <system_error>
 #include <utility>
 
-#include "perf/trace/line_source.hpp"
-
 namespace omni::perf {
 namespace {
 
-constexpr double kLongestRun = 1e11;  // ms; three years
+constexpr double kLongestRun = 1e11;     // ms; three years
+constexpr std::size_t kLongestId = 200;  // is part of names in traces, which have a longest, too
 constexpr std::int64_t kMaxSmallNumber = 1 << 20;
 
 template <class T>
@@ -44,6 +44,9 @@ std::string set(FxtTask& task, std::string_view key, std::string_view value) {
     return parse(value, target) && target >= 0 && target < kMaxSmallNumber ? ""
                                                                            : "is no small number";
   };
+  if (key == "JobId" || key == "Handles")
+    for (const std::string& word : words(value))
+      if (word.size() > kLongestId) return "holds no id";
   if (key == "JobId") task.id = value;
   if (key == "Control") task.control = true;
   if (key == "Name") task.name = value.substr(0, 200);

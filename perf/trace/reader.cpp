@@ -10,9 +10,9 @@
 #include <optional>
 #include <system_error>
 
-#include "perf/trace/line_source.hpp"
 #include "perf/trace/rank_builder.hpp"
 #include "perf/trace/record_parser.hpp"
+#include "runtime/line_source.hpp"
 
 namespace omni::perf {
 namespace {

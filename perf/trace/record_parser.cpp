@@ -1,7 +1,7 @@
 #include "perf/trace/record_parser.hpp"
 
 #include "perf/trace/json_values.hpp"
-#include "perf/trace/line_source.hpp"
+#include "runtime/line_source.hpp"
 
 namespace omni::perf {
 namespace {

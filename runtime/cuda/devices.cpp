@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <limits>
 #include <optional>
-#include <ranges>
 #include <string_view>
 
 #ifdef OMNI_CUDA
@@ -136,9 +135,9 @@ Result<ChosenGpus> choose_gpus(const std::string& wanted) {
                       "all, none, or numbers: --gpus 0,1"};
   if (wanted.empty()) return no_list;
   std::vector<int> numbers;
-  for (const auto part : std::views::split(wanted, ',')) {
-    if (all) break;
-    const auto number = number_in(std::string_view(part.begin(), part.end()));
+  for (std::size_t begin = 0, end = 0; !all && begin <= wanted.size(); begin = end + 1) {
+    end = std::min(wanted.find(',', begin), wanted.size());
+    const auto number = number_in(std::string_view(wanted).substr(begin, end - begin));
     if (!number) return no_list;
     if (std::find(numbers.begin(), numbers.end(), *number) != numbers.end())
       return Error{ErrorKind::usage, "--gpus " + wanted, fmt::format("names {} twice", *number),

@@ -1,8 +1,6 @@
 #include "runtime/data/data_file.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,14 +8,15 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/files.hpp"
+
 namespace omni {
 namespace {
 
 constexpr std::uint64_t kChunk = 1 << 20;
 
 Error failure(const std::filesystem::path& path, int code) {
-  return {ErrorKind::data, path.string(), std::generic_category().message(code),
-          code == ENOENT ? "check the path" : ""};
+  return {ErrorKind::data, path.string(), std::generic_category().message(code), ""};
 }
 
 }  // namespace
@@ -29,22 +28,14 @@ DataFile::DataFile(std::filesystem::path path, Handle file, std::uint64_t bytes_
 }
 
 Result<DataFile> DataFile::open(const std::filesystem::path& path) {
-  // Opening a pipe would otherwise wait for a writer.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return failure(path, errno);
-  struct stat status {};
-  const int code = ::fstat(descriptor, &status) == 0 ? 0 : errno;
-  if (code != 0 || !S_ISREG(status.st_mode)) {
-    ::close(descriptor);
-    if (code != 0) return failure(path, code);
-    return Error{ErrorKind::data, path.string(), "not a regular file", ""};
-  }
+  OMNI_TRY(InputFile opened, InputFile::open(path));
+  const int descriptor = opened.release();
   Handle file(::gzdopen(descriptor, "rb"));
   if (!file) {
     ::close(descriptor);
     return failure(path, ENOMEM);
   }
-  return DataFile(path, std::move(file), static_cast<std::uint64_t>(status.st_size));
+  return DataFile(path, std::move(file), opened.size());
 }
 
 Error DataFile::complain(std::string what, std::string hint) const {
@@ -80,11 +71,10 @@ Status DataFile::read(std::span<std::uint8_t> out) {
 
 Result<std::vector<std::uint8_t>> DataFile::read_vector(std::uint64_t bytes) {
   std::vector<std::uint8_t> data;
+  data.reserve(bytes);  // addresses only
   while (data.size() < bytes) {
     const std::size_t done = data.size();
-    if (data.capacity() == done)
-      data.reserve(std::min<std::uint64_t>(bytes, std::max<std::uint64_t>(kChunk, 2 * done)));
-    data.resize(data.capacity() < bytes ? data.capacity() : bytes);
+    data.resize(std::min<std::uint64_t>(bytes, done + kChunk));
     OMNI_CHECK(read(std::span(data).subspan(done)));
   }
   return data;

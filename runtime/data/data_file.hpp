@@ -27,8 +27,8 @@ class DataFile {
 
   // Exactly `out.size()` bytes; a file that ends before is an error.
   Status read(std::span<std::uint8_t> out);
-  // The same, into a vector that grows only as data arrives: a file that promises more than it
-  // holds costs no more memory than it holds.
+  // The same, into a vector whose memory is touched only as data arrives: a file that promises more
+  // than it holds costs no more memory than it holds.
   Result<std::vector<std::uint8_t>> read_vector(std::uint64_t bytes);
   Status expect_end();
 

@@ -214,8 +214,7 @@ std::vector<double> momenta_around(const Setting& setting) {
     if (!is_kept(given)) momentum = given.total();
   }
   std::ranges::sort(momenta);
-  const auto again = std::ranges::unique(momenta);
-  momenta.erase(again.begin(), again.end());
+  momenta.erase(std::unique(momenta.begin(), momenta.end()), momenta.end());
   return momenta;
 }
 

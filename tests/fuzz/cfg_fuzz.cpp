@@ -8,6 +8,7 @@
 #include "layers/formats/darknet_cfg.hpp"
 #include "layers/net.hpp"
 #include "runtime/log.hpp"
+#include "tests/fuzz/fuzz_target.hpp"
 
 namespace {
 
@@ -17,7 +18,7 @@ void expect_a_place(const omni::Error& error) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+OMNI_FUZZ_TARGET(cfg) {
   const omni::log::Capture quiet;
   auto spec = omni::parse_darknet_cfg({reinterpret_cast<const char*>(data), size}, "fuzz.cfg");
   if (!spec) {

@@ -7,9 +7,10 @@
 #include "perf/trace/dependencies.hpp"
 #include "perf/trace/fxt_import.hpp"
 #include "perf/trace/reader.hpp"
+#include "tests/fuzz/fuzz_target.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+OMNI_FUZZ_TARGET(fxt) {
   using namespace omni::perf;
   static const omni::test::TemporaryDirectory folder;
   omni::test::put(folder / "tasks.rec", {reinterpret_cast<const char*>(data), size});

@@ -5,8 +5,9 @@
 #include <string_view>
 
 #include "runtime/data/images/image_file.hpp"
+#include "tests/fuzz/fuzz_target.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+OMNI_FUZZ_TARGET(image) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   for (const omni::LeastSize least : {omni::LeastSize{}, {30, 30}, {1, 1}}) {
     const auto image = omni::parse_image(bytes, "input", least);

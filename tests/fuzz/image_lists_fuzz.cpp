@@ -1,11 +1,12 @@
-// libFuzzer: any bytes as a Darknet .data file, as the lists that one names, and as lists of paths
-// and labels. Refused with a reason, or data sets whose images can be asked for.
+// libFuzzer: any bytes as a Darknet .data file, as the lists and names that one names, and as
+// lists of paths and labels. Refused with a reason, or data sets whose images can be asked for.
 // image_lists_fuzz -rss_limit_mb=512 -timeout=5 CORPUS
 #include <cstdint>
 #include <cstdlib>
 
 #include "runtime/data/images/darknet_data.hpp"
 #include "runtime/data/images/file_dataset.hpp"
+#include "tests/fuzz/fuzz_target.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace {
@@ -32,7 +33,7 @@ void check(const omni::Result<omni::DatasetPair>& data) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+OMNI_FUZZ_TARGET(image_lists) {
   using namespace omni;
   static const test::TemporaryDirectory folder;
   static const bool made = [] {
@@ -40,7 +41,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     test::put(folder / "cat/1.pgm", "P5 1 1 255\n.");
     test::put(folder / "names", "cat\ndog\n");
     test::put(folder / "lists.data", "classes=2\ntrain=list\nvalid=list\nnames=names\n");
-    std::filesystem::current_path(folder.path());  // relative paths lead nowhere else
+    test::put(folder / "named.data", "train=images\nvalid=images\nnames=list\n");
+    test::put(folder / "images", "cat/1.pgm\n");
     return true;
   }();
   (void)made;
@@ -49,6 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   test::put(folder / "any.data", bytes);
   check(open_darknet_data(folder / "any.data"));
   check(open_darknet_data(folder / "lists.data"));
+  check(open_darknet_data(folder / "named.data"));
   check(open_labelled_lists(folder / "list", folder / "list"));
   return 0;
 }

@@ -5,9 +5,10 @@
 
 #include "perf/report/html_report.hpp"
 #include "perf/trace/reader.hpp"
+#include "tests/fuzz/fuzz_target.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+OMNI_FUZZ_TARGET(metrics) {
   using namespace omni::perf;
   static const auto trace =
       read_trace_text(R"({"omnivore_trace":1,"rank":0,"started":0,"host":"h","net":"n","batch":1})"

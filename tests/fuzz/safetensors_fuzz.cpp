@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "layers/formats/safetensors.hpp"
+#include "tests/fuzz/fuzz_target.hpp"
 
 namespace {
 
@@ -33,7 +34,7 @@ std::string write(const omni::Safetensors& file) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+OMNI_FUZZ_TARGET(safetensors) {
   const auto file = parse({reinterpret_cast<const char*>(data), size});
   if (!file) return 0;
   const std::string once = write(*file);

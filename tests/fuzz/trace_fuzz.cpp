@@ -17,6 +17,7 @@
 #include "perf/report/chrome_export.hpp"
 #include "perf/report/html_report.hpp"
 #include "perf/trace/reader.hpp"
+#include "tests/fuzz/fuzz_target.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace {
@@ -47,7 +48,7 @@ void analyse(const omni::perf::Trace& trace) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+OMNI_FUZZ_TARGET(trace) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const bool killed = (size & 1) != 0;  // both kinds of file

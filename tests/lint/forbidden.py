@@ -8,6 +8,9 @@ from source_tree import is_cpp, is_shell, matches, run
 NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'
                       r"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*'", re.S)
 CPP_SHELL = r"(?<![\w:.>])(?:std::|::)?(?:system|popen)\s*\("
+# All that users see goes through runtime/log.cpp, which escapes what a terminal would obey.
+PRINTS = r"\bfmt::v?print\s*\(|\bf?put(?:s|c|char)\s*\(|\bv?printf\s*\(|\bf(?:write|printf)\s*\([^;]*\bstd(?:out|err)\b|\bstd::c(?:out|err|log)\b"
+MAY_PRINT = re.compile(r"runtime/log\.cpp|apps/omni-run/progress\.cpp|perf/bench/|tests/")
 PYTHON_SHELL = r"\bos\.(?:system|popen)\b|\bshell\s*=\s*True\b"
 # Hosts that serve packages or images, known by one of their labels.
 PACKAGE_HOST = (r"(?i)\b(?:[a-z0-9-]+\.)*(?:archive|conda|crates|deb|docker|download|ftp|gcr|ghcr|hub|index"
@@ -26,6 +29,8 @@ def check(files):
     for path, text in files.items():
         if is_cpp(path):
             problems += matches(CPP_SHELL, path, code_of(text), "starts a shell")
+            if not MAY_PRINT.match(path):
+                problems += matches(PRINTS, path, code_of(text), "prints past runtime/log.hpp")
         if path.endswith(".py"):
             problems += matches(PYTHON_SHELL, path, text, "starts a shell")
         if is_shell(path, text) or path.endswith((".cmake", "CMakeLists.txt")):
@@ -46,6 +51,10 @@ run(check,
         ({"a.hpp": 'std::system(text);'}, "starts a shell"),
         ({"a.cu": '/* x\n*/ FILE* f = ::popen (text, "r");'}, "a.cu:2: starts a shell"),
         ({"a.cpp": 'int million = 1\'000\'000; system("a");'}, "starts a shell"),
+        ({"a.cpp": 'fmt::print("x");'}, "a.cpp:1: prints past"),
+        ({"apps/a.cpp": "std::cout << name;"}, "apps/a.cpp:1: prints past"),
+        ({"a.hpp": "std::fputs(text, stderr);"}, "prints past"),
+        ({"a.hpp": "std::fwrite(a, 1, 2, stdout);"}, "prints past"),
         ({"a.py": "import os\nos." + "system('ls')"}, "a.py:2: starts a shell"),
         ({"a.py": "run(text, shell=" + "True)"}, "starts a shell"),
         ({"a.sh": "curl https:/" + "/example.invalid/x"}, "fetches from a fixed place"),
@@ -58,6 +67,9 @@ run(check,
         ({"a.md": "\nFIX" + "ME"}, "a.md:2: finish it"),
     ],
     good={
+        "runtime/log.cpp": "std::fwrite(a, 1, 2, stderr);",
+        "perf/bench/a.cpp": 'fmt::print("x");',
+        "b.cpp": 'std::fprintf(file, "x"); std::fflush(stdout); std::snprintf(a, 2, "x"); std::fwrite(a, 1, 2, file);',
         "a.cpp": '// system("a")\nauto x = "popen(b)"; file.system(1); os::system(2); R"(system(3))";'
                  "file_system(4); int system; std::filesystem::path p; // https://example.org/paper",
         "a.py": "subprocess.run(['ls'])",

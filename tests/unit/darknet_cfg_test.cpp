@@ -143,7 +143,7 @@ TEST(DarknetCfg, RefusesTooManyOptions) {
 
 TEST(DarknetCfg, MessagesShowNoRawBytes) {
   const std::string message = refusal("[net]\nB\xC3\xA4ume" + std::string(200, 'x') + "\n");
-  EXPECT_EQ(message, "tiny.cfg:2: 'B\\xc3\\xa4ume" + std::string(94, 'x') +
+  EXPECT_EQ(message, "tiny.cfg:2: 'B\xc3\xa4ume" + std::string(94, 'x') +
                          "'... has no '=' (write key=value, [section], or # before a comment)");
 }
 

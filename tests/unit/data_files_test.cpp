@@ -188,7 +188,7 @@ std::vector<Hostile> hostile_idx() {
       {"MoreThanMemory", kImages, idx_images(1'000'000'000, 28, 28, 12), "do not fit into"},
       {"FourGigabytesPromised", kImages, idx_images(65536, 256, 256, 12), "has 28 bytes, but"},
       {"PromiseBeyondDeflate", kImages, gzip(idx_images(65536, 256, 256, 12)),
-       "compressed bytes can hold"},
+       "over 100 times its"},
       {"GzipCut", kImages, gzip(good).substr(0, 30), "ends too early (the file is truncated"},
       {"GzipCrc", kImages, damaged(gzip(good), 6), "damaged gzip data"},
       {"GzipLength", kImages, damaged(gzip(good), 2), "damaged gzip data"},

@@ -11,6 +11,7 @@
 #include "codelets/dense/peaks.hpp"
 #include "runtime/cuda/devices.hpp"
 #include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
 
 namespace omni {
 namespace {
@@ -87,26 +88,26 @@ Status devices_command(const DevicesArguments& arguments) {
                          {"copy_bytes_per_second", peaks.copy_together}};
       if (gpu_gemm > 0) result["peaks"]["gpu_gemm_flops_per_second"] = gpu_gemm;
     }
-    fmt::print("{}\n", result.dump(2));
+    log::result("{}\n", json_text(result, 2));
     return {};
   }
   int number = 0;  // as --group-layout counts
   for (const WorkerInfo& worker : session.workers())
-    fmt::print("worker {}: {:<6} {}\n", number++, worker.kind, worker.name);
+    log::result("worker {}: {:<6} {}\n", number++, worker.kind, worker.name);
   for (const Gpu& gpu : gpus.found) {
     const std::string why = why_unused(arguments, gpu);
-    fmt::print("GPU {}  {}{}\n", gpu.number, describe_gpu(gpu),
-               why.empty() ? "" : fmt::format(" (unused: {})", why));
+    log::result("GPU {}  {}{}\n", gpu.number, describe_gpu(gpu),
+                why.empty() ? "" : fmt::format(" (unused: {})", why));
   }
-  if (!gpus.none_because.empty()) fmt::print("no GPU: {}\n", gpus.none_because);
-  if (bf16_in_vain() != nullptr) fmt::print("no bf16: {}\n", bf16_in_vain());
+  if (!gpus.none_because.empty()) log::result("no GPU: {}\n", gpus.none_because);
+  if (bf16_in_vain() != nullptr) log::result("no bf16: {}\n", bf16_in_vain());
   if (arguments.peaks)
-    fmt::print("together: {:.1f} GFLOP/s in a matrix product, {:.1f} GB/s in copying\n",
-               1e-9 * peaks.gemm_together, 1e-9 * peaks.copy_together);
-  if (gpu_gemm > 0) fmt::print("GPUs: {:.1f} TFLOP/s in a matrix product\n", 1e-12 * gpu_gemm);
-  fmt::print("StarPU {}, scheduler {}; oneDNN {}, CUDA {}; performance models in {}\n",
-             OMNI_STARPU_VERSION, session.scheduler(), kOneDnn ? "yes" : "no", kCuda ? "yes" : "no",
-             models);
+    log::result("together: {:.1f} GFLOP/s in a matrix product, {:.1f} GB/s in copying\n",
+                1e-9 * peaks.gemm_together, 1e-9 * peaks.copy_together);
+  if (gpu_gemm > 0) log::result("GPUs: {:.1f} TFLOP/s in a matrix product\n", 1e-12 * gpu_gemm);
+  log::result("StarPU {}, scheduler {}; oneDNN {}, CUDA {}; performance models in {}\n",
+              OMNI_STARPU_VERSION, session.scheduler(), kOneDnn ? "yes" : "no",
+              kCuda ? "yes" : "no", models);
   return {};
 }
 

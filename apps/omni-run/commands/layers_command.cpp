@@ -7,6 +7,8 @@
 #include "apps/omni-run/commands.hpp"
 #include "layers/net_options.hpp"
 #include "layers/registry.hpp"
+#include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
 
 namespace omni {
 namespace {
@@ -30,10 +32,10 @@ void print_keys(std::span<const Key> keys) {
     else if (key.effect == Effect::refused)
       refused.push_back(key.name);
     else
-      fmt::print("    {:<18} {:<11} {}\n", key.name, key.fallback, key.help);
+      log::result("    {:<18} {:<11} {}\n", key.name, key.fallback, key.help);
   }
-  if (!refused.empty()) fmt::print("    only the default: {}\n", fmt::join(refused, " "));
-  if (!ignored.empty()) fmt::print("    without effect: {}\n", fmt::join(ignored, " "));
+  if (!refused.empty()) log::result("    only the default: {}\n", fmt::join(refused, " "));
+  if (!ignored.empty()) log::result("    without effect: {}\n", fmt::join(ignored, " "));
 }
 
 // The registry appends the common keys to every type; here they are printed once.
@@ -53,17 +55,17 @@ Status layers_command(const CommonArguments& arguments) {
                                   {"aliases", type.aliases},
                                   {"summary", type.summary},
                                   {"keys", keys_json(own_keys(type))}});
-    fmt::print("{}\n", matrix.dump(2));
+    log::result("{}\n", json_text(matrix, 2));
     return {};
   }
-  fmt::print("[net] (also [network]): key, default, meaning\n");
+  log::result("[net] (also [network]): key, default, meaning\n");
   print_keys(net_keys());
   for (const LayerType& type : layer_types()) {
-    fmt::print("\n[{}]{}{}: {}\n", type.name, type.aliases.empty() ? "" : " also ",
-               fmt::join(type.aliases, " "), type.summary);
+    log::result("\n[{}]{}{}: {}\n", type.name, type.aliases.empty() ? "" : " also ",
+                fmt::join(type.aliases, " "), type.summary);
     print_keys(own_keys(type));
   }
-  fmt::print("\nKeys of every layer\n");
+  log::result("\nKeys of every layer\n");
   print_keys(common_layer_keys());
   return {};
 }

@@ -8,29 +8,31 @@
 #include "apps/omni-run/plan_groups.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/timed_training.hpp"
+#include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
 #include "scheduling/optimizer/search.hpp"
 
 namespace omni {
 namespace {
 
 void print_table(const GroupPlan& plan) {
-  fmt::print("{:>6} {:>10} {:>9} {:>9} {:>12} {:>11} {:>9} {:>9} {:>9}\n", "groups", "staleness",
-             "implicit", "explicit", "predicted ms", "measured ms", "hardware", "updates", "time");
+  log::result("{:>6} {:>10} {:>9} {:>9} {:>12} {:>11} {:>9} {:>9} {:>9}\n", "groups", "staleness",
+              "implicit", "explicit", "predicted ms", "measured ms", "hardware", "updates", "time");
   for (const GroupPlan::Row& row : plan.rows) {
     const double hardware = row.predicted / plan.rows.front().predicted;
     const auto measured = row.median_measured();
-    fmt::print("{:>6} {:>10} {:>9.3f} {:>9.3f} {:>12.3f} {:>11} {:>9.2f} {:>9.2f} {:>9.2f}\n",
-               row.groups, row.groups - 1, row.momentum.implicit_part, row.momentum.explicit_part,
-               1e3 * row.predicted, measured ? fmt::format("{:.3f}", 1e3 * *measured) : "-",
-               hardware, row.penalty, hardware * row.penalty);
+    log::result("{:>6} {:>10} {:>9.3f} {:>9.3f} {:>12.3f} {:>11} {:>9.2f} {:>9.2f} {:>9.2f}\n",
+                row.groups, row.groups - 1, row.momentum.implicit_part, row.momentum.explicit_part,
+                1e3 * row.predicted, measured ? fmt::format("{:.3f}", 1e3 * *measured) : "-",
+                hardware, row.penalty, hardware * row.penalty);
   }
   const IterationWork& work = plan.rows.back().work;
-  fmt::print(
+  log::result(
       "measured work of an iteration with {} groups: {:.3f} ms of the groups, {:.3f} ms of the "
       "merged phase, {:.3f} ms of exchanges\n",
       plan.rows.back().groups, 1e3 * work.groups, 1e3 * work.merged, 1e3 * work.exchanges);
   const int saturating = plan.saturating_groups();
-  fmt::print(
+  log::result(
       "hardware, updates, time: per iteration, iterations needed, their product; relative to one "
       "group\n{} group{} saturate{} this machine (more are predicted to be less than {:.0f} % "
       "faster)\n",
@@ -60,10 +62,10 @@ void print_json(const GroupPlan& plan) {
                     {"measured_rounds", row.measured},
                     {"hardware_penalty", row.predicted / plan.rows.front().predicted},
                     {"statistical_penalty", row.penalty}});
-  fmt::print(
-      "{}\n",
-      nlohmann::ordered_json{{"rows", list}, {"saturating_groups", plan.saturating_groups()}}.dump(
-          2));
+  log::result("{}\n",
+              json_text(nlohmann::ordered_json{{"rows", list},
+                                               {"saturating_groups", plan.saturating_groups()}},
+                        2));
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "runtime/data/images/file_dataset.hpp"
 #include "runtime/data/images/image_folder.hpp"
 #include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
 #include "scheduling/evaluator.hpp"
 
 namespace omni {
@@ -97,21 +98,19 @@ Result<std::unique_ptr<Net>> open_for(std::size_t images, const NetArguments& ar
   return build(batch);
 }
 
-void write_json(const nlohmann::ordered_json& object) {
-  fmt::print("{}\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-}
+void write_json(const nlohmann::ordered_json& object) { log::result("{}\n", json_text(object)); }
 
 Status print(const std::string& image, std::span<const float> outputs,
              const std::vector<std::string>& names, const PredictArguments& arguments) {
   OMNI_TRY(const auto order, likeliest(outputs, static_cast<std::size_t>(arguments.top), image));
   nlohmann::ordered_json classes = nlohmann::json::array();
-  if (!arguments.common.json) fmt::print("{}\n", image);
+  if (!arguments.common.json) log::result("{}\n", one_line(image));
   for (const std::size_t at : order)
     if (arguments.common.json)
       classes.push_back(
           {{"index", at}, {"name", names[at]}, {"probability", as_written(outputs[at])}});
     else
-      fmt::print("{:.2f}%: {}\n", 100 * outputs[at], names[at]);
+      log::result("{:.2f}%: {}\n", 100 * outputs[at], one_line(names[at]));
   if (arguments.common.json) write_json({{"image", image}, {"classes", classes}});
   return {};
 }
@@ -135,7 +134,9 @@ Status predict_command(const PredictArguments& arguments) {
     if (sample >= data.test->size())
       return Error{ErrorKind::usage, fmt::format("--index {}", sample),
                    fmt::format("the test set has {} images", data.test->size()), ""};
-  const FileDataset from_files({.paths = files}, net->classes(), {}, {});
+  ImageList list;
+  for (const std::string& file : files) list.paths.push_back(file);
+  const FileDataset from_files(std::move(list), net->classes(), {}, {});
   if (!files.empty())
     OMNI_CHECK(
         check_input(net->options().augment, from_files.extent(), net->options().input, "predict"));

@@ -17,6 +17,7 @@
 #include "runtime/checksum.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
 #include "scheduling/training_checkpoint.hpp"
 
 namespace omni {
@@ -109,19 +110,19 @@ void print(const SliceTimes& times, int images, int by_rule, bool json) {
     auto rows = nlohmann::ordered_json::array();
     for (const auto& [slice, seconds] : times.seconds)
       rows.push_back({{"images_per_slice", slice}, {"seconds", seconds}});
-    fmt::print(
-        "{}\n",
-        nlohmann::ordered_json{{"images", images}, {"rows", rows}, {"chosen", times.chosen}}.dump(
-            2));
+    log::result("{}\n", json_text(
+                            nlohmann::ordered_json{
+                                {"images", images}, {"rows", rows}, {"chosen", times.chosen}},
+                            2));
     return;
   }
-  fmt::print("{:>16} {:>14} {:>10}\n", "images per slice", "ms/mini-batch", "images/s");
+  log::result("{:>16} {:>14} {:>10}\n", "images per slice", "ms/mini-batch", "images/s");
   for (const auto& [slice, seconds] : times.seconds)
-    fmt::print("{:>16} {:>14.3f} {:>10.1f}{}{}\n", slice, 1e3 * seconds, images / seconds,
-               slice == by_rule ? "  by the net's rule" : "",
-               slice == times.chosen ? "  <- trainings will take it" : "");
+    log::result("{:>16} {:>14.3f} {:>10.1f}{}{}\n", slice, 1e3 * seconds, images / seconds,
+                slice == by_rule ? "  by the net's rule" : "",
+                slice == times.chosen ? "  <- trainings will take it" : "");
   if (times.chosen == by_rule)
-    fmt::print("no other is more than {:.0f} % faster\n", 100 * (1 - kWorthIt));
+    log::result("no other is more than {:.0f} % faster\n", 100 * (1 - kWorthIt));
 }
 
 // What makes a net of such slices impossible is no reason to do without the other sizes.

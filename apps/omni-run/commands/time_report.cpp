@@ -1,4 +1,6 @@
 #include "apps/omni-run/commands/time_report.hpp"
+#include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -57,8 +59,8 @@ TimeReport TimeReport::make(const std::vector<TaskTime>& times,
 }
 
 void TimeReport::print_table(const Net& net) const {
-  fmt::print("{:>3} {:<14} {:<18} {:>10} {:>11} {:>9} {:>8} {:>9}  {}\n", "#", "layer", "",
-             "forward ms", "backward ms", "GFLOP/s", "of peak", "MB", "implementations");
+  log::result("{:>3} {:<14} {:<18} {:>10} {:>11} {:>9} {:>8} {:>9}  {}\n", "#", "layer", "",
+              "forward ms", "backward ms", "GFLOP/s", "of peak", "MB", "implementations");
   // Layers in their order, then what belongs to none.
   const auto for_each_layer = [&](auto&& row) {
     for (const auto& layer : net.layers())
@@ -68,12 +70,12 @@ void TimeReport::print_table(const Net& net) const {
   };
   for_each_layer([&](int index, const std::string& detail, const Layer& layer) {
     const double both = std::max(layer.forward + layer.backward, 1e-12);
-    fmt::print("{:>3} {:<14} {:<18} {:>10.3f} {:>11.3f} {:>9.1f} {:>6.1f} % {:>9.2f}  {}\n", index,
-               type_of(net, index), detail, 1e3 * layer.forward, 1e3 * layer.backward,
-               1e-9 * layer.flops / both, 100 * layer.seconds_at_peak / both, 1e-6 * layer.bytes,
-               fmt::join(layer.implementations, " "));
+    log::result("{:>3} {:<14} {:<18} {:>10.3f} {:>11.3f} {:>9.1f} {:>6.1f} % {:>9.2f}  {}\n", index,
+                type_of(net, index), detail, 1e3 * layer.forward, 1e3 * layer.backward,
+                1e-9 * layer.flops / both, 100 * layer.seconds_at_peak / both, 1e-6 * layer.bytes,
+                fmt::join(layer.implementations, " "));
   });
-  fmt::print(
+  log::result(
       "one iteration: {:.3f} ms wall, {:.1f} images/s, {:.0f} tasks, {:.1f} us of wall time per "
       "task\n",
       1e3 * seconds, images_per_second(net), tasks, 1e6 * seconds / tasks);
@@ -82,11 +84,11 @@ void TimeReport::print_table(const Net& net) const {
     for (const auto& [codelet, implementations] : layer.codelets) {
       if (implementations.size() < 2) continue;
       if (!std::exchange(had_choice, true))
-        fmt::print(
+        log::result(
             "\nwhere there was a choice: ms of each, had it run all (what the models expect; "
             "?: not measured)\n");
-      fmt::print("{:>3} {:<14} {:<30} {}\n", index, type_of(net, index), codelet,
-                 list_times(implementations));
+      log::result("{:>3} {:<14} {:<30} {}\n", index, type_of(net, index), codelet,
+                  list_times(implementations));
     }
   });
 }
@@ -112,14 +114,14 @@ void TimeReport::print_json(const Net& net) const {
                     {"implementations", layer.implementations},
                     {"codelets", codelets}});
   }
-  fmt::print("{}\n", ordered_json{{"net", net.name()},
-                                  {"batch", net.options().batch},
-                                  {"iteration_seconds", seconds},
-                                  {"iteration_periods", periods},
-                                  {"images_per_second", images_per_second(net)},
-                                  {"tasks_per_iteration", tasks},
-                                  {"layers", rows}}
-                         .dump(2));
+  log::result("{}\n", json_text(ordered_json{{"net", net.name()},
+                                             {"batch", net.options().batch},
+                                             {"iteration_seconds", seconds},
+                                             {"iteration_periods", periods},
+                                             {"images_per_second", images_per_second(net)},
+                                             {"tasks_per_iteration", tasks},
+                                             {"layers", rows}},
+                                2));
 }
 
 }  // namespace omni

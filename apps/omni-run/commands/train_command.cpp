@@ -22,6 +22,7 @@
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/resident_memory.hpp"
+#include "runtime/shown_name.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "scheduling/cold_start.hpp"
@@ -111,7 +112,7 @@ void print_summary(const TrainingState& state, const Net& net, int groups,
     summary["test_loss"] = last->tally.mean_loss();
     summary["test_accuracy"] = last->tally.accuracy();
   }
-  fmt::print("{}\n", summary.dump());
+  log::result("{}\n", json_text(summary));
 }
 
 // What libraries load, generate and keep once they compute; the same for nets of all sizes
@@ -136,10 +137,11 @@ Status train_command(const TrainArguments& given) {
   OMNI_CHECK(check_adam(arguments.groups, *net));
   OMNI_CHECK(check_automatic(arguments, *net));
   if (arguments.dry_run) {
-    fmt::print("{}\n", arguments.common.json ? layer_table_json(*net).dump(2) : layer_table(*net));
+    log::result("{}\n",
+                arguments.common.json ? json_text(layer_table_json(*net), 2) : layer_table(*net));
     return {};
   }
-  log::info("{}", layer_table(*net));
+  if (log::level() >= log::Level::normal) log::line(layer_table(*net));
   if (arguments.epochs && !std::isfinite(*arguments.epochs))
     return Error{ErrorKind::usage, "--epochs", "is not a number", "--epochs 3"};
   warn_about_testing_mode(*net);
@@ -312,7 +314,7 @@ Status train_command(const TrainArguments& given) {
     if (arguments.common.json)
       print_summary(trainer.state(), *net, groups.count(), last);
     else if (arguments.common.quiet && last)
-      fmt::print("{}\n", Progress::line(*last));
+      log::result("{}\n", Progress::line(*last));
     return {};
   };
   if (!automatic) {

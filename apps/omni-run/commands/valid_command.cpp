@@ -13,6 +13,8 @@
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/tracing.hpp"
 #include "runtime/files.hpp"
+#include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
 #include "scheduling/evaluator.hpp"
 
 namespace omni {
@@ -35,7 +37,7 @@ class Confusion {
       text += fmt::format("\n{:5} {:7} {:7.2f} %", truth, all(row), 100 * share);
       for (std::size_t said = 0; said < columns(kMostColumns); ++said)
         text += fmt::format(" {:5}", times(row, said));
-      text += "  " + names_[truth];
+      text += "  " + one_line(names_[truth]);
     }
     return text + "\n";
   }
@@ -50,9 +52,9 @@ class Confusion {
   }
   std::string csv() const {
     std::string text = "class";
-    for (const std::string& name : names_) text += "," + quoted(name);
+    for (const std::string& name : names_) text += "," + quoted(one_line(name));
     for (const auto& [truth, row] : rows_) {
-      text += "\n" + quoted(names_[truth]);
+      text += "\n" + quoted(one_line(names_[truth]));
       for (std::size_t said = 0; said < names_.size(); ++said)
         text += fmt::format(",{}", times(row, said));
     }
@@ -126,11 +128,11 @@ Status valid_command(const ValidArguments& arguments) {
                                   {"test_accuracy", tally.accuracy()},
                                   {"test_top5_accuracy", tally.top5_accuracy()}};
     if (arguments.per_class) object["per_class"] = confusion.json();
-    fmt::print("{}\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    log::result("{}\n", json_text(object));
   } else {
-    fmt::print("test loss {:.4f}, test accuracy {:.2f} % (top 5: {:.2f} %) on {:.0f} images\n{}",
-               tally.mean_loss(), 100 * tally.accuracy(), 100 * tally.top5_accuracy(), tally.images,
-               arguments.per_class ? confusion.text() : "");
+    log::result("test loss {:.4f}, test accuracy {:.2f} % (top 5: {:.2f} %) on {:.0f} images\n{}",
+                tally.mean_loss(), 100 * tally.accuracy(), 100 * tally.top5_accuracy(),
+                tally.images, arguments.per_class ? confusion.text() : "");
   }
   return {};
 }

@@ -19,6 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t kMostLines = 1000;
+
 // `top` asks for the share of images whose class is among the so many likeliest: 1 and 5 are what
 // we report anyway.
 constexpr std::array<std::string_view, 6> kKeys{"train", "valid",   "labels",
@@ -52,10 +54,11 @@ class DataKeys {
 Result<DataKeys> DataKeys::read(const fs::path& path, bool with_test) {
   DataKeys data;
   data.path_ = path;
-  OMNI_TRY(const std::vector<std::string> lines, read_lines(path));
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const std::string_view line = lines[i];
-    if (line.empty() || line.front() == '#' || line.front() == ';') continue;
+  OMNI_CHECK(for_each_line(path, true, [&](std::string_view line, std::size_t i) -> Status {
+    if (i >= kMostLines)
+      return at_line(path, i, fmt::format("is beyond {} lines", kMostLines),
+                     "is this the right file?");
+    if (line.front() == '#' || line.front() == ';') return {};
     const std::size_t sign = line.find('=');
     const std::string key(trim(line.substr(0, sign)));
     Value value{.text = std::string(sign == line.npos ? "" : trim(line.substr(sign + 1))),
@@ -69,7 +72,8 @@ Result<DataKeys> DataKeys::read(const fs::path& path, bool with_test) {
     if (!data.values_.emplace(key, value).second)
       return data.complain(value, fmt::format("{} is given twice", shown_name(key)),
                            "remove one of them");
-  }
+    return {};
+  }));
   for (const std::string_view key : {"train", "valid"})
     if (!data.has(key) && (with_test || key == "train"))
       return Error{
@@ -104,14 +108,11 @@ Result<int> DataKeys::number(std::string_view key) const {
 Result<std::vector<std::string>> read_names(const DataKeys& data, std::string_view key,
                                             std::optional<int> classes) {
   OMNI_TRY(const fs::path file, data.file(key));
-  OMNI_TRY(std::vector<std::string> names, read_entries(file));
-  if (!classes) return names;
-  const auto wanted = static_cast<std::size_t>(*classes);
-  if (names.size() < wanted)
+  OMNI_TRY(std::vector<std::string> names, read_class_names(file, classes));
+  if (classes && std::ssize(names) < *classes)
     return Error{ErrorKind::data, file.string(),
-                 fmt::format("has {} lines, but there are {} classes", names.size(), wanted),
+                 fmt::format("has {} lines, but there are {} classes", names.size(), *classes),
                  fmt::format("one line per class; see {}", data.path().string())};
-  names.resize(wanted);
   return names;
 }
 

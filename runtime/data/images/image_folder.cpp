@@ -48,7 +48,7 @@ Status add_class(const fs::path& split, const std::string& name, int label, Imag
       return Error{ErrorKind::data, path.string(),
                    fmt::format("is an image, but not {}", kImageFiles),
                    "convert it, or take it out of the folder"};
-    list.paths.push_back(path.lexically_relative(list.folder));
+    list.paths.push_back(path.lexically_relative(list.folder).native());
   }
   list.labels.resize(list.paths.size(), label);
   return {};
@@ -110,7 +110,7 @@ Result<DatasetPair> open_image_folder(const fs::path& root, bool with_test) {
                    "the folders in train/ are the classes"};
     OMNI_CHECK(add_class(test_folder, name, static_cast<int>(place - classes.begin()), test));
   }
-  if (test.paths.empty())
+  if (test.paths.size() == 0)
     return Error{ErrorKind::data, test_folder.string(), "has no folders, one per class", ""};
   return make_file_datasets(std::move(train), std::move(test), static_cast<int>(classes.size()),
                             classes, root);

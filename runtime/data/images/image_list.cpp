@@ -8,7 +8,7 @@
 #include <limits>
 #include <system_error>
 
-#include "runtime/files.hpp"
+#include "runtime/line_source.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {
@@ -16,8 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Tens of millions of paths.
-constexpr std::uint64_t kMaxListBytes = std::uint64_t{4} << 30;
+constexpr std::size_t kMostClasses = 1 << 20;
 // To look for every image of a million takes minutes on a network's disk. This many, spread over
 // the list, show a wrong folder; a single file that lacks is named when it is its turn.
 constexpr std::size_t kLookedFor = 100;
@@ -29,10 +28,6 @@ bool is_text(std::string_view line) {
     const auto byte = static_cast<unsigned char>(c);
     return (byte < ' ' && byte != '\t') || byte == 0x7F;
   });
-}
-
-Error at_line(const fs::path& file, std::size_t index, std::string what, std::string hint) {
-  return {ErrorKind::data, line_of(file, index), std::move(what), std::move(hint)};
 }
 
 Status check_paths(const ImageList& list) {
@@ -52,11 +47,11 @@ Status check_paths(const ImageList& list) {
 }
 
 Status settle_folder(ImageList& list, std::span<const fs::path> folders) {
-  const auto relative = std::ranges::find_if(
-      list.paths, [](const std::string& path) { return !fs::path(path).is_absolute(); });
-  if (relative != list.paths.end()) {
-    const auto index = static_cast<std::size_t>(relative - list.paths.begin());
-    OMNI_TRY(list.folder, find_folder_of(*relative, line_of(list.file, index), folders));
+  std::size_t index = 0;  // of the first relative path
+  while (index < list.paths.size() && list.paths[index].starts_with('/')) ++index;
+  if (index < list.paths.size()) {
+    const std::string relative(list.paths[index]);
+    OMNI_TRY(list.folder, find_folder_of(relative, line_of(list.file, index), folders));
   }
   return check_paths(list);
 }
@@ -75,32 +70,45 @@ std::string line_of(const fs::path& file, std::size_t index) {
   return fmt::format("{}:{}", file.string(), index + 1);
 }
 
-Result<std::vector<std::string>> read_lines(const fs::path& file) {
-  OMNI_TRY(const std::string text, read_file(file, kMaxListBytes));
-  std::string_view rest = text;
-  if (rest.starts_with("\xEF\xBB\xBF")) rest.remove_prefix(3);
-  std::vector<std::string> lines;
-  std::size_t filled = 0;  // lines up to the last one that is not empty
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view line = trim(rest.substr(0, end));
-    if (!is_text(line)) return at_line(file, lines.size(), "is no text", "is this the right file?");
-    lines.emplace_back(line);
-    if (!line.empty()) filled = lines.size();
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  lines.resize(filled);
-  if (lines.empty()) return Error{ErrorKind::data, file.string(), "is empty", ""};
-  return lines;
+Error at_line(const fs::path& file, std::size_t index, std::string what, std::string hint) {
+  return {ErrorKind::data, line_of(file, index), std::move(what), std::move(hint)};
 }
 
-Result<std::vector<std::string>> read_entries(const fs::path& file) {
-  OMNI_TRY(std::vector<std::string> lines, read_lines(file));
-  const auto gap = std::ranges::find(lines, std::string());
-  if (gap != lines.end())
-    return at_line(file, static_cast<std::size_t>(gap - lines.begin()), "an empty line",
-                   "remove it");
-  return lines;
+Status for_each_line(const fs::path& file, bool gaps,
+                     const std::function<Status(std::string_view, std::size_t)>& visit) {
+  OMNI_TRY(LineSource source, open_lines(file));
+  std::size_t entries = 0;
+  for (std::size_t index = 0;; ++index) {
+    OMNI_TRY(const std::optional<LineSource::Line> found, source.next());
+    if (!found) break;
+    std::string_view text = found->text;
+    if (index == 0 && text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+    const std::string_view line = trim(text);
+    if (!is_text(line) || found->too_long)
+      return at_line(file, index, is_text(line) ? "is too long" : "is no text",
+                     "is this the right file?");
+    if (line.empty()) continue;
+    if (!gaps && index != entries) return at_line(file, entries, "an empty line", "remove it");
+    OMNI_CHECK(visit(line, index));
+    ++entries;
+  }
+  if (entries == 0) return Error{ErrorKind::data, file.string(), "is empty", ""};
+  return {};
+}
+
+Result<std::vector<std::string>> read_class_names(const fs::path& file,
+                                                  std::optional<int> classes) {
+  std::vector<std::string> names;
+  const auto wanted = static_cast<std::size_t>(classes.value_or(kMostClasses));
+  OMNI_CHECK(for_each_line(file, false, [&](std::string_view line, std::size_t index) -> Status {
+    if (names.size() < wanted)
+      names.emplace_back(line);
+    else if (!classes)
+      return at_line(file, index, fmt::format("is beyond {} classes", kMostClasses),
+                     "is this the right file?");
+    return {};
+  }));
+  return names;
 }
 
 Result<fs::path> find_folder_of(const std::string& name, const std::string& where,
@@ -119,24 +127,22 @@ Result<fs::path> find_folder_of(const std::string& name, const std::string& wher
 
 Result<ImageList> read_labelled_list(const fs::path& file) {
   ImageList list{.file = file};
-  OMNI_TRY(list.paths, read_entries(file));
-  list.labels.reserve(list.paths.size());
-  for (std::size_t i = 0; i < list.paths.size(); ++i) {
-    std::string& line = list.paths[i];
+  OMNI_CHECK(for_each_line(file, false, [&](std::string_view line, std::size_t index) -> Status {
     const std::size_t blank = line.find_last_of(kBlanks);
     std::int32_t label = -1;
-    if (blank != std::string::npos) {
+    if (blank != line.npos) {
       const char* const last = line.data() + line.size();
       const auto [end, code] = std::from_chars(line.data() + blank + 1, last, label);
       if (code != std::errc() || end != last) label = -1;
     }
     if (label < 0 || label == std::numeric_limits<std::int32_t>::max())
-      return at_line(file, i, "does not end with a label",
+      return at_line(file, index, "does not end with a label",
                      "each line is a path, a blank, and the number of the class, from 0 on; paths "
                      "that hold the names of their classes belong to a Darknet .data file");
     list.labels.push_back(label);
-    line.resize(trim(std::string_view(line).substr(0, blank)).size());
-  }
+    list.paths.push_back(trim(line.substr(0, blank)));
+    return {};
+  }));
   OMNI_CHECK(settle_folder(list, std::array{fs::absolute(file).parent_path()}));
   return list;
 }
@@ -144,12 +150,12 @@ Result<ImageList> read_labelled_list(const fs::path& file) {
 Result<ImageList> read_path_list(const fs::path& file, const LabelFinder& labels,
                                  const fs::path& data_folder) {
   ImageList list{.file = file};
-  OMNI_TRY(list.paths, read_entries(file));
-  list.labels.reserve(list.paths.size());
-  for (std::size_t i = 0; i < list.paths.size(); ++i) {
-    OMNI_TRY(const int label, labels.find(list.paths[i], line_of(file, i)));
+  OMNI_CHECK(for_each_line(file, false, [&](std::string_view line, std::size_t index) -> Status {
+    OMNI_TRY(const int label, labels.find(line, line_of(file, index)));
     list.labels.push_back(label);
-  }
+    list.paths.push_back(line);
+    return {};
+  }));
   OMNI_CHECK(settle_folder(list, std::array{fs::absolute(file).parent_path(), data_folder}));
   return list;
 }

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,10 +16,28 @@
 
 namespace omni {
 
+// Texts one behind the other: a list of millions takes hardly more memory than its file.
+class Paths {
+ public:
+  void push_back(std::string_view path) {
+    text_ += path;
+    ends_.push_back(text_.size());
+  }
+  std::string_view operator[](std::size_t index) const {
+    const std::size_t begin = index == 0 ? 0 : ends_[index - 1];
+    return std::string_view(text_).substr(begin, ends_[index] - begin);
+  }
+  std::size_t size() const { return ends_.size(); }
+
+ private:
+  std::string text_;
+  std::vector<std::size_t> ends_;
+};
+
 struct ImageList {
   std::filesystem::path file = {};        // line i + 1 is image i; empty: they are not from a list
   std::filesystem::path folder = {};      // what relative paths are relative to
-  std::vector<std::string> paths = {};    // as they were written
+  Paths paths = {};                       // as they were written
   std::vector<std::int32_t> labels = {};  // one per path, from 0 on
 
   int most_label() const;
@@ -25,14 +45,21 @@ struct ImageList {
 
 std::string_view trim(std::string_view text);  // without the blanks at both ends
 
-// The lines of a text file up to the last one that is not empty, without line ends and the blanks
-// around them. Refuses a file without any, and what is no text.
-Result<std::vector<std::string>> read_lines(const std::filesystem::path& file);
-// The same; refuses empty lines between others.
-Result<std::vector<std::string>> read_entries(const std::filesystem::path& file);
+// Hands over the lines of a text file that are not empty, without line ends and the blanks around
+// them, and their indices. Refuses a file without any, what is no text, at the first such line, and
+// without `gaps` empty lines between others.
+Status for_each_line(const std::filesystem::path& file, bool gaps,
+                     const std::function<Status(std::string_view, std::size_t)>& visit);
 
-// "train.txt:12", for errors.
+// The entries of a file with a line per class: the first `classes`, or all; nothing refers to the
+// others.
+Result<std::vector<std::string>> read_class_names(const std::filesystem::path& file,
+                                                  std::optional<int> classes);
+
+// "train.txt:12", for errors; and an error about that line.
 std::string line_of(const std::filesystem::path& file, std::size_t index);
+Error at_line(const std::filesystem::path& file, std::size_t index, std::string what,
+              std::string hint);
 
 // Where `name` exists: below the working directory, or below the first other of `folders` that has
 // it; which ones were tried is in the error, about `where`. An absolute name needs no folder.

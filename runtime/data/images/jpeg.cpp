@@ -16,6 +16,9 @@ namespace {
 // bytes it takes.
 constexpr int kMaxScans = 100;
 
+// What libjpeg may keep of a file with several scans: twenty million pixels.
+constexpr std::uint64_t kMostCoefficients = 64 << 20;
+
 // libjpeg reports an error by a call that must not return. It leaves through longjmp; between there
 // and the setjmp in Decompressor::run lie libjpeg's frames only.
 struct ErrorExit : jpeg_error_mgr {
@@ -88,6 +91,15 @@ unsigned choose_reduction(const jpeg_decompress_struct& info, LeastSize least) {
   return 1;
 }
 
+// Bytes that libjpeg keeps until the last scan is read; a file with one scan is decoded row by row.
+std::uint64_t coefficient_bytes(jpeg_decompress_struct& info) {
+  if (jpeg_has_multiple_scans(&info) == FALSE) return 0;
+  std::uint64_t blocks = 0;
+  for (int i = 0; i < info.num_components; ++i)
+    blocks += std::uint64_t{info.comp_info[i].width_in_blocks} * info.comp_info[i].height_in_blocks;
+  return blocks * sizeof(JBLOCK);
+}
+
 // Adobe's programs store CMYK inverted, and they are where such files come from; a file without
 // Adobe's marker means what the letters say.
 void convert_cmyk(const std::vector<std::uint8_t>& cmyk, bool inverted, std::uint8_t* rgb) {
@@ -118,6 +130,10 @@ Result<Image> decode_jpeg(std::string_view bytes, const std::string& where, Leas
   if (!jpeg.run([&] { jpeg.open(bytes); })) return damaged();
   if (std::uint64_t{info.image_width} * info.image_height > kMaxPixels)
     return refuse("has more than 2^26 pixels", "make it smaller");
+  if (coefficient_bytes(info) > kMostCoefficients)
+    return refuse(fmt::format("has {}x{} pixels in several scans: they take {} MiB to put together",
+                              info.image_width, info.image_height, coefficient_bytes(info) >> 20),
+                  "make it smaller, or save it as a baseline JPEG");
   if (info.out_color_space == JCS_UNKNOWN)
     return refuse(fmt::format("has {} channels of unknown meaning", info.num_components),
                   "convert it to RGB");

@@ -165,7 +165,7 @@ TaskChain* TaskChain::open() { return open_chain; }
 
 void TaskChain::append(CodeletCall::Owner call, std::span<const Access> accesses, int priority) {
   priority_ = links_.empty() ? priority : std::max(priority_, priority);
-  Link& link = links_.emplace_back(std::move(call));
+  Link& link = links_.emplace_back(Link{std::move(call), {}});
   const std::size_t from_before = handles_.size();
   for (const Access& access : accesses) {
     const DataHandle handle = access.data.tensor->handle(access.data.part);

@@ -213,15 +213,37 @@ TEST(HostileFolder, ManyWaitForMany) {
   }
 }
 
+// In 7 bits, and in 8 bits as UTF-8.
 TEST(HostileFolder, NamesCannotReachTheTerminal) {
   const TemporaryDirectory folder;
-  std::string contents = task() + end(1);
-  contents.replace(contents.find("\"CPU 0\""), 7, R"("\u001b[2J")");
+  std::string contents = task("\"reads\"", "\"writes\"") + end(1);
+  for (std::size_t at = 0; (at = contents.find("\"name\":\"", at)) != contents.npos;)
+    contents.insert(at += 8, "\\u001b[2J\\u009b2J\\nerror\\u00e4");
   put(folder / "rank-0.jsonl", contents);
+  std::vector<std::vector<std::string>> commands{{"report", "--html", folder / "page.html"},
+                                                 {"export", "--chrome", folder / "chrome.json"},
+                                                 {"diff", folder.path()}};
+  for (const char* name : {"summary", "idle", "kernels", "critical-path", "bounds", "roofline",
+                           "models", "transfers", "async", "memory"})
+    for (const char* form : {"", "--csv", "--json"})
+      commands.push_back({name, *form ? form : name});
+  for (std::vector<std::string>& words : commands) {
+    if (words.size() == 2 && words[0] == words[1]) words.pop_back();
+    words.push_back(folder.path());
+    const Finished run = omni_perf(words);
+    EXPECT_EQ(run.exit_code, 0) << words[0] << run.errors;
+    for (const std::string& text : {run.output, run.errors}) {
+      EXPECT_EQ(text.find('\x1b'), text.npos) << words[0];
+      EXPECT_EQ(text.find("\xc2\x9b"), text.npos) << words[0];
+      EXPECT_EQ(text.find("\nerror"), text.npos) << words[0];
+    }
+  }
+  for (const char* file : {"page.html", "chrome.json"})
+    EXPECT_EQ(get(folder / file).find("\xc2\x9b"), std::string::npos) << file;
   const Finished run = omni_perf({"idle", folder.path()});
-  EXPECT_EQ(run.exit_code, 0) << run.errors;
-  EXPECT_EQ(run.output.find('\x1b'), std::string::npos);
-  EXPECT_NE(run.output.find("?[2J"), std::string::npos) << run.output;
+  EXPECT_NE(run.output.find("\\x1b[2J\\xc2\\x9b2J\\x0aerror\xc3\xa4"), run.output.npos)
+      << run.output;
+  EXPECT_EQ(omni_perf({"idle", folder / "\x1b[2J\xc2\x9b"}).errors.find('\x1b'), std::string::npos);
 }
 
 }  // namespace

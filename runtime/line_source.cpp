@@ -1,4 +1,4 @@
-#include "perf/trace/line_source.hpp"
+#include "runtime/line_source.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +6,7 @@
 
 #include "runtime/files.hpp"
 
-namespace omni::perf {
+namespace omni {
 namespace {
 constexpr std::size_t kFirstBytes = 65536;  // doubled when a line does not fit
 }
@@ -54,4 +54,4 @@ Result<LineSource> open_lines(const std::filesystem::path& path) {
       });
 }
 
-}  // namespace omni::perf
+}  // namespace omni

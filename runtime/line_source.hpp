@@ -11,7 +11,7 @@
 
 #include "runtime/result.hpp"
 
-namespace omni::perf {
+namespace omni {
 
 class LineSource {
  public:
@@ -40,4 +40,4 @@ class LineSource {
 // Of a regular file.
 Result<LineSource> open_lines(const std::filesystem::path& path);
 
-}  // namespace omni::perf
+}  // namespace omni

@@ -1,0 +1,215 @@
+// Files that are small, or hold nothing, and ask for much memory: refused within 100 MB, or read
+// within them.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "codelets/cuda/choice_table.hpp"
+#include "layers/formats/safetensors.hpp"
+#include "perf/report/metrics_file.hpp"
+#include "runtime/data/cifar.hpp"
+#include "runtime/data/dataset.hpp"
+#include "runtime/data/idx.hpp"
+#include "runtime/data/images/image_file.hpp"
+#include "runtime/log.hpp"
+#include "scheduling/metrics_log.hpp"
+#include "tests/fuzz/seeds.hpp"
+
+namespace omni::test {
+namespace {
+
+#ifdef __SANITIZE_ADDRESS__
+constexpr std::size_t kMostMemory = 1'000'000'000;  // the sanitizer keeps what was freed
+#else
+constexpr std::size_t kMostMemory = 100'000'000;
+#endif
+
+// Bytes that a process of its own had at once; `call` returns the message of what it refuses.
+std::size_t peak_of(const std::function<std::string()>& call, const std::string& expected = "") {
+  const TemporaryDirectory folder;
+  const pid_t child = fork();
+  if (child == 0) {
+    put(folder / "said", call());
+    _exit(0);
+  }
+  int status = 0;
+  rusage used{};
+  EXPECT_EQ(wait4(child, &status, 0, &used), child);
+  EXPECT_EQ(status, 0) << expected;
+  const std::string said = get(folder / "said");
+  EXPECT_NE(said.find(expected), said.npos) << said;
+  return static_cast<std::size_t>(used.ru_maxrss) * 1024;
+}
+
+void expect_small(const std::function<std::string()>& call, const std::string& expected) {
+  const std::size_t base = peak_of([] { return ""; });
+  EXPECT_LT(peak_of(call, expected), base + kMostMemory) << expected;
+}
+
+template <class T>
+std::string message_of(const Result<T>& result) {
+  return result ? "read" : result.error().message();
+}
+
+class Bombs : public testing::Test {
+ protected:
+  std::string at(const std::string& name) const { return folder_ / name; }
+  // Nothing but zeros, which take no room on the disk.
+  std::string zeros(const std::string& name, const std::string& head = "") const {
+    put(at(name), head);
+    std::filesystem::resize_file(at(name), 300'000'000);
+    return at(name);
+  }
+  std::string repeated(const std::string& name, const std::string& head, const std::string& text,
+                       std::size_t bytes) const {
+    std::ofstream file(at(name), std::ios::binary);
+    std::string block;
+    while (block.size() < 1 << 20) block += text;
+    file << head;
+    for (std::size_t written = 0; written < bytes; written += block.size()) file << block;
+    return at(name);
+  }
+  // Zeros that compress to a thousandth of what the head announces.
+  std::string gzip_bomb(const std::string& name, const std::string& head) const {
+    const gzFile file = gzopen(at(name).c_str(), "wb1");
+    gzwrite(file, head.data(), static_cast<unsigned>(head.size()));
+    const std::string block(1'000'000, '\0');
+    for (int i = 0; i < 300; ++i) gzwrite(file, block.data(), static_cast<unsigned>(block.size()));
+    gzclose(file);
+    return at(name);
+  }
+  void refuses_data(const std::string& source, const std::string& expected) const {
+    expect_small([=] { return message_of(open_dataset({.source = source, .net_input = {}})); },
+                 expected);
+  }
+
+  TemporaryDirectory folder_;
+};
+
+TEST_F(Bombs, CompressedImagesAndLabels) {
+  const std::string count("\x11\xe1\xa3\x00", 4);  // 3e8
+  const auto images =
+      gzip_bomb("images", idx_file('\3', count + std::string("\0\0\0\1\0\0\0\1", 8), ""));
+  const auto labels = gzip_bomb("labels", idx_file('\1', count, ""));
+  expect_small([=] { return message_of(read_idx_images(images)); }, "over 100 times its");
+  expect_small([=] { return message_of(read_idx_labels(labels)); }, "over 100 times its");
+}
+
+TEST_F(Bombs, ManyCifarRecords) {
+  zeros("data_batch_1.bin");
+  refuses_data(folder_.path(), "are not 1 to 60000 records");
+}
+
+TEST_F(Bombs, ListsThatAreNone) {
+  put(at("good"), "a 0\n");
+  refuses_data(zeros("zeros") + "," + at("good"), "zeros:1: is no text");
+  refuses_data(repeated("long", "", "x", 100 << 20) + "," + at("good"), "long:1: is too long");
+  refuses_data(repeated("empty", "", "\n", 30 << 20) + "," + at("good"), "empty: is empty");
+  refuses_data(repeated("gap", "a 0\n", "\n", 30 << 20) + "," + at("good"), "there is no");
+}
+
+TEST_F(Bombs, ListsCostHardlyMoreThanTheirFiles) {
+  const auto list = repeated("list", "", "a 0\n", 16 << 20);
+  refuses_data(list + "," + list, "list:1: there is no 'a'");
+}
+
+TEST_F(Bombs, NamesAndDataFiles) {
+  put(at("list"), "a\n");
+  repeated("names", "", "a\n", 8 << 20);
+  put(at("many.data"), "train=list\nvalid=list\nnames=names\n");
+  refuses_data(at("many.data"), "names:1048577: is beyond 1048576 classes");
+  refuses_data(repeated("long.data", "", "a=b\nc=\n", 20 << 20), "long.data:2: is not key = value");
+  refuses_data(repeated("empty.data", "", "\n", 30 << 20), "empty.data: is empty");
+}
+
+TEST_F(Bombs, SafetensorsHeaders) {
+  const auto refused = [&](const std::string& head, const std::string& text,
+                           const std::string& expected) {
+    const std::string path = repeated("x.safetensors", std::string(8, '\0') + head, text, 8 << 20);
+    std::uint64_t length = std::filesystem::file_size(path) - 8;
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.write(reinterpret_cast<const char*>(&length), 8);
+    file.close();
+    expect_small([=] { return message_of(read_safetensors(path)); }, expected);
+  };
+  refused("{\"a\":{\"shape\":[", "0,", "more than 8 dimensions");
+  refused("{\"__metadata__\":{\"", std::string(2 << 20, 'x'), "not valid JSON");
+  refused("{", "\"a\":{},", "a tensor needs dtype");
+  put(at("long"), std::string("\0\xe1\xf5\5\0\0\0\0{", 9));
+  expect_small([&] { return message_of(read_safetensors(at("long"))); },
+               "claims a header of 100000000 bytes");
+}
+
+TEST_F(Bombs, ManyTensorsAndMetadata) {
+  std::string tensors = "{", metadata = "{\"__metadata__\":{";
+  for (int i = 0; i < 100'000; ++i) {
+    tensors += "\"" + std::to_string(i) + R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},)";
+    metadata += "\"" + std::to_string(i) + "\":\"\",";
+  }
+  const auto refused = [&](const std::string& header, const std::string& expected) {
+    const std::uint64_t length = header.size();
+    put(at("x"), std::string(reinterpret_cast<const char*>(&length), 8) + header);
+    expect_small([&] { return message_of(read_safetensors(at("x"))); }, expected);
+  };
+  refused(tensors, "more than 65536 tensors");
+  refused(metadata, "more than 4096 keys");
+}
+
+TEST_F(Bombs, ProgressiveJpeg) {
+  const std::string path = at("big.jpg");
+  const pid_t child = fork();  // what makes it takes the memory, too
+  if (child == 0) {
+    constexpr int kSide = 8192;
+    put(path, make_jpeg(kSide, kSide, std::vector<std::uint8_t>(kSide * kSide, 99),
+                        {.progressive = true, .colours = JCS_GRAYSCALE}));
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  ASSERT_LT(std::filesystem::file_size(path), 3'000'000u);
+  expect_small(
+      [=] {
+        return message_of(read_image(path, {28, 28}));
+      },
+      "big.jpg: has 8192x8192 pixels in several scans: they take 128 MiB to put together");
+}
+
+TEST_F(Bombs, ImagesThatAreNone) {
+  for (const std::string head : {"", "\xff\xd8\xff"})
+    expect_small([=, path = zeros("x.jpg", head)] { return message_of(read_image(path, {})); },
+                 "x.jpg: 300000000 bytes, at most 67108864 are accepted here");
+  expect_small(
+      [=, path = zeros("x.ppm", "P6 9999 9999 255\n")] { return message_of(read_image(path, {})); },
+      "x.ppm: 300000000 bytes, at most 201330688 are accepted here");
+}
+
+TEST_F(Bombs, Metrics) {
+  const std::string path = zeros("metrics");
+  expect_small([=] { return message_of(perf::read_metrics(path)); }, "metrics: holds no metrics");
+  expect_small([=] { return message_of(MetricsLog::open(path, 5)); }, "lines that are no metrics");
+  const auto many = repeated("many", "", "{\"iteration\":1}\n", 10 << 20);
+  expect_small(
+      [=] {
+        const auto lines = perf::read_metrics(many);
+        return lines && lines->size() > 250'000 && lines->size() <= 500'000 ? "thinned" : "not";
+      },
+      "thinned");
+}
+
+TEST_F(Bombs, ChosenAlgorithms) {
+  repeated("cudnn-gpu-9.json", "[", "[],", 8 << 20);
+  expect_small(
+      [&] {
+        const log::Capture said;
+        const ChoiceTable table(folder_.path(), "gpu", {.name = "cuDNN", .version = 9});
+        return said.text();
+      },
+      "at most 1048576 are accepted here");
+}
+
+}  // namespace
+}  // namespace omni::test

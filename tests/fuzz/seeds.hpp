@@ -1,0 +1,96 @@
+// Small good files of every kind that users hand over: where fuzzers begin, and what mutations
+// damage.
+#pragma once
+
+#include <zlib.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "layers/formats/safetensors.hpp"
+#include "scheduling/checkpoint_manifest.hpp"
+#include "tests/support/jpeg_writer.hpp"
+#include "tests/support/synthetic_trace.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+namespace omni::test {
+
+inline std::string idx_file(char kind, const std::string& sizes, const std::string& values) {
+  return std::string("\0\0\x08", 3) + kind + sizes + values;
+}
+
+inline std::string gzipped(const std::string& text) {
+  const TemporaryDirectory folder;
+  const gzFile file = gzopen((folder / "z").c_str(), "wb");
+  gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+  gzclose(file);
+  return get(folder / "z");
+}
+
+inline std::vector<std::string> image_seeds() {
+  std::vector<std::uint8_t> pixels;
+  for (int i = 0; i < 4 * 17 * 23; ++i) pixels.push_back(static_cast<std::uint8_t>(i * 37));
+  std::vector<std::string> files{"P5 4 3 255\n0123456789ab", "P6\n# 2x2\n2 2\n255\n0123456789ab"};
+  for (const JpegKind& kind :
+       {JpegKind{}, JpegKind{.progressive = true, .subsampled = true}, JpegKind{.subsampled = true},
+        JpegKind{.colours = JCS_GRAYSCALE}, JpegKind{.progressive = true, .colours = JCS_YCCK}})
+    files.push_back(make_jpeg(17, 23, pixels, kind));
+  return files;
+}
+
+inline std::string safetensors_seed() {
+  const std::vector<float> values{1, 2, 3, 4, 5, 6};
+  const std::vector<NamedArray> arrays{{"weights", {2, 2}, std::span(values).first(4)},
+                                       {"biases", {2}, std::span(values).last(2)}};
+  std::string bytes;
+  const auto sink = [&](std::span<const std::byte> block) -> Status {
+    bytes.append(reinterpret_cast<const char*>(block.data()), block.size());
+    return {};
+  };
+  const Status written = write_safetensors(sink, arrays, {{"net", "lenet"}, {"step", "7"}});
+  return written ? bytes : "";
+}
+
+inline std::string trace_seed() {
+  const TemporaryDirectory folder;
+  write_synthetic_trace(folder.path(), {.slices = 2, .layers = 2, .tasks = 12});
+  return get(folder / "rank-0.jsonl");
+}
+
+// By the name of the fuzzer.
+inline std::map<std::string, std::vector<std::string>> seeds(const std::string& nets) {
+  using std::string;
+  const string images = idx_file('\3', string("\0\0\0\2\0\0\0\2\0\0\0\3", 12), "0123456789ab");
+  const string labels = idx_file('\1', string("\0\0\0\2", 4), string("\0\1", 2));
+  const string record = "\3" + string(3072, 'x');
+  const string old_weights("\0\0\0\0\1\0\0\0\0\0\0\0\5\0\0\0", 16);
+  const string new_weights("\0\0\0\0\2\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0", 20);
+  string manifest = manifest_text({7, "0123456789abcdef", "omnivore 0.1", 4096, 17});
+  return {
+      {"cfg", {get(nets + "/lenet.cfg"), get(nets + "/mlp.cfg"), get(nets + "/cifar10-quick.cfg")}},
+      {"weights", {old_weights + string(16, 'w'), new_weights + string(32, 'w')}},
+      {"safetensors", {safetensors_seed()}},
+      {"manifest", {manifest, manifest.substr(0, manifest.rfind(",\n"))}},
+      {"idx", {images, labels, gzipped(images), gzipped(labels)}},
+      {"cifar", {record, record + record}},
+      {"image_lists",
+       {"cat/1.pgm 0\ncat/1.pgm 1\n", "cat/1.pgm\ncat/1.pgm\n", "cat\ndog\n",
+        "# a set\nclasses = 2\ntrain = images\nvalid=images\nnames = names\ntop = 5\n"}},
+      {"image", image_seeds()},
+      {"trace", {trace_seed()}},
+      {"metrics",
+       {"{\"iteration\":1,\"time\":0.5,\"loss\":2.3,\"loss_average\":2.3,\"accuracy\":0.1}\n"
+        "{\"iteration\":2,\"time\":1.5,\"test_loss\":2.1,\"test_accuracy\":0.5}\n"}},
+      {"fxt",
+       {"Name: first\nJobId: 2\nWorkerId: 0\nMemoryNode: 0\nSubmitTime: 1.0\nStartTime: 2.0\n"
+        "EndTime: 3.0\nGFlop: 0.1\nIteration: 7 1\nHandles: 55aa 55cc\nModes: W S\nSizes: 20 4\n"
+        "MPIRank: -1\n\nName: second\nJobId: 3\nDependsOn: 2\nWorkerId: 1\nMemoryNode: 1\n"
+        "SubmitTime: 1.5\nStartTime: 4.0\nEndTime: 6.0\nHandles: 55aa\nModes: R\nSizes: 20\n"
+        "MPIRank: -1\n\n",
+        "JobId: 2\nWorkerId: 0\nStartTime: 2.0\nEndTime: 3.0\nHandles: " + string(5000, 'a') +
+            "\nModes: W\nMPIRank: -1\n\n"}},
+      {"terminal", {"a name", "\x1b[2J\xc2\x9b 31m\x9b\xe2\x80\xae\xc3\xb6\x7f\t\n"}}};
+}
+
+}  // namespace omni::test
