@@ -147,7 +147,7 @@ Result<std::vector<std::string>> class_names(const std::string& file, const Data
     std::error_code ignored;
     if (!std::filesystem::exists(file, ignored))
       return Error{ErrorKind::usage, "--names " + file, "no such file", "one name per line"};
-    OMNI_TRY(names, read_entries(file));
+    OMNI_TRY(names, read_class_names(file, std::nullopt));
     if (names.size() != outputs)
       return Error{ErrorKind::data, file,
                    fmt::format("has {} names, the net {} outputs", names.size(), outputs),

@@ -60,7 +60,7 @@ DatasetPair make_file_datasets(ImageList train, ImageList test, int classes,
   std::string name =
       fmt::format("{}#{}", std::filesystem::canonical(origin).string(), fingerprint(train));
   const auto dataset = [&](ImageList& list) {
-    return list.paths.empty()
+    return list.paths.size() == 0
                ? nullptr
                : std::make_unique<FileDataset>(std::move(list), classes, class_names, origin);
   };
