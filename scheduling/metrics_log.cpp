@@ -75,10 +75,6 @@ Status MetricsLog::step(const StepReport& report) {
   object["momentum"] = single(report.momentum.explicit_part);
   object["explicit_momentum"] = single(report.momentum.explicit_part);
   object["implicit_momentum"] = single(report.momentum.implicit_part);
-  if (report.momentum_by_path) {
-    object["implicit_momentum_by_path"] = number(report.momentum_by_path->value);
-    object["implicit_momentum_error"] = number(report.momentum_by_path->error);
-  }
   object["total_momentum"] = single(report.momentum.total());
   object["group"] = report.group;
   object["staleness"] = report.staleness;

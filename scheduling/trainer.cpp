@@ -37,12 +37,8 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
       // Mini-batches of one iteration follow each other in the data, so their order is fixed.
       in_turn_(groups.count() == 1 || options.asynchrony == Asynchrony::reproducible ||
                !groups.has_replicated_phase() || net_options_.subdivisions > 1),
-      // In turn, every staleness is known: a mean over the first updates, whose is less, would be
-      // wrong, and would not survive a resume.
-      momentum_(in_turn_ && options.compensation == Compensation::measured ? Compensation::theory
-                                                                           : options.compensation,
-                static_cast<double>(solver_.momentum), groups.count(),
-                groups.watched().has_value()),
+      momentum_(momentum_of_groups(options.compensation, static_cast<double>(solver_.momentum),
+                                   groups.count(), groups.watched().has_value())),
       feed_(train, state.seed, batches(state.iteration),
             last() != UINT64_MAX ? batches(last()) : UINT64_MAX),
       begun_(state.iteration),
@@ -173,9 +169,8 @@ Result<GroupEvent> Trainer::next_event() {
 
 UpdateRule Trainer::update_rule(const GroupRun& run) const {
   return {.learning_rate = learning_rate(solver_, state_.seed, run.next_to_complete() + 1),
-          .momentum = momentum_.next(),
-          .order = in_turn_ ? ExchangeOrder::submission : ExchangeOrder::arrival,
-          .tells_path = momentum_.measures() && !solver_.adam};
+          .momentum = momentum_,
+          .order = in_turn_ ? ExchangeOrder::submission : ExchangeOrder::arrival};
 }
 
 Status Trainer::finish_one(int group) {
@@ -189,7 +184,6 @@ Status Trainer::finish_one(int group) {
   }
   state_.average_loss = state_.iteration == 0 ? loss : 0.9 * state_.average_loss + 0.1 * loss;
   state_.iteration = done;
-  momentum_.observe(finished.staleness, finished.path);
   ++unreported_updates_;
   unreported_staleness_ += finished.staleness;
 
@@ -204,7 +198,6 @@ Status Trainer::finish_one(int group) {
       .accuracy = finished.tally.accuracy(),
       .learning_rate = finished.rule.learning_rate,
       .momentum = finished.rule.momentum,
-      .momentum_by_path = momentum_.by_path(),
       .group = group,
       .staleness = finished.staleness,
       .fc_staleness = finished.fc_staleness,

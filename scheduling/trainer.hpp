@@ -42,7 +42,6 @@ struct StepReport {
   double loss = 0, average_loss = 0, accuracy = 0;
   float learning_rate = 0;
   Momentum momentum;
-  std::optional<ImplicitMomentum::Estimate> momentum_by_path{};  // the implicit part
   int group = 0;
   std::int64_t staleness = 0, fc_staleness = 0;  // of this update
   double mean_staleness = 0;                     // of the updates since the last report
@@ -127,7 +126,7 @@ class Trainer {
   TrainerOptions options_;
   TrainerEvents events_;
   bool in_turn_;  // groups begin iterations in turn; else when they are free
-  MomentumControl momentum_;
+  Momentum momentum_;
 
   TrainingFeed feed_;
   EventQueue queue_;

@@ -147,10 +147,9 @@ void add_groups(CLI::App& app, GroupArguments& arguments) {
              "How groups update: free (as they arrive; default) or reproducible (in turn)");
   add_choice(app, "--momentum-compensation", arguments.compensation,
              std::map<std::string, Compensation>{{"theory", Compensation::theory},
-                                                 {"measured", Compensation::measured},
                                                  {"off", Compensation::off}},
              "Less momentum for the asynchrony that adds its own: theory (by the number of groups; "
-             "default), measured (by the staleness and the parameters' path), off");
+             "default), off");
 }
 
 void add_data(CLI::App& app, DataArguments& arguments) {

@@ -86,7 +86,7 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
     row.task_overhead = model->second.task_overhead();
     row.work = model->second.work();
     row.predicted = model->second.seconds_per_iteration(row.layout, in_turn || count == 1);
-    row.momentum = MomentumControl(arguments.compensation, tuned, count, true).next();
+    row.momentum = momentum_of_groups(arguments.compensation, tuned, count, true);
     row.penalty = statistical_penalty(row.momentum);
   }
   // A machine is not always as fast as when it was measured for the model: so what the model was

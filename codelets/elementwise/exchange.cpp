@@ -16,10 +16,7 @@ void count_update(const ExchangeArgs& args) {
   const std::int64_t before = (*ticket.clock)++;
   const std::int64_t staleness = before - ticket.seen.load();
   ticket.seen = before + 1;
-  if (args.figure == Staleness::replicated) {
-    args.report->number = before + 1;
-    args.report->staleness = staleness;
-  }
+  if (args.figure == Staleness::replicated) args.report->staleness = staleness;
   if (args.figure == Staleness::merged) {
     std::atomic<std::int64_t>& most = args.report->fc_staleness;
     for (std::int64_t known = most; known < staleness;)

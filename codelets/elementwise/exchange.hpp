@@ -40,8 +40,7 @@ struct Ticket {
 // Of one iteration of one group, filled in by its exchanges. `done` is called by the last of them,
 // in a worker's thread.
 struct UpdateReport {
-  std::atomic<int> left{0};                   // exchanges to come, and what else is waited for
-  std::atomic<std::int64_t> number{0};        // the clock of the first replicated parameter, after
+  std::atomic<int> left{0};                   // exchanges to come
   std::atomic<std::int64_t> staleness{0};     // updates by others since the group read the first
                                               // replicated parameter (the one it holds longest)
   std::atomic<std::int64_t> fc_staleness{0};  // the most among the merged parameters

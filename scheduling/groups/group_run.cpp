@@ -4,7 +4,6 @@
 #include <cassert>
 
 #include "codelets/elementwise/accumulate.hpp"
-#include "codelets/elementwise/sample_values.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/when_ready.hpp"
@@ -15,7 +14,6 @@ namespace {
 // Above forward and backward: the next iteration waits for it.
 constexpr int kUpdatePriority = 1 << 20;
 constexpr std::size_t kWholeIteration = 4096;  // calls
-constexpr std::size_t kMostSampled = 4096;     // values, of an update's path
 
 }  // namespace
 
@@ -102,7 +100,7 @@ Status GroupRun::complete(const UpdateRule& rule) {
 
 // Before the iteration's first task that reads merged parameters.
 void GroupRun::start_updates(Iteration& iteration) {
-  int awaited = tells_path(iteration) ? 1 : 0;
+  int awaited = 0;
   for (std::size_t i = 0; i < params_.size(); ++i) {
     if (!params_[i]->trainable) continue;
     awaited += static_cast<int>(params_[i]->master->parts());
@@ -167,12 +165,6 @@ void GroupRun::submit_updates(Iteration& iteration, Net::Phase phase) {
     if (TaskChain::open() == nullptr) submit();  // the layer's, without waiting for others
   }
   submit();
-  if (merged || !tells_path(iteration)) return;
-  iteration.sample.resize(sample_size(*watched_->replica, kMostSampled));
-  const SubmissionScope anywhere(submission(iteration, nullptr));
-  // The group's next exchange, and the end of its iteration, wait for it.
-  submit_sample(*watched_->replica, iteration.sample, iteration.report,
-                {.priority = kUpdatePriority});
 }
 
 Status GroupRun::tally_next(Iteration& iteration) {
@@ -189,15 +181,8 @@ Result<FinishedIteration> GroupRun::collect() {
   if (traced_ && recording::on())
     recording::write(trace::Exchange{static_cast<std::int64_t>(iteration.number), group_, staleness,
                                      recording::now()});
-  FinishedIteration finished{iteration.number, iteration.rule, iteration.tally, staleness,
-                             iteration.report.fc_staleness};
-  if (tells_path(iteration))
-    finished.path = {.number = iteration.report.number,
-                     .seen = iteration.report.number - 1 - staleness,
-                     .learning_rate = iteration.rule.learning_rate * watched_->rate,
-                     .momentum = static_cast<float>(iteration.rule.momentum.explicit_part),
-                     .values = iteration.sample};
-  return finished;
+  return FinishedIteration{iteration.number, iteration.rule, iteration.tally, staleness,
+                           iteration.report.fc_staleness};
 }
 
 }  // namespace omni

@@ -12,7 +12,6 @@
 #include "scheduling/evaluator.hpp"
 #include "scheduling/groups/compute_groups.hpp"
 #include "scheduling/groups/event_queue.hpp"
-#include "scheduling/groups/implicit_momentum.hpp"
 #include "scheduling/groups/momentum.hpp"
 #include "scheduling/groups/training_feed.hpp"
 
@@ -23,7 +22,6 @@ struct UpdateRule {
   float learning_rate = 0;
   Momentum momentum;
   ExchangeOrder order = ExchangeOrder::submission;
-  bool tells_path = false;  // where it led some of the replicated parameters
 };
 
 struct FinishedIteration {
@@ -31,7 +29,6 @@ struct FinishedIteration {
   UpdateRule rule;
   Tally tally;
   std::int64_t staleness = 0, fc_staleness = 0;
-  PathPoint path{};  // without values: not told
 };
 
 class GroupRun {
@@ -63,8 +60,7 @@ class GroupRun {
     Step first;                // its first mini-batch
     UpdateRule rule;
     UpdateReport report;
-    std::vector<float> sample{};  // of the watched parameter, after the update
-    std::uint64_t tallied = 0;    // mini-batches whose metrics were read
+    std::uint64_t tallied = 0;  // mini-batches whose metrics were read
     Tally tally;
   };
   Iteration& of(std::uint64_t count) { return iterations_[count % kUnderWay]; }
@@ -73,9 +69,6 @@ class GroupRun {
   }
   Submission submission(const Iteration& iteration, const WorkerSet* workers) const;
   Step next_step(const Iteration& iteration, std::uint64_t subdivision);
-  bool tells_path(const Iteration& iteration) const {
-    return iteration.rule.tells_path && watched_ != nullptr;
-  }
   void start_updates(Iteration& iteration);
   ExchangeArgs exchange_args(Iteration& iteration, std::size_t number);  // of params_[number]
   void submit_updates(Iteration& iteration, Net::Phase phase);

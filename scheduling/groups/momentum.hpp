@@ -7,17 +7,11 @@
 // even a negative one. The learning rate stays as it is.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-
-#include "scheduling/groups/implicit_momentum.hpp"
-
 namespace omni {
 
 enum class Compensation {
-  off,       // explicit momentum as tuned, whatever the staleness
-  theory,    // implicit momentum from the number of groups
-  measured,  // implicit momentum as the exchanges' staleness and the path of the parameters tell
+  off,     // explicit momentum as tuned, whatever the staleness
+  theory,  // implicit momentum from the number of groups
 };
 
 struct Momentum {
@@ -27,7 +21,6 @@ struct Momentum {
   double total() const { return explicit_part + implicit_part - explicit_part * implicit_part; }
 };
 
-double implicit_of_staleness(double mean_staleness);
 double implicit_of_groups(int groups);
 
 // The explicit part that keeps `tuned` in total, where that is possible.
@@ -38,27 +31,8 @@ bool is_kept(const Momentum& momentum);
 // what was tuned, then in proportion to the memory of the momentum, 1 / (1 - total).
 double statistical_penalty(const Momentum& momentum);
 
-// Decides the momentum of every update: one for all groups, as they share the velocity.
-class MomentumControl {
- public:
-  // `stale`: the groups have replicas of what learns; else all that does is merged.
-  MomentumControl(Compensation compensation, double tuned, int groups, bool stale);
-
-  Momentum next() const { return momentum_; }
-  // The implicit part as the path alone tells it.
-  std::optional<ImplicitMomentum::Estimate> by_path() const { return path_.estimate(); }
-  bool measures() const { return compensation_ == Compensation::measured && groups_ > 1; }
-  // One update; `path` has no values where it is not known.
-  void observe(std::int64_t staleness, const PathPoint& path);
-
- private:
-  double measured_implicit() const;
-
-  Compensation compensation_;
-  int groups_;
-  Momentum momentum_;
-  double mean_staleness_;  // of the last updates; starts at the theory's
-  ImplicitMomentum path_;
-};
+// Of every update: one for all groups, as they share the velocity. `stale`: the groups have
+// replicas of what learns; else all that does is merged.
+Momentum momentum_of_groups(Compensation compensation, double tuned, int groups, bool stale);
 
 }  // namespace omni

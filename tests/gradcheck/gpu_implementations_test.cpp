@@ -21,7 +21,6 @@ const CodeletsAndWhy kOnCpusOnly{
     {"copy_image_pixels", "images in main memory are gathered there"},
     {"read_image_labels", "as the images are"},
     {"connected_backward_update", "where GPUs compute, it is two tasks"},
-    {"sample_values", "writes to main memory, for the host"},
 };
 
 TEST(GpuImplementations, all_codelets_but_a_few_have_one) {

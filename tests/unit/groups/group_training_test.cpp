@@ -175,14 +175,6 @@ TEST_F(GroupTraining, where_all_that_learns_is_merged_the_momentum_is_the_tuned_
   }
 }
 
-TEST_F(GroupTraining, in_turn_what_is_measured_is_what_the_theory_says) {
-  const auto masters = [this](Compensation compensation) {
-    return train(3, Asynchrony::reproducible, 20, FullyConnected::merged, compensation)->masters();
-  };
-  EXPECT_EQ(masters(Compensation::measured), masters(Compensation::theory));
-  EXPECT_NE(masters(Compensation::measured), masters(Compensation::off));
-}
-
 TEST_F(GroupTraining, reproducible_staleness_is_groups_minus_1) {
   for (const int groups : {1, 2, 4}) {
     const auto run = train(groups, Asynchrony::reproducible, 30);
@@ -257,14 +249,9 @@ TEST_F(GroupTraining, replicated_connected_layers_go_stale) {
 
 TEST_F(GroupTraining, groups_learn) {
   let_accumulations_commute();
-  for (const auto compensation : {Compensation::theory, Compensation::measured}) {
-    const auto run = train(4, Asynchrony::free, 300, FullyConnected::merged, compensation);
-    EXPECT_LT(run->reports.back().average_loss, 0.5 * run->reports.front().loss);
-    // The staleness is groups - 1 on average, and 300 updates tell no more than that.
-    double sum = 0;
-    for (const StepReport& report : run->reports) sum += report.momentum.explicit_part;
-    EXPECT_NEAR(sum / static_cast<double>(run->reports.size()), 0.6, 0.05);
-  }
+  const auto run = train(4, Asynchrony::free, 300, FullyConnected::merged, Compensation::theory);
+  EXPECT_LT(run->reports.back().average_loss, 0.5 * run->reports.front().loss);
+  EXPECT_NEAR(run->reports.back().momentum.explicit_part, 0.6, 1e-6);
 }
 
 // One group has a worker for itself, and both share the other: what they finish is out of turn.

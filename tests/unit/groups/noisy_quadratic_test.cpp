@@ -8,8 +8,6 @@
 #include <vector>
 
 #include "codelets/elementwise/exchange.hpp"
-#include "scheduling/groups/implicit_momentum.hpp"
-#include "scheduling/groups/momentum.hpp"
 #include "tests/support/quadratic_theory.hpp"
 #include "tests/support/virtual_groups.hpp"
 
@@ -89,91 +87,6 @@ TEST(NoisyQuadratic, groups_have_the_implicit_momentum_of_the_theory) {
     for (const double momentum : {0.0, 0.3})
       EXPECT_NEAR(measured_implicit(groups, momentum), 1 - 1.0 / groups, 0.03)
           << groups << " groups, momentum " << momentum;
-}
-
-// One training of groups: what a control that is told its path makes of it.
-template <class Observe>
-void train_on_one_path(int groups, double noise_of_gradients,
-                       test::VirtualGroups::ServiceTime service, int updates, Observe observe) {
-  constexpr std::size_t kSize = 500;
-  std::mt19937_64 random(3);
-  std::normal_distribution<float> noise(0, static_cast<float>(noise_of_gradients));
-  test::VirtualGroups order(groups, std::move(service), 5);
-  std::vector<float> master(kSize, 1), velocity(kSize), diff(kSize);
-  std::vector<std::vector<float>> replicas(static_cast<std::size_t>(groups), master);
-  std::vector<std::int64_t> seen(static_cast<std::size_t>(groups));
-  float momentum = 0;
-  for (std::int64_t update = 1; update <= updates; ++update) {
-    const auto group = static_cast<std::size_t>(order.next());
-    for (std::size_t i = 0; i < kSize; ++i)
-      diff[i] = (0.4f + 0.0032f * static_cast<float>(i)) * replicas[group][i] + noise(random);
-    PathPoint point{
-        .number = update, .seen = seen[group], .learning_rate = 0.01f, .momentum = momentum};
-    reference::exchange<float>(
-        {.count = kSize,
-         .learning_rate = point.learning_rate,
-         .momentum = momentum,
-         .refresh = true},
-        {master.data(), diff.data(), velocity.data(), replicas[group].data()});
-    point.values = master;
-    momentum = observe(point);
-    seen[group] = update;
-  }
-}
-
-// The same, as a training measures it: on its only path, with no more gradients than it has.
-ImplicitMomentum::Estimate measured_on_one_path(int groups, float momentum, double noise,
-                                                test::VirtualGroups::ServiceTime service) {
-  ImplicitMomentum implicit(groups);
-  train_on_one_path(groups, noise, std::move(service), 2000, [&](const PathPoint& point) {
-    implicit.add(point);
-    return momentum;
-  });
-  return implicit.estimate().value();
-}
-
-TEST(NoisyQuadratic, one_path_tells_the_implicit_momentum_whatever_the_noise) {
-  for (const int groups : {2, 4, 8, 16})
-    for (const float momentum : {0.0f, 0.5f})
-      for (const double noise : {0.1, 1.0, 10.0}) {
-        const auto [value, error] =
-            measured_on_one_path(groups, momentum, noise, test::VirtualGroups::exponential());
-        EXPECT_NEAR(value, 1 - 1.0 / groups, 3 * error)
-            << groups << " groups, momentum " << momentum << ", noise " << noise;
-        EXPECT_TRUE(noise < 1 || error < 0.1) << error;
-      }
-}
-
-// Groups that take turns: what drifts has the theory's, but what noise moves less. Of an update's
-// way through g - 1 others the next one shares all but its own end.
-TEST(NoisyQuadratic, noise_has_less_momentum_where_groups_take_turns) {
-  for (const int groups : {2, 4, 8, 16}) {
-    const auto drift = measured_on_one_path(groups, 0, 0, test::VirtualGroups::constant());
-    EXPECT_NEAR(drift.value, 1 - 1.0 / groups, 0.02) << groups;
-    const auto noise = measured_on_one_path(groups, 0, 10, test::VirtualGroups::constant());
-    EXPECT_NEAR(noise.value, 1 - 1.0 / (groups - 1), 3 * noise.error) << groups;
-    EXPECT_LT(noise.error, 0.1);
-  }
-}
-
-// The loop is closed: what is used is what is measured in the next step. The control is told that
-// nothing is stale, so that only the path can tell it.
-TEST(NoisyQuadratic, measured_compensation_finds_momentum_that_no_staleness_tells) {
-  constexpr double kTuned = 0.9;
-  for (const int groups : {2, 4, 8}) {
-    MomentumControl control(Compensation::measured, kTuned, groups, true);
-    std::optional<Momentum> last;
-    train_on_one_path(groups, 10, test::VirtualGroups::exponential(), 4000,
-                      [&](const PathPoint& point) {
-                        control.observe(0, point);
-                        last = control.next();
-                        return static_cast<float>(last->explicit_part);
-                      });
-    const double implicit = 1 - 1.0 / groups;
-    EXPECT_GT(last->implicit_part, implicit - 0.12) << groups;
-    EXPECT_LT(last->implicit_part, implicit + 0.02) << groups;
-    EXPECT_NEAR(last->total(), kTuned, 0.01) << groups;
-  }
 }
 
 }  // namespace
