@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kFormat = 2;  // 1: a convolution had an algorithm and a kind of arithmetic
+constexpr int kFormat = 3;  // 1: a convolution had an algorithm and a kind of arithmetic
 constexpr std::uint64_t kMostBytes = 1 << 20;
 
 std::string lower_case(std::string name) {

@@ -142,7 +142,7 @@ TEST(ChoiceTable, other_devices_versions_and_libraries_have_files_of_their_own) 
 
 TEST(ChoiceTable, a_file_that_cannot_be_used_is_replaced) {
   const std::string good =
-      R"({"format": 2, "device": "GPU", "cudnn": 91900, "algorithms": {"a": [6, 3]}})";
+      R"({"format": 3, "device": "GPU", "cudnn": 91900, "algorithms": {"a": [6, 3]}})";
   const auto with = [&](std::string_view from, std::string_view to) {
     std::string text = good;
     return text.replace(text.find(from), from.size(), to);
@@ -150,9 +150,9 @@ TEST(ChoiceTable, a_file_that_cannot_be_used_is_replaced) {
   for (const auto& [contents, said] :
        {std::pair(std::string("nonsense"), "not a JSON object"),
         std::pair(std::string(), "not a JSON object"), std::pair(std::string("[1]"), "not a JSON"),
-        std::pair(with("\"format\": 2", "\"format\": 1"), "not for format 2, GPU, cuDNN 91900"),
-        std::pair(with("GPU", "Other"), "not for format 2, GPU, cuDNN 91900"),
-        std::pair(with("91900", "91800"), "not for format 2, GPU, cuDNN 91900"),
+        std::pair(with("\"format\": 2", "\"format\": 1"), "not for format 3, GPU, cuDNN 91900"),
+        std::pair(with("GPU", "Other"), "not for format 3, GPU, cuDNN 91900"),
+        std::pair(with("91900", "91800"), "not for format 3, GPU, cuDNN 91900"),
         std::pair(with("{\"a\": [6, 3]}", "3"), "lists no algorithms"),
         std::pair(with("[6, 3]", "[6]"), "'a' is not followed by 2 numbers"),
         std::pair(with("[6, 3]", "[6, -3]"), "'a' is not followed by 2 numbers"),
