@@ -150,7 +150,7 @@ TEST(ChoiceTable, a_file_that_cannot_be_used_is_replaced) {
   for (const auto& [contents, said] :
        {std::pair(std::string("nonsense"), "not a JSON object"),
         std::pair(std::string(), "not a JSON object"), std::pair(std::string("[1]"), "not a JSON"),
-        std::pair(with("\"format\": 2", "\"format\": 1"), "not for format 3, GPU, cuDNN 91900"),
+        std::pair(with("\"format\": 3", "\"format\": 1"), "not for format 3, GPU, cuDNN 91900"),
         std::pair(with("GPU", "Other"), "not for format 3, GPU, cuDNN 91900"),
         std::pair(with("91900", "91800"), "not for format 3, GPU, cuDNN 91900"),
         std::pair(with("{\"a\": [6, 3]}", "3"), "lists no algorithms"),
