@@ -9,7 +9,7 @@
 
 #include "apps/omni-run/setup.hpp"
 #include "runtime/log.hpp"
-#include "runtime/memory_limits.hpp"
+#include "runtime/memory/memory_limits.hpp"
 #include "scheduling/groups/momentum.hpp"
 
 namespace omni {

@@ -10,7 +10,7 @@
 #include <new>
 #include <vector>
 
-#include "runtime/memory_limits.hpp"
+#include "runtime/memory/memory_limits.hpp"
 
 // Of OpenBLAS, which declares them nowhere. What is freed stays mapped, for the next to ask.
 extern "C" void* blas_memory_alloc(int);

@@ -12,7 +12,7 @@
 #include <unordered_map>
 
 #include "runtime/log.hpp"
-#include "runtime/resident_memory.hpp"
+#include "runtime/memory/resident_memory.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/submission.hpp"
 #include "runtime/trace/file.hpp"

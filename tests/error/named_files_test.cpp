@@ -88,8 +88,9 @@ TEST_F(NamedFiles, Data) {
 }
 
 TEST_F(NamedFiles, Images) {
-  refused(2, {"predict", "--weights", at("list"), absent_}, not_there_);
-  refused(2, {"predict", "--weights", at("list"), at("set/train/red/0.jpg"), absent_}, not_there_);
+  const std::string said = absent_ + ": no such file or folder (images are named by path)";
+  refused(2, {"predict", "--weights", at("list"), absent_}, said);
+  refused(2, {"predict", "--weights", at("list"), at("set/train/red/0.jpg"), absent_}, said);
 }
 
 TEST_F(NamedFiles, Places) {

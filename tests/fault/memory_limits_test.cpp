@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/data/images/jpeg.hpp"
-#include "runtime/memory_limits.hpp"
+#include "runtime/memory/memory_limits.hpp"
 #include "tests/support/jpeg_writer.hpp"
 #include "tests/support/omni_run.hpp"
 

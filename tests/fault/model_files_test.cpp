@@ -73,7 +73,11 @@ std::string mutated(std::string text, std::mt19937& random) {
 
 class ModelFiles : public testing::Test {
  protected:
-  void SetUp() override { setenv("STARPU_HOSTNAME", "here", 1); }
+  void SetUp() override {
+    setenv("STARPU_HOSTNAME", "here", 1);
+    for (const char* left : {"XDG_CACHE_HOME", "STARPU_PERF_MODEL_PATH"})
+      unsetenv(left);  // by a session
+  }
   void TearDown() override { unsetenv("STARPU_HOSTNAME"); }
   SessionOptions options() const {
     SessionOptions chosen;

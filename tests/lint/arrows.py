@@ -34,7 +34,7 @@ def room_of(path):
         return "policy"
     if path.startswith("perf/bench/"):
         return "bench"
-    if re.match(r"runtime/(trace/)?[^/]*$", path):
+    if re.match(r"runtime/((trace|memory)/)?[^/]*$", path):
         return "base"  # what knows no StarPU, so that perf may use it
     return path.split("/")[0]
 

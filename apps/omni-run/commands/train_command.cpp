@@ -21,7 +21,7 @@
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
-#include "runtime/resident_memory.hpp"
+#include "runtime/memory/resident_memory.hpp"
 #include "runtime/shown_name.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/tasks/codelet.hpp"

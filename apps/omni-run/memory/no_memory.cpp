@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "apps/exit_codes.hpp"
-#include "runtime/memory_limits.hpp"
+#include "runtime/memory/memory_limits.hpp"
 
 namespace omni {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/memory_limits.hpp"
+#include "runtime/memory/memory_limits.hpp"
 
 #include <sys/mman.h>
 #include <unistd.h>

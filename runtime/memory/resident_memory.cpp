@@ -1,4 +1,4 @@
-#include "runtime/resident_memory.hpp"
+#include "runtime/memory/resident_memory.hpp"
 
 #include <cstdlib>
 #include <fstream>
