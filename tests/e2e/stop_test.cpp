@@ -21,10 +21,11 @@ constexpr int kRequests[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}
 class Stop : public testing::Test {
  protected:
   // Its exit code, when it was asked at the time when `there` became true.
-  int asked(Words words, int number, const std::function<bool()>& there) {
+  int asked(Words words, int number, const std::function<bool()>& there,
+            const std::string& output = "/dev/null") {
     words.insert(words.begin(), kOmniRun);
     fs::remove(errors_);
-    const pid_t child = start_program(words, "/dev/null", errors_);
+    const pid_t child = start_program(words, output, errors_);
     for (int tries = 0; tries < 12000 && !there(); ++tries)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     kill(child, number);
@@ -86,8 +87,24 @@ TEST_F(Stop, CommandsThatSaveNothingLeaveAtOnce) {
         Words{"time", "--net", "lenet", "--iterations", "1000000"},
         Words{"plan", "--net", "lenet", "--iterations", "100000"}}) {
     EXPECT_EQ(asked(words, SIGTERM, computing), 75) << words[0];
-    EXPECT_TRUE(said("stopped; nothing was done yet that could be saved")) << get(errors_);
+    EXPECT_TRUE(get(errors_).ends_with("\nstopped\n")) << get(errors_);
   }
+}
+
+TEST_F(Stop, WhatWasPredictedIsPrinted) {
+  const std::string weights = folder_ / "w", image = folder_ / "i.pgm", output = folder_ / "output";
+  put(image, "P5 28 28 255\n" + std::string(28 * 28, 'x'));
+  ASSERT_EQ(omni_run({"--net", "lenet", "--data", "synthetic:40", "--no-test", "--max-batches", "1",
+                      "-q", "--save-weights", weights})
+                .exit_code,
+            0);
+  Words words{"predict", "-q", "--net", "lenet", "--weights", weights, "--json"};
+  words.insert(words.end(), 20'000, image);
+  EXPECT_EQ(asked(
+                words, SIGINT, [&] { return fs::exists(output) && !get(output).empty(); }, output),
+            75);
+  EXPECT_EQ(get(errors_), "stopped\n");
+  EXPECT_EQ(get(output).back(), '\n') << "whole lines";
 }
 
 // As nohup starts programs.
