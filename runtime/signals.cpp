@@ -81,8 +81,8 @@ void install_stop_signals(const std::string& farewell, int code) {
   for (const int number : kRequests) {
     struct sigaction& before = handlers_before[static_cast<std::size_t>(number)];
     sigaction(number, nullptr, &before);
-    const bool nohup = number == SIGHUP && before.sa_handler == SIG_IGN;
-    if (!nohup) sigaction(number, &action, nullptr);
+    const bool may_be_ignored = number == SIGHUP || number == SIGINT;  // by nohup, by a shell's &
+    if (!may_be_ignored || before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
   }
 }
 
