@@ -151,6 +151,13 @@ TEST_F(Stop, LimitsOfFileSizesAreErrors) {
     EXPECT_NE(refused.errors.find("File too large"), std::string::npos) << refused.errors;
   }
   EXPECT_EQ(entries_in(folder_.path()), 1) << "a run folder that was asked for";
+  // A checkpoint holds what updates remember, and every group's replicas.
+  for (const auto& [kilobytes, more] :
+       {std::pair{"4000", "--out run --set adam=1"}, {"3500", "--out run --groups 2"}}) {
+    const Finished refused = limited(kilobytes, more);
+    EXPECT_EQ(refused.exit_code, 2) << more << refused.errors;
+    EXPECT_NE(refused.errors.find("has no room for "), std::string::npos) << refused.errors;
+  }
   const Finished run = limited("4000", "--metrics m --trace t --save-weights w");
   EXPECT_EQ(run.exit_code, 0) << run.errors;
   EXPECT_NE(run.errors.find("cannot write the trace: File too large"), std::string::npos)
