@@ -82,13 +82,14 @@ TEST_F(Stop, CommandsThatSaveNothingLeaveAtOnce) {
                 .exit_code,
             0);
   const auto computing = [&] { return said("scheduler "); };
-  for (const Words& words :
-       {Words{"valid", "--net", "lenet", "--data", "synthetic:2000000", "--weights", weights},
-        Words{"time", "--net", "lenet", "--iterations", "1000000"},
-        Words{"plan", "--net", "lenet", "--iterations", "100000"}}) {
+  for (const Words& words : {Words{"valid", "--net", "lenet", "--data", "synthetic:2000000",
+                                   "--weights", weights, "--per-class-csv", folder_ / "m.csv"},
+                             Words{"time", "--net", "lenet", "--iterations", "1000000"},
+                             Words{"plan", "--net", "lenet", "--iterations", "100000"}}) {
     EXPECT_EQ(asked(words, SIGTERM, computing), 75) << words[0];
     EXPECT_TRUE(get(errors_).ends_with("\nstopped\n")) << get(errors_);
   }
+  EXPECT_EQ(entries_in(folder_.path()), 2) << "weights and errors";
 }
 
 TEST_F(Stop, WhatWasPredictedIsPrinted) {
