@@ -102,7 +102,19 @@ TEST_F(Bombs, CompressedImagesAndLabels) {
 
 TEST_F(Bombs, ManyCifarRecords) {
   zeros("data_batch_1.bin");
-  refuses_data(folder_.path(), "are not 1 to 60000 records");
+  std::filesystem::resize_file(at("data_batch_1.bin"), 1'000'001ULL * 3073);
+  refuses_data(folder_.path(), "are not 1 to 1000000 records");
+}
+
+TEST_F(Bombs, CifarTakesTwiceItsFilesAtMost) {
+  constexpr std::size_t kBytes = 70'000 * 3073;
+  for (int i = 1; i <= 5; ++i) {
+    const std::string path = zeros("data_batch_" + std::to_string(i) + ".bin");
+    std::filesystem::resize_file(path, i == 1 ? kBytes : 3073);
+  }
+  const std::size_t base = peak_of([] { return ""; });
+  const auto read = [&] { return message_of(open_cifar_folder(folder_.path(), false)); };
+  EXPECT_LT(peak_of(read, "read"), base + 2 * kBytes + kMostMemory);
 }
 
 TEST_F(Bombs, ListsThatAreNone) {
