@@ -149,6 +149,10 @@ Status train_command(const TrainArguments& given) {
   if (!arguments.save_weights.empty())
     OMNI_CHECK(try_writing(arguments.save_weights, net->parameter_count() * sizeof(float)));
 
+  std::error_code none;
+  if (arguments.resume == "none" && std::filesystem::is_regular_file(arguments.metrics, none))
+    OMNI_CHECK(MetricsLog::open(arguments.metrics, std::nullopt));  // refuses another run's
+
   const auto out = RunFolder::place(arguments.out, spec.name);
   OMNI_TRY(const Origin origin, find_origin(arguments, out));
   DataArguments data_arguments = arguments.data;
