@@ -40,8 +40,7 @@ void apply(const CommonArguments& common) {
 
 int finish(const Status& status) {
   if (status) return kSuccess;
-  const bool interrupted = status.error().kind == ErrorKind::interrupted;
-  if (interrupted)
+  if (status.error().kind == ErrorKind::interrupted)
     log::line(status.error().message());
   else
     log::error("{}", status.error().message());
@@ -227,19 +226,15 @@ int main(int argc, char** argv) {
     // Results that did not reach their file are no success.
     if (code != omni::kSuccess || (std::fflush(stdout) == 0 && std::ferror(stdout) == 0))
       return code;
-    omni::log::error("cannot write the results to stdout");
-    return omni::exit_code(omni::ErrorKind::failed);
+    return omni::finish(
+        omni::Error{omni::ErrorKind::failed, "", "cannot write the results to stdout", ""});
   } catch (const omni::OutOfGpuMemory& problem) {
-    omni::log::error("{}", problem.what());
-    return omni::exit_code(omni::ErrorKind::out_of_memory);
+    return omni::finish(omni::Error{omni::ErrorKind::out_of_memory, "", problem.what(), ""});
   } catch (const std::bad_alloc&) {
-    omni::log::error("out of memory");
-    return omni::exit_code(omni::ErrorKind::out_of_memory);
+    return omni::finish(omni::Error{omni::ErrorKind::out_of_memory, "", "out of memory", ""});
   } catch (const omni::CudaError& problem) {
-    omni::log::error("{}", problem.what());
-    return omni::exit_code(omni::ErrorKind::device);
+    return omni::finish(omni::Error{omni::ErrorKind::device, "", problem.what(), ""});
   } catch (const std::exception& problem) {
-    omni::log::error("{}", problem.what());
-    return omni::exit_code(omni::ErrorKind::failed);
+    return omni::finish(omni::Error{omni::ErrorKind::failed, "", problem.what(), ""});
   }
 }
