@@ -35,6 +35,7 @@ void line(std::string_view text) { write(text); }
 void result_text(std::string_view text) {
   const std::string out = printable(text);
   std::fwrite(out.data(), 1, out.size(), stdout);
+  std::fflush(stdout);  // who is asked to stop leaves at once
 }
 void warn_line(std::string_view text) { write("warning: " + std::string(text)); }
 void warn_once_line(const std::string& text) {

@@ -26,7 +26,7 @@ bool on_terminal = false;
 constexpr std::array kRequests{SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
 std::array<struct sigaction, NSIG> handlers_before{};
 
-const char* farewell_text = nullptr;  // never freed: a request may come at any time
+std::atomic<const char*> farewell_text{nullptr};  // never freed: a request may come at any time
 int farewell_code = 0;
 std::atomic<bool> in_order{false};
 // Second of the first request, on the monotonic clock; 0: none yet.
@@ -52,7 +52,7 @@ void call_handler_before(int number, siginfo_t* info, void* context) {
 extern "C" void on_stop_signal(int number, siginfo_t* info, void* context) {
   call_handler_before(number, info, context);
   if (!in_order) {
-    say(farewell_text);
+    say(farewell_text.load());
     _exit(farewell_code);
   }
   timespec now{};
@@ -72,8 +72,8 @@ extern "C" void on_stop_signal(int number, siginfo_t* info, void* context) {
 
 void install_stop_signals(const std::string& farewell, int code) {
   on_terminal = isatty(STDERR_FILENO) != 0;
-  farewell_text = strdup(farewell.c_str());
   farewell_code = code;
+  if (farewell_text.exchange(strdup(farewell.c_str())) != nullptr) return;
   struct sigaction action {};
   action.sa_sigaction = on_stop_signal;
   sigemptyset(&action.sa_mask);
@@ -81,8 +81,8 @@ void install_stop_signals(const std::string& farewell, int code) {
   for (const int number : kRequests) {
     struct sigaction& before = handlers_before[static_cast<std::size_t>(number)];
     sigaction(number, nullptr, &before);
-    const bool nohup = number == SIGHUP && before.sa_handler == SIG_IGN;
-    if (!nohup) sigaction(number, &action, nullptr);
+    const bool may_be_ignored = number == SIGHUP || number == SIGINT;  // by nohup, by a shell's &
+    if (!may_be_ignored || before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
   }
 }
 

@@ -10,7 +10,8 @@
 
 namespace omni {
 
-// Once. Until stop_in_order() a request prints `farewell` and ends the process with `code`.
+// Until stop_in_order() a request prints `farewell` and ends the process with `code`. May be called
+// again, with another farewell.
 void install_stop_signals(const std::string& farewell, int code);
 void stop_in_order();
 bool stop_requested();

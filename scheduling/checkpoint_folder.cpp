@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "runtime/checksum.hpp"
-#include "runtime/files.hpp"
 #include "scheduling/checkpoint_manifest.hpp"
 
 namespace omni {
@@ -68,14 +67,15 @@ struct OpenedArrays {
   }
 };
 
-Result<OpenedArrays> open_arrays(const fs::path& folder) {
+Result<OpenedArrays> open_arrays(const fs::path& folder, Links links) {
   std::error_code ignored;
-  if (fs::is_symlink(folder, ignored)) return damaged(folder, "is a link, not a checkpoint");
+  if (links == Links::refused && fs::is_symlink(folder, ignored))
+    return damaged(folder, "is a link, not a checkpoint");
   const fs::path manifest_path = folder / kManifestName;
-  OMNI_TRY(const std::string text, read_file(manifest_path, kLargestManifest, Links::refused));
+  OMNI_TRY(const std::string text, read_file(manifest_path, kLargestManifest, links));
   OMNI_TRY(CheckpointManifest manifest, parse_manifest(text, manifest_path.string()));
   const fs::path path = folder / kArraysName;
-  OMNI_TRY(InputFile file, InputFile::open(path, Links::refused));
+  OMNI_TRY(InputFile file, InputFile::open(path, links));
   if (file.size() != manifest.arrays_bytes)
     return damaged(path, fmt::format("has {} bytes, the manifest says {}", file.size(),
                                      manifest.arrays_bytes));
@@ -114,8 +114,8 @@ Result<std::uint64_t> next_checkpoint_number(const fs::path& directory) {
                "no larger number is left for the next checkpoint", "look at it and remove it"};
 }
 
-Result<Checkpoint> read_checkpoint(const fs::path& folder) {
-  OMNI_TRY(OpenedArrays arrays, open_arrays(folder));
+Result<Checkpoint> read_checkpoint(const fs::path& folder, Links links) {
+  OMNI_TRY(OpenedArrays arrays, open_arrays(folder, links));
   OMNI_TRY(Safetensors values,
            read_safetensors([&](std::span<std::byte> bytes) { return arrays.read(bytes); },
                             arrays.file.size(), arrays.path.string()));
@@ -124,7 +124,7 @@ Result<Checkpoint> read_checkpoint(const fs::path& folder) {
 }
 
 Status verify_checkpoint(const fs::path& folder, bool with_contents) {
-  OMNI_TRY(OpenedArrays arrays, open_arrays(folder));
+  OMNI_TRY(OpenedArrays arrays, open_arrays(folder, Links::refused));
   if (!with_contents) return {};
   std::vector<std::byte> buffer(std::size_t{1} << 20);
   for (std::uint64_t left = arrays.file.size(); left > 0;) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "runtime/files.hpp"
 #include "runtime/result.hpp"
 #include "scheduling/checkpoint.hpp"
 
@@ -23,7 +24,8 @@ Result<std::uint64_t> next_checkpoint_number(const std::filesystem::path& direct
 
 std::string checkpoint_folder_name(std::uint64_t number, std::uint64_t step);
 
-Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder);
+Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
+                                   Links links = Links::refused);
 
 // The same checks without keeping the values; `with_contents` false looks at the sizes only.
 Status verify_checkpoint(const std::filesystem::path& folder, bool with_contents);

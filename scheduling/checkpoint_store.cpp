@@ -180,9 +180,10 @@ Result<Checkpoint> load_checkpoint(const fs::path& path) {
   if (!fs::exists(status))
     return Error{ErrorKind::usage, path.string(), "no such checkpoint", "check the path"};
   if (fs::is_directory(status)) {
-    if (fs::exists(path / kManifestName,
-                   code))  // the user may name a link, others may not leave one
-      return read_checkpoint(fs::is_symlink(path, code) ? fs::canonical(path, code) : path);
+    // What the user names may be links; others may not leave one.
+    if (fs::exists(path / kManifestName, code))
+      return read_checkpoint(fs::is_symlink(path, code) ? fs::canonical(path, code) : path,
+                             Links::followed);
     OMNI_TRY(auto latest, load_latest_checkpoint(path));
     if (!latest)
       return Error{ErrorKind::usage, path.string(), "there is no checkpoint in this directory",
@@ -191,7 +192,8 @@ Result<Checkpoint> load_checkpoint(const fs::path& path) {
   }
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   const bool is_arrays = path.filename() == kArraysName && fs::exists(folder / kManifestName, code);
-  if (is_arrays || path.filename() == kManifestName) return read_checkpoint(folder);
+  if (is_arrays || path.filename() == kManifestName)
+    return read_checkpoint(folder, Links::followed);
   OMNI_TRY(Safetensors arrays, read_safetensors(path));
   log::warn("{}: no manifest beside it; loaded without verification", path.string());
   return checkpoint_of(path, std::move(arrays));

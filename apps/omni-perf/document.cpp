@@ -77,8 +77,10 @@ std::string in_csv(const Cell& cell) {
   return quoted;
 }
 
-std::string shortened(const std::string& text) {
-  return one_line(text.substr(0, kWidest)) + (text.size() > kWidest ? "..." : "");
+std::string shortened(std::string_view text) {
+  std::size_t end = std::min(text.size(), kWidest);
+  for (int i = 0; i < 3 && end < text.size() && (text[end] & 0xC0) == 0x80; ++i) --end;
+  return one_line(text.substr(0, end)) + (end < text.size() ? "..." : "");
 }
 
 std::string padded(const std::string& text, std::size_t width, bool left) {

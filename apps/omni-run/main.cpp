@@ -40,8 +40,7 @@ void apply(const CommonArguments& common) {
 
 int finish(const Status& status) {
   if (status) return kSuccess;
-  const bool interrupted = status.error().kind == ErrorKind::interrupted;
-  if (interrupted)
+  if (status.error().kind == ErrorKind::interrupted)
     log::line(status.error().message());
   else
     log::error("{}", status.error().message());
@@ -209,6 +208,9 @@ int run(int argc, char** argv) {
   if (plan_app) return run_command(plan_command, plan);
   if (layers_app) return apply(layers), finish(layers_command(layers));
   if (devices_app) return run_command(devices_command, devices);
+  install_stop_signals("stopped; nothing was done yet that could be saved; to start again:\n  " +
+                           for_shell(own_words()) + "\n",
+                       exit_code(ErrorKind::interrupted));
   return run_command(train_command, train);
 }
 
@@ -218,29 +220,21 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   omni::end_in_order_without_memory();
   omni::make_writes_fail();
-  omni::install_stop_signals(
-      "stopped; nothing was done yet that could be saved; to start again:\n  " +
-          omni::for_shell(omni::own_words()) + "\n",
-      omni::exit_code(omni::ErrorKind::interrupted));
+  omni::install_stop_signals("stopped\n", omni::exit_code(omni::ErrorKind::interrupted));
   try {
     const int code = omni::run(argc, argv);
     // Results that did not reach their file are no success.
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-      omni::log::error("cannot write the results to stdout");
-      return code == omni::kSuccess ? omni::exit_code(omni::ErrorKind::failed) : code;
-    }
-    return code;
+    if (code != omni::kSuccess || (std::fflush(stdout) == 0 && std::ferror(stdout) == 0))
+      return code;
+    return omni::finish(
+        omni::Error{omni::ErrorKind::failed, "", "cannot write the results to stdout", ""});
   } catch (const omni::OutOfGpuMemory& problem) {
-    omni::log::error("{}", problem.what());
-    return omni::exit_code(omni::ErrorKind::out_of_memory);
+    return omni::finish(omni::Error{omni::ErrorKind::out_of_memory, "", problem.what(), ""});
   } catch (const std::bad_alloc&) {
-    omni::log::error("out of memory");
-    return omni::exit_code(omni::ErrorKind::out_of_memory);
+    return omni::finish(omni::Error{omni::ErrorKind::out_of_memory, "", "out of memory", ""});
   } catch (const omni::CudaError& problem) {
-    omni::log::error("{}", problem.what());
-    return omni::exit_code(omni::ErrorKind::device);
+    return omni::finish(omni::Error{omni::ErrorKind::device, "", problem.what(), ""});
   } catch (const std::exception& problem) {
-    omni::log::error("{}", problem.what());
-    return omni::exit_code(omni::ErrorKind::failed);
+    return omni::finish(omni::Error{omni::ErrorKind::failed, "", problem.what(), ""});
   }
 }

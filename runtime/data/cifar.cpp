@@ -18,9 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr Extent kExtent{32, 32, 3};
 constexpr std::size_t kPlane = 32 * 32, kImage = 3 * kPlane, kRecord = 1 + kImage;
-// The original files hold 10000 each; more than in all of them is another file of a multiple of the
-// record's size.
-constexpr std::uint64_t kMaxRecords = 60'000;
+constexpr std::uint64_t kMaxRecords = 1'000'000;  // the original files hold 10000 each
 
 constexpr std::array<std::string_view, 5> kTrainFiles{"data_batch_1.bin", "data_batch_2.bin",
                                                       "data_batch_3.bin", "data_batch_4.bin",

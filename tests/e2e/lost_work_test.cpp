@@ -115,6 +115,8 @@ TEST_F(LostWork, MetricsOfAnotherRunStay) {
                 ": holds metrics of another run (name another file, or remove this one; with "
                 "--resume it is gone on with)\n");
   EXPECT_EQ(get(metrics), lines);
+  const Finished first = train({"--metrics", metrics, "--out", metrics});
+  EXPECT_EQ(first.errors, again.errors) << "before anything takes time";
   // The last line was being written when the run was killed.
   put(metrics, lines + "{\"iteration\":5}\n{\"iteration\":4");
   auto more = run;

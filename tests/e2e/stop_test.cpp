@@ -21,10 +21,11 @@ constexpr int kRequests[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}
 class Stop : public testing::Test {
  protected:
   // Its exit code, when it was asked at the time when `there` became true.
-  int asked(Words words, int number, const std::function<bool()>& there) {
+  int asked(Words words, int number, const std::function<bool()>& there,
+            const std::string& output = "/dev/null") {
     words.insert(words.begin(), kOmniRun);
     fs::remove(errors_);
-    const pid_t child = start_program(words, "/dev/null", errors_);
+    const pid_t child = start_program(words, output, errors_);
     for (int tries = 0; tries < 12000 && !there(); ++tries)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     kill(child, number);
@@ -81,13 +82,30 @@ TEST_F(Stop, CommandsThatSaveNothingLeaveAtOnce) {
                 .exit_code,
             0);
   const auto computing = [&] { return said("scheduler "); };
-  for (const Words& words :
-       {Words{"valid", "--net", "lenet", "--data", "synthetic:2000000", "--weights", weights},
-        Words{"time", "--net", "lenet", "--iterations", "1000000"},
-        Words{"plan", "--net", "lenet", "--iterations", "100000"}}) {
+  for (const Words& words : {Words{"valid", "--net", "lenet", "--data", "synthetic:2000000",
+                                   "--weights", weights, "--per-class-csv", folder_ / "m.csv"},
+                             Words{"time", "--net", "lenet", "--iterations", "1000000"},
+                             Words{"plan", "--net", "lenet", "--iterations", "100000"}}) {
     EXPECT_EQ(asked(words, SIGTERM, computing), 75) << words[0];
-    EXPECT_TRUE(said("stopped; nothing was done yet that could be saved")) << get(errors_);
+    EXPECT_TRUE(get(errors_).ends_with("\nstopped\n")) << get(errors_);
   }
+  EXPECT_EQ(entries_in(folder_.path()), 2) << "weights and errors";
+}
+
+TEST_F(Stop, WhatWasPredictedIsPrinted) {
+  const std::string weights = folder_ / "w", image = folder_ / "i.pgm", output = folder_ / "output";
+  put(image, "P5 28 28 255\n" + std::string(28 * 28, 'x'));
+  ASSERT_EQ(omni_run({"--net", "lenet", "--data", "synthetic:40", "--no-test", "--max-batches", "1",
+                      "-q", "--save-weights", weights})
+                .exit_code,
+            0);
+  Words words{"predict", "-q", "--net", "lenet", "--weights", weights, "--json"};
+  words.insert(words.end(), 20'000, image);
+  EXPECT_EQ(asked(
+                words, SIGINT, [&] { return fs::exists(output) && !get(output).empty(); }, output),
+            75);
+  EXPECT_EQ(get(errors_), "stopped\n");
+  EXPECT_EQ(get(output).back(), '\n') << "whole lines";
 }
 
 // As nohup starts programs.
@@ -134,6 +152,13 @@ TEST_F(Stop, LimitsOfFileSizesAreErrors) {
     EXPECT_NE(refused.errors.find("File too large"), std::string::npos) << refused.errors;
   }
   EXPECT_EQ(entries_in(folder_.path()), 1) << "a run folder that was asked for";
+  // A checkpoint holds what updates remember, and every group's replicas.
+  for (const auto& [kilobytes, more] :
+       {std::pair{"4000", "--out run --set adam=1"}, {"3500", "--out run --groups 2"}}) {
+    const Finished refused = limited(kilobytes, more);
+    EXPECT_EQ(refused.exit_code, 2) << more << refused.errors;
+    EXPECT_NE(refused.errors.find("has no room for "), std::string::npos) << refused.errors;
+  }
   const Finished run = limited("4000", "--metrics m --trace t --save-weights w");
   EXPECT_EQ(run.exit_code, 0) << run.errors;
   EXPECT_NE(run.errors.find("cannot write the trace: File too large"), std::string::npos)

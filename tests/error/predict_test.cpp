@@ -106,6 +106,19 @@ TEST_F(Predict, AnUnreadableImageIsNamedAndTheOthersArePredicted) {
   EXPECT_FALSE(each[4].contains("classes"));
 }
 
+TEST_F(Predict, WithoutAReaderTheRestIsNotComputed) {
+  put(at("last.png"), "\x89PNG");
+  for (const std::string form : {"--json", "--top=1"}) {
+    const Finished run =
+        run_program({"/bin/sh", "-c",
+                     "exec " + kOmniRun + " predict -q --batch 1 --net " + at("net.cfg") +
+                         " --weights " + at("net.weights") + " " + form + " " + at("set/val") +
+                         " " + at("last.png") + " > /dev/full"});
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_EQ(run.errors, "error: predict: cannot write the results to stdout\n");
+  }
+}
+
 TEST_F(Predict, WhatIsNotThere) {
   const Finished missing = run("predict", {at("set/val"), at("nothing.jpg")});
   EXPECT_EQ(missing.exit_code, 2);

@@ -24,7 +24,7 @@ class StopSignals : public testing::Test {
  protected:
   StopSignals() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
   static void install() {
-    std::signal(SIGHUP, SIG_DFL);  // whoever started the tests
+    for (const int number : {SIGHUP, SIGINT}) std::signal(number, SIG_DFL);  // as if not by nohup
     install_stop_signals("nothing to save\n", 75);
   }
 };
@@ -70,14 +70,25 @@ TEST_F(StopSignals, SomeSecondsLaterItQuitsAtOnce) {
   EXPECT_EXIT(asked_again_and_again(SIGXCPU), testing::ExitedWithCode(1), "");
 }
 
-TEST_F(StopSignals, WhatNohupIgnoresStaysIgnored) {
-  const auto hung_up = [] {
-    std::signal(SIGHUP, SIG_IGN);
+TEST_F(StopSignals, WhatNohupOrAScriptIgnoresStaysIgnored) {
+  const auto asked = [](int number) {
+    std::signal(number, SIG_IGN);
     install_stop_signals("nothing to save\n", 75);
-    std::raise(SIGHUP);
+    std::raise(number);
     std::exit(0);
   };
-  EXPECT_EXIT(hung_up(), testing::ExitedWithCode(0), testing::StrEq(""));
+  for (const int number : {SIGHUP, SIGINT})
+    EXPECT_EXIT(asked(number), testing::ExitedWithCode(0), testing::StrEq(""));
+}
+
+TEST_F(StopSignals, TheFarewellCanChange) {
+  const auto asked = [] {
+    install();
+    install_stop_signals("something else\n", 75);
+    std::raise(SIGTERM);
+    std::exit(1);
+  };
+  EXPECT_EXIT(asked(), testing::ExitedWithCode(75), testing::StrEq("something else\n"));
 }
 
 volatile std::sig_atomic_t before = 0;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -98,21 +99,24 @@ Result<std::unique_ptr<Net>> open_for(std::size_t images, const NetArguments& ar
   return build(batch);
 }
 
-void write_json(const nlohmann::ordered_json& object) { log::result("{}\n", json_text(object)); }
+// What is said of one image. Where nobody reads any more, the others are not computed.
+Status write_result(const std::string& text) {
+  log::result("{}\n", text);
+  if (std::ferror(stdout) == 0) return {};
+  return Error{ErrorKind::failed, "predict", "cannot write the results to stdout", ""};
+}
 
 Status print(const std::string& image, std::span<const float> outputs,
              const std::vector<std::string>& names, const PredictArguments& arguments) {
   OMNI_TRY(const auto order, likeliest(outputs, static_cast<std::size_t>(arguments.top), image));
-  nlohmann::ordered_json classes = nlohmann::json::array();
-  if (!arguments.common.json) log::result("{}\n", one_line(image));
-  for (const std::size_t at : order)
-    if (arguments.common.json)
-      classes.push_back(
-          {{"index", at}, {"name", names[at]}, {"probability", as_written(outputs[at])}});
-    else
-      log::result("{:.2f}%: {}\n", 100 * outputs[at], one_line(names[at]));
-  if (arguments.common.json) write_json({{"image", image}, {"classes", classes}});
-  return {};
+  nlohmann::ordered_json object{{"image", image}, {"classes", nlohmann::ordered_json::array()}};
+  std::string text = one_line(image);
+  for (const std::size_t at : order) {
+    object["classes"].push_back(
+        {{"index", at}, {"name", names[at]}, {"probability", as_written(outputs[at])}});
+    text += fmt::format("\n{:.2f}%: {}", 100 * outputs[at], one_line(names[at]));
+  }
+  return write_result(arguments.common.json ? json_text(object) : text);
 }
 
 }  // namespace
@@ -156,7 +160,8 @@ Status predict_command(const PredictArguments& arguments) {
     const auto use = [&](std::size_t index, std::span<const float> outputs) -> Status {
       const auto error = chosen.take_error(index);
       if (!error) return print(name(index), outputs, names, arguments);
-      if (arguments.common.json) write_json({{"image", name(index)}, {"error", error->message()}});
+      const nlohmann::ordered_json object{{"image", name(index)}, {"error", error->message()}};
+      if (arguments.common.json) OMNI_CHECK(write_result(json_text(object)));
       if (images == 1) return *error;
       log::error("{}", error->message());
       ++unreadable;

@@ -146,8 +146,12 @@ Status train_command(const TrainArguments& given) {
     return Error{ErrorKind::usage, "--epochs", "is not a number", "--epochs 3"};
   warn_about_testing_mode(*net);
   // Before hours of training rather than after.
-  const std::uint64_t parameters = net->parameter_count() * sizeof(float);
-  if (!arguments.save_weights.empty()) OMNI_CHECK(try_writing(arguments.save_weights, parameters));
+  if (!arguments.save_weights.empty())
+    OMNI_CHECK(try_writing(arguments.save_weights, net->parameter_count() * sizeof(float)));
+
+  std::error_code none;
+  if (arguments.resume == "none" && std::filesystem::is_regular_file(arguments.metrics, none))
+    OMNI_CHECK(MetricsLog::open(arguments.metrics, std::nullopt));  // refuses another run's
 
   const auto out = RunFolder::place(arguments.out, spec.name);
   OMNI_TRY(const Origin origin, find_origin(arguments, out));
@@ -171,7 +175,7 @@ Status train_command(const TrainArguments& given) {
   const bool checkpoints_wanted =
       arguments.checkpoint_every > 0 || !arguments.out.empty() || arguments.resume != "none";
   OMNI_TRY(RunFolder folder, RunFolder::prepare(out, checkpoints_wanted, origin.same_folder,
-                                                arguments.keep, 2 * parameters));
+                                                arguments.keep, TrainingSnapshot::bytes(groups)));
   if (checkpoints_wanted && arguments.checkpoint_every == 0)
     log::info("checkpoints: only when the run is stopped (--checkpoint-every 1000, say)");
 

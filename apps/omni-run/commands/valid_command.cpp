@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/load_parameters.hpp"
@@ -92,11 +91,8 @@ Status valid_command(const ValidArguments& arguments) {
   OMNI_TRY(const DatasetPair data, open_data(arguments.data, *net));
   OMNI_TRY(auto names, class_names(arguments.names, data.test.get(), *net));
   Confusion confusion(std::move(names));
-  std::optional<AtomicFile> csv;  // tried before anything is computed
-  if (!arguments.per_class_csv.empty()) {
-    OMNI_TRY(AtomicFile file, AtomicFile::create(arguments.per_class_csv));
-    csv.emplace(std::move(file));
-  }
+  const bool csv = !arguments.per_class_csv.empty();
+  if (csv) OMNI_CHECK(try_writing(arguments.per_class_csv, 0));  // before anything is computed
   OMNI_TRY(const Session session, start_session(arguments.machine));
   DataFeed test(*data.test, feed_options(*net, arguments.data.seed, false, kEvaluationSlots));
   OMNI_CHECK(
@@ -116,10 +112,7 @@ Status valid_command(const ValidArguments& arguments) {
   if (!std::isfinite(tally.mean_loss()))
     return Error{ErrorKind::diverged, arguments.weights, "the test loss is not a finite number",
                  "are these the weights of this net?"};
-  if (csv) {
-    OMNI_CHECK(csv->write(confusion.csv()));
-    OMNI_CHECK(csv->commit());
-  }
+  if (csv) OMNI_CHECK(write_file_atomically(arguments.per_class_csv, confusion.csv()));
   if (arguments.common.json) {
     nlohmann::ordered_json object{{"net", net->name()},
                                   {"data", data.name},

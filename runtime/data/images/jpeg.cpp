@@ -16,8 +16,8 @@ namespace {
 // bytes it takes.
 constexpr int kMaxScans = 100;
 
-// What libjpeg may keep of a file with several scans: twenty million pixels.
-constexpr std::uint64_t kMostCoefficients = 64 << 20;
+// What libjpeg may keep of a file with several scans: 15 million pixels, 30 with halved colours.
+constexpr std::uint64_t kMostCoefficients = 90 << 20;
 
 // libjpeg reports an error by a call that must not return. It leaves through longjmp; between there
 // and the setjmp in Decompressor::run lie libjpeg's frames only.

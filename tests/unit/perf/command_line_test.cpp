@@ -255,5 +255,14 @@ TEST_F(CommandLine, ResultsThatAreNotWrittenAreNoSuccess) {
   EXPECT_EQ(code, 1);
 }
 
+TEST_F(CommandLine, LongNamesEndBetweenLetters) {
+  const std::string start(119, 'x');
+  HandTrace hand(1);
+  hand.task({.codelet = start + "\xc3\xa4\xc3\xa4", .times = times(0, 0, 0, 9)});
+  put(path_, hand.text());
+  const Finished kernels = run({"kernels"});
+  EXPECT_NE(kernels.output.find(start + "..."), std::string::npos) << kernels.output;
+}
+
 }  // namespace
 }  // namespace omni::test
