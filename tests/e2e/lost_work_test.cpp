@@ -142,17 +142,26 @@ TEST_F(LostWork, WhereNothingCouldBeSavedNothingIsTrained) {
   refused({"--out", folder_ / "file" / "run"}, "cannot list: Not a directory");
   refused({"--metrics", folder_ / "no" / "m"}, "cannot create: No such file or directory");
   refused({"--trace", folder_ / "file"}, "cannot make the trace folder");
-  fs::create_directory(folder_ / "here");
-  put(folder_ / "here" / "omni-runs", "no folder");
-  const Finished here =
-      run_program({"/bin/sh", "-c",
-                   "cd " + (folder_ / "here").string() + " && exec " + kOmniRun +
-                       " -q --net lenet --batch 8 --data synthetic:40 --no-test --max-batches 1"});
-  EXPECT_EQ(here.exit_code, 2);
-  EXPECT_NE(here.errors.find("omni-runs/lenet: cannot make the run folder: Not a directory (name a "
-                             "writable folder with free space with --out)"),
-            std::string::npos)
-      << here.errors;
+  const auto refused_at = [&](const fs::path& place) {
+    const Finished run = run_program(
+        {"/bin/sh", "-c",
+         "cd " + place.parent_path().string() + " && exec " + kOmniRun +
+             " -q --net lenet --batch 8 --data synthetic:40 --no-test --max-batches 1"});
+    EXPECT_EQ(run.exit_code, 2);
+    EXPECT_NE(run.errors.find(place.string() +
+                              ": no folder, nor a link to one (name a writable folder with free "
+                              "space with --out)"),
+              std::string::npos)
+        << run.errors;
+  };
+  const fs::path here = folder_ / "here" / "omni-runs";
+  fs::create_directory(here.parent_path());
+  put(here, "no folder");
+  refused_at(here);
+  fs::remove(here);
+  fs::create_symlink("/nowhere/runs", here);  // a disk that is not mounted now
+  refused_at(here);
+  EXPECT_TRUE(fs::is_symlink(here));
   EXPECT_EQ(entries_in(folder_.path()), 2);
   EXPECT_EQ(get(folder_ / "file"), "mine");
 }
