@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "scheduling/metrics_log.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {
@@ -125,6 +126,36 @@ TEST_F(LostWork, MetricsOfAnotherRunStay) {
   ASSERT_EQ(all.size(), 6u);
   for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i]["iteration"], i + 1);
   EXPECT_TRUE(get(metrics).starts_with(lines));
+}
+
+TEST_F(LostWork, MetricsWithoutACheckpointStay) {
+  const fs::path metrics = folder_ / "m.jsonl";
+  const std::vector<std::string> run{
+      "--max-batches", "2",         "--display", "1",     "--resume",
+      "auto",          "--metrics", metrics,     "--out", folder_ / "run"};
+  ASSERT_EQ(train(run).exit_code, 0);
+  const std::string first = get(metrics), cut = first + "{\"iterat";
+  put(metrics, cut);  // killed before the first checkpoint, twice
+  fs::remove_all(folder_ / "run");
+  ASSERT_EQ(train(run).exit_code, 0);
+  fs::remove_all(folder_ / "run");
+  ASSERT_EQ(train(run).exit_code, 0);
+  EXPECT_EQ(get(metrics.string() + ".1"), cut);
+  EXPECT_EQ(read_metrics(metrics.string() + ".2").size(), 2u);
+  EXPECT_EQ(read_metrics(metrics).size(), 2u);
+}
+
+TEST_F(LostWork, AFileThatHoldsNoMetricsStays) {
+  const fs::path text = folder_ / "notes";
+  for (const std::string line : {"mine\n", "{\"loss\":1}\n", "{\"iteration\":-1}\n", "\n"}) {
+    const std::string all = "{\"iteration\":1}\n" + line;
+    put(text, all);
+    const auto opened = MetricsLog::open(text, 5);
+    ASSERT_FALSE(opened) << line;
+    EXPECT_EQ(opened.error().kind, ErrorKind::usage);
+    EXPECT_NE(opened.error().message().find("holds lines that are no metrics"), std::string::npos);
+    EXPECT_EQ(get(text), all);
+  }
 }
 
 TEST_F(LostWork, WhereNothingCouldBeSavedNothingIsTrained) {
