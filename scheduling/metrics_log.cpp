@@ -35,13 +35,12 @@ Status drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
     OMNI_TRY(const std::optional<LineSource::Line> line, lines.next());
     if (!line) return kept.commit();
     if (!line->ended) continue;  // cut short by a crash
-    const auto object =
-        line->too_long ? nlohmann::json() : nlohmann::json::parse(line->text, nullptr, false);
-    if (!object.is_object() || !object.contains("iteration") ||
-        !object["iteration"].is_number_unsigned())
+    auto object = nlohmann::json::parse(line->too_long ? "" : line->text, nullptr, false);
+    const nlohmann::json done = object.is_object() ? object["iteration"] : nullptr;
+    if (!done.is_number_unsigned())
       return Error{ErrorKind::usage, path.string(), "holds lines that are no metrics",
                    "name another file with --metrics"};
-    if (object["iteration"].get<std::uint64_t>() <= iteration)
+    if (done.get<std::uint64_t>() <= iteration)
       OMNI_CHECK(kept.write(std::string(line->text) + "\n"));
   }
 }
@@ -50,14 +49,13 @@ Status drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
 Status set_aside(const std::filesystem::path& path) {
   std::error_code failure, none;
   const std::string file = std::filesystem::canonical(path, failure);  // a link stays
-  std::string kept;
-  for (int number = 1; kept.empty() || exists(std::filesystem::symlink_status(kept, none));
-       ++number)
-    kept = file + '.' + std::to_string(number);
+  int number = 1;
+  while (exists(std::filesystem::symlink_status(fmt::format("{}.{}", file, number), none)))
+    ++number;
+  const std::string kept = fmt::format("{}.{}", file, number);
   if (!failure) std::filesystem::rename(file, kept, failure);
   if (failure)
-    return Error{ErrorKind::usage, path.string(),
-                 "holds metrics and cannot be renamed: " + failure.message(),
+    return Error{ErrorKind::usage, path.string(), "cannot be renamed: " + failure.message(),
                  "name another file with --metrics"};
   log::info("{} held metrics already: they are in {} now", path.string(), kept);
   return {};
