@@ -8,6 +8,7 @@
 #include "runtime/as_written.hpp"
 #include "runtime/files.hpp"
 #include "runtime/line_source.hpp"
+#include "runtime/log.hpp"
 
 namespace omni {
 namespace {
@@ -28,23 +29,36 @@ nlohmann::ordered_json common(const StepReport& report) {
 }
 
 Status drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return {};  // nothing written yet
   OMNI_TRY(LineSource lines, open_lines(path));
   OMNI_TRY(AtomicFile kept, AtomicFile::create(path));
   for (;;) {
     OMNI_TRY(const std::optional<LineSource::Line> line, lines.next());
     if (!line) return kept.commit();
-    if (line->too_long)
+    if (!line->ended) continue;  // cut short by a crash
+    auto object = nlohmann::json::parse(line->too_long ? "" : line->text, nullptr, false);
+    const nlohmann::json done = object.is_object() ? object["iteration"] : nullptr;
+    if (!done.is_number_unsigned())
       return Error{ErrorKind::usage, path.string(), "holds lines that are no metrics",
                    "name another file with --metrics"};
-    const nlohmann::json object = nlohmann::json::parse(line->text, nullptr, false);
-    // A line cut short by a crash is dropped as well.
-    if (object.is_object() && object.contains("iteration") &&
-        object["iteration"].is_number_unsigned() &&
-        object["iteration"].get<std::uint64_t>() <= iteration)
+    if (done.get<std::uint64_t>() <= iteration)
       OMNI_CHECK(kept.write(std::string(line->text) + "\n"));
   }
+}
+
+// What an earlier start wrote, of which there is no checkpoint, may be all that is left of it.
+Status set_aside(const std::filesystem::path& path) {
+  std::error_code failure, none;
+  const std::string file = std::filesystem::canonical(path, failure);  // a link stays
+  int number = 1;
+  while (exists(std::filesystem::symlink_status(fmt::format("{}.{}", file, number), none)))
+    ++number;
+  const std::string kept = fmt::format("{}.{}", file, number);
+  if (!failure) std::filesystem::rename(file, kept, failure);
+  if (failure)
+    return Error{ErrorKind::usage, path.string(), "cannot be renamed: " + failure.message(),
+                 "name another file with --metrics"};
+  log::info("{} held metrics already: they are in {} now", path.string(), kept);
+  return {};
 }
 
 }  // namespace
@@ -58,7 +72,8 @@ Result<MetricsLog> MetricsLog::open(const std::filesystem::path& path,
     return Error{ErrorKind::usage, path.string(), "holds metrics of another run",
                  "name another file, or remove this one; with --resume it is gone on with"};
   if (!fs::exists(path, none)) OMNI_CHECK(try_writing(path, 0));
-  if (size > 0) OMNI_CHECK(drop_after(path, *resumed_iteration));
+  if (size > 0)
+    OMNI_CHECK(*resumed_iteration == 0 ? set_aside(path) : drop_after(path, *resumed_iteration));
   File file(std::fopen(path.c_str(), "a"));
   if (!file)
     return Error{ErrorKind::usage, path.string(),

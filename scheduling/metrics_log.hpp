@@ -17,6 +17,7 @@ class MetricsLog {
  public:
   // A file with something in it is refused, unless the run resumes: then lines of iterations that
   // will be done again are dropped, so that no iteration appears twice, and others are appended.
+  // At iteration 0 the file is renamed instead.
   static Result<MetricsLog> open(const std::filesystem::path& path,
                                  std::optional<std::uint64_t> resumed_iteration);
 

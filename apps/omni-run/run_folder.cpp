@@ -27,17 +27,19 @@ Status make_folders(const fs::path& path) {
                "name a writable one with --out"};
 }
 
-// Makes the folder, tries a file in it, and removes what was made.
+// Tries a file in the first folder above that is there. Makes none: it would be in the way of runs
+// that start at the same time.
 Status try_folder(const fs::path& path, std::uint64_t bytes) {
-  std::vector<fs::path> made;
-  std::error_code ignored;
-  for (fs::path each = fs::absolute(path); !fs::exists(each, ignored) && each.has_relative_path();
-       each = each.parent_path())
-    made.push_back(each);
-  Status status = make_folders(path);
-  if (status) status = try_writing(path / "probe", bytes);
-  for (const fs::path& each : made) fs::remove(each, ignored);
-  if (!status) status.error().hint = "name a writable folder with free space with --out";
+  std::error_code none;
+  fs::path there = fs::absolute(path);
+  while (!fs::exists(fs::symlink_status(there, none)) && there.has_relative_path())
+    there = there.parent_path();
+  Status status = Error{ErrorKind::usage, "", "no folder, nor a link to one", ""};
+  if (fs::is_directory(there, none)) status = try_writing(there / ".omni-probe", bytes);
+  if (!status) {
+    status.error().where = there.string();
+    status.error().hint = "name a writable folder with free space with --out";
+  }
   return status;
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "scheduling/metrics_log.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {
@@ -129,6 +130,36 @@ TEST_F(LostWork, MetricsOfAnotherRunStay) {
   EXPECT_TRUE(get(metrics).starts_with(lines));
 }
 
+TEST_F(LostWork, MetricsWithoutACheckpointStay) {
+  const fs::path metrics = folder_ / "m.jsonl";
+  const std::vector<std::string> run{
+      "--max-batches", "2",         "--display", "1",     "--resume",
+      "auto",          "--metrics", metrics,     "--out", folder_ / "run"};
+  ASSERT_EQ(train(run).exit_code, 0);
+  const std::string first = get(metrics), cut = first + "{\"iterat";
+  put(metrics, cut);  // killed before the first checkpoint, twice
+  fs::remove_all(folder_ / "run");
+  ASSERT_EQ(train(run).exit_code, 0);
+  fs::remove_all(folder_ / "run");
+  ASSERT_EQ(train(run).exit_code, 0);
+  EXPECT_EQ(get(metrics.string() + ".1"), cut);
+  EXPECT_EQ(read_metrics(metrics.string() + ".2").size(), 2u);
+  EXPECT_EQ(read_metrics(metrics).size(), 2u);
+}
+
+TEST_F(LostWork, AFileThatHoldsNoMetricsStays) {
+  const fs::path text = folder_ / "notes";
+  for (const std::string line : {"mine\n", "{\"loss\":1}\n", "{\"iteration\":-1}\n", "\n"}) {
+    const std::string all = "{\"iteration\":1}\n" + line;
+    put(text, all);
+    const auto opened = MetricsLog::open(text, 5);
+    ASSERT_FALSE(opened) << line;
+    EXPECT_EQ(opened.error().kind, ErrorKind::usage);
+    EXPECT_NE(opened.error().message().find("holds lines that are no metrics"), std::string::npos);
+    EXPECT_EQ(get(text), all);
+  }
+}
+
 TEST_F(LostWork, WhereNothingCouldBeSavedNothingIsTrained) {
   const auto refused = [&](std::vector<std::string> words, const std::string& said) {
     words.insert(words.end(), {"--max-batches", "1"});
@@ -144,17 +175,26 @@ TEST_F(LostWork, WhereNothingCouldBeSavedNothingIsTrained) {
   refused({"--out", folder_ / "file" / "run"}, "cannot list: Not a directory");
   refused({"--metrics", folder_ / "no" / "m"}, "cannot create: No such file or directory");
   refused({"--trace", folder_ / "file"}, "cannot make the trace folder");
-  fs::create_directory(folder_ / "here");
-  put(folder_ / "here" / "omni-runs", "no folder");
-  const Finished here =
-      run_program({"/bin/sh", "-c",
-                   "cd " + (folder_ / "here").string() + " && exec " + kOmniRun +
-                       " -q --net lenet --batch 8 --data synthetic:40 --no-test --max-batches 1"});
-  EXPECT_EQ(here.exit_code, 2);
-  EXPECT_NE(here.errors.find("omni-runs/lenet: cannot make the run folder: Not a directory (name a "
-                             "writable folder with free space with --out)"),
-            std::string::npos)
-      << here.errors;
+  const auto refused_at = [&](const fs::path& place) {
+    const Finished run = run_program(
+        {"/bin/sh", "-c",
+         "cd " + place.parent_path().string() + " && exec " + kOmniRun +
+             " -q --net lenet --batch 8 --data synthetic:40 --no-test --max-batches 1"});
+    EXPECT_EQ(run.exit_code, 2);
+    EXPECT_NE(run.errors.find(place.string() +
+                              ": no folder, nor a link to one (name a writable folder with free "
+                              "space with --out)"),
+              std::string::npos)
+        << run.errors;
+  };
+  const fs::path here = folder_ / "here" / "omni-runs";
+  fs::create_directory(here.parent_path());
+  put(here, "no folder");
+  refused_at(here);
+  fs::remove(here);
+  fs::create_symlink("/nowhere/runs", here);  // a disk that is not mounted now
+  refused_at(here);
+  EXPECT_TRUE(fs::is_symlink(here));
   EXPECT_EQ(entries_in(folder_.path()), 2);
   EXPECT_EQ(get(folder_ / "file"), "mine");
 }

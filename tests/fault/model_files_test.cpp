@@ -163,6 +163,32 @@ TEST_F(ModelFiles, that_are_damaged_are_moved_aside_with_one_warning) {
   EXPECT_EQ(warnings_of_start(), "");
 }
 
+TEST_F(ModelFiles, that_are_not_ours_to_move_stay) {
+  fill();
+  const fs::path model = models_ / "codelets" / kVersion / kModel;
+  put(model, "45\n1\n");
+  setenv("STARPU_PERF_MODEL_PATH", models_.c_str(), 1);
+  const log::Capture said;
+  EXPECT_TRUE(ModelFolder::open(folder_ / "new"));  // they belong to another program
+  unsetenv("STARPU_PERF_MODEL_PATH");
+  EXPECT_NE(said.text().find("are passed over"), std::string::npos) << said.text();
+  put(models_ / "damaged", "a file of that name");
+  EXPECT_NE(warnings_of_start().find("are passed over"), std::string::npos);
+  EXPECT_EQ(get(model), "45\n1\n");
+}
+
+// Like those without permission, which means nothing to root.
+TEST_F(ModelFiles, that_cannot_be_read_stay) {
+  fill();
+  for (const fs::path& unreadable :
+       {models_ / "codelets" / kVersion / kModel, models_ / "bus/here.config"}) {
+    fs::remove(unreadable);
+    fs::create_directory(unreadable);
+  }
+  EXPECT_EQ(warnings_of_start(), "");
+  for (const std::string& name : models_and_bus()) EXPECT_TRUE(fs::exists(models_ / name)) << name;
+}
+
 TEST_F(ModelFiles, are_read_where_StarPU_has_kept_them_before) {
   fill();
   const auto copied = ModelFolder::open(folder_ / "new");

@@ -82,12 +82,15 @@ std::vector<fs::path> models_in(const fs::path& folder) {
   return names;
 }
 
-bool is_sound(const fs::path& folder, const fs::path& name, const std::string& text) {
+// `copy` has the config of the bus, unless this is it.
+bool is_sound(const fs::path& copy, const fs::path& name, const std::string& text) {
   if (*name.begin() == "codelets")
     return is_sound_codelet_model(text, name.parent_path().filename().string());
-  const auto config = read_file(folder / "bus" / (host_name() + ".config"), kMostBytes);
-  return config &&
-         is_sound_bus_file(name.filename().string().substr(host_name().size()), text, *config);
+  const std::string kind = name.filename().string().substr(host_name().size());
+  const auto config = kind == ".config"
+                          ? Result(text)
+                          : read_file(copy / "bus" / (host_name() + ".config"), kMostBytes);
+  return config && is_sound_bus_file(kind, text, *config);
 }
 
 // The lock on a folder of ours that is there; -1 while its process lives.
@@ -159,12 +162,17 @@ ModelFolder::~ModelFolder() {
 
 Status ModelFolder::copy_from(const fs::path& folder) {
   std::string damaged;
-  std::error_code none;
-  const bool has_bus = checksums_.contains("bus/" + host_name() + ".config");
+  std::error_code none, failure;
+  bool moved = folder == shared_;  // others' files stay
+  const fs::path config = "bus/" + host_name() + ".config";
+  const bool has_bus = checksums_.contains(config);
   for (const fs::path& name : models_in(folder)) {
-    if (checksums_.contains(name) || (has_bus && *name.begin() == "bus")) continue;
+    const bool needs_config = *name.begin() == "bus" && name != config;
+    if (checksums_.contains(name) || (needs_config && checksums_.contains(config) == has_bus))
+      continue;
     const Result<std::string> text = read_file(folder / name, kMostBytes);
-    if (text && is_sound(folder, name, *text)) {
+    if (!text) continue;  // of the permissions or the disk: no word about what is in it
+    if (is_sound(path_, name, *text)) {
       fs::create_directories((path_ / name).parent_path(), none);
       if (!(std::ofstream(path_ / name, std::ios::binary) << *text << std::flush))
         return Error{ErrorKind::failed, path_.string(), "performance models cannot be copied there",
@@ -173,12 +181,14 @@ Status ModelFolder::copy_from(const fs::path& folder) {
       continue;
     }
     damaged += fmt::format("{}{}", damaged.empty() ? "" : ", ", name.string());
+    if (!moved) continue;
     fs::create_directories(folder / "damaged", none);
-    fs::rename(folder / name, folder / "damaged" / name.filename(), none);
+    fs::rename(folder / name, folder / "damaged" / name.filename(), failure);
+    moved = !failure;
   }
   if (!damaged.empty())
-    log::warn("{}: damaged performance models ({}) are moved to {}, and measured anew",
-              folder.string(), damaged, (folder / "damaged").string());
+    log::warn("{}: damaged performance models ({}) are {}, and measured anew", folder.string(),
+              damaged, moved ? "moved to " + (folder / "damaged").string() : "passed over");
   return {};
 }
 

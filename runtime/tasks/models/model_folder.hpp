@@ -15,7 +15,8 @@ namespace omni {
 class ModelFolder {
  public:
   // Copies what StarPU would read: from `shared`, else from where it looks besides. Damaged files
-  // are moved into "damaged" beside them, with one warning.
+  // in `shared` are moved into "damaged" there, others passed over, with one warning. Files that
+  // cannot be read are left alone.
   static Result<std::shared_ptr<ModelFolder>> open(const std::filesystem::path& shared);
   ModelFolder(const ModelFolder&) = delete;
   ModelFolder& operator=(const ModelFolder&) = delete;
