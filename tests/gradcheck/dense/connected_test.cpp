@@ -172,11 +172,12 @@ TEST(Connected, GradientOfReference) {
     SCOPED_TRACE(what);
     check_weighted_gradients(
         {shape.src_count(), shape.weights_count(), shape.outputs, shape.dst_count()},
-        [&](const WeightedOperands& from, double* dst) {
+        [&shape = shape](const WeightedOperands& from, double* dst) {
           reference::connected_forward({.shape = shape, .has_bias = true}, from.src.data(),
                                        from.weights.data(), from.bias.data(), dst);
         },
-        [&](const WeightedOperands& from, const double* diff_dst, WeightedOperands& gradients) {
+        [&shape = shape](const WeightedOperands& from, const double* diff_dst,
+                         WeightedOperands& gradients) {
           reference::connected_backward_weights({.shape = shape, .has_bias = true}, from.src.data(),
                                                 diff_dst, gradients.weights.data(),
                                                 gradients.bias.data());

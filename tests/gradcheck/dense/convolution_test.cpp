@@ -26,11 +26,12 @@ TEST(Convolution, GradientOfReference) {
     SCOPED_TRACE(what);
     check_weighted_gradients(
         {shape.src_count(), shape.weights_count(), shape.filters, shape.dst_count()},
-        [&](const WeightedOperands& from, double* dst) {
+        [&shape = shape](const WeightedOperands& from, double* dst) {
           reference::conv_forward({.shape = shape, .has_bias = true}, from.src.data(),
                                   from.weights.data(), from.bias.data(), dst);
         },
-        [&](const WeightedOperands& from, const double* diff_dst, WeightedOperands& gradients) {
+        [&shape = shape](const WeightedOperands& from, const double* diff_dst,
+                         WeightedOperands& gradients) {
           reference::conv_backward_weights({.shape = shape, .has_bias = true}, from.src.data(),
                                            diff_dst, gradients.weights.data(),
                                            gradients.bias.data());

@@ -187,7 +187,8 @@ TEST(Search, within_three_percent_the_slightly_larger_step_wins) {
 // Momentum 0.9 takes four times the steps of 0.6.
 TEST(Search, three_percent_for_every_doubling_of_the_step) {
   for (const auto& [above, chosen] : {std::pair{0.05, 0.9}, std::pair{0.07, 0.6}}) {
-    Surface surface([above](const Setting& at) { return at.momentum == 0.9 ? 1 + above : 1.0; });
+    Surface surface(
+        [above = above](const Setting& at) { return at.momentum == 0.9 ? 1 + above : 1.0; });
     const auto found = surface.steady({1, 0.9, 0.01});
     ASSERT_TRUE(found);
     EXPECT_EQ(found->momentum, chosen) << above;
@@ -222,7 +223,8 @@ TEST(Search, in_the_cold_start_a_larger_rate_must_still_bring_something) {
 // Two losses each, that differ by 0.4 more or less between neighbours: a standard error of 0.4.
 TEST(Search, differences_within_two_standard_errors_do_not_count) {
   for (const auto& [above, chosen] : {std::pair{0.75, 0.01}, std::pair{0.85, 0.001}}) {
-    Surface surface([above](const Setting& at) { return at.learning_rate > 5e-3 ? 1 + above : 1; });
+    Surface surface(
+        [above = above](const Setting& at) { return at.learning_rate > 5e-3 ? 1 + above : 1; });
     surface.noise = 0.2;
     const auto found = surface.steady({1, 0.9, 0.01});
     ASSERT_TRUE(found);
