@@ -47,16 +47,12 @@ Status drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
 
 // What an earlier start wrote, of which there is no checkpoint, may be all that is left of it.
 Status set_aside(const std::filesystem::path& path) {
-  std::error_code failure, none;
-  const std::string file = std::filesystem::canonical(path, failure);  // a link stays
-  int number = 1;
-  while (exists(std::filesystem::symlink_status(fmt::format("{}.{}", file, number), none)))
-    ++number;
-  const std::string kept = fmt::format("{}.{}", file, number);
-  if (!failure) std::filesystem::rename(file, kept, failure);
-  if (failure)
-    return Error{ErrorKind::usage, path.string(), "cannot be renamed: " + failure.message(),
-                 "name another file with --metrics"};
+  std::error_code none;
+  const std::string file = std::filesystem::canonical(path, none);  // a link stays
+  std::string kept = file + ".1";
+  for (int number = 2; exists(std::filesystem::symlink_status(kept, none)); ++number)
+    kept = fmt::format("{}.{}", file, number);
+  OMNI_CHECK(rename_durably(file, kept));
   log::info("{} held metrics already: they are in {} now", path.string(), kept);
   return {};
 }

@@ -19,14 +19,6 @@ Result<bool> holds_checkpoints(const fs::path& folder) {
   return !found.empty();
 }
 
-Status make_folders(const fs::path& path) {
-  std::error_code failure;
-  fs::create_directories(path, failure);
-  if (!failure) return {};
-  return Error{ErrorKind::usage, path.string(), "cannot make the run folder: " + failure.message(),
-               "name a writable one with --out"};
-}
-
 // Tries a file in the first folder above that is there. Makes none: it would be in the way of runs
 // that start at the same time.
 Status try_folder(const fs::path& path, std::uint64_t bytes) {
@@ -36,11 +28,9 @@ Status try_folder(const fs::path& path, std::uint64_t bytes) {
     there = there.parent_path();
   Status status = Error{ErrorKind::usage, "", "no folder, nor a link to one", ""};
   if (fs::is_directory(there, none)) status = try_writing(there / ".omni-probe", bytes);
-  if (!status) {
-    status.error().where = there.string();
-    status.error().hint = "name a writable folder with free space with --out";
-  }
-  return status;
+  if (status) return {};
+  return Error{status.error().kind, there.string(), status.error().what,
+               "name a writable folder with free space with --out"};
 }
 
 }  // namespace
@@ -68,7 +58,12 @@ Result<RunFolder> RunFolder::prepare(fs::path path, bool wanted, bool continuing
 }
 
 Status RunFolder::open() {
-  OMNI_CHECK(make_folders(path_));
+  std::error_code failure;
+  fs::create_directories(path_, failure);
+  if (failure)
+    return Error{ErrorKind::usage, path_.string(),
+                 "cannot make the run folder: " + failure.message(),
+                 "name a writable one with --out"};
   OMNI_TRY(
       CheckpointStore store,
       CheckpointStore::open(

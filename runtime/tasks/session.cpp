@@ -134,6 +134,7 @@ Result<Session> Session::start(const SessionOptions& options) {
 #ifdef OMNI_CUDA
     release_cuda_workers();
 #endif
+    copy->prepare_last_write();
     starpu_shutdown();
     copy->publish();
   });

@@ -15,6 +15,7 @@
 #include "runtime/tasks/models/model_folder.hpp"
 #include "runtime/tasks/models/sound_files.hpp"
 #include "runtime/tasks/session.hpp"
+#include "tests/fault/interpose.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {
@@ -231,9 +232,51 @@ TEST_F(ModelFiles, leave_nothing_behind_when_a_run_is_killed) {
   };
   EXPECT_EQ(in_a_copy(killed), 128 + SIGKILL);
   EXPECT_EQ(entries_in(temporary.path()), 1);
+  const fs::path left = fs::directory_iterator(temporary.path())->path();
+  EXPECT_TRUE(ModelFolder::open(models_));
+  EXPECT_TRUE(fs::exists(left));  // a run that starts may have no lock yet
+  const auto before = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  fs::last_write_time(left, before);
+  const std::string name = left.filename().string();
+  const fs::path of_another = temporary / (name.substr(0, name.rfind('-') - 8) + "another-machine");
+  fs::create_directory(of_another);
+  fs::last_write_time(of_another, before);
+  EXPECT_TRUE(ModelFolder::open(models_));
+  EXPECT_TRUE(fs::exists(of_another));
+  fs::remove(of_another);
   const auto mine = ModelFolder::open(models_), another = ModelFolder::open(models_);
   EXPECT_EQ(entries_in(temporary.path()), 2);
   unsetenv("TMPDIR");
+}
+
+// Cleaners of temporary files remove what is old.
+TEST_F(ModelFiles, that_are_removed_during_a_run_do_not_end_it) {
+  const TemporaryDirectory temporary;
+  const auto runs = [&] {
+    setenv("TMPDIR", temporary.path().c_str(), 1);
+    const Result<Session> session = Session::start(options());
+    static starpu_perfmodel model{};
+    model.type = STARPU_HISTORY_BASED;
+    model.symbol = "omni_removed.x";
+    starpu_perfmodel_init(&model);
+    const fs::path copy = fs::directory_iterator(temporary.path())->path();
+    return bool(session) && fs::file_size(copy / "room") > 0 && fs::remove_all(copy) > 0;
+  };
+  EXPECT_EQ(in_a_copy(runs), 0);
+  EXPECT_TRUE(fs::exists(models_ / "codelets" / kVersion / "omni_removed.x"));
+  EXPECT_EQ(entries_in(temporary.path()), 0);
+}
+
+// The first three operations take the room; copying finds none.
+TEST_F(ModelFiles, are_copied_where_there_is_room) {
+  fill();
+  const TemporaryDirectory temporary;
+  setenv("TMPDIR", temporary.path().c_str(), 1);
+  const FileSession full(temporary.path(), {.at = 4, .code = ENOSPC, .from_then_on = true});
+  const auto copy = ModelFolder::open(models_);
+  unsetenv("TMPDIR");
+  ASSERT_TRUE(copy);
+  EXPECT_EQ((*copy)->path().parent_path(), models_);
 }
 
 TEST_F(ModelFiles, need_room_and_say_so) {

@@ -9,14 +9,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <thread>
 
-#include "apps/omni-run/run_folder.hpp"
 #include "runtime/log.hpp"
 #include "scheduling/training_checkpoint.hpp"
 #include "tests/support/checkpoint_directory.hpp"
@@ -325,21 +322,6 @@ TEST(CheckpointData, OtherDataIsRefusedUnknownDataIsSaid) {
   EXPECT_EQ(require_same_data(checkpoint, "cifar10").error().message(),
             "run/save-1: was trained on the data '/my images', this run has 'cifar10' (give the "
             "same --data, or train on with --other-data)");
-}
-
-// Two that are started at once, in a place where there is nothing yet.
-TEST(RunFolders, that_are_tried_at_once_are_not_in_each_others_way) {
-  const test::TemporaryDirectory folder;
-  std::atomic<int> tried = 0;
-  const auto tries = [&] {
-    for (int i = 0; i < 1000; ++i)
-      tried += bool(RunFolder::prepare(folder / "omni-runs/net", false, false, 2, 1));
-  };
-  std::thread other(tries);
-  tries();
-  other.join();
-  EXPECT_EQ(tried, 2000);
-  EXPECT_EQ(test::entries_in(folder.path()), 0);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -23,7 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMostBytes = 64 << 20;  // of a file
-constexpr off_t kRoom = 1 << 20;                // for what StarPU writes first
+constexpr off_t kRoom = 1 << 20;                // for what StarPU writes first, and again last
+constexpr const char* kVersionOfModels = "45";  // StarPU 1.4 keeps them in a folder of that name
 constexpr std::size_t kLongestPath = 100;       // StarPU has 256 bytes for that of a file
 
 std::string text_of(const char* variable) {
@@ -31,14 +33,16 @@ std::string text_of(const char* variable) {
   return text != nullptr ? text : "";
 }
 
-// As StarPU names the files of the bus.
-std::string host_name() {
-  std::string name = text_of("STARPU_HOSTNAME");
-  if (!name.empty()) return name.substr(0, 64);
+std::string machine_name() {
   std::array<char, 65> host{};
   gethostname(host.data(), host.size() - 1);
-  name = host.data();
-  return name.substr(0, name.find('.'));
+  return host.data();
+}
+
+// As StarPU names the files of the bus.
+std::string host_name() {
+  const std::string name = text_of("STARPU_HOSTNAME"), machine = machine_name();
+  return name.empty() ? machine.substr(0, machine.find('.')) : name.substr(0, 64);
 }
 
 // Where StarPU looks for what is not in the first folder.
@@ -93,65 +97,68 @@ bool is_sound(const fs::path& copy, const fs::path& name, const std::string& tex
   return config && is_sound_bus_file(kind, text, *config);
 }
 
-// The lock on a folder of ours that is there; -1 while its process lives.
-int lock_folder(const fs::path& folder, bool wait) {
+// The lock on a folder of ours; -1 while another process has it.
+int lock_folder(const fs::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   struct stat status {};
   if (::fstat(descriptor, &status) == 0 && status.st_uid == ::geteuid() &&
-      ::flock(descriptor, LOCK_EX | (wait ? 0 : LOCK_NB)) == 0 && fs::exists(folder))
+      ::flock(descriptor, LOCK_EX | LOCK_NB) == 0)
     return descriptor;
   ::close(descriptor);
   return -1;
 }
 
-// Of runs that were killed.
+// Of runs that were killed. One that starts now may not have its lock yet.
 void tidy(const fs::path& parent, const std::string& prefix) {
+  const auto recent = fs::file_time_type::clock::now() - std::chrono::minutes(1);
+  std::error_code none;
   for (const fs::path& folder : entries_of(parent)) {
-    if (!folder.filename().string().starts_with(prefix)) continue;
-    const int lock = lock_folder(folder, false);
+    if (!folder.filename().string().starts_with(prefix) ||
+        fs::last_write_time(folder, none) >= recent)
+      continue;
+    const int lock = lock_folder(folder);
     if (lock < 0) continue;
-    std::error_code none;
     fs::remove_all(folder, none);
     ::close(lock);
   }
 }
 
-// 0, or why there is none.
-int room_in(const fs::path& folder) {
+// Keeps half of it. 0, or why there is none.
+int take_room(const fs::path& folder) {
   const fs::path file = folder / "room";
   const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  const int code = descriptor < 0 ? errno : ::posix_fallocate(descriptor, 0, kRoom);
+  int code = descriptor < 0 ? errno : ::posix_fallocate(descriptor, 0, 2 * kRoom);
+  if (code == 0 && ::ftruncate(descriptor, kRoom) != 0) code = errno;
   ::close(descriptor);
-  ::unlink(file.c_str());
   return code;
 }
 
 }  // namespace
 
 Result<std::shared_ptr<ModelFolder>> ModelFolder::open(const fs::path& shared) {
-  const std::string prefix = fmt::format("omnivore-{}-", ::geteuid());
+  // The machine as a checksum: StarPU's paths must be short.
+  const std::string prefix =
+      fmt::format("omnivore-{}-{:.8}-", ::geteuid(), checksum_of(machine_name()));
   std::error_code none;
   int code = ENAMETOOLONG;
   for (const fs::path& parent : {fs::temp_directory_path(none), shared}) {
     tidy(parent, prefix);
     std::string made = (parent / (prefix + "XXXXXX")).string();
     if (parent.empty() || made.size() > kLongestPath) continue;
-    if (::mkdtemp(made.data()) == nullptr) {
-      code = errno;
-      continue;
-    }
-    std::shared_ptr<ModelFolder> folder(new ModelFolder(shared, made, lock_folder(made, true)));
-    code = room_in(made);
+    code = ::mkdtemp(made.data()) == nullptr ? errno : 0;
     if (code != 0) continue;
-    OMNI_CHECK(folder->copy_from(shared));
-    for (const fs::path& other : other_folders()) OMNI_CHECK(folder->copy_from(other));
-    return folder;
+    std::shared_ptr<ModelFolder> folder(new ModelFolder(shared, made, lock_folder(made)));
+    code = take_room(made);
+    bool copied = code == 0 && folder->copy_from(shared);
+    for (const fs::path& other : other_folders()) copied = copied && folder->copy_from(other);
+    if (copied) return folder;
+    if (code == 0) code = ENOSPC;
   }
   return Error{ErrorKind::failed, shared.string(),
                fmt::format("no room for a copy of the performance models, there or where temporary "
                            "files go: {}",
                            std::strerror(code)),
-               "free 1 MiB, or set TMPDIR"};
+               "free 2 MiB, or set TMPDIR"};
 }
 
 ModelFolder::~ModelFolder() {
@@ -160,10 +167,16 @@ ModelFolder::~ModelFolder() {
   ::close(lock_);
 }
 
-Status ModelFolder::copy_from(const fs::path& folder) {
+void ModelFolder::prepare_last_write() const {
+  std::error_code none;
+  fs::remove(path_ / "room", none);
+  fs::create_directories(path_ / "codelets" / kVersionOfModels, none);
+}
+
+bool ModelFolder::copy_from(const fs::path& folder) {
   std::string damaged;
   std::error_code none, failure;
-  bool moved = folder == shared_;  // others' files stay
+  bool full = false, moved = folder == shared_;  // others' files stay
   const fs::path config = "bus/" + host_name() + ".config";
   const bool has_bus = checksums_.contains(config);
   for (const fs::path& name : models_in(folder)) {
@@ -174,9 +187,8 @@ Status ModelFolder::copy_from(const fs::path& folder) {
     if (!text) continue;  // of the permissions or the disk: no word about what is in it
     if (is_sound(path_, name, *text)) {
       fs::create_directories((path_ / name).parent_path(), none);
-      if (!(std::ofstream(path_ / name, std::ios::binary) << *text << std::flush))
-        return Error{ErrorKind::failed, path_.string(), "performance models cannot be copied there",
-                     "free some space"};
+      full = !(std::ofstream(path_ / name, std::ios::binary) << *text << std::flush);
+      if (full) break;
       checksums_[name] = checksum_of(*text);
       continue;
     }
@@ -189,7 +201,7 @@ Status ModelFolder::copy_from(const fs::path& folder) {
   if (!damaged.empty())
     log::warn("{}: damaged performance models ({}) are {}, and measured anew", folder.string(),
               damaged, moved ? "moved to " + (folder / "damaged").string() : "passed over");
-  return {};
+  return !full;
 }
 
 void ModelFolder::publish() const {

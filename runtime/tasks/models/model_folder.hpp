@@ -23,6 +23,9 @@ class ModelFolder {
   ~ModelFolder();
 
   const std::filesystem::path& path() const { return path_; }
+  // Before StarPU writes its last: it ends the process where it cannot. Makes again what a cleaner
+  // of temporary files has removed.
+  void prepare_last_write() const;
   // When StarPU has written: what has changed replaces what is shared, one whole file at a time. Of
   // two runs the last one wins. Warns where that cannot be done.
   void publish() const;
@@ -30,7 +33,7 @@ class ModelFolder {
  private:
   ModelFolder(std::filesystem::path shared, std::filesystem::path path, int lock)
       : shared_(std::move(shared)), path_(std::move(path)), lock_(lock) {}
-  Status copy_from(const std::filesystem::path& folder);
+  bool copy_from(const std::filesystem::path& folder);
 
   std::filesystem::path shared_, path_;
   int lock_;                                                // held for as long as path_ is in use
