@@ -3,9 +3,6 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
-#include <cstdio>
-#include <exception>
-
 #include "apps/command_line.hpp"
 #include "apps/exit_codes.hpp"
 #include "apps/omni-run/commands.hpp"
@@ -212,6 +209,19 @@ int run(int argc, char** argv) {
   return run_command(train_command, train);
 }
 
+// What GPUs end a run with has exit codes of its own.
+int run_or_tell(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const OutOfGpuMemory& problem) {
+    log::error("{}", problem.what());
+    return exit_code(ErrorKind::out_of_memory);
+  } catch (const CudaError& problem) {
+    log::error("{}", problem.what());
+    return exit_code(ErrorKind::device);
+  }
+}
+
 }  // namespace
 }  // namespace omni
 
@@ -222,25 +232,5 @@ int main(int argc, char** argv) {
       "stopped; nothing was done yet that could be saved; to start again:\n  " +
           omni::for_shell(omni::own_words()) + "\n",
       omni::exit_code(omni::ErrorKind::interrupted));
-  try {
-    const int code = omni::run(argc, argv);
-    // Results that did not reach their file are no success.
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-      omni::log::error("cannot write the results to stdout");
-      return code == omni::kSuccess ? omni::exit_code(omni::ErrorKind::failed) : code;
-    }
-    return code;
-  } catch (const omni::OutOfGpuMemory& problem) {
-    omni::log::error("{}", problem.what());
-    return omni::exit_code(omni::ErrorKind::out_of_memory);
-  } catch (const std::bad_alloc&) {
-    omni::log::error("out of memory");
-    return omni::exit_code(omni::ErrorKind::out_of_memory);
-  } catch (const omni::CudaError& problem) {
-    omni::log::error("{}", problem.what());
-    return omni::exit_code(omni::ErrorKind::device);
-  } catch (const std::exception& problem) {
-    omni::log::error("{}", problem.what());
-    return omni::exit_code(omni::ErrorKind::failed);
-  }
+  return omni::exit_code_of(omni::run_or_tell, argc, argv);
 }
