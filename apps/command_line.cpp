@@ -5,6 +5,9 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -134,6 +137,24 @@ std::optional<int> read_command_line(CLI::App& app, int argc, const char* const*
   if (!refusal) return std::nullopt;
   log::error("{}", refusal->message());
   return exit_code(refusal->kind);
+}
+
+int exit_code_of(int (*run)(int argc, char** argv), int argc, char** argv) {
+  try {
+    const int code = run(argc, argv);
+    // Results that did not reach their file are no success.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      log::error("cannot write the results to stdout");
+      return code == kSuccess ? exit_code(ErrorKind::failed) : code;
+    }
+    return code;
+  } catch (const std::bad_alloc&) {
+    log::error("out of memory");
+    return exit_code(ErrorKind::out_of_memory);
+  } catch (const std::exception& problem) {
+    log::error("{}", problem.what());
+    return exit_code(ErrorKind::failed);
+  }
 }
 
 }  // namespace omni

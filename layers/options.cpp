@@ -124,14 +124,6 @@ bool OptionReader::flag(std::string_view key, bool fallback) {
   return fallback;
 }
 
-std::string OptionReader::text(std::string_view key, std::string_view fallback) {
-  const Option* option = lookup(key);
-  if (failed_ || !option) return std::string(fallback);
-  if (!option->value.empty()) return option->value;
-  refuse(key, setting(*option) + " has no value", "expected a word after '='");
-  return std::string(fallback);
-}
-
 std::vector<int> OptionReader::integers(std::string_view key) {
   const Option* option = lookup(key);
   if (failed_ || !option) return {};

@@ -40,8 +40,7 @@ class OptionReader {
               int high = std::numeric_limits<int>::max());
   float real(std::string_view key, float fallback, float low = -std::numeric_limits<float>::max(),
              float high = std::numeric_limits<float>::max());
-  bool flag(std::string_view key, bool fallback);  // 0 or 1
-  std::string text(std::string_view key, std::string_view fallback);
+  bool flag(std::string_view key, bool fallback);   // 0 or 1
   std::vector<int> integers(std::string_view key);  // comma separated
   std::vector<float> reals(std::string_view key);
   // Index of the value in `choices`; an unknown value is an error with "did you mean".

@@ -30,6 +30,13 @@ std::unique_ptr<Layer> make_layer(LayerBuilder& builder) {
   return std::make_unique<T>(builder);
 }
 
+// Arguments of all slices' tasks, made those of one slice's.
+template <class Args>
+Args with_images(Args args, int images) {
+  args.n = images;
+  return args;
+}
+
 const std::vector<LayerType>& layer_types();  // sorted by name
 std::span<const Key> common_layer_keys();
 

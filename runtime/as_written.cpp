@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <string>
-
 namespace omni {
 
 double as_written(float value) { return std::stod(fmt::format("{}", value)); }

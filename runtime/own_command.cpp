@@ -1,6 +1,9 @@
 #include "runtime/own_command.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <fstream>
 #include <string_view>
@@ -25,6 +28,11 @@ std::string quoted(const std::string& word) {
 }
 
 }  // namespace
+
+std::string own_host() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
 
 std::vector<std::string> own_words() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);

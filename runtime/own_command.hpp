@@ -1,4 +1,5 @@
-// The command line of this process, and any command line as a shell would take it again.
+// The machine and the command line of this process, and any command line as a shell would take it
+// again.
 #pragma once
 
 #include <string>
@@ -6,6 +7,7 @@
 
 namespace omni {
 
+std::string own_host();  // by name; "": unknown
 std::vector<std::string> own_words();
 std::string for_shell(const std::vector<std::string>& words);
 

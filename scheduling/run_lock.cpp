@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "runtime/log.hpp"
+#include "runtime/own_command.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {
@@ -25,10 +26,8 @@ namespace fs = std::filesystem;
 constexpr off_t kLongestIdentity = 300;
 
 std::string identity() {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
   const char* job = std::getenv("SLURM_JOB_ID");
-  return fmt::format("{}:{}{}{}\n", host.data(), ::getpid(), job == nullptr ? "" : ":",
+  return fmt::format("{}:{}{}{}\n", own_host(), ::getpid(), job == nullptr ? "" : ":",
                      job == nullptr ? "" : job);
 }
 

@@ -132,4 +132,15 @@ Command trace_command(CLI::App& parent, const char* name, const char* purpose, c
           }};
 }
 
+Command trace_command_by_layer(CLI::App& parent, const char* name, const char* purpose,
+                               const char* json, Document (*analyse)(const Trace&, bool by_layer)) {
+  const auto by = std::make_shared<std::string>();
+  Command command = trace_command(parent, name, purpose, json, [by, analyse](const Trace& trace) {
+    return Result<Document>(analyse(trace, *by == "layer"));
+  });
+  command.app->add_option("--by", *by, "layer: a row for every layer")
+      ->check(CLI::IsMember({"layer"}));
+  return command;
+}
+
 }  // namespace omni::perf

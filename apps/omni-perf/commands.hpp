@@ -54,6 +54,9 @@ void say_written(const Target& target);
 // A command that reads one trace and writes one document. `json` describes its JSON in --help.
 Command trace_command(CLI::App& parent, const char* name, const char* purpose, const char* json,
                       std::function<Result<Document>(const Trace&)> analyse);
+// The same with --by layer.
+Command trace_command_by_layer(CLI::App& parent, const char* name, const char* purpose,
+                               const char* json, Document (*analyse)(const Trace&, bool by_layer));
 
 Command summary_command(CLI::App& parent);
 Command idle_command(CLI::App& parent);

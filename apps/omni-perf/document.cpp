@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <string_view>
 #include <utility>
 
 #include "runtime/shown_name.hpp"

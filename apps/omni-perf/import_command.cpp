@@ -1,5 +1,4 @@
 // omni-perf import: a trace out of what starpu_fxt_tool writes.
-#include <fmt/format.h>
 
 #include <memory>
 

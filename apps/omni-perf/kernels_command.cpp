@@ -1,6 +1,4 @@
 // omni-perf kernels: what the kernels took and attained.
-#include <memory>
-
 #include "apps/omni-perf/commands.hpp"
 #include "perf/analysis/kernels.hpp"
 
@@ -54,15 +52,9 @@ Document describe_kernels(const Trace& trace, bool by_layer) {
 }  // namespace
 
 Command kernels_command(CLI::App& parent) {
-  const auto by = std::make_shared<std::string>();
-  Command command =
-      trace_command(parent, "kernels", "Time and speed by codelet, implementation and worker",
-                    kKernelsJson, [by](const Trace& trace) -> Result<Document> {
-                      return describe_kernels(trace, *by == "layer");
-                    });
-  command.app->add_option("--by", *by, "layer: a row for every layer")
-      ->check(CLI::IsMember({"layer"}));
-  return command;
+  return trace_command_by_layer(parent, "kernels",
+                                "Time and speed by codelet, implementation and worker",
+                                kKernelsJson, describe_kernels);
 }
 
 }  // namespace omni::perf

@@ -1,10 +1,6 @@
 // omni-perf: reads traces and says where the time went.
 #include <fmt/format.h>
 
-#include <cstdio>
-#include <exception>
-#include <new>
-
 #include "apps/command_line.hpp"
 #include "apps/exit_codes.hpp"
 #include "apps/omni-perf/commands.hpp"
@@ -51,19 +47,5 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   omni::make_writes_fail();
-  try {
-    const int code = omni::perf::run(argc, argv);
-    // Results that did not reach their file are no success.
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-      omni::log::error("cannot write the results to stdout");
-      return code == omni::kSuccess ? omni::exit_code(omni::ErrorKind::failed) : code;
-    }
-    return code;
-  } catch (const std::bad_alloc&) {
-    omni::log::error("out of memory");
-    return omni::exit_code(omni::ErrorKind::out_of_memory);
-  } catch (const std::exception& problem) {
-    omni::log::error("{}", problem.what());
-    return omni::exit_code(omni::ErrorKind::failed);
-  }
+  return omni::exit_code_of(omni::perf::run, argc, argv);
 }

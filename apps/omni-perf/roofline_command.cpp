@@ -1,6 +1,4 @@
 // omni-perf roofline: how far every codelet is from what the machine can do.
-#include <memory>
-
 #include "apps/omni-perf/commands.hpp"
 #include "perf/analysis/roofline.hpp"
 
@@ -78,15 +76,9 @@ Document describe_roofline(const Trace& trace, bool by_layer) {
 }  // namespace
 
 Command roofline_command(CLI::App& parent) {
-  const auto by = std::make_shared<std::string>();
-  Command command =
-      trace_command(parent, "roofline", "How far every codelet is from this machine's peaks",
-                    kRooflineJson, [by](const Trace& trace) -> Result<Document> {
-                      return describe_roofline(trace, *by == "layer");
-                    });
-  command.app->add_option("--by", *by, "layer: a row for every layer")
-      ->check(CLI::IsMember({"layer"}));
-  return command;
+  return trace_command_by_layer(parent, "roofline",
+                                "How far every codelet is from this machine's peaks", kRooflineJson,
+                                describe_roofline);
 }
 
 }  // namespace omni::perf

@@ -1,5 +1,4 @@
 // omni-perf summary: one screen on what ran and where the time went.
-#include <fmt/format.h>
 
 #include "apps/omni-perf/commands.hpp"
 #include "perf/analysis/summary.hpp"

@@ -3,9 +3,6 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
-#include <cstdio>
-#include <exception>
-
 #include "apps/command_line.hpp"
 #include "apps/exit_codes.hpp"
 #include "apps/omni-run/commands.hpp"
@@ -214,6 +211,19 @@ int run(int argc, char** argv) {
   return run_command(train_command, train);
 }
 
+// What GPUs end a run with has exit codes of its own.
+int run_or_tell(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const OutOfGpuMemory& problem) {
+    log::error("{}", problem.what());
+    return exit_code(ErrorKind::out_of_memory);
+  } catch (const CudaError& problem) {
+    log::error("{}", problem.what());
+    return exit_code(ErrorKind::device);
+  }
+}
+
 }  // namespace
 }  // namespace omni
 
@@ -221,20 +231,5 @@ int main(int argc, char** argv) {
   omni::end_in_order_without_memory();
   omni::make_writes_fail();
   omni::install_stop_signals("stopped\n", omni::exit_code(omni::ErrorKind::interrupted));
-  try {
-    const int code = omni::run(argc, argv);
-    // Results that did not reach their file are no success.
-    if (code != omni::kSuccess || (std::fflush(stdout) == 0 && std::ferror(stdout) == 0))
-      return code;
-    return omni::finish(
-        omni::Error{omni::ErrorKind::failed, "", "cannot write the results to stdout", ""});
-  } catch (const omni::OutOfGpuMemory& problem) {
-    return omni::finish(omni::Error{omni::ErrorKind::out_of_memory, "", problem.what(), ""});
-  } catch (const std::bad_alloc&) {
-    return omni::finish(omni::Error{omni::ErrorKind::out_of_memory, "", "out of memory", ""});
-  } catch (const omni::CudaError& problem) {
-    return omni::finish(omni::Error{omni::ErrorKind::device, "", problem.what(), ""});
-  } catch (const std::exception& problem) {
-    return omni::finish(omni::Error{omni::ErrorKind::failed, "", problem.what(), ""});
-  }
+  return omni::exit_code_of(omni::run_or_tell, argc, argv);
 }

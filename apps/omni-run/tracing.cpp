@@ -1,29 +1,17 @@
 #include "apps/omni-run/tracing.hpp"
 
-#include <unistd.h>
-
-#include <array>
-
 #include "apps/omni-run/setup.hpp"
 #include "codelets/dense/peaks.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
 
 namespace omni {
-namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
-
-}  // namespace
 
 Result<std::unique_ptr<Recorder>> start_trace(const std::string& folder, const Session& session,
                                               const Net& net) {
   if (folder.empty()) return std::unique_ptr<Recorder>();
   trace::Header header;
-  header.host = host_name();
+  header.host = own_host();
   header.command = for_shell(own_words());
   header.net = net.name();
   header.batch = net.options().batch;

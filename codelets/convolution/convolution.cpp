@@ -1,7 +1,6 @@
 #include "codelets/convolution/convolution.hpp"
 
 #include <algorithm>
-#include <type_traits>
 
 #include "codelets/convolution/convolution_onednn.hpp"
 #include "codelets/convolution/lowered_passes.hpp"

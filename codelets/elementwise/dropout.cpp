@@ -48,29 +48,21 @@ Cost cost(const DropoutArgs& args) {
 
 std::uint64_t footprint(const DropoutArgs& args) { return footprint_of(args.n, args.per_sample); }
 
-constexpr std::uint32_t kDropoutColor = 0x5B8E7D;
+// Forward and backward are the same, and apart in traces.
+CodeletDefinition<DropoutArgs> dropout_definition(const char* name) {
+  return {.name = name,
+          .color = 0x5B8E7D,
+          .implementations = {{.name = "vector", .kernel = drop_vector, .in_bf16 = {0}},
+                              {"reference", drop_reference, nullptr, Role::reference},
+                              OMNI_GPU_IMPLEMENTATION(gpu::dropout, 0)},
+          .cost = cost,
+          .footprint = footprint};
+}
 
 }  // namespace
 
-Codelet<DropoutArgs> dropout_forward({
-    .name = "dropout_forward",
-    .color = kDropoutColor,
-    .implementations = {{.name = "vector", .kernel = drop_vector, .in_bf16 = {0}},
-                        {"reference", drop_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::dropout, 0)},
-    .cost = cost,
-    .footprint = footprint,
-});
-
-Codelet<DropoutArgs> dropout_backward({
-    .name = "dropout_backward",
-    .color = kDropoutColor,
-    .implementations = {{.name = "vector", .kernel = drop_vector, .in_bf16 = {0}},
-                        {"reference", drop_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::dropout, 0)},
-    .cost = cost,
-    .footprint = footprint,
-});
+Codelet<DropoutArgs> dropout_forward(dropout_definition("dropout_forward"));
+Codelet<DropoutArgs> dropout_backward(dropout_definition("dropout_backward"));
 
 void submit_dropout_forward(const DropoutArgs& args, const Tensor& values, TaskTag tag) {
   dropout_forward.submit(args, {read_write(values)}, tag);

@@ -1,7 +1,5 @@
 #include "codelets/spatial/crop_mirror.hpp"
 
-#include <type_traits>
-
 #include "runtime/tasks/codelet.hpp"
 
 namespace omni {

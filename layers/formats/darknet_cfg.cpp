@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
-#include <cstdint>
 #include <string>
 
 #include "runtime/files.hpp"

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <bit>
 #include <cstring>
 #include <new>
@@ -81,14 +80,6 @@ Status write_safetensors(const ByteSink& sink, std::span<const NamedArray> array
   OMNI_CHECK(sink(std::as_bytes(std::span(header))));
   for (const NamedArray& array : arrays) OMNI_CHECK(sink(std::as_bytes(array.values)));
   return {};
-}
-
-Status write_safetensors(const std::filesystem::path& path, std::span<const NamedArray> arrays,
-                         const Metadata& metadata) {
-  OMNI_TRY(auto file, AtomicFile::create(path));
-  OMNI_CHECK(write_safetensors([&](std::span<const std::byte> bytes) { return file.write(bytes); },
-                               arrays, metadata));
-  return file.commit();
 }
 
 // The friend that fills a Safetensors.

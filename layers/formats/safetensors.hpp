@@ -45,8 +45,6 @@ class Safetensors {
 using ByteSink = std::function<Status(std::span<const std::byte>)>;
 Status write_safetensors(const ByteSink& sink, std::span<const NamedArray> arrays,
                          const Metadata& metadata);
-Status write_safetensors(const std::filesystem::path& path, std::span<const NamedArray> arrays,
-                         const Metadata& metadata);
 
 // Fills the span with the next bytes, or fails. `size` is what the source holds in total, `where`
 // names it in errors.

@@ -1,5 +1,4 @@
 // [activation]: an element-wise function on its own.
-#include <fmt/format.h>
 
 #include "codelets/elementwise/activation.hpp"
 #include "codelets/spatial/copy_channels.hpp"

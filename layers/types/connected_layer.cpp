@@ -37,11 +37,7 @@ class ConnectedLayer final : public WeightedLayer {
                                       input().value(slice), diff_dst, weights().gradient(slice),
                                       optional_part(diff_bias), weight_gradient_tag(slice));
   }
-  ConnectedShape shape(int slice) const {
-    ConnectedShape shape = shape_;
-    shape.n = images(slice);
-    return shape;
-  }
+  ConnectedShape shape(int slice) const { return with_images(shape_, images(slice)); }
   ConnectedShape shape_;
 };
 

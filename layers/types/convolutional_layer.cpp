@@ -84,11 +84,7 @@ class ConvolutionalLayer final : public WeightedLayer {
                                  input().value(slice), diff_dst, weights().gradient(slice),
                                  diff_bias, weight_gradient_tag(slice));
   }
-  ConvShape shape(int slice) const {
-    ConvShape shape = shape_;
-    shape.n = images(slice);
-    return shape;
-  }
+  ConvShape shape(int slice) const { return with_images(shape_, images(slice)); }
   ConvShape shape_;
 };
 

@@ -26,11 +26,10 @@ class CostLayer final : public Layer {
   double forward_flops_per_image() const override { return 3.0 * args_.inputs; }
 
   void forward(const Step& step, int slice) override {
-    CostLossArgs args = args_;
-    args.n = images(slice);
     const auto at = static_cast<std::size_t>(slice);
     const bool gradient = step.training && input().wants_gradient();
-    submit_cost_loss(args, input().value(slice), *step.slot->labels[at], *step.slot->metrics[at],
+    submit_cost_loss(with_images(args_, images(slice)), input().value(slice),
+                     *step.slot->labels[at], *step.slot->metrics[at],
                      gradient ? &input().gradient(slice) : nullptr, forward_tag(slice));
   }
   void backward(const Step&, int) override {}

@@ -104,11 +104,7 @@ class DeconvolutionalLayer final : public WeightedLayer {
                                    nullptr, weight_gradient_tag(slice));
   }
   std::int64_t rows(int slice) const { return values(slice) / transposed_.c; }
-  ConvShape shape(int slice) const {
-    ConvShape shape = transposed_;
-    shape.n = images(slice);
-    return shape;
-  }
+  ConvShape shape(int slice) const { return with_images(transposed_, images(slice)); }
   ConvShape transposed_;
 };
 

@@ -64,11 +64,7 @@ class PoolLayer : public Layer {
   }
 
  protected:
-  PoolShape pool(int slice) const {
-    PoolShape pool = pool_;
-    pool.n = images(slice);
-    return pool;
-  }
+  PoolShape pool(int slice) const { return with_images(pool_, images(slice)); }
   PoolShape pool_;
 };
 

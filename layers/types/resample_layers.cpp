@@ -29,11 +29,7 @@ class UpsampleLayer final : public Layer {
   }
 
  private:
-  UpsampleArgs args(int slice) const {
-    UpsampleArgs args = args_;
-    args.n = images(slice);
-    return args;
-  }
+  UpsampleArgs args(int slice) const { return with_images(args_, images(slice)); }
   UpsampleArgs args_;
 };
 
@@ -70,11 +66,7 @@ class ReorgLayer final : public Layer {
   }
 
  private:
-  ReorgArgs args(int slice) const {
-    ReorgArgs args = args_;
-    args.n = images(slice);
-    return args;
-  }
+  ReorgArgs args(int slice) const { return with_images(args_, images(slice)); }
   ReorgArgs args_;
 };
 

@@ -60,11 +60,7 @@ class ShortcutLayer final : public Layer {
   }
 
  private:
-  ShortcutArgs args(int slice) const {
-    ShortcutArgs args = args_;
-    args.n = images(slice);
-    return args;
-  }
+  ShortcutArgs args(int slice) const { return with_images(args_, images(slice)); }
   ShortcutArgs args_;
   ActivationBlock activation_;
   int from_;

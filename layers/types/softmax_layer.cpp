@@ -46,8 +46,7 @@ class SoftmaxLayer final : public Layer {
 
   // The loss, and in training its gradient, follow at once: the labels are there.
   void forward(const Step& step, int slice) override {
-    SoftmaxArgs args = args_;
-    args.n = images(slice);
+    const SoftmaxArgs args = with_images(args_, images(slice));
     submit_softmax_forward(args, input().value(slice), value(slice), forward_tag(slice));
     if (!loss_) return;
     const auto at = static_cast<std::size_t>(slice);

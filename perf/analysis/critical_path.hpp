@@ -1,7 +1,6 @@
 // The longest chain of dependent tasks, and what a faster codelet would have given the whole run.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

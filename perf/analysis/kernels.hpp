@@ -1,7 +1,6 @@
 // What the kernels took and attained, by codelet, implementation and kind of worker.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -136,34 +136,12 @@ std::string RankBuilder::take(trace::Task&& task) {
 std::string RankBuilder::take(trace::IterationStart&& iteration) {
   if (!iterations_.insert(iteration.iteration).second)
     return twice("iteration", static_cast<std::uint64_t>(iteration.iteration));
-  iteration.rank = rank_;
-  trace_.iterations.push_back(iteration);
-  return {};
-}
-
-std::string RankBuilder::take(trace::Wait&& wait) {
-  wait.rank = rank_;
-  trace_.waits.push_back(wait);
-  return {};
-}
-
-std::string RankBuilder::take(trace::Transfer&& transfer) {
-  transfer.rank = rank_;
-  trace_.transfers.push_back(transfer);
-  return {};
-}
-
-std::string RankBuilder::take(trace::Exchange&& exchange) {
-  exchange.rank = rank_;
-  trace_.exchanges.push_back(exchange);
-  return {};
+  return keep(trace_.iterations, std::move(iteration));
 }
 
 std::string RankBuilder::take(trace::Counter&& counter) {
   if (std::isnan(counter.value)) return {};  // a loss that diverged; nothing to compute with
-  counter.rank = rank_;
-  trace_.counters.push_back(std::move(counter));
-  return {};
+  return keep(trace_.counters, std::move(counter));
 }
 
 std::string RankBuilder::take(trace::End&& end) {

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "perf/trace/record_parser.hpp"
@@ -36,6 +36,13 @@ class RankBuilder {
   };
   using Ids = std::unordered_map<std::uint32_t, std::uint32_t>;
 
+  template <class Kept>
+  std::string keep(std::vector<Kept>& all, Kept&& one) {
+    one.rank = rank_;
+    all.push_back(std::move(one));
+    return {};
+  }
+
   std::string take(UnknownRecord&&) { return {}; }
   std::string take(trace::Header&& header);
   std::string take(trace::Worker&& worker);
@@ -45,9 +52,9 @@ class RankBuilder {
   std::string take(trace::Peak&& peak);
   std::string take(trace::Task&& task);
   std::string take(trace::IterationStart&& iteration);
-  std::string take(trace::Wait&& wait);
-  std::string take(trace::Transfer&& transfer);
-  std::string take(trace::Exchange&& exchange);
+  std::string take(trace::Wait&& wait) { return keep(trace_.waits, std::move(wait)); }
+  std::string take(trace::Transfer&& one) { return keep(trace_.transfers, std::move(one)); }
+  std::string take(trace::Exchange&& one) { return keep(trace_.exchanges, std::move(one)); }
   std::string take(trace::Counter&& counter);
   std::string take(trace::End&& end);
 

@@ -6,7 +6,6 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
-#include <limits>
 #include <new>
 #include <optional>
 #include <string_view>

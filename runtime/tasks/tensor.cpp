@@ -121,14 +121,6 @@ std::vector<float> HostAccess::values() const {
   return {bf16().begin(), bf16().end()};
 }
 
-void HostAccess::assign(std::span<const float> values) const {
-  assert(values.size() == tensor_.count());
-  if (tensor_.type() == DataType::bf16)
-    std::ranges::copy(values, bf16().begin());
-  else
-    std::ranges::copy(values, f32().begin());
-}
-
 Tensor& TensorPool::declare(std::string name, std::size_t count, DataType type) {
   Tensor& tensor = tensors_.emplace_back(std::move(name), count, type);
   bytes_ += tensor.bytes();

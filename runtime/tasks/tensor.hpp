@@ -87,8 +87,7 @@ class HostAccess {
   std::span<float> f32() const { return view<float>(DataType::f32); }
   std::span<Bf16> bf16() const { return view<Bf16>(DataType::bf16); }
   std::span<std::int32_t> i32() const { return view<std::int32_t>(DataType::i32); }
-  std::vector<float> values() const;                 // a copy, of f32 or bf16
-  void assign(std::span<const float> values) const;  // as many, to f32 or, rounded, bf16
+  std::vector<float> values() const;  // a copy, of f32 or bf16
 
  private:
   template <class T>

@@ -91,7 +91,8 @@ class Ours {
   Values predict(const Values& images) {
     std::span<const float> left = images;
     for (const Tensor* slice : slot_.images) {
-      HostAccess(*slice, HostAccess::Mode::write).assign(left.first(slice->count()));
+      std::ranges::copy(left.first(slice->count()),
+                        HostAccess(*slice, HostAccess::Mode::write).f32().begin());
       left = left.subspan(slice->count());
     }
     net_->forward({.training = false, .slot = &slot_});

@@ -149,11 +149,7 @@ INSTANTIATE_TEST_SUITE_P(
                 2,
                 "error: --momentum-compensation: --auto searches the momentum in total, and "
                 "compensates by the theory (leave one of them out)\n"},
-        Refusal{
-            "MeasuredCompensation",
-            {"--net", "lenet", "--dry-run", "--groups", "2", "--momentum-compensation", "measured"},
-            2,
-            "--momentum-compensation: measured not in {off,theory}"},
+        Refusal{"Measured", {"--momentum-compensation", "measured"}, 2, "not in {off,theory}"},
         Refusal{"AutoWithoutARate",
                 {"--net", "lenet", "--dry-run", "--auto", "--learning-rate", "0"},
                 2,

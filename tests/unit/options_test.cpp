@@ -12,9 +12,14 @@ namespace omni {
 namespace {
 
 constexpr std::array kKeys{
-    Key{"filters", "1", ""},       Key{"size", "1", ""}, Key{"batch_normalize", "0", ""},
-    Key{"probability", ".5", ""},  Key{"steps", "", ""}, Key{"scales", "", ""},
-    Key{"policy", "constant", ""}, Key{"tree", "", ""},  Key{"xnor", "0", "", Effect::none},
+    Key{"filters", "1", ""},
+    Key{"size", "1", ""},
+    Key{"batch_normalize", "0", ""},
+    Key{"probability", ".5", ""},
+    Key{"steps", "", ""},
+    Key{"scales", "", ""},
+    Key{"policy", "constant", ""},
+    Key{"xnor", "0", "", Effect::none},
 };
 constexpr std::array<std::string_view, 3> kPolicies{"constant", "step", "steps"};
 
@@ -53,7 +58,6 @@ TEST(Options, AbsentKeysGiveTheirDefaults) {
   EXPECT_EQ(options.integer("filters", 7, 1), 7);
   EXPECT_EQ(options.real("probability", .5f), .5f);
   EXPECT_TRUE(options.flag("batch_normalize", true));
-  EXPECT_EQ(options.text("tree", "oak"), "oak");
   EXPECT_TRUE(options.integers("steps").empty());
   EXPECT_TRUE(options.reals("scales").empty());
   EXPECT_EQ(options.choice("policy", "step", kPolicies), 1);
@@ -65,7 +69,6 @@ TEST(Options, PresentKeysGiveTheirValues) {
                              {"filters", "64", 12},
                              {"probability", "-.5e-1", 13},
                              {"batch_normalize", "1", 14},
-                             {"tree", "elm", 15},
                              {"steps", "-1,8,2147483647", 16},
                              {"scales", ".1,1e-50,3", 17},
                              {"policy", "steps", 18}});
@@ -74,7 +77,6 @@ TEST(Options, PresentKeysGiveTheirValues) {
   EXPECT_EQ(options.integer("filters", 7, 1), 64);  // the last one counts
   EXPECT_FLOAT_EQ(options.real("probability", 1), -.05f);
   EXPECT_TRUE(options.flag("batch_normalize", false));
-  EXPECT_EQ(options.text("tree", "oak"), "elm");
   EXPECT_EQ(options.integers("steps"), (std::vector<int>{-1, 8, 2147483647}));
   EXPECT_EQ(options.reals("scales"), (std::vector<float>{.1f, 0, 3}));
   EXPECT_EQ(options.choice("policy", "constant", kPolicies), 2);
@@ -124,11 +126,6 @@ TEST(Options, FlagsAreZeroOrOne) {
                   "' is neither on nor off (expected 0 or 1)");
 }
 
-TEST(Options, TextIsNotEmpty) {
-  EXPECT_EQ(refusal("tree", "", [](OptionReader& options) { options.text("tree", "oak"); }),
-            "a.cfg:11: 'tree=' has no value (expected a word after '=')");
-}
-
 TEST(Options, ListsHaveNoHolesAndNoJunk) {
   for (const char* junk : {"", ",", "1,", ",1", "1,,2", "1,x", "1;2", "1.5", "2147483648"})
     EXPECT_EQ(refusal("steps", junk, [](OptionReader& options) { options.integers("steps"); }),
@@ -153,12 +150,11 @@ TEST(Options, UnknownChoicesSuggest) {
 }
 
 TEST(Options, TheFirstProblemIsKept) {
-  Section written = section({{"filters", "x", 11}, {"size", "5", 12}, {"tree", "", 13}});
+  Section written = section({{"filters", "x", 11}, {"size", "5", 12}});
   OptionReader options(written, kKeys);
   EXPECT_EQ(options.integer("filters", 4, 1), 4);
   EXPECT_TRUE(options.failed());
   EXPECT_EQ(options.integer("size", 9, 1), 9);
-  options.text("tree", "");
   options.refuse("size", "too late");
   EXPECT_EQ(options.status().error().where, "a.cfg:11");
 }

@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -17,6 +15,7 @@
 #include "runtime/checksum.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
+#include "runtime/own_command.hpp"
 #include "runtime/shown_name.hpp"
 #include "scheduling/training_checkpoint.hpp"
 
@@ -33,12 +32,6 @@ constexpr double kWorthIt = 0.98;               // of the time by the rule, or t
 constexpr double kLost = 1.05;                  // times the least time: sizes beyond are not tried
 constexpr std::uint64_t kMostBytes = 1 << 16;   // of a record
 constexpr const char *kSeconds = "seconds_by_images_per_slice", *kChosen = "images_per_slice";
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 int iterations_to_settle(int images, int slice) {
   const int slices = (images + slice - 1) / slice;
@@ -184,7 +177,7 @@ SliceRecord::SliceRecord(const NetSpec& spec, const NetOptions& options, int cor
   const Extent& input = options.input;
   const SessionOptions& session = machine.session;
   const std::string key =
-      fmt::format("{} {} {} {}x{}x{} {} images, {} cores, {} {} {}", host_name(), kVersion,
+      fmt::format("{} {} {} {}x{}x{} {} images, {} cores, {} {} {}", own_host(), kVersion,
                   layers_hash(spec), input.h, input.w, input.c, images_, cores,
                   static_cast<int>(session.precision), session.implementation, session.scheduler);
   const std::filesystem::path models =

@@ -6,16 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 namespace omni {
-
-MachineModel MachineModel::of_equals(int workers) {
-  MachineModel machine{.kinds = {Kind{}}, .links = {{Link{}}}};
-  machine.kinds.front().workers.resize(static_cast<std::size_t>(workers));
-  std::iota(machine.kinds.front().workers.begin(), machine.kinds.front().workers.end(), 0);
-  return machine;
-}
 
 MachineModel MachineModel::of_session() {
   MachineModel machine;

@@ -23,8 +23,6 @@ struct MachineModel {
   std::vector<Kind> kinds;
   std::vector<std::vector<Link>> links;  // from, to
 
-  // One memory and workers that are all alike.
-  static MachineModel of_equals(int workers);
   // Of this machine; needs a running Session.
   static MachineModel of_session();
 

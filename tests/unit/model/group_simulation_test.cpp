@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "scheduling/model/iteration_graph.hpp"
+#include "tests/unit/model/equal_workers.hpp"
 
 namespace omni {
 namespace {
@@ -41,7 +42,7 @@ std::vector<IterationTask> chain(double forward, double merged, double backward,
 
 double period(const std::vector<IterationTask>& tasks, int groups, int workers,
               bool in_turn = false) {
-  return simulate_groups(tasks, {.machine = MachineModel::of_equals(workers),
+  return simulate_groups(tasks, {.machine = test::equal_workers(workers),
                                  .layout = spread_groups(groups, workers),
                                  .in_turn = in_turn,
                                  .iterations = 300,
@@ -74,7 +75,7 @@ TEST(GroupSimulation, groups_that_share_workers_gain_nothing_more) {
 }
 
 TEST(GroupSimulation, overhead_counts_for_every_task) {
-  EXPECT_NEAR(simulate_groups(chain(3, 1, 2, 0.5), {.machine = MachineModel::of_equals(1),
+  EXPECT_NEAR(simulate_groups(chain(3, 1, 2, 0.5), {.machine = test::equal_workers(1),
                                                     .layout = spread_groups(1, 1),
                                                     .in_turn = true,
                                                     .iterations = 30,
@@ -94,7 +95,7 @@ TEST(IterationWork, counts_each_task_where_it_takes_least) {
 
 TEST(GroupSimulation, jitter_differs_with_its_seed_and_stays_around_the_lengths) {
   const auto seconds = [](unsigned seed) {
-    return simulate_groups(chain(3, 1, 2, 0.5), {.machine = MachineModel::of_equals(1),
+    return simulate_groups(chain(3, 1, 2, 0.5), {.machine = test::equal_workers(1),
                                                  .layout = spread_groups(1, 1),
                                                  .in_turn = true,
                                                  .iterations = 300,
@@ -124,7 +125,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // A core and a GPU that is ten times as fast, with a memory of its own; a byte travels for a
 // second.
 MachineModel core_and_gpu() {
-  MachineModel machine = MachineModel::of_equals(1);
+  MachineModel machine = test::equal_workers(1);
   machine.kinds.push_back({.type = 1, .memory = 1, .gpu = true, .at_once = 2, .workers = {1}});
   machine.links = {{{}, {0.01, 1}}, {{0.01, 1}, {}}};
   return machine;

@@ -5,6 +5,8 @@
 
 #include <map>
 
+#include "tests/unit/model/equal_workers.hpp"
+
 namespace omni {
 namespace {
 
@@ -14,7 +16,7 @@ constexpr int kUrgent = 1;
 class SimulatedMemoryTest : public testing::Test {
  protected:
   static MachineModel machine() {
-    MachineModel machine = MachineModel::of_equals(1);
+    MachineModel machine = test::equal_workers(1);
     const MachineModel::Link link{0, 1};
     machine.links = {{{}, link, link}, {link, {}, link}, {link, link, {}}};
     return machine;
