@@ -74,12 +74,16 @@ std::string mutated(std::string text, std::mt19937& random) {
 
 class ModelFiles : public testing::Test {
  protected:
+  // Apart from what other tests of this program have left.
   void SetUp() override {
     setenv("STARPU_HOSTNAME", "here", 1);
-    for (const char* left : {"XDG_CACHE_HOME", "STARPU_PERF_MODEL_PATH"})
-      unsetenv(left);  // by a session
+    setenv("STARPU_HOME", (folder_ / "home").c_str(), 1);
+    for (const char* left : {"XDG_CACHE_HOME", "STARPU_PERF_MODEL_PATH"}) unsetenv(left);
   }
-  void TearDown() override { unsetenv("STARPU_HOSTNAME"); }
+  void TearDown() override {
+    unsetenv("STARPU_HOSTNAME");
+    setenv("STARPU_HOME", home_before_.c_str(), 1);
+  }
   SessionOptions options() const {
     SessionOptions chosen;
     chosen.cpu_workers = 1;
@@ -99,6 +103,7 @@ class ModelFiles : public testing::Test {
   }
 
   TemporaryDirectory folder_;
+  const std::string home_before_ = std::getenv("STARPU_HOME");
   fs::path models_ = folder_ / "models";
 };
 
