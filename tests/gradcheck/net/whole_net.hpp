@@ -93,7 +93,12 @@ class WholeNet {
         labels.i32()[i] = static_cast<int>(draws.below(4));
         for (std::size_t at = 0; at < per_image; ++at) values.push_back(draws.uniform(-1, 1));
       }
-      images.assign(values);
+      const bool floats = slot_.images[slice]->type() == DataType::f32;
+      for (std::size_t at = 0; at < values.size(); ++at)
+        if (floats)
+          images.f32()[at] = values[at];
+        else
+          images.bf16()[at] = values[at];
     }
   }
   std::unique_ptr<Net> net_;
