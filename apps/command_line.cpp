@@ -143,9 +143,9 @@ int exit_code_of(int (*run)(int argc, char** argv), int argc, char** argv) {
   try {
     const int code = run(argc, argv);
     // Results that did not reach their file are no success.
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    if (code == kSuccess && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) {
       log::error("cannot write the results to stdout");
-      return code == kSuccess ? exit_code(ErrorKind::failed) : code;
+      return exit_code(ErrorKind::failed);
     }
     return code;
   } catch (const std::bad_alloc&) {
