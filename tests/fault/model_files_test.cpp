@@ -256,6 +256,7 @@ TEST_F(ModelFiles, that_are_removed_during_a_run_do_not_end_it) {
     model.type = STARPU_HISTORY_BASED;
     model.symbol = "omni_removed.x";
     starpu_perfmodel_init(&model);
+    starpu_save_history_based_model(&model);  // makes the folders, once
     const fs::path copy = fs::directory_iterator(temporary.path())->path();
     return bool(session) && fs::file_size(copy / "room") > 0 && fs::remove_all(copy) > 0;
   };
