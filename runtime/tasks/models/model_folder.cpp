@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <vector>
 
 #include "runtime/checksum.hpp"
 #include "runtime/files.hpp"
@@ -72,16 +73,11 @@ std::vector<fs::path> models_in(const fs::path& folder) {
   for (const fs::path& version : entries_of(folder / "codelets"))
     for (const fs::path& file : entries_of(version))
       if (file.filename().string().starts_with("omni_")) names.push_back(file);
-  const fs::path host = folder / "bus" / host_name();
+  const std::string host = folder / "bus" / host_name();
   std::error_code none;
   for (const char* kind :
-       {".config", ".affinity", ".latency", ".bandwidth", ".platform.xml", ".platform.v4.xml"}) {
-    const fs::path file = host.string() + kind;
-    if (fs::exists(file, none))
-      names.push_back(file);
-    else if (kind == std::string_view(".config"))
-      break;  // StarPU does not look at the others either
-  }
+       {".config", ".affinity", ".latency", ".bandwidth", ".platform.xml", ".platform.v4.xml"})
+    if (fs::exists(host + kind, none)) names.emplace_back(host + kind);
   for (fs::path& name : names) name = name.lexically_relative(folder);
   return names;
 }
