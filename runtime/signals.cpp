@@ -9,6 +9,8 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <deque>
+#include <memory>
 #include <string_view>
 
 namespace omni {
@@ -73,7 +75,9 @@ extern "C" void on_stop_signal(int number, siginfo_t* info, void* context) {
 void install_stop_signals(const std::string& farewell, int code) {
   on_terminal = isatty(STDERR_FILENO) != 0;
   farewell_code = code;
-  if (farewell_text.exchange(strdup(farewell.c_str())) != nullptr) return;
+  // All that were ever said, to the end of the process: a handler may be reading one.
+  static auto& texts = *std::make_unique<std::deque<std::string>>().release();
+  if (farewell_text.exchange(texts.emplace_back(farewell).c_str()) != nullptr) return;
   struct sigaction action {};
   action.sa_sigaction = on_stop_signal;
   sigemptyset(&action.sa_mask);
