@@ -149,8 +149,12 @@ Param& LayerBuilder::param(Param description, bool can_update_in_backward) {
   param.master = master != nullptr ? master->master : &tensor(param.name, count);
   param.value = param.replica != nullptr ? param.replica : param.master;
   // Like the master, what an update remembers is that of the first group's net.
-  const auto remembered = [&](Tensor* Param::*tensor, const char* name) {
+  const auto shared = [&](Tensor* Param::*tensor, const char* name) {
     return master != nullptr ? master->*tensor : &this->tensor(param.name + name, count);
+  };
+  const bool own = param.replica != nullptr && parts_.own_models;
+  const auto remembered = [&](Tensor* Param::*tensor, const char* name) {
+    return own ? &this->tensor(param.name + name, count) : shared(tensor, name);
   };
   param.updated_in_backward =
       can_update_in_backward && learns && parts_.update_in_backward && param.replica == nullptr;
@@ -169,6 +173,10 @@ Param& LayerBuilder::param(Param description, bool can_update_in_backward) {
   if (learns) {
     param.velocity = remembered(&Param::velocity, ".velocity");
     if (parts_.adam) param.mean_square = remembered(&Param::mean_square, ".mean_square");
+  }
+  if (own) {
+    param.change = shared(&Param::change, ".change");
+    param.centre_velocity = shared(&Param::centre_velocity, ".centre_velocity");
   }
   param.name = qualified(param.name);
   param.rate = rate_;

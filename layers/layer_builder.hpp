@@ -40,6 +40,7 @@ struct NetParts {
   std::unordered_map<const Blob*, Input*> newest_consumer;
   Blob data;                          // the images; its value tensors are set per mini-batch
   std::size_t replicated_layers = 0;  // the first ones, which read replicas
+  bool own_models = false;            // of groups that train their replicas, see Sharing
   const std::deque<Param>* master_params = nullptr;  // of the net that holds the master copies
   std::vector<std::unique_ptr<Layer>> layers;
 };

@@ -51,7 +51,8 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     OMNI_TRY(net_options, read_net_options(spec.net, options.strict));
     OMNI_CHECK(check_sections(spec, options.strict));
   }
-  const int batch = net_options.micro_batch();
+  const int batch = options.images > 0 ? options.images : net_options.micro_batch();
+  const bool one_pass = net_options.subdivisions == 1 && options.images == 0;  // is an update
   if (options.slice < 0 || options.slice > batch)
     return Error{ErrorKind::usage, "--slice",
                  fmt::format("{} images do not fit a mini-batch of {}", options.slice, batch),
@@ -69,12 +70,12 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     net->parts_.adam = net_options.solver.adam;
     // A task that moves weights and velocities between devices is not for cores beside a GPU.
     net->parts_.update_in_backward =
-        options.update_in_backward && net_options.subdivisions == 1 && options.gpus == 0;
+        options.update_in_backward && one_pass && options.gpus == 0;
     // Cores add to what the caches have; a GPU would read and write it for nothing. But of several
     // workers a gradient that is added to finds the one that has it, its weights and their
     // velocity.
     net->parts_.write_gradients_once =
-        net_options.subdivisions == 1 && options.gpus == 1 && slices.count() == 1;
+        one_pass && options.gpus == 1 && slices.count() == 1;
     net->parts_.values = options.values;
     net->parts_.label_smoothing = net_options.label_smoothing;
     net->parts_.gradient_sums = choose_gradient_sums(slices.count(), options.cores, options.gpus);
@@ -135,6 +136,7 @@ void Net::find_phases(const NetSpec& spec, const Sharing& sharing) {
   merged_from_ = spec.layers.size();
   has_replicas_ = sharing.replicas;
   if (!has_replicas_) return;
+  parts_.own_models = sharing.own_models;
   if (sharing.master != nullptr) parts_.master_params = &sharing.master->parts_.params;
   if (sharing.fully_connected == FullyConnected::merged)
     for (std::size_t i = spec.layers.size(); i-- > 0;) {

@@ -20,6 +20,9 @@ class Net;
 enum class FullyConnected { merged, replicated };
 struct Sharing {
   bool replicas = false;  // false: the only group, which reads the master copies
+  // Each group trains its replica by itself, with what its own updates remember; the groups then
+  // meet at the master copies.
+  bool own_models = false;
   FullyConnected fully_connected = FullyConnected::merged;
   const Net* master = nullptr;  // null: this net holds the master copies
 };
@@ -27,7 +30,9 @@ struct Sharing {
 struct BuildOptions {
   bool training = true;
   bool strict = false;
-  int slice = 0;  // images per task; 0: chosen from the net (see choose_slice)
+  int images = 0;  // of a pass through the net; 0: batch / subdivisions. Where it is given, an
+                   // update may take several passes.
+  int slice = 0;   // images per task; 0: chosen from the net (see choose_slice)
   int gpus = 0;   // that compute: then each gets one slice, the larger the better
   int cores = 0;  // likewise; 0: how the batch is cut and gradients are added up is a property of
                   // the net and the batch only, the same on every machine

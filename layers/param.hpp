@@ -44,6 +44,9 @@ struct Param {
   std::vector<Tensor*> partial_diffs{};
   Tensor* velocity = nullptr;     // training only; of Adam: the mean gradient
   Tensor* mean_square = nullptr;  // of Adam, of the gradient
+  // Of all groups together, where they meet (codelets/elementwise/meeting.hpp).
+  Tensor* change = nullptr;           // what the groups contributed since the last meeting
+  Tensor* centre_velocity = nullptr;  // of the master, as it moves at meetings
 
   // What the slice adds its gradient to.
   const Tensor& gradient(int slice) const {

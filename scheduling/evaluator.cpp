@@ -29,17 +29,20 @@ Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOu
     return {};
   };
   const std::uint64_t batches = test.batches_per_pass();
+  const auto first = [&](std::uint64_t number) {
+    return number * static_cast<std::uint64_t>(test.batch());
+  };
   const auto slots = static_cast<std::uint64_t>(test.slots()), ahead = use ? 0 : slots - 1;
   for (std::uint64_t number = 0, read = 0; number < batches + ahead; ++number) {
-    for (; read < batches && read + ahead < number + slots; ++read) test.submit(read);
+    for (; read < batches && read + ahead < number + slots; ++read) test.submit(first(read));
     if (number < batches)
-      net.forward({.training = false, .seed = seed, .first_sample = 0, .slot = &test.slot(number)});
+      net.forward({.training = false, .seed = seed, .first_sample = 0, .slot = &test.slot(first(number))});
     Status status = task_status();
     for (int slice = 0; use && status && slice < net.slices().count(); ++slice)
       status = use_slice(net.output(slice));
     if (status && number >= ahead) {
-      if (net.layers().back()->is_loss()) tally.add(test.slot(number - ahead));
-      test.release(number - ahead);
+      if (net.layers().back()->is_loss()) tally.add(test.slot(first(number - ahead)));
+      test.release(first(number - ahead));
       status = task_status();
     }
     if (status && stop_requested())

@@ -22,10 +22,12 @@ nlohmann::json number(double value) {
 nlohmann::json single(double value) { return number(as_written(static_cast<float>(value))); }
 
 nlohmann::ordered_json common(const StepReport& report) {
-  return {{"iteration", report.iteration},
-          {"epoch", number(report.epoch)},
-          {"images", report.images},
-          {"time", number(report.seconds)}};
+  nlohmann::ordered_json object{{"iteration", report.iteration},
+                                {"epoch", number(report.epoch)},
+                                {"images", report.images},
+                                {"time", number(report.seconds)}};
+  if (report.simulated_seconds) object["simulated_time"] = number(*report.simulated_seconds);
+  return object;
 }
 
 Status drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
@@ -92,6 +94,8 @@ Status MetricsLog::step(const StepReport& report) {
   object["mean_staleness"] = number(report.mean_staleness);
   object["fc_staleness"] = report.fc_staleness;
   object["images_per_second"] = number(report.images_per_second);
+  object["group_samples"] = report.group_samples;
+  for (const StrategyFigure& figure : report.figures) object[figure.name] = number(figure.value);
   return append(object.dump());
 }
 

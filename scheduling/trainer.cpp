@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "runtime/log.hpp"
 #include "runtime/signals.hpp"
@@ -31,25 +32,30 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
       net_options_(groups.net().options()),
       solver_(tuned(net_options_.solver, state.tuning)),
       test_(test),
-      state_(state),
-      options_(options),
+      state_(std::move(state)),
+      options_(std::move(options)),
       events_(std::move(events)),
-      // Mini-batches of one iteration follow each other in the data, so their order is fixed.
-      in_turn_(groups.count() == 1 || options.asynchrony == Asynchrony::reproducible ||
-               !groups.has_replicated_phase() || net_options_.subdivisions > 1),
-      momentum_(momentum_of_groups(options.compensation, static_cast<double>(solver_.momentum),
-                                   groups.count(), groups.watched().has_value())),
-      feed_(train, state.seed, batches(state.iteration),
-            last() != UINT64_MAX ? batches(last()) : UINT64_MAX),
-      begun_(state.iteration),
-      started_at_(state.iteration),
-      saved_at_(state.iteration) {
-  for (int group = 0; group < groups.count(); ++group)
-    runs_.push_back(std::make_unique<GroupRun>(groups, group, feed_, queue_, !options.trial));
-  report_.iteration = state.iteration;
-  report_.images = images_after(state.iteration);
-  report_.epoch = epochs_after(state.iteration);
-  report_.seconds = reported_seconds_ = options.seconds_before;
+      strategy_(options_.strategy(groups, solver_)),
+      begun_(state_.iteration),
+      cursor_(state_.samples),
+      started_at_(state_.iteration),
+      saved_at_(state_.iteration) {
+  strategy_->restore(state_.strategy);
+  const bool in_sequence = options_.feeds.empty();
+  std::map<DataFeed*, TrainingFeed*> feed_of;
+  for (int group = 0; group < groups.count(); ++group) {
+    DataFeed* const data = in_sequence ? &train : options_.feeds[static_cast<std::size_t>(group)];
+    TrainingFeed*& feed = feed_of[data];
+    if (feed == nullptr)
+      feed = &feeds_.emplace_back(*data, state_.seed, cursor_, last(), in_sequence);
+    runs_.push_back(std::make_unique<GroupRun>(groups, group, *feed, queue_, *strategy_,
+                                               !options_.trial));
+  }
+  report_.iteration = state_.iteration;
+  report_.images = state_.samples;
+  report_.epoch = epochs_of(state_.samples);
+  report_.seconds = reported_seconds_ = options_.seconds_before;
+  if (options_.clock != nullptr) take_arrivals();
 }
 
 int Trainer::slots(const ComputeGroups& groups) {
@@ -61,99 +67,181 @@ int Trainer::slots(int groups, int subdivisions) {
   return groups * GroupRun::kUnderWay * held + TrainingFeed::kPrefetched;
 }
 
+int Trainer::slots_of_passes(int groups) {
+  return groups * GroupRun::kUnderWay * (GroupRun::kHeld + 1);
+}
+
 Status Trainer::run() {
   training_time_.start();
-  const auto finished = [&] { return state_.iteration >= last(); };
+  const auto finished = [&] { return state_.samples >= last(); };
   while (!finished() && !stop_requested()) {
     if (Status trained = train_until(next_stop()); !trained) {
       (void)wait_for_tasks();  // they use this object
-      feed_.release_from(batches(begun_));
+      release_feeds();
       return trained;
     }
     const auto due = [this](std::uint64_t every) {
-      return every != 0 && state_.iteration % every == 0;
+      return every != 0 && state_.samples % samples_of(every) == 0;
     };
     // A full disk may have room again later; only a last save that fails ends the run.
     if (due(options_.checkpoint_every))
       if (Status saved = save(); !saved) log::warn("{}; going on", saved.error().message());
-    if (due(options_.evaluate_every) && state_.iteration != options_.iterations) {
+    if (due(options_.evaluate_every) && state_.samples != samples_of(options_.iterations)) {
       Status evaluated = evaluate_now();
       if (!evaluated && evaluated.error().kind != ErrorKind::interrupted) return evaluated;
     }
     training_time_.start();
   }
   training_time_.pause();
-  feed_.release_from(batches(begun_));
+  release_feeds();
+  note_strategy();
   if (finished())
-    return options_.checkpoint_every != 0 && last() == options_.iterations ? save() : Status();
+    return options_.checkpoint_every != 0 && last() == samples_of(options_.iterations) ? save()
+                                                                                       : Status();
   OMNI_CHECK(save());
   return Error{ErrorKind::interrupted, "",
                fmt::format("stopped after iteration {}", state_.iteration), "--resume goes on"};
 }
 
+std::uint64_t Trainer::samples_of(std::uint64_t iterations) const {
+  return iterations * static_cast<std::uint64_t>(net_options_.batch);
+}
+
 std::uint64_t Trainer::last() const {
-  const std::uint64_t end = options_.iterations != 0 ? options_.iterations : UINT64_MAX;
-  return options_.until != 0 ? std::min(end, options_.until) : end;
+  const std::uint64_t end = options_.iterations != 0 ? samples_of(options_.iterations) : UINT64_MAX;
+  return options_.until != 0 ? std::min(end, samples_of(options_.until)) : end;
 }
 
 std::uint64_t Trainer::next_stop() const {
-  std::uint64_t stop = last();
+  std::uint64_t stop = std::min(last(), strategy_->next_rest(state_.samples));
   for (const std::uint64_t every : {options_.checkpoint_every, options_.evaluate_every})
-    if (every != 0) stop = std::min(stop, (state_.iteration / every + 1) * every);
+    if (every != 0) stop = std::min(stop, (state_.samples / samples_of(every) + 1) * samples_of(every));
   return stop;
 }
 
 Status Trainer::save() {
   if (!events_.save_checkpoint || saved_at_ == state_.iteration) return {};
+  note_strategy();
   OMNI_CHECK(events_.save_checkpoint(state_));
   saved_at_ = state_.iteration;
   return {};
 }
 
+void Trainer::note_strategy() {
+  state_.strategy = strategy_->state();
+  if (options_.clock == nullptr) return;
+  state_.arrivals = arrivals_;
+  state_.arrivals->clock = options_.clock->state();
+}
+
+// Of another number of groups, or without a clock before: all begin now.
+void Trainer::take_arrivals() {
+  const auto count = static_cast<std::size_t>(groups_.count());
+  if (state_.arrivals && state_.arrivals->samples.size() == count &&
+      options_.clock->restore(state_.arrivals->clock))
+    arrivals_ = *state_.arrivals;
+  else
+    arrivals_.samples.resize(count);
+  begin_on_clock();
+}
+
+void Trainer::release_feeds() {
+  for (TrainingFeed& feed : feeds_) feed.release_from(cursor_);
+}
+
 Status Trainer::train_until(std::uint64_t limit) {
-  OMNI_CHECK(in_turn_ ? take_turns(limit) : run_freely(limit));
+  const std::uint64_t meets_at = strategy_->next_rest(state_.samples);
+  OMNI_CHECK(strategy_->in_order() ? run_in_order(limit) : run_freely(limit));
   OMNI_CHECK(rest());
   if (divergence_) return *divergence_;
-  return {};
+  if (state_.samples != meets_at) return {};
+  strategy_->meet_at_rest();
+  if (options_.clock != nullptr) {
+    options_.clock->give_up();
+    arrivals_.samples.assign(arrivals_.samples.size(), 0);
+    arrivals_.finished = -1;
+    begin_on_clock();
+  }
+  return wait_for_tasks();
 }
 
 bool Trainer::may_begin(std::uint64_t limit) const {
-  return begun_ < limit && !divergence_ && !stop_requested();
+  return cursor_ < limit && !divergence_ && !stop_requested();
 }
 
-Status Trainer::take_turns(std::uint64_t limit) {
+bool Trainer::begin(int group, std::uint64_t limit, bool announce) {
+  GroupRun& run = run_of(group);
+  const bool simulated = options_.clock != nullptr;
+  const std::uint64_t wanted = simulated ? arrivals_.samples[static_cast<std::size_t>(group)]
+                                         : strategy_->next_batch(group),
+                      pass = run.images_per_pass();
+  const std::uint64_t count = std::min(wanted, limit - cursor_) / pass * pass;
+  if (count == 0) return false;
+  run.begin({.group = group, .number = begun_++, .first = cursor_, .count = count}, announce,
+            simulated ? options_.clock->now() : 0);
+  cursor_ += count;
+  return true;
+}
+
+// By the clock, a mini-batch is submitted when it is done: nobody changes the group's replica
+// before.
+void Trainer::begin_on_clock() {
+  for (int group = 0; group < groups_.count(); ++group) {
+    std::uint64_t& samples = arrivals_.samples[static_cast<std::size_t>(group)];
+    if (samples != 0 || !strategy_->may_begin(group)) continue;
+    samples = strategy_->next_batch(group);
+    options_.clock->begin(group, samples,
+                          strategy_->exchanges(group) ? options_.exchange_seconds : 0);
+  }
+}
+
+int Trainer::next_in_order(std::uint64_t turn) {
+  if (options_.clock == nullptr) return static_cast<int>(turn % runs_.size());
+  if (arrivals_.finished < 0) arrivals_.finished = options_.clock->next();
+  return arrivals_.finished;
+}
+
+Status Trainer::run_in_order(std::uint64_t limit) {
   const auto most = static_cast<std::uint64_t>(groups_.count()) + 1;
+  std::uint64_t turn = begun_;
   while (true) {
     const std::uint64_t under_way = begun_ - state_.iteration;
-    GroupRun& run = *runs_[begun_ % runs_.size()];
-    if (may_begin(limit) && under_way < most && run.may_begin()) {
-      run.begin(begun_++, false);
-      OMNI_CHECK(run.complete(update_rule(run)));
-    } else if (under_way > 0) {
-      OMNI_TRY(const GroupEvent event, next_event());
-      OMNI_CHECK(finish_one(event.group));
-    } else {
-      return {};
+    if (may_begin(limit) && under_way < most) {
+      const int group = next_in_order(turn);
+      GroupRun& run = run_of(group);
+      if (run.may_begin()) {
+        if (begin(group, limit, false)) OMNI_CHECK(run.complete(update_rule(run)));
+        ++turn;
+        if (options_.clock != nullptr) {
+          arrivals_.samples[static_cast<std::size_t>(group)] = 0;
+          arrivals_.finished = -1;
+          begin_on_clock();
+        }
+        continue;
+      }
     }
+    if (under_way == 0) return {};
+    OMNI_TRY(const GroupEvent event, next_event());
+    OMNI_CHECK(finish_one(event.group));
   }
 }
 
 // A group's mini-batch enters the merged phase when it gets there. Its next one is submitted
 // behind it at once, so that its workers need not wait for this thread.
 Status Trainer::run_freely(std::uint64_t limit) {
-  const auto begin = [&](GroupRun& run) {
-    if (run.may_begin() && may_begin(limit)) run.begin(begun_++, true);
+  const auto begin_next = [&](int group) {
+    if (run_of(group).may_begin() && may_begin(limit)) begin(group, limit, true);
   };
-  for (const auto& run : runs_) begin(*run);
+  for (int group = 0; group < groups_.count(); ++group) begin_next(group);
   while (state_.iteration < begun_) {
     OMNI_TRY(const GroupEvent event, next_event());
-    GroupRun& run = *runs_[static_cast<std::size_t>(event.group)];
     if (event.kind == GroupEvent::Kind::arrived) {
-      OMNI_CHECK(run.complete(update_rule(run)));
+      GroupRun& run = run_of(event.group);
+      OMNI_CHECK(run.advance(update_rule(run)));
     } else {
       OMNI_CHECK(finish_one(event.group));
     }
-    begin(run);
+    begin_next(event.group);
   }
   return {};
 }
@@ -168,65 +256,66 @@ Result<GroupEvent> Trainer::next_event() {
 }
 
 UpdateRule Trainer::update_rule(const GroupRun& run) const {
-  return {.learning_rate = learning_rate(solver_, state_.seed, run.next_to_complete() + 1),
-          .momentum = momentum_,
-          .order = in_turn_ ? ExchangeOrder::submission : ExchangeOrder::arrival};
+  const MiniBatch& batch = run.next_to_complete();
+  const std::uint64_t iteration = batch.first / static_cast<std::uint64_t>(net_options_.batch) + 1;
+  return strategy_->rule(batch, learning_rate(solver_, state_.seed, iteration));
 }
 
 Status Trainer::finish_one(int group) {
-  OMNI_TRY(const FinishedIteration finished, runs_[static_cast<std::size_t>(group)]->collect());
+  OMNI_TRY(const FinishedUpdate finished, run_of(group).collect());
   const double loss = finished.tally.mean_loss();
-  const std::uint64_t done = state_.iteration + 1;
-  if (!std::isfinite(loss) && !divergence_) divergence_ = diverged(done);
-  if (divergence_) {
-    state_.iteration = done;
-    return {};
-  }
-  state_.average_loss = state_.iteration == 0 ? loss : 0.9 * state_.average_loss + 0.1 * loss;
-  state_.iteration = done;
+  const bool first = state_.iteration == 0;
+  ++state_.iteration;
+  state_.samples += finished.batch.count;
+  if (!std::isfinite(loss) && !divergence_) divergence_ = diverged(state_.iteration);
+  if (divergence_) return {};
+  state_.average_loss = first ? loss : 0.9 * state_.average_loss + 0.1 * loss;
   ++unreported_updates_;
+  unreported_samples_ += finished.batch.count;
   unreported_staleness_ += finished.staleness;
+  report(finished);
+  return {};
+}
 
+void Trainer::report(const FinishedUpdate& finished) {
+  const std::uint64_t done = state_.iteration;
   report_ = {
       .iteration = done,
-      .iterations = options_.iterations,
-      .began = finished.number,
-      .epoch = epochs_after(done),
-      .images = images_after(done),
-      .loss = loss,
+      // Where groups take mini-batches of other sizes, nobody knows how many it will be.
+      .iterations = options_.feeds.empty() ? options_.iterations : 0,
+      .began = finished.batch.number,
+      .epoch = epochs_of(state_.samples),
+      .images = state_.samples,
+      .loss = finished.tally.mean_loss(),
       .average_loss = state_.average_loss,
       .accuracy = finished.tally.accuracy(),
       .learning_rate = finished.rule.learning_rate,
       .momentum = finished.rule.momentum,
-      .group = group,
+      .group = finished.batch.group,
       .staleness = finished.staleness,
       .fc_staleness = finished.fc_staleness,
       .mean_staleness =
           static_cast<double>(unreported_staleness_) / static_cast<double>(unreported_updates_),
-      .images_per_second = static_cast<double>(images_after(unreported_updates_)) /
+      .images_per_second = static_cast<double>(unreported_samples_) /
                            std::fmax(seconds() - reported_seconds_, 1e-9),
       .seconds = seconds(),
-      .seconds_per_iteration = training_time_.seconds() / static_cast<double>(done - started_at_)};
-  const bool displayed = done % options_.display == 0 || done == options_.iterations;
+      .seconds_per_iteration = training_time_.seconds() / static_cast<double>(done - started_at_),
+      .simulated_seconds = options_.clock != nullptr ? std::optional(finished.simulated)
+                                                     : std::nullopt,
+      .group_samples = finished.batch.count,
+      .figures = strategy_->figures(finished.batch.group)};
+  const bool displayed = done % options_.display == 0 || state_.samples == samples_of(options_.iterations);
   if (events_.on_iteration) events_.on_iteration(report_);
-  if (!displayed) return {};
+  if (!displayed) return;
   reported_seconds_ = report_.seconds;
   unreported_updates_ = 0;
+  unreported_samples_ = 0;
   unreported_staleness_ = 0;
   if (events_.on_step) events_.on_step(report_);
-  return {};
 }
 
-std::uint64_t Trainer::batches(std::uint64_t iterations) const {
-  return iterations * static_cast<std::uint64_t>(net_options_.subdivisions);
-}
-
-std::uint64_t Trainer::images_after(std::uint64_t iterations) const {
-  return iterations * static_cast<std::uint64_t>(net_options_.batch);
-}
-
-double Trainer::epochs_after(std::uint64_t iterations) const {
-  return static_cast<double>(images_after(iterations)) / static_cast<double>(feed_.images());
+double Trainer::epochs_of(std::uint64_t samples) const {
+  return static_cast<double>(samples) / static_cast<double>(feeds_.front().images());
 }
 
 Status Trainer::rest() {
@@ -238,7 +327,7 @@ Status Trainer::rest() {
 Status Trainer::evaluate_now() {
   OMNI_CHECK(rest());
   if (test_ == nullptr) return {};
-  Net& net = groups_.net();
+  Net& net = groups_.evaluating_net();
   net.read_masters(true);
   Result<Tally> tally = evaluate(net, *test_, state_.seed);
   net.read_masters(false);

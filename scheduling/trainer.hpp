@@ -1,19 +1,22 @@
 // The training loop: mini-batches in, updates out, a bounded number of them in flight. It submits
-// and reads back losses; everything that computes is a task. Compute groups take mini-batches in
-// turn, or whichever is free.
+// and reads back losses; everything that computes is a task. A strategy says what groups do with
+// their mini-batches; the order is that of turns, of a virtual clock, or of arrival.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "scheduling/arrivals/virtual_clock.hpp"
 #include "scheduling/evaluator.hpp"
 #include "scheduling/groups/group_run.hpp"
 #include "scheduling/optimizer/refused_rate.hpp"
 #include "scheduling/optimizer/trial_budget.hpp"
 #include "scheduling/stopwatch.hpp"
+#include "scheduling/strategies/async.hpp"
 
 namespace omni {
 
@@ -26,12 +29,22 @@ struct Tuning {
   std::vector<RefusedRate> refused{};
 };
 
+// Where a virtual clock stands, and what is under way by it.
+struct ArrivalState {
+  VirtualClock::State clock;
+  std::vector<std::uint64_t> samples;  // by group, of the mini-batch under way; 0: none
+  int finished = -1;                   // the group that has finished, but is not submitted yet
+};
+
 // Where a run stands. Saved in checkpoints; all randomness and the data order follow from it.
 struct TrainingState {
   std::uint64_t seed = 0;
   std::uint64_t iteration = 0;  // updates done
+  std::uint64_t samples = 0;    // that went into them: the cursor in the data
   double average_loss = 0;      // Darknet's: 0.9 old + 0.1 new, the first loss to start with
   std::optional<Tuning> tuning{};
+  StrategyState strategy{};
+  std::optional<ArrivalState> arrivals{};
 };
 
 struct StepReport {
@@ -48,6 +61,9 @@ struct StepReport {
   double images_per_second = 0;                  // since the last report
   double seconds = 0;  // of training in this run; evaluation and saving left out
   double seconds_per_iteration = 0;
+  std::optional<double> simulated_seconds{};  // by a virtual clock, of the whole training
+  std::uint64_t group_samples = 0;            // of the group's mini-batch
+  std::vector<StrategyFigure> figures{};      // of the strategy's own
 };
 
 struct EvaluationReport {
@@ -55,13 +71,9 @@ struct EvaluationReport {
   Tally tally;
 };
 
-// How several groups share the master copies.
-enum class Asynchrony {
-  reproducible,  // in turn: every gradient is exactly groups - 1 updates old
-  free,          // as they arrive
-};
-
 struct TrainerOptions {
+  // Iterations stand for as many mini-batches of the net's size: where groups take others, the
+  // training ends after as many samples.
   std::uint64_t iterations = 0;        // 0: no end
   std::uint64_t until = 0;             // run() returns there; 0: at the end
   bool trial = false;                  // its iterations may be done again: traces do not name them
@@ -69,8 +81,10 @@ struct TrainerOptions {
   std::uint64_t display = 1;           // report every so many iterations
   std::uint64_t evaluate_every = 0;    // iterations; 0: only at the end
   std::uint64_t checkpoint_every = 0;  // iterations; 0: never
-  Asynchrony asynchrony = Asynchrony::free;
-  Compensation compensation = Compensation::off;
+  MakeStrategy strategy = async();
+  std::vector<DataFeed*> feeds{};  // by group, where they take mini-batches of other sizes
+  VirtualClock* clock = nullptr;   // says who finishes when; null: real time does
+  double exchange_seconds = 0;     // by the clock, of what a group sends and gets
 };
 
 // How the loop talks to whoever runs it. Every function may be empty.
@@ -87,6 +101,7 @@ class Trainer {
   // Mini-batches that `train` must have room for.
   static int slots(const ComputeGroups& groups);
   static int slots(int groups, int subdivisions);
+  static int slots_of_passes(int groups);  // where updates take passes of varying number
 
   // `test` may be null: no evaluation.
   Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,
@@ -102,21 +117,28 @@ class Trainer {
   double seconds() const { return options_.seconds_before + training_time_.seconds(); }
 
  private:
-  std::uint64_t last() const;       // the iteration to train up to; UINT64_MAX: no end
-  std::uint64_t next_stop() const;  // the iteration before which all groups come to rest
-  Status train_until(std::uint64_t iteration);
-  Status take_turns(std::uint64_t limit);
+  std::uint64_t samples_of(std::uint64_t iterations) const;
+  std::uint64_t last() const;       // the sample to train up to; UINT64_MAX: no end
+  std::uint64_t next_stop() const;  // the sample before which all groups come to rest
+  Status train_until(std::uint64_t sample);
+  Status run_in_order(std::uint64_t limit);
   Status run_freely(std::uint64_t limit);
   bool may_begin(std::uint64_t limit) const;
+  bool begin(int group, std::uint64_t limit, bool announce);  // false: too few samples are left
+  int next_in_order(std::uint64_t turn);
+  void begin_on_clock();
   Result<GroupEvent> next_event();
   UpdateRule update_rule(const GroupRun& run) const;
-  Status finish_one(int group);  // the oldest iteration of the group whose update is done
+  Status finish_one(int group);  // the oldest mini-batch of the group whose update is done
+  void report(const FinishedUpdate& finished);
   Status rest();                 // waits for everything submitted
   Status save();
-  std::uint64_t batches(std::uint64_t iterations) const;
-  std::uint64_t images_after(std::uint64_t iterations) const;
-  double epochs_after(std::uint64_t iterations) const;
+  void note_strategy();  // in the state
+  void take_arrivals();
+  void release_feeds();
+  double epochs_of(std::uint64_t samples) const;
   Error diverged(std::uint64_t iteration);
+  GroupRun& run_of(int group) { return *runs_[static_cast<std::size_t>(group)]; }
 
   ComputeGroups& groups_;
   const NetOptions& net_options_;
@@ -125,19 +147,20 @@ class Trainer {
   TrainingState state_;
   TrainerOptions options_;
   TrainerEvents events_;
-  bool in_turn_;  // groups begin iterations in turn; else when they are free
-  Momentum momentum_;
+  std::unique_ptr<Strategy> strategy_;
+  std::uint64_t begun_;   // mini-batches; state_.iteration are finished
+  std::uint64_t cursor_;  // samples in them
 
-  TrainingFeed feed_;
+  std::deque<TrainingFeed> feeds_;  // one for each DataFeed
   EventQueue queue_;
   std::vector<std::unique_ptr<GroupRun>> runs_;  // by group
-  std::uint64_t begun_;                          // iterations; state_.iteration are finished
-  std::uint64_t started_at_, saved_at_;          // iteration
+  ArrivalState arrivals_;        // its clock is options_.clock's
+  std::uint64_t started_at_, saved_at_;  // iteration
   StepReport report_;
   std::optional<Error> divergence_;
   Stopwatch training_time_;
   double reported_seconds_ = 0;
-  std::uint64_t unreported_updates_ = 0;
+  std::uint64_t unreported_updates_ = 0, unreported_samples_ = 0;
   std::int64_t unreported_staleness_ = 0;
 };
 

@@ -7,7 +7,8 @@
 
 namespace omni {
 
-// The arrays that all groups share.
+// The arrays that all groups share. Where groups have models of their own, what updates remember is
+// the first group's.
 template <class Visit>
 void for_each_array(Net& net, Visit visit) {
   for (const Param* param : net.params()) {
@@ -18,13 +19,24 @@ void for_each_array(Net& net, Visit visit) {
   }
 }
 
-// What every group in use has of its own between two iterations.
+// What groups in use have besides between two iterations: each of its own, and for meetings.
 template <class Visit>
 void for_each_replica(ComputeGroups& groups, Visit visit) {
   for (int group = 0; group < groups.count(); ++group)
-    for (const Param* param : groups.net(group).params())
-      if (param->replica != nullptr)
-        visit(fmt::format("group{}/{}", group, param->name), *param, *param->replica);
+    for (const Param* param : groups.net(group).params()) {
+      if (param->replica == nullptr) continue;
+      visit(fmt::format("group{}/{}", group, param->name), *param, *param->replica);
+      if (param->change == nullptr) continue;
+      if (group == 0) {
+        visit("change/" + param->name, *param, *param->change);
+        visit("centre_velocity/" + param->name, *param, *param->centre_velocity);
+        continue;
+      }
+      visit(fmt::format("group{}/velocity/{}", group, param->name), *param, *param->velocity);
+      if (param->mean_square != nullptr)
+        visit(fmt::format("group{}/mean_square/{}", group, param->name), *param,
+              *param->mean_square);
+    }
 }
 
 }  // namespace omni

@@ -1,8 +1,10 @@
 #include "scheduling/training_checkpoint.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <deque>
 
 #include "runtime/checksum.hpp"
@@ -28,10 +30,88 @@ Status require_same_solver(const Checkpoint& checkpoint, const Net& net) {
                fmt::format("resume with --set adam={}", saved == kAdam ? 1 : 0)};
 }
 
-std::string age_key(int group) { return fmt::format("group{}/age", group); }
 // Counts of iterations: far beyond any training, far below what sums and products can hold.
 constexpr std::uint64_t kMostIterations = 1'000'000'000'000;
 constexpr double kLargestRate = 1e30;
+
+// Of checkpoints of before there were strategies.
+std::string age_key(int group) { return fmt::format("group{}/age", group); }
+
+template <class Numbers>
+std::string listed(const Numbers& numbers) {
+  return fmt::format("{}", fmt::join(numbers, " "));
+}
+
+// What listed() wrote; nothing where it is not.
+template <class Number>
+std::optional<std::vector<Number>> read_list(std::string_view text) {
+  std::vector<Number> numbers;
+  for (const char *at = text.data(), *const end = at + text.size(); at != end;) {
+    Number number{};
+    const auto [stopped, problem] = std::from_chars(at, end, number);
+    if (problem != std::errc() || (stopped != end && *stopped != ' ')) return {};
+    numbers.push_back(number);
+    at = stopped == end ? end : stopped + 1;
+  }
+  return numbers;
+}
+
+Error unreadable(const Checkpoint& checkpoint, std::string_view field) {
+  return {ErrorKind::data, checkpoint.path.string(),
+          fmt::format("'{}' is no list of numbers", field), "use another checkpoint"};
+}
+
+void save_arrivals(CheckpointFields& fields, const ArrivalState& arrivals) {
+  fields.set("clock_now", arrivals.clock.now);
+  fields.set("clock_finishes", listed(arrivals.clock.finishes));
+  fields.set("clock_draws", listed(arrivals.clock.draws));
+  fields.set("clock_samples", listed(arrivals.samples));
+  fields.set("clock_finished", arrivals.finished);
+}
+
+Result<std::optional<ArrivalState>> saved_arrivals(const Checkpoint& checkpoint) {
+  const CheckpointFields& fields = checkpoint.fields;
+  if (!fields.text("clock_now")) return std::optional<ArrivalState>();
+  ArrivalState arrivals;
+  OMNI_TRY(arrivals.clock.now, fields.number("clock_now", 0.0, 1e18));
+  const auto list = [&]<class Number>(const char* key, std::vector<Number>& numbers) -> Status {
+    OMNI_TRY(const std::string text, fields.text(key));
+    auto read = read_list<Number>(text);
+    if (!read) return unreadable(checkpoint, key);
+    numbers = std::move(*read);
+    return {};
+  };
+  OMNI_CHECK(list("clock_finishes", arrivals.clock.finishes));
+  OMNI_CHECK(list("clock_draws", arrivals.clock.draws));
+  OMNI_CHECK(list("clock_samples", arrivals.samples));
+  OMNI_TRY(arrivals.finished, fields.number("clock_finished", -1, kMostGroups - 1));
+  for (const std::uint64_t samples : arrivals.samples)
+    if (samples > kMostIterations) return unreadable(checkpoint, "clock_samples");
+  return std::optional(arrivals);
+}
+
+Result<StrategyState> saved_strategy(const Checkpoint& checkpoint, int groups) {
+  StrategyState state;
+  if (const auto name = checkpoint.fields.text("strategy")) {
+    OMNI_TRY(const std::string text, checkpoint.fields.text("strategy_numbers"));
+    auto numbers = read_list<double>(text);
+    if (!numbers || !std::ranges::all_of(*numbers, [](double each) {
+          return each >= 0 && each < static_cast<double>(kMostIterations);
+        }))
+      return unreadable(checkpoint, "strategy_numbers");
+    return StrategyState{*name, std::move(*numbers)};
+  }
+  state.name = "async";
+  for (int group = 0; group < groups; ++group) {
+    std::int64_t age = 0;
+    if (groups > 1) {
+      OMNI_TRY(age, checkpoint.fields.number(age_key(group), std::int64_t{0},
+                                             std::int64_t{kMostIterations}));
+    }
+    state.numbers.push_back(static_cast<double>(age));
+  }
+  return state;
+}
 
 // The smallest learning rate that was found too large with so many groups.
 std::string refused_key(int groups) { return fmt::format("refused_rate_{}_groups", groups); }
@@ -113,8 +193,10 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
   snapshot.fields.set("batch", net.options().batch);
   snapshot.fields.set("slice", net.slices().sizes.front());
   snapshot.fields.set("groups", groups.count());
-  for (int group = 0; group < groups.count(); ++group)
-    snapshot.fields.set(age_key(group), groups.age(group));
+  snapshot.fields.set("samples", state.samples);
+  snapshot.fields.set("strategy", state.strategy.name);
+  snapshot.fields.set("strategy_numbers", listed(state.strategy.numbers));
+  if (state.arrivals) save_arrivals(snapshot.fields, *state.arrivals);
   if (state.tuning) {
     snapshot.fields.set("tuned_momentum", state.tuning->momentum);
     snapshot.fields.set("tuned_learning_rate", state.tuning->learning_rate);
@@ -162,7 +244,7 @@ Result<int> saved_groups(const Checkpoint& checkpoint) {
 }
 
 Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& checkpoint,
-                                       const std::string& hash) {
+                                       const std::string& hash, std::string_view strategy) {
   Net& net = groups.net();
   const std::string where = checkpoint.path.string();
   if (checkpoint.cfg_hash != hash && !checkpoint.cfg_hash.empty())
@@ -178,24 +260,31 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
   OMNI_TRY(const int batch, checkpoint.fields.number<int>("batch"));
   OMNI_TRY(const int slice, checkpoint.fields.number<int>("slice"));
   OMNI_TRY(const int group_count, saved_groups(checkpoint));
+  OMNI_TRY(state.strategy, saved_strategy(checkpoint, group_count));
+  OMNI_TRY(state.arrivals, saved_arrivals(checkpoint));
   OMNI_TRY(state.tuning, saved_tuning(checkpoint.fields));
   if (batch != net.options().batch)
     return Error{
         ErrorKind::usage, where,
         fmt::format("was trained with batch {}, this run has {}", batch, net.options().batch),
         fmt::format("resume with --batch {}", batch)};
+  state.samples = state.iteration * static_cast<std::uint64_t>(batch);
+  if (checkpoint.fields.text("samples")) {  // older ones counted iterations of one size only
+    OMNI_TRY(state.samples,
+             checkpoint.fields.number("samples", std::uint64_t{0}, kMostIterations * batch));
+  }
   if (slice != net.slices().sizes.front())
     log::warn("{}: was trained with slices of {} images, now {}: sums may round differently", where,
               slice, net.slices().sizes.front());
-  if (group_count == groups.count()) {
+  if (strategy != state.strategy.name) {
+    log::info("{}: was trained by --strategy {}, this run has {}; every replica starts from the "
+              "masters",
+              where, shown_name(state.strategy.name), strategy);
+    groups.refresh_replicas();
+  } else if (group_count == groups.count()) {
     Status filled;
     for_each_replica(groups, filling_from(checkpoint, filled));
     OMNI_CHECK(filled);
-    for (int group = 0; group < group_count && group_count > 1; ++group) {
-      OMNI_TRY(const auto age, checkpoint.fields.number(age_key(group), std::int64_t{0},
-                                                        std::int64_t{kMostIterations}));
-      groups.set_age(group, age);
-    }
   } else {
     log::info("{}: was trained by {} compute group{}, this run has {}{}", where, group_count,
               group_count == 1 ? "" : "s", groups.count(),

@@ -36,8 +36,9 @@ Result<int> saved_groups(const Checkpoint& checkpoint);
 
 // Parameters, what updates remember, replicas and the state; refuses parameters of other shapes and
 // a checkpoint of the other solver, warns when the layers are described differently. With another
-// number of groups than before, all replicas start from the masters.
+// number of groups or another strategy (StrategyState::name) than before, all replicas start from
+// the masters.
 Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& checkpoint,
-                                       const std::string& hash);
+                                       const std::string& hash, std::string_view strategy);
 
 }  // namespace omni

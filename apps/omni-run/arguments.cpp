@@ -141,15 +141,57 @@ void add_groups(CLI::App& app, GroupArguments& arguments) {
                  "Workers of each group, for example '0-1;2-3' (with the quotes); default: evenly")
       ->check(not_empty());
   add_fully_connected(app, arguments.fully_connected);
-  add_choice(app, "--async", arguments.asynchrony,
+  add_choice(app, "--async", arguments.how.asynchrony,
              std::map<std::string, Asynchrony>{{"free", Asynchrony::free},
                                                {"reproducible", Asynchrony::reproducible}},
              "How groups update: free (as they arrive; default) or reproducible (in turn)");
-  add_choice(app, "--momentum-compensation", arguments.compensation,
+  add_choice(app, "--momentum-compensation", arguments.how.compensation,
              std::map<std::string, Compensation>{{"theory", Compensation::theory},
                                                  {"off", Compensation::off}},
              "Less momentum for the asynchrony that adds its own: theory (by the number of groups; "
              "default), off");
+}
+
+void add_strategies(CLI::App& app, GroupArguments& arguments, ArrivalArguments& arrivals) {
+  std::string names;
+  for (const StrategyType& type : strategy_types())
+    names += fmt::format("{}{}: {}", names.empty() ? "" : "; ", type.name, type.summary);
+  app.add_option("--strategy", arguments.strategy,
+                 "How groups share what they learn. Default: async with several groups, else sync. " +
+                     names)
+      ->check(not_empty());
+  StrategyOptions& how = arguments.how;
+  app.add_option("--sync-every", how.sync_every,
+                 "Mini-batches of each group from one meeting to the next; default: 1 (sma), 16 "
+                 "(local, elastic)")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--alpha", how.alpha, "sma: share of the way to the average; default: 1 / groups")
+      ->check(CLI::Range(1e-6, 1.0));
+  app.add_option("--central-momentum", how.central_momentum,
+                 "sma, elastic: momentum of the average; default: 0.9")
+      ->check(CLI::Range(0.0, 0.999999));
+  app.add_option("--outer-rate", how.outer_rate, "local: rate of the outer step; default: 1")
+      ->check(CLI::Range(1e-6, 100.0));
+  app.add_option("--outer-momentum", how.outer_momentum,
+                 "local: Nesterov momentum of the outer step; default: 0")
+      ->check(CLI::Range(0.0, 0.999999));
+  app.add_option("--group-batches", arguments.batches,
+                 "hogbatch, adaptive: samples of each group's mini-batch, as in '3x4,64'; with "
+                 "bounds for adaptive: '3x4:1-16,64:16-256'")
+      ->check(not_empty());
+  app.add_option("--adapt-factor", how.adapt_factor,
+                 "adaptive: factor by which mini-batches grow and shrink; default: 2")
+      ->check(CLI::Range(1.0, 1024.0));
+  app.add_option("--adapt-weight", how.adapt_weight,
+                 "adaptive: what an update of the smallest mini-batches counts; default: 1")
+      ->check(CLI::Range(1e-6, 1.0));
+  add_choice(app, "--arrivals", arrivals.simulated,
+             std::map<std::string, bool>{{"real", false}, {"virtual", true}},
+             "Order in which groups finish: real (default), or virtual, as on the machine of "
+             "--machine: metrics then have simulated seconds, and a run repeats bit for bit");
+  app.add_option("--machine", arrivals.machine,
+                 "Machine file of --arrivals virtual: a file, or the name of a shipped one")
+      ->check(not_empty());
 }
 
 void add_data(CLI::App& app, DataArguments& arguments) {

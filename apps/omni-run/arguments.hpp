@@ -11,6 +11,7 @@
 #include "layers/net.hpp"
 #include "runtime/tasks/session.hpp"
 #include "scheduling/groups/momentum.hpp"
+#include "scheduling/strategies/registry.hpp"
 #include "scheduling/trainer.hpp"
 
 namespace CLI {  // its header takes seconds to compile, and few need it
@@ -61,8 +62,15 @@ struct GroupArguments {
   std::string layout{};
   std::uint64_t cold_start = 0;  // iterations with one group before there are several
   FullyConnected fully_connected = FullyConnected::merged;
-  std::optional<Asynchrony> asynchrony{};      // free, unless the run is deterministic
-  std::optional<Compensation> compensation{};  // theory
+  std::string strategy{};    // "": async where there are several groups, else sync
+  std::string batches{};     // samples of each group's mini-batches
+  StrategyOptions how{};
+};
+
+// Whose order groups follow.
+struct ArrivalArguments {
+  bool simulated = false;
+  std::string machine{};  // file
 };
 
 struct TrainArguments {
@@ -70,6 +78,7 @@ struct TrainArguments {
   NetArguments net;
   MachineArguments machine;
   GroupArguments groups;
+  ArrivalArguments arrivals;
   std::string trace;  // folder
   DataArguments data;
   std::optional<double> epochs;
@@ -138,6 +147,7 @@ void add_common(CLI::App& app, CommonArguments& arguments);
 void add_net(CLI::App& app, NetArguments& arguments);
 void add_machine(CLI::App& app, MachineArguments& arguments);
 void add_groups(CLI::App& app, GroupArguments& arguments);
+void add_strategies(CLI::App& app, GroupArguments& arguments, ArrivalArguments& arrivals);
 void add_fully_connected(CLI::App& app, FullyConnected& fully_connected);
 void add_data(CLI::App& app, DataArguments& arguments);
 void add_trace(CLI::App& app, std::string& folder);

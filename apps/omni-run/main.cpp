@@ -95,6 +95,7 @@ int run(int argc, char** argv) {
   add_data(training, train.data);
   add_machine(training, train.machine);
   add_groups(training, train.groups);
+  add_strategies(training, train.groups, train.arrivals);
   add_trace(training, train.trace);
   add_training(training, train);
 

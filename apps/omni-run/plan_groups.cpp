@@ -6,7 +6,7 @@
 #include <map>
 
 #include "apps/omni-run/commands/slice_sizes.hpp"
-#include "apps/omni-run/groups.hpp"
+#include "apps/omni-run/group_options.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/timed_training.hpp"
@@ -127,8 +127,8 @@ Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
   wanted.net = net;
   wanted.machine = arguments.machine;
   wanted.fully_connected = arguments.groups.fully_connected;
-  wanted.asynchrony = arguments.groups.asynchrony.value_or(wanted.asynchrony);
-  wanted.compensation = arguments.groups.compensation.value_or(wanted.compensation);
+  wanted.asynchrony = arguments.groups.how.asynchrony.value_or(wanted.asynchrony);
+  wanted.compensation = arguments.groups.how.compensation.value_or(wanted.compensation);
   wanted.most_groups = most.count();
   OMNI_TRY(GroupPlan plan, plan_groups(spec, wanted, session, images));
   std::string reason;

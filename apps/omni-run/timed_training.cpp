@@ -47,7 +47,7 @@ Result<double> TimedTraining::seconds(int iterations, Asynchrony asynchrony,
   Stopwatch watch;
   watch.start();
   Trainer trainer(groups_, feed_, nullptr, {.seed = 1},
-                  {.iterations = static_cast<std::uint64_t>(iterations), .asynchrony = asynchrony},
+                  {.iterations = static_cast<std::uint64_t>(iterations), .strategy = async(asynchrony)},
                   {.on_iteration = std::move(on_iteration),
                    .on_step = {},
                    .on_evaluation = {},

@@ -1,6 +1,7 @@
 #include "codelets/elementwise/exchange.hpp"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "codelets/elementwise/exchange_steps.hpp"
@@ -11,13 +12,13 @@
 namespace omni {
 
 void count_update(const ExchangeArgs& args) {
-  if (args.ticket == nullptr) return;
-  Ticket& ticket = *args.ticket;
-  const std::int64_t before = (*ticket.clock)++;
-  const std::int64_t staleness = before - ticket.seen.load();
-  ticket.seen = before + 1;
-  if (args.figure == Staleness::replicated) args.report->staleness = staleness;
-  if (args.figure == Staleness::merged) {
+  if (args.seen == nullptr) return;
+  SeenVersion& seen = *args.seen;
+  const std::int64_t before = (*seen.count)++;
+  const std::int64_t staleness = before - seen.version.load();
+  seen.version = before + 1;
+  if (args.reports == Staleness::replicated) args.report->staleness = staleness;
+  if (args.reports == Staleness::merged) {
     std::atomic<std::int64_t>& most = args.report->fc_staleness;
     for (std::int64_t known = most; known < staleness;)
       if (most.compare_exchange_weak(known, staleness)) break;
@@ -37,8 +38,18 @@ void exchange_one(const ExchangeArgs& args, const Exchanged<float>& of) {
     for (std::int64_t first = 0; first < args.count; first += kPiece) {
       const std::int64_t count = std::min(kPiece, args.count - first);
       float* master = of.master + first;
+      std::array<float, kPiece> corrections;
+      if (args.corrects)
+        for (std::int64_t i = 0; i < count; ++i)
+          corrections[static_cast<std::size_t>(i)] =
+              args.pull * (master[i] - of.centre[first + i]);
       update_values(step, count, args.clears, master, of.diff + first, of.velocity + first,
                     args.adam ? of.mean_square + first : nullptr);
+      if (args.corrects)
+        for (std::int64_t i = 0; i < count; ++i) {
+          master[i] -= corrections[static_cast<std::size_t>(i)];
+          of.change[first + i] += corrections[static_cast<std::size_t>(i)];
+        }
       if (args.refresh) std::copy_n(master, count, of.replica + first);
     }
   });
@@ -66,7 +77,9 @@ Cost cost(const ExchangeTaskArgs& args) {
     const auto count = static_cast<double>(one.count);
     sum.flops += flops_per_value(one) * count;
     sum.bytes +=
-        count * ((one.adam ? 7 : 5) + (one.clears ? 1 : 0) + (one.refresh ? 1 : 0)) * sizeof(float);
+        count *
+        ((one.adam ? 7 : 5) + (one.clears ? 1 : 0) + (one.refresh ? 1 : 0) + (one.corrects ? 3 : 0)) *
+        sizeof(float);
   }
   return sum;
 }
@@ -77,6 +90,7 @@ std::uint64_t footprint(const ExchangeTaskArgs& args) {
   for (const ExchangeArgs& one : args.all()) {
     std::uint64_t own = footprint_of(one.count, one.refresh, one.adam);
     if (!one.clears) own = footprint_of(own, one.clears);
+    if (one.corrects) own = footprint_of(own, one.corrects);
     hash = hash == 0 ? own : footprint_of(hash, own);
   }
   return hash;
@@ -118,11 +132,14 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
     accesses.clear();
   };
   const bool chained = TaskChain::open() != nullptr;  // one after another, whatever they are
-  const std::size_t most = chained ? ExchangeTaskArgs::kMost : ExchangeTaskArgs::kMostAlone;
   for (const auto& [rule, tensors] : exchanges) {
     ExchangeArgs args = rule;
     args.refresh = tensors.replica != nullptr;
     args.adam = tensors.mean_square != nullptr;
+    args.corrects = tensors.centre != nullptr;
+    const std::size_t most = chained         ? ExchangeTaskArgs::kMost
+                             : args.corrects ? ExchangeTaskArgs::kMostCorrected
+                                             : ExchangeTaskArgs::kMostAlone;
     const bool joins =
         chained || (tensors.master.parts() == 1 && tensors.master.count_of(0) <= kSmall);
     if (!joins) submit();
@@ -135,6 +152,11 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
                                        update_of({tensors.velocity, part})});
       if (args.refresh) accesses.push_back(write({*tensors.replica, part}));
       if (args.adam) accesses.push_back(update_of({*tensors.mean_square, part}));
+      if (args.corrects)
+        accesses.insert(accesses.end(), {read({*tensors.centre, part}),
+                                         order == ExchangeOrder::arrival
+                                             ? accumulate({*tensors.change, part})
+                                             : read_write({*tensors.change, part})});
       if (!joins || together.params == most) submit();
       args.leave_uncounted();
     }
@@ -142,8 +164,8 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
   submit();
 }
 
-void note_read(Ticket& ticket, const Tensor& master) {
-  when_ready(TensorPart(master), [&ticket] { ticket.seen = ticket.clock->load(); });
+void note_read(SeenVersion& seen, const Tensor& master) {
+  when_ready(TensorPart(master), [&seen] { seen.version = seen.count->load(); });
 }
 
 }  // namespace omni

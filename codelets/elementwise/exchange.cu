@@ -15,18 +15,34 @@ struct Update {
   float *master, *diff, *velocity;
   float* replica;      // null: none
   float* mean_square;  // null: not Adam
+  const float* centre;  // null: nothing pulls
+  float* change;
+  float pull;
   bool clears;
 
   template <int lanes>
   __device__ void at(std::int64_t first) const {
     Lanes<lanes> value = load<lanes>(master, first), gradient = load<lanes>(diff, first),
                  speed = load<lanes>(velocity, first);
+    Lanes<lanes> correction{};
+    if (centre != nullptr) {
+      const Lanes<lanes> middle = load<lanes>(centre, first);
+      for (int i = 0; i < lanes; ++i) correction.at[i] = pull * (value.at[i] - middle.at[i]);
+    }
     if constexpr (std::is_same_v<Step, AdamStep>) {
       Lanes<lanes> square = load<lanes>(mean_square, first);
       for (int i = 0; i < lanes; ++i) step(value.at[i], gradient.at[i], speed.at[i], square.at[i]);
       store(mean_square, first, square);
     } else {
       for (int i = 0; i < lanes; ++i) step(value.at[i], gradient.at[i], speed.at[i]);
+    }
+    if (centre != nullptr) {
+      Lanes<lanes> sum = load<lanes>(change, first);
+      for (int i = 0; i < lanes; ++i) {
+        value.at[i] -= correction.at[i];
+        sum.at[i] += correction.at[i];
+      }
+      store(change, first, sum);
     }
     store(master, first, value);
     if (clears) store(diff, first, Lanes<lanes>{});
@@ -72,8 +88,10 @@ void update(const ExchangeTaskArgs& args, const Buffers& buffers) {
         new (&params.each[params.count++])
             OneParam<Step>(one.count,
                            Update<Step>{Step(one), of.master, of.diff, of.velocity, of.replica,
-                                        of.mean_square, one.clears},
-                           of.master, of.diff, of.velocity, of.replica, of.mean_square);
+                                        of.mean_square, of.centre, of.change, one.pull,
+                                        one.clears},
+                           of.master, of.diff, of.velocity, of.replica, of.mean_square, of.centre,
+                           of.change);
         blocks += blocks_for(worker, params.each[params.count - 1].threads()).x;
       });
   if (blocks > 0)

@@ -5,6 +5,9 @@
 //   master -= learning_rate * velocity
 //   diff = 0, ready for the next iteration to add to, unless that writes it
 //   replica = master, where the group computes with a copy of its own
+// Where groups average their models (SMA), `master` is the group's own model, and the step also pulls
+// it towards the centre. All right-hand sides are values of before the step:
+//   correction = pull * (master - centre);  master -= correction;  change += correction
 // or one step of Adam, Darknet's (decay is part of the gradient):
 //   velocity = momentum * velocity + (1 - momentum) * g
 //   mean_square = square_memory * mean_square + (1 - square_memory) * g * g
@@ -29,12 +32,12 @@
 namespace omni {
 
 // How often a master copy has been updated, counted while an exchange has it to itself.
-using UpdateClock = std::atomic<std::int64_t>;
+using UpdateCount = std::atomic<std::int64_t>;
 
-// What one group knows of one parameter: the clock when it last took the parameter over.
-struct Ticket {
-  UpdateClock* clock = nullptr;
-  std::atomic<std::int64_t> seen{0};
+// The version of a parameter that a group computes with: the count of updates when it read them.
+struct SeenVersion {
+  UpdateCount* count = nullptr;
+  std::atomic<std::int64_t> version{0};
 };
 
 // Of one iteration of one group, filled in by its exchanges. `done` is called by the last of them,
@@ -52,7 +55,7 @@ struct UpdateReport {
   }
 };
 
-// Which figure of the report an exchange gives: none, when the parameter is not watched.
+// Which staleness an exchange reports: none, when the parameter is not watched.
 enum class Staleness : std::uint8_t { unwatched, replicated, merged };
 
 struct ExchangeArgs {
@@ -66,18 +69,20 @@ struct ExchangeArgs {
   float square_memory = 0.999f, epsilon = 1e-7f;  // of Adam
   std::uint64_t number = 1;                       // of Adam: of the update, from 1
   bool clears = true;                             // the gradient
-  Staleness figure = Staleness::unwatched;
-  Ticket* ticket = nullptr;        // null: staleness is not measured
+  Staleness reports = Staleness::unwatched;
+  SeenVersion* seen = nullptr;     // null: staleness is not measured
   UpdateReport* report = nullptr;  // null: nobody waits for it
+  bool corrects = false;           // there is a centre; set by the submit function
+  float pull = 0;                  // towards the centre
 
   // Of a parameter that is updated in parts, the first one is counted.
   void leave_uncounted() {
-    ticket = nullptr;
-    figure = Staleness::unwatched;
+    seen = nullptr;
+    reports = Staleness::unwatched;
   }
 };
 
-// Clock, ticket and staleness, when a task begins what the arguments say; and its end.
+// Count, version and staleness, when a task begins what the arguments say; and its end.
 void count_update(const ExchangeArgs& args);
 void report_update(const ExchangeArgs& args);
 
@@ -87,6 +92,7 @@ struct ExchangeTaskArgs {
   static constexpr std::size_t kMost = 32;
   static constexpr std::size_t kMostAlone = 3;  // of a task, which may have few buffers: weights,
                                                 // scales, biases
+  static constexpr std::size_t kMostCorrected = 2;  // likewise, each with two buffers more
   std::array<ExchangeArgs, kMost> each{};
   std::size_t params = 0;
 
@@ -99,6 +105,8 @@ struct Exchanged {
   T *master, *diff, *velocity;
   T* replica = nullptr;      // none, unless the arguments say refresh
   T* mean_square = nullptr;  // none, unless they say adam
+  const T* centre = nullptr;  // none, unless they say corrects
+  T* change = nullptr;        // of the centre, likewise
 };
 
 // use(number, arguments, memory) for every parameter.
@@ -111,6 +119,10 @@ void for_each_exchanged(const ExchangeTaskArgs& args, const Buffers& buffers, Us
     next += 3;
     if (one.refresh) of.replica = buffers.get<T>(next++);
     if (one.adam) of.mean_square = buffers.get<T>(next++);
+    if (one.corrects) {
+      of.centre = buffers.get<T>(next++);
+      of.change = buffers.get<T>(next++);
+    }
     use(i, one, of);
   }
 }
@@ -126,13 +138,15 @@ namespace reference {
 
 template <class T>
 void exchange(const ExchangeArgs& args, const Exchanged<T>& of) {
-  const auto [master, diff, velocity, replica, mean_square] = of;
+  const auto [master, diff, velocity, replica, mean_square, centre, change] = of;
   const T rate = static_cast<T>(args.learning_rate), momentum = static_cast<T>(args.momentum),
           square_memory = static_cast<T>(args.square_memory),
           gradient_scale = static_cast<T>(args.gradient_scale),
           weight_of_mean = static_cast<T>(bias_correction(args.momentum, args.number)),
-          weight_of_square = static_cast<T>(bias_correction(args.square_memory, args.number));
+          weight_of_square = static_cast<T>(bias_correction(args.square_memory, args.number)),
+          pull = static_cast<T>(args.pull);
   for (std::int64_t i = 0; i < args.count; ++i) {
+    const T correction = args.corrects ? pull * (master[i] - centre[i]) : 0;
     const T gradient = gradient_scale * diff[i] + static_cast<T>(args.decay) * master[i];
     if (args.adam) {
       velocity[i] = momentum * velocity[i] + (1 - momentum) * gradient;
@@ -143,6 +157,10 @@ void exchange(const ExchangeArgs& args, const Exchanged<T>& of) {
     } else {
       velocity[i] = momentum * velocity[i] + gradient;
       master[i] -= rate * velocity[i];
+    }
+    if (args.corrects) {
+      master[i] -= correction;
+      change[i] += correction;
     }
     if (args.clears) diff[i] = 0;
     if (args.refresh) replica[i] = master[i];
@@ -156,7 +174,8 @@ KernelFunction<ExchangeTaskArgs> exchange;
 }
 
 extern Codelet<ExchangeTaskArgs> exchange;  // of every parameter {master RW, diff RW, velocity RW,
-                                            // replica W if refresh, mean_square RW if adam};
+                                            // replica W if refresh, mean_square RW if adam,
+                                            // centre R and change RW if corrects};
                                             // diff R if it is not cleared
 
 // Of one parameter.
@@ -164,6 +183,8 @@ struct ExchangeTensors {
   const Tensor &master, &diff, &velocity;
   const Tensor* replica = nullptr;
   const Tensor* mean_square = nullptr;  // null: not Adam
+  const Tensor* centre = nullptr;       // null: nothing pulls; cut like the master
+  const Tensor* change = nullptr;       // of the centre; many groups add to it
 };
 
 // The order in which groups reach a master: as submitted, or as they arrive.
@@ -178,9 +199,9 @@ struct Exchange {
 // part of the tensors, which are cut alike. In a TaskChain all of them together.
 void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, TaskTag tag = {});
 
-// The group reads a merged parameter, now as far as its tasks are ordered: notes the clock in the
-// ticket, wherever the parameter is. A task that reads it could be given to a CPU, and would fetch
-// it from a GPU for nothing.
-void note_read(Ticket& ticket, const Tensor& master);
+// The group reads a merged parameter, now as far as its tasks are ordered: notes its version,
+// wherever the parameter is. A task that reads it could be given to a CPU, and would fetch it from
+// a GPU for nothing.
+void note_read(SeenVersion& seen, const Tensor& master);
 
 }  // namespace omni

@@ -113,13 +113,12 @@ DataFeed::DataFeed(const Dataset& dataset, FeedOptions options)
 
 Status DataFeed::allocate() { return tensors_.allocate(); }
 
-void DataFeed::submit(std::uint64_t number) {
+void DataFeed::submit(std::uint64_t first) {
   const Slices& slices = options_.slices;
   const auto free = std::find(holders_.begin(), holders_.end(), kFree);
   assert(free != holders_.end());
-  *free = number;
-  const Slot& slot = held(number);
-  const std::uint64_t first = number * static_cast<std::uint64_t>(slices.images());
+  *free = first;
+  const Slot& slot = held(first);
   for (std::size_t i = 0; i < slices.sizes.size(); ++i) {
     const std::uint64_t first_sample = first + static_cast<std::uint64_t>(slices.offsets[i]);
     if (in_pixels_)
@@ -170,16 +169,20 @@ void DataFeed::submit_pixels(std::uint64_t first_sample, int slice, const Slot& 
                       accesses, {.priority = kUnpackPriority, .layer = -1, .slice = slice});
 }
 
-DataFeed::Slot& DataFeed::held(std::uint64_t number) {
-  const auto holder = std::find(holders_.begin(), holders_.end(), number);
+DataFeed::Slot& DataFeed::held(std::uint64_t first_sample) {
+  const auto holder = std::find(holders_.begin(), holders_.end(), first_sample);
   assert(holder != holders_.end());
   return slots_[static_cast<std::size_t>(holder - holders_.begin())];
 }
 
-BatchSlot& DataFeed::slot(std::uint64_t number) { return held(number).batch; }
+bool DataFeed::holds(std::uint64_t first_sample) const {
+  return std::find(holders_.begin(), holders_.end(), first_sample) != holders_.end();
+}
 
-void DataFeed::release(std::uint64_t number) {
-  std::replace(holders_.begin(), holders_.end(), number, kFree);
+BatchSlot& DataFeed::slot(std::uint64_t first_sample) { return held(first_sample).batch; }
+
+void DataFeed::release(std::uint64_t first_sample) {
+  std::replace(holders_.begin(), holders_.end(), first_sample, kFree);
 }
 
 bool DataFeed::submits(std::string_view codelet) {

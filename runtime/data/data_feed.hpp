@@ -39,13 +39,14 @@ class DataFeed {
   std::size_t bytes() const { return tensors_.bytes(); }
   std::vector<TensorSize> tensor_sizes() const { return tensors_.sizes(); }
 
-  // Submits the decode tasks of mini-batch `number` (samples number*batch ...) into a free slot;
-  // there must be one.
-  void submit(std::uint64_t number);
-  BatchSlot& slot(std::uint64_t number);  // of a submitted mini-batch
+  // A mini-batch is named by its first sample. submit(): its decode tasks, into a free slot; there
+  // must be one.
+  void submit(std::uint64_t first_sample);
+  bool holds(std::uint64_t first_sample) const;
+  BatchSlot& slot(std::uint64_t first_sample);  // of a submitted mini-batch
   // Its metrics were read: another mini-batch may have the slot. Compute groups finish out of
   // order.
-  void release(std::uint64_t number);
+  void release(std::uint64_t first_sample);
 
   // Whether submit() submits tasks of that codelet.
   static bool submits(std::string_view codelet);
@@ -73,7 +74,7 @@ class DataFeed {
     BatchSlot batch;
     std::vector<std::vector<Tensor*>> pixels;  // in_pixels_: by slice, by task that makes some
   };
-  Slot& held(std::uint64_t number);
+  Slot& held(std::uint64_t first_sample);
   std::size_t pixels_per_image() const { return options_.net_input.count(); }
   std::vector<std::size_t> present(std::uint64_t first_sample, int count) const;
   Slices parts_of(int slice_images) const;
@@ -85,7 +86,7 @@ class DataFeed {
   Sampler sampler_;
   TensorPool tensors_;
   std::vector<Slot> slots_;
-  std::vector<std::uint64_t> holders_;  // by slot: the mini-batch in it, or kFree
+  std::vector<std::uint64_t> holders_;  // by slot: its mini-batch's first sample, or kFree
   mutable std::atomic<std::uint64_t> decoded_slices_{0};
 };
 

@@ -4,15 +4,13 @@
 
 namespace omni {
 
-Result<ComputeGroups> ComputeGroups::make(int count, FullyConnected fully_connected,
-                                          const BuildNet& build) {
+Result<ComputeGroups> ComputeGroups::make(int count, Sharing like, const BuildNet& build) {
   ComputeGroups groups;
+  like.replicas = like.replicas || count > 1;
   for (int group = 0; group < count; ++group) {
-    const Net* master = group == 0 ? nullptr : &groups.net();
-    const int slice = group == 0 ? 0 : master->slices().sizes.front();
-    OMNI_TRY(auto net,
-             build({.replicas = count > 1, .fully_connected = fully_connected, .master = master},
-                   slice));
+    like.master = group == 0 ? nullptr : &groups.net();
+    const int slice = group == 0 ? 0 : like.master->slices().sizes.front();
+    OMNI_TRY(auto net, build(like, slice, group));
     groups.add(std::move(net));
   }
   return groups;
@@ -21,18 +19,8 @@ Result<ComputeGroups> ComputeGroups::make(int count, FullyConnected fully_connec
 ComputeGroups::ComputeGroups(std::unique_ptr<Net> only) { add(std::move(only)); }
 
 void ComputeGroups::add(std::unique_ptr<Net> net) {
-  const std::size_t params = net->params().size();
-  if (groups_.empty()) clocks_ = std::make_unique<std::vector<UpdateClock>>(params);
-  auto group = std::make_unique<Group>();
-  group->net = std::move(net);
-  group->tickets = std::vector<Ticket>(params);
-  for (std::size_t i = 0; i < params; ++i) group->tickets[i].clock = &(*clocks_)[i];
-  groups_.push_back(std::move(group));
+  groups_.push_back(std::make_unique<Group>(Group{std::move(net), {}}));
   in_use_ = most();
-}
-
-std::span<Ticket> ComputeGroups::tickets(int group) {
-  return groups_[static_cast<std::size_t>(group)]->tickets;
 }
 
 void ComputeGroups::assign(const GroupLayout& layout) {
@@ -47,7 +35,6 @@ void ComputeGroups::use(int count, Workers workers) {
   else
     assign(spread_groups(count, workers));
   refresh_replicas();
-  for (int group = 0; group < count; ++group) set_age(group, 0);
 }
 
 bool ComputeGroups::has_replicated_phase() const {
@@ -83,16 +70,11 @@ std::optional<std::size_t> ComputeGroups::watched() const {
   return static_cast<std::size_t>(found - params.begin());
 }
 
-std::int64_t ComputeGroups::age(int group) const {
-  const auto number = watched();
-  if (!number) return 0;
-  const Ticket& ticket = groups_[static_cast<std::size_t>(group)]->tickets[*number];
-  return *ticket.clock - ticket.seen;
-}
-
-void ComputeGroups::set_age(int group, std::int64_t age) {
-  for (Ticket& ticket : groups_[static_cast<std::size_t>(group)]->tickets)
-    ticket.seen = *ticket.clock - age;
+Net& ComputeGroups::evaluating_net() {
+  int largest = 0;
+  for (int group = 1; group < count(); ++group)
+    if (net(group).slices().images() > net(largest).slices().images()) largest = group;
+  return net(largest);
 }
 
 void ComputeGroups::refresh_replicas() {

@@ -1,14 +1,12 @@
-// The compute groups of a training: a net each, the workers it may use, and what each group knows
-// of the master copies. The first group's net holds the masters.
+// The compute groups of a training: a net each, and the workers it may use. The first group's net
+// holds the master copies of the parameters.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
-#include "codelets/elementwise/exchange.hpp"
 #include "layers/net.hpp"
 #include "runtime/tasks/submission.hpp"
 #include "scheduling/groups/group_layout.hpp"
@@ -20,10 +18,11 @@ inline constexpr int kMostGroups = 64;
 
 class ComputeGroups {
  public:
-  // `build` makes one net; it is asked for as many as there are groups.
-  using BuildNet = std::function<Result<std::unique_ptr<Net>>(const Sharing&, int slice)>;
-  static Result<ComputeGroups> make(int count, FullyConnected fully_connected,
-                                    const BuildNet& build);
+  // `build` makes one net; it is asked for as many as there are groups, with the slice of the first.
+  using BuildNet =
+      std::function<Result<std::unique_ptr<Net>>(const Sharing&, int slice, int group)>;
+  // `like`: where and what groups share; replicas by default only where there are several.
+  static Result<ComputeGroups> make(int count, Sharing like, const BuildNet& build);
   explicit ComputeGroups(std::unique_ptr<Net> only);
 
   int count() const { return in_use_; }
@@ -33,7 +32,6 @@ class ComputeGroups {
   const WorkerSet& workers(int group) const {
     return groups_[static_cast<std::size_t>(group)]->workers;
   }
-  std::span<Ticket> tickets(int group);  // one per parameter of the net
 
   // Until then every group may use all workers.
   void assign(const GroupLayout& layout);
@@ -51,20 +49,17 @@ class ComputeGroups {
   // The parameter whose staleness counts, by number: of those with replicas the first, which a
   // group reads first and writes last. None: all that learn are merged.
   std::optional<std::size_t> watched() const;
-  // Updates of it by others since the group took it over.
-  std::int64_t age(int group) const;
-  void set_age(int group, std::int64_t age);
+  // The net that tests: of those whose passes take the most images.
+  Net& evaluating_net();
 
  private:
   struct Group {
     std::unique_ptr<Net> net;
     WorkerSet workers;
-    std::vector<Ticket> tickets;
   };
   ComputeGroups() = default;
   void add(std::unique_ptr<Net> net);
 
-  std::unique_ptr<std::vector<UpdateClock>> clocks_;  // by parameter
   std::vector<std::unique_ptr<Group>> groups_;
   int in_use_ = 0;
 };

@@ -1,92 +1,91 @@
-// The iterations of one compute group: submits their tasks and collects what came out of them.
+// The mini-batches of one compute group: submits their tasks and collects what came out of them.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/submission.hpp"
 #include "scheduling/evaluator.hpp"
-#include "scheduling/groups/compute_groups.hpp"
 #include "scheduling/groups/event_queue.hpp"
-#include "scheduling/groups/momentum.hpp"
 #include "scheduling/groups/training_feed.hpp"
+#include "scheduling/strategies/strategy.hpp"
 
 namespace omni {
 
-// What an update does besides adding up the gradients.
-struct UpdateRule {
-  float learning_rate = 0;
-  Momentum momentum;
-  ExchangeOrder order = ExchangeOrder::submission;
-};
-
-struct FinishedIteration {
-  std::uint64_t number = 0;
+struct FinishedUpdate {
+  MiniBatch batch;
   UpdateRule rule;
   Tally tally;
+  double simulated = 0;  // seconds, by the virtual clock
   std::int64_t staleness = 0, fc_staleness = 0;
 };
 
 class GroupRun {
  public:
-  // The group computes one iteration, and the beginning of the next may be submitted behind it.
+  // The group computes one mini-batch, and the beginning of the next may be submitted behind it.
   static constexpr int kUnderWay = 2;
-  // Mini-batches of one iteration whose images are held at once.
+  // Passes of one mini-batch whose images are held at once.
   static constexpr int kHeld = 2;
 
   // `traced`: a trace tells its tasks by iteration; else they belong to none.
-  GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQueue& events, bool traced);
+  GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQueue& events,
+           Strategy& strategy, bool traced);
   GroupRun(const GroupRun&) = delete;
   GroupRun& operator=(const GroupRun&) = delete;
 
-  // Submits a new iteration up to the merged phase; its arrival there is an event, if wanted.
-  void begin(std::uint64_t number, bool announce);
-  // Submits the rest of the oldest one that is not complete. The update's end is an event.
-  std::uint64_t next_to_complete() const { return iterations_[completed_ % kUnderWay].number; }
+  // Submits a new mini-batch up to the merged phase of its first pass; its arrival there is an
+  // event, if wanted.
+  void begin(const MiniBatch& batch, bool announce, double simulated = 0);
+  // The oldest one that is not complete.
+  const MiniBatch& next_to_complete() const {
+    return updates_[completed_ % kUnderWay].update.batch;
+  }
+  // Submits the rest of it. The update's end is an event.
   Status complete(const UpdateRule& rule);
+  // As far as images may be held: the rest follows at its next arrival. Says whether that was all.
+  Result<bool> advance(const UpdateRule& rule);
   // What came out of the oldest one whose update is done.
-  Result<FinishedIteration> collect();
+  Result<FinishedUpdate> collect();
 
-  int group() const { return group_; }
+  std::uint64_t images_per_pass() const { return feed_.batch(); }
   bool may_begin() const { return completed_ == begun_ && begun_ - collected_ < kUnderWay; }
 
  private:
-  struct Iteration {
-    std::uint64_t number = 0;  // counts up over all groups
-    Step first;                // its first mini-batch
-    UpdateRule rule;
+  struct Update {
+    GroupUpdate update;
     UpdateReport report;
-    std::uint64_t tallied = 0;  // mini-batches whose metrics were read
+    Step first;                // its first pass
+    std::uint64_t passes = 1;  // through the net
+    std::uint64_t submitted = 0, tallied = 0;  // of them
     Tally tally;
+    double simulated = 0;
   };
-  Iteration& of(std::uint64_t count) { return iterations_[count % kUnderWay]; }
-  std::uint64_t batch(const Iteration& iteration, std::uint64_t subdivision) const {
-    return iteration.number * subdivisions_ + subdivision;
+  Update& of(std::uint64_t count) { return updates_[count % kUnderWay]; }
+  std::uint64_t first_of(const Update& update, std::uint64_t pass) const {
+    return update.update.batch.first + pass * feed_.batch();
   }
-  Submission submission(const Iteration& iteration, const WorkerSet* workers) const;
-  Step next_step(const Iteration& iteration, std::uint64_t subdivision);
-  void start_updates(Iteration& iteration);
-  ExchangeArgs exchange_args(Iteration& iteration, std::size_t number);  // of params_[number]
-  void submit_updates(Iteration& iteration, Net::Phase phase);
-  Status tally_next(Iteration& iteration);  // reads the metrics of its next mini-batch
+  Submission submission(const Update& update, const WorkerSet* workers) const;
+  Step next_step(const Update& update, std::uint64_t pass);
+  void begin_updates(Update& update);
+  void submit_pass(Update& update);
+  void submit_updates(const GroupUpdate& update, Net::Phase phase);
+  void announce(std::span<Tensor* const> when);
+  Status tally_next(Update& update);  // reads the metrics of its next pass
 
   Net& net_;
   const std::vector<Param*> params_;
-  const Param* watched_ = nullptr;  // see ComputeGroups::watched()
-  std::span<Ticket> tickets_;
   const WorkerSet& workers_;
   int group_;
   TrainingFeed& feed_;
   EventQueue& events_;
+  Strategy& strategy_;
   bool traced_;
-  std::uint64_t subdivisions_;
-  bool alone_;                       // with one mini-batch per iteration, which can be one chain
+  bool alone_;                       // with one pass per mini-batch, which can be one chain
   std::optional<ChainScope> chain_;  // from begin() to the end of complete()
-  std::array<Iteration, kUnderWay> iterations_;
+  std::array<Update, kUnderWay> updates_;
   std::uint64_t begun_ = 0, completed_ = 0, collected_ = 0;
 };
 

@@ -1,4 +1,5 @@
-// The mini-batches of a training, in order: decoded some ahead of those that compute.
+// The mini-batches of a training, named by their first samples: decoded some ahead of those that
+// compute.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +13,28 @@ class TrainingFeed {
  public:
   static constexpr int kPrefetched = 2;  // decoded mini-batches that wait
 
-  // Mini-batches from number `first` up to `end`; decoding past it would be work for nothing.
-  TrainingFeed(DataFeed& feed, std::uint64_t seed, std::uint64_t first, std::uint64_t end);
+  // Samples from `first` up to `end`; decoding past it would be work for nothing. in_sequence:
+  // passes take the feed's mini-batches one after another. Else a pass of an update is decoded with
+  // the one before.
+  TrainingFeed(DataFeed& feed, std::uint64_t seed, std::uint64_t first, std::uint64_t end,
+               bool in_sequence = true);
 
-  // What layers need to know about a mini-batch. Asked for in ascending order.
-  Step step(std::uint64_t number);
-  const BatchSlot& slot(std::uint64_t number) { return feed_.slot(number); }
-  void release(std::uint64_t number) { feed_.release(number); }
-  void release_from(std::uint64_t number);  // all that wait, when the training stops there
+  // What layers need to know about a pass, whose update ends at `update_end`.
+  Step step(std::uint64_t first_sample, std::uint64_t update_end);
+  const BatchSlot& slot(std::uint64_t first_sample) { return feed_.slot(first_sample); }
+  void release(std::uint64_t first_sample) { feed_.release(first_sample); }
+  void release_from(std::uint64_t sample);  // all that wait, when the training stops there
 
   std::size_t images() const { return feed_.dataset().size(); }
+  std::uint64_t batch() const { return static_cast<std::uint64_t>(feed_.batch()); }
 
  private:
-  void record(std::uint64_t number);
+  void record(std::uint64_t first_sample);
   DataFeed& feed_;
   std::uint64_t seed_, first_, end_;
-  std::uint64_t submitted_;       // mini-batches whose decode is submitted
-  std::uint64_t decoded_before_;  // by the feed, for others
+  bool in_sequence_;
+  std::uint64_t submitted_;       // samples whose decode is submitted
+  std::uint64_t decoded_before_;  // mini-batches, by the feed, for others
 };
 
 }  // namespace omni

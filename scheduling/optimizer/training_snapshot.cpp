@@ -29,19 +29,15 @@ void TrainingSnapshot::take(ComputeGroups& groups, const TrainingState& state) {
   state_ = state;
   for_each_array(groups.net(), copying_to(arrays_));
   for_each_replica(groups, copying_to(replicas_));
-  ages_.clear();
-  for (int group = 0; group < groups.count(); ++group) ages_.push_back(groups.age(group));
+  groups_ = groups.count();
 }
 
 void TrainingSnapshot::restore(ComputeGroups& groups) const {
   for_each_array(groups.net(), copying_from(arrays_));
-  const bool same = static_cast<int>(ages_.size()) == groups.count();
-  if (same)
+  if (groups_ == groups.count())
     for_each_replica(groups, copying_from(replicas_));
   else
     groups.refresh_replicas();
-  for (int group = 0; group < groups.count(); ++group)
-    groups.set_age(group, same ? ages_[static_cast<std::size_t>(group)] : 0);
 }
 
 std::size_t TrainingSnapshot::bytes(ComputeGroups& groups) {

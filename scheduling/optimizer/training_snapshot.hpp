@@ -21,7 +21,7 @@ class TrainingSnapshot {
  private:
   TrainingState state_;
   std::vector<std::vector<float>> arrays_, replicas_;  // in the order of training_arrays.hpp
-  std::vector<std::int64_t> ages_;                     // by group
+  int groups_ = 0;
 };
 
 }  // namespace omni

@@ -45,18 +45,19 @@ std::size_t part_for(int groups) { return static_cast<std::size_t>(std::max(8, g
 
 TunedTraining::TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test,
                              TrainingState state, TrainerOptions options, Workers workers,
-                             TunedEvents events)
+                             TunedEvents events, Asynchrony asynchrony)
     : groups_(groups),
       train_(train),
       test_(test),
       state_(std::move(state)),
-      options_(options),
+      options_(std::move(options)),
       events_(std::move(events)),
       workers_(workers),
+      asynchrony_(asynchrony),
       // When all work is merged, groups gain nothing.
       most_groups_(groups.net().has(Net::Phase::replicated) ? groups.most() : 1),
       saved_at_(state_.iteration) {
-  options_.compensation = Compensation::theory;  // searched is the momentum in total
+  options_.strategy = async(asynchrony_, compensation_);
   events_.training.save_checkpoint =
       [this, save = events_.training.save_checkpoint](const TrainingState& at) -> Status {
     if (save) OMNI_CHECK(save(at));
@@ -181,7 +182,7 @@ Result<Trial> TunedTraining::run_trial(const Setting& setting, std::uint64_t ite
   state.tuning->momentum = setting.momentum;
   state.tuning->learning_rate = setting.learning_rate;
   const std::uint64_t cooling = iterations / kCooling;
-  Piece piece = train_piece(state, iterations - cooling, options_.compensation);
+  Piece piece = train_piece(state, iterations - cooling, compensation_);
   std::uint64_t done = piece.done;
   if (piece.ended) {
     trained_.at.take(groups_, piece.state);
@@ -222,8 +223,7 @@ TunedTraining::Piece TunedTraining::train_piece(const TrainingState& state,
   Trainer trainer(groups_, train_, nullptr, state,
                   {.until = state.iteration + iterations,
                    .trial = true,
-                   .asynchrony = options_.asynchrony,
-                   .compensation = compensation},
+                   .strategy = async(asynchrony_, compensation)},
                   {.on_iteration =
                        [&](const StepReport& at) {
                          piece.losses[at.began - state.iteration] = at.loss;
@@ -248,7 +248,7 @@ Result<double> TunedTraining::seconds_per_iteration(int groups) {
   use(groups);
   TrainingState state = state_;
   state.tuning->learning_rate = 0;
-  const Piece piece = train_piece(state, kParts * part + drained(groups), options_.compensation);
+  const Piece piece = train_piece(state, kParts * part + drained(groups), compensation_);
   roll_back(1);
   lose(piece.done, time.seconds());
   if (!piece.ended && piece.ended.error().kind == ErrorKind::interrupted) return stopped();

@@ -28,7 +28,8 @@ class TunedTraining {
   // `groups` has as many as may be used at most, and uses those that the training starts with;
   // without state.tuning it starts with a search around the net's momentum and rate.
   TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,
-                TrainerOptions options, Workers workers, TunedEvents events);
+                TrainerOptions options, Workers workers, TunedEvents events,
+                Asynchrony asynchrony = Asynchrony::free);
 
   // As Trainer's. A stop request during a search rolls the trials back.
   Status run();
@@ -81,6 +82,9 @@ class TunedTraining {
   TrainerOptions options_;
   TunedEvents events_;
   Workers workers_;
+  Asynchrony asynchrony_;
+  // The momentum that is searched is the total: what asynchrony adds is taken away.
+  Compensation compensation_ = Compensation::theory;
   int most_groups_;
   TrialBudget budget_;
   std::vector<RefusedRate> refused_;  // see TrialRunner

@@ -152,7 +152,7 @@ Learned learn(const std::string& cfg, const Setting& setting, const GroupLayout&
   GroupTraining training(cfg, setting.groups, setting.fully_connected,
                          {.update_in_backward = true});
   if (!layout.empty()) training.groups.assign(layout);
-  training.train({.iterations = kIterations, .asynchrony = setting.asynchrony});
+  training.train({.iterations = kIterations, .strategy = async(setting.asynchrony)});
   std::vector<double> losses;
   for (const StepReport& report : training.reports) losses.push_back(report.loss);
   return {training.masters(), losses};
@@ -244,7 +244,7 @@ TEST(TrainingOverTwoNodes, free_groups_are_as_stale_as_in_one_node) {
     const auto session = start_session(scheduler);
     ASSERT_TRUE(session) << session.error().message();
     GroupTraining training(kNet, kGroups);
-    training.train({.iterations = kUpdates, .asynchrony = Asynchrony::free});
+    training.train({.iterations = kUpdates, .strategy = async(Asynchrony::free)});
     double sum = 0;
     for (const StepReport& report : training.reports) {
       sum += static_cast<double>(report.staleness);

@@ -122,7 +122,7 @@ Result<json> run_training(const json& arguments) {
   const auto workers = static_cast<int>(starpu_worker_get_count());
   OMNI_TRY(
       ComputeGroups groups,
-      ComputeGroups::make(count, FullyConnected::merged, [&](const Sharing& sharing, int slice) {
+      ComputeGroups::make(count, {}, [&](const Sharing& sharing, int slice, int) {
         return Net::build(spec, {.training = true,
                                  .slice = slice != 0 ? slice : arguments.value("slice", 0),
                                  .gpus = gpus == 0 ? 0 : std::max(1, gpus / count),
@@ -146,11 +146,13 @@ Result<json> run_training(const json& arguments) {
   if (arguments.contains("split")) split(net, arguments["split"]);
   const std::uint64_t warm = arguments.value("warm", 1u);
   const std::uint64_t last = warm + arguments.value("iterations", 3u);
-  TrainingFeed ahead(feed, 1, 0, last);
+  const auto batch = static_cast<std::uint64_t>(feed.batch());
+  TrainingFeed ahead(feed, 1, 0, last * batch);
+  const auto strategy = async(Asynchrony::reproducible)(groups, net.options().solver);
   EventQueue events;
   std::vector<std::unique_ptr<GroupRun>> runs;
   for (int group = 0; group < count; ++group)
-    runs.push_back(std::make_unique<GroupRun>(groups, group, ahead, events, false));
+    runs.push_back(std::make_unique<GroupRun>(groups, group, ahead, events, *strategy, false));
   // As the trainer lets groups take turns.
   const auto most = static_cast<std::uint64_t>(count) + 1;
   std::uint64_t begun = 0, ended = 0;
@@ -159,10 +161,13 @@ Result<json> run_training(const json& arguments) {
     while (ended < end) {
       GroupRun& run = *runs[begun % runs.size()];
       if (begun < end && begun - ended < most && run.may_begin()) {
-        run.begin(begun++, false);
+        run.begin({.group = static_cast<int>(begun % runs.size()), .number = begun,
+                   .first = begun * batch, .count = batch},
+                  false);
+        ++begun;
         OMNI_CHECK(run.complete({.learning_rate = 0.01f, .momentum = {}}));
       } else {
-        OMNI_TRY([[maybe_unused]] const FinishedIteration finished,
+        OMNI_TRY([[maybe_unused]] const FinishedUpdate finished,
                  runs[ended++ % runs.size()]->collect());
       }
     }

@@ -19,7 +19,7 @@ Result<std::unique_ptr<SimulatedTraining>> SimulatedTraining::make(const NetSpec
                                                                    int slice) {
   OMNI_TRY(
       ComputeGroups made,
-      ComputeGroups::make(groups, FullyConnected::merged, [&](const Sharing& sharing, int chosen) {
+      ComputeGroups::make(groups, {}, [&](const Sharing& sharing, int chosen, int) {
         return Net::build(
             spec, {.training = true, .slice = chosen != 0 ? chosen : slice, .sharing = sharing});
       }));
@@ -47,10 +47,12 @@ SimulatedTraining::SimulatedTraining(ComputeGroups groups, DatasetPair data)
 
 Result<double> SimulatedTraining::seconds_per_iteration(int iterations, bool in_turn) {
   const auto count = static_cast<std::uint64_t>(iterations) + drained(groups_.count());
-  TrainingFeed ahead(feed_, 1, 0, count);
+  TrainingFeed ahead(feed_, 1, 0, count * static_cast<std::uint64_t>(feed_.batch()));
   runs_.clear();
+  strategy_ = async(in_turn ? Asynchrony::reproducible : Asynchrony::free)(
+      groups_, groups_.net().options().solver);
   for (int group = 0; group < groups_.count(); ++group)
-    runs_.push_back(std::make_unique<GroupRun>(groups_, group, ahead, events_, true));
+    runs_.push_back(std::make_unique<GroupRun>(groups_, group, ahead, events_, *strategy_, true));
   begun_ = 0;
   finished_at_.clear();
   OMNI_CHECK(in_turn ? take_turns(count) : run_freely(count));
@@ -63,7 +65,7 @@ Status SimulatedTraining::take_turns(std::uint64_t iterations) {
   while (finished_at_.size() < iterations) {
     GroupRun& run = *runs_[begun_ % runs_.size()];
     if (begun_ < iterations && begun_ - finished_at_.size() < most && run.may_begin()) {
-      run.begin(begun_++, false);
+      run.begin(next_batch(begun_ % runs_.size()), false);
       OMNI_CHECK(run.complete({.learning_rate = 0.01f, .momentum = {}}));
     } else {
       OMNI_CHECK(finish(next_event().group));
@@ -73,22 +75,29 @@ Status SimulatedTraining::take_turns(std::uint64_t iterations) {
 }
 
 Status SimulatedTraining::run_freely(std::uint64_t iterations) {
-  const auto begin = [&](GroupRun& run) {
-    if (run.may_begin() && begun_ < iterations) run.begin(begun_++, true);
+  const auto begin = [&](std::size_t group) {
+    GroupRun& run = *runs_[group];
+    if (run.may_begin() && begun_ < iterations) run.begin(next_batch(group), true);
   };
-  for (const auto& run : runs_) begin(*run);
+  for (std::size_t group = 0; group < runs_.size(); ++group) begin(group);
   while (finished_at_.size() < begun_) {
     const GroupEvent event = next_event();
-    GroupRun& run = *runs_[static_cast<std::size_t>(event.group)];
+    const auto group = static_cast<std::size_t>(event.group);
     if (event.kind == GroupEvent::Kind::arrived) {
-      OMNI_CHECK(
-          run.complete({.learning_rate = 0.01f, .momentum = {}, .order = ExchangeOrder::arrival}));
+      OMNI_CHECK(runs_[group]->complete({.learning_rate = 0.01f, .momentum = {}}));
     } else {
       OMNI_CHECK(finish(event.group));
     }
-    begin(run);
+    begin(group);
   }
   return {};
+}
+
+MiniBatch SimulatedTraining::next_batch(std::size_t group) {
+  const auto count = static_cast<std::uint64_t>(feed_.batch());
+  const std::uint64_t number = begun_++;
+  return {.group = static_cast<int>(group), .number = number, .first = number * count,
+          .count = count};
 }
 
 GroupEvent SimulatedTraining::next_event() {
@@ -99,7 +108,7 @@ GroupEvent SimulatedTraining::next_event() {
 }
 
 Status SimulatedTraining::finish(int group) {
-  OMNI_TRY([[maybe_unused]] const FinishedIteration finished,
+  OMNI_TRY([[maybe_unused]] const FinishedUpdate finished,
            runs_[static_cast<std::size_t>(group)]->collect());
   finished_at_.push_back(starpu_timing_now() / 1e6);
   return {};

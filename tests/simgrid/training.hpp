@@ -8,6 +8,7 @@
 
 #include "runtime/data/dataset.hpp"
 #include "scheduling/groups/group_run.hpp"
+#include "scheduling/strategies/async.hpp"
 
 namespace omni::test {
 
@@ -26,6 +27,7 @@ class SimulatedTraining {
   SimulatedTraining(ComputeGroups groups, DatasetPair data);
   Status take_turns(std::uint64_t iterations);
   Status run_freely(std::uint64_t iterations);
+  MiniBatch next_batch(std::size_t group);
   GroupEvent next_event();
   Status finish(int group);
 
@@ -33,6 +35,7 @@ class SimulatedTraining {
   DatasetPair data_;
   DataFeed feed_;
   EventQueue events_;
+  std::unique_ptr<Strategy> strategy_;
   std::vector<std::unique_ptr<GroupRun>> runs_;
   std::uint64_t begun_ = 0;
   std::vector<double> finished_at_;  // s, by iteration

@@ -50,13 +50,14 @@ class GroupTraining {
   }
 
   void train(const TrainerOptions& options) {
-    Trainer trainer(groups, *feed, nullptr, {.seed = 1}, options,
+    Trainer trainer(groups, *feed, nullptr, {.seed = 1, .strategy = state.strategy}, options,
                     {.on_iteration = [this](const StepReport& at) { reports.push_back(at); },
                      .on_step = {},
                      .on_evaluation = {},
                      .save_checkpoint = {}});
     const Status trained = trainer.run();
     EXPECT_TRUE(trained) << trained.error().message();
+    state = trainer.state();
     EXPECT_EQ(reports.size(), options.iterations);
   }
 
@@ -69,6 +70,7 @@ class GroupTraining {
   ComputeGroups groups;
   std::unique_ptr<DataFeed> feed;
   std::vector<StepReport> reports;
+  TrainingState state;  // after train(), which begins with its strategy's
 
  private:
   static ComputeGroups make(const std::string& cfg, int count, FullyConnected fully_connected,
@@ -76,10 +78,11 @@ class GroupTraining {
     const NetSpec spec = *parse_darknet_cfg(cfg, "net.cfg");
     build.strict = true;
     build.slice = 2;
-    return std::move(*ComputeGroups::make(count, fully_connected, [&](const Sharing& sharing, int) {
-      build.sharing = sharing;
-      return Net::build(spec, build);
-    }));
+    return std::move(*ComputeGroups::make(
+        count, {.fully_connected = fully_connected}, [&](const Sharing& sharing, int, int) {
+          build.sharing = sharing;
+          return Net::build(spec, build);
+        }));
   }
   std::unique_ptr<Dataset> data_;
 };

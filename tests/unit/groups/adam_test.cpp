@@ -88,20 +88,21 @@ std::vector<double> doubles(const Tensor& tensor) {
 // The images of a mini-batch, and what they show.
 std::pair<std::vector<std::vector<float>>, std::vector<int>> batch(DataFeed& feed,
                                                                    std::uint64_t number) {
-  feed.submit(number);
+  const std::uint64_t first = number * static_cast<std::uint64_t>(feed.batch());
+  feed.submit(first);
   std::vector<std::vector<float>> images;
   std::vector<int> labels;
-  for (const Tensor* slice : feed.slot(number).images) {
+  for (const Tensor* slice : feed.slot(first).images) {
     const std::vector<float> values = test::values(*slice);
     for (std::size_t at = 0; at < values.size(); at += kInputs)
       images.emplace_back(values.begin() + static_cast<std::ptrdiff_t>(at),
                           values.begin() + static_cast<std::ptrdiff_t>(at) + kInputs);
   }
-  for (const Tensor* slice : feed.slot(number).labels) {
+  for (const Tensor* slice : feed.slot(first).labels) {
     const HostAccess access(*slice, HostAccess::Mode::read);
     labels.insert(labels.end(), access.i32().begin(), access.i32().end());
   }
-  feed.release(number);
+  feed.release(first);
   return {images, labels};
 }
 
@@ -159,7 +160,7 @@ activation=linear
 [softmax]
 )",
                           3);
-  run.train({.iterations = 300, .compensation = Compensation::off});
+  run.train({.iterations = 300, .strategy = async()});
   EXPECT_LT(run.reports.back().average_loss, 0.5 * run.reports.front().loss);
 }
 

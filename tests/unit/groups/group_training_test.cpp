@@ -65,7 +65,7 @@ class GroupTraining : public testing::Test {
                              FullyConnected fully_connected = FullyConnected::merged,
                              Compensation compensation = Compensation::off) {
     auto run = std::make_unique<Run>(kTrainedNet, groups, fully_connected);
-    run->train({.iterations = iterations, .asynchrony = asynchrony, .compensation = compensation});
+    run->train({.iterations = iterations, .strategy = async(asynchrony, compensation)});
     return run;
   }
 
@@ -88,15 +88,15 @@ class GroupTraining : public testing::Test {
         if (params[i]->trainable && !(merged && is_connected(*params[i])))
           test::set(*params[i]->master, history[old][i]);
       }
-      run->feed->submit(iteration);
+      run->feed->submit(iteration * kBatch);
       const Step step{.training = true,
                       .seed = 1,
                       .first_sample = iteration * kBatch,
-                      .slot = &run->feed->slot(iteration)};
+                      .slot = &run->feed->slot(iteration * kBatch)};
       net.forward(step);
       net.backward(step);
       EXPECT_TRUE(wait_for_tasks());
-      run->feed->release(iteration);
+      run->feed->release(iteration * kBatch);
       for (std::size_t i = 0; i < params.size(); ++i) {
         if (!params[i]->trainable) continue;
         test::set(*params[i]->master, history[newest][i]);
@@ -127,7 +127,7 @@ TEST_F(GroupTraining, gradients_may_be_added_up_in_several_sums) {
   for (const int groups : {1, 2}) {
     const auto one = train(groups, Asynchrony::reproducible, 20);
     Run several(kTrainedNet, groups, FullyConnected::merged, {.cores = 3});
-    several.train({.iterations = 20, .asynchrony = Asynchrony::reproducible});
+    several.train({.iterations = 20, .strategy = async(Asynchrony::reproducible)});
     EXPECT_GT(several.groups.tensor_bytes(), one->groups.tensor_bytes());
     const auto expected = one->masters(), masters = several.masters();
     for (std::size_t param = 0; param < masters.size(); ++param)
@@ -165,8 +165,7 @@ TEST_F(GroupTraining, where_all_that_learns_is_merged_the_momentum_is_the_tuned_
       "[maxpool]\nsize=2\nstride=2\n[connected]\noutput=3\nactivation=linear\n[softmax]\n",
       3);
   run.train({.iterations = 9,
-             .asynchrony = Asynchrony::reproducible,
-             .compensation = Compensation::theory});
+             .strategy = async(Asynchrony::reproducible, Compensation::theory)});
   ASSERT_TRUE(run.groups.has_replicated_phase());
   for (const StepReport& report : run.reports) {
     EXPECT_EQ(report.momentum.explicit_part, report.momentum.tuned);
@@ -228,12 +227,10 @@ TEST_F(GroupTraining, what_was_old_when_it_was_saved_is_as_old_as_it_becomes) {
   Run run(kTrainedNet, 3);
   const auto train_on = [&](std::uint64_t iterations) {
     run.reports.clear();
-    run.train({.iterations = iterations, .asynchrony = Asynchrony::reproducible});
+    run.train({.iterations = iterations, .strategy = async(Asynchrony::reproducible)});
     std::vector<std::int64_t> ages;
-    for (int group = 0; group < 3; ++group) {
-      ages.push_back(run.groups.age(group));
-      run.groups.set_age(group, ages.back());
-    }
+    for (const double age : run.state.strategy.numbers)
+      ages.push_back(static_cast<std::int64_t>(age));
     return ages;
   };
   EXPECT_EQ(train_on(10), (std::vector<std::int64_t>{0, 2, 1}));
@@ -263,7 +260,7 @@ TEST_F(GroupTraining, unequal_groups_with_subdivisions_end) {
   run.groups.assign({{0, 1}, {1}});
   TrainerOptions options;
   options.iterations = 1500;
-  options.asynchrony = Asynchrony::free;
+  options.strategy = async(Asynchrony::free);
   run.train(options);
   EXPECT_EQ(run.reports.back().iteration, 1500u);
 }

@@ -36,11 +36,11 @@ class StalenessTest : public testing::Test {
     VirtualGroups arrivals(groups, std::move(service), 7);
     Tensor master("master", 3), velocity("velocity", 3);
     std::vector<std::unique_ptr<Tensor>> replicas, diffs;
-    UpdateClock clock{0};
-    std::vector<Ticket> tickets(static_cast<std::size_t>(groups));
+    UpdateCount clock{0};
+    std::vector<SeenVersion> seen_by(static_cast<std::size_t>(groups));
     for (Tensor* tensor : {&master, &velocity}) EXPECT_TRUE(tensor->allocate());
-    for (Ticket& ticket : tickets) {
-      ticket.clock = &clock;
+    for (SeenVersion& ticket : seen_by) {
+      ticket.count = &clock;
       for (auto* tensors : {&replicas, &diffs})
         EXPECT_TRUE(tensors->emplace_back(std::make_unique<Tensor>("t", 3))->allocate());
     }
@@ -50,7 +50,7 @@ class StalenessTest : public testing::Test {
       report.left = 1;
       report.done = [](UpdateReport&, void*) {};
       const Exchange exchange{
-          {.figure = Staleness::replicated, .ticket = &tickets[group], .report = &report},
+          {.reports = Staleness::replicated, .seen = &seen_by[group], .report = &report},
           {master, *diffs[group], velocity, replicas[group].get()}};
       submit_exchanges({&exchange, 1}, ExchangeOrder::submission);
     }
@@ -114,21 +114,21 @@ TEST_F(StalenessTest, updates_are_numbered_in_the_order_in_which_the_master_got_
   struct Update {
     Tensor replica{"replica", 1}, diff{"diff", 1};
     UpdateReport report;
-    Ticket ticket;
+    SeenVersion seen;
   };
   Tensor master("master", 1), velocity("velocity", 1);
   for (Tensor* tensor : {&master, &velocity}) ASSERT_TRUE(tensor->allocate());
-  UpdateClock clock{0};
+  UpdateCount clock{0};
   std::vector<Update> updates(20000);
   for (Update& update : updates) {
     for (Tensor* tensor : {&update.replica, &update.diff}) ASSERT_TRUE(tensor->allocate());
     test::set(update.diff, {-1});
-    update.ticket.clock = &clock;
+    update.seen.count = &clock;
     update.report.left = 1;
     update.report.done = [](UpdateReport&, void*) {};
     const Exchange exchange{{.learning_rate = 1,
-                             .figure = Staleness::replicated,
-                             .ticket = &update.ticket,
+                             .reports = Staleness::replicated,
+                             .seen = &update.seen,
                              .report = &update.report},
                             {master, update.diff, velocity, &update.replica}};
     submit_exchanges({&exchange, 1}, ExchangeOrder::arrival);

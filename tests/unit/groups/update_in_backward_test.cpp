@@ -56,7 +56,7 @@ class UpdateInBackward : public testing::Test {
   static std::unique_ptr<Run> train(const std::string& cfg, int groups, bool in_backward) {
     auto run = std::make_unique<Run>(cfg, groups, FullyConnected::merged,
                                      BuildOptions{.update_in_backward = in_backward});
-    run->train({.iterations = 12, .asynchrony = Asynchrony::reproducible});
+    run->train({.iterations = 12, .strategy = async(Asynchrony::reproducible)});
     return run;
   }
 
@@ -85,7 +85,7 @@ TEST_F(UpdateInBackward, trains_as_updates_of_their_own_do) {
 
 TEST_F(UpdateInBackward, is_never_stale_when_groups_are_free) {
   Run run(kLargeConnected, 2, FullyConnected::merged, {.update_in_backward = true});
-  run.train({.iterations = 40, .asynchrony = Asynchrony::free});
+  run.train({.iterations = 40, .strategy = async(Asynchrony::free)});
   double staleness = 0;
   for (const StepReport& report : run.reports) {
     EXPECT_EQ(report.fc_staleness, 0);
@@ -112,7 +112,7 @@ TEST_F(UpdateInBackward, is_left_alone_where_the_gradient_must_be_kept) {
   EXPECT_EQ(count_of(beside_a_gpu), 0u) << "cores would take such tasks from it";
   Run replicated(kLargeConnected, 2, FullyConnected::replicated, in_backward);
   EXPECT_EQ(count_of(replicated), 0u);
-  replicated.train({.iterations = 3, .asynchrony = Asynchrony::reproducible});
+  replicated.train({.iterations = 3, .strategy = async(Asynchrony::reproducible)});
 }
 
 }  // namespace

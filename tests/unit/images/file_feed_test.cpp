@@ -43,7 +43,7 @@ TEST_F(FileFeed, AMiniBatchIsItsImages) {
                               .slots = 2};
     DataFeed feed(*data_.train, options);
     ASSERT_TRUE(feed.allocate());
-    feed.submit(1);
+    feed.submit(70);
     feed.submit(0);
     ASSERT_TRUE(wait_for_tasks());
     EXPECT_EQ(feed.decoded(), 2u);
@@ -58,11 +58,11 @@ TEST_F(FileFeed, AMiniBatchIsItsImages) {
         std::vector<std::uint8_t> expected(count * kFedNet.count());
         ASSERT_TRUE(fill_batch(*data_.train, indices, first, options.augment, 3, true, kFedNet,
                                expected.data()));
-        const HostAccess images(*feed.slot(number).images[i], HostAccess::Mode::read);
+        const HostAccess images(*feed.slot(number * 70).images[i], HostAccess::Mode::read);
         ASSERT_TRUE(std::ranges::equal(images.f32(), expected, {}, {}, [](std::uint8_t value) {
           return static_cast<float>(value) / 255.0f;
         })) << slice;
-        const HostAccess labels(*feed.slot(number).labels[i], HostAccess::Mode::read);
+        const HostAccess labels(*feed.slot(number * 70).labels[i], HostAccess::Mode::read);
         for (std::size_t at = 0; at < count; ++at)
           ASSERT_EQ(labels.i32()[at], data_.train->label(indices[at]));
       }
@@ -74,10 +74,10 @@ TEST_F(FileFeed, ATestSetEnds) {
       *data_.test,
       {.training = false, .augment = {}, .net_input = kFedNet, .slices = Slices::cut(12, 12)});
   ASSERT_TRUE(feed.allocate());
-  feed.submit(1);  // images 12 to 14 of 15
+  feed.submit(12);  // images 12 to 14 of 15
   ASSERT_TRUE(wait_for_tasks());
-  const HostAccess images(*feed.slot(1).images[0], HostAccess::Mode::read);
-  const HostAccess labels(*feed.slot(1).labels[0], HostAccess::Mode::read);
+  const HostAccess images(*feed.slot(12).images[0], HostAccess::Mode::read);
+  const HostAccess labels(*feed.slot(12).labels[0], HostAccess::Mode::read);
   for (std::size_t i = 0; i < 12; ++i) {
     EXPECT_EQ(labels.i32()[i], i < 3 ? 2 : kNoLabel);
     const auto image = images.f32().subspan(i * kFedNet.count(), kFedNet.count());

@@ -109,16 +109,17 @@ std::vector<std::vector<float>> fed(const Dataset& images, FeedOptions options) 
   EXPECT_TRUE(feed.allocate());
   std::vector<std::vector<float>> slices;
   for (const std::uint64_t number : {0u, 1u, 2u}) {
-    feed.submit(number);
+    const std::uint64_t first = number * static_cast<std::uint64_t>(feed.batch());
+    feed.submit(first);
     EXPECT_TRUE(wait_for_tasks());
     EXPECT_EQ(feed.decoded(), number + 1);
-    for (const Tensor* slice : feed.slot(number).images)
+    for (const Tensor* slice : feed.slot(first).images)
       slices.push_back(HostAccess(*slice, HostAccess::Mode::read).values());
-    for (const Tensor* slice : feed.slot(number).labels) {
+    for (const Tensor* slice : feed.slot(first).labels) {
       const HostAccess labels(*slice, HostAccess::Mode::read);
       slices.emplace_back(labels.i32().begin(), labels.i32().end());
     }
-    feed.release(number);
+    feed.release(first);
   }
   return slices;
 }

@@ -58,7 +58,7 @@ class AutoTraining : public testing::Test {
     const NetSpec spec = *parse_darknet_cfg(
         "[net]\nbatch=6\nheight=8\nwidth=8\nchannels=1\n" + solver + kLayers, "net.cfg");
     groups_.emplace(std::move(
-        *ComputeGroups::make(groups, FullyConnected::merged, [&](const Sharing& sharing, int) {
+        *ComputeGroups::make(groups, {}, [&](const Sharing& sharing, int, int) {
           return Net::build(spec,
                             {.training = true, .strict = true, .slice = 3, .sharing = sharing});
         })));
@@ -229,7 +229,7 @@ TEST_F(AutoTraining, when_every_rate_diverges_the_error_says_so) {
 TEST_F(AutoTraining, goes_on_with_what_was_found) {
   make(2, "learning_rate=0.05\nmomentum=0.9\n");
   groups_->use(1, 2);
-  TrainingState state{.seed = 1, .iteration = 100, .average_loss = 1};
+  TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
   state.tuning = Tuning{.momentum = 0.3, .learning_rate = 0.02, .epoch = 1000, .next_search = 1100};
   ASSERT_TRUE(train(300, state));
   EXPECT_TRUE(trials_.empty());
@@ -240,7 +240,7 @@ TEST_F(AutoTraining, goes_on_with_what_was_found) {
 
 TEST_F(AutoTraining, says_who_is_in_which_group) {
   make(2, "learning_rate=0.05\nmomentum=0.9\n");
-  TrainingState state{.seed = 1, .iteration = 100, .average_loss = 1};
+  TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
   state.tuning = Tuning{.momentum = 0.9, .learning_rate = 0.02, .epoch = 1000, .next_search = 1100};
   ASSERT_TRUE(train(300, state));
   EXPECT_THAT(said_,
@@ -250,7 +250,7 @@ TEST_F(AutoTraining, says_who_is_in_which_group) {
 // Right before a search nothing has been timed yet: epochs go on doubling all the same.
 TEST_F(AutoTraining, a_checkpoint_right_before_a_search_is_gone_on_with) {
   make(1, "learning_rate=0.05\nmomentum=0.9\n");
-  TrainingState state{.seed = 1, .iteration = 100, .average_loss = 1};
+  TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
   state.tuning = Tuning{.momentum = 0.9, .learning_rate = 0.02, .epoch = 1000, .next_search = 100};
   ASSERT_TRUE(train(3000, state));
   EXPECT_FALSE(trials_.empty());
@@ -260,7 +260,7 @@ TEST_F(AutoTraining, a_checkpoint_right_before_a_search_is_gone_on_with) {
 // What earlier searches found and lost is in the checkpoint.
 TEST_F(AutoTraining, a_resumed_search_knows_the_ones_before) {
   make(2, "learning_rate=0.05\nmomentum=0.9\n");
-  TrainingState state{.seed = 1, .iteration = 100, .average_loss = 1};
+  TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
   state.tuning = Tuning{.momentum = 0.9,
                         .learning_rate = 0.02,
                         .epoch = 1000,
@@ -274,7 +274,7 @@ TEST_F(AutoTraining, a_resumed_search_knows_the_ones_before) {
   ASSERT_TRUE(path) << path.error().message();
   const auto checkpoint = load_checkpoint(*path);
   ASSERT_TRUE(checkpoint) << checkpoint.error().message();
-  const auto restored = restore_training(*groups_, *checkpoint, "");
+  const auto restored = restore_training(*groups_, *checkpoint, "", "async");
   ASSERT_TRUE(restored) << restored.error().message();
 
   groups_->use(1, 2);
@@ -292,7 +292,7 @@ TEST_F(AutoTraining, what_a_stopped_search_lost_is_saved) {
     stop_in_order();
     stop_in_a_search_ = true;
     make(1, "learning_rate=0.05\nmomentum=0.9\n");
-    TrainingState state{.seed = 1, .iteration = 100, .average_loss = 1};
+    TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
     state.tuning =
         Tuning{.momentum = 0.9, .learning_rate = 0.02, .epoch = 1000, .next_search = 100};
     const Status trained = train(3000, state);

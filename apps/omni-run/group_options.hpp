@@ -14,10 +14,16 @@ Status check_automatic(const TrainArguments& arguments, const Net& net);
 Status check_planned(const TrainArguments& arguments);
 
 // Refuses what counts on a momentum, with Adam.
-Status check_adam(const GroupArguments& groups, const Net& net);
+Status check_adam(const GroupArguments& groups, const StrategyType& strategy, const Net& net);
+
+// What a strategy wants of the groups' nets.
+struct GroupShape {
+  GroupModels models = GroupModels::one;
+  std::vector<int> images_per_pass{};  // by group; none: the whole mini-batch
+};
 
 Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
-                                  const GroupArguments& arguments);
+                                  const GroupArguments& arguments, const GroupShape& shape = {});
 // Images per task of such groups' nets.
 Result<int> slice_of_groups(const NetSpec& spec, const NetArguments& net, int groups);
 // As many as --groups says, else one per worker, in at most half of the memory.

@@ -1,4 +1,4 @@
-#include "apps/omni-run/groups.hpp"
+#include "apps/omni-run/group_options.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -26,7 +26,7 @@ Status check_automatic(const TrainArguments& arguments, const Net& net) {
   if (groups.cold_start > 0)
     return Error{ErrorKind::usage, "--cold-start", "--auto begins with one group by itself",
                  "leave one of them out"};
-  if (groups.compensation)
+  if (groups.how.compensation)
     return Error{ErrorKind::usage, "--momentum-compensation",
                  "--auto searches the momentum in total, and compensates by the theory",
                  "leave one of them out"};
@@ -54,8 +54,12 @@ Status check_planned(const TrainArguments& arguments) {
   return {};
 }
 
-Status check_adam(const GroupArguments& groups, const Net& net) {
-  if (!net.options().solver.adam) return {};
+Status check_adam(const GroupArguments& groups, const StrategyType& strategy, const Net& net) {
+  if (!net.options().solver.adam || strategy.models == GroupModels::own) return {};
+  if (strategy.models == GroupModels::replicated)
+    return Error{ErrorKind::usage, fmt::format("--strategy {}", strategy.name),
+                 "it adds plain steps to one model, and Adam's are none",
+                 "--set adam=0, or another strategy"};
   if (groups.automatic)
     return Error{ErrorKind::usage, "--auto", "it searches the momentum, which Adam does not have",
                  "leave it out, or give --set adam=0"};
@@ -63,7 +67,7 @@ Status check_adam(const GroupArguments& groups, const Net& net) {
     return Error{ErrorKind::usage, "--groups auto",
                  "it counts on a momentum that can be compensated, which Adam does not have",
                  "give a number, or --set adam=0"};
-  if (groups.count.value_or(1) > 1 && groups.compensation != Compensation::off)
+  if (groups.count.value_or(1) > 1 && groups.how.compensation != Compensation::off)
     return Error{ErrorKind::usage, "--groups",
                  "Adam has no momentum that could be compensated for the groups' asynchrony",
                  "--momentum-compensation off lets it be, --set adam=0 trains with momentum"};
@@ -86,17 +90,24 @@ BuildOptions of_one_group(const NetArguments& net, int groups) {
 }  // namespace
 
 Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
-                                  const GroupArguments& arguments) {
+                                  const GroupArguments& arguments, const GroupShape& shape) {
   const int count = arguments.count.value_or(1);
   // Who also trains with one group has all workers to share its mini-batches.
   const int sharing_workers = arguments.automatic || arguments.cold_start > 0 ? 1 : count;
-  return ComputeGroups::make(count, arguments.fully_connected,
-                             [&](const Sharing& sharing, int slice) {
-                               BuildOptions options = of_one_group(net, sharing_workers);
-                               if (slice != 0) options.slice = slice;
-                               options.sharing = sharing;
-                               return Net::build(spec, options);
-                             });
+  const Sharing like{
+      .replicas = shape.models == GroupModels::own,
+      .own_models = shape.models == GroupModels::own,
+      .fully_connected = shape.models == GroupModels::one ? arguments.fully_connected
+                                                          : FullyConnected::replicated};
+  return ComputeGroups::make(count, like, [&](const Sharing& sharing, int slice, int group) {
+    BuildOptions options = of_one_group(net, sharing_workers);
+    if (!shape.images_per_pass.empty())
+      options.images = shape.images_per_pass[static_cast<std::size_t>(group)];
+    else if (slice != 0)
+      options.slice = slice;
+    options.sharing = sharing;
+    return Net::build(spec, options);
+  });
 }
 
 Result<int> slice_of_groups(const NetSpec& spec, const NetArguments& net, int groups) {
@@ -153,7 +164,7 @@ namespace {
 
 void warn_about_momentum(const ComputeGroups& groups, const GroupArguments& arguments) {
   const auto tuned = static_cast<double>(groups.net().options().solver.momentum);
-  if (arguments.compensation == Compensation::off || !groups.watched()) return;
+  if (arguments.how.compensation == Compensation::off || !groups.watched()) return;
   const Momentum momentum = compensate(tuned, implicit_of_groups(groups.count()));
   if (!is_kept(momentum))
     log::warn(
@@ -170,8 +181,8 @@ void warn_about_groups(const ComputeGroups& groups, const GroupArguments& argume
   if (groups.count() == 1) {
     if (arguments.planned) return;  // they were for the case that there are more
     std::vector<std::string_view> useless;
-    if (arguments.asynchrony) useless.push_back("--async");
-    if (arguments.compensation) useless.push_back("--momentum-compensation");
+    if (arguments.how.asynchrony) useless.push_back("--async");
+    if (arguments.how.compensation) useless.push_back("--momentum-compensation");
     if (arguments.cold_start > 0) useless.push_back("--cold-start");
     if (arguments.fully_connected != FullyConnected::merged) useless.push_back("--fc");
     if (!useless.empty())
@@ -183,7 +194,7 @@ void warn_about_groups(const ComputeGroups& groups, const GroupArguments& argume
     log::warn(
         "all layers are fully connected and merged: the groups take turns, and gain nothing "
         "(--fc replicated gives each a copy)");
-  if (arguments.asynchrony == Asynchrony::free && groups.net().options().subdivisions > 1)
+  if (arguments.how.asynchrony == Asynchrony::free && groups.net().options().subdivisions > 1)
     log::warn("--async free: with subdivisions the groups take turns all the same");
   if (arguments.cold_start > 0 && iterations > 0 && arguments.cold_start >= iterations)
     log::warn("--cold-start {}: all {} iterations are in one group", arguments.cold_start,
@@ -193,8 +204,8 @@ void warn_about_groups(const ComputeGroups& groups, const GroupArguments& argume
 }
 
 Result<Asynchrony> chosen_asynchrony(const GroupArguments& arguments, bool deterministic) {
-  if (!deterministic) return arguments.asynchrony.value_or(Asynchrony::free);
-  if (arguments.asynchrony == Asynchrony::free && arguments.count.value_or(1) > 1)
+  if (!deterministic) return arguments.how.asynchrony.value_or(Asynchrony::free);
+  if (arguments.how.asynchrony == Asynchrony::free && arguments.count.value_or(1) > 1)
     return Error{ErrorKind::usage, "--async free", "the order of arrival is never the same twice",
                  "leave it out, or leave out --deterministic"};
   return Asynchrony::reproducible;

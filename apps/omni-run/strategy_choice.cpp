@@ -1,0 +1,183 @@
+#include "apps/omni-run/strategy_choice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+#include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
+
+namespace omni {
+namespace {
+
+Error refusal(std::string_view option, std::string what, std::string todo) {
+  return {ErrorKind::usage, std::string(option), std::move(what), std::move(todo)};
+}
+
+// Options that belong to other strategies.
+Status check_options(const StrategyType& type, const GroupArguments& groups) {
+  std::vector<StrategyOption> given = groups.how.given();
+  if (!groups.batches.empty()) given.push_back(StrategyOption::group_batches);
+  if (groups.cold_start > 0) given.push_back(StrategyOption::cold_start);
+  if (groups.fully_connected != FullyConnected::merged)
+    given.push_back(StrategyOption::fully_connected);
+  for (const StrategyOption option : given) {
+    if (std::ranges::find(type.uses, option) != type.uses.end()) continue;
+    std::string users;
+    for (const StrategyType& other : strategy_types())
+      if (std::ranges::find(other.uses, option) != other.uses.end())
+        users += fmt::format("{}{}", users.empty() ? "" : ", ", other.name);
+    return refusal(option_name(option), fmt::format("--strategy {} does not use it", type.name),
+                   "it belongs to " + users);
+  }
+  return {};
+}
+
+Status check_combination(const StrategyType& type, const TrainArguments& arguments) {
+  const GroupArguments& groups = arguments.groups;
+  const std::string name = fmt::format("--strategy {}", type.name);
+  if (type.models != GroupModels::one && groups.automatic)
+    return refusal(name, "--auto searches for asynchronous groups only", "leave one of them out");
+  if (type.models != GroupModels::one && groups.planned)
+    return refusal(name, "--groups auto is for asynchronous groups only", "give a number");
+  if (groups.count.value_or(1) > type.most_groups)
+    return refusal(name, fmt::format("has {} group at most", type.most_groups),
+                   "leave out --groups, or name another strategy");
+  if (type.name == "sync" && (groups.automatic || groups.planned))
+    return refusal(name, "its number of groups is 1", "leave it out");
+  return {};
+}
+
+std::optional<int> number(std::string_view text) {
+  int value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc() || end != text.data() + text.size()) return {};
+  return value >= 1 && value <= kMostImages ? std::optional(value) : std::nullopt;
+}
+
+// "4" or "4:1-16".
+std::optional<GroupBatch> group_batch(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const auto start = number(text.substr(0, colon));
+  if (!start) return {};
+  if (colon == std::string_view::npos) return GroupBatch{*start, *start, *start};
+  const std::string_view bounds = text.substr(colon + 1);
+  const std::size_t dash = bounds.find('-');
+  if (dash == std::string_view::npos) return {};
+  const auto least = number(bounds.substr(0, dash)), most = number(bounds.substr(dash + 1));
+  if (!least || !most || *least > *start || *start > *most) return {};
+  return GroupBatch{*start, *least, *most};
+}
+
+int pass_of(const GroupBatch& batch, int net_batch) {
+  return std::gcd(std::gcd(batch.start, batch.least), std::gcd(batch.most, net_batch));
+}
+
+// Sixteen steps from nothing to the whole mini-batch, or as many as divide it.
+int elastic_pass(int batch) {
+  int pass = std::max(1, batch / 16);
+  while (batch % pass != 0) --pass;
+  return pass;
+}
+
+// Small mini-batches on cores, large ones on GPUs.
+std::vector<GroupBatch> usual_batches(int batch, const std::vector<bool>& on_gpu) {
+  const bool both = std::ranges::count(on_gpu, true) % static_cast<int>(on_gpu.size()) != 0;
+  const int small = both ? std::max(1, batch / 64) : batch;
+  std::vector<GroupBatch> batches;
+  for (const bool gpu : on_gpu)
+    batches.push_back(gpu ? GroupBatch{batch, std::max(1, batch / 16), batch}
+                          : GroupBatch{small, small, batch});
+  return batches;
+}
+
+}  // namespace
+
+std::string_view StrategyChoice::state_name() const {
+  return type->models == GroupModels::one ? "async" : type->name;
+}
+
+Result<std::vector<GroupBatch>> parse_group_batches(std::string_view text, int groups) {
+  const auto refuse = [&](std::string what) {
+    return refusal("--group-batches", std::move(what),
+                   fmt::format("{} in all, as in '4,64', '3x4,64' or '3x4:1-16,64:16-256'", groups));
+  };
+  std::vector<GroupBatch> batches;
+  for (std::size_t first = 0; first <= text.size();) {
+    const std::size_t end = std::min(text.find(',', first), text.size());
+    std::string_view entry = text.substr(first, end - first);
+    const std::size_t cross = entry.find('x');
+    const auto times = cross == std::string_view::npos ? 1 : number(entry.substr(0, cross));
+    if (cross != std::string_view::npos) entry.remove_prefix(cross + 1);
+    const auto batch = group_batch(entry);
+    if (!times || !batch || *times > kMostGroups)
+      return refuse(fmt::format("'{}' is no number of samples", shown_name(text.substr(
+                                                                    first, end - first))));
+    batches.insert(batches.end(), static_cast<std::size_t>(*times), *batch);
+    first = end + 1;
+  }
+  if (batches.size() == 1) batches.resize(static_cast<std::size_t>(groups), batches.front());
+  if (batches.size() != static_cast<std::size_t>(groups))
+    return refuse(fmt::format("names {} groups, there are {}", batches.size(), groups));
+  return batches;
+}
+
+Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers) {
+  GroupArguments& groups = arguments.groups;
+  const bool several = groups.automatic || groups.planned || groups.count.value_or(1) > 1 ||
+                       !groups.layout.empty();
+  StrategyChoice choice;
+  const std::string name = !groups.strategy.empty() ? groups.strategy : several ? "async" : "sync";
+  OMNI_TRY(choice.type, find_strategy(name));
+  // Nobody chose sync who left --strategy out: asynchronous options have no effect, which is said.
+  const bool chosen = !groups.strategy.empty();
+  OMNI_TRY(const StrategyType* asynchronous, find_strategy("async"));
+  OMNI_CHECK(check_options(chosen ? *choice.type : *asynchronous, groups));
+  OMNI_CHECK(check_combination(*choice.type, arguments));
+  if (chosen && choice.type->models != GroupModels::one && !groups.count)
+    groups.count = std::clamp(workers, choice.type->least_groups, kMostGroups);
+  if (groups.count.value_or(1) < choice.type->least_groups) {
+    log::info("--strategy {} with one group is plain training: sync", choice.type->name);
+    OMNI_TRY(choice.type, find_strategy("sync"));
+  }
+  choice.options = groups.how;
+  choice.options.in_order = arguments.machine.session.deterministic || arguments.arrivals.simulated ||
+                            groups.how.asynchrony == Asynchrony::reproducible;
+  if (arguments.arrivals.simulated) choice.options.asynchrony = Asynchrony::reproducible;
+  return choice;
+}
+
+Result<GroupShape> shape_groups(StrategyChoice& choice, const GroupArguments& groups, int batch,
+                                const std::vector<bool>& on_gpu) {
+  GroupShape shape{.models = choice.type->models};
+  const int count = groups.count.value_or(1);
+  if (!choice.type->has_group_batches) return shape;
+  if (choice.type->models == GroupModels::own) {
+    shape.images_per_pass.assign(static_cast<std::size_t>(count), elastic_pass(batch));
+    return shape;
+  }
+  std::vector<GroupBatch>& batches = choice.options.group_batches;
+  if (groups.batches.empty()) {
+    batches = usual_batches(batch, on_gpu);
+  } else {
+    OMNI_TRY(batches, parse_group_batches(groups.batches, count));
+  }
+  for (const GroupBatch& each : batches) shape.images_per_pass.push_back(pass_of(each, batch));
+  const int smallest = std::ranges::min(shape.images_per_pass);
+  for (const int pass : shape.images_per_pass)
+    if (pass % smallest != 0)
+      return refusal("--group-batches",
+                     fmt::format("{} and {} samples are computed at once, which do not divide each "
+                                 "other: an epoch could not end",
+                                 smallest, pass),
+                     "make all sizes multiples of the smallest");
+  if (choice.type->balances &&
+      std::ranges::all_of(batches, [&](const GroupBatch& each) { return each == batches.front(); }))
+    return refusal("--strategy adaptive", "all groups are of one kind: there is nothing to balance",
+                   "give two kinds: --group-batches '1:1-16,64:16-256', say");
+  return shape;
+}
+
+}  // namespace omni

@@ -1,0 +1,89 @@
+// A training from its command line to its end, in steps.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "apps/omni-run/arguments.hpp"
+#include "apps/omni-run/progress.hpp"
+#include "apps/omni-run/run_folder.hpp"
+#include "apps/omni-run/strategy_choice.hpp"
+#include "runtime/data/data_feed.hpp"
+#include "runtime/tasks/recorder.hpp"
+#include "scheduling/arrivals/virtual_clock.hpp"
+#include "scheduling/metrics_log.hpp"
+#include "scheduling/model/group_plan.hpp"
+
+namespace omni {
+
+class Training {
+ public:
+  explicit Training(TrainArguments arguments);
+  Status run();
+
+ private:
+  // training_setup.cpp: all that can be refused comes before anything is done.
+  Status open_nets();
+  Status open_groups_again();  // what was measured changed something
+  Status check();
+  Status try_places();
+  Status find_origin();
+  Status open_images();
+  Status prepare_folder();
+  Status start();
+  Status settle_groups();
+  void make_feeds();
+  Status check_memory();
+  Status allocate();
+  Status make_clock();
+  Result<TrainingState> starting_point();
+  Status open_metrics();
+
+  // training_loop.cpp
+  Status train();
+  template <class AnyTrainer>
+  Status train_with(AnyTrainer& trainer);
+  Status ended(Status status, std::uint64_t iteration);
+  TrainerOptions options();
+  TrainerEvents events();
+  template <class Write>
+  void record(Write write);  // into the metrics
+  void print_summary(const TrainingState& state) const;
+
+  Net& net() { return groups_->net(); }
+  bool one_group() const;
+  std::uint64_t planned_iterations() const;
+  DataFeed* test() { return test_feed_ ? &*test_feed_ : nullptr; }
+
+  TrainArguments arguments_;
+  NetSpec spec_;
+  StrategyChoice strategy_;
+  GroupShape shape_;
+  Asynchrony asynchrony_ = Asynchrony::free;
+  std::optional<Machine> machine_;
+  std::optional<ComputeGroups> groups_;
+  std::optional<Checkpoint> checkpoint_;  // that the training goes on from
+  bool goes_on_ = false;                  // in the same run folder
+  std::uint64_t seed_ = 0;
+  DatasetPair data_;
+  std::optional<RunFolder> folder_;
+  std::optional<Session> session_;
+  std::size_t program_bytes_ = 0;  // before anything is measured
+  std::uint64_t iterations_ = 0;
+  GroupPlan plan_;
+  std::vector<std::unique_ptr<DataFeed>> feeds_;  // one for each number of images per pass
+  std::vector<DataFeed*> feed_of_group_;          // none: all groups have the first
+  std::optional<DataFeed> test_feed_;
+  std::optional<VirtualClock> clock_;
+  double exchange_seconds_ = 0;
+  RunIdentity identity_;
+  TrainingState start_;
+  std::unique_ptr<Recorder> recorder_;
+  std::optional<MetricsLog> metrics_;
+  Progress progress_;
+  std::optional<EvaluationReport> last_;
+};
+
+}  // namespace omni

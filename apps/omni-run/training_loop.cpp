@@ -1,0 +1,167 @@
+// What happens while a training trains, and at its end.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/group_options.hpp"
+#include "apps/omni-run/setup.hpp"
+#include "apps/omni-run/training.hpp"
+#include "layers/formats/darknet_weights.hpp"
+#include "runtime/log.hpp"
+#include "runtime/memory/resident_memory.hpp"
+#include "runtime/own_command.hpp"
+#include "runtime/signals.hpp"
+#include "scheduling/cold_start.hpp"
+#include "scheduling/optimizer/tuned_training.hpp"
+
+namespace omni {
+namespace {
+
+// What a stop before the first update says.
+std::string start_again() {
+  return "; nothing was done yet, so nothing was saved; to start again:\n  " +
+         for_shell(own_words());
+}
+
+}  // namespace
+
+Status train_command(const TrainArguments& arguments) { return Training(arguments).run(); }
+
+// Metrics that cannot be written are no reason to lose a training.
+template <class Write>
+void Training::record(Write write) {
+  if (!metrics_) return;
+  if (Status written = write(*metrics_); !written) {
+    log::warn("{}; no more metrics", written.error().message());
+    metrics_.reset();
+  }
+}
+
+TrainerOptions Training::options() {
+  const auto per_epoch = static_cast<std::uint64_t>(
+      std::ceil(static_cast<double>(data_.train->size()) / net().options().batch));
+  StrategyChoice choice = strategy_;
+  if (choice.type->models == GroupModels::one) choice.options.asynchrony = asynchrony_;
+  return {.iterations = iterations_,
+          .display = arguments_.display,
+          .evaluate_every = per_epoch,
+          .checkpoint_every = arguments_.checkpoint_every,
+          .strategy = choice.make(),
+          .feeds = feed_of_group_,
+          .clock = clock_ ? &*clock_ : nullptr,
+          .exchange_seconds = exchange_seconds_};
+}
+
+TrainerEvents Training::events() {
+  return {.on_iteration = [this](const StepReport& report) { progress_.iteration(report); },
+          .on_step =
+              [this](const StepReport& report) {
+                progress_.step(report);
+                record([&](MetricsLog& log) { return log.step(report); });
+              },
+          .on_evaluation =
+              [this](const EvaluationReport& report) {
+                progress_.evaluation(report);
+                last_ = report;
+                record([&](MetricsLog& log) { return log.evaluation(report); });
+              },
+          .save_checkpoint = [this](const TrainingState& state) -> Status {
+            OMNI_TRY(const auto path, folder_->save(*groups_, state, identity_));
+            progress_.finish_line();
+            log::info("saved {}", path.string());
+            return {};
+          }};
+}
+
+Status Training::train() {
+  for (const GroupPlan::Row& row : plan_.rows)
+    record([&](MetricsLog& log) {
+      return log.planned(row, row.groups == groups_->count(), start_.iteration);
+    });
+  if (iterations_ != 0 &&
+      start_.samples >= iterations_ * static_cast<std::uint64_t>(net().options().batch))
+    log::info("already at iteration {} of {}: nothing to do (raise --epochs or --max-batches)",
+              start_.iteration, iterations_);
+  const Workers workers = workers_of(*session_);
+  if (!arguments_.groups.automatic) {
+    const auto regroup = [&, count = groups_->count()] {
+      progress_.finish_line();
+      groups_->use(count, workers);
+      (void)assign_workers(*groups_, arguments_.groups, *session_);  // it succeeded before
+    };
+    ColdStartedTraining trainer(*groups_, *feeds_.front(), test(), start_, options(), events(),
+                                arguments_.groups.cold_start, workers, regroup);
+    return train_with(trainer);
+  }
+  TunedTraining trainer(
+      *groups_, *feeds_.front(), test(), start_, options(), workers,
+      {.training = events(),
+       .say =
+           [this](const std::string& line) {
+             progress_.finish_line();
+             log::info("{}", line);
+           },
+       .on_search =
+           [this](std::span<const Trial> trials, std::uint64_t iteration) {
+             for (const Trial& trial : trials)
+               record([&](MetricsLog& log) { return log.trial(trial, iteration); });
+           },
+       .on_groups =
+           [this](const Saturation& found, std::uint64_t iteration) {
+             for (const Saturation::Timing& timing : found.timings)
+               record([&](MetricsLog& log) {
+                 return log.timed(timing, timing.groups == found.groups, iteration);
+               });
+           }},
+      asynchrony_);
+  return train_with(trainer);
+}
+
+Status Training::ended(Status status, std::uint64_t iteration) {
+  progress_.finish_line();
+  if (!status && status.error().kind == ErrorKind::interrupted) {
+    const bool saved = iteration != start_.iteration;
+    status.error().what += saved ? "; to go on:\n  " + folder_->resume_command() : start_again();
+    status.error().hint.clear();
+  }
+  return status;
+}
+
+template <class AnyTrainer>
+Status Training::train_with(AnyTrainer& trainer) {
+  stop_in_order();
+  const auto iteration = [&] { return trainer.state().iteration; };
+  Status trained = trainer.run();
+  OMNI_CHECK(ended(std::move(trained), iteration()));
+  // The weights before the evaluation: nothing that fails later may cost them.
+  if (!arguments_.save_weights.empty())
+    OMNI_CHECK(save_darknet_weights(net(), arguments_.save_weights, trainer.state().samples));
+  Status evaluated = trainer.evaluate_now();
+  OMNI_CHECK(ended(std::move(evaluated), iteration()));
+  log::info("memory: {:.0f} MiB at most", static_cast<double>(peak_resident_memory()) / 0x1p20);
+  if (arguments_.common.json)
+    print_summary(trainer.state());
+  else if (arguments_.common.quiet && last_)
+    log::result("{}\n", Progress::line(*last_));
+  return {};
+}
+
+void Training::print_summary(const TrainingState& state) const {
+  nlohmann::ordered_json summary{{"net", groups_->net().name()},
+                                 {"strategy", strategy_.type->name},
+                                 {"groups", groups_->count()},
+                                 {"iterations", state.iteration},
+                                 {"images", state.samples},
+                                 {"loss_average", state.average_loss}};
+  if (last_) {
+    summary["seconds"] = last_->at.seconds;
+    if (last_->at.simulated_seconds) summary["simulated_seconds"] = *last_->at.simulated_seconds;
+    summary["test_loss"] = last_->tally.mean_loss();
+    summary["test_accuracy"] = last_->tally.accuracy();
+  }
+  log::result("{}\n", json_text(summary));
+}
+
+}  // namespace omni

@@ -1,0 +1,343 @@
+// What comes before a training's first mini-batch: everything that can be refused is.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "apps/omni-run/commands/slice_sizes.hpp"
+#include "apps/omni-run/layer_table.hpp"
+#include "apps/omni-run/load_parameters.hpp"
+#include "apps/omni-run/memory/demand.hpp"
+#include "apps/omni-run/shipped/open_machine.hpp"
+#include "apps/omni-run/open_net.hpp"
+#include "apps/omni-run/plan_groups.hpp"
+#include "apps/omni-run/setup.hpp"
+#include "apps/omni-run/tracing.hpp"
+#include "apps/omni-run/training.hpp"
+#include "runtime/files.hpp"
+#include "runtime/log.hpp"
+#include "runtime/memory/resident_memory.hpp"
+#include "runtime/tasks/codelet.hpp"
+#include "scheduling/arrivals/united.hpp"
+#include "scheduling/optimizer/tuned_training.hpp"
+
+namespace omni {
+namespace {
+
+// What libraries load, generate and keep once they compute; the same for nets of all sizes
+// (perf/RESULTS.md).
+constexpr std::size_t kLibraries = 13 << 20;
+
+constexpr double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; }
+
+// Forward and both gradients.
+double flops_per_sample(const Net& net) { return 3 * net.forward_flops_per_image(); }
+
+}  // namespace
+
+Training::Training(TrainArguments arguments)
+    : arguments_(std::move(arguments)),
+      progress_(Progress::on_stderr(arguments_.common.quiet)) {}
+
+Status Training::run() {
+  OMNI_CHECK(open_nets());
+  OMNI_CHECK(check());
+  if (arguments_.dry_run) {
+    log::result("{}\n", arguments_.common.json ? json_text(layer_table_json(net()), 2)
+                                               : layer_table(net()));
+    return {};
+  }
+  if (log::level() >= log::Level::normal) log::line(layer_table(net()));
+  OMNI_CHECK(try_places());
+  OMNI_CHECK(find_origin());
+  OMNI_CHECK(open_images());
+  OMNI_CHECK(prepare_folder());
+  OMNI_CHECK(start());
+  OMNI_CHECK(settle_groups());
+  make_feeds();
+  OMNI_CHECK(check_memory());
+  OMNI_CHECK(allocate());
+  OMNI_CHECK(make_clock());
+  OMNI_TRY(start_, starting_point());
+  OMNI_TRY(recorder_, start_trace(arguments_.trace, *session_, net()));
+  OMNI_CHECK(open_metrics());
+  return train();
+}
+
+bool Training::one_group() const {
+  const GroupArguments& groups = arguments_.groups;
+  return !groups.automatic && !groups.planned && groups.count.value_or(1) == 1 &&
+         groups.layout.empty() && strategy_.type->models == GroupModels::one;
+}
+
+Status Training::open_nets() {
+  OMNI_TRY(spec_, read_net(arguments_.net));
+  const Workers workers{computing_cores(arguments_.machine.session) + arguments_.net.gpus,
+                        arguments_.net.gpus};
+  OMNI_TRY(strategy_, choose_strategy(arguments_, workers.gpus > 0 ? workers.gpus : workers.all));
+  if (arguments_.arrivals.simulated) {
+    OMNI_TRY(machine_, read_machine(arguments_.arrivals.machine));
+  }
+  const GroupArguments& groups = arguments_.groups;
+  OMNI_TRY(asynchrony_, chosen_asynchrony(groups, arguments_.machine.session.deterministic));
+  OMNI_TRY(const NetOptions net_options, read_net_options(spec_.net, arguments_.net.strict));
+  std::vector<bool> on_gpu;
+  if (machine_) {
+    for (const std::size_t device : devices_of_groups(*machine_, groups.count.value_or(1)))
+      on_gpu.push_back(machine_->devices[device].kind == Machine::Kind::gpu);
+  } else {
+    GroupLayout layout = spread_groups(groups.count.value_or(1), workers);
+    if (!groups.layout.empty()) {
+      OMNI_TRY(layout, parse_group_layout(groups.layout, workers.all));
+    }
+    for (const std::vector<int>& members : layout)
+      on_gpu.push_back(std::ranges::min(members) < workers.gpus);
+  }
+  OMNI_TRY(shape_, shape_groups(strategy_, groups, net_options.batch, on_gpu));
+  if (one_group()) OMNI_CHECK(settle_slice(spec_, arguments_.machine, arguments_.net));
+  return open_groups_again();
+}
+
+Status Training::open_groups_again() {
+  OMNI_TRY(groups_, arguments_.groups.automatic
+                        ? open_most_groups(spec_, arguments_)
+                        : open_groups(spec_, arguments_.net, arguments_.groups, shape_));
+  return {};
+}
+
+Status Training::check() {
+  OMNI_CHECK(check_planned(arguments_));
+  OMNI_CHECK(check_adam(arguments_.groups, *strategy_.type, net()));
+  OMNI_CHECK(check_automatic(arguments_, net()));
+  if (arguments_.epochs && !std::isfinite(*arguments_.epochs))
+    return Error{ErrorKind::usage, "--epochs", "is not a number", "--epochs 3"};
+  if (arguments_.arrivals.simulated && (arguments_.groups.automatic || arguments_.groups.planned))
+    return Error{ErrorKind::usage, "--arrivals virtual",
+                 "--auto and --groups auto measure the machine that is there",
+                 "leave one of them out"};
+  if (!arguments_.arrivals.simulated && !arguments_.arrivals.machine.empty())
+    return Error{ErrorKind::usage, "--machine", "has no effect on real arrivals",
+                 "add --arrivals virtual"};
+  return {};
+}
+
+Status Training::try_places() {
+  // Darknet's shipped cfgs have batch=1 for testing, and users forget to switch.
+  if (net().options().batch == 1) log::warn("training with batch=1; set --batch (128, say)");
+  // Before hours of training rather than after.
+  if (!arguments_.save_weights.empty())
+    OMNI_CHECK(
+        try_writing(arguments_.save_weights, net().parameter_count() * sizeof(float)));
+  std::error_code none;
+  if (arguments_.resume == "none" && std::filesystem::is_regular_file(arguments_.metrics, none))
+    OMNI_CHECK(MetricsLog::open(arguments_.metrics, std::nullopt));  // refuses another run's
+  return {};
+}
+
+Status Training::find_origin() {
+  const auto out = RunFolder::place(arguments_.out, spec_.name);
+  if (arguments_.resume == "auto") {
+    OMNI_TRY(checkpoint_, load_latest_checkpoint(out));
+    goes_on_ = true;
+    if (!checkpoint_) log::info("no checkpoint in {}: starting afresh", out.string());
+  } else if (arguments_.resume != "none") {
+    OMNI_TRY(checkpoint_, load_checkpoint(arguments_.resume));
+    std::error_code unequal;  // a folder that does not exist yet is not the same
+    goes_on_ = std::filesystem::equivalent(checkpoint_->path.parent_path(), out, unequal);
+  }
+  seed_ = arguments_.data.seed;
+  if (checkpoint_) {
+    OMNI_TRY(seed_, checkpoint_->fields.number<std::uint64_t>("seed"));
+    if (seed_ != arguments_.data.seed) log::info("the checkpoint's seed {} is used", seed_);
+    if (!arguments_.weights.empty())
+      log::warn("--weights {}: not read, the parameters are the checkpoint's", arguments_.weights);
+  } else if (!arguments_.weights.empty()) {
+    OMNI_CHECK(require_there(arguments_.weights));
+  }
+  return {};
+}
+
+Status Training::open_images() {
+  DataArguments wanted = arguments_.data;
+  wanted.seed = seed_;
+  wanted.test = !arguments_.no_test;
+  OMNI_TRY(data_, open_data(wanted, net()));
+  if (static_cast<std::size_t>(net().options().batch) > data_.train->size())
+    log::info("a batch of {} is more than the {} training images: some are in it several times",
+              net().options().batch, data_.train->size());
+  if (checkpoint_ && !arguments_.other_data)
+    OMNI_CHECK(require_same_data(*checkpoint_, data_.name));
+  identity_ = {.layers = layers_hash(spec_), .data = data_.name};
+  iterations_ = planned_iterations();
+  return {};
+}
+
+// How many updates to do in all: --epochs if given, else what the net says.
+std::uint64_t Training::planned_iterations() const {
+  const NetOptions& options = groups_->net().options();
+  const auto max_batches = static_cast<std::uint64_t>(options.solver.max_batches);
+  if (!arguments_.epochs) return max_batches;
+  const auto iterations = static_cast<std::uint64_t>(std::ceil(
+      *arguments_.epochs * static_cast<double>(data_.train->size()) / options.batch));
+  const bool limited = max_batches != 0 && arguments_.net.overrides("max_batches");
+  return limited ? std::min(iterations, max_batches) : iterations;
+}
+
+Status Training::prepare_folder() {
+  const bool wanted = arguments_.checkpoint_every > 0 || !arguments_.out.empty() ||
+                      arguments_.resume != "none";
+  OMNI_TRY(RunFolder folder, RunFolder::prepare(RunFolder::place(arguments_.out, spec_.name),
+                                                wanted, goes_on_, arguments_.keep,
+                                                TrainingSnapshot::bytes(*groups_)));
+  folder_.emplace(std::move(folder));
+  if (wanted && arguments_.checkpoint_every == 0)
+    log::info("checkpoints: only when the run is stopped (--checkpoint-every 1000, say)");
+  return {};
+}
+
+Status Training::start() {
+  OMNI_TRY(session_, start_session(arguments_.machine));
+  program_bytes_ = resident_memory();
+  return {};
+}
+
+Status Training::settle_groups() {
+  GroupArguments& groups = arguments_.groups;
+  if (one_group()) {
+    OMNI_TRY(const int slice, slice_worth_measuring(spec_, arguments_.net, arguments_.machine,
+                                                    net(), *data_.train, iterations_));
+    if (slice != 0) {
+      arguments_.net.slice = slice;
+      OMNI_CHECK(open_groups_again());
+    }
+  }
+  if (groups.planned) {
+    OMNI_TRY(ChosenGroups chosen, choose_groups(arguments_, checkpoint_, *session_, *data_.train));
+    log::info("chose {} compute group{}: {}", chosen.count, chosen.count == 1 ? "" : "s",
+              chosen.reason);
+    plan_ = std::move(chosen.plan);
+    groups.count = chosen.count;
+    if (chosen.count == 1) OMNI_CHECK(settle_slice(spec_, arguments_.machine, arguments_.net));
+    OMNI_CHECK(open_groups_again());
+  }
+  OMNI_CHECK(assign_workers(*groups_, groups, *session_));
+  if (strategy_.type->models == GroupModels::one)
+    warn_about_groups(*groups_, groups, iterations_);
+  else
+    log::info("strategy: {}", strategy_.type->name);
+  return {};
+}
+
+void Training::make_feeds() {
+  if (shape_.images_per_pass.empty()) {
+    feeds_.push_back(std::make_unique<DataFeed>(
+        *data_.train, feed_options(net(), seed_, true, Trainer::slots(*groups_))));
+  } else {
+    std::map<int, std::vector<int>> groups_of;  // by images per pass
+    for (int group = 0; group < groups_->count(); ++group)
+      groups_of[shape_.images_per_pass[static_cast<std::size_t>(group)]].push_back(group);
+    feed_of_group_.resize(shape_.images_per_pass.size());
+    for (const auto& [images, members] : groups_of) {
+      feeds_.push_back(std::make_unique<DataFeed>(
+          *data_.train,
+          feed_options(groups_->net(members.front()), seed_, true,
+                       Trainer::slots_of_passes(static_cast<int>(members.size())))));
+      for (const int group : members)
+        feed_of_group_[static_cast<std::size_t>(group)] = feeds_.back().get();
+    }
+  }
+  if (data_.test)
+    test_feed_.emplace(*data_.test,
+                       feed_options(groups_->evaluating_net(), seed_, false, kEvaluationSlots));
+}
+
+Status Training::check_memory() {
+  const std::size_t snapshots =
+      arguments_.groups.automatic ? TunedTraining::kSnapshots * TrainingSnapshot::bytes(*groups_)
+                                  : 0;
+  MemoryDemand demand = training_demand(*groups_, *feeds_.front(), test(), net().working_bytes());
+  std::size_t images = test() != nullptr ? test()->bytes() : 0;
+  for (const auto& feed : feeds_) {
+    images += feed->bytes();
+    if (feed == feeds_.front()) continue;
+    const std::vector<TensorSize> sizes = feed->tensor_sizes();
+    demand.training_images.insert(demand.training_images.end(), sizes.begin(), sizes.end());
+  }
+  const std::size_t working =
+      kLibraries + static_cast<std::size_t>(cpu_workers(*session_)) * demand.working.of_core;
+  demand.in_main_memory_only = snapshots + working;
+  const MemoryForecast forecast(net(), std::move(demand), arguments_.machine);
+  OMNI_CHECK(forecast.require());
+  const std::size_t planned = forecast.in_main_memory() + program_bytes_;
+  const std::size_t taken = peak_resident_memory();
+  log::info(
+      "memory: {:.0f} MiB planned, {:.0f} of them for images that wait, {:.0f} to compute with, "
+      "{:.0f} for the program{}{}",
+      mebibytes(planned), mebibytes(images), mebibytes(working), mebibytes(program_bytes_),
+      taken > planned ? fmt::format("; it took {:.0f} before", mebibytes(taken)) : "",
+      gpus_compute() ? fmt::format("; {:.0f} on each GPU, {:.0f} of them to compute with",
+                                   mebibytes(forecast.on_each_gpu().all()),
+                                   mebibytes(forecast.on_each_gpu().working))
+                     : "");
+  return {};
+}
+
+Status Training::allocate() {
+  OMNI_CHECK(groups_->allocate());
+  for (const auto& feed : feeds_) OMNI_CHECK(feed->allocate());
+  return test() != nullptr ? test()->allocate() : Status();
+}
+
+Status Training::make_clock() {
+  if (!machine_) return {};
+  const double flops = flops_per_sample(net());
+  double bytes = 0;  // that a group sends and gets
+  for (const Param* param : net().params())
+    if (param->trainable && !net().is_merged(*param))
+      bytes += 2 * static_cast<double>(param->master->bytes());
+  if (machine_->devices.size() > 1) exchange_seconds_ = machine_->link.seconds_of(bytes);
+  std::vector<std::size_t> devices = devices_of_groups(*machine_, groups_->count());
+  if (groups_->count() == 1 && machine_->devices.size() > 1) {
+    *machine_ = united(*machine_, static_cast<std::uint64_t>(net().options().batch), flops);
+    devices = {0};
+  }
+  clock_.emplace(*machine_, devices, flops, seed_);
+  log::info("virtual clock: {}", machine_->name);
+  return {};
+}
+
+// Fills the parameters: from the checkpoint, a .weights file, or the seed.
+Result<TrainingState> Training::starting_point() {
+  net().initialise(seed_);
+  if (checkpoint_) {
+    if (arguments_.groups.automatic) {
+      OMNI_TRY(const int saved, saved_groups(*checkpoint_));
+      groups_->use(std::min(saved, groups_->most()), workers_of(*session_));
+    }
+    OMNI_TRY(TrainingState state, restore_training(*groups_, *checkpoint_, identity_.layers,
+                                                   strategy_.state_name()));
+    if (!arguments_.groups.automatic && state.tuning) {
+      log::warn("{}: was tuned by --auto; without it, momentum and learning rate are the net's",
+                checkpoint_->path.string());
+      state.tuning.reset();
+    }
+    log::info("resumed {} at iteration {}", checkpoint_->path.string(), state.iteration);
+    return state;
+  }
+  if (!arguments_.weights.empty()) OMNI_CHECK(load_parameters(net(), arguments_.weights));
+  groups_->refresh_replicas();
+  return TrainingState{.seed = seed_};
+}
+
+Status Training::open_metrics() {
+  std::filesystem::path file = arguments_.metrics;
+  if (file.empty() && recorder_) file = recorder_->folder() / "metrics.jsonl";
+  if (file.empty()) return {};
+  const auto resumed =
+      arguments_.resume != "none" ? std::optional(start_.iteration) : std::nullopt;
+  OMNI_TRY(metrics_, MetricsLog::open(file, resumed));
+  return {};
+}
+
+}  // namespace omni

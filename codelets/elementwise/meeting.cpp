@@ -1,0 +1,94 @@
+#include "codelets/elementwise/meeting.hpp"
+
+#include <algorithm>
+
+#include "runtime/tasks/codelet.hpp"
+
+namespace omni {
+namespace {
+
+void contribute_cpu(const ContributeArgs& args, const Buffers& buffers, DeviceContext&) {
+  float* __restrict change = buffers.get(0);
+  const float* __restrict model = buffers.get(1);
+  const float* __restrict centre = buffers.get(2);
+  for (std::int64_t i = 0; i < args.count; ++i) change[i] += args.weight * (model[i] - centre[i]);
+}
+
+void move_centre_cpu(const MoveCentreArgs& args, const Buffers& buffers, DeviceContext&) {
+  const CentreStep<float> step(args);
+  float* __restrict centre = buffers.get(0);
+  float* __restrict change = buffers.get(1);
+  float* __restrict velocity = buffers.get(2);
+  for (std::int64_t i = 0; i < args.count; ++i) step(centre[i], change[i], velocity[i]);
+}
+
+void publish_cpu(const PublishArgs& args, const Buffers& buffers, DeviceContext&) {
+  std::copy_n(buffers.get(1), args.count, buffers.get(0));
+}
+
+template <int flops, int floats, class Args>
+Cost cost(const Args& args) {
+  const auto count = static_cast<double>(args.count);
+  return {.flops = flops * count, .bytes = floats * count * sizeof(float)};
+}
+
+template <class Args>
+std::uint64_t footprint(const Args& args) {
+  return footprint_of(args.count);
+}
+
+// submit(part, its number of values) for every part.
+template <class Submit>
+void for_each_part(const Tensor& tensor, Submit submit) {
+  for (std::size_t part = 0; part < tensor.parts(); ++part)
+    submit(part, static_cast<std::int64_t>(tensor.count_of(part)));
+}
+
+}  // namespace
+
+Codelet<ContributeArgs> contribute({.name = "contribute",
+                                    .color = 0xB5838D,
+                                    .implementations = {{"vector", contribute_cpu},
+                                                        OMNI_GPU_IMPLEMENTATION(gpu::contribute)},
+                                    .cost = cost<3, 4>,
+                                    .footprint = footprint});
+Codelet<MoveCentreArgs> move_centre({.name = "move_centre",
+                                     .color = 0x6D6875,
+                                     .implementations = {{"vector", move_centre_cpu},
+                                                         OMNI_GPU_IMPLEMENTATION(gpu::move_centre)},
+                                     .cost = cost<6, 6>,
+                                     .footprint = footprint});
+Codelet<PublishArgs> publish({.name = "publish",
+                              .color = 0xFFB4A2,
+                              .implementations = {{"copy", publish_cpu},
+                                                  OMNI_GPU_IMPLEMENTATION(gpu::publish)},
+                              .cost = cost<0, 2>,
+                              .footprint = footprint});
+
+void submit_contribute(float weight, const Tensor& model, const Tensor& centre,
+                       const Tensor& change, TaskTag tag) {
+  for_each_part(centre, [&](std::size_t part, std::int64_t count) {
+    contribute.submit({.count = count, .weight = weight},
+                      {read_write({change, part}), read({model, part}), read({centre, part})}, tag);
+  });
+}
+
+void submit_move_centre(const MoveCentreArgs& args, const Tensor& centre, const Tensor& change,
+                        const Tensor& velocity, TaskTag tag) {
+  for_each_part(centre, [&](std::size_t part, std::int64_t count) {
+    MoveCentreArgs own = args;
+    own.count = count;
+    move_centre.submit(
+        own,
+        {read_write({centre, part}), read_write({change, part}), read_write({velocity, part})},
+        tag);
+  });
+}
+
+void submit_publish(const Tensor& centre, const Tensor& model, TaskTag tag) {
+  for_each_part(centre, [&](std::size_t part, std::int64_t count) {
+    publish.submit({.count = count}, {write({model, part}), read({centre, part})}, tag);
+  });
+}
+
+}  // namespace omni

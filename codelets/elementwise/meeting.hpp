@@ -1,0 +1,72 @@
+// A meeting of groups that have whole models of their own, parameter by parameter:
+//   contribute:  change += weight * (model - centre)            by each group
+//   move_centre: wanted = change + (total_weight - 1) * centre
+//                velocity = momentum * velocity + wanted
+//                centre += rate * (nesterov ? momentum * velocity + wanted : velocity)
+//                change = 0
+//   publish:     model = centre                                 to each group
+// The centre is the model that is evaluated and saved. With weights that add up to total_weight,
+// rate 1 and momentum 0 it becomes the weighted sum of the groups' models.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/host_device.hpp"
+#include "runtime/tasks/kernel.hpp"
+
+namespace omni {
+
+struct ContributeArgs {
+  std::int64_t count = 0;  // of values; set by the submit functions, here and below
+  float weight = 1;
+};
+
+struct MoveCentreArgs {
+  std::int64_t count = 0;
+  float rate = 1, momentum = 0;
+  float total_weight = 1;  // of what was contributed
+  bool nesterov = false;
+};
+
+struct PublishArgs {
+  std::int64_t count = 0;
+};
+
+// One value's move.
+template <class T>
+struct CentreStep {
+  T rate, momentum, surplus;
+  bool nesterov;
+
+  explicit CentreStep(const MoveCentreArgs& args)
+      : rate(static_cast<T>(args.rate)),
+        momentum(static_cast<T>(args.momentum)),
+        surplus(static_cast<T>(args.total_weight) - 1),
+        nesterov(args.nesterov) {}
+
+  OMNI_HD void operator()(T& centre, T& change, T& velocity) const {
+    const T wanted = change + surplus * centre;
+    velocity = momentum * velocity + wanted;
+    centre += rate * (nesterov ? momentum * velocity + wanted : velocity);
+    change = 0;
+  }
+};
+
+namespace gpu {
+KernelFunction<ContributeArgs> contribute;
+KernelFunction<MoveCentreArgs> move_centre;
+KernelFunction<PublishArgs> publish;
+}  // namespace gpu
+
+extern Codelet<ContributeArgs> contribute;   // {change RW, model R, centre R}
+extern Codelet<MoveCentreArgs> move_centre;  // {centre RW, change RW, velocity RW}
+extern Codelet<PublishArgs> publish;         // {model W, centre R}
+
+// Of tensors that are cut alike, a task per part.
+void submit_contribute(float weight, const Tensor& model, const Tensor& centre,
+                       const Tensor& change, TaskTag tag = {});
+void submit_move_centre(const MoveCentreArgs& args, const Tensor& centre, const Tensor& change,
+                        const Tensor& velocity, TaskTag tag = {});
+void submit_publish(const Tensor& centre, const Tensor& model, TaskTag tag = {});
+
+}  // namespace omni

@@ -1,0 +1,65 @@
+#include "scheduling/strategies/async.hpp"
+
+namespace omni {
+
+Async::Async(ComputeGroups& groups, Asynchrony asynchrony, Momentum momentum)
+    : Strategy(groups),
+      // Mini-batches of one iteration follow each other in the data, so their order is fixed.
+      in_order_(groups.count() == 1 || asynchrony == Asynchrony::reproducible ||
+                !groups.has_replicated_phase() || groups.net().options().subdivisions > 1),
+      momentum_(momentum),
+      watched_(groups.watched()),
+      versions_(params(0).size()) {
+  for (int group = 0; group < count(); ++group) {
+    std::deque<SeenVersion>& seen = seen_.emplace_back(versions_.size());
+    for (std::size_t i = 0; i < versions_.size(); ++i) seen[i].count = &versions_[i];
+  }
+}
+
+void Async::begin(const GroupUpdate& update) {
+  const auto group = static_cast<std::size_t>(update.batch.group);
+  const Net& net = groups_.net(update.batch.group);
+  const std::vector<Param*>& all = params(update.batch.group);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i]->trainable && net.is_merged(*all[i])) note_read(seen_[group][i], *all[i]->master);
+}
+
+ExchangeArgs Async::step(const GroupUpdate& update, std::size_t number) {
+  ExchangeArgs args = Strategy::step(update, number);
+  const int group = update.batch.group;
+  const bool merged = groups_.net(group).is_merged(*params(group)[number]);
+  // What is merged is never stale and keeps the momentum that was tuned.
+  if (merged) args.momentum = static_cast<float>(update.rule.momentum.tuned);
+  args.reports = merged               ? Staleness::merged
+                 : watched_ == number ? Staleness::replicated
+                                      : Staleness::unwatched;
+  args.seen = &seen_[static_cast<std::size_t>(group)][number];
+  return args;
+}
+
+std::int64_t Async::age(const std::deque<SeenVersion>& seen) const {
+  return watched_ ? *seen[*watched_].count - seen[*watched_].version : 0;
+}
+
+std::vector<double> Async::numbers() const {
+  std::vector<double> ages;
+  for (const auto& seen : seen_) ages.push_back(static_cast<double>(age(seen)));
+  return ages;
+}
+
+void Async::take(std::span<const double> ages) {
+  for (std::size_t group = 0; group < seen_.size(); ++group)
+    for (SeenVersion& seen : seen_[group])
+      seen.version = *seen.count - static_cast<std::int64_t>(ages[group]);
+}
+
+MakeStrategy async(Asynchrony asynchrony, Compensation compensation) {
+  return [=](ComputeGroups& groups, const SolverOptions& solver) {
+    return std::make_unique<Async>(
+        groups, asynchrony,
+        momentum_of_groups(compensation, static_cast<double>(solver.momentum), groups.count(),
+                           groups.watched().has_value()));
+  };
+}
+
+}  // namespace omni

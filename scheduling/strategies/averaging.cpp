@@ -1,0 +1,143 @@
+#include "scheduling/strategies/averaging.hpp"
+
+#include <algorithm>
+
+#include "codelets/elementwise/meeting.hpp"
+#include "runtime/tasks/submission.hpp"
+#include "scheduling/strategies/registry.hpp"
+
+namespace omni {
+
+bool is_drop(double from, double to) {
+  constexpr double kDrop = 0.9;
+  return to < kDrop * from;
+}
+
+Averaging::Averaging(ComputeGroups& groups, AveragingOptions options, double momentum)
+    : Strategy(groups),
+      options_(options),
+      momentum_(momentum),
+      progress_(static_cast<std::size_t>(groups.count())) {}
+
+bool Averaging::may_begin(int group) const {
+  return progress_[static_cast<std::size_t>(group)].since_meeting < options_.every;
+}
+
+bool Averaging::exchanges(int group) const {
+  return progress_[static_cast<std::size_t>(group)].since_meeting + 1 >= options_.every;
+}
+
+ExchangeArgs Averaging::step(const GroupUpdate& update, std::size_t param) {
+  ExchangeArgs args = Strategy::step(update, param);
+  args.number = static_cast<std::uint64_t>(of(update).steps) + 1;
+  args.pull = static_cast<float>(options_.pull);
+  return args;
+}
+
+ExchangeTensors Averaging::stepped(const GroupUpdate& update, std::size_t number) {
+  const Param& param = *params(update.batch.group)[number];
+  const bool pulled = options_.pulls && meets(update);
+  return {*param.replica, *param.diff,       *param.velocity,
+          nullptr,        param.mean_square, pulled ? param.master : nullptr,
+          pulled ? param.change : nullptr};
+}
+
+void Averaging::submit_behind(const GroupUpdate& update, std::span<const std::size_t> stepped) {
+  if (options_.pulls || !meets(update)) return;
+  for (const std::size_t number : stepped) {
+    const Param& param = *params(update.batch.group)[number];
+    submit_contribute(1.0f / static_cast<float>(count()), *param.replica, *param.master,
+                      *param.change, {.priority = kUpdatePriority});
+  }
+}
+
+void Averaging::end(const GroupUpdate& update) {
+  Progress& own = progress_[static_cast<std::size_t>(update.batch.group)];
+  ++own.since_meeting;
+  ++own.steps;
+  const auto rate = static_cast<double>(update.rule.learning_rate);
+  restarts_ = restarts_ || is_drop(rate_, rate);
+  rate_ = rate;
+  if (std::ranges::none_of(progress_, [this](const Progress& each) {
+        return each.since_meeting < options_.every;
+      }))
+    meet();
+}
+
+void Averaging::meet() {
+  const TaskTag tag{.priority = kUpdatePriority};
+  const MoveCentreArgs move{.rate = static_cast<float>(options_.rate),
+                            .momentum = at_start_ ? 0 : static_cast<float>(options_.momentum),
+                            .nesterov = !options_.pulls};
+  for (const Param* param : params(0))
+    if (param->trainable)
+      submit_move_centre(move, *param->master, *param->change, *param->centre_velocity, tag);
+  at_start_ = restarts_;
+  for (int group = 0; group < count() && (!options_.pulls || restarts_); ++group) {
+    const SubmissionScope scope(
+        {.group = group, .workers = &groups_.workers(group)});
+    for (const Param* param : params(group))
+      if (param->trainable) submit_publish(*param->master, *param->replica, tag);
+  }
+  restarts_ = false;
+  ++meetings_;
+  for (Progress& each : progress_) each.since_meeting = 0;
+}
+
+std::vector<StrategyFigure> Averaging::figures(int) const { return {{"meetings", meetings_}}; }
+
+std::vector<double> Averaging::numbers() const {
+  std::vector<double> all{meetings_, rate_, restarts_ ? 1.0 : 0.0, at_start_ ? 1.0 : 0.0};
+  for (const Progress& each : progress_)
+    all.insert(all.end(), {each.since_meeting, each.steps});
+  return all;
+}
+
+void Averaging::take(std::span<const double> numbers) {
+  meetings_ = numbers[0];
+  rate_ = numbers[1];
+  restarts_ = numbers[2] != 0;
+  at_start_ = numbers[3] != 0;
+  for (std::size_t group = 0; group < progress_.size(); ++group)
+    progress_[group] = {numbers[4 + 2 * group], numbers[5 + 2 * group]};
+}
+
+namespace {
+
+const StrategyRegistration sma(
+    {.name = "sma",
+     .summary = "synchronous model averaging (Crossbow): models are pulled to their average",
+     .uses = {StrategyOption::sync_every, StrategyOption::alpha, StrategyOption::central_momentum},
+     .models = GroupModels::own,
+     .least_groups = 2,
+     .make = [](const StrategyOptions& options) -> MakeStrategy {
+       return [options](ComputeGroups& groups, const SolverOptions& solver) {
+         return std::make_unique<Averaging>(
+             groups,
+             AveragingOptions{.pulls = true,
+                              .every = options.sync_every.value_or(1),
+                              .pull = options.alpha.value_or(1.0 / groups.count()),
+                              .momentum = options.central_momentum.value_or(0.9)},
+             static_cast<double>(solver.momentum));
+       };
+     }});
+
+const StrategyRegistration local(
+    {.name = "local",
+     .summary = "local SGD, DiLoCo: models are averaged every few mini-batches, by an outer step",
+     .uses = {StrategyOption::sync_every, StrategyOption::outer_rate,
+              StrategyOption::outer_momentum},
+     .models = GroupModels::own,
+     .make = [](const StrategyOptions& options) -> MakeStrategy {
+       return [options](ComputeGroups& groups, const SolverOptions& solver) {
+         return std::make_unique<Averaging>(
+             groups,
+             AveragingOptions{.every = options.sync_every.value_or(16),
+                              .rate = options.outer_rate.value_or(1),
+                              .momentum = options.outer_momentum.value_or(0)},
+             static_cast<double>(solver.momentum));
+       };
+     }});
+
+}  // namespace
+}  // namespace omni

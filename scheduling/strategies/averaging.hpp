@@ -1,0 +1,62 @@
+// Groups with models of their own that meet every few mini-batches, all together, and average.
+// Synchronous model averaging (SMA, Crossbow) pulls every model towards the average, which moves by
+// the sum of the pulls. Local SGD (and DiLoCo) replaces every model by the average, which moves by
+// an outer step. Meetings are tasks: the host waits for none.
+#pragma once
+
+#include "scheduling/strategies/strategy.hpp"
+
+namespace omni {
+
+struct AveragingOptions {
+  bool pulls = false;  // SMA
+  int every = 1;       // mini-batches of each group from one meeting to the next
+  double pull = 0;     // SMA: alpha
+  double rate = 1;     // local: of the outer step
+  double momentum = 0;  // of the average; local: Nesterov's
+};
+
+class Averaging final : public Strategy {
+ public:
+  Averaging(ComputeGroups& groups, AveragingOptions options, double momentum);
+
+  std::string name() const override { return options_.pulls ? "sma" : "local"; }
+  bool may_begin(int group) const override;
+  bool exchanges(int group) const override;
+  UpdateRule rule(const MiniBatch&, float learning_rate) const override {
+    return {learning_rate, {momentum_, momentum_, 0}};
+  }
+  ExchangeArgs step(const GroupUpdate& update, std::size_t param) override;
+  ExchangeTensors stepped(const GroupUpdate& update, std::size_t param) override;
+  void submit_behind(const GroupUpdate& update, std::span<const std::size_t> params) override;
+  void end(const GroupUpdate& update) override;
+  std::vector<StrategyFigure> figures(int group) const override;
+
+ protected:
+  std::vector<double> numbers() const override;
+  void take(std::span<const double> numbers) override;
+
+ private:
+  struct Progress {
+    double since_meeting = 0, steps = 0;
+  };
+  const Progress& of(const GroupUpdate& update) const {
+    return progress_[static_cast<std::size_t>(update.batch.group)];
+  }
+  bool meets(const GroupUpdate& update) const { return exchanges(update.batch.group); }
+  void meet();
+
+  AveragingOptions options_;
+  double momentum_;                // of each group's own steps
+  std::vector<Progress> progress_;  // by group
+  double meetings_ = 0;
+  double rate_ = 0;         // learning rate of the last mini-batch
+  bool restarts_ = false;   // at the next meeting: the rate dropped
+  bool at_start_ = true;    // the average has no momentum yet
+};
+
+// What a drop of the learning rate is: all models then start again from the average, which forgets
+// its momentum. Policies that lower the rate little by little do not restart.
+bool is_drop(double from, double to);
+
+}  // namespace omni

@@ -1,0 +1,158 @@
+#include "scheduling/strategies/elastic.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "codelets/elementwise/meeting.hpp"
+
+namespace omni {
+namespace {
+
+bool all_equal(std::span<const double> values) {
+  return std::ranges::all_of(values, [&](double each) { return each == values.front(); });
+}
+
+}  // namespace
+
+std::vector<double> merge_weights(std::span<const double> updates, std::span<const double> batches,
+                                  double perturbation) {
+  const std::span<const double> by = all_equal(updates) ? batches : updates;
+  const double sum = std::accumulate(by.begin(), by.end(), 0.0);
+  std::vector<double> weights;
+  for (const double each : by) weights.push_back(each / sum);
+  if (!all_equal(by)) {  // else there is none to favour
+    *std::ranges::max_element(weights) *= 1 + perturbation;
+    *std::ranges::min_element(weights) *= 1 - perturbation;
+  }
+  return weights;
+}
+
+double BatchScaling::next(double batch, double updates_ahead) const {
+  return std::clamp(batch + unit * std::round(step * updates_ahead / unit), least, most);
+}
+
+Elastic::Elastic(ComputeGroups& groups, bool in_order, ElasticOptions options, double momentum)
+    : Strategy(groups), one_after_another_(in_order), options_(options), momentum_(momentum) {
+  const double unit = groups.net().slices().images(), most = groups.net().options().batch;
+  const double least = std::max(std::floor(most / 8 / unit), 1.0) * unit;
+  scaling_ = {.least = least, .most = most, .step = least / 2, .unit = unit};
+  members_.resize(static_cast<std::size_t>(groups.count()), {.batch = most});
+}
+
+std::uint64_t Elastic::next_batch(int group) {
+  return static_cast<std::uint64_t>(members_[static_cast<std::size_t>(group)].batch);
+}
+
+// The rate is proportional to the mini-batch.
+UpdateRule Elastic::rule(const MiniBatch& batch, float learning_rate) const {
+  const Member& own = members_[static_cast<std::size_t>(batch.group)];
+  return {learning_rate * static_cast<float>(own.batch / scaling_.most), {momentum_, momentum_, 0}};
+}
+
+ExchangeArgs Elastic::step(const GroupUpdate& update, std::size_t param) {
+  ExchangeArgs args = Strategy::step(update, param);
+  const Member& own = members_[static_cast<std::size_t>(update.batch.group)];
+  args.number = static_cast<std::uint64_t>(own.steps) + 1;
+  return args;
+}
+
+ExchangeTensors Elastic::stepped(const GroupUpdate& update, std::size_t number) {
+  const Param& param = *params(update.batch.group)[number];
+  return {*param.replica, *param.diff, *param.velocity, nullptr, param.mean_square};
+}
+
+void Elastic::end(const GroupUpdate& update) {
+  Member& own = members_[static_cast<std::size_t>(update.batch.group)];
+  ++own.updates;
+  ++own.steps;
+}
+
+std::uint64_t Elastic::next_rest(std::uint64_t samples) const {
+  return (samples / options_.mega_batch + 1) * options_.mega_batch;
+}
+
+double Elastic::norm_per_parameter(int group) const {
+  double squares = 0, count = 0;
+  for (const Param* param : params(group)) {
+    if (!param->trainable) continue;
+    const HostAccess access(*param->replica, HostAccess::Mode::read);
+    for (const float value : access.f32())
+      squares += static_cast<double>(value) * static_cast<double>(value);
+    count += static_cast<double>(param->replica->count());
+  }
+  return std::sqrt(squares) / std::max(count, 1.0);
+}
+
+void Elastic::meet_at_rest() {
+  std::vector<double> updates, batches;
+  bool small = true;
+  for (int group = 0; group < count(); ++group) {
+    const Member& each = members_[static_cast<std::size_t>(group)];
+    updates.push_back(each.updates);
+    batches.push_back(each.batch);
+    small = small && norm_per_parameter(group) < options_.most_norm;
+  }
+  const std::vector<double> weights =
+      merge_weights(updates, batches, small ? options_.perturbation : 0);
+  const MoveCentreArgs move{
+      .momentum = meetings_ == 0 ? 0 : static_cast<float>(options_.momentum),
+      .total_weight = static_cast<float>(std::accumulate(weights.begin(), weights.end(), 0.0))};
+  for (std::size_t i = 0; i < params(0).size(); ++i) {
+    const Param& shared = *params(0)[i];
+    if (!shared.trainable) continue;
+    for (int group = 0; group < count(); ++group)
+      submit_contribute(static_cast<float>(weights[static_cast<std::size_t>(group)]),
+                        *params(group)[i]->replica, *shared.master, *shared.change);
+    submit_move_centre(move, *shared.master, *shared.change, *shared.centre_velocity);
+    for (int group = 0; group < count(); ++group)
+      submit_publish(*shared.master, *params(group)[i]->replica);
+  }
+  const double mean = std::accumulate(updates.begin(), updates.end(), 0.0) / count();
+  for (Member& each : members_) {
+    each.batch = scaling_.next(each.batch, each.updates - mean);
+    each.updates = 0;
+  }
+  ++meetings_;
+}
+
+std::vector<StrategyFigure> Elastic::figures(int) const { return {{"meetings", meetings_}}; }
+
+std::vector<double> Elastic::numbers() const {
+  std::vector<double> all{meetings_};
+  for (const Member& each : members_)
+    all.insert(all.end(), {each.batch, each.updates, each.steps});
+  return all;
+}
+
+void Elastic::take(std::span<const double> numbers) {
+  meetings_ = numbers[0];
+  for (std::size_t i = 0; i < members_.size(); ++i)
+    members_[i] = {numbers[1 + 3 * i], numbers[2 + 3 * i], numbers[3 + 3 * i]};
+}
+
+namespace {
+
+const StrategyRegistration elastic(
+    {.name = "elastic",
+     .summary = "elastic averaging: models are merged after mega-batches, by their updates",
+     .uses = {StrategyOption::asynchrony, StrategyOption::sync_every,
+              StrategyOption::central_momentum},
+     .models = GroupModels::own,
+     .least_groups = 2,
+     .has_group_batches = true,
+     .make = [](const StrategyOptions& options) -> MakeStrategy {
+       return [options](ComputeGroups& groups, const SolverOptions& solver) {
+         const auto mega = static_cast<std::uint64_t>(options.sync_every.value_or(16)) *
+                           static_cast<std::uint64_t>(groups.count()) *
+                           static_cast<std::uint64_t>(groups.net().options().batch);
+         return std::make_unique<Elastic>(
+             groups, options.in_order,
+             ElasticOptions{.mega_batch = mega,
+                            .momentum = options.central_momentum.value_or(0.9)},
+             static_cast<double>(solver.momentum));
+       };
+     }});
+
+}  // namespace
+}  // namespace omni

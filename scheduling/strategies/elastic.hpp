@@ -1,0 +1,63 @@
+// Elastic averaging over mega-batches: groups with models of their own take mini-batches as they
+// are free, until a fixed number of samples is used up. Then the models are merged, weighted by
+// their updates, and mini-batches become larger for fast groups and smaller for slow ones.
+#pragma once
+
+#include "scheduling/strategies/registry.hpp"
+
+namespace omni {
+
+struct ElasticOptions {
+  std::uint64_t mega_batch = 0;  // samples
+  double perturbation = 0.1, most_norm = 0.1;
+  double momentum = 0.9;
+};
+
+// The share of each group's model in the merged one: by updates, or where those are equal, by
+// mini-batch size. `perturbation` favours the group with the most.
+std::vector<double> merge_weights(std::span<const double> updates, std::span<const double> batches,
+                                  double perturbation);
+// How mini-batches grow: by `step` samples for every update that a group is ahead of the mean, in
+// whole units, which a net computes at once.
+struct BatchScaling {
+  double least = 1, most = 1, step = 1, unit = 1;
+  double next(double batch, double updates_ahead) const;
+};
+
+class Elastic final : public Strategy {
+ public:
+  Elastic(ComputeGroups& groups, bool in_order, ElasticOptions options, double momentum);
+
+  std::string name() const override { return "elastic"; }
+  bool in_order() const override { return one_after_another_; }
+  std::uint64_t next_batch(int group) override;
+  bool exchanges(int) const override { return false; }  // at rest only
+  UpdateRule rule(const MiniBatch& batch, float learning_rate) const override;
+  ExchangeArgs step(const GroupUpdate& update, std::size_t param) override;
+  ExchangeTensors stepped(const GroupUpdate& update, std::size_t param) override;
+  void end(const GroupUpdate& update) override;
+  std::uint64_t next_rest(std::uint64_t samples) const override;
+  void meet_at_rest() override;
+  std::vector<StrategyFigure> figures(int group) const override;
+
+ protected:
+  std::vector<double> numbers() const override;
+  void take(std::span<const double> numbers) override;
+
+ private:
+  struct Member {
+    double batch = 0;    // samples
+    double updates = 0;  // since the last meeting
+    double steps = 0;    // in all
+  };
+  double norm_per_parameter(int group) const;
+
+  bool one_after_another_;
+  ElasticOptions options_;
+  double momentum_;
+  BatchScaling scaling_;
+  std::vector<Member> members_;  // by group
+  double meetings_ = 0;
+};
+
+}  // namespace omni

@@ -1,0 +1,111 @@
+#include "scheduling/strategies/hogbatch.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace omni {
+
+std::uint64_t BatchRule::next(std::uint64_t batch, double own, double least, double most,
+                              const GroupBatch& bounds, std::uint64_t unit) const {
+  auto wanted = static_cast<double>(batch);
+  if (own < least)
+    wanted = std::max(wanted / factor, static_cast<double>(bounds.least));
+  else if (own > most)
+    wanted = std::min(wanted * factor, static_cast<double>(bounds.most));
+  const auto units = static_cast<std::uint64_t>(wanted / static_cast<double>(unit));
+  return std::max<std::uint64_t>(1, units) * unit;
+}
+
+Hogbatch::Hogbatch(ComputeGroups& groups, bool in_order, std::vector<GroupBatch> batches,
+                   std::optional<BatchRule> rule)
+    : Async(groups, Asynchrony::free, Momentum()), one_after_another_(in_order), rule_(rule) {
+  for (int group = 0; group < groups.count(); ++group) {
+    const GroupBatch& own = batches[static_cast<std::size_t>(group) % batches.size()];
+    auto known = std::ranges::find(kinds_, own, &Kind::bounds);
+    if (known == kinds_.end())
+      known = kinds_.insert(kinds_.end(), {own, static_cast<std::uint64_t>(own.start), 0});
+    kind_of_.push_back(static_cast<std::size_t>(known - kinds_.begin()));
+  }
+}
+
+std::uint64_t Hogbatch::next_batch(int group) {
+  Kind& own = kind(group);
+  if (rule_ && kinds_.size() > 1) {
+    double least = INFINITY, most = -INFINITY;
+    for (const Kind& other : kinds_)
+      if (&other != &own) {
+        least = std::min(least, other.updates);
+        most = std::max(most, other.updates);
+      }
+    const auto unit = static_cast<std::uint64_t>(groups_.net(group).slices().images());
+    own.batch = rule_->next(own.batch, own.updates, least, most, own.bounds, unit);
+  }
+  return own.batch;
+}
+
+void Hogbatch::end(const GroupUpdate& update) {
+  const Kind& smallest = *std::ranges::min_element(kinds_, {}, [](const Kind& each) {
+    return each.bounds.start;
+  });
+  Kind& own = kind(update.batch.group);
+  own.updates += rule_ && &own == &smallest ? rule_->weight : 1;
+}
+
+std::vector<StrategyFigure> Hogbatch::figures(int group) const {
+  double all = 0;
+  for (const Kind& each : kinds_) all += each.updates;
+  const Kind& own = kind(group);
+  return {{"kind", static_cast<double>(kind_of_[static_cast<std::size_t>(group)])},
+          {"update_share", all > 0 ? own.updates / all : 0}};
+}
+
+std::vector<double> Hogbatch::numbers() const {
+  std::vector<double> all = Async::numbers();
+  for (const Kind& each : kinds_)
+    all.insert(all.end(), {static_cast<double>(each.batch), each.updates});
+  return all;
+}
+
+void Hogbatch::take(std::span<const double> numbers) {
+  const std::size_t ages = numbers.size() - 2 * kinds_.size();
+  Async::take(numbers.first(ages));
+  for (std::size_t i = 0; i < kinds_.size(); ++i) {
+    kinds_[i].batch = static_cast<std::uint64_t>(numbers[ages + 2 * i]);
+    kinds_[i].updates = numbers[ages + 2 * i + 1];
+  }
+}
+
+namespace {
+
+const StrategyRegistration hogbatch(
+    {.name = "hogbatch",
+     .summary = "groups add their changes to one model; small mini-batches on cores, large on GPUs",
+     .uses = {StrategyOption::asynchrony, StrategyOption::group_batches},
+     .models = GroupModels::replicated,
+     .has_group_batches = true,
+     .make = [](const StrategyOptions& options) -> MakeStrategy {
+       return [options](ComputeGroups& groups, const SolverOptions&) {
+         return std::make_unique<Hogbatch>(groups, options.in_order, options.group_batches,
+                                           std::nullopt);
+       };
+     }});
+
+const StrategyRegistration adaptive(
+    {.name = "adaptive",
+     .summary = "hogbatch whose mini-batches follow the balance of updates",
+     .uses = {StrategyOption::asynchrony, StrategyOption::group_batches,
+              StrategyOption::adapt_factor, StrategyOption::adapt_weight},
+     .models = GroupModels::replicated,
+     .has_group_batches = true,
+     .balances = true,
+     .make = [](const StrategyOptions& options) -> MakeStrategy {
+       return [options](ComputeGroups& groups, const SolverOptions&) {
+         return std::make_unique<Hogbatch>(
+             groups, options.in_order, options.group_batches,
+             BatchRule{.factor = options.adapt_factor.value_or(2),
+                       .weight = options.adapt_weight.value_or(1)});
+       };
+     }});
+
+}  // namespace
+}  // namespace omni

@@ -1,0 +1,53 @@
+// Hogbatch: every group adds its change to the one model as it has it. Groups of cores take small
+// mini-batches, GPUs large ones; adaptive sizes keep the numbers of updates in balance. The authors'
+// program copies a GPU's whole model over the shared one; here no update is lost.
+#pragma once
+
+#include "scheduling/strategies/registry.hpp"
+
+namespace omni {
+
+// The rule of adaptive batches, when a kind of device asks for work.
+struct BatchRule {
+  double factor = 2;  // alpha
+  double weight = 1;  // beta: what an update of a group of small mini-batches counts
+
+  // `own`: updates of the kind; `least`, `most`: those of the other kinds. A kind that is behind
+  // gets smaller mini-batches, one that is ahead larger ones, within the bounds.
+  std::uint64_t next(std::uint64_t batch, double own, double least, double most,
+                     const GroupBatch& bounds, std::uint64_t unit) const;
+};
+
+class Hogbatch final : public Async {
+ public:
+  // `batches`: by group. `unit` of a group's mini-batch: what its net computes at once.
+  Hogbatch(ComputeGroups& groups, bool in_order, std::vector<GroupBatch> batches,
+           std::optional<BatchRule> rule);
+
+  std::string name() const override { return rule_ ? "adaptive" : "hogbatch"; }
+  bool in_order() const override { return one_after_another_; }
+  std::uint64_t next_batch(int group) override;
+  void end(const GroupUpdate& update) override;
+  std::vector<StrategyFigure> figures(int group) const override;
+
+ protected:
+  std::vector<double> numbers() const override;
+  void take(std::span<const double> numbers) override;
+
+ private:
+  // Groups whose mini-batches have the same bounds: the paper's "worker".
+  struct Kind {
+    GroupBatch bounds;
+    std::uint64_t batch = 0;
+    double updates = 0;
+  };
+  Kind& kind(int group) { return kinds_[kind_of_[static_cast<std::size_t>(group)]]; }
+  const Kind& kind(int group) const { return kinds_[kind_of_[static_cast<std::size_t>(group)]]; }
+
+  bool one_after_another_;
+  std::optional<BatchRule> rule_;
+  std::vector<std::size_t> kind_of_;  // by group
+  std::vector<Kind> kinds_;
+};
+
+}  // namespace omni

@@ -1,0 +1,72 @@
+// The strategies by name, with the options that each of them uses. A strategy registers itself in
+// its own file.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/result.hpp"
+#include "scheduling/strategies/async.hpp"
+
+namespace omni {
+
+// Samples of a group's mini-batch: at the start, and where it adapts, the bounds.
+struct GroupBatch {
+  int start = 0, least = 0, most = 0;
+  bool operator==(const GroupBatch&) const = default;
+};
+
+enum class StrategyOption {
+  asynchrony,
+  compensation,
+  fully_connected,
+  cold_start,
+  sync_every,
+  alpha,
+  central_momentum,
+  outer_rate,
+  outer_momentum,
+  group_batches,
+  adapt_factor,
+  adapt_weight,
+};
+std::string_view option_name(StrategyOption option);  // "--alpha"
+
+struct StrategyOptions {
+  std::optional<Asynchrony> asynchrony{};
+  std::optional<Compensation> compensation{};
+  std::optional<int> sync_every{};
+  std::optional<double> alpha{}, central_momentum{};
+  std::optional<double> outer_rate{}, outer_momentum{};
+  std::vector<GroupBatch> group_batches{};  // one for all groups, or one for each
+  std::optional<double> adapt_factor{}, adapt_weight{};
+  bool in_order = false;  // whatever the asynchrony: the run is deterministic or simulated
+
+  std::vector<StrategyOption> given() const;  // of those that are in here
+};
+
+// What every group computes with: the one model (where there are several groups, with copies of
+// it), or a model of its own.
+enum class GroupModels { one, replicated, own };
+
+struct StrategyType {
+  std::string_view name, summary;
+  std::vector<StrategyOption> uses{};
+  GroupModels models = GroupModels::one;
+  int least_groups = 1;        // fewer train as sync does
+  int most_groups = kMostGroups;
+  bool has_group_batches = false;  // mini-batches of several sizes
+  bool balances = false;           // the updates of groups of several kinds
+  MakeStrategy (*make)(const StrategyOptions& options) = nullptr;
+};
+
+struct StrategyRegistration {
+  explicit StrategyRegistration(StrategyType type);
+};
+
+const std::vector<StrategyType>& strategy_types();  // by name
+Result<const StrategyType*> find_strategy(std::string_view name);
+
+}  // namespace omni

@@ -1,0 +1,36 @@
+#include "scheduling/strategies/strategy.hpp"
+
+namespace omni {
+
+Strategy::Strategy(ComputeGroups& groups) : groups_(groups) {
+  for (int group = 0; group < groups.count(); ++group) params_.push_back(groups.net(group).params());
+}
+
+std::uint64_t Strategy::next_batch(int group) {
+  return static_cast<std::uint64_t>(groups_.net(group).options().batch);
+}
+
+ExchangeArgs Strategy::step(const GroupUpdate& update, std::size_t number) {
+  const SolverOptions& solver = groups_.net().options().solver;
+  const Param& param = *params(update.batch.group)[number];
+  return {.learning_rate = update.rule.learning_rate * param.rate,
+          .momentum = static_cast<float>(update.rule.momentum.explicit_part),
+          .decay = param.decays ? solver.decay : 0,
+          .gradient_scale = 1.0f / static_cast<float>(update.batch.count),
+          .square_memory = solver.square_memory,
+          .epsilon = solver.epsilon,
+          .number = update.batch.number + 1,
+          .clears = !param.written_once,
+          .report = update.report};
+}
+
+ExchangeTensors Strategy::stepped(const GroupUpdate& update, std::size_t number) {
+  const Param& param = *params(update.batch.group)[number];
+  return {*param.master, *param.diff, *param.velocity, param.replica, param.mean_square};
+}
+
+void Strategy::restore(const StrategyState& state) {
+  if (state.name == name() && state.numbers.size() == numbers().size()) take(state.numbers);
+}
+
+}  // namespace omni

@@ -1,0 +1,112 @@
+// A strategy: how the groups of a training share what they learn. It says how large each group's
+// next mini-batch is, what a group's step changes, and when and how groups meet. The trainer asks
+// it, and knows no strategy by name.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codelets/elementwise/exchange.hpp"
+#include "scheduling/groups/compute_groups.hpp"
+#include "scheduling/groups/momentum.hpp"
+
+namespace omni {
+
+// A mini-batch of one group: a range of the training's samples.
+struct MiniBatch {
+  int group = 0;
+  std::uint64_t number = 0;  // over all groups, from 0
+  std::uint64_t first = 0, count = 0;
+
+  std::uint64_t end() const { return first + count; }
+};
+
+struct UpdateRule {
+  float learning_rate = 0;
+  Momentum momentum;
+};
+
+// What becomes of a mini-batch's gradients.
+struct GroupUpdate {
+  MiniBatch batch;
+  UpdateRule rule;
+  UpdateReport* report = nullptr;
+};
+
+// What a checkpoint keeps of a strategy besides tensors.
+struct StrategyState {
+  std::string name;
+  std::vector<double> numbers;
+};
+
+// A figure of a strategy's own, for the metrics.
+struct StrategyFigure {
+  const char* name;
+  double value;
+};
+
+class Strategy {
+ public:
+  explicit Strategy(ComputeGroups& groups);
+  virtual ~Strategy() = default;
+  Strategy(const Strategy&) = delete;
+  Strategy& operator=(const Strategy&) = delete;
+
+  virtual std::string name() const = 0;
+  // True: groups begin one after another, or as a virtual clock says, and updates happen in that
+  // order. False: each begins when it is free, and updates happen as gradients arrive.
+  virtual bool in_order() const { return true; }
+
+  // Asked when a group is about to begin: samples of its mini-batch.
+  virtual std::uint64_t next_batch(int group);
+  // False: the group waits for a meeting.
+  virtual bool may_begin(int /*group*/) const { return true; }
+  // Whether the group's next mini-batch ends with models or gradients that others get.
+  virtual bool exchanges(int /*group*/) const { return true; }
+  virtual UpdateRule rule(const MiniBatch& batch, float learning_rate) const = 0;
+
+  // Called before the first task that reads parameters which all groups share.
+  virtual void begin(const GroupUpdate& /*update*/) {}
+  // The step that a parameter's complete gradient takes, by the parameter's number in the net.
+  virtual ExchangeArgs step(const GroupUpdate& update, std::size_t param);
+  virtual ExchangeTensors stepped(const GroupUpdate& update, std::size_t param);
+  // Called behind the steps of some parameters: submits what else happens to them.
+  virtual void submit_behind(const GroupUpdate& /*update*/, std::span<const std::size_t> /*params*/) {}
+  // All tasks of a mini-batch are submitted; the place to submit a meeting of all groups.
+  virtual void end(const GroupUpdate& /*update*/) {}
+
+  // Samples after which all groups come to rest for meet_at_rest(); UINT64_MAX: never.
+  virtual std::uint64_t next_rest(std::uint64_t /*samples*/) const { return UINT64_MAX; }
+  virtual void meet_at_rest() {}
+
+  StrategyState state() const { return {name(), numbers()}; }
+  // Of another strategy, or of another number of groups: everything starts afresh.
+  void restore(const StrategyState& state);
+  virtual std::vector<StrategyFigure> figures(int /*group*/) const { return {}; }
+
+ protected:
+  virtual std::vector<double> numbers() const { return {}; }
+  virtual void take(std::span<const double> /*as many as numbers() gives*/) {}
+
+  int count() const { return groups_.count(); }
+  const std::vector<Param*>& params(int group) const {
+    return params_[static_cast<std::size_t>(group)];
+  }
+
+  ComputeGroups& groups_;
+
+ private:
+  std::vector<std::vector<Param*>> params_;  // by group
+};
+
+// Above forward and backward: the next mini-batch waits for it.
+inline constexpr int kUpdatePriority = 1 << 20;
+
+using MakeStrategy =
+    std::function<std::unique_ptr<Strategy>(ComputeGroups& groups, const SolverOptions& solver)>;
+
+}  // namespace omni
