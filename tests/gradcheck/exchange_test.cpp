@@ -28,6 +28,12 @@ ExchangeArgs adam(std::int64_t count, std::uint64_t number, bool refresh = false
           .number = number};
 }
 
+ExchangeArgs pulled(ExchangeArgs args, float pull = 0.25f) {
+  args.corrects = true;
+  args.pull = pull;
+  return args;
+}
+
 ExchangeArgs gradient_stays(ExchangeArgs args) {
   args.clears = false;
   return args;
@@ -74,6 +80,10 @@ TEST(Exchange, implementations_agree) {
         })},
        {"the most of Adam",
         the_most([](std::int64_t count) { return adam(count, 3, count % 2 == 0); })},
+       {"pulled to a centre", one(pulled({1000, 0.01f, 0.9f, 0.0005f, 1.0f / 64}))},
+       {"pulled, in several pieces", one(pulled({5001, 0.01f, 0.9f, 0.1f, 1}, 1))},
+       {"pulled by Adam", one(pulled(adam(37, 2)))},
+       {"two, one of them pulled", together({pulled({37, 0.01f}), {100, 0.02f, 0.9f}})},
        {"Adam's three", together({adam(5001, 3, true), adam(37, 3), adam(64, 3, true)})}},
       {.operands = [](const ExchangeTaskArgs& args) -> std::vector<Operand> {
          std::vector<Operand> operands;
@@ -82,6 +92,10 @@ TEST(Exchange, implementations_agree) {
            if (!each.clears) operands.end()[-2] = input(exchanged_values(each));
            if (each.refresh) operands.push_back(output(exchanged_values(each)));
            if (each.adam) operands.push_back(in_place(exchanged_values(each), uniform(0, 1)));
+           if (each.corrects) {
+             operands.push_back(input(exchanged_values(each)));
+             operands.push_back(in_place(exchanged_values(each)));
+           }
          }
          return operands;
        },

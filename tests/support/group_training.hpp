@@ -29,7 +29,12 @@ class GroupTraining {
   explicit GroupTraining(const std::string& cfg, int count = 1,
                          FullyConnected fully_connected = FullyConnected::merged,
                          const BuildOptions& build = {})
-      : groups(make(cfg, count, fully_connected, build)) {
+      : GroupTraining(cfg, count, Sharing{.fully_connected = fully_connected}, build) {}
+
+  // `images_per_pass`: by group, where an update takes passes; none: the whole mini-batch.
+  GroupTraining(const std::string& cfg, int count, const Sharing& like, const BuildOptions& build,
+                const std::vector<int>& images_per_pass = {})
+      : groups(make(cfg, count, like, build, images_per_pass)) {
     const Extent input = groups.net().options().input;
     const int classes = groups.net().classes();
     auto data = open_dataset({.source = "synthetic:60:" + std::to_string(classes),
@@ -37,28 +42,29 @@ class GroupTraining {
                               .classes = classes,
                               .seed = 5});
     data_ = std::move(data->train);
-    feed = std::make_unique<DataFeed>(*data_, FeedOptions{.training = true,
-                                                          .seed = 1,
-                                                          .augment = {},
-                                                          .net_input = input,
-                                                          .slices = groups.net().slices(),
-                                                          .slots = Trainer::slots(groups)});
+    feed = make_feed(groups.net(), Trainer::slots(groups));
+    for (int group = 0; !images_per_pass.empty() && group < count; ++group) {
+      own_feeds_.push_back(make_feed(groups.net(group), Trainer::slots_of_passes(1)));
+      feeds.push_back(own_feeds_.back().get());
+    }
     EXPECT_TRUE(groups.allocate());
-    EXPECT_TRUE(feed->allocate());
     groups.net().initialise(1);
     groups.refresh_replicas();
   }
 
-  void train(const TrainerOptions& options) {
-    Trainer trainer(groups, *feed, nullptr, {.seed = 1, .strategy = state.strategy}, options,
+  void train(TrainerOptions options) {
+    options.feeds = feeds;
+    Trainer trainer(groups, *feed, nullptr, state, options,
                     {.on_iteration = [this](const StepReport& at) { reports.push_back(at); },
                      .on_step = {},
                      .on_evaluation = {},
                      .save_checkpoint = {}});
     const Status trained = trainer.run();
     EXPECT_TRUE(trained) << trained.error().message();
-    state = trainer.state();
-    EXPECT_EQ(reports.size(), options.iterations);
+    state.strategy = trainer.state().strategy;
+    state.arrivals = trainer.state().arrivals;
+    done = trainer.state();
+    if (feeds.empty()) EXPECT_EQ(reports.size(), options.iterations);
   }
 
   std::vector<std::vector<float>> masters() {
@@ -70,20 +76,35 @@ class GroupTraining {
   ComputeGroups groups;
   std::unique_ptr<DataFeed> feed;
   std::vector<StepReport> reports;
-  TrainingState state;  // after train(), which begins with its strategy's
+  std::vector<DataFeed*> feeds;    // by group, where images_per_pass says so
+  TrainingState state{.seed = 1};  // that train() begins with; its strategy's goes on
+  TrainingState done;              // after it
 
  private:
-  static ComputeGroups make(const std::string& cfg, int count, FullyConnected fully_connected,
-                            BuildOptions build) {
+  static ComputeGroups make(const std::string& cfg, int count, const Sharing& like,
+                            BuildOptions build, const std::vector<int>& images_per_pass) {
     const NetSpec spec = *parse_darknet_cfg(cfg, "net.cfg");
     build.strict = true;
-    build.slice = 2;
-    return std::move(*ComputeGroups::make(
-        count, {.fully_connected = fully_connected}, [&](const Sharing& sharing, int, int) {
+    build.slice = images_per_pass.empty() ? 2 : 0;
+    return std::move(
+        *ComputeGroups::make(count, like, [&](const Sharing& sharing, int, int group) {
           build.sharing = sharing;
+          if (!images_per_pass.empty())
+            build.images = images_per_pass[static_cast<std::size_t>(group)];
           return Net::build(spec, build);
         }));
   }
+  std::unique_ptr<DataFeed> make_feed(const Net& net, int slots) {
+    auto made = std::make_unique<DataFeed>(*data_, FeedOptions{.training = true,
+                                                               .seed = 1,
+                                                               .augment = {},
+                                                               .net_input = net.options().input,
+                                                               .slices = net.slices(),
+                                                               .slots = slots});
+    EXPECT_TRUE(made->allocate());
+    return made;
+  }
+  std::vector<std::unique_ptr<DataFeed>> own_feeds_;
   std::unique_ptr<Dataset> data_;
 };
 

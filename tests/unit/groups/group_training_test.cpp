@@ -229,7 +229,7 @@ TEST_F(GroupTraining, what_was_old_when_it_was_saved_is_as_old_as_it_becomes) {
     run.reports.clear();
     run.train({.iterations = iterations, .strategy = async(Asynchrony::reproducible)});
     std::vector<std::int64_t> ages;
-    for (const double age : run.state.strategy.numbers)
+    for (const double age : run.done.strategy.numbers)
       ages.push_back(static_cast<std::int64_t>(age));
     return ages;
   };
