@@ -1,16 +1,12 @@
 // From what the user typed after --net to a built net.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 
 #include "apps/omni-run/arguments.hpp"
 #include "layers/net.hpp"
 
 namespace omni {
-
-// A path, or the name of a net among the shipped ones (with or without .cfg).
-Result<std::filesystem::path> find_net(const std::string& name);
 
 Result<NetSpec> read_net(const NetArguments& arguments);  // with the command line's overrides
 Result<std::unique_ptr<Net>> build_net(const NetSpec& spec, const NetArguments& arguments,
