@@ -17,7 +17,8 @@ enum class RandomStream : std::uint32_t {
   dropout,
   synthetic,
   rate,
-  crop
+  crop,
+  arrivals
 };
 
 class Philox {

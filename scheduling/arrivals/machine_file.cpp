@@ -1,0 +1,238 @@
+#include "scheduling/arrivals/machine_file.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "runtime/files.hpp"
+#include "runtime/nearest.hpp"
+#include "runtime/shown_name.hpp"
+#include "scheduling/arrivals/json_lines.hpp"
+
+namespace omni {
+namespace {
+
+using Type = JsonNode::Type;
+using Words = std::span<const std::string_view>;
+
+constexpr std::uint64_t kMostBytes = 1 << 20;
+constexpr double kMostDevices = 4096;
+constexpr double kLeastSeconds = 1e-12;  // of a net without any flops, say
+
+constexpr std::string_view kKinds[] = {"gpu", "cpu", "node"};
+constexpr std::string_view kLaws[] = {"constant", "exponential", "lognormal"};
+constexpr std::string_view kFileKeys[] = {"name", "devices", "link"};
+constexpr std::string_view kLinkKeys[] = {"seconds", "bytes_per_second"};
+constexpr std::string_view kDeviceKeys[] = {
+    "kind", "count", "seconds", "overhead", "flops_per_second", "half_size", "spread", "memory"};
+
+struct Range {
+  double least, most;
+  bool whole = false;
+
+  bool holds(double number) const {
+    return number >= least && number <= most && (!whole || number == std::floor(number));
+  }
+  std::string text() const {
+    return fmt::format("a {}number from {} to {}", whole ? "whole " : "", least, most);
+  }
+};
+constexpr Range kTimes{kLeastSeconds, 1e6}, kRates{1, 1e30}, kSizes{1, 1e9, true};
+
+std::string one_of(std::string_view word, Words known) {
+  const std::string_view near = nearest(word, known);
+  return near.empty() ? fmt::format("one of: {}", fmt::join(known, " "))
+                      : fmt::format("did you mean \"{}\"?", near);
+}
+
+// Reads straight through. The first problem is kept, and what is refused reads as its default.
+class MachineReader {
+ public:
+  explicit MachineReader(const std::string& where) : where_(where) {}
+
+  Result<Machine> read(const JsonNode& file) {
+    Machine machine;
+    check_object(file, "the file", kFileKeys);
+    machine.name = text(file, "name", R"("name": "two GPUs", say)");
+    const JsonNode* const devices = file.find("devices");
+    const bool some = devices != nullptr && devices->type == Type::array;
+    if (!some || devices->children.empty())
+      refuse(devices != nullptr ? *devices : file, "\"devices\" is to be a list of devices",
+             R"("devices": [{"kind": "gpu", "count": 2, "flops_per_second": 5e12}], say)");
+    if (some)
+      for (const JsonNode& each : devices->children) add_devices(each, machine.devices);
+    if (const JsonNode* const link = file.find("link")) {
+      check_object(*link, "a link", kLinkKeys);
+      machine.link.seconds = number(*link, "seconds", {0, kTimes.most}, 0);
+      machine.link.bytes_per_second = number(*link, "bytes_per_second", kRates);
+    }
+    if (problem_) return std::move(*problem_);
+    return machine;
+  }
+
+ private:
+  void refuse(const JsonNode& at, std::string what, std::string hint) {
+    if (!problem_)
+      problem_ = Error{ErrorKind::data, fmt::format("{}:{}", where_, at.line), std::move(what),
+                       std::move(hint)};
+  }
+
+  void check_object(const JsonNode& node, std::string_view said, Words keys) {
+    if (node.type != Type::object)
+      refuse(node, fmt::format("{} is to be an object", said),
+             fmt::format("{{\"{}\": ...}}", keys.front()));
+    for (const JsonNode& each : node.children)
+      if (std::ranges::find(keys, each.key) == keys.end())
+        refuse(each, fmt::format("unknown key {} of {}", shown_name(each.key), said),
+               one_of(each.key, keys));
+  }
+
+  std::string text(const JsonNode& object, std::string_view key, std::string hint) {
+    const JsonNode* const node = object.find(key);
+    if (node != nullptr && node->type == Type::text && !node->text.empty()) return node->text;
+    refuse(node != nullptr ? *node : object, fmt::format("\"{}\" is to be a text", key),
+           std::move(hint));
+    return "";
+  }
+
+  double checked(const JsonNode& node, const Range& range, std::string_view said) {
+    if (node.type == Type::number && range.holds(node.number)) return node.number;
+    refuse(node, fmt::format("{} is out of range", said), range.text());
+    return 1;
+  }
+  double number(const JsonNode& object, std::string_view key, const Range& range,
+                std::optional<double> fallback = std::nullopt) {
+    if (const JsonNode* const node = object.find(key))
+      return checked(*node, range, fmt::format("\"{}\"", key));
+    if (!fallback) refuse(object, fmt::format("\"{}\" is missing", key), range.text());
+    return fallback.value_or(1);
+  }
+
+  // The number of a known word.
+  std::size_t choice(const JsonNode& node, const std::string& word, Words known) {
+    const auto place = std::ranges::find(known, word);
+    if (place != known.end()) return static_cast<std::size_t>(place - known.begin());
+    refuse(node, fmt::format("{} is no \"{}\"", shown_name(word), node.key), one_of(word, known));
+    return 0;
+  }
+
+  void add_devices(const JsonNode& node, std::vector<Machine::Device>& devices) {
+    check_object(node, "a device", kDeviceKeys);
+    Machine::Device device;
+    const JsonNode* const kind = node.find("kind");
+    const std::string word = text(node, "kind", "one of: gpu cpu node");
+    if (kind != nullptr) device.kind = static_cast<Machine::Kind>(choice(*kind, word, kKinds));
+    if (node.find("memory") != nullptr) device.memory = number(node, "memory", {1, 0x1p53, true});
+    if (const JsonNode* const table = node.find("seconds"))
+      read_table(node, *table, device);
+    else
+      read_rate(node, device);
+    if (const JsonNode* const spread = node.find("spread")) read_spread(*spread, device);
+    const double left = kMostDevices - static_cast<double>(devices.size());
+    const double count = number(node, "count", {1, kMostDevices, true}, 1);
+    if (count > left)
+      refuse(node, fmt::format("more than {} devices in all", kMostDevices), "leave some out");
+    else
+      devices.insert(devices.end(), static_cast<std::size_t>(count), device);
+  }
+
+  void read_table(const JsonNode& node, const JsonNode& table, Machine::Device& device) {
+    for (const char* const key : {"overhead", "flops_per_second", "half_size"})
+      if (const JsonNode* const other = node.find(key))
+        refuse(*other, fmt::format("\"{}\" beside a table of \"seconds\"", key),
+               "leave one of them out");
+    if (table.type != Type::object || table.children.empty())
+      refuse(table, "\"seconds\" is to be a table by mini-batch size",
+             R"("seconds": {"16": 0.01, "32": 0.016}, say)");
+    for (const JsonNode& entry : table.children) {
+      std::uint64_t size = 0;
+      const char* const end = entry.key.data() + entry.key.size();
+      const auto [stop, failed] = std::from_chars(entry.key.data(), end, size);
+      if (failed != std::errc() || stop != end || !kSizes.holds(static_cast<double>(size)))
+        refuse(entry, fmt::format("{} is no mini-batch size", shown_name(entry.key)),
+               kSizes.text());
+      const double seconds = checked(entry, kTimes, "the time in seconds");
+      if (!device.seconds.emplace(size, seconds).second)
+        refuse(entry, fmt::format("the size {} appears twice", size), "leave one of them out");
+    }
+  }
+
+  void read_rate(const JsonNode& node, Machine::Device& device) {
+    if (node.find("flops_per_second") == nullptr)
+      refuse(node, "the device has neither \"seconds\" nor \"flops_per_second\"",
+             R"("flops_per_second": 5e12, say)");
+    device.flops_per_second = number(node, "flops_per_second", kRates);
+    device.overhead = number(node, "overhead", {0, kTimes.most}, 0);
+    device.half_size = number(node, "half_size", {0, kSizes.most}, 0);
+  }
+
+  void read_spread(const JsonNode& node, Machine::Device& device) {
+    if (node.type == Type::object) {
+      check_object(node, "a spread", Words(kLaws).last(1));
+      device.law = Machine::Law::lognormal;
+      device.sigma = number(node, "lognormal", {0, 2});
+      return;
+    }
+    if (node.type != Type::text || node.text == "lognormal")
+      refuse(node, "\"spread\" is to be a law",
+             R"(one of: "constant" "exponential" {"lognormal": 0.1})");
+    else
+      device.law = static_cast<Machine::Law>(choice(node, node.text, Words(kLaws).first(2)));
+  }
+
+  const std::string& where_;
+  std::optional<Error> problem_;
+};
+
+// At a size of a table; see Machine::seconds.
+double interpolated(const std::map<std::uint64_t, double>& table, std::uint64_t samples) {
+  const auto size = static_cast<double>(samples);
+  const auto line = [&](auto from, auto to) {
+    const auto x = static_cast<double>(from->first), width = static_cast<double>(to->first) - x;
+    return from->second + (to->second - from->second) * (size - x) / width;
+  };
+  const auto to = table.lower_bound(samples);  // the least size that is no smaller
+  const auto first = table.begin(), last = std::prev(table.end());
+  if (to != table.end() && to->first == samples) return to->second;
+  const double in_proportion = first->second * size / static_cast<double>(first->first);
+  if (first == last) return in_proportion;
+  if (to == first) return std::max(line(first, std::next(first)), in_proportion);
+  if (to == table.end()) return std::max(line(std::prev(last), last), last->second);
+  return line(std::prev(to), to);
+}
+
+}  // namespace
+
+double Machine::seconds(std::size_t device, std::uint64_t samples, double flops_per_sample) const {
+  const Device& each = devices[device];
+  if (!each.seconds.empty()) return std::max(interpolated(each.seconds, samples), kLeastSeconds);
+  const double size = static_cast<double>(samples) + each.half_size;
+  return std::max(each.overhead + flops_per_sample * size / each.flops_per_second, kLeastSeconds);
+}
+
+Result<Machine> parse_machine(std::string_view text, const std::string& where) {
+  OMNI_TRY(const JsonNode file, parse_json(text, where));
+  return MachineReader(where).read(file);
+}
+
+Result<Machine> read_machine_file(const std::filesystem::path& path) {
+  OMNI_TRY(const std::string text, read_file(path, kMostBytes));
+  return parse_machine(text, path.string());
+}
+
+std::vector<std::size_t> devices_of_groups(const Machine& machine, int groups) {
+  const auto count = static_cast<std::size_t>(groups);
+  const std::size_t used = std::min(count, machine.devices.size());
+  std::vector<std::size_t> devices;
+  for (std::size_t group = 0; group < count; ++group) devices.push_back(group * used / count);
+  return devices;
+}
+
+}  // namespace omni

@@ -1,0 +1,55 @@
+// Which compute group finishes next, by the simulated time of a machine file instead of by real
+// time. Times are whole multiples of 2^-30 s, which sums keep exactly: the same on every machine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/rng.hpp"
+#include "scheduling/arrivals/machine_file.hpp"
+
+namespace omni {
+
+class VirtualClock {
+ public:
+  // For a checkpoint: by group, when it finishes (0: not under way), and the draws made.
+  struct State {
+    double now = 0;  // s
+    std::vector<double> finishes{};
+    std::vector<std::uint64_t> draws{};
+    bool operator==(const State&) const = default;
+  };
+
+  // Groups on one device share it: with m of them each takes m times as long.
+  VirtualClock(const Machine& machine, std::vector<std::size_t> device_of_group,
+               double flops_per_sample, std::uint64_t seed);
+
+  // A group that is not under way begins a mini-batch. It finishes after a time drawn from its
+  // device's law, whose mean is Machine::seconds, plus `extra_seconds`, which do not vary.
+  void begin(int group, std::uint64_t samples, double extra_seconds = 0);
+  // The group that finishes next, of several at once the lowest; now() is when it does. One must be
+  // under way.
+  int next();
+  // Barrier: all groups under way have finished. now() is when the last of them did.
+  void wait_for_all();
+
+  bool under_way(int group) const { return state_.finishes[static_cast<std::size_t>(group)] > 0; }
+  double now() const { return state_.now; }  // simulated s since the training began
+
+  const State& state() const { return state_; }
+  // False: it is no state of so many groups, and nothing has changed.
+  bool restore(State state);
+
+ private:
+  double draw(std::size_t group);  // of its device's law, around 1
+
+  Machine machine_;
+  std::vector<std::size_t> devices_;  // by group
+  std::vector<double> sharing_;       // groups on the device of each group
+  double flops_per_sample_;
+  Philox random_;
+  State state_;
+};
+
+}  // namespace omni
