@@ -139,6 +139,13 @@ struct DevicesArguments {
   bool peaks = false;
 };
 
+struct MachineFileArguments {
+  CommonArguments common;
+  NetArguments net;
+  MachineArguments machine;
+  std::string out;
+};
+
 // For every unsigned option: CLI11 itself makes 18446744073709551615 of -1, and 8 of 010.
 CLI::Validator not_empty();
 CLI::Validator whole_number();

@@ -12,5 +12,6 @@ Status time_command(const TimeArguments& arguments);
 Status plan_command(const PlanArguments& arguments);
 Status layers_command(const CommonArguments& arguments);
 Status devices_command(const DevicesArguments& arguments);
+Status machine_command(const MachineFileArguments& arguments);
 
 }  // namespace omni

@@ -186,6 +186,15 @@ int run(int argc, char** argv) {
       "--peaks", devices.peaks,
       "Measure a matrix product and a copy on all CPU workers at once, and the product on GPUs");
 
+  MachineFileArguments measured;
+  CLI::App& measured_app = *app.add_subcommand(
+      "machine", "Measure trainings on this machine; the result is a machine file");
+  add_common(measured_app, measured.common);
+  add_net(measured_app, measured.net);
+  add_machine(measured_app, measured.machine);
+  measured_app.add_option("--out", measured.out, "File to write; default: stdout")
+      ->check(not_empty());
+
   // What users of other programs type: all that follows it is read as if it were not there.
   app.add_subcommand("train", "Trains, as without a subcommand")
       ->silent()
@@ -194,8 +203,9 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
 
   if (const auto code = read_command_line(app, argc, argv)) return *code;
-  for (const MachineArguments* machine : {&train.machine, &valid.machine, &predict.machine,
-                                          &time.machine, &plan.machine, &devices.machine})
+  for (const MachineArguments* machine :
+       {&train.machine, &valid.machine, &predict.machine, &time.machine, &plan.machine,
+        &devices.machine, &measured.machine})
     if (machine->session.scheduler == "help") {
       log::result("{}\n", fmt::join(scheduler_names(), "\n"));
       return kSuccess;
@@ -206,6 +216,7 @@ int run(int argc, char** argv) {
   if (plan_app) return run_command(plan_command, plan);
   if (layers_app) return apply(layers), finish(layers_command(layers));
   if (devices_app) return run_command(devices_command, devices);
+  if (measured_app) return run_command(machine_command, measured);
   install_stop_signals("stopped; nothing was done yet that could be saved; to start again:\n  " +
                            for_shell(own_words()) + "\n",
                        exit_code(ErrorKind::interrupted));

@@ -98,9 +98,10 @@ class TreeBuilder final : public json::json_sax_t {
   // The node of the value that comes now: a key has made it already. Null: refused.
   JsonNode* value(JsonNode::Type type) {
     if (!open_.empty() && open_.back()->type == JsonNode::Type::array && !add(type)) return nullptr;
-    JsonNode& node = open_.empty() ? root : open_.back()->children.back();
-    node.type = type;
-    return &node;
+    JsonNode* const node = open_.empty() ? &root : &open_.back()->children.back();
+    if (open_.empty()) root.line = line_;
+    node->type = type;
+    return node;
   }
   bool set(double number) {
     JsonNode* const node = value(JsonNode::Type::number);

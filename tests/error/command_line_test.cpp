@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(
                 {"lenet.cfg"},
                 2,
                 "error: unknown command 'lenet.cfg' (one of: valid predict time plan layers "
-                "devices train)\n"},
+                "devices machine train)\n"},
         Refusal{"NoGroups", {"--net", "lenet", "--groups", "0"}, 2, "--groups"},
         Refusal{"TooManyGroups",
                 {"--net", "lenet", "--groups", "65"},
@@ -129,6 +129,8 @@ INSTANTIATE_TEST_SUITE_P(
                 {"plan", "--net", "mlp"},
                 2,
                 "all layers are fully connected and merged (--fc replicated"},
+        Refusal{"MachineOfNoNet", {"machine", "--net", "lenett"}, 2, "did you mean lenet.cfg?"},
+        Refusal{"MachineFileWithoutAName", {"machine", "--out", ""}, 2, "--out"},
         Refusal{"TwoCommands", {"layers", "time"}, 2, "error: unexpected argument 'time' ("},
         Refusal{"DarknetsWayToTrain",
                 {"train", "x.data", "lenet.cfg"},

@@ -100,6 +100,7 @@ TEST_F(NamedFiles, Places) {
           "/proc/models: cannot make the performance model folder");
   refused(2, {"time", "--slices", "--gpus", "none", "--models", "/proc/models"},
           "/proc/models/slices: cannot be made");
+  refused(2, {"machine", "--out", absent_ + "/m.json"}, absent_ + "/m.json: cannot create");
 }
 
 // Where lists are given, that is all that can be said.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "apps/omni-run/open_net.hpp"
@@ -23,20 +22,12 @@ namespace omni {
 namespace {
 
 constexpr int kRounds = 3;
-// The models want ten runs of each of up to seven implementations; a slice is a run of each task.
-constexpr int kSlicesToSettle = 70;
-constexpr double kLeastSeconds = 0.5;           // of a measurement
 constexpr std::uint64_t kLongTraining = 20000;  // iterations; shorter ones do not measure first
 constexpr double kWorthMeasuring = 100;         // or where measuring took a larger part of the time
 constexpr double kWorthIt = 0.98;               // of the time by the rule, or the rule stays
 constexpr double kLost = 1.05;                  // times the least time: sizes beyond are not tried
 constexpr std::uint64_t kMostBytes = 1 << 16;   // of a record
 constexpr const char *kSeconds = "seconds_by_images_per_slice", *kChosen = "images_per_slice";
-
-int iterations_to_settle(int images, int slice) {
-  const int slices = (images + slice - 1) / slice;
-  return (kSlicesToSettle + slices - 1) / slices;
-}
 
 bool may_choose_slice(const NetArguments& net) {
   return net.slice == 0 && net.gpus == 0 && net.cores > 0;
@@ -65,17 +56,10 @@ class SliceTimer {
     NetArguments net = net_;
     net.slice = slice;
     OMNI_TRY(auto built, build_net(spec_, net, true));
-    const int settling = iterations_to_settle(built->slices().images(), slice);
     OMNI_TRY(const auto training,
              TimedTraining::make(ComputeGroups(std::move(built)), images_, machine_));
-    if (!settled)
-      OMNI_CHECK(training->seconds(std::max(warm_up_, settling), Asynchrony::reproducible));
-    OMNI_TRY(const double first, training->seconds(2, Asynchrony::reproducible));
-    const int iterations =
-        std::max(iterations_, static_cast<int>(std::ceil(2 * kLeastSeconds / first)));
-    // Of the whole run: what overlaps at its ends is a large part of few iterations.
-    OMNI_TRY(const double seconds, training->seconds(iterations, Asynchrony::reproducible));
-    return seconds / iterations;
+    if (!settled) OMNI_CHECK(training->settle(warm_up_));
+    return training->mean_seconds(iterations_);
   }
 
  private:
@@ -250,8 +234,8 @@ Result<int> slice_worth_measuring(const NetSpec& described, const NetArguments& 
              double cost = 0;  // if no size is lost
              for (const auto& some : {std::vector{by_rule}, sizes.larger, sizes.smaller})
                for (const int size : some)
-                 cost += iterations_to_settle(at_once, size) * seconds +
-                         kRounds * (kLeastSeconds + 3 * seconds);
+                 cost += TimedTraining::iterations_to_settle(at_once, size) * seconds +
+                         kRounds * (TimedTraining::kLeastSeconds + 3 * seconds);
              const double training =
                  static_cast<double>(iterations) * net.options().subdivisions * seconds;
              const bool worth_it = without_end || cost * kWorthMeasuring < training;

@@ -55,6 +55,8 @@ def main(cmake, build, omni_run):
         assert "CPU 0" in devices, devices
         dry = run(installed, "--net", "lenet", "--dry-run", env={**os.environ, "STARPU_HOME": folder}, cwd=folder)
         assert "431080" in dry, dry
+        machines = os.path.join(prefix, "share", "omnivore", "machines")
+        assert "8-gpus.json" in os.listdir(machines), machines
     print(f"installed programs start by themselves ({hidden})")
 
 

@@ -1,0 +1,214 @@
+// The virtual clock against what follows from the counts alone, and the shipped machines against
+// what was published of those that they stand for.
+#include "scheduling/arrivals/virtual_clock.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <numeric>
+
+namespace omni {
+namespace {
+
+using Law = Machine::Law;
+
+Machine machine_of(Law law, int devices) {
+  return {.devices = std::vector<Machine::Device>(
+              static_cast<std::size_t>(devices),
+              {.seconds = {{1, 0.01}}, .law = law, .sigma = law == Law::lognormal ? 0.5 : 0})};
+}
+
+VirtualClock clock_of(const Machine& machine, int groups, double flops = 1,
+                      std::uint64_t seed = 1) {
+  return VirtualClock(machine, devices_of_groups(machine, groups), flops, seed);
+}
+
+// Every group reads the model again as soon as it has updated it: how many updates of others come
+// between, in how many of `updates`.
+std::map<int, double> staleness(Law law, int groups, int updates) {
+  VirtualClock clock = clock_of(machine_of(law, groups), groups);
+  std::vector<int> read(static_cast<std::size_t>(groups));
+  for (int group = 0; group < groups; ++group) clock.begin(group, 1);
+  std::map<int, double> counts;
+  for (int update = 0; update < updates; ++update) {
+    const int group = clock.next();
+    int& read_at = read[static_cast<std::size_t>(group)];
+    counts[update - read_at] += 1;
+    read_at = update + 1;
+    clock.begin(group, 1);
+  }
+  return counts;
+}
+
+class ClockedGroups : public testing::TestWithParam<int> {
+ protected:
+  const int groups_ = GetParam();
+  static constexpr int kUpdates = 100000;
+};
+INSTANTIATE_TEST_SUITE_P(Count, ClockedGroups, testing::Values(2, 4, 8, 16));
+
+TEST_P(ClockedGroups, mean_staleness_follows_from_their_number_under_any_law) {
+  for (const Law law : {Law::constant, Law::exponential, Law::lognormal}) {
+    double sum = 0;
+    for (const auto& [stale, count] : staleness(law, groups_, kUpdates)) sum += stale * count;
+    EXPECT_NEAR(sum / kUpdates, groups_ - 1, 0.02 * (groups_ - 1)) << static_cast<int>(law);
+  }
+}
+
+TEST_P(ClockedGroups, staleness_is_geometric_under_the_exponential_law) {
+  std::map<int, double> counts = staleness(Law::exponential, groups_, kUpdates);
+  double expected = 1. / groups_;
+  for (int stale = 0; expected * kUpdates > 200; ++stale, expected *= 1 - 1. / groups_) {
+    const double deviation = std::sqrt(expected / kUpdates);
+    EXPECT_NEAR(counts[stale] / kUpdates, expected, 5 * deviation) << stale;
+  }
+}
+
+TEST_P(ClockedGroups, take_turns_under_the_constant_law) {
+  VirtualClock clock = clock_of(machine_of(Law::constant, groups_), groups_);
+  for (int group = 0; group < groups_; ++group) clock.begin(group, 1);
+  for (int update = 0; update < 10 * groups_; ++update) {
+    ASSERT_EQ(clock.next(), update % groups_);
+    EXPECT_NEAR(clock.now(), 0.01 * (1 + update / groups_), 1e-7);
+    clock.begin(update % groups_, 1);
+  }
+  // All but the first updates of each, which had read before the first of all.
+  EXPECT_EQ(staleness(Law::constant, groups_, kUpdates)[groups_ - 1], kUpdates - groups_ + 1);
+}
+
+TEST(VirtualClock, the_mean_time_is_the_machines_under_any_law) {
+  for (const Law law : {Law::constant, Law::exponential, Law::lognormal}) {
+    VirtualClock clock = clock_of(machine_of(law, 1), 1);
+    constexpr int kDraws = 100000;
+    for (int i = 0; i < kDraws; ++i) clock.begin(0, 1), clock.next();
+    EXPECT_NEAR(clock.now() / kDraws, 0.01, 0.01 * 0.01) << static_cast<int>(law);
+  }
+}
+
+TEST(VirtualClock, groups_share_a_device_and_extra_time_is_not_shared) {
+  VirtualClock clock = clock_of(machine_of(Law::constant, 2), 3);  // two on the first device
+  clock.begin(0, 1);
+  clock.begin(1, 2, 0.5);
+  clock.begin(2, 3);
+  EXPECT_EQ(clock.next(), 0);
+  EXPECT_NEAR(clock.now(), 0.02, 1e-8);
+  EXPECT_FALSE(clock.under_way(0));
+  clock.wait_for_all();
+  EXPECT_NEAR(clock.now(), 0.54, 1e-8);
+  EXPECT_FALSE(clock.under_way(1) || clock.under_way(2));
+  clock.begin(2, 1);
+  EXPECT_EQ(clock.next(), 2);
+  EXPECT_NEAR(clock.now(), 0.55, 1e-8);
+}
+
+// Who finishes next, and when.
+std::vector<std::pair<int, double>> events(VirtualClock& clock, int count) {
+  std::vector<std::pair<int, double>> all;
+  for (int i = 0; i < count; ++i) {
+    const int group = clock.next();
+    all.emplace_back(group, clock.now());
+    clock.begin(group, static_cast<std::uint64_t>(1 + i % 3));
+  }
+  return all;
+}
+
+TEST(VirtualClock, a_resumed_one_goes_on_in_the_same_way) {
+  const Machine machine = machine_of(Law::lognormal, 4);
+  VirtualClock clock = clock_of(machine, 4);
+  for (int group = 0; group < 4; ++group) clock.begin(group, 1);
+  events(clock, 99);
+  VirtualClock resumed = clock_of(machine, 4);
+  ASSERT_TRUE(resumed.restore(clock.state()));
+  EXPECT_EQ(events(resumed, 999), events(clock, 999));
+  EXPECT_EQ(resumed.state(), clock.state());
+}
+
+TEST(VirtualClock, refuses_a_state_that_is_none) {
+  VirtualClock clock = clock_of(machine_of(Law::constant, 2), 2);
+  for (const VirtualClock::State& state : {VirtualClock::State{0, {0}, {0, 0}},
+                                           {0, {0, 0}, {0}},
+                                           {-1, {0, 0}, {0, 0}},
+                                           {2, {0, 1}, {0, 0}},
+                                           {0, {0, NAN}, {0, 0}},
+                                           {INFINITY, {0, 0}, {0, 0}}})
+    EXPECT_FALSE(clock.restore(state));
+  EXPECT_TRUE(clock.restore({2, {0, 3}, {0, 0}}));
+}
+
+TEST(VirtualClock, the_seed_decides) {
+  std::vector<std::vector<std::pair<int, double>>> all;
+  for (const std::uint64_t seed : {1, 1, 2}) {
+    VirtualClock clock = clock_of(machine_of(Law::exponential, 2), 2, 1, seed);
+    for (const int group : {0, 1}) clock.begin(group, 1);
+    all.push_back(events(clock, 20));
+  }
+  EXPECT_EQ(all[0], all[1]);
+  EXPECT_NE(all[0], all[2]);
+}
+
+// ---- shipped machines ----
+
+Machine shipped(const std::string& name) {
+  auto machine = read_machine_file(OMNI_SOURCE_DIR "/apps/machines/" + name + ".json");
+  EXPECT_TRUE(machine) << machine.error().message();
+  return machine ? *machine : Machine{};
+}
+
+TEST(ShippedMachines, have_the_devices_of_their_names) {
+  std::map<std::string, std::size_t> devices;
+  for (const auto& entry : std::filesystem::directory_iterator(OMNI_SOURCE_DIR "/apps/machines"))
+    devices[entry.path().stem()] = shipped(entry.path().stem()).devices.size();
+  EXPECT_EQ(devices, (std::map<std::string, std::size_t>{{"16-cores-1-gpu", 17},
+                                                         {"33-nodes", 33},
+                                                         {"48-threads-fast-gpu", 49},
+                                                         {"48-threads-slow-gpu", 49},
+                                                         {"8-gpus", 8}}));
+}
+
+TEST(ShippedMachines, sixteen_cores_are_as_fast_as_the_gpu) {
+  const Machine machine = shipped("16-cores-1-gpu");
+  for (const std::uint64_t size : {1, 64})
+    EXPECT_NEAR(machine.seconds(1, size, 1e9), 16 * machine.seconds(0, size, 1e9), 1e-9);
+}
+
+constexpr double kFlops = 8e6;  // of an image, forward and backward: 6 layers of 512
+constexpr int kThreads = 48;
+
+class HogbatchServer : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Both, HogbatchServer,
+                         testing::Values("48-threads-fast-gpu", "48-threads-slow-gpu"));
+
+// Published of fixed sizes: the CPU makes 96 to 99 % of the updates.
+TEST_P(HogbatchServer, fixed_sizes_leave_nearly_all_updates_to_the_threads) {
+  const Machine machine = shipped(GetParam());
+  VirtualClock clock = clock_of(machine, kThreads + 1, kFlops);
+  const auto begin = [&](int group) { clock.begin(group, group == 0 ? 8192 : 1); };
+  for (int group = 0; group <= kThreads; ++group) begin(group);
+  int by_threads = 0;
+  constexpr int kUpdates = 20000;
+  for (int update = 0; update < kUpdates; ++update) {
+    const int group = clock.next();
+    by_threads += group > 0;
+    begin(group);
+  }
+  EXPECT_GE(by_threads, 0.96 * kUpdates);
+  EXPECT_LE(by_threads, 0.99 * kUpdates);
+}
+
+// Published of adaptive sizes: 52 to 60 % with the fast GPU, 70 to 81 % with the slow one, whose
+// smallest mini-batch keeps it half busy.
+TEST_P(HogbatchServer, adaptive_sizes_reach_the_published_balance) {
+  const Machine machine = shipped(GetParam());
+  const auto smallest = static_cast<std::uint64_t>(machine.devices[0].half_size);
+  const double by_threads = kThreads / machine.seconds(1, 64, kFlops);
+  const double by_gpu = 1 / machine.seconds(0, smallest, kFlops);
+  const double share = by_threads / (by_threads + by_gpu);
+  const bool fast = std::string(GetParam()) == "48-threads-fast-gpu";
+  EXPECT_GE(share, fast ? 0.52 : 0.70);
+  EXPECT_LE(share, fast ? 0.60 : 0.81);
+}
+
+}  // namespace
+}  // namespace omni
