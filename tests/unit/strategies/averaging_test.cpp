@@ -1,0 +1,299 @@
+// Synchronous model averaging and local SGD, as groups really train with them, against plain loops
+// in double precision over the same mini-batches.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "runtime/tasks/session.hpp"
+#include "runtime/tasks/task_errors.hpp"
+#include "scheduling/strategies/averaging.hpp"
+#include "tests/support/group_training.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+namespace omni {
+namespace {
+
+constexpr int kBatch = 6;
+constexpr const char* kNet = R"([net]
+batch=6
+height=8
+width=8
+channels=1
+learning_rate=0.05
+momentum=0.9
+decay=0.01
+policy=steps
+steps=10,17
+scales=.5,.9
+[convolutional]
+filters=5
+size=3
+pad=1
+activation=tanh
+batch_normalize=1
+[connected]
+output=9
+activation=tanh
+[connected]
+output=3
+activation=linear
+[softmax]
+)";
+
+using Values = std::vector<std::vector<double>>;  // by parameter
+
+MakeStrategy averaging(AveragingOptions options) {
+  return [=](ComputeGroups& groups, const SolverOptions& solver) {
+    return std::make_unique<Averaging>(groups, options, static_cast<double>(solver.momentum));
+  };
+}
+
+class AveragingTest : public testing::Test {
+ protected:
+  using Run = test::GroupTraining;
+  AveragingTest() : session_(start()) {}
+
+  Result<Session> start() {
+    SessionOptions options;
+    options.cpu_workers = 2;
+    options.deterministic = true;
+    options.models = folder_ / "models";
+    return Session::start(options);
+  }
+
+  static std::unique_ptr<Run> make(int groups) {
+    return std::make_unique<Run>(
+        kNet, groups,
+        Sharing{.replicas = true,
+                .own_models = true,
+                .fully_connected = FullyConnected::replicated},
+        BuildOptions());
+  }
+  static std::unique_ptr<Run> train(int groups, AveragingOptions options,
+                                    std::uint64_t iterations) {
+    auto run = make(groups);
+    run->train({.iterations = iterations, .strategy = averaging(options)});
+    return run;
+  }
+
+  static Values replicas(Run& run, int group) {
+    Values all;
+    for (const Param* param : run.groups.net(group).params()) {
+      const std::vector<float> values =
+          test::values(param->trainable ? *param->replica : *param->master);
+      all.emplace_back(values.begin(), values.end());
+    }
+    return all;
+  }
+
+  // The same with plain loops: gradients come from a net of one group.
+  class Plain {
+   public:
+    Plain(int groups, AveragingOptions options)
+        : options_(options), run_(std::make_unique<Run>(kNet)) {
+      for (const Param* param : net().params()) {
+        const std::vector<float> values = test::values(*param->master);
+        z_.emplace_back(values.begin(), values.end());
+        velocity_.emplace_back(values.size());
+      }
+      members_.resize(static_cast<std::size_t>(groups), {z_, velocity_});
+    }
+
+    void train(int iterations) {
+      for (int round = 0; round < iterations / static_cast<int>(members_.size()); ++round) {
+        const bool meets = (round + 1) % options_.every == 0;
+        Values change = Values(z_.size());
+        for (std::size_t i = 0; i < z_.size(); ++i) change[i].resize(z_[i].size());
+        bool drops = false;
+        for (Member& each : members_) {
+          const double rate = rate_of(number_ + 1);
+          drops = drops || is_drop(last_rate_, rate);
+          last_rate_ = rate;
+          step(each, rate, meets, change);
+        }
+        drops_ = drops_ || drops;
+        if (meets) meet(change);
+      }
+    }
+    const Values& z() const { return z_; }
+    const Values& w(std::size_t member) const { return members_[member].w; }
+
+   private:
+    struct Member {
+      Values w, velocity;
+    };
+    Net& net() { return run_->groups.net(); }
+    static double rate_of(std::uint64_t iteration) {
+      return 0.05 * (iteration >= 10 ? 0.5 : 1) * (iteration >= 17 ? 0.9 : 1);
+    }
+
+    void step(Member& member, double rate, bool meets, Values& change) {
+      const std::vector<Param*> params = net().params();
+      for (std::size_t i = 0; i < params.size(); ++i)
+        if (params[i]->trainable)
+          test::set(*params[i]->master, {member.w[i].begin(), member.w[i].end()});
+      const std::uint64_t first = kBatch * number_++;
+      run_->feed->submit(first);
+      const Step pass{.training = true,
+                      .seed = 1,
+                      .first_sample = first,
+                      .slot = &run_->feed->slot(first)};
+      net().forward(pass);
+      net().backward(pass);
+      EXPECT_TRUE(wait_for_tasks());
+      run_->feed->release(first);
+      for (std::size_t i = 0; i < params.size(); ++i) {
+        if (!params[i]->trainable) continue;
+        const std::vector<float> diff = test::values(*params[i]->diff);
+        test::set(*params[i]->diff, std::vector<float>(diff.size()));
+        for (std::size_t at = 0; at < diff.size(); ++at) {
+          double& w = member.w[i][at];
+          const double pull = options_.pulls && meets ? options_.pull * (w - z_[i][at]) : 0;
+          const double gradient =
+              static_cast<double>(diff[at]) / kBatch + (params[i]->decays ? 0.01 * w : 0);
+          member.velocity[i][at] = 0.9 * member.velocity[i][at] + gradient;
+          w -= rate * member.velocity[i][at] + pull;
+          change[i][at] += pull;
+        }
+      }
+    }
+
+    void meet(const Values& change) {
+      const double momentum = fresh_ ? 0 : options_.momentum;
+      for (std::size_t i = 0; i < z_.size(); ++i) {
+        if (!net().params()[i]->trainable) continue;
+        for (std::size_t at = 0; at < z_[i].size(); ++at) {
+          double mean = 0;
+          for (const Member& each : members_) mean += each.w[i][at] / size();
+          const double wanted = options_.pulls ? change[i][at] : mean - z_[i][at];
+          double& velocity = velocity_[i][at];
+          velocity = momentum * velocity + wanted;
+          z_[i][at] +=
+              options_.pulls ? velocity : options_.rate * (momentum * velocity + wanted);
+        }
+      }
+      if (!options_.pulls || drops_)
+        for (Member& each : members_) each.w = z_;
+      fresh_ = drops_;
+      drops_ = false;
+    }
+    double size() const { return static_cast<double>(members_.size()); }
+
+    AveragingOptions options_;
+    std::unique_ptr<Run> run_;
+    std::vector<Member> members_;
+    Values z_, velocity_;
+    std::uint64_t number_ = 0;
+    double last_rate_ = 0;
+    bool drops_ = false, fresh_ = true;
+  };
+
+  static void expect_near(const Values& values, const Values& expected, const std::string& what) {
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      for (std::size_t at = 0; at < expected[i].size(); ++at)
+        ASSERT_NEAR(values[i][at], expected[i][at], 2e-5) << what << ", " << i << ", " << at;
+  }
+  static Values masters(Run& run) {
+    Values all;
+    for (const auto& values : run.masters()) all.emplace_back(values.begin(), values.end());
+    return all;
+  }
+
+  static void expect_as_plain(int groups, AveragingOptions options, int iterations) {
+    const auto run = train(groups, options, static_cast<std::uint64_t>(iterations));
+    Plain plain(groups, options);
+    plain.train(iterations);
+    const auto params = run->groups.net().params();
+    Values centre = masters(*run), expected = plain.z();
+    for (std::size_t i = 0; i < params.size(); ++i)
+      if (!params[i]->trainable) centre[i] = expected[i];  // running statistics
+    expect_near(centre, expected, "the average");
+    for (int group = 0; group < groups; ++group) {
+      Values own = replicas(*run, group);
+      for (std::size_t i = 0; i < params.size(); ++i)
+        if (!params[i]->trainable) own[i] = plain.w(static_cast<std::size_t>(group))[i];
+      expect_near(own, plain.w(static_cast<std::size_t>(group)),
+                  "group " + std::to_string(group));
+    }
+  }
+
+  test::TemporaryDirectory folder_;
+  Result<Session> session_;
+};
+
+// With momentum and decay of each learner, momentum of the average, and two drops of the rate, of
+// which one restarts.
+TEST_F(AveragingTest, sma_is_the_published_algorithm) {
+  for (const int every : {1, 3})
+    for (const double momentum : {0.0, 0.9})
+      expect_as_plain(
+          2, {.pulls = true, .every = every, .pull = 0.5, .momentum = momentum}, 24);
+  expect_as_plain(3, {.pulls = true, .every = 1, .pull = 0.1, .momentum = 0.5}, 24);
+}
+
+TEST_F(AveragingTest, local_sgd_takes_outer_steps) {
+  expect_as_plain(2, {.every = 3, .rate = 1}, 24);
+  expect_as_plain(3, {.every = 2, .rate = 0.7, .momentum = 0.9}, 24);
+  expect_as_plain(1, {.every = 4, .rate = 0.7, .momentum = 0.9}, 24);
+}
+
+TEST_F(AveragingTest, local_with_one_step_rate_1_and_no_momentum_averages) {
+  const auto run = train(3, {.every = 1, .rate = 1}, 21);
+  const auto centre = masters(*run);
+  for (int group = 0; group < 3; ++group) {
+    const Values own = replicas(*run, group);
+    for (std::size_t i = 0; i < own.size(); ++i) EXPECT_EQ(own[i], centre[i]) << group;
+  }
+}
+
+// The rate drops in iteration 10, of group 1 of two; 12 iterations end with the meeting after it.
+TEST_F(AveragingTest, S8_after_a_drop_of_the_rate_all_models_are_the_average) {
+  const AveragingOptions options{.pulls = true, .every = 1, .pull = 0.3, .momentum = 0.9};
+  const auto equal = [&](std::uint64_t iterations) {
+    const auto run = train(2, options, iterations);
+    return replicas(*run, 0) == masters(*run) && replicas(*run, 1) == masters(*run);
+  };
+  EXPECT_FALSE(equal(8));
+  EXPECT_TRUE(equal(10));
+  EXPECT_FALSE(equal(12));
+}
+
+TEST_F(AveragingTest, what_is_no_drop) {
+  EXPECT_TRUE(is_drop(0.1, 0.01));
+  EXPECT_TRUE(is_drop(0.1, 0.05));
+  EXPECT_FALSE(is_drop(0.1, 0.1));
+  EXPECT_FALSE(is_drop(0.1, 0.099));
+  EXPECT_FALSE(is_drop(0, 0.1));
+  EXPECT_FALSE(is_drop(0.01, 0.1));
+}
+
+// A learner that never meets is a training of its own on every second mini-batch.
+TEST_F(AveragingTest, S10_without_meetings_groups_train_alone) {
+  const auto run = train(2, {.pulls = true, .every = 1000, .pull = 0.5}, 8);
+  Plain alone(2, {.pulls = true, .every = 1000, .pull = 0.5});
+  alone.train(8);
+  const auto fresh = make(2);
+  EXPECT_EQ(masters(*run)[0], masters(*fresh)[0]) << "the average has not moved";
+  const Values own = replicas(*run, 1);
+  for (std::size_t i = 0; i < own.size(); ++i)
+    if (run->groups.net().params()[i]->trainable)
+      for (std::size_t at = 0; at < own[i].size(); ++at)
+        ASSERT_NEAR(own[i][at], alone.w(1)[i][at], 2e-5);
+}
+
+TEST_F(AveragingTest, gives_the_same_bits_in_two_pieces) {
+  for (const AveragingOptions& options :
+       {AveragingOptions{.pulls = true, .every = 2, .pull = 0.5, .momentum = 0.9},
+        AveragingOptions{.every = 3, .rate = 0.7, .momentum = 0.9}}) {
+    const auto whole = train(2, options, 20);
+    auto pieces = make(2);
+    pieces->train({.iterations = 20, .until = 7, .strategy = averaging(options)});
+    pieces->state = pieces->done;
+    pieces->train({.iterations = 20, .strategy = averaging(options)});
+    EXPECT_EQ(pieces->masters(), whole->masters());
+    EXPECT_EQ(replicas(*pieces, 1), replicas(*whole, 1));
+  }
+}
+
+}  // namespace
+}  // namespace omni

@@ -1,0 +1,278 @@
+// Elastic averaging and Hogbatch: their rules as plain functions, and trainings against what the
+// rules say of them.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "runtime/tasks/session.hpp"
+#include "scheduling/arrivals/virtual_clock.hpp"
+#include "scheduling/strategies/elastic.hpp"
+#include "scheduling/strategies/hogbatch.hpp"
+#include "tests/support/group_training.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+namespace omni {
+namespace {
+
+constexpr const char* kNet = R"([net]
+batch=12
+height=8
+width=8
+channels=1
+learning_rate=0.05
+momentum=0
+[convolutional]
+filters=4
+size=3
+activation=tanh
+[connected]
+output=3
+activation=linear
+[softmax]
+)";
+
+// ---- rules ----
+
+TEST(BatchRule, H2_moves_by_its_factor_within_the_bounds) {
+  const BatchRule rule{.factor = 2};
+  const GroupBatch bounds{8, 4, 32};
+  EXPECT_EQ(rule.next(8, 1, 5, 9, bounds, 1), 4u) << "behind";
+  EXPECT_EQ(rule.next(4, 1, 5, 9, bounds, 1), 4u);
+  EXPECT_EQ(rule.next(8, 10, 5, 9, bounds, 1), 16u) << "ahead";
+  EXPECT_EQ(rule.next(32, 10, 5, 9, bounds, 1), 32u);
+  EXPECT_EQ(rule.next(8, 5, 5, 9, bounds, 1), 8u) << "neither";
+  EXPECT_EQ(rule.next(8, 9, 5, 9, bounds, 1), 8u);
+  EXPECT_EQ(rule.next(24, 10, 5, 9, {24, 8, 20}, 8), 16u) << "whole passes";
+}
+
+TEST(MergeWeights, A1_equal_updates_weigh_by_batches) {
+  const std::vector<double> updates{5, 5}, batches{10, 30};
+  EXPECT_EQ(merge_weights(updates, batches, 0), (std::vector<double>{0.25, 0.75}));
+}
+
+TEST(MergeWeights, A2_add_up_to_1_and_the_perturbation) {
+  const std::vector<double> updates{30, 20, 10}, batches{1, 1, 1};
+  const auto plain = merge_weights(updates, batches, 0), moved = merge_weights(updates, batches, .1);
+  EXPECT_NEAR(std::accumulate(plain.begin(), plain.end(), 0.0), 1, 1e-12);
+  EXPECT_NEAR(moved[0], .55, 1e-12);
+  EXPECT_NEAR(moved[1], 1.0 / 3, 1e-12);
+  EXPECT_NEAR(moved[2], .15, 1e-12);
+  EXPECT_NEAR(std::accumulate(moved.begin(), moved.end(), 0.0), 1.0333333333, 1e-9);
+}
+
+TEST(MergeWeights, where_all_are_alike_none_is_favoured) {
+  const std::vector<double> alike{4, 4};
+  EXPECT_EQ(merge_weights(alike, alike, 0.1), (std::vector<double>{0.5, 0.5}));
+}
+
+// Speeds in samples per second; a mega-batch takes as long as all together need.
+TEST(BatchScaling, A4_batches_become_proportional_to_speeds) {
+  const std::vector<double> speeds{40, 30, 22};
+  const BatchScaling scaling{.least = 8, .most = 128, .step = 2, .unit = 1};
+  std::vector<double> batches(3, 64);
+  for (int meeting = 0; meeting < 300; ++meeting) {
+    constexpr double kSeconds = 50;
+    std::vector<double> updates;
+    for (std::size_t i = 0; i < 3; ++i) updates.push_back(kSeconds * speeds[i] / batches[i]);
+    const double mean = std::accumulate(updates.begin(), updates.end(), 0.0) / 3;
+    for (std::size_t i = 0; i < 3; ++i) batches[i] = scaling.next(batches[i], updates[i] - mean);
+  }
+  for (std::size_t i = 1; i < 3; ++i)
+    EXPECT_NEAR(batches[i] / batches[0], speeds[i] / speeds[0], 0.06) << batches[i];
+}
+
+TEST(BatchScaling, A1_equal_speeds_leave_batches_alone) {
+  EXPECT_EQ(BatchScaling({.least = 8, .most = 64, .step = 4, .unit = 2}).next(32, 0), 32);
+}
+
+// The published shares of updates by cores, from the clock and the rule alone.
+double share_of_cores(const std::string& machine_file, const GroupBatch& cpu, const GroupBatch& gpu) {
+  const auto machine =
+      read_machine_file(std::string(OMNI_SOURCE_DIR) + "/apps/machines/" + machine_file);
+  EXPECT_TRUE(machine) << machine.error().message();
+  const int groups = static_cast<int>(machine->devices.size());
+  constexpr double kFlops = 3 * 2 * (54 * 512 + 5 * 512 * 512 + 512 * 2);  // covtype's net
+  VirtualClock clock(*machine, devices_of_groups(*machine, groups), kFlops, 1);
+  const BatchRule rule;
+  struct Kind {
+    GroupBatch bounds;
+    std::uint64_t batch;
+    double updates = 0;
+  };
+  std::map<Machine::Kind, Kind> kinds{
+      {Machine::Kind::cpu, {cpu, static_cast<std::uint64_t>(cpu.start)}},
+      {Machine::Kind::gpu, {gpu, static_cast<std::uint64_t>(gpu.start)}}};
+  const auto kind = [&](int group) -> Kind& {
+    return kinds.at(machine->devices[static_cast<std::size_t>(group)].kind);
+  };
+  const auto begin = [&](int group) {
+    Kind& own = kind(group);
+    const Kind& other = &own == &kinds.at(Machine::Kind::cpu) ? kinds.at(Machine::Kind::gpu)
+                                                              : kinds.at(Machine::Kind::cpu);
+    if (cpu.least != cpu.most || gpu.least != gpu.most)
+      own.batch = rule.next(own.batch, own.updates, other.updates, other.updates, own.bounds, 1);
+    clock.begin(group, own.batch);
+  };
+  for (int group = 0; group < groups; ++group) begin(group);
+  std::uint64_t samples = 0;
+  constexpr std::uint64_t kSamples = 3 * 581012;
+  while (samples < kSamples) {
+    const int group = clock.next();
+    samples += kind(group).batch;
+    kind(group).updates += 1;
+    begin(group);
+  }
+  return kinds.at(Machine::Kind::cpu).updates /
+         (kinds.at(Machine::Kind::cpu).updates + kinds.at(Machine::Kind::gpu).updates);
+}
+
+TEST(Hogbatch, H3_shares_of_updates_are_the_published_ones) {
+  for (const char* machine : {"48-threads-fast-gpu.json", "48-threads-slow-gpu.json"}) {
+    const double share = share_of_cores(machine, {1, 1, 1}, {8192, 8192, 8192});
+    EXPECT_GE(share, .96) << machine;
+    EXPECT_LE(share, .999) << machine;
+  }
+  const double fast = share_of_cores("48-threads-fast-gpu.json", {1, 1, 64}, {8192, 512, 8192});
+  EXPECT_GE(fast, .50);
+  EXPECT_LE(fast, .60);
+  const double slow = share_of_cores("48-threads-slow-gpu.json", {1, 1, 64}, {8192, 512, 8192});
+  EXPECT_GE(slow, .70);
+  EXPECT_LE(slow, .81);
+}
+
+// ---- trainings ----
+
+class Merging : public testing::Test {
+ protected:
+  using Run = test::GroupTraining;
+  Merging() : session_(start()) {}
+  Result<Session> start() {
+    SessionOptions options;
+    options.cpu_workers = 2;
+    options.deterministic = true;
+    options.models = folder_ / "models";
+    return Session::start(options);
+  }
+
+  static std::unique_ptr<Run> make(int groups, bool own, const std::vector<int>& passes) {
+    return std::make_unique<Run>(
+        kNet, groups,
+        Sharing{.replicas = own, .own_models = own, .fully_connected = FullyConnected::replicated},
+        BuildOptions(), passes);
+  }
+  static MakeStrategy hogbatch(std::vector<GroupBatch> batches, std::optional<BatchRule> rule,
+                               bool in_order = true) {
+    return [=](ComputeGroups& groups, const SolverOptions&) {
+      return std::make_unique<Hogbatch>(groups, in_order, batches, rule);
+    };
+  }
+  static MakeStrategy elastic(ElasticOptions options) {
+    return [=](ComputeGroups& groups, const SolverOptions& solver) {
+      return std::make_unique<Elastic>(groups, true, options,
+                                       static_cast<double>(solver.momentum));
+    };
+  }
+
+  test::TemporaryDirectory folder_;
+  Result<Session> session_;
+};
+
+TEST_F(Merging, H1_every_sample_is_taken_once) {
+  for (const bool in_order : {true, false}) {
+    const auto run = make(3, false, {2, 2, 6});
+    run->train({.iterations = 10,
+                .strategy = hogbatch({{2, 2, 2}, {4, 4, 4}, {18, 18, 18}}, {}, in_order)});
+    EXPECT_EQ(run->done.samples, 120u);
+    std::uint64_t samples = 0;
+    std::map<int, int> updates;
+    for (const StepReport& report : run->reports) {
+      samples += report.group_samples;
+      ++updates[report.group];
+    }
+    EXPECT_EQ(samples, 120u);
+    EXPECT_EQ(updates.size(), 3u);
+  }
+}
+
+TEST_F(Merging, H4_adaptive_with_factor_1_is_hogbatch) {
+  const std::vector<GroupBatch> batches{{2, 2, 2}, {12, 12, 12}};
+  const auto fixed = make(2, false, {2, 12}), adaptive = make(2, false, {2, 12});
+  fixed->train({.iterations = 6, .strategy = hogbatch(batches, {})});
+  adaptive->train({.iterations = 6, .strategy = hogbatch(batches, BatchRule{.factor = 1})});
+  EXPECT_EQ(fixed->masters(), adaptive->masters());
+}
+
+TEST_F(Merging, H5_one_group_is_plain_training_without_momentum) {
+  const auto plain = std::make_unique<Run>(kNet);
+  plain->train({.iterations = 10});
+  const auto run = std::make_unique<Run>(kNet, 1, Sharing{}, BuildOptions());
+  run->train({.iterations = 10, .strategy = hogbatch({{12, 12, 12}}, {})});
+  EXPECT_EQ(plain->masters(), run->masters());
+}
+
+TEST_F(Merging, adaptive_batches_follow_the_balance) {
+  const auto run = make(2, false, {1, 12});
+  run->train({.iterations = 40,
+              .strategy = hogbatch({{1, 1, 4}, {12, 12, 12}}, BatchRule{})});
+  std::map<int, std::uint64_t> most;
+  for (const StepReport& report : run->reports)
+    most[report.group] = std::max(most[report.group], report.group_samples);
+  EXPECT_LE(most[0], 4u);
+  EXPECT_EQ(most[1], 12u);
+}
+
+TEST_F(Merging, A3_models_that_are_alike_merge_to_themselves) {
+  std::string still = kNet;
+  still.replace(still.find("0.05"), 4, "0");
+  Run run(still, 2,
+          Sharing{.replicas = true,
+                  .own_models = true,
+                  .fully_connected = FullyConnected::replicated},
+          BuildOptions(), {3, 3});
+  const auto before = run.masters();
+  run.train({.iterations = 8,
+             .strategy = elastic({.mega_batch = 48, .perturbation = 0, .momentum = 0.9})});
+  EXPECT_EQ(run.done.samples, 96u);
+  EXPECT_EQ(run.done.strategy.numbers.front(), 2);
+  EXPECT_EQ(run.masters(), before);
+}
+
+TEST_F(Merging, A5_mega_batches_are_used_up) {
+  const auto run = make(2, true, {3, 3});
+  run->train({.iterations = 12, .strategy = elastic({.mega_batch = 48})});
+  ASSERT_FALSE(run->reports.back().figures.empty());
+  EXPECT_STREQ(run->reports.back().figures[0].name, "meetings");
+  // The last update's report comes before the third meeting.
+  EXPECT_EQ(run->reports.back().figures[0].value, 2);
+  EXPECT_EQ(run->done.strategy.numbers.front(), 3);
+}
+
+TEST_F(Merging, a_virtual_clock_gives_the_same_bits_in_two_pieces) {
+  const auto machine = read_machine_file(std::string(OMNI_SOURCE_DIR) +
+                                         "/apps/machines/48-threads-fast-gpu.json");
+  ASSERT_TRUE(machine);
+  const auto clock = [&] { return VirtualClock(*machine, {0, 1, 2}, 1e6, 7); };
+  const MakeStrategy strategy =
+      hogbatch({{12, 12, 12}, {1, 1, 4}, {1, 1, 4}}, BatchRule{.weight = 0.5});
+  const auto whole = make(3, false, {12, 1, 1});
+  VirtualClock one = clock();
+  whole->train({.iterations = 12, .strategy = strategy, .clock = &one});
+
+  const auto pieces = make(3, false, {12, 1, 1});
+  VirtualClock first = clock(), second = clock();
+  // Both halves end where the whole comes to rest, too.
+  const auto again = make(3, false, {12, 1, 1});
+  VirtualClock halves = clock();
+  again->train({.iterations = 12, .evaluate_every = 6, .strategy = strategy, .clock = &halves});
+  pieces->train({.iterations = 12, .until = 6, .strategy = strategy, .clock = &first});
+  pieces->state = pieces->done;
+  pieces->train({.iterations = 12, .strategy = strategy, .clock = &second});
+  EXPECT_EQ(pieces->masters(), again->masters());
+  EXPECT_EQ(second.now(), halves.now());
+  EXPECT_NE(whole->reports.front().simulated_seconds, std::nullopt);
+}
+
+}  // namespace
+}  // namespace omni
