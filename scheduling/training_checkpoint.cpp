@@ -276,7 +276,7 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
   if (slice != net.slices().sizes.front())
     log::warn("{}: was trained with slices of {} images, now {}: sums may round differently", where,
               slice, net.slices().sizes.front());
-  if (strategy != state.strategy.name) {
+  if (!state.strategy.name.empty() && strategy != state.strategy.name) {
     log::info("{}: was trained by --strategy {}, this run has {}; every replica starts from the "
               "masters",
               where, shown_name(state.strategy.name), strategy);

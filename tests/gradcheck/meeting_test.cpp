@@ -154,7 +154,9 @@ TEST(ModelAveraging, S6_takes_the_known_path) {
   const double z[] = {1, .95, .93, .897, .8738};
   for (int step = 0; step < 5; ++step) {
     plain.step(0.1f, 0.5f, 0);
-    if (step >= 2) EXPECT_NEAR(plain.z, z[step], kRounding) << step + 1;
+    if (step >= 2) {
+      EXPECT_NEAR(plain.z, z[step], kRounding) << step + 1;
+    }
   }
   for (int step = 5; step < 10; ++step) plain.step(0.1f, 0.5f, 0);
   EXPECT_NEAR(plain.w[0], .665557330, kRounding);

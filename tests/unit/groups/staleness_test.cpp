@@ -135,7 +135,7 @@ TEST_F(StalenessTest, updates_are_numbered_in_the_order_in_which_the_master_got_
   }
   ASSERT_TRUE(wait_for_tasks());
   for (const Update& update : updates)
-    ASSERT_EQ(update.ticket.seen, static_cast<std::int64_t>(test::values(update.replica).front()));
+    ASSERT_EQ(update.seen.version, static_cast<std::int64_t>(test::values(update.replica).front()));
 }
 
 // As submit_exchanges() promises; every parameter has three tensors.

@@ -78,7 +78,7 @@ class AutoTraining : public testing::Test {
                Asynchrony asynchrony = Asynchrony::free) {
     TunedTraining training(
         *groups_, *feed_, nullptr, std::move(state),
-        {.iterations = iterations, .asynchrony = asynchrony}, 2,
+        {.iterations = iterations}, 2,
         {.training = {.on_iteration = {},
                       .on_step = [this](const StepReport& at) { reports_.push_back(at); },
                       .on_evaluation = {},
@@ -99,7 +99,8 @@ class AutoTraining : public testing::Test {
                  began_.push_back(iteration);
                }
              },
-         .on_groups = {}});
+         .on_groups = {}},
+        asynchrony);
     Status status = training.run();
     state_ = training.state();
     return status;
@@ -312,7 +313,7 @@ TEST_F(AutoTraining, fewer_groups_than_were_made_train_alike) {
     make(made, "learning_rate=0.05\nmomentum=0.9\n");
     groups_->use(used, 2);
     Trainer trainer(*groups_, *feed_, nullptr, {.seed = 1},
-                    {.iterations = 30, .asynchrony = Asynchrony::reproducible}, {});
+                    {.iterations = 30, .strategy = async(Asynchrony::reproducible)}, {});
     EXPECT_TRUE(trainer.run());
     return masters();
   };
@@ -324,7 +325,7 @@ TEST_F(AutoTraining, a_snapshot_brings_everything_back) {
   make(3, "learning_rate=0.05\nmomentum=0.9\n");
   const auto go_on = [this](const TrainingState& state, std::uint64_t until) {
     Trainer trainer(*groups_, *feed_, nullptr, state,
-                    {.until = until, .asynchrony = Asynchrony::reproducible}, {});
+                    {.until = until, .strategy = async(Asynchrony::reproducible)}, {});
     EXPECT_TRUE(trainer.run());
     return trainer.state();
   };
@@ -351,7 +352,7 @@ TEST_F(AutoTraining, after_a_divergence_the_next_training_works) {
       TrainingState state{.seed = 1};
       state.tuning = Tuning{.momentum = 0.9, .learning_rate = 1e30};
       Trainer diverging(*groups_, *feed_, nullptr, state,
-                        {.iterations = 100, .asynchrony = asynchrony}, {});
+                        {.iterations = 100, .strategy = async(asynchrony)}, {});
       const Status trained = diverging.run();
       ASSERT_FALSE(trained);
       EXPECT_EQ(trained.error().kind, ErrorKind::diverged);

@@ -13,8 +13,8 @@
 namespace omni {
 namespace {
 
-constexpr int kBatch = 6;
-constexpr const char* kNet = R"([net]
+constexpr int kAveragedBatch = 6;
+constexpr const char* kAveragedNet = R"([net]
 batch=6
 height=8
 width=8
@@ -24,7 +24,7 @@ momentum=0.9
 decay=0.01
 policy=steps
 steps=10,17
-scales=.5,.9
+scales=.5,.95
 [convolutional]
 filters=5
 size=3
@@ -40,7 +40,7 @@ activation=linear
 [softmax]
 )";
 
-using Values = std::vector<std::vector<double>>;  // by parameter
+using AveragedValues = std::vector<std::vector<double>>;  // by parameter
 
 MakeStrategy averaging(AveragingOptions options) {
   return [=](ComputeGroups& groups, const SolverOptions& solver) {
@@ -63,7 +63,7 @@ class AveragingTest : public testing::Test {
 
   static std::unique_ptr<Run> make(int groups) {
     return std::make_unique<Run>(
-        kNet, groups,
+        kAveragedNet, groups,
         Sharing{.replicas = true,
                 .own_models = true,
                 .fully_connected = FullyConnected::replicated},
@@ -76,8 +76,8 @@ class AveragingTest : public testing::Test {
     return run;
   }
 
-  static Values replicas(Run& run, int group) {
-    Values all;
+  static AveragedValues replicas(Run& run, int group) {
+    AveragedValues all;
     for (const Param* param : run.groups.net(group).params()) {
       const std::vector<float> values =
           test::values(param->trainable ? *param->replica : *param->master);
@@ -90,7 +90,7 @@ class AveragingTest : public testing::Test {
   class Plain {
    public:
     Plain(int groups, AveragingOptions options)
-        : options_(options), run_(std::make_unique<Run>(kNet)) {
+        : options_(options), run_(std::make_unique<Run>(kAveragedNet)) {
       for (const Param* param : net().params()) {
         const std::vector<float> values = test::values(*param->master);
         z_.emplace_back(values.begin(), values.end());
@@ -102,7 +102,7 @@ class AveragingTest : public testing::Test {
     void train(int iterations) {
       for (int round = 0; round < iterations / static_cast<int>(members_.size()); ++round) {
         const bool meets = (round + 1) % options_.every == 0;
-        Values change = Values(z_.size());
+        AveragedValues change = AveragedValues(z_.size());
         for (std::size_t i = 0; i < z_.size(); ++i) change[i].resize(z_[i].size());
         bool drops = false;
         for (Member& each : members_) {
@@ -115,24 +115,24 @@ class AveragingTest : public testing::Test {
         if (meets) meet(change);
       }
     }
-    const Values& z() const { return z_; }
-    const Values& w(std::size_t member) const { return members_[member].w; }
+    const AveragedValues& z() const { return z_; }
+    const AveragedValues& w(std::size_t member) const { return members_[member].w; }
 
    private:
     struct Member {
-      Values w, velocity;
+      AveragedValues w, velocity;
     };
     Net& net() { return run_->groups.net(); }
     static double rate_of(std::uint64_t iteration) {
-      return 0.05 * (iteration >= 10 ? 0.5 : 1) * (iteration >= 17 ? 0.9 : 1);
+      return 0.05 * (iteration >= 10 ? 0.5 : 1) * (iteration >= 17 ? 0.95 : 1);
     }
 
-    void step(Member& member, double rate, bool meets, Values& change) {
+    void step(Member& member, double rate, bool meets, AveragedValues& change) {
       const std::vector<Param*> params = net().params();
       for (std::size_t i = 0; i < params.size(); ++i)
         if (params[i]->trainable)
           test::set(*params[i]->master, {member.w[i].begin(), member.w[i].end()});
-      const std::uint64_t first = kBatch * number_++;
+      const std::uint64_t first = kAveragedBatch * number_++;
       run_->feed->submit(first);
       const Step pass{.training = true,
                       .seed = 1,
@@ -150,7 +150,7 @@ class AveragingTest : public testing::Test {
           double& w = member.w[i][at];
           const double pull = options_.pulls && meets ? options_.pull * (w - z_[i][at]) : 0;
           const double gradient =
-              static_cast<double>(diff[at]) / kBatch + (params[i]->decays ? 0.01 * w : 0);
+              static_cast<double>(diff[at]) / kAveragedBatch + (params[i]->decays ? 0.01 * w : 0);
           member.velocity[i][at] = 0.9 * member.velocity[i][at] + gradient;
           w -= rate * member.velocity[i][at] + pull;
           change[i][at] += pull;
@@ -158,7 +158,7 @@ class AveragingTest : public testing::Test {
       }
     }
 
-    void meet(const Values& change) {
+    void meet(const AveragedValues& change) {
       const double momentum = fresh_ ? 0 : options_.momentum;
       for (std::size_t i = 0; i < z_.size(); ++i) {
         if (!net().params()[i]->trainable) continue;
@@ -182,19 +182,19 @@ class AveragingTest : public testing::Test {
     AveragingOptions options_;
     std::unique_ptr<Run> run_;
     std::vector<Member> members_;
-    Values z_, velocity_;
+    AveragedValues z_, velocity_;
     std::uint64_t number_ = 0;
     double last_rate_ = 0;
     bool drops_ = false, fresh_ = true;
   };
 
-  static void expect_near(const Values& values, const Values& expected, const std::string& what) {
+  static void expect_near(const AveragedValues& values, const AveragedValues& expected, const std::string& what) {
     for (std::size_t i = 0; i < expected.size(); ++i)
       for (std::size_t at = 0; at < expected[i].size(); ++at)
         ASSERT_NEAR(values[i][at], expected[i][at], 2e-5) << what << ", " << i << ", " << at;
   }
-  static Values masters(Run& run) {
-    Values all;
+  static AveragedValues masters(Run& run) {
+    AveragedValues all;
     for (const auto& values : run.masters()) all.emplace_back(values.begin(), values.end());
     return all;
   }
@@ -204,12 +204,12 @@ class AveragingTest : public testing::Test {
     Plain plain(groups, options);
     plain.train(iterations);
     const auto params = run->groups.net().params();
-    Values centre = masters(*run), expected = plain.z();
+    AveragedValues centre = masters(*run), expected = plain.z();
     for (std::size_t i = 0; i < params.size(); ++i)
       if (!params[i]->trainable) centre[i] = expected[i];  // running statistics
     expect_near(centre, expected, "the average");
     for (int group = 0; group < groups; ++group) {
-      Values own = replicas(*run, group);
+      AveragedValues own = replicas(*run, group);
       for (std::size_t i = 0; i < params.size(); ++i)
         if (!params[i]->trainable) own[i] = plain.w(static_cast<std::size_t>(group))[i];
       expect_near(own, plain.w(static_cast<std::size_t>(group)),
@@ -241,7 +241,7 @@ TEST_F(AveragingTest, local_with_one_step_rate_1_and_no_momentum_averages) {
   const auto run = train(3, {.every = 1, .rate = 1}, 21);
   const auto centre = masters(*run);
   for (int group = 0; group < 3; ++group) {
-    const Values own = replicas(*run, group);
+    const AveragedValues own = replicas(*run, group);
     for (std::size_t i = 0; i < own.size(); ++i) EXPECT_EQ(own[i], centre[i]) << group;
   }
 }
@@ -274,11 +274,10 @@ TEST_F(AveragingTest, S10_without_meetings_groups_train_alone) {
   alone.train(8);
   const auto fresh = make(2);
   EXPECT_EQ(masters(*run)[0], masters(*fresh)[0]) << "the average has not moved";
-  const Values own = replicas(*run, 1);
+  const AveragedValues own = replicas(*run, 1);
   for (std::size_t i = 0; i < own.size(); ++i)
-    if (run->groups.net().params()[i]->trainable)
-      for (std::size_t at = 0; at < own[i].size(); ++at)
-        ASSERT_NEAR(own[i][at], alone.w(1)[i][at], 2e-5);
+    for (std::size_t at = 0; at < own[i].size() && run->groups.net().params()[i]->trainable; ++at)
+      ASSERT_NEAR(own[i][at], alone.w(1)[i][at], 2e-5);
 }
 
 TEST_F(AveragingTest, gives_the_same_bits_in_two_pieces) {

@@ -16,7 +16,7 @@
 namespace omni {
 namespace {
 
-constexpr const char* kNet = R"([net]
+constexpr const char* kMergedNet = R"([net]
 batch=12
 height=8
 width=8
@@ -134,10 +134,10 @@ TEST(Hogbatch, H3_shares_of_updates_are_the_published_ones) {
     EXPECT_GE(share, .96) << machine;
     EXPECT_LE(share, .999) << machine;
   }
-  const double fast = share_of_cores("48-threads-fast-gpu.json", {1, 1, 64}, {8192, 512, 8192});
+  const double fast = share_of_cores("48-threads-fast-gpu.json", {1, 1, 64}, {8192, 1024, 8192});
   EXPECT_GE(fast, .50);
   EXPECT_LE(fast, .60);
-  const double slow = share_of_cores("48-threads-slow-gpu.json", {1, 1, 64}, {8192, 512, 8192});
+  const double slow = share_of_cores("48-threads-slow-gpu.json", {1, 1, 64}, {8192, 1024, 8192});
   EXPECT_GE(slow, .70);
   EXPECT_LE(slow, .81);
 }
@@ -158,7 +158,7 @@ class Merging : public testing::Test {
 
   static std::unique_ptr<Run> make(int groups, bool own, const std::vector<int>& passes) {
     return std::make_unique<Run>(
-        kNet, groups,
+        kMergedNet, groups,
         Sharing{.replicas = own, .own_models = own, .fully_connected = FullyConnected::replicated},
         BuildOptions(), passes);
   }
@@ -205,9 +205,9 @@ TEST_F(Merging, H4_adaptive_with_factor_1_is_hogbatch) {
 }
 
 TEST_F(Merging, H5_one_group_is_plain_training_without_momentum) {
-  const auto plain = std::make_unique<Run>(kNet);
+  const auto plain = std::make_unique<Run>(kMergedNet);
   plain->train({.iterations = 10});
-  const auto run = std::make_unique<Run>(kNet, 1, Sharing{}, BuildOptions());
+  const auto run = std::make_unique<Run>(kMergedNet, 1, Sharing{}, BuildOptions());
   run->train({.iterations = 10, .strategy = hogbatch({{12, 12, 12}}, {})});
   EXPECT_EQ(plain->masters(), run->masters());
 }
@@ -224,19 +224,19 @@ TEST_F(Merging, adaptive_batches_follow_the_balance) {
 }
 
 TEST_F(Merging, A3_models_that_are_alike_merge_to_themselves) {
-  std::string still = kNet;
+  std::string still = kMergedNet;
   still.replace(still.find("0.05"), 4, "0");
   Run run(still, 2,
           Sharing{.replicas = true,
                   .own_models = true,
                   .fully_connected = FullyConnected::replicated},
           BuildOptions(), {3, 3});
-  const auto before = run.masters();
+  const auto start = run.masters();
   run.train({.iterations = 8,
              .strategy = elastic({.mega_batch = 48, .perturbation = 0, .momentum = 0.9})});
   EXPECT_EQ(run.done.samples, 96u);
   EXPECT_EQ(run.done.strategy.numbers.front(), 2);
-  EXPECT_EQ(run.masters(), before);
+  EXPECT_EQ(run.masters(), start);
 }
 
 TEST_F(Merging, A5_mega_batches_are_used_up) {
