@@ -11,7 +11,8 @@ namespace {
 
 constexpr double kTicks = 0x1p30;  // per second
 
-// Rounding hides that libraries and compilers differ in the last bit of a logarithm.
+// Libraries and compilers differ in the last bit of a logarithm: rounding hides that from all but
+// some 1 in 10^8 draws.
 double in_ticks(double seconds) { return std::max(std::round(seconds * kTicks), 1.0) / kTicks; }
 
 // Above 0, below 1.

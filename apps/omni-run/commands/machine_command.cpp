@@ -59,6 +59,7 @@ Status machine_command(const MachineFileArguments& given) {
   if (!gpus.empty()) {
     MachineArguments one_gpu = machine;
     one_gpu.session.gpus.resize(1);
+    one_gpu.session.gpus_alone = true;
     NetArguments on_gpu = net;
     on_gpu.gpus = 1;
     OMNI_TRY(ordered_json seconds, seconds_by_size(on_gpu, one_gpu, options.batch, "GPU"));

@@ -87,6 +87,21 @@ TEST(VirtualClock, the_mean_time_is_the_machines_under_any_law) {
   }
 }
 
+// Worked out apart from this program, in multiples of 2^-30 s.
+TEST(VirtualClock, draws_are_the_same_on_every_machine) {
+  const std::map<Law, std::vector<double>> expected{
+      {Law::exponential, {32186862, 43255725, 108537849}},
+      {Law::lognormal, {20381566, 25105121, 40880972}}};
+  for (const auto& [law, times] : expected) {
+    VirtualClock clock = clock_of(machine_of(law, 1), 1);
+    for (const double time : times) {
+      clock.begin(0, 1);
+      clock.next();
+      EXPECT_EQ(clock.now() * 0x1p30, time);
+    }
+  }
+}
+
 TEST(VirtualClock, groups_share_a_device_and_extra_time_is_not_shared) {
   VirtualClock clock = clock_of(machine_of(Law::constant, 2), 3);  // two on the first device
   clock.begin(0, 1);
