@@ -198,7 +198,10 @@ void add_data(CLI::App& app, DataArguments& arguments) {
   app.add_option("--data", arguments.source,
                  "fashion-mnist, cifar10, synthetic[:N]; a folder of IDX or CIFAR-10 files, or of "
                  "images (train/CLASS/*.jpg, val/CLASS/*.jpg); a Darknet .data file; or two lists "
-                 "of 'path label' lines: train.txt,val.txt");
+                 "of 'path label' lines: train.txt,val.txt. Vectors: two LIBSVM files, "
+                 "train.svm,test.svm, or synthetic-vectors[:N[:FEATURES[:CLASSES]]]");
+  app.add_flag("--scale-features", arguments.scale_features,
+               "LIBSVM files: map each feature to 0 to 1, by its range in the training file");
   app.add_option("--seed", arguments.seed, "Seed of everything random")
       ->transform(whole_number())
       ->capture_default_str();

@@ -53,6 +53,7 @@ struct DataArguments {
   std::string source;
   std::uint64_t seed = 1;
   bool test = true;  // there are to be test images
+  bool scale_features = false;
 };
 
 struct GroupArguments {

@@ -21,6 +21,7 @@ class HeldImages : public Dataset {
 
   std::size_t size() const override { return images_.size(); }
   Extent extent() const override { return source_->extent(); }
+  bool holds_vectors() const override { return source_->holds_vectors(); }
   int classes() const override { return source_->classes(); }
   int label(std::size_t index) const override { return source_->label(index); }
   Status read(std::size_t index, LeastSize, Image& image) const override {

@@ -129,9 +129,11 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
                          .flat = net.options().augment.flat,
                          .classes = net.classes(),
                          .seed = arguments.seed,
-                         .test = arguments.test}));
+                         .test = arguments.test,
+                         .scale_features = arguments.scale_features}));
   log::info("data: {}", data.train->description());
   const Extent images = data.train->extent(), input = net.options().input;
+  if (data.train->holds_vectors()) return data;
   if (net.options().augment.flat)
     log::info("the net takes {} values: those of an image, channel by channel", input.c);
   else if (images.h != input.h || images.w != input.w || images.c != input.c)

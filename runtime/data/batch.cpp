@@ -20,8 +20,10 @@ Status fill_batch(const Dataset& dataset, std::span<const std::size_t> indices,
     for (std::size_t i = 0; i < indices.size(); ++i, images += net_input.count()) {
       const std::uint64_t sample = first_sample + i;
       const LeastSize least = least_size(fitting, seed, sample, training, net_input);
+      image.values.clear();
       OMNI_CHECK(dataset.read(indices[i], least, image));
       const auto prepare = [&](float* dst) {
+        if (!image.values.empty()) return void(std::ranges::copy(image.values, dst));
         prepare_image(image.pixels, image.extent, fitting, seed, sample, training, net_input, dst);
       };
       if constexpr (std::same_as<T, float>) {

@@ -86,9 +86,9 @@ constexpr int kDecodePriority = -(1 << 20), kUnpackPriority = kDecodePriority + 
 DataFeed::DataFeed(const Dataset& dataset, FeedOptions options)
     : dataset_(dataset),
       options_(std::move(options)),
-      in_pixels_(dataset.has_all_sizes() ||
-                 (options_.unpack_apart && keeps_bytes(options_.augment, dataset.extent(),
-                                                       options_.training, options_.net_input))),
+      in_pixels_(dataset.has_all_sizes() || (options_.unpack_apart && !dataset.holds_vectors() &&
+                                             keeps_bytes(options_.augment, dataset.extent(),
+                                                         options_.training, options_.net_input))),
       sampler_(dataset.size(), options_.seed, options_.training),
       holders_(static_cast<std::size_t>(options_.slots), kFree) {
   for (int number = 0; number < options_.slots; ++number) {

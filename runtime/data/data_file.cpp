@@ -13,7 +13,7 @@
 namespace omni {
 namespace {
 
-constexpr std::uint64_t kChunk = 1 << 20;
+constexpr std::uint64_t kChunk = 1 << 20, kAlwaysTaken = 16 << 20;
 
 Error failure(const std::filesystem::path& path, int code) {
   return {ErrorKind::data, path.string(), std::generic_category().message(code), ""};
@@ -57,16 +57,25 @@ Result<std::size_t> DataFile::read_some(std::span<std::uint8_t> out) {
   return std::size_t{0};
 }
 
-Status DataFile::read(std::span<std::uint8_t> out) {
+bool DataFile::swells_to(std::uint64_t bytes) const {
+  return compressed_ && bytes > kAlwaysTaken && bytes / kMaxCompression > bytes_on_disk_;
+}
+
+Result<std::size_t> DataFile::read_up_to(std::span<std::uint8_t> out) {
   std::size_t done = 0;
   while (done < out.size()) {
     OMNI_TRY(const std::size_t got, read_some(out.subspan(done)));
-    if (got == 0)
-      return complain(fmt::format("ends {} bytes too early", out.size() - done),
-                      "the file is truncated; fetch it again");
+    if (got == 0) break;
     done += got;
   }
-  return {};
+  return done;
+}
+
+Status DataFile::read(std::span<std::uint8_t> out) {
+  OMNI_TRY(const std::size_t got, read_up_to(out));
+  if (got == out.size()) return {};
+  return complain(fmt::format("ends {} bytes too early", out.size() - got),
+                  "the file is truncated; fetch it again");
 }
 
 Result<std::vector<std::uint8_t>> DataFile::read_vector(std::uint64_t bytes) {
@@ -86,6 +95,22 @@ Status DataFile::expect_end() {
   if (got != 0)
     return complain("has more data than its header says", "it is not the file it claims to be");
   return {};
+}
+
+Result<LineSource> open_data_lines(const std::filesystem::path& path) {
+  OMNI_TRY(DataFile opened, DataFile::open(path));
+  const auto file = std::make_shared<DataFile>(std::move(opened));
+  return LineSource(
+      [file, total = std::uint64_t{0}](std::span<char> bytes) mutable -> Result<std::size_t> {
+        OMNI_TRY(const std::size_t got,
+                 file->read_up_to({reinterpret_cast<std::uint8_t*>(bytes.data()), bytes.size()}));
+        total += got;
+        if (file->swells_to(total))
+          return file->complain(fmt::format("holds over {} times its {} compressed bytes",
+                                            DataFile::kMaxCompression, file->bytes_on_disk()),
+                                "unpack it, if that is what it holds");
+        return got;
+      });
 }
 
 }  // namespace omni

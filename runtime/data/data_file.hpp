@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/line_source.hpp"
 #include "runtime/result.hpp"
 
 namespace omni {
@@ -25,6 +26,13 @@ class DataFile {
   bool compressed() const { return compressed_; }
   std::uint64_t bytes_on_disk() const { return bytes_on_disk_; }
 
+  // Whether so many bytes are more than a data set can hold in the file's compressed ones: deflate
+  // makes a thousandth of zeros, but hardly ever less than a tenth of images, labels or text.
+  bool swells_to(std::uint64_t bytes) const;
+  static constexpr std::uint64_t kMaxCompression = 100;
+
+  // As many bytes as there are, up to `out.size()`.
+  Result<std::size_t> read_up_to(std::span<std::uint8_t> out);
   // Exactly `out.size()` bytes; a file that ends before is an error.
   Status read(std::span<std::uint8_t> out);
   // The same, into a vector whose memory is touched only as data arrives: a file that promises more
@@ -48,5 +56,8 @@ class DataFile {
   std::uint64_t bytes_on_disk_;
   bool compressed_;
 };
+
+// The lines of a text file, gzip-compressed or not.
+Result<LineSource> open_data_lines(const std::filesystem::path& path);
 
 }  // namespace omni

@@ -27,6 +27,9 @@ class Dataset {
   // "train.txt:12", where a file says the label as a number; else "".
   virtual std::string place_of_label(std::size_t) const { return ""; }
 
+  // read() fills Image::values; extent() is {1, 1, features}.
+  virtual bool holds_vectors() const { return false; }
+
   bool has_all_sizes() const { return extent().h == 0; }
 };
 
@@ -41,9 +44,11 @@ struct DatasetPair {
 };
 
 struct DatasetRequest {
-  // "fashion-mnist", "cifar10", "synthetic[:IMAGES[:CLASSES]]"; or else a folder of IDX or CIFAR-10
-  // files or of images, a Darknet .data file, or two lists: "train.txt,val.txt". Names are looked
-  // up in $OMNIVORE_DATA first; write ./cifar10 for a folder that has a name's name.
+  // "fashion-mnist", "cifar10", "synthetic[:IMAGES[:CLASSES]]",
+  // "synthetic-vectors[:VECTORS[:FEATURES[:CLASSES]]]"; or else a folder of IDX or CIFAR-10 files
+  // or of images, a Darknet .data file, or two lists or two LIBSVM files: "train.txt,val.txt".
+  // Names are looked up in $OMNIVORE_DATA first; write ./cifar10 for a folder that has a name's
+  // name.
   std::string source;
   Extent net_input;   // what the net wants; decides the size of synthetic images
   bool flat = false;  // it wants vectors, see AugmentOptions
@@ -51,6 +56,7 @@ struct DatasetRequest {
       0;  // outputs of the net; data with more classes are refused (0: unknown, anything goes)
   std::uint64_t seed = 0;
   bool test = true;  // false: only the training images are looked for, and `test` is null
+  bool scale_features = false;  // of LIBSVM files: to 0 to 1 over the training vectors
 };
 
 Result<DatasetPair> open_dataset(const DatasetRequest& request);

@@ -20,8 +20,6 @@ namespace fs = std::filesystem;
 // 0, 0, the type code of unsigned bytes, the number of dimensions.
 constexpr std::uint32_t kImagesMagic = 0x00000803, kLabelsMagic = 0x00000801;
 constexpr std::uint32_t kMaxSide = 1 << 16;
-// Images and labels hardly ever compress to less than a tenth; deflate makes a thousandth of zeros.
-constexpr std::uint64_t kMaxCompression = 100, kAlwaysTaken = 16 << 20;
 
 constexpr std::array<std::string_view, 10> kFashionClasses{
     "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
@@ -52,10 +50,10 @@ Status check_promise(const DataFile& file, std::uint64_t header, std::uint64_t b
                          file.bytes_on_disk() < header + bytes
                              ? "the file is truncated; fetch it again"
                              : "trailing data; fetch the file again");
-  if (file.compressed() && bytes > kAlwaysTaken && bytes / kMaxCompression > file.bytes_on_disk())
+  if (file.swells_to(bytes))
     return file.complain(
         fmt::format("its header announces {} bytes, over {} times its {} compressed ones", bytes,
-                    kMaxCompression, file.bytes_on_disk()),
+                    DataFile::kMaxCompression, file.bytes_on_disk()),
         "the file is damaged; fetch it again, or unpack it if that is what it holds");
   return {};
 }

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <new>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -19,6 +20,9 @@
 #include "runtime/data/images/file_dataset.hpp"
 #include "runtime/data/images/image_folder.hpp"
 #include "runtime/data/synthetic.hpp"
+#include "runtime/data/vectors/libsvm.hpp"
+#include "runtime/data/vectors/synthetic_vectors.hpp"
+#include "runtime/shown_name.hpp"
 
 namespace omni {
 namespace {
@@ -26,13 +30,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kKnownSources =
-    "known names: fashion-mnist, cifar10, synthetic[:IMAGES[:CLASSES]]; or a folder with IDX files "
+    "known names: fashion-mnist, cifar10, synthetic[:IMAGES[:CLASSES]], "
+    "synthetic-vectors[:VECTORS[:FEATURES[:CLASSES]]]; or a folder with IDX files "
     "(train-images-idx3-ubyte[.gz], ...), CIFAR-10 files (data_batch_1.bin, ...) or images "
     "(train/CLASS/*.jpg, val/CLASS/*.jpg); a Darknet .data file; or two lists of 'path label' "
-    "lines: train.txt,val.txt";
+    "lines: train.txt,val.txt; or two LIBSVM files: train.svm,test.svm";
 // More classes than this are learned only after many epochs; the set is there to be learned
 // quickly.
-constexpr int kDefaultSyntheticClasses = 10;
+constexpr std::uint64_t kDefaultSyntheticClasses = 10;
+constexpr std::string_view kSynthetic = "synthetic", kSyntheticVectors = "synthetic-vectors";
 
 // The first of `folders` below $OMNIVORE_DATA that `is_wanted` recognises.
 template <std::size_t N>
@@ -64,12 +70,11 @@ Result<DatasetPair> open_cifar10(bool test) {
                "cifar-10-batches-bin, or give that folder itself"};
 }
 
-// synthetic[:IMAGES[:CLASSES]]
-Result<DatasetPair> open_synthetic(const DatasetRequest& request) {
-  std::uint64_t numbers[] = {50'000, static_cast<std::uint64_t>(kDefaultSyntheticClasses)};
-  if (request.classes > 0) numbers[1] = std::min<std::uint64_t>(numbers[1], request.classes);
+// Of NAME[:NUMBER]...; `form` says how many there may be, `numbers` holds the defaults.
+Status read_numbers(const std::string& source, std::string_view form,
+                    std::span<std::uint64_t> numbers) {
   std::string_view rest =
-      std::string_view(request.source).substr(std::string_view("synthetic").size());
+      std::string_view(source).substr(std::min(source.find(':'), source.size()));
   for (std::uint64_t& number : numbers) {
     if (rest.empty()) break;
     const char* first = rest.data() + 1;
@@ -78,24 +83,51 @@ Result<DatasetPair> open_synthetic(const DatasetRequest& request) {
     if (rest.front() != ':' || code != std::errc{} || number == 0 || number > 1'000'000'000) break;
     rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
   }
-  if (!rest.empty())
-    return Error{ErrorKind::usage, request.source,
-                 "not understood from '" + std::string(rest) + "' on",
-                 "synthetic[:IMAGES[:CLASSES]], both from 1 to 1000000000"};
+  if (rest.empty()) return {};
+  return Error{ErrorKind::usage, source, fmt::format("not understood from {} on", shown_name(rest)),
+               fmt::format("{}, each from 1 to 1000000000", form)};
+}
+
+std::uint64_t default_classes(const DatasetRequest& request) {
+  return request.classes == 0
+             ? kDefaultSyntheticClasses
+             : std::min(kDefaultSyntheticClasses, static_cast<std::uint64_t>(request.classes));
+}
+
+// Both splits of Dataset, with a test set of a `share`th of the size.
+template <class Made, class Options>
+DatasetPair make_synthetic(Options options, std::size_t share, bool test) {
+  DatasetPair pair;
+  pair.train = std::make_unique<Made>(options);
+  options.size = std::max<std::size_t>(1, options.size / share);
+  options.training = false;
+  if (test) pair.test = std::make_unique<Made>(options);
+  return pair;
+}
+
+Result<DatasetPair> open_synthetic(const DatasetRequest& request) {
+  std::uint64_t numbers[] = {50'000, default_classes(request)};
+  OMNI_CHECK(read_numbers(request.source, "synthetic[:IMAGES[:CLASSES]]", numbers));
   if (request.net_input.count() == 0)
     return Error{ErrorKind::usage, request.source, "the size of the images is unknown",
                  "give a net"};
-  SyntheticOptions options{.size = numbers[0],
-                           .extent = request.net_input,
-                           .classes = static_cast<int>(numbers[1]),
-                           .seed = request.seed};
-  DatasetPair pair;
-  pair.train = std::make_unique<SyntheticDataset>(options);
-  if (!request.test) return pair;
-  options.size = std::max<std::size_t>(1, options.size / 5);
-  options.training = false;
-  pair.test = std::make_unique<SyntheticDataset>(options);
-  return pair;
+  return make_synthetic<SyntheticDataset>(SyntheticOptions{.size = numbers[0],
+                                                           .extent = request.net_input,
+                                                           .classes = static_cast<int>(numbers[1]),
+                                                           .seed = request.seed},
+                                          5, request.test);
+}
+
+Result<DatasetPair> open_synthetic_vectors(const DatasetRequest& request) {
+  std::uint64_t numbers[] = {50'000, std::max<std::uint64_t>(1, request.net_input.count()),
+                             default_classes(request)};
+  OMNI_CHECK(
+      read_numbers(request.source, "synthetic-vectors[:VECTORS[:FEATURES[:CLASSES]]]", numbers));
+  return make_synthetic<SyntheticVectors>(VectorOptions{.size = numbers[0],
+                                                        .features = static_cast<int>(numbers[1]),
+                                                        .classes = static_cast<int>(numbers[2]),
+                                                        .seed = request.seed},
+                                          10, request.test);
 }
 
 Result<DatasetPair> open_path(const fs::path& path, bool test) {
@@ -117,15 +149,35 @@ Result<DatasetPair> open_path(const fs::path& path, bool test) {
                std::string(kKnownSources)};
 }
 
+Result<DatasetPair> open_vectors(const DatasetRequest& request, const fs::path& train,
+                                 const fs::path& test) {
+  if (request.test && test.empty())
+    return Error{ErrorKind::usage, request.source, "one LIBSVM file alone has no test vectors",
+                 "give two, train.svm,test.svm, or --no-test"};
+  return open_libsvm({.train = train,
+                      .test = request.test ? test : fs::path(),
+                      .features = request.flat ? request.net_input.c : 0,
+                      .scale = request.scale_features});
+}
+
 Result<DatasetPair> open_source(const DatasetRequest& request) {
-  if (request.source == "fashion-mnist") return open_fashion_mnist(request.test);
-  if (request.source == "cifar10") return open_cifar10(request.test);
-  if (request.source == "synthetic" || request.source.starts_with("synthetic:"))
-    return open_synthetic(request);
-  const std::size_t comma = request.source.find(',');
-  if (comma != std::string::npos && !fs::exists(request.source))
-    return open_labelled_lists(request.source.substr(0, comma), request.source.substr(comma + 1),
-                               request.test);
+  const std::string_view source = request.source, name = source.substr(0, source.find(':'));
+  const bool named = source == "fashion-mnist" || source == "cifar10" || name == kSynthetic ||
+                     name == kSyntheticVectors;
+  std::error_code ignored;
+  const std::size_t comma = fs::exists(source, ignored) ? source.npos : source.find(',');
+  const fs::path first = source.substr(0, comma),
+                 second = comma == source.npos ? "" : source.substr(comma + 1);
+  const bool libsvm = !named && is_libsvm(first);
+  if (request.scale_features && !libsvm)
+    return Error{ErrorKind::usage, "--scale-features",
+                 fmt::format("{} is no LIBSVM file", shown_name(source)), "leave it out"};
+  if (source == "fashion-mnist") return open_fashion_mnist(request.test);
+  if (source == "cifar10") return open_cifar10(request.test);
+  if (name == kSynthetic) return open_synthetic(request);
+  if (name == kSyntheticVectors) return open_synthetic_vectors(request);
+  if (libsvm) return open_vectors(request, first, second);
+  if (comma != source.npos) return open_labelled_lists(first, second, request.test);
   OMNI_TRY(DatasetPair pair, open_path(request.source, request.test));
   if (pair.name.empty()) pair.name = fs::canonical(request.source);
   return pair;
@@ -156,6 +208,10 @@ Result<DatasetPair> open_dataset(const DatasetRequest& request) {
   try {
     OMNI_TRY(DatasetPair pair, open_source(request));
     OMNI_CHECK(check_labels(pair, request));
+    if (pair.train->holds_vectors() && request.net_input.c > 0 && !request.flat)
+      return Error{ErrorKind::usage, request.source, "holds vectors, but the net takes images",
+                   fmt::format("set inputs={} in [net], in place of height, width and channels",
+                               pair.train->extent().c)};
     if (request.net_input.c > 0)
       OMNI_CHECK(check_input({.flat = request.flat}, pair.train->extent(), request.net_input,
                              request.source));
@@ -165,8 +221,8 @@ Result<DatasetPair> open_dataset(const DatasetRequest& request) {
     return Error{ErrorKind::data, problem.path1().string(), problem.code().message(),
                  "is all of the data set readable?"};
   } catch (const std::bad_alloc&) {
-    return Error{ErrorKind::out_of_memory, request.source, "the images do not fit into memory",
-                 "images are kept in memory as 8-bit values"};
+    return Error{ErrorKind::out_of_memory, request.source, "the data do not fit into memory",
+                 "IDX and CIFAR-10 files take a byte per value there, LIBSVM files eight"};
   }
 }
 

@@ -15,6 +15,7 @@ struct NetCase {
   const char* name;
   int batch, iterations;
   const char* learning_rate;
+  std::string data = "synthetic:";  // and how many
 };
 
 class Nets : public testing::TestWithParam<NetCase> {};
@@ -27,7 +28,7 @@ TEST_P(Nets, LowersItsLoss) {
   // As many images as one batch holds: what falls is the loss on images that were seen before.
   const Finished run = omni_run(
       {"--net", net.name, "--batch", batch, "--max-batches", std::to_string(net.iterations),
-       "--learning-rate", net.learning_rate, "--data", "synthetic:" + batch, "--metrics", metrics,
+       "--learning-rate", net.learning_rate, "--data", net.data + batch, "--metrics", metrics,
        "--subdivisions=1", "--momentum=0.5", "--policy=constant", "--burn-in=0", "--display=1"});
   ASSERT_EQ(run.exit_code, 0) << run.errors;
   EXPECT_NE(run.errors.find("parameters"), std::string::npos) << "no layer table";
@@ -122,7 +123,9 @@ INSTANTIATE_TEST_SUITE_P(
                     NetCase{"cifar10-quick", 32, 50, "0.01"}, NetCase{"alexnet", 8, 5, "0.005"},
                     NetCase{"caffenet", 8, 5, "0.005"}, NetCase{"vgg-16", 2, 5, "0.0005"},
                     NetCase{"resnet-18", 4, 4, "0.02"}, NetCase{"resnet-50", 4, 8, "0.02"},
-                    NetCase{"darknet19", 4, 5, "0.02"}, NetCase{"resnet-18-32", 8, 6, "0.02"}),
+                    NetCase{"darknet19", 4, 5, "0.02"}, NetCase{"resnet-18-32", 8, 6, "0.02"},
+                    NetCase{"covtype-mlp", 32, 80, "0.0003", "synthetic-vectors:"},
+                    NetCase{"w8a-mlp", 32, 80, "0.0003", "synthetic-vectors:"}),
     [](const auto& net) {
       std::string name = net.param.name;
       std::erase(name, '-');

@@ -75,10 +75,10 @@ class Bombs : public testing::Test {
     return at(name);
   }
   // Zeros that compress to a thousandth of what the head announces.
-  std::string gzip_bomb(const std::string& name, const std::string& head) const {
+  std::string gzip_bomb(const std::string& name, const std::string& head, char fill = 0) const {
     const gzFile file = gzopen(at(name).c_str(), "wb1");
     gzwrite(file, head.data(), static_cast<unsigned>(head.size()));
-    const std::string block(1'000'000, '\0');
+    const std::string block(1'000'000, fill);
     for (int i = 0; i < 300; ++i) gzwrite(file, block.data(), static_cast<unsigned>(block.size()));
     gzclose(file);
     return at(name);
@@ -128,6 +128,25 @@ TEST_F(Bombs, ListsThatAreNone) {
 TEST_F(Bombs, ListsCostHardlyMoreThanTheirFiles) {
   const auto list = repeated("list", "", "a 0\n", 16 << 20);
   refuses_data(list + "," + list, "list:1: there is no 'a'");
+}
+
+TEST_F(Bombs, Vectors) {
+  put(at("good.svm"), "1 1:1\n");
+  const auto refused = [&](const std::string& file, const std::string& expected) {
+    refuses_data(file + "," + at("good.svm"), expected);
+  };
+  refused(repeated("wide.svm", "", "1 4000000000:1\n", 10 << 20),
+          "wide.svm:1: index 4000000000 is beyond 16777216 features");
+  refused(repeated("long.svm", "1", " 1:1", 10 << 20), "long.svm:1: is too long");
+  refused(repeated("empty.svm", "", "# 1\n", 30 << 20), "empty.svm: holds no vectors");
+  refused(zeros("zeros.svm"), "zeros.svm:1: is no text");
+  refused(gzip_bomb("packed.svm", "1\n", '\n'), "packed.svm: holds over 100 times its");
+}
+
+// Were they held with all features, 1 % of these files would fill the memory.
+TEST_F(Bombs, VectorsCostSomeTimesTheirFiles) {
+  const auto file = repeated("sparse.svm", "", "1 16777216:1\n", 16 << 20);
+  refuses_data(file + "," + at("sparse.svm"), "read");
 }
 
 TEST_F(Bombs, NamesAndDataFiles) {

@@ -34,6 +34,8 @@ struct TenSteps {
 inline constexpr TenSteps kTenSteps[]{{"lenet", TenSteps::Size::small, "4", "0.02"},
                                       {"mlp", TenSteps::Size::small, "4", "0.02"},
                                       {"cifar10-quick", TenSteps::Size::small, "4", "0.01"},
+                                      {"covtype-mlp", TenSteps::Size::small},
+                                      {"w8a-mlp", TenSteps::Size::small},
                                       {"alexnet", TenSteps::Size::medium},
                                       {"caffenet", TenSteps::Size::medium},
                                       {"resnet-18-32", TenSteps::Size::medium},

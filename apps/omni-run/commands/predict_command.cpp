@@ -39,6 +39,7 @@ class ChosenImages final : public Dataset {
 
   std::size_t size() const override { return indices_.size(); }
   Extent extent() const override { return of_.extent(); }
+  bool holds_vectors() const override { return of_.holds_vectors(); }
   int classes() const override { return of_.classes(); }
   int label(std::size_t) const override { return kNoLabel; }
   std::string description() const override { return of_.description(); }

@@ -12,6 +12,7 @@ namespace omni {
 struct Image {
   Extent extent;
   std::vector<std::uint8_t> pixels;  // channels last (RGB)
+  std::vector<float> values = {};    // of a vector, as the net takes them: then there are no pixels
 };
 
 // Before anything is allocated for what a header promises.

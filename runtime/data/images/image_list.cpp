@@ -8,7 +8,7 @@
 #include <limits>
 #include <system_error>
 
-#include "runtime/line_source.hpp"
+#include "runtime/data/data_file.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {
@@ -76,7 +76,7 @@ Error at_line(const fs::path& file, std::size_t index, std::string what, std::st
 
 Status for_each_line(const fs::path& file, bool gaps,
                      const std::function<Status(std::string_view, std::size_t)>& visit) {
-  OMNI_TRY(LineSource source, open_lines(file));
+  OMNI_TRY(LineSource source, open_data_lines(file));
   std::size_t entries = 0;
   for (std::size_t index = 0;; ++index) {
     OMNI_TRY(const std::optional<LineSource::Line> found, source.next());

@@ -1,0 +1,301 @@
+#include "runtime/data/vectors/libsvm.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "runtime/checksum.hpp"
+#include "runtime/data/data_file.hpp"
+#include "runtime/data/images/image_list.hpp"
+#include "runtime/files.hpp"
+#include "runtime/shown_name.hpp"
+
+namespace omni {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMostFeatures = 1 << 24;  // as inputs= of [net]
+constexpr std::size_t kMostLabels = 1 << 16;
+constexpr double kLargestLabel = 1e15;  // a double counts so far
+constexpr const char* kLibsvmLine = "a line is: label index:value index:value ...";
+
+// What a file holds, a vector behind the other.
+struct Vectors {
+  std::vector<std::int32_t> labels = {};
+  std::vector<std::size_t> ends = {};       // of each vector, in the two below
+  std::vector<std::int32_t> features = {};  // from 0 on
+  std::vector<float> values = {};
+
+  std::uint64_t bytes() const {
+    return ends.size() * (sizeof(std::int32_t) + sizeof(std::size_t)) +
+           values.size() * (sizeof(std::int32_t) + sizeof(float));
+  }
+};
+
+// What the training file decides for both.
+struct FeatureSpace {
+  int features = 0;
+  std::vector<std::string> class_names = {};
+  std::vector<float> absent = {};  // by feature: what a vector that does not name it has; empty: 0
+};
+
+struct LabelNumber {
+  std::int32_t number;  // in the order of appearance, then the class
+  std::string written;
+};
+using LabelNumbers = std::map<std::int64_t, LabelNumber>;
+
+std::optional<double> finite_number(std::string_view text) {
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  double value = 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, code] = std::from_chars(text.data(), last, value);
+  if (code != std::errc() || end != last || !(std::abs(value) <= std::numeric_limits<float>::max()))
+    return std::nullopt;
+  return value;
+}
+
+std::string_view without_comment(std::string_view line) {
+  return trim(line.substr(0, line.find('#')));
+}
+
+std::string_view take_word(std::string_view& rest) {
+  const std::string_view word = rest.substr(0, rest.find_first_of(" \t"));
+  rest = trim(rest.substr(word.size()));
+  return word;
+}
+
+// Fills `vectors` from the lines of one file.
+class LibsvmReader {
+ public:
+  // Training vectors number the labels; `most`: features.
+  LibsvmReader(const fs::path& file, LabelNumbers& labels, bool training, std::int64_t most,
+               std::uint64_t limit)
+      : file_(file), labels_(labels), training_(training), most_(most), limit_(limit) {}
+
+  Result<Vectors> read() {
+    OMNI_CHECK(require_there(file_));
+    OMNI_CHECK(for_each_line(file_, true, [this](std::string_view line, std::size_t index) {
+      line_ = index;
+      return add(without_comment(line));
+    }));
+    if (vectors_.ends.empty())
+      return Error{ErrorKind::data, file_.string(), "holds no vectors", kLibsvmLine};
+    return std::move(vectors_);
+  }
+
+ private:
+  Error refuse(std::string what, std::string hint) const {
+    return at_line(file_, line_, std::move(what), std::move(hint));
+  }
+
+  Status add(std::string_view rest) {
+    if (rest.empty()) return {};
+    OMNI_CHECK(add_label(take_word(rest)));
+    for (std::int64_t before = 0; !rest.empty();) OMNI_CHECK(add_value(take_word(rest), before));
+    vectors_.ends.push_back(vectors_.values.size());
+    if (vectors_.bytes() <= limit_) return {};
+    return refuse(fmt::format("the vectors up to here take {} MiB, more than a quarter of the "
+                              "memory",
+                              vectors_.bytes() >> 20),
+                  "train on a part of the file");
+  }
+
+  Status add_label(std::string_view word) {
+    if (word.find(':') != word.npos)
+      return refuse(fmt::format("has no label before {}", shown_name(word)), kLibsvmLine);
+    const std::optional<double> value = finite_number(word);
+    if (!value || std::trunc(*value) != *value || std::abs(*value) > kLargestLabel)
+      return refuse(fmt::format("label {} is no integer", shown_name(word)),
+                    "labels name classes: 0 1, -1 +1, or any other integers");
+    auto found = labels_.find(static_cast<std::int64_t>(*value));
+    if (found == labels_.end() && !training_)
+      return refuse(fmt::format("the training file has no label {}", shown_name(word)),
+                    "do the two files belong together?");
+    if (found == labels_.end() && labels_.size() == kMostLabels)
+      return refuse(fmt::format("is of one more than {} classes", kMostLabels),
+                    "are the labels quantities? only classes can be learned");
+    if (found == labels_.end())
+      found =
+          labels_
+              .emplace(static_cast<std::int64_t>(*value),
+                       LabelNumber{static_cast<std::int32_t>(labels_.size()), std::string(word)})
+              .first;
+    vectors_.labels.push_back(found->second.number);
+    return {};
+  }
+
+  Status add_value(std::string_view word, std::int64_t& before) {
+    const std::size_t colon = std::min(word.find(':'), word.size());
+    std::int64_t index = 0;
+    const auto [end, code] = std::from_chars(word.data(), word.data() + colon, index);
+    const std::optional<double> value =
+        finite_number(word.substr(std::min(colon + 1, word.size())));
+    if (code != std::errc() || end != word.data() + colon || !value)
+      return refuse(fmt::format("{} is no index:value of finite numbers", shown_name(word)),
+                    kLibsvmLine);
+    if (index < 1)
+      return refuse(fmt::format("index {}: indices count from 1", index), "add 1 to all indices");
+    if (index <= before)
+      return refuse(fmt::format("index {} follows index {}", index, before),
+                    "sort the indices of a line; each may be there once");
+    if (index > most_)
+      return refuse(fmt::format("index {} is beyond {} features", index, most_),
+                    training_ ? "no net takes more"
+                              : fmt::format("the training file has no more; inputs={} in [net] "
+                                            "makes room",
+                                            index));
+    before = index;
+    vectors_.features.push_back(static_cast<std::int32_t>(index - 1));
+    vectors_.values.push_back(static_cast<float>(*value));
+    return {};
+  }
+
+  const fs::path& file_;
+  LabelNumbers& labels_;
+  bool training_;
+  std::int64_t most_;
+  std::uint64_t limit_;
+  std::size_t line_ = 0;
+  Vectors vectors_;
+};
+
+// Numbers the labels in their order.
+std::vector<std::string> sort_labels(LabelNumbers& labels, Vectors& train) {
+  std::vector<std::int32_t> classes(labels.size());
+  std::vector<std::string> names;
+  for (auto& [value, label] : labels) {
+    const auto number = static_cast<std::int32_t>(names.size());
+    classes[static_cast<std::size_t>(std::exchange(label.number, number))] = number;
+    names.push_back(label.written);
+  }
+  for (std::int32_t& label : train.labels) label = classes[static_cast<std::size_t>(label)];
+  return names;
+}
+
+// By the range of each feature over the training vectors, to which those belong that do not name
+// it.
+void scale_features(Vectors& train, Vectors& test, FeatureSpace& space) {
+  struct Range {
+    double least = std::numeric_limits<double>::max(), most = -least;
+    std::size_t times = 0;
+    float scaled(float value) const {
+      return most > least ? static_cast<float>((value - least) / (most - least)) : 0;
+    }
+  };
+  std::vector<Range> ranges(static_cast<std::size_t>(space.features));
+  const auto widen = [](Range& range, double value) {
+    range.least = std::min(range.least, value);
+    range.most = std::max(range.most, value);
+  };
+  for (std::size_t i = 0; i < train.values.size(); ++i) {
+    Range& range = ranges[static_cast<std::size_t>(train.features[i])];
+    widen(range, train.values[i]);
+    ++range.times;
+  }
+  for (Range& range : ranges) {
+    if (range.times < train.ends.size()) widen(range, 0);
+    space.absent.push_back(range.scaled(0));
+  }
+  for (Vectors* const each : {&train, &test})
+    for (std::size_t i = 0; i < each->values.size(); ++i)
+      each->values[i] = ranges[static_cast<std::size_t>(each->features[i])].scaled(each->values[i]);
+}
+
+class VectorDataset final : public Dataset {
+ public:
+  VectorDataset(std::shared_ptr<const FeatureSpace> space, Vectors vectors, fs::path origin)
+      : space_(std::move(space)), vectors_(std::move(vectors)), origin_(std::move(origin)) {}
+
+  std::size_t size() const override { return vectors_.ends.size(); }
+  Extent extent() const override { return {1, 1, space_->features}; }
+  bool holds_vectors() const override { return true; }
+  int classes() const override { return static_cast<int>(space_->class_names.size()); }
+  int label(std::size_t index) const override { return vectors_.labels[index]; }
+  std::vector<std::string> class_names() const override { return space_->class_names; }
+  std::string description() const override {
+    return fmt::format("{} vectors of {} features, {} classes, from {}", size(), space_->features,
+                       classes(), origin_.string());
+  }
+  Status read(std::size_t index, LeastSize, Image& vector) const override {
+    OMNI_CHECK(check_index(*this, index));
+    vector.extent = extent();
+    vector.pixels.clear();
+    if (space_->absent.empty())
+      vector.values.assign(extent().count(), 0);
+    else
+      vector.values = space_->absent;
+    const std::size_t end = vectors_.ends[index];
+    for (std::size_t i = index == 0 ? 0 : vectors_.ends[index - 1]; i < end; ++i)
+      vector.values[static_cast<std::size_t>(vectors_.features[i])] = vectors_.values[i];
+    return {};
+  }
+
+ private:
+  std::shared_ptr<const FeatureSpace> space_;
+  Vectors vectors_;
+  fs::path origin_;
+};
+
+// Other vectors, labels or scales are other data.
+std::string fingerprint(const Vectors& vectors, const FeatureSpace& space) {
+  Checksum checksum;
+  const auto add = [&](const auto& numbers) { checksum.update(std::as_bytes(std::span(numbers))); };
+  add(vectors.labels);
+  add(vectors.ends);
+  add(vectors.features);
+  add(vectors.values);
+  add(space.absent);
+  return checksum_text(checksum.value());
+}
+
+}  // namespace
+
+bool is_libsvm(const fs::path& file) {
+  const fs::path name = file.extension() == ".gz" ? file.stem() : file;
+  if (name.extension() == ".svm" || name.extension() == ".libsvm") return true;
+  auto lines = open_data_lines(file);
+  if (!lines) return false;
+  while (true) {
+    const auto line = lines->next();
+    if (!line || !*line || (*line)->too_long) return false;
+    const std::string_view text = without_comment((*line)->text);
+    if (text.empty()) continue;
+    const std::string_view last = text.substr(text.find_last_of(" \t") + 1);
+    const std::size_t digits = std::min(last.find_first_not_of("0123456789"), last.size());
+    return digits > 0 && last.substr(digits).starts_with(':');
+  }
+}
+
+Result<DatasetPair> open_libsvm(const LibsvmRequest& request) {
+  LabelNumbers labels;
+  OMNI_TRY(Vectors train,
+           LibsvmReader(request.train, labels, true, kMostFeatures, request.limit).read());
+  const auto space = std::make_shared<FeatureSpace>();
+  space->class_names = sort_labels(labels, train);
+  space->features = std::max(request.features, 1);
+  for (const std::int32_t feature : train.features)
+    space->features = std::max(space->features, feature + 1);
+  Vectors test;
+  if (!request.test.empty()) {
+    OMNI_TRY(test,
+             LibsvmReader(request.test, labels, false, space->features, request.limit).read());
+  }
+  if (request.scale) scale_features(train, test, *space);
+  DatasetPair pair;
+  pair.name =
+      fmt::format("{}#{}", fs::canonical(request.train).string(), fingerprint(train, *space));
+  pair.train = std::make_unique<VectorDataset>(space, std::move(train), request.train);
+  if (!request.test.empty())
+    pair.test = std::make_unique<VectorDataset>(space, std::move(test), request.test);
+  return pair;
+}
+
+}  // namespace omni
