@@ -5,13 +5,11 @@ const strategyColor = index => `var(${strategyColors[index % strategyColors.leng
 const clockOf = line => line.simulated_time ?? line.time;
 const trainingsOf = (data, strategy) => data.trainings.filter(training => training.strategy === strategy);
 
-// The mean of the n-th evaluations of all seeds, for every n.
+// The mean of the n-th evaluations of all seeds, as far as all have one.
 function meanCurve(curves) {
-  const longest = Math.max(0, ...curves.map(points => points.length));
-  return Array.from({ length: longest }, (_, n) => {
-    const points = curves.filter(curve => curve.length > n).map(curve => curve[n]);
-    return [0, 1].map(k => points.reduce((sum, point) => sum + point[k], 0) / points.length);
-  });
+  const begun = curves.filter(points => points.length);
+  return Array.from({ length: begun.length ? Math.min(...begun.map(points => points.length)) : 0 }, (_, n) =>
+    [0, 1].map(k => begun.reduce((sum, points) => sum + points[n][k], 0) / begun.length));
 }
 
 function accuracyChart(data, name, x, at) {
@@ -63,8 +61,8 @@ function startComparison() {
   byId("table").replaceChildren(strategyTable(data));
   const time = data.clock === "virtual" ? "simulated time" : "time";
   byId("time").replaceChildren(accuracyChart(data, `test accuracy over ${time}`, { title: time, text: (value, exact) => exact ? seconds(value) : round(seconds(value)) }, clockOf));
-  byId("epochs").replaceChildren(accuracyChart(data, "test accuracy over epochs", { title: "epochs", unit: "epochs", text: value => round(significant(value)) }, line => line.epoch),
-    el("p", { class: "note" }, "A curve is the mean of a strategy's evaluations over its seeds; a thin line is one seed."));
+  byId("epochs").replaceChildren(accuracyChart(data, "test accuracy over epochs", { title: "epochs", text: (value, exact) => (exact ? "epoch " : "") + round(significant(value)) }, line => line.epoch),
+    el("p", { class: "note" }, "A curve is the mean of a strategy's evaluations over its seeds, as far as all have one; a thin line is one seed."));
   themeButton(byId("theme"));
 }
 
