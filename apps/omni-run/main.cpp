@@ -6,6 +6,7 @@
 #include "apps/command_line.hpp"
 #include "apps/exit_codes.hpp"
 #include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/compare/arguments.hpp"
 #include "apps/omni-run/memory/no_memory.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/version.hpp"
@@ -24,6 +25,7 @@ constexpr const char* kFooter = R"(Examples:
   omni-run --net lenet.cfg --data fashion-mnist --epochs 10 --auto
   omni-run --net lenet.cfg --data fashion-mnist --checkpoint-every 100 --resume auto
   omni-run valid --net lenet.cfg --weights lenet.weights --data fashion-mnist
+  omni-run compare --net lenet --data fashion-mnist --strategies sync,async:4 --target 0.9 --epochs 5
 
 Exit codes: 0 ok, 1 run failed, 2 usage or net description, 3 bad data or model file, 4 out of memory,
 5 device failure, 6 diverged, 75 asked to stop (a training writes a checkpoint unless nothing was done yet; the
@@ -174,6 +176,9 @@ int run(int argc, char** argv) {
       ->default_str("3")
       ->check(CLI::Range(1, 1000));
 
+  CompareArguments compare;
+  CLI::App& compare_app = add_compare(app, compare);
+
   CommonArguments layers;
   CLI::App& layers_app = *app.add_subcommand("layers", "What nets may contain");
   add_common(layers_app, layers);
@@ -214,6 +219,7 @@ int run(int argc, char** argv) {
   if (predict_app) return run_command(predict_command, predict);
   if (time_app) return run_command(time_command, time);
   if (plan_app) return run_command(plan_command, plan);
+  if (compare_app) return apply(compare.common), finish(compare_command(compare));
   if (layers_app) return apply(layers), finish(layers_command(layers));
   if (devices_app) return run_command(devices_command, devices);
   if (measured_app) return run_command(machine_command, measured);

@@ -5,17 +5,13 @@
 #include <numeric>
 
 namespace omni::perf {
-namespace {
 
-// Reorders the values, of which there is at least one.
-double median_of(std::vector<double>& values) {
+double median_of(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   if (values.size() % 2 == 1) return *middle;
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
-
-}  // namespace
 
 double Spread::standard_error() const {
   return count > 0 ? 1.2533 * 1.4826 * mad / std::sqrt(static_cast<double>(count)) : 0;

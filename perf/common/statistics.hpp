@@ -17,6 +17,9 @@ struct Spread {
 // All zero without values.
 Spread spread_of(std::vector<double> values);
 
+// Of at least one value, which may be infinite.
+double median_of(std::vector<double> values);
+
 // part / whole, 0 when there is no whole.
 constexpr double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 

@@ -1,5 +1,5 @@
-# cmake -DFOLDER=.. -DOUT=.. -P embed.cmake: the files of the report's page as C++ string literals, so
-# that omni-perf is one file.
+# cmake -DFOLDER=.. -DOUT=.. -P embed.cmake: the files of the pages as C++ string literals, so that a
+# program is one file.
 
 function(append_literal name)
   file(APPEND ${OUT}.new "extern const std::string_view ${name};\nconst std::string_view ${name} =")
@@ -20,5 +20,7 @@ file(WRITE ${OUT}.new "#include \"perf/report/page_parts.hpp\"\n\nnamespace omni
 append_literal(kPageTemplate report.html)
 append_literal(kPageStyle report.css)
 append_literal(kPageScript ${scripts})
+append_literal(kComparisonTemplate comparison.html)
+append_literal(kComparisonScript format.js colours.js charts.js comparison.js)
 file(APPEND ${OUT}.new "}  // namespace omni::perf\n")
 file(RENAME ${OUT}.new ${OUT})

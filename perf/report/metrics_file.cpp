@@ -15,29 +15,45 @@ double number(const nlohmann::json& object, const char* key) {
   return found != object.end() && found->is_number() ? found->get<double>() : kAbsent;
 }
 
+// What a clock that begins anew with every start of the program says in all.
+struct RunningTime {
+  double before = 0, last = 0;
+  double in_all(double now) {
+    if (now < last) before += last;
+    if (now >= 0) last = now;
+    return now + before;
+  }
+};
+
 }  // namespace
+
+MetricsLine metrics_line(const nlohmann::json& object) {
+  return {.iteration = number(object, "iteration"),
+          .seconds = number(object, "time"),
+          .loss = number(object, "loss"),
+          .loss_average = number(object, "loss_average"),
+          .accuracy = number(object, "accuracy"),
+          .images_per_second = number(object, "images_per_second"),
+          .test_loss = number(object, "test_loss"),
+          .test_accuracy = number(object, "test_accuracy"),
+          .epoch = number(object, "epoch"),
+          .images = number(object, "images"),
+          .simulated_seconds = number(object, "simulated_time")};
+}
 
 Result<std::vector<MetricsLine>> read_metrics(const std::filesystem::path& path) {
   OMNI_TRY(LineSource text, open_lines(path));
   std::vector<MetricsLine> lines;
-  double before = 0, last = 0;  // "time" begins anew with every start of the program
+  RunningTime real, simulated;
   for (;;) {
     OMNI_TRY(const std::optional<LineSource::Line> line, text.next());
     if (!line || line->too_long) break;  // no file of ours from there on
     const nlohmann::json object = nlohmann::json::parse(line->text, nullptr, false);
     if (!object.is_object()) continue;
-    MetricsLine found{.iteration = number(object, "iteration"),
-                      .seconds = number(object, "time"),
-                      .loss = number(object, "loss"),
-                      .loss_average = number(object, "loss_average"),
-                      .accuracy = number(object, "accuracy"),
-                      .images_per_second = number(object, "images_per_second"),
-                      .test_loss = number(object, "test_loss"),
-                      .test_accuracy = number(object, "test_accuracy")};
+    MetricsLine found = metrics_line(object);
     if (!(found.iteration >= 0)) continue;
-    if (found.seconds < last) before += last;
-    if (found.seconds >= 0) last = found.seconds;
-    found.seconds += before;
+    found.seconds = real.in_all(found.seconds);
+    found.simulated_seconds = simulated.in_all(found.simulated_seconds);
     if (lines.size() == kMostLines) {  // every second line shows as much
       for (std::size_t i = 0; i < kMostLines / 2; ++i) lines[i] = lines[2 * i];
       lines.resize(kMostLines / 2);

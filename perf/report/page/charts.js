@@ -72,9 +72,9 @@ function thinned(points, atX) {
 }
 
 // series: [{name, color, points: [[x, y]], dots, faint, step}]; those without points are left out. The value
-// nearest to the mouse is shown.
+// nearest to the mouse is shown. A series without a name is only drawn.
 function lineChart({ name, series, x, y, height = 210 }) {
-  const shown = series.filter(one => one.points.length);
+  const shown = series.filter(one => one.points.length), named = shown.filter(one => one.name);
   if (!shown.length) return empty(`${name}: no values.`);
   const all = shown.flatMap(one => one.points);
   const extent = k => all.reduce(([low, high], point) => [Math.min(low, point[k]), Math.max(high, point[k])], [Infinity, -Infinity]);
@@ -103,12 +103,12 @@ function lineChart({ name, series, x, y, height = 210 }) {
     picture.append(mark, label);
     picture.addEventListener("pointermove", event => {
       const at = event.clientX - picture.getBoundingClientRect().left;
-      const near = shown.map(one => one.points.reduce((best, point) => Math.abs(atX(point[0]) - at) < Math.abs(atX(best[0]) - at) ? point : best));
+      const near = named.map(one => one.points.reduce((best, point) => Math.abs(atX(point[0]) - at) < Math.abs(atX(best[0]) - at) ? point : best));
       const px = atX(near[0][0]);
       mark.setAttribute("x1", px);
       mark.setAttribute("x2", px);
       mark.setAttribute("visibility", "visible");
-      label.textContent = `${x.text(near[0][0], true)} ${x.unit ?? ""}: ` + shown.map((one, i) => `${one.name} ${y.text(near[i][1], true)}`).join(", ");
+      label.textContent = `${x.text(near[0][0], true)} ${x.unit ?? ""}: ` + named.map((one, i) => `${one.name} ${y.text(near[i][1], true)}`).join(", ");
     });
     picture.addEventListener("pointerleave", () => {
       mark.setAttribute("visibility", "hidden");
@@ -116,6 +116,6 @@ function lineChart({ name, series, x, y, height = 210 }) {
     });
     return picture;
   };
-  return el("figure", {}, el("figcaption", {}, el("b", {}, name), ...shown.map(one =>
+  return el("figure", {}, el("figcaption", {}, el("b", {}, name), ...named.map(one =>
     el("span", { class: "group" }, el("i", { class: one.dots ? "dotted" : one.dash ? "dashed" : one.faint ? "faint" : "", style: { color: one.color } }), one.name))), responsive(draw, name));
 }

@@ -59,6 +59,20 @@ function isDark() {
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
+// changed() is called after every change of the theme, and once now.
+function themeButton(button, changed = () => {}) {
+  const themed = () => {
+    button.textContent = isDark() ? "light" : "dark";
+    changed();
+  };
+  button.onclick = () => {
+    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+    themed();
+  };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themed);
+  themed();
+}
+
 const partStyles = ["--compute", "--data", "--scheduling", "--nothing-ready", "--submission-late", "--barrier"];
 const partTitles = ["compute", "data on the way", "scheduling", "nothing ready", "submission late", "barrier"];
 const partHints = ["a kernel runs", "a task's data are brought to the worker's memory",

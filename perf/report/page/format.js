@@ -36,6 +36,12 @@ function bytes(value) {
   return `${significant(value)} ${units[step]}`;
 }
 
+// 1, 2 or 5 times a power of ten, at least this.
+function niceStep(least) {
+  const power = 10 ** Math.floor(Math.log10(least));
+  return power * [1, 2, 5, 10].find(step => step * power >= least);
+}
+
 const svgNames = new Set(["svg", "g", "path", "line", "rect", "circle", "text", "title", "polyline", "desc"]);
 
 function el(name, attributes = {}, ...children) {

@@ -45,18 +45,10 @@ function start() {
     curves: curvesPanel, counters: countersPanel };
   for (const [id, panel] of Object.entries(panels)) byId(id).replaceChildren(...panel(trace));
 
-  const button = byId("theme");
-  const themed = () => {
-    button.textContent = isDark() ? "light" : "dark";
+  themeButton(byId("theme"), () => {
     timeline.painter.theme();
     timeline.changed();
-  };
-  button.onclick = () => {
-    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
-    themed();
-  };
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themed);
-  themed();
+  });
   // For scripts and tests: where things are, and what is in view.
   window.report = { trace, timeline };
 }

@@ -1,0 +1,192 @@
+// omni-run compare: every strategy with every seed, one training after another.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <thread>
+
+#include "apps/exit_codes.hpp"
+#include "apps/omni-run/compare/arguments.hpp"
+#include "apps/omni-run/compare/child.hpp"
+#include "apps/omni-run/compare/record.hpp"
+#include "apps/omni-run/compare/strategies.hpp"
+#include "apps/omni-run/compare/table.hpp"
+#include "apps/omni-run/progress.hpp"
+#include "runtime/line_source.hpp"
+#include "runtime/log.hpp"
+#include "runtime/own_command.hpp"
+#include "runtime/shown_name.hpp"
+#include "runtime/signals.hpp"
+
+namespace omni {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+using perf::Outcome;
+
+bool names(const std::string& word, std::string_view option) {
+  return word == option || (word.starts_with(option) && word[option.size()] == '=');
+}
+
+bool has_option(const Words& words, std::string_view option) {
+  return std::ranges::any_of(words, [&](const auto& word) { return names(word, option); });
+}
+
+Status check_options(const Words& options) {
+  constexpr std::array kOwn{"--net",     "--data",    "--seed", "--epochs", "--arrivals",
+                            "--machine", "--metrics", "--out",  "--resume", "--strategy",
+                            "--groups",  "--auto",    "--json", "--trace",  "--save-weights",
+                            "--no-test", "--dry-run"};
+  if (!options.empty() && !options.front().starts_with('-'))
+    return Error{ErrorKind::usage, "", "unexpected argument " + shown_name(options.front()),
+                 "options of every training come after --"};
+  for (const char* own : kOwn)
+    if (has_option(options, own))
+      return Error{ErrorKind::usage, own, "is not for every training",
+                   "compare sets it itself, or takes it before --"};
+  return {};
+}
+
+Words words_of_training(const CompareArguments& arguments, const NamedStrategy& strategy, int seed,
+                        const ComparisonRecord& record) {
+  const std::string name = fmt::format("{}-{}", strategy.file_name(), seed);
+  Words words{"--net",     arguments.net,
+              "--data",    arguments.data,
+              "--seed",    std::to_string(seed),
+              "--metrics", record.path(name + ".jsonl"),
+              "--out",     record.path("runs") / name,
+              "--resume",  "auto"};
+  for (const auto& [option, value] :
+       {std::pair("--epochs", arguments.epochs), std::pair("--arrivals", arguments.arrivals),
+        std::pair("--machine", arguments.machine)})
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  if (!has_option(arguments.options, "--checkpoint-every"))
+    words.insert(words.end(), {"--checkpoint-every", "1000"});
+  words.insert(words.end(), strategy.words.begin(), strategy.words.end());
+  words.insert(words.end(), arguments.options.begin(), arguments.options.end());
+  return words;
+}
+
+// A killed comparison leaves a training behind that is still saving.
+void wait_until_free(const fs::path& run) {
+  for (int tries = 0; tries < 100 && fs::is_directory(run) && !stop_requested(); ++tries) {
+    if (RunLock::acquire(run)) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+}
+
+std::string last_error(const fs::path& log) {
+  constexpr std::string_view kMark = "error: ";
+  std::string found = "ended without a result";
+  auto lines = open_lines(log);
+  while (lines) {
+    const auto line = lines->next();
+    if (!line || !*line) break;
+    if ((*line)->text.starts_with(kMark)) found = (*line)->text.substr(kMark.size());
+  }
+  return found;
+}
+
+std::string told(const perf::Training& training, double target) {
+  if (training.outcome == Outcome::diverged) return "diverged";
+  if (const perf::MetricsLine* line = training.reached(target))
+    return fmt::format("{} reached after {:.4g} epoch{}", target, line->epoch,
+                       line->epoch == 1 ? "" : "s");
+  double best = 0;
+  for (const auto& line : training.evaluations) best = std::max(best, line.test_accuracy);
+  return fmt::format("{} not reached, {:.4g} at most", target, best);
+}
+
+Error interrupted(std::size_t done, std::size_t all) {
+  return {ErrorKind::interrupted, "",
+          fmt::format("stopped; {} of {} trainings are done; to go on:\n  {}", done, all,
+                      for_shell(own_words())),
+          ""};
+}
+
+class Comparing {
+ public:
+  Comparing(const CompareArguments& arguments, std::vector<NamedStrategy> strategies,
+            ComparisonRecord& record)
+      : arguments_(arguments), strategies_(std::move(strategies)), record_(record) {}
+
+  // The seeds one after another, so that what changes on a machine meets all strategies.
+  Status run() {
+    for (int seed = 1; seed <= arguments_.seeds; ++seed)
+      for (const NamedStrategy& strategy : strategies_) {
+        if (record_.has(strategy.name, seed)) continue;
+        if (stop_requested()) return stopped();
+        OMNI_CHECK(train(strategy, seed));
+      }
+    return {};
+  }
+
+ private:
+  Error stopped() const {
+    return interrupted(record_.trainings().size(),
+                       strategies_.size() * static_cast<std::size_t>(arguments_.seeds));
+  }
+
+  Status train(const NamedStrategy& strategy, int seed) {
+    const std::string name = fmt::format("{}-{}", strategy.file_name(), seed);
+    const std::string which =
+        fmt::format("{}, seed {} of {}", strategy.name, seed, arguments_.seeds);
+    const fs::path log = record_.path(name + ".log");
+    const auto begin = std::chrono::steady_clock::now();
+    wait_until_free(record_.path("runs") / name);
+    OMNI_TRY(const int code,
+             run_child(words_of_training(arguments_, strategy, seed, record_), log));
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    if (code == exit_code(ErrorKind::interrupted)) return stopped();
+    for (const ErrorKind kind : {ErrorKind::usage, ErrorKind::data})
+      if (code == exit_code(kind))
+        return Error{kind, which, last_error(log), "all that it printed: " + log.string()};
+
+    perf::Training training{.strategy = strategy.name, .seed = seed};
+    if (code != kSuccess)
+      training.outcome =
+          code == exit_code(ErrorKind::diverged) ? Outcome::diverged : Outcome::failed;
+    if (const auto metrics = perf::read_metrics(record_.path(name + ".jsonl")))
+      training.evaluations = perf::evaluations_in(*metrics);
+    if (training.outcome == Outcome::failed)
+      log::warn("{}: {} (exit code {}; all that it printed: {})", which, last_error(log), code,
+                log.string());
+    else if (training.outcome == Outcome::trained && training.evaluations.empty())
+      return Error{ErrorKind::data, which, "has no evaluation", "the data need test images"};
+    else
+      log::info("compare: {}: {}, {}", which, told(training, arguments_.target),
+                duration(seconds.count()));
+    return record_.add(std::move(training));
+  }
+
+  const CompareArguments& arguments_;
+  std::vector<NamedStrategy> strategies_;
+  ComparisonRecord& record_;
+};
+
+}  // namespace
+
+Status compare_command(const CompareArguments& arguments) {
+  if (!(arguments.target > 0 && arguments.target <= 1))
+    return Error{ErrorKind::usage, "--target", "is not above 0 and at most 1", "--target 0.9"};
+  OMNI_TRY(std::vector<NamedStrategy> strategies, parse_strategies(arguments.strategies));
+  OMNI_CHECK(check_options(arguments.options));
+  OMNI_TRY(ComparisonRecord record, ComparisonRecord::open(arguments, strategies));
+  stop_in_order();
+  OMNI_CHECK(Comparing(arguments, std::move(strategies), record).run());
+  OMNI_CHECK(record.write());  // the target may be another one than before
+  const perf::Comparison comparison = record.comparison();
+  log::result("{}", arguments.common.json ? json_text(record.json(), 1) + "\n"
+                                          : comparison_table(comparison));
+  log::info("curves: {}", record.path("compare.html").string());
+  const auto failed =
+      std::ranges::count(record.trainings(), Outcome::failed, &perf::Training::outcome);
+  if (failed > 0)
+    return Error{ErrorKind::failed, "", fmt::format("{} trainings failed", failed),
+                 "the same command repeats them"};
+  return {};
+}
+
+}  // namespace omni

@@ -1,0 +1,47 @@
+// The folder of a comparison: what was asked, and the trainings that are done. compare.json holds
+// both, compare.html shows them.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/omni-run/compare/arguments.hpp"
+#include "apps/omni-run/compare/strategies.hpp"
+#include "perf/comparison/comparison.hpp"
+#include "scheduling/run_lock.hpp"
+
+namespace omni {
+
+class ComparisonRecord {
+ public:
+  // Makes the folder and holds its lock. Refuses a folder of another comparison; that of the same
+  // one may have another target and another number of seeds.
+  static Result<ComparisonRecord> open(const CompareArguments& arguments,
+                                       const std::vector<NamedStrategy>& strategies);
+
+  bool has(const std::string& strategy, int seed) const;
+  Status add(perf::Training training);  // writes both files
+  Status write() const;
+
+  std::filesystem::path path(const std::string& name) const { return folder_ / name; }
+  const std::vector<perf::Training>& trainings() const { return trainings_; }
+  perf::Comparison comparison() const;
+  nlohmann::ordered_json json() const;
+
+ private:
+  ComparisonRecord(std::filesystem::path folder, RunLock lock)
+      : folder_(std::move(folder)), lock_(std::move(lock)) {}
+  Status read();
+
+  std::filesystem::path folder_;
+  RunLock lock_;
+  nlohmann::ordered_json asked_;
+  std::vector<std::string> strategies_;
+  double target_ = 0;
+  int seeds_ = 0;
+  std::vector<perf::Training> trainings_;
+};
+
+}  // namespace omni

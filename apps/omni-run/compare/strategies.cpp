@@ -1,0 +1,83 @@
+#include "apps/omni-run/compare/strategies.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "runtime/nearest.hpp"
+#include "runtime/shown_name.hpp"
+#include "scheduling/groups/compute_groups.hpp"
+
+namespace omni {
+namespace {
+
+using Words = std::vector<std::string>;
+
+struct Kind {
+  std::string_view name;
+  bool groups;  // takes a number of groups
+};
+constexpr Kind kKinds[] = {{"sync", false}, {"async", true}};
+
+// The only place that knows how a training is told its strategy.
+Words words_of(std::string_view, std::optional<int> groups) {
+  return groups ? Words{"--groups", std::to_string(*groups)} : Words{};
+}
+
+Error refusal(std::string_view text, std::string what, std::string hint) {
+  return {ErrorKind::usage, "--strategies", shown_name(text) + " " + std::move(what),
+          std::move(hint)};
+}
+
+Result<NamedStrategy> parse_strategy(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const std::string_view name = text.substr(0, colon);
+  const Kind* kind = std::ranges::find(kKinds, name, &Kind::name);
+  if (kind == std::end(kKinds)) {
+    Words all;
+    for (const Kind& each : kKinds) all.emplace_back(each.name);
+    const std::vector<std::string_view> names(all.begin(), all.end());
+    const std::string_view near = nearest(name, names);
+    return refusal(text, "is no strategy",
+                   near.empty() ? fmt::format("one of: {}", fmt::join(names, " "))
+                                : fmt::format("did you mean {}?", near));
+  }
+  if (kind->groups != (colon != text.npos))
+    return refusal(text, kind->groups ? "lacks its number of groups" : "has no groups to count",
+                   fmt::format("{}{}", name, kind->groups ? ":4" : ""));
+  if (!kind->groups) return NamedStrategy{std::string(name), words_of(name, {})};
+  const std::string_view number = text.substr(colon + 1);
+  int groups = 0;
+  const auto [end, failure] = std::from_chars(number.data(), number.data() + number.size(), groups);
+  if (failure != std::errc() || end != number.data() + number.size() || groups < 1 ||
+      groups > kMostGroups)
+    return refusal(text, fmt::format("does not name 1 to {} groups", kMostGroups),
+                   fmt::format("{}:4", name));
+  return NamedStrategy{fmt::format("{}:{}", name, groups), words_of(name, groups)};
+}
+
+}  // namespace
+
+std::string NamedStrategy::file_name() const {
+  std::string text = name;
+  std::ranges::replace(text, ':', '-');
+  return text;
+}
+
+Result<std::vector<NamedStrategy>> parse_strategies(std::string_view list) {
+  std::vector<NamedStrategy> strategies;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    OMNI_TRY(NamedStrategy strategy, parse_strategy(list.substr(begin, end - begin)));
+    if (std::ranges::find(strategies, strategy.name, &NamedStrategy::name) != strategies.end())
+      return refusal(strategy.name, "is there twice", "name each strategy once");
+    strategies.push_back(std::move(strategy));
+    begin = end + 1;
+  }
+  return strategies;
+}
+
+}  // namespace omni
