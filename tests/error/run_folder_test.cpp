@@ -1,5 +1,5 @@
 // A run folder is tried without traces: other runs may be starting in the same place.
-#include "apps/omni-run/run_folder.hpp"
+#include "apps/omni-run/training/run_folder.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "apps/omni-run/timed_training.hpp"
+#include "apps/omni-run/training/timed_training.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"

@@ -9,7 +9,7 @@
 
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "apps/omni-run/timed_training.hpp"
+#include "apps/omni-run/training/timed_training.hpp"
 #include "apps/version.hpp"
 #include "runtime/checksum.hpp"
 #include "runtime/files.hpp"

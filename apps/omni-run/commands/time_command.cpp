@@ -7,7 +7,7 @@
 #include "apps/omni-run/commands/time_report.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "apps/omni-run/timed_training.hpp"
+#include "apps/omni-run/training/timed_training.hpp"
 #include "apps/omni-run/tracing.hpp"
 #include "codelets/dense/peaks.hpp"
 #include "runtime/tasks/implementation_policy.hpp"

@@ -9,22 +9,18 @@
 
 #include "runtime/nearest.hpp"
 #include "runtime/shown_name.hpp"
-#include "scheduling/groups/compute_groups.hpp"
+#include "scheduling/strategies/registry.hpp"
 
 namespace omni {
 namespace {
 
 using Words = std::vector<std::string>;
 
-struct Kind {
-  std::string_view name;
-  bool groups;  // takes a number of groups
-};
-constexpr Kind kKinds[] = {{"sync", false}, {"async", true}};
-
 // The only place that knows how a training is told its strategy.
-Words words_of(std::string_view, std::optional<int> groups) {
-  return groups ? Words{"--groups", std::to_string(*groups)} : Words{};
+Words words_of(std::string_view name, std::optional<int> groups) {
+  Words words{"--strategy", std::string(name)};
+  if (groups) words.insert(words.end(), {"--groups", std::to_string(*groups)});
+  return words;
 }
 
 Error refusal(std::string_view text, std::string what, std::string hint) {
@@ -35,20 +31,23 @@ Error refusal(std::string_view text, std::string what, std::string hint) {
 Result<NamedStrategy> parse_strategy(std::string_view text) {
   const std::size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
-  const Kind* kind = std::ranges::find(kKinds, name, &Kind::name);
-  if (kind == std::end(kKinds)) {
-    Words all;
-    for (const Kind& each : kKinds) all.emplace_back(each.name);
-    const std::vector<std::string_view> names(all.begin(), all.end());
+  const std::vector<StrategyType>& types = strategy_types();
+  const auto type = std::ranges::find(types, name, &StrategyType::name);
+  if (type == types.end()) {
+    std::vector<std::string_view> names;
+    for (const StrategyType& each : types) names.push_back(each.name);
     const std::string_view near = nearest(name, names);
     return refusal(text, "is no strategy",
                    near.empty() ? fmt::format("one of: {}", fmt::join(names, " "))
                                 : fmt::format("did you mean {}?", near));
   }
-  if (kind->groups != (colon != text.npos))
-    return refusal(text, kind->groups ? "lacks its number of groups" : "has no groups to count",
-                   fmt::format("{}{}", name, kind->groups ? ":4" : ""));
-  if (!kind->groups) return NamedStrategy{std::string(name), words_of(name, {})};
+  const bool given = colon != text.npos;
+  if (given && type->most_groups == 1)
+    return refusal(text, "has no groups to count", std::string(name));
+  // The others take as many as there are workers.
+  if (!given && type->most_groups > 1 && type->models == GroupModels::one)
+    return refusal(text, "lacks its number of groups", fmt::format("{}:4", name));
+  if (!given) return NamedStrategy{std::string(name), words_of(name, {})};
   const std::string_view number = text.substr(colon + 1);
   int groups = 0;
   const auto [end, failure] = std::from_chars(number.data(), number.data() + number.size(), groups);

@@ -17,7 +17,7 @@ TEST(Strategies, BecomeWordsOfATraining) {
   EXPECT_TRUE((*found)[0].words.empty());
   EXPECT_EQ((*found)[1].name, "async:4");
   EXPECT_EQ((*found)[1].file_name(), "async-4");
-  EXPECT_THAT((*found)[1].words, ElementsAre("--groups", "4"));
+  EXPECT_THAT((*found)[1].words, ElementsAre("--strategy", "async", "--groups", "4"));
   EXPECT_EQ((*found)[2].name, "async:8");
 }
 

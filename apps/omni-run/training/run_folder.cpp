@@ -1,4 +1,4 @@
-#include "apps/omni-run/run_folder.hpp"
+#include "apps/omni-run/training/run_folder.hpp"
 
 #include <fmt/format.h>
 #include <utility>

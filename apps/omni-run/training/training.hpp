@@ -8,8 +8,8 @@
 
 #include "apps/omni-run/arguments.hpp"
 #include "apps/omni-run/progress.hpp"
-#include "apps/omni-run/run_folder.hpp"
-#include "apps/omni-run/strategy_choice.hpp"
+#include "apps/omni-run/training/run_folder.hpp"
+#include "apps/omni-run/training/strategy_choice.hpp"
 #include "runtime/data/data_feed.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "scheduling/arrivals/virtual_clock.hpp"
@@ -24,7 +24,7 @@ class Training {
   Status run();
 
  private:
-  // training_setup.cpp: all that can be refused comes before anything is done.
+  // setup_steps.cpp: all that can be refused comes before anything is done.
   Status open_nets();
   Status open_groups_again();  // what was measured changed something
   Status check();
@@ -41,7 +41,7 @@ class Training {
   Result<TrainingState> starting_point();
   Status open_metrics();
 
-  // training_loop.cpp
+  // loop_steps.cpp
   Status train();
   template <class AnyTrainer>
   Status train_with(AnyTrainer& trainer);

@@ -1,4 +1,4 @@
-#include "apps/omni-run/plan_groups.hpp"
+#include "apps/omni-run/training/plan_groups.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,10 +6,10 @@
 #include <map>
 
 #include "apps/omni-run/commands/slice_sizes.hpp"
-#include "apps/omni-run/group_options.hpp"
+#include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "apps/omni-run/timed_training.hpp"
+#include "apps/omni-run/training/timed_training.hpp"
 #include "runtime/log.hpp"
 #include "scheduling/model/iteration_model.hpp"
 #include "scheduling/training_checkpoint.hpp"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "apps/omni-run/arguments.hpp"
-#include "apps/omni-run/group_options.hpp"
+#include "apps/omni-run/training/group_options.hpp"
 #include "scheduling/arrivals/machine_file.hpp"
 #include "scheduling/strategies/registry.hpp"
 

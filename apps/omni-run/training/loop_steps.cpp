@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/omni-run/commands.hpp"
-#include "apps/omni-run/group_options.hpp"
+#include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "apps/omni-run/training.hpp"
+#include "apps/omni-run/training/training.hpp"
 #include "layers/formats/darknet_weights.hpp"
 #include "runtime/log.hpp"
 #include "runtime/memory/resident_memory.hpp"
