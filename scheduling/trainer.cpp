@@ -48,8 +48,8 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
     TrainingFeed*& feed = feed_of[data];
     if (feed == nullptr)
       feed = &feeds_.emplace_back(*data, state_.seed, cursor_, last(), in_sequence);
-    runs_.push_back(std::make_unique<GroupRun>(groups, group, *feed, queue_, *strategy_,
-                                               !options_.trial));
+    runs_.push_back(
+        std::make_unique<GroupRun>(groups, group, *feed, queue_, *strategy_, !options_.trial));
   }
   report_.iteration = state_.iteration;
   report_.images = state_.samples;
@@ -115,7 +115,8 @@ std::uint64_t Trainer::last() const {
 std::uint64_t Trainer::next_stop() const {
   std::uint64_t stop = std::min(last(), strategy_->next_rest(state_.samples));
   for (const std::uint64_t every : {options_.checkpoint_every, options_.evaluate_every})
-    if (every != 0) stop = std::min(stop, (state_.samples / samples_of(every) + 1) * samples_of(every));
+    if (every != 0)
+      stop = std::min(stop, (state_.samples / samples_of(every) + 1) * samples_of(every));
   return stop;
 }
 
@@ -296,15 +297,16 @@ void Trainer::report(const FinishedUpdate& finished) {
       .fc_staleness = finished.fc_staleness,
       .mean_staleness =
           static_cast<double>(unreported_staleness_) / static_cast<double>(unreported_updates_),
-      .images_per_second = static_cast<double>(unreported_samples_) /
-                           std::fmax(seconds() - reported_seconds_, 1e-9),
+      .images_per_second =
+          static_cast<double>(unreported_samples_) / std::fmax(seconds() - reported_seconds_, 1e-9),
       .seconds = seconds(),
       .seconds_per_iteration = training_time_.seconds() / static_cast<double>(done - started_at_),
-      .simulated_seconds = options_.clock != nullptr ? std::optional(finished.simulated)
-                                                     : std::nullopt,
+      .simulated_seconds =
+          options_.clock != nullptr ? std::optional(finished.simulated) : std::nullopt,
       .group_samples = finished.batch.count,
       .figures = strategy_->figures(finished.batch.group)};
-  const bool displayed = done % options_.display == 0 || state_.samples == samples_of(options_.iterations);
+  const bool displayed =
+      done % options_.display == 0 || state_.samples == samples_of(options_.iterations);
   if (events_.on_iteration) events_.on_iteration(report_);
   if (!displayed) return;
   reported_seconds_ = report_.seconds;
