@@ -38,6 +38,7 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
       strategy_(options_.strategy(groups, solver_)),
       begun_(state_.iteration),
       cursor_(state_.samples),
+      updated_(static_cast<std::size_t>(groups.count())),
       started_at_(state_.iteration),
       saved_at_(state_.iteration) {
   strategy_->restore(state_.strategy);
@@ -211,7 +212,10 @@ Status Trainer::run_in_order(std::uint64_t limit) {
       const int group = next_in_order(turn);
       GroupRun& run = run_of(group);
       if (run.may_begin()) {
-        if (begin(group, limit, false)) OMNI_CHECK(run.complete(update_rule(run)));
+        if (begin(group, limit, false)) {
+          OMNI_CHECK(run.complete(update_rule(run)));
+          order_.push_back(group);
+        }
         ++turn;
         if (options_.clock != nullptr) {
           arrivals_.samples[static_cast<std::size_t>(group)] = 0;
@@ -223,8 +227,21 @@ Status Trainer::run_in_order(std::uint64_t limit) {
     }
     if (under_way == 0) return {};
     OMNI_TRY(const GroupEvent event, next_event());
-    OMNI_CHECK(finish_one(event.group));
+    ++updated_[static_cast<std::size_t>(event.group)];
+    OMNI_CHECK(finish_in_order());
   }
+}
+
+// Updates are told in the order in which they were submitted, whichever task ends first.
+Status Trainer::finish_in_order() {
+  while (!order_.empty()) {
+    int& done = updated_[static_cast<std::size_t>(order_.front())];
+    if (done == 0) return {};
+    --done;
+    OMNI_CHECK(finish_one(order_.front()));
+    order_.pop_front();
+  }
+  return {};
 }
 
 // A group's mini-batch enters the merged phase when it gets there. Its next one is submitted

