@@ -13,7 +13,7 @@ import time
 import unittest
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
 from browser import Browser, missing  # noqa: E402
 
 PROGRAM, PICTURE = sys.argv[1], sys.argv[2:]  # PICTURE: where to put one of the page
