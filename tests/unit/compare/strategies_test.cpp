@@ -28,6 +28,18 @@ TEST(Strategies, WithModelsOfTheirOwnNeedNoNumber) {
   EXPECT_THAT((*found)[1].words, ElementsAre("--strategy", "hogbatch", "--groups", "3"));
 }
 
+TEST(Strategies, MayNameTheirMiniBatch) {
+  const auto found = parse_strategies("sync@512,sync@64,sma:8@64");
+  ASSERT_TRUE(found) << found.error().message();
+  EXPECT_THAT((*found)[0].words, ElementsAre("--strategy", "sync", "--batch", "512"));
+  EXPECT_EQ((*found)[1].name, "sync@64");
+  EXPECT_EQ((*found)[2].file_name(), "sma-8-64");
+  EXPECT_THAT((*found)[2].words,
+              ElementsAre("--strategy", "sma", "--groups", "8", "--batch", "64"));
+  EXPECT_FALSE(parse_strategies("sync@0"));
+  EXPECT_FALSE(parse_strategies("sync@"));
+}
+
 TEST(Strategies, AreRefusedWithAHint) {
   for (const auto& [list, text] :
        {std::pair("snyc", "'snyc' is no strategy (did you mean sync?)"),
