@@ -54,8 +54,9 @@ class Layer:
 class Net:
     def __init__(self, options, layers):
         self.options, self.layers = options, layers
-        self.input = (options.integer("height", 0), options.integer("width", 0),
-                      options.integer("channels", 0))
+        vectors = options.integer("inputs", 0)
+        self.input = (1, 1, vectors) if vectors else (
+            options.integer("height", 0), options.integer("width", 0), options.integer("channels", 0))
 
     @property
     def classes(self):
