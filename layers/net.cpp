@@ -69,13 +69,11 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     net->parts_.training = options.training;
     net->parts_.adam = net_options.solver.adam;
     // A task that moves weights and velocities between devices is not for cores beside a GPU.
-    net->parts_.update_in_backward =
-        options.update_in_backward && one_pass && options.gpus == 0;
+    net->parts_.update_in_backward = options.update_in_backward && one_pass && options.gpus == 0;
     // Cores add to what the caches have; a GPU would read and write it for nothing. But of several
     // workers a gradient that is added to finds the one that has it, its weights and their
     // velocity.
-    net->parts_.write_gradients_once =
-        one_pass && options.gpus == 1 && slices.count() == 1;
+    net->parts_.write_gradients_once = one_pass && options.gpus == 1 && slices.count() == 1;
     net->parts_.values = options.values;
     net->parts_.label_smoothing = net_options.label_smoothing;
     net->parts_.gradient_sums = choose_gradient_sums(slices.count(), options.cores, options.gpus);

@@ -33,9 +33,9 @@ struct BuildOptions {
   int images = 0;  // of a pass through the net; 0: batch / subdivisions. Where it is given, an
                    // update may take several passes.
   int slice = 0;   // images per task; 0: chosen from the net (see choose_slice)
-  int gpus = 0;   // that compute: then each gets one slice, the larger the better
-  int cores = 0;  // likewise; 0: how the batch is cut and gradients are added up is a property of
-                  // the net and the batch only, the same on every machine
+  int gpus = 0;    // that compute: then each gets one slice, the larger the better
+  int cores = 0;   // likewise; 0: how the batch is cut and gradients are added up is a property of
+                   // the net and the batch only, the same on every machine
   DataType values = DataType::f32;  // what layers hand on, and its gradients: f32 or bf16
   Sharing sharing{};
   // Layers may update parameters by the tasks that compute their gradients, where a mini-batch is

@@ -36,7 +36,8 @@ Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOu
   for (std::uint64_t number = 0, read = 0; number < batches + ahead; ++number) {
     for (; read < batches && read + ahead < number + slots; ++read) test.submit(first(read));
     if (number < batches)
-      net.forward({.training = false, .seed = seed, .first_sample = 0, .slot = &test.slot(first(number))});
+      net.forward(
+          {.training = false, .seed = seed, .first_sample = 0, .slot = &test.slot(first(number))});
     Status status = task_status();
     for (int slice = 0; use && status && slice < net.slices().count(); ++slice)
       status = use_slice(net.output(slice));

@@ -38,6 +38,7 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
       strategy_(options_.strategy(groups, solver_)),
       begun_(state_.iteration),
       cursor_(state_.samples),
+      updated_(static_cast<std::size_t>(groups.count())),
       started_at_(state_.iteration),
       saved_at_(state_.iteration) {
   strategy_->restore(state_.strategy);
@@ -48,8 +49,8 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
     TrainingFeed*& feed = feed_of[data];
     if (feed == nullptr)
       feed = &feeds_.emplace_back(*data, state_.seed, cursor_, last(), in_sequence);
-    runs_.push_back(std::make_unique<GroupRun>(groups, group, *feed, queue_, *strategy_,
-                                               !options_.trial));
+    runs_.push_back(
+        std::make_unique<GroupRun>(groups, group, *feed, queue_, *strategy_, !options_.trial));
   }
   report_.iteration = state_.iteration;
   report_.images = state_.samples;
@@ -115,7 +116,8 @@ std::uint64_t Trainer::last() const {
 std::uint64_t Trainer::next_stop() const {
   std::uint64_t stop = std::min(last(), strategy_->next_rest(state_.samples));
   for (const std::uint64_t every : {options_.checkpoint_every, options_.evaluate_every})
-    if (every != 0) stop = std::min(stop, (state_.samples / samples_of(every) + 1) * samples_of(every));
+    if (every != 0)
+      stop = std::min(stop, (state_.samples / samples_of(every) + 1) * samples_of(every));
   return stop;
 }
 
@@ -210,7 +212,10 @@ Status Trainer::run_in_order(std::uint64_t limit) {
       const int group = next_in_order(turn);
       GroupRun& run = run_of(group);
       if (run.may_begin()) {
-        if (begin(group, limit, false)) OMNI_CHECK(run.complete(update_rule(run)));
+        if (begin(group, limit, false)) {
+          OMNI_CHECK(run.complete(update_rule(run)));
+          order_.push_back(group);
+        }
         ++turn;
         if (options_.clock != nullptr) {
           arrivals_.samples[static_cast<std::size_t>(group)] = 0;
@@ -222,8 +227,21 @@ Status Trainer::run_in_order(std::uint64_t limit) {
     }
     if (under_way == 0) return {};
     OMNI_TRY(const GroupEvent event, next_event());
-    OMNI_CHECK(finish_one(event.group));
+    ++updated_[static_cast<std::size_t>(event.group)];
+    OMNI_CHECK(finish_in_order());
   }
+}
+
+// Updates are told in the order in which they were submitted, whichever task ends first.
+Status Trainer::finish_in_order() {
+  while (!order_.empty()) {
+    int& done = updated_[static_cast<std::size_t>(order_.front())];
+    if (done == 0) return {};
+    --done;
+    OMNI_CHECK(finish_one(order_.front()));
+    order_.pop_front();
+  }
+  return {};
 }
 
 // A group's mini-batch enters the merged phase when it gets there. Its next one is submitted
@@ -296,15 +314,16 @@ void Trainer::report(const FinishedUpdate& finished) {
       .fc_staleness = finished.fc_staleness,
       .mean_staleness =
           static_cast<double>(unreported_staleness_) / static_cast<double>(unreported_updates_),
-      .images_per_second = static_cast<double>(unreported_samples_) /
-                           std::fmax(seconds() - reported_seconds_, 1e-9),
+      .images_per_second =
+          static_cast<double>(unreported_samples_) / std::fmax(seconds() - reported_seconds_, 1e-9),
       .seconds = seconds(),
       .seconds_per_iteration = training_time_.seconds() / static_cast<double>(done - started_at_),
-      .simulated_seconds = options_.clock != nullptr ? std::optional(finished.simulated)
-                                                     : std::nullopt,
+      .simulated_seconds =
+          options_.clock != nullptr ? std::optional(finished.simulated) : std::nullopt,
       .group_samples = finished.batch.count,
       .figures = strategy_->figures(finished.batch.group)};
-  const bool displayed = done % options_.display == 0 || state_.samples == samples_of(options_.iterations);
+  const bool displayed =
+      done % options_.display == 0 || state_.samples == samples_of(options_.iterations);
   if (events_.on_iteration) events_.on_iteration(report_);
   if (!displayed) return;
   reported_seconds_ = report_.seconds;

@@ -129,9 +129,10 @@ class Trainer {
   void begin_on_clock();
   Result<GroupEvent> next_event();
   UpdateRule update_rule(const GroupRun& run) const;
+  Status finish_in_order();
   Status finish_one(int group);  // the oldest mini-batch of the group whose update is done
   void report(const FinishedUpdate& finished);
-  Status rest();                 // waits for everything submitted
+  Status rest();  // waits for everything submitted
   Status save();
   void note_strategy();  // in the state
   void take_arrivals();
@@ -154,8 +155,10 @@ class Trainer {
   std::deque<TrainingFeed> feeds_;  // one for each DataFeed
   EventQueue queue_;
   std::vector<std::unique_ptr<GroupRun>> runs_;  // by group
-  ArrivalState arrivals_;        // its clock is options_.clock's
-  std::uint64_t started_at_, saved_at_;  // iteration
+  ArrivalState arrivals_;                        // its clock is options_.clock's
+  std::deque<int> order_;    // groups of the updates under way, as submitted
+  std::vector<int> updated_;  // by group: of them, those that are done
+  std::uint64_t started_at_, saved_at_;          // iteration
   StepReport report_;
   std::optional<Error> divergence_;
   Stopwatch training_time_;

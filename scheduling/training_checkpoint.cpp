@@ -277,9 +277,10 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
     log::warn("{}: was trained with slices of {} images, now {}: sums may round differently", where,
               slice, net.slices().sizes.front());
   if (!state.strategy.name.empty() && strategy != state.strategy.name) {
-    log::info("{}: was trained by --strategy {}, this run has {}; every replica starts from the "
-              "masters",
-              where, shown_name(state.strategy.name), strategy);
+    log::info(
+        "{}: was trained by --strategy {}, this run has {}; every replica starts from the "
+        "masters",
+        where, shown_name(state.strategy.name), strategy);
     groups.refresh_replicas();
   } else if (group_count == groups.count()) {
     Status filled;

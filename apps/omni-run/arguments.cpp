@@ -156,9 +156,10 @@ void add_strategies(CLI::App& app, GroupArguments& arguments, ArrivalArguments& 
   std::string names;
   for (const StrategyType& type : strategy_types())
     names += fmt::format("{}{}: {}", names.empty() ? "" : "; ", type.name, type.summary);
-  app.add_option("--strategy", arguments.strategy,
-                 "How groups share what they learn. Default: async with several groups, else sync. " +
-                     names)
+  app.add_option(
+         "--strategy", arguments.strategy,
+         "How groups share what they learn. Default: async with several groups, else sync. " +
+             names)
       ->check(not_empty());
   StrategyOptions& how = arguments.how;
   app.add_option("--sync-every", how.sync_every,

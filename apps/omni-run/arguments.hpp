@@ -63,8 +63,8 @@ struct GroupArguments {
   std::string layout{};
   std::uint64_t cold_start = 0;  // iterations with one group before there are several
   FullyConnected fully_connected = FullyConnected::merged;
-  std::string strategy{};    // "": async where there are several groups, else sync
-  std::string batches{};     // samples of each group's mini-batches
+  std::string strategy{};  // "": async where there are several groups, else sync
+  std::string batches{};   // samples of each group's mini-batches
   StrategyOptions how{};
 };
 

@@ -41,8 +41,7 @@ void exchange_one(const ExchangeArgs& args, const Exchanged<float>& of) {
       std::array<float, kPiece> corrections;
       if (args.corrects)
         for (std::int64_t i = 0; i < count; ++i)
-          corrections[static_cast<std::size_t>(i)] =
-              args.pull * (master[i] - of.centre[first + i]);
+          corrections[static_cast<std::size_t>(i)] = args.pull * (master[i] - of.centre[first + i]);
       update_values(step, count, args.clears, master, of.diff + first, of.velocity + first,
                     args.adam ? of.mean_square + first : nullptr);
       if (args.corrects)
@@ -76,10 +75,10 @@ Cost cost(const ExchangeTaskArgs& args) {
   for (const ExchangeArgs& one : args.all()) {
     const auto count = static_cast<double>(one.count);
     sum.flops += flops_per_value(one) * count;
-    sum.bytes +=
-        count *
-        ((one.adam ? 7 : 5) + (one.clears ? 1 : 0) + (one.refresh ? 1 : 0) + (one.corrects ? 3 : 0)) *
-        sizeof(float);
+    sum.bytes += count *
+                 ((one.adam ? 7 : 5) + (one.clears ? 1 : 0) + (one.refresh ? 1 : 0) +
+                  (one.corrects ? 3 : 0)) *
+                 sizeof(float);
   }
   return sum;
 }
@@ -153,10 +152,10 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
       if (args.refresh) accesses.push_back(write({*tensors.replica, part}));
       if (args.adam) accesses.push_back(update_of({*tensors.mean_square, part}));
       if (args.corrects)
-        accesses.insert(accesses.end(), {read({*tensors.centre, part}),
-                                         order == ExchangeOrder::arrival
-                                             ? accumulate({*tensors.change, part})
-                                             : read_write({*tensors.change, part})});
+        accesses.insert(accesses.end(),
+                        {read({*tensors.centre, part}), order == ExchangeOrder::arrival
+                                                            ? accumulate({*tensors.change, part})
+                                                            : read_write({*tensors.change, part})});
       if (!joins || together.params == most) submit();
       args.leave_uncounted();
     }

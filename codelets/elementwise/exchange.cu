@@ -13,8 +13,8 @@ template <class Step>
 struct Update {
   Step step;
   float *master, *diff, *velocity;
-  float* replica;      // null: none
-  float* mean_square;  // null: not Adam
+  float* replica;       // null: none
+  float* mean_square;   // null: not Adam
   const float* centre;  // null: nothing pulls
   float* change;
   float pull;
@@ -85,13 +85,11 @@ void update(const ExchangeTaskArgs& args, const Buffers& buffers) {
       args, buffers, [&](std::size_t, const ExchangeArgs& one, const Exchanged<float>& of) {
         if (one.count == 0) return;
         params.first_block[params.count] = blocks;
-        new (&params.each[params.count++])
-            OneParam<Step>(one.count,
-                           Update<Step>{Step(one), of.master, of.diff, of.velocity, of.replica,
-                                        of.mean_square, of.centre, of.change, one.pull,
-                                        one.clears},
-                           of.master, of.diff, of.velocity, of.replica, of.mean_square, of.centre,
-                           of.change);
+        new (&params.each[params.count++]) OneParam<Step>(
+            one.count,
+            Update<Step>{Step(one), of.master, of.diff, of.velocity, of.replica, of.mean_square,
+                         of.centre, of.change, one.pull, one.clears},
+            of.master, of.diff, of.velocity, of.replica, of.mean_square, of.centre, of.change);
         blocks += blocks_for(worker, params.each[params.count - 1].threads()).x;
       });
   if (blocks > 0)

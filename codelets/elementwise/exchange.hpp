@@ -5,8 +5,8 @@
 //   master -= learning_rate * velocity
 //   diff = 0, ready for the next iteration to add to, unless that writes it
 //   replica = master, where the group computes with a copy of its own
-// Where groups average their models (SMA), `master` is the group's own model, and the step also pulls
-// it towards the centre. All right-hand sides are values of before the step:
+// Where groups average their models (SMA), `master` is the group's own model, and the step also
+// pulls it towards the centre. All right-hand sides are values of before the step:
 //   correction = pull * (master - centre);  master -= correction;  change += correction
 // or one step of Adam, Darknet's (decay is part of the gradient):
 //   velocity = momentum * velocity + (1 - momentum) * g
@@ -103,8 +103,8 @@ struct ExchangeTaskArgs {
 template <class T>
 struct Exchanged {
   T *master, *diff, *velocity;
-  T* replica = nullptr;      // none, unless the arguments say refresh
-  T* mean_square = nullptr;  // none, unless they say adam
+  T* replica = nullptr;       // none, unless the arguments say refresh
+  T* mean_square = nullptr;   // none, unless they say adam
   const T* centre = nullptr;  // none, unless they say corrects
   T* change = nullptr;        // of the centre, likewise
 };

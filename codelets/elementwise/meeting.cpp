@@ -79,8 +79,7 @@ void submit_move_centre(const MoveCentreArgs& args, const Tensor& centre, const 
     MoveCentreArgs own = args;
     own.count = count;
     move_centre.submit(
-        own,
-        {read_write({centre, part}), read_write({change, part}), read_write({velocity, part})},
+        own, {read_write({centre, part}), read_write({change, part}), read_write({velocity, part})},
         tag);
   });
 }

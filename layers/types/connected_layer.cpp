@@ -16,7 +16,7 @@ class ConnectedLayer final : public WeightedLayer {
     const Extent src = builder.input().extent();
     shape_.inputs = static_cast<int>(src.count());
     shape_.outputs = connected_outputs(builder);
-    declare(builder, {1, 1, shape_.outputs}, connected_weights(src, shape_.outputs),
+    declare(builder, {1, 1, shape_.outputs}, connected_weights(builder, src, shape_.outputs),
             FileOrder::weights_second);
   }
 
@@ -47,6 +47,8 @@ const LayerRegistration connected_registration(
      .summary = "fully connected, with bias or batch normalisation, and an activation",
      .keys = {{"output", "1", "neurons"},
               {"batch_normalize", "0", "1: normalise before the activation"},
+              {"weights_std", "0",
+               "standard deviation of the initial weights; 0: Darknet's. Darknet has no such key"},
               {"activation", "logistic",
                "after the bias: linear relu leaky logistic tanh and more of Darknet's"}},
      .make = [](LayerBuilder& builder) -> std::unique_ptr<Layer> {

@@ -31,7 +31,7 @@ class SplitConnectedLayer final : public Layer {
     width_ = block_width(outputs_, builder.connected_blocks());
     output_ = builder.blob("output", {1, 1, outputs_});
     activation_ = {builder, "logistic", output_.extent};
-    weights_ = &builder.param(connected_weights(src, outputs_), true);
+    weights_ = &builder.param(connected_weights(builder, src, outputs_), true);
     bias_ = &builder.param({.name = "bias", .shape = {outputs_}, .filler = {}}, true);
     cut(*weights_, static_cast<std::size_t>(width_) * static_cast<std::size_t>(inputs_count_));
     cut(*bias_, static_cast<std::size_t>(width_));
@@ -156,11 +156,15 @@ int connected_outputs(LayerBuilder& builder) {
   return builder.options().integer("output", 1, 1, 1 << 24);
 }
 
-Param connected_weights(const Extent& src, int outputs) {
+Param connected_weights(LayerBuilder& builder, const Extent& src, int outputs) {
+  const float deviation = builder.options().real("weights_std", 0, 0, 1e6f);
+  Filler filler{.kind = Filler::Kind::normal, .scale = deviation};
+  if (deviation == 0)  // Darknet's
+    filler = {.kind = Filler::Kind::uniform,
+              .scale = std::sqrt(2.0f / static_cast<float>(src.count()))};
   return {.name = "weights",
           .shape = {outputs, src.h, src.w, src.c},
-          .filler = {.kind = Filler::Kind::uniform,
-                     .scale = std::sqrt(2.0f / static_cast<float>(src.count()))},
+          .filler = filler,
           .decays = true,
           .rows = outputs,
           .spatial = std::int64_t{src.h} * src.w,

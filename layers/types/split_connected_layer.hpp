@@ -9,7 +9,7 @@ namespace omni {
 
 // What both kinds of connected layer have in common: the key, and the description of the weights.
 int connected_outputs(LayerBuilder& builder);
-Param connected_weights(const Extent& src, int outputs);
+Param connected_weights(LayerBuilder& builder, const Extent& src, int outputs);
 
 // Whether the section that is being built is for this layer.
 bool splits_by_neurons(LayerBuilder& builder);

@@ -18,7 +18,8 @@ inline constexpr int kMostGroups = 64;
 
 class ComputeGroups {
  public:
-  // `build` makes one net; it is asked for as many as there are groups, with the slice of the first.
+  // `build` makes one net; it is asked for as many as there are groups, with the slice of the
+  // first.
   using BuildNet =
       std::function<Result<std::unique_ptr<Net>>(const Sharing&, int slice, int group)>;
   // `like`: where and what groups share; replicas by default only where there are several.

@@ -143,8 +143,8 @@ void GroupRun::submit_updates(const GroupUpdate& update, Net::Phase phase) {
   // Groups meet at the master copies of single parameters.
   const ChainScope chain(!net_.has_replicas());
   const bool merged = phase == Net::Phase::merged;
-  const ExchangeOrder order = merged || strategy_.in_order() ? ExchangeOrder::submission
-                                                             : ExchangeOrder::arrival;
+  const ExchangeOrder order =
+      merged || strategy_.in_order() ? ExchangeOrder::submission : ExchangeOrder::arrival;
   std::size_t number = 0;  // of params_
   std::vector<Exchange> exchanges;
   std::vector<std::size_t> stepped;

@@ -57,8 +57,8 @@ class GroupRun {
   struct Update {
     GroupUpdate update;
     UpdateReport report;
-    Step first;                // its first pass
-    std::uint64_t passes = 1;  // through the net
+    Step first;                                // its first pass
+    std::uint64_t passes = 1;                  // through the net
     std::uint64_t submitted = 0, tallied = 0;  // of them
     Tally tally;
     double simulated = 0;

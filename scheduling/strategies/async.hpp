@@ -36,8 +36,8 @@ class Async : public Strategy {
   std::int64_t age(const std::deque<SeenVersion>& seen) const;
   bool in_order_;
   Momentum momentum_;
-  std::optional<std::size_t> watched_;  // see ComputeGroups::watched()
-  std::deque<UpdateCount> versions_;    // by parameter
+  std::optional<std::size_t> watched_;         // see ComputeGroups::watched()
+  std::deque<UpdateCount> versions_;           // by parameter
   std::vector<std::deque<SeenVersion>> seen_;  // by group and parameter
 };
 

@@ -37,8 +37,12 @@ ExchangeArgs Averaging::step(const GroupUpdate& update, std::size_t param) {
 ExchangeTensors Averaging::stepped(const GroupUpdate& update, std::size_t number) {
   const Param& param = *params(update.batch.group)[number];
   const bool pulled = options_.pulls && meets(update);
-  return {*param.replica, *param.diff,       *param.velocity,
-          nullptr,        param.mean_square, pulled ? param.master : nullptr,
+  return {*param.replica,
+          *param.diff,
+          *param.velocity,
+          nullptr,
+          param.mean_square,
+          pulled ? param.master : nullptr,
           pulled ? param.change : nullptr};
 }
 
@@ -58,9 +62,8 @@ void Averaging::end(const GroupUpdate& update) {
   const auto rate = static_cast<double>(update.rule.learning_rate);
   restarts_ = restarts_ || is_drop(rate_, rate);
   rate_ = rate;
-  if (std::ranges::none_of(progress_, [this](const Progress& each) {
-        return each.since_meeting < options_.every;
-      }))
+  if (std::ranges::none_of(
+          progress_, [this](const Progress& each) { return each.since_meeting < options_.every; }))
     meet();
 }
 
@@ -74,8 +77,7 @@ void Averaging::meet() {
       submit_move_centre(move, *param->master, *param->change, *param->centre_velocity, tag);
   at_start_ = restarts_;
   for (int group = 0; group < count() && (!options_.pulls || restarts_); ++group) {
-    const SubmissionScope scope(
-        {.group = group, .workers = &groups_.workers(group)});
+    const SubmissionScope scope({.group = group, .workers = &groups_.workers(group)});
     for (const Param* param : params(group))
       if (param->trainable) submit_publish(*param->master, *param->replica, tag);
   }
@@ -88,8 +90,7 @@ std::vector<StrategyFigure> Averaging::figures(int) const { return {{"meetings",
 
 std::vector<double> Averaging::numbers() const {
   std::vector<double> all{meetings_, rate_, restarts_ ? 1.0 : 0.0, at_start_ ? 1.0 : 0.0};
-  for (const Progress& each : progress_)
-    all.insert(all.end(), {each.since_meeting, each.steps});
+  for (const Progress& each : progress_) all.insert(all.end(), {each.since_meeting, each.steps});
   return all;
 }
 

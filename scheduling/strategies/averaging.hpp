@@ -9,10 +9,10 @@
 namespace omni {
 
 struct AveragingOptions {
-  bool pulls = false;  // SMA
-  int every = 1;       // mini-batches of each group from one meeting to the next
-  double pull = 0;     // SMA: alpha
-  double rate = 1;     // local: of the outer step
+  bool pulls = false;   // SMA
+  int every = 1;        // mini-batches of each group from one meeting to the next
+  double pull = 0;      // SMA: alpha
+  double rate = 1;      // local: of the outer step
   double momentum = 0;  // of the average; local: Nesterov's
 };
 
@@ -47,12 +47,12 @@ class Averaging final : public Strategy {
   void meet();
 
   AveragingOptions options_;
-  double momentum_;                // of each group's own steps
+  double momentum_;                 // of each group's own steps
   std::vector<Progress> progress_;  // by group
   double meetings_ = 0;
-  double rate_ = 0;         // learning rate of the last mini-batch
-  bool restarts_ = false;   // at the next meeting: the rate dropped
-  bool at_start_ = true;    // the average has no momentum yet
+  double rate_ = 0;        // learning rate of the last mini-batch
+  bool restarts_ = false;  // at the next meeting: the rate dropped
+  bool at_start_ = true;   // the average has no momentum yet
 };
 
 // What a drop of the learning rate is: all models then start again from the average, which forgets

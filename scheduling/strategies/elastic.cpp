@@ -120,8 +120,7 @@ std::vector<StrategyFigure> Elastic::figures(int) const { return {{"meetings", m
 
 std::vector<double> Elastic::numbers() const {
   std::vector<double> all{meetings_};
-  for (const Member& each : members_)
-    all.insert(all.end(), {each.batch, each.updates, each.steps});
+  for (const Member& each : members_) all.insert(all.end(), {each.batch, each.updates, each.steps});
   return all;
 }
 
@@ -148,8 +147,7 @@ const StrategyRegistration elastic(
                            static_cast<std::uint64_t>(groups.net().options().batch);
          return std::make_unique<Elastic>(
              groups, options.in_order,
-             ElasticOptions{.mega_batch = mega,
-                            .momentum = options.central_momentum.value_or(0.9)},
+             ElasticOptions{.mega_batch = mega, .momentum = options.central_momentum.value_or(0.9)},
              static_cast<double>(solver.momentum));
        };
      }});

@@ -44,9 +44,8 @@ std::uint64_t Hogbatch::next_batch(int group) {
 }
 
 void Hogbatch::end(const GroupUpdate& update) {
-  const Kind& smallest = *std::ranges::min_element(kinds_, {}, [](const Kind& each) {
-    return each.bounds.start;
-  });
+  const Kind& smallest =
+      *std::ranges::min_element(kinds_, {}, [](const Kind& each) { return each.bounds.start; });
   Kind& own = kind(update.batch.group);
   own.updates += rule_ && &own == &smallest ? rule_->weight : 1;
 }
@@ -100,10 +99,9 @@ const StrategyRegistration adaptive(
      .balances = true,
      .make = [](const StrategyOptions& options) -> MakeStrategy {
        return [options](ComputeGroups& groups, const SolverOptions&) {
-         return std::make_unique<Hogbatch>(
-             groups, options.in_order, options.group_batches,
-             BatchRule{.factor = options.adapt_factor.value_or(2),
-                       .weight = options.adapt_weight.value_or(1)});
+         return std::make_unique<Hogbatch>(groups, options.in_order, options.group_batches,
+                                           BatchRule{.factor = options.adapt_factor.value_or(2),
+                                                     .weight = options.adapt_weight.value_or(1)});
        };
      }});
 

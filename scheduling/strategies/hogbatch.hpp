@@ -1,6 +1,6 @@
 // Hogbatch: every group adds its change to the one model as it has it. Groups of cores take small
-// mini-batches, GPUs large ones; adaptive sizes keep the numbers of updates in balance. The authors'
-// program copies a GPU's whole model over the shared one; here no update is lost.
+// mini-batches, GPUs large ones; adaptive sizes keep the numbers of updates in balance. The
+// authors' program copies a GPU's whole model over the shared one; here no update is lost.
 #pragma once
 
 #include "scheduling/strategies/registry.hpp"

@@ -55,7 +55,7 @@ struct StrategyType {
   std::string_view name, summary;
   std::vector<StrategyOption> uses{};
   GroupModels models = GroupModels::one;
-  int least_groups = 1;        // fewer train as sync does
+  int least_groups = 1;  // fewer train as sync does
   int most_groups = kMostGroups;
   bool has_group_batches = false;  // mini-batches of several sizes
   bool balances = false;           // the updates of groups of several kinds

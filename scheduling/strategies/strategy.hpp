@@ -75,7 +75,8 @@ class Strategy {
   virtual ExchangeArgs step(const GroupUpdate& update, std::size_t param);
   virtual ExchangeTensors stepped(const GroupUpdate& update, std::size_t param);
   // Called behind the steps of some parameters: submits what else happens to them.
-  virtual void submit_behind(const GroupUpdate& /*update*/, std::span<const std::size_t> /*params*/) {}
+  virtual void submit_behind(const GroupUpdate& /*update*/,
+                             std::span<const std::size_t> /*params*/) {}
   // All tasks of a mini-batch are submitted; the place to submit a meeting of all groups.
   virtual void end(const GroupUpdate& /*update*/) {}
 

@@ -124,8 +124,8 @@ INSTANTIATE_TEST_SUITE_P(
                     NetCase{"caffenet", 8, 5, "0.005"}, NetCase{"vgg-16", 2, 5, "0.0005"},
                     NetCase{"resnet-18", 4, 4, "0.02"}, NetCase{"resnet-50", 4, 8, "0.02"},
                     NetCase{"darknet19", 4, 5, "0.02"}, NetCase{"resnet-18-32", 8, 6, "0.02"},
-                    NetCase{"covtype-mlp", 32, 80, "0.0003", "synthetic-vectors:"},
-                    NetCase{"w8a-mlp", 32, 80, "0.0003", "synthetic-vectors:"}),
+                    NetCase{"covtype-mlp", 32, 80, "0.03", "synthetic-vectors:"},
+                    NetCase{"w8a-mlp", 32, 80, "0.03", "synthetic-vectors:"}),
     [](const auto& net) {
       std::string name = net.param.name;
       std::erase(name, '-');

@@ -60,8 +60,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"UnlikeAnyCommand",
                 {"lenet.cfg"},
                 2,
-                "error: unknown command 'lenet.cfg' (one of: valid predict time plan layers "
-                "devices machine train)\n"},
+                "error: unknown command 'lenet.cfg' (one of: valid predict time plan compare "
+                "layers devices machine train)\n"},
         Refusal{"NoGroups", {"--net", "lenet", "--groups", "0"}, 2, "--groups"},
         Refusal{"TooManyGroups",
                 {"--net", "lenet", "--groups", "65"},

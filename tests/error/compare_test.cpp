@@ -69,7 +69,9 @@ TEST_F(Compare, EndsWhenATrainingIsRefused) {
   const Finished run = omni_run({"compare", "--out", folder_ / "out", "--net", "lenett", "--data",
                                  "synthetic:64", "--strategies", "sync", "--target", "0.9"});
   EXPECT_EQ(run.exit_code, 2);
-  EXPECT_NE(run.errors.find("error: sync, seed 1 of 3: lenett"), std::string::npos) << run.errors;
+  EXPECT_NE(run.errors.find("error: sync, seed 1 of 3: --net lenett: no such net"),
+            std::string::npos)
+      << run.errors;
   EXPECT_NE(run.errors.find("did you mean lenet.cfg?"), std::string::npos) << run.errors;
   EXPECT_NE(run.errors.find("all that it printed: "), std::string::npos) << run.errors;
 }

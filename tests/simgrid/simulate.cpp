@@ -120,16 +120,15 @@ Result<json> run_training(const json& arguments) {
   }
   const int count = arguments.value("groups", 1), gpus = arguments.at("gpus");
   const auto workers = static_cast<int>(starpu_worker_get_count());
-  OMNI_TRY(
-      ComputeGroups groups,
-      ComputeGroups::make(count, {}, [&](const Sharing& sharing, int slice, int) {
-        return Net::build(spec, {.training = true,
-                                 .slice = slice != 0 ? slice : arguments.value("slice", 0),
-                                 .gpus = gpus == 0 ? 0 : std::max(1, gpus / count),
-                                 .cores = arguments.at("cores").get<int>() / count,
-                                 .sharing = sharing,
-                                 .update_in_backward = true});
-      }));
+  OMNI_TRY(ComputeGroups groups,
+           ComputeGroups::make(count, {}, [&](const Sharing& sharing, int slice, int) {
+             return Net::build(spec, {.training = true,
+                                      .slice = slice != 0 ? slice : arguments.value("slice", 0),
+                                      .gpus = gpus == 0 ? 0 : std::max(1, gpus / count),
+                                      .cores = arguments.at("cores").get<int>() / count,
+                                      .sharing = sharing,
+                                      .update_in_backward = true});
+           }));
   if (count > 1) groups.assign(spread_groups(count, workers));
   const Net& net = groups.net();
   OMNI_TRY(const DatasetPair data,
@@ -161,8 +160,10 @@ Result<json> run_training(const json& arguments) {
     while (ended < end) {
       GroupRun& run = *runs[begun % runs.size()];
       if (begun < end && begun - ended < most && run.may_begin()) {
-        run.begin({.group = static_cast<int>(begun % runs.size()), .number = begun,
-                   .first = begun * batch, .count = batch},
+        run.begin({.group = static_cast<int>(begun % runs.size()),
+                   .number = begun,
+                   .first = begun * batch,
+                   .count = batch},
                   false);
         ++begun;
         OMNI_CHECK(run.complete({.learning_rate = 0.01f, .momentum = {}}));

@@ -17,12 +17,12 @@ Workers SimulatedTraining::workers() {
 
 Result<std::unique_ptr<SimulatedTraining>> SimulatedTraining::make(const NetSpec& spec, int groups,
                                                                    int slice) {
-  OMNI_TRY(
-      ComputeGroups made,
-      ComputeGroups::make(groups, {}, [&](const Sharing& sharing, int chosen, int) {
-        return Net::build(
-            spec, {.training = true, .slice = chosen != 0 ? chosen : slice, .sharing = sharing});
-      }));
+  OMNI_TRY(ComputeGroups made,
+           ComputeGroups::make(groups, {}, [&](const Sharing& sharing, int chosen, int) {
+             return Net::build(
+                 spec,
+                 {.training = true, .slice = chosen != 0 ? chosen : slice, .sharing = sharing});
+           }));
   if (groups > 1) made.assign(spread_groups(groups, workers()));
   const Net& net = made.net();
   OMNI_TRY(DatasetPair data,
@@ -96,8 +96,8 @@ Status SimulatedTraining::run_freely(std::uint64_t iterations) {
 MiniBatch SimulatedTraining::next_batch(std::size_t group) {
   const auto count = static_cast<std::uint64_t>(feed_.batch());
   const std::uint64_t number = begun_++;
-  return {.group = static_cast<int>(group), .number = number, .first = number * count,
-          .count = count};
+  return {
+      .group = static_cast<int>(group), .number = number, .first = number * count, .count = count};
 }
 
 GroupEvent SimulatedTraining::next_event() {

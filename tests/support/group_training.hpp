@@ -88,13 +88,11 @@ class GroupTraining {
     const NetSpec spec = *parse_darknet_cfg(cfg, "net.cfg");
     build.strict = true;
     build.slice = images_per_pass.empty() ? 2 : 0;
-    return std::move(
-        *ComputeGroups::make(count, like, [&](const Sharing& sharing, int, int group) {
-          build.sharing = sharing;
-          if (!images_per_pass.empty())
-            build.images = images_per_pass[static_cast<std::size_t>(group)];
-          return Net::build(spec, build);
-        }));
+    return std::move(*ComputeGroups::make(count, like, [&](const Sharing& sharing, int, int group) {
+      build.sharing = sharing;
+      if (!images_per_pass.empty()) build.images = images_per_pass[static_cast<std::size_t>(group)];
+      return Net::build(spec, build);
+    }));
   }
   std::unique_ptr<DataFeed> make_feed(const Net& net, int slots) {
     auto made = std::make_unique<DataFeed>(*data_, FeedOptions{.training = true,

@@ -5,8 +5,8 @@
 
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/open_net.hpp"
-#include "apps/omni-run/training/plan_groups.hpp"
 #include "apps/omni-run/setup.hpp"
+#include "apps/omni-run/training/plan_groups.hpp"
 #include "apps/omni-run/training/timed_training.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"

@@ -28,6 +28,13 @@ Error refusal(std::string_view text, std::string what, std::string hint) {
           std::move(hint)};
 }
 
+std::optional<int> whole_number(std::string_view text, int most) {
+  int number = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failure != std::errc() || end != text.data() + text.size()) return {};
+  return number >= 1 && number <= most ? std::optional(number) : std::nullopt;
+}
+
 Result<NamedStrategy> parse_strategy(std::string_view text) {
   const std::size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
@@ -48,14 +55,25 @@ Result<NamedStrategy> parse_strategy(std::string_view text) {
   if (!given && type->most_groups > 1 && type->models == GroupModels::one)
     return refusal(text, "lacks its number of groups", fmt::format("{}:4", name));
   if (!given) return NamedStrategy{std::string(name), words_of(name, {})};
-  const std::string_view number = text.substr(colon + 1);
-  int groups = 0;
-  const auto [end, failure] = std::from_chars(number.data(), number.data() + number.size(), groups);
-  if (failure != std::errc() || end != number.data() + number.size() || groups < 1 ||
-      groups > kMostGroups)
+  const auto groups = whole_number(text.substr(colon + 1), kMostGroups);
+  if (!groups)
     return refusal(text, fmt::format("does not name 1 to {} groups", kMostGroups),
                    fmt::format("{}:4", name));
-  return NamedStrategy{fmt::format("{}:{}", name, groups), words_of(name, groups)};
+  return NamedStrategy{fmt::format("{}:{}", name, *groups), words_of(name, groups)};
+}
+
+// "sync@512": with mini-batches of that size.
+Result<NamedStrategy> parse_with_batch(std::string_view text) {
+  const std::size_t at = text.find('@');
+  OMNI_TRY(NamedStrategy strategy, parse_strategy(text.substr(0, at)));
+  if (at == text.npos) return strategy;
+  const auto batch = whole_number(text.substr(at + 1), kMostImages);
+  if (!batch)
+    return refusal(text, fmt::format("names no mini-batch of 1 to {} images", kMostImages),
+                   fmt::format("{}@64", strategy.name));
+  strategy.name += fmt::format("@{}", *batch);
+  strategy.words.insert(strategy.words.end(), {"--batch", std::to_string(*batch)});
+  return strategy;
 }
 
 }  // namespace
@@ -63,6 +81,7 @@ Result<NamedStrategy> parse_strategy(std::string_view text) {
 std::string NamedStrategy::file_name() const {
   std::string text = name;
   std::ranges::replace(text, ':', '-');
+  std::ranges::replace(text, '@', '-');
   return text;
 }
 
@@ -70,7 +89,7 @@ Result<std::vector<NamedStrategy>> parse_strategies(std::string_view list) {
   std::vector<NamedStrategy> strategies;
   for (std::size_t begin = 0; begin <= list.size();) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
-    OMNI_TRY(NamedStrategy strategy, parse_strategy(list.substr(begin, end - begin)));
+    OMNI_TRY(NamedStrategy strategy, parse_with_batch(list.substr(begin, end - begin)));
     if (std::ranges::find(strategies, strategy.name, &NamedStrategy::name) != strategies.end())
       return refusal(strategy.name, "is there twice", "name each strategy once");
     strategies.push_back(std::move(strategy));

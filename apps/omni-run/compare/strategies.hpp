@@ -1,4 +1,4 @@
-// The strategies that `omni-run compare` trains, by name: sync, async:4.
+// The strategies that `omni-run compare` trains, by name: sync, async:4, sync@512 (its mini-batch).
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct NamedStrategy {
   std::string name;                // as users write it
   std::vector<std::string> words;  // of the training's command line
 
-  std::string file_name() const;  // without the colon
+  std::string file_name() const;  // without : and @
 };
 
 // The list of --strategies. Two strategies of one name are refused.

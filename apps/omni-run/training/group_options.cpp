@@ -94,11 +94,11 @@ Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
   const int count = arguments.count.value_or(1);
   // Who also trains with one group has all workers to share its mini-batches.
   const int sharing_workers = arguments.automatic || arguments.cold_start > 0 ? 1 : count;
-  const Sharing like{
-      .replicas = shape.models == GroupModels::own,
-      .own_models = shape.models == GroupModels::own,
-      .fully_connected = shape.models == GroupModels::one ? arguments.fully_connected
-                                                          : FullyConnected::replicated};
+  const Sharing like{.replicas = shape.models == GroupModels::own,
+                     .own_models = shape.models == GroupModels::own,
+                     .fully_connected = shape.models == GroupModels::one
+                                            ? arguments.fully_connected
+                                            : FullyConnected::replicated};
   return ComputeGroups::make(count, like, [&](const Sharing& sharing, int slice, int group) {
     BuildOptions options = of_one_group(net, sharing_workers);
     if (!shape.images_per_pass.empty())

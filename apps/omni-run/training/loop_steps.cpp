@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/omni-run/commands.hpp"
-#include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/setup.hpp"
+#include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/training/training.hpp"
 #include "layers/formats/darknet_weights.hpp"
 #include "runtime/log.hpp"
@@ -149,12 +149,10 @@ Status Training::train_with(AnyTrainer& trainer) {
 }
 
 void Training::print_summary(const TrainingState& state) const {
-  nlohmann::ordered_json summary{{"net", groups_->net().name()},
-                                 {"strategy", strategy_.type->name},
-                                 {"groups", groups_->count()},
-                                 {"iterations", state.iteration},
-                                 {"images", state.samples},
-                                 {"loss_average", state.average_loss}};
+  nlohmann::ordered_json summary{
+      {"net", groups_->net().name()}, {"strategy", strategy_.type->name},
+      {"groups", groups_->count()},   {"iterations", state.iteration},
+      {"images", state.samples},      {"loss_average", state.average_loss}};
   if (last_) {
     summary["seconds"] = last_->at.seconds;
     if (last_->at.simulated_seconds) summary["simulated_seconds"] = *last_->at.simulated_seconds;

@@ -6,9 +6,9 @@
 #include <map>
 
 #include "apps/omni-run/commands/slice_sizes.hpp"
-#include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
+#include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/training/timed_training.hpp"
 #include "runtime/log.hpp"
 #include "scheduling/model/iteration_model.hpp"

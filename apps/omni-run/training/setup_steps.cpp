@@ -9,11 +9,11 @@
 #include "apps/omni-run/layer_table.hpp"
 #include "apps/omni-run/load_parameters.hpp"
 #include "apps/omni-run/memory/demand.hpp"
-#include "apps/omni-run/shipped/open_machine.hpp"
 #include "apps/omni-run/open_net.hpp"
-#include "apps/omni-run/training/plan_groups.hpp"
 #include "apps/omni-run/setup.hpp"
+#include "apps/omni-run/shipped/open_machine.hpp"
 #include "apps/omni-run/tracing.hpp"
+#include "apps/omni-run/training/plan_groups.hpp"
 #include "apps/omni-run/training/training.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
@@ -29,7 +29,7 @@ namespace {
 // (perf/RESULTS.md).
 constexpr std::size_t kLibraries = 13 << 20;
 
-constexpr double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; }
+constexpr double in_mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; }
 
 // Forward and both gradients.
 double flops_per_sample(const Net& net) { return 3 * net.forward_flops_per_image(); }
@@ -37,8 +37,7 @@ double flops_per_sample(const Net& net) { return 3 * net.forward_flops_per_image
 }  // namespace
 
 Training::Training(TrainArguments arguments)
-    : arguments_(std::move(arguments)),
-      progress_(Progress::on_stderr(arguments_.common.quiet)) {}
+    : arguments_(std::move(arguments)), progress_(Progress::on_stderr(arguments_.common.quiet)) {}
 
 Status Training::run() {
   OMNI_CHECK(open_nets());
@@ -127,8 +126,7 @@ Status Training::try_places() {
   if (net().options().batch == 1) log::warn("training with batch=1; set --batch (128, say)");
   // Before hours of training rather than after.
   if (!arguments_.save_weights.empty())
-    OMNI_CHECK(
-        try_writing(arguments_.save_weights, net().parameter_count() * sizeof(float)));
+    OMNI_CHECK(try_writing(arguments_.save_weights, net().parameter_count() * sizeof(float)));
   std::error_code none;
   if (arguments_.resume == "none" && std::filesystem::is_regular_file(arguments_.metrics, none))
     OMNI_CHECK(MetricsLog::open(arguments_.metrics, std::nullopt));  // refuses another run's
@@ -178,18 +176,18 @@ std::uint64_t Training::planned_iterations() const {
   const NetOptions& options = groups_->net().options();
   const auto max_batches = static_cast<std::uint64_t>(options.solver.max_batches);
   if (!arguments_.epochs) return max_batches;
-  const auto iterations = static_cast<std::uint64_t>(std::ceil(
-      *arguments_.epochs * static_cast<double>(data_.train->size()) / options.batch));
+  const auto iterations = static_cast<std::uint64_t>(
+      std::ceil(*arguments_.epochs * static_cast<double>(data_.train->size()) / options.batch));
   const bool limited = max_batches != 0 && arguments_.net.overrides("max_batches");
   return limited ? std::min(iterations, max_batches) : iterations;
 }
 
 Status Training::prepare_folder() {
-  const bool wanted = arguments_.checkpoint_every > 0 || !arguments_.out.empty() ||
-                      arguments_.resume != "none";
-  OMNI_TRY(RunFolder folder, RunFolder::prepare(RunFolder::place(arguments_.out, spec_.name),
-                                                wanted, goes_on_, arguments_.keep,
-                                                TrainingSnapshot::bytes(*groups_)));
+  const bool wanted =
+      arguments_.checkpoint_every > 0 || !arguments_.out.empty() || arguments_.resume != "none";
+  OMNI_TRY(RunFolder folder,
+           RunFolder::prepare(RunFolder::place(arguments_.out, spec_.name), wanted, goes_on_,
+                              arguments_.keep, TrainingSnapshot::bytes(*groups_)));
   folder_.emplace(std::move(folder));
   if (wanted && arguments_.checkpoint_every == 0)
     log::info("checkpoints: only when the run is stopped (--checkpoint-every 1000, say)");
@@ -240,9 +238,8 @@ void Training::make_feeds() {
     feed_of_group_.resize(shape_.images_per_pass.size());
     for (const auto& [images, members] : groups_of) {
       feeds_.push_back(std::make_unique<DataFeed>(
-          *data_.train,
-          feed_options(groups_->net(members.front()), seed_, true,
-                       Trainer::slots_of_passes(static_cast<int>(members.size())))));
+          *data_.train, feed_options(groups_->net(members.front()), seed_, true,
+                                     Trainer::slots_of_passes(static_cast<int>(members.size())))));
       for (const int group : members)
         feed_of_group_[static_cast<std::size_t>(group)] = feeds_.back().get();
     }
@@ -253,9 +250,9 @@ void Training::make_feeds() {
 }
 
 Status Training::check_memory() {
-  const std::size_t snapshots =
-      arguments_.groups.automatic ? TunedTraining::kSnapshots * TrainingSnapshot::bytes(*groups_)
-                                  : 0;
+  const std::size_t snapshots = arguments_.groups.automatic
+                                    ? TunedTraining::kSnapshots * TrainingSnapshot::bytes(*groups_)
+                                    : 0;
   MemoryDemand demand = training_demand(*groups_, *feeds_.front(), test(), net().working_bytes());
   std::size_t images = test() != nullptr ? test()->bytes() : 0;
   for (const auto& feed : feeds_) {
@@ -274,11 +271,12 @@ Status Training::check_memory() {
   log::info(
       "memory: {:.0f} MiB planned, {:.0f} of them for images that wait, {:.0f} to compute with, "
       "{:.0f} for the program{}{}",
-      mebibytes(planned), mebibytes(images), mebibytes(working), mebibytes(program_bytes_),
-      taken > planned ? fmt::format("; it took {:.0f} before", mebibytes(taken)) : "",
+      in_mebibytes(planned), in_mebibytes(images), in_mebibytes(working),
+      in_mebibytes(program_bytes_),
+      taken > planned ? fmt::format("; it took {:.0f} before", in_mebibytes(taken)) : "",
       gpus_compute() ? fmt::format("; {:.0f} on each GPU, {:.0f} of them to compute with",
-                                   mebibytes(forecast.on_each_gpu().all()),
-                                   mebibytes(forecast.on_each_gpu().working))
+                                   in_mebibytes(forecast.on_each_gpu().all()),
+                                   in_mebibytes(forecast.on_each_gpu().working))
                      : "");
   return {};
 }
@@ -315,8 +313,8 @@ Result<TrainingState> Training::starting_point() {
       OMNI_TRY(const int saved, saved_groups(*checkpoint_));
       groups_->use(std::min(saved, groups_->most()), workers_of(*session_));
     }
-    OMNI_TRY(TrainingState state, restore_training(*groups_, *checkpoint_, identity_.layers,
-                                                   strategy_.state_name()));
+    OMNI_TRY(TrainingState state,
+             restore_training(*groups_, *checkpoint_, identity_.layers, strategy_.state_name()));
     if (!arguments_.groups.automatic && state.tuning) {
       log::warn("{}: was tuned by --auto; without it, momentum and learning rate are the net's",
                 checkpoint_->path.string());
@@ -334,8 +332,7 @@ Status Training::open_metrics() {
   std::filesystem::path file = arguments_.metrics;
   if (file.empty() && recorder_) file = recorder_->folder() / "metrics.jsonl";
   if (file.empty()) return {};
-  const auto resumed =
-      arguments_.resume != "none" ? std::optional(start_.iteration) : std::nullopt;
+  const auto resumed = arguments_.resume != "none" ? std::optional(start_.iteration) : std::nullopt;
   OMNI_TRY(metrics_, MetricsLog::open(file, resumed));
   return {};
 }

@@ -101,8 +101,9 @@ std::string_view StrategyChoice::state_name() const {
 
 Result<std::vector<GroupBatch>> parse_group_batches(std::string_view text, int groups) {
   const auto refuse = [&](std::string what) {
-    return refusal("--group-batches", std::move(what),
-                   fmt::format("{} in all, as in '4,64', '3x4,64' or '3x4:1-16,64:16-256'", groups));
+    return refusal(
+        "--group-batches", std::move(what),
+        fmt::format("{} in all, as in '4,64', '3x4,64' or '3x4:1-16,64:16-256'", groups));
   };
   std::vector<GroupBatch> batches;
   for (std::size_t first = 0; first <= text.size();) {
@@ -113,8 +114,8 @@ Result<std::vector<GroupBatch>> parse_group_batches(std::string_view text, int g
     if (cross != std::string_view::npos) entry.remove_prefix(cross + 1);
     const auto batch = group_batch(entry);
     if (!times || !batch || *times > kMostGroups)
-      return refuse(fmt::format("'{}' is no number of samples", shown_name(text.substr(
-                                                                    first, end - first))));
+      return refuse(
+          fmt::format("{} is no number of samples", shown_name(text.substr(first, end - first))));
     batches.insert(batches.end(), static_cast<std::size_t>(*times), *batch);
     first = end + 1;
   }
@@ -126,8 +127,8 @@ Result<std::vector<GroupBatch>> parse_group_batches(std::string_view text, int g
 
 Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers) {
   GroupArguments& groups = arguments.groups;
-  const bool several = groups.automatic || groups.planned || groups.count.value_or(1) > 1 ||
-                       !groups.layout.empty();
+  const bool several =
+      groups.automatic || groups.planned || groups.count.value_or(1) > 1 || !groups.layout.empty();
   StrategyChoice choice;
   const std::string name = !groups.strategy.empty() ? groups.strategy : several ? "async" : "sync";
   OMNI_TRY(choice.type, find_strategy(name));
@@ -143,7 +144,8 @@ Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers) {
     OMNI_TRY(choice.type, find_strategy("sync"));
   }
   choice.options = groups.how;
-  choice.options.in_order = arguments.machine.session.deterministic || arguments.arrivals.simulated ||
+  choice.options.in_order = arguments.machine.session.deterministic ||
+                            arguments.arrivals.simulated ||
                             groups.how.asynchrony == Asynchrony::reproducible;
   if (arguments.arrivals.simulated) choice.options.asynchrony = Asynchrony::reproducible;
   return choice;

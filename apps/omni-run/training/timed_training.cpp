@@ -49,12 +49,13 @@ Result<double> TimedTraining::seconds(int iterations, Asynchrony asynchrony,
                                       std::function<void(const StepReport&)> on_iteration) {
   Stopwatch watch;
   watch.start();
-  Trainer trainer(groups_, feed_, nullptr, {.seed = 1},
-                  {.iterations = static_cast<std::uint64_t>(iterations), .strategy = async(asynchrony)},
-                  {.on_iteration = std::move(on_iteration),
-                   .on_step = {},
-                   .on_evaluation = {},
-                   .save_checkpoint = {}});
+  Trainer trainer(
+      groups_, feed_, nullptr, {.seed = 1},
+      {.iterations = static_cast<std::uint64_t>(iterations), .strategy = async(asynchrony)},
+      {.on_iteration = std::move(on_iteration),
+       .on_step = {},
+       .on_evaluation = {},
+       .save_checkpoint = {}});
   OMNI_CHECK(trainer.run());
   return watch.seconds();
 }

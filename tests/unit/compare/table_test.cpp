@@ -22,16 +22,14 @@ TEST(ComparisonTable, SaysWhichIsBestAndHowSure) {
     trainings.push_back(training("async:2", seed, 0.5 * seed, 0.95));
   }
   EXPECT_EQ(comparison_table(perf::compare({"sync", "async:2"}, trainings, 0.9)),
-            "to a test accuracy of 0.9, mean over seeds (lowest to highest)\n"
-            "strategy  reached  epochs                  time  updates           images/s  final "
-            "accuracy\n"
-            "sync      3 of 3        1        2 s (1 s to 3 s)       10    61 (33 to 100)         "
-            "90.00 %\n"
-            "async:2   3 of 3        1  1 s (500 ms to 1.5 s)       10  122 (67 to 200)         "
-            "95.00 %\n"
-            "\n"
-            "best by median time: async:2, 1 s\n"
-            "  ahead of sync in 3 of 3 seeds (sign test: p = 0.25)\n");
+            R"(to a test accuracy of 0.9, mean over seeds (lowest to highest)
+strategy  reached  epochs                   time  updates         images/s  final accuracy
+sync      3 of 3        1       2 s (1 s to 3 s)       10   61 (33 to 100)         90.00 %
+async:2   3 of 3        1  1 s (500 ms to 1.5 s)       10  122 (67 to 200)         95.00 %
+
+best by median time: async:2, 1 s
+  ahead of sync in 3 of 3 seeds (sign test: p = 0.25)
+)");
 }
 
 TEST(ComparisonTable, SaysWhatIsNotKnown) {

@@ -164,8 +164,7 @@ TEST_F(GroupTraining, where_all_that_learns_is_merged_the_momentum_is_the_tuned_
       "[net]\nbatch=4\nheight=8\nwidth=8\nchannels=1\nlearning_rate=0.05\nmomentum=0.9\n"
       "[maxpool]\nsize=2\nstride=2\n[connected]\noutput=3\nactivation=linear\n[softmax]\n",
       3);
-  run.train({.iterations = 9,
-             .strategy = async(Asynchrony::reproducible, Compensation::theory)});
+  run.train({.iterations = 9, .strategy = async(Asynchrony::reproducible, Compensation::theory)});
   ASSERT_TRUE(run.groups.has_replicated_phase());
   for (const StepReport& report : run.reports) {
     EXPECT_EQ(report.momentum.explicit_part, report.momentum.tuned);

@@ -1,8 +1,8 @@
 // Into which slices compute groups cut their mini-batches on a machine with many cores.
 #include <gtest/gtest.h>
 
-#include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/open_net.hpp"
+#include "apps/omni-run/training/group_options.hpp"
 
 namespace omni {
 namespace {

@@ -57,8 +57,8 @@ class AutoTraining : public testing::Test {
   void make(int groups, const std::string& solver) {
     const NetSpec spec = *parse_darknet_cfg(
         "[net]\nbatch=6\nheight=8\nwidth=8\nchannels=1\n" + solver + kLayers, "net.cfg");
-    groups_.emplace(std::move(
-        *ComputeGroups::make(groups, {}, [&](const Sharing& sharing, int, int) {
+    groups_.emplace(
+        std::move(*ComputeGroups::make(groups, {}, [&](const Sharing& sharing, int, int) {
           return Net::build(spec,
                             {.training = true, .strict = true, .slice = 3, .sharing = sharing});
         })));
@@ -77,8 +77,7 @@ class AutoTraining : public testing::Test {
   Status train(std::uint64_t iterations, TrainingState state = {.seed = 1},
                Asynchrony asynchrony = Asynchrony::free) {
     TunedTraining training(
-        *groups_, *feed_, nullptr, std::move(state),
-        {.iterations = iterations}, 2,
+        *groups_, *feed_, nullptr, std::move(state), {.iterations = iterations}, 2,
         {.training = {.on_iteration = {},
                       .on_step = [this](const StepReport& at) { reports_.push_back(at); },
                       .on_evaluation = {},

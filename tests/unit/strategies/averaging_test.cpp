@@ -64,9 +64,8 @@ class AveragingTest : public testing::Test {
   static std::unique_ptr<Run> make(int groups) {
     return std::make_unique<Run>(
         kAveragedNet, groups,
-        Sharing{.replicas = true,
-                .own_models = true,
-                .fully_connected = FullyConnected::replicated},
+        Sharing{
+            .replicas = true, .own_models = true, .fully_connected = FullyConnected::replicated},
         BuildOptions());
   }
   static std::unique_ptr<Run> train(int groups, AveragingOptions options,
@@ -134,10 +133,8 @@ class AveragingTest : public testing::Test {
           test::set(*params[i]->master, {member.w[i].begin(), member.w[i].end()});
       const std::uint64_t first = kAveragedBatch * number_++;
       run_->feed->submit(first);
-      const Step pass{.training = true,
-                      .seed = 1,
-                      .first_sample = first,
-                      .slot = &run_->feed->slot(first)};
+      const Step pass{
+          .training = true, .seed = 1, .first_sample = first, .slot = &run_->feed->slot(first)};
       net().forward(pass);
       net().backward(pass);
       EXPECT_TRUE(wait_for_tasks());
@@ -168,8 +165,7 @@ class AveragingTest : public testing::Test {
           const double wanted = options_.pulls ? change[i][at] : mean - z_[i][at];
           double& velocity = velocity_[i][at];
           velocity = momentum * velocity + wanted;
-          z_[i][at] +=
-              options_.pulls ? velocity : options_.rate * (momentum * velocity + wanted);
+          z_[i][at] += options_.pulls ? velocity : options_.rate * (momentum * velocity + wanted);
         }
       }
       if (!options_.pulls || drops_)
@@ -188,7 +184,8 @@ class AveragingTest : public testing::Test {
     bool drops_ = false, fresh_ = true;
   };
 
-  static void expect_near(const AveragedValues& values, const AveragedValues& expected, const std::string& what) {
+  static void expect_near(const AveragedValues& values, const AveragedValues& expected,
+                          const std::string& what) {
     for (std::size_t i = 0; i < expected.size(); ++i)
       for (std::size_t at = 0; at < expected[i].size(); ++at)
         ASSERT_NEAR(values[i][at], expected[i][at], 2e-5) << what << ", " << i << ", " << at;
@@ -212,8 +209,7 @@ class AveragingTest : public testing::Test {
       AveragedValues own = replicas(*run, group);
       for (std::size_t i = 0; i < params.size(); ++i)
         if (!params[i]->trainable) own[i] = plain.w(static_cast<std::size_t>(group))[i];
-      expect_near(own, plain.w(static_cast<std::size_t>(group)),
-                  "group " + std::to_string(group));
+      expect_near(own, plain.w(static_cast<std::size_t>(group)), "group " + std::to_string(group));
     }
   }
 
@@ -226,8 +222,7 @@ class AveragingTest : public testing::Test {
 TEST_F(AveragingTest, sma_is_the_published_algorithm) {
   for (const int every : {1, 3})
     for (const double momentum : {0.0, 0.9})
-      expect_as_plain(
-          2, {.pulls = true, .every = every, .pull = 0.5, .momentum = momentum}, 24);
+      expect_as_plain(2, {.pulls = true, .every = every, .pull = 0.5, .momentum = momentum}, 24);
   expect_as_plain(3, {.pulls = true, .every = 1, .pull = 0.1, .momentum = 0.5}, 24);
 }
 

@@ -54,7 +54,8 @@ TEST(MergeWeights, A1_equal_updates_weigh_by_batches) {
 
 TEST(MergeWeights, A2_add_up_to_1_and_the_perturbation) {
   const std::vector<double> updates{30, 20, 10}, batches{1, 1, 1};
-  const auto plain = merge_weights(updates, batches, 0), moved = merge_weights(updates, batches, .1);
+  const auto plain = merge_weights(updates, batches, 0),
+             moved = merge_weights(updates, batches, .1);
   EXPECT_NEAR(std::accumulate(plain.begin(), plain.end(), 0.0), 1, 1e-12);
   EXPECT_NEAR(moved[0], .55, 1e-12);
   EXPECT_NEAR(moved[1], 1.0 / 3, 1e-12);
@@ -88,7 +89,8 @@ TEST(BatchScaling, A1_equal_speeds_leave_batches_alone) {
 }
 
 // The published shares of updates by cores, from the clock and the rule alone.
-double share_of_cores(const std::string& machine_file, const GroupBatch& cpu, const GroupBatch& gpu) {
+double share_of_cores(const std::string& machine_file, const GroupBatch& cpu,
+                      const GroupBatch& gpu) {
   const auto machine =
       read_machine_file(std::string(OMNI_SOURCE_DIR) + "/apps/machines/" + machine_file);
   EXPECT_TRUE(machine) << machine.error().message();
@@ -170,8 +172,7 @@ class Merging : public testing::Test {
   }
   static MakeStrategy elastic(ElasticOptions options) {
     return [=](ComputeGroups& groups, const SolverOptions& solver) {
-      return std::make_unique<Elastic>(groups, true, options,
-                                       static_cast<double>(solver.momentum));
+      return std::make_unique<Elastic>(groups, true, options, static_cast<double>(solver.momentum));
     };
   }
 
@@ -214,8 +215,7 @@ TEST_F(Merging, H5_one_group_is_plain_training_without_momentum) {
 
 TEST_F(Merging, adaptive_batches_follow_the_balance) {
   const auto run = make(2, false, {1, 12});
-  run->train({.iterations = 40,
-              .strategy = hogbatch({{1, 1, 4}, {12, 12, 12}}, BatchRule{})});
+  run->train({.iterations = 40, .strategy = hogbatch({{1, 1, 4}, {12, 12, 12}}, BatchRule{})});
   std::map<int, std::uint64_t> most;
   for (const StepReport& report : run->reports)
     most[report.group] = std::max(most[report.group], report.group_samples);
@@ -226,11 +226,10 @@ TEST_F(Merging, adaptive_batches_follow_the_balance) {
 TEST_F(Merging, A3_models_that_are_alike_merge_to_themselves) {
   std::string still = kMergedNet;
   still.replace(still.find("0.05"), 4, "0");
-  Run run(still, 2,
-          Sharing{.replicas = true,
-                  .own_models = true,
-                  .fully_connected = FullyConnected::replicated},
-          BuildOptions(), {3, 3});
+  Run run(
+      still, 2,
+      Sharing{.replicas = true, .own_models = true, .fully_connected = FullyConnected::replicated},
+      BuildOptions(), {3, 3});
   const auto start = run.masters();
   run.train({.iterations = 8,
              .strategy = elastic({.mega_batch = 48, .perturbation = 0, .momentum = 0.9})});
@@ -250,8 +249,8 @@ TEST_F(Merging, A5_mega_batches_are_used_up) {
 }
 
 TEST_F(Merging, a_virtual_clock_gives_the_same_bits_in_two_pieces) {
-  const auto machine = read_machine_file(std::string(OMNI_SOURCE_DIR) +
-                                         "/apps/machines/48-threads-fast-gpu.json");
+  const auto machine =
+      read_machine_file(std::string(OMNI_SOURCE_DIR) + "/apps/machines/48-threads-fast-gpu.json");
   ASSERT_TRUE(machine);
   const auto clock = [&] { return VirtualClock(*machine, {0, 1, 2}, 1e6, 7); };
   const MakeStrategy strategy =

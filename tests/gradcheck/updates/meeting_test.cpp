@@ -28,17 +28,16 @@ TEST(Contribute, implementations_agree) {
        .reference =
            [](const ContributeArgs& args, const Buffers& buffers) {
              for (std::int64_t i = 0; i < args.count; ++i)
-               buffers.get<double>(0)[i] +=
-                   static_cast<double>(args.weight) *
-                   (buffers.get<double>(1)[i] - buffers.get<double>(2)[i]);
+               buffers.get<double>(0)[i] += static_cast<double>(args.weight) *
+                                            (buffers.get<double>(1)[i] - buffers.get<double>(2)[i]);
            }});
 }
 
 TEST(MoveCentre, implementations_agree) {
-  for (const MoveCentreArgs& args : {MoveCentreArgs{},
-                                     MoveCentreArgs{.momentum = 0.9f},
-                                     MoveCentreArgs{.rate = 0.7f, .momentum = 0.9f, .nesterov = true},
-                                     MoveCentreArgs{.momentum = 0.9f, .total_weight = 1.03f}})
+  for (const MoveCentreArgs& args :
+       {MoveCentreArgs{}, MoveCentreArgs{.momentum = 0.9f},
+        MoveCentreArgs{.rate = 0.7f, .momentum = 0.9f, .nesterov = true},
+        MoveCentreArgs{.momentum = 0.9f, .total_weight = 1.03f}})
     check_implementations<MoveCentreArgs>(
         move_centre, of_counts(args),
         {.operands = [](const MoveCentreArgs& each) -> std::vector<Operand> {
@@ -142,9 +141,9 @@ TEST(ModelAveraging, S6_takes_the_known_path) {
   };
   Learners heavy{.w = {1, 1}, .target = {0, 1}};
   int done = 0;
-  for (const At& at : {At{1, .9, 1, 1}, At{2, .86, 1, .95}, At{3, .819, .975, .885},
-                       At{4, .7701, .9325, .8385}, At{5, .72729, .89225, .80945},
-                       At{10, .600996212, .767645403, .684256091}}) {
+  for (const At& at :
+       {At{1, .9, 1, 1}, At{2, .86, 1, .95}, At{3, .819, .975, .885}, At{4, .7701, .9325, .8385},
+        At{5, .72729, .89225, .80945}, At{10, .600996212, .767645403, .684256091}}) {
     for (; done < at.step; ++done) heavy.step(0.1f, 0.5f, 0.9f);
     EXPECT_NEAR(heavy.w[0], at.w0, kRounding) << at.step;
     EXPECT_NEAR(heavy.w[1], at.w1, kRounding) << at.step;
@@ -192,7 +191,8 @@ TEST(ModelAveraging, S9_identical_learners_stay_identical) {
   }
 }
 
-// Synchronous elastic averaging: w -= rate g + alpha (w - z); z += beta (mean w - z), beta = k alpha.
+// Synchronous elastic averaging: w -= rate g + alpha (w - z); z += beta (mean w - z), beta = k
+// alpha.
 TEST(ModelAveraging, S11_without_momentum_it_is_elastic_averaging) {
   Learners learners{.w = {1, -2, 0.5}, .target = {0, 1, 2}};
   std::vector<double> w = learners.w;

@@ -13,7 +13,7 @@ import time
 import unittest
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
 from browser import Browser, missing  # noqa: E402
 
 PROGRAM, PICTURE = sys.argv[1], sys.argv[2:]  # PICTURE: where to put one of the page
@@ -50,6 +50,13 @@ class Compare(unittest.TestCase):
                 return
             time.sleep(0.01)
         self.fail(f"{path} never came")
+
+    def wait_for_checkpoint(self, name):
+        for _ in range(PATIENCE * 100):
+            if glob.glob(os.path.join(self.out, "runs", name, "save-*")):
+                return
+            time.sleep(0.01)
+        self.fail(f"no checkpoint of {name}")
 
     def record(self):
         with open(os.path.join(self.out, "compare.json"), encoding="utf-8") as file:
@@ -99,6 +106,8 @@ class Compare(unittest.TestCase):
             return
         self.run_to_the_end()
         with Browser(1280, 1000) as browser:
+            browser.open("about:blank")
+            browser.requests()
             browser.open("file://" + os.path.join(self.out, "compare.html"))
             browser.run_async("const done = arguments[arguments.length - 1]; requestAnimationFrame(() => requestAnimationFrame(() => done(0)));")
             for chart in ("time", "epochs"):
@@ -116,8 +125,8 @@ class Compare(unittest.TestCase):
             before = browser.run(colour)
             browser.click("#theme")
             self.assertNotEqual(browser.run(colour), before)
-            browser.mouse("#epochs svg", 300, 100, (5, 5))
-            self.assertIn("sync ", browser.text("#epochs svg text.value"))
+            browser.mouse("#time svg", 300, 100, (5, 5))
+            self.assertIn("sync ", browser.text("#time svg text.value"))
             self.assertEqual(browser.console(), [])
             self.assertEqual([url for url in browser.requests() if not url.startswith(("file:", "data:"))], [])
             for path in PICTURE:
@@ -136,11 +145,13 @@ class Compare(unittest.TestCase):
         self.assertEqual([one["strategy"] for one in first], ["sync"])
         before = self.iterations("async-2-1")
         self.assertTrue(glob.glob(os.path.join(self.out, "runs", "async-2-1", "save-*")), "a checkpoint")
-        # The next start is killed together with nothing else: its training must not outlive it for long.
+        # The next start is killed: its training saves and ends, too.
         process = self.start(epochs="20")
         self.wait_for_metrics("sync-2")
         process.kill()
         process.communicate(timeout=PATIENCE)
+        self.wait_for_checkpoint("sync-2")
+        self.assertLess(self.iterations("sync-2")[-1], 600)
         done = self.run_to_the_end(epochs="20")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn("compare: sync, seed 1 of 2", done.stderr)
