@@ -90,6 +90,13 @@ def commands(text):
     return re.findall(r"^  ([a-z][a-z-]+)", text.partition("Subcommands:")[2].partition("\n\n")[0], re.M)
 
 
+def dead_paths(path, text, files):
+    """Files and folders of the repository that a code span names."""
+    named = set(re.findall(r"`((?:apps|codelets|docs|layers|perf|runtime|scheduling|tests)/[\w./-]+)`", FENCE.sub(blank, text)))
+    return [f"{path}: names {name}, which does not exist" for name in sorted(named)
+            if name not in files and not os.path.exists(os.path.join(ROOT, name))]
+
+
 def help_of(program):
     def ask(*words):
         return subprocess.run([program, *words, "--help"], capture_output=True, text=True, check=True).stdout
@@ -133,7 +140,7 @@ def checker(helps):
                 problems.append(f"{path}: {len(text.splitlines())} lines, at most {lines}")
             problems += dead_links(path, text, files)
             if is_short(path):
-                problems += long_sentences(path, text)
+                problems += long_sentences(path, text) + dead_paths(path, text, files)
                 if helps:
                     problems += unknown_words(path, text, known, all_commands)
         return problems
@@ -157,6 +164,7 @@ run(lambda files: check_example(files) if len(files) < 50 else checker(helps)(fi
         ({"docs/a.md": "[x](b.md)"}, "docs/a.md: leads to docs/b.md, which"),
         ({"docs/a.md": "[x](../b.md#c-d)", "b.md": "# C\n```\n# C d\n```\n"}, "b.md has no heading #c-d"),
         ({"docs/a.md": "[x](#c)"}, "docs/a.md has no heading #c"),
+        ({"docs/a.md": "`tests/no/such_test.cpp`"}, "names tests/no/such_test.cpp, which does not exist"),
         ({"docs/a.md": "`omni-run --nett`"}, "docs/a.md: no program knows --nett"),
         ({"docs/a.md": "```\nomni-run --nett x\n```\n"}, "no program knows --nett"),
         ({"docs/a.md": "`omni-run tme -q`"}, "no program knows tme"),
@@ -168,7 +176,7 @@ run(lambda files: check_example(files) if len(files) < 50 else checker(helps)(fi
         "a.cpp": '"no {} the"\n    "re"',
         "docs/a.md": f"# A\n\n{words(25)}. {words(20)}!\n\n* {words(20)}\n* {words(20)}\n\n| {words(20)} | {words(20)} |\n"
                      f"`{words(20)}` {words(20)}\n\n    {words(30)}\n\n```sh\n{words(30)}\n```\n"
-                     "[B, c](../b.md#c-d-1) [d](../b.md) `omni-run time --net x --peer`\n",
+                     "[B, c](../b.md#c-d-1) [d](../b.md) `tests/lint/docs.py` `omni-run time --net x --peer`\n",
         "b.md": f"# C d\n# C, d!\n{words(30)}\n",
         "perf/peers/compare.py": '"--peer"',
     })
