@@ -90,6 +90,15 @@ def commands(text):
     return re.findall(r"^  ([a-z][a-z-]+)", text.partition("Subcommands:")[2].partition("\n\n")[0], re.M)
 
 
+def lonely(files):
+    """Pages that no other page leads to."""
+    led_to = {posixpath.normpath(posixpath.join(posixpath.dirname(path), match.group(2).partition("#")[0]))
+              for path, text in files.items() if is_document(path) for match in LINK.finditer(text)
+              if not match.group(2).startswith("#")}
+    return [f"{path}: no document leads here" for path in files
+            if path.startswith("docs/") and is_document(path) and path not in led_to]
+
+
 def dead_paths(path, text, files):
     """Files and folders of the repository that a code span names."""
     named = set(re.findall(r"`((?:apps|codelets|docs|layers|perf|runtime|scheduling|tests)/[\w./-]+)`", FENCE.sub(blank, text)))
@@ -143,7 +152,7 @@ def checker(helps):
                 problems += long_sentences(path, text) + dead_paths(path, text, files)
                 if helps:
                     problems += unknown_words(path, text, known, all_commands)
-        return problems
+        return problems + lonely(files)
     return check
 
 
@@ -154,8 +163,10 @@ def words(count):
 helps = [help_of(program) for program in sys.argv[1:]]
 # The examples need no program.
 check_example = checker(["  --net TEXT\nSubcommands:\n  time   Times\n\n"])
-run(lambda files: check_example(files) if len(files) < 50 else checker(helps)(files),
+INDEX = {"index.md": f"[a](docs/a.md) [t]({TROUBLE})", TROUBLE: "", "docs/a.md": ""}
+run(lambda files: check_example(INDEX | files) if len(files) < 50 else checker(helps)(files),
     bad=[
+        ({"docs/b.md": "[a](a.md)"}, "docs/b.md: no document leads here"),
         ({"README.md": "x.\n" * 151}, "README.md: 151 lines, at most 150"),
         ({"CONTRIBUTING.md": "x.\n" * 201}, "201 lines, at most 200"),
         ({"docs/a.md": f"# A\n\nShort. {words(26)}."}, "docs/a.md:3: a sentence of 26 words"),
