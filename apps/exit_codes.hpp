@@ -1,4 +1,4 @@
-// The documented exit codes (README): the only place that turns an error into a number.
+// The documented exit codes (docs/user/exit-codes.md): the only place that turns an error into a number.
 #pragma once
 
 #include "runtime/result.hpp"
