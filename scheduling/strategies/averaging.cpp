@@ -111,6 +111,7 @@ const StrategyRegistration sma(
      .uses = {StrategyOption::sync_every, StrategyOption::alpha, StrategyOption::central_momentum},
      .models = GroupModels::own,
      .least_groups = 2,
+     .grows = true,
      .make = [](const StrategyOptions& options) -> MakeStrategy {
        return [options](ComputeGroups& groups, const SolverOptions& solver) {
          return std::make_unique<Averaging>(

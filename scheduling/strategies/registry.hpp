@@ -59,6 +59,7 @@ struct StrategyType {
   int most_groups = kMostGroups;
   bool has_group_batches = false;  // mini-batches of several sizes
   bool balances = false;           // the updates of groups of several kinds
+  bool grows = false;              // --groups auto finds their number while training
   MakeStrategy (*make)(const StrategyOptions& options) = nullptr;
 };
 

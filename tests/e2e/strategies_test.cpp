@@ -177,7 +177,7 @@ TEST_F(Strategies, refuse_what_does_not_go_together) {
             "--alpha: --strategy async does not use it (it belongs to sma)"},
            {{"--strategy", "sync", "--groups", "2"}, "--strategy sync: has 1 group at most"},
            {{"--strategy", "sma", "--auto"}, "--strategy sma: --auto searches for asynchronous"},
-           {{"--strategy", "local", "--groups", "auto"}, "--groups auto is for asynchronous"},
+           {{"--strategy", "local", "--groups", "auto"}, "--groups auto is for async and sma"},
            {{"--strategy", "hogbatch", "--groups", "2", "--set", "adam=1"},
             "--strategy hogbatch: it adds plain steps to one model"},
            {{"--strategy", "hogbatch", "--groups", "3", "--group-batches", "4,24"},
@@ -197,6 +197,20 @@ TEST_F(Strategies, refuse_what_does_not_go_together) {
     EXPECT_EQ(run.exit_code, 2) << each.text << run.errors;
     EXPECT_THAT(run.errors, HasSubstr(each.text));
   }
+}
+
+TEST_F(Strategies, sma_finds_its_number_of_groups_and_keeps_it) {
+  const Words automatic{"--strategy", "sma", "--groups", "auto", "--workers", "2"};
+  Words all = command("weights", automatic, {"--max-batches", "1000", "--out", folder_ / "run"});
+  std::erase(all, "-q");
+  const Finished first = omni_run(all);
+  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  EXPECT_THAT(first.errors, HasSubstr("groups: 2 train "));
+  EXPECT_THAT(first.errors, HasSubstr(" are kept"));
+  all.insert(all.end(), {"--resume", "auto", "--max-batches", "1100"});
+  const Finished resumed = omni_run(all);
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_THAT(resumed.errors, testing::Not(HasSubstr("are tried")));
 }
 
 TEST_F(Strategies, sma_with_one_group_is_plain_training) {

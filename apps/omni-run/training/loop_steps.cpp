@@ -14,6 +14,7 @@
 #include "runtime/own_command.hpp"
 #include "runtime/signals.hpp"
 #include "scheduling/cold_start.hpp"
+#include "scheduling/growing.hpp"
 #include "scheduling/optimizer/tuned_training.hpp"
 
 namespace omni {
@@ -85,6 +86,15 @@ Status Training::train() {
     log::info("already at iteration {} of {}: nothing to do (raise --epochs or --max-batches)",
               start_.iteration, iterations_);
   const Workers workers = workers_of(*session_);
+  const auto say = [this](const std::string& line) {
+    progress_.finish_line();
+    log::info("{}", line);
+  };
+  if (strategy_.grows) {
+    GrowingTraining trainer(*groups_, *feeds_.front(), test(), start_, options(), events(), workers,
+                            checkpoint_.has_value(), say);
+    return train_with(trainer);
+  }
   if (!arguments_.groups.automatic) {
     const auto regroup = [&, count = groups_->count()] {
       progress_.finish_line();
@@ -98,11 +108,7 @@ Status Training::train() {
   TunedTraining trainer(
       *groups_, *feeds_.front(), test(), start_, options(), workers,
       {.training = events(),
-       .say =
-           [this](const std::string& line) {
-             progress_.finish_line();
-             log::info("{}", line);
-           },
+       .say = say,
        .on_search =
            [this](std::span<const Trial> trials, std::uint64_t iteration) {
              for (const Trial& trial : trials)

@@ -17,6 +17,7 @@
 #include "apps/omni-run/training/training.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
+#include "runtime/memory/memory_limits.hpp"
 #include "runtime/memory/resident_memory.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "scheduling/arrivals/united.hpp"
@@ -95,7 +96,15 @@ Status Training::open_nets() {
   }
   OMNI_TRY(shape_, shape_groups(strategy_, groups, net_options.batch, on_gpu));
   if (one_group()) OMNI_CHECK(settle_slice(spec_, arguments_.machine, arguments_.net));
-  return open_groups_again();
+  OMNI_CHECK(open_groups_again());
+  // As many as half of the memory holds.
+  const int devices = workers.gpus > 0 ? workers.gpus : workers.all;
+  while (strategy_.grows && *groups.count > devices &&
+         groups_->tensor_bytes() > physical_memory() / 2) {
+    arguments_.groups.count = *groups.count - devices;
+    OMNI_CHECK(open_groups_again());
+  }
+  return {};
 }
 
 Status Training::open_groups_again() {
@@ -219,7 +228,8 @@ Status Training::settle_groups() {
     if (chosen.count == 1) OMNI_CHECK(settle_slice(spec_, arguments_.machine, arguments_.net));
     OMNI_CHECK(open_groups_again());
   }
-  OMNI_CHECK(assign_workers(*groups_, groups, *session_));
+  OMNI_CHECK(strategy_.grows ? require_group_scheduler(*session_)
+                             : assign_workers(*groups_, groups, *session_));
   if (strategy_.type->models == GroupModels::one)
     warn_about_groups(*groups_, groups, iterations_);
   else
@@ -309,7 +319,7 @@ Status Training::make_clock() {
 Result<TrainingState> Training::starting_point() {
   net().initialise(seed_);
   if (checkpoint_) {
-    if (arguments_.groups.automatic) {
+    if (arguments_.groups.automatic || strategy_.grows) {
       OMNI_TRY(const int saved, saved_groups(*checkpoint_));
       groups_->use(std::min(saved, groups_->most()), workers_of(*session_));
     }

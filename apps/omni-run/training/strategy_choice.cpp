@@ -40,8 +40,8 @@ Status check_combination(const StrategyType& type, const TrainArguments& argumen
   const std::string name = fmt::format("--strategy {}", type.name);
   if (type.models != GroupModels::one && groups.automatic)
     return refusal(name, "--auto searches for asynchronous groups only", "leave one of them out");
-  if (type.models != GroupModels::one && groups.planned)
-    return refusal(name, "--groups auto is for asynchronous groups only", "give a number");
+  if (type.models != GroupModels::one && !type.grows && groups.planned)
+    return refusal(name, "--groups auto is for async and sma only", "give a number");
   if (groups.count.value_or(1) > type.most_groups)
     return refusal(name, fmt::format("has {} group at most", type.most_groups),
                    "leave out --groups, or name another strategy");
@@ -137,6 +137,16 @@ Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers) {
   OMNI_TRY(const StrategyType* asynchronous, find_strategy("async"));
   OMNI_CHECK(check_options(chosen ? *choice.type : *asynchronous, groups));
   OMNI_CHECK(check_combination(*choice.type, arguments));
+  if (choice.type->grows && groups.planned) {
+    OMNI_CHECK(check_planned(arguments));
+    if (arguments.arrivals.simulated)
+      return refusal("--groups auto", "it measures the machine that is there",
+                     "give a number, or leave out --arrivals virtual");
+    constexpr int kMostPerDevice = 4;
+    choice.grows = true;
+    groups.planned = false;
+    groups.count = std::clamp(kMostPerDevice * workers, choice.type->least_groups, kMostGroups);
+  }
   if (chosen && choice.type->models != GroupModels::one && !groups.count)
     groups.count = std::clamp(workers, choice.type->least_groups, kMostGroups);
   if (groups.count.value_or(1) < choice.type->least_groups) {

@@ -14,6 +14,7 @@ namespace omni {
 struct StrategyChoice {
   const StrategyType* type = nullptr;
   StrategyOptions options;
+  bool grows = false;  // the number of groups, while it trains; GroupArguments has the most
   std::string_view state_name() const;  // of StrategyState
   MakeStrategy make() const { return type->make(options); }
 };

@@ -1,0 +1,56 @@
+// Several groups per device, their number found while training (Crossbow's tuner): one more on each
+// device for as long as that trains clearly more samples per second.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "scheduling/trainer.hpp"
+
+namespace omni {
+
+// The rule by itself.
+struct GroupGrowth {
+  int most = 1;            // groups per device
+  double threshold = 0.1;  // by which the throughput must grow
+  int groups = 1;          // per device, now
+  double best = 0;         // throughput with one group less
+  bool settled = false;
+
+  // What was measured with so many groups decides the next number.
+  void note(double samples_per_second);
+};
+
+class GrowingTraining {
+ public:
+  // As Trainer's. `groups` has as many as may be used at most; `devices`: workers that groups share.
+  // settled: the number is known already, from a checkpoint.
+  GrowingTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,
+                  TrainerOptions options, TrainerEvents events, Workers workers, bool settled,
+                  std::function<void(const std::string&)> say);
+
+  Status run();
+  Status evaluate_now() { return trainer_->evaluate_now(); }
+  const TrainingState& state() const { return trainer_->state(); }
+
+  // Updates of each group that are not measured, and that are.
+  static constexpr std::uint64_t kWarmUp = 10, kMeasured = 30;
+
+ private:
+  Result<double> measure();  // samples per second with the groups in use
+  void begin(TrainingState state, std::uint64_t until);
+  void use(int groups_per_device);
+
+  ComputeGroups& groups_;
+  DataFeed& train_;
+  DataFeed* test_;
+  TrainerOptions options_;
+  TrainerEvents events_;
+  Workers workers_;
+  int devices_;
+  std::function<void(const std::string&)> say_;
+  GroupGrowth growth_;
+  std::optional<Trainer> trainer_;
+};
+
+}  // namespace omni
