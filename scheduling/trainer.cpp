@@ -96,9 +96,12 @@ Status Trainer::run() {
   training_time_.pause();
   release_feeds();
   note_strategy();
-  if (finished())
-    return options_.checkpoint_every != 0 && last() == samples_of(options_.iterations) ? save()
-                                                                                       : Status();
+  if (finished()) {
+    if (last() != samples_of(options_.iterations)) return {};
+    if (options_.checkpoint_every != 0) OMNI_CHECK(save());
+    strategy_->conclude();
+    return wait_for_tasks();
+  }
   OMNI_CHECK(save());
   return Error{ErrorKind::interrupted, "",
                fmt::format("stopped after iteration {}", state_.iteration), "--resume goes on"};

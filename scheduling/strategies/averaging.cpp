@@ -1,6 +1,7 @@
 #include "scheduling/strategies/averaging.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "codelets/elementwise/meeting.hpp"
 #include "runtime/tasks/submission.hpp"
@@ -47,12 +48,28 @@ ExchangeTensors Averaging::stepped(const GroupUpdate& update, std::size_t number
 }
 
 void Averaging::submit_behind(const GroupUpdate& update, std::span<const std::size_t> stepped) {
-  if (options_.pulls || !meets(update)) return;
-  for (const std::size_t number : stepped) {
-    const Param& param = *params(update.batch.group)[number];
-    submit_contribute(1.0f / static_cast<float>(count()), *param.replica, *param.master,
-                      *param.change, {.priority = kUpdatePriority});
+  if (!options_.pulls && meets(update)) contribute(update.batch.group, stepped);
+}
+
+void Averaging::contribute(int group, std::span<const std::size_t> numbers) {
+  for (const std::size_t number : numbers) {
+    const Param& param = *params(group)[number];
+    if (param.trainable)
+      submit_contribute(1.0f / static_cast<float>(count()), *param.replica, *param.master,
+                        *param.change, {.priority = kUpdatePriority});
   }
+}
+
+// Where models are pulled, the average has followed them already, unless they never met.
+void Averaging::conclude() {
+  const bool open = std::ranges::any_of(
+      progress_, [](const Progress& each) { return each.since_meeting > 0; });
+  if (!open || (options_.pulls && meetings_ > 0)) return;
+  std::vector<std::size_t> all(params(0).size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  for (int group = 0; group < count(); ++group)
+    if (may_begin(group)) contribute(group, all);  // else it has
+  meet();
 }
 
 void Averaging::end(const GroupUpdate& update) {

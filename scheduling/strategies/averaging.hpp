@@ -30,6 +30,7 @@ class Averaging final : public Strategy {
   ExchangeTensors stepped(const GroupUpdate& update, std::size_t param) override;
   void submit_behind(const GroupUpdate& update, std::span<const std::size_t> params) override;
   void end(const GroupUpdate& update) override;
+  void conclude() override;
   std::vector<StrategyFigure> figures(int group) const override;
 
  protected:
@@ -44,6 +45,7 @@ class Averaging final : public Strategy {
     return progress_[static_cast<std::size_t>(update.batch.group)];
   }
   bool meets(const GroupUpdate& update) const { return exchanges(update.batch.group); }
+  void contribute(int group, std::span<const std::size_t> params);
   void meet();
 
   AveragingOptions options_;

@@ -116,6 +116,11 @@ void Elastic::meet_at_rest() {
   ++meetings_;
 }
 
+void Elastic::conclude() {
+  if (std::ranges::any_of(members_, [](const Member& each) { return each.updates > 0; }))
+    meet_at_rest();
+}
+
 std::vector<StrategyFigure> Elastic::figures(int) const { return {{"meetings", meetings_}}; }
 
 std::vector<double> Elastic::numbers() const {

@@ -38,6 +38,7 @@ class Elastic final : public Strategy {
   void end(const GroupUpdate& update) override;
   std::uint64_t next_rest(std::uint64_t samples) const override;
   void meet_at_rest() override;
+  void conclude() override;
   std::vector<StrategyFigure> figures(int group) const override;
 
  protected:

@@ -83,6 +83,9 @@ class Strategy {
   // Samples after which all groups come to rest for meet_at_rest(); UINT64_MAX: never.
   virtual std::uint64_t next_rest(std::uint64_t /*samples*/) const { return UINT64_MAX; }
   virtual void meet_at_rest() {}
+  // The training is over, and saved as it stands: what groups learnt since the last meeting goes
+  // into the model that is tested.
+  virtual void conclude() {}
 
   StrategyState state() const { return {name(), numbers()}; }
   // Of another strategy, or of another number of groups: everything starts afresh.

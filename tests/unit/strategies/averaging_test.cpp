@@ -264,7 +264,10 @@ TEST_F(AveragingTest, what_is_no_drop) {
 
 // A learner that never meets is a training of its own on every second mini-batch.
 TEST_F(AveragingTest, S10_without_meetings_groups_train_alone) {
-  const auto run = train(2, {.pulls = true, .every = 1000, .pull = 0.5}, 8);
+  auto run = make(2);
+  run->train({.iterations = 100,
+              .until = 8,
+              .strategy = averaging({.pulls = true, .every = 1000, .pull = 0.5})});
   Plain alone(2, {.pulls = true, .every = 1000, .pull = 0.5});
   alone.train(8);
   const auto fresh = make(2);
@@ -273,6 +276,16 @@ TEST_F(AveragingTest, S10_without_meetings_groups_train_alone) {
   for (std::size_t i = 0; i < own.size(); ++i)
     for (std::size_t at = 0; at < own[i].size() && run->groups.net().params()[i]->trainable; ++at)
       ASSERT_NEAR(own[i][at], alone.w(1)[i][at], 2e-5);
+}
+
+TEST_F(AveragingTest, what_was_learnt_since_the_last_meeting_is_not_lost) {
+  const auto never_met = train(2, {.every = 1000, .rate = 1}, 8);
+  const AveragedValues centre = masters(*never_met), start = masters(*make(2));
+  EXPECT_NE(centre[0], start[0]);
+  EXPECT_EQ(replicas(*never_met, 0)[0], centre[0]);
+  EXPECT_EQ(never_met->done.strategy.numbers.front(), 0) << "it was saved before";
+  // A whole number of meetings leaves nothing to add.
+  expect_as_plain(2, {.every = 4, .rate = 0.5}, 24);
 }
 
 TEST_F(AveragingTest, gives_the_same_bits_in_two_pieces) {
