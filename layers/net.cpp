@@ -138,9 +138,9 @@ void Net::find_phases(const NetSpec& spec, const Sharing& sharing) {
   if (sharing.master != nullptr) parts_.master_params = &sharing.master->parts_.params;
   if (sharing.fully_connected == FullyConnected::merged)
     for (std::size_t i = spec.layers.size(); i-- > 0;) {
-      const std::string_view type = (*find_layer_type(spec.layers[i]))->name;
-      if (type == "connected") merged_from_ = i;
-      if (type == "convolutional" || type == "deconvolutional" || type == "local") break;
+      const InGroups in_groups = (*find_layer_type(spec.layers[i]))->in_groups;
+      if (in_groups == InGroups::one) merged_from_ = i;
+      if (in_groups == InGroups::copies) break;
     }
   parts_.replicated_layers = merged_from_;
 }

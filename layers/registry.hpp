@@ -11,6 +11,10 @@
 
 namespace omni {
 
+// What several groups do with a layer's parameters: a copy each, or one for all where no layer
+// behind it has copies. A layer with few or no parameters goes with the layers beside it.
+enum class InGroups { either, copies, one };
+
 struct LayerType {
   std::string_view name;  // Darknet's section name
   std::vector<std::string_view> aliases;
@@ -18,6 +22,7 @@ struct LayerType {
   std::vector<Key> keys;  // own keys; the ones common to all layers are added by the registry
   std::string_view in_vain = "";                  // others, see with_keys_in_vain(); likewise
   std::unique_ptr<Layer> (*make)(LayerBuilder&);  // problems go to builder.options()
+  InGroups in_groups = InGroups::either;
 };
 
 // Static object in the layer's file: registers before main.

@@ -69,8 +69,7 @@ Status GrowingTraining::run() {
     // Too few iterations are left for another number.
     const std::uint64_t needed =
         (kWarmUp + kMeasured) * static_cast<std::uint64_t>(measured + devices_);
-    if (options_.iterations != 0 &&
-        options_.iterations < trainer_->state().iteration + 2 * needed)
+    if (options_.iterations != 0 && options_.iterations < trainer_->state().iteration + 2 * needed)
       break;
     OMNI_TRY(const double throughput, measure());
     growth_.note(throughput);

@@ -23,8 +23,8 @@ struct GroupGrowth {
 
 class GrowingTraining {
  public:
-  // As Trainer's. `groups` has as many as may be used at most; `devices`: workers that groups share.
-  // settled: the number is known already, from a checkpoint.
+  // As Trainer's. `groups` has as many as may be used at most; `devices`: workers that groups
+  // share. settled: the number is known already, from a checkpoint.
   GrowingTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,
                   TrainerOptions options, TrainerEvents events, Workers workers, bool settled,
                   std::function<void(const std::string&)> say);

@@ -156,8 +156,8 @@ class Trainer {
   EventQueue queue_;
   std::vector<std::unique_ptr<GroupRun>> runs_;  // by group
   ArrivalState arrivals_;                        // its clock is options_.clock's
-  std::deque<int> order_;    // groups of the updates under way, as submitted
-  std::vector<int> updated_;  // by group: of them, those that are done
+  std::deque<int> order_;                        // groups of the updates under way, as submitted
+  std::vector<int> updated_;                     // by group: of them, those that are done
   std::uint64_t started_at_, saved_at_;          // iteration
   StepReport report_;
   std::optional<Error> divergence_;

@@ -54,7 +54,8 @@ const LayerRegistration connected_registration(
      .make = [](LayerBuilder& builder) -> std::unique_ptr<Layer> {
        if (splits_by_neurons(builder)) return make_split_connected_layer(builder);
        return std::make_unique<ConnectedLayer>(builder);
-     }});
+     },
+     .in_groups = InGroups::one});
 
 }  // namespace
 }  // namespace omni

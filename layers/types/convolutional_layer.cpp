@@ -120,7 +120,8 @@ const LayerRegistration convolutional_registration(
               {"stretch_sway", "0", kNotDeformed, Effect::refused},
               {"coordconv", "0", "no coordinates are added to the input", Effect::refused}},
      .in_vain = "assisted_excitation=0 bin_output=0 grad_centr=0 reverse=0 dot=0",
-     .make = make_layer<ConvolutionalLayer>});
+     .make = make_layer<ConvolutionalLayer>,
+     .in_groups = InGroups::copies});
 
 }  // namespace
 }  // namespace omni

@@ -120,7 +120,8 @@ const LayerRegistration deconvolutional_registration(
               {"batch_normalize", "0", "1: normalise before the activation"},
               {"activation", "logistic",
                "after the bias: linear relu leaky logistic tanh and more of Darknet's"}},
-     .make = make_layer<DeconvolutionalLayer>});
+     .make = make_layer<DeconvolutionalLayer>,
+     .in_groups = InGroups::copies});
 
 }  // namespace
 }  // namespace omni

@@ -104,7 +104,8 @@ const LayerRegistration local_registration(
               {"pad", "0", "1: size/2 on each side"},
               {"activation", "logistic",
                "after the bias: linear relu leaky logistic tanh and more of Darknet's"}},
-     .make = make_layer<LocalLayer>});
+     .make = make_layer<LocalLayer>,
+     .in_groups = InGroups::copies});
 
 }  // namespace
 }  // namespace omni

@@ -62,8 +62,8 @@ void Averaging::contribute(int group, std::span<const std::size_t> numbers) {
 
 // Where models are pulled, the average has followed them already, unless they never met.
 void Averaging::conclude() {
-  const bool open = std::ranges::any_of(
-      progress_, [](const Progress& each) { return each.since_meeting > 0; });
+  const bool open =
+      std::ranges::any_of(progress_, [](const Progress& each) { return each.since_meeting > 0; });
   if (!open || (options_.pulls && meetings_ > 0)) return;
   std::vector<std::size_t> all(params(0).size());
   std::iota(all.begin(), all.end(), std::size_t{0});

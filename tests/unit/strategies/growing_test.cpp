@@ -39,16 +39,14 @@ TEST(GrowingTraining, trains_to_its_end_and_says_what_it_found) {
   const std::string cfg =
       "[net]\nbatch=4\nheight=6\nwidth=6\nchannels=1\nlearning_rate=0.05\n"
       "[connected]\noutput=3\nactivation=linear\n[softmax]\n";
-  test::GroupTraining run(cfg, 6,
-                          Sharing{.replicas = true,
-                                  .own_models = true,
-                                  .fully_connected = FullyConnected::replicated},
-                          BuildOptions());
+  test::GroupTraining run(
+      cfg, 6,
+      Sharing{.replicas = true, .own_models = true, .fully_connected = FullyConnected::replicated},
+      BuildOptions());
   std::vector<std::string> said;
-  GrowingTraining training(
-      run.groups, *run.feed, nullptr, {.seed = 1},
-      {.iterations = 2000, .strategy = (*find_strategy("sma"))->make({})}, {}, {2, 0}, false,
-      [&](const std::string& line) { said.push_back(line); });
+  GrowingTraining training(run.groups, *run.feed, nullptr, {.seed = 1},
+                           {.iterations = 2000, .strategy = (*find_strategy("sma"))->make({})}, {},
+                           {2, 0}, false, [&](const std::string& line) { said.push_back(line); });
   ASSERT_TRUE(training.run());
   EXPECT_EQ(training.state().iteration, 2000u);
   ASSERT_FALSE(said.empty());
