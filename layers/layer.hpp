@@ -65,13 +65,13 @@ class Layer {
   // activation(output + addend) its output. Both say whether they did; then the two share the
   // output's tensors. Where Input::writes_gradient() holds for the addend, the layer before makes
   // that gradient, too, from that of the sum; else it gets the one before the activation.
-  virtual bool leave_sum(Layer& /*before*/) { return false; }
-  virtual bool make_sum(const Input& /*addend*/, Activation) { return false; }
+  virtual bool fuse_sum_into(Layer& /*before*/) { return false; }
+  virtual bool absorb_sum(const Input& /*addend*/, Activation) { return false; }
   void share_output(Layer& before, TensorPool& tensors);
   // Dropout changes the output of the layer before, and its gradient, where nobody else reads them
   // and that layer's backward can do with zeros and multiples. Says whether it will.
   virtual bool work_in_place(const Layer& /*before*/) { return false; }
-  virtual bool bears_dropout() const { return false; }
+  virtual bool allows_dropout_in_place() const { return false; }
   // Where nothing stands against it, the inputs' private gradients go.
   void add_gradients_in_place(TensorPool& tensors);
 
@@ -87,17 +87,17 @@ class Layer {
   Blob& output() { return output_; }
   const Blob& output() const { return output_; }
   // What readers of this layer read: its output, or that of a layer which it only hands on.
-  Blob& read_by_others() { return hands_on() ? *handed_on_ : output_; }
+  Blob& read_by_others() { return is_alias() ? *aliased_ : output_; }
   const std::vector<Param*>& params() const { return params_; }  // in the order of Darknet's files
 
  protected:
   // Our output is a copy of the blob, whose tensors stay what they are: with us as a reader, no
   // layer shares it with the one after it (see share_output).
-  void read_instead(Blob& blob) {
-    handed_on_ = &blob;
+  void alias_output(Blob& blob) {
+    aliased_ = &blob;
     output_ = blob;
   }
-  bool hands_on() const { return handed_on_ != nullptr; }
+  bool is_alias() const { return aliased_ != nullptr; }
 
   const Slices& slices() const { return *slices_; }
   int images(int slice) const { return slices_->sizes[static_cast<std::size_t>(slice)]; }
@@ -130,7 +130,7 @@ class Layer {
   std::string type_;
   const Slices* slices_;
   std::vector<Input*> inputs_;  // set once the constructor is done
-  Blob* handed_on_ = nullptr;
+  Blob* aliased_ = nullptr;
   std::size_t tensor_bytes_ = 0;
 };
 

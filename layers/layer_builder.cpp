@@ -54,7 +54,7 @@ Input& LayerBuilder::add_input(int layer) {
   return input;
 }
 
-Blob& LayerBuilder::hand_on(int layer) { return *add_input(layer).blob; }
+Blob& LayerBuilder::alias(int layer) { return *add_input(layer).blob; }
 
 Input& LayerBuilder::input_from(int layer) {
   Input& input = add_input(layer);
@@ -158,7 +158,7 @@ Param& LayerBuilder::param(Param description, bool can_update_in_backward) {
   };
   param.updated_in_backward =
       can_update_in_backward && learns && parts_.update_in_backward && param.replica == nullptr;
-  param.written_once = param.can_be_written_once && learns && parts_.write_gradients_once;
+  param.overwrites_diff = param.can_overwrite_diff && learns && parts_.overwrite_diffs;
   if (learns && !param.updated_in_backward) {
     // Groups take turns in the merged phase, so one gradient does for all of them.
     if (master != nullptr && param.replica == nullptr) {

@@ -28,7 +28,7 @@ struct NetParts {
   bool training = false;
   bool adam = false;
   bool update_in_backward = false;
-  bool write_gradients_once = false;
+  bool overwrite_diffs = false;
   int gradient_sums = 1;     // of parameters to whose gradient every slice adds
   int connected_blocks = 1;  // of neurons, in a large connected layer; see choose_connected_blocks
   float label_smoothing = 0;
@@ -64,7 +64,7 @@ class LayerBuilder {
   Input& input() { return input_from(index() - 1); }
   Input& input_from(int layer);
   // Of a layer that does nothing with it: whoever reads that layer has this one's gradient, too.
-  Blob& hand_on(int layer);
+  Blob& alias(int layer);
   // Only the size, before deciding to read it.
   const Extent& extent_of(int layer) const;
   // A Darknet layer reference (negative: relative) as an index, refused under `key` when out of

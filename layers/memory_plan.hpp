@@ -9,17 +9,18 @@
 namespace omni {
 
 // Something that needs memory from the first to the last task that uses it; it may do so again.
-struct Tenant {
-  struct Stay {
+struct PlannedBuffer {
+  struct Lifetime {
     std::size_t first, last;  // tasks, numbered in the order of submission
   };
   std::size_t bytes = 0;
-  int slice = 0;            // only tenants of one slice share, so that slices stay independent
-  std::vector<Stay> stays;  // ascending
+  int slice = 0;  // only buffers of one slice share, so that slices stay independent
+  std::vector<Lifetime> lifetimes;  // ascending
 };
 
-// By tenant: the one in whose memory it lies; itself, if it has its own. That of another is as
+// By buffer: the one in whose memory it lies; itself, if it has its own. That of another is as
 // large or larger, up to `most_times` its size: between devices the whole memory moves.
-std::vector<std::size_t> plan_memory(std::span<const Tenant> tenants, std::size_t most_times);
+std::vector<std::size_t> plan_memory(std::span<const PlannedBuffer> buffers,
+                                     std::size_t most_times);
 
 }  // namespace omni

@@ -22,7 +22,7 @@ bool comes_late(const CapturedTask& task) { return task.priority < 0; }
 
 struct Use {
   int slice = kAllSlices;
-  std::vector<Tenant::Stay> stays;
+  std::vector<PlannedBuffer::Lifetime> lifetimes;
   bool remembers = false;
 };
 using Uses = std::unordered_map<const Tensor*, Use>;
@@ -48,11 +48,11 @@ Uses find_uses(std::span<const CapturedTask> tasks) {
       if (counted.insert(use.slice).second) ++count[use.slice];
       const std::size_t now = count[use.slice];
       if (each.mode == AccessMode::write)
-        use.stays.push_back({now, now});
-      else if (use.stays.empty())
+        use.lifetimes.push_back({now, now});
+      else if (use.lifetimes.empty())
         use.remembers = true;
       else
-        use.stays.back().last = comes_late(task) ? now + kLate : now;
+        use.lifetimes.back().last = comes_late(task) ? now + kLate : now;
     }
   }
   return uses;
@@ -65,16 +65,16 @@ void place_tensors(TensorPool& tensors, std::span<const CapturedTask> tasks,
   Uses uses = find_uses(tasks);
   for (const Tensor* each : kept) uses.erase(each);
   std::vector<Tensor*> movable;
-  std::vector<Tenant> tenants;
+  std::vector<PlannedBuffer> buffers;
   for (Tensor& tensor : tensors.all()) {
     const auto found = uses.find(&tensor);
     if (found == uses.end() || found->second.remembers || tensor.parts() > 1) continue;
     movable.push_back(&tensor);
     tensor.make_fleeting();
-    tenants.push_back({tensor.bytes(), found->second.slice, std::move(found->second.stays)});
+    buffers.push_back({tensor.bytes(), found->second.slice, std::move(found->second.lifetimes)});
   }
   if (!share) return;
-  const std::vector<std::size_t> home = plan_memory(tenants, kMostTimes);
+  const std::vector<std::size_t> home = plan_memory(buffers, kMostTimes);
   for (std::size_t i = 0; i < home.size(); ++i)
     if (home[i] != i) tensors.place(*movable[i], *movable[home[i]]);
 }

@@ -1,4 +1,4 @@
-// Which tensors are fleeting, and lets those share memory, by what tasks would do with them.
+// Which tensors are transient, and lets those share memory, by what tasks would do with them.
 #pragma once
 
 #include <span>

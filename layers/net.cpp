@@ -73,7 +73,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     // Cores add to what the caches have; a GPU would read and write it for nothing. But of several
     // workers a gradient that is added to finds the one that has it, its weights and their
     // velocity.
-    net->parts_.write_gradients_once = one_pass && options.gpus == 1 && slices.count() == 1;
+    net->parts_.overwrite_diffs = one_pass && options.gpus == 1 && slices.count() == 1;
     net->parts_.values = options.values;
     net->parts_.label_smoothing = net_options.label_smoothing;
     net->parts_.gradient_sums = choose_gradient_sums(slices.count(), options.cores, options.gpus);
@@ -190,23 +190,24 @@ void Net::fuse_layers() {
       continue;
     if (parts_.training && layer.can_take_relu_gradient() && before.leave_relu_gradient())
       layer.take_relu_gradient();
-    if (layer.leave_sum(before) || layer.work_in_place(before))
+    if (layer.fuse_sum_into(before) || layer.work_in_place(before))
       layer.share_output(before, parts_.tensors);
   }
   for (const auto& layer : layers()) layer->add_gradients_in_place(parts_.tensors);
 }
 
 // The tasks of training, and of evaluation in between; or of the latter alone.
-std::vector<CapturedTask> Net::rehearse(task_capture::Working working) {
-  Tensor rest("rehearsal", 1);  // stands for labels and metrics
+std::vector<CapturedTask> Net::capture_tasks(task_capture::Working working) {
+  Tensor rest("captured run", 1);  // stands for labels and metrics
   const std::vector<Tensor*> each_slice(parts_.slices.sizes.size(), &rest);
   BatchSlot slot{{}, each_slice, each_slice};
   std::deque<Tensor> images;
   for (const int count : parts_.slices.sizes)
     slot.images.push_back(&images.emplace_back(
-        "rehearsal", static_cast<std::size_t>(count) * parts_.data.extent.count(), parts_.values));
+        "captured run", static_cast<std::size_t>(count) * parts_.data.extent.count(),
+        parts_.values));
   const UpdateOf update_of = [](const Param&) { return ExchangeArgs(); };
-  std::vector<CapturedTask> tasks = task_capture::rehearse(
+  std::vector<CapturedTask> tasks = task_capture::capture_tasks(
       [&] {
         if (parts_.training) {
           forward({.training = true, .slot = &slot});
@@ -221,7 +222,8 @@ std::vector<CapturedTask> Net::rehearse(task_capture::Working working) {
 
 Net::WorkingBytes Net::working_bytes() {
   WorkingFloats most;
-  for (const CapturedTask& task : rehearse(task_capture::Working::wanted)) most.grow(task.working);
+  for (const CapturedTask& task : capture_tasks(task_capture::Working::wanted))
+    most.grow(task.working);
   return {.of_core = (most.scratch + most.kept_beside + most.copies) * sizeof(float),
           .copies_on_gpu = most.copies_on_gpu * sizeof(float),
           .sum_on_gpu = most.sum_on_gpu * sizeof(float)};
@@ -236,9 +238,10 @@ void Net::place_tensors_in_memory() {
   };
   keep(*layers().back());
   for (const Param& param : parts_.params)
-    if (param.written_once) kept.push_back(param.diff);  // updates read it
+    if (param.overwrites_diff) kept.push_back(param.diff);  // updates read it
   if (has(Phase::replicated)) keep(*layers()[merged_from_ - 1]);
-  place_tensors(parts_.tensors, rehearse(task_capture::Working::unknown), kept, parts_.training);
+  place_tensors(parts_.tensors, capture_tasks(task_capture::Working::unknown), kept,
+                parts_.training);
 }
 
 Status Net::allocate() { return parts_.tensors.allocate(); }

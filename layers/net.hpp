@@ -76,12 +76,12 @@ class Net {
   const std::vector<std::unique_ptr<Layer>>& layers() const { return parts_.layers; }
   std::vector<Param*> params();
   std::size_t tensor_bytes() const { return parts_.tensors.bytes(); }  // that allocate() takes
-  // One by one: what is fleeting a GPU holds for its own slices only, and where only GPUs compute
+  // One by one: what is transient a GPU holds for its own slices only, and where only GPUs compute
   // main memory does not.
   std::vector<TensorSize> tensor_sizes() const { return parts_.tensors.sizes(); }
   // That each worker keeps beside them to compute with, at most; a GPU's also libraries' workspace.
-  // Rehearses an iteration, so before training only; needs a Session, which decides what may
-  // compute.
+  // Captures the tasks of an iteration, so before training only; needs a Session, which decides
+  // what may compute.
   struct WorkingBytes {
     std::size_t of_core = 0, copies_on_gpu = 0, sum_on_gpu = 0;
   };
@@ -98,7 +98,7 @@ class Net {
   void cut_segments();
   void freeze_unreached_layers();
   void fuse_layers();
-  std::vector<CapturedTask> rehearse(task_capture::Working working);
+  std::vector<CapturedTask> capture_tasks(task_capture::Working working);
   void place_tensors_in_memory();
   void use_slot(const BatchSlot& slot);
   void share_gradients(const Layer& layer, int slice);

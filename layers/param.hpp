@@ -29,11 +29,12 @@ struct Param {
   // channels) here and (channels, spatial) there; spatial == 1 or channels == 1 means the same
   // order in both.
   std::int64_t rows = 1, spatial = 1, channels = 1;
-  bool connected = false;  // stored transposed by some old files
-  bool by_slice = false;   // a task per slice adds to its gradient, not one per mini-batch
-  bool can_be_written_once = false;  // its gradient: by each task that else adds to it
+  bool connected = false;           // stored transposed by some old files
+  bool by_slice = false;            // a task per slice adds to its gradient, not one per mini-batch
+  bool can_overwrite_diff = false;  // its gradient: by each task that else adds to it
   bool updated_in_backward = false;  // set by LayerBuilder::param
-  bool written_once = false;  // its gradient, for an update, which need not clear it; set likewise
+  bool overwrites_diff =
+      false;  // its gradient, for an update, which need not clear it; set likewise
 
   Tensor* value = nullptr;    // what the layers read: the master or the replica
   Tensor* master = nullptr;   // what updates change and files hold

@@ -5,10 +5,10 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "runtime/as_written.hpp"
 #include "runtime/files.hpp"
 #include "runtime/line_source.hpp"
 #include "runtime/log.hpp"
+#include "runtime/shortest_decimal.hpp"
 
 namespace omni {
 namespace {
@@ -19,7 +19,7 @@ nlohmann::json number(double value) {
 }
 
 // Of what is computed as float: more digits would say nothing.
-nlohmann::json single(double value) { return number(as_written(static_cast<float>(value))); }
+nlohmann::json single(double value) { return number(shortest_decimal(static_cast<float>(value))); }
 
 nlohmann::ordered_json common(const StepReport& report) {
   nlohmann::ordered_json object{{"iteration", report.iteration},

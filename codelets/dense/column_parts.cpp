@@ -67,7 +67,7 @@ void join_reference(const ColumnPartsArgs& args, const Buffers& buffers, DeviceC
 }
 
 void deal_reference(const ColumnPartsArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::deal_columns<float>(args, buffers.get(0), parts_of<float>(buffers, args.parts()));
+  reference::split_columns<float>(args, buffers.get(0), parts_of<float>(buffers, args.parts()));
 }
 
 void sum_reference(const SumPartsArgs& args, const Buffers& buffers, DeviceContext&) {
@@ -111,12 +111,12 @@ Codelet<ColumnPartsArgs> join_columns({
     .footprint = columns_footprint,
 });
 
-Codelet<ColumnPartsArgs> deal_columns({
-    .name = "deal_columns",
+Codelet<ColumnPartsArgs> split_columns({
+    .name = "split_columns",
     .color = kColumnPartsColor,
     .implementations = {{"vector", deal_vector},
                         {"reference", deal_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::deal_columns)},
+                        OMNI_GPU_IMPLEMENTATION(gpu::split_columns)},
     .cost = columns_cost,
     .footprint = columns_footprint,
 });
@@ -136,9 +136,9 @@ void submit_join_columns(const ColumnPartsArgs& args, std::span<Tensor* const> p
   join_columns.submit(args, accesses(write(dst), parts, AccessMode::read), tag);
 }
 
-void submit_deal_columns(const ColumnPartsArgs& args, const Tensor& src,
-                         std::span<Tensor* const> parts, TaskTag tag) {
-  deal_columns.submit(args, accesses(read(src), parts, AccessMode::accumulate), tag);
+void submit_split_columns(const ColumnPartsArgs& args, const Tensor& src,
+                          std::span<Tensor* const> parts, TaskTag tag) {
+  split_columns.submit(args, accesses(read(src), parts, AccessMode::accumulate), tag);
 }
 
 void submit_sum_parts(SumPartsArgs args, std::span<Tensor* const> parts, const Tensor& dst,

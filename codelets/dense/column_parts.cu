@@ -88,7 +88,7 @@ void gpu::join_columns(const ColumnPartsArgs& args, const Buffers& buffers, Devi
   copy_columns<true>(args, buffers);
 }
 
-void gpu::deal_columns(const ColumnPartsArgs& args, const Buffers& buffers, DeviceContext&) {
+void gpu::split_columns(const ColumnPartsArgs& args, const Buffers& buffers, DeviceContext&) {
   copy_columns<false>(args, buffers);
 }
 

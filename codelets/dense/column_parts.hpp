@@ -44,7 +44,7 @@ void join_columns(const ColumnPartsArgs& args, std::span<const T* const> parts, 
 }
 
 template <class T>
-void deal_columns(const ColumnPartsArgs& args, const T* src, std::span<T* const> parts) {
+void split_columns(const ColumnPartsArgs& args, const T* src, std::span<T* const> parts) {
   for (int row = 0; row < args.rows; ++row)
     for (int column = 0; column < args.columns; ++column) {
       const int part = column / args.width;
@@ -67,18 +67,18 @@ void sum_parts(const SumPartsArgs& args, std::span<const T* const> parts, T* dst
 }  // namespace reference
 
 namespace gpu {
-KernelFunction<ColumnPartsArgs> join_columns, deal_columns;
+KernelFunction<ColumnPartsArgs> join_columns, split_columns;
 KernelFunction<SumPartsArgs> sum_parts;
 }  // namespace gpu
 
-extern Codelet<ColumnPartsArgs> join_columns;  // {dst W, parts R ...}
-extern Codelet<ColumnPartsArgs> deal_columns;  // {src R, parts += ...}: other rows are left alone
-extern Codelet<SumPartsArgs> sum_parts;        // {dst W, parts R ...}
+extern Codelet<ColumnPartsArgs> join_columns;   // {dst W, parts R ...}
+extern Codelet<ColumnPartsArgs> split_columns;  // {src R, parts += ...}: other rows are left alone
+extern Codelet<SumPartsArgs> sum_parts;         // {dst W, parts R ...}
 
 void submit_join_columns(const ColumnPartsArgs& args, std::span<Tensor* const> parts,
                          const Tensor& dst, TaskTag tag = {});
-void submit_deal_columns(const ColumnPartsArgs& args, const Tensor& src,
-                         std::span<Tensor* const> parts, TaskTag tag = {});
+void submit_split_columns(const ColumnPartsArgs& args, const Tensor& src,
+                          std::span<Tensor* const> parts, TaskTag tag = {});
 void submit_sum_parts(SumPartsArgs args, std::span<Tensor* const> parts, const Tensor& dst,
                       TaskTag tag = {});
 

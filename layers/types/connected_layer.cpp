@@ -33,7 +33,7 @@ class ConnectedLayer final : public WeightedLayer {
     if (input().wants_gradient())
       submit_connected_backward_data({.shape = shape(slice)}, diff_dst, *weights().value,
                                      input().gradient(slice), data_gradient_tag(slice));
-    submit_connected_backward_weights({.shape = shape(slice), .adds = !weights().written_once},
+    submit_connected_backward_weights({.shape = shape(slice), .adds = !weights().overwrites_diff},
                                       input().value(slice), diff_dst, weights().gradient(slice),
                                       optional_part(diff_bias), weight_gradient_tag(slice));
   }

@@ -80,7 +80,7 @@ class ConvolutionalLayer final : public WeightedLayer {
       submit_conv_backward_data({.shape = shape(slice), .adds = input().adds}, diff_dst,
                                 *weights().value, input().gradient(slice),
                                 data_gradient_tag(slice));
-    submit_conv_backward_weights({.shape = shape(slice), .adds = !weights().written_once},
+    submit_conv_backward_weights({.shape = shape(slice), .adds = !weights().overwrites_diff},
                                  input().value(slice), diff_dst, weights().gradient(slice),
                                  diff_bias, weight_gradient_tag(slice));
   }

@@ -96,8 +96,8 @@ class DeconvolutionalLayer final : public WeightedLayer {
     if (input().wants_gradient())
       submit_conv_forward({.shape = shape(slice)}, diff_dst, *weights().value, nullptr,
                           input().gradient(slice), data_gradient_tag(slice));
-    submit_conv_backward_weights({.shape = shape(slice), .adds = !weights().written_once}, diff_dst,
-                                 input().value(slice), weights().gradient(slice), nullptr,
+    submit_conv_backward_weights({.shape = shape(slice), .adds = !weights().overwrites_diff},
+                                 diff_dst, input().value(slice), weights().gradient(slice), nullptr,
                                  weight_gradient_tag(slice));
     if (diff_bias != nullptr)
       submit_channel_bias_backward({.rows = rows(slice), .c = transposed_.c}, diff_dst, *diff_bias,

@@ -27,7 +27,9 @@ class DropoutLayer final : public Layer {
   double forward_flops_per_image() const override {
     return static_cast<double>(output_.extent.count());
   }
-  bool work_in_place(const Layer& before) override { return in_place_ = before.bears_dropout(); }
+  bool work_in_place(const Layer& before) override {
+    return in_place_ = before.allows_dropout_in_place();
+  }
   void forward(const Step& step, int slice) override {
     const TaskTag tag = forward_tag(slice);
     if (!in_place_) submit_copy(values(slice), input().value(slice), value(slice), tag);

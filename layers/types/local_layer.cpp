@@ -62,7 +62,7 @@ class LocalLayer final : public Layer {
     return fmt::format("{} {}x{}/{}", shape_.conv.filters, shape_.conv.kernel_w,
                        shape_.conv.kernel_h, shape_.conv.stride_h);
   }
-  bool bears_dropout() const override { return activation_.bears_dropout(); }
+  bool allows_dropout_in_place() const override { return activation_.allows_dropout_in_place(); }
   std::string in_one_task() const override {
     return "product, bias" + comma_name(activation_.fused());
   }

@@ -57,7 +57,7 @@ class PoolLayer : public Layer {
     pool_ = read_window(builder, builder.input().extent(), global);
     output_ = builder.blob("output", {pool_.out_h, pool_.out_w, pool_.c});
   }
-  bool bears_dropout() const override { return true; }
+  bool allows_dropout_in_place() const override { return true; }
   std::string detail() const override { return window_text(pool_); }
   double forward_flops_per_image() const override {
     return static_cast<double>(output_.extent.count()) * pool_.kernel_h * pool_.kernel_w;

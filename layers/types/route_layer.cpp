@@ -20,7 +20,7 @@ class RouteLayer final : public Layer {
       options.refuse("layers", "[route] names no layers", "add layers=-1,-4, say");
     if (references.size() == 1) {
       from_ = {builder.resolve("layers", references[0])};
-      read_instead(builder.hand_on(from_[0]));
+      alias_output(builder.alias(from_[0]));
       return;
     }
     Extent extent;
@@ -49,16 +49,16 @@ class RouteLayer final : public Layer {
 
   std::string detail() const override { return fmt::format("{}", fmt::join(from_, " ")); }
   std::string in_one_task() const override {
-    return hands_on() ? "none: its readers read that" : "";
+    return is_alias() ? "none: its readers read that" : "";
   }
   void forward(const Step&, int slice) override {
-    if (hands_on()) return;
+    if (is_alias()) return;
     for (std::size_t i = 0; i < inputs().size(); ++i)
       submit_concat_channels(part(i, slice), input(i).value(slice), value(slice),
                              forward_tag(slice));
   }
   void backward(const Step&, int slice) override {
-    if (hands_on()) return;
+    if (is_alias()) return;
     for (std::size_t i = 0; i < inputs().size(); ++i)
       if (input(i).wants_gradient())
         submit_split_channels(part(i, slice), diff(slice), input(i).gradient(slice),

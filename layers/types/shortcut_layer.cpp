@@ -34,10 +34,10 @@ class ShortcutLayer final : public Layer {
   double forward_flops_per_image() const override {
     return 2 * static_cast<double>(output_.extent.count());
   }
-  bool leave_sum(Layer& before) override {
+  bool fuse_sum_into(Layer& before) override {
     const bool plain = args_.a == args_.b && args_.alpha == 1 && args_.beta == 1 &&
                        activation_.fused() == activation_.kind();
-    before_sums_ = plain && before.make_sum(input(1), activation_.kind());
+    before_sums_ = plain && before.absorb_sum(input(1), activation_.kind());
     return before_sums_;
   }
   void forward(const Step&, int slice) override {

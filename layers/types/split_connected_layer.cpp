@@ -50,7 +50,7 @@ class SplitConnectedLayer final : public Layer {
   }
 
   bool joins_slices() const override { return true; }
-  bool bears_dropout() const override { return activation_.bears_dropout(); }
+  bool allows_dropout_in_place() const override { return activation_.allows_dropout_in_place(); }
   double forward_flops_per_image() const override { return 2.0 * inputs_count_ * outputs_; }
   std::string detail() const override {
     return fmt::format("{} in {} blocks", outputs_, dst_.size());
@@ -66,7 +66,7 @@ class SplitConnectedLayer final : public Layer {
                                  .first_row = first_row(slice),
                                  .columns = inputs_count_,
                                  .width = inputs_count_};
-      submit_deal_columns(rows, input().value(slice), {&gathered_, 1}, forward_tag(slice));
+      submit_split_columns(rows, input().value(slice), {&gathered_, 1}, forward_tag(slice));
     }
     if (!is_last(slice)) return;
     for (std::size_t block = 0; block < dst_.size(); ++block)
@@ -82,7 +82,7 @@ class SplitConnectedLayer final : public Layer {
 
   void backward(const Step& step, int slice) override {
     activation_.backward(values(slice), output_, slice, data_gradient_tag(slice));
-    submit_deal_columns(columns(slice), diff(slice), diff_dst_, data_gradient_tag(slice));
+    submit_split_columns(columns(slice), diff(slice), diff_dst_, data_gradient_tag(slice));
     if (!is_last(slice)) return;
     if (input().wants_gradient()) propagate();
     if (weights_->updated_in_backward) return update(*step.update_of);

@@ -20,9 +20,11 @@ class WeightedLayer : public Layer {
     return (batchnorm_ ? "" : "product, ") + task_after_product();
   }
   bool leave_relu_gradient() override;
-  bool bears_dropout() const override { return !batchnorm_ && activation_.bears_dropout(); }
-  bool make_sum(const Input& addend, Activation activation) override {
-    return batchnorm_ && batchnorm_->make_sum(addend, activation);
+  bool allows_dropout_in_place() const override {
+    return !batchnorm_ && activation_.allows_dropout_in_place();
+  }
+  bool absorb_sum(const Input& addend, Activation activation) override {
+    return batchnorm_ && batchnorm_->absorb_sum(addend, activation);
   }
 
  protected:

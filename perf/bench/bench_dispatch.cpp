@@ -23,7 +23,7 @@ constexpr int kWorkers = 64, kPriorities = 20, kTasks = 400000, kRounds = 7;
 struct Facts {
   using Kind = WorkerKind<int>;
   int priority(int task) const { return task % kPriorities; }
-  Foresight::Sort sort(int) const { return {}; }
+  BacklogForecast::Sort sort(int) const { return {}; }
   bool holds_shared(int) const { return false; }
   bool runs(int, unsigned) const { return true; }
   bool is_for(int, unsigned) const { return true; }

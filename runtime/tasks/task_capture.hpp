@@ -44,8 +44,8 @@ std::vector<CapturedTask> finish();
 // What `submit` would submit: nothing runs, so neither StarPU nor allocated tensors are needed.
 // Tasks' working memory is only asked for where it is wanted: some have to prepare their work.
 enum class Working { unknown, wanted };
-std::vector<CapturedTask> rehearse(const std::function<void()>& submit,
-                                   Working working = Working::unknown);
+std::vector<CapturedTask> capture_tasks(const std::function<void()>& submit,
+                                        Working working = Working::unknown);
 bool is_on();
 // Called for every task while it is on. False: the task is not to run.
 bool submitted(const std::string& codelet, std::span<const Access> accesses, TaskTag tag,

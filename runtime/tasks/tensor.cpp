@@ -65,7 +65,7 @@ Status Tensor::allocate() {
   if (storage_ != this) return {};
   starpu_ = hold_starpu();
   if (!starpu_) return Error{ErrorKind::failed, name_, "allocated without a running Session", ""};
-  if (fleeting_ && only_gpus_compute()) {
+  if (transient_ && only_gpus_compute()) {
     starpu_vector_data_register(&handles_.emplace_back(), -1, 0, static_cast<std::uint32_t>(count_),
                                 bytes_of(type_));
     starpu_data_set_name(handles_.front(), name_.c_str());
@@ -143,7 +143,7 @@ std::vector<TensorSize> TensorPool::sizes() const {
   for (const Tensor& tensor : tensors_)
     if (&tensor.storage() == &tensor && !left_out_.contains(&tensor))
       for (std::size_t part = 0; part < tensor.parts(); ++part)
-        all.push_back({tensor.count_of(part) * bytes_of(tensor.type()), tensor.is_fleeting()});
+        all.push_back({tensor.count_of(part) * bytes_of(tensor.type()), tensor.is_transient()});
   return all;
 }
 

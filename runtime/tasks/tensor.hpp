@@ -50,8 +50,8 @@ class Tensor {
   const Tensor& storage() const { return *storage_; }  // itself, unless it was placed
   // Before allocate(), not cut: no task finds anything in it before one that overwrites it. Where
   // only GPUs compute it takes no main memory. (Cores would have to wait for theirs.)
-  void make_fleeting() { fleeting_ = true; }
-  bool is_fleeting() const { return fleeting_; }
+  void make_fleeting() { transient_ = true; }
+  bool is_transient() const { return transient_; }
   DataHandle handle(std::size_t part = 0) const { return storage_->handles_[part]; }
   // No other part of a tensor in this process has it, but those with the same memory.
   std::uint32_t id(std::size_t part = 0) const { return storage_->ids_[part]; }
@@ -67,7 +67,7 @@ class Tensor {
   std::size_t count_, part_count_;
   DataType type_;
   const Tensor* storage_ = this;
-  bool fleeting_ = false;
+  bool transient_ = false;
   std::shared_ptr<void> starpu_;  // see hold_starpu()
   void* memory_ = nullptr;
   std::vector<std::uint32_t> ids_;   // by part
@@ -102,7 +102,7 @@ class HostAccess {
 // What allocate() takes for one, or for one of its parts.
 struct TensorSize {
   std::size_t bytes = 0;
-  bool is_fleeting = false;
+  bool is_transient = false;
 };
 
 // Owns the tensors of a net: addresses are stable, the total is known before allocation.

@@ -9,7 +9,7 @@ namespace omni {
 
 int SimulatedWorkers::Facts::priority(int id) const { return of.tasks_[id].task->priority; }
 
-Foresight::Sort SimulatedWorkers::Facts::sort(int id) const {
+BacklogForecast::Sort SimulatedWorkers::Facts::sort(int id) const {
   return {of.tasks_[id].task->codelet, of.tasks_[id].task->priority};
 }
 

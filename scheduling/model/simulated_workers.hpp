@@ -32,7 +32,7 @@ class SimulatedWorkers {
     static constexpr double kMicrosecond = 1e-6;
     const SimulatedWorkers& of;
     int priority(int id) const;
-    Foresight::Sort sort(int id) const;
+    BacklogForecast::Sort sort(int id) const;
     bool holds_shared(int id) const;
     bool runs(int id, unsigned worker) const;
     bool is_for(int id, unsigned worker) const;

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <span>
 
-#include "runtime/as_written.hpp"
 #include "runtime/log.hpp"
+#include "runtime/shortest_decimal.hpp"
 #include "scheduling/groups/steady_rate.hpp"
 
 namespace omni {
@@ -69,8 +69,8 @@ TunedTraining::TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* t
     say_layout();
   } else if (!state_.tuning) {
     const SolverOptions& solver = groups.net().options().solver;
-    state_.tuning = Tuning{.momentum = as_written(solver.momentum),
-                           .learning_rate = as_written(solver.learning_rate)};
+    state_.tuning = Tuning{.momentum = shortest_decimal(solver.momentum),
+                           .learning_rate = shortest_decimal(solver.learning_rate)};
   }
   refused_ = state_.tuning->refused;
   budget_ = state_.tuning->budget;

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "scheduling/policy/foresight.hpp"
+#include "scheduling/policy/backlog_forecast.hpp"
 #include "scheduling/policy/placement.hpp"
 #include "scheduling/policy/ready_queue.hpp"
 
@@ -28,12 +28,12 @@ struct WorkerKind {
   // Of a task, beside its length: small ones of a GPU take longer to be given out than to run.
   // Known where the next task is taken before one is done.
   double overhead = 0;
-  Foresight foresight{};  // only where there are several kinds
+  BacklogForecast backlog_forecast{};  // only where there are several kinds
 };
 
 // `Facts` answers what is asked about tasks, all times in one unit:
 //   double kMicrosecond, constant
-//   int priority(Task), Foresight::Sort sort(Task)
+//   int priority(Task), BacklogForecast::Sort sort(Task)
 //   bool holds_shared(Task): others wait for data that it holds from the time it is ready
 //   bool runs(Task, unsigned worker)
 //   bool is_for(Task, unsigned worker): not bound to others, as those of other groups are
@@ -117,7 +117,7 @@ class Dispatcher {
       return other.back < candidate.back && is_back_before(candidate, other);
     });
     const double ready_work = wait_for(*place.kind, task, kLeastPriority, now);
-    if (ready_work > 0) place.kind->foresight.note(facts_.sort(task), ready_work);
+    if (ready_work > 0) place.kind->backlog_forecast.note(facts_.sort(task), ready_work);
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       if (i == chosen || !kinds[i]->ready.empty() ||
           !pays_to_help(candidates[i], place.length, ready_work))
@@ -142,10 +142,10 @@ class Dispatcher {
       ready = kind.ready.pop(static_cast<int>(worker),
                              [&](const Task& task) { return facts_.runs(task, worker); });
       if (!ready)
-        kind.foresight.ran_empty();
+        kind.backlog_forecast.ran_empty();
       else if (has_choice())
-        kind.foresight.began(facts_.sort(ready->task),
-                             ready->length / static_cast<double>(kind.workers.size()));
+        kind.backlog_forecast.began(facts_.sort(ready->task),
+                                    ready->length / static_cast<double>(kind.workers.size()));
     }
     if (!ready && kind.may_help) ready = help(kind, worker, now, true);
     if (ready && has_choice()) {
@@ -240,7 +240,7 @@ class Dispatcher {
 
   double expected_work(const Kind& kind, const Task& task, double ready_work) const {
     if (facts_.holds_shared(task)) return ready_work;  // not to be held for long
-    return kind.foresight.expected(facts_.sort(task), ready_work);
+    return kind.backlog_forecast.expected(facts_.sort(task), ready_work);
   }
 
   // A task of another kind of workers that this one will have finished before. An idle worker takes

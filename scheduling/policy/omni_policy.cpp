@@ -37,7 +37,7 @@ struct Facts {
   using Kind = WorkerKind<starpu_task*>;
   static constexpr double kMicrosecond = 1;
   int priority(const starpu_task* task) const { return task->priority; }
-  Foresight::Sort sort(const starpu_task* task) const {
+  BacklogForecast::Sort sort(const starpu_task* task) const {
     return {reinterpret_cast<std::uintptr_t>(task->cl), task->priority};
   }
   // StarPU lets a commuting task hold its data from before it is ready.
@@ -112,12 +112,12 @@ class Implementations {
 
  private:
   struct Look {
-    SecondLooks::Model model;
+    Exploration::Model model;
     Choice choice;
     double began;
   };
   std::mutex mutex_;
-  SecondLooks looks_;
+  Exploration looks_;
   std::map<const starpu_task*, Look> under_way_;
   std::atomic<bool> any_under_way_ = false;  // hardly ever
 };

@@ -65,7 +65,7 @@ std::span<const Choice> known_implementations(starpu_task* task, unsigned worker
   return std::span(room).first(count);
 }
 
-SecondLooks::Model model_of(starpu_task* task, unsigned worker) {
+Exploration::Model model_of(starpu_task* task, unsigned worker) {
   starpu_perfmodel_arch* arch =
       starpu_worker_get_perf_archtype(static_cast<int>(worker), task->sched_ctx);
   const auto type = static_cast<std::uint64_t>(starpu_worker_get_type(static_cast<int>(worker)));

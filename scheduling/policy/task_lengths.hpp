@@ -8,7 +8,7 @@
 #include <optional>
 #include <span>
 
-#include "scheduling/policy/second_looks.hpp"
+#include "scheduling/policy/exploration.hpp"
 
 namespace omni {
 
@@ -18,7 +18,7 @@ using Choices = std::array<Choice, STARPU_MAXIMPLEMENTATIONS>;
 // know yet is alone, so that it gets known.
 std::span<const Choice> known_implementations(starpu_task* task, unsigned worker, Choices& room);
 // Which model predicts it there.
-SecondLooks::Model model_of(starpu_task* task, unsigned worker);
+Exploration::Model model_of(starpu_task* task, unsigned worker);
 
 // The expected length of the best implementation, a guess where there is no model; NaN: not known
 // for all of them yet. Nothing when none of these workers, which are equals, may run the task.

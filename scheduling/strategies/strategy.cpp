@@ -21,7 +21,7 @@ ExchangeArgs Strategy::step(const GroupUpdate& update, std::size_t number) {
           .square_memory = solver.square_memory,
           .epsilon = solver.epsilon,
           .number = update.batch.number + 1,
-          .clears = !param.written_once,
+          .clears = !param.overwrites_diff,
           .report = update.report};
 }
 

@@ -235,7 +235,7 @@ TEST(BatchnormWhole, accesses_are_those_of_the_check) {
   Tensor mean("mean", 3), inv_std("inv_std", 3), scale("scale", 3), shift("shift", 3);
   Tensor one("one", 3), other("other", 3), total("total", 6), addend("addend", 6);
   for (const Tensor* added : std::initializer_list<const Tensor*>{nullptr, &addend})
-    expect_accesses(task_capture::rehearse([&] {
+    expect_accesses(task_capture::capture_tasks([&] {
                       submit_batchnorm_forward({.rows = 2, .c = 3}, src, total, mean, inv_std, one,
                                                other, scale, shift, added, dst);
                     }),
@@ -245,7 +245,7 @@ TEST(BatchnormWhole, accesses_are_those_of_the_check) {
            {WholeDiffSrc::none, nullptr},
            {WholeDiffSrc::in_place, &diff_dst},
            {WholeDiffSrc::apart, &diff_src}})
-    expect_accesses(task_capture::rehearse([&, to = into] {
+    expect_accesses(task_capture::capture_tasks([&, to = into] {
                       submit_batchnorm_backward({.rows = 2, .c = 3}, src, diff_dst, mean, inv_std,
                                                 scale, shift, total, one, other, to);
                     }),
@@ -254,7 +254,7 @@ TEST(BatchnormWhole, accesses_are_those_of_the_check) {
   const BatchnormSum sum{dst, diff_src};
   const WholeBackward of_sum{.rows = 2, .c = 3, .diff_src = WholeDiffSrc::in_place, .of_sum = true};
   expect_accesses(
-      task_capture::rehearse([&] {
+      task_capture::capture_tasks([&] {
         submit_batchnorm_backward({.rows = 2, .c = 3}, src, diff_dst, mean, inv_std, scale, shift,
                                   total, one, other, &diff_dst, &sum);
       }),

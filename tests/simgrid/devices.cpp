@@ -153,7 +153,7 @@ bool may_run_on_gpu(const starpu_codelet& codelet) {
 // What is made of several slices belongs to none.
 bool joins_slices(const starpu_codelet& codelet) {
   const std::string_view name = codelet.name;
-  return name == "deal_columns" || name == "join_columns" || name == "sum_parts";
+  return name == "split_columns" || name == "join_columns" || name == "sum_parts";
 }
 
 bool may_run_on(starpu_worker_archtype type, const starpu_task& task) {

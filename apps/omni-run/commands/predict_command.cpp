@@ -15,10 +15,10 @@
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "runtime/as_written.hpp"
 #include "runtime/data/images/file_dataset.hpp"
 #include "runtime/data/images/image_folder.hpp"
 #include "runtime/log.hpp"
+#include "runtime/shortest_decimal.hpp"
 #include "runtime/shown_name.hpp"
 #include "scheduling/evaluator.hpp"
 
@@ -114,7 +114,7 @@ Status print(const std::string& image, std::span<const float> outputs,
   std::string text = one_line(image);
   for (const std::size_t at : order) {
     object["classes"].push_back(
-        {{"index", at}, {"name", names[at]}, {"probability", as_written(outputs[at])}});
+        {{"index", at}, {"name", names[at]}, {"probability", shortest_decimal(outputs[at])}});
     text += fmt::format("\n{:.2f}%: {}", 100 * outputs[at], one_line(names[at]));
   }
   return write_result(arguments.common.json ? json_text(object) : text);

@@ -207,7 +207,7 @@ Status SliceRecord::write(const SliceTimes& times) const {
       file_, nlohmann::ordered_json{{kChosen, times.chosen}, {kSeconds, seconds}}.dump(1) + "\n");
 }
 
-Status settle_slice(const NetSpec& spec, const MachineArguments& machine, NetArguments& net) {
+Status use_timed_slice(const NetSpec& spec, const MachineArguments& machine, NetArguments& net) {
   if (!may_choose_slice(net)) return {};
   OMNI_TRY(const NetOptions options, read_net_options(spec.net, net.strict));
   const SliceRecord record(spec, options, net.cores, machine);

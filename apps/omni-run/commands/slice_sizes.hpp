@@ -42,7 +42,7 @@ class SliceRecord {
 
 // Takes the size that was chosen, unless something else decides: --slice, GPUs, or --deterministic,
 // which cuts a net the same way on every machine.
-Status settle_slice(const NetSpec& spec, const MachineArguments& machine, NetArguments& net);
+Status use_timed_slice(const NetSpec& spec, const MachineArguments& machine, NetArguments& net);
 
 // Before a training of so many iterations (0: without end), with a running Session: measures where
 // that is short against it, and keeps what it found. 0: it did not. `net` is the one by the rule.

@@ -38,7 +38,7 @@ Status time_command(const TimeArguments& arguments) {
   if (arguments.slices) return time_slices(arguments);
   NetArguments net_arguments = TimedTraining::without_learning(arguments.net);
   OMNI_TRY(const NetSpec spec, read_net(net_arguments));
-  OMNI_CHECK(settle_slice(spec, arguments.machine, net_arguments));
+  OMNI_CHECK(use_timed_slice(spec, arguments.machine, net_arguments));
   OMNI_TRY(auto opened, build_net(spec, net_arguments, true));
   OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *opened));
   OMNI_TRY(const Session session, start_session(arguments.machine));

@@ -65,8 +65,8 @@ std::size_t MemoryForecast::in_main_memory(int subdivisions) const {
   double bytes = of_images(demand_.training_images, subdivisions) * more_slots(subdivisions) +
                  of_images(demand_.test_images, subdivisions);
   for (const TensorSize& each : demand_.tensors) {
-    if (each.is_fleeting && only_gpus_compute()) continue;
-    bytes += static_cast<double>(each.bytes) * (each.is_fleeting ? share_of_now(subdivisions) : 1);
+    if (each.is_transient && only_gpus_compute()) continue;
+    bytes += static_cast<double>(each.bytes) * (each.is_transient ? share_of_now(subdivisions) : 1);
   }
   return static_cast<std::size_t>(bytes) + demand_.in_main_memory_only;
 }
@@ -102,7 +102,7 @@ MemoryForecast::OnGpu MemoryForecast::on_each_gpu(int subdivisions) const {
   add(demand_.test_images, 1);
   for (const TensorSize& each : demand_.tensors) {
     const auto bytes = static_cast<double>(each.bytes);
-    tensors.add(each.is_fleeting ? bytes * share : bytes, each.is_fleeting ? largest : 1);
+    tensors.add(each.is_transient ? bytes * share : bytes, each.is_transient ? largest : 1);
   }
   // A library's workspace, a copy of a sum to try its ways on, and in bf16 one of the weights.
   const double copies_of_sum = implementation_policy().precision == Precision::bf16 ? 1.5 : 1;

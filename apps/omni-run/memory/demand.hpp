@@ -15,7 +15,7 @@
 namespace omni {
 
 struct MemoryDemand {
-  std::vector<TensorSize> tensors;  // of the nets: what is fleeting is by mini-batch
+  std::vector<TensorSize> tensors;  // of the nets: what is transient is by mini-batch
   // Of data feeds, by mini-batch. `more_when_cut` times as many of the training's wait when an
   // update takes several mini-batches.
   std::vector<TensorSize> training_images, test_images;
@@ -31,7 +31,7 @@ MemoryDemand training_demand(const ComputeGroups& groups, const DataFeed& train,
                              const DataFeed* test, const Net::WorkingBytes& working);
 MemoryDemand evaluation_demand(const Net& net, const DataFeed* test,
                                const Net::WorkingBytes& working);
-// Rehearses an iteration only where a GPU computes.
+// Captures the tasks of an iteration only where a GPU computes.
 Net::WorkingBytes working_on_gpus(Net& net);
 
 class MemoryForecast {

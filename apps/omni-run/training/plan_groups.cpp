@@ -68,7 +68,7 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
       arguments.asynchrony == Asynchrony::reproducible || groups.net().options().subdivisions > 1;
   std::map<int, IterationModel> models;    // by slice: the GPUs of a group decide how many it has
   NetArguments one_group = arguments.net;  // trains with the size that was timed, if any
-  OMNI_CHECK(settle_slice(spec, arguments.machine, one_group));
+  OMNI_CHECK(use_timed_slice(spec, arguments.machine, one_group));
   const auto slice_for = [&](int count) {
     return slice_of_groups(spec, count == 1 ? one_group : arguments.net, count);
   };

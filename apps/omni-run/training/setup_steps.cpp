@@ -95,7 +95,7 @@ Status Training::open_nets() {
       on_gpu.push_back(std::ranges::min(members) < workers.gpus);
   }
   OMNI_TRY(shape_, shape_groups(strategy_, groups, net_options.batch, on_gpu));
-  if (one_group()) OMNI_CHECK(settle_slice(spec_, arguments_.machine, arguments_.net));
+  if (one_group()) OMNI_CHECK(use_timed_slice(spec_, arguments_.machine, arguments_.net));
   OMNI_CHECK(open_groups_again());
   // As many as half of the memory holds.
   const int devices = workers.gpus > 0 ? workers.gpus : workers.all;
@@ -225,7 +225,7 @@ Status Training::settle_groups() {
               chosen.reason);
     plan_ = std::move(chosen.plan);
     groups.count = chosen.count;
-    if (chosen.count == 1) OMNI_CHECK(settle_slice(spec_, arguments_.machine, arguments_.net));
+    if (chosen.count == 1) OMNI_CHECK(use_timed_slice(spec_, arguments_.machine, arguments_.net));
     OMNI_CHECK(open_groups_again());
   }
   OMNI_CHECK(strategy_.grows ? require_group_scheduler(*session_)

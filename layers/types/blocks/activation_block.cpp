@@ -26,7 +26,7 @@ std::string comma_name(Activation activation) {
   return fmt::format(", {}", activation_name(activation));
 }
 
-bool ActivationBlock::bears_dropout() const {
+bool ActivationBlock::allows_dropout_in_place() const {
   return !before_.empty() || kind_ == Activation::linear || kind_ == Activation::relu ||
          kind_ == Activation::leaky;
 }

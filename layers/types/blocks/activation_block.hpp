@@ -32,7 +32,7 @@ class ActivationBlock {
   }
 
   // The gradient looks at no more of the output than whether it is above zero.
-  bool bears_dropout() const;
+  bool allows_dropout_in_place() const;
 
   // After that task. count: the slice's values.
   void forward(std::int64_t count, const Blob& output, int slice, TaskTag tag) const;

@@ -119,7 +119,7 @@ std::string BatchnormBlock::in_one_task() const {
   return std::string("norm") + (addend_ != nullptr ? ", sum" : "") + comma_name(activation_);
 }
 
-bool BatchnormBlock::make_sum(const Input& addend, Activation activation) {
+bool BatchnormBlock::absorb_sum(const Input& addend, Activation activation) {
   if (activation_ != Activation::linear) return false;
   activation_ = activation;
   addend_ = &addend;

@@ -30,7 +30,7 @@ class BatchnormBlock {
   bool leave_relu_gradient();
   // From now on dst = activation(normalised + addend). Where the addend's gradient is to be written
   // here, that is done; else dst.diff is that of the sum. False: there is an activation before.
-  bool make_sum(const Input& addend, Activation activation);
+  bool absorb_sum(const Input& addend, Activation activation);
 
   std::string in_one_task() const;  // see Layer
 

@@ -51,7 +51,7 @@ TEST(ColumnParts, joined) {
 
 TEST(ColumnParts, dealt_leaving_other_rows_alone) {
   check_implementations(
-      deal_columns, kCases,
+      split_columns, kCases,
       Operation<ColumnPartsArgs>{.operands =
                                      [](const ColumnPartsArgs& args) {
                                        std::vector<Operand> all{input(matrix(args))};
@@ -61,7 +61,7 @@ TEST(ColumnParts, dealt_leaving_other_rows_alone) {
                                      },
                                  .reference =
                                      [](const ColumnPartsArgs& args, const Buffers& buffers) {
-                                       reference::deal_columns<double>(
+                                       reference::split_columns<double>(
                                            args, buffers.get<double>(0),
                                            parts_of<double>(buffers, args.parts()));
                                      },
@@ -96,8 +96,8 @@ TEST(ColumnParts, hand_computed) {
   const ColumnPartsArgs args{.rows = 1, .first_row = 1, .columns = 3, .width = 2};
   const std::vector<double> src{1, 2, 3};
   std::vector<double> left(4, 0), right(2, 0), joined(3);
-  reference::deal_columns<double>(args, src.data(),
-                                  std::vector<double*>{left.data(), right.data()});
+  reference::split_columns<double>(args, src.data(),
+                                   std::vector<double*>{left.data(), right.data()});
   EXPECT_EQ(left, (std::vector<double>{0, 0, 1, 2}));
   EXPECT_EQ(right, (std::vector<double>{0, 3}));
   reference::join_columns<double>(args, std::vector<const double*>{left.data(), right.data()},

@@ -56,7 +56,7 @@ class WholeNet {
   }
   // What training, or evaluation, would submit.
   std::vector<CapturedTask> tasks(bool training) {
-    return task_capture::rehearse([&] {
+    return task_capture::capture_tasks([&] {
       net_->forward(step(training));
       if (training) net_->backward(step());
     });

@@ -153,7 +153,7 @@ TEST_F(StalenessTest, small_neighbours_are_updated_together_the_others_alone) {
                                         param(1),  param(300), param(40),      param(50)};
   std::vector<std::size_t> params;  // by task
   for (const CapturedTask& task :
-       task_capture::rehearse([&] { submit_exchanges(exchanges, ExchangeOrder::submission); }))
+       task_capture::capture_tasks([&] { submit_exchanges(exchanges, ExchangeOrder::submission); }))
     params.push_back(task.uses.size() / 3);
   EXPECT_EQ(params, (std::vector<std::size_t>{2, 1, 1, 1, 3, 1}));
 }

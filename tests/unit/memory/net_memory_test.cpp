@@ -41,7 +41,7 @@ std::string first_memory(const std::vector<CapturedTask>& tasks) {
       const Tensor* tensor = use.part.tensor;
       if (use.mode == AccessMode::write)
         written.insert(tensor);
-      else if (tensor->is_fleeting() && !written.contains(tensor))
+      else if (tensor->is_transient() && !written.contains(tensor))
         return task.codelet + " finds " + tensor->name();
     }
   return "";
@@ -102,24 +102,24 @@ TEST(NetMemory, NobodyReadsWhatAnotherTensorLeft) {
         const bool shipped = cfg.parent_path().filename() == "nets";
         if (slice == 1 && shipped) continue;  // hundreds of slices
         const auto net = training_net(cfg, slice, replicas, values);
-        Rehearsal rehearsal(*net);
-        const auto tasks = task_capture::rehearse([&] {
+        Rehearsal captured run(*net);
+        const auto tasks = task_capture::capture_tasks([&] {
           for (int twice = 0; twice < 2; ++twice) {
-            rehearsal.train();
-            rehearsal.train();
-            rehearsal.evaluate();
-            rehearsal.evaluate();
+            captured run.train();
+            captured run.train();
+            captured run.evaluate();
+            captured run.evaluate();
           }
         });
         EXPECT_EQ(first_mistake(tasks), "") << cfg;
         EXPECT_EQ(first_memory(tasks), "") << cfg;
-        EXPECT_EQ(first_memory(task_capture::rehearse([&] {
-                    rehearsal.evaluate();
-                    rehearsal.train();
+        EXPECT_EQ(first_memory(task_capture::capture_tasks([&] {
+                    captured run.evaluate();
+                    captured run.train();
                   })),
                   "")
             << cfg;
-        EXPECT_TRUE(std::ranges::any_of(net->tensor_sizes(), &TensorSize::is_fleeting)) << cfg;
+        EXPECT_TRUE(std::ranges::any_of(net->tensor_sizes(), &TensorSize::is_transient)) << cfg;
         const bool shares = net->tensor_bytes() < net->declared_bytes();
         EXPECT_TRUE(shares || !shipped) << cfg;
         sharing += shares;

@@ -20,7 +20,7 @@ struct Facts {
   using Kind = WorkerKind<const Work*>;
   static constexpr double kMicrosecond = 1;
   int priority(const Work*) const { return 0; }
-  Foresight::Sort sort(const Work*) const { return {0, 0}; }
+  BacklogForecast::Sort sort(const Work*) const { return {0, 0}; }
   bool holds_shared(const Work*) const { return false; }
   bool is_for(const Work* work, unsigned worker) const {
     return worker == 2 || work->group == kAnyGroup || static_cast<int>(worker) == work->group;

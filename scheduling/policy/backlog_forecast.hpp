@@ -9,7 +9,7 @@
 
 namespace omni {
 
-class Foresight {
+class BacklogForecast {
  public:
   // Tasks of one codelet (any number of its own) and one priority are alike.
   using Sort = std::pair<std::uintptr_t, int>;

@@ -1,5 +1,5 @@
 // What looks at implementations that seem slow cost, and that they come at all.
-#include "scheduling/policy/second_looks.hpp"
+#include "scheduling/policy/exploration.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace omni {
 namespace {
 
-const SecondLooks::Model kModel{1, 2};
+const Exploration::Model kModel{1, 2};
 
 // What implementations are believed to take and take. StarPU believes anew what was wrong ten
 // times.
@@ -18,7 +18,7 @@ struct Tasks {
   std::vector<int> runs{}, first{};
   double seconds = 0;
 
-  void run_by(SecondLooks& looks, int count, const SecondLooks::Model& model = kModel) {
+  void run_by(Exploration& looks, int count, const Exploration::Model& model = kModel) {
     runs.assign(truth.size(), 0);
     first.assign(truth.size(), count);
     std::vector<int> wrong(truth.size());
@@ -36,33 +36,33 @@ struct Tasks {
   }
 };
 
-TEST(SecondLooks, one_that_seems_little_slower_is_tried_now_and_then) {
-  SecondLooks looks;
+TEST(Exploration, one_that_seems_little_slower_is_tried_now_and_then) {
+  Exploration looks;
   Tasks tasks{{1, 2}, {1, 2}};
   tasks.run_by(looks, 10'000);
   EXPECT_EQ(tasks.runs[1], 25);
   EXPECT_LE(tasks.seconds, 1.01 * 10'000);
 }
 
-TEST(SecondLooks, one_that_was_poisoned_by_a_hundred_comes_back) {
-  SecondLooks looks;
+TEST(Exploration, one_that_was_poisoned_by_a_hundred_comes_back) {
+  Exploration looks;
   Tasks tasks{{1, 50}, {1, 0.5}};
   tasks.run_by(looks, 20'000);
   EXPECT_GE(tasks.runs[1], 14'000) << "the first after " << tasks.first[1];
   EXPECT_EQ(tasks.believed[1], 0.5);
 }
 
-TEST(SecondLooks, it_comes_back_beside_others_that_are_slow) {
-  SecondLooks looks;
+TEST(Exploration, it_comes_back_beside_others_that_are_slow) {
+  Exploration looks;
   Tasks tasks{{1, 50, 100, 1000}, {1, 0.5, 100, 1000}};
   tasks.run_by(looks, 40'000);
   EXPECT_GE(tasks.runs[1], 20'000) << "the first after " << tasks.first[1];
 }
 
-TEST(SecondLooks, those_that_are_slow_cost_a_hundredth) {
+TEST(Exploration, those_that_are_slow_cost_a_hundredth) {
   for (const std::vector<double>& lengths :
        {std::vector<double>{1, 100}, {1, 5, 100, 1000}, {1, 1e9}}) {
-    SecondLooks looks;
+    Exploration looks;
     Tasks tasks{lengths, lengths};
     constexpr int kTasks = 400'000;
     tasks.run_by(looks, kTasks);
@@ -73,8 +73,8 @@ TEST(SecondLooks, those_that_are_slow_cost_a_hundredth) {
   }
 }
 
-TEST(SecondLooks, other_tasks_save_nothing_for_a_long_one) {
-  SecondLooks looks;
+TEST(Exploration, other_tasks_save_nothing_for_a_long_one) {
+  Exploration looks;
   Tasks others{{1, 100}, {1, 100}};
   others.run_by(looks, 9'000);
   Tasks tasks{{1, 100}, {1, 100}};

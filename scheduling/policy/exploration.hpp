@@ -17,7 +17,7 @@ struct Choice {
   double length;  // that is expected; NaN: the model is not sure yet
 };
 
-class SecondLooks {
+class Exploration {
  public:
   // Tasks of one model: codelet and footprint, on one type of workers.
   using Model = std::pair<std::uintptr_t, std::uint64_t>;

@@ -1,4 +1,4 @@
-#include "scheduling/policy/foresight.hpp"
+#include "scheduling/policy/backlog_forecast.hpp"
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@ constexpr double kKept = 0.9;  // of what was learnt, each time that nothing is 
 
 }  // namespace
 
-void Foresight::note(Sort sort, double ready_work) {
+void BacklogForecast::note(Sort sort, double ready_work) {
   History& history = histories_[sort];
   ++history.notes;
   history.ready += ready_work;
@@ -17,12 +17,12 @@ void Foresight::note(Sort sort, double ready_work) {
   noted_ = true;
 }
 
-void Foresight::began(Sort sort, double work) {
+void BacklogForecast::began(Sort sort, double work) {
   begun_ += work;
   histories_[sort].until = begun_;
 }
 
-void Foresight::ran_empty() {
+void BacklogForecast::ran_empty() {
   if (!noted_) return;
   noted_ = false;
   for (auto& [sort, history] : histories_) {
@@ -36,7 +36,7 @@ void Foresight::ran_empty() {
 }
 
 // In proportion to what is ready, but no more than usual: near the end little follows it.
-double Foresight::expected(Sort sort, double ready_work) const {
+double BacklogForecast::expected(Sort sort, double ready_work) const {
   const auto found = histories_.find(sort);
   if (found == histories_.end() || found->second.foreseen == 0) return ready_work;
   const History& history = found->second;

@@ -1,4 +1,4 @@
-#include "scheduling/policy/second_looks.hpp"
+#include "scheduling/policy/exploration.hpp"
 
 #include <algorithm>
 
@@ -17,12 +17,12 @@ constexpr double kSavedUp = 0.01;
 
 }  // namespace
 
-double& SecondLooks::History::saved_for(unsigned implementation) {
+double& Exploration::History::saved_for(unsigned implementation) {
   if (saved.size() <= implementation) saved.resize(implementation + 1);
   return saved[implementation];
 }
 
-SecondLooks::Chosen SecondLooks::choose(const Model& model, std::span<const Choice> known) {
+Exploration::Chosen Exploration::choose(const Model& model, std::span<const Choice> known) {
   const Choice& best = *std::ranges::min_element(known, {}, &Choice::length);
   if (known.size() == 1) return {best};
   const auto seems_close = [&](const Choice& each) {
@@ -46,7 +46,7 @@ SecondLooks::Chosen SecondLooks::choose(const Model& model, std::span<const Choi
   return {*affordable, true};
 }
 
-void SecondLooks::took(const Model& model, const Choice& choice, double length) {
+void Exploration::took(const Model& model, const Choice& choice, double length) {
   histories_[model].saved_for(choice.implementation) += choice.length - length;
 }
 

@@ -11,7 +11,7 @@ namespace omni {
 namespace {
 
 // Its first connected layer has 1.06 million weights: with several slices it is cut by neurons.
-std::set<std::string> written_once(const std::string& options, const BuildOptions& build) {
+std::set<std::string> overwrites_diff(const std::string& options, const BuildOptions& build) {
   const auto net =
       Net::build(*parse_darknet_cfg("[net]\nbatch=8\nheight=16\nwidth=16\nchannels=1\n" + options +
                                         "[convolutional]\nfilters=4\nsize=3\npad=1\n"
@@ -22,7 +22,7 @@ std::set<std::string> written_once(const std::string& options, const BuildOption
   EXPECT_TRUE(net) << net.error().message();
   std::set<std::string> names;
   for (const Param* param : (*net)->params())
-    if (param->written_once) names.insert(param->name);
+    if (param->overwrites_diff) names.insert(param->name);
   return names;
 }
 
@@ -30,15 +30,15 @@ const std::set<std::string> kAll{"000.convolutional.weights", "001.connected.wei
                                  "002.connected.weights"};
 
 TEST(WrittenOnce, where_one_gpu_computes_them_in_one_slice) {
-  EXPECT_EQ(written_once("", {.training = true, .gpus = 1}), kAll);
+  EXPECT_EQ(overwrites_diff("", {.training = true, .gpus = 1}), kAll);
 }
 
 TEST(WrittenOnce, nowhere_else) {
-  EXPECT_TRUE(written_once("subdivisions=2\n", {.training = true, .gpus = 1}).empty());
-  EXPECT_TRUE(written_once("", {.training = true, .gpus = 2}).empty());
-  EXPECT_TRUE(written_once("", {.training = true, .slice = 4, .gpus = 1}).empty());
-  EXPECT_TRUE(written_once("", {.training = true, .cores = 1}).empty());
-  EXPECT_TRUE(written_once("", {.training = false, .gpus = 1}).empty());
+  EXPECT_TRUE(overwrites_diff("subdivisions=2\n", {.training = true, .gpus = 1}).empty());
+  EXPECT_TRUE(overwrites_diff("", {.training = true, .gpus = 2}).empty());
+  EXPECT_TRUE(overwrites_diff("", {.training = true, .slice = 4, .gpus = 1}).empty());
+  EXPECT_TRUE(overwrites_diff("", {.training = true, .cores = 1}).empty());
+  EXPECT_TRUE(overwrites_diff("", {.training = false, .gpus = 1}).empty());
 }
 
 }  // namespace
