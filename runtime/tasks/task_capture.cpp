@@ -10,7 +10,7 @@ namespace omni::task_capture {
 namespace {
 
 struct Capture {
-  bool captured run = false;
+  bool runs_nothing = false;
   Working working = Working::unknown;
   MachineModel machine{};
   std::vector<CapturedTask> tasks;
@@ -27,7 +27,7 @@ std::vector<CapturedTask> finish() {
 
 std::vector<CapturedTask> capture_tasks(const std::function<void()>& submit, Working working) {
   std::optional<Capture> outer =
-      std::exchange(capture, Capture{.captured run = true, .working = working, .tasks = {}});
+      std::exchange(capture, Capture{.runs_nothing = true, .working = working, .tasks = {}});
   submit();
   return std::exchange(capture, std::move(outer))->tasks;
 }
@@ -48,7 +48,7 @@ bool submitted(const std::string& codelet, std::span<const Access> accesses, Tas
                                                .uses = {}});
   if (capture->working == Working::wanted) task.working = working();
   for (const Access& access : accesses) task.uses.push_back({access.data, access.mode});
-  return !capture->captured run;
+  return !capture->runs_nothing;
 }
 
 void expect(starpu_task& task) {

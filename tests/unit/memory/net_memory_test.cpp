@@ -47,9 +47,9 @@ std::string first_memory(const std::vector<CapturedTask>& tasks) {
   return "";
 }
 
-class Rehearsal {
+class CapturedNet {
  public:
-  explicit Rehearsal(Net& net) : net_(net), images_("images", 1, net.values()) {
+  explicit CapturedNet(Net& net) : net_(net), images_("images", 1, net.values()) {
     const auto each_slice = [&](Tensor& tensor) {
       return std::vector<Tensor*>(net.slices().sizes.size(), &tensor);
     };
@@ -102,20 +102,20 @@ TEST(NetMemory, NobodyReadsWhatAnotherTensorLeft) {
         const bool shipped = cfg.parent_path().filename() == "nets";
         if (slice == 1 && shipped) continue;  // hundreds of slices
         const auto net = training_net(cfg, slice, replicas, values);
-        Rehearsal captured run(*net);
+        CapturedNet captured(*net);
         const auto tasks = task_capture::capture_tasks([&] {
           for (int twice = 0; twice < 2; ++twice) {
-            captured run.train();
-            captured run.train();
-            captured run.evaluate();
-            captured run.evaluate();
+            captured.train();
+            captured.train();
+            captured.evaluate();
+            captured.evaluate();
           }
         });
         EXPECT_EQ(first_mistake(tasks), "") << cfg;
         EXPECT_EQ(first_memory(tasks), "") << cfg;
         EXPECT_EQ(first_memory(task_capture::capture_tasks([&] {
-                    captured run.evaluate();
-                    captured run.train();
+                    captured.evaluate();
+                    captured.train();
                   })),
                   "")
             << cfg;
