@@ -66,11 +66,13 @@ Result<double> GrowingTraining::measure() {
 Status GrowingTraining::run() {
   while (!growth_.settled) {
     const int measured = groups_.count();
-    // Too few iterations are left for another number.
     const std::uint64_t needed =
         (kWarmUp + kMeasured) * static_cast<std::uint64_t>(measured + devices_);
-    if (options_.iterations != 0 && options_.iterations < trainer_->state().iteration + 2 * needed)
+    if (options_.iterations != 0 &&
+        options_.iterations < trainer_->state().iteration + 2 * needed) {
+      say_(fmt::format("groups: {} are kept: too few iterations are left to try more", measured));
       break;
+    }
     OMNI_TRY(const double throughput, measure());
     growth_.note(throughput);
     const bool changes = growth_.groups * devices_ != measured;

@@ -200,17 +200,18 @@ TEST_F(Strategies, refuse_what_does_not_go_together) {
 }
 
 TEST_F(Strategies, sma_finds_its_number_of_groups_and_keeps_it) {
-  const Words automatic{"--strategy", "sma", "--groups", "auto", "--workers", "2"};
-  Words all = command("weights", automatic, {"--max-batches", "1000", "--out", folder_ / "run"});
-  std::erase(all, "-q");
-  const Finished first = omni_run(all);
-  ASSERT_EQ(first.exit_code, 0) << first.errors;
-  EXPECT_THAT(first.errors, HasSubstr("groups: 2 train "));
-  EXPECT_THAT(first.errors, HasSubstr(" are kept"));
-  all.insert(all.end(), {"--resume", "auto", "--max-batches", "1100"});
-  const Finished resumed = omni_run(all);
-  EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
-  EXPECT_THAT(resumed.errors, testing::Not(HasSubstr("are tried")));
+  const auto train_to = [&](const char* batches) {
+    Words all = command("weights", {"--strategy", "sma", "--groups", "auto", "--workers", "2"},
+                        {"--max-batches", batches, "--out", folder_ / "run", "--resume", "auto"});
+    std::erase(all, "-q");
+    const Finished run = omni_run(all);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    return run.errors;
+  };
+  const std::string first = train_to("1000");
+  EXPECT_THAT(first, HasSubstr("groups: 2 train "));
+  EXPECT_THAT(first, HasSubstr(" are kept"));
+  EXPECT_THAT(train_to("1100"), testing::Not(HasSubstr("are tried")));
 }
 
 TEST_F(Strategies, sma_with_one_group_is_plain_training) {
