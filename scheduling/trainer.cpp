@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "runtime/log.hpp"
 #include "runtime/signals.hpp"
@@ -22,6 +23,19 @@ SolverOptions tuned(SolverOptions solver, const std::optional<Tuning>& tuning) {
     solver.momentum = static_cast<float>(tuning->momentum);
   }
   return solver;
+}
+
+// Every group that is under way by the clock, or has finished by it, has samples; no other has.
+bool are_sound(const ArrivalState& arrivals, std::size_t groups) {
+  if (arrivals.samples.size() != groups || arrivals.clock.finishes.size() != groups ||
+      arrivals.finished >= static_cast<int>(groups))
+    return false;
+  for (std::size_t group = 0; group < groups; ++group) {
+    const bool busy =
+        arrivals.clock.finishes[group] > 0 || arrivals.finished == static_cast<int>(group);
+    if (busy != (arrivals.samples[group] > 0)) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -137,12 +151,13 @@ void Trainer::note_strategy() {
   if (options_.clock == nullptr) return;
   state_.arrivals = arrivals_;
   state_.arrivals->clock = options_.clock->state();
+  state_.arrivals->machine = options_.clock->machine();
 }
 
 // Of another number of groups, or without a clock before: all begin now.
 void Trainer::take_arrivals() {
   const auto count = static_cast<std::size_t>(groups_.count());
-  if (state_.arrivals && state_.arrivals->samples.size() == count &&
+  if (state_.arrivals && are_sound(*state_.arrivals, count) &&
       options_.clock->restore(state_.arrivals->clock))
     arrivals_ = *state_.arrivals;
   else
@@ -209,6 +224,7 @@ int Trainer::next_in_order(std::uint64_t turn) {
 Status Trainer::run_in_order(std::uint64_t limit) {
   const auto most = static_cast<std::uint64_t>(groups_.count()) + 1;
   std::uint64_t turn = begun_;
+  std::set<int> cannot_begin;  // too few samples are left for what they take at once
   while (true) {
     const std::uint64_t under_way = begun_ - state_.iteration;
     if (may_begin(limit) && under_way < most) {
@@ -218,6 +234,10 @@ Status Trainer::run_in_order(std::uint64_t limit) {
         if (begin(group, limit, false)) {
           OMNI_CHECK(run.complete(update_rule(run)));
           order_.push_back(group);
+          cannot_begin.clear();
+        } else {
+          cannot_begin.insert(group);
+          if (cannot_begin.size() == runs_.size()) return nobody_can_begin(limit);
         }
         ++turn;
         if (options_.clock != nullptr) {
@@ -264,7 +284,15 @@ Status Trainer::run_freely(std::uint64_t limit) {
     }
     begin_next(event.group);
   }
-  return {};
+  return may_begin(limit) ? nobody_can_begin(limit) : Status();
+}
+
+// The sizes of all groups' passes divide each other, so this is a fault of what was restored.
+Error Trainer::nobody_can_begin(std::uint64_t limit) const {
+  return {ErrorKind::usage, "",
+          fmt::format("{} samples are left before sample {}: fewer than any group takes at once",
+                      limit - cursor_, limit),
+          "start without --resume, or with the mini-batches of before"};
 }
 
 Result<GroupEvent> Trainer::next_event() {
@@ -363,15 +391,15 @@ Status Trainer::evaluate_now() {
 
 Error Trainer::diverged(std::uint64_t iteration) {
   std::string culprit = "the parameters are still finite";
-  for (const Param* param : groups_.net().params()) {
-    const HostAccess access(*param->master, HostAccess::Mode::read);
-    for (const float value : access.f32())
-      if (!std::isfinite(value)) {
-        culprit = "first in " + param->name;
-        break;
-      }
-    if (culprit.starts_with("first")) break;
-  }
+  // Where groups have models of their own, theirs become infinite first.
+  for (int group = 0; group < groups_.count() && !culprit.starts_with("first"); ++group)
+    for (const Param* param : groups_.net(group).params()) {
+      const HostAccess access(*param->value, HostAccess::Mode::read);
+      if (std::ranges::all_of(access.f32(), [](float value) { return std::isfinite(value); }))
+        continue;
+      culprit = "first in " + param->name;
+      break;
+    }
   return {ErrorKind::diverged, "",
           fmt::format("the loss of iteration {} is not a finite number; {}", iteration, culprit),
           "lower the learning rate, or add burn_in"};

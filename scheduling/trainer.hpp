@@ -34,6 +34,7 @@ struct ArrivalState {
   VirtualClock::State clock;
   std::vector<std::uint64_t> samples;  // by group, of the mini-batch under way; 0: none
   int finished = -1;                   // the group that has finished, but is not submitted yet
+  std::string machine{};               // its name
 };
 
 // Where a run stands. Saved in checkpoints; all randomness and the data order follow from it.
@@ -139,6 +140,7 @@ class Trainer {
   void release_feeds();
   double epochs_of(std::uint64_t samples) const;
   Error diverged(std::uint64_t iteration);
+  Error nobody_can_begin(std::uint64_t limit) const;
   GroupRun& run_of(int group) { return *runs_[static_cast<std::size_t>(group)]; }
 
   ComputeGroups& groups_;

@@ -67,6 +67,7 @@ void save_arrivals(CheckpointFields& fields, const ArrivalState& arrivals) {
   fields.set("clock_draws", listed(arrivals.clock.draws));
   fields.set("clock_samples", listed(arrivals.samples));
   fields.set("clock_finished", arrivals.finished);
+  fields.set("clock_machine", one_line(arrivals.machine));
 }
 
 Result<std::optional<ArrivalState>> saved_arrivals(const Checkpoint& checkpoint) {
@@ -84,6 +85,7 @@ Result<std::optional<ArrivalState>> saved_arrivals(const Checkpoint& checkpoint)
   OMNI_CHECK(list("clock_finishes", arrivals.clock.finishes));
   OMNI_CHECK(list("clock_draws", arrivals.clock.draws));
   OMNI_CHECK(list("clock_samples", arrivals.samples));
+  OMNI_TRY(arrivals.machine, fields.text("clock_machine"));
   OMNI_TRY(arrivals.finished, fields.number("clock_finished", -1, kMostGroups - 1));
   for (const std::uint64_t samples : arrivals.samples)
     if (samples > kMostIterations) return unreadable(checkpoint, "clock_samples");
@@ -282,6 +284,7 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
         "masters",
         where, shown_name(state.strategy.name), strategy);
     groups.refresh_replicas();
+    groups.forget_updates();
   } else if (group_count == groups.count()) {
     Status filled;
     for_each_replica(groups, filling_from(checkpoint, filled));
@@ -292,6 +295,7 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
               groups.count() == 1 ? fmt::format(" (--groups {} goes on with them)", group_count)
                                   : "; every replica starts from the masters");
     groups.refresh_replicas();
+    groups.forget_updates();
   }
   return state;
 }

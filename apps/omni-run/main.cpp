@@ -226,6 +226,7 @@ int run(int argc, char** argv) {
   install_stop_signals("stopped; nothing was done yet that could be saved; to start again:\n  " +
                            for_shell(own_words()) + "\n",
                        exit_code(ErrorKind::interrupted));
+  if (train.arrivals.simulated) train.machine.session.deterministic = true;
   return run_command(train_command, train);
 }
 

@@ -120,7 +120,8 @@ class SplitConnectedLayer final : public Layer {
   }
   static void cut(const Param& param, std::size_t block_count) {
     for (Tensor* tensor :
-         {param.master, param.replica, param.diff, param.velocity, param.mean_square})
+         {param.master, param.replica, param.diff, param.velocity, param.mean_square, param.change,
+          param.centre_velocity})
       if (tensor != nullptr) tensor->cut(block_count);
   }
   Tensor& whole_batch(LayerBuilder& builder, const std::string& name, int width) const {

@@ -64,11 +64,6 @@ int VirtualClock::next() {
   return static_cast<int>(first - finishes.begin());
 }
 
-void VirtualClock::wait_for_all() {
-  for (double& finish : state_.finishes)
-    state_.now = std::max(state_.now, std::exchange(finish, 0));
-}
-
 void VirtualClock::give_up() { std::ranges::fill(state_.finishes, 0); }
 
 bool VirtualClock::restore(State state) {

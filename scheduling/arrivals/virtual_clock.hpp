@@ -31,8 +31,6 @@ class VirtualClock {
   // The group that finishes next, of several at once the lowest; now() is when it does. One must be
   // under way.
   int next();
-  // Barrier: all groups under way have finished. now() is when the last of them did.
-  void wait_for_all();
 
   // Those under way are given up.
   void give_up();
@@ -40,6 +38,7 @@ class VirtualClock {
   bool under_way(int group) const { return state_.finishes[static_cast<std::size_t>(group)] > 0; }
   double now() const { return state_.now; }  // simulated s since the training began
 
+  const std::string& machine() const { return machine_.name; }
   const State& state() const { return state_; }
   // False: it is no state of so many groups, and nothing has changed.
   bool restore(State state);

@@ -77,6 +77,15 @@ Net& ComputeGroups::evaluating_net() {
   return net(largest);
 }
 
+void ComputeGroups::forget_updates() {
+  for (int group = 0; group < count(); ++group)
+    for (const Param* param : net(group).params())
+      for (Tensor* tensor :
+           {param->velocity, param->mean_square, param->change, param->centre_velocity})
+        if (param->change != nullptr && tensor != nullptr)
+          std::ranges::fill(HostAccess(*tensor, HostAccess::Mode::write).f32(), 0.0f);
+}
+
 void ComputeGroups::refresh_replicas() {
   for (int group = 0; group < count(); ++group) net(group).refresh_replicas();
 }

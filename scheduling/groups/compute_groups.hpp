@@ -46,6 +46,8 @@ class ComputeGroups {
   std::vector<TensorSize> tensor_sizes() const;
   Status allocate();
   void refresh_replicas();  // of the groups in use; all = master
+  // Where groups have models of their own: what their updates remember, and their meetings.
+  void forget_updates();
 
   // The parameter whose staleness counts, by number: of those with replicas the first, which a
   // group reads first and writes last. None: all that learn are merged.

@@ -25,7 +25,7 @@ GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQu
       events_(events),
       strategy_(strategy),
       traced_(traced),
-      alone_(groups.count() == 1 && net_.options().subdivisions == 1) {}
+      alone_(groups.count() == 1) {}
 
 Submission GroupRun::submission(const Update& update, const WorkerSet* workers) const {
   return {.iteration = traced_ ? static_cast<std::int64_t>(update.update.batch.number) : -1,
@@ -46,7 +46,7 @@ void GroupRun::begin(const MiniBatch& batch, bool announced, double simulated) {
   update.first = next_step(update, 0);
   const SubmissionScope scope(submission(update, &workers_));
   // Without what is decoded ahead, for which it would wait.
-  if (alone_) chain_.emplace(true, kWholeIteration);
+  if (alone_ && update.passes == 1 && strategy_.in_order()) chain_.emplace(true, kWholeIteration);
   net_.forward(update.first, Net::Phase::replicated);
   if (announced) announce(net_.replicated_output());
 }

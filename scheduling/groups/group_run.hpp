@@ -83,7 +83,7 @@ class GroupRun {
   EventQueue& events_;
   Strategy& strategy_;
   bool traced_;
-  bool alone_;                       // with one pass per mini-batch, which can be one chain
+  bool alone_;                       // then a mini-batch of one pass can be one chain
   std::optional<ChainScope> chain_;  // from begin() to the end of complete()
   std::array<Update, kUnderWay> updates_;
   std::uint64_t begun_ = 0, completed_ = 0, collected_ = 0;

@@ -10,9 +10,18 @@
 namespace omni {
 
 bool is_drop(double from, double to) {
-  constexpr double kDrop = 0.9;
-  return to < kDrop * from;
+  constexpr double kRounding = 1e-6;
+  return to < (1 - kRounding) * from;
 }
+
+namespace {
+
+// Policies that lower the rate now and then; others change it with every mini-batch.
+bool drops_by_steps(const SolverOptions& solver) {
+  return solver.policy == RatePolicy::step || solver.policy == RatePolicy::steps;
+}
+
+}  // namespace
 
 Averaging::Averaging(ComputeGroups& groups, AveragingOptions options, double momentum)
     : Strategy(groups),
@@ -77,7 +86,7 @@ void Averaging::end(const GroupUpdate& update) {
   ++own.since_meeting;
   ++own.steps;
   const auto rate = static_cast<double>(update.rule.learning_rate);
-  restarts_ = restarts_ || is_drop(rate_, rate);
+  restarts_ = restarts_ || (options_.restarts && is_drop(rate_, rate));
   rate_ = rate;
   if (std::ranges::none_of(
           progress_, [this](const Progress& each) { return each.since_meeting < options_.every; }))
@@ -106,7 +115,8 @@ void Averaging::meet() {
 std::vector<StrategyFigure> Averaging::figures(int) const { return {{"meetings", meetings_}}; }
 
 std::vector<double> Averaging::numbers() const {
-  std::vector<double> all{meetings_, rate_, restarts_ ? 1.0 : 0.0, at_start_ ? 1.0 : 0.0};
+  std::vector<double> all{meetings_, rate_, restarts_ ? 1.0 : 0.0, at_start_ ? 1.0 : 0.0,
+                          static_cast<double>(options_.every)};
   for (const Progress& each : progress_) all.insert(all.end(), {each.since_meeting, each.steps});
   return all;
 }
@@ -117,7 +127,10 @@ void Averaging::take(std::span<const double> numbers) {
   restarts_ = numbers[2] != 0;
   at_start_ = numbers[3] != 0;
   for (std::size_t group = 0; group < progress_.size(); ++group)
-    progress_[group] = {numbers[4 + 2 * group], numbers[5 + 2 * group]};
+    progress_[group] = {numbers[5 + 2 * group], numbers[6 + 2 * group]};
+  // Meetings of another interval than now: the groups begin a new one.
+  if (numbers[4] != options_.every)
+    for (Progress& each : progress_) each.since_meeting = 0;
 }
 
 namespace {
@@ -134,6 +147,7 @@ const StrategyRegistration sma(
          return std::make_unique<Averaging>(
              groups,
              AveragingOptions{.pulls = true,
+                              .restarts = drops_by_steps(solver),
                               .every = options.sync_every.value_or(1),
                               .pull = options.alpha.value_or(1.0 / groups.count()),
                               .momentum = options.central_momentum.value_or(0.9)},
@@ -151,7 +165,8 @@ const StrategyRegistration local(
        return [options](ComputeGroups& groups, const SolverOptions& solver) {
          return std::make_unique<Averaging>(
              groups,
-             AveragingOptions{.every = options.sync_every.value_or(16),
+             AveragingOptions{.restarts = drops_by_steps(solver),
+                              .every = options.sync_every.value_or(16),
                               .rate = options.outer_rate.value_or(1),
                               .momentum = options.outer_momentum.value_or(0)},
              static_cast<double>(solver.momentum));

@@ -9,11 +9,12 @@
 namespace omni {
 
 struct AveragingOptions {
-  bool pulls = false;   // SMA
-  int every = 1;        // mini-batches of each group from one meeting to the next
-  double pull = 0;      // SMA: alpha
-  double rate = 1;      // local: of the outer step
-  double momentum = 0;  // of the average; local: Nesterov's
+  bool pulls = false;    // SMA
+  bool restarts = true;  // where the learning rate drops
+  int every = 1;         // mini-batches of each group from one meeting to the next
+  double pull = 0;       // SMA: alpha
+  double rate = 1;       // local: of the outer step
+  double momentum = 0;   // of the average; local: Nesterov's
 };
 
 class Averaging final : public Strategy {
@@ -57,8 +58,7 @@ class Averaging final : public Strategy {
   bool at_start_ = true;   // the average has no momentum yet
 };
 
-// What a drop of the learning rate is: all models then start again from the average, which forgets
-// its momentum. Policies that lower the rate little by little do not restart.
+// All models then start again from the average, which forgets its momentum.
 bool is_drop(double from, double to);
 
 }  // namespace omni

@@ -132,7 +132,8 @@ std::vector<double> Elastic::numbers() const {
 void Elastic::take(std::span<const double> numbers) {
   meetings_ = numbers[0];
   for (std::size_t i = 0; i < members_.size(); ++i)
-    members_[i] = {numbers[1 + 3 * i], numbers[2 + 3 * i], numbers[3 + 3 * i]};
+    members_[i] = {scaling_.next(scaling_.unit * std::round(numbers[1 + 3 * i] / scaling_.unit), 0),
+                   numbers[2 + 3 * i], numbers[3 + 3 * i]};
 }
 
 namespace {

@@ -7,12 +7,15 @@ namespace omni {
 
 std::uint64_t BatchRule::next(std::uint64_t batch, double own, double least, double most,
                               const GroupBatch& bounds, std::uint64_t unit) const {
-  auto wanted = static_cast<double>(batch);
+  const auto now = static_cast<double>(batch), one = static_cast<double>(unit);
+  // In whole units, and by one at least.
+  const double step = factor > 1 ? one : 0;
+  double wanted = now;
   if (own < least)
-    wanted = std::max(wanted / factor, static_cast<double>(bounds.least));
+    wanted = std::max(std::min(now / factor, now - step), static_cast<double>(bounds.least));
   else if (own > most)
-    wanted = std::min(wanted * factor, static_cast<double>(bounds.most));
-  const auto units = static_cast<std::uint64_t>(wanted / static_cast<double>(unit));
+    wanted = std::min(std::max(now * factor, now + step), static_cast<double>(bounds.most));
+  const auto units = static_cast<std::uint64_t>(wanted / one);
   return std::max<std::uint64_t>(1, units) * unit;
 }
 
@@ -23,7 +26,10 @@ Hogbatch::Hogbatch(ComputeGroups& groups, bool in_order, std::vector<GroupBatch>
     const GroupBatch& own = batches[static_cast<std::size_t>(group) % batches.size()];
     auto known = std::ranges::find(kinds_, own, &Kind::bounds);
     if (known == kinds_.end())
-      known = kinds_.insert(kinds_.end(), {own, static_cast<std::uint64_t>(own.start), 0});
+      known = kinds_.insert(
+          kinds_.end(), {.bounds = own,
+                         .unit = static_cast<std::uint64_t>(groups.net(group).slices().images()),
+                         .batch = static_cast<std::uint64_t>(own.start)});
     kind_of_.push_back(static_cast<std::size_t>(known - kinds_.begin()));
   }
 }
@@ -37,8 +43,7 @@ std::uint64_t Hogbatch::next_batch(int group) {
         least = std::min(least, other.updates);
         most = std::max(most, other.updates);
       }
-    const auto unit = static_cast<std::uint64_t>(groups_.net(group).slices().images());
-    own.batch = rule_->next(own.batch, own.updates, least, most, own.bounds, unit);
+    own.batch = rule_->next(own.batch, own.updates, least, most, own.bounds, own.unit);
   }
   return own.batch;
 }
@@ -69,8 +74,14 @@ void Hogbatch::take(std::span<const double> numbers) {
   const std::size_t ages = numbers.size() - 2 * kinds_.size();
   Async::take(numbers.first(ages));
   for (std::size_t i = 0; i < kinds_.size(); ++i) {
-    kinds_[i].batch = static_cast<std::uint64_t>(numbers[ages + 2 * i]);
-    kinds_[i].updates = numbers[ages + 2 * i + 1];
+    // Sizes of other bounds than now start afresh.
+    const auto saved = static_cast<std::uint64_t>(numbers[ages + 2 * i]);
+    Kind& kind = kinds_[i];
+    const bool fits = saved >= static_cast<std::uint64_t>(kind.bounds.least) &&
+                      saved <= static_cast<std::uint64_t>(kind.bounds.most) &&
+                      saved % kind.unit == 0;
+    if (fits && rule_) kind.batch = saved;
+    kind.updates = numbers[ages + 2 * i + 1];
   }
 }
 

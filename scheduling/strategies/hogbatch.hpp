@@ -38,6 +38,7 @@ class Hogbatch final : public Async {
   // Groups whose mini-batches have the same bounds: the paper's "worker".
   struct Kind {
     GroupBatch bounds;
+    std::uint64_t unit = 1;  // what the groups' nets compute at once
     std::uint64_t batch = 0;
     double updates = 0;
   };

@@ -75,10 +75,12 @@ Status Training::open_nets() {
   OMNI_TRY(spec_, read_net(arguments_.net));
   const Workers workers{computing_cores(arguments_.machine.session) + arguments_.net.gpus,
                         arguments_.net.gpus};
-  OMNI_TRY(strategy_, choose_strategy(arguments_, workers.gpus > 0 ? workers.gpus : workers.all));
+  int devices = workers.gpus > 0 ? workers.gpus : workers.all;
   if (arguments_.arrivals.simulated) {
     OMNI_TRY(machine_, read_machine(arguments_.arrivals.machine));
+    devices = static_cast<int>(machine_->devices.size());
   }
+  OMNI_TRY(strategy_, choose_strategy(arguments_, devices));
   const GroupArguments& groups = arguments_.groups;
   OMNI_TRY(asynchrony_, chosen_asynchrony(groups, arguments_.machine.session.deterministic));
   OMNI_TRY(const NetOptions net_options, read_net_options(spec_.net, arguments_.net.strict));
@@ -98,7 +100,6 @@ Status Training::open_nets() {
   if (one_group()) OMNI_CHECK(use_timed_slice(spec_, arguments_.machine, arguments_.net));
   OMNI_CHECK(open_groups_again());
   // As many as half of the memory holds.
-  const int devices = workers.gpus > 0 ? workers.gpus : workers.all;
   while (strategy_.grows && *groups.count > devices &&
          groups_->tensor_bytes() > physical_memory() / 2) {
     arguments_.groups.count = *groups.count - devices;
@@ -315,6 +316,22 @@ Status Training::make_clock() {
   return {};
 }
 
+// Where groups took smaller mini-batches before, the next one begins with some of the same samples.
+// A clock of another machine starts afresh.
+void Training::align(TrainingState& state) const {
+  const auto unit = static_cast<std::uint64_t>(shape_.images_per_pass.empty()
+                                                   ? groups_->net().options().batch
+                                                   : std::ranges::min(shape_.images_per_pass));
+  if (state.samples % unit != 0) {
+    log::info("goes on at sample {} instead of {}: mini-batches are multiples of {}",
+              state.samples - state.samples % unit, state.samples, unit);
+    state.samples -= state.samples % unit;
+  }
+  if (!machine_ || !state.arrivals || state.arrivals->machine == machine_->name) return;
+  log::warn("the checkpoint's virtual clock is that of another machine: it starts afresh");
+  state.arrivals.reset();
+}
+
 // Fills the parameters: from the checkpoint, a .weights file, or the seed.
 Result<TrainingState> Training::starting_point() {
   net().initialise(seed_);
@@ -330,6 +347,7 @@ Result<TrainingState> Training::starting_point() {
                 checkpoint_->path.string());
       state.tuning.reset();
     }
+    align(state);
     log::info("resumed {} at iteration {}", checkpoint_->path.string(), state.iteration);
     return state;
   }

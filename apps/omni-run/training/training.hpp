@@ -39,6 +39,7 @@ class Training {
   Status allocate();
   Status make_clock();
   Result<TrainingState> starting_point();
+  void align(TrainingState& state) const;
   Status open_metrics();
 
   // loop_steps.cpp

@@ -257,7 +257,8 @@ TEST_F(AveragingTest, what_is_no_drop) {
   EXPECT_TRUE(is_drop(0.1, 0.01));
   EXPECT_TRUE(is_drop(0.1, 0.05));
   EXPECT_FALSE(is_drop(0.1, 0.1));
-  EXPECT_FALSE(is_drop(0.1, 0.099));
+  EXPECT_TRUE(is_drop(0.1, 0.099));
+  EXPECT_FALSE(is_drop(0.1, 0.1 * (1 - 1e-9)));
   EXPECT_FALSE(is_drop(0, 0.1));
   EXPECT_FALSE(is_drop(0.01, 0.1));
 }
@@ -286,6 +287,37 @@ TEST_F(AveragingTest, what_was_learnt_since_the_last_meeting_is_not_lost) {
   EXPECT_EQ(never_met->done.strategy.numbers.front(), 0) << "it was saved before";
   // A whole number of meetings leaves nothing to add.
   expect_as_plain(2, {.every = 4, .rate = 0.5}, 24);
+}
+
+// A large connected layer is cut into blocks of neurons; so is all that goes with its weights.
+TEST_F(AveragingTest, parameters_may_be_cut) {
+  const std::string cfg =
+      "[net]\nbatch=4\ninputs=1024\nlearning_rate=0.01\n[connected]\noutput=1024\n"
+      "[connected]\noutput=2\nactivation=linear\n[softmax]\n";
+  for (const bool pulls : {true, false}) {
+    Run run(
+        cfg, 2,
+        Sharing{
+            .replicas = true, .own_models = true, .fully_connected = FullyConnected::replicated},
+        BuildOptions());
+    ASSERT_GT(run.groups.net().params()[1]->master->parts(), 1u);
+    const auto start = run.masters();
+    run.train({.iterations = 8,
+               .strategy = averaging({.pulls = pulls, .every = 1, .pull = 0.5, .rate = 1})});
+    EXPECT_NE(run.masters(), start);
+  }
+}
+
+// Meetings of another interval than in the checkpoint: nobody's work is thrown away.
+TEST_F(AveragingTest, a_shorter_interval_begins_anew) {
+  auto run = make(2);
+  run->train({.iterations = 100, .until = 20, .strategy = averaging({.every = 100, .rate = 1})});
+  run->state = run->done;
+  run->train({.iterations = 100, .until = 22, .strategy = averaging({.every = 4, .rate = 1})});
+  EXPECT_EQ(run->done.strategy.numbers.front(), 0) << "one mini-batch each is no interval";
+  run->state = run->done;
+  run->train({.iterations = 100, .until = 28, .strategy = averaging({.every = 4, .rate = 1})});
+  EXPECT_EQ(run->done.strategy.numbers.front(), 1);
 }
 
 TEST_F(AveragingTest, gives_the_same_bits_in_two_pieces) {

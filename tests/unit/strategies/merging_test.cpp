@@ -45,6 +45,10 @@ TEST(BatchRule, H2_moves_by_its_factor_within_the_bounds) {
   EXPECT_EQ(rule.next(8, 5, 5, 9, bounds, 1), 8u) << "neither";
   EXPECT_EQ(rule.next(8, 9, 5, 9, bounds, 1), 8u);
   EXPECT_EQ(rule.next(24, 10, 5, 9, {24, 8, 20}, 8), 16u) << "whole passes";
+  const BatchRule slow{.factor = 1.2};
+  EXPECT_EQ(slow.next(4, 10, 5, 9, {4, 4, 32}, 4), 8u) << "by a pass at least";
+  EXPECT_EQ(slow.next(8, 1, 5, 9, {8, 4, 32}, 4), 4u);
+  EXPECT_EQ(BatchRule{.factor = 1}.next(8, 10, 5, 9, bounds, 1), 8u);
 }
 
 TEST(MergeWeights, A1_equal_updates_weigh_by_batches) {
@@ -211,6 +215,27 @@ TEST_F(Merging, H5_one_group_is_plain_training_without_momentum) {
   const auto run = std::make_unique<Run>(kMergedNet, 1, Sharing{}, BuildOptions());
   run->train({.iterations = 10, .strategy = hogbatch({{12, 12, 12}}, {})});
   EXPECT_EQ(plain->masters(), run->masters());
+}
+
+TEST_F(Merging, sizes_of_before_do_not_outlive_other_bounds) {
+  const auto run = make(1, false, {4});
+  run->train({.iterations = 10, .until = 5, .strategy = hogbatch({{4, 4, 4}}, {})});
+  run->state = run->done;
+  run->train({.iterations = 10, .strategy = hogbatch({{12, 12, 12}}, {})});
+  EXPECT_EQ(run->reports.back().group_samples, 12u);
+}
+
+TEST_F(Merging, where_nobody_can_begin_the_training_ends_with_an_error) {
+  const auto run = make(2, false, {12, 12});
+  run->state.samples = 7;  // no multiple of what is computed at once
+  for (const bool in_order : {true, false}) {
+    TrainerOptions options{
+        .iterations = 2, .strategy = hogbatch({{12, 12, 12}}, {}, in_order), .feeds = run->feeds};
+    Trainer trainer(run->groups, *run->feed, nullptr, run->state, options, {});
+    const Status trained = trainer.run();
+    ASSERT_FALSE(trained);
+    EXPECT_NE(trained.error().what.find("fewer than any group takes at once"), std::string::npos);
+  }
 }
 
 TEST_F(Merging, adaptive_batches_follow_the_balance) {
