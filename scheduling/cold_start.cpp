@@ -4,13 +4,14 @@ namespace omni {
 
 ColdStartedTraining::ColdStartedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test,
                                          TrainingState state, TrainerOptions options,
-                                         TrainerEvents events, std::uint64_t cold, Workers workers,
-                                         std::function<void()> regroup)
+                                         TrainerEvents events, bool guarded, std::uint64_t cold,
+                                         Workers workers, std::function<void()> regroup)
     : groups_(groups),
       train_(train),
       test_(test),
       options_(options),
       events_(std::move(events)),
+      guarded_(guarded),
       cold_(groups.count() > 1 ? cold : 0),
       regroup_(std::move(regroup)) {
   if (state.iteration < cold_) groups_.use(1, workers);
@@ -19,7 +20,7 @@ ColdStartedTraining::ColdStartedTraining(ComputeGroups& groups, DataFeed& train,
 
 void ColdStartedTraining::begin(const TrainingState& state, std::uint64_t until) {
   options_.until = until;
-  trainer_.emplace(groups_, train_, test_, state, options_, events_);
+  trainer_.emplace(groups_, train_, test_, state, options_, events_, guarded_);
 }
 
 Status ColdStartedTraining::run() {

@@ -5,16 +5,16 @@
 #include <functional>
 #include <optional>
 
-#include "scheduling/trainer.hpp"
+#include "scheduling/guard/guarded_training.hpp"
 
 namespace omni {
 
 class ColdStartedTraining {
  public:
-  // As Trainer's. cold: iterations with one group. regroup: puts all groups to use again.
+  // As GuardedTraining's. cold: iterations with one group. regroup: puts all groups to use again.
   ColdStartedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,
-                      TrainerOptions options, TrainerEvents events, std::uint64_t cold,
-                      Workers workers, std::function<void()> regroup);
+                      TrainerOptions options, TrainerEvents events, bool guarded,
+                      std::uint64_t cold, Workers workers, std::function<void()> regroup);
 
   // As Trainer's.
   Status run();
@@ -29,9 +29,10 @@ class ColdStartedTraining {
   DataFeed* test_;
   TrainerOptions options_;
   TrainerEvents events_;
+  bool guarded_;
   std::uint64_t cold_;
   std::function<void()> regroup_;
-  std::optional<Trainer> trainer_;  // of one group, later of all
+  std::optional<GuardedTraining> trainer_;  // of one group, later of all
 };
 
 }  // namespace omni

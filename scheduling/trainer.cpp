@@ -93,6 +93,7 @@ Status Trainer::run() {
     if (Status trained = train_until(next_stop()); !trained) {
       (void)wait_for_tasks();  // they use this object
       release_feeds();
+      note_strategy();
       return trained;
     }
     const auto due = [this](std::uint64_t every) {
@@ -307,7 +308,9 @@ Result<GroupEvent> Trainer::next_event() {
 UpdateRule Trainer::update_rule(const GroupRun& run) const {
   const MiniBatch& batch = run.next_to_complete();
   const std::uint64_t iteration = batch.first / static_cast<std::uint64_t>(net_options_.batch) + 1;
-  return strategy_->rule(batch, learning_rate(solver_, state_.seed, iteration));
+  const double share = state_.guard ? state_.guard->share : 1;
+  return strategy_->rule(
+      batch, static_cast<float>(share) * learning_rate(solver_, state_.seed, iteration));
 }
 
 Status Trainer::finish_one(int group) {
@@ -323,6 +326,11 @@ Status Trainer::finish_one(int group) {
   unreported_samples_ += finished.batch.count;
   unreported_staleness_ += finished.staleness;
   report(finished);
+  if (events_.is_lost && events_.is_lost(loss))
+    divergence_ =
+        Error{ErrorKind::diverged, "",
+              fmt::format("the loss rises, to {:.4g} in iteration {}", loss, state_.iteration),
+              "lower the learning rate"};
   return {};
 }
 

@@ -13,6 +13,7 @@
 #include "scheduling/arrivals/virtual_clock.hpp"
 #include "scheduling/evaluator.hpp"
 #include "scheduling/groups/group_run.hpp"
+#include "scheduling/guard/loss_watch.hpp"
 #include "scheduling/optimizer/refused_rate.hpp"
 #include "scheduling/optimizer/trial_budget.hpp"
 #include "scheduling/stopwatch.hpp"
@@ -37,12 +38,22 @@ struct ArrivalState {
   std::string machine{};               // its name
 };
 
+// Where a guarded training stands (guarded_training.hpp).
+struct GuardState {
+  double share = 1;  // of the learning rate
+  // Good snapshots from one doubling of the share to the next, and until the next.
+  std::uint64_t patience = 1, wait = 1;
+  std::uint64_t next = 0;  // iteration of the next snapshot
+  LossWatch::State losses{};
+};
+
 // Where a run stands. Saved in checkpoints; all randomness and the data order follow from it.
 struct TrainingState {
   std::uint64_t seed = 0;
   std::uint64_t iteration = 0;  // updates done
   std::uint64_t samples = 0;    // that went into them: the cursor in the data
   double average_loss = 0;      // Darknet's: 0.9 old + 0.1 new, the first loss to start with
+  std::optional<GuardState> guard{};
   std::optional<Tuning> tuning{};
   StrategyState strategy{};
   std::optional<ArrivalState> arrivals{};
@@ -91,7 +102,9 @@ struct TrainerOptions {
 // How the loop talks to whoever runs it. Every function may be empty.
 struct TrainerEvents {
   std::function<void(const StepReport&)> on_iteration;  // every one
-  std::function<void(const StepReport&)> on_step;       // every `display` iterations, and the last
+  // Asked after every update; true: the training ends as one that diverged.
+  std::function<bool(double loss)> is_lost{};
+  std::function<void(const StepReport&)> on_step;  // every `display` iterations, and the last
   std::function<void(const EvaluationReport&)> on_evaluation;
   std::function<Status(const TrainingState&)>
       save_checkpoint;  // all updates up to state.iteration done

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <deque>
 
 #include "runtime/checksum.hpp"
@@ -90,6 +91,35 @@ Result<std::optional<ArrivalState>> saved_arrivals(const Checkpoint& checkpoint)
   for (const std::uint64_t samples : arrivals.samples)
     if (samples > kMostIterations) return unreadable(checkpoint, "clock_samples");
   return std::optional(arrivals);
+}
+
+void save_guard(CheckpointFields& fields, const GuardState& guard) {
+  fields.set("rate_share", guard.share);
+  fields.set("share_patience", guard.patience);
+  fields.set("share_wait", guard.wait);
+  fields.set("next_guard", guard.next);
+  fields.set("losses_above", guard.losses.above);
+  fields.set("lowest_loss", guard.losses.lowest);
+  fields.set("recent_losses", listed(guard.losses.recent));
+}
+
+Result<std::optional<GuardState>> saved_guard(const Checkpoint& checkpoint) {
+  const CheckpointFields& fields = checkpoint.fields;
+  if (!fields.text("rate_share")) return std::optional<GuardState>();
+  GuardState guard;
+  OMNI_TRY(guard.share, fields.number("rate_share", 0.0, 1.0));
+  for (const auto& [key, number] :
+       {std::pair("share_patience", &guard.patience), std::pair("share_wait", &guard.wait),
+        std::pair("next_guard", &guard.next), std::pair("losses_above", &guard.losses.above)}) {
+    OMNI_TRY(*number, fields.number(key, std::uint64_t{0}, kMostIterations));
+  }
+  OMNI_TRY(guard.losses.lowest, fields.number("lowest_loss", -kLargestRate, kLargestRate));
+  OMNI_TRY(const std::string text, fields.text("recent_losses"));
+  auto recent = read_list<double>(text);
+  if (!recent || !std::ranges::all_of(*recent, [](double each) { return std::isfinite(each); }))
+    return unreadable(checkpoint, "recent_losses");
+  guard.losses.recent = std::move(*recent);
+  return std::optional(guard);
 }
 
 Result<StrategyState> saved_strategy(const Checkpoint& checkpoint, int groups) {
@@ -191,6 +221,7 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
   snapshot.fields.set("iteration", state.iteration);
   snapshot.fields.set("seed", state.seed);
   snapshot.fields.set("average_loss", state.average_loss);
+  if (state.guard) save_guard(snapshot.fields, *state.guard);
   snapshot.fields.set("solver", solver_name(net));
   snapshot.fields.set("batch", net.options().batch);
   snapshot.fields.set("slice", net.slices().sizes.front());
@@ -259,6 +290,7 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
            checkpoint.fields.number("iteration", std::uint64_t{0}, kMostIterations));
   OMNI_TRY(state.seed, checkpoint.fields.number<std::uint64_t>("seed"));
   OMNI_TRY(state.average_loss, checkpoint.fields.number<double>("average_loss"));
+  OMNI_TRY(state.guard, saved_guard(checkpoint));
   OMNI_TRY(const int batch, checkpoint.fields.number<int>("batch"));
   OMNI_TRY(const int slice, checkpoint.fields.number<int>("slice"));
   OMNI_TRY(const int group_count, saved_groups(checkpoint));

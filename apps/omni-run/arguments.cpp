@@ -137,6 +137,11 @@ void add_groups(CLI::App& app, GroupArguments& arguments) {
                  "harm; an epoch, say")
       ->transform(whole_number())
       ->capture_default_str();
+  add_choice(app, "--guard", arguments.guard,
+             std::map<std::string, bool>{{"on", true}, {"off", false}},
+             "Learning rate of several asynchronous groups, for which the given one may be too "
+             "large. on (default): begin with a share of it, double that while the loss falls, go "
+             "back and halve it where the loss rises; off: the given one");
   app.add_option("--group-layout", arguments.layout,
                  "Workers of each group, for example '0-1;2-3' (with the quotes); default: evenly")
       ->check(not_empty());

@@ -62,6 +62,7 @@ struct GroupArguments {
   std::optional<int> count{};  // 1; automatic: at most as many as there are workers
   std::string layout{};
   std::uint64_t cold_start = 0;  // iterations with one group before there are several
+  std::optional<bool> guard{};   // true, the default: see GuardedTraining
   FullyConnected fully_connected = FullyConnected::merged;
   std::string strategy{};  // "": async where there are several groups, else sync
   std::string batches{};   // samples of each group's mini-batches

@@ -25,11 +25,11 @@ auto copying_from(const std::vector<std::vector<float>>& copies) {
 
 }  // namespace
 
-void TrainingSnapshot::take(ComputeGroups& groups, const TrainingState& state) {
+void TrainingSnapshot::take(ComputeGroups& groups, const TrainingState& state, bool with_replicas) {
   state_ = state;
   for_each_array(groups.net(), copying_to(arrays_));
-  for_each_replica(groups, copying_to(replicas_));
-  groups_ = groups.count();
+  if (with_replicas) for_each_replica(groups, copying_to(replicas_));
+  groups_ = with_replicas ? groups.count() : 0;
 }
 
 void TrainingSnapshot::restore(ComputeGroups& groups) const {
@@ -40,13 +40,13 @@ void TrainingSnapshot::restore(ComputeGroups& groups) const {
     groups.refresh_replicas();
 }
 
-std::size_t TrainingSnapshot::bytes(ComputeGroups& groups) {
+std::size_t TrainingSnapshot::bytes(ComputeGroups& groups, bool with_replicas) {
   std::size_t bytes = 0;
   const auto add = [&](const auto&, const Param&, const Tensor& tensor) {
     bytes += tensor.bytes();
   };
   for_each_array(groups.net(), add);
-  for_each_replica(groups, add);
+  if (with_replicas) for_each_replica(groups, add);
   return bytes;
 }
 

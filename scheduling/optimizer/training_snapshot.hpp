@@ -10,13 +10,13 @@ namespace omni {
 class TrainingSnapshot {
  public:
   // No task may be under way, here and in restore().
-  void take(ComputeGroups& groups, const TrainingState& state);
-  // With another number of groups than was taken, all replicas start from the masters.
+  void take(ComputeGroups& groups, const TrainingState& state, bool with_replicas = true);
+  // Without replicas, or with another number of groups than was taken, all start from the masters.
   void restore(ComputeGroups& groups) const;
 
   const TrainingState& state() const { return state_; }
   // What one takes, with all groups in use.
-  static std::size_t bytes(ComputeGroups& groups);
+  static std::size_t bytes(ComputeGroups& groups, bool with_replicas = true);
 
  private:
   TrainingState state_;

@@ -26,7 +26,7 @@ const StrategyRegistration async_registration(
     {.name = "async",
      .summary = "groups update one model as their gradients arrive, with compensated momentum",
      .uses = {StrategyOption::asynchrony, StrategyOption::compensation,
-              StrategyOption::fully_connected, StrategyOption::cold_start},
+              StrategyOption::fully_connected, StrategyOption::cold_start, StrategyOption::guard},
      .make = [](const StrategyOptions& options) {
        return async(options.in_order ? Asynchrony::reproducible
                                      : options.asynchrony.value_or(Asynchrony::free),
@@ -63,6 +63,8 @@ std::string_view option_name(StrategyOption option) {
       return "--fc";
     case StrategyOption::cold_start:
       return "--cold-start";
+    case StrategyOption::guard:
+      return "--guard";
     case StrategyOption::sync_every:
       return "--sync-every";
     case StrategyOption::alpha:

@@ -23,6 +23,7 @@ enum class StrategyOption {
   compensation,
   fully_connected,
   cold_start,
+  guard,
   sync_every,
   alpha,
   central_momentum,

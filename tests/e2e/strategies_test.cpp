@@ -39,7 +39,7 @@ activation=linear
 
 const std::map<std::string, Words> kStrategies{
     {"sync", {"--strategy", "sync"}},
-    {"async", {"--strategy", "async", "--groups", "3"}},
+    {"async", {"--strategy", "async", "--groups", "3", "--guard", "off"}},
     {"sma", {"--strategy", "sma", "--groups", "3", "--sync-every", "2"}},
     {"local",
      {"--strategy", "local", "--groups", "2", "--sync-every", "3", "--outer-rate", "0.7",

@@ -146,6 +146,15 @@ INSTANTIATE_TEST_SUITE_P(
                 2,
                 "error: --group-layout: with --auto the number of groups varies (leave it out, or "
                 "bound the number with --groups)\n"},
+        Refusal{"GuardWithAuto",
+                {"--net", "lenet", "--dry-run", "--auto", "--guard", "on"},
+                2,
+                "error: --guard: --auto searches the learning rate by itself (leave one of them "
+                "out)"},
+        Refusal{"GuardOfAnotherStrategy",
+                {"--net", "lenet", "--dry-run", "--strategy", "hogbatch", "--guard", "off"},
+                2,
+                "error: --guard: --strategy hogbatch does not use it (it belongs to async)"},
         Refusal{"AutoCompensation",
                 {"--net", "lenet", "--dry-run", "--auto", "--momentum-compensation", "theory"},
                 2,

@@ -11,6 +11,7 @@
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
 #include "scheduling/groups/momentum.hpp"
+#include "scheduling/guard/guarded_training.hpp"
 
 namespace omni {
 
@@ -25,6 +26,9 @@ Status check_automatic(const TrainArguments& arguments, const Net& net) {
                  "leave it out, or bound the number with --groups"};
   if (groups.cold_start > 0)
     return Error{ErrorKind::usage, "--cold-start", "--auto begins with one group by itself",
+                 "leave one of them out"};
+  if (groups.guard)
+    return Error{ErrorKind::usage, "--guard", "--auto searches the learning rate by itself",
                  "leave one of them out"};
   if (groups.how.compensation)
     return Error{ErrorKind::usage, "--momentum-compensation",
@@ -184,12 +188,19 @@ void warn_about_groups(const ComputeGroups& groups, const GroupArguments& argume
     if (arguments.how.asynchrony) useless.push_back("--async");
     if (arguments.how.compensation) useless.push_back("--momentum-compensation");
     if (arguments.cold_start > 0) useless.push_back("--cold-start");
+    if (arguments.guard) useless.push_back("--guard");
     if (arguments.fully_connected != FullyConnected::merged) useless.push_back("--fc");
     if (!useless.empty())
       log::warn("{}: no effect with one compute group (--groups 2, say)", fmt::join(useless, ", "));
     return;
   }
   warn_about_momentum(groups, arguments);
+  if (arguments.guard.value_or(true))
+    log::info(
+        "guard: begins with {:.2g} of the learning rate, doubles it up to the given one, and "
+        "halves "
+        "it where the loss rises (--guard off: always the given one)",
+        GuardedTraining::first_share(groups.count()));
   if (!groups.has_replicated_phase())
     log::warn(
         "all layers are fully connected and merged: the groups take turns, and gain nothing "

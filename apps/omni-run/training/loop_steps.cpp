@@ -102,7 +102,7 @@ Status Training::train() {
       (void)assign_workers(*groups_, arguments_.groups, *session_);  // it succeeded before
     };
     ColdStartedTraining trainer(*groups_, *feeds_.front(), test(), start_, options(), events(),
-                                arguments_.groups.cold_start, workers, regroup);
+                                guarded(), arguments_.groups.cold_start, workers, regroup);
     return train_with(trainer);
   }
   TunedTraining trainer(

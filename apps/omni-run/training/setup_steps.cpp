@@ -21,6 +21,7 @@
 #include "runtime/memory/resident_memory.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "scheduling/arrivals/united.hpp"
+#include "scheduling/guard/guarded_training.hpp"
 #include "scheduling/optimizer/tuned_training.hpp"
 
 namespace omni {
@@ -69,6 +70,11 @@ bool Training::one_group() const {
   const GroupArguments& groups = arguments_.groups;
   return !groups.automatic && !groups.planned && groups.count.value_or(1) == 1 &&
          groups.layout.empty() && strategy_.type->models == GroupModels::one;
+}
+
+bool Training::guarded() const {
+  return groups_->count() > 1 && strategy_.type->models == GroupModels::one &&
+         !arguments_.groups.automatic && arguments_.groups.guard.value_or(true);
 }
 
 Status Training::open_nets() {
@@ -261,9 +267,10 @@ void Training::make_feeds() {
 }
 
 Status Training::check_memory() {
-  const std::size_t snapshots = arguments_.groups.automatic
-                                    ? TunedTraining::kSnapshots * TrainingSnapshot::bytes(*groups_)
-                                    : 0;
+  const std::size_t snapshots =
+      arguments_.groups.automatic ? TunedTraining::kSnapshots * TrainingSnapshot::bytes(*groups_)
+      : guarded() ? GuardedTraining::kSnapshots * TrainingSnapshot::bytes(*groups_, false)
+                  : 0;
   MemoryDemand demand = training_demand(*groups_, *feeds_.front(), test(), net().working_bytes());
   std::size_t images = test() != nullptr ? test()->bytes() : 0;
   for (const auto& feed : feeds_) {
@@ -348,6 +355,7 @@ Result<TrainingState> Training::starting_point() {
       state.tuning.reset();
     }
     align(state);
+    if (!guarded()) state.guard.reset();
     log::info("resumed {} at iteration {}", checkpoint_->path.string(), state.iteration);
     return state;
   }

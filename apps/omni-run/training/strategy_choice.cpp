@@ -21,6 +21,7 @@ Status check_options(const StrategyType& type, const GroupArguments& groups) {
   std::vector<StrategyOption> given = groups.how.given();
   if (!groups.batches.empty()) given.push_back(StrategyOption::group_batches);
   if (groups.cold_start > 0) given.push_back(StrategyOption::cold_start);
+  if (groups.guard) given.push_back(StrategyOption::guard);
   if (groups.fully_connected != FullyConnected::merged)
     given.push_back(StrategyOption::fully_connected);
   for (const StrategyOption option : given) {

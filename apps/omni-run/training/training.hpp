@@ -55,6 +55,7 @@ class Training {
 
   Net& net() { return groups_->net(); }
   bool one_group() const;
+  bool guarded() const;  // see GuardedTraining
   std::uint64_t planned_iterations() const;
   DataFeed* test() { return test_feed_ ? &*test_feed_ : nullptr; }
 

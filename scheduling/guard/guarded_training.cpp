@@ -1,0 +1,149 @@
+#include "scheduling/guard/guarded_training.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/log.hpp"
+
+namespace omni {
+namespace {
+
+// Losses that are judged together: of many samples, and of every group.
+constexpr std::uint64_t kSamples = 1024, kLosses = 16;
+// Iterations from one snapshot to the next: of windows, and of the iterations done.
+constexpr std::uint64_t kWindows = 2, kPart = 8, kTrial = 4;
+constexpr int kMostAtFirst = 8;
+// A training that does not become good with it is given up.
+constexpr double kLeastShare = 1e-4;
+
+std::size_t window_of(const ComputeGroups& groups) {
+  const auto batch = static_cast<std::uint64_t>(groups.net().options().batch);
+  return std::max({kLosses, kSamples / batch, static_cast<std::uint64_t>(groups.count())});
+}
+
+}  // namespace
+
+double GuardedTraining::first_share(int groups) { return 1.0 / std::min(groups, kMostAtFirst); }
+
+GuardedTraining::GuardedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test,
+                                 TrainingState state, TrainerOptions options, TrainerEvents events,
+                                 bool guarded)
+    : groups_(groups),
+      train_(train),
+      test_(test),
+      options_(std::move(options)),
+      events_(std::move(events)),
+      guarded_(guarded && groups.count() > 1),
+      end_(options_.until != 0        ? options_.until
+           : options_.iterations != 0 ? options_.iterations
+                                      : UINT64_MAX),
+      window_(window_of(groups)),
+      watch_(window_, std::log(groups.net().classes())),
+      sure_{{}, watch_},
+      latest_(sure_) {
+  if (!guarded_) {
+    state.guard.reset();
+    begin(state);
+    return;
+  }
+  if (state.guard)
+    watch_.restore(state.guard->losses);
+  else
+    state.guard = GuardState{.share = first_share(groups.count())};
+  latest_.watch = watch_;
+  latest_.snapshot.take(groups_, state, false);
+  sure_ = latest_;
+  events_.is_lost = [this](double loss) {
+    watch_.note(loss);
+    return watch_.lost();
+  };
+  if (events_.save_checkpoint)
+    events_.save_checkpoint = [this, save = events_.save_checkpoint](TrainingState at) {
+      at.guard->losses = watch_.state();
+      return save(at);
+    };
+  begin(state, state.guard->next);
+}
+
+std::uint64_t GuardedTraining::stretch(std::uint64_t iteration) const {
+  return std::max<std::uint64_t>(kWindows * window_, iteration / kPart);
+}
+
+void GuardedTraining::begin(TrainingState state, std::uint64_t until) {
+  if (guarded_) {
+    state.guard->next =
+        until > state.iteration ? until : state.iteration + stretch(state.iteration);
+    options_.until = std::min(state.guard->next, end_);
+  }
+  if (trainer_) options_.seconds_before = trainer_->seconds();
+  trainer_.emplace(groups_, train_, test_, state, options_, events_);
+}
+
+Status GuardedTraining::run() {
+  if (!guarded_) return trainer_->run();
+  while (true) {
+    Status trained = trainer_->run();
+    if (!trained) {
+      const Error& error = trained.error();
+      if (error.kind != ErrorKind::diverged || state().guard->share < kLeastShare) return trained;
+      go_back(error.what);
+    } else if (state().iteration < end_) {
+      go_on();
+    }
+    if (state().iteration >= end_) return finish();
+  }
+}
+
+void GuardedTraining::go_on() {
+  TrainingState state = this->state();
+  if (watch_.good()) {
+    std::swap(sure_, latest_);
+    latest_.snapshot.take(groups_, state, false);
+    latest_.watch = watch_;
+    // Not at the end, when nothing would show what comes of it.
+    const bool lasts = state.iteration + kTrial * stretch(state.iteration) < end_;
+    GuardState& guard = *state.guard;
+    if (guard.wait > 0) --guard.wait;
+    if (guard.share < 1 && guard.wait == 0 && lasts) {
+      guard.share = std::min(1.0, 2 * guard.share);
+      guard.wait = guard.patience;
+    }
+  } else if (state.guard->share > kLeastShare) {
+    halve(state);
+  }
+  begin(state);
+}
+
+// The next doubling waits twice as long as the last.
+void GuardedTraining::halve(TrainingState& state) {
+  state.guard->share /= 2;
+  state.guard->patience *= 2;
+  state.guard->wait = state.guard->patience;
+}
+
+void GuardedTraining::go_back(const std::string& why) {
+  TrainingState state = this->state();
+  sure_.snapshot.restore(groups_);
+  latest_ = sure_;
+  watch_ = sure_.watch;
+  watch_.forget_recent();
+  state.average_loss = sure_.snapshot.state().average_loss;
+  halve(state);
+  log::warn("{}: back to the parameters of iteration {}, with {:.2g} of the learning rate", why,
+            sure_.snapshot.state().iteration, state.guard->share);
+  begin(state);
+}
+
+// The end may come in the middle of a rise.
+Status GuardedTraining::finish() {
+  if (watch_.ends_well()) return {};
+  latest_.snapshot.restore(groups_);
+  log::warn("the loss rises at the end: the parameters are those of iteration {}",
+            latest_.snapshot.state().iteration);
+  const bool saves = options_.checkpoint_every != 0 && events_.save_checkpoint;
+  return saves ? events_.save_checkpoint(state()) : Status();
+}
+
+}  // namespace omni

@@ -1,0 +1,50 @@
+#include "scheduling/guard/loss_watch.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace omni {
+
+void LossWatch::note(double loss) {
+  if (std::isinf(lowest_)) lowest_ = loss;
+  recent_.push_back(loss);
+  if (recent_.size() > window_) recent_.pop_front();
+  if (!full()) return;
+  lowest_ = std::min(lowest_, median(window_));
+  above_ = is_above() ? above_ + 1 : 0;
+}
+
+void LossWatch::restore(const State& state) {
+  lowest_ = state.lowest;
+  above_ = state.above;
+  recent_.assign(state.recent.begin(), state.recent.end());
+  while (recent_.size() > window_) recent_.pop_front();
+}
+
+bool LossWatch::is_above() const {
+  constexpr double kLeast = 0.995, kMost = 1.02, kLearned = 0.97;  // of the loss at chance
+  const auto [least, most] = std::ranges::minmax(recent_);
+  const bool dead =
+      least > kLeast * chance_ && most < kMost * chance_ && lowest_ < kLearned * chance_;
+  return dead || median(window_) > lowest_ + margin(kForgotten, kNoise);
+}
+
+bool LossWatch::lost() const {
+  constexpr double kExplodes = 1.5;
+  return above_ >= window_ ||
+         (above_ > 0 && median(window_) > kExplodes * std::max(lowest_, chance_));
+}
+
+double LossWatch::median(std::size_t last) const {
+  std::vector<double> sorted(recent_.end() - static_cast<std::ptrdiff_t>(last), recent_.end());
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>((last - 1) / 2);
+  std::ranges::nth_element(sorted, middle);
+  return *middle;
+}
+
+double LossWatch::margin(double learned, double unlearned) const {
+  return std::max(learned * (chance_ - lowest_), unlearned * lowest_);
+}
+
+}  // namespace omni

@@ -1,0 +1,57 @@
+// Tells from the losses of mini-batches whether a training is being lost: whether their median
+// rises far above the lowest one. A median ignores single bad mini-batches.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <vector>
+
+namespace omni {
+
+class LossWatch {
+ public:
+  // window: losses in a median. chance: the loss of a net that says the same of every sample.
+  LossWatch(std::size_t window, double chance) : window_(window), chance_(chance) {}
+
+  void note(double loss);
+  // The net forgets most of what it has learned, or says the same of every sample. What lasts less
+  // than a window may pass, unless the loss explodes.
+  bool lost() const;
+  // The loss is near the lowest: the parameters are worth keeping. Of the window, or of its end.
+  bool good() const { return full() && near(window_); }
+  bool ends_well() const { return recent_.size() < kLast || near(kLast); }
+
+  void forget_recent() {
+    recent_.clear();
+    above_ = 0;
+  }
+
+  struct State {
+    double lowest = 0;
+    std::uint64_t above = 0;
+    std::vector<double> recent;
+  };
+  State state() const { return {lowest_, above_, {recent_.begin(), recent_.end()}}; }
+  void restore(const State& state);
+
+ private:
+  static constexpr std::size_t kLast = 5;
+  // Shares: of what has been learned, and of the loss.
+  static constexpr double kForgotten = 0.8, kNoise = 0.1, kNear = 0.15;
+
+  bool is_above() const;
+  bool full() const { return recent_.size() == window_; }
+  bool near(std::size_t last) const { return median(last) <= lowest_ + margin(kNear, kNoise / 2); }
+  double median(std::size_t last) const;
+  double margin(double learned, double unlearned) const;
+
+  std::size_t window_;
+  double chance_;
+  double lowest_ = std::numeric_limits<double>::infinity();  // the first loss, then medians
+  std::uint64_t above_ = 0;  // losses for which the median has been far above
+  std::deque<double> recent_;
+};
+
+}  // namespace omni
