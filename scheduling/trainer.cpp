@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "runtime/log.hpp"
 #include "runtime/signals.hpp"
@@ -23,19 +22,6 @@ SolverOptions tuned(SolverOptions solver, const std::optional<Tuning>& tuning) {
     solver.momentum = static_cast<float>(tuning->momentum);
   }
   return solver;
-}
-
-// Every group that is under way by the clock, or has finished by it, has samples; no other has.
-bool are_sound(const ArrivalState& arrivals, std::size_t groups) {
-  if (arrivals.samples.size() != groups || arrivals.clock.finishes.size() != groups ||
-      arrivals.finished >= static_cast<int>(groups))
-    return false;
-  for (std::size_t group = 0; group < groups; ++group) {
-    const bool busy =
-        arrivals.clock.finishes[group] > 0 || arrivals.finished == static_cast<int>(group);
-    if (busy != (arrivals.samples[group] > 0)) return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -155,17 +141,6 @@ void Trainer::note_strategy() {
   state_.arrivals->machine = options_.clock->machine();
 }
 
-// Of another number of groups, or without a clock before: all begin now.
-void Trainer::take_arrivals() {
-  const auto count = static_cast<std::size_t>(groups_.count());
-  if (state_.arrivals && are_sound(*state_.arrivals, count) &&
-      options_.clock->restore(state_.arrivals->clock))
-    arrivals_ = *state_.arrivals;
-  else
-    arrivals_.samples.resize(count);
-  begin_on_clock();
-}
-
 void Trainer::release_feeds() {
   for (TrainingFeed& feed : feeds_) feed.release_from(cursor_);
 }
@@ -202,70 +177,6 @@ bool Trainer::begin(int group, std::uint64_t limit, bool announce) {
             simulated ? options_.clock->now() : 0);
   cursor_ += count;
   return true;
-}
-
-// By the clock, a mini-batch is submitted when it is done: nobody changes the group's replica
-// before.
-void Trainer::begin_on_clock() {
-  for (int group = 0; group < groups_.count(); ++group) {
-    std::uint64_t& samples = arrivals_.samples[static_cast<std::size_t>(group)];
-    if (samples != 0 || !strategy_->may_begin(group)) continue;
-    samples = strategy_->next_batch(group);
-    options_.clock->begin(group, samples,
-                          strategy_->exchanges(group) ? options_.exchange_seconds : 0);
-  }
-}
-
-int Trainer::next_in_order(std::uint64_t turn) {
-  if (options_.clock == nullptr) return static_cast<int>(turn % runs_.size());
-  if (arrivals_.finished < 0) arrivals_.finished = options_.clock->next();
-  return arrivals_.finished;
-}
-
-Status Trainer::run_in_order(std::uint64_t limit) {
-  const auto most = static_cast<std::uint64_t>(groups_.count()) + 1;
-  std::uint64_t turn = begun_;
-  std::set<int> cannot_begin;  // too few samples are left for what they take at once
-  while (true) {
-    const std::uint64_t under_way = begun_ - state_.iteration;
-    if (may_begin(limit) && under_way < most) {
-      const int group = next_in_order(turn);
-      GroupRun& run = run_of(group);
-      if (run.may_begin()) {
-        if (begin(group, limit, false)) {
-          OMNI_CHECK(run.complete(update_rule(run)));
-          order_.push_back(group);
-          cannot_begin.clear();
-        } else {
-          cannot_begin.insert(group);
-          if (cannot_begin.size() == runs_.size()) return nobody_can_begin(limit);
-        }
-        ++turn;
-        if (options_.clock != nullptr) {
-          arrivals_.samples[static_cast<std::size_t>(group)] = 0;
-          arrivals_.finished = -1;
-          begin_on_clock();
-        }
-        continue;
-      }
-    }
-    if (under_way == 0) return {};
-    OMNI_TRY(const GroupEvent event, next_event());
-    ++updated_[static_cast<std::size_t>(event.group)];
-    OMNI_CHECK(finish_in_order());
-  }
-}
-
-// Updates are told in the order in which they were submitted, whichever task ends first.
-Status Trainer::finish_in_order() {
-  while (!order_.empty()) {
-    int& done = updated_[static_cast<std::size_t>(order_.front())];
-    if (done == 0) return {};
-    --done;
-    OMNI_CHECK(finish_one(order_.front()));
-    order_.pop_front();
-  }
-  return {};
 }
 
 // A group's mini-batch enters the merged phase when it gets there. Its next one is submitted
