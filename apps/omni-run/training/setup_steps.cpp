@@ -97,7 +97,8 @@ Status Training::open_nets() {
   } else {
     GroupLayout layout = spread_groups(groups.count.value_or(1), workers);
     if (!groups.layout.empty()) {
-      OMNI_TRY(layout, parse_group_layout(groups.layout, workers.all));
+      constexpr int kAny = 4096;  // only StarPU knows how many there will be
+      OMNI_TRY(layout, parse_group_layout(groups.layout, kAny));
     }
     for (const std::vector<int>& members : layout)
       on_gpu.push_back(std::ranges::min(members) < workers.gpus);
