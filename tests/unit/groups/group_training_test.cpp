@@ -6,10 +6,9 @@
 #include <map>
 
 #include "runtime/tasks/codelet.hpp"
-#include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "tests/support/deterministic_session.hpp"
 #include "tests/support/group_training.hpp"
-#include "tests/support/temporary_directory.hpp"
 
 namespace omni {
 namespace {
@@ -44,22 +43,12 @@ activation=linear
 [softmax]
 )";
 
-class GroupTraining : public testing::Test {
+class GroupTraining : public test::DeterministicSession {
  protected:
   using Run = test::GroupTraining;
 
-  GroupTraining() : session_(start()) {}
-
   // As in a run that is not --deterministic; else arrival is submission.
   static void let_accumulations_commute() { set_implementation_policy({}); }
-
-  Result<Session> start() {
-    SessionOptions options;
-    options.cpu_workers = 2;
-    options.deterministic = true;
-    options.models = folder_ / "models";
-    return Session::start(options);
-  }
 
   std::unique_ptr<Run> train(int groups, Asynchrony asynchrony, std::uint64_t iterations,
                              FullyConnected fully_connected = FullyConnected::merged,
@@ -113,9 +102,6 @@ class GroupTraining : public testing::Test {
     }
     return history.back();
   }
-
-  test::TemporaryDirectory folder_;
-  Result<Session> session_;
 };
 
 TEST_F(GroupTraining, one_group_is_serial_training_bit_for_bit) {

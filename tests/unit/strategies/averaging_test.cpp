@@ -4,11 +4,10 @@
 
 #include <cmath>
 
-#include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "scheduling/strategies/averaging.hpp"
+#include "tests/support/deterministic_session.hpp"
 #include "tests/support/group_training.hpp"
-#include "tests/support/temporary_directory.hpp"
 
 namespace omni {
 namespace {
@@ -48,19 +47,9 @@ MakeStrategy averaging(AveragingOptions options) {
   };
 }
 
-class AveragingTest : public testing::Test {
+class AveragingTest : public test::DeterministicSession {
  protected:
   using Run = test::GroupTraining;
-  AveragingTest() : session_(start()) {}
-
-  Result<Session> start() {
-    SessionOptions options;
-    options.cpu_workers = 2;
-    options.deterministic = true;
-    options.models = folder_ / "models";
-    return Session::start(options);
-  }
-
   static std::unique_ptr<Run> make(int groups) {
     return std::make_unique<Run>(
         kAveragedNet, groups,
@@ -212,9 +201,6 @@ class AveragingTest : public testing::Test {
       expect_near(own, plain.w(static_cast<std::size_t>(group)), "group " + std::to_string(group));
     }
   }
-
-  test::TemporaryDirectory folder_;
-  Result<Session> session_;
 };
 
 // With momentum and decay of each learner, momentum of the average, and two drops of the rate, of

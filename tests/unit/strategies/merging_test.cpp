@@ -6,12 +6,11 @@
 #include <map>
 #include <numeric>
 
-#include "runtime/tasks/session.hpp"
 #include "scheduling/arrivals/virtual_clock.hpp"
 #include "scheduling/strategies/elastic.hpp"
 #include "scheduling/strategies/hogbatch.hpp"
+#include "tests/support/deterministic_session.hpp"
 #include "tests/support/group_training.hpp"
-#include "tests/support/temporary_directory.hpp"
 
 namespace omni {
 namespace {
@@ -150,18 +149,9 @@ TEST(Hogbatch, H3_shares_of_updates_are_the_published_ones) {
 
 // ---- trainings ----
 
-class Merging : public testing::Test {
+class Merging : public test::DeterministicSession {
  protected:
   using Run = test::GroupTraining;
-  Merging() : session_(start()) {}
-  Result<Session> start() {
-    SessionOptions options;
-    options.cpu_workers = 2;
-    options.deterministic = true;
-    options.models = folder_ / "models";
-    return Session::start(options);
-  }
-
   static std::unique_ptr<Run> make(int groups, bool own, const std::vector<int>& passes) {
     return std::make_unique<Run>(
         kMergedNet, groups,
@@ -179,9 +169,6 @@ class Merging : public testing::Test {
       return std::make_unique<Elastic>(groups, true, options, static_cast<double>(solver.momentum));
     };
   }
-
-  test::TemporaryDirectory folder_;
-  Result<Session> session_;
 };
 
 TEST_F(Merging, H1_every_sample_is_taken_once) {
