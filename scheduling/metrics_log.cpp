@@ -133,10 +133,10 @@ Status MetricsLog::trial(const Trial& trial, std::uint64_t iteration) {
                                 {"learning_rate", number(trial.setting.learning_rate)},
                                 {"iterations", trial.iterations},
                                 {"seconds", number(trial.seconds)}};
-  if (trial.score)
-    object["score"] = number(*trial.score);
-  else
+  if (trial.showing.losses.empty())
     object["diverged"] = true;
+  else
+    object["score"] = number(trial.showing.loss());
   object["chosen"] = trial.chosen;
   object["reason"] = trial.reason;
   return append(object.dump());

@@ -219,7 +219,10 @@ Result<GroupEvent> Trainer::next_event() {
 UpdateRule Trainer::update_rule(const GroupRun& run) const {
   const MiniBatch& batch = run.next_to_complete();
   const std::uint64_t iteration = batch.first / static_cast<std::uint64_t>(net_options_.batch) + 1;
-  const double share = state_.guard ? state_.guard->share : 1;
+  double share = state_.guard ? state_.guard->share : 1;
+  if (iteration > options_.cool_from && iteration <= options_.cool_until)
+    share *= static_cast<double>(options_.cool_until - iteration + 1) /
+             static_cast<double>(options_.cool_until - options_.cool_from + 1);
   return strategy_->rule(
       batch, static_cast<float>(share) * learning_rate(solver_, state_.seed, iteration));
 }

@@ -14,20 +14,20 @@
 #include "scheduling/evaluator.hpp"
 #include "scheduling/groups/group_run.hpp"
 #include "scheduling/guard/loss_watch.hpp"
-#include "scheduling/optimizer/refused_rate.hpp"
-#include "scheduling/optimizer/trial_budget.hpp"
 #include "scheduling/stopwatch.hpp"
 #include "scheduling/strategies/async.hpp"
 
 namespace omni {
 
-// What a search found, in place of what the net says, and when the next one is due.
+// What a search found, in place of what the net says, and when the next one is due
+// (tuned_training.hpp).
 struct Tuning {
   double momentum = 0, learning_rate = 0;
-  std::uint64_t epoch = 0;        // iterations from one search to the next; 0: in the cold start
-  std::uint64_t next_search = 0;  // iteration
-  TrialBudget budget{};
-  std::vector<RefusedRate> refused{};
+  bool warm = false;              // the loss has left the level of chance
+  std::uint64_t next_search = 0;  // iteration; UINT64_MAX: none
+  std::uint64_t lost = 0;         // iterations of trials that were not kept
+  double highest_step = 0;        // it and larger ones have lost the training before; 0: none
+  std::uint64_t returns = 0;      // to earlier parameters
 };
 
 // Where a virtual clock stands, and what is under way by it.
@@ -90,6 +90,8 @@ struct TrainerOptions {
   std::uint64_t until = 0;             // run() returns there; 0: at the end
   bool trial = false;                  // its iterations may be done again: traces do not name them
   double seconds_before = 0;           // of training in this run, by other trainers
+  // From the one to the other iteration the rate falls in equal steps, next to 0 at the end.
+  std::uint64_t cool_from = UINT64_MAX, cool_until = UINT64_MAX;
   std::uint64_t display = 1;           // report every so many iterations
   std::uint64_t evaluate_every = 0;    // iterations; 0: only at the end
   std::uint64_t checkpoint_every = 0;  // iterations; 0: never

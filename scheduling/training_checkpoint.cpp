@@ -99,7 +99,7 @@ void save_guard(CheckpointFields& fields, const GuardState& guard) {
   fields.set("share_wait", guard.wait);
   fields.set("next_guard", guard.next);
   fields.set("losses_above", guard.losses.above);
-  fields.set("lowest_loss", guard.losses.lowest);
+  fields.set("lowest_loss", std::min(guard.losses.lowest, kLargestRate));
   fields.set("recent_losses", listed(guard.losses.recent));
 }
 
@@ -145,9 +145,6 @@ Result<StrategyState> saved_strategy(const Checkpoint& checkpoint, int groups) {
   return state;
 }
 
-// The smallest learning rate that was found too large with so many groups.
-std::string refused_key(int groups) { return fmt::format("refused_rate_{}_groups", groups); }
-
 Result<std::optional<Tuning>> saved_tuning(const CheckpointFields& fields) {
   if (!fields.text("tuned_momentum")) return std::optional<Tuning>();
   Tuning tuning;
@@ -156,23 +153,17 @@ Result<std::optional<Tuning>> saved_tuning(const CheckpointFields& fields) {
   const auto iterations = [&](std::string_view key) {
     return fields.number(key, std::uint64_t{0}, kMostIterations);
   };
-  OMNI_TRY(tuning.epoch, iterations("tuning_epoch"));
+  // Checkpoints of another optimizer have the first two only: what they found is gone on with.
+  tuning.warm = true;
+  if (!fields.text("trials_lost")) return std::optional(tuning);
+  OMNI_TRY(const std::uint64_t warm,
+           fields.number("tuning_warm", std::uint64_t{0}, std::uint64_t{1}));
+  tuning.warm = warm != 0;
   OMNI_TRY(tuning.next_search, iterations("next_search"));
-  // Older checkpoints do not have the rest.
-  if (fields.text("trial_budget")) {
-    constexpr auto kMost = static_cast<std::int64_t>(kMostIterations);
-    OMNI_TRY(const auto left, fields.number("trial_budget", -kMost, kMost));
-    std::uint64_t granted = 0;
-    if (fields.text("trials_granted")) {
-      OMNI_TRY(granted, iterations("trials_granted"));
-    }
-    tuning.budget = TrialBudget(left, granted);
-  }
-  for (int groups = 1; groups <= kMostGroups; ++groups) {
-    if (!fields.text(refused_key(groups))) continue;
-    OMNI_TRY(const double rate, fields.number(refused_key(groups), 0.0, kLargestRate));
-    tuning.refused.push_back({groups, rate});
-  }
+  if (tuning.next_search == kMostIterations) tuning.next_search = UINT64_MAX;
+  OMNI_TRY(tuning.lost, iterations("trials_lost"));
+  OMNI_TRY(tuning.highest_step, fields.number("highest_step", 0.0, kLargestRate));
+  OMNI_TRY(tuning.returns, iterations("returns"));
   return std::optional(tuning);
 }
 
@@ -233,12 +224,11 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
   if (state.tuning) {
     snapshot.fields.set("tuned_momentum", state.tuning->momentum);
     snapshot.fields.set("tuned_learning_rate", state.tuning->learning_rate);
-    snapshot.fields.set("tuning_epoch", state.tuning->epoch);
-    snapshot.fields.set("next_search", state.tuning->next_search);
-    snapshot.fields.set("trial_budget", state.tuning->budget.left());
-    snapshot.fields.set("trials_granted", state.tuning->budget.granted());
-    for (const RefusedRate& each : state.tuning->refused)
-      snapshot.fields.set(refused_key(each.groups), each.rate);
+    snapshot.fields.set("tuning_warm", std::uint64_t{state.tuning->warm});
+    snapshot.fields.set("next_search", std::min(state.tuning->next_search, kMostIterations));
+    snapshot.fields.set("trials_lost", state.tuning->lost);
+    snapshot.fields.set("highest_step", state.tuning->highest_step);
+    snapshot.fields.set("returns", state.tuning->returns);
   }
   return store.save(snapshot);
 }

@@ -10,9 +10,14 @@ void LossWatch::note(double loss) {
   if (std::isinf(lowest_)) lowest_ = loss;
   recent_.push_back(loss);
   if (recent_.size() > window_) recent_.pop_front();
+  if (first_.size() < window_)
+    first_.push_back(loss);
+  else
+    ++since_;
   if (!full()) return;
   lowest_ = std::min(lowest_, median(window_));
   above_ = is_above() ? above_ + 1 : 0;
+  risen_ = has_risen() ? risen_ + 1 : 0;
 }
 
 void LossWatch::restore(const State& state) {
@@ -20,6 +25,23 @@ void LossWatch::restore(const State& state) {
   above_ = state.above;
   recent_.assign(state.recent.begin(), state.recent.end());
   while (recent_.size() > window_) recent_.pop_front();
+  expect_falling();
+}
+
+// Asked once in a window, so that none counts twice.
+bool LossWatch::surely_above_first() const {
+  constexpr double kMuch = 0.05, kErrors = 4;
+  if (since_ % window_ != 0) return false;
+  const auto n = static_cast<double>(window_);
+  const auto moments = [n](const auto& losses) {
+    double sum = 0, squares = 0;
+    for (const double loss : losses) sum += loss, squares += loss * loss;
+    return std::pair(sum / n, (squares - sum * sum / n) / (n - 1) / n);
+  };
+  const auto [before, error_before] = moments(first_);
+  const auto [now, error_now] = moments(recent_);
+  const double error = std::sqrt(std::max(0.0, error_before + error_now));
+  return now - before > std::max(kMuch * before, kErrors * error);
 }
 
 bool LossWatch::is_above() const {
@@ -34,6 +56,12 @@ bool LossWatch::lost() const {
   constexpr double kExplodes = 1.5;
   return above_ >= window_ ||
          (above_ > 0 && median(window_) > kExplodes * std::max(lowest_, chance_));
+}
+
+bool LossWatch::has_risen() const {
+  constexpr double kMuch = 0.5, kOfChance = 0.1;
+  const double floor = std::isfinite(chance_) ? kOfChance * chance_ : 0;
+  return median(window_) > lowest_ + std::max(kMuch * lowest_, floor);
 }
 
 double LossWatch::median(std::size_t last) const {

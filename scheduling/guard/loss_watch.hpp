@@ -19,13 +19,19 @@ class LossWatch {
   // The net forgets most of what it has learned, or says the same of every sample. What lasts less
   // than a window may pass, unless the loss explodes.
   bool lost() const;
+  // From now on losses should fall: the next window is what later ones are compared with.
+  void expect_falling() { first_.clear(), since_ = 0; }
+  // The same of smaller rises: by half of the lowest, for as long as a window; or surely above the
+  // first losses since expect_falling().
+  bool rises() const { return risen_ >= window_ || (since_ > 0 && surely_above_first()); }
   // The loss is near the lowest: the parameters are worth keeping. Of the window, or of its end.
   bool good() const { return full() && near(window_); }
+  double lowest() const { return lowest_; }
   bool ends_well() const { return recent_.size() < kLast || near(kLast); }
 
   void forget_recent() {
     recent_.clear();
-    above_ = 0;
+    above_ = risen_ = 0;
   }
 
   struct State {
@@ -42,6 +48,8 @@ class LossWatch {
   static constexpr double kForgotten = 0.8, kNoise = 0.1, kNear = 0.15;
 
   bool is_above() const;
+  bool has_risen() const;
+  bool surely_above_first() const;
   bool full() const { return recent_.size() == window_; }
   bool near(std::size_t last) const { return median(last) <= lowest_ + margin(kNear, kNoise / 2); }
   double median(std::size_t last) const;
@@ -50,7 +58,10 @@ class LossWatch {
   std::size_t window_;
   double chance_;
   double lowest_ = std::numeric_limits<double>::infinity();  // the first loss, then medians
-  std::uint64_t above_ = 0;  // losses for which the median has been far above
+  std::uint64_t above_ = 0;    // losses for which the median has been far above
+  std::uint64_t risen_ = 0;    // and above what rises() looks for
+  std::vector<double> first_;  // losses since expect_falling(), of a window
+  std::uint64_t since_ = 0;    // losses since then
   std::deque<double> recent_;
 };
 

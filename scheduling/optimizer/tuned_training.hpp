@@ -1,15 +1,16 @@
 // A training that finds its compute groups, momentum and learning rate itself: a synchronous cold
-// start, then searches and epochs of training in turn. What a trial has learnt is kept when it is
-// chosen.
+// start, then searches and stretches of training in turn, and at the end a cooldown of the rate.
+// What the best trial has learnt is kept. A loss that rises brings back the last good parameters.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <span>
 
+#include "scheduling/guard/loss_watch.hpp"
+#include "scheduling/optimizer/saturation.hpp"
 #include "scheduling/optimizer/search.hpp"
 #include "scheduling/optimizer/training_snapshot.hpp"
-#include "scheduling/optimizer/trial_budget.hpp"
 #include "scheduling/trainer.hpp"
 
 namespace omni {
@@ -23,7 +24,7 @@ struct TunedEvents {
   std::function<void(const Saturation&, std::uint64_t iteration)> on_groups;
 };
 
-class TunedTraining {
+class TunedTraining : private TrialRunner {
  public:
   // `groups` has as many as may be used at most, and uses those that the training starts with;
   // without state.tuning it starts with a search around the net's momentum and rate.
@@ -36,43 +37,78 @@ class TunedTraining {
   Status evaluate_now();
   const TrainingState& state() const { return state_; }
 
-  // Copies of the training that are held while it searches.
+  // Copies of the training that are held while it searches, and else the good ones.
   static constexpr int kSnapshots = 3;
+  // With fewer there are no trials.
+  static constexpr std::uint64_t kFewest = 1200;
 
  private:
-  using Search = Result<Setting> (*)(const Setting&, const TrialRunner&, std::vector<Trial>&);
-  Status train_and_search();
-  Status cold_start();
-  Status choose_groups();
-  // `then`: so many iterations are trained before the next one; 0: that is not known yet.
-  Status search(Search around, std::uint64_t usual_trials, std::uint64_t then);
-  Result<Trial> run_trial(const Setting& setting, std::uint64_t iterations);
+  // Who takes part in a search.
+  struct Entrant {
+    Setting setting{};
+    TrainingSnapshot at;           // behind so many iterations of training
+    std::uint64_t iterations = 0;  // from the start of the search
+    std::vector<double> losses{};  // of them
+    double seconds = 0;            // of them
+    std::size_t trial = 0;         // number in trials_
+  };
   struct Piece {
     Status ended;
-    TrainingState state;         // after it
-    std::uint64_t done = 0;      // iterations
-    std::vector<double> losses;  // by mini-batch
-    std::vector<double> ends;    // of iterations, in seconds
+    TrainingState state;       // after it
+    std::uint64_t done = 0;    // iterations
+    std::vector<double> ends;  // of them, in seconds
     double seconds = 0;
   };
+
+  Result<Showing> challenge(const Setting& setting, std::uint64_t iterations) override;
+  Result<Showing> defend(std::uint64_t iterations) override;
+  void promote() override;
+  bool can_afford(std::uint64_t iterations) const override;
+  void decided(const std::string& reason) override;
+
+  Status train_and_search();
+  Status search_now();
+  Status adopt(Fate fate);
+  // The iterations of `entrant` from those done up to so many, then the showing.
+  Result<Showing> advance(Entrant& entrant, std::uint64_t iterations);
+  Result<Showing> show(TrainingState state, std::uint64_t iterations, std::uint64_t& spent);
   // With the groups in use; nobody is told.
-  Piece train_piece(const TrainingState& state, std::uint64_t iterations,
-                    Compensation compensation);
+  struct PieceOptions {
+    std::uint64_t iterations = 0;
+    bool cooldown = false;
+    Compensation compensation = Compensation::theory;
+  };
+  using IsLost = std::function<bool(std::uint64_t done)>;
+  Piece train_piece(const TrainingState& state, const PieceOptions& options,
+                    std::span<double> losses, const IsLost& is_lost = {});
+  double seconds_of(int groups) const;
+  std::uint64_t next_search(std::uint64_t searched) const;  // iteration
+  struct Probe {
+    std::vector<double> losses{};  // by mini-batch
+    double spread = 0;             // of outputs
+  };
+  Result<Probe> probe(std::uint64_t count);
+  Status time_groups();
   Result<double> seconds_per_iteration(int groups);
-  Status adopt(const Trial& chosen, std::uint64_t then);
   Status train_until(std::uint64_t iteration);
+  Status go_back(Error error);
+  void keep();
+  Status catch_up(std::uint64_t before);  // with what was due while a trial ran
   Status save();
   Status with_checkpoint(Status status);  // a stop leaves one
   Error stopped();
   void lose(std::uint64_t iterations, double seconds);
-  void roll_back(int groups);  // to the start of the search
   void use(int groups);
   void say(const std::string& line) const;
-  void say_layout();                                // when it is another one
-  std::uint64_t left() const;                       // iterations
-  std::uint64_t epoch(std::uint64_t wished) const;  // so many iterations, or what is possible
-  void train_for(std::uint64_t epoch);              // before the next search
-  void note_search();                               // in the state, for a run that is resumed
+  void say_layout();                     // when it is another one
+  std::uint64_t left() const;            // iterations
+  std::uint64_t horizon() const;         // iterations that the budget is a share of
+  std::uint64_t cooldown_start() const;  // iteration; UINT64_MAX: none
+  std::uint64_t length() const;          // of trials
+  static std::uint64_t cooldown_of(std::uint64_t iterations) { return iterations / 4 + 1; }
+  std::uint64_t probes() const;   // mini-batches that trials are compared by
+  std::uint64_t window() const;   // losses that are judged together
+  std::uint64_t stretch() const;  // iterations from one snapshot to the next
   Setting setting() const;
 
   ComputeGroups& groups_;
@@ -83,21 +119,21 @@ class TunedTraining {
   TunedEvents events_;
   Workers workers_;
   Asynchrony asynchrony_;
-  // The momentum that is searched is the total: what asynchrony adds is taken away.
-  Compensation compensation_ = Compensation::theory;
   int most_groups_;
-  TrialBudget budget_;
-  std::vector<RefusedRate> refused_;  // see TrialRunner
-  double seconds_ = 0;                // of training and trials in this run
-  double lost_seconds_ = 0;           // of them, what trials and measuring took and did not keep
-  double seconds_per_iteration_ = 0;  // as measured last
-  std::optional<std::uint64_t> saved_at_;  // iteration; none: there is more to save
-  TrainingSnapshot start_;                 // of a search
-  struct Trained {
-    TrainingSnapshot at;
-    double seconds = 0;
-  } trained_, best_;  // by the last trial, and by the best of the search
-  int trials_ = 0;
+  double chance_;            // loss of a net that has learnt how often each class comes
+  double seconds_ = 0;       // of training and trials in this run
+  double lost_seconds_ = 0;  // of them, what trials and measuring took and did not keep
+  std::vector<Saturation::Timing> timings_{};  // of numbers of groups
+  std::optional<std::uint64_t> saved_at_;      // iteration; none: there is more to save
+  // Of a search: its start, and the two that are compared. Between searches start_ and champion_.at
+  // hold the last two parameters that were good.
+  TrainingSnapshot start_;
+  Entrant champion_, challenger_;
+  LossWatch watch_, watch_at_start_, watch_at_champion_;
+  std::vector<Trial> trials_;  // of this search
+  double spread_ = 0;          // of the outputs, at the start of a search
+  int start_groups_ = 1;       // of a search
+  int trials_told_ = 0;
   int told_groups_ = 0;
 };
 

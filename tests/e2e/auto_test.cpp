@@ -60,7 +60,7 @@ TEST_F(Auto, EveryTrialIsRecorded) {
   const fs::path metrics = folder_ / "metrics.jsonl";
   const Finished run = train({"--max-batches", "1900", "--metrics", metrics, "--display", "100"});
   ASSERT_EQ(run.exit_code, 0) << run.errors;
-  EXPECT_THAT(run.errors, HasSubstr("auto: starts with "));
+  EXPECT_THAT(run.errors, HasSubstr("auto: per iteration "));
   std::size_t trials = 0, chosen = 0, chosen_groups = 0;
   for (const auto& line : read_metrics(metrics)) {
     ASSERT_TRUE(line.contains("iteration"));
@@ -79,8 +79,8 @@ TEST_F(Auto, EveryTrialIsRecorded) {
     if (line["chosen"].get<bool>()) ++chosen;
     EXPECT_THAT(run.errors, HasSubstr("auto: trial " + std::to_string(trials) + ": "));
   }
-  EXPECT_GE(trials, 5u);
-  EXPECT_EQ(chosen, 2u);
+  EXPECT_GE(trials, 3u);
+  EXPECT_GE(chosen, 2u);
   EXPECT_EQ(chosen_groups, 1u);
 }
 
@@ -139,7 +139,8 @@ TEST_F(Auto, ResumeGoesOnWithWhatWasFound) {
   EXPECT_THAT(longer.errors, Not(HasSubstr("auto: trial")));
   const auto last = read_metrics(metrics).back();
   EXPECT_EQ(last["iteration"], 1950);
-  EXPECT_NEAR(last["learning_rate"].get<double>(), chosen["learning_rate"].get<double>(), 1e-6);
+  // In the cooldown.
+  EXPECT_LT(last["learning_rate"].get<double>(), 0.1 * chosen["learning_rate"].get<double>());
 
   std::vector<std::string> plain = with("1960");
   plain.insert(plain.begin(), {"--net", folder_ / "net.cfg", "--data", "synthetic:300:10"});
@@ -157,8 +158,8 @@ TEST_F(Auto, AStopDuringASearchLosesOnlyTheTrials) {
   const auto said = [&](const std::string& text) {
     return get(log).find(text) != std::string::npos;
   };
-  // The search after the cold start, which takes a tenth of the first 4000 iterations.
-  for (int i = 0; i < 6000 && !said("auto: starts with"); ++i)
+  // The search after an eighth of the training.
+  for (int i = 0; i < 6000 && !said("auto: per iteration"); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));  // until another process has written
   kill(child, SIGTERM);
   ASSERT_EQ(wait_for_program(child), 75) << get(log);
@@ -169,7 +170,7 @@ TEST_F(Auto, AStopDuringASearchLosesOnlyTheTrials) {
   ASSERT_NE(at, std::string::npos) << text;
   const int iteration = std::stoi(text.substr(at + std::string("stopped after iteration ").size()));
   if (searching) {
-    EXPECT_EQ(iteration, 400) << text;
+    EXPECT_EQ(iteration, 2500) << text;
   }
   EXPECT_THAT(text, HasSubstr("--resume auto"));
   const Finished again = train({"--max-batches", std::to_string(iteration + 50), "--out", run,

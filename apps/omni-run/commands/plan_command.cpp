@@ -10,7 +10,7 @@
 #include "apps/omni-run/training/timed_training.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
-#include "scheduling/optimizer/search.hpp"
+#include "scheduling/optimizer/saturation.hpp"
 
 namespace omni {
 namespace {

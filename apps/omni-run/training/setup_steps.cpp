@@ -356,7 +356,7 @@ Result<TrainingState> Training::starting_point() {
       state.tuning.reset();
     }
     align(state);
-    if (!guarded()) state.guard.reset();
+    if (!guarded() && !arguments_.groups.automatic) state.guard.reset();
     log::info("resumed {} at iteration {}", checkpoint_->path.string(), state.iteration);
     return state;
   }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "scheduling/optimizer/search.hpp"
+#include "scheduling/optimizer/saturation.hpp"
 
 namespace omni {
 namespace {

@@ -1,394 +1,304 @@
-// The search of --auto on loss surfaces that are formulas: what it tries, what it chooses, and that
-// none of the known defects of Omnivore's published optimizer is in it.
+// The search of --auto on problems whose answer is known: noisy quadratic bowls of any curvature,
+// from any start.
 #include "scheduling/optimizer/search.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <map>
+#include <random>
 
 namespace omni {
 namespace {
 
 using testing::HasSubstr;
+using Verdict = Comparison::Verdict;
 
-// Answers trials from a formula, and remembers which of them was kept last.
-class Surface {
- public:
-  using Loss = std::function<std::optional<double>(const Setting&)>;  // none: it diverges
-  explicit Surface(Loss loss) : loss_(std::move(loss)) {}
+constexpr double kChance = 2.3;
 
-  TrialRunner runner() {
-    return {.run = [this](const Setting& setting) -> Result<Trial> {
-              tried = setting;
-              Trial trial{.number = 0,
-                          .setting = setting,
-                          .iterations = 10,
-                          .seconds = 1,
-                          .losses = {},
-                          .score = loss_(setting),
-                          .chosen = false,
-                          .reason = {}};
-              if (trial.score) trial.losses = {*trial.score - noise, *trial.score + noise};
-              noise = -noise;  // as if every trial had other luck
-              return trial;
-            },
-            .keep = [this] { kept = tried; },
-            .can_afford_more = [this] { return trials.size() < affordable; },
-            .refused = refused};
-  }
-  Result<Setting> steady(const Setting& last) {
-    const TrialRunner run = runner();
-    Result<Setting> found = search_setting(last, run, trials);
-    if (found) check(*found);
-    return found;
-  }
-  Result<Setting> cold(const Setting& start) {
-    const TrialRunner run = runner();
-    Result<Setting> found = search_rate(start, run, trials);
-    if (found) check(*found);
-    return found;
-  }
-  bool has_tried(double momentum, double rate) const {
-    return std::ranges::any_of(trials, [&](const Trial& trial) {
-      return trial.setting.momentum == momentum &&
-             std::fabs(trial.setting.learning_rate / rate - 1) < 1e-9;
-    });
-  }
+// Parameters in a bowl; gradients and losses have noise that depends on the mini-batch only.
+struct Bowl {
+  std::array<double, 6> curvatures{1, 0.5, 0.2, 0.1, 0.05, 0.02};
+  double scale = 1, noise = 0.3;
 
-  std::vector<Trial> trials;
-  Setting tried, kept;
-  double noise = 0;
-  std::size_t affordable = 100;  // trials
-  std::vector<RefusedRate> refused;
-
- private:
-  // The winner is the one whose state was kept, exactly one is chosen, and each has a reason.
-  void check(const Setting& found) const {
-    EXPECT_EQ(describe(found), describe(kept));
-    int chosen = 0;
-    for (const Trial& trial : trials) {
-      EXPECT_NE(trial.reason, "");
-      if (!trial.chosen) continue;
-      ++chosen;
-      EXPECT_EQ(describe(trial.setting), describe(found));
+  struct Point {
+    std::array<double, 6> at{}, velocity{};
+  };
+  Point start() const {
+    Point point;
+    for (std::size_t i = 0; i < point.at.size(); ++i)
+      point.at[i] = std::sqrt(2 * kChance / 6 / (scale * curvatures[i]));
+    return point;
+  }
+  double loss(const Point& point) const {
+    double sum = 0;
+    for (std::size_t i = 0; i < point.at.size(); ++i)
+      sum += scale * curvatures[i] * point.at[i] * point.at[i] / 2;
+    return sum;
+  }
+  void step(Point& point, int batch, double rate, double momentum) const {
+    std::mt19937 random(static_cast<unsigned>(batch));
+    std::normal_distribution<double> draw;
+    for (std::size_t i = 0; i < point.at.size(); ++i) {
+      const double curvature = scale * curvatures[i];
+      const double gradient =
+          curvature * point.at[i] + noise * std::sqrt(curvature * kChance) * draw(random);
+      point.velocity[i] = momentum * point.velocity[i] - rate * gradient;
+      point.at[i] += point.velocity[i];
     }
-    EXPECT_EQ(chosen, 1);
   }
-  Loss loss_;
 };
 
-// Lowest where momentum and rate (in factors of ten) are right.
-Surface::Loss bowl(double momentum, double rate) {
-  return [=](const Setting& at) {
-    return 1 + std::pow(at.momentum - momentum, 2) +
-           std::pow(std::log10(at.learning_rate / rate), 2);
-  };
-}
+struct Entrant {
+  Setting setting;
+  Bowl::Point at;
+  std::uint64_t iterations = 0;
+};
 
-TEST(Search, finds_the_best_point_of_the_grid) {
-  Surface surface(bowl(0.6, 0.01));
-  const auto found = surface.steady({1, 0.9, 0.01});
-  ASSERT_TRUE(found);
-  EXPECT_EQ(describe(*found), "1 group, momentum 0.6, rate 0.01");
-}
+class BowlRunner : public TrialRunner {
+ public:
+  explicit BowlRunner(const Bowl& bowl, std::uint64_t budget = 1000)
+      : bowl_(bowl), budget_(budget), start_(bowl.start()) {}
 
-TEST(Search, spares_what_is_dominated) {
-  Surface surface(bowl(0.6, 0.01));
-  ASSERT_TRUE(surface.steady({1, 0.6, 0.01}));
-  // More of both is what training has outgrown, less of both is only slow. Momentum 0.6 at a tenth
-  // of the rate is needed to see that the rate is not on the boundary.
-  EXPECT_FALSE(surface.has_tried(0.9, 0.01));
-  EXPECT_FALSE(surface.has_tried(0.3, 0.001));
-  EXPECT_FALSE(surface.has_tried(0, 0.001));
-  EXPECT_LE(surface.trials.size(), 6u);
-}
-
-TEST(Search, what_diverges_spares_all_that_is_larger) {
-  Surface surface([](const Setting& at) {
-    return at.learning_rate > 5e-5 ? std::nullopt : std::optional(1.0);
-  });
-  const auto found = surface.steady({1, 0.9, 0.01});
-  ASSERT_TRUE(found);
-  EXPECT_TRUE(surface.has_tried(0, 1e-4));
-  EXPECT_FALSE(surface.has_tried(0.3, 1e-4));
-  EXPECT_FALSE(surface.has_tried(0.9, 1e-4));
-  EXPECT_EQ(describe(*found), "1 group, momentum 0.9, rate 1e-05");
-}
-
-TEST(Search, less_momentum_is_tried_only_as_long_as_it_helps) {
-  Surface surface(bowl(0.9, 0.01));
-  const auto found = surface.steady({1, 0.9, 0.01});
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->momentum, 0.9);
-  EXPECT_TRUE(surface.has_tried(0.6, 0.01));
-  EXPECT_FALSE(surface.has_tried(0.3, 0.01));
-  EXPECT_FALSE(surface.has_tried(0, 0.01));
-}
-
-TEST(Search, rates_that_were_refused_before_are_not_tried_again) {
-  for (const double refused : {0.1, 1.0}) {
-    Surface surface(bowl(0.9, 0.1));
-    surface.refused = {{1, refused}};
-    const auto found = surface.steady({1, 0.9, 0.01});
-    ASSERT_TRUE(found);
-    EXPECT_NEAR(found->learning_rate, refused / 10, 1e-9);
-    for (const Trial& trial : surface.trials)
-      EXPECT_LT(trial.setting.learning_rate, 0.99 * refused);
+  Result<Showing> challenge(const Setting& setting, std::uint64_t iterations) override {
+    if (challenger_.setting != setting) challenger_ = {setting, start_, 0};
+    tried.push_back(setting);
+    return advance(challenger_, iterations);
   }
-}
-
-TEST(Search, rates_that_were_refused_with_more_groups_are_tried_with_fewer) {
-  for (const int groups : {1, 2, 4}) {
-    Surface surface(bowl(0.9, 0.1));
-    surface.refused = {{2, 0.1}};
-    const auto found = surface.steady({groups, 0.9, 0.01});
-    ASSERT_TRUE(found);
-    EXPECT_NEAR(found->learning_rate, groups == 1 ? 0.1 : 0.01, 1e-9) << groups;
+  Result<Showing> defend(std::uint64_t iterations) override {
+    return advance(champion_, iterations);
   }
-}
+  void promote() override { std::swap(champion_, challenger_); }
+  void decided(const std::string& reason) override { reasons.push_back(reason); }
+  bool can_afford(std::uint64_t iterations) const override { return spent + iterations <= budget_; }
 
-// With momenta first a rate ten times too large used up the budget of a short training.
-TEST(Search, the_rate_is_tried_before_the_momenta) {
-  Surface surface(bowl(0.9, 0.001));
-  surface.affordable = 2;
-  const auto found = surface.steady({1, 0.9, 0.01});
-  ASSERT_TRUE(found);
-  EXPECT_EQ(describe(*found), "1 group, momentum 0.9, rate 0.001");
-}
+  std::vector<Setting> tried;
+  std::vector<std::string> reasons;
+  std::uint64_t spent = 0;
 
-TEST(Search, a_momentum_that_cannot_be_kept_is_replaced_by_the_nearest_that_can) {
-  Surface surface(bowl(0.6, 0.01));
-  ASSERT_TRUE(surface.steady({8, 0, 0.01}));
-  EXPECT_TRUE(surface.has_tried(0.6, 0.01));
-}
-
-TEST(Search, momentum_that_diverges_is_lowered_until_it_does_not) {
-  Surface surface([](const Setting& at) {
-    return at.momentum >= 0.3 && at.learning_rate >= 0.01 ? std::nullopt : std::optional(1.0);
-  });
-  const auto found = surface.steady({1, 0.9, 0.01});
-  ASSERT_TRUE(found);
-  EXPECT_EQ(describe(*found), "1 group, momentum 0, rate 0.01");
-}
-
-TEST(Search, within_three_percent_the_slightly_larger_step_wins) {
-  std::map<double, double> losses{{0, 1.0}, {0.3, 1.029}, {0.6, 1.07}, {0.9, 1.5}};
-  Surface surface(
-      [&](const Setting& at) { return at.learning_rate == 0.01 ? losses.at(at.momentum) : 2.0; });
-  const auto found = surface.steady({1, 0.9, 0.01});
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->momentum, 0.3);
-  EXPECT_EQ(surface.trials.at(4).setting.momentum, 0);
-  EXPECT_THAT(surface.trials.at(4).reason, HasSubstr("with a smaller step"));
-}
-
-// Momentum 0.9 takes four times the steps of 0.6.
-TEST(Search, three_percent_for_every_doubling_of_the_step) {
-  for (const auto& [above, chosen] : {std::pair{0.05, 0.9}, std::pair{0.07, 0.6}}) {
-    Surface surface(
-        [above = above](const Setting& at) { return at.momentum == 0.9 ? 1 + above : 1.0; });
-    const auto found = surface.steady({1, 0.9, 0.01});
-    ASSERT_TRUE(found);
-    EXPECT_EQ(found->momentum, chosen) << above;
+ private:
+  Showing advance(Entrant& entrant, std::uint64_t iterations) {
+    for (; entrant.iterations < iterations; ++entrant.iterations, ++spent) {
+      bowl_.step(entrant.at, static_cast<int>(entrant.iterations), entrant.setting.learning_rate,
+                 entrant.setting.momentum);
+      if (!(bowl_.loss(entrant.at) < 10 * kChance)) return {};
+    }
+    Bowl::Point cooled = entrant.at;
+    const int cooldown = static_cast<int>(iterations / 4);
+    for (int i = 0; i < cooldown; ++i)
+      bowl_.step(cooled, static_cast<int>(iterations) + i,
+                 entrant.setting.learning_rate * (1 - i / (cooldown + 1.0)),
+                 entrant.setting.momentum);
+    Showing showing{Fate::learns};
+    for (int batch = 0; batch < 24; ++batch) {
+      std::mt19937 random(static_cast<unsigned>(1'000'000 + batch));
+      showing.losses.push_back(bowl_.loss(cooled) *
+                               (1 + 0.1 * std::normal_distribution<double>()(random)));
+    }
+    if (showing.loss() > 0.98 * kChance) showing.fate = Fate::at_chance;
+    return showing;
   }
-}
 
-TEST(Search, in_the_cold_start_any_lower_loss_wins) {
-  Surface surface([](const Setting& at) { return at.learning_rate < 0.009 ? 1.0 : 1.001; });
-  const auto found = surface.cold({1, 0.9, 0.01});
-  ASSERT_TRUE(found);
-  EXPECT_NEAR(found->learning_rate, 0.001, 1e-12);
-}
+  Bowl bowl_;
+  std::uint64_t budget_;
+  Bowl::Point start_;
+  Entrant champion_, challenger_;
+};
 
-// Ten times the right rate gets a little further in a few iterations (the losses of a perceptron).
-TEST(Search, in_the_cold_start_a_larger_rate_must_still_bring_something) {
-  const auto loss_of_perceptron = [](const Setting& at) {
-    return at.learning_rate < 0.01 ? 1.779 : at.learning_rate < 0.1 ? 0.952 : 0.818;
-  };
-  Surface enough(loss_of_perceptron);
-  const auto found = enough.cold({1, 0.9, 0.02});
-  ASSERT_TRUE(found);
-  EXPECT_NEAR(found->learning_rate, 0.02, 1e-12);
-  EXPECT_EQ(enough.trials.at(0).reason, "above the lowest loss, with a rate that is safer");
-  EXPECT_EQ(enough.trials.at(2).reason, "hardly lower, with a larger step");
-  // A tenth of it is too small: there the same losses say so.
-  Surface too_small(loss_of_perceptron);
-  const auto larger = too_small.cold({1, 0.9, 0.002});
-  ASSERT_TRUE(larger);
-  EXPECT_NEAR(larger->learning_rate, 0.02, 1e-12);
-}
-
-// Two losses each, that differ by 0.4 more or less between neighbours: a standard error of 0.4.
-TEST(Search, differences_within_two_standard_errors_do_not_count) {
-  for (const auto& [above, chosen] : {std::pair{0.75, 0.01}, std::pair{0.85, 0.001}}) {
-    Surface surface(
-        [above = above](const Setting& at) { return at.learning_rate > 5e-3 ? 1 + above : 1; });
-    surface.noise = 0.2;
-    const auto found = surface.steady({1, 0.9, 0.01});
-    ASSERT_TRUE(found);
-    EXPECT_NEAR(found->learning_rate, chosen, 1e-12) << above;
+// A training of so many iterations, the last quarter of them with a falling rate.
+double trained(const Bowl& bowl, const Setting& setting, int iterations = 1000) {
+  Bowl::Point point = bowl.start();
+  for (int i = 0; i < iterations; ++i) {
+    const double left = 4.0 * (iterations - i) / iterations;
+    bowl.step(point, i, setting.learning_rate * std::min(1.0, left), setting.momentum);
   }
+  const double loss = bowl.loss(point);
+  return std::isfinite(loss) ? loss : INFINITY;
 }
 
-TEST(Search, the_tuned_momentum_is_one_of_the_points) {
-  Surface surface(bowl(0.85, 0.01));
-  const auto found = surface.steady({1, 0.85, 0.01});
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->momentum, 0.85);
+double best_of_grid(const Bowl& bowl) {
+  double best = INFINITY;
+  for (double rate = 1e-5; rate < 1e4; rate *= 2)
+    for (const double momentum : {0.0, 0.5, 0.9})
+      best = std::min(best, trained(bowl, {1, momentum, rate}));
+  return best;
 }
 
-TEST(Search, where_nothing_is_learnt_the_rate_stays) {
-  Surface surface([](const Setting&) { return 2.3; });
-  const auto found = surface.steady({1, 0.9, 0.01});
-  ASSERT_TRUE(found);
-  EXPECT_EQ(describe(*found), "1 group, momentum 0.9, rate 0.01");
-}
-
-TEST(Search, halves_the_groups_while_asynchrony_alone_gives_more_momentum) {
-  // Eight groups have 0.875 already, four 0.75, two 0.5.
-  Surface surface(bowl(0.6, 0.01));
-  const auto found = surface.steady({8, 0.9, 0.01});
-  ASSERT_TRUE(found);
-  EXPECT_EQ(describe(*found), "2 groups, momentum 0.6, rate 0.01");
-  EXPECT_TRUE(std::ranges::any_of(surface.trials, [](const Trial& trial) {
-    return trial.setting.groups == 8 &&
-           trial.reason == "asynchrony alone gives more momentum: too many groups";
-  }));
-}
-
-TEST(Search, momenta_that_no_compensation_could_keep_are_tried_once) {
-  // Eight groups: 0.6, 0.3 and 0 would all be trained with the lowest explicit momentum.
-  Surface surface(bowl(0, 0.01));
-  ASSERT_TRUE(surface.steady({8, 0.9, 0.01}));
-  EXPECT_TRUE(surface.has_tried(0.6, 0.01));
-  for (const Trial& trial : surface.trials)
-    if (trial.setting.groups == 8) {
-      EXPECT_GE(trial.setting.momentum, 0.6);
+TEST(Search, finds_a_good_setting_from_any_start) {
+  for (const double scale : {0.01, 1.0, 100.0})
+    for (const double noise : {0.03, 0.3}) {
+      const Bowl bowl{.scale = scale, .noise = noise};
+      const double best = best_of_grid(bowl);
+      for (const double off : {0.01, 0.1, 1.0, 10.0, 100.0})
+        for (const double momentum : {0.0, 0.9, 0.99}) {
+          const Setting given{1, momentum, off * 0.1 / scale};
+          BowlRunner runner(bowl);
+          const auto found = search(given, {.length = 20, .cold = true}, runner);
+          ASSERT_TRUE(found) << found.error().message();
+          EXPECT_EQ(found->fate, Fate::learns);
+          // What a short trial cannot see is a matter for later searches.
+          EXPECT_LT(trained(bowl, found->setting), 0.25 * kChance)
+              << "from " << describe(given) << " to " << describe(found->setting) << ", curvature "
+              << scale << ", noise " << noise << ", best " << best;
+          EXPECT_LT(runner.spent, 600u);
+        }
     }
 }
 
-TEST(Search, numbers_of_groups_that_leave_no_room_are_not_tried) {
-  EXPECT_EQ(groups_with_room(64, 0.9), 8);
-  EXPECT_EQ(groups_with_room(6, 0.9), 6);
-  EXPECT_EQ(groups_with_room(64, 0.99), 64);
-  Surface surface(bowl(0.9, 0.01));
-  ASSERT_TRUE(surface.steady({64, 0.9, 0.01}));
-  for (const Trial& trial : surface.trials) EXPECT_LE(trial.setting.groups, 8);
+TEST(Search, never_goes_above_a_step_that_lost_the_training) {
+  BowlRunner runner({});
+  const auto found =
+      search({1, 0, 0.01}, {.length = 20, .cold = true, .highest_step = 0.05}, runner);
+  ASSERT_TRUE(found);
+  for (const Setting& each : runner.tried) EXPECT_LT(step_of(each), 0.05) << describe(each);
 }
 
-TEST(Search, momentum_that_is_right_decides_how_many_groups_there_may_be) {
-  for (const auto& [groups, left] : {std::pair{2, 2}, std::pair{8, 8}, std::pair{16, 8}}) {
-    Surface surface(bowl(0.9, 0.01));
-    const auto found = surface.steady({groups, 0.9, 0.01});
-    ASSERT_TRUE(found);
-    EXPECT_EQ(found->groups, left);
-    EXPECT_EQ(found->momentum, 0.9);
+TEST(Search, tries_nothing_twice) {
+  BowlRunner runner({});
+  ASSERT_TRUE(search({1, 0.9, 0.001}, {.length = 20, .cold = true}, runner));
+  std::map<std::pair<double, double>, int> times;
+  Setting last{};
+  for (const Setting& each : runner.tried) {
+    if (each == last) continue;  // goes on
+    EXPECT_EQ(++times[std::pair(each.momentum, each.learning_rate)], 1) << describe(each);
+    last = each;
   }
 }
 
-// ---- the known defects of the published optimizer ----
-// (b), (e) and (f) concern whole trainings: tuned_training_test.cpp and auto_test.cpp have them.
-// (c), a kind of device that another script did not know, has nothing to be about here: groups are
-// made of worker numbers, and no part of the optimizer asks what kind a worker is.
-
-TEST(KnownDefects, a_no_momentum_with_one_group_ends_the_search) {
-  Surface surface(bowl(-0.5, 0.01));
-  const auto found = surface.steady({4, 0.9, 0.01});
-  ASSERT_TRUE(found);
-  EXPECT_EQ(describe(*found), "1 group, momentum 0, rate 0.01");
+TEST(Search, ends_when_nothing_more_can_be_afforded) {
+  BowlRunner runner({}, 60);
+  ASSERT_TRUE(search({1, 0.9, 0.001}, {.length = 20, .cold = true}, runner));
+  EXPECT_LE(runner.spent, 60u);
 }
 
-TEST(KnownDefects, d_a_rate_on_the_boundary_is_extended) {
-  for (const double best : {1e-5, 1e-4, 1e-3, 0.1, 1.0}) {
-    Surface surface(bowl(0.9, best));
-    const auto found = surface.steady({1, 0.9, 0.01});
-    ASSERT_TRUE(found);
-    EXPECT_NEAR(found->learning_rate / best, 1, 1e-9);
-    Surface cold(bowl(0.9, best));
-    const auto rate = cold.cold({1, 0.9, 0.01});
-    ASSERT_TRUE(rate);
-    EXPECT_NEAR(rate->learning_rate / best, 1, 1e-9);
-  }
+// Momentum 0.99 shows nothing in 20 iterations: the same step with 0.9 stands for it.
+TEST(Search, judges_a_momentum_only_in_trials_that_are_long_enough) {
+  BowlRunner runner({});
+  ASSERT_TRUE(search({1, 0.99, 0.001}, {.length = 20, .cold = true}, runner));
+  EXPECT_NEAR(runner.tried.front().momentum, 0.9, 1e-9);
+  EXPECT_NEAR(step_of(runner.tried.front()), 0.1, 1e-9);
+  BowlRunner longer({}, 10'000);
+  ASSERT_TRUE(search({1, 0.99, 0.001}, {.length = 400, .cold = true}, longer));
+  EXPECT_EQ(longer.tried.front().momentum, 0.99);
 }
 
-TEST(KnownDefects, g_when_all_diverge_the_rate_is_lowered) {
-  Surface surface([](const Setting& at) {
-    return at.learning_rate > 2e-5 ? std::nullopt : bowl(0.6, 1e-5)(at);
-  });
-  const auto found = surface.steady({1, 0.9, 0.01});
-  ASSERT_TRUE(found);
-  EXPECT_NEAR(found->learning_rate, 1e-5, 1e-12);
-  EXPECT_EQ(found->momentum, 0.6);
-}
-
-TEST(KnownDefects, g_when_nothing_helps_the_error_says_so) {
-  for (const int groups : {1, 4}) {
-    Surface surface([](const Setting&) { return std::nullopt; });
-    const auto found = surface.steady({groups, 0.9, 0.01});
-    ASSERT_FALSE(found);
-    EXPECT_EQ(found.error().kind, ErrorKind::diverged);
-    EXPECT_THAT(found.error().message(), HasSubstr("trials diverged, down to the learning rate"));
-    for (const Trial& trial : surface.trials) EXPECT_EQ(trial.reason, "diverged");
-  }
-}
-
-TEST(KnownDefects, g_what_only_more_groups_survive_is_used) {
-  Surface surface(
-      [](const Setting& at) { return at.groups == 1 ? std::nullopt : bowl(-0.5, 0.01)(at); });
-  const auto found = surface.steady({2, 0.9, 0.01});
-  ASSERT_TRUE(found);
-  EXPECT_EQ(describe(*found), "2 groups, momentum 0.15, rate 0.01");
-}
-
-TEST(Search, ends_when_no_more_trials_can_be_afforded) {
-  // The smaller the better, for ever.
-  Surface surface([](const Setting& at) { return 1e9 * at.learning_rate; });
-  surface.affordable = 8;
-  ASSERT_TRUE(surface.steady({1, 0.9, 0.01}));
-  EXPECT_EQ(surface.trials.size(), 8u);
-}
-
-TEST(Search, groups_are_not_halved_when_no_more_trials_can_be_afforded) {
-  Surface surface(bowl(0, 0.01));
-  surface.affordable = 3;
-  const auto found = surface.steady({8, 0.9, 0.01});
-  ASSERT_TRUE(found);
-  EXPECT_EQ(describe(*found), "8 groups, momentum 0.787, rate 0.01");
-  const auto chosen = std::ranges::find_if(surface.trials, &Trial::chosen);
-  ASSERT_NE(chosen, surface.trials.end());
-  EXPECT_EQ(chosen->reason, "the best, and no trials were left for fewer groups");
-}
-
-TEST(Search, without_any_budget_there_is_still_a_choice) {
-  Surface surface([](const Setting& at) {
-    return at.learning_rate > 0.005 ? std::nullopt : std::optional(1.0);
-  });
-  surface.affordable = 0;
-  const auto found = surface.steady({1, 0.9, 0.01});
-  ASSERT_TRUE(found);
-  EXPECT_EQ(describe(*found), "1 group, momentum 0.9, rate 0.001");
-}
-
-TEST(Search, a_trial_that_cannot_run_ends_it) {
-  int left = 3;
-  std::vector<Trial> trials;
-  const TrialRunner runner{.run = [&](const Setting& setting) -> Result<Trial> {
-                             if (--left == 0)
-                               return Error{ErrorKind::interrupted, "", "stopped", ""};
-                             Trial trial;
-                             trial.setting = setting;
-                             trial.score = 1;
-                             return trial;
-                           },
-                           .keep = [] {},
-                           .can_afford_more = [] { return true; },
-                           .refused = {}};
-  const auto found = search_setting({1, 0.9, 0.01}, runner, trials);
+TEST(Search, says_that_all_trials_diverged) {
+  BowlRunner runner({});
+  const auto found = search({1, 0.9, 1e12}, {.length = 20, .cold = true}, runner);
   ASSERT_FALSE(found);
-  EXPECT_EQ(found.error().kind, ErrorKind::interrupted);
-  EXPECT_EQ(trials.size(), 2u);
+  EXPECT_EQ(found.error().kind, ErrorKind::diverged);
+  EXPECT_THAT(found.error().message(), HasSubstr("all 7 trials diverged"));
+}
+
+// Faster groups are worth it where staleness costs nothing here: the runner counts them alike.
+class EqualGroups : public BowlRunner {
+ public:
+  explicit EqualGroups(double worse) : BowlRunner(Bowl{}), worse_(worse) {}
+  Result<Showing> challenge(const Setting& setting, std::uint64_t iterations) override {
+    OMNI_TRY(Showing showing, BowlRunner::challenge(setting, iterations));
+    if (setting.groups > 1)
+      for (double& loss : showing.losses) loss *= worse_;
+    return showing;
+  }
+
+ private:
+  double worse_;
+};
+
+TEST(Search, takes_more_groups_only_when_they_are_surely_better) {
+  const Setting given{1, 0.9, 0.03};
+  EqualGroups better(0.8), worse(1.2);
+  const auto with = search(given, {.length = 50, .more_groups = {2, 4}}, better);
+  const auto without = search(given, {.length = 50, .more_groups = {2, 4}}, worse);
+  ASSERT_TRUE(with && without);
+  EXPECT_GT(with->setting.groups, 1);
+  EXPECT_EQ(without->setting.groups, 1);
+}
+
+// A net that needs so many iterations before any step shows: nothing is decided, nothing is lost.
+class AtChance : public TrialRunner {
+ public:
+  explicit AtChance(double learns_from = INFINITY, double dead_from = INFINITY)
+      : learns_from_(learns_from), dead_from_(dead_from) {}
+  Result<Showing> challenge(const Setting& setting, std::uint64_t) override {
+    last_ = setting;
+    tried.push_back(setting);
+    const double step = step_of(setting);
+    return Showing{step > dead_from_     ? Fate::dead
+                   : step > learns_from_ ? Fate::learns
+                                         : Fate::at_chance,
+                   std::vector<double>(8, step > learns_from_ ? 1.0 : kChance)};
+  }
+  Result<Showing> defend(std::uint64_t) override { return Showing{Fate::at_chance}; }
+  void promote() override { champion = last_; }
+  void decided(const std::string&) override {}
+  bool can_afford(std::uint64_t) const override { return tried.size() < 20; }
+  Setting champion;
+  std::vector<Setting> tried;
+
+ private:
+  double learns_from_, dead_from_;
+  Setting last_;
+};
+
+TEST(Search, decides_nothing_while_losses_are_at_chance) {
+  AtChance runner;
+  const auto found = search({1, 0.9, 0.01}, {.length = 20, .cold = true}, runner);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->fate, Fate::at_chance);
+  EXPECT_EQ(found->setting, (Setting{1, 0.9, 0.01}));
+}
+
+TEST(Search, ties_go_to_the_given_setting) {
+  for (const bool cold : {false, true}) {
+    AtChance runner(0);  // all learn alike
+    const auto found = search({1, 0.9, 0.01}, {.length = 20, .cold = cold}, runner);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->setting, (Setting{1, 0.9, 0.01}));
+    EXPECT_GT(runner.tried.size(), 3u);
+  }
+}
+
+TEST(Search, looks_for_larger_steps_until_one_learns) {
+  AtChance runner(5);
+  const auto found = search({1, 0.9, 0.001}, {.length = 20, .cold = true}, runner);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->fate, Fate::learns);
+  EXPECT_GT(step_of(found->setting), 5);
+}
+
+TEST(Search, looks_for_smaller_steps_when_the_given_one_kills_the_net) {
+  AtChance runner(0.05, 0.5);
+  const auto found = search({1, 0.9, 2}, {.length = 20, .cold = true}, runner);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->fate, Fate::learns);
+  EXPECT_LT(step_of(found->setting), 0.5);
+}
+
+TEST(Compare, a_difference_is_sure_beyond_errors_and_two_percent) {
+  const auto shown = [](double level, double noise) {
+    Showing showing{Fate::learns};
+    for (int i = 0; i < 16; ++i) showing.losses.push_back(level + (i % 2 == 0 ? noise : -noise));
+    return showing;
+  };
+  EXPECT_EQ(compare(shown(0.9, 0.1), shown(1, 0.1)).verdict, Verdict::better);
+  EXPECT_EQ(compare(shown(1.1, 0.1), shown(1, 0.1)).verdict, Verdict::worse);
+  EXPECT_EQ(compare(shown(0.995, 0.1), shown(1, 0.1)).verdict, Verdict::tie);
+  EXPECT_EQ(compare(shown(0.985, 0.1), shown(1, 0.1)).verdict, Verdict::unsure);
+  // The same gain, but not of the same mini-batches.
+  EXPECT_EQ(compare(shown(0.9, 0.4), shown(1, 0.1)).verdict, Verdict::unsure);
+}
+
+TEST(Compare, the_fate_comes_before_the_loss) {
+  const Showing learns{Fate::learns, {2, 2}}, chance{Fate::at_chance, {2.3, 2.3}},
+      dead{Fate::dead, {2.3, 2.3}}, diverged{}, behind{Fate::behind};
+  EXPECT_EQ(compare(learns, chance).verdict, Verdict::better);
+  EXPECT_EQ(compare(chance, dead).verdict, Verdict::better);
+  EXPECT_EQ(compare(dead, diverged).verdict, Verdict::better);
+  EXPECT_EQ(compare(behind, learns).verdict, Verdict::worse);
+  EXPECT_EQ(compare(chance, chance).verdict, Verdict::tie);
 }
 
 }  // namespace
