@@ -30,7 +30,7 @@ void LossWatch::restore(const State& state) {
 
 // Asked once in a window, so that none counts twice.
 bool LossWatch::surely_above_first() const {
-  constexpr double kMuch = 0.05, kErrors = 4;
+  constexpr double kMuch = 0.05, kOfChance = 0.02, kErrors = 4;
   if (since_ % window_ != 0) return false;
   const auto n = static_cast<double>(window_);
   const auto moments = [n](const auto& losses) {
@@ -41,7 +41,8 @@ bool LossWatch::surely_above_first() const {
   const auto [before, error_before] = moments(first_);
   const auto [now, error_now] = moments(recent_);
   const double error = std::sqrt(std::max(0.0, error_before + error_now));
-  return now - before > std::max(kMuch * before, kErrors * error);
+  const double floor = std::isfinite(chance_) ? kOfChance * chance_ : 0;
+  return now - before > std::max({kMuch * before, floor, kErrors * error});
 }
 
 bool LossWatch::is_above() const {

@@ -22,7 +22,7 @@ constexpr double kOtherMomentum = 0.05;  // that much makes a difference
 class Race {
  public:
   Race(const Setting& given, const SearchPlan& plan, TrialRunner& runner)
-      : given_(given), plan_(plan), runner_(runner), champion_(given) {}
+      : given_(given), plan_(plan), runner_(runner), champion_(given), way_out_(given) {}
 
   Result<Found> run() {
     // What a trial cannot judge is represented by the same step with less momentum.
@@ -34,7 +34,7 @@ class Race {
     OMNI_CHECK(refine());
     OMNI_CHECK(try_momenta(most));
     OMNI_CHECK(try_groups());
-    return Found{champion_, fate()};
+    return Found{fate() == Fate::learns ? champion_ : way_out_, fate()};
   }
 
  private:
@@ -133,10 +133,11 @@ class Race {
     }
   }
 
-  // A net that stays at chance, but alive, takes steps that are too small, or needs more of them; a
-  // dead one took too large ones.
+  // A net that stays at chance, but alive, mostly takes steps that are too small, or needs more of
+  // them; a dead one took too large ones.
   Status find_magnitude() {
     const Setting from = champion_;
+    way_out_ = fate() == Fate::dead ? scaled(from, 1 / kCoarse) : from;
     for (int far = 1; far <= 2 * kFarthest && fate() == Fate::dead; ++far)
       OMNI_CHECK(duel(scaled(from, std::pow(kCoarse, -far))));
     if (fate() == Fate::at_chance) OMNI_CHECK(leave_chance());
@@ -155,8 +156,12 @@ class Race {
       if (last_ != Fate::at_chance) break;
       largest = next;
     }
-    if (fate() == Fate::learns) return {};
-    OMNI_CHECK(duel(scaled(largest, kFine)));
+    for (int far = 1; far < kFarthest && fate() != Fate::learns; ++far)
+      OMNI_CHECK(duel(scaled(from, std::pow(kCoarse, -far))));
+    if (fate() != Fate::learns) OMNI_CHECK(duel(scaled(largest, kFine)));
+    // A step that is alive with ten times as much is safe.
+    if (const Setting safe = scaled(largest, 1 / kCoarse); step_of(safe) > 2 * step_of(from))
+      way_out_ = safe;
     return {};
   }
 
@@ -202,7 +207,7 @@ class Race {
   Setting given_;
   SearchPlan plan_;
   TrialRunner& runner_;
-  Setting champion_;
+  Setting champion_, way_out_;                  // the latter where nothing learns
   std::map<std::uint64_t, Showing> champions_;  // showings of the champion, by iterations
   std::vector<Setting> tried_;
   Fate last_ = Fate::diverged;   // of the last challenger

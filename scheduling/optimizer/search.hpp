@@ -31,8 +31,8 @@ struct SearchPlan {
 };
 
 struct Found {
-  Setting setting;
-  Fate fate = Fate::learns;  // at_chance: no trial has shown any difference
+  Setting setting;           // the champion's, unless nothing learns
+  Fate fate = Fate::learns;  // of the champion
 };
 
 // ErrorKind::diverged when every trial diverges, although the rate is lowered.

@@ -27,6 +27,7 @@ constexpr double kEpochSeconds = 3600;        // between searches, at most
 constexpr std::uint64_t kCooldown = 4;            // 1 / of the training
 constexpr std::size_t kLast = 5;                  // losses by which a trial is given up
 constexpr std::size_t kPaired = 8;                // losses by which it is behind
+constexpr double kExplodes = 1.5;                 // times the loss at chance, or of the start
 constexpr double kLearned = 0.98;                 // of the loss at chance
 constexpr double kDead = 0.01;                    // of the spread that outputs had
 constexpr std::uint64_t kProbesBehind = 256;      // lengths of a trial behind its start
@@ -139,7 +140,9 @@ Status TunedTraining::train_and_search() {
 
 Status TunedTraining::search_now() {
   if (!can_afford(2 * length())) {
-    state_.tuning->next_search = UINT64_MAX;
+    state_.tuning->next_search =
+        state_.tuning->warm ? UINT64_MAX
+                            : state_.iteration + std::max<std::uint64_t>(100, state_.iteration / 2);
     return {};
   }
   const Setting before = setting();
@@ -154,6 +157,7 @@ Status TunedTraining::search_now() {
     if (each.groups > before.groups) plan.more_groups.push_back(each.groups);
   OMNI_TRY(const Probe now, probe(1));
   spread_ = now.spread;
+  loss_at_start_ = now.losses.front();
   start_.restore(groups_);
   const Result<Found> found = omni::search(before, plan, *this);
   for (Trial& trial : trials_) {
@@ -161,7 +165,7 @@ Status TunedTraining::search_now() {
     if (trial.reason.empty()) trial.reason = "stopped before there was a choice";
   }
   if (events_.on_search) events_.on_search(trials_, state_.iteration);
-  if (found) return adopt(found->fate);
+  if (found) return adopt(*found);
   use(before.groups);
   start_.restore(groups_);
   if (found.error().kind == ErrorKind::interrupted) return stopped();
@@ -203,7 +207,8 @@ bool TunedTraining::can_afford(std::uint64_t iterations) const {
   const bool cold = !state_.tuning->warm;
   const std::uint64_t half = horizon() / kColdShare;
   const std::uint64_t first = std::max(half, kFewestTrials * cost(kShortestTrial));
-  const std::uint64_t allowance = cold ? first : first + half;
+  // Where nothing learns, training is worth no more than trials.
+  const std::uint64_t allowance = cold ? std::max(first, state_.iteration) : first + half;
   return state_.tuning->lost + cost(iterations) <= allowance;
 }
 
@@ -233,7 +238,7 @@ Result<Showing> TunedTraining::advance(Entrant& entrant, std::uint64_t iteration
       return std::span(all).subspan(before + done - count, count);
     };
     if (done < kPaired) return false;
-    if (mean(last(losses, kLast)) > 1.5 * std::max(chance_, losses.front())) return true;
+    if (mean(last(losses, kLast)) > kExplodes * std::max(chance_, loss_at_start_)) return true;
     if (!smaller || done % kPaired != 0 || before + done > champion_.losses.size()) return false;
     const auto others = last(champion_.losses, kPaired);
     if (mean(others) > 0.9 * chance_ || !surely_above(last(losses, kPaired), others)) return false;
@@ -276,7 +281,7 @@ Result<Showing> TunedTraining::show(TrainingState state, std::uint64_t iteration
   spent += probes() / kProbesPerIteration;
   Showing showing{Fate::learns, std::move(probe.losses)};
   if (showing.loss() < kLearned * chance_) return showing;
-  if (!(showing.loss() < 1.5 * chance_)) return Showing{};
+  if (!(showing.loss() < kExplodes * std::max(chance_, loss_at_start_))) return Showing{};
   showing.fate = probe.spread < kDead * spread_ ? Fate::dead : Fate::at_chance;
   return showing;
 }
@@ -390,17 +395,20 @@ Result<double> TunedTraining::seconds_per_iteration(int groups) {
   return fastest(std::span(piece.ends).first(kParts * part), part);
 }
 
-Status TunedTraining::adopt(Fate fate) {
+Status TunedTraining::adopt(const Found& found) {
   const std::uint64_t before = state_.iteration;
   Tuning& tuning = *state_.tuning;
   const std::uint64_t lost = tuning.lost, searched = length();
-  if (fate == Fate::dead) {  // no trial is worth going on with
-    use(1);
+  if (found.setting != champion_.setting) {
+    use(found.setting.groups);
     start_.restore(groups_);
-    tuning.learning_rate /= 10;
-    tuning.next_search = before + searched;
-    say(fmt::format("auto: no trial learns; goes on from before them with {}",
-                    describe(setting())));
+    tuning.momentum = found.setting.momentum;
+    tuning.learning_rate = found.setting.learning_rate;
+    tuning.next_search = next_search(searched);
+    say(
+        fmt::format("auto: no trial learns: training goes on from before them with {}; the next "
+                    "search is in iteration {}",
+                    describe(found.setting), tuning.next_search));
     return {};
   }
   use(champion_.setting.groups);
@@ -411,12 +419,12 @@ Status TunedTraining::adopt(Fate fate) {
   for (const double loss : champion_.losses) watch_.note(loss);
   watch_.expect_falling();
   watch_at_champion_ = watch_;
-  tuning.warm = tuning.warm || fate == Fate::learns;
+  tuning.warm = tuning.warm || found.fate == Fate::learns;
   tuning.next_search = next_search(searched);
   const Trial& chosen = trials_[champion_.trial];
   say(fmt::format(
       "auto: chose trial {}, {}: {}; the next search is {}", chosen.number,
-      describe(chosen.setting), fate == Fate::learns ? chosen.reason : "nothing learns yet",
+      describe(chosen.setting), found.fate == Fate::learns ? chosen.reason : "nothing learns yet",
       tuning.next_search == UINT64_MAX ? "none"
                                        : fmt::format("in iteration {}", tuning.next_search)));
   say_layout();
@@ -561,7 +569,7 @@ std::uint64_t TunedTraining::cooldown_start() const {
 std::uint64_t TunedTraining::length() const {
   if (state_.tuning->warm) return std::clamp<std::uint64_t>(horizon() / 100, kShortestTrial, 2000);
   // While nothing learns, trials get longer.
-  return std::clamp<std::uint64_t>(std::max(horizon() / 200, state_.iteration / 4), kShortestTrial,
+  return std::clamp<std::uint64_t>(std::max(horizon() / 200, state_.iteration / 16), kShortestTrial,
                                    400);
 }
 

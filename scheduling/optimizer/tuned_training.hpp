@@ -68,7 +68,7 @@ class TunedTraining : private TrialRunner {
 
   Status train_and_search();
   Status search_now();
-  Status adopt(Fate fate);
+  Status adopt(const Found& found);
   // The iterations of `entrant` from those done up to so many, then the showing.
   Result<Showing> advance(Entrant& entrant, std::uint64_t iterations);
   Result<Showing> show(TrainingState state, std::uint64_t iterations, std::uint64_t& spent);
@@ -130,9 +130,9 @@ class TunedTraining : private TrialRunner {
   TrainingSnapshot start_;
   Entrant champion_, challenger_;
   LossWatch watch_, watch_at_start_, watch_at_champion_;
-  std::vector<Trial> trials_;  // of this search
-  double spread_ = 0;          // of the outputs, at the start of a search
-  int start_groups_ = 1;       // of a search
+  std::vector<Trial> trials_;              // of this search
+  double spread_ = 0, loss_at_start_ = 0;  // of the outputs, at the start of a search
+  int start_groups_ = 1;                   // of a search
   int trials_told_ = 0;
   int told_groups_ = 0;
 };

@@ -248,6 +248,14 @@ TEST(Search, decides_nothing_while_losses_are_at_chance) {
   const auto found = search({1, 0.9, 0.01}, {.length = 20, .cold = true}, runner);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->fate, Fate::at_chance);
+  // Ten times as much was alive, too.
+  EXPECT_EQ(found->setting, (Setting{1, 0.9, 1}));
+}
+
+TEST(Search, keeps_the_given_step_when_a_larger_one_kills_the_net) {
+  AtChance runner(INFINITY, 0.5);
+  const auto found = search({1, 0.9, 0.01}, {.length = 20, .cold = true}, runner);
+  ASSERT_TRUE(found);
   EXPECT_EQ(found->setting, (Setting{1, 0.9, 0.01}));
 }
 
