@@ -28,6 +28,7 @@ struct Tuning {
   std::uint64_t lost = 0;         // iterations of trials that were not kept
   double highest_step = 0;        // it and larger ones have lost the training before; 0: none
   std::uint64_t returns = 0;      // to earlier parameters
+  double simulated = 0;           // seconds by virtual clocks before that of the arrivals
 };
 
 // Where a virtual clock stands, and what is under way by it.

@@ -164,6 +164,7 @@ Result<std::optional<Tuning>> saved_tuning(const CheckpointFields& fields) {
   OMNI_TRY(tuning.lost, iterations("trials_lost"));
   OMNI_TRY(tuning.highest_step, fields.number("highest_step", 0.0, kLargestRate));
   OMNI_TRY(tuning.returns, iterations("returns"));
+  OMNI_TRY(tuning.simulated, fields.number("simulated_before", 0.0, kLargestRate));
   return std::optional(tuning);
 }
 
@@ -229,6 +230,7 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
     snapshot.fields.set("trials_lost", state.tuning->lost);
     snapshot.fields.set("highest_step", state.tuning->highest_step);
     snapshot.fields.set("returns", state.tuning->returns);
+    snapshot.fields.set("simulated_before", state.tuning->simulated);
   }
   return store.save(snapshot);
 }

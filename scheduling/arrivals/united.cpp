@@ -36,4 +36,18 @@ Machine united(const Machine& machine, std::uint64_t batch, double flops_per_sam
   return one;
 }
 
+Machine grouped(const Machine& machine, int groups, std::uint64_t batch, double flops_per_sample) {
+  const std::size_t all = machine.devices.size(), count = static_cast<std::size_t>(groups);
+  if (count >= all) return machine;
+  Machine result{.name = machine.name, .devices = {}, .link = machine.link};
+  for (std::size_t group = 0; group < count; ++group) {
+    Machine share{.name = machine.name, .devices = {}, .link = machine.link};
+    const auto first = machine.devices.begin();
+    share.devices.assign(first + static_cast<std::ptrdiff_t>(group * all / count),
+                         first + static_cast<std::ptrdiff_t>((group + 1) * all / count));
+    result.devices.push_back(united(share, batch, flops_per_sample).devices.front());
+  }
+  return result;
+}
+
 }  // namespace omni

@@ -31,9 +31,10 @@ class Race {
       champion_ = with_momentum(given_, most);
     OMNI_CHECK(open());
     OMNI_CHECK(plan_.cold ? find_magnitude() : Status());
+    if (plan_.groups_first) OMNI_CHECK(try_groups());
     OMNI_CHECK(refine());
     OMNI_CHECK(try_momenta(most));
-    OMNI_CHECK(try_groups());
+    if (!plan_.groups_first) OMNI_CHECK(try_groups());
     return Found{fate() == Fate::learns ? champion_ : way_out_, fate()};
   }
 
@@ -192,14 +193,16 @@ class Race {
 
   Status try_groups() {
     if (fate() != Fate::learns) return {};
+    // Older gradients bear smaller steps only. The most groups that win are taken, then fewer are
+    // compared with them.
     for (const int groups : plan_.more_groups) {
       Setting more = champion_;
       more.groups = groups;
-      OMNI_TRY(bool won, duel(more));
-      if (!won) {
-        OMNI_TRY(won, duel(scaled(more, 1 / kFine)));
+      bool won = false;
+      for (const double factor : {1.0, 1 / kFine, 1 / kCoarse}) {
+        if (won) break;
+        OMNI_TRY(won, duel(scaled(more, factor)));
       }
-      if (!won) return {};
     }
     return {};
   }

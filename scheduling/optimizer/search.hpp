@@ -27,7 +27,8 @@ struct SearchPlan {
   std::uint64_t length = 0;        // iterations of a trial at first
   bool cold = false;               // the best step may be far from the given one
   double highest_step = 0;         // it and larger ones have failed before; 0: none
-  std::vector<int> more_groups{};  // numbers of groups that are worth a trial, ascending
+  std::vector<int> more_groups{};  // numbers of groups that are worth a trial, the most first
+  bool groups_first = false;       // they promise more than other steps
 };
 
 struct Found {

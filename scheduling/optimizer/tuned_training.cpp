@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <ranges>
 
 #include "runtime/log.hpp"
 #include "runtime/shortest_decimal.hpp"
@@ -21,6 +22,7 @@ constexpr std::uint64_t kColdShare = 20, kShortest = 4000, kOutlook = 4;
 constexpr std::uint64_t kFewestTrials = 5;    // in the cold start, however short the training is
 constexpr std::uint64_t kShortestTrial = 20;  // iterations: momentum 0.9 shows in them
 constexpr std::uint64_t kFirstSearch = 8;     // 1 / of the training, after the cold start
+constexpr double kMuchFaster = 1.5;           // then groups come before other steps
 constexpr double kEpochSeconds = 3600;        // between searches, at most
 // The rate stays what it is and falls to 0 at the end. So do trials, or small steps would always
 // look best: large ones move far, and only show it in a cooldown.
@@ -64,7 +66,7 @@ bool surely_above(std::span<const double> losses, std::span<const double> others
 
 TunedTraining::TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test,
                              TrainingState state, TrainerOptions options, Workers workers,
-                             TunedEvents events, Asynchrony asynchrony)
+                             TunedEvents events, Asynchrony asynchrony, MakeClock make_clock)
     : groups_(groups),
       train_(train),
       test_(test),
@@ -75,6 +77,7 @@ TunedTraining::TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* t
       asynchrony_(asynchrony),
       // When all work is merged, groups gain nothing.
       most_groups_(groups.net().has(Net::Phase::replicated) ? groups.most() : 1),
+      make_clock_(std::move(make_clock)),
       chance_(loss_at_chance(groups.net(), train.dataset())),
       saved_at_(state_.iteration),
       watch_(window(), chance_),
@@ -90,12 +93,25 @@ TunedTraining::TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* t
     state_.tuning = Tuning{.momentum = shortest_decimal(solver.momentum),
                            .learning_rate = shortest_decimal(solver.learning_rate)};
   }
-  if (state_.guard) watch_.restore(state_.guard->losses);
+  if (state_.guard && !state_.guard->losses.recent.empty()) watch_.restore(state_.guard->losses);
   state_.guard = GuardState{};
   events_.training.is_lost = [this](double loss) {
     watch_.note(loss);
     return watch_.lost() || watch_.rises();
   };
+  if (make_clock_) {
+    const auto shifted = [this](StepReport at) {
+      if (at.simulated_seconds) *at.simulated_seconds += state_.tuning->simulated;
+      return at;
+    };
+    events_.training.on_step = [shifted, tell = events_.training.on_step](const StepReport& at) {
+      if (tell) tell(shifted(at));
+    };
+    events_.training.on_evaluation =
+        [shifted, tell = events_.training.on_evaluation](const EvaluationReport& of) {
+          if (tell) tell({shifted(of.at), of.tally});
+        };
+  }
   events_.training.save_checkpoint =
       [this, save = events_.training.save_checkpoint](TrainingState at) -> Status {
     at.guard->losses = watch_.state();
@@ -153,8 +169,11 @@ Status TunedTraining::search_now() {
   trials_.clear();
   SearchPlan plan{.length = length(), .cold = cold, .highest_step = state_.tuning->highest_step};
   if (!cold && most_groups_ > 1 && timings_.empty()) OMNI_CHECK(time_groups());
-  for (const Saturation::Timing& each : timings_)
-    if (each.groups > before.groups) plan.more_groups.push_back(each.groups);
+  for (const Saturation::Timing& each : std::views::reverse(timings_))
+    if (each.groups != before.groups) plan.more_groups.push_back(each.groups);
+  if (!plan.more_groups.empty())
+    plan.groups_first =
+        seconds_of(before.groups) > kMuchFaster * seconds_of(plan.more_groups.front());
   OMNI_TRY(const Probe now, probe(1));
   spread_ = now.spread;
   loss_at_start_ = now.losses.front();
@@ -257,7 +276,10 @@ Result<Showing> TunedTraining::advance(Entrant& entrant, std::uint64_t iteration
   } else {
     entrant.iterations = 0;
   }
-  lose(spent, time.seconds());
+  // The budget is meant in iterations of the training as it was.
+  lose(static_cast<std::uint64_t>(static_cast<double>(spent) * seconds_of(entrant.setting.groups) /
+                                  seconds_of(start_groups_)),
+       time.seconds());
   if (!piece.ended && piece.ended.error().kind != ErrorKind::diverged) return piece.ended.error();
   Trial& trial = trials_[entrant.trial];
   trial.iterations += spent;
@@ -279,6 +301,8 @@ Result<Showing> TunedTraining::show(TrainingState state, std::uint64_t iteration
   }
   OMNI_TRY(Probe probe, this->probe(probes()));
   spent += probes() / kProbesPerIteration;
+  state_.tuning->simulated += piece.simulated / static_cast<double>(cooldown) *
+                              static_cast<double>(probes()) / kProbesPerIteration;
   Showing showing{Fate::learns, std::move(probe.losses)};
   if (showing.loss() < kLearned * chance_) return showing;
   if (!(showing.loss() < kExplodes * std::max(chance_, loss_at_start_))) return Showing{};
@@ -331,12 +355,17 @@ TunedTraining::Piece TunedTraining::train_piece(const TrainingState& state,
                                                 std::span<double> losses, const IsLost& is_lost) {
   Piece piece;
   const std::uint64_t until = state.iteration + options.iterations;
-  Trainer trainer(groups_, train_, nullptr, state,
+  TrainingState from = state;
+  set_clock(from);
+  const double before = clock_ ? clock_->now() : 0;
+  Trainer trainer(groups_, train_, nullptr, from,
                   {.until = until,
                    .trial = true,
                    .cool_from = options.cooldown ? state.iteration : UINT64_MAX,
                    .cool_until = until,
-                   .strategy = async(asynchrony_, options.compensation)},
+                   .strategy = async(asynchrony_, options.compensation),
+                   .clock = clock_.get(),
+                   .exchange_seconds = options_.exchange_seconds},
                   {.on_iteration =
                        [&](const StepReport& at) {
                          losses[at.began - state.iteration] = at.loss;
@@ -350,6 +379,7 @@ TunedTraining::Piece TunedTraining::train_piece(const TrainingState& state,
   piece.ended = trainer.run();
   piece.state = trainer.state();
   piece.seconds = trainer.seconds();
+  piece.simulated = clock_ ? clock_->now() - before : 0;
   return piece;
 }
 
@@ -376,6 +406,7 @@ double TunedTraining::seconds_of(int groups) const {
 
 // At rate 0 nothing diverges.
 Result<double> TunedTraining::seconds_per_iteration(int groups) {
+  if (make_clock_) return simulated_seconds(groups);
   constexpr std::size_t kParts = 3;
   const std::size_t part = part_for(groups), count = kParts * part + drained(groups);
   Stopwatch time;
@@ -398,6 +429,7 @@ Result<double> TunedTraining::seconds_per_iteration(int groups) {
 Status TunedTraining::adopt(const Found& found) {
   const std::uint64_t before = state_.iteration;
   Tuning& tuning = *state_.tuning;
+  const double simulated = tuning.simulated;
   const std::uint64_t lost = tuning.lost, searched = length();
   if (found.setting != champion_.setting) {
     use(found.setting.groups);
@@ -414,7 +446,8 @@ Status TunedTraining::adopt(const Found& found) {
   use(champion_.setting.groups);
   champion_.at.restore(groups_);
   state_ = champion_.at.state();
-  tuning.lost = lost - champion_.iterations;
+  tuning.lost = lost - std::min(lost, champion_.iterations);
+  tuning.simulated = simulated;
   lost_seconds_ -= champion_.seconds;
   for (const double loss : champion_.losses) watch_.note(loss);
   watch_.expect_falling();
@@ -460,6 +493,8 @@ Status TunedTraining::train_until(std::uint64_t iteration) {
     options.seconds_before = seconds_;
     options.cool_from = cooldown_start();
     options.cool_until = options_.iterations;
+    set_clock(state_);
+    options.clock = clock_.get();
     Trainer trainer(groups_, train_, test_, state_, options, events_.training);
     Status trained = trainer.run();
     state_ = trainer.state();
@@ -535,6 +570,30 @@ void TunedTraining::lose(std::uint64_t iterations, double seconds) {
 
 void TunedTraining::use(int groups) {
   if (groups_.count() != groups) groups_.use(groups, workers_);
+}
+
+// A training that goes on where the clock stands takes it. Else another begins, and what the last
+// one counted is kept. That of a checkpoint takes its time from the arrivals.
+void TunedTraining::set_clock(TrainingState& state) {
+  if (!make_clock_) return;
+  const bool fits =
+      state.arrivals && state.arrivals->samples.size() == static_cast<std::size_t>(groups_.count());
+  if (fits && clock_ && clock_->state() == state.arrivals->clock) return;
+  if (!fits || clock_) state.arrivals.reset();
+  state_.tuning->simulated += clock_ ? clock_->now() : 0;
+  clock_ = make_clock_(groups_.count());
+}
+
+// Per iteration.
+double TunedTraining::simulated_seconds(int groups) const {
+  constexpr int kUpdates = 50;  // of each group
+  const std::unique_ptr<VirtualClock> clock = make_clock_(groups);
+  const auto batch = static_cast<std::uint64_t>(groups_.net().options().batch);
+  for (int group = 0; group < groups; ++group)
+    clock->begin(group, batch, options_.exchange_seconds);
+  for (int update = 0; update < kUpdates * groups; ++update)
+    clock->begin(clock->next(), batch, options_.exchange_seconds);
+  return clock->now() / (kUpdates * groups);
 }
 
 void TunedTraining::say(const std::string& line) const {

@@ -27,10 +27,12 @@ struct TunedEvents {
 class TunedTraining : private TrialRunner {
  public:
   // `groups` has as many as may be used at most, and uses those that the training starts with;
-  // without state.tuning it starts with a search around the net's momentum and rate.
+  // without state.tuning it starts with a search around the net's momentum and rate. make_clock:
+  // a virtual clock for so many groups, whose time then counts.
+  using MakeClock = std::function<std::unique_ptr<VirtualClock>(int groups)>;
   TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,
                 TrainerOptions options, Workers workers, TunedEvents events,
-                Asynchrony asynchrony = Asynchrony::free);
+                Asynchrony asynchrony = Asynchrony::free, MakeClock make_clock = {});
 
   // As Trainer's. A stop request during a search rolls the trials back.
   Status run();
@@ -57,7 +59,7 @@ class TunedTraining : private TrialRunner {
     TrainingState state;       // after it
     std::uint64_t done = 0;    // iterations
     std::vector<double> ends;  // of them, in seconds
-    double seconds = 0;
+    double seconds = 0, simulated = 0;
   };
 
   Result<Showing> challenge(const Setting& setting, std::uint64_t iterations) override;
@@ -99,6 +101,8 @@ class TunedTraining : private TrialRunner {
   Error stopped();
   void lose(std::uint64_t iterations, double seconds);
   void use(int groups);
+  void set_clock(TrainingState& state);  // for a training from there
+  double simulated_seconds(int groups) const;
   void say(const std::string& line) const;
   void say_layout();                     // when it is another one
   std::uint64_t left() const;            // iterations
@@ -120,9 +124,11 @@ class TunedTraining : private TrialRunner {
   Workers workers_;
   Asynchrony asynchrony_;
   int most_groups_;
-  double chance_;            // loss of a net that has learnt how often each class comes
-  double seconds_ = 0;       // of training and trials in this run
-  double lost_seconds_ = 0;  // of them, what trials and measuring took and did not keep
+  MakeClock make_clock_;
+  std::unique_ptr<VirtualClock> clock_;  // for the groups in use
+  double chance_;                        // loss of a net that has learnt how often each class comes
+  double seconds_ = 0;                   // of training and trials in this run
+  double lost_seconds_ = 0;              // of them, what trials and measuring took and did not keep
   std::vector<Saturation::Timing> timings_{};  // of numbers of groups
   std::optional<std::uint64_t> saved_at_;      // iteration; none: there is more to save
   // Of a search: its start, and the two that are compared. Between searches start_ and champion_.at

@@ -18,7 +18,7 @@ namespace omni {
 Status check_automatic(const TrainArguments& arguments, const Net& net) {
   const GroupArguments& groups = arguments.groups;
   if (!groups.automatic) return {};
-  if (arguments.machine.session.deterministic)
+  if (arguments.machine.session.deterministic && !arguments.arrivals.simulated)
     return Error{ErrorKind::usage, "--auto", "it measures times, which are never the same twice",
                  "leave it out, or leave out --deterministic"};
   if (!groups.layout.empty())
@@ -119,10 +119,12 @@ Result<int> slice_of_groups(const NetSpec& spec, const NetArguments& net, int gr
   return one->slices().sizes.front();
 }
 
-Result<ComputeGroups> open_most_groups(const NetSpec& spec, const TrainArguments& arguments) {
+Result<ComputeGroups> open_most_groups(const NetSpec& spec, const TrainArguments& arguments,
+                                       int devices) {
   GroupArguments most = arguments.groups;
   if (most.count) return open_groups(spec, arguments.net, most);
-  most.count = std::clamp(computing_cores(arguments.machine.session), 1, kMostGroups);
+  most.count = std::clamp(devices > 0 ? devices : computing_cores(arguments.machine.session), 1,
+                          kMostGroups);
   OMNI_TRY(ComputeGroups groups, open_groups(spec, arguments.net, most));
   while (groups.count() > 1 && groups.tensor_bytes() > physical_memory() / 2) {
     most.count = groups.count() / 2;

@@ -27,7 +27,9 @@ Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
 // Images per task of such groups' nets.
 Result<int> slice_of_groups(const NetSpec& spec, const NetArguments& net, int groups);
 // As many as --groups says, else one per worker, in at most half of the memory.
-Result<ComputeGroups> open_most_groups(const NetSpec& spec, const TrainArguments& arguments);
+// devices: of a simulated machine; 0: the cores of this one.
+Result<ComputeGroups> open_most_groups(const NetSpec& spec, const TrainArguments& arguments,
+                                       int devices = 0);
 
 // Refuses a scheduler that cannot keep tasks to workers.
 Status require_group_scheduler(const Session& session);

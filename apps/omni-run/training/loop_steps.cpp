@@ -121,7 +121,7 @@ Status Training::train() {
                  return log.timed(timing, timing.groups == found.groups, iteration);
                });
            }},
-      asynchrony_);
+      machine_ ? Asynchrony::reproducible : asynchrony_, make_clock_);
   return train_with(trainer);
 }
 

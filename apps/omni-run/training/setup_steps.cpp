@@ -116,9 +116,11 @@ Status Training::open_nets() {
 }
 
 Status Training::open_groups_again() {
-  OMNI_TRY(groups_, arguments_.groups.automatic
-                        ? open_most_groups(spec_, arguments_)
-                        : open_groups(spec_, arguments_.net, arguments_.groups, shape_));
+  OMNI_TRY(groups_,
+           arguments_.groups.automatic
+               ? open_most_groups(spec_, arguments_,
+                                  machine_ ? static_cast<int>(machine_->devices.size()) : 0)
+               : open_groups(spec_, arguments_.net, arguments_.groups, shape_));
   return {};
 }
 
@@ -128,10 +130,9 @@ Status Training::check() {
   OMNI_CHECK(check_automatic(arguments_, net()));
   if (arguments_.epochs && !std::isfinite(*arguments_.epochs))
     return Error{ErrorKind::usage, "--epochs", "is not a number", "--epochs 3"};
-  if (arguments_.arrivals.simulated && (arguments_.groups.automatic || arguments_.groups.planned))
+  if (arguments_.arrivals.simulated && arguments_.groups.planned)
     return Error{ErrorKind::usage, "--arrivals virtual",
-                 "--auto and --groups auto measure the machine that is there",
-                 "leave one of them out"};
+                 "--groups auto measures the machine that is there", "leave one of them out"};
   if (!arguments_.arrivals.simulated && !arguments_.arrivals.machine.empty())
     return Error{ErrorKind::usage, "--machine", "has no effect on real arrivals",
                  "add --arrivals virtual"};
@@ -314,6 +315,16 @@ Status Training::make_clock() {
     if (param->trainable && !net().is_merged(*param))
       bytes += 2 * static_cast<double>(param->master->bytes());
   if (machine_->devices.size() > 1) exchange_seconds_ = machine_->link.seconds_of(bytes);
+  if (arguments_.groups.automatic) {
+    make_clock_ = [this, flops](int groups) {
+      const auto batch = static_cast<std::uint64_t>(net().options().batch);
+      const Machine shares = grouped(*machine_, groups, batch, flops);
+      return std::make_unique<VirtualClock>(shares, devices_of_groups(shares, groups), flops,
+                                            seed_);
+    };
+    log::info("virtual clock: {}", machine_->name);
+    return {};
+  }
   std::vector<std::size_t> devices = devices_of_groups(*machine_, groups_->count());
   if (groups_->count() == 1 && machine_->devices.size() > 1) {
     *machine_ = united(*machine_, static_cast<std::uint64_t>(net().options().batch), flops);

@@ -15,6 +15,7 @@
 #include "scheduling/arrivals/virtual_clock.hpp"
 #include "scheduling/metrics_log.hpp"
 #include "scheduling/model/group_plan.hpp"
+#include "scheduling/optimizer/tuned_training.hpp"
 
 namespace omni {
 
@@ -80,6 +81,7 @@ class Training {
   std::optional<DataFeed> test_feed_;
   std::optional<VirtualClock> clock_;
   double exchange_seconds_ = 0;
+  TunedTraining::MakeClock make_clock_;  // for --auto
   RunIdentity identity_;
   TrainingState start_;
   std::unique_ptr<Recorder> recorder_;

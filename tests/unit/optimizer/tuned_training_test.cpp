@@ -284,7 +284,8 @@ TEST_F(AutoTraining, a_resumed_search_knows_the_ones_before) {
   EXPECT_EQ(restored->tuning->returns, 2u);
 
   groups_->use(1, 2);
-  ASSERT_TRUE(train(3000, *restored));
+  const Status trained = train(3000, *restored);
+  ASSERT_TRUE(trained) << trained.error().message() << testing::PrintToString(said_);
   ASSERT_FALSE(trials_.empty());
   for (const Trial& trial : trials_) EXPECT_LT(step_of(trial.setting), 0.3);
 }
