@@ -4,13 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <ranges>
 
 #include "runtime/log.hpp"
 #include "runtime/shortest_decimal.hpp"
-#include "runtime/tasks/task_errors.hpp"
-#include "scheduling/groups/steady_rate.hpp"
 #include "scheduling/optimizer/chance.hpp"
 
 namespace omni {
@@ -26,41 +23,8 @@ constexpr double kMuchFaster = 1.5;           // then groups come before other s
 constexpr double kEpochSeconds = 3600;        // between searches, at most
 // The rate stays what it is and falls to 0 at the end. So do trials, or small steps would always
 // look best: large ones move far, and only show it in a cooldown.
-constexpr std::uint64_t kCooldown = 4;            // 1 / of the training
-constexpr std::size_t kLast = 5;                  // losses by which a trial is given up
-constexpr std::size_t kPaired = 8;                // losses by which it is behind
-constexpr double kExplodes = 1.5;                 // times the loss at chance, or of the start
-constexpr double kLearned = 0.98;                 // of the loss at chance
-constexpr double kDead = 0.01;                    // of the spread that outputs had
-constexpr std::uint64_t kProbesBehind = 256;      // lengths of a trial behind its start
-constexpr std::uint64_t kProbesPerIteration = 3;  // a forward pass takes a third
-constexpr int kMostReturns = 12;                  // to the last good parameters
-
-// Seconds per iteration. The first part of them fills the pipeline; of the others the fastest
-// counts, as other programs may have slowed some of them down. There are two parts or more.
-double fastest(std::span<const double> ends, std::size_t part) {
-  double least = INFINITY;
-  for (std::size_t end = 2 * part; end <= ends.size(); end += part)
-    least = std::min(least, (ends[end - 1] - ends[end - part - 1]) / static_cast<double>(part));
-  return least;
-}
-
-// Every group has a turn or more in it.
-std::size_t part_for(int groups) { return static_cast<std::size_t>(std::max(8, groups)); }
-
-double mean(std::span<const double> values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-// Whether the last losses are surely, and by more than 5 %, above those of the same mini-batches.
-bool surely_above(std::span<const double> losses, std::span<const double> others) {
-  std::vector<double> differences(losses.size());
-  std::ranges::transform(losses, others, differences.begin(), std::minus<>());
-  const double gap = mean(differences), n = static_cast<double>(differences.size());
-  double squares = 0;
-  for (const double each : differences) squares += (each - gap) * (each - gap);
-  return gap > 0.05 * mean(others) && gap > 4 * std::sqrt(squares / (n - 1) / n);
-}
+constexpr std::uint64_t kCooldown = 4;  // 1 / of the training
+constexpr int kMostReturns = 12;        // to the last good parameters
 
 }  // namespace
 
@@ -190,240 +154,6 @@ Status TunedTraining::search_now() {
   if (found.error().kind == ErrorKind::interrupted) return stopped();
   if (found.error().kind != ErrorKind::diverged || cold) return found.error();
   return go_back(found.error());
-}
-
-Result<Showing> TunedTraining::challenge(const Setting& setting, std::uint64_t iterations) {
-  if (trials_.empty() || !(challenger_.setting == setting) || challenger_.iterations == 0 ||
-      trials_.back().setting != setting) {
-    challenger_.setting = setting;
-    challenger_.iterations = 0;
-    challenger_.losses.clear();
-    challenger_.seconds = 0;
-    challenger_.trial = trials_.size();
-    trials_.push_back({.number = ++trials_told_, .setting = setting});
-  }
-  return advance(challenger_, iterations);
-}
-
-Result<Showing> TunedTraining::defend(std::uint64_t iterations) {
-  return advance(champion_, iterations);
-}
-
-void TunedTraining::promote() { std::swap(champion_, challenger_); }
-
-void TunedTraining::decided(const std::string& reason) {
-  // Behind promote() the last challenger is the champion.
-  Trial& trial = trials_.back();
-  trial.reason = reason;
-  say(fmt::format("auto: trial {}: {}: {}, {:.2f} s: {}", trial.number, describe(trial.setting),
-                  trial.showing.said(), trial.seconds, reason));
-}
-
-bool TunedTraining::can_afford(std::uint64_t iterations) const {
-  const auto cost = [this](std::uint64_t trained) {
-    return trained + cooldown_of(trained) + probes() / kProbesPerIteration;
-  };
-  const bool cold = !state_.tuning->warm;
-  const std::uint64_t half = horizon() / kColdShare;
-  const std::uint64_t first = std::max(half, kFewestTrials * cost(kShortestTrial));
-  // Where nothing learns, training is worth no more than trials.
-  const std::uint64_t allowance = cold ? std::max(first, state_.iteration) : first + half;
-  return state_.tuning->lost + cost(iterations) <= allowance;
-}
-
-Result<Showing> TunedTraining::advance(Entrant& entrant, std::uint64_t iterations) {
-  Stopwatch time;
-  time.start();
-  // With groups that are faster, as many iterations as take the same time.
-  if (entrant.setting.groups != start_groups_)
-    iterations =
-        static_cast<std::uint64_t>(static_cast<double>(iterations) * seconds_of(start_groups_) /
-                                   seconds_of(entrant.setting.groups));
-  use(entrant.setting.groups);
-  const bool first = entrant.iterations == 0;
-  (first ? start_ : entrant.at).restore(groups_);
-  TrainingState state = (first ? start_ : entrant.at).state();
-  state.tuning->momentum = entrant.setting.momentum;
-  state.tuning->learning_rate = entrant.setting.learning_rate;
-  std::vector<double>& losses = entrant.losses;
-  const std::size_t before = losses.size();
-  losses.resize(before + iterations - entrant.iterations);
-  const bool smaller = &entrant == &challenger_ &&
-                       entrant.setting.groups == champion_.setting.groups &&
-                       2 * step_of(entrant.setting) < step_of(champion_.setting);
-  Fate fate = Fate::diverged;
-  const auto is_lost = [&](std::uint64_t done) {
-    const auto last = [&](const std::vector<double>& all, std::size_t count) {
-      return std::span(all).subspan(before + done - count, count);
-    };
-    if (done < kPaired) return false;
-    if (mean(last(losses, kLast)) > kExplodes * std::max(chance_, loss_at_start_)) return true;
-    if (!smaller || done % kPaired != 0 || before + done > champion_.losses.size()) return false;
-    const auto others = last(champion_.losses, kPaired);
-    if (mean(others) > 0.9 * chance_ || !surely_above(last(losses, kPaired), others)) return false;
-    fate = Fate::behind;
-    return true;
-  };
-  Piece piece = train_piece(state, {.iterations = iterations - entrant.iterations},
-                            std::span(losses).subspan(before), is_lost);
-  entrant.seconds += piece.seconds;
-  std::uint64_t spent = piece.done;
-  Showing showing{fate};
-  if (piece.ended) {
-    entrant.at.take(groups_, piece.state);
-    entrant.iterations = iterations;
-    OMNI_TRY(showing, show(piece.state, iterations, spent));
-  } else {
-    entrant.iterations = 0;
-  }
-  // The budget is meant in iterations of the training as it was.
-  lose(static_cast<std::uint64_t>(static_cast<double>(spent) * seconds_of(entrant.setting.groups) /
-                                  seconds_of(start_groups_)),
-       time.seconds());
-  if (!piece.ended && piece.ended.error().kind != ErrorKind::diverged) return piece.ended.error();
-  Trial& trial = trials_[entrant.trial];
-  trial.iterations += spent;
-  trial.seconds += time.seconds();
-  trial.showing = showing;
-  return showing;
-}
-
-// Behind a cooldown, on mini-batches that no trial trains on.
-Result<Showing> TunedTraining::show(TrainingState state, std::uint64_t iterations,
-                                    std::uint64_t& spent) {
-  const std::uint64_t cooldown = cooldown_of(iterations);
-  std::vector<double> losses(cooldown);
-  const Piece piece = train_piece(state, {.iterations = cooldown, .cooldown = true}, losses);
-  spent += piece.done;
-  if (!piece.ended) {
-    if (piece.ended.error().kind != ErrorKind::diverged) return piece.ended.error();
-    return Showing{};
-  }
-  OMNI_TRY(Probe probe, this->probe(probes()));
-  spent += probes() / kProbesPerIteration;
-  state_.tuning->simulated += piece.simulated / static_cast<double>(cooldown) *
-                              static_cast<double>(probes()) / kProbesPerIteration;
-  Showing showing{Fate::learns, std::move(probe.losses)};
-  if (showing.loss() < kLearned * chance_) return showing;
-  if (!(showing.loss() < kExplodes * std::max(chance_, loss_at_start_))) return Showing{};
-  showing.fate = probe.spread < kDead * spread_ ? Fate::dead : Fate::at_chance;
-  return showing;
-}
-
-// The losses of mini-batches far behind the start of the search, as in training, but without the
-// way back, and how much the outputs differ between images: the largest range of any class.
-Result<TunedTraining::Probe> TunedTraining::probe(std::uint64_t count) {
-  Net& net = groups_.net();
-  const auto batch = static_cast<std::uint64_t>(net.options().batch);
-  const auto classes = static_cast<std::size_t>(net.classes());
-  const auto sample = [&](std::uint64_t number) {
-    return (start_.state().iteration + kProbesBehind * length() + number) * batch;
-  };
-  Probe probe;
-  std::vector<float> least(classes, INFINITY), most(classes, -INFINITY);
-  net.read_masters(true);
-  train_.submit(sample(0));
-  for (std::uint64_t number = 0; number < count; ++number) {
-    if (number + 1 < count) train_.submit(sample(number + 1));
-    const BatchSlot& slot = train_.slot(sample(number));
-    net.forward({.training = true,
-                 .seed = state_.seed,
-                 .first_sample = sample(number),
-                 .slot = &train_.slot(sample(number))});
-    Tally tally;
-    tally.add(slot);
-    probe.losses.push_back(tally.mean_loss());
-    for (int slice = 0; slice < net.slices().count(); ++slice) {
-      const std::vector<float> outputs =
-          HostAccess(net.output(slice), HostAccess::Mode::read).values();
-      for (std::size_t i = 0; i < outputs.size(); ++i) {
-        least[i % classes] = std::min(least[i % classes], outputs[i]);
-        most[i % classes] = std::max(most[i % classes], outputs[i]);
-      }
-    }
-    train_.release(sample(number));
-  }
-  net.read_masters(false);
-  OMNI_CHECK(wait_for_tasks());
-  for (std::size_t i = 0; i < classes; ++i)
-    probe.spread = std::max(probe.spread, static_cast<double>(most[i] - least[i]));
-  return probe;
-}
-
-TunedTraining::Piece TunedTraining::train_piece(const TrainingState& state,
-                                                const PieceOptions& options,
-                                                std::span<double> losses, const IsLost& is_lost) {
-  Piece piece;
-  const std::uint64_t until = state.iteration + options.iterations;
-  TrainingState from = state;
-  set_clock(from);
-  const double before = clock_ ? clock_->now() : 0;
-  Trainer trainer(groups_, train_, nullptr, from,
-                  {.until = until,
-                   .trial = true,
-                   .cool_from = options.cooldown ? state.iteration : UINT64_MAX,
-                   .cool_until = until,
-                   .strategy = async(asynchrony_, options.compensation),
-                   .clock = clock_.get(),
-                   .exchange_seconds = options_.exchange_seconds},
-                  {.on_iteration =
-                       [&](const StepReport& at) {
-                         losses[at.began - state.iteration] = at.loss;
-                         piece.ends.push_back(at.seconds);
-                         ++piece.done;
-                       },
-                   .is_lost = [&](double) { return is_lost && is_lost(piece.done); },
-                   .on_step = {},
-                   .on_evaluation = {},
-                   .save_checkpoint = {}});
-  piece.ended = trainer.run();
-  piece.state = trainer.state();
-  piece.seconds = trainer.seconds();
-  piece.simulated = clock_ ? clock_->now() - before : 0;
-  return piece;
-}
-
-// Numbers of groups, for as long as each is clearly faster than the one before.
-Status TunedTraining::time_groups() {
-  OMNI_TRY(const Saturation found, smallest_saturating(most_groups_, [this](int groups) {
-             return seconds_per_iteration(groups);
-           }));
-  std::string times;
-  for (const auto& [groups, seconds] : found.timings)
-    times += fmt::format("{}{:.2f} ms with {}", times.empty() ? "" : ", ", 1e3 * seconds, groups);
-  say(fmt::format("auto: per iteration {}: trials with up to {} compute group{}", times,
-                  found.groups, found.groups == 1 ? "" : "s"));
-  if (events_.on_groups) events_.on_groups(found, state_.iteration);
-  timings_ = found.timings;
-  std::erase_if(timings_, [&](const auto& each) { return each.groups > found.groups; });
-  return {};
-}
-
-double TunedTraining::seconds_of(int groups) const {
-  const auto timed = std::ranges::find(timings_, groups, &Saturation::Timing::groups);
-  return timed != timings_.end() ? timed->seconds : 1;
-}
-
-// At rate 0 nothing diverges.
-Result<double> TunedTraining::seconds_per_iteration(int groups) {
-  if (make_clock_) return simulated_seconds(groups);
-  constexpr std::size_t kParts = 3;
-  const std::size_t part = part_for(groups), count = kParts * part + drained(groups);
-  Stopwatch time;
-  time.start();
-  const int before = groups_.count();
-  use(groups);
-  TrainingState state = state_;
-  state.tuning->learning_rate = state.tuning->momentum = 0;
-  std::vector<double> losses(count);
-  const Piece piece =
-      train_piece(state, {.iterations = count, .compensation = Compensation::off}, losses);
-  use(before);
-  start_.restore(groups_);
-  lose(piece.done, time.seconds());
-  if (!piece.ended && piece.ended.error().kind == ErrorKind::interrupted) return stopped();
-  OMNI_CHECK(Status(piece.ended));
-  return fastest(std::span(piece.ends).first(kParts * part), part);
 }
 
 Status TunedTraining::adopt(const Found& found) {
@@ -562,38 +292,8 @@ Error TunedTraining::stopped() {
           "--resume goes on"};
 }
 
-void TunedTraining::lose(std::uint64_t iterations, double seconds) {
-  state_.tuning->lost += iterations;
-  seconds_ += seconds;
-  lost_seconds_ += seconds;
-}
-
 void TunedTraining::use(int groups) {
   if (groups_.count() != groups) groups_.use(groups, workers_);
-}
-
-// A training that goes on where the clock stands takes it. Else another begins, and what the last
-// one counted is kept. That of a checkpoint takes its time from the arrivals.
-void TunedTraining::set_clock(TrainingState& state) {
-  if (!make_clock_) return;
-  const bool fits =
-      state.arrivals && state.arrivals->samples.size() == static_cast<std::size_t>(groups_.count());
-  if (fits && clock_ && clock_->state() == state.arrivals->clock) return;
-  if (!fits || clock_) state.arrivals.reset();
-  state_.tuning->simulated += clock_ ? clock_->now() : 0;
-  clock_ = make_clock_(groups_.count());
-}
-
-// Per iteration.
-double TunedTraining::simulated_seconds(int groups) const {
-  constexpr int kUpdates = 50;  // of each group
-  const std::unique_ptr<VirtualClock> clock = make_clock_(groups);
-  const auto batch = static_cast<std::uint64_t>(groups_.net().options().batch);
-  for (int group = 0; group < groups; ++group)
-    clock->begin(group, batch, options_.exchange_seconds);
-  for (int update = 0; update < kUpdates * groups; ++update)
-    clock->begin(clock->next(), batch, options_.exchange_seconds);
-  return clock->now() / (kUpdates * groups);
 }
 
 void TunedTraining::say(const std::string& line) const {
@@ -632,11 +332,6 @@ std::uint64_t TunedTraining::length() const {
                                    400);
 }
 
-std::uint64_t TunedTraining::probes() const {
-  return std::clamp<std::uint64_t>(256 / static_cast<std::uint64_t>(groups_.net().options().batch),
-                                   6, 12);
-}
-
 std::uint64_t TunedTraining::window() const {
   return std::clamp<std::uint64_t>(1024 / static_cast<std::uint64_t>(groups_.net().options().batch),
                                    16, 64);
@@ -648,6 +343,35 @@ std::uint64_t TunedTraining::stretch() const {
 
 Setting TunedTraining::setting() const {
   return {groups_.count(), state_.tuning->momentum, state_.tuning->learning_rate};
+}
+
+bool TunedTraining::can_afford(std::uint64_t iterations) const {
+  const auto cost = [this](std::uint64_t trained) {
+    return trained + cooldown_of(trained) + probes() / kProbesPerIteration;
+  };
+  const bool cold = !state_.tuning->warm;
+  const std::uint64_t half = horizon() / kColdShare;
+  const std::uint64_t first = std::max(half, kFewestTrials * cost(kShortestTrial));
+  // Where nothing learns, training is worth no more than trials.
+  const std::uint64_t allowance = cold ? std::max(first, state_.iteration) : first + half;
+  return state_.tuning->lost + cost(iterations) <= allowance;
+}
+
+// A training that goes on where the clock stands takes it. Else another begins, and what the last
+// one counted is kept. That of a checkpoint takes its time from the arrivals.
+void TunedTraining::set_clock(TrainingState& state) {
+  if (!make_clock_) return;
+  const bool fits =
+      state.arrivals && state.arrivals->samples.size() == static_cast<std::size_t>(groups_.count());
+  if (fits && clock_ && clock_->state() == state.arrivals->clock) return;
+  if (!fits || clock_) state.arrivals.reset();
+  state_.tuning->simulated += clock_ ? clock_->now() : 0;
+  clock_ = make_clock_(groups_.count());
+}
+
+std::uint64_t TunedTraining::probes() const {
+  return std::clamp<std::uint64_t>(256 / static_cast<std::uint64_t>(groups_.net().options().batch),
+                                   6, 12);
 }
 
 }  // namespace omni

@@ -45,6 +45,9 @@ class TunedTraining : private TrialRunner {
   static constexpr std::uint64_t kFewest = 1200;
 
  private:
+  static constexpr double kLearned = 0.98;                 // of the loss at chance
+  static constexpr std::uint64_t kProbesPerIteration = 3;  // a forward pass takes a third
+
   // Who takes part in a search.
   struct Entrant {
     Setting setting{};
@@ -62,6 +65,7 @@ class TunedTraining : private TrialRunner {
     double seconds = 0, simulated = 0;
   };
 
+  // trials.cpp
   Result<Showing> challenge(const Setting& setting, std::uint64_t iterations) override;
   Result<Showing> defend(std::uint64_t iterations) override;
   void promote() override;

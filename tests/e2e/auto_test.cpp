@@ -84,6 +84,41 @@ TEST_F(Auto, EveryTrialIsRecorded) {
   EXPECT_EQ(chosen_groups, 1u);
 }
 
+// By a virtual clock nothing is measured: the same trials, choices and losses whatever computes.
+TEST_F(Auto, OnAVirtualClockTwoRunsAreTheSame) {
+  const auto run_with = [this](const char* workers) {
+    const fs::path metrics = folder_ / (std::string("metrics") + workers);
+    const Finished run = omni_run({"--net",         folder_ / "net.cfg",
+                                   "--data",        "synthetic:300:10",
+                                   "--no-test",     "--auto",
+                                   "--arrivals",    "virtual",
+                                   "--machine",     "8-gpus",
+                                   "--max-batches", "1600",
+                                   "--workers",     workers,
+                                   "--gpus",        "none",
+                                   "--metrics",     metrics,
+                                   "--display",     "50"});
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    std::vector<nlohmann::json> lines;
+    for (nlohmann::json line : read_metrics(metrics)) {
+      for (const char* measured : {"time", "images_per_second", "seconds"}) line.erase(measured);
+      lines.push_back(line);
+    }
+    return lines;
+  };
+  const auto one = run_with("1"), two = run_with("2");
+  EXPECT_EQ(one, two);
+  const auto timed = [](const nlohmann::json& line) { return line.contains("timed_groups"); };
+  EXPECT_GE(std::ranges::count_if(one, timed), 4);
+  double before = 0;
+  for (const nlohmann::json& line : one)
+    if (line.contains("simulated_time")) {
+      EXPECT_GT(line["simulated_time"].get<double>(), before);
+      before = line["simulated_time"].get<double>();
+    }
+  EXPECT_GT(before, 0);
+}
+
 // Known defect (f): an example that names a file which is not there.
 TEST_F(Auto, ExamplesNameNetsThatExist) {
   const std::string help = omni_run({"--help"}).output;
