@@ -11,6 +11,7 @@
 #include "layers/net.hpp"
 #include "runtime/tasks/session.hpp"
 #include "scheduling/groups/momentum.hpp"
+#include "scheduling/model/update_ratios.hpp"
 #include "scheduling/strategies/registry.hpp"
 #include "scheduling/trainer.hpp"
 
@@ -133,6 +134,9 @@ struct PlanArguments {
   Compensation compensation = Compensation::theory;
   int iterations = 30, warm_up = 15, most_groups = 16;
   int measured_rounds = 0;
+  DataArguments data{};
+  std::uint64_t update_iterations = 0;  // to measure updates by, with one group; 0: not
+  std::vector<UpdateRatio> counts{};    // of updates, as measured
 };
 
 struct DevicesArguments {

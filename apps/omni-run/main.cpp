@@ -176,6 +176,15 @@ int run(int argc, char** argv) {
       ->default_str("3")
       ->check(CLI::Range(1, 1000));
 
+  add_data(plan_app, plan.data);
+  plan_app
+      .add_option("--measure-updates", plan.update_iterations,
+                  "Also train with 1, 2, 4 ... groups to the loss that one group has after so many "
+                  "iterations (400), and keep how many updates each needs; needs --data")
+      ->expected(0, 1)
+      ->default_str("400")
+      ->check(CLI::Range(64, 1'000'000));
+
   CompareArguments compare;
   CLI::App& compare_app = add_compare(app, compare);
 

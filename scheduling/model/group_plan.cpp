@@ -28,9 +28,14 @@ int GroupPlan::saturating_groups() const {
 }
 
 const GroupPlan::Row& GroupPlan::best() const {
-  const double least = std::ranges::min(rows, {}, &Row::total).total();
-  return *std::ranges::find_if(rows,
-                               [least](const Row& row) { return row.total() <= kAsGood * least; });
+  const Row& least = *std::ranges::min_element(rows, {}, &Row::total);
+  const auto as_good = [&](const Row& row) {
+    if (!least.penalty_error || !row.penalty_error) return kAsGood;
+    const double error = *least.penalty_error / least.penalty + *row.penalty_error / row.penalty;
+    return 1 + std::min(error, kAsGood - 1);
+  };
+  return *std::ranges::find_if(
+      rows, [&](const Row& row) { return row.total() <= as_good(row) * least.total(); });
 }
 
 std::vector<int> planned_groups(int most) {

@@ -21,7 +21,8 @@ struct GroupPlan {
     IterationWork work{};            // that it is made of, measured
     std::vector<double> measured{};  // s, in every round, see plan_groups()
     Momentum momentum{};
-    double penalty = 1;  // of statistical efficiency
+    double penalty = 1;  // of statistical efficiency: updates needed, relative to one group
+    std::optional<double> penalty_error{};  // where it was measured; else it is the theory's
 
     // Of a training, in relation to other rows.
     double total() const { return predicted * penalty; }
@@ -30,7 +31,8 @@ struct GroupPlan {
   std::vector<Row> rows;  // by planned_groups()
 
   int saturating_groups() const;
-  // The smallest total; of those that are as good, the fewest groups, whose updates learn most.
+  // The smallest total; of those that are as good, the fewest groups, whose updates learn most. As
+  // good is what measured penalties cannot tell apart. Where one is the theory's: within 1.3.
   const Row& best() const;
 };
 

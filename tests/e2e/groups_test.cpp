@@ -106,6 +106,54 @@ TEST(Groups, plan_measures_in_rounds) {
   }
 }
 
+// How many updates groups need is measured once, then known to plans and trainings on these data.
+TEST(Groups, measured_updates_are_kept) {
+  const TemporaryDirectory folder;
+  put(folder / "net.cfg",
+      "[net]\nbatch=16\nheight=12\nwidth=12\nchannels=1\nlearning_rate=0.05\nmomentum=0.9\n"
+      "[convolutional]\nfilters=6\nsize=3\npad=1\nactivation=relu\n[maxpool]\nsize=2\nstride=2\n"
+      "[connected]\noutput=10\nactivation=linear\n[softmax]\n");
+  const std::vector<std::string> plan{"plan",
+                                      "--net",
+                                      folder / "net.cfg",
+                                      "--most-groups",
+                                      "4",
+                                      "--json",
+                                      "-q",
+                                      "--iterations",
+                                      "4",
+                                      "--warm-up",
+                                      "2",
+                                      "--models",
+                                      folder / "models",
+                                      "--workers",
+                                      "2"};
+  const auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = plan;
+    words.insert(words.end(), more.begin(), more.end());
+    return omni_run(words);
+  };
+  const auto rows = [&](const std::vector<std::string>& more) {
+    const Finished run = with(more);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    return json::parse(run.output)["rows"];
+  };
+  for (const json& row : rows({"--data", "synthetic:640:10"}))
+    EXPECT_TRUE(row["statistical_penalty_error"].is_null());
+  const json measured = rows({"--data", "synthetic:640:10", "--measure-updates", "128"});
+  EXPECT_TRUE(measured[0]["statistical_penalty_error"].is_number());
+  EXPECT_EQ(measured[0]["statistical_penalty"], 1);
+  const json later = rows({"--data", "synthetic:640:10"});
+  for (std::size_t i = 0; i < later.size(); ++i) {
+    EXPECT_EQ(later[i]["statistical_penalty"], measured[i]["statistical_penalty"]);
+    EXPECT_FALSE(later[i]["statistical_penalty_error"].is_null());
+  }
+  EXPECT_TRUE(rows({"--data", "synthetic:320:10"})[1]["statistical_penalty_error"].is_null());
+  const Finished blind = with({"--measure-updates"});
+  EXPECT_EQ(blind.exit_code, 2);
+  EXPECT_THAT(blind.errors, HasSubstr("--data"));
+}
+
 // What `--groups auto` says, records and trains with is one and the same number.
 TEST(Groups, auto_takes_what_the_plan_advises) {
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one core: nothing to choose";

@@ -1,11 +1,13 @@
 // omni-run plan: what every number of compute groups would cost and save on this machine.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
+#include "apps/omni-run/training/measure_updates.hpp"
 #include "apps/omni-run/training/plan_groups.hpp"
 #include "apps/omni-run/training/timed_training.hpp"
 #include "runtime/log.hpp"
@@ -15,22 +17,35 @@
 namespace omni {
 namespace {
 
+std::string updates_of(const GroupPlan::Row& row) {
+  if (row.groups == 1) return "1";
+  if (row.penalty_error) return fmt::format("{:.2f} +- {:.2f}", row.penalty, *row.penalty_error);
+  return fmt::format("{:.2f}?", row.penalty);
+}
+
 void print_table(const GroupPlan& plan) {
-  log::result("{:>6} {:>10} {:>9} {:>9} {:>12} {:>11} {:>9} {:>9} {:>9}\n", "groups", "staleness",
+  log::result("{:>6} {:>10} {:>9} {:>9} {:>12} {:>11} {:>9} {:>14} {:>9}\n", "groups", "staleness",
               "implicit", "explicit", "predicted ms", "measured ms", "hardware", "updates", "time");
   for (const GroupPlan::Row& row : plan.rows) {
     const double hardware = row.predicted / plan.rows.front().predicted;
     const auto measured = row.median_measured();
-    log::result("{:>6} {:>10} {:>9.3f} {:>9.3f} {:>12.3f} {:>11} {:>9.2f} {:>9.2f} {:>9.2f}\n",
+    log::result("{:>6} {:>10} {:>9.3f} {:>9.3f} {:>12.3f} {:>11} {:>9.2f} {:>14} {:>9.2f}\n",
                 row.groups, row.groups - 1, row.momentum.implicit_part, row.momentum.explicit_part,
                 1e3 * row.predicted, measured ? fmt::format("{:.3f}", 1e3 * *measured) : "-",
-                hardware, row.penalty, hardware * row.penalty);
+                hardware, updates_of(row), hardware * row.penalty);
   }
   const IterationWork& work = plan.rows.back().work;
   log::result(
       "measured work of an iteration with {} groups: {:.3f} ms of the groups, {:.3f} ms of the "
       "merged phase, {:.3f} ms of exchanges\n",
       plan.rows.back().groups, 1e3 * work.groups, 1e3 * work.merged, 1e3 * work.exchanges);
+  const bool measured = std::ranges::all_of(plan.rows, [](const GroupPlan::Row& row) {
+    return row.groups == 1 || row.penalty_error.has_value();
+  });
+  log::result("{}: {} group{} is the choice\n",
+              measured ? "updates: as measured"
+                       : "updates with ?: not measured (--measure-updates), the theory's",
+              plan.best().groups, plan.best().groups == 1 ? "" : "s");
   const int saturating = plan.saturating_groups();
   log::result(
       "hardware, updates, time: per iteration, iterations needed, their product; relative to one "
@@ -42,6 +57,10 @@ void print_table(const GroupPlan& plan) {
 
 nlohmann::ordered_json nullable(const std::optional<double>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+}
+
+nlohmann::ordered_json finite(double value) {
+  return nullable(std::isfinite(value) ? std::optional(value) : std::nullopt);
 }
 
 void print_json(const GroupPlan& plan) {
@@ -61,7 +80,8 @@ void print_json(const GroupPlan& plan) {
                     {"measured_seconds", nullable(row.median_measured())},
                     {"measured_rounds", row.measured},
                     {"hardware_penalty", row.predicted / plan.rows.front().predicted},
-                    {"statistical_penalty", row.penalty}});
+                    {"statistical_penalty", finite(row.penalty)},
+                    {"statistical_penalty_error", nullable(row.penalty_error)}});
   log::result("{}\n",
               json_text(nlohmann::ordered_json{{"rows", list},
                                                {"saturating_groups", plan.saturating_groups()}},
@@ -77,6 +97,19 @@ Status plan_command(const PlanArguments& given) {
   OMNI_TRY(const auto net, build_net(spec, arguments.net, true));
   OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *net));
   OMNI_TRY(const Session session, start_session(arguments.machine));
+  if (!given.data.source.empty()) {
+    OMNI_TRY(const DatasetPair real, open_data(given.data, *net));
+    const UpdateRatios known =
+        update_ratios_of(spec, net->options().batch, real.name, given.machine);
+    if (given.update_iterations > 0) {
+      OMNI_TRY(const auto counts, measure_updates(given, session, *real.train));
+      OMNI_CHECK(known.write(counts));
+    }
+    arguments.counts = known.read();
+  } else if (given.update_iterations > 0) {
+    return Error{ErrorKind::usage, "--measure-updates", "needs data to train on",
+                 "--data fashion-mnist, say"};
+  }
   OMNI_TRY(const GroupPlan plan, plan_groups(spec, arguments, session, *data.train));
   (arguments.common.json ? print_json : print_table)(plan);
   return {};

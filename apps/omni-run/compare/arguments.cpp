@@ -10,7 +10,8 @@ CLI::App& add_compare(CLI::App& root, CompareArguments& arguments) {
   add_common(app, arguments.common);
   app.add_option("--net", arguments.net, "As of a training")->required()->check(not_empty());
   app.add_option("--data", arguments.data, "As of a training")->required()->check(not_empty());
-  app.add_option("--strategies", arguments.strategies, "Names, numbers of groups, mini-batches: sync,async:4,sync@512")
+  app.add_option("--strategies", arguments.strategies,
+                 "Names, numbers of groups, mini-batches: sync,async:4,sync@512")
       ->required();
   app.add_option("--target", arguments.target, "Accuracy on the test set, as in 0.9")->required();
   app.add_option("--seeds", arguments.seeds, "Trainings of each strategy, with the seeds 1, 2, ...")

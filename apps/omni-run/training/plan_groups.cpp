@@ -9,6 +9,7 @@
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/group_options.hpp"
+#include "apps/omni-run/training/measure_updates.hpp"
 #include "apps/omni-run/training/timed_training.hpp"
 #include "runtime/log.hpp"
 #include "scheduling/model/iteration_model.hpp"
@@ -88,6 +89,11 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
     row.predicted = model->second.seconds_per_iteration(row.layout, in_turn || count == 1);
     row.momentum = momentum_of_groups(arguments.compensation, tuned, count, true);
     row.penalty = statistical_penalty(row.momentum);
+    if (const auto known = std::ranges::find(arguments.counts, count, &UpdateRatio::groups);
+        known != arguments.counts.end()) {
+      row.penalty = known->ratio;
+      row.penalty_error = known->error;
+    }
   }
   // A machine is not always as fast as when it was measured for the model: so what the model was
   // fitted to is measured again beside everything.
@@ -111,7 +117,8 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
 
 Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
                                    const std::optional<Checkpoint>& checkpoint,
-                                   const Session& session, const Dataset& images) {
+                                   const Session& session, const Dataset& images,
+                                   const std::string& data) {
   if (checkpoint) {
     OMNI_TRY(const int saved, saved_groups(*checkpoint));
     return ChosenGroups{saved, "as in " + checkpoint->path.string(), {}};
@@ -130,11 +137,14 @@ Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
   wanted.asynchrony = arguments.groups.how.asynchrony.value_or(wanted.asynchrony);
   wanted.compensation = arguments.groups.how.compensation.value_or(wanted.compensation);
   wanted.most_groups = most.count();
+  wanted.counts =
+      update_ratios_of(spec, most.net().options().batch, data, arguments.machine).read();
   OMNI_TRY(GroupPlan plan, plan_groups(spec, wanted, session, images));
   std::string reason;
   for (const GroupPlan::Row& row : plan.rows)
-    reason += fmt::format("{}{:.2f} ms x {:.2f} with {}", reason.empty() ? "" : ", ",
-                          1e3 * row.predicted, row.penalty, row.groups);
+    reason += fmt::format(
+        "{}{:.2f} ms x {:.2f}{} with {}", reason.empty() ? "" : ", ", 1e3 * row.predicted,
+        row.penalty, row.penalty_error || row.groups == 1 ? "" : " (not measured)", row.groups);
   return ChosenGroups{plan.best().groups,
                       "predicted time per iteration x updates needed: " + reason, std::move(plan)};
 }

@@ -23,8 +23,10 @@ struct ChosenGroups {
   GroupPlan plan;  // no rows: there was nothing to plan
 };
 // What the checkpoint had; else the best of as many as have workers, in at most half of the memory.
+// `data`: their name, for updates that were measured on them.
 Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
                                    const std::optional<Checkpoint>& checkpoint,
-                                   const Session& session, const Dataset& images);
+                                   const Session& session, const Dataset& images,
+                                   const std::string& data);
 
 }  // namespace omni

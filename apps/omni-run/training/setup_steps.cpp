@@ -229,7 +229,8 @@ Status Training::settle_groups() {
     }
   }
   if (groups.planned) {
-    OMNI_TRY(ChosenGroups chosen, choose_groups(arguments_, checkpoint_, *session_, *data_.train));
+    OMNI_TRY(ChosenGroups chosen,
+             choose_groups(arguments_, checkpoint_, *session_, *data_.train, data_.name));
     log::info("chose {} compute group{}: {}", chosen.count, chosen.count == 1 ? "" : "s",
               chosen.reason);
     plan_ = std::move(chosen.plan);

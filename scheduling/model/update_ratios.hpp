@@ -1,0 +1,46 @@
+// How many updates so many groups need for the same loss, relative to one group: measured, and kept
+// beside the performance models, for one net on its data.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/result.hpp"
+
+namespace omni {
+
+struct UpdateRatio {
+  int groups = 1;
+  double ratio = 1, error = 0;  // infinity: the loss was not reached
+  double rate_share = 1;        // of the learning rate, with which that was measured
+};
+
+// For a net, its data and its mini-batch; `key` tells them from others.
+class UpdateRatios {
+ public:
+  UpdateRatios(const std::filesystem::path& models, const std::string& key);
+
+  // None, or in another form: empty.
+  std::vector<UpdateRatio> read() const;
+  Status write(const std::vector<UpdateRatio>& counts) const;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// The first iteration behind which the mean of the last `window` losses is at most `target`; none:
+// never.
+std::optional<std::size_t> reached(std::span<const double> losses, std::size_t window,
+                                   double target);
+
+// From the losses of one group and of several, from the same parameters on the same mini-batches:
+// updates to the mean loss that one group has at its end. The error is what the noise of that mean
+// is in updates.
+UpdateRatio ratio_of_updates(int groups, std::span<const double> one,
+                             std::span<const double> several, std::size_t window);
+
+}  // namespace omni
