@@ -136,9 +136,19 @@ Status MetricsLog::trial(const Trial& trial, std::uint64_t iteration) {
   if (trial.showing.losses.empty())
     object["diverged"] = true;
   else
-    object["score"] = number(trial.showing.loss());
+    object["score"] = number(trial.showing.loss()),
+    object["score_error"] = number(trial.showing.error());
   object["chosen"] = trial.chosen;
   object["reason"] = trial.reason;
+  return append(object.dump());
+}
+
+Status MetricsLog::returned(std::uint64_t to, double learning_rate, const std::string& reason,
+                            std::uint64_t iteration) {
+  const nlohmann::ordered_json object{{"iteration", iteration},
+                                      {"returned_to", to},
+                                      {"learning_rate", number(learning_rate)},
+                                      {"reason", reason}};
   return append(object.dump());
 }
 

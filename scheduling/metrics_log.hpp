@@ -28,6 +28,9 @@ class MetricsLog {
   Status planned(const GroupPlan::Row& row, bool chosen, std::uint64_t iteration);
   // A number of groups that --auto has timed.
   Status timed(const Saturation::Timing& timing, bool chosen, std::uint64_t iteration);
+  // --auto went back to earlier parameters.
+  Status returned(std::uint64_t to, double learning_rate, const std::string& reason,
+                  std::uint64_t iteration);
   Status trial(const Trial& trial, std::uint64_t iteration);  // which it started from
 
  private:

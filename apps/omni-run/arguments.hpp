@@ -145,6 +145,11 @@ struct DevicesArguments {
   bool peaks = false;
 };
 
+struct ExplainArguments {
+  CommonArguments common;
+  std::string metrics;  // file, or folder of a trace
+};
+
 struct MachineFileArguments {
   CommonArguments common;
   NetArguments net;

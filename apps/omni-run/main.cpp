@@ -192,6 +192,14 @@ int run(int argc, char** argv) {
   CLI::App& layers_app = *app.add_subcommand("layers", "What nets may contain");
   add_common(layers_app, layers);
 
+  ExplainArguments explained;
+  CLI::App& explain_app = *app.add_subcommand(
+      "explain", "What --auto tried in a training, what it chose, why, and what that cost");
+  add_common(explain_app, explained.common);
+  explain_app
+      .add_option("METRICS", explained.metrics, "The file of --metrics, or the folder of --trace")
+      ->required();
+
   DevicesArguments devices;
   CLI::App& devices_app = *app.add_subcommand("devices", "The workers of this machine");
   add_common(devices_app, devices.common);
@@ -229,6 +237,7 @@ int run(int argc, char** argv) {
   if (time_app) return run_command(time_command, time);
   if (plan_app) return run_command(plan_command, plan);
   if (compare_app) return apply(compare.common), finish(compare_command(compare));
+  if (explain_app) return apply(explained.common), finish(explain_command(explained));
   if (layers_app) return apply(layers), finish(layers_command(layers));
   if (devices_app) return run_command(devices_command, devices);
   if (measured_app) return run_command(machine_command, measured);

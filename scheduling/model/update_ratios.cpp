@@ -58,8 +58,8 @@ Status UpdateRatios::write(const std::vector<UpdateRatio>& counts) const {
   return write_file_atomically(path_, list.dump(1) + "\n");
 }
 
-std::optional<std::size_t> reached(std::span<const double> losses, std::size_t window,
-                                   double target) {
+std::optional<std::size_t> first_below(std::span<const double> losses, std::size_t window,
+                                       double target) {
   double sum = 0;
   for (std::size_t i = 0; i < losses.size(); ++i) {
     sum += losses[i];
@@ -81,11 +81,11 @@ UpdateRatio ratio_of_updates(int groups, std::span<const double> one,
                     .ratio = std::numeric_limits<double>::infinity(),
                     .error = 0,
                     .rate_share = 1};
-  const auto first = reached(one, window, target), end = reached(several, window, target);
+  const auto first = first_below(one, window, target), end = first_below(several, window, target);
   if (!first || !end) return count;
   count.ratio = static_cast<double>(*end) / static_cast<double>(*first);
-  const auto early = reached(several, window, target + noise),
-             late = reached(several, window, target - noise);
+  const auto early = first_below(several, window, target + noise),
+             late = first_below(several, window, target - noise);
   const auto to = late.value_or(several.size()), from = early.value_or(*end);
   count.error = static_cast<double>(to - from) / 2 / static_cast<double>(*first);
   return count;

@@ -34,8 +34,8 @@ class UpdateRatios {
 
 // The first iteration behind which the mean of the last `window` losses is at most `target`; none:
 // never.
-std::optional<std::size_t> reached(std::span<const double> losses, std::size_t window,
-                                   double target);
+std::optional<std::size_t> first_below(std::span<const double> losses, std::size_t window,
+                                       double target);
 
 // From the losses of one group and of several, from the same parameters on the same mini-batches:
 // updates to the mean loss that one group has at its end. The error is what the noise of that mean

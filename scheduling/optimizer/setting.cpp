@@ -47,6 +47,8 @@ Setting scaled(Setting setting, double factor) {
 
 double Showing::loss() const { return mean_of(losses).value; }
 
+double Showing::error() const { return mean_of(losses).error; }
+
 std::string Showing::said() const {
   const Mean mean = mean_of(losses);
   switch (fate) {

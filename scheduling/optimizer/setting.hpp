@@ -34,6 +34,7 @@ struct Showing {
   Fate fate = Fate::diverged;
   std::vector<double> losses{};  // of the same mini-batches in all trials of a search
   double loss() const;           // their mean
+  double error() const;          // its standard error
   std::string said() const;      // "loss 0.8333 +- 0.0100", "diverged"
 };
 

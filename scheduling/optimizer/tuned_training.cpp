@@ -264,6 +264,8 @@ Status TunedTraining::go_back(Error error) {
   tuning.learning_rate /= 2;
   const bool early = state_.iteration + 4 * length() < cooldown_start();
   if (tuning.next_search != UINT64_MAX && early) tuning.next_search = state_.iteration;
+  if (events_.on_return)
+    events_.on_return(error.what, state_.iteration, start_.state().iteration, tuning.learning_rate);
   log::warn("{}: back to the parameters of iteration {}, with half the learning rate", error.what,
             start_.state().iteration);
   return {};

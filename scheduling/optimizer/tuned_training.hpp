@@ -20,6 +20,10 @@ struct TunedEvents {
   std::function<void(const std::string&)> say;  // one line for people
   // All trials of a search, which began at `iteration`.
   std::function<void(std::span<const Trial>, std::uint64_t iteration)> on_search;
+  // The parameters are those of an earlier iteration again, the rate is smaller.
+  std::function<void(const std::string& reason, std::uint64_t iteration, std::uint64_t to,
+                     double learning_rate)>
+      on_return;
   // The numbers of groups that were timed.
   std::function<void(const Saturation&, std::uint64_t iteration)> on_groups;
 };

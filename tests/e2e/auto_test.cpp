@@ -82,6 +82,19 @@ TEST_F(Auto, EveryTrialIsRecorded) {
   EXPECT_GE(trials, 3u);
   EXPECT_GE(chosen, 2u);
   EXPECT_EQ(chosen_groups, 1u);
+
+  const Finished explained = omni_run({"explain", metrics});
+  ASSERT_EQ(explained.exit_code, 0) << explained.errors;
+  EXPECT_THAT(explained.output, HasSubstr("iteration 0: search"));
+  EXPECT_THAT(explained.output, HasSubstr("the setting to beat"));
+  EXPECT_THAT(explained.output, HasSubstr(std::to_string(trials) + " trials (* chosen"));
+  EXPECT_EQ(nlohmann::json::parse(omni_run({"explain", metrics, "--json"}).output).size(),
+            trials + 2);
+  put(folder_ / "other", "no metrics\n{}\n");
+  const Finished refused = omni_run({"explain", folder_ / "other"});
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_THAT(refused.errors, HasSubstr("other:1: is no line of metrics"));
+  EXPECT_EQ(omni_run({"explain", folder_ / "none"}).exit_code, 2);
 }
 
 // By a virtual clock nothing is measured: the same trials, choices and losses whatever computes.

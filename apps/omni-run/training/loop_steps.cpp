@@ -114,6 +114,11 @@ Status Training::train() {
              for (const Trial& trial : trials)
                record([&](MetricsLog& log) { return log.trial(trial, iteration); });
            },
+       .on_return =
+           [this](const std::string& reason, std::uint64_t iteration, std::uint64_t to,
+                  double rate) {
+             record([&](MetricsLog& log) { return log.returned(to, rate, reason, iteration); });
+           },
        .on_groups =
            [this](const Saturation& found, std::uint64_t iteration) {
              for (const Saturation::Timing& timing : found.timings)

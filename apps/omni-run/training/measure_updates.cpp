@@ -53,7 +53,7 @@ Result<std::vector<double>> losses_of(ForkedTraining& training, const TrainingSt
                    .is_lost =
                        [&](double) {
                          const std::span<const double> last(losses.data(), done);
-                         return done % window == 0 && reached(last, window, target).has_value();
+                         return done % window == 0 && first_below(last, window, target).has_value();
                        },
                    .on_step = {},
                    .on_evaluation = {},

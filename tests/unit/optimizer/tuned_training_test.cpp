@@ -99,6 +99,7 @@ class AutoTraining : public testing::Test {
                  began_.push_back(iteration);
                }
              },
+         .on_return = {},
          .on_groups = {}},
         asynchrony);
     Status status = training.run();

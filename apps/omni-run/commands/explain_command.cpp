@@ -1,0 +1,119 @@
+// omni-run explain: what --auto tried, what it chose, by which rule, and what that cost.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/omni-run/commands.hpp"
+#include "runtime/files.hpp"
+#include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
+
+namespace omni {
+namespace {
+
+using Decision = nlohmann::json;
+
+double figure_of(const Decision& line, const char* key) {
+  return line.contains(key) && line[key].is_number() ? line[key].get<double>() : 0;
+}
+
+std::string shown_text(const Decision& line, const char* key) {
+  return line.contains(key) && line[key].is_string() ? shown_name(line[key].get<std::string>())
+                                                     : "";
+}
+
+bool is_chosen(const Decision& line) { return line.value("chosen", Decision(false)) == true; }
+
+void print_trial(const Decision& trial) {
+  const std::string loss = trial.contains("score")
+                               ? fmt::format("{:.4g} +- {:.2g}", figure_of(trial, "score"),
+                                             figure_of(trial, "score_error"))
+                               : "-";
+  log::result("{} {:>5} {:>6.0f} {:>8.3g} {:>10.3g} {:>18} {:>10.0f} {:>8.2f}  {}\n",
+              is_chosen(trial) ? '*' : ' ', figure_of(trial, "trial"), figure_of(trial, "groups"),
+              figure_of(trial, "momentum"), figure_of(trial, "learning_rate"), loss,
+              figure_of(trial, "iterations"), figure_of(trial, "seconds"),
+              shown_text(trial, "reason"));
+}
+
+// The lines that tell of decisions, in their order.
+Result<std::vector<Decision>> decisions_in(const std::string& file) {
+  OMNI_CHECK(require_there(file));
+  std::ifstream lines(file);
+  std::vector<Decision> found;
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    Decision object = nlohmann::json::parse(line, nullptr, false);
+    if (!object.is_object()) {
+      if (lines.eof()) break;  // still being written
+      return Error{ErrorKind::data, fmt::format("{}:{}", file, number), "is no line of metrics",
+                   "give the file of --metrics"};
+    }
+    for (const char* kind : {"trial", "timed_groups", "planned_groups", "returned_to"})
+      if (object.contains(kind)) {
+        found.push_back(std::move(object));
+        break;
+      }
+  }
+  return found;
+}
+
+}  // namespace
+
+Status explain_command(const ExplainArguments& arguments) {
+  std::error_code none;
+  const bool folder = std::filesystem::is_directory(arguments.metrics, none);
+  const std::string file = folder ? arguments.metrics + "/metrics.jsonl" : arguments.metrics;
+  OMNI_TRY(const std::vector<Decision> decisions, decisions_in(file));
+  if (arguments.common.json) {
+    log::result("{}\n", Decision(decisions).dump(1));
+    return {};
+  }
+  if (decisions.empty()) {
+    log::result("{}: no decisions (trainings with --auto or --groups auto make some)\n",
+                shown_name(file));
+    return {};
+  }
+  std::optional<double> search;
+  double trials = 0, iterations = 0, seconds = 0, returns = 0;
+  for (const Decision& each : decisions) {
+    const double at = figure_of(each, "iteration");
+    if (each.contains("planned_groups")) {
+      log::result("iteration {:.0f}: {:.0f} groups: {:.3f} ms x {:.2f} updates{}\n", at,
+                  figure_of(each, "planned_groups"), 1e3 * figure_of(each, "predicted_seconds"),
+                  figure_of(each, "statistical_penalty"), is_chosen(each) ? ", chosen" : "");
+    } else if (each.contains("timed_groups")) {
+      log::result("iteration {:.0f}: {:.0f} groups take {:.3f} ms{}\n", at,
+                  figure_of(each, "timed_groups"), 1e3 * figure_of(each, "seconds_per_iteration"),
+                  is_chosen(each) ? "; more are hardly faster" : "");
+    } else if (each.contains("returned_to")) {
+      ++returns;
+      log::result("iteration {:.0f}: back to the parameters of iteration {:.0f}, rate {:.3g}: {}\n",
+                  at, figure_of(each, "returned_to"), figure_of(each, "learning_rate"),
+                  shown_text(each, "reason"));
+    } else {
+      if (search != at)
+        log::result(
+            "iteration {:.0f}: search\n{} {:>5} {:>6} {:>8} {:>10} {:>18} {:>10} {:>8}  {}\n", at,
+            ' ', "trial", "groups", "momentum", "rate", "loss", "iterations", "seconds",
+            "decision");
+      search = at;
+      ++trials;
+      iterations += figure_of(each, "iterations");
+      seconds += figure_of(each, "seconds");
+      print_trial(each);
+    }
+  }
+  log::result(
+      "{:.0f} trials (* chosen, its training was kept) of {:.0f} iterations and {:.2f} "
+      "seconds; {:.0f} returns\n",
+      trials, iterations, seconds, returns);
+  return {};
+}
+
+}  // namespace omni
