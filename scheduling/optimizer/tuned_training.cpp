@@ -65,7 +65,8 @@ TunedTraining::TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* t
   };
   if (make_clock_) {
     const auto shifted = [this](StepReport at) {
-      if (at.simulated_seconds) *at.simulated_seconds += state_.tuning->simulated;
+      const double now = clock_ ? clock_->now() : 0;  // an evaluation may have none of its own
+      at.simulated_seconds = state_.tuning->simulated + at.simulated_seconds.value_or(now);
       return at;
     };
     events_.training.on_step = [shifted, tell = events_.training.on_step](const StepReport& at) {
