@@ -4,7 +4,7 @@ import re
 
 from source_tree import is_cpp, run
 
-ROOMS = {"base", "runtime", "codelets", "layers", "scheduling", "policy", "perf", "bench", "apps"}
+ROOMS = {"base", "runtime", "codelets", "layers", "scheduling", "policy", "perf", "apps"}
 MAY_INCLUDE = {
     "base": {"base"},
     "runtime": {"runtime", "base"},
@@ -13,14 +13,13 @@ MAY_INCLUDE = {
     "scheduling": {"scheduling", "policy", "layers", "codelets", "runtime", "base"},
     "policy": {"policy", "runtime", "base"},
     "perf": {"perf", "base"},
-    "bench": ROOMS - {"apps"},
-    "apps": ROOMS - {"bench"},
+    "apps": ROOMS,
     "tests": ROOMS | {"tests"},
 }
 # Header, where it may be included, said as ...
 OUTSIDE = [
     (r"(starpu_)?mpi\.h", r"runtime/communicator", "the communicator"),
-    (r"starpu(?!_mpi).*", r"(runtime/(tasks|data|cuda)|codelets|scheduling/policy|tests|perf/bench)/",
+    (r"starpu(?!_mpi).*", r"(runtime/(tasks|data|cuda)|codelets|scheduling/policy|tests)/",
      "runtime/{tasks,data,cuda}, codelets and the policy"),
     (r"cu(dnn|blas|da_runtime).*", r"codelets/.*\.cuh?$|runtime/cuda/|tests/",
      "codelets/*.cu and runtime/cuda"),
@@ -32,8 +31,6 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 def room_of(path):
     if path.startswith("scheduling/policy"):
         return "policy"
-    if path.startswith("perf/bench/"):
-        return "bench"
     if re.match(r"runtime/((trace|memory)/)?[^/]*$", path):
         return "base"  # what knows no StarPU, so that perf may use it
     return path.split("/")[0]
@@ -83,7 +80,6 @@ run(check,
         (one("scheduling/a.cpp", '"apps/b.hpp"'), "scheduling must not include"),
         (one("scheduling/policy/a.cpp", '"layers/b.hpp"'), "policy must not include"),
         (one("perf/a.cpp", '"runtime/tasks/b.hpp"'), "perf must not include"),
-        (one("perf/bench/a.cpp", '"apps/b.hpp"'), "bench must not include"),
         (one("apps/a.cpp", '"tests/b.hpp"'), "apps must not include"),
         (one("layers/a.cpp", '"blob.hpp"'), "from the root"),
         (one("layers/a.cpp", "<starpu.h>"), "starpu.h is only for"),
@@ -101,5 +97,4 @@ run(check,
     | one("codelets/a.cu", "<starpu.h>", "<cudnn.h>", '"runtime/b.hpp"', '"codelets/a.hpp"')
     | one("scheduling/policy/a.cpp", "<starpu_scheduler.h>", '"runtime/b.hpp"')
     | one("layers/a.cpp", '"codelets/b.hpp"') | one("apps/a.cpp", "<CLI/CLI.hpp>", '"perf/b.hpp"')
-    | one("perf/bench/a.cpp", "<starpu.h>", '"codelets/b.hpp"')
     | one("tests/unit/a.cpp", "<starpu.h>", '"apps/b.hpp"', '"tests/support/c.hpp"'))

@@ -10,7 +10,7 @@ NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"
 CPP_SHELL = r"(?<![\w:.>])(?:std::|::)?(?:system|popen)\s*\("
 # All that users see goes through runtime/log.cpp, which escapes what a terminal would obey.
 PRINTS = r"\bfmt::v?print\s*\(|\bf?put(?:s|c|char)\s*\(|\bv?printf\s*\(|\bf(?:write|printf)\s*\([^;]*\bstd(?:out|err)\b|\bstd::c(?:out|err|log)\b"
-MAY_PRINT = re.compile(r"runtime/log\.cpp|apps/omni-run/progress\.cpp|perf/bench/|tests/")
+MAY_PRINT = re.compile(r"runtime/log\.cpp|apps/omni-run/progress\.cpp|tests/")
 PYTHON_SHELL = r"\bos\.(?:system|popen)\b|\bshell\s*=\s*True\b"
 # Hosts that serve packages or images, known by one of their labels.
 PACKAGE_HOST = (r"(?i)\b(?:[a-z0-9-]+\.)*(?:archive|conda|crates|deb|docker|download|ftp|gcr|ghcr|hub|index"
@@ -68,7 +68,7 @@ run(check,
     ],
     good={
         "runtime/log.cpp": "std::fwrite(a, 1, 2, stderr);",
-        "perf/bench/a.cpp": 'fmt::print("x");',
+        "tests/bench/a.cpp": 'fmt::print("x");',
         "b.cpp": 'std::fprintf(file, "x"); std::fflush(stdout); std::snprintf(a, 2, "x"); std::fwrite(a, 1, 2, file);',
         "a.cpp": '// system("a")\nauto x = "popen(b)"; file.system(1); os::system(2); R"(system(3))";'
                  "file_system(4); int system; std::filesystem::path p; // https://example.org/paper",

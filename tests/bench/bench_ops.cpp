@@ -1,7 +1,7 @@
 // Times every fast implementation of convolution, local and connected on the shapes of a file, on
 // one thread, and on the first GPU where there is one. Tensors are floats, in bf16, too.
 //   bench_ops [SHAPES.txt ...] [--images N] [--impl NAME] [--precision fp32|tf32|bf16]
-// Default: perf/bench/shapes/*.txt, 8 images, all implementations, fp32.
+// Default: tests/bench/shapes/*.txt, 8 images, all implementations, fp32.
 #include <fmt/format.h>
 
 #include <algorithm>
