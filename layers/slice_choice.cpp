@@ -12,7 +12,8 @@ namespace {
 // A task should take half a millisecond or more, which is long against StarPU's microseconds. Where
 // that leaves cores without work, a twentieth must do.
 constexpr double kFlopsPerTask = 100e6, kLeastFlopsPerTask = 5e6;
-constexpr double kWorthCutting = 50e6;  // flops of a mini-batch
+constexpr double kSmallTask = kFlopsPerTask / 8;  // flops; overlap gains less than submission costs
+constexpr double kWorthCutting = 50e6;            // flops of a mini-batch
 // Fewer images than this and a connected layer spends its time reading weights, not using them.
 constexpr int kImagesPerTask = 16;
 constexpr int kMaxSlices = 256;  // each has tensors of its own
@@ -28,9 +29,11 @@ int evened_out(int slice, int batch, int cores) {
 }  // namespace
 
 int choose_slice(const NetParts& parts, int batch, int cores) {
-  double flops = 0;
-  for (const auto& layer : parts.layers)
+  double flops = 0, all_flops = 0;
+  for (const auto& layer : parts.layers) {
+    all_flops += layer->forward_flops_per_image();
     if (!layer->joins_slices()) flops += layer->forward_flops_per_image();
+  }
   if (flops * batch < kWorthCutting) return batch;
   const double per_layer = flops / static_cast<double>(parts.layers.size());
   const double wanted = std::min(
@@ -45,12 +48,15 @@ int choose_slice(const NetParts& parts, int batch, int cores) {
       static_cast<int>(std::min(std::ceil(kLeastFlopsPerTask / per_layer), double(batch)));
   // Four slices where the batch allows it: something to overlap. More than four cores get one each.
   // So do fewer, where slices would else be of few images, and read weights for hardly any use.
+  // Where tasks would be small, two cores get one each, and a single one two.
   const int per_core = cores > 0 ? (batch + cores - 1) / cores : batch;
   int most_images = batch / 4;
   if (cores > 4)
     most_images = std::max(least, per_core);
   else if (cores > 0 && batch <= kImagesPerTask)
     most_images = per_core;
+  else if (cores > 0 && most_images * all_flops < kSmallTask * double(parts.layers.size()))
+    most_images = std::max(most_images, std::min(batch / 2, per_core));
   const int size = std::max(smallest, std::min(slice, std::max(1, most_images)));
   return evened_out(size, batch, cores);
 }

@@ -150,8 +150,6 @@ int run(int argc, char** argv) {
   time_app.add_option("--warm-up", time.warm_up, "Iterations before that")
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
-  time_app.add_flag("--slices", time.slices,
-                    "Time tasks of several numbers of images; trainings then take the fastest");
 
   PlanArguments plan;
   CLI::App& plan_app = *app.add_subcommand(

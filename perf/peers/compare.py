@@ -39,8 +39,7 @@ Input. PyTorch trains on one fixed mini-batch of floats, made before. Omnivore's
 (two mini-batches) and are shuffled and turned into floats by tasks within the iteration, so it pays a little for
 input that PyTorch does not. darknet reads small PPM files while it trains, Caffe what its model says.
 
-Omnivore first measures how many images its tasks should have (on CPUs: omni-run time --slices), then runs
-until two runs in a row chose the same implementations for all layers: models in --models.
+Omnivore first runs until two runs in a row chose the same implementations for all layers: models in --models.
 Its iterations overlap: a period is from one iteration's loss to the next one's.
 
 PyTorch's modes are NCHW or channels-last, eager or compiled; SGD is fused where it can be. Peak memory is that of

@@ -8,7 +8,6 @@ from processes import checked
 # The models want some ten runs of each of up to seven implementations, per shape; a slice is a run.
 RUNS_WANTED = 70
 FIRST_ITERATIONS, MORE_ITERATIONS, MAX_CALIBRATIONS = 20, 12, 8
-SLICE_ITERATIONS = 5
 
 
 class Omnivore:
@@ -41,20 +40,10 @@ class Omnivore:
                             "--iterations", iterations, *self.device_arguments, *more])
         return json.loads(finished.output), finished
 
-    def choose_slice(self, facts, say):
-        """Measures how many images a slice should have, which the runs that follow then take."""
-        if self.on_gpu:
-            return facts["slices"][0]
-        told, _ = self.time(MORE_ITERATIONS, SLICE_ITERATIONS, "--slices")
-        say(f"slices of {told['chosen']} images: " +
-            ", ".join(f"{1e3 * row['seconds']:.1f} ms per iteration with {row['images_per_slice']}"
-                      for row in told["rows"]))
-        return told["chosen"]
-
     def calibrate(self, facts, say):
         """Runs until two runs in a row chose the same implementations for every layer; returns the
         seconds per iteration of the last one."""
-        self.images_per_slice = self.choose_slice(facts, say)
+        self.images_per_slice = facts["slices"][0]
         slices = -(facts["batch"] // -self.images_per_slice)
         before, warm_up = None, max(FIRST_ITERATIONS, -(RUNS_WANTED // -slices))
         for count in range(1, MAX_CALIBRATIONS + 1):

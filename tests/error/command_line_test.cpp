@@ -278,7 +278,7 @@ TEST(TrainCommand, SaysWhatTheUsualSettingsMean) {
 TEST(TrainCommand, DryRunSaysWhatSubdivisionsMean) {
   const Finished run = omni_run({"--net", "lenet", "--dry-run", "--batch", "256", "--subdivisions",
                                  "4", "--gpus", "none", "--workers", "2"});
-  EXPECT_NE(run.output.find(" for a mini-batch of 64 (4 of them are a batch of 256) in 4 slices"),
+  EXPECT_NE(run.output.find(" for a mini-batch of 64 (4 of them are a batch of 256) in 2 slices"),
             std::string::npos)
       << run.output;
 }

@@ -98,8 +98,6 @@ TEST_F(NamedFiles, Places) {
           "/proc/trace: cannot make the trace folder");
   refused(2, {"--data", "synthetic:8:3", "--models", "/proc/models"},
           "/proc/models: cannot make the performance model folder");
-  refused(2, {"time", "--slices", "--gpus", "none", "--models", "/proc/models"},
-          "/proc/models/slices: cannot be made");
   refused(2, {"machine", "--out", absent_ + "/m.json"}, absent_ + "/m.json: cannot create");
 }
 

@@ -1,20 +1,175 @@
 // omni-run time: where one training iteration's time goes, by layer, which implementations ran, and
 // what the others would have cost.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "apps/omni-run/commands.hpp"
-#include "apps/omni-run/commands/slice_sizes.hpp"
-#include "apps/omni-run/commands/time_report.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/tracing.hpp"
 #include "apps/omni-run/training/timed_training.hpp"
 #include "codelets/dense/peaks.hpp"
+#include "layers/net.hpp"
+#include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
 #include "runtime/tasks/implementation_policy.hpp"
+#include "runtime/tasks/task_times.hpp"
 #include "scheduling/stopwatch.hpp"
 
 namespace omni {
 namespace {
+
+// What `omni-run time` shows of the iterations it has timed.
+// Large matrix products per second on one CPU worker, and on one GPU (0: none).
+struct WorkerPeaks {
+  double cpu = 0, gpu = 0;
+};
+
+// All per iteration; seconds are those of workers.
+struct TimeReport {
+  struct Implementation {
+    bool on_gpu = false;
+    double tasks = 0;     // that it ran
+    double expected = 0;  // seconds if it ran all tasks of this codelet and layer; NaN: not known
+  };
+  struct Layer {
+    double forward = 0, backward = 0;  // seconds
+    double flops = 0, bytes = 0;
+    double seconds_at_peak = 0;             // the same flops as matrix products
+    std::set<std::string> implementations;  // that ran
+    std::map<std::string, std::map<std::string, Implementation>> codelets;
+  };
+  std::map<int, Layer> layers;  // -1: updates and decoding
+  double seconds = 0;           // wall
+  double tasks = 0;
+  std::vector<double> periods;  // seconds from one iteration's loss to the next one's
+
+  static TimeReport make(const std::vector<TaskTime>& times, const std::vector<TaskTime>& expected,
+                         const WorkerPeaks& peaks, int iterations);
+  void print_table(const Net& net) const;
+  void print_json(const Net& net) const;
+
+ private:
+  double images_per_second(const Net& net) const { return net.options().batch / seconds; }
+};
+
+std::string type_of(const Net& net, int layer) {
+  return layer < 0 ? "update, decode" : net.layers()[static_cast<std::size_t>(layer)]->type();
+}
+
+// "onednn 0.412 (ran 80 %)  lowering 0.700  winograd ?"
+std::string list_times(const std::map<std::string, TimeReport::Implementation>& implementations) {
+  double tasks = 0;
+  for (const auto& [name, implementation] : implementations) tasks += implementation.tasks;
+  std::vector<std::string> parts;
+  for (const auto& [name, implementation] : implementations) {
+    std::string part = std::isnan(implementation.expected)
+                           ? name + " ?"
+                           : fmt::format("{} {:.3f}", name, 1e3 * implementation.expected);
+    if (implementation.tasks > 0)
+      part += fmt::format(" (ran {:.0f} %)", 100 * implementation.tasks / tasks);
+    parts.push_back(std::move(part));
+  }
+  return fmt::format("{}", fmt::join(parts, "  "));
+}
+
+TimeReport TimeReport::make(const std::vector<TaskTime>& times,
+                            const std::vector<TaskTime>& expected, const WorkerPeaks& peaks,
+                            int iterations) {
+  TimeReport report;
+  for (const TaskTime& time : expected)
+    report.layers[time.layer].codelets[time.codelet][time.implementation] = {
+        .on_gpu = time.on_gpu, .expected = time.seconds};
+  for (const TaskTime& time : times) {
+    Layer& layer = report.layers[time.layer];
+    const bool backward = time.codelet.find("backward") != std::string::npos;
+    (backward ? layer.backward : layer.forward) += time.seconds / iterations;
+    layer.flops += time.flops / iterations;
+    layer.bytes += time.bytes / iterations;
+    layer.implementations.insert(time.implementation);
+    Implementation& implementation = layer.codelets[time.codelet][time.implementation];
+    implementation.tasks = static_cast<double>(time.tasks) / iterations;
+    layer.seconds_at_peak +=
+        time.flops / iterations / (implementation.on_gpu ? peaks.gpu : peaks.cpu);
+    report.tasks += implementation.tasks;
+  }
+  return report;
+}
+
+void TimeReport::print_table(const Net& net) const {
+  log::result("{:>3} {:<14} {:<18} {:>10} {:>11} {:>9} {:>8} {:>9}  {}\n", "#", "layer", "",
+              "forward ms", "backward ms", "GFLOP/s", "of peak", "MB", "implementations");
+  // Layers in their order, then what belongs to none.
+  const auto for_each_layer = [&](auto&& row) {
+    for (const auto& layer : net.layers())
+      if (const auto found = layers.find(layer->index()); found != layers.end())
+        row(layer->index(), layer->detail(), found->second);
+    if (const auto found = layers.find(-1); found != layers.end()) row(-1, "", found->second);
+  };
+  for_each_layer([&](int index, const std::string& detail, const Layer& layer) {
+    const double both = std::max(layer.forward + layer.backward, 1e-12);
+    log::result("{:>3} {:<14} {:<18} {:>10.3f} {:>11.3f} {:>9.1f} {:>6.1f} % {:>9.2f}  {}\n", index,
+                type_of(net, index), detail, 1e3 * layer.forward, 1e3 * layer.backward,
+                1e-9 * layer.flops / both, 100 * layer.seconds_at_peak / both, 1e-6 * layer.bytes,
+                fmt::join(layer.implementations, " "));
+  });
+  log::result(
+      "one iteration: {:.3f} ms wall, {:.1f} images/s, {:.0f} tasks, {:.1f} us of wall time per "
+      "task\n",
+      1e3 * seconds, images_per_second(net), tasks, 1e6 * seconds / tasks);
+  bool had_choice = false;
+  for_each_layer([&](int index, const std::string&, const Layer& layer) {
+    for (const auto& [codelet, implementations] : layer.codelets) {
+      if (implementations.size() < 2) continue;
+      if (!std::exchange(had_choice, true))
+        log::result(
+            "\nwhere there was a choice: ms of each, had it run all (what the models expect; "
+            "?: not measured)\n");
+      log::result("{:>3} {:<14} {:<30} {}\n", index, type_of(net, index), codelet,
+                  list_times(implementations));
+    }
+  });
+}
+
+void TimeReport::print_json(const Net& net) const {
+  using nlohmann::ordered_json;
+  auto rows = ordered_json::array();
+  for (const auto& [index, layer] : layers) {
+    auto codelets = ordered_json::object();
+    for (const auto& [codelet, implementations] : layer.codelets)
+      for (const auto& [name, implementation] : implementations) {
+        ordered_json& row = codelets[codelet][name];
+        row["tasks"] = implementation.tasks;
+        if (!std::isnan(implementation.expected)) row["expected_seconds"] = implementation.expected;
+      }
+    rows.push_back({{"index", index},
+                    {"type", type_of(net, index)},
+                    {"forward_seconds", layer.forward},
+                    {"backward_seconds", layer.backward},
+                    {"flops", layer.flops},
+                    {"bytes", layer.bytes},
+                    {"seconds_at_peak", layer.seconds_at_peak},
+                    {"implementations", layer.implementations},
+                    {"codelets", codelets}});
+  }
+  log::result("{}\n", json_text(ordered_json{{"net", net.name()},
+                                             {"batch", net.options().batch},
+                                             {"iteration_seconds", seconds},
+                                             {"iteration_periods", periods},
+                                             {"images_per_second", images_per_second(net)},
+                                             {"tasks_per_iteration", tasks},
+                                             {"layers", rows}},
+                                2));
+}
 
 // Of one worker, while all of its kind are at work.
 WorkerPeaks measure_peaks(const Session& session, const MachineArguments& machine) {
@@ -35,10 +190,8 @@ WorkerPeaks measure_peaks(const Session& session, const MachineArguments& machin
 }  // namespace
 
 Status time_command(const TimeArguments& arguments) {
-  if (arguments.slices) return time_slices(arguments);
-  NetArguments net_arguments = TimedTraining::without_learning(arguments.net);
+  const NetArguments net_arguments = TimedTraining::without_learning(arguments.net);
   OMNI_TRY(const NetSpec spec, read_net(net_arguments));
-  OMNI_CHECK(use_timed_slice(spec, arguments.machine, net_arguments));
   OMNI_TRY(auto opened, build_net(spec, net_arguments, true));
   OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *opened));
   OMNI_TRY(const Session session, start_session(arguments.machine));
@@ -67,17 +220,17 @@ Status time_command(const TimeArguments& arguments) {
   const int timed = few ? std::min(arguments.iterations, 20) : arguments.iterations;
   {
     OMNI_TRY(const auto recorder, start_trace(arguments.trace, session, *net));
-    task_times::start();
+    task_times.start();
     if (apart)
       OMNI_CHECK(training->seconds(timed, Asynchrony::reproducible));
     else
       OMNI_CHECK(measure());
-    times = task_times::finish();
+    times = task_times.finish();
   }
   // Asking the models takes time of its own: one more iteration, which is not timed.
-  expected_times::start();
+  expected_times.start();
   OMNI_CHECK(training->seconds(1, Asynchrony::reproducible));
-  TimeReport report = TimeReport::make(times, expected_times::finish(), peaks, timed);
+  TimeReport report = TimeReport::make(times, expected_times.finish(), peaks, timed);
   report.seconds = wall / arguments.iterations;
   for (std::size_t i = 1; i < losses_at.size(); ++i)
     report.periods.push_back(losses_at[i] - losses_at[i - 1]);

@@ -5,7 +5,6 @@
 
 #include <map>
 
-#include "apps/omni-run/commands/slice_sizes.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/group_options.hpp"
@@ -67,17 +66,12 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
   const double tuned = static_cast<double>(groups.net().options().solver.momentum);
   const bool in_turn =
       arguments.asynchrony == Asynchrony::reproducible || groups.net().options().subdivisions > 1;
-  std::map<int, IterationModel> models;    // by slice: the GPUs of a group decide how many it has
-  NetArguments one_group = arguments.net;  // trains with the size that was timed, if any
-  OMNI_CHECK(use_timed_slice(spec, arguments.machine, one_group));
-  const auto slice_for = [&](int count) {
-    return slice_of_groups(spec, count == 1 ? one_group : arguments.net, count);
-  };
+  std::map<int, IterationModel> models;  // by slice: the GPUs of a group decide how many it has
   GroupPlan plan;
   for (const int count : planned_groups(arguments.most_groups)) {
     GroupPlan::Row& row = plan.rows.emplace_back(
         GroupPlan::Row{.groups = count, .layout = spread_groups(count, workers)});
-    OMNI_TRY(const int slice, slice_for(count));
+    OMNI_TRY(const int slice, slice_of_groups(spec, arguments.net, count));
     auto model = models.find(slice);
     if (model == models.end()) {
       OMNI_TRY(IterationModel made, model_of(spec, arguments, slice, workers, images));
@@ -100,7 +94,7 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
   for (int round = 0; round < arguments.measured_rounds; ++round) {
     std::vector<std::string> told;
     for (GroupPlan::Row& row : plan.rows) {
-      OMNI_TRY(const int slice, slice_for(row.groups));
+      OMNI_TRY(const int slice, slice_of_groups(spec, arguments.net, row.groups));
       const auto time = [&](int count, Asynchrony asynchrony) {
         return timed(spec, arguments, slice, count, asynchrony, workers, images);
       };

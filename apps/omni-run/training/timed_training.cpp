@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t kHeldBatches = 2;
 // The models want ten runs of each of up to seven implementations; a slice is a run of each task.
 constexpr int kSlicesToSettle = 70;
+constexpr double kLeastSeconds = 0.5;  // of a run whose mean says something
 
 }  // namespace
 
@@ -60,22 +61,15 @@ Result<double> TimedTraining::seconds(int iterations, Asynchrony asynchrony,
   return watch.seconds();
 }
 
-int TimedTraining::iterations_to_settle(int images, int slice) {
-  const int slices = (images + slice - 1) / slice;
-  return (kSlicesToSettle + slices - 1) / slices;
-}
-
-Status TimedTraining::settle(int least_iterations) {
-  const Slices& slices = groups_.net().slices();
-  const int settling = iterations_to_settle(slices.images(), slices.sizes.front());
-  OMNI_CHECK(seconds(std::max(least_iterations, settling), Asynchrony::reproducible));
+Status TimedTraining::settle() {
+  const int slices = groups_.net().slices().count();
+  OMNI_CHECK(seconds((kSlicesToSettle + slices - 1) / slices, Asynchrony::reproducible));
   return {};
 }
 
-Result<double> TimedTraining::mean_seconds(int least_iterations) {
+Result<double> TimedTraining::mean_seconds() {
   OMNI_TRY(const double first, seconds(2, Asynchrony::reproducible));
-  const int iterations =
-      std::max(least_iterations, static_cast<int>(std::ceil(2 * kLeastSeconds / first)));
+  const int iterations = static_cast<int>(std::ceil(2 * kLeastSeconds / first));
   // Of the whole run: what overlaps at its ends is a large part of few iterations.
   OMNI_TRY(const double whole, seconds(iterations, Asynchrony::reproducible));
   return whole / iterations;

@@ -23,12 +23,8 @@ class TimedTraining {
 
   Result<double> seconds(int iterations, Asynchrony asynchrony,
                          std::function<void(const StepReport&)> on_iteration = {});
-  // Until the models of every implementation have settled.
-  Status settle(int least_iterations = 1);
-  static int iterations_to_settle(int images, int slice);
-  // The mean of a run of half a second or more.
-  static constexpr double kLeastSeconds = 0.5;
-  Result<double> mean_seconds(int least_iterations = 1);
+  Status settle();                // until the models of every implementation have settled
+  Result<double> mean_seconds();  // of a run of half a second or more
   // While all groups are at work.
   Result<double> seconds_per_iteration(int iterations, Asynchrony asynchrony);
   ComputeGroups& groups() { return groups_; }
