@@ -5,13 +5,12 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "layers/blob.hpp"
 #include "layers/param.hpp"
-#include "runtime/tasks/access.hpp"
+#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 

@@ -149,16 +149,6 @@ void forward_reference(const ConvForwardArgs& args, const Buffers& buffers, Devi
                           args.has_bias ? buffers.get(3) : nullptr, buffers.get(2));
 }
 
-void backward_weights_reference(const ConvWeightsArgs& args, const Buffers& buffers,
-                                DeviceContext&) {
-  reference::conv_backward_weights(args, buffers.get(0), buffers.get(1), buffers.get(2),
-                                   args.has_bias ? buffers.get(3) : nullptr);
-}
-
-void backward_data_reference(const ConvDataArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::conv_backward_data(args, buffers.get(0), buffers.get(1), buffers.get(2));
-}
-
 // ---- cost and footprint ----
 
 // The three passes multiply the same pairs and touch tensors of the same sizes.
@@ -240,7 +230,7 @@ Codelet<ConvWeightsArgs> conv_backward_weights({
              Role::fast, winograd_floats<6, Pass::backward_weights>},
             {"winograd_8x8", weights_gradient<backward_weights_winograd<8>>, suits_winograd<8>,
              Role::fast, winograd_floats<8, Pass::backward_weights>},
-            {"reference", backward_weights_reference, nullptr, Role::reference},
+            reference_implementation<reference::conv_backward_weights<float>>(),
             OMNI_GPU_IMPLEMENTATION(gpu::conv_backward_weights, 0, 1)},
     .cost = convolution_cost<ConvWeightsArgs>,
     .footprint = weights_footprint,
@@ -267,7 +257,7 @@ Codelet<ConvDataArgs> conv_backward_data({
              winograd_floats<6, Pass::backward_data>},
             {"winograd_8x8", backward_data_winograd<8>, suits_winograd<8>, Role::fast,
              winograd_floats<8, Pass::backward_data>},
-            {"reference", backward_data_reference, nullptr, Role::reference},
+            reference_implementation<reference::conv_backward_data<float>>(),
             OMNI_GPU_IMPLEMENTATION(gpu::conv_backward_data, 0, 2)},
     .cost = convolution_cost<ConvDataArgs>,
     .footprint = data_footprint,
@@ -276,22 +266,18 @@ Codelet<ConvDataArgs> conv_backward_data({
 void submit_conv_forward(ConvForwardArgs args, const Tensor& src, const Tensor& weights,
                          const Tensor* bias, const Tensor& dst, TaskTag tag) {
   args.has_bias = bias != nullptr;
-  if (bias != nullptr)
-    conv_forward.submit(args, {read(src), read(weights), write(dst), read(*bias)}, tag);
-  else
-    conv_forward.submit(args, {read(src), read(weights), write(dst)}, tag);
+  conv_forward.submit(args, {read(src), read(weights), write(dst), if_any(read, bias)}, tag);
 }
 
 void submit_conv_backward_weights(ConvWeightsArgs args, const Tensor& src, const Tensor& diff_dst,
                                   const Tensor& diff_weights, const Tensor* diff_bias,
                                   TaskTag tag) {
   args.has_bias = diff_bias != nullptr;
-  const Access weights = args.adds ? accumulate(diff_weights) : write(diff_weights);
-  if (diff_bias != nullptr)
-    conv_backward_weights.submit(args, {read(src), read(diff_dst), weights, accumulate(*diff_bias)},
-                                 tag);
-  else
-    conv_backward_weights.submit(args, {read(src), read(diff_dst), weights}, tag);
+  conv_backward_weights.submit(
+      args,
+      {read(src), read(diff_dst), args.adds ? accumulate(diff_weights) : write(diff_weights),
+       if_any(accumulate, diff_bias)},
+      tag);
 }
 
 void submit_conv_backward_data(const ConvDataArgs& args, const Tensor& diff_dst,

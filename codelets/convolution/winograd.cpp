@@ -277,14 +277,9 @@ void for_each_group(const ConvShape& s, int tile_in, Use use) {
         use(Tile<6, taps, float>(), at);
     };
     switch (s.kernel_h) {
-      case 3:
-        use_tile(std::integral_constant<int, 3>());
-        break;
-      case 4:
-        use_tile(std::integral_constant<int, 4>());
-        break;
-      default:
-        use_tile(std::integral_constant<int, 5>());
+      case 3: use_tile(std::integral_constant<int, 3>()); break;
+      case 4: use_tile(std::integral_constant<int, 4>()); break;
+      default: use_tile(std::integral_constant<int, 5>());
     }
   }
 }

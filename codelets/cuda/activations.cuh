@@ -20,14 +20,10 @@ struct AnyActivation {
 template <class Use>
 void with_usual_activation(Activation activation, Use use) {
   switch (activation) {
-    case Activation::linear:
-      return use(activations::Linear{});
-    case Activation::relu:
-      return use(activations::Relu{});
-    case Activation::leaky:
-      return use(activations::Leaky{});
-    default:
-      return use(AnyActivation{activation});
+    case Activation::linear: return use(activations::Linear{});
+    case Activation::relu: return use(activations::Relu{});
+    case Activation::leaky: return use(activations::Leaky{});
+    default: return use(AnyActivation{activation});
   }
 }
 

@@ -20,12 +20,9 @@ struct Batch {
 // How cuBLAS multiplies floats.
 inline cublasComputeType_t compute_type(Precision precision) {
   switch (precision) {
-    case Precision::fp32:
-      return CUBLAS_COMPUTE_32F;
-    case Precision::tf32:
-      return CUBLAS_COMPUTE_32F_FAST_TF32;
-    case Precision::bf16:
-      return CUBLAS_COMPUTE_32F_FAST_16BF;
+    case Precision::fp32: return CUBLAS_COMPUTE_32F;
+    case Precision::tf32: return CUBLAS_COMPUTE_32F_FAST_TF32;
+    case Precision::bf16: return CUBLAS_COMPUTE_32F_FAST_16BF;
   }
   return CUBLAS_COMPUTE_32F;
 }

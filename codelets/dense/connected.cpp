@@ -82,17 +82,6 @@ void forward_reference(const ConnectedForwardArgs& args, const Buffers& buffers,
                                args.has_bias ? buffers.get(3) : nullptr, buffers.get(2));
 }
 
-void backward_weights_reference(const ConnectedWeightsArgs& args, const Buffers& buffers,
-                                DeviceContext&) {
-  reference::connected_backward_weights(args, buffers.get(0), buffers.get(1), buffers.get(2),
-                                        args.has_bias ? buffers.get(3) : nullptr);
-}
-
-void backward_data_reference(const ConnectedDataArgs& args, const Buffers& buffers,
-                             DeviceContext&) {
-  reference::connected_backward_data(args, buffers.get(0), buffers.get(1), buffers.get(2));
-}
-
 // ---- cost and footprint ----
 
 // The three passes multiply the same pairs and touch tensors of the same sizes.
@@ -145,7 +134,7 @@ Codelet<ConnectedWeightsArgs> connected_backward_weights({
             {"onednn", backward_weights_onednn, nullptr, Role::fast, matmul_floats},
 #endif
             {"gemm", backward_weights_gemm<gemm>},
-            {"reference", backward_weights_reference, nullptr, Role::reference},
+            reference_implementation<reference::connected_backward_weights<float>>(),
             OMNI_GPU_IMPLEMENTATION(gpu::connected_backward_weights)},
     .cost = connected_cost<ConnectedWeightsArgs>,
     .footprint = weights_footprint,
@@ -161,7 +150,7 @@ Codelet<ConnectedDataArgs> connected_backward_data({
             {"onednn", backward_data_onednn, nullptr, Role::fast, matmul_floats},
 #endif
             {"gemm", backward_data_gemm<gemm>},
-            {"reference", backward_data_reference, nullptr, Role::reference},
+            reference_implementation<reference::connected_backward_data<float>>(),
             OMNI_GPU_IMPLEMENTATION(gpu::connected_backward_data)},
     .cost = connected_cost<ConnectedDataArgs>,
     .footprint = data_footprint,
@@ -171,27 +160,18 @@ Codelet<ConnectedDataArgs> connected_backward_data({
 void submit_connected_forward(ConnectedForwardArgs args, const Tensor& src, TensorPart weights,
                               std::optional<TensorPart> bias, const Tensor& dst, TaskTag tag) {
   args.has_bias = bias.has_value();
-  if (bias)
-    connected_forward.submit(args, {read(src), read(weights), write(dst), read(*bias)}, tag);
-  else
-    connected_forward.submit(args, {read(src), read(weights), write(dst)}, tag);
+  connected_forward.submit(args, {read(src), read(weights), write(dst), if_any(read, bias)}, tag);
 }
 
 void submit_connected_backward_weights(ConnectedWeightsArgs args, const Tensor& src,
                                        const Tensor& diff_dst, TensorPart diff_weights,
                                        std::optional<TensorPart> diff_bias, TaskTag tag) {
   args.has_bias = diff_bias.has_value();
-  const Access weights = args.adds ? accumulate(diff_weights) : write(diff_weights);
-  if (diff_bias)
-    connected_backward_weights.submit(
-        args, {read(src), read(diff_dst), weights, accumulate(*diff_bias)}, tag);
-  else
-    connected_backward_weights.submit(args, {read(src), read(diff_dst), weights}, tag);
-}
-
-void submit_connected_backward_data(const ConnectedDataArgs& args, const Tensor& diff_dst,
-                                    TensorPart weights, const Tensor& diff_src, TaskTag tag) {
-  connected_backward_data.submit(args, {read(diff_dst), read(weights), write(diff_src)}, tag);
+  connected_backward_weights.submit(
+      args,
+      {read(src), read(diff_dst), args.adds ? accumulate(diff_weights) : write(diff_weights),
+       if_any(accumulate, diff_bias)},
+      tag);
 }
 
 }  // namespace omni

@@ -100,7 +100,5 @@ void submit_connected_forward(ConnectedForwardArgs args, const Tensor& src, Tens
 void submit_connected_backward_weights(ConnectedWeightsArgs args, const Tensor& src,
                                        const Tensor& diff_dst, TensorPart diff_weights,
                                        std::optional<TensorPart> diff_bias, TaskTag tag = {});
-void submit_connected_backward_data(const ConnectedDataArgs& args, const Tensor& diff_dst,
-                                    TensorPart weights, const Tensor& diff_src, TaskTag tag = {});
 
 }  // namespace omni

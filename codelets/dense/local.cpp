@@ -132,23 +132,6 @@ WorkingFloats patch_floats(const Args& args, bool) {
   return {.scratch = PatchRow::floats(args.shape.conv)};
 }
 
-// ---- reference ----
-
-void forward_reference(const LocalForwardArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::local_forward(args, buffers.get(0), buffers.get(1), buffers.get(2), buffers.get(3));
-}
-
-void backward_weights_reference(const LocalBackwardArgs& args, const Buffers& buffers,
-                                DeviceContext&) {
-  reference::local_backward_weights(args, buffers.get(0), buffers.get(1), buffers.get(2),
-                                    buffers.get(3));
-}
-
-void backward_data_reference(const LocalBackwardArgs& args, const Buffers& buffers,
-                             DeviceContext&) {
-  reference::local_backward_data(args, buffers.get(0), buffers.get(1), buffers.get(2));
-}
-
 // ---- cost and footprint ----
 
 // The three passes multiply the same pairs and touch tensors of the same sizes.
@@ -185,7 +168,7 @@ Codelet<LocalForwardArgs> local_forward({
             {"onednn", forward_gemm<onednn_rows>, patches_countable, Role::fast, patch_floats},
 #endif
             {"gemm", forward_gemm<gemm>, patches_countable, Role::fast, patch_floats},
-            {"reference", forward_reference, nullptr, Role::reference},
+            reference_implementation<reference::local_forward<float>>(),
             OMNI_GPU_IMPLEMENTATION(gpu::local_forward)},
     .cost = local_cost<LocalForwardArgs>,
     .footprint = forward_footprint,
@@ -201,7 +184,7 @@ Codelet<LocalBackwardArgs> local_backward_weights({
              patch_floats},
 #endif
             {"gemm", backward_weights_gemm<gemm>, patches_countable, Role::fast, patch_floats},
-            {"reference", backward_weights_reference, nullptr, Role::reference},
+            reference_implementation<reference::local_backward_weights<float>>(),
             OMNI_GPU_IMPLEMENTATION(gpu::local_backward_weights)},
     .cost = local_cost<LocalBackwardArgs>,
     .footprint = backward_footprint,
@@ -217,27 +200,10 @@ Codelet<LocalBackwardArgs> local_backward_data({
              patch_floats},
 #endif
             {"gemm", backward_data_gemm<gemm>, patches_countable, Role::fast, patch_floats},
-            {"reference", backward_data_reference, nullptr, Role::reference},
+            reference_implementation<reference::local_backward_data<float>>(),
             OMNI_GPU_IMPLEMENTATION(gpu::local_backward_data)},
     .cost = local_cost<LocalBackwardArgs>,
     .footprint = backward_footprint,
 });
-
-void submit_local_forward(const LocalForwardArgs& args, const Tensor& src, const Tensor& weights,
-                          const Tensor& bias, const Tensor& dst, TaskTag tag) {
-  local_forward.submit(args, {read(src), read(weights), read(bias), write(dst)}, tag);
-}
-
-void submit_local_backward_weights(const LocalBackwardArgs& args, const Tensor& src,
-                                   const Tensor& diff_dst, const Tensor& diff_weights,
-                                   const Tensor& diff_bias, TaskTag tag) {
-  local_backward_weights.submit(
-      args, {read(src), read(diff_dst), accumulate(diff_weights), accumulate(diff_bias)}, tag);
-}
-
-void submit_local_backward_data(const LocalBackwardArgs& args, const Tensor& diff_dst,
-                                const Tensor& weights, const Tensor& diff_src, TaskTag tag) {
-  local_backward_data.submit(args, {read(diff_dst), read(weights), write(diff_src)}, tag);
-}
 
 }  // namespace omni

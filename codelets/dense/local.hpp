@@ -80,13 +80,4 @@ extern Codelet<LocalBackwardArgs> local_backward_weights;  // {src R, diff_dst R
                                                            //  diff_bias +=}
 extern Codelet<LocalBackwardArgs> local_backward_data;     // {diff_dst R, weights R, diff_src W}
 
-void submit_local_forward(const LocalForwardArgs& args, const Tensor& src, const Tensor& weights,
-                          const Tensor& bias, const Tensor& dst, TaskTag tag = {});
-// Adds to diff_weights and diff_bias.
-void submit_local_backward_weights(const LocalBackwardArgs& args, const Tensor& src,
-                                   const Tensor& diff_dst, const Tensor& diff_weights,
-                                   const Tensor& diff_bias, TaskTag tag = {});
-void submit_local_backward_data(const LocalBackwardArgs& args, const Tensor& diff_dst,
-                                const Tensor& weights, const Tensor& diff_src, TaskTag tag = {});
-
 }  // namespace omni

@@ -4,7 +4,6 @@
 #ifdef OMNI_ONEDNN
 
 #include <compare>
-#include <cstdint>
 
 #include "codelets/dense/onednn_support.hpp"
 

@@ -84,16 +84,11 @@ bool append_activation(Activation activation, dnnl::primitive_attr& attributes) 
     return true;
   };
   switch (activation) {
-    case Activation::linear:
-      return true;
-    case Activation::logistic:
-      return append(dnnl::algorithm::eltwise_logistic, 0.0f);
-    case Activation::tanh:
-      return append(dnnl::algorithm::eltwise_tanh, 0.0f);
-    case Activation::elu:
-      return append(dnnl::algorithm::eltwise_elu, 1.0f);
-    default:
-      return false;
+    case Activation::linear: return true;
+    case Activation::logistic: return append(dnnl::algorithm::eltwise_logistic, 0.0f);
+    case Activation::tanh: return append(dnnl::algorithm::eltwise_tanh, 0.0f);
+    case Activation::elu: return append(dnnl::algorithm::eltwise_elu, 1.0f);
+    default: return false;
   }
 }
 

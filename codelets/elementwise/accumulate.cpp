@@ -62,11 +62,6 @@ Codelet<AccumulateArgs> accumulate_sum({
     .revision = 2,
 });
 
-void submit_accumulate(const AccumulateArgs& args, const Tensor& src, const Tensor& dst,
-                       TaskTag tag) {
-  accumulate_sum.submit(args, {accumulate(dst), read(src)}, tag);
-}
-
 void submit_collect(std::span<Tensor* const> sources, const Tensor& dst, TaskTag tag) {
   std::vector<Access> accesses{accumulate(dst)};
   for (const Tensor* source : sources) accesses.push_back(read_write(*source));

@@ -33,9 +33,6 @@ KernelFunction<AccumulateArgs> accumulate;
 
 extern Codelet<AccumulateArgs> accumulate_sum;  // {dst accumulate, sources R, or RW if clear}
 
-void submit_accumulate(const AccumulateArgs& args, const Tensor& src, const Tensor& dst,
-                       TaskTag tag = {});
-
 // As many as a task may touch besides dst.
 inline constexpr int kMostSources = 15;
 void submit_collect(std::span<Tensor* const> sources, const Tensor& dst, TaskTag tag);

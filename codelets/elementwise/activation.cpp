@@ -16,10 +16,6 @@ void forward_vector(const ActivationArgs& args, const Buffers& buffers, DeviceCo
   });
 }
 
-void forward_reference(const ActivationArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::activation_forward(args, buffers.get(0), buffers.get(1));
-}
-
 void backward_vector(const ActivationArgs& args, const Buffers& buffers, DeviceContext&) {
   with_values(buffers, [&]<class T>(T) {
     const T* __restrict values = buffers.get<T>(0);
@@ -29,10 +25,6 @@ void backward_vector(const ActivationArgs& args, const Buffers& buffers, DeviceC
         diff[i] = diff[i] * f.gradient(static_cast<float>(values[i]));
     });
   });
-}
-
-void backward_reference(const ActivationArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::activation_backward(args, buffers.get(0), buffers.get(1));
 }
 
 // An exponential costs about 15 operations, the others at most a few.
@@ -45,10 +37,8 @@ double operations(Activation activation) {
     case Activation::loggy:
     case Activation::swish:
     case Activation::mish:
-    case Activation::gelu:
-      return 20;
-    default:
-      return 2;
+    case Activation::gelu: return 20;
+    default: return 2;
   }
 }
 
@@ -75,7 +65,7 @@ Codelet<ActivationArgs> activation_forward({
     .name = "activation_forward",
     .color = kActivationColor,
     .implementations = {{.name = "vector", .kernel = forward_vector, .in_bf16 = {0, 1}},
-                        {"reference", forward_reference, nullptr, Role::reference},
+                        reference_implementation<reference::activation_forward<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::activation_forward, 0, 1)},
     .cost = forward_cost,
     .footprint = footprint,
@@ -85,20 +75,10 @@ Codelet<ActivationArgs> activation_backward({
     .name = "activation_backward",
     .color = kActivationColor,
     .implementations = {{.name = "vector", .kernel = backward_vector, .in_bf16 = {0, 1}},
-                        {"reference", backward_reference, nullptr, Role::reference},
+                        reference_implementation<reference::activation_backward<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::activation_backward, 0, 1)},
     .cost = backward_cost,
     .footprint = footprint,
 });
-
-void submit_activation_forward(const ActivationArgs& args, const Tensor& src, const Tensor& dst,
-                               TaskTag tag) {
-  activation_forward.submit(args, {read(src), write(dst)}, tag);
-}
-
-void submit_activation_backward(const ActivationArgs& args, const Tensor& values,
-                                const Tensor& diff, TaskTag tag) {
-  activation_backward.submit(args, {read(values), read_write(diff)}, tag);
-}
 
 }  // namespace omni

@@ -39,9 +39,4 @@ KernelFunction<ActivationArgs> activation_forward, activation_backward;
 extern Codelet<ActivationArgs> activation_forward;   // {src R, dst W}
 extern Codelet<ActivationArgs> activation_backward;  // {values R, diff RW}
 
-void submit_activation_forward(const ActivationArgs& args, const Tensor& src, const Tensor& dst,
-                               TaskTag tag = {});
-void submit_activation_backward(const ActivationArgs& args, const Tensor& values,
-                                const Tensor& diff, TaskTag tag = {});
-
 }  // namespace omni

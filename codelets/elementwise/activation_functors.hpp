@@ -344,44 +344,25 @@ struct Gelu {
 template <class Use>
 constexpr decltype(auto) with_activation(Activation activation, Use&& use) {
   switch (activation) {
-    case Activation::linear:
-      return use(activations::Linear{});
-    case Activation::relu:
-      return use(activations::Relu{});
-    case Activation::leaky:
-      return use(activations::Leaky{});
-    case Activation::logistic:
-      return use(activations::Logistic{});
-    case Activation::tanh:
-      return use(activations::Tanh{});
-    case Activation::elu:
-      return use(activations::Elu{});
-    case Activation::selu:
-      return use(activations::Selu{});
-    case Activation::relie:
-      return use(activations::Relie{});
-    case Activation::ramp:
-      return use(activations::Ramp{});
-    case Activation::loggy:
-      return use(activations::Loggy{});
-    case Activation::plse:
-      return use(activations::Plse{});
-    case Activation::stair:
-      return use(activations::Stair{});
-    case Activation::hardtan:
-      return use(activations::Hardtan{});
-    case Activation::lhtan:
-      return use(activations::Lhtan{});
-    case Activation::swish:
-      return use(activations::Swish{});
-    case Activation::mish:
-      return use(activations::Mish{});
-    case Activation::hard_mish:
-      return use(activations::HardMish{});
-    case Activation::gelu:
-      return use(activations::Gelu{});
-    case Activation::relu6:
-      return use(activations::Relu6{});
+    case Activation::linear: return use(activations::Linear{});
+    case Activation::relu: return use(activations::Relu{});
+    case Activation::leaky: return use(activations::Leaky{});
+    case Activation::logistic: return use(activations::Logistic{});
+    case Activation::tanh: return use(activations::Tanh{});
+    case Activation::elu: return use(activations::Elu{});
+    case Activation::selu: return use(activations::Selu{});
+    case Activation::relie: return use(activations::Relie{});
+    case Activation::ramp: return use(activations::Ramp{});
+    case Activation::loggy: return use(activations::Loggy{});
+    case Activation::plse: return use(activations::Plse{});
+    case Activation::stair: return use(activations::Stair{});
+    case Activation::hardtan: return use(activations::Hardtan{});
+    case Activation::lhtan: return use(activations::Lhtan{});
+    case Activation::swish: return use(activations::Swish{});
+    case Activation::mish: return use(activations::Mish{});
+    case Activation::hard_mish: return use(activations::HardMish{});
+    case Activation::gelu: return use(activations::Gelu{});
+    case Activation::relu6: return use(activations::Relu6{});
   }
   return use(activations::Linear{});
 }

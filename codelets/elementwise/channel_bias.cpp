@@ -11,10 +11,6 @@ void forward_vector(const ChannelBiasForwardArgs& args, const Buffers& buffers, 
   });
 }
 
-void forward_reference(const ChannelBiasForwardArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::channel_bias_forward(args, buffers.get(0), buffers.get(1));
-}
-
 bool activates(const ChannelBiasBackwardArgs& args) {
   return args.activation != Activation::linear;
 }
@@ -33,12 +29,6 @@ void backward_vector(const ChannelBiasBackwardArgs& args, const Buffers& buffers
       });
     });
   });
-}
-
-void backward_reference(const ChannelBiasBackwardArgs& args, const Buffers& buffers,
-                        DeviceContext&) {
-  reference::channel_bias_backward(args, buffers.get(0), buffers.get(1),
-                                   activates(args) ? buffers.get(2) : nullptr);
 }
 
 Cost forward_cost(const ChannelBiasForwardArgs& args) {
@@ -68,7 +58,7 @@ Codelet<ChannelBiasForwardArgs> channel_bias_forward({
     .name = "channel_bias_forward",
     .color = kChannelBiasColor,
     .implementations = {{.name = "vector", .kernel = forward_vector, .in_bf16 = {1}},
-                        {"reference", forward_reference, nullptr, Role::reference},
+                        reference_implementation<reference::channel_bias_forward<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::channel_bias_forward, 1)},
     .cost = forward_cost,
     .footprint = forward_footprint,
@@ -78,25 +68,20 @@ Codelet<ChannelBiasBackwardArgs> channel_bias_backward({
     .name = "channel_bias_backward",
     .color = kChannelBiasColor,
     .implementations = {{.name = "vector", .kernel = backward_vector, .in_bf16 = {0, 2}},
-                        {"reference", backward_reference, nullptr, Role::reference},
+                        reference_implementation<reference::channel_bias_backward<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::channel_bias_backward, 0, 2)},
     .cost = backward_cost,
     .footprint = backward_footprint,
     .revision = 2,
 });
 
-void submit_channel_bias_forward(const ChannelBiasForwardArgs& args, const Tensor& bias,
-                                 const Tensor& values, TaskTag tag) {
-  channel_bias_forward.submit(args, {read(bias), read_write(values)}, tag);
-}
-
 void submit_channel_bias_backward(const ChannelBiasBackwardArgs& args, const Tensor& diff,
                                   const Tensor& diff_bias, const Tensor* values, TaskTag tag) {
-  if (activates(args))
-    channel_bias_backward.submit(args, {read_write(diff), accumulate(diff_bias), read(*values)},
-                                 tag);
-  else
-    channel_bias_backward.submit(args, {read(diff), accumulate(diff_bias)}, tag);
+  channel_bias_backward.submit(
+      args,
+      {activates(args) ? read_write(diff) : read(diff), accumulate(diff_bias),
+       if_any(read, activates(args) ? values : nullptr)},
+      tag);
 }
 
 }  // namespace omni

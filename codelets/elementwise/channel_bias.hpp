@@ -107,9 +107,6 @@ extern Codelet<ChannelBiasForwardArgs> channel_bias_forward;  // {bias R, values
 // {diff R, diff_bias +=}, with an activation {diff RW, diff_bias +=, values R}
 extern Codelet<ChannelBiasBackwardArgs> channel_bias_backward;
 
-// values = activation(values + bias).
-void submit_channel_bias_forward(const ChannelBiasForwardArgs& args, const Tensor& bias,
-                                 const Tensor& values, TaskTag tag = {});
 // Adds to diff_bias. values: what the activation's gradient is a function of.
 void submit_channel_bias_backward(const ChannelBiasBackwardArgs& args, const Tensor& diff,
                                   const Tensor& diff_bias, const Tensor* values, TaskTag tag = {});

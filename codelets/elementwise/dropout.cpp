@@ -36,10 +36,6 @@ void drop_vector(const DropoutArgs& args, const Buffers& buffers, DeviceContext&
   with_values(buffers, [&]<class T>(T) { drop(args, buffers.get<T>(0)); });
 }
 
-void drop_reference(const DropoutArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::dropout(args, buffers.get<float>(0));
-}
-
 // Ten Philox rounds of about ten operations for every four elements.
 Cost cost(const DropoutArgs& args) {
   const double count = static_cast<double>(args.n) * static_cast<double>(args.per_sample);
@@ -53,7 +49,7 @@ CodeletDefinition<DropoutArgs> dropout_definition(const char* name) {
   return {.name = name,
           .color = 0x5B8E7D,
           .implementations = {{.name = "vector", .kernel = drop_vector, .in_bf16 = {0}},
-                              {"reference", drop_reference, nullptr, Role::reference},
+                              reference_implementation<reference::dropout<float>>(),
                               OMNI_GPU_IMPLEMENTATION(gpu::dropout, 0)},
           .cost = cost,
           .footprint = footprint};
@@ -63,13 +59,5 @@ CodeletDefinition<DropoutArgs> dropout_definition(const char* name) {
 
 Codelet<DropoutArgs> dropout_forward(dropout_definition("dropout_forward"));
 Codelet<DropoutArgs> dropout_backward(dropout_definition("dropout_backward"));
-
-void submit_dropout_forward(const DropoutArgs& args, const Tensor& values, TaskTag tag) {
-  dropout_forward.submit(args, {read_write(values)}, tag);
-}
-
-void submit_dropout_backward(const DropoutArgs& args, const Tensor& diff, TaskTag tag) {
-  dropout_backward.submit(args, {read_write(diff)}, tag);
-}
 
 }  // namespace omni

@@ -63,10 +63,6 @@ void dropout(const DropoutArgs& args, T* values) {
 }  // namespace reference
 
 extern Codelet<DropoutArgs> dropout_forward;   // {values RW}
-extern Codelet<DropoutArgs> dropout_backward;  // {diff RW}
-
-void submit_dropout_forward(const DropoutArgs& args, const Tensor& values, TaskTag tag = {});
-// With the arguments of the forward.
-void submit_dropout_backward(const DropoutArgs& args, const Tensor& diff, TaskTag tag = {});
+extern Codelet<DropoutArgs> dropout_backward;  // {diff RW}, with the arguments of the forward
 
 }  // namespace omni

@@ -68,18 +68,10 @@ void forward_vector(const ShortcutArgs& args, const Buffers& buffers, DeviceCont
   });
 }
 
-void forward_reference(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::shortcut_forward(args, buffers.get(0), buffers.get(1), buffers.get(2));
-}
-
 void backward_a_vector(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
   with_values(buffers, [&]<class T>(T) {
     scale_values(args.alpha, buffers.get<T>(0), buffers.get<T>(1), values_of(args, args.a));
   });
-}
-
-void backward_a_reference(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::shortcut_backward_a(args, buffers.get(0), buffers.get(1));
 }
 
 void backward_b_vector(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
@@ -95,10 +87,6 @@ void backward_b_vector(const ShortcutArgs& args, const Buffers& buffers, DeviceC
   });
 }
 
-void backward_b_reference(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::shortcut_backward_b(args, buffers.get(0), buffers.get(1));
-}
-
 void residual_backward_vector(const ActivationArgs& args, const Buffers& buffers, DeviceContext&) {
   with_values(buffers, [&]<class T>(T) {
     const T* __restrict dst = buffers.get<T>(0);
@@ -112,11 +100,6 @@ void residual_backward_vector(const ActivationArgs& args, const Buffers& buffers
       }
     });
   });
-}
-
-void residual_backward_reference(const ActivationArgs& args, const Buffers& buffers,
-                                 DeviceContext&) {
-  reference::residual_backward(args, buffers.get(0), buffers.get(1), buffers.get(2));
 }
 
 Cost forward_cost(const ShortcutArgs& args) {
@@ -156,7 +139,7 @@ Codelet<ShortcutArgs> shortcut_forward({
     .name = "shortcut_forward",
     .color = 0xbcbd22,
     .implementations = {{.name = "vector", .kernel = forward_vector, .in_bf16 = {0, 1, 2}},
-                        {"reference", forward_reference, nullptr, Role::reference},
+                        reference_implementation<reference::shortcut_forward<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::shortcut_forward, 0, 1, 2)},
     .cost = forward_cost,
     .footprint = footprint,
@@ -167,7 +150,7 @@ Codelet<ShortcutArgs> shortcut_backward_a({
     .name = "shortcut_backward_a",
     .color = 0xbcbd22,
     .implementations = {{.name = "vector", .kernel = backward_a_vector, .in_bf16 = {0, 1}},
-                        {"reference", backward_a_reference, nullptr, Role::reference},
+                        reference_implementation<reference::shortcut_backward_a<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::shortcut_backward_a, 0, 1)},
     .cost = backward_a_cost,
     .footprint = footprint,
@@ -177,7 +160,7 @@ Codelet<ShortcutArgs> shortcut_backward_b({
     .name = "shortcut_backward_b",
     .color = 0xbcbd22,
     .implementations = {{.name = "vector", .kernel = backward_b_vector, .in_bf16 = {0, 1}},
-                        {"reference", backward_b_reference, nullptr, Role::reference},
+                        reference_implementation<reference::shortcut_backward_b<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::shortcut_backward_b, 0, 1)},
     .cost = backward_b_cost,
     .footprint = footprint,
@@ -189,30 +172,10 @@ Codelet<ActivationArgs> residual_backward({
     .implementations = {{.name = "vector",
                          .kernel = residual_backward_vector,
                          .in_bf16 = {0, 1, 2}},
-                        {"reference", residual_backward_reference, nullptr, Role::reference},
+                        reference_implementation<reference::residual_backward<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::residual_backward, 0, 1, 2)},
     .cost = residual_backward_cost,
     .footprint = residual_footprint,
 });
-
-void submit_shortcut_forward(const ShortcutArgs& args, const Tensor& a, const Tensor& b,
-                             const Tensor& dst, TaskTag tag) {
-  shortcut_forward.submit(args, {read(a), read(b), write(dst)}, tag);
-}
-
-void submit_shortcut_backward_a(const ShortcutArgs& args, const Tensor& diff_dst,
-                                const Tensor& diff_a, TaskTag tag) {
-  shortcut_backward_a.submit(args, {read(diff_dst), write(diff_a)}, tag);
-}
-
-void submit_shortcut_backward_b(const ShortcutArgs& args, const Tensor& diff_dst,
-                                const Tensor& diff_b, TaskTag tag) {
-  shortcut_backward_b.submit(args, {read(diff_dst), write(diff_b)}, tag);
-}
-
-void submit_residual_backward(const ActivationArgs& args, const Tensor& dst, const Tensor& diff,
-                              const Tensor& diff_b, TaskTag tag) {
-  residual_backward.submit(args, {read(dst), read_write(diff), write(diff_b)}, tag);
-}
 
 }  // namespace omni

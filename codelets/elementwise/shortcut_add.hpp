@@ -90,19 +90,8 @@ KernelFunction<ActivationArgs> residual_backward;
 extern Codelet<ShortcutArgs> shortcut_forward;     // {a R, b R, dst W}
 extern Codelet<ShortcutArgs> shortcut_backward_a;  // {diff_dst R, diff_a W}
 extern Codelet<ShortcutArgs> shortcut_backward_b;  // {diff_dst R, diff_b W}
-extern Codelet<ActivationArgs> residual_backward;  // {dst R, diff RW, diff_b W}
-
-void submit_shortcut_forward(const ShortcutArgs& args, const Tensor& a, const Tensor& b,
-                             const Tensor& dst, TaskTag tag = {});
-// diff_dst: the activation's gradient is already in it.
-void submit_shortcut_backward_a(const ShortcutArgs& args, const Tensor& diff_dst,
-                                const Tensor& diff_a, TaskTag tag = {});
-void submit_shortcut_backward_b(const ShortcutArgs& args, const Tensor& diff_dst,
-                                const Tensor& diff_b, TaskTag tag = {});
-
 // Where a and b have one size and no factors: the activation's gradient in place, which makes that
 // of dst the one of a, and its copy for b. The activation's gradient must not need its input.
-void submit_residual_backward(const ActivationArgs& args, const Tensor& dst, const Tensor& diff,
-                              const Tensor& diff_b, TaskTag tag = {});
+extern Codelet<ActivationArgs> residual_backward;  // {dst R, diff RW, diff_b W}
 
 }  // namespace omni

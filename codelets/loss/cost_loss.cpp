@@ -24,11 +24,6 @@ void cost_vector(const CostLossArgs& args, const Buffers& buffers, DeviceContext
                });
 }
 
-void cost_reference(const CostLossArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::cost_loss(args, buffers.get(0), buffers.get<std::int32_t>(1), buffers.get(2),
-                       args.gradient ? buffers.get(3) : nullptr);
-}
-
 Cost work(const CostLossArgs& args) {
   const double count = static_cast<double>(args.n) * args.inputs;
   return {.flops = 4 * count, .bytes = (args.gradient ? 8 : 4) * count};
@@ -44,7 +39,7 @@ Codelet<CostLossArgs> cost_loss({
     .name = "cost_loss",
     .color = 0xd62728,
     .implementations = {{"vector", cost_vector},
-                        {"reference", cost_reference, nullptr, Role::reference},
+                        reference_implementation<reference::cost_loss<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::cost_loss)},
     .cost = work,
     .footprint = footprint,
@@ -53,9 +48,7 @@ Codelet<CostLossArgs> cost_loss({
 void submit_cost_loss(CostLossArgs args, const Tensor& src, const Tensor& labels,
                       const Tensor& metrics, const Tensor* diff, TaskTag tag) {
   args.gradient = diff != nullptr;
-  std::vector<Access> accesses{read(src), read(labels), write(metrics)};
-  if (diff != nullptr) accesses.push_back(write(*diff));
-  cost_loss.submit(args, accesses, tag);
+  cost_loss.submit(args, {read(src), read(labels), write(metrics), if_any(write, diff)}, tag);
 }
 
 }  // namespace omni

@@ -69,12 +69,9 @@ struct Absolute {
 template <class Use>
 void with_distance(Distance distance, Use&& use) {
   switch (distance) {
-    case Distance::sse:
-      return use(distances::Squared{});
-    case Distance::smooth:
-      return use(distances::Smooth{});
-    case Distance::l1:
-      return use(distances::Absolute{});
+    case Distance::sse: return use(distances::Squared{});
+    case Distance::smooth: return use(distances::Smooth{});
+    case Distance::l1: return use(distances::Absolute{});
   }
 }
 

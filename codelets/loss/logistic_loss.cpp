@@ -52,11 +52,6 @@ void logistic_vector(const LogisticLossArgs& args, const Buffers& buffers, Devic
                });
 }
 
-void logistic_reference(const LogisticLossArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::logistic_loss(args, buffers.get(0), buffers.get<std::int32_t>(1), buffers.get(2),
-                           args.gradient ? buffers.get(3) : nullptr);
-}
-
 Cost logistic_cost(const LogisticLossArgs& args) {
   const double count = static_cast<double>(args.n) * args.inputs;
   // An exponential is about 16 operations; the gradient needs it once more.
@@ -73,7 +68,7 @@ Codelet<LogisticLossArgs> logistic_loss({
     .name = "logistic_loss",
     .color = 0xd62728,
     .implementations = {{"vector", logistic_vector},
-                        {"reference", logistic_reference, nullptr, Role::reference},
+                        reference_implementation<reference::logistic_loss<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::logistic_loss)},
     .cost = logistic_cost,
     .footprint = logistic_footprint,
@@ -82,9 +77,7 @@ Codelet<LogisticLossArgs> logistic_loss({
 void submit_logistic_loss(LogisticLossArgs args, const Tensor& src, const Tensor& labels,
                           const Tensor& metrics, const Tensor* diff, TaskTag tag) {
   args.gradient = diff != nullptr;
-  std::vector<Access> accesses{read(src), read(labels), write(metrics)};
-  if (diff != nullptr) accesses.push_back(write(*diff));
-  logistic_loss.submit(args, accesses, tag);
+  logistic_loss.submit(args, {read(src), read(labels), write(metrics), if_any(write, diff)}, tag);
 }
 
 }  // namespace omni

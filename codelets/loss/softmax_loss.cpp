@@ -27,10 +27,6 @@ void softmax_vector(const SoftmaxArgs& args, const Buffers& buffers, DeviceConte
   }
 }
 
-void softmax_reference(const SoftmaxArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::softmax_forward(args, buffers.get(0), buffers.get(1));
-}
-
 void cross_entropy_vector(const CrossEntropyArgs& args, const Buffers& buffers, DeviceContext&) {
   const int size = args.inputs / args.groups;
   const float sharpness = 1 / args.temperature;
@@ -72,11 +68,6 @@ void cross_entropy_vector(const CrossEntropyArgs& args, const Buffers& buffers, 
                });
 }
 
-void cross_entropy_reference(const CrossEntropyArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::cross_entropy(args, buffers.get(0), buffers.get(1), buffers.get<std::int32_t>(2),
-                           buffers.get(3), args.gradient ? buffers.get(4) : nullptr);
-}
-
 Cost softmax_cost(const SoftmaxArgs& args) {
   const double count = static_cast<double>(args.n) * args.inputs;
   return {.flops = 20 * count, .bytes = 8 * count};  // the exponential is about 16 of them
@@ -101,7 +92,7 @@ Codelet<SoftmaxArgs> softmax_forward({
     .name = "softmax_forward",
     .color = 0xd62728,
     .implementations = {{"vector", softmax_vector},
-                        {"reference", softmax_reference, nullptr, Role::reference},
+                        reference_implementation<reference::softmax_forward<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::softmax_forward)},
     .cost = softmax_cost,
     .footprint = softmax_footprint,
@@ -111,24 +102,19 @@ Codelet<CrossEntropyArgs> cross_entropy({
     .name = "cross_entropy",
     .color = 0xd62728,
     .implementations = {{"vector", cross_entropy_vector},
-                        {"reference", cross_entropy_reference, nullptr, Role::reference},
+                        reference_implementation<reference::cross_entropy<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::cross_entropy)},
     .cost = cross_entropy_cost,
     .footprint = cross_entropy_footprint,
 });
 
-void submit_softmax_forward(const SoftmaxArgs& args, const Tensor& src, const Tensor& dst,
-                            TaskTag tag) {
-  softmax_forward.submit(args, {read(src), write(dst)}, tag);
-}
-
 void submit_cross_entropy(CrossEntropyArgs args, const Tensor& logits, const Tensor& probabilities,
                           const Tensor& labels, const Tensor& metrics, const Tensor* diff,
                           TaskTag tag) {
   args.gradient = diff != nullptr;
-  std::vector<Access> accesses{read(logits), read(probabilities), read(labels), write(metrics)};
-  if (diff != nullptr) accesses.push_back(write(*diff));
-  cross_entropy.submit(args, accesses, tag);
+  cross_entropy.submit(
+      args, {read(logits), read(probabilities), read(labels), write(metrics), if_any(write, diff)},
+      tag);
 }
 
 }  // namespace omni

@@ -115,8 +115,6 @@ extern Codelet<SoftmaxArgs> softmax_forward;  // {src R, dst W}
 extern Codelet<CrossEntropyArgs>
     cross_entropy;  // {logits R, probabilities R, labels R, metrics W [, diff W]}
 
-void submit_softmax_forward(const SoftmaxArgs& args, const Tensor& src, const Tensor& dst,
-                            TaskTag tag = {});
 // probabilities: what softmax_forward makes of the logits. labels: i32[n]; metrics: f32[4], see
 // LabelMetrics; diff may be null (no training).
 void submit_cross_entropy(CrossEntropyArgs args, const Tensor& logits, const Tensor& probabilities,

@@ -59,12 +59,6 @@ constexpr auto apply_vector = []<class T>(T, const BatchnormApplyArgs& args, con
   });
 };
 
-void apply_reference(const BatchnormApplyArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::batchnorm_apply<float>(args, buffers.get(0), buffers.get(1), buffers.get(2),
-                                    buffers.get(3), buffers.get(4), buffers.get(5),
-                                    args.adds ? buffers.get(6) : nullptr);
-}
-
 // What the backward kernels hold by channel to compute the activation's input anew, exactly as
 // apply_vector did.
 struct BeforeActivation {
@@ -194,13 +188,6 @@ std::uint64_t backward_data_footprint(const BatchnormBackwardArgs& args) {
 
 constexpr std::uint32_t kBatchnormColor = 0x2ca02c;
 
-// A plain kernel as an implementation: its pointers are the task's buffers, in order.
-template <auto kernel, std::size_t buffer_count, class Args>
-void plain(const Args& args, const Buffers& buffers, DeviceContext&) {
-  [&]<std::size_t... i>(std::index_sequence<i...>) { kernel(args, buffers.get(i)...); }
-  (std::make_index_sequence<buffer_count>());
-}
-
 // Where there is only a reference: a plain loop is all that a few numbers per channel need.
 template <class Args>
 CodeletDefinition<Args> definition(const char* name,
@@ -215,40 +202,39 @@ CodeletDefinition<Args> definition(const char* name,
 Codelet<BatchnormSliceArgs> batchnorm_partial(definition<BatchnormSliceArgs>(
     "batchnorm_partial",
     {{.name = "vector", .kernel = by_values<partial_vector>, .in_bf16 = {0}},
-     {"reference", plain<reference::batchnorm_partial<float>, 2>, nullptr, Role::reference},
+     reference_implementation<reference::batchnorm_partial<float>>(),
      OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_partial, 0)},
     slice_cost<3, 1>, slice_footprint));
-Codelet<BatchnormMergeArgs> batchnorm_merge(definition<BatchnormMergeArgs>(
-    "batchnorm_merge",
-    {{"reference", plain<reference::batchnorm_merge<float>, 2>, nullptr, Role::reference},
-     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_merge)},
-    channel_cost<10, 6>, channel_footprint));
-Codelet<BatchnormFinishArgs> batchnorm_finish(definition<BatchnormFinishArgs>(
-    "batchnorm_finish",
-    {{"reference", plain<reference::batchnorm_finish<float>, 5>, nullptr, Role::reference},
-     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_finish)},
-    channel_cost<10, 8>, channel_footprint));
+Codelet<BatchnormMergeArgs> batchnorm_merge(
+    definition<BatchnormMergeArgs>("batchnorm_merge",
+                                   {reference_implementation<reference::batchnorm_merge<float>>(),
+                                    OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_merge)},
+                                   channel_cost<10, 6>, channel_footprint));
+Codelet<BatchnormFinishArgs> batchnorm_finish(
+    definition<BatchnormFinishArgs>("batchnorm_finish",
+                                    {reference_implementation<reference::batchnorm_finish<float>>(),
+                                     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_finish)},
+                                    channel_cost<10, 8>, channel_footprint));
 Codelet<BatchnormApplyArgs> batchnorm_apply(definition<BatchnormApplyArgs>(
     "batchnorm_apply",
     {{.name = "vector", .kernel = by_values<apply_vector>, .in_bf16 = {0, 5, 6}},
-     {"reference", apply_reference, nullptr, Role::reference},
+     reference_implementation<reference::batchnorm_apply<float>>(),
      OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_apply, 0, 5, 6)},
     apply_cost, apply_footprint));
 Codelet<BatchnormReduceArgs> batchnorm_backward_reduce(definition<BatchnormReduceArgs>(
     "batchnorm_backward_reduce",
     {{.name = "vector", .kernel = by_values<backward_reduce_vector>, .in_bf16 = {0, 1}},
-     {"reference", plain<reference::batchnorm_backward_reduce<float>, 7>, nullptr, Role::reference},
+     reference_implementation<reference::batchnorm_backward_reduce<float>>(),
      OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_backward_reduce, 0, 1)},
     slice_cost<7, 2>, reduce_footprint));
 Codelet<BatchnormMergeArgs> batchnorm_merge_sums(definition<BatchnormMergeArgs>(
     "batchnorm_merge_sums",
-    {{"reference", plain<reference::batchnorm_merge_sums<float>, 2>, nullptr, Role::reference},
+    {reference_implementation<reference::batchnorm_merge_sums<float>>(),
      OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_merge_sums)},
     channel_cost<2, 6>, channel_footprint));
 Codelet<BatchnormParameterArgs> batchnorm_parameter_gradient(definition<BatchnormParameterArgs>(
     "batchnorm_parameter_gradient",
-    {{"reference", plain<reference::batchnorm_parameter_gradient<float>, 3>, nullptr,
-      Role::reference},
+    {reference_implementation<reference::batchnorm_parameter_gradient<float>>(),
      OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_parameter_gradient)},
     channel_cost<2, 6>, channel_footprint));
 Codelet<BatchnormBackwardArgs> batchnorm_backward_data(definition<BatchnormBackwardArgs>(
@@ -257,11 +243,6 @@ Codelet<BatchnormBackwardArgs> batchnorm_backward_data(definition<BatchnormBackw
      {"reference", backward_data_reference, nullptr, Role::reference},
      OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_backward_data, 0, 1, 7)},
     slice_cost<9, 3>, backward_data_footprint));
-
-void submit_batchnorm_partial(const BatchnormSliceArgs& args, const Tensor& src,
-                              const Tensor& partial, TaskTag tag) {
-  batchnorm_partial.submit(args, {read(src), write(partial)}, tag);
-}
 
 void submit_batchnorm_merge(const BatchnormMergeArgs& args, const Tensor& partial,
                             const Tensor& total, TaskTag tag) {
@@ -284,24 +265,10 @@ void submit_batchnorm_apply(BatchnormApplyArgs args, const Tensor& src, const Te
                             const Tensor& statistics, const Tensor& scale, const Tensor& shift,
                             const Tensor* addend, const Tensor& dst, TaskTag tag) {
   args.adds = addend != nullptr;
-  if (addend != nullptr)
-    batchnorm_apply.submit(args,
-                           {read(src), read(mean), read(statistics), read(scale), read(shift),
-                            write(dst), read(*addend)},
-                           tag);
-  else
-    batchnorm_apply.submit(
-        args, {read(src), read(mean), read(statistics), read(scale), read(shift), write(dst)}, tag);
-}
-
-void submit_batchnorm_backward_reduce(const BatchnormReduceArgs& args, const Tensor& src,
-                                      const Tensor& diff_dst, const Tensor& mean,
-                                      const Tensor& inv_std, const Tensor& scale,
-                                      const Tensor& shift, const Tensor& sums, TaskTag tag) {
-  batchnorm_backward_reduce.submit(
-      args,
-      {read(src), read(diff_dst), read(mean), read(inv_std), read(scale), read(shift), write(sums)},
-      tag);
+  batchnorm_apply.submit(args,
+                         {read(src), read(mean), read(statistics), read(scale), read(shift),
+                          write(dst), if_any(read, addend)},
+                         tag);
 }
 
 void submit_batchnorm_merge_sums(const BatchnormMergeArgs& args, const Tensor& sums,
@@ -310,28 +277,16 @@ void submit_batchnorm_merge_sums(const BatchnormMergeArgs& args, const Tensor& s
       args, {read(sums), args.rows_before == 0 ? write(total) : read_write(total)}, tag);
 }
 
-void submit_batchnorm_parameter_gradient(const BatchnormParameterArgs& args, const Tensor& total,
-                                         const Tensor& diff_scale, const Tensor& diff_shift,
-                                         TaskTag tag) {
-  batchnorm_parameter_gradient.submit(
-      args, {read(total), accumulate(diff_scale), accumulate(diff_shift)}, tag);
-}
-
 void submit_batchnorm_backward_data(BatchnormBackwardArgs args, const Tensor& src,
                                     const Tensor& diff_dst, const Tensor& mean,
                                     const Tensor& inv_std, const Tensor& scale, const Tensor& shift,
                                     const Tensor& total, const Tensor& diff_src, TaskTag tag) {
   args.in_place = &diff_dst == &diff_src;
-  if (args.in_place)
-    batchnorm_backward_data.submit(args,
-                                   {read(src), read_write(diff_dst), read(mean), read(inv_std),
-                                    read(scale), read(shift), read(total)},
-                                   tag);
-  else
-    batchnorm_backward_data.submit(args,
-                                   {read(src), read(diff_dst), read(mean), read(inv_std),
-                                    read(scale), read(shift), read(total), write(diff_src)},
-                                   tag);
+  batchnorm_backward_data.submit(
+      args,
+      {read(src), args.in_place ? read_write(diff_dst) : read(diff_dst), read(mean), read(inv_std),
+       read(scale), read(shift), read(total), if_any(write, args.in_place ? nullptr : &diff_src)},
+      tag);
 }
 
 }  // namespace omni

@@ -265,18 +265,18 @@ void batchnorm_backward_data(const BatchnormBackwardArgs& args, const T* src, co
 
 }  // namespace reference
 
-extern Codelet<BatchnormSliceArgs> batchnorm_partial;
+// `partial`, `sums` and `total` are f32[2*c]; everything else by channel is f32[c].
+extern Codelet<BatchnormSliceArgs> batchnorm_partial;  // {src R, partial W}
 extern Codelet<BatchnormMergeArgs> batchnorm_merge;
 extern Codelet<BatchnormFinishArgs> batchnorm_finish;
 extern Codelet<BatchnormApplyArgs> batchnorm_apply;
+// {src R, diff_dst R, mean R, inv_std R, scale R, shift R, sums W}
 extern Codelet<BatchnormReduceArgs> batchnorm_backward_reduce;
 extern Codelet<BatchnormMergeArgs> batchnorm_merge_sums;
+// {total R, diff_scale +=, diff_shift +=}
 extern Codelet<BatchnormParameterArgs> batchnorm_parameter_gradient;
 extern Codelet<BatchnormBackwardArgs> batchnorm_backward_data;
 
-// `partial`, `sums` and `total` are f32[2*c]; everything else by channel is f32[c].
-void submit_batchnorm_partial(const BatchnormSliceArgs& args, const Tensor& src,
-                              const Tensor& partial, TaskTag tag = {});
 void submit_batchnorm_merge(const BatchnormMergeArgs& args, const Tensor& partial,
                             const Tensor& total, TaskTag tag = {});
 void submit_batchnorm_finish(const BatchnormFinishArgs& args, const Tensor& total,
@@ -286,16 +286,8 @@ void submit_batchnorm_finish(const BatchnormFinishArgs& args, const Tensor& tota
 void submit_batchnorm_apply(BatchnormApplyArgs args, const Tensor& src, const Tensor& mean,
                             const Tensor& statistics, const Tensor& scale, const Tensor& shift,
                             const Tensor* addend, const Tensor& dst, TaskTag tag = {});
-void submit_batchnorm_backward_reduce(const BatchnormReduceArgs& args, const Tensor& src,
-                                      const Tensor& diff_dst, const Tensor& mean,
-                                      const Tensor& inv_std, const Tensor& scale,
-                                      const Tensor& shift, const Tensor& sums, TaskTag tag = {});
 void submit_batchnorm_merge_sums(const BatchnormMergeArgs& args, const Tensor& sums,
                                  const Tensor& total, TaskTag tag = {});
-// Adds to diff_scale and diff_shift.
-void submit_batchnorm_parameter_gradient(const BatchnormParameterArgs& args, const Tensor& total,
-                                         const Tensor& diff_scale, const Tensor& diff_shift,
-                                         TaskTag tag = {});
 // diff_src may be diff_dst.
 void submit_batchnorm_backward_data(BatchnormBackwardArgs args, const Tensor& src,
                                     const Tensor& diff_dst, const Tensor& mean,

@@ -41,13 +41,6 @@ constexpr auto residual_reduce_vector = []<class T>(T, const BatchnormReduceArgs
   }
 };
 
-void residual_reduce_reference(const BatchnormReduceArgs& args, const Buffers& buffers,
-                               DeviceContext&) {
-  reference::batchnorm_residual_reduce(args, buffers.get(0), buffers.get(1), buffers.get(2),
-                                       buffers.get(3), buffers.get(4), buffers.get(5),
-                                       buffers.get(6));
-}
-
 }  // namespace
 
 Codelet<BatchnormReduceArgs> batchnorm_residual_reduce({
@@ -56,7 +49,7 @@ Codelet<BatchnormReduceArgs> batchnorm_residual_reduce({
     .implementations = {{.name = "vector",
                          .kernel = by_values<residual_reduce_vector>,
                          .in_bf16 = {0, 1, 2, 6}},
-                        {"reference", residual_reduce_reference, nullptr, Role::reference},
+                        reference_implementation<reference::batchnorm_residual_reduce<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_residual_reduce, 0, 1, 2, 6)},
     .cost =
         [](const BatchnormReduceArgs& args) {
@@ -68,15 +61,5 @@ Codelet<BatchnormReduceArgs> batchnorm_residual_reduce({
           return footprint_of(args.rows, args.c, args.activation);
         },
 });
-
-void submit_batchnorm_residual_reduce(const BatchnormReduceArgs& args, const Tensor& src,
-                                      const Tensor& dst, const Tensor& diff_dst, const Tensor& mean,
-                                      const Tensor& inv_std, const Tensor& sums,
-                                      const Tensor& diff_addend, TaskTag tag) {
-  batchnorm_residual_reduce.submit(args,
-                                   {read(src), read(dst), read(diff_dst), read(mean), read(inv_std),
-                                    write(sums), write(diff_addend)},
-                                   tag);
-}
 
 }  // namespace omni

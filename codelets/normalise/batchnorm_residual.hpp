@@ -33,9 +33,4 @@ void batchnorm_residual_reduce(const BatchnormReduceArgs& args, const T* src, co
 // {src R, dst R, diff_dst R, mean R, inv_std R, sums W, diff_addend W}
 extern Codelet<BatchnormReduceArgs> batchnorm_residual_reduce;
 
-void submit_batchnorm_residual_reduce(const BatchnormReduceArgs& args, const Tensor& src,
-                                      const Tensor& dst, const Tensor& diff_dst, const Tensor& mean,
-                                      const Tensor& inv_std, const Tensor& sums,
-                                      const Tensor& diff_addend, TaskTag tag = {});
-
 }  // namespace omni

@@ -23,10 +23,6 @@ void forward_vector(const L2NormArgs& args, const Buffers& buffers, DeviceContex
   }
 }
 
-void forward_reference(const L2NormArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::l2norm_forward(args, buffers.get(0), buffers.get(1));
-}
-
 void backward_vector(const L2NormArgs& args, const Buffers& buffers, DeviceContext&) {
   const float *src = buffers.get(0), *diff_dst = buffers.get(1);
   float* diff_src = buffers.get(2);
@@ -40,10 +36,6 @@ void backward_vector(const L2NormArgs& args, const Buffers& buffers, DeviceConte
     diff_dst += args.c;
     diff_src += args.c;
   }
-}
-
-void backward_reference(const L2NormArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::l2norm_backward(args, buffers.get(0), buffers.get(1), buffers.get(2));
 }
 
 Cost forward_cost(const L2NormArgs& args) {
@@ -64,7 +56,7 @@ Codelet<L2NormArgs> l2norm_forward({
     .name = "l2norm_forward",
     .color = 0x17becf,
     .implementations = {{"vector", forward_vector},
-                        {"reference", forward_reference, nullptr, Role::reference},
+                        reference_implementation<reference::l2norm_forward<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::l2norm_forward)},
     .cost = forward_cost,
     .footprint = footprint,
@@ -74,20 +66,10 @@ Codelet<L2NormArgs> l2norm_backward({
     .name = "l2norm_backward",
     .color = 0x17becf,
     .implementations = {{"vector", backward_vector},
-                        {"reference", backward_reference, nullptr, Role::reference},
+                        reference_implementation<reference::l2norm_backward<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::l2norm_backward)},
     .cost = backward_cost,
     .footprint = footprint,
 });
-
-void submit_l2norm_forward(const L2NormArgs& args, const Tensor& src, const Tensor& dst,
-                           TaskTag tag) {
-  l2norm_forward.submit(args, {read(src), write(dst)}, tag);
-}
-
-void submit_l2norm_backward(const L2NormArgs& args, const Tensor& src, const Tensor& diff_dst,
-                            const Tensor& diff_src, TaskTag tag) {
-  l2norm_backward.submit(args, {read(src), read(diff_dst), write(diff_src)}, tag);
-}
 
 }  // namespace omni

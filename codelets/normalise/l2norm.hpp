@@ -56,9 +56,4 @@ void l2norm_backward(const L2NormArgs& args, const T* src, const T* diff_dst, T*
 extern Codelet<L2NormArgs> l2norm_forward;   // {src R, dst W}
 extern Codelet<L2NormArgs> l2norm_backward;  // {src R, diff_dst R, diff_src W}
 
-void submit_l2norm_forward(const L2NormArgs& args, const Tensor& src, const Tensor& dst,
-                           TaskTag tag = {});
-void submit_l2norm_backward(const L2NormArgs& args, const Tensor& src, const Tensor& diff_dst,
-                            const Tensor& diff_src, TaskTag tag = {});
-
 }  // namespace omni

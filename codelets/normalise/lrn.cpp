@@ -85,15 +85,6 @@ constexpr auto lrn_backward_vector = []<class T>(T, const LrnArgs& given, const 
   });
 };
 
-void forward_reference(const LrnArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::lrn_forward(args, buffers.get(0), buffers.get(1), buffers.get(2));
-}
-
-void backward_reference(const LrnArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::lrn_backward(args, buffers.get(0), buffers.get(1), buffers.get(2), buffers.get(3),
-                          buffers.get(4));
-}
-
 Cost forward_cost(const LrnArgs& args) {
   const double count = static_cast<double>(args.rows) * args.c;
   return {.flops = count * (args.size + 7), .bytes = count * 3 * sizeof(float)};
@@ -119,7 +110,7 @@ Codelet<LrnArgs> lrn_forward({
     .implementations = {{.name = "vector",
                          .kernel = by_values<lrn_forward_vector>,
                          .in_bf16 = {0, 1}},
-                        {"reference", forward_reference, nullptr, Role::reference},
+                        reference_implementation<reference::lrn_forward<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::lrn_forward, 0, 1)},
     .cost = forward_cost,
     .footprint = footprint,
@@ -131,22 +122,10 @@ Codelet<LrnArgs> lrn_backward({
     .implementations = {{.name = "vector",
                          .kernel = by_values<lrn_backward_vector>,
                          .in_bf16 = {0, 1, 3, 4}},
-                        {"reference", backward_reference, nullptr, Role::reference},
+                        reference_implementation<reference::lrn_backward<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::lrn_backward, 0, 1, 3, 4)},
     .cost = backward_cost,
     .footprint = footprint,
 });
-
-void submit_lrn_forward(const LrnArgs& args, const Tensor& src, const Tensor& dst,
-                        const Tensor& scale, TaskTag tag) {
-  lrn_forward.submit(args, {read(src), write(dst), write(scale)}, tag);
-}
-
-void submit_lrn_backward(const LrnArgs& args, const Tensor& src, const Tensor& dst,
-                         const Tensor& scale, const Tensor& diff_dst, const Tensor& diff_src,
-                         TaskTag tag) {
-  lrn_backward.submit(args, {read(src), read(dst), read(scale), read(diff_dst), write(diff_src)},
-                      tag);
-}
 
 }  // namespace omni

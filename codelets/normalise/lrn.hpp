@@ -97,14 +97,7 @@ void lrn_backward(const LrnArgs& args, const T* src, const T* dst, const T* scal
 
 }  // namespace reference
 
-extern Codelet<LrnArgs> lrn_forward;   // {src R, dst W, scale W}
+extern Codelet<LrnArgs> lrn_forward;   // {src R, dst W, scale W}; scale has the size of src
 extern Codelet<LrnArgs> lrn_backward;  // {src R, dst R, scale R, diff_dst R, diff_src W}
-
-// scale has the size of src; backward needs it.
-void submit_lrn_forward(const LrnArgs& args, const Tensor& src, const Tensor& dst,
-                        const Tensor& scale, TaskTag tag = {});
-void submit_lrn_backward(const LrnArgs& args, const Tensor& src, const Tensor& dst,
-                         const Tensor& scale, const Tensor& diff_dst, const Tensor& diff_src,
-                         TaskTag tag = {});
 
 }  // namespace omni

@@ -22,10 +22,6 @@ void copy_vector(const CopyChannelsArgs& args, const Buffers& buffers, DeviceCon
   });
 }
 
-void copy_reference(const CopyChannelsArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::copy_channels(args, buffers.get(0), buffers.get(1));
-}
-
 Cost copy_cost(const CopyChannelsArgs& args) {
   return {.flops = 0, .bytes = 8 * static_cast<double>(args.rows) * args.c};
 }
@@ -40,7 +36,7 @@ Codelet<CopyChannelsArgs> copy_channels({
     .name = "copy_channels",
     .color = 0x7f7f7f,
     .implementations = {{.name = "vector", .kernel = copy_vector, .in_bf16 = {0, 1}},
-                        {"reference", copy_reference, nullptr, Role::reference},
+                        reference_implementation<reference::copy_channels<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::copy_channels, 0, 1)},
     .cost = copy_cost,
     .footprint = copy_footprint,

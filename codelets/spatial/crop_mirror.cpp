@@ -43,8 +43,7 @@ void copy_row(const CropMirrorArgs& args, const float* from, float* to, bool mir
     case 3:
       return copy_row(from, to, args.out_w, std::integral_constant<int, 3>(), mirrored, factor,
                       offset);
-    default:
-      return copy_row(from, to, args.out_w, args.src.c, mirrored, factor, offset);
+    default: return copy_row(from, to, args.out_w, args.src.c, mirrored, factor, offset);
   }
 }
 
@@ -57,10 +56,6 @@ void forward_vector(const CropMirrorArgs& args, const Buffers& buffers, DeviceCo
   });
 }
 
-void forward_reference(const CropMirrorArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::crop_mirror_forward(args, buffers.get(0), buffers.get(1));
-}
-
 void backward_vector(const CropMirrorArgs& args, const Buffers& buffers, DeviceContext&) {
   const float* diff_dst = buffers.get(0);
   float* diff_src = buffers.get(1);
@@ -68,10 +63,6 @@ void backward_vector(const CropMirrorArgs& args, const Buffers& buffers, DeviceC
   for_each_row(args, [&](std::int64_t in_src, std::int64_t in_dst, bool mirrored) {
     copy_row(args, diff_dst + in_dst, diff_src + in_src, mirrored, args.adjust ? 2.0f : 1.0f, 0.0f);
   });
-}
-
-void backward_reference(const CropMirrorArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::crop_mirror_backward(args, buffers.get(0), buffers.get(1));
 }
 
 Cost forward_cost(const CropMirrorArgs& args) {
@@ -96,7 +87,7 @@ Codelet<CropMirrorArgs> crop_mirror_forward({
     .name = "crop_mirror_forward",
     .color = 0xe377c2,
     .implementations = {{"vector", forward_vector},
-                        {"reference", forward_reference, nullptr, Role::reference},
+                        reference_implementation<reference::crop_mirror_forward<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::crop_mirror_forward)},
     .cost = forward_cost,
     .footprint = footprint,
@@ -106,20 +97,10 @@ Codelet<CropMirrorArgs> crop_mirror_backward({
     .name = "crop_mirror_backward",
     .color = 0xe377c2,
     .implementations = {{"vector", backward_vector},
-                        {"reference", backward_reference, nullptr, Role::reference},
+                        reference_implementation<reference::crop_mirror_backward<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::crop_mirror_backward)},
     .cost = backward_cost,
     .footprint = footprint,
 });
-
-void submit_crop_mirror_forward(const CropMirrorArgs& args, const Tensor& src, const Tensor& dst,
-                                TaskTag tag) {
-  crop_mirror_forward.submit(args, {read(src), write(dst)}, tag);
-}
-
-void submit_crop_mirror_backward(const CropMirrorArgs& args, const Tensor& diff_dst,
-                                 const Tensor& diff_src, TaskTag tag) {
-  crop_mirror_backward.submit(args, {read(diff_dst), write(diff_src)}, tag);
-}
 
 }  // namespace omni

@@ -89,9 +89,4 @@ void crop_mirror_backward(const CropMirrorArgs& args, const T* diff_dst, T* diff
 extern Codelet<CropMirrorArgs> crop_mirror_forward;   // {src R, dst W}
 extern Codelet<CropMirrorArgs> crop_mirror_backward;  // {diff_dst R, diff_src W}
 
-void submit_crop_mirror_forward(const CropMirrorArgs& args, const Tensor& src, const Tensor& dst,
-                                TaskTag tag = {});
-void submit_crop_mirror_backward(const CropMirrorArgs& args, const Tensor& diff_dst,
-                                 const Tensor& diff_src, TaskTag tag = {});
-
 }  // namespace omni

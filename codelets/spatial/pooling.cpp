@@ -255,14 +255,6 @@ void max_backward_reference(const PoolShape& shape, const Buffers& buffers, Devi
   });
 }
 
-void average_forward_reference(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
-  reference::average_pool_forward(shape, buffers.get(0), buffers.get(1));
-}
-
-void average_backward_reference(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
-  reference::average_pool_backward(shape, buffers.get(0), buffers.get(1));
-}
-
 // One operation per cell of a window; each tensor crosses memory once.
 Cost pool_cost(const PoolShape& shape, double bytes_per_output) {
   const double images = static_cast<double>(shape.n) * shape.c;
@@ -315,7 +307,7 @@ Codelet<PoolShape> average_pool_forward({
     .name = "average_pool_forward",
     .color = kPoolingColor,
     .implementations = {{.name = "vector", .kernel = average_forward_vector, .in_bf16 = {0, 1}},
-                        {"reference", average_forward_reference, nullptr, Role::reference},
+                        reference_implementation<reference::average_pool_forward<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::average_pool_forward, 0, 1)},
     .cost = average_cost,
     .footprint = footprint,
@@ -328,30 +320,10 @@ Codelet<PoolShape> average_pool_backward({
                          .kernel = average_backward_vector,
                          .working = sums_floats,
                          .in_bf16 = {0, 1}},
-                        {"reference", average_backward_reference, nullptr, Role::reference},
+                        reference_implementation<reference::average_pool_backward<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::average_pool_backward, 0, 1)},
     .cost = average_cost,
     .footprint = footprint,
 });
-
-void submit_max_pool_forward(const PoolShape& shape, const Tensor& src, const Tensor& dst,
-                             const Tensor& index, TaskTag tag) {
-  max_pool_forward.submit(shape, {read(src), write(dst), write(index)}, tag);
-}
-
-void submit_max_pool_backward(const PoolShape& shape, const Tensor& diff_dst, const Tensor& index,
-                              const Tensor& diff_src, TaskTag tag) {
-  max_pool_backward.submit(shape, {read(diff_dst), read(index), write(diff_src)}, tag);
-}
-
-void submit_average_pool_forward(const PoolShape& shape, const Tensor& src, const Tensor& dst,
-                                 TaskTag tag) {
-  average_pool_forward.submit(shape, {read(src), write(dst)}, tag);
-}
-
-void submit_average_pool_backward(const PoolShape& shape, const Tensor& diff_dst,
-                                  const Tensor& diff_src, TaskTag tag) {
-  average_pool_backward.submit(shape, {read(diff_dst), write(diff_src)}, tag);
-}
 
 }  // namespace omni

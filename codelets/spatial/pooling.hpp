@@ -144,13 +144,4 @@ extern Codelet<PoolShape> max_pool_backward;      // {diff_dst R, index R, diff_
 extern Codelet<PoolShape> average_pool_forward;   // {src R, dst W}
 extern Codelet<PoolShape> average_pool_backward;  // {diff_dst R, diff_src W}
 
-void submit_max_pool_forward(const PoolShape& shape, const Tensor& src, const Tensor& dst,
-                             const Tensor& index, TaskTag tag = {});
-void submit_max_pool_backward(const PoolShape& shape, const Tensor& diff_dst, const Tensor& index,
-                              const Tensor& diff_src, TaskTag tag = {});
-void submit_average_pool_forward(const PoolShape& shape, const Tensor& src, const Tensor& dst,
-                                 TaskTag tag = {});
-void submit_average_pool_backward(const PoolShape& shape, const Tensor& diff_dst,
-                                  const Tensor& diff_src, TaskTag tag = {});
-
 }  // namespace omni

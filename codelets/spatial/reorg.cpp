@@ -29,10 +29,6 @@ void reorg_vector(const ReorgArgs& args, const Buffers& buffers, DeviceContext&)
   }
 }
 
-void reorg_reference(const ReorgArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::reorg(args, buffers.get(0), buffers.get(1));
-}
-
 Cost reorg_cost(const ReorgArgs& args) {
   return {.flops = 0, .bytes = 8 * static_cast<double>(args.wide.count()) * args.n};
 }
@@ -47,16 +43,11 @@ Codelet<ReorgArgs> reorg({
     .name = "reorg",
     .color = 0x7f7f7f,
     .implementations = {{"vector", reorg_vector},
-                        {"reference", reorg_reference, nullptr, Role::reference},
+                        reference_implementation<reference::reorg<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::reorg)},
     .cost = reorg_cost,
     .footprint = reorg_footprint,
 });
-
-void submit_reorg_forward(const ReorgArgs& args, const Tensor& src, const Tensor& dst,
-                          TaskTag tag) {
-  reorg.submit(args, {read(src), write(dst)}, tag);
-}
 
 void submit_reorg_backward(ReorgArgs args, const Tensor& diff_dst, const Tensor& diff_src,
                            TaskTag tag) {

@@ -51,8 +51,6 @@ void reorg(const ReorgArgs& args, const T* src, T* dst) {
 
 extern Codelet<ReorgArgs> reorg;  // {src R, dst W}
 
-void submit_reorg_forward(const ReorgArgs& args, const Tensor& src, const Tensor& dst,
-                          TaskTag tag = {});
 // With the arguments of forward.
 void submit_reorg_backward(ReorgArgs args, const Tensor& diff_dst, const Tensor& diff_src,
                            TaskTag tag = {});

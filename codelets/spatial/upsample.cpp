@@ -21,10 +21,6 @@ void forward_vector(const UpsampleArgs& args, const Buffers& buffers, DeviceCont
   }
 }
 
-void forward_reference(const UpsampleArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::upsample_forward(args, buffers.get(0), buffers.get(1));
-}
-
 void backward_vector(const UpsampleArgs& args, const Buffers& buffers, DeviceContext&) {
   const int c = args.src.c;
   const std::int64_t src_row = std::int64_t{args.src.w} * c;
@@ -36,10 +32,6 @@ void backward_vector(const UpsampleArgs& args, const Buffers& buffers, DeviceCon
       for (int x = 0; x < args.src.w; ++x)
         for (int dx = 0; dx < args.stride; ++dx, diff_dst += c)
           for (int k = 0; k < c; ++k) diff_src[x * c + k] += args.scale * diff_dst[k];
-}
-
-void backward_reference(const UpsampleArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::upsample_backward(args, buffers.get(0), buffers.get(1));
 }
 
 Cost forward_cost(const UpsampleArgs& args) {
@@ -63,7 +55,7 @@ Codelet<UpsampleArgs> upsample_forward({
     .name = "upsample_forward",
     .color = 0x8c564b,
     .implementations = {{"vector", forward_vector},
-                        {"reference", forward_reference, nullptr, Role::reference},
+                        reference_implementation<reference::upsample_forward<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::upsample_forward)},
     .cost = forward_cost,
     .footprint = footprint,
@@ -73,20 +65,10 @@ Codelet<UpsampleArgs> upsample_backward({
     .name = "upsample_backward",
     .color = 0x8c564b,
     .implementations = {{"vector", backward_vector},
-                        {"reference", backward_reference, nullptr, Role::reference},
+                        reference_implementation<reference::upsample_backward<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::upsample_backward)},
     .cost = backward_cost,
     .footprint = footprint,
 });
-
-void submit_upsample_forward(const UpsampleArgs& args, const Tensor& src, const Tensor& dst,
-                             TaskTag tag) {
-  upsample_forward.submit(args, {read(src), write(dst)}, tag);
-}
-
-void submit_upsample_backward(const UpsampleArgs& args, const Tensor& diff_dst,
-                              const Tensor& diff_src, TaskTag tag) {
-  upsample_backward.submit(args, {read(diff_dst), write(diff_src)}, tag);
-}
 
 }  // namespace omni

@@ -57,9 +57,4 @@ void upsample_backward(const UpsampleArgs& args, const T* diff_dst, T* diff_src)
 extern Codelet<UpsampleArgs> upsample_forward;   // {src R, dst W}
 extern Codelet<UpsampleArgs> upsample_backward;  // {diff_dst R, diff_src W}
 
-void submit_upsample_forward(const UpsampleArgs& args, const Tensor& src, const Tensor& dst,
-                             TaskTag tag = {});
-void submit_upsample_backward(const UpsampleArgs& args, const Tensor& diff_dst,
-                              const Tensor& diff_src, TaskTag tag = {});
-
 }  // namespace omni

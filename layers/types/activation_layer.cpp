@@ -22,17 +22,19 @@ class ActivationLayer final : public Layer {
   void forward(const Step&, int slice) override {
     if (activation_ == Activation::linear)
       return submit_copy(values(slice), input().value(slice), value(slice), forward_tag(slice));
-    submit_activation_forward({.count = values(slice), .activation = activation_},
-                              input().value(slice), value(slice), forward_tag(slice));
+    activation_forward.submit({.count = values(slice), .activation = activation_},
+                              {read(input().value(slice)), write(value(slice))},
+                              forward_tag(slice));
   }
   // In place on the output's gradient, which is then the input's.
   void backward(const Step&, int slice) override {
     if (!input().wants_gradient()) return;
     const TaskTag tag = data_gradient_tag(slice);
     if (activation_ != Activation::linear)
-      submit_activation_backward(
+      activation_backward.submit(
           {.count = values(slice), .activation = activation_},
-          gradient_needs_input(activation_) ? input().value(slice) : value(slice), diff(slice),
+          {read(gradient_needs_input(activation_) ? input().value(slice) : value(slice)),
+           read_write(diff(slice))},
           tag);
     submit_copy(values(slice), diff(slice), input().gradient(slice), tag);
   }
@@ -42,7 +44,6 @@ class ActivationLayer final : public Layer {
 };
 
 const LayerRegistration activation_registration({.name = "activation",
-                                                 .aliases = {},
                                                  .summary = "an element-wise function",
                                                  .keys = {{"activation", "linear", "its name"}},
                                                  .make = make_layer<ActivationLayer>});

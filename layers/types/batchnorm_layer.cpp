@@ -32,9 +32,7 @@ class BatchnormLayer final : public Layer {
 
 const LayerRegistration batchnorm_registration(
     {.name = "batchnorm",
-     .aliases = {},
      .summary = "batch normalisation with scale and shift",
-     .keys = {},
      .make = make_layer<BatchnormLayer>});
 
 }  // namespace

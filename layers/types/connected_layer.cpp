@@ -31,8 +31,10 @@ class ConnectedLayer final : public WeightedLayer {
   }
   void propagate(int slice, const Tensor& diff_dst, const Tensor* diff_bias) override {
     if (input().wants_gradient())
-      submit_connected_backward_data({.shape = shape(slice)}, diff_dst, *weights().value,
-                                     input().gradient(slice), data_gradient_tag(slice));
+      connected_backward_data.submit(
+          {.shape = shape(slice)},
+          {read(diff_dst), read(*weights().value), write(input().gradient(slice))},
+          data_gradient_tag(slice));
     submit_connected_backward_weights({.shape = shape(slice), .adds = !weights().overwrites_diff},
                                       input().value(slice), diff_dst, weights().gradient(slice),
                                       optional_part(diff_bias), weight_gradient_tag(slice));

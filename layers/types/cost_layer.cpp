@@ -40,7 +40,6 @@ class CostLayer final : public Layer {
 
 const LayerRegistration cost_registration(
     {.name = "cost",
-     .aliases = {},
      .summary = "distance from the truth as the loss; ignored after [softmax]",
      .keys = {{"type", "sse", "sse smooth L1"}, {"scale", "1", "multiplies loss and gradient"}},
      .in_vain = "ratio=0 noobj=1 thresh=0",

@@ -31,12 +31,13 @@ class CropLayer final : public Layer {
 
   std::string detail() const override { return fmt::format("{}x{}", args_.out_w, args_.out_h); }
   void forward(const Step& step, int slice) override {
-    submit_crop_mirror_forward(args(step, slice), input().value(slice), value(slice),
+    crop_mirror_forward.submit(args(step, slice), {read(input().value(slice)), write(value(slice))},
                                forward_tag(slice));
   }
   void backward(const Step& step, int slice) override {
     if (input().wants_gradient())
-      submit_crop_mirror_backward(args(step, slice), diff(slice), input().gradient(slice),
+      crop_mirror_backward.submit(args(step, slice),
+                                  {read(diff(slice)), write(input().gradient(slice))},
                                   data_gradient_tag(slice));
   }
 
@@ -54,7 +55,6 @@ class CropLayer final : public Layer {
 
 const LayerRegistration crop_registration(
     {.name = "crop",
-     .aliases = {},
      .summary = "random crop and mirror in training, else the centre",
      .keys = {{"crop_height", "1", "height of the output"},
               {"crop_width", "1", "width of the output"},

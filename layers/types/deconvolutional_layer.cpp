@@ -88,9 +88,9 @@ class DeconvolutionalLayer final : public WeightedLayer {
     submit_conv_backward_data({.shape = shape(slice)}, input().value(slice), *weights().value, dst,
                               forward_tag(slice));
     if (bias != nullptr)
-      submit_channel_bias_forward(
-          {.rows = rows(slice), .c = transposed_.c, .activation = activation}, *bias, dst,
-          forward_tag(slice));
+      channel_bias_forward.submit(
+          {.rows = rows(slice), .c = transposed_.c, .activation = activation},
+          {read(*bias), read_write(dst)}, forward_tag(slice));
   }
   void propagate(int slice, const Tensor& diff_dst, const Tensor* diff_bias) override {
     if (input().wants_gradient())

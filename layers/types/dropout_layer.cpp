@@ -34,12 +34,13 @@ class DropoutLayer final : public Layer {
     const TaskTag tag = forward_tag(slice);
     if (!in_place_) submit_copy(values(slice), input().value(slice), value(slice), tag);
     if (step.training && probability_ > 0)
-      submit_dropout_forward(args(step, slice), value(slice), tag);
+      dropout_forward.submit(args(step, slice), {read_write(value(slice))}, tag);
   }
   void backward(const Step& step, int slice) override {
     if (!input().wants_gradient()) return;
     const TaskTag tag = data_gradient_tag(slice);
-    if (probability_ > 0) submit_dropout_backward(args(step, slice), diff(slice), tag);
+    if (probability_ > 0)
+      dropout_backward.submit(args(step, slice), {read_write(diff(slice))}, tag);
     if (!in_place_) submit_copy(values(slice), diff(slice), input().gradient(slice), tag);
   }
 
@@ -60,7 +61,6 @@ class DropoutLayer final : public Layer {
 
 const LayerRegistration dropout_registration(
     {.name = "dropout",
-     .aliases = {},
      .summary = "drops values at random in training",
      .keys = {{"probability", "0.5", "of being dropped"},
               {"dropblock", "0", "values are dropped one by one", Effect::refused}},

@@ -15,12 +15,15 @@ class L2NormLayer final : public Layer {
     return 3 * static_cast<double>(output_.extent.count());
   }
   void forward(const Step&, int slice) override {
-    submit_l2norm_forward(args(slice), input().value(slice), value(slice), forward_tag(slice));
+    l2norm_forward.submit(args(slice), {read(input().value(slice)), write(value(slice))},
+                          forward_tag(slice));
   }
   void backward(const Step&, int slice) override {
     if (input().wants_gradient())
-      submit_l2norm_backward(args(slice), input().value(slice), diff(slice),
-                             input().gradient(slice), data_gradient_tag(slice));
+      l2norm_backward.submit(
+          args(slice),
+          {read(input().value(slice)), read(diff(slice)), write(input().gradient(slice))},
+          data_gradient_tag(slice));
   }
 
  private:
@@ -32,9 +35,7 @@ class L2NormLayer final : public Layer {
 
 const LayerRegistration l2norm_registration(
     {.name = "l2norm",
-     .aliases = {},
      .summary = "scales the channels of every pixel to length one",
-     .keys = {},
      .make = make_layer<L2NormLayer>});
 
 }  // namespace

@@ -68,19 +68,24 @@ class LocalLayer final : public Layer {
   }
 
   void forward(const Step&, int slice) override {
-    submit_local_forward({.shape = shape(slice), .activation = activation_.fused()},
-                         input().value(slice), *weights_->value, *bias_->value,
-                         activation_.target(output_, slice), forward_tag(slice));
+    local_forward.submit({.shape = shape(slice), .activation = activation_.fused()},
+                         {read(input().value(slice)), read(*weights_->value), read(*bias_->value),
+                          write(activation_.target(output_, slice))},
+                         forward_tag(slice));
     activation_.forward(values(slice), output_, slice, forward_tag(slice));
   }
   void backward(const Step&, int slice) override {
     activation_.backward(values(slice), output_, slice, data_gradient_tag(slice));
     if (input().wants_gradient())
-      submit_local_backward_data({.shape = shape(slice)}, diff(slice), *weights_->value,
-                                 input().gradient(slice), data_gradient_tag(slice));
-    submit_local_backward_weights({.shape = shape(slice)}, input().value(slice), diff(slice),
-                                  weights_->gradient(slice), bias_->gradient(slice),
-                                  weight_gradient_tag(slice));
+      local_backward_data.submit(
+          {.shape = shape(slice)},
+          {read(diff(slice)), read(*weights_->value), write(input().gradient(slice))},
+          data_gradient_tag(slice));
+    local_backward_weights.submit(
+        {.shape = shape(slice)},
+        {read(input().value(slice)), read(diff(slice)), accumulate(weights_->gradient(slice)),
+         accumulate(bias_->gradient(slice))},
+        weight_gradient_tag(slice));
   }
 
  private:
@@ -96,7 +101,6 @@ class LocalLayer final : public Layer {
 
 const LayerRegistration local_registration(
     {.name = "local",
-     .aliases = {},
      .summary = "convolution with filters of its own at every place, and an activation",
      .keys = {{"filters", "1", "output channels"},
               {"size", "1", "filter height and width"},

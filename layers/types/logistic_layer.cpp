@@ -19,8 +19,9 @@ class LogisticLayer final : public Layer {
 
   // The loss, and in training its gradient, follow at once: the labels are there.
   void forward(const Step& step, int slice) override {
-    submit_activation_forward({.count = values(slice), .activation = Activation::logistic},
-                              input().value(slice), value(slice), forward_tag(slice));
+    activation_forward.submit({.count = values(slice), .activation = Activation::logistic},
+                              {read(input().value(slice)), write(value(slice))},
+                              forward_tag(slice));
     const auto at = static_cast<std::size_t>(slice);
     const bool gradient = step.training && input().wants_gradient();
     submit_logistic_loss({.n = images(slice), .inputs = inputs_}, input().value(slice),
@@ -35,9 +36,7 @@ class LogisticLayer final : public Layer {
 
 const LayerRegistration logistic_registration(
     {.name = "logistic",
-     .aliases = {},
      .summary = "a probability per class and logistic cross-entropy loss; the last layer",
-     .keys = {},
      .make = make_layer<LogisticLayer>});
 
 }  // namespace

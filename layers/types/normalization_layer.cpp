@@ -26,13 +26,16 @@ class NormalizationLayer final : public Layer {
     return static_cast<double>(output_.extent.count()) * (2 * args_.size + 4);
   }
   void forward(const Step&, int slice) override {
-    submit_lrn_forward(args(slice), input().value(slice), value(slice), scale(slice),
+    lrn_forward.submit(args(slice),
+                       {read(input().value(slice)), write(value(slice)), write(scale(slice))},
                        forward_tag(slice));
   }
   void backward(const Step&, int slice) override {
     if (input().wants_gradient())
-      submit_lrn_backward(args(slice), input().value(slice), value(slice), scale(slice),
-                          diff(slice), input().gradient(slice), data_gradient_tag(slice));
+      lrn_backward.submit(args(slice),
+                          {read(input().value(slice)), read(value(slice)), read(scale(slice)),
+                           read(diff(slice)), write(input().gradient(slice))},
+                          data_gradient_tag(slice));
   }
 
  private:

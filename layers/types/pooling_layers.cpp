@@ -79,13 +79,15 @@ class MaxPoolLayer final : public PoolLayer {
   void take_relu_gradient() override { pool_.after_relu = true; }
   std::string in_one_task() const override { return pool_.after_relu ? "relu's gradient" : ""; }
   void forward(const Step&, int slice) override {
-    submit_max_pool_forward(pool(slice), input().value(slice), value(slice), index(slice),
+    max_pool_forward.submit(pool(slice),
+                            {read(input().value(slice)), write(value(slice)), write(index(slice))},
                             forward_tag(slice));
   }
   void backward(const Step&, int slice) override {
     if (input().wants_gradient())
-      submit_max_pool_backward(pool(slice), diff(slice), index(slice), input().gradient(slice),
-                               data_gradient_tag(slice));
+      max_pool_backward.submit(
+          pool(slice), {read(diff(slice)), read(index(slice)), write(input().gradient(slice))},
+          data_gradient_tag(slice));
   }
 
  private:
@@ -98,12 +100,12 @@ class AveragePoolLayer final : public PoolLayer {
   explicit AveragePoolLayer(LayerBuilder& builder)
       : PoolLayer(builder, !builder.options().has("size")) {}
   void forward(const Step&, int slice) override {
-    submit_average_pool_forward(pool(slice), input().value(slice), value(slice),
+    average_pool_forward.submit(pool(slice), {read(input().value(slice)), write(value(slice))},
                                 forward_tag(slice));
   }
   void backward(const Step&, int slice) override {
     if (input().wants_gradient())
-      submit_average_pool_backward(pool(slice), diff(slice), input().gradient(slice),
+      average_pool_backward.submit(pool(slice), {read(diff(slice)), write(input().gradient(slice))},
                                    data_gradient_tag(slice));
   }
 };

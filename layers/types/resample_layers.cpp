@@ -20,11 +20,12 @@ class UpsampleLayer final : public Layer {
 
   std::string detail() const override { return fmt::format("x{}", args_.stride); }
   void forward(const Step&, int slice) override {
-    submit_upsample_forward(args(slice), input().value(slice), value(slice), forward_tag(slice));
+    upsample_forward.submit(args(slice), {read(input().value(slice)), write(value(slice))},
+                            forward_tag(slice));
   }
   void backward(const Step&, int slice) override {
     if (input().wants_gradient())
-      submit_upsample_backward(args(slice), diff(slice), input().gradient(slice),
+      upsample_backward.submit(args(slice), {read(diff(slice)), write(input().gradient(slice))},
                                data_gradient_tag(slice));
   }
 
@@ -57,7 +58,8 @@ class ReorgLayer final : public Layer {
 
   std::string detail() const override { return fmt::format("/{}", args_.stride); }
   void forward(const Step&, int slice) override {
-    submit_reorg_forward(args(slice), input().value(slice), value(slice), forward_tag(slice));
+    reorg.submit(args(slice), {read(input().value(slice)), write(value(slice))},
+                 forward_tag(slice));
   }
   void backward(const Step&, int slice) override {
     if (input().wants_gradient())
@@ -71,14 +73,12 @@ class ReorgLayer final : public Layer {
 };
 
 const LayerRegistration upsample({.name = "upsample",
-                                  .aliases = {},
                                   .summary = "repeats every pixel",
                                   .keys = {{"stride", "2", "factor of the enlargement"},
                                            {"scale", "1", "multiplies the values"}},
                                   .make = make_layer<UpsampleLayer>});
 
 const LayerRegistration reorg({.name = "reorg",
-                               .aliases = {},
                                .summary = "moves blocks of pixels into channels",
                                .keys = {{"stride", "1", "block size"},
                                         {"reverse", "0", "1: channels into blocks of pixels"},

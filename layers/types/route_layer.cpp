@@ -77,7 +77,6 @@ class RouteLayer final : public Layer {
 
 const LayerRegistration route_registration(
     {.name = "route",
-     .aliases = {},
      .summary = "joins the channels of earlier layers",
      .keys = {{"layers", "", "list of layers: indices, or negative: relative"},
               {"groups", "1", "whole layers are joined", Effect::refused},

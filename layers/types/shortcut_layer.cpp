@@ -42,21 +42,26 @@ class ShortcutLayer final : public Layer {
   }
   void forward(const Step&, int slice) override {
     if (before_sums_) return;
-    submit_shortcut_forward(args(slice), input(0).value(slice), input(1).value(slice),
-                            activation_.target(output_, slice), forward_tag(slice));
+    shortcut_forward.submit(args(slice),
+                            {read(input(0).value(slice)), read(input(1).value(slice)),
+                             write(activation_.target(output_, slice))},
+                            forward_tag(slice));
     activation_.forward(values(slice), output_, slice, forward_tag(slice));
   }
   void backward(const Step&, int slice) override {
     const TaskTag tag = data_gradient_tag(slice);
     if (before_sums_ && input(1).writes_gradient()) return;
     if (before_sums_ && input(1).wants_gradient())
-      return submit_residual_backward({.count = values(slice), .activation = activation_.kind()},
-                                      value(slice), diff(slice), input(1).gradient(slice), tag);
+      return residual_backward.submit(
+          {.count = values(slice), .activation = activation_.kind()},
+          {read(value(slice)), read_write(diff(slice)), write(input(1).gradient(slice))}, tag);
     activation_.backward(values(slice), output_, slice, tag);
     if (input(0).wants_gradient() && !before_sums_)
-      submit_shortcut_backward_a(args(slice), diff(slice), input(0).gradient(slice), tag);
+      shortcut_backward_a.submit(args(slice), {read(diff(slice)), write(input(0).gradient(slice))},
+                                 tag);
     if (input(1).wants_gradient())
-      submit_shortcut_backward_b(args(slice), diff(slice), input(1).gradient(slice), tag);
+      shortcut_backward_b.submit(args(slice), {read(diff(slice)), write(input(1).gradient(slice))},
+                                 tag);
   }
 
  private:
@@ -69,7 +74,6 @@ class ShortcutLayer final : public Layer {
 
 const LayerRegistration shortcut_registration(
     {.name = "shortcut",
-     .aliases = {},
      .summary = "adds the output of an earlier layer",
      .keys = {{"from", "", "layer to add: index, or negative: relative"},
               {"activation", "linear", "applied to the sum"},

@@ -110,18 +110,18 @@ class SplitConnectedLayer final : public Layer {
   }
   void propagate() {
     for (std::size_t block = 0; block < diff_src_.size(); ++block)
-      submit_connected_backward_data({.shape = shape(block)}, *diff_dst_[block],
-                                     {*weights_->value, block}, *diff_src_[block],
-                                     data_gradient_tag(-1));
+      connected_backward_data.submit(
+          {.shape = shape(block)},
+          {read(*diff_dst_[block]), read({*weights_->value, block}), write(*diff_src_[block])},
+          data_gradient_tag(-1));
     for (int each = 0; each < slices().count(); ++each)
       submit_sum_parts(
           {.rows = images(each), .first_row = first_row(each), .columns = inputs_count_}, diff_src_,
           input().gradient(each), data_gradient_tag(each));
   }
   static void cut(const Param& param, std::size_t block_count) {
-    for (Tensor* tensor :
-         {param.master, param.replica, param.diff, param.velocity, param.mean_square, param.change,
-          param.centre_velocity})
+    for (Tensor* tensor : {param.master, param.replica, param.diff, param.velocity,
+                           param.mean_square, param.change, param.centre_velocity})
       if (tensor != nullptr) tensor->cut(block_count);
   }
   Tensor& whole_batch(LayerBuilder& builder, const std::string& name, int width) const {

@@ -1,5 +1,5 @@
-// How a task uses a tensor. Written at the call site, so that a submit function reads like the
-// maths: {read(src), read(weights), write(dst)}.
+// How a task uses a tensor. Written at the call site, so that a submission reads like the maths:
+// {read(src), read(weights), write(dst)}.
 #pragma once
 
 #include <cstddef>
@@ -35,6 +35,14 @@ inline Access read(TensorPart data) { return {data, AccessMode::read}; }
 inline Access write(TensorPart data) { return {data, AccessMode::write}; }
 inline Access read_write(TensorPart data) { return {data, AccessMode::read_write}; }
 inline Access accumulate(TensorPart data) { return {data, AccessMode::accumulate}; }
+
+// Of data that there may be: nothing, where there are none.
+inline std::optional<Access> if_any(Access (*access)(TensorPart), std::optional<TensorPart> data) {
+  return data ? std::optional(access(*data)) : std::nullopt;
+}
+inline std::optional<Access> if_any(Access (*access)(TensorPart), const Tensor* data) {
+  return if_any(access, optional_part(data));
+}
 
 // What the scheduler and the trace should know about one task besides its arguments.
 struct TaskTag {

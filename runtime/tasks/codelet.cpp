@@ -10,7 +10,6 @@
 
 #include "runtime/tasks/calls/codelet_call.hpp"
 #include "runtime/tasks/calls/task_chain.hpp"
-#include "runtime/tasks/models/expected_times.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/task_capture.hpp"
@@ -160,20 +159,31 @@ struct CodeletCallbacks {
   static void finished(void*) noexcept {
     const starpu_task& task = *starpu_task_get_current();
     const CodeletCall& call = call_of(&task);
-    if (task_times::recording() && task.profiling_info != nullptr &&
+    if (task_times.recording() && task.profiling_info != nullptr &&
         starpu_worker_get_type(task.profiling_info->workerid) == STARPU_CUDA_WORKER) {
       starpu_profiling_task_info& info = *task.profiling_info;  // StarPU takes no pointer to const
-      call.record_gpu_time(1e-6 *
-                           starpu_timing_timespec_delay_us(&info.start_time, &info.end_time));
+      call.record_time(static_cast<std::size_t>(call.on_gpu),
+                       1e-6 * starpu_timing_timespec_delay_us(&info.start_time, &info.end_time));
     }
-    if (expected_times::recording()) note_expectations(call, task);
+    if (expected_times.recording()) note_expectations(call, task);
     if (call.pending != nullptr) recording::finished(call.pending, task);
   }
 
   static void note_expectations(const CodeletCall& call, const starpu_task& task) {
+    // `slot` as StarPU counts the implementations for CPUs, or for GPUs.
     const auto note = [&](bool on_gpu, std::size_t slot, std::size_t entry) {
-      expected_times::record(task, on_gpu, static_cast<unsigned>(slot), call.codelet->name_,
-                             call.layer, call.codelet->entries_[entry].name);
+      // Workers of a kind share their models.
+      const int worker =
+          starpu_worker_get_by_type(on_gpu ? STARPU_CUDA_WORKER : STARPU_CPU_WORKER, 0);
+      if (worker < 0) return;
+      const double microseconds = starpu_task_worker_expected_length(
+          const_cast<starpu_task*>(&task),  // only read
+          static_cast<unsigned>(worker), task.sched_ctx, static_cast<unsigned>(slot));
+      expected_times.add({.codelet = call.codelet->name_,
+                          .implementation = call.codelet->entries_[entry].name,
+                          .layer = call.layer,
+                          .on_gpu = on_gpu,
+                          .seconds = 1e-6 * microseconds});
     };
     for (std::size_t slot = 0; slot < kSlots; ++slot)
       if (call.has_cpu(slot)) note(false, slot, slot);
@@ -296,8 +306,8 @@ void CodeletBase::submit_alone(CodeletCall::Owner owned, std::span<const Access>
     task->epilogue_callback_func = CodeletCallbacks::done;
     task->epilogue_callback_arg = call;
   }
-  if (call->pending != nullptr || (call->on_gpu >= 0 && task_times::recording()) ||
-      expected_times::recording())
+  if (call->pending != nullptr || (call->on_gpu >= 0 && task_times.recording()) ||
+      expected_times.recording())
     task->callback_func = CodeletCallbacks::finished;
   task->priority = priority;
   task->flops = call->cost.flops;

@@ -7,9 +7,11 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "runtime/tasks/device_context.hpp"
@@ -61,6 +63,26 @@ struct Implementation {
 #else
 #define OMNI_GPU_IMPLEMENTATION(...)
 #endif
+
+template <auto function>
+struct PlainKernel;
+template <class Args, class... T, void (*function)(const Args&, T*...)>
+struct PlainKernel<function> {
+  using Arguments = Args;
+  static void run(const Args& args, const Buffers& buffers, DeviceContext&) {
+    [&]<std::size_t... i>(std::index_sequence<i...>) {
+      function(args, (i < buffers.count() ? buffers.get<std::remove_const_t<T>>(i) : nullptr)...);
+    }
+    (std::index_sequence_for<T...>());
+  }
+};
+
+// A function whose pointers are the task's buffers, in their order; those at the end that the task
+// does not have are null.
+template <auto function>
+Implementation<typename PlainKernel<function>::Arguments> reference_implementation() {
+  return {"reference", PlainKernel<function>::run, nullptr, Role::reference};
+}
 
 struct Cost {
   double flops = 0, bytes = 0;
@@ -152,6 +174,13 @@ class Codelet : public CodeletBase {
 
   void submit(const Args& args, std::initializer_list<Access> accesses, TaskTag tag = {}) {
     submit(args, std::span(accesses.begin(), accesses.size()), tag);
+  }
+  void submit(const Args& args, std::initializer_list<std::optional<Access>> accesses,
+              TaskTag tag = {}) {
+    std::vector<Access> present;
+    for (const auto& access : accesses)
+      if (access) present.push_back(*access);
+    submit(args, present, tag);
   }
   void submit(const Args& args, std::span<const Access> accesses, TaskTag tag = {}) {
     const std::uint64_t hash = footprint_(args);

@@ -126,8 +126,8 @@ class Chain : public testing::Test {
   // Each number of the sequence needs the two before it.
   void submit_fibonacci(int pairs) {
     for (int i = 0; i < pairs; ++i) {
-      submit_accumulate({kValues}, b_, a_);
-      submit_accumulate({kValues}, a_, b_);
+      accumulate_sum.submit({kValues}, {accumulate(a_), read(b_)});
+      accumulate_sum.submit({kValues}, {accumulate(b_), read(a_)});
     }
   }
 
@@ -162,7 +162,8 @@ TEST_F(Chain, ends_when_it_is_long) {
   constexpr int kMost = TaskChain::kMostCalls;
   {
     const ChainScope chain;
-    for (int i = 0; i < kMost + 1; ++i) submit_accumulate({kValues}, b_, a_);
+    for (int i = 0; i < kMost + 1; ++i)
+      accumulate_sum.submit({kValues}, {accumulate(a_), read(b_)});
   }
   ASSERT_TRUE(wait_for_tasks());
   EXPECT_EQ(tasks_on_gpu(), 2);
@@ -187,10 +188,10 @@ TEST_F(Chain, an_outer_scope_goes_on) {
 TEST_F(Chain, a_task_for_a_cpu_comes_in_between) {
   {
     const ChainScope chain;
-    submit_accumulate({kValues}, b_, a_);  // 2, 1
+    accumulate_sum.submit({kValues}, {accumulate(a_), read(b_)});  // 2, 1
     triple_on_cpu.submit({}, {read_write(a_)});
-    submit_accumulate({kValues}, a_, b_);  // 6, 7
-    submit_accumulate({kValues}, b_, a_);  // 13, 7
+    accumulate_sum.submit({kValues}, {accumulate(b_), read(a_)});  // 6, 7
+    accumulate_sum.submit({kValues}, {accumulate(a_), read(b_)});  // 13, 7
   }
   ASSERT_TRUE(wait_for_tasks());
   EXPECT_EQ(tasks_on_gpu(), 2);
@@ -202,11 +203,11 @@ TEST_F(Chain, needs_no_value_of_what_it_writes_first) {
   Tensor between("between", kValues);
   between.make_fleeting();
   ASSERT_TRUE(between.allocate());
-  submit_accumulate({kValues}, b_, a_);
+  accumulate_sum.submit({kValues}, {accumulate(a_), read(b_)});
   {
     const ChainScope chain;
     copy_values.submit({1}, {read(a_), write(between)});
-    submit_accumulate({kValues}, a_, between);
+    accumulate_sum.submit({kValues}, {accumulate(between), read(a_)});
     copy_values.submit({2}, {read(between), write(b_)});
   }
   ASSERT_TRUE(wait_for_tasks());
@@ -218,7 +219,7 @@ TEST_F(Chain, needs_no_value_of_what_it_writes_first) {
 TEST_F(Chain, ends_with_the_call_that_fails) {
   {
     const ChainScope chain;
-    submit_accumulate({kValues}, b_, a_);
+    accumulate_sum.submit({kValues}, {accumulate(a_), read(b_)});
     copy_values.submit({1, true}, {read(a_), write(b_)});
     copy_values.submit({2}, {read(a_), write(b_)});
   }

@@ -179,7 +179,7 @@ TEST(Batchnorm, tasks_over_unequal_slices) {
   expected.for_each_slice([&](int before, int rows, int at) {
     put(*src[slice], expected.src, static_cast<std::size_t>(at));
     put(*diff_dst[slice], expected.diff_dst, static_cast<std::size_t>(at));
-    submit_batchnorm_partial({rows, c}, *src[slice], *partial[slice]);
+    batchnorm_partial.submit({rows, c}, {read(*src[slice]), write(*partial[slice])});
     submit_batchnorm_merge({c, before, rows}, *partial[slice], total);
     ++slice;
   });
@@ -189,12 +189,14 @@ TEST(Batchnorm, tasks_over_unequal_slices) {
   expected.for_each_slice([&](int before, int rows, int) {
     submit_batchnorm_apply({.rows = rows, .c = c}, *src[slice], mean, inv_std, scale, shift,
                            nullptr, *dst[slice]);
-    submit_batchnorm_backward_reduce({rows, c}, *src[slice], *diff_dst[slice], mean, inv_std, scale,
-                                     shift, *sums[slice]);
+    batchnorm_backward_reduce.submit(
+        {rows, c}, {read(*src[slice]), read(*diff_dst[slice]), read(mean), read(inv_std),
+                    read(scale), read(shift), write(*sums[slice])});
     submit_batchnorm_merge_sums({c, before, rows}, *sums[slice], total_diff);
     ++slice;
   });
-  submit_batchnorm_parameter_gradient({c}, total_diff, diff_scale, diff_shift);
+  batchnorm_parameter_gradient.submit(
+      {c}, {read(total_diff), accumulate(diff_scale), accumulate(diff_shift)});
   slice = 0;
   expected.for_each_slice([&](int, int rows, int) {
     // The first one in place.

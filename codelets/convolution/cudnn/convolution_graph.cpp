@@ -39,12 +39,9 @@ const Names& names_of(Pass pass) {
                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
   switch (pass) {
-    case Pass::forward:
-      return kForward;
-    case Pass::backward_weights:
-      return kWeights;
-    case Pass::backward_data:
-      break;
+    case Pass::forward: return kForward;
+    case Pass::backward_weights: return kWeights;
+    case Pass::backward_data: break;
   }
   return kData;
 }

@@ -35,16 +35,16 @@ void ActivationBlock::forward(std::int64_t count, const Blob& output, int slice,
                               TaskTag tag) const {
   const auto at = static_cast<std::size_t>(slice);
   if (!before_.empty())
-    submit_activation_forward({.count = count, .activation = kind_}, *before_[at],
-                              *output.value[at], tag);
+    activation_forward.submit({.count = count, .activation = kind_},
+                              {read(*before_[at]), write(*output.value[at])}, tag);
 }
 
 void ActivationBlock::backward(std::int64_t count, const Blob& output, int slice,
                                TaskTag tag) const {
   const auto at = static_cast<std::size_t>(slice);
   if (kind_ != Activation::linear)
-    submit_activation_backward({.count = count, .activation = kind_}, target(output, slice),
-                               *output.diff[at], tag);
+    activation_backward.submit({.count = count, .activation = kind_},
+                               {read(target(output, slice)), read_write(*output.diff[at])}, tag);
 }
 
 void ActivationBlock::backward(std::int64_t count, const Blob& output, int slice,

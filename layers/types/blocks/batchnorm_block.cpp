@@ -63,7 +63,8 @@ void BatchnormBlock::forward(const Step& step, int slice, const std::vector<Tens
                                     *variance->value, *scale->value, *shift->value, addend(at),
                                     *dst[at], tag);
 
-  submit_batchnorm_partial({.rows = rows(slice), .c = c}, *src[at], *partials_[at], tag);
+  batchnorm_partial.submit({.rows = rows(slice), .c = c}, {read(*src[at]), write(*partials_[at])},
+                           tag);
   submit_batchnorm_merge({.c = c, .rows_before = rows_before(slice), .rows = rows(slice)},
                          *partials_[at], *total_, tag);
   if (slice + 1 < slices_.count()) return;
@@ -90,15 +91,22 @@ void BatchnormBlock::backward(int slice, const std::vector<Tensor*>& src, const 
   }
   const BatchnormReduceArgs reduce{.rows = rows(slice), .c = c, .activation = activation};
   if (of_sum)
-    submit_batchnorm_residual_reduce(reduce, *src[at], *dst.value[at], *dst.diff[at], *batch_mean_,
-                                     *batch_inv_std_, *partials_[at], *addend_->diff[at], tag);
+    batchnorm_residual_reduce.submit(
+        reduce,
+        {read(*src[at]), read(*dst.value[at]), read(*dst.diff[at]), read(*batch_mean_),
+         read(*batch_inv_std_), write(*partials_[at]), write(*addend_->diff[at])},
+        tag);
   else
-    submit_batchnorm_backward_reduce(reduce, *src[at], *dst.diff[at], *batch_mean_, *batch_inv_std_,
-                                     *scale->value, *shift->value, *partials_[at], tag);
+    batchnorm_backward_reduce.submit(
+        reduce,
+        {read(*src[at]), read(*dst.diff[at]), read(*batch_mean_), read(*batch_inv_std_),
+         read(*scale->value), read(*shift->value), write(*partials_[at])},
+        tag);
   submit_batchnorm_merge_sums({.c = c, .rows_before = rows_before(slice), .rows = rows(slice)},
                               *partials_[at], *total_, tag);
   if (slice + 1 < slices_.count()) return;
-  submit_batchnorm_parameter_gradient({.c = c}, *total_, *scale->diff, *shift->diff, tag);
+  batchnorm_parameter_gradient.submit(
+      {.c = c}, {read(*total_), accumulate(*scale->diff), accumulate(*shift->diff)}, tag);
   const std::int64_t batch_rows = rows_before(slice) + rows(slice);
   const std::vector<Tensor*>& diffs = of_sum ? addend_->diff : dst.diff;
   for (int each = 0; each < slices_.count(); ++each) {
