@@ -6,6 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "runtime/tasks/task_capture.hpp"
+#include "runtime/tasks/tensor.hpp"
+
 namespace omni {
 
 // Something that needs memory from the first to the last task that uses it; it may do so again.
@@ -22,5 +25,12 @@ struct PlannedBuffer {
 // large or larger, up to `most_times` its size: between devices the whole memory moves.
 std::vector<std::size_t> plan_memory(std::span<const PlannedBuffer> buffers,
                                      std::size_t most_times);
+
+// Which tensors are transient, and lets those share memory, by what tasks would do with them.
+// `tasks`: all that will ever be submitted, in any order of whole walks, but for tasks on tensors
+// that are read before they are written: those remember something, and keep their memory. So do
+// `kept`, which somebody else reads.
+void place_tensors(TensorPool& tensors, std::span<const CapturedTask> tasks,
+                   std::span<const Tensor* const> kept, bool share);
 
 }  // namespace omni

@@ -10,7 +10,7 @@
 
 #include "codelets/elementwise/accumulate.hpp"
 #include "codelets/elementwise/exchange.hpp"
-#include "layers/memory_use.hpp"
+#include "layers/memory_plan.hpp"
 #include "layers/registry.hpp"
 #include "layers/slice_choice.hpp"
 #include "runtime/log.hpp"
@@ -253,15 +253,11 @@ void Net::initialise(std::uint64_t seed) {
     Draws draws(philox, number++);
     const HostAccess access(*param.master, HostAccess::Mode::write);
     for (float& value : access.f32()) switch (param.filler.kind) {
-        case Filler::Kind::constant:
-          value = param.filler.scale;
-          break;
+        case Filler::Kind::constant: value = param.filler.scale; break;
         case Filler::Kind::uniform:
           value = draws.uniform(-param.filler.scale, param.filler.scale);
           break;
-        case Filler::Kind::normal:
-          value = param.filler.scale * draws.normal();
-          break;
+        case Filler::Kind::normal: value = param.filler.scale * draws.normal(); break;
       }
   }
 }
@@ -356,9 +352,10 @@ void Net::share_gradients(const Layer& layer, int slice) {
   for (const Input* input : layer.inputs()) {
     if (!input->wants_gradient() || input->diff == input->blob->diff) continue;
     const Tensor& share = input->gradient(slice);
-    submit_accumulate({.count = static_cast<std::int64_t>(share.count())}, share,
-                      *input->blob->diff[static_cast<std::size_t>(slice)],
-                      {.layer = layer.index(), .slice = slice});
+    accumulate_sum.submit(
+        {.count = static_cast<std::int64_t>(share.count())},
+        {accumulate(*input->blob->diff[static_cast<std::size_t>(slice)]), read(share)},
+        {.layer = layer.index(), .slice = slice});
   }
 }
 

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -14,6 +13,7 @@
 
 #include "runtime/log.hpp"
 #include "runtime/nearest.hpp"
+#include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {
@@ -28,11 +28,9 @@ const Key* declared(std::span<const Key> keys, std::string_view name) {
 // The whole text as a number; nothing for "", "3x", "nan", "inf" and what does not fit.
 template <class T>
 std::optional<T> number(std::string_view text) {
-  T value{};
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  const auto value = number_in<T>(text);
   if constexpr (std::is_floating_point_v<T>)
-    if (!std::isfinite(value)) return std::nullopt;
+    if (value && !std::isfinite(*value)) return std::nullopt;
   return value;
 }
 

@@ -2,7 +2,6 @@
 // once, as data; the declaration drives reading, "did you mean" and the printed support matrix.
 #pragma once
 
-#include <cstdint>
 #include <initializer_list>
 #include <limits>
 #include <span>

@@ -17,9 +17,9 @@ enum class InGroups { either, copies, one };
 
 struct LayerType {
   std::string_view name;  // Darknet's section name
-  std::vector<std::string_view> aliases;
+  std::vector<std::string_view> aliases{};
   std::string_view summary;
-  std::vector<Key> keys;  // own keys; the ones common to all layers are added by the registry
+  std::vector<Key> keys{};  // own keys; the ones common to all layers are added by the registry
   std::string_view in_vain = "";                  // others, see with_keys_in_vain(); likewise
   std::unique_ptr<Layer> (*make)(LayerBuilder&);  // problems go to builder.options()
   InGroups in_groups = InGroups::either;

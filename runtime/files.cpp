@@ -30,21 +30,14 @@ auto retry_interrupted(Call call) {
 std::string hint_for(int code) {
   switch (code) {
     case ENOSPC:
-    case EDQUOT:
-      return "free some space, or choose another folder";
-    case EFBIG:
-      return "raise the limit of file sizes (ulimit -f)";
+    case EDQUOT: return "free some space, or choose another folder";
+    case EFBIG: return "raise the limit of file sizes (ulimit -f)";
     case EACCES:
-    case EPERM:
-      return "check the permissions of the file and of its folder";
-    case EROFS:
-      return "choose a folder that can be written to";
-    case ENOENT:
-      return "check the path; folders are not created";
-    case ELOOP:
-      return "replace the link by what it leads to";
-    default:
-      return "";
+    case EPERM: return "check the permissions of the file and of its folder";
+    case EROFS: return "choose a folder that can be written to";
+    case ENOENT: return "check the path; folders are not created";
+    case ELOOP: return "replace the link by what it leads to";
+    default: return "";
   }
 }
 
@@ -62,10 +55,8 @@ ErrorKind creation_error_kind(int code) {
     case ENOENT:
     case ENOTDIR:
     case ELOOP:
-    case ENAMETOOLONG:
-      return ErrorKind::usage;
-    default:
-      return ErrorKind::failed;
+    case ENAMETOOLONG: return ErrorKind::usage;
+    default: return ErrorKind::failed;
   }
 }
 

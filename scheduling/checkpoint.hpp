@@ -3,16 +3,15 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <concepts>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "layers/formats/safetensors.hpp"
+#include "runtime/number_in.hpp"
 #include "runtime/result.hpp"
 
 namespace omni {
@@ -38,11 +37,9 @@ class CheckpointFields {
   template <class T>
   Result<T> number(std::string_view key) const {
     OMNI_TRY(const std::string written, text(key));
-    T value{};
-    const char* end = written.data() + written.size();
-    const auto [stop, code] = std::from_chars(written.data(), end, value);
-    if (code != std::errc() || stop != end) return refuse(key, "is not a number that fits");
-    return value;
+    const auto value = number_in<T>(written);
+    if (!value) return refuse(key, "is not a number that fits");
+    return *value;
   }
   template <class T>
   Result<T> number(std::string_view key, T least, T most) const {

@@ -32,30 +32,22 @@ float learning_rate(const SolverOptions& solver, std::uint64_t seed, std::uint64
 
   double rate = base;
   switch (solver.policy) {
-    case RatePolicy::constant:
-      break;
-    case RatePolicy::step:
-      rate *= std::pow(solver.scale, std::floor(batch / solver.step));
-      break;
+    case RatePolicy::constant: break;
+    case RatePolicy::step: rate *= std::pow(solver.scale, std::floor(batch / solver.step)); break;
     case RatePolicy::steps:
       for (std::size_t i = 0; i < solver.steps.size(); ++i)
         if (static_cast<std::uint64_t>(solver.steps[i]) <= iteration) rate *= solver.scales[i];
       break;
-    case RatePolicy::exp:
-      rate *= std::pow(solver.gamma, batch);
-      break;
+    case RatePolicy::exp: rate *= std::pow(solver.gamma, batch); break;
     case RatePolicy::poly:
       // Past the end (a longer run than the policy was made for) the rate stays at zero.
       rate *= std::pow(std::fmax(0.0, 1 - batch / solver.max_batches), solver.power);
       break;
-    case RatePolicy::sigmoid:
-      rate /= 1 + std::exp(solver.gamma * (batch - solver.step));
-      break;
+    case RatePolicy::sigmoid: rate /= 1 + std::exp(solver.gamma * (batch - solver.step)); break;
     case RatePolicy::random:
       rate *= std::pow(Draws(Philox(seed, RandomStream::rate), iteration).uniform(), solver.power);
       break;
-    case RatePolicy::sgdr:
-      return static_cast<float>(cosine_with_restarts(solver, batch));
+    case RatePolicy::sgdr: return static_cast<float>(cosine_with_restarts(solver, batch));
   }
   return static_cast<float>(rate);
 }

@@ -18,19 +18,16 @@ Document describe_async(const Trace& trace) {
                     {"staleness.mean", "staleness, mean", Format::number, async.all.mean},
                     {"staleness.max", "staleness, max", Format::count, async.all.max}};
   Table groups{.key = "groups",
-               .title = "",
                .columns = {{"group", "group", Format::count},
                            {"exchanges", "exchanges", Format::count},
                            {"iterations", "iterations", Format::count},
                            {"mean", "staleness, mean", Format::number},
-                           {"max", "max", Format::count}},
-               .rows = {}};
+                           {"max", "max", Format::count}}};
   Table histogram{.key = "histogram",
                   .title = "Exchanges by staleness",
                   .columns = {{"group", "group", Format::count},
                               {"staleness", "staleness", Format::count},
                               {"exchanges", "exchanges", Format::count}},
-                  .rows = {},
                   .shown = 40};
   for (const GroupStaleness& group : async.groups) {
     const Staleness& staleness = group.staleness;
@@ -45,7 +42,6 @@ Document describe_async(const Trace& trace) {
                                {"exchanges", "exchanges", Format::count},
                                {"mean", "staleness, mean", Format::number},
                                {"max", "max", Format::count}},
-                   .rows = {},
                    .shown = 10};
   for (const IterationStaleness& row : async.iterations)
     iterations.rows.push_back({row.iteration, count_cell(row.exchanges), row.mean, row.max});

@@ -29,12 +29,10 @@ Document describe_bounds(const Trace& trace) {
       {"classes", "", Format::count, count_cell(bounds.classes)},
       {"classes_on_one_kind", "", Format::count, count_cell(bounds.classes_on_one_kind)}};
   Table kinds{.key = "kinds",
-              .title = "",
               .columns = {{"kind", "kind of worker"},
                           {"workers", "workers", Format::count},
                           {"compute", "compute", Format::seconds},
-                          {"weight", ""}},
-              .rows = {}};
+                          {"weight", ""}}};
   for (const KindArea& kind : bounds.kinds)
     kinds.rows.push_back({kind.kind, count_cell(kind.workers), kind.compute, kind.weight});
   document.tables = {std::move(kinds)};

@@ -48,8 +48,7 @@ Result<Document> describe_critical_path(const Trace& trace,
                  .columns = {{"codelet", "codelet"},
                              {"tasks", "tasks", Format::count},
                              {"seconds", "time", Format::seconds},
-                             {"share", "share", Format::share}},
-                 .rows = {}};
+                             {"share", "share", Format::share}}};
   for (const PathRow& row : path.rows)
     codelets.rows.push_back(
         {row.codelet, count_cell(row.tasks), row.seconds, ratio(row.seconds, path.length)});
@@ -58,21 +57,18 @@ Result<Document> describe_critical_path(const Trace& trace,
                 .columns = {{"codelet", "codelet"},
                             {"wall", "wall", Format::seconds},
                             {"saved", "saved", Format::seconds},
-                            {"speedup", "speedup", Format::number}},
-                .rows = {}};
+                            {"speedup", "speedup", Format::number}}};
   for (const WhatIf& row : path.what_if)
     what_if.rows.push_back(
         {row.codelet, row.seconds, row.saved, ratio(path.replayed, row.seconds)});
   Table tasks{.key = "path",
-              .title = "",
               .columns = {{"task", ""},
                           {"codelet", ""},
                           {"worker", ""},
                           {"layer", ""},
                           {"iteration", ""},
                           {"start", ""},
-                          {"end", ""}},
-              .rows = {}};
+                          {"end", ""}}};
   for (const std::uint32_t index : path.tasks) {
     const Task& task = trace.tasks[index];
     const auto seconds = [&](Nanoseconds at) {

@@ -46,25 +46,18 @@ struct DiffArguments {
 
 const char* name_of(Verdict verdict) {
   switch (verdict) {
-    case Verdict::same:
-      return "same";
-    case Verdict::slower:
-      return "slower";
-    case Verdict::faster:
-      return "faster";
-    case Verdict::moved:
-      return "moved";
-    case Verdict::only_before:
-      return "only_before";
-    case Verdict::only_after:
-      return "only_after";
+    case Verdict::same: return "same";
+    case Verdict::slower: return "slower";
+    case Verdict::faster: return "faster";
+    case Verdict::moved: return "moved";
+    case Verdict::only_before: return "only_before";
+    case Verdict::only_after: return "only_after";
   }
   return "";
 }
 
 Document describe_diff(const Diff& diff) {
   Table rows{.key = "rows",
-             .title = "",
              .columns = {{"what", "what"},
                          {"codelet", "codelet"},
                          {"implementation", "implementation"},
@@ -80,7 +73,6 @@ Document describe_diff(const Diff& diff) {
                          {"count_before", ""},
                          {"count_after", ""},
                          {"verdict", "verdict"}},
-             .rows = {},
              .shown = 12};
   std::size_t differing = 0;
   for (const DiffRow& row : diff.rows) {
@@ -92,7 +84,7 @@ Document describe_diff(const Diff& diff) {
                          count_cell(row.count_after), std::string(name_of(row.verdict))});
   }
   rows.shown = std::max(rows.shown, differing);
-  Table warnings{.key = "warnings", .title = "", .columns = {{"text", ""}}, .rows = {}};
+  Table warnings{.key = "warnings", .columns = {{"text", ""}}};
   for (const std::string& warning : diff.warnings) warnings.rows.push_back({warning});
   Document document;
   document.facts = {{"slower", "", Format::text, diff.slower()},

@@ -36,18 +36,12 @@ std::string shown_number(double value, Format format) {
   static constexpr Unit kRates[] = {{1e9, "GB/s"}, {1e6, "MB/s"}, {1e3, "kB/s"}, {1, "B/s"}};
   if (!std::isfinite(value)) return "-";
   switch (format) {
-    case Format::seconds:
-      return value == 0 ? "0 s" : scaled(value, kSeconds);
-    case Format::share:
-      return fmt::format("{:.1f} %", 100 * value);
-    case Format::bytes:
-      return scaled(value, kBytes);
-    case Format::flops:
-      return scaled(value, kFlops);
-    case Format::per_second:
-      return scaled(value, kRates);
-    default:
-      return fmt::format("{:.4g}", value);
+    case Format::seconds: return value == 0 ? "0 s" : scaled(value, kSeconds);
+    case Format::share: return fmt::format("{:.1f} %", 100 * value);
+    case Format::bytes: return scaled(value, kBytes);
+    case Format::flops: return scaled(value, kFlops);
+    case Format::per_second: return scaled(value, kRates);
+    default: return fmt::format("{:.4g}", value);
   }
 }
 

@@ -28,9 +28,9 @@ struct Column {
 };
 
 struct Table {
-  std::string key, title;
+  std::string key, title{};
   std::vector<Column> columns;
-  std::vector<std::vector<Cell>> rows;
+  std::vector<std::vector<Cell>> rows{};
   std::size_t shown = ~std::size_t{0};  // at most, in text
 };
 

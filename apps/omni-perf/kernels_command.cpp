@@ -15,9 +15,8 @@ Document describe_kernels(const Trace& trace, bool by_layer) {
   const Kernels kernels = analyse_kernels(trace, by_layer);
   Table table{
       .key = "kernels",
-      .title = "",
-      .columns = {{"codelet", "codelet"}, {"implementation", "implementation"}, {"kind", "worker"}},
-      .rows = {}};
+      .columns = {
+          {"codelet", "codelet"}, {"implementation", "implementation"}, {"kind", "worker"}}};
   if (by_layer) table.columns.push_back({"layer", "layer"});
   const std::vector<Column> figures = {{"tasks", "tasks", Format::count},
                                        {"seconds", "total", Format::seconds},

@@ -25,8 +25,7 @@ Table table_of(const char* key, const char* title, Format format,
                           {"max", "max", format},
                           {"mean", "mean", format},
                           {"growth", "growth", format},
-                          {"zero_share", "at 0", Format::share}},
-              .rows = {}};
+                          {"zero_share", "at 0", Format::share}}};
   for (const CounterRow& row : rows)
     table.rows.push_back({row.name, std::int64_t{row.rank}, count_cell(row.samples), row.first,
                           row.last, row.min, row.max, row.mean, row.growth(), row.zero_share});
@@ -39,8 +38,7 @@ Document describe_memory(const Trace& trace) {
   document.facts = {{"data_bytes", "all tensors", Format::bytes, memory.data_bytes}};
   Table largest{.key = "largest",
                 .title = "Largest tensors",
-                .columns = {{"name", "tensor"}, {"bytes", "size", Format::bytes}},
-                .rows = {}};
+                .columns = {{"name", "tensor"}, {"bytes", "size", Format::bytes}}};
   for (const trace::Data& data : memory.largest)
     largest.rows.push_back({data.name, static_cast<double>(data.bytes)});
   document.tables = {

@@ -38,8 +38,7 @@ Table table_of_tasks(const char* key, const char* title, Column expected) {
                       {"layer", "layer", Format::count},
                       {"iteration", "iteration", Format::count},
                       std::move(expected),
-                      {"actual", "actual", Format::seconds}},
-          .rows = {}};
+                      {"actual", "actual", Format::seconds}}};
 }
 
 Document describe_models(const Trace& trace) {
@@ -51,15 +50,13 @@ Document describe_models(const Trace& trace) {
       {"outlier_count", "outliers", Format::count, count_cell(models.outlier_count)},
       {"outlier_seconds", "  beyond the median", Format::seconds, models.outlier_seconds}};
   Table rows{.key = "models",
-             .title = "",
              .columns = {{"codelet", "codelet"},
                          {"implementation", "implementation"},
                          {"kind", "worker"},
                          {"tasks", "tasks", Format::count},
                          {"predicted", "predicted", Format::count},
                          {"mape", "mean error", Format::share},
-                         {"bias", "bias", Format::share}},
-             .rows = {}};
+                         {"bias", "bias", Format::share}}};
   for (const ModelRow& row : models.rows) {
     const bool any = row.predicted > 0;
     rows.rows.push_back({row.codelet, row.implementation, row.kind, count_cell(row.tasks),

@@ -25,15 +25,14 @@ Document describe_roofline(const Trace& trace, bool by_layer) {
               .columns = {{"what", "peak"},
                           {"kind", "worker"},
                           {"per_worker", "one worker", Format::number},
-                          {"together", "together", Format::number}},
-              .rows = {}};
+                          {"together", "together", Format::number}}};
   for (const trace::Peak& peak : roofline.peaks)
     peaks.rows.push_back({peak.what, peak.kind, peak.per_worker, peak.together});
   Table table{
       .key = "codelets",
       .title = "Time lost against the roof",
-      .columns = {{"codelet", "codelet"}, {"implementation", "implementation"}, {"kind", "worker"}},
-      .rows = {}};
+      .columns = {
+          {"codelet", "codelet"}, {"implementation", "implementation"}, {"kind", "worker"}}};
   if (by_layer) table.columns.push_back({"layer", "layer"});
   for (const Column& column : std::vector<Column>{{"seconds", "total", Format::seconds},
                                                   {"flops", ""},

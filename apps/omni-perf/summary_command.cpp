@@ -38,15 +38,13 @@ Document describe_summary(const Trace& trace) {
 
   Table losses{.key = "losses",
                .title = "Largest losses",
-               .columns = {{"name", ""}, {"share", "", Format::share}, {"text", "what"}},
-               .rows = {}};
+               .columns = {{"name", ""}, {"share", "", Format::share}, {"text", "what"}}};
   for (const Loss& loss : summary.losses) losses.rows.push_back({loss.name, loss.share, loss.text});
   Table idle{.key = "idle",
              .title = "Time of all workers",
              .columns = {{"part", "part"},
                          {"seconds", "time", Format::seconds},
-                         {"share", "share", Format::share}},
-             .rows = {}};
+                         {"share", "share", Format::share}}};
   for (std::size_t part = 0; part < kPartCount; ++part)
     idle.rows.push_back(
         {std::string(kPartNames[part]), summary.idle.total[part], summary.idle.share[part]});
@@ -59,7 +57,6 @@ Document describe_summary(const Trace& trace) {
                             {"seconds", "total", Format::seconds},
                             {"share", "share", Format::share},
                             {"median", "median", Format::seconds}},
-                .rows = {},
                 .shown = 8};
   for (const KernelRow& row : summary.kernels.rows)
     kernels.rows.push_back({row.codelet_name, row.implementation_name, row.kind,
@@ -69,8 +66,7 @@ Document describe_summary(const Trace& trace) {
              .title = "Mini-batches ahead of training",
              .columns = {{"name", "counter"},
                          {"mean", "mean", Format::number},
-                         {"zero_share", "at 0", Format::share}},
-             .rows = {}};
+                         {"zero_share", "at 0", Format::share}}};
   for (const CounterRow& row : summary.memory.feed)
     feed.rows.push_back({row.name, row.mean, row.zero_share});
   document.tables = {std::move(losses), std::move(idle), std::move(kernels), std::move(feed)};

@@ -18,7 +18,6 @@ Document describe_transfers(const Trace& trace) {
   document.facts = {{"wall", "wall", Format::seconds, transfers.wall},
                     {"bytes", "moved", Format::bytes, transfers.bytes}};
   Table links{.key = "links",
-              .title = "",
               .columns = {{"rank", "rank", Format::count},
                           {"from_node", "from", Format::count},
                           {"to_node", "to", Format::count},
@@ -26,8 +25,7 @@ Document describe_transfers(const Trace& trace) {
                           {"bytes", "moved", Format::bytes},
                           {"bandwidth", "bandwidth", Format::per_second},
                           {"busy", "busy", Format::seconds},
-                          {"overlapped", "overlapped", Format::share}},
-              .rows = {}};
+                          {"overlapped", "overlapped", Format::share}}};
   for (const Link& link : transfers.links)
     links.rows.push_back({std::int64_t{link.rank}, std::int64_t{link.from_node},
                           std::int64_t{link.to_node}, count_cell(link.count), link.bytes,

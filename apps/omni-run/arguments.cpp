@@ -4,10 +4,10 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <string_view>
 
+#include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {
@@ -29,10 +29,8 @@ constexpr std::string_view kAuto = "auto";
 CLI::Validator group_count() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
-        int value = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        const bool number = error == std::errc() && end == text.data() + text.size();
-        if (text == kAuto || (number && value >= 1 && value <= kMostGroups)) return "";
+        const int value = number_in<int>(text).value_or(0);
+        if (text == kAuto || (value >= 1 && value <= kMostGroups)) return "";
         return fmt::format("{} is neither {} nor a number from 1 to {}", shown_name(text), kAuto,
                            kMostGroups);
       },
@@ -48,11 +46,9 @@ CLI::Validator not_empty() {
 CLI::Validator whole_number() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
-        std::uint64_t value = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        if (error != std::errc() || end != text.data() + text.size())
-          return "'" + text + "' is not a whole number from 0 to 18446744073709551615";
-        text = std::to_string(value);
+        const auto value = number_in<std::uint64_t>(text);
+        if (!value) return "'" + text + "' is not a whole number from 0 to 18446744073709551615";
+        text = std::to_string(*value);
         return "";
       },
       "");
@@ -68,7 +64,7 @@ void add_net(CLI::App& app, NetArguments& arguments) {
                  "Net description (.cfg): a file, or the name of a shipped net");
   app.add_flag("--strict", arguments.strict, "Unknown keys in the net are errors");
   app.add_option("--slice", arguments.slice,
-                 "Images per task; 0: as `time --slices` found, else from the net")
+                 "Images per task; 0: by a rule, from the net, the mini-batch and the cores")
       ->check(CLI::Range(0, 1 << 30));
   app.add_option("--set", arguments.settings, "Override a key of [net]: --set momentum=0.8")
       ->type_name("KEY=VALUE")

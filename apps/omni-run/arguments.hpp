@@ -122,7 +122,6 @@ struct TimeArguments {
   MachineArguments machine;
   std::string trace;  // folder
   int iterations = 10, warm_up = 10;
-  bool slices = false;  // of several sizes are timed
 };
 
 struct PlanArguments {

@@ -33,6 +33,12 @@ last lines say how to go on), 128 + the signal's number: asked to stop twice, qu
 
 constexpr const char* kNamesHelp = "Names of the classes, one per line; default: the data's";
 
+template <class Number>
+void add_number(CLI::App& app, const char* name, Number& target, Number least, Number most,
+                const char* help) {
+  app.add_option(name, target, help)->check(CLI::Range(least, most))->capture_default_str();
+}
+
 void apply(const CommonArguments& common) {
   log::set_level(common.quiet ? log::Level::quiet : log::Level::normal);
 }
@@ -59,9 +65,7 @@ void add_training(CLI::App& app, TrainArguments& train) {
   app.add_option("--out", train.out, "Run folder for checkpoints; default: omni-runs/<net>");
   app.add_option("--checkpoint-every", train.checkpoint_every, "Iterations per checkpoint; 0: none")
       ->transform(whole_number());
-  app.add_option("--keep", train.keep, "Checkpoints to keep")
-      ->check(CLI::Range(2, 1000))
-      ->capture_default_str();
+  add_number(app, "--keep", train.keep, 2, 1000, "Checkpoints to keep");
   app.add_option("--resume", train.resume, "auto, none, or a checkpoint")
       ->check(not_empty())
       ->capture_default_str();
@@ -127,9 +131,7 @@ int run(int argc, char** argv) {
       ->transform(whole_number())
       ->take_all()
       ->expected(1);
-  predict_app.add_option("--top", predict.top, "Classes to print")
-      ->check(CLI::Range(1, 1 << 30))
-      ->capture_default_str();
+  add_number(predict_app, "--top", predict.top, 1, 1 << 30, "Classes to print");
   predict_app.add_option("--names", predict.names, kNamesHelp)->check(not_empty());
   predict_app.add_option("images,--image", predict.images,
                          "JPEG files, or binary PPM or PGM; a folder stands for all in it");
@@ -141,15 +143,10 @@ int run(int argc, char** argv) {
   add_net(time_app, time.net);
   add_machine(time_app, time.machine);
   add_trace(time_app, time.trace);
-  time_app
-      .add_option(
-          "--iterations", time.iterations,
-          "Iterations to measure; with GPUs more tell of the layers, at most 20 without --trace")
-      ->check(CLI::Range(1, 1 << 30))
-      ->capture_default_str();
-  time_app.add_option("--warm-up", time.warm_up, "Iterations before that")
-      ->check(CLI::Range(1, 1 << 30))
-      ->capture_default_str();
+  add_number(
+      time_app, "--iterations", time.iterations, 1, 1 << 30,
+      "Iterations to measure; with GPUs more tell of the layers, at most 20 without --trace");
+  add_number(time_app, "--warm-up", time.warm_up, 1, 1 << 30, "Iterations before that");
 
   PlanArguments plan;
   CLI::App& plan_app = *app.add_subcommand(
@@ -158,15 +155,10 @@ int run(int argc, char** argv) {
   add_net(plan_app, plan.net);
   add_machine(plan_app, plan.machine);
   add_fully_connected(plan_app, plan.fully_connected);
-  plan_app.add_option("--iterations", plan.iterations, "Iterations to measure")
-      ->check(CLI::Range(4, 100000))
-      ->capture_default_str();
-  plan_app.add_option("--warm-up", plan.warm_up, "Iterations before that")
-      ->check(CLI::Range(1, 1 << 30))
-      ->capture_default_str();
-  plan_app.add_option("--most-groups", plan.most_groups, "Groups up to this number")
-      ->check(CLI::Range(1, kMostGroups))
-      ->capture_default_str();
+  add_number(plan_app, "--iterations", plan.iterations, 4, 100000, "Iterations to measure");
+  add_number(plan_app, "--warm-up", plan.warm_up, 1, 1 << 30, "Iterations before that");
+  add_number(plan_app, "--most-groups", plan.most_groups, 1, kMostGroups,
+             "Groups up to this number");
   plan_app
       .add_option("--measure", plan.measured_rounds,
                   "Also run every number of groups, in so many rounds (3)")

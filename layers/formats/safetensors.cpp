@@ -2,19 +2,235 @@
 #include "layers/formats/safetensors.hpp"
 
 #include <fmt/format.h>
-
-#include <bit>
-#include <cstring>
-#include <new>
 #include <nlohmann/json.hpp>
-#include <utility>
 
-#include "layers/formats/safetensors_header.hpp"
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
 #include "runtime/files.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {
 namespace {
+
+// The JSON header of a safetensors file, as data.
+struct SafetensorsEntry {
+  std::string name, dtype;
+  std::vector<std::int64_t> shape;
+  std::uint64_t begin = 0, end = 0;  // bytes, from the end of the header
+};
+
+struct SafetensorsHeader {
+  Metadata metadata;
+  std::vector<SafetensorsEntry> entries;  // sorted by place
+};
+
+using nlohmann::json;
+
+// Few bytes of text become many of memory, so each kind of them has a bound. Tensors take fifty
+// bytes each, and have that of the whole header.
+constexpr std::size_t kMostDimensions = 8, kMostMetadata = 4096;
+
+constexpr std::array<std::string_view, 16> kOtherTypes = {
+    "BOOL", "U8",   "I8",  "F8_E5M2", "F8_E4M3", "F8_E8M0", "I16", "U16",
+    "F16",  "BF16", "I32", "U32",     "F64",     "I64",     "U64", "C64"};
+
+class HeaderHandler final : public json::json_sax_t {
+ public:
+  SafetensorsHeader header;
+  std::string problem;
+
+  bool start_object(std::size_t) override {
+    if (place_ == Place::document) return enter(Place::entries);
+    if (place_ == Place::entry) return enter(Place::metadata);
+    if (place_ == Place::tensor_entry) return enter(Place::tensor);
+    return refuse("an object where none belongs");
+  }
+  bool key(std::string& name) override {
+    if (place_ == Place::entries) return entry_key(name);
+    if (place_ == Place::metadata) return metadata_key(name);
+    return tensor_key(name);
+  }
+  bool end_object() override {
+    if (place_ == Place::metadata) return enter(Place::entries);
+    if (place_ == Place::entries) return enter(Place::end);
+    if (place_ != Place::tensor || seen_fields_ != 7)
+      return refuse("a tensor needs dtype, shape and data_offsets");
+    return enter(Place::entries);
+  }
+  bool string(std::string& text) override {
+    if (place_ == Place::metadata_value) {
+      metadata_value_->second = text;
+      return enter(Place::metadata);
+    }
+    if (place_ != Place::dtype) return refuse("a text where none belongs");
+    header.entries.back().dtype = text;
+    return enter(Place::tensor);
+  }
+  bool start_array(std::size_t) override {
+    if (place_ == Place::shape) return enter(Place::shape_items);
+    if (place_ == Place::offsets) return enter(Place::offset_items);
+    return refuse("a list where none belongs");
+  }
+  bool end_array() override {
+    if (place_ == Place::offset_items && offset_count_ != 2)
+      return refuse("data_offsets needs two numbers");
+    return enter(Place::tensor);
+  }
+  bool number_unsigned(std::uint64_t value) override {
+    SafetensorsEntry* entry = header.entries.empty() ? nullptr : &header.entries.back();
+    if (place_ == Place::shape_items) {
+      if (value > std::uint64_t{std::numeric_limits<std::int64_t>::max()})
+        return refuse("a dimension is too large");
+      if (entry->shape.size() == kMostDimensions)
+        return refuse(fmt::format("more than {} dimensions", kMostDimensions));
+      entry->shape.push_back(static_cast<std::int64_t>(value));
+      return true;
+    }
+    if (place_ != Place::offset_items) return refuse("a number where none belongs");
+    if (offset_count_ == 2) return refuse("data_offsets needs two numbers");
+    (offset_count_++ == 0 ? entry->begin : entry->end) = value;
+    return true;
+  }
+  bool number_integer(std::int64_t) override { return refuse("a negative number"); }
+  bool number_float(double, const std::string&) override { return refuse("a fractional number"); }
+  bool null() override { return refuse("null where a value belongs"); }
+  bool boolean(bool) override { return refuse("true or false where another value belongs"); }
+  bool binary(json::binary_t&) override { return refuse("binary data"); }
+  bool parse_error(std::size_t position, const std::string&, const json::exception&) override {
+    return refuse(fmt::format("not valid JSON at byte {}", position));
+  }
+
+ private:
+  // What comes next.
+  enum class Place {
+    document,
+    entries,
+    entry,
+    tensor_entry,
+    metadata,
+    metadata_value,
+    tensor,
+    dtype,
+    shape,
+    shape_items,
+    offsets,
+    offset_items,
+    end
+  };
+
+  bool enter(Place place) {
+    place_ = place;
+    return true;
+  }
+  bool refuse(std::string what) {
+    problem = std::move(what);
+    if (!name_.empty()) problem += ", in " + shown_name(name_);
+    return false;
+  }
+  bool entry_key(const std::string& name) {
+    name_ = name;
+    if (!names_.insert(name).second) return refuse("a name appears twice");
+    if (name == "__metadata__") return enter(Place::entry);
+    header.entries.emplace_back().name = name;
+    seen_fields_ = 0;
+    offset_count_ = 0;
+    return enter(Place::tensor_entry);
+  }
+  bool metadata_key(const std::string& name) {
+    const auto [place, is_new] = header.metadata.try_emplace(name);
+    if (!is_new) return refuse(fmt::format("the key {} appears twice", shown_name(name)));
+    if (header.metadata.size() > kMostMetadata)
+      return refuse(fmt::format("more than {} keys", kMostMetadata));
+    metadata_value_ = place;
+    return enter(Place::metadata_value);
+  }
+  bool tensor_key(const std::string& name) {
+    static constexpr std::array<std::tuple<std::string_view, unsigned, Place>, 3> kFields = {
+        {{"dtype", 1, Place::dtype},
+         {"shape", 2, Place::shape},
+         {"data_offsets", 4, Place::offsets}}};
+    for (const auto& [field, bit, place] : kFields) {
+      if (name != field) continue;
+      if ((seen_fields_ & bit) != 0) return refuse(fmt::format("{} appears twice", field));
+      seen_fields_ |= bit;
+      return enter(place);
+    }
+    return refuse(fmt::format("unknown key {}", shown_name(name)));
+  }
+
+  Place place_ = Place::document;
+  std::string name_;
+  std::set<std::string> names_;
+  Metadata::iterator metadata_value_;
+  unsigned seen_fields_ = 0;
+  int offset_count_ = 0;
+};
+
+std::string type_problem(const SafetensorsEntry& entry) {
+  const bool known = std::ranges::find(kOtherTypes, entry.dtype) != kOtherTypes.end();
+  return fmt::format("{} has {} type {}, only F32 is read", shown_name(entry.name),
+                     known ? "the" : "the unknown", shown_name(entry.dtype));
+}
+
+// "" when the entry is a float array that begins at `expected_begin`.
+std::string entry_problem(const SafetensorsEntry& entry, std::uint64_t expected_begin) {
+  if (entry.dtype != "F32") return type_problem(entry);
+  std::uint64_t bytes = sizeof(float);
+  for (const std::int64_t dimension : entry.shape) {
+    if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(dimension), &bytes))
+      return fmt::format("the shape of {} overflows", shown_name(entry.name));
+  }
+  if (entry.begin != expected_begin)
+    return fmt::format(
+        "{} begins at byte {} of the data, {} expected: the arrays overlap or leave a hole",
+        shown_name(entry.name), entry.begin, expected_begin);
+  if (entry.end < entry.begin || entry.end - entry.begin != bytes)
+    return fmt::format("{} needs {} bytes for its shape, its data_offsets are {} to {}",
+                       shown_name(entry.name), bytes, entry.begin, entry.end);
+  return "";
+}
+
+// Accepts the format's grammar and nothing else, without recursion; then checks that the entries
+// are float arrays that cover `data_size` bytes one after the other.
+Result<SafetensorsHeader> parse_safetensors_header(std::string_view text, std::uint64_t data_size,
+                                                   const std::string& where) {
+  const auto refuse = [&](std::string what) {
+    return Error{ErrorKind::data, where, "safetensors header: " + std::move(what),
+                 "the file is damaged, or of another kind"};
+  };
+  if (!text.starts_with('{')) return refuse("does not begin with '{'");
+  // The JSON library takes a zero byte for the end and would never look at what follows.
+  if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos)
+    return refuse(fmt::format("not valid JSON at byte {}", zero));
+  HeaderHandler handler;
+  if (!json::sax_parse(text, &handler)) return refuse(handler.problem);
+
+  SafetensorsHeader& header = handler.header;
+  std::ranges::stable_sort(header.entries, {}, [](const SafetensorsEntry& entry) {
+    return std::pair(entry.begin, entry.end);
+  });
+  std::uint64_t begin = 0;
+  for (const SafetensorsEntry& entry : header.entries) {
+    if (std::string problem = entry_problem(entry, begin); !problem.empty())
+      return refuse(std::move(problem));
+    begin = entry.end;
+  }
+  if (begin != data_size)
+    return refuse(fmt::format("{} bytes of arrays, but {} bytes of data follow", begin, data_size));
+  return std::move(header);
+}
 
 static_assert(std::endian::native == std::endian::little,
               "values are written as they are in memory");

@@ -2,12 +2,196 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <utility>
+#include <vector>
 
-#include "perf/common/replay.hpp"
+#include "perf/trace/dependencies.hpp"
+#include "perf/trace/trace.hpp"
 
 namespace omni::perf {
 namespace {
+
+// Runs a trace again on paper, with other lengths of tasks.
+//
+// Kept from the run: which worker runs what in which order, what a task costs its worker beside the
+// kernel (from asking for it to its start, from its end to the release of its data), the pace of
+// the submitting thread between its waits, and how long it takes to go on after a wait. A task
+// starts when it is submitted, and when the tasks are done that it depends on, that its worker ran
+// before it, and that updated the same data by commuting accesses before it. A wait of the
+// submitting thread ends when the task is done whose end was the last before the wait's end.
+// Dropped: whatever else passed between a task being ready and its worker asking for it. So a
+// replay with nothing changed takes less time than the run; how much less says what the replay
+// leaves out, and a replay with changes is to be compared with that one, not with the run.
+class Replay {
+ public:
+  Replay(const Trace& trace, const Dependencies& dependencies);
+  // Wall time in seconds; tasks of codelet i take their length times scale[i].
+  double run(std::span<const double> scale) const;
+
+ private:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  struct Step {
+    Nanoseconds at = 0;
+    bool is_task = false;  // or a wait, which comes first
+    std::uint32_t index = 0;
+    auto operator<=>(const Step&) const = default;
+  };
+  struct Waited {
+    std::uint32_t before = kNone;   // the wait before, of the same thread
+    std::uint32_t trigger = kNone;  // the task that ended it
+  };
+  void plan_waits();
+  void plan_tasks();
+
+  const Trace& trace_;
+  const Dependencies& dependencies_;
+  std::vector<Step> steps_;  // in an order in which each needs only earlier ones
+  std::vector<Waited> waits_;
+  std::vector<std::uint32_t> wait_before_;    // of a task: the last one before its submission
+  std::vector<Nanoseconds> own_;              // of a task: from all that it waits for to its start
+  std::vector<std::uint32_t> waits_for_;      // tasks, of all tasks; joins are left where they are
+  std::vector<std::size_t> first_waits_for_;  // of a task: where its own begin
+};
+
+// A thread submits nothing while it waits, so few tasks have to be looked at; a forged trace could
+// make it many.
+constexpr int kMaxTriggersTried = 1000;
+
+Replay::Replay(const Trace& trace, const Dependencies& dependencies)
+    : trace_(trace), dependencies_(dependencies) {
+  for (std::uint32_t i = 0; i < trace.tasks.size(); ++i)
+    steps_.push_back({trace.tasks[i].times.start, true, i});
+  for (std::uint32_t i = 0; i < trace.waits.size(); ++i)
+    steps_.push_back({trace.waits[i].to, false, i});
+  std::sort(steps_.begin(), steps_.end());
+  plan_waits();
+  plan_tasks();
+}
+
+void Replay::plan_waits() {
+  std::map<std::int32_t, std::vector<std::uint32_t>> released, waits;  // by rank, in order of time
+  for (std::uint32_t i = 0; i < trace_.tasks.size(); ++i)
+    released[trace_.workers[trace_.tasks[i].worker].rank].push_back(i);
+  for (auto& [rank, tasks] : released)
+    std::sort(tasks.begin(), tasks.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return trace_.tasks[a].times.released < trace_.tasks[b].times.released;
+    });
+  for (const Step& step : steps_)
+    if (!step.is_task) waits[trace_.waits[step.index].rank].push_back(step.index);
+
+  const auto last_wait = [&](std::int32_t rank, Nanoseconds until) {
+    const std::vector<std::uint32_t>& of_rank = waits[rank];
+    const auto found = std::partition_point(of_rank.begin(), of_rank.end(), [&](std::uint32_t i) {
+      return trace_.waits[i].to <= until;
+    });
+    return found == of_rank.begin() ? kNone : *std::prev(found);
+  };
+  const auto trigger = [&](const trace::Wait& wait) {
+    const std::vector<std::uint32_t>& tasks = released[wait.rank];
+    auto next = std::partition_point(tasks.begin(), tasks.end(), [&](std::uint32_t i) {
+      return trace_.tasks[i].times.released <= wait.to;
+    });
+    for (int tried = 0; next != tasks.begin() && tried < kMaxTriggersTried; ++tried) {
+      const trace::TaskTimes& times = trace_.tasks[*--next].times;
+      if (times.released <= wait.from) break;
+      if (times.submitted <= wait.from && times.start < wait.to) return *next;
+    }
+    return kNone;
+  };
+
+  waits_.resize(trace_.waits.size());
+  for (std::size_t i = 0; i < waits_.size(); ++i) {
+    const trace::Wait& wait = trace_.waits[i];
+    const std::uint32_t before = last_wait(wait.rank, wait.from);
+    waits_[i] = {.before = before == i ? kNone : before, .trigger = trigger(wait)};
+  }
+  wait_before_.reserve(trace_.tasks.size());
+  for (const Task& task : trace_.tasks)
+    wait_before_.push_back(last_wait(trace_.workers[task.worker].rank, task.times.submitted));
+}
+
+void Replay::plan_tasks() {
+  std::vector<std::uint32_t> on_worker(trace_.workers.size(), kNone);
+  std::vector<std::uint32_t> added(trace_.data.size(), kNone);
+  std::vector<std::uint32_t> before(trace_.tasks.size(), kNone);
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> commuting;  // task, the one before it
+  for (const Step& step : steps_) {
+    if (!step.is_task) continue;
+    const Task& task = trace_.tasks[step.index];
+    before[step.index] = std::exchange(on_worker[task.worker], step.index);
+    for (const trace::Access& access : trace_.accesses_of(task)) {
+      if (access.mode != trace::AccessMode::add) continue;
+      const std::uint32_t other = std::exchange(added[access.data], step.index);
+      if (other != kNone && trace_.tasks[other].times.released <= task.times.start)
+        commuting.emplace_back(step.index, other);
+    }
+  }
+  std::sort(commuting.begin(), commuting.end());
+
+  std::vector<Nanoseconds> joined(dependencies_.join_count(), trace_.begin);
+  for (std::size_t join = 0; join < joined.size(); ++join)
+    for (const std::uint32_t task : dependencies_.members(join))
+      joined[join] = std::max(joined[join], trace_.tasks[task].times.released);
+
+  auto other = commuting.begin();
+  first_waits_for_.push_back(0);
+  for (std::uint32_t i = 0; i < trace_.tasks.size(); ++i) {
+    const trace::TaskTimes& times = trace_.tasks[i].times;
+    const std::size_t first = waits_for_.size();
+    for (const std::uint32_t task : dependencies_.direct(i)) waits_for_.push_back(task);
+    if (before[i] != kNone) waits_for_.push_back(before[i]);
+    for (; other != commuting.end() && other->first == i; ++other)
+      waits_for_.push_back(other->second);
+    first_waits_for_.push_back(waits_for_.size());
+
+    Nanoseconds possible = times.pop_start;
+    for (std::size_t k = first; k < waits_for_.size(); ++k)
+      possible = std::max(possible, trace_.tasks[waits_for_[k]].times.released);
+    for (const std::uint32_t join : dependencies_.joins(i))
+      possible = std::max(possible, joined[join]);
+    own_.push_back(times.start - possible);  // negative where a worker overlaps its tasks
+  }
+}
+
+double Replay::run(std::span<const double> scale) const {
+  const auto begin = static_cast<double>(trace_.begin);
+  std::vector<double> released(trace_.tasks.size(), begin), delay(waits_.size(), 0.0);
+  std::vector<double> joined(dependencies_.join_count(), begin);  // all members released
+  const auto delayed = [&](Nanoseconds at, std::uint32_t wait) {
+    return static_cast<double>(at) + (wait == kNone ? 0 : delay[wait]);
+  };
+  double end = begin;
+  for (const Step& step : steps_) {
+    if (!step.is_task) {
+      const trace::Wait& wait = trace_.waits[step.index];
+      const Waited& waited = waits_[step.index];
+      double until = delayed(wait.from, waited.before);
+      if (waited.trigger == kNone)
+        until += static_cast<double>(wait.to - wait.from);
+      else
+        until = std::max(
+            until, released[waited.trigger] +
+                       static_cast<double>(wait.to - trace_.tasks[waited.trigger].times.released));
+      delay[step.index] = until - static_cast<double>(wait.to);
+      end = std::max(end, until);
+      continue;
+    }
+    const Task& task = trace_.tasks[step.index];
+    double start = delayed(task.times.submitted, wait_before_[step.index]);
+    for (std::size_t k = first_waits_for_[step.index]; k < first_waits_for_[step.index + 1]; ++k)
+      start = std::max(start, released[waits_for_[k]]);
+    for (const std::uint32_t join : dependencies_.joins(step.index))
+      start = std::max(start, joined[join]);
+    start += static_cast<double>(own_[step.index]);
+    released[step.index] = start + static_cast<double>(task.length()) * scale[task.codelet] +
+                           static_cast<double>(task.times.released - task.times.end);
+    for (const std::uint32_t join : dependencies_.joins_with(step.index))
+      joined[join] = std::max(joined[join], released[step.index]);
+    end = std::max(end, released[step.index]);
+  }
+  return (end - begin) * 1e-9;
+}
 
 constexpr std::size_t kMostReplays = 12;
 

@@ -27,7 +27,7 @@ struct CriticalPath {
   std::vector<std::uint32_t> tasks;  // indices into Trace::tasks, first to last
   std::vector<PathRow> rows;         // longest first
   double factor = 2;
-  double replayed = 0;          // s: wall time of the replay with nothing faster; see replay.hpp
+  double replayed = 0;          // s: wall time of the replay with nothing faster
   std::vector<WhatIf> what_if;  // most saved first
 };
 

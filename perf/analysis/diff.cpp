@@ -235,12 +235,7 @@ double value_or_zero(const Map& map, const std::string& key) {
 void add_missing(const Run& has, const Run& lacks, Verdict verdict, Diff& diff) {
   for (const auto& [codelet, kinds] : has.tasks) {
     if (lacks.tasks.contains(codelet)) continue;
-    DiffRow row{.what = "codelet",
-                .codelet = codelet,
-                .implementation = "",
-                .kind = "",
-                .layer = "",
-                .weight = value_or_zero(has.share, codelet)};
+    DiffRow row{.what = "codelet", .codelet = codelet, .weight = value_or_zero(has.share, codelet)};
     const auto measured = has.times.find({"codelet", codelet, "", "", ""});
     const Measured found = measured == has.times.end() ? Measured{} : measured->second;
     (verdict == Verdict::only_before ? row.before : row.after) = found.median;
@@ -267,13 +262,7 @@ void compare_placement(const Run& before, const Run& after, Diff& diff) {
     for (const std::string& kind : kinds) {
       const double a = value_or_zero(kinds_before, kind) / all_before;
       const double b = value_or_zero(found->second, kind) / all_after;
-      DiffRow row{.what = "placement",
-                  .codelet = codelet,
-                  .implementation = "",
-                  .kind = kind,
-                  .layer = "",
-                  .before = a,
-                  .after = b};
+      DiffRow row{.what = "placement", .codelet = codelet, .kind = kind, .before = a, .after = b};
       row.count_before = static_cast<std::size_t>(all_before);
       row.count_after = static_cast<std::size_t>(all_after);
       row.change = b - a;

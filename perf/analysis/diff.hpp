@@ -39,7 +39,7 @@ enum class Verdict { same, slower, faster, moved, only_before, only_after };
 
 struct DiffRow {
   std::string what;  // as above
-  std::string codelet, implementation, kind, layer;
+  std::string codelet{}, implementation{}, kind{}, layer{};
   double before = 0, after = 0;  // s, or a share
   std::size_t count_before = 0, count_after = 0;
   double change = 0;  // relative for times (0.1: 10 % slower), a difference for shares

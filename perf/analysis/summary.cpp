@@ -17,18 +17,12 @@ constexpr double kFree = 0.05;  // of the workers' time; with less, whatever the
 
 const char* cause_of(Part part) {
   switch (part) {
-    case Part::compute:
-      break;
-    case Part::data:
-      return "waiting for data to arrive";
-    case Part::scheduling:
-      return "scheduling";
-    case Part::nothing_ready:
-      return "nothing ready: submitted tasks wait for others";
-    case Part::submission_late:
-      return "tasks are submitted too late";
-    case Part::barrier:
-      return "the submitting thread waits, with nothing submitted";
+    case Part::compute: break;
+    case Part::data: return "waiting for data to arrive";
+    case Part::scheduling: return "scheduling";
+    case Part::nothing_ready: return "nothing ready: submitted tasks wait for others";
+    case Part::submission_late: return "tasks are submitted too late";
+    case Part::barrier: return "the submitting thread waits, with nothing submitted";
   }
   return "";
 }
@@ -84,6 +78,23 @@ std::vector<Loss> losses_of(const Summary& summary) {
 }
 
 }  // namespace
+
+SliceSteps count_slice_steps(const Trace& trace) {
+  const Dependencies dependencies(trace);
+  SliceSteps steps;
+  for (std::size_t i = 0; i < trace.tasks.size(); ++i) {
+    const Task& task = trace.tasks[i];
+    if (task.slice < 0 || task.layer < 0) continue;
+    const Task* last = nullptr;
+    for (const std::uint32_t before : dependencies.of(i))
+      if (last == nullptr || trace.tasks[before].times.end > last->times.end)
+        last = &trace.tasks[before];
+    if (last == nullptr || last->slice != task.slice || last->layer < 0) continue;
+    ++steps.all;
+    steps.kept += last->worker == task.worker;
+  }
+  return steps;
+}
 
 Summary analyse_summary(const Trace& trace) {
   Summary summary;

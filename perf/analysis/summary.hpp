@@ -1,6 +1,7 @@
 // One screen: what ran, how fast, and where most of the time was lost.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,10 +9,23 @@
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/kernels.hpp"
 #include "perf/analysis/memory.hpp"
-#include "perf/common/slice_steps.hpp"
+#include "perf/trace/dependencies.hpp"
 #include "perf/trace/trace.hpp"
 
 namespace omni::perf {
+
+// How often a slice of a mini-batch goes on where it is: a task whose last input another task of
+// its slice made finds it in the cache, if both run on one worker. By chance, one of as many as
+// there are workers would.
+struct SliceSteps {
+  std::uint64_t all = 0;   // tasks that one of their own slice has released
+  std::uint64_t kept = 0;  // by the same worker
+
+  // NaN without any.
+  double share() const { return static_cast<double>(kept) / static_cast<double>(all); }
+};
+
+SliceSteps count_slice_steps(const Trace& trace);
 
 // "scheduling 12 % of worker time"
 struct Loss {

@@ -1,14 +1,265 @@
 #include "perf/report/html_report.hpp"
 
-#include <string_view>
+#include <nlohmann/json.hpp>
 
-#include "perf/report/page_data.hpp"
+#include <cmath>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "perf/analysis/async.hpp"
+#include "perf/analysis/bounds.hpp"
+#include "perf/analysis/critical_path.hpp"
+#include "perf/analysis/idle.hpp"
+#include "perf/analysis/iterations.hpp"
+#include "perf/analysis/kernels.hpp"
+#include "perf/analysis/roofline.hpp"
+#include "perf/report/columns.hpp"
+#include "perf/report/metrics_file.hpp"
 #include "perf/report/page_parts.hpp"
+#include "perf/trace/dependencies.hpp"
 #include "runtime/files.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni::perf {
 namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Columns by name; those whose names end in + hold differences to the row before.
+class Columns {
+ public:
+  Columns(std::initializer_list<std::string_view> names) : names_(names), columns_(names.size()) {}
+
+  void add(std::initializer_list<std::int64_t> row) {
+    auto name = names_.begin();
+    auto column = columns_.begin();
+    for (const std::int64_t value : row)
+      name++->ends_with('+') ? column++->add_delta(value) : column++->add(value);
+  }
+  Json json() const {
+    Json json = Json::object();
+    for (std::size_t i = 0; i < names_.size(); ++i)
+      json[std::string(names_[i].substr(0, names_[i].find('+')))] = columns_[i].text();
+    return json;
+  }
+
+ private:
+  std::vector<std::string_view> names_;
+  std::vector<Column> columns_;
+};
+
+// Tasks in the order of the trace. Every time is relative to the one before it in a task's life.
+Json tasks(const Trace& trace, const Dependencies& dependencies) {
+  Columns columns{"kind",  "worker",    "slice",     "group",       "iteration+", "submitted+",
+                  "ready", "pop_start", "popped",    "fetch_start", "fetch_end",  "start",
+                  "end",   "released",  "predicted", "waits"};
+  Column before;
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::int32_t, double, double>, int> kinds;
+  Json table = Json::array();
+  for (std::size_t i = 0; i < trace.tasks.size(); ++i) {
+    const Task& task = trace.tasks[i];
+    const auto [found, fresh] =
+        kinds.try_emplace({task.codelet, task.implementation, task.layer, task.flops, task.bytes},
+                          static_cast<int>(kinds.size()));
+    if (fresh)
+      table.push_back({task.codelet, task.implementation, task.layer, task.flops, task.bytes});
+    const std::vector<std::uint32_t> others = dependencies.of(i);
+    const trace::TaskTimes& t = task.times;
+    columns.add({found->second, task.worker, task.slice, task.group, task.iteration,
+                 t.submitted - trace.begin, t.ready - t.submitted, t.pop_start - t.ready,
+                 t.popped - t.pop_start, t.fetch_start - t.popped, t.fetch_end - t.fetch_start,
+                 t.start - t.fetch_end, t.end - t.start, t.released - t.end,
+                 std::isfinite(task.predicted) ? std::llround(task.predicted) : -1,
+                 static_cast<std::int64_t>(others.size())});
+    for (const std::uint32_t other : others) before.add(static_cast<std::int64_t>(i) - other);
+  }
+  Json json = columns.json();
+  json["count"] = trace.tasks.size();
+  json["kinds"] = std::move(table);
+  json["before"] = before.text();
+  return json;
+}
+
+Json what_ran(const Trace& trace) {
+  Json json{{"complete", trace.complete}, {"wall", trace.end - trace.begin}};
+  for (const trace::Header& header : trace.headers)
+    json["headers"].push_back({{"rank", header.rank},
+                               {"started", header.started},
+                               {"host", header.host},
+                               {"command", header.command},
+                               {"starpu", header.starpu},
+                               {"scheduler", header.scheduler},
+                               {"net", header.net},
+                               {"batch", header.batch}});
+  json["workers"] = Json::array();
+  for (const Worker& worker : trace.workers)
+    json["workers"].push_back({{"name", worker.name},
+                               {"kind", worker.kind},
+                               {"rank", worker.rank},
+                               {"node", worker.node}});
+  json["codelets"] = Json::array();
+  for (const trace::Codelet& codelet : trace.codelets)
+    json["codelets"].push_back({{"name", codelet.name},
+                                {"color", codelet.color},
+                                {"implementations", codelet.implementations}});
+  json["layers"] = Json::array();
+  for (std::size_t i = 0; i < trace.layers.size(); ++i)
+    json["layers"].push_back(layer_name(trace, static_cast<std::int32_t>(i)));
+  return json;
+}
+
+Json iterations(const Trace& trace) {
+  Columns columns{"rank", "iteration+", "at+"};
+  for (const trace::IterationStart& start : trace.iterations)
+    columns.add({start.rank, start.iteration, start.at - trace.begin});
+  const Iterations found = analyse_iterations(trace);
+  Json json = columns.json();
+  json["count"] = found.times.size();
+  json["median"] = found.spread.median;
+  json["images_per_second"] = found.images_per_second;
+  return json;
+}
+
+Json waits(const Trace& trace) {
+  Columns columns{"rank", "all", "from+", "length"};
+  for (const trace::Wait& wait : trace.waits)
+    columns.add({wait.rank, wait.for_all, wait.from - trace.begin, wait.to - wait.from});
+  return columns.json();
+}
+
+Json transfers(const Trace& trace) {
+  Columns columns{"rank", "from_node", "to_node", "bytes", "count", "from+", "length"};
+  for (const trace::Transfer& each : trace.transfers)
+    columns.add({each.rank, each.from_node, each.to_node, static_cast<std::int64_t>(each.bytes),
+                 static_cast<std::int64_t>(each.count), each.from - trace.begin,
+                 each.to - each.from});
+  return columns.json();
+}
+
+Json counters(const Trace& trace) {
+  struct Series {
+    Column at;
+    Json values = Json::array();
+  };
+  std::map<std::pair<std::string, std::int32_t>, Series> series;
+  for (const trace::Counter& counter : trace.counters) {
+    Series& one = series[{counter.name, counter.rank}];
+    one.at.add_delta(counter.at - trace.begin);
+    one.values.push_back(counter.value);
+  }
+  Json json = Json::array();
+  for (auto& [key, one] : series)
+    json.push_back({{"name", key.first},
+                    {"rank", key.second},
+                    {"at", one.at.text()},
+                    {"values", std::move(one.values)}});
+  return json;
+}
+
+Json idle(const Trace& trace) {
+  const Idle found = analyse_idle(trace);
+  Json json{{"parts", kPartNames}, {"share", found.share}, {"workers", Json::array()}};
+  for (const WorkerTime& worker : found.workers)
+    json["workers"].push_back({{"parts", worker.parts}, {"tasks", worker.tasks}});
+  return json;
+}
+
+Json kernels(const Trace& trace) {
+  Json json = Json::array();
+  for (const KernelRow& row : analyse_kernels(trace).rows)
+    json.push_back({{"codelet", row.codelet_name},
+                    {"implementation", row.implementation_name},
+                    {"kind", row.kind},
+                    {"count", row.seconds.count},
+                    {"total", row.seconds.total},
+                    {"median", row.seconds.median},
+                    {"mad", row.seconds.mad},
+                    {"max", row.seconds.max},
+                    {"share", row.share},
+                    {"gflops", row.gflops()},
+                    {"gbytes", row.gbytes()}});
+  return json;
+}
+
+Json roofline(const Trace& trace) {
+  const Roofline found = analyse_roofline(trace);
+  Json json{{"peaks", Json::array()}, {"rows", Json::array()}};
+  for (const trace::Peak& peak : found.peaks)
+    json["peaks"].push_back({{"what", peak.what},
+                             {"kind", peak.kind},
+                             {"per_worker", peak.per_worker},
+                             {"together", peak.together}});
+  for (const RooflineRow& row : found.rows)
+    json["rows"].push_back({{"codelet", row.codelet},
+                            {"implementation", row.implementation},
+                            {"kind", row.kind},
+                            {"seconds", row.seconds},
+                            {"flops", row.flops},
+                            {"intensity", row.intensity},
+                            {"attained", row.attained},
+                            {"roof", row.roof},
+                            {"fraction", row.fraction},
+                            {"bound", row.bound},
+                            {"lost", row.lost}});
+  return json;
+}
+
+Json staleness(const Trace& trace) {
+  const Async found = analyse_async(trace);
+  Json json{{"exchanges", found.all.exchanges},
+            {"mean", found.all.mean},
+            {"max", found.all.max},
+            {"histogram", Json::array()}};
+  for (const auto& [staleness, exchanges] : found.all.histogram)
+    json["histogram"].push_back({staleness, exchanges});
+  return json;
+}
+
+Json limits(const Trace& trace, const Dependencies& dependencies) {
+  const Bounds found = analyse_bounds(trace, dependencies);
+  Column path;
+  for (const std::uint32_t task : longest_path(trace, dependencies)) path.add_delta(task);
+  return {{"area", found.area},
+          {"critical_path", found.critical_path},
+          {"efficiency", found.efficiency()},
+          {"path", path.text()}};
+}
+
+// Only as many lines as a curve has use for.
+Json curves(const std::vector<MetricsLine>& lines) {
+  constexpr std::size_t kLines = 10'000;
+  const std::size_t step = lines.size() / kLines + 1;
+  Json json = Json::array();
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const MetricsLine& line = lines[i];
+    const bool evaluation = !std::isnan(line.test_loss) || !std::isnan(line.test_accuracy);
+    if (i % step != 0 && !evaluation) continue;
+    json.push_back({line.iteration, line.seconds, line.loss, line.loss_average, line.accuracy,
+                    line.images_per_second, line.test_loss, line.test_accuracy});
+  }
+  return {{"every", step}, {"lines", json}};
+}
+
+// What the page knows of a trace: see perf/report/page/decode.js.
+Json page_data(const Trace& trace, const Dependencies& dependencies,
+               const std::vector<MetricsLine>& metrics) {
+  Json json = what_ran(trace);
+  json["tasks"] = tasks(trace, dependencies);
+  json["iterations"] = iterations(trace);
+  json["waits"] = waits(trace);
+  json["transfers"] = transfers(trace);
+  json["counters"] = counters(trace);
+  json["idle"] = idle(trace);
+  json["kernels"] = kernels(trace);
+  json["roofline"] = roofline(trace);
+  json["staleness"] = staleness(trace);
+  json["limits"] = limits(trace, dependencies);
+  json["metrics"] = curves(metrics);
+  return json;
+}
 
 // Inside a script element only "<" can end it or begin a comment; in JSON it occurs in strings
 // alone, where it may be written like this.

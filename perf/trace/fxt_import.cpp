@@ -1,23 +1,155 @@
 #include "perf/trace/fxt_import.hpp"
 
 #include <fmt/format.h>
+#include <system_error>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "perf/trace/fxt_tasks.hpp"
 #include "runtime/files.hpp"
+#include "runtime/line_source.hpp"
+#include "runtime/number_in.hpp"
+#include "runtime/result.hpp"
 #include "runtime/trace/lines.hpp"
 
 namespace omni::perf {
 namespace {
+
+// The tasks.rec of starpu_fxt_tool: "Key: value" lines, an empty line after every task.
+struct FxtTask {
+  std::string id, name;  // ids hold the rank when there are several
+  bool control = false;  // no task but a hint to StarPU
+  std::vector<std::string> depends_on;
+  std::vector<std::string> handles, modes;  // as many of both; "R", "RW", "RWC", "S" ...
+  std::vector<std::uint64_t> sizes;
+  double submitted = -1, start = -1, end = -1;  // ms
+  double gigaflops = 0;
+  std::int64_t worker = -1, node = 0, rank = 0, iteration = -1;
+};
+
+struct FxtTasks {
+  std::map<std::int64_t, std::vector<FxtTask>> by_rank;  // those that a worker ran
+  std::size_t left_out = 0;                              // the others
+};
+
+constexpr double kLongestRun = 1e11;     // ms; three years
+constexpr std::size_t kLongestId = 200;  // is part of names in traces, which have a longest, too
+constexpr std::int64_t kMaxSmallNumber = 1 << 20;
+
+template <class T>
+bool parse(std::string_view text, T& number) {
+  const auto found = number_in<T>(text);
+  number = found.value_or(number);
+  return found.has_value();
+}
+
+// A mode may be empty, between two spaces.
+std::vector<std::string> words(std::string_view text) {
+  std::vector<std::string> result;
+  while (true) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    result.emplace_back(text.substr(0, end));
+    if (end == text.size()) return result;
+    text.remove_prefix(end + 1);
+  }
+}
+
+// What is wrong with the value, or nothing.
+std::string set(FxtTask& task, std::string_view key, std::string_view value) {
+  const auto time = [&](double& target) {
+    if (!parse(value, target) || !(target >= 0 && target <= kLongestRun)) return "is no time";
+    return "";
+  };
+  const auto whole = [&](std::int64_t& target) {
+    return parse(value, target) && target >= 0 && target < kMaxSmallNumber ? ""
+                                                                           : "is no small number";
+  };
+  if (key == "JobId" || key == "Handles")
+    for (const std::string& word : words(value))
+      if (word.size() > kLongestId) return "holds no id";
+  if (key == "JobId") task.id = value;
+  if (key == "Control") task.control = true;
+  if (key == "Name") task.name = value.substr(0, 200);
+  if (key == "DependsOn") task.depends_on = words(value);
+  if (key == "Handles") task.handles = words(value);
+  if (key == "Modes") task.modes = words(value);
+  if (key == "SubmitTime") return time(task.submitted);
+  if (key == "StartTime") return time(task.start);
+  if (key == "EndTime") return time(task.end);
+  if (key == "WorkerId") return whole(task.worker);
+  if (key == "MemoryNode") return whole(task.node);
+  if (key == "MPIRank") return value == "-1" ? "" : whole(task.rank);
+  if (key == "Iteration") {
+    const auto numbers = words(value);
+    if (numbers.empty() || !parse(numbers[0], task.iteration) || task.iteration < 0)
+      return "is no iteration";
+  }
+  if (key == "GFlop" &&
+      (!parse(value, task.gigaflops) || !(task.gigaflops >= 0 && task.gigaflops <= 1e12)))
+    return "is no number of operations";
+  if (key == "Sizes")
+    for (const std::string& word : words(value))
+      if (!parse(word, task.sizes.emplace_back())) return "is no list of sizes";
+  return "";
+}
+
+// What is wrong with a whole record, or nothing.
+std::string finish(FxtTask&& task, FxtTasks& tasks) {
+  if (task.id.empty() || task.control) return "";
+  if (task.worker < 0 || task.start < 0 || task.end < 0) {
+    ++tasks.left_out;
+    return "";
+  }
+  if (task.submitted < 0) task.submitted = task.start;  // by StarPU itself
+  if (task.submitted > task.start || task.start > task.end) return "goes back in time";
+  if (task.handles.size() != task.modes.size())
+    return "has another number of modes than of handles";
+  tasks.by_rank[task.rank].push_back(std::move(task));
+  return "";
+}
+
+Result<FxtTasks> read_fxt_tasks(const std::filesystem::path& path) {
+  OMNI_TRY(LineSource lines, open_lines(path));
+  FxtTasks tasks;
+  FxtTask task;
+  std::size_t number = 0;
+  const auto problem = [&](std::string what) {
+    return Error{ErrorKind::data, fmt::format("{}:{}", path.string(), number), std::move(what),
+                 "is it a tasks.rec of starpu_fxt_tool?"};
+  };
+  while (true) {
+    OMNI_TRY(const std::optional<LineSource::Line> line, lines.next());
+    if (!line) break;
+    ++number;
+    if (line->too_long) return problem("the line is too long");
+    if (!line->ended) return problem("the line is cut off");
+    if (line->text.empty()) {
+      if (std::string what = finish(std::exchange(task, {}), tasks); !what.empty())
+        return problem("the task before this line " + what);
+      continue;
+    }
+    const std::size_t colon = line->text.find(':');
+    if (colon == line->text.npos || colon == 0) return problem("is no 'Key: value'");
+    const std::string_view key = line->text.substr(0, colon);
+    std::string_view value = line->text.substr(colon + 1);
+    if (value.starts_with(' ')) value.remove_prefix(1);
+    if (std::string what = set(task, key, value); !what.empty())
+      return problem(fmt::format("{} {}", key, what));
+  }
+  if (!task.id.empty()) return problem("the last task is cut off");
+  if (tasks.by_rank.empty()) return problem("holds no task that ran");
+  return tasks;
+}
 
 namespace fs = std::filesystem;
 using trace::AccessMode, trace::Nanoseconds;
@@ -42,14 +174,8 @@ class RankWriter {
       return std::tie(a.submitted, a.start, a.id) < std::tie(b.submitted, b.start, b.id);
     });
     for (std::uint32_t i = 0; i < jobs_.size(); ++i) index_.emplace(jobs_[i].id, i);
-    trace::append(buffer_, {.rank = static_cast<int>(rank),
-                            .started = 0,
-                            .host = "",
-                            .command = "imported from " + source_.string(),
-                            .starpu = "",
-                            .scheduler = "",
-                            .net = "",
-                            .batch = 0});
+    trace::append(buffer_, trace::Header{.rank = static_cast<int>(rank),
+                                         .command = "imported from " + source_.string()});
     define_workers();
     define_codelets();
     find_dependencies();

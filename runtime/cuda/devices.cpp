@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <limits>
 #include <optional>
@@ -16,15 +15,14 @@
 #endif
 
 #include "runtime/log.hpp"
+#include "runtime/number_in.hpp"
 
 namespace omni {
 namespace {
 
-std::optional<int> number_in(std::string_view text) {
-  int number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
+std::optional<int> gpu_number(std::string_view text) {
+  const auto number = number_in<int>(text);
+  return number && *number >= 0 ? number : std::nullopt;
 }
 
 }  // namespace
@@ -73,7 +71,7 @@ std::size_t limit_of(int number) {
   for (const std::string& name :
        {std::string("STARPU_LIMIT_CUDA_MEM"), fmt::format("STARPU_LIMIT_CUDA_{}_MEM", number)})
     if (const char* mebibytes = std::getenv(name.c_str()))
-      if (const auto value = number_in(mebibytes)) return static_cast<std::size_t>(*value) << 20;
+      if (const auto value = gpu_number(mebibytes)) return static_cast<std::size_t>(*value) << 20;
   return std::numeric_limits<std::size_t>::max();
 }
 
@@ -137,7 +135,7 @@ Result<ChosenGpus> choose_gpus(const std::string& wanted) {
   std::vector<int> numbers;
   for (std::size_t begin = 0, end = 0; !all && begin <= wanted.size(); begin = end + 1) {
     end = std::min(wanted.find(',', begin), wanted.size());
-    const auto number = number_in(std::string_view(wanted).substr(begin, end - begin));
+    const auto number = gpu_number(std::string_view(wanted).substr(begin, end - begin));
     if (!number) return no_list;
     if (std::find(numbers.begin(), numbers.end(), *number) != numbers.end())
       return Error{ErrorKind::usage, "--gpus " + wanted, fmt::format("names {} twice", *number),
@@ -150,7 +148,7 @@ Result<ChosenGpus> choose_gpus(const std::string& wanted) {
   if (all) {
     const char* limit = std::getenv("STARPU_NCUDA");
     constexpr int kNoLimit = std::numeric_limits<int>::max();
-    const int most = limit == nullptr ? kNoLimit : number_in(limit).value_or(kNoLimit);
+    const int most = limit == nullptr ? kNoLimit : gpu_number(limit).value_or(kNoLimit);
     for (Gpu gpu : gpus.found) {
       std::string& why = result.left_out[gpu.number];
       if (gpu.number >= most) {

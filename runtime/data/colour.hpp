@@ -1,7 +1,6 @@
 // Changes of hue, saturation and exposure, by way of the HSV cone as in Darknet.
 #pragma once
 
-#include <cstddef>
 #include <span>
 
 namespace omni {

@@ -1,6 +1,5 @@
 #include "runtime/memory/resident_memory.hpp"
 
-#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <string_view>

@@ -114,12 +114,9 @@ Nanoseconds nanoseconds(const timespec& time) {
 
 trace::AccessMode recorded(AccessMode mode) {
   switch (mode) {
-    case AccessMode::read:
-      return trace::AccessMode::read;
-    case AccessMode::write:
-      return trace::AccessMode::write;
-    case AccessMode::read_write:
-      return trace::AccessMode::update;
+    case AccessMode::read: return trace::AccessMode::read;
+    case AccessMode::write: return trace::AccessMode::write;
+    case AccessMode::read_write: return trace::AccessMode::update;
     case AccessMode::accumulate:
       return implementation_policy().deterministic ? trace::AccessMode::update
                                                    : trace::AccessMode::add;

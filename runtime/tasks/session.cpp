@@ -6,7 +6,6 @@
 #include <starpu_scheduler.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>

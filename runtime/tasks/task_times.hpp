@@ -1,10 +1,15 @@
-// Who ran what for how long, added up per (codelet, implementation, layer). Off unless asked for;
-// then every task pays two clock reads. On a GPU it is StarPU that measures, since kernels there
-// run after they were enqueued.
+// Who ran what for how long, and what StarPU's models expect of every implementation that a task
+// may choose from: added up per (codelet, implementation, layer). Off unless asked for. Then every
+// task pays two clock reads, or asks the models when it ends. On a GPU it is StarPU that measures,
+// since kernels there run after they were enqueued.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace omni {
@@ -13,17 +18,27 @@ struct TaskTime {
   std::string codelet, implementation;
   int layer = -1;  // -1: belongs to none
   bool on_gpu = false;
-  std::uint64_t tasks = 0;
-  double seconds = 0, flops = 0, bytes = 0;
+  double seconds = 0;  // expected ones: NaN where no model knows the shape of a task
+  double flops = 0, bytes = 0;
+  std::uint64_t tasks = 1;
 };
 
-namespace task_times {
+class TimeTotals {
+ public:
+  explicit TimeTotals(bool profiles) : profiles_(profiles) {}
+  void start();                    // forgets what was recorded before
+  std::vector<TaskTime> finish();  // after wait_for_tasks()
+  bool recording() const { return enabled_.load(std::memory_order_relaxed); }
+  void add(const TaskTime& time);
 
-void start();                    // forgets what was recorded before
-std::vector<TaskTime> finish();  // after wait_for_tasks()
-bool recording();
-void record(const std::string& codelet, const std::string& implementation, int layer, bool on_gpu,
-            double seconds, double flops, double bytes);
+ private:
+  const bool profiles_;  // asks StarPU for the times of GPUs
+  std::atomic<bool> enabled_{false};
+  std::mutex mutex_;
+  int profiled_before_ = 0;  // the recorder may have asked for it
+  std::map<std::tuple<std::string, std::string, int>, TaskTime> totals_;
+};
 
-}  // namespace task_times
+extern TimeTotals task_times, expected_times;
+
 }  // namespace omni

@@ -23,12 +23,9 @@ std::atomic<std::uint32_t> next_id{0};
 std::size_t bytes_of(DataType type) {
   switch (type) {
     case DataType::f32:
-    case DataType::i32:
-      return 4;
-    case DataType::bf16:
-      return 2;
-    case DataType::u8:
-      return 1;
+    case DataType::i32: return 4;
+    case DataType::bf16: return 2;
+    case DataType::u8: return 1;
   }
   return 0;
 }

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <optional>
@@ -13,6 +12,7 @@
 
 #include "runtime/files.hpp"
 #include "runtime/nearest.hpp"
+#include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 #include "scheduling/arrivals/json_lines.hpp"
 
@@ -152,10 +152,8 @@ class MachineReader {
       refuse(table, "\"seconds\" is to be a table by mini-batch size",
              R"("seconds": {"16": 0.01, "32": 0.016}, say)");
     for (const JsonNode& entry : table.children) {
-      std::uint64_t size = 0;
-      const char* const end = entry.key.data() + entry.key.size();
-      const auto [stop, failed] = std::from_chars(entry.key.data(), end, size);
-      if (failed != std::errc() || stop != end || !kSizes.holds(static_cast<double>(size)))
+      const auto size = number_in<std::uint64_t>(entry.key).value_or(0);
+      if (!kSizes.holds(static_cast<double>(size)))
         refuse(entry, fmt::format("{} is no mini-batch size", shown_name(entry.key)),
                kSizes.text());
       const double seconds = checked(entry, kTimes, "the time in seconds");

@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
 #include <set>
+
+#include "runtime/number_in.hpp"
 
 namespace omni {
 namespace {
@@ -19,13 +19,6 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
     first = end + 1;
   }
   return pieces;
-}
-
-std::optional<int> whole(std::string_view text) {
-  int value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc() || end != text.data() + text.size()) return {};
-  return value;
 }
 
 }  // namespace
@@ -60,8 +53,9 @@ Result<GroupLayout> parse_group_layout(std::string_view text, int workers) {
     std::set<int> members;
     for (const std::string_view range : split(group, ',')) {
       const std::size_t dash = range.find('-');
-      const auto first = whole(range.substr(0, dash));
-      const auto last = dash == std::string_view::npos ? first : whole(range.substr(dash + 1));
+      const auto first = number_in<int>(range.substr(0, dash));
+      const auto last =
+          dash == std::string_view::npos ? first : number_in<int>(range.substr(dash + 1));
       if (!first || !last || *first > *last)
         return refuse(fmt::format("'{}' names no workers", range));
       if (*last >= workers) return refuse(fmt::format("there is no worker {}", *last));

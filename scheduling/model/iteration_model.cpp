@@ -46,9 +46,9 @@ Result<IterationModel> IterationModel::measure(const Net& net, Workers workers, 
   IterationModel model;
   Choices before;
   for (int round = 0; round < kMostRounds; ++round) {
-    task_times::start();
+    task_times.start();
     Result<double> seconds = train(iterations);
-    times = task_times::finish();
+    times = task_times.finish();
     if (!seconds) return seconds.error();
     Choices now = choices_of(times);
     const bool settled = round > 0 && now == before;

@@ -3,7 +3,6 @@
 // So another one is tried now and then.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <span>

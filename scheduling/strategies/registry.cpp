@@ -55,32 +55,19 @@ Result<const StrategyType*> find_strategy(std::string_view name) {
 
 std::string_view option_name(StrategyOption option) {
   switch (option) {
-    case StrategyOption::asynchrony:
-      return "--async";
-    case StrategyOption::compensation:
-      return "--momentum-compensation";
-    case StrategyOption::fully_connected:
-      return "--fc";
-    case StrategyOption::cold_start:
-      return "--cold-start";
-    case StrategyOption::guard:
-      return "--guard";
-    case StrategyOption::sync_every:
-      return "--sync-every";
-    case StrategyOption::alpha:
-      return "--alpha";
-    case StrategyOption::central_momentum:
-      return "--central-momentum";
-    case StrategyOption::outer_rate:
-      return "--outer-rate";
-    case StrategyOption::outer_momentum:
-      return "--outer-momentum";
-    case StrategyOption::group_batches:
-      return "--group-batches";
-    case StrategyOption::adapt_factor:
-      return "--adapt-factor";
-    case StrategyOption::adapt_weight:
-      return "--adapt-weight";
+    case StrategyOption::asynchrony: return "--async";
+    case StrategyOption::compensation: return "--momentum-compensation";
+    case StrategyOption::fully_connected: return "--fc";
+    case StrategyOption::cold_start: return "--cold-start";
+    case StrategyOption::guard: return "--guard";
+    case StrategyOption::sync_every: return "--sync-every";
+    case StrategyOption::alpha: return "--alpha";
+    case StrategyOption::central_momentum: return "--central-momentum";
+    case StrategyOption::outer_rate: return "--outer-rate";
+    case StrategyOption::outer_momentum: return "--outer-momentum";
+    case StrategyOption::group_batches: return "--group-batches";
+    case StrategyOption::adapt_factor: return "--adapt-factor";
+    case StrategyOption::adapt_weight: return "--adapt-weight";
   }
   return "";
 }

@@ -1,14 +1,23 @@
 // omni-run compare: every strategy with every seed, one training after another.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "apps/exit_codes.hpp"
 #include "apps/omni-run/compare/arguments.hpp"
-#include "apps/omni-run/compare/child.hpp"
 #include "apps/omni-run/compare/record.hpp"
 #include "apps/omni-run/compare/strategies.hpp"
 #include "apps/omni-run/compare/table.hpp"
@@ -16,11 +25,58 @@
 #include "runtime/line_source.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
+#include "runtime/result.hpp"
 #include "runtime/shown_name.hpp"
 #include "runtime/signals.hpp"
 
 namespace omni {
 namespace {
+
+constexpr auto kPoll = std::chrono::milliseconds(20);
+constexpr int kNotStarted = 127;
+
+// In the copy of this process, so only what is async-signal-safe. posix_spawn() could not ask for
+// the signal on the parent's death.
+[[noreturn]] void become(char* const* words, int log, pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(kNotStarted);
+  const int input = open("/dev/null", O_RDONLY);
+  for (const auto& [from, to] : {std::pair(input, 0), std::pair(log, 1), std::pair(log, 2)})
+    if (dup2(from, to) < 0) _exit(kNotStarted);
+  execv("/proc/self/exe", words);
+  _exit(kNotStarted);
+}
+
+// Runs this program with other words and waits for the end. All that it prints goes into the file
+// `log`. A stop request to this process is passed on, and the child does not outlive this process:
+// then it gets SIGTERM, too. The exit code, or 128 + the number of the signal that ended it.
+Result<int> run_child(std::vector<std::string> words, const std::filesystem::path& log) {
+  const auto failed = [](const std::string& where) {
+    return Error{ErrorKind::failed, where, std::strerror(errno), ""};
+  };
+  words.insert(words.begin(), own_words().front());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  const int file = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0) return failed(log.string());
+  const pid_t parent = getpid(), child = fork();
+  if (child == 0) become(pointers.data(), file, parent);
+  close(file);
+  if (child < 0) return failed("a new process");
+  bool passed_on = false;
+  for (;;) {
+    int status = 0;
+    const pid_t ended = waitpid(child, &status, WNOHANG);
+    if (ended == child) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (ended < 0 && errno != EINTR) return failed("a training");
+    if (stop_requested() && !passed_on) {
+      kill(child, SIGTERM);
+      passed_on = true;
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+}
 
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;

@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "runtime/nearest.hpp"
+#include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 #include "scheduling/strategies/registry.hpp"
 
@@ -29,10 +29,8 @@ Error refusal(std::string_view text, std::string what, std::string hint) {
 }
 
 std::optional<int> whole_number(std::string_view text, int most) {
-  int number = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failure != std::errc() || end != text.data() + text.size()) return {};
-  return number >= 1 && number <= most ? std::optional(number) : std::nullopt;
+  const auto number = number_in<int>(text);
+  return number && *number >= 1 && *number <= most ? number : std::nullopt;
 }
 
 Result<NamedStrategy> parse_strategy(std::string_view text) {

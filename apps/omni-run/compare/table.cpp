@@ -48,8 +48,7 @@ std::string comparison_table(const perf::Comparison& comparison) {
                   {"", comparison.simulated ? "simulated time" : "time", Format::number},
                   {"", "updates", Format::number},
                   {"", "images/s", Format::number},
-                  {"", "final accuracy", Format::number}},
-      .rows = {}};
+                  {"", "final accuracy", Format::number}}};
   double median = 0;
   for (const perf::StrategyRow& row : comparison.rows) {
     table.rows.push_back({row.strategy, reached(row), range(row.epochs, number),

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <map>
 
-#include "apps/omni-run/commands/slice_sizes.hpp"
 #include "apps/omni-run/layer_table.hpp"
 #include "apps/omni-run/load_parameters.hpp"
 #include "apps/omni-run/memory/demand.hpp"
@@ -66,12 +65,6 @@ Status Training::run() {
   return train();
 }
 
-bool Training::one_group() const {
-  const GroupArguments& groups = arguments_.groups;
-  return !groups.automatic && !groups.planned && groups.count.value_or(1) == 1 &&
-         groups.layout.empty() && strategy_.type->models == GroupModels::one;
-}
-
 bool Training::guarded() const {
   return groups_->count() > 1 && strategy_.type->models == GroupModels::one &&
          !arguments_.groups.automatic && arguments_.groups.guard.value_or(true);
@@ -104,7 +97,6 @@ Status Training::open_nets() {
       on_gpu.push_back(std::ranges::min(members) < workers.gpus);
   }
   OMNI_TRY(shape_, shape_groups(strategy_, groups, net_options.batch, on_gpu));
-  if (one_group()) OMNI_CHECK(use_timed_slice(spec_, arguments_.machine, arguments_.net));
   OMNI_CHECK(open_groups_again());
   // As many as half of the memory holds.
   while (strategy_.grows && *groups.count > devices &&
@@ -220,14 +212,6 @@ Status Training::start() {
 
 Status Training::settle_groups() {
   GroupArguments& groups = arguments_.groups;
-  if (one_group()) {
-    OMNI_TRY(const int slice, slice_worth_measuring(spec_, arguments_.net, arguments_.machine,
-                                                    net(), *data_.train, iterations_));
-    if (slice != 0) {
-      arguments_.net.slice = slice;
-      OMNI_CHECK(open_groups_again());
-    }
-  }
   if (groups.planned) {
     OMNI_TRY(ChosenGroups chosen,
              choose_groups(arguments_, checkpoint_, *session_, *data_.train, data_.name));
@@ -235,7 +219,6 @@ Status Training::settle_groups() {
               chosen.reason);
     plan_ = std::move(chosen.plan);
     groups.count = chosen.count;
-    if (chosen.count == 1) OMNI_CHECK(use_timed_slice(spec_, arguments_.machine, arguments_.net));
     OMNI_CHECK(open_groups_again());
   }
   OMNI_CHECK(strategy_.grows ? require_group_scheduler(*session_)

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 
 #include "runtime/log.hpp"
+#include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {
@@ -52,10 +52,8 @@ Status check_combination(const StrategyType& type, const TrainArguments& argumen
 }
 
 std::optional<int> number(std::string_view text) {
-  int value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc() || end != text.data() + text.size()) return {};
-  return value >= 1 && value <= kMostImages ? std::optional(value) : std::nullopt;
+  const auto value = number_in<int>(text);
+  return value && *value >= 1 && *value <= kMostImages ? value : std::nullopt;
 }
 
 // "4" or "4:1-16".

@@ -1,7 +1,6 @@
 // A training from its command line to its end, in steps.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -55,7 +54,6 @@ class Training {
   void print_summary(const TrainingState& state) const;
 
   Net& net() { return groups_->net(); }
-  bool one_group() const;
   bool guarded() const;  // see GuardedTraining
   std::uint64_t planned_iterations() const;
   DataFeed* test() { return test_feed_ ? &*test_feed_ : nullptr; }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -12,6 +11,7 @@
 #include "runtime/data/images/file_dataset.hpp"
 #include "runtime/data/images/labels.hpp"
 #include "runtime/log.hpp"
+#include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {
@@ -95,12 +95,9 @@ Result<fs::path> DataKeys::file(std::string_view key) const {
 
 Result<int> DataKeys::number(std::string_view key) const {
   const Value& given = value(key);
-  const char* const last = given.text.data() + given.text.size();
-  int read = 0;
-  const auto [end, code] = std::from_chars(given.text.data(), last, read);
-  if (code != std::errc() || end != last || read < 1)
-    return complain(given, fmt::format("{} is no number from 1 on", shown_name(given.text)), "");
-  return read;
+  const int read = number_in<int>(given.text).value_or(0);
+  if (read >= 1) return read;
+  return complain(given, fmt::format("{} is no number from 1 on", shown_name(given.text)), "");
 }
 
 // As many lines as there are classes; Darknet's lists of labels may go on with those of larger

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <system_error>
 
 #include "runtime/data/data_file.hpp"
+#include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {
@@ -129,12 +129,8 @@ Result<ImageList> read_labelled_list(const fs::path& file) {
   ImageList list{.file = file};
   OMNI_CHECK(for_each_line(file, false, [&](std::string_view line, std::size_t index) -> Status {
     const std::size_t blank = line.find_last_of(kBlanks);
-    std::int32_t label = -1;
-    if (blank != line.npos) {
-      const char* const last = line.data() + line.size();
-      const auto [end, code] = std::from_chars(line.data() + blank + 1, last, label);
-      if (code != std::errc() || end != last) label = -1;
-    }
+    const std::int32_t label =
+        blank == line.npos ? -1 : number_in<std::int32_t>(line.substr(blank + 1)).value_or(-1);
     if (label < 0 || label == std::numeric_limits<std::int32_t>::max())
       return at_line(file, index, "does not end with a label",
                      "each line is a path, a blank, and the number of the class, from 0 on; paths "

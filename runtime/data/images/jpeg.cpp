@@ -4,7 +4,6 @@
 
 #include <array>
 #include <csetjmp>
-#include <cstdio>
 // libjpeg's header needs FILE.
 #include <jerror.h>
 #include <jpeglib.h>

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -14,6 +13,7 @@
 #include "runtime/data/data_file.hpp"
 #include "runtime/data/images/image_list.hpp"
 #include "runtime/files.hpp"
+#include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {
@@ -54,12 +54,8 @@ using LabelNumbers = std::map<std::int64_t, LabelNumber>;
 
 std::optional<double> finite_number(std::string_view text) {
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
-  double value = 0;
-  const char* const last = text.data() + text.size();
-  const auto [end, code] = std::from_chars(text.data(), last, value);
-  if (code != std::errc() || end != last || !(std::abs(value) <= std::numeric_limits<float>::max()))
-    return std::nullopt;
-  return value;
+  const auto value = number_in<double>(text);
+  return value && std::abs(*value) <= std::numeric_limits<float>::max() ? value : std::nullopt;
 }
 
 std::string_view without_comment(std::string_view line) {
@@ -134,13 +130,12 @@ class LibsvmReader {
 
   Status add_value(std::string_view word, std::int64_t& before) {
     const std::size_t colon = std::min(word.find(':'), word.size());
-    std::int64_t index = 0;
-    const auto [end, code] = std::from_chars(word.data(), word.data() + colon, index);
-    const std::optional<double> value =
-        finite_number(word.substr(std::min(colon + 1, word.size())));
-    if (code != std::errc() || end != word.data() + colon || !value)
+    const auto number = number_in<std::int64_t>(word.substr(0, colon));
+    const auto value = finite_number(word.substr(std::min(colon + 1, word.size())));
+    if (!number || !value)
       return refuse(fmt::format("{} is no index:value of finite numbers", shown_name(word)),
                     kLibsvmLine);
+    const std::int64_t index = *number;
     if (index < 1)
       return refuse(fmt::format("index {}: indices count from 1", index), "add 1 to all indices");
     if (index <= before)

@@ -76,13 +76,10 @@ bool CodeletCall::run(std::size_t number, std::span<void*> memory) const noexcep
   if (pending != nullptr) pending->task.implementation = static_cast<std::uint32_t>(number);
   if (codelet->when_begun_) codelet->when_begun_(args());
   try {
-    const bool timed = task_times::recording() && entry.role != Role::gpu;
+    const bool timed = task_times.recording() && entry.role != Role::gpu;
     const auto before = timed ? Clock::now() : Clock::time_point();
     compute(*this, entry, memory);
-    if (timed)
-      task_times::record(codelet->name(), entry.name, layer, false,
-                         std::chrono::duration<double>(Clock::now() - before).count(), cost.flops,
-                         cost.bytes);
+    if (timed) record_time(number, std::chrono::duration<double>(Clock::now() - before).count());
     return true;
   } catch (const OutOfGpuMemory& problem) {
     report_task_error(
@@ -101,19 +98,22 @@ void CodeletCall::done() const noexcept {
   if (codelet->when_done_) codelet->when_done_(args());
 }
 
-void CodeletCall::record_gpu_time(double seconds) const {
-  task_times::record(codelet->name(), codelet->entries()[static_cast<std::size_t>(on_gpu)].name,
-                     layer, true, seconds, cost.flops, cost.bytes);
+void CodeletCall::record_time(std::size_t entry, double seconds) const {
+  const Entry& ran = codelet->entries()[entry];
+  task_times.add({.codelet = codelet->name(),
+                  .implementation = ran.name,
+                  .layer = layer,
+                  .on_gpu = ran.role == Role::gpu,
+                  .seconds = seconds,
+                  .flops = cost.flops,
+                  .bytes = cost.bytes});
 }
 
 starpu_data_access_mode starpu_mode(AccessMode mode) {
   switch (mode) {
-    case AccessMode::read:
-      return STARPU_R;
-    case AccessMode::write:
-      return STARPU_W;
-    case AccessMode::read_write:
-      return STARPU_RW;
+    case AccessMode::read: return STARPU_R;
+    case AccessMode::write: return STARPU_W;
+    case AccessMode::read_write: return STARPU_RW;
     case AccessMode::accumulate:
       // Commuting tasks run in arrival order, which changes the order of a sum.
       return implementation_policy().deterministic

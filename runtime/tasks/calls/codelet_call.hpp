@@ -42,7 +42,7 @@ struct alignas(std::max_align_t) CodeletCall {
   bool run(std::size_t entry, std::span<void*> memory) const noexcept;
   // Of the host, when its work is done.
   void done() const noexcept;
-  void record_gpu_time(double seconds) const;
+  void record_time(std::size_t entry, double seconds) const;
 };
 
 // How StarPU is told of an access, and for whom a task is. The set outlives it.

@@ -134,7 +134,9 @@ struct TaskChain::Task {
         continue;
       }
       const recording::BeforeEnd computed = marks.of_call(i);
-      if (task_times::recording()) call.record_gpu_time(1e-6 * (computed.from - computed.to));
+      if (task_times.recording())
+        call.record_time(static_cast<std::size_t>(call.on_gpu),
+                         1e-6 * (computed.from - computed.to));
       if (call.pending != nullptr) recording::finished_among_others(call.pending, task, computed);
     }
   }
@@ -197,7 +199,7 @@ void TaskChain::submit() {
     chain->timed |= call.pending != nullptr;
     task->flops += call.cost.flops;
   }
-  chain->timed |= task_times::recording();
+  chain->timed |= task_times.recording();
   chain->links = std::move(links_);
 
   // Freed by StarPU.

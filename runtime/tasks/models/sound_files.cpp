@@ -5,9 +5,10 @@
 #include <starpu.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <vector>
+
+#include "runtime/number_in.hpp"
 
 namespace omni {
 namespace {
@@ -46,8 +47,9 @@ class Lines {
       const std::string_view digits = kind == 'u' ? "0123456789" : "0123456789abcdef";
       double value = 0;
       if (kind != 'x') {
-        const auto end = std::from_chars(word.data(), word.data() + word.size(), value);
-        require(end.ec == std::errc() && end.ptr == word.data() + word.size());
+        const auto number = number_in<double>(word);
+        require(number.has_value());
+        value = number.value_or(0);
       }
       require(kind == 'd' || word.find_first_not_of(digits) == word.npos);
       require(kind != 'x' || word.size() <= 8);
