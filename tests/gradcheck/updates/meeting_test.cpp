@@ -84,14 +84,27 @@ struct Learners {
   double change = 0, centre_velocity = 0;
 
   void step(float rate, float pull, float momentum) {
-    for (std::size_t j = 0; j < w.size(); ++j) {
-      double gradient = curvature * (w[j] - target[j]);
-      reference::exchange<double>(
-          {.count = 1, .learning_rate = rate, .corrects = true, .pull = pull},
-          {&w[j], &gradient, &velocity[j], nullptr, nullptr, &z, &change});
-    }
+    for (std::size_t j = 0; j < w.size(); ++j) take_step(j, rate, pull, change);
     z_before = z;
     CentreStep<double>({.momentum = momentum})(z, change, centre_velocity);
+  }
+  // A learner's step and its pull towards z, which `into` sums up.
+  void take_step(std::size_t j, float rate, float alpha, double& into) {
+    double gradient = curvature * (w[j] - target[j]);
+    reference::exchange<double>(
+        {.count = 1, .learning_rate = rate, .corrects = true, .pull = alpha},
+        {&w[j], &gradient, &velocity[j], nullptr, nullptr, &z, &into});
+  }
+  // Makes z the mean of all models, as groups do that meet without pulls.
+  double move_to_mean() {
+    for (const double each : w) change += (each - z) / static_cast<double>(w.size());
+    CentreStep<double>({})(z, change, centre_velocity);
+    return z;
+  }
+  double slope() const {  // mean gradient
+    double all = 0;
+    for (std::size_t j = 0; j < w.size(); ++j) all += curvature * (w[j] - target[j]);
+    return all / static_cast<double>(w.size());
   }
   double sum() const {
     double all = z;
@@ -122,6 +135,61 @@ TEST(ModelAveraging, S2_with_alpha_1_over_k_the_centre_is_the_mean_of_before_the
   Learners learners{.w = {1, 2, 3, 6}, .target = {0, 0, 0, 0}, .z = -40};
   learners.step(0.5f, 0.25f, 0);
   EXPECT_NEAR(learners.z, 3, 1e-12);
+}
+
+// On devices with learners each, which add up their own pulls first; and as what all of them
+// reduce.
+TEST(ModelAveraging, S3_flat_hierarchical_and_all_reduce_are_one) {
+  const std::vector<double> start{1, 0.3, -0.7, 4, 2.5, -3}, target{0, 1, 5, -2, 0.5, 1};
+  const std::size_t k = start.size();
+  constexpr float kRate = 0.125f, kPull = 0.125f, kMomentum = 0.75f;
+  Learners flat{.w = start, .target = target};
+  Learners reduced = flat;
+  std::vector<std::pair<std::vector<std::size_t>, Learners>> split;
+  for (const std::vector<std::size_t>& devices :
+       {std::vector<std::size_t>{3, 3}, {2, 2, 2}, {1, 5}, {1, 1, 1, 1, 1, 1}})
+    split.emplace_back(devices, flat);
+  double moved = 0;  // of the reduced centre, in the step before
+  for (int step = 0; step < 100; ++step) {
+    flat.step(kRate, kPull, kMomentum);
+    for (auto& [devices, learners] : split) {
+      std::size_t j = 0;
+      double all = 0;
+      for (const std::size_t count : devices) {
+        double own = 0;  // of this device
+        for (const std::size_t last = j + count; j < last; ++j)
+          learners.take_step(j, kRate, kPull, own);
+        all += own;
+      }
+      CentreStep<double>({.momentum = kMomentum})(learners.z, all, learners.centre_velocity);
+    }
+    double mean = 0;
+    for (const double w : reduced.w) mean += w / static_cast<double>(k);
+    const double z = reduced.z;
+    double ignored = 0;
+    for (std::size_t j = 0; j < k; ++j) reduced.take_step(j, kRate, kPull, ignored);
+    moved = static_cast<double>(k) * static_cast<double>(kPull) * (mean - z) +
+            static_cast<double>(kMomentum) * moved;
+    reduced.z += moved;
+    for (const auto& [devices, learners] : split) {
+      ASSERT_NEAR(learners.z, flat.z, 1e-12) << devices.size() << " devices, step " << step;
+      for (std::size_t j = 0; j < k; ++j) ASSERT_NEAR(learners.w[j], flat.w[j], 1e-12);
+    }
+    ASSERT_NEAR(reduced.z, flat.z, 1e-12) << step;
+  }
+}
+
+// The variant whose centre is the mean of all models as they are: only gradients move the mean.
+TEST(ModelAveraging, S12_pulls_to_the_mean_leave_it_to_the_gradients) {
+  for (const float pull : {0.125f, 0.5f, 1.0f}) {
+    Learners learners{.w = {1, -2, 0.5, 7}, .target = {0, 1, 2, -3}};
+    for (int step = 0; step < 50; ++step) {
+      const double before = learners.move_to_mean(), expected = before - 0.125 * learners.slope();
+      double ignored = 0;
+      for (std::size_t j = 0; j < 4; ++j) learners.take_step(j, 0.125f, pull, ignored);
+      ASSERT_NEAR(learners.move_to_mean(), expected, 1e-12) << pull << ", step " << step;
+    }
+  }
 }
 
 TEST(ModelAveraging, S5_comes_to_rest_at_the_known_point) {

@@ -62,7 +62,7 @@ std::vector<PlannedBuffer> chain(std::size_t length) {
   return buffers;
 }
 
-TEST(MemoryPlan, AChainNeedsTwo) {
+TEST(MemoryPlan, S14_a_chain_needs_two) {
   EXPECT_EQ(planned(chain(20)), 200u);
   EXPECT_EQ(planned(chain(1)), 100u);
   EXPECT_EQ(planned({}), 0u);

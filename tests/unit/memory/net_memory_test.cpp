@@ -94,7 +94,7 @@ std::vector<std::pair<fs::path, DataType>> cfgs() {
   return found;
 }
 
-TEST(NetMemory, NobodyReadsWhatAnotherTensorLeft) {
+TEST(NetMemory, S14_nobody_reads_what_another_tensor_left) {
   int sharing = 0;
   for (const auto& [cfg, values] : cfgs())
     for (const bool replicas : {false, true})
@@ -120,6 +120,7 @@ TEST(NetMemory, NobodyReadsWhatAnotherTensorLeft) {
                   "")
             << cfg;
         EXPECT_TRUE(std::ranges::any_of(net->tensor_sizes(), &TensorSize::is_transient)) << cfg;
+        EXPECT_LE(net->tensor_bytes(), net->declared_bytes()) << cfg;
         const bool shares = net->tensor_bytes() < net->declared_bytes();
         EXPECT_TRUE(shares || !shipped) << cfg;
         sharing += shares;

@@ -227,6 +227,19 @@ TEST_F(AveragingTest, local_with_one_step_rate_1_and_no_momentum_averages) {
   }
 }
 
+TEST_F(AveragingTest, S4_after_every_meeting_all_models_are_the_same_bits) {
+  const AveragingOptions options{.every = 2, .rate = 0.7, .momentum = 0.9};
+  const auto run = make(3);
+  for (const std::uint64_t meeting : {6u, 12u, 18u, 24u}) {
+    run->train({.iterations = 30, .until = meeting, .strategy = averaging(options)});
+    run->state = run->done;
+    for (int group = 0; group < 3; ++group)
+      EXPECT_EQ(replicas(*run, group), masters(*run)) << meeting;
+  }
+  run->train({.iterations = 30, .until = 27, .strategy = averaging(options)});
+  EXPECT_NE(replicas(*run, 0), replicas(*run, 1)) << "between two meetings each has its own";
+}
+
 // The rate drops in iteration 10, of group 1 of two; 12 iterations end with the meeting after it.
 TEST_F(AveragingTest, S8_after_a_drop_of_the_rate_all_models_are_the_average) {
   const AveragingOptions options{.pulls = true, .every = 1, .pull = 0.3, .momentum = 0.9};

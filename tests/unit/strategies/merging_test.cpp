@@ -91,9 +91,12 @@ TEST(BatchScaling, A1_equal_speeds_leave_batches_alone) {
   EXPECT_EQ(BatchScaling({.least = 8, .most = 64, .step = 4, .unit = 2}).next(32, 0), 32);
 }
 
-// The published shares of updates by cores, from the clock and the rule alone.
-double share_of_cores(const std::string& machine_file, const GroupBatch& cpu,
-                      const GroupBatch& gpu) {
+// What the clock and the rule alone say of the published runs.
+struct Usage {
+  double share_of_cores = 0;                // of all updates
+  std::map<Machine::Kind, double> rates{};  // flop/s, of what devices of the kind could reach
+};
+Usage usage(const std::string& machine_file, const GroupBatch& cpu, const GroupBatch& gpu) {
   const auto machine =
       read_machine_file(std::string(OMNI_SOURCE_DIR) + "/apps/machines/" + machine_file);
   EXPECT_TRUE(machine) << machine.error().message();
@@ -104,7 +107,7 @@ double share_of_cores(const std::string& machine_file, const GroupBatch& cpu,
   struct Kind {
     GroupBatch bounds;
     std::uint64_t batch;
-    double updates = 0;
+    double updates = 0, samples = 0, peak = 0;
   };
   std::map<Machine::Kind, Kind> kinds{
       {Machine::Kind::cpu, {cpu, static_cast<std::uint64_t>(cpu.start)}},
@@ -120,17 +123,27 @@ double share_of_cores(const std::string& machine_file, const GroupBatch& cpu,
       own.batch = rule.next(own.batch, own.updates, other.updates, other.updates, own.bounds, 1);
     clock.begin(group, own.batch);
   };
-  for (int group = 0; group < groups; ++group) begin(group);
+  for (const Machine::Device& device : machine->devices)
+    kinds.at(device.kind).peak += device.flops_per_second;
+  for (int group = 0; group < groups; ++group)
+    if (kind(group).batch > 0) begin(group);
   std::uint64_t samples = 0;
   constexpr std::uint64_t kSamples = 3 * 581012;
   while (samples < kSamples) {
     const int group = clock.next();
     samples += kind(group).batch;
     kind(group).updates += 1;
+    kind(group).samples += static_cast<double>(kind(group).batch);
     begin(group);
   }
-  return kinds.at(Machine::Kind::cpu).updates /
-         (kinds.at(Machine::Kind::cpu).updates + kinds.at(Machine::Kind::gpu).updates);
+  Usage found{kinds.at(Machine::Kind::cpu).updates /
+              (kinds.at(Machine::Kind::cpu).updates + kinds.at(Machine::Kind::gpu).updates)};
+  for (const auto& [which, each] : kinds)
+    found.rates[which] = each.samples * kFlops / clock.now() / each.peak;
+  return found;
+}
+double share_of_cores(const std::string& machine, const GroupBatch& cpu, const GroupBatch& gpu) {
+  return usage(machine, cpu, gpu).share_of_cores;
 }
 
 TEST(Hogbatch, H3_shares_of_updates_are_the_published_ones) {
@@ -145,6 +158,19 @@ TEST(Hogbatch, H3_shares_of_updates_are_the_published_ones) {
   const double slow = share_of_cores("48-threads-slow-gpu.json", {1, 1, 64}, {8192, 1024, 8192});
   EXPECT_GE(slow, .70);
   EXPECT_LE(slow, .81);
+}
+
+TEST(Hogbatch, H6_a_gpu_is_used_best_by_fixed_batches_and_cores_by_both) {
+  for (const char* machine : {"48-threads-fast-gpu.json", "48-threads-slow-gpu.json"}) {
+    const Usage fixed = usage(machine, {1, 1, 1}, {8192, 8192, 8192}),
+                adaptive = usage(machine, {1, 1, 64}, {8192, 1024, 8192}),
+                alone = usage(machine, {0, 0, 0}, {8192, 8192, 8192});
+    using enum Machine::Kind;
+    EXPECT_GT(fixed.rates.at(gpu), 1.02 * adaptive.rates.at(gpu)) << machine;
+    for (const Usage& both : {fixed, adaptive}) EXPECT_GT(both.rates.at(cpu), 0.05) << machine;
+    EXPECT_EQ(alone.rates.at(cpu), 0) << machine;
+    EXPECT_NEAR(alone.rates.at(gpu), fixed.rates.at(gpu), 0.01) << machine;
+  }
 }
 
 // ---- trainings ----
@@ -202,6 +228,50 @@ TEST_F(Merging, H5_one_group_is_plain_training_without_momentum) {
   const auto run = std::make_unique<Run>(kMergedNet, 1, Sharing{}, BuildOptions());
   run->train({.iterations = 10, .strategy = hogbatch({{12, 12, 12}}, {})});
   EXPECT_EQ(plain->masters(), run->masters());
+}
+
+// A GPU that takes 30 samples at once 7 times as fast as a core takes them one by one, and 3 cores.
+TEST_F(Merging, H7_losses_by_epoch_and_by_time_come_in_the_published_order) {
+  const auto machine = parse_machine(
+      R"({"name": "a GPU and 3 cores", "devices": [
+          {"kind": "gpu", "flops_per_second": 14e9, "half_size": 30},
+          {"kind": "cpu", "count": 3, "flops_per_second": 1e9}]})",
+      "machine");
+  ASSERT_TRUE(machine) << machine.error().message();
+  struct Trained {
+    double loss_by_epoch = 0, loss_by_time = 0;  // the lower the better
+  };
+  const auto trained = [&](const std::vector<std::size_t>& devices,
+                           const std::vector<GroupBatch>& batches, std::optional<BatchRule> rule) {
+    std::vector<int> passes;
+    for (const GroupBatch& batch : batches) passes.push_back(static_cast<int>(batch.least));
+    const auto run = make(static_cast<int>(devices.size()), false, passes);
+    VirtualClock clock(*machine, devices, 1e6, 7);
+    run->train({.iterations = 60, .strategy = hogbatch(batches, rule), .clock = &clock});
+    Trained mean;
+    double samples = 0, in_time = 0;
+    for (const StepReport& report : run->reports) {
+      const auto count = static_cast<double>(report.group_samples);
+      if (report.images > 480) mean.loss_by_epoch += count * report.loss, samples += count;
+      const double at = report.simulated_seconds.value_or(0);
+      if (at > 0.02 && at < 0.04) mean.loss_by_time += count * report.loss, in_time += count;
+    }
+    mean.loss_by_epoch /= samples;
+    mean.loss_by_time /= in_time;
+    return mean;
+  };
+  const GroupBatch core{1, 1, 1}, large{30, 30, 30};
+  const Trained cores = trained({1, 2, 3}, {core, core, core}, {}), gpu = trained({0}, {large}, {}),
+                both = trained({0, 1, 2, 3}, {large, core, core, core}, {}),
+                adaptive = trained({0, 1, 2, 3}, {{30, 6, 30}, {1, 1, 2}, {1, 1, 2}, {1, 1, 2}},
+                                   BatchRule{});
+  EXPECT_LE(cores.loss_by_epoch, adaptive.loss_by_epoch);
+  EXPECT_LE(adaptive.loss_by_epoch, both.loss_by_epoch);
+  EXPECT_LE(both.loss_by_epoch, gpu.loss_by_epoch);
+  for (const Trained& each : {both, adaptive}) {
+    EXPECT_LE(each.loss_by_time, cores.loss_by_time);
+    EXPECT_LE(each.loss_by_time, gpu.loss_by_time);
+  }
 }
 
 TEST_F(Merging, sizes_of_before_do_not_outlive_other_bounds) {
