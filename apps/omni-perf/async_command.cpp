@@ -1,27 +1,34 @@
-// omni-perf async: how stale the gradients were.
+// omni-perf async: how the groups shared what they learnt.
 #include "apps/omni-perf/commands.hpp"
 #include "perf/analysis/async.hpp"
 
 namespace omni::perf {
 namespace {
 
-constexpr const char* kAsyncJson = R"(  {"exchanges","staleness":{"mean","max"},
-   "groups":[{"group","exchanges","iterations","mean","max"}],
+constexpr const char* kAsyncJson =
+    R"(  {"exchanges","meetings","staleness":{"mean","expected","max"},
+   "groups":[{"group","exchanges","share","iterations","mean","expected","max"}],
    "histogram":[{"group","staleness","exchanges"}],
    "iterations":[{"iteration","exchanges","mean","max"}]}
-staleness: updates by other groups between taking the parameters and handing in the gradient.)";
+staleness: updates by other groups between taking the parameters and handing in the gradient.
+expected:  updates by others for each of the group's own; for all groups, their number less one.
+           null where every group has a model of its own, and these meet.)";
 
 Document describe_async(const Trace& trace) {
   const Async async = analyse_async(trace);
   Document document;
   document.facts = {{"exchanges", "exchanges", Format::count, count_cell(async.all.exchanges)},
+                    {"meetings", "meetings", Format::count, count_cell(async.meetings)},
                     {"staleness.mean", "staleness, mean", Format::number, async.all.mean},
+                    {"staleness.expected", "expected", Format::number, async.expected},
                     {"staleness.max", "staleness, max", Format::count, async.all.max}};
   Table groups{.key = "groups",
                .columns = {{"group", "group", Format::count},
                            {"exchanges", "exchanges", Format::count},
+                           {"share", "share", Format::share},
                            {"iterations", "iterations", Format::count},
                            {"mean", "staleness, mean", Format::number},
+                           {"expected", "expected", Format::number},
                            {"max", "max", Format::count}}};
   Table histogram{.key = "histogram",
                   .title = "Exchanges by staleness",
@@ -31,8 +38,9 @@ Document describe_async(const Trace& trace) {
                   .shown = 40};
   for (const GroupStaleness& group : async.groups) {
     const Staleness& staleness = group.staleness;
-    groups.rows.push_back({std::int64_t{group.group}, count_cell(staleness.exchanges),
-                           count_cell(group.iterations), staleness.mean, staleness.max});
+    groups.rows.push_back({std::int64_t{group.group}, count_cell(staleness.exchanges), group.share,
+                           count_cell(group.iterations), staleness.mean, group.expected,
+                           staleness.max});
     for (const auto& [value, count] : staleness.histogram)
       histogram.rows.push_back({std::int64_t{group.group}, value, count_cell(count)});
   }
@@ -52,8 +60,8 @@ Document describe_async(const Trace& trace) {
 }  // namespace
 
 Command async_command(CLI::App& parent) {
-  return trace_command(parent, "async", "How stale the groups' gradients were", kAsyncJson,
-                       describe_async);
+  return trace_command(parent, "async", "Updates and staleness of the groups, and their meetings",
+                       kAsyncJson, describe_async);
 }
 
 }  // namespace omni::perf

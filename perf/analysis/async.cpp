@@ -1,6 +1,7 @@
 #include "perf/analysis/async.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 namespace omni::perf {
@@ -36,8 +37,16 @@ Async analyse_async(const Trace& trace) {
     iteration.max = std::max(iteration.max, exchange.staleness);
   }
   divide(result.all);
+  result.meetings = trace.meetings.size();
+  const auto updates = static_cast<double>(result.all.exchanges);
+  const bool one_model = trace.meetings.empty();
+  result.expected = one_model && !groups.empty() ? static_cast<double>(groups.size()) - 1
+                                                 : std::numeric_limits<double>::quiet_NaN();
   for (auto& [number, group] : groups) {
     group.group = number;
+    const auto own = static_cast<double>(group.staleness.exchanges);
+    group.share = own / updates;
+    group.expected = one_model ? (updates - own) / own : result.expected;
     group.iterations = iterations_of[number].size();
     divide(group.staleness);
     result.groups.push_back(std::move(group));

@@ -1,4 +1,5 @@
-// How stale the gradients were that the groups handed to the master copy.
+// How the groups shared what they learnt: how many updates each made, how stale the gradients were
+// that they handed to the master copy, and how often their own models met.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,8 @@ struct GroupStaleness {
   std::int32_t group = 0;
   std::size_t iterations = 0;
   Staleness staleness;
+  double share = 0;     // of all updates
+  double expected = 0;  // staleness: updates by others for each of its own; NaN where models meet
 };
 
 struct IterationStaleness {
@@ -31,6 +34,8 @@ struct IterationStaleness {
 
 struct Async {
   Staleness all;
+  std::size_t meetings = 0;
+  double expected = 0;                         // staleness; NaN where models meet
   std::vector<GroupStaleness> groups;          // by group
   std::vector<IterationStaleness> iterations;  // by iteration
 };

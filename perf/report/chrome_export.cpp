@@ -199,7 +199,7 @@ class Exporter {
   void waits() {
     for (const trace::Wait& wait : trace_.waits) {
       open("X", submitter(wait.rank), "wait",
-           wait.for_all ? "\"wait for all tasks\"" : "\"wait for data\"", wait.from);
+           wait.for_all ? "\"wait for all tasks\"" : "\"wait for values\"", wait.from);
       put(FMT_COMPILE(",\"dur\":{}}}"), micros(wait.to - wait.from));
     }
   }
@@ -218,6 +218,11 @@ class Exporter {
            fmt::format("\"exchange of group {}\"", exchange.group), exchange.at);
       put(FMT_COMPILE(",\"s\":\"p\",\"args\":{{\"iteration\":{},\"staleness\":{}}}}}"),
           exchange.iteration, exchange.staleness);
+    }
+    for (const trace::Meeting& meeting : trace_.meetings) {
+      open("i", submitter(meeting.rank), "meeting",
+           fmt::format("\"meeting of {} groups\"", meeting.groups), meeting.at);
+      put(FMT_COMPILE(",\"s\":\"p\",\"args\":{{\"number\":{}}}}}"), meeting.number);
     }
   }
 

@@ -39,6 +39,17 @@ Problem texts(Value& value, std::vector<std::string>& target) {
   return {};
 }
 
+Problem ids(Value& value, std::vector<std::int32_t>& target) {
+  simdjson::ondemand::array list;
+  if (value.get_array().get(list)) return "is no list";
+  for (auto entry : list) {
+    Value item;
+    if (entry.get(item)) return "is no list of numbers";
+    if (Problem problem = id(item, target.emplace_back()); !problem.empty()) return problem;
+  }
+  return {};
+}
+
 Problem task_times(Value& value, trace::TaskTimes& target) {
   const std::array steps = {&target.submitted, &target.ready,       &target.pop_start,
                             &target.popped,    &target.fetch_start, &target.fetch_end,

@@ -46,6 +46,7 @@ inline Problem time(Value& value, trace::Nanoseconds& target) {
 Problem number(Value& value, double& target, double min, double max);
 Problem text(Value& value, std::string& target, std::size_t longest = kLongestText);
 Problem texts(Value& value, std::vector<std::string>& target);  // at most kMaxTexts
+Problem ids(Value& value, std::vector<std::int32_t>& target);
 Problem task_times(Value& value, trace::TaskTimes& target);
 Problem accesses(Value& value, trace::AccessMode mode, std::vector<trace::Access>& target);
 

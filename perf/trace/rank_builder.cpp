@@ -11,7 +11,9 @@ namespace {
 
 constexpr std::size_t kMaxWorkers = 65536;
 constexpr std::size_t kMaxImplementations = 1024;  // of one codelet
+constexpr std::size_t kMaxEligible = 1024;
 constexpr std::size_t kMaxIndex = std::numeric_limits<std::uint32_t>::max();
+constexpr const char* kSetName = "set of eligible workers";
 
 std::string twice(const char* what, std::uint64_t id) {
   return fmt::format("{} {} is there twice", what, id);
@@ -91,6 +93,21 @@ std::string RankBuilder::take(trace::Data&& data) {
   return {};
 }
 
+std::string RankBuilder::take(trace::Eligible&& eligible) {
+  const auto id = static_cast<std::uint32_t>(eligible.id);
+  if (!eligible_.emplace(id, static_cast<std::uint32_t>(trace_.eligible.size())).second)
+    return twice(kSetName, id);
+  if (trace_.eligible.size() == kMaxEligible)
+    return fmt::format("more than {} sets of eligible workers", kMaxEligible);
+  std::vector<bool>& workers = trace_.eligible.emplace_back(trace_.workers.size());
+  for (const std::int32_t worker : eligible.workers) {
+    const auto found = workers_.find(static_cast<std::uint32_t>(worker));
+    if (found == workers_.end()) return undefined("worker", worker);
+    workers[found->second] = true;
+  }
+  return {};
+}
+
 std::string RankBuilder::take(trace::Peak&& peak) {
   trace_.peaks.push_back(std::move(peak));
   return {};
@@ -104,6 +121,8 @@ std::string RankBuilder::take(trace::Task&& task) {
     return fmt::format("codelet {} has no implementation {}", task.codelet, task.implementation);
   const auto worker = workers_.find(static_cast<std::uint32_t>(task.worker));
   if (worker == workers_.end()) return undefined("worker", task.worker);
+  const auto eligible = eligible_.find(static_cast<std::uint32_t>(task.eligible));
+  if (task.eligible >= 0 && eligible == eligible_.end()) return undefined(kSetName, task.eligible);
   const auto layer = static_cast<std::size_t>(task.layer);
   if (task.layer >= 0 && (layer >= layers_.size() || !layers_[layer]))
     return undefined("layer", task.layer);
@@ -116,20 +135,22 @@ std::string RankBuilder::take(trace::Task&& task) {
     if (data == data_.end()) return undefined("data", access.data);
     trace_.accesses.push_back({.data = data->second, .mode = access.mode});
   }
-  trace_.tasks.push_back({.id = task.id,
-                          .codelet = codelet->second.index,
-                          .implementation = implementations[task.implementation],
-                          .worker = worker->second,
-                          .layer = task.layer,
-                          .slice = task.slice,
-                          .group = task.group,
-                          .iteration = task.iteration,
-                          .times = task.times,
-                          .predicted = task.predicted,
-                          .flops = task.flops,
-                          .bytes = task.bytes,
-                          .first_access = first_access,
-                          .access_count = static_cast<std::uint32_t>(task.accesses.size())});
+  trace_.tasks.push_back(
+      {.id = task.id,
+       .codelet = codelet->second.index,
+       .implementation = implementations[task.implementation],
+       .worker = worker->second,
+       .eligible = task.eligible < 0 ? -1 : static_cast<std::int32_t>(eligible->second),
+       .layer = task.layer,
+       .slice = task.slice,
+       .group = task.group,
+       .iteration = task.iteration,
+       .times = task.times,
+       .predicted = task.predicted,
+       .flops = task.flops,
+       .bytes = task.bytes,
+       .first_access = first_access,
+       .access_count = static_cast<std::uint32_t>(task.accesses.size())});
   return {};
 }
 

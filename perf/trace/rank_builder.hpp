@@ -49,12 +49,14 @@ class RankBuilder {
   std::string take(trace::Codelet&& codelet);
   std::string take(trace::Layer&& layer);
   std::string take(trace::Data&& data);
+  std::string take(trace::Eligible&& eligible);
   std::string take(trace::Peak&& peak);
   std::string take(trace::Task&& task);
   std::string take(trace::IterationStart&& iteration);
   std::string take(trace::Wait&& wait) { return keep(trace_.waits, std::move(wait)); }
   std::string take(trace::Transfer&& one) { return keep(trace_.transfers, std::move(one)); }
   std::string take(trace::Exchange&& one) { return keep(trace_.exchanges, std::move(one)); }
+  std::string take(trace::Meeting&& one) { return keep(trace_.meetings, std::move(one)); }
   std::string take(trace::Counter&& counter);
   std::string take(trace::End&& end);
 
@@ -63,7 +65,7 @@ class RankBuilder {
   std::size_t first_task_;
   std::int32_t rank_ = 0;
   bool has_header_ = false, ended_ = false;
-  Ids workers_, data_;
+  Ids workers_, data_, eligible_;
   std::unordered_map<std::uint32_t, Codelet> codelets_;
   std::unordered_set<std::int64_t> iterations_;  // begun
   std::vector<bool> layers_;                     // defined by this rank

@@ -129,12 +129,13 @@ Status read_file_into(Trace& trace, CodeletIndex& codelets, const fs::path& path
 
 // The range of indices that one rank added to a list.
 struct Extents {
-  std::size_t tasks, iterations, waits, transfers, exchanges, counters;
+  std::size_t tasks, iterations, waits, transfers, exchanges, meetings, counters;
 };
 
 Extents extents(const Trace& trace) {
   return {trace.tasks.size(),     trace.iterations.size(), trace.waits.size(),
-          trace.transfers.size(), trace.exchanges.size(),  trace.counters.size()};
+          trace.transfers.size(), trace.exchanges.size(),  trace.meetings.size(),
+          trace.counters.size()};
 }
 
 void shift(trace::TaskTimes& t, Nanoseconds by) {
@@ -147,6 +148,7 @@ void shift(Trace& trace, const Extents& from, const Extents& to, Nanoseconds by)
   for (std::size_t i = from.tasks; i < to.tasks; ++i) shift(trace.tasks[i].times, by);
   for (std::size_t i = from.iterations; i < to.iterations; ++i) trace.iterations[i].at += by;
   for (std::size_t i = from.exchanges; i < to.exchanges; ++i) trace.exchanges[i].at += by;
+  for (std::size_t i = from.meetings; i < to.meetings; ++i) trace.meetings[i].at += by;
   for (std::size_t i = from.counters; i < to.counters; ++i) trace.counters[i].at += by;
   for (std::size_t i = from.waits; i < to.waits; ++i) {
     trace.waits[i].from += by;
@@ -192,6 +194,7 @@ void find_begin_and_end(Trace& trace) {
   for (const trace::Wait& wait : trace.waits) happened(wait.from, wait.to);
   for (const trace::Transfer& transfer : trace.transfers) happened(transfer.from, transfer.to);
   for (const trace::Exchange& exchange : trace.exchanges) happened(exchange.at, exchange.at);
+  for (const trace::Meeting& meeting : trace.meetings) happened(meeting.at, meeting.at);
   trace.begin = begin == kNever ? 0 : begin;
   trace.end = end;
 }

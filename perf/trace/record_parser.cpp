@@ -80,6 +80,10 @@ const Keys<trace::Data> kData = {
     {"name", true, [](auto& v, auto& r) { return json::text(v, r.name); }},
     {"bytes", false, [](auto& v, auto& r) { return json::whole(v, r.bytes, 0, kMaxCount); }}};
 
+const Keys<trace::Eligible> kEligible = {
+    {"eligible", true, [](auto& v, auto& r) { return json::id(v, r.id); }},
+    {"workers", true, [](auto& v, auto& r) { return json::ids(v, r.workers); }}};
+
 const Keys<trace::Peak> kPeak = {
     {"peak", true, [](auto& v, auto& r) { return json::text(v, r.what); }},
     {"kind", true, [](auto& v, auto& r) { return json::text(v, r.kind); }},
@@ -93,6 +97,7 @@ const Keys<TaskLine> kTask = {
     {"codelet", true, [](auto& v, auto& r) { return json::id(v, r.codelet); }},
     {"impl", true, [](auto& v, auto& r) { return json::id(v, r.implementation); }},
     {"worker", true, [](auto& v, auto& r) { return json::id(v, r.worker); }},
+    {"eligible", false, [](auto& v, auto& r) { return json::id(v, r.eligible); }},
     {"layer", false, [](auto& v, auto& r) { return json::whole(v, r.layer, -1, 65535); }},
     {"slice", false, [](auto& v, auto& r) { return json::whole(v, r.slice, -1, INT32_MAX); }},
     {"group", false, [](auto& v, auto& r) { return json::whole(v, r.group, -1, INT32_MAX); }},
@@ -133,6 +138,11 @@ const Keys<trace::Exchange> kExchange = {
     {"exchange", true, [](auto& v, auto& r) { return json::whole(v, r.iteration, 0, kMaxCount); }},
     {"group", false, [](auto& v, auto& r) { return json::id(v, r.group); }},
     {"staleness", true, [](auto& v, auto& r) { return json::whole(v, r.staleness, 0, kMaxCount); }},
+    {"at", true, [](auto& v, auto& r) { return json::time(v, r.at); }}};
+
+const Keys<trace::Meeting> kMeeting = {
+    {"meeting", true, [](auto& v, auto& r) { return json::whole(v, r.number, 0, kMaxCount); }},
+    {"groups", true, [](auto& v, auto& r) { return json::id(v, r.groups); }},
     {"at", true, [](auto& v, auto& r) { return json::time(v, r.at); }}};
 
 const Keys<trace::Counter> kCounter = {
@@ -222,11 +232,13 @@ struct RecordParser::State {
     if (kind == "codelet") return read(kCodelet, object);
     if (kind == "layer") return read(kLayer, object);
     if (kind == "data") return read(kData, object);
+    if (kind == "eligible") return read(kEligible, object);
     if (kind == "peak") return read(kPeak, object);
     if (kind == "iteration") return read(kIteration, object);
     if (kind == "wait") return read(kWait, object);
     if (kind == "transfer") return read(kTransfer, object);
     if (kind == "exchange") return read(kExchange, object);
+    if (kind == "meeting") return read(kMeeting, object);
     if (kind == "counter") return read(kCounter, object);
     if (kind == "end") return read(kEnd, object);
     return Record(UnknownRecord{});

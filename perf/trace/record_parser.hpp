@@ -13,10 +13,10 @@ namespace omni::perf {
 
 struct UnknownRecord {};  // of a later version
 
-using Record =
-    std::variant<UnknownRecord, trace::Header, trace::Worker, trace::Codelet, trace::Layer,
-                 trace::Data, trace::Peak, trace::Task, trace::IterationStart, trace::Wait,
-                 trace::Transfer, trace::Exchange, trace::Counter, trace::End>;
+using Record = std::variant<UnknownRecord, trace::Header, trace::Worker, trace::Codelet,
+                            trace::Layer, trace::Data, trace::Eligible, trace::Peak, trace::Task,
+                            trace::IterationStart, trace::Wait, trace::Transfer, trace::Exchange,
+                            trace::Meeting, trace::Counter, trace::End>;
 
 struct BadLine {
   std::string what;

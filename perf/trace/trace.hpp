@@ -17,6 +17,7 @@ struct Task {
   std::uint64_t id;
   std::uint32_t codelet, implementation;  // index into Trace::codelets, and into its list
   std::uint32_t worker;                   // index into Trace::workers
+  std::int32_t eligible;                  // index into Trace::eligible; -1: all workers of its rank
   std::int32_t layer, slice, group;
   std::int64_t iteration;
   trace::TaskTimes times;
@@ -39,6 +40,7 @@ struct Trace {
   std::vector<trace::Codelet> codelets;  // same name, same entry, whatever the rank
   std::vector<trace::Layer> layers;      // by id
   std::vector<trace::Data> data;
+  std::vector<std::vector<bool>> eligible;  // has the index of a worker in it, if that is one
   std::vector<trace::Peak> peaks;
   std::vector<Task> tasks;  // by rank, then in submission order
   std::vector<trace::Access> accesses;
@@ -46,6 +48,7 @@ struct Trace {
   std::vector<trace::Wait> waits;
   std::vector<trace::Transfer> transfers;
   std::vector<trace::Exchange> exchanges;
+  std::vector<trace::Meeting> meetings;
   std::vector<trace::Counter> counters;
   Nanoseconds begin = 0, end = 0;  // of the first and the last thing that happened
 

@@ -120,6 +120,18 @@ bool someone_can(const Choice& choice, const WorkerSet& workers) {
   return false;
 }
 
+// Workers that may run such a task of this submission scope.
+std::vector<bool> eligible_workers(const Choice& choice) {
+  const WorkerSet* named = SubmissionScope::current().workers;
+  const bool bound = named != nullptr && someone_can(choice, *named);
+  std::vector<bool> workers(starpu_worker_get_count());
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    const bool is_gpu = starpu_worker_get_type(static_cast<int>(i)) == STARPU_CUDA_WORKER;
+    workers[i] = (is_gpu ? choice.on_gpu >= 0 : choice.on_cpu != 0) && (!bound || named->has(i));
+  }
+  return workers;
+}
+
 // Codelets are global, and the first is made before main begins.
 std::vector<const CodeletBase*>& all_codelets() {
   static std::vector<const CodeletBase*> all;
@@ -282,7 +294,9 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
     report_task_error({ErrorKind::out_of_memory, "codelet " + name_, "cannot create a task", ""});
     return;
   }
-  call->pending = recording::submitted(*this, accesses, tag, cost.flops, cost.bytes);
+  if (recording::on())
+    call->pending = recording::submitted(*this, accesses, tag, cost.flops, cost.bytes,
+                                         eligible_workers(choice));
   if (TaskChain* chain = TaskChain::open()) {
     if (choice.on_cpu == 0 && choice.on_gpu >= 0)
       return chain->append(std::move(call), accesses, tag.priority);

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <unordered_map>
 
@@ -48,6 +50,7 @@ struct State {
   std::uint64_t tasks_submitted = 0;
   std::unordered_map<const CodeletBase*, std::uint32_t> codelets;
   std::vector<bool> data_defined;
+  std::map<std::vector<bool>, std::int32_t> eligible;
   Nanoseconds sampled = recording::now();
 };
 
@@ -177,6 +180,20 @@ void sample_and_flush(State& to, Nanoseconds at) {
   flush_old(to, at - kLongestUnwritten);
 }
 
+// Of these workers' set; -1: all.
+std::int32_t id_of(State& to, const std::vector<bool>& eligible) {
+  if (std::ranges::all_of(eligible, std::identity())) return -1;
+  const auto [known, added] =
+      to.eligible.try_emplace(eligible, static_cast<std::int32_t>(to.eligible.size()));
+  if (added) {
+    trace::Eligible definition{known->second, {}};
+    for (std::size_t worker = 0; worker < eligible.size(); ++worker)
+      if (eligible[worker]) definition.workers.push_back(static_cast<std::int32_t>(worker));
+    define(to, definition);
+  }
+  return known->second;
+}
+
 // The folder itself, or the first free one beside it.
 Result<trace::File> create_file(std::filesystem::path& folder, int rank) {
   const std::filesystem::path wanted = folder;
@@ -265,6 +282,10 @@ void write(const trace::Exchange& exchange) {
   if (State* to = state) append_line(*to, exchange, exchange.at);
 }
 
+void write(const trace::Meeting& meeting) {
+  if (State* to = state) append_line(*to, meeting, meeting.at);
+}
+
 void write(const trace::Counter& counter) {
   if (State* to = state) append_line(*to, counter, counter.at);
 }
@@ -281,7 +302,7 @@ WaitScope::~WaitScope() {
 }
 
 PendingTask* submitted(const CodeletBase& codelet, std::span<const Access> accesses, TaskTag tag,
-                       double flops, double bytes) {
+                       double flops, double bytes, const std::vector<bool>& eligible) {
   State* to = state;
   if (to == nullptr) return nullptr;
   const auto [known, added] =
@@ -307,6 +328,7 @@ PendingTask* submitted(const CodeletBase& codelet, std::span<const Access> acces
   trace::Task& task = pending->task;
   task.id = to->tasks_submitted++;
   task.codelet = known->second;
+  task.eligible = id_of(*to, eligible);
   task.layer = tag.layer;
   task.slice = tag.slice;
   task.iteration = SubmissionScope::current().iteration;

@@ -49,6 +49,7 @@ void write(const trace::Layer& layer);
 void write(const trace::Peak& peak);
 void write(const trace::Counter& counter);
 void write(const trace::Exchange& exchange);
+void write(const trace::Meeting& meeting);
 
 // The submitting thread's time in a scope, when it had to wait.
 class WaitScope {
@@ -70,8 +71,9 @@ struct PendingTask {
   std::vector<trace::Access> accesses;
 };
 
+// `eligible` has all workers, by number.
 PendingTask* submitted(const CodeletBase& codelet, std::span<const Access> accesses, TaskTag tag,
-                       double flops, double bytes);
+                       double flops, double bytes, const std::vector<bool>& eligible);
 void finished(PendingTask* pending, const starpu_task& task);  // and frees it
 // Of one call in a chain, in microseconds before the end of the chain's task: from when the GPU was
 // free for it, from when it computed (the host may have been late to launch), and to when.

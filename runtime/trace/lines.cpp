@@ -76,10 +76,15 @@ void append(Buffer& buffer, const Peak& peak) {
                        {"together", peak.together}});
 }
 
+void append(Buffer& buffer, const Eligible& eligible) {
+  append_json(buffer, {{"eligible", eligible.id}, {"workers", eligible.workers}});
+}
+
 // By hand: there may be 100,000 a second.
 void append(Buffer& buffer, const Task& task) {
   append_formatted(buffer, FMT_COMPILE("{{\"task\":{},\"codelet\":{},\"impl\":{},\"worker\":{}"),
                    task.id, task.codelet, task.implementation, task.worker);
+  if (task.eligible >= 0) append_formatted(buffer, FMT_COMPILE(",\"eligible\":{}"), task.eligible);
   if (task.layer >= 0) append_formatted(buffer, FMT_COMPILE(",\"layer\":{}"), task.layer);
   if (task.slice >= 0) append_formatted(buffer, FMT_COMPILE(",\"slice\":{}"), task.slice);
   append_formatted(buffer, FMT_COMPILE(",\"group\":{}"), task.group);
@@ -125,6 +130,11 @@ void append(Buffer& buffer, const Exchange& exchange) {
   append_formatted(buffer,
                    FMT_COMPILE("{{\"exchange\":{},\"group\":{},\"staleness\":{},\"at\":{}}}\n"),
                    exchange.iteration, exchange.group, exchange.staleness, exchange.at);
+}
+
+void append(Buffer& buffer, const Meeting& meeting) {
+  append_json(buffer,
+              {{"meeting", meeting.number}, {"groups", meeting.groups}, {"at", meeting.at}});
 }
 
 void append(Buffer& buffer, const Counter& counter) {

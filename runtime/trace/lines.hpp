@@ -36,11 +36,13 @@ void append(Buffer& buffer, const Codelet& codelet);
 void append(Buffer& buffer, const Layer& layer);
 void append(Buffer& buffer, const Data& data);
 void append(Buffer& buffer, const Peak& peak);
+void append(Buffer& buffer, const Eligible& eligible);
 void append(Buffer& buffer, const Task& task);
 void append(Buffer& buffer, const IterationStart& iteration);
 void append(Buffer& buffer, const Wait& wait);
 void append(Buffer& buffer, const Transfer& transfer);
 void append(Buffer& buffer, const Exchange& exchange);
+void append(Buffer& buffer, const Meeting& meeting);
 void append(Buffer& buffer, const Counter& counter);
 void append(Buffer& buffer, const End& end);
 

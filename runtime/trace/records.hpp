@@ -55,6 +55,12 @@ struct Data {
   std::uint64_t bytes = 0;
 };
 
+// Workers that may run a task; where some may not.
+struct Eligible {
+  std::int32_t id = 0;
+  std::vector<std::int32_t> workers;
+};
+
 // What this machine can do, measured before the run: flop/s of a large matrix product ("gemm"),
 // bytes/s of a large copy ("copy").
 struct Peak {
@@ -87,6 +93,7 @@ struct Task {
   std::uint64_t id = 0;  // counts up in submission order
   std::uint32_t codelet = 0, implementation = 0;
   std::int32_t worker = 0;
+  std::int32_t eligible = -1;                      // id of those that may run it; -1: all
   std::int32_t layer = -1, slice = -1, group = 0;  // -1: belongs to none
   std::int64_t iteration = -1;
   TaskTimes times;
@@ -122,6 +129,14 @@ struct Exchange {
   std::int32_t group = 0;
   std::int64_t staleness = 0;  // updates by others since it last took them
   Nanoseconds at = 0;
+  std::int32_t rank = 0;
+};
+
+// All groups, each with a model of its own, shared what these had learnt.
+struct Meeting {
+  std::int64_t number = 0;  // from 0
+  std::int32_t groups = 0;
+  Nanoseconds at = 0;  // submitted
   std::int32_t rank = 0;
 };
 

@@ -108,6 +108,7 @@ void Averaging::meet() {
       if (param->trainable) submit_publish(*param->master, *param->replica, tag);
   }
   restarts_ = false;
+  record_meeting(meetings_);
   ++meetings_;
   for (Progress& each : progress_) each.since_meeting = 0;
 }

@@ -113,6 +113,7 @@ void Elastic::meet_at_rest() {
     each.batch = scaling_.next(each.batch, each.updates - mean);
     each.updates = 0;
   }
+  record_meeting(meetings_);
   ++meetings_;
 }
 

@@ -1,5 +1,9 @@
 #include "scheduling/strategies/strategy.hpp"
 
+#include <cmath>
+
+#include "runtime/tasks/recorder.hpp"
+
 namespace omni {
 
 Strategy::Strategy(ComputeGroups& groups) : groups_(groups) {
@@ -28,6 +32,12 @@ ExchangeArgs Strategy::step(const GroupUpdate& update, std::size_t number) {
 ExchangeTensors Strategy::stepped(const GroupUpdate& update, std::size_t number) {
   const Param& param = *params(update.batch.group)[number];
   return {*param.master, *param.diff, *param.velocity, param.replica, param.mean_square};
+}
+
+void Strategy::record_meeting(double number) const {
+  if (!recording::on()) return;
+  recording::write(
+      trace::Meeting{.number = std::llround(number), .groups = count(), .at = recording::now()});
 }
 
 void Strategy::restore(const StrategyState& state) {

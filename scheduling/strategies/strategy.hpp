@@ -97,6 +97,8 @@ class Strategy {
   virtual void take(std::span<const double> /*as many as numbers() gives*/) {}
 
   int count() const { return groups_.count(); }
+  // In the trace; the meeting's number counts from 0.
+  void record_meeting(double number) const;
   const std::vector<Param*>& params(int group) const {
     return params_[static_cast<std::size_t>(group)];
   }

@@ -152,6 +152,30 @@ TEST_F(Strategies, tell_their_figures) {
   EXPECT_TRUE(last_line("async").contains("staleness"));
 }
 
+// 40 mini-batches: of 3 groups that meet after 2 each; of 2 groups after 4 each, and at the end.
+TEST_F(Strategies, leave_their_meetings_in_the_trace) {
+  const auto async = [&](const std::string& name) {
+    Words all = command(
+        "weights", kStrategies.at(name),
+        {"--max-batches", "40", "--out", folder_ / name, "--trace", folder_ / ("trace-" + name)});
+    const Finished run = omni_run(all);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    const Finished said = run_program(
+        {beside_this_program("omni-perf"), "async", folder_ / ("trace-" + name), "--json"});
+    EXPECT_EQ(said.exit_code, 0) << said.errors;
+    return nlohmann::json::parse(said.output);
+  };
+  for (const auto& [name, meetings] : {std::pair{"sma", 6}, {"local", 7}, {"elastic", 5}}) {
+    const auto said = async(name);
+    EXPECT_EQ(said["meetings"], meetings) << name;
+    EXPECT_TRUE(said["staleness"]["expected"].is_null()) << name;
+  }
+  const auto said = async("async");
+  EXPECT_EQ(said["meetings"], 0);
+  EXPECT_EQ(said["staleness"]["expected"], 2);
+  EXPECT_EQ(said["groups"].size(), 3u);
+}
+
 TEST_F(Strategies, other_strategies_go_on_from_the_average) {
   train("run", kStrategies.at("sma"), {"--max-batches", "20"});
   Words all = command("weights", kStrategies.at("async"),

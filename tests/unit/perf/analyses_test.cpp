@@ -180,6 +180,28 @@ TEST(Async, StalenessByGroupAndIteration) {
   EXPECT_DOUBLE_EQ(async.iterations[1].mean, 2.5);
 }
 
+TEST(Async, ExpectedStalenessFollowsFromTheUpdatesOfTheOthers) {
+  HandTrace hand(1);
+  for (const int group : {0, 0, 0, 1, 2})
+    hand.add(trace::Exchange{.iteration = 0, .group = group, .staleness = 2, .at = 10});
+  const perf::Async async = analyse_async(hand.read());
+  EXPECT_EQ(async.meetings, 0u);
+  EXPECT_DOUBLE_EQ(async.expected, 2);
+  EXPECT_DOUBLE_EQ(async.groups[0].share, 0.6);
+  EXPECT_DOUBLE_EQ(async.groups[0].expected, 2.0 / 3);
+  EXPECT_DOUBLE_EQ(async.groups[1].expected, 4);
+}
+
+TEST(Async, ModelsThatMeetHaveNoExpectedStaleness) {
+  HandTrace hand(1);
+  hand.add(trace::Exchange{.iteration = 0, .group = 0, .staleness = 0, .at = 10});
+  hand.add(trace::Meeting{.number = 0, .groups = 2, .at = 20});
+  const perf::Async async = analyse_async(hand.read());
+  EXPECT_EQ(async.meetings, 1u);
+  EXPECT_TRUE(std::isnan(async.expected));
+  EXPECT_TRUE(std::isnan(async.groups[0].expected));
+}
+
 TEST(Memory, CountersAndLargestData) {
   HandTrace hand(1);
   for (int i = 0; i < 12; ++i)

@@ -28,11 +28,13 @@ TEST(Reader, KeepsWhatWasWritten) {
              .flops = 5e7,
              .bytes = 4096,
              .predicted = 81000});
-  hand.task({.times = times(2, 2, 10, 12)});
+  hand.add(trace::Eligible{.id = 3, .workers = {0}});
+  hand.task({.times = times(2, 2, 10, 12), .eligible = 3});
   hand.add(trace::Wait{.for_all = false, .from = 10, .to = 20});
   hand.add(
       trace::Transfer{.from_node = 0, .to_node = 1, .bytes = 99, .count = 3, .from = 5, .to = 6});
   hand.add(trace::Exchange{.iteration = 4, .group = 2, .staleness = 1, .at = 15});
+  hand.add(trace::Meeting{.number = 7, .groups = 2, .at = 16});
   hand.add(trace::Counter{.name = "loss", .at = 30, .value = 0.25});
   hand.add(trace::Counter{.name = "loss", .at = 31, .value = NAN});  // null
   const perf::Trace trace = hand.read();
@@ -73,6 +75,11 @@ TEST(Reader, KeepsWhatWasWritten) {
   EXPECT_FALSE(trace.waits[0].for_all);
   EXPECT_EQ(trace.transfers[0].count, 3u);
   EXPECT_EQ(trace.exchanges[0].staleness, 1);
+  EXPECT_EQ(trace.meetings[0].number, 7);
+  EXPECT_EQ(trace.meetings[0].groups, 2);
+  EXPECT_EQ(task.eligible, -1);
+  EXPECT_EQ(trace.tasks[1].eligible, 0);
+  EXPECT_EQ(trace.eligible, (std::vector<std::vector<bool>>{{true, false}}));
   ASSERT_EQ(trace.counters.size(), 1u);
   EXPECT_EQ(trace.counters[0].value, 0.25);
   EXPECT_EQ(trace.begin, 1);
