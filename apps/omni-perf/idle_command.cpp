@@ -13,14 +13,15 @@ namespace {
 
 constexpr const char* kIdleJson =
     R"(  {"wall","workers":[{"name","kind","wall","tasks","parts":{"compute","data","scheduling",
-   "nothing_ready","submission_late","barrier"}}],
+   "other_workers","nothing_ready","submission_late","barrier"}}],
    "total":[{"part","seconds","share"}]}
 The parts of a worker sum to its wall time:
   compute          a kernel runs; on a GPU that is handed one task at a time: from the handing over
   data             the data of a task are brought to it
   scheduling       other parts of a task's life with it, among them a GPU's wait for its host to
-                   launch (but for what libraries take before they do); or a task is ready and it
-                   has none
+                   launch (but for what libraries take before they do); or a task is ready that it
+                   may run, and it has none
+  other_workers    all ready tasks may only be run by other workers: of another group, or kind
   nothing_ready    all submitted tasks wait for others
   submission_late  nothing is submitted, and the submitting thread does not wait
   barrier          nothing is submitted, and the submitting thread waits)";

@@ -1,6 +1,7 @@
 #include "perf/analysis/idle.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "perf/analysis/iterations.hpp"
 #include "perf/common/intervals.hpp"
@@ -43,27 +44,40 @@ class Sweep {
   std::size_t start_ = 0, end_ = 0;  // passed
 };
 
-std::vector<Cause> causes_of(const Trace& trace, std::int32_t rank, Interval window) {
-  Sweep ready, blocked, waiting;
+// Whether a worker may run the tasks with these ids of eligible workers.
+std::vector<bool> may_run(const Trace& trace, std::uint32_t worker) {
+  std::vector<bool> may;
+  for (const std::vector<bool>& eligible : trace.eligible)
+    may.push_back(worker < eligible.size() && eligible[worker]);
+  return may;
+}
+
+std::vector<Cause> causes_of(const Trace& trace, std::int32_t rank, const std::vector<bool>& may,
+                             Interval window) {
+  Sweep ready, elsewhere, blocked, waiting;
+  const std::array all{&ready, &elsewhere, &blocked, &waiting};
   for (const Task& task : trace.tasks) {
     if (trace.workers[task.worker].rank != rank) continue;
-    ready.add(task.times.ready, task.times.pop_start);
+    const bool own = task.eligible < 0 || may[static_cast<std::size_t>(task.eligible)];
+    (own ? ready : elsewhere).add(task.times.ready, task.times.pop_start);
     blocked.add(task.times.submitted, task.times.ready);
   }
   for (const trace::Wait& wait : trace.waits)
     if (wait.rank == rank) waiting.add(wait.from, wait.to);
-  for (Sweep* sweep : {&ready, &blocked, &waiting}) sweep->sort();
+  for (Sweep* sweep : all) sweep->sort();
 
   std::vector<Cause> causes;
   const Nanoseconds last = window.to;
-  for (Nanoseconds now = window.from; now < last;
-       now = std::min({ready.next(last), blocked.next(last), waiting.next(last)})) {
-    for (Sweep* sweep : {&ready, &blocked, &waiting}) sweep->advance(now);
-    const Part part = ready.any()     ? Part::scheduling
-                      : blocked.any() ? Part::nothing_ready
-                      : waiting.any() ? Part::barrier
-                                      : Part::submission_late;
+  for (Nanoseconds now = window.from; now < last;) {
+    for (Sweep* sweep : all) sweep->advance(now);
+    const Part part = ready.any()       ? Part::scheduling
+                      : elsewhere.any() ? Part::other_workers
+                      : blocked.any()   ? Part::nothing_ready
+                      : waiting.any()   ? Part::barrier
+                                        : Part::submission_late;
     if (causes.empty() || causes.back().part != part) causes.push_back({now, part});
+    now = last;
+    for (const Sweep* sweep : all) now = std::min(now, sweep->next(last));
   }
   return causes;
 }
@@ -141,12 +155,16 @@ Idle analyse(const Trace& trace, Interval window) {
   idle.workers.resize(trace.workers.size());
   const ByWorker tasks = by_worker(trace);
   for (const trace::Header& header : trace.headers) {
-    const std::vector<Cause> causes = causes_of(trace, header.rank, window);
+    std::map<std::vector<bool>, std::vector<Cause>> causes;  // by what a worker may run
     for (std::uint32_t worker = 0; worker < trace.workers.size(); ++worker) {
       if (trace.workers[worker].rank != header.rank) continue;
+      const std::vector<bool> may = may_run(trace, worker);
+      const auto [found, added] = causes.try_emplace(may);
+      if (added) found->second = causes_of(trace, header.rank, may, window);
       const std::size_t first = tasks.first[worker], last = tasks.first[worker + 1];
       idle.workers[worker] =
-          split(trace, worker, std::span(tasks.tasks).subspan(first, last - first), causes, window);
+          split(trace, worker, std::span(tasks.tasks).subspan(first, last - first), found->second,
+                window);
     }
   }
   for (const WorkerTime& worker : idle.workers)

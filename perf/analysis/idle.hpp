@@ -5,8 +5,9 @@
 // work to the release of the data, or a GPU waits for the host to launch its kernels: scheduling.
 // Where tasks of one worker overlap, the first of these holds. The rest is idle, and the first of
 // these of its process says why:
-//   scheduling       a task is ready but its worker has not asked for it: it was given to another
-//                    worker, or the policy is slow
+//   scheduling       a task that the worker may run is ready but its worker has not asked for it:
+//                    it was given to another worker, or the policy is slow
+//   other_workers    all tasks that are ready may only be run by other workers
 //   nothing_ready    every task that is submitted and not ready waits for others
 //   barrier          nothing is submitted, the submitting thread waits
 //   submission_late  nothing is submitted, the submitting thread does something else
@@ -21,11 +22,20 @@
 
 namespace omni::perf {
 
-enum class Part { compute, data, scheduling, nothing_ready, submission_late, barrier };
-constexpr std::size_t kPartCount = 6;
+enum class Part {
+  compute,
+  data,
+  scheduling,
+  other_workers,
+  nothing_ready,
+  submission_late,
+  barrier
+};
+constexpr std::size_t kPartCount = 7;
 // As in JSON.
 constexpr std::array<std::string_view, kPartCount> kPartNames = {
-    "compute", "data", "scheduling", "nothing_ready", "submission_late", "barrier"};
+    "compute",         "data",   "scheduling", "other_workers", "nothing_ready",
+    "submission_late", "barrier"};
 
 struct WorkerTime {
   std::uint32_t worker = 0;                     // index into Trace::workers

@@ -20,6 +20,7 @@ const char* cause_of(Part part) {
     case Part::compute: break;
     case Part::data: return "waiting for data to arrive";
     case Part::scheduling: return "scheduling";
+    case Part::other_workers: return "ready tasks that only other workers may run";
     case Part::nothing_ready: return "nothing ready: submitted tasks wait for others";
     case Part::submission_late: return "tasks are submitted too late";
     case Part::barrier: return "the submitting thread waits, with nothing submitted";

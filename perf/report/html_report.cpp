@@ -57,15 +57,18 @@ Json tasks(const Trace& trace, const Dependencies& dependencies) {
                   "ready", "pop_start", "popped",    "fetch_start", "fetch_end",  "start",
                   "end",   "released",  "predicted", "waits"};
   Column before;
-  std::map<std::tuple<std::uint32_t, std::uint32_t, std::int32_t, double, double>, int> kinds;
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::int32_t, double, double, std::int32_t>,
+           int>
+      kinds;
   Json table = Json::array();
   for (std::size_t i = 0; i < trace.tasks.size(); ++i) {
     const Task& task = trace.tasks[i];
-    const auto [found, fresh] =
-        kinds.try_emplace({task.codelet, task.implementation, task.layer, task.flops, task.bytes},
-                          static_cast<int>(kinds.size()));
+    const auto [found, fresh] = kinds.try_emplace(
+        {task.codelet, task.implementation, task.layer, task.flops, task.bytes, task.eligible},
+        static_cast<int>(kinds.size()));
     if (fresh)
-      table.push_back({task.codelet, task.implementation, task.layer, task.flops, task.bytes});
+      table.push_back(
+          {task.codelet, task.implementation, task.layer, task.flops, task.bytes, task.eligible});
     const std::vector<std::uint32_t> others = dependencies.of(i);
     const trace::TaskTimes& t = task.times;
     columns.add({found->second, task.worker, task.slice, task.group, task.iteration,
@@ -105,6 +108,7 @@ Json what_ran(const Trace& trace) {
     json["codelets"].push_back({{"name", codelet.name},
                                 {"color", codelet.color},
                                 {"implementations", codelet.implementations}});
+  json["eligible"] = trace.eligible;
   json["layers"] = Json::array();
   for (std::size_t i = 0; i < trace.layers.size(); ++i)
     json["layers"].push_back(layer_name(trace, static_cast<std::int32_t>(i)));
@@ -209,10 +213,17 @@ Json roofline(const Trace& trace) {
 
 Json staleness(const Trace& trace) {
   const Async found = analyse_async(trace);
-  Json json{{"exchanges", found.all.exchanges},
-            {"mean", found.all.mean},
-            {"max", found.all.max},
-            {"histogram", Json::array()}};
+  Json json{
+      {"exchanges", found.all.exchanges}, {"meetings", found.meetings}, {"mean", found.all.mean},
+      {"expected", found.expected},       {"max", found.all.max},       {"groups", Json::array()},
+      {"histogram", Json::array()}};
+  for (const GroupStaleness& group : found.groups)
+    json["groups"].push_back({{"group", group.group},
+                              {"exchanges", group.staleness.exchanges},
+                              {"share", group.share},
+                              {"mean", group.staleness.mean},
+                              {"expected", group.expected},
+                              {"max", group.staleness.max}});
   for (const auto& [staleness, exchanges] : found.all.histogram)
     json["histogram"].push_back({staleness, exchanges});
   return json;

@@ -112,6 +112,8 @@ class Test:
     def small_trace(self):
         self.report("small", "tasks=400", "workers=3", "bad_name=</script><img src=x onerror=alert(1)>",
                     metrics=self.metrics())
+        self.keys_need_no_focus()
+        self.one_share()
         self.click_a_task()
         self.zoom()
         self.range()
@@ -168,6 +170,31 @@ class Test:
         self.drawn()
         check("no task after Escape", self.browser.run("return report.timeline.state.task"), -1)
 
+    def keys_need_no_focus(self):
+        """Those that the page does not scroll by."""
+        whole = self.view()
+        self.browser.type("body", "+")
+        check("zoomed", self.view()[1] < whole[1] or self.view()[0] > whole[0], True)
+        near = self.view()
+        self.browser.type("body", "\ue013")  # up arrow: scrolls
+        check("not zoomed", self.view(), near)
+        self.browser.type("#search", "0")
+        check("a letter to look for", self.view(), near)
+        self.browser.run("search.value = ''; search.oninput(); search.blur()")
+        self.browser.type("body", "0")
+        check("the whole run", self.view(), whole)
+
+    def one_share(self):
+        """Of a codelet: the same below the timeline, in the legend, and in the table of kernels."""
+        view = self.browser.run("return Object.fromEntries([...document.querySelectorAll('#range tbody tr')].map(row => "
+                                "[row.cells[0].textContent, row.cells[1].textContent]))")
+        legend = self.browser.run("return Object.fromEntries([...document.querySelectorAll('#legend button')].map(one => "
+                                  "[one.childNodes[1].textContent, one.querySelector('small').textContent]))")
+        for codelet in [one for one in view if not one.endswith(" others")]:
+            check(f"share of {codelet}", view[codelet], legend[codelet])
+        tiles = self.browser.run("return [...document.querySelectorAll('#figures dd')].map(tile => tile.textContent)")
+        check("no number twice", [one for one in tiles if tiles.count(one) > 1 and one != "–"], [])
+
     def zoom(self):
         from_, to = self.view()
         width = self.browser.run("return ruler.clientWidth")
@@ -202,9 +229,9 @@ class Test:
     def idle(self):
         said = json.loads(self.perf("idle", self.path("small"), "--json"))
         rows = self.browser.run("return [...document.querySelectorAll('#idle tr[data-worker]')].map(row => "
-                                "[row.cells[0].textContent, ...[...row.cells].slice(1, 7).map(cell => +cell.dataset.value)])")
+                                "[row.cells[0].textContent, ...[...row.cells].slice(1, 8).map(cell => +cell.dataset.value)])")
         check("workers", len(rows), 3)
-        names = ["compute", "data", "scheduling", "nothing_ready", "submission_late", "barrier"]
+        names = ["compute", "data", "scheduling", "other_workers", "nothing_ready", "submission_late", "barrier"]
         for row, worker in zip(rows, said["workers"], strict=True):
             check("worker", row[0], worker["name"])
             check(f"time of {row[0]}", row[1:], [round(worker["parts"][name] * 1e9) for name in names])
@@ -284,7 +311,7 @@ class Test:
 
     def large(self):
         """100,000 tasks: it draws; how fast is only reported."""
-        self.report("large", "tasks=100000", "workers=8", "groups=2", "slices=8", "transfers=1")
+        self.report("large", "tasks=100000", "workers=8", "groups=8", "slices=8", "transfers=1")
         check("tasks", self.browser.run("return report.trace.tasks.count >= 100000"), True)
         loaded = self.browser.run("return performance.getEntriesByType('navigation')[0].loadEventEnd")
         check("drawn", self.browser.run(COLOURS) > 20, True)
@@ -293,6 +320,15 @@ class Test:
         check("drawn at every zoom", min(frame[1] for frame in frames) > 5, True)
         check("the range asked for", [frame[4:] for frame in frames], [frame[2:4] for frame in frames])
         check("still drawn", self.browser.run(COLOURS) > 5, True)
+        check("workers of groups: pieces of idle time", all(drawn == said for drawn, said in self.browser.run(PIECES)), True)
+        check("for other workers", self.browser.run("return report.trace.idle.share[3] > 0"), True)
+        colours = self.browser.run("return [...document.querySelectorAll('#legend [data-group]')].map(one => one.style.background)")
+        check("a colour for each group", [len(colours), len(set(colours))], [8, 8])
+        said = json.loads(self.perf("async", self.path("large"), "--json"))
+        rows = self.browser.run("return [...document.querySelectorAll('#staleness tbody tr')].map(row => "
+                                "[...row.cells].map(cell => +cell.dataset.value))")
+        check("groups", rows, [[one[key] for key in ("group", "exchanges", "share", "mean", "expected", "max")]
+                               for one in said["groups"]])
         check("exchanges", self.browser.run("return document.querySelectorAll('#staleness rect').length >= 2"), True)
         size = os.path.getsize(self.path("large.html"))
         print(f"100,000 tasks: {size / 1e6:.1f} MB, loaded in {loaded / 1e3:.2f} s, "

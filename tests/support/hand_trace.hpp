@@ -21,7 +21,7 @@ struct HandTask {
   double flops = 0, bytes = 0;
   double predicted = std::numeric_limits<double>::quiet_NaN();
   std::string implementation = "plain";
-  std::int32_t slice = -1;
+  std::int32_t slice = -1, eligible = -1;
 };
 
 // A task that nobody waited for: popped and started at once, its data in place.
@@ -62,6 +62,7 @@ class HandTrace {
     record.worker = task.worker;
     record.layer = task.layer;
     record.slice = task.slice;
+    record.eligible = task.eligible;
     record.iteration = task.iteration;
     record.times = task.times;
     record.predicted = task.predicted;

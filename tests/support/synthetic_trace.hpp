@@ -66,6 +66,11 @@ class SyntheticRank {
                                       .batch = 64});
     for (int w = 0; w < o_.workers; ++w)
       trace::append(out_, trace::Worker{w, "CPU " + std::to_string(w), "CPU", node_of(w)});
+    for (int group = 0; o_.groups > 1 && group < o_.groups; ++group) {
+      trace::Eligible eligible{group, {}};
+      for (int w = group; w < o_.workers; w += o_.groups) eligible.workers.push_back(w);
+      trace::append(out_, eligible);
+    }
     for (std::uint32_t k = 0; k < kinds_.size(); ++k) {
       const bool bad = !o_.bad_name.empty() && k == 1;
       trace::append(out_, trace::Codelet{k,
@@ -140,6 +145,7 @@ class SyntheticRank {
     task.layer = layer;
     task.slice = slice;
     task.group = group;
+    if (o_.groups > 1) task.eligible = group;
     task.iteration = iteration;
     clock_ += 1'500 + static_cast<Ns>(1'000 * noise());
     Ns ready = clock_;

@@ -128,6 +128,30 @@ TEST_F(RecorderTest, writes_every_task_with_all_that_is_known_of_it) {
   EXPECT_GE(tasks[1]["times"][kReady], tasks[0]["times"][kEnd]);
 }
 
+TEST_F(RecorderTest, says_which_workers_may_run_a_task_where_not_all_may) {
+  auto recorder = record();
+  const WorkerSet second(std::vector<int>{1});
+  {
+    const SubmissionScope scope({.workers = &second});
+    sleep_codelet.submit({1}, {write(a_)});
+    sleep_codelet.submit({1}, {write(b_)});
+  }
+  sleep_codelet.submit({1}, {write(a_)});
+  ASSERT_TRUE(wait_for_tasks());
+  recorder.reset();
+  const std::vector<json> sets = lines("eligible");
+  ASSERT_EQ(sets.size(), 1u);
+  EXPECT_EQ(sets[0]["workers"], json({1}));
+  int bound = 0;
+  for (const json& task : lines("task")) {
+    if (!task.contains("eligible")) continue;
+    ++bound;
+    EXPECT_EQ(task["eligible"], sets[0]["eligible"]);
+    EXPECT_EQ(task["worker"], 1);
+  }
+  EXPECT_EQ(bound, 2);
+}
+
 TEST_F(RecorderTest, notes_for_what_the_submitting_thread_waited) {
   auto recorder = record();
   // Much longer than it takes to get from there to the wait, even if others use the machine.

@@ -51,6 +51,12 @@ function palette(codelets, dark) {
   });
 }
 
+// Of a compute group: hues by the golden angle, so that those of any number can be told apart.
+function groupColor(group, dark = isDark()) {
+  const hue = 2.4 * group + 0.9, chroma = 0.13;
+  return fromOklab([dark ? 0.76 : 0.55, chroma * Math.cos(hue), chroma * Math.sin(hue)]);
+}
+
 const style = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // The page follows the system until the button was pressed.
@@ -73,10 +79,10 @@ function themeButton(button, changed = () => {}) {
   themed();
 }
 
-const partStyles = ["--compute", "--data", "--scheduling", "--nothing-ready", "--submission-late", "--barrier"];
-const partTitles = ["compute", "data on the way", "scheduling", "nothing ready", "submission late", "barrier"];
+const partStyles = ["--compute", "--data", "--scheduling", "--other-workers", "--nothing-ready", "--submission-late", "--barrier"];
+const partTitles = ["compute", "data on the way", "scheduling", "for other workers", "nothing ready", "submission late", "barrier"];
 const partHints = ["a kernel runs", "a task's data are brought to the worker's memory",
-  "a task is ready, but its worker has not begun it", "all submitted tasks wait for others",
+  "a task that the worker may run is ready, but not begun", "all ready tasks may only be run by other workers", "all submitted tasks wait for others",
   "nothing is submitted, and the submitting thread does something else",
   "nothing is submitted: the submitting thread waits"];
 
@@ -91,11 +97,12 @@ function hatch(context, color, part, ratio) {
   pen.globalAlpha = 0.5;
   pen.lineWidth = ratio;
   pen.beginPath();
-  const slope = [0, 2, 1, -1, 3, 4][part];
+  const slope = [0, 2, 1, 5, -1, 3, 4][part];
   for (const at of [-size, 0, size]) {
     if (slope === 1) pen.moveTo(at, size), pen.lineTo(at + size, 0);
     if (slope === -1) pen.moveTo(at, 0), pen.lineTo(at + size, size);
     if (slope === 2) pen.moveTo(0, size / 2), pen.lineTo(size, size / 2);
+    if (slope === 5 && at === 0) pen.strokeRect(ratio, ratio, size / 2, size / 2);
     if (slope === 3) pen.moveTo(size / 2, 0), pen.lineTo(size / 2, size);
   }
   pen.stroke();

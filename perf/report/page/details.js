@@ -52,21 +52,21 @@ function rangeDetails(trace, timeline, state) {
   const { tasks, parts, workers } = timeline.sums(from, to), all = workers * (to - from);
   if (!all) return [empty("There are no workers in this trace.")];
   const count = tasks.number.reduce((a, b) => a + b, 0), work = tasks.work.reduce((a, b) => a + b, 0);
-  const busy = parts.time[0] / all;
+  const busy = parts.time[0] / all, computed = tasks.time.reduce((a, b) => a + b, 0) || 1;
   const shown = [...tasks.time.keys()].filter(c => tasks.time[c] > 0).sort((a, b) => tasks.time[b] - tasks.time[a]);
   const kRows = 8, rest = shown.slice(kRows).reduce((sum, c) => sum + tasks.time[c], 0);
   const row = c => el("tr", {},
     el("th", { scope: "row" }, el("i", { class: "swatch", style: { background: codeletColor(c) } }), trace.codelets[c].name),
-    cell(percent(tasks.time[c] / all)), cell(duration(tasks.time[c])), cell(whole(tasks.number[c])),
+    cell(percent(tasks.time[c] / computed)), cell(duration(tasks.time[c])), cell(whole(tasks.number[c])),
     cell(tasks.work[c] > 0 ? scaled(tasks.work[c] / tasks.time[c] * 1e9, "flop/s") : "–"));
   return [
     el("p", { id: "range-sums", "data-tasks": count, "data-from": Math.round(from), "data-to": Math.round(to) },
       `${duration(to - from, 4)}, ${whole(count)} tasks, ${percent(busy)} of the workers' time computing`
       + (work > 0 ? `, ${scaled(work / (to - from) * 1e9, "flop/s")} in all.` : ".")),
     stack(parts.time, all),
-    el("table", {}, el("thead", {}, el("tr", {}, el("th", {}, "codelet"), ...["share", "time", "tasks", "rate"].map(title => el("th", { class: "number" }, title)))),
+    el("table", {}, el("thead", {}, el("tr", {}, el("th", {}, "codelet"), ...["of computing", "time", "tasks", "rate"].map(title => el("th", { class: "number" }, title)))),
       el("tbody", {}, ...shown.slice(0, kRows).map(row),
-        rest > 0 ? el("tr", {}, el("th", { scope: "row" }, `${shown.length - kRows} others`), cell(percent(rest / all)), cell(duration(rest)), cell(""), cell("")) : null)),
+        rest > 0 ? el("tr", {}, el("th", { scope: "row" }, `${shown.length - kRows} others`), cell(percent(rest / computed)), cell(duration(rest)), cell(""), cell("")) : null)),
   ];
 }
 
@@ -99,8 +99,8 @@ function legend(trace, timeline) {
     if (!chosen.delete(c)) chosen.add(c);
     update();
   } }, el("i", { class: "swatch", style: { background: codeletColor(c) } }), trace.codelets[c].name, el("small", {}, percent(total[c] / all)))),
-  ...(groups.length > 1 ? groups.slice(0, 12).map(group =>
-    el("span", { class: "group" }, el("i", { style: { background: `var(--group-${group % 4 + 1})` } }), `group ${group}`)) : []),
+  ...(groups.length > 1 ? groups.map(group =>
+    el("span", { class: "group" }, el("i", { "data-group": group, style: { background: groupColor(group) } }), `group ${group}`)) : []),
   ...partTitles.slice(1).map((title, part) => el("span", { class: "group", title: partHints[part + 1] },
     el("i", { class: `idle part-${part + 1}` }), title)));
 }

@@ -20,7 +20,7 @@ class Painter {
     this.ratio = 0;  // everything anew
     const named = ["ink", "muted", "line", "panel", "accent", "grid", "wait", "transfer", "path"];
     this.ink = Object.fromEntries(named.map(name => [name, style(`--${name}`)]));
-    this.groupInk = [1, 2, 3, 4].map(i => style(`--group-${i}`));
+    this.groupInk = new Map([...new Set(this.trace.tasks.group)].map(group => [group, groupColor(group)]));
   }
 
   // Sizes of the canvases; true if they changed.
@@ -104,7 +104,7 @@ class Painter {
   }
 
   textOf(lane, i) {
-    if (lane.type === "wait") return lane.category[i] ? "waits for all tasks" : "waits for data";
+    if (lane.type === "wait") return lane.category[i] ? "waits for all tasks" : "waits for values";
     if (lane.type === "transfer") return bytes(this.trace.transfers.bytes[lane.item[i]]);
     const { tasks, codelets } = this.trace, layer = tasks.kinds[tasks.kind[lane.item[i]]][2];
     return codelets[lane.category[i]].name + (layer >= 0 ? ` · ${layer}` : "");
@@ -168,7 +168,7 @@ class Painter {
       const left = Math.floor(this.x(lane.start[i])), group = tasks.group[lane.item[i]];
       const next = lane.nextFrom(state.from + (left + 1) / this.scale, i + 1);
       const right = Math.max(left + 1, this.x(lane.end[next - 1]));
-      context.fillStyle = this.groupInk[Math.abs(group) % this.groupInk.length];
+      context.fillStyle = this.groupInk.get(group);
       context.fillRect(left, y + ratio, right - left, height - ratio);
       i = next;
     }

@@ -1,7 +1,7 @@
 // Why a worker did nothing, piece by piece, by the rules of perf/analysis/idle.hpp. That analysis
 // gives the sums in the tables; a test holds that these pieces have the same.
 
-const kData = 1, kScheduling = 2, kNothingReady = 3, kLate = 4, kBarrier = 5;
+const kData = 1, kScheduling = 2, kOtherWorkers = 3, kNothingReady = 4, kLate = 5, kBarrier = 6;
 
 // Sets of instants: sorted intervals [from, to, from, to, ...] that do not touch.
 function united(froms, tos) {
@@ -30,30 +30,32 @@ function without(set, hole, call) {
   }
 }
 
-// The times at which the reason for being idle changes, and the reasons from then on.
-function causes(trace, rank) {
-  const { tasks, waits } = trace, events = [];
-  // 0: a task is ready and not asked for, 1: submitted and not ready, 2: the submitting thread waits.
+// The times at which the reason for being idle changes for a worker, and the reasons from then on.
+function causes(trace, worker) {
+  const { tasks, waits, workers, eligible } = trace, { rank } = workers[worker], events = [];
+  // 0: a task is ready and not asked for, 1: the same of one that only other workers may run,
+  // 2: submitted and not ready, 3: the submitting thread waits.
   // As one number each, which sort fast: the time, then the kind, then whether it ends.
   const add = (kind, from, to) => {
-    if (from < to) events.push(from * 6 + kind * 2, to * 6 + kind * 2 + 1);
+    if (from < to) events.push(from * 8 + kind * 2, to * 8 + kind * 2 + 1);
   };
   for (let i = 0; i < tasks.count; ++i) {
-    if (trace.workers[tasks.worker[i]].rank !== rank) continue;
-    add(0, tasks.ready[i], tasks.pop_start[i]);
-    add(1, tasks.submitted[i], tasks.ready[i]);
+    if (workers[tasks.worker[i]].rank !== rank) continue;
+    const who = tasks.kinds[tasks.kind[i]][5];
+    add(who < 0 || eligible[who][worker] ? 0 : 1, tasks.ready[i], tasks.pop_start[i]);
+    add(2, tasks.submitted[i], tasks.ready[i]);
   }
   for (let i = 0; i < waits.rank.length; ++i)
-    if (waits.rank[i] === rank) add(2, waits.from[i], waits.from[i] + waits.length[i]);
-  const sorted = Float64Array.from(events).sort(), counts = [0, 0, 0];
+    if (waits.rank[i] === rank) add(3, waits.from[i], waits.from[i] + waits.length[i]);
+  const sorted = Float64Array.from(events).sort(), counts = [0, 0, 0, 0];
   const at = [0], part = [kLate];
   for (let i = 0; i < sorted.length;) {
-    const time = Math.floor(sorted[i] / 6);
-    for (; i < sorted.length && sorted[i] < time * 6 + 6; ++i) {
-      const rest = sorted[i] - time * 6;
+    const time = Math.floor(sorted[i] / 8);
+    for (; i < sorted.length && sorted[i] < time * 8 + 8; ++i) {
+      const rest = sorted[i] - time * 8;
       counts[rest >> 1] += rest & 1 ? -1 : 1;
     }
-    const now = counts[0] ? kScheduling : counts[1] ? kNothingReady : counts[2] ? kBarrier : kLate;
+    const now = counts[0] ? kScheduling : counts[1] ? kOtherWorkers : counts[2] ? kNothingReady : counts[3] ? kBarrier : kLate;
     if (time === at[at.length - 1]) part[part.length - 1] = now;
     else if (now !== part[part.length - 1]) at.push(time), part.push(now);
   }
@@ -83,5 +85,5 @@ function idleLane(trace, lane, why) {
       from = until;
     }
   });
-  return new Lane(6, Float64Array.from(start), Float64Array.from(end), Uint8Array.from(part), Uint32Array.from(part), null);
+  return new Lane(partTitles.length, Float64Array.from(start), Float64Array.from(end), Uint8Array.from(part), Uint32Array.from(part), null);
 }

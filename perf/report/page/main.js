@@ -20,8 +20,8 @@ function header(trace) {
     ["iteration", iterations.median > 0 ? seconds(iterations.median) : "–", "median, without the first two"],
     ["images per second", iterations.images_per_second > 0 ? whole(iterations.images_per_second) : "–", "mini-batch / mean iteration, without the first two"],
     ["rate", work > 0 && wall > 0 ? scaled(work / wall * 1e9, "flop/s") : "–", "of all workers together"],
-    ["of the best possible", limits.efficiency > 0 ? percent(limits.efficiency) : "–",
-      `no schedule of these tasks takes less than ${seconds(Math.max(limits.area, limits.critical_path))}: `
+    ["best possible", limits.efficiency > 0 ? seconds(Math.max(limits.area, limits.critical_path)) : "–",
+      `no schedule of these tasks takes less, which is ${percent(limits.efficiency)} of the wall time: `
       + `all workers busy ${seconds(limits.area)}, longest chain ${seconds(limits.critical_path)}`],
   ];
   byId("figures").replaceChildren(...figures.map(([name, value, hint]) => el("div", { title: hint }, el("dt", {}, name), el("dd", {}, value))));
@@ -47,6 +47,7 @@ function start() {
 
   themeButton(byId("theme"), () => {
     timeline.painter.theme();
+    for (const mark of document.querySelectorAll("[data-group]")) mark.style.background = groupColor(+mark.dataset.group);
     timeline.changed();
   });
   // For scripts and tests: where things are, and what is in view.

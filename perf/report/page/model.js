@@ -38,10 +38,12 @@ function buildLanes(trace) {
   for (const rank of ranks) {
     const prefix = ranks.length > 1 ? `${rank}: ` : "";
     lanes.push(...otherLanes(trace, rank, trace.waits, "wait", () => `${prefix}submitting`, i => trace.waits.all[i], 2));
-    const why = causes(trace, rank);
+    const why = new Map();  // causes by what a worker may run
     for (const lane of workers) {
       if (trace.workers[lane.worker].rank !== rank) continue;
-      lane.idle = idleLane(trace, lane, why);
+      const may = trace.eligible.map(eligible => Boolean(eligible[lane.worker])).join();
+      if (!why.has(may)) why.set(may, causes(trace, lane.worker));
+      lane.idle = idleLane(trace, lane, why.get(may));
       lanes.push(lane);
     }
     lanes.push(...otherLanes(trace, rank, trace.transfers, "transfer",
@@ -62,7 +64,8 @@ function pieceOf(trace, lanes, task) {
 function sumRange(trace, lanes, from, to) {
   const codelets = trace.codelets.length;
   const tasks = { time: new Float64Array(codelets), number: new Float64Array(codelets), work: new Float64Array(codelets) };
-  const parts = { time: new Float64Array(6), number: new Float64Array(6), work: new Float64Array(6) };
+  const nothing = () => new Float64Array(partTitles.length);
+  const parts = { time: nothing(), number: nothing(), work: nothing() };
   let workers = 0;
   for (const lane of lanes) {
     if (lane.type !== "worker") continue;

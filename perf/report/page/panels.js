@@ -3,7 +3,7 @@
 function idlePanel(trace) {
   const { idle, wall, workers } = trace;
   if (!workers.length) return [empty("There are no workers in this trace.")];
-  const kParts = [0, 1, 2, 3, 4, 5];
+  const kParts = [...partTitles.keys()];
   const columns = [
     { title: "worker", text: row => row.name },
     ...kParts.map(part => ({ title: partTitles[part], hint: partHints[part], text: row => percent(wall ? row.parts[part] / wall : 0),
@@ -30,7 +30,7 @@ function kernelPanel(trace) {
     { title: "codelet", text: row => row.codelet, swatch: row => colorOf(trace, row.codelet) },
     { title: "implementation", text: row => row.implementation },
     { title: "on", text: row => row.kind, hint: "kind of worker" },
-    { title: "share", text: row => percent(row.share), value: row => row.share, hint: "of all compute time" },
+    { title: "of computing", text: row => percent(row.share), value: row => row.share, hint: "share of all time that workers computed" },
     { title: "total", text: row => seconds(row.total), value: row => row.total },
     { title: "tasks", text: row => whole(row.count), value: row => row.count },
     { title: "median", text: row => seconds(row.median), value: row => row.median },
@@ -83,8 +83,8 @@ function rooflinePanel(trace) {
 }
 
 function stalenessPanel(trace) {
-  const { exchanges, mean, max, histogram } = trace.staleness;
-  if (!exchanges) return [empty("There are no exchanges in this trace: one group trains, and nothing is stale.")];
+  const { exchanges, meetings, mean, expected, max, groups, histogram } = trace.staleness;
+  if (!exchanges && !meetings) return [empty("There are no exchanges in this trace: one group trains, and nothing is stale.")];
   const most = Math.max(...histogram.map(([, count]) => count));
   const draw = width => {
     const last = Math.max(...histogram.map(([value]) => value)), step = Math.max(1, Math.ceil(last * 40 / width));
@@ -100,6 +100,17 @@ function stalenessPanel(trace) {
     }
     return picture;
   };
-  return [responsive(draw, "staleness histogram"),
-    el("p", { class: "note", id: "staleness-sums" }, `${whole(exchanges)} exchanges, staleness ${mean.toFixed(2)} on average, ${max} at most.`)];
+  const number = value => value === null ? "–" : value.toFixed(2);
+  const columns = [
+    { title: "group", text: row => String(row.group), value: row => row.group, swatch: row => groupColor(row.group) },
+    { title: "updates", text: row => whole(row.exchanges), value: row => row.exchanges },
+    { title: "share", text: row => percent(row.share), value: row => row.share, hint: "of all updates" },
+    { title: "staleness", text: row => number(row.mean), value: row => row.mean, hint: "mean" },
+    { title: "expected", text: row => number(row.expected), value: row => row.expected, hint: "updates by others for each of its own" },
+    { title: "most", text: row => whole(row.max), value: row => row.max },
+  ];
+  const sums = meetings ? `${whole(exchanges)} updates of models that each group has for itself, ${whole(meetings)} meetings of all groups.`
+    : `${whole(exchanges)} exchanges, staleness ${number(mean)} on average, ${number(expected)} expected, ${max} at most.`;
+  return [...(meetings ? [] : [responsive(draw, "staleness histogram")]), el("p", { class: "note", id: "staleness-sums" }, sums),
+    sortableTable(columns, groups)];
 }

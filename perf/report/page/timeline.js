@@ -122,18 +122,20 @@ class Timeline {
   }
 
   key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "INPUT") return;
     const { range } = this.state;
     const keys = {
-      "+": () => this.zoom(1 / 1.5), "=": () => this.zoom(1 / 1.5), ArrowUp: () => this.zoom(1 / 1.5),
-      "-": () => this.zoom(1.5), ArrowDown: () => this.zoom(1.5),
-      ArrowLeft: () => this.pan(-0.15), ArrowRight: () => this.pan(0.15),
-      PageUp: () => this.pan(-0.9), PageDown: () => this.pan(0.9),
-      Home: () => this.pan(-1e9), End: () => this.pan(1e9), 0: () => this.show(0, this.wall),
+      "+": () => this.zoom(1 / 1.5), "=": () => this.zoom(1 / 1.5), "-": () => this.zoom(1.5),
+      ArrowLeft: () => this.pan(-0.15), ArrowRight: () => this.pan(0.15), 0: () => this.show(0, this.wall),
       f: () => range && this.show(...range), "[": () => this.neighbour(-1), "]": () => this.neighbour(1),
-      Enter: () => this.neighbour(1), d: () => this.jumpToLast(),
-      Escape: () => (this.selectRange(null), this.select(-1)),
+      d: () => this.jumpToLast(), Escape: () => (this.selectRange(null), this.select(-1)),
     };
+    // Elsewhere these scroll the page, or press a button.
+    if (event.target.id === "canvas") Object.assign(keys, {
+      ArrowUp: () => this.zoom(1 / 1.5), ArrowDown: () => this.zoom(1.5),
+      PageUp: () => this.pan(-0.9), PageDown: () => this.pan(0.9),
+      Home: () => this.pan(-1e9), End: () => this.pan(1e9), Enter: () => this.neighbour(1),
+    });
     if (!keys[event.key]) return;
     event.preventDefault();
     keys[event.key]();
@@ -141,7 +143,7 @@ class Timeline {
 
   listen() {
     const canvas = byId("canvas"), ruler = byId("ruler"), overview = byId("overview");
-    canvas.addEventListener("keydown", event => this.key(event));
+    document.addEventListener("keydown", event => this.key(event));
     for (const target of [canvas, ruler]) {
       target.addEventListener("wheel", event => this.wheel(event), { passive: false });
       target.addEventListener("pointerdown", event => this.press(event, target));

@@ -12,7 +12,7 @@ namespace {
 
 using perf::Part;
 
-// compute, data, scheduling, nothing_ready, submission_late, barrier
+// compute, data, scheduling, other_workers, nothing_ready, submission_late, barrier
 using Parts = std::array<trace::Nanoseconds, perf::kPartCount>;
 
 std::vector<Parts> parts_of(const perf::Trace& trace) {
@@ -31,7 +31,8 @@ TEST(Idle, ChainLeavesTheSecondWorkerNothingReady) {
   hand.task({.worker = 0, .times = times(0, 10, 10, 30), .updates = {"a"}});
   hand.task({.worker = 0, .times = times(0, 30, 30, 60), .updates = {"a"}});
   // Until 30 there are tasks that wait for others, then all is running.
-  EXPECT_EQ(parts_of(hand.read()), (std::vector<Parts>{{60, 0, 0, 0, 0, 0}, {0, 0, 0, 30, 30, 0}}));
+  EXPECT_EQ(parts_of(hand.read()),
+            (std::vector<Parts>{{60, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 30, 30, 0}}));
 }
 
 TEST(Idle, ForkJoin) {
@@ -42,7 +43,7 @@ TEST(Idle, ForkJoin) {
   hand.task({.worker = 0, .times = times(0, 50, 50, 60), .reads = {"b", "c"}, .writes = {"d"}});
   hand.add(trace::Wait{.for_all = true, .from = 1, .to = 60});
   EXPECT_EQ(parts_of(hand.read()),
-            (std::vector<Parts>{{40, 0, 0, 20, 0, 0}, {40, 0, 0, 10, 0, 10}}));
+            (std::vector<Parts>{{40, 0, 0, 0, 20, 0, 0}, {40, 0, 0, 0, 10, 0, 10}}));
 }
 
 TEST(Idle, TransferBound) {
@@ -51,7 +52,7 @@ TEST(Idle, TransferBound) {
     const trace::Nanoseconds t = 100 * i;
     hand.task({.times = {t, t, t, t + 5, t + 5, t + 75, t + 80, t + 98, t + 100}});
   }
-  EXPECT_EQ(parts_of(hand.read()), (std::vector<Parts>{{54, 210, 36, 0, 0, 0}}));
+  EXPECT_EQ(parts_of(hand.read()), (std::vector<Parts>{{54, 210, 36, 0, 0, 0, 0}}));
 }
 
 TEST(Idle, SubmissionLateAndBarrier) {
@@ -61,7 +62,7 @@ TEST(Idle, SubmissionLateAndBarrier) {
   hand.add(trace::Wait{.for_all = true, .from = 30, .to = 45});
   hand.add(trace::Wait{.for_all = false, .from = 45, .to = 50});
   hand.task({.times = times(70, 70, 70, 100)});
-  EXPECT_EQ(parts_of(hand.read()), (std::vector<Parts>{{40, 0, 0, 0, 40, 20}}));
+  EXPECT_EQ(parts_of(hand.read()), (std::vector<Parts>{{40, 0, 0, 0, 0, 40, 20}}));
 }
 
 TEST(Idle, NothingReadyNeedsSubmittedTasks) {
@@ -70,7 +71,7 @@ TEST(Idle, NothingReadyNeedsSubmittedTasks) {
   // Submitted at 60 only: what was missing until then is a submission.
   hand.task({.worker = 1, .times = times(60, 100, 100, 110), .reads = {"a"}});
   EXPECT_EQ(parts_of(hand.read()),
-            (std::vector<Parts>{{100, 0, 0, 0, 10, 0}, {10, 0, 0, 40, 60, 0}}));
+            (std::vector<Parts>{{100, 0, 0, 0, 0, 10, 0}, {10, 0, 0, 0, 40, 60, 0}}));
 }
 
 TEST(Idle, ReadyTasksOfAnotherWorkerAreScheduling) {
@@ -78,7 +79,18 @@ TEST(Idle, ReadyTasksOfAnotherWorkerAreScheduling) {
   hand.task({.worker = 0, .times = times(0, 0, 0, 50)});
   hand.task({.worker = 0, .times = times(0, 0, 50, 100)});  // worker 1 could have had it
   EXPECT_EQ(parts_of(hand.read()),
-            (std::vector<Parts>{{100, 0, 0, 0, 0, 0}, {0, 0, 50, 0, 50, 0}}));
+            (std::vector<Parts>{{100, 0, 0, 0, 0, 0, 0}, {0, 0, 50, 0, 0, 50, 0}}));
+}
+
+TEST(Idle, TasksThatOnlyOtherWorkersMayRunAreNoScheduling) {
+  HandTrace hand(3);
+  hand.add(trace::Eligible{.id = 4, .workers = {0, 2}});
+  hand.task({.worker = 0, .times = times(0, 0, 0, 50)});
+  hand.task({.worker = 0, .times = times(0, 0, 50, 100), .eligible = 4});
+  // Worker 2 could have had the second, worker 1 not.
+  EXPECT_EQ(parts_of(hand.read()),
+            (std::vector<Parts>{
+                {100, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 50, 0, 50, 0}, {0, 0, 50, 0, 0, 50, 0}}));
 }
 
 TEST(Idle, ReadyComesBeforeBlockedBeforeWaiting) {
@@ -87,7 +99,7 @@ TEST(Idle, ReadyComesBeforeBlockedBeforeWaiting) {
   hand.task({.worker = 0, .times = times(0, 50, 60, 70), .updates = {"a"}});
   hand.add(trace::Wait{.for_all = true, .from = 0, .to = 80});
   // 0-40 the first is ready, 40-50 the second is blocked, 50-60 it is ready, then only the wait.
-  EXPECT_EQ(parts_of(hand.read())[1], (Parts{0, 0, 50, 10, 0, 20}));
+  EXPECT_EQ(parts_of(hand.read())[1], (Parts{0, 0, 50, 0, 10, 0, 20}));
 }
 
 TEST(Idle, OverlappingTasksCountOnce) {
@@ -95,7 +107,7 @@ TEST(Idle, OverlappingTasksCountOnce) {
   hand.task({.times = {0, 0, 0, 0, 0, 10, 10, 50, 50}});
   // Fetched while the first computes, and 10 beyond; asked for even earlier.
   hand.task({.times = {0, 0, 20, 25, 25, 60, 65, 80, 85}});
-  EXPECT_EQ(parts_of(hand.read()), (std::vector<Parts>{{55, 20, 10, 0, 0, 0}}));
+  EXPECT_EQ(parts_of(hand.read()), (std::vector<Parts>{{55, 20, 10, 0, 0, 0, 0}}));
 }
 
 TEST(Idle, ProcessesHaveTheirOwnCauses) {
@@ -108,7 +120,8 @@ TEST(Idle, ProcessesHaveTheirOwnCauses) {
   put(folder / "rank-1.jsonl", two.text());
   const auto trace = perf::read_trace(folder.path());
   ASSERT_TRUE(trace) << trace.error().message();
-  EXPECT_EQ(parts_of(*trace), (std::vector<Parts>{{20, 0, 10, 70, 0, 0}, {10, 0, 0, 0, 90, 0}}));
+  EXPECT_EQ(parts_of(*trace),
+            (std::vector<Parts>{{20, 0, 10, 0, 70, 0, 0}, {10, 0, 0, 0, 0, 90, 0}}));
 }
 
 TEST(Idle, OfIterationsThatAreWarm) {
@@ -121,9 +134,9 @@ TEST(Idle, OfIterationsThatAreWarm) {
   // An iteration's only task is half of it when it ends.
   const auto one = analyse_idle(trace, 1), two = analyse_idle(trace, 2);
   ASSERT_TRUE(one && two);
-  EXPECT_EQ(one->workers[0].parts, (Parts{200, 0, 15, 0, 0, 0}));
+  EXPECT_EQ(one->workers[0].parts, (Parts{200, 0, 15, 0, 0, 0, 0}));
   EXPECT_DOUBLE_EQ(one->wall, 215e-9);
-  EXPECT_EQ(two->workers[0].parts, (Parts{100, 0, 5, 0, 0, 0}));
+  EXPECT_EQ(two->workers[0].parts, (Parts{100, 0, 5, 0, 0, 0, 0}));
   EXPECT_FALSE(analyse_idle(trace, 3));
   EXPECT_EQ(analyse_idle(trace, 0)->workers[0].parts, parts_of(trace)[0]);
 }
