@@ -39,6 +39,7 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
       begun_(state_.iteration),
       cursor_(state_.samples),
       updated_(static_cast<std::size_t>(groups.count())),
+      shares_layers_(groups.count() == 1 || groups.net().has(Net::Phase::merged)),
       started_at_(state_.iteration),
       saved_at_(state_.iteration) {
   strategy_->restore(state_.strategy);
@@ -264,7 +265,7 @@ void Trainer::report(const FinishedUpdate& finished) {
       .momentum = finished.rule.momentum,
       .group = finished.batch.group,
       .staleness = finished.staleness,
-      .fc_staleness = finished.fc_staleness,
+      .fc_staleness = shares_layers_ ? std::optional(finished.fc_staleness) : std::nullopt,
       .mean_staleness =
           static_cast<double>(unreported_staleness_) / static_cast<double>(unreported_updates_),
       .images_per_second =
@@ -272,6 +273,7 @@ void Trainer::report(const FinishedUpdate& finished) {
       .seconds = seconds(),
       .seconds_per_iteration = training_time_.seconds() / static_cast<double>(done - started_at_),
       .simulated_seconds =
+      .adam = solver_.adam,
           options_.clock != nullptr ? std::optional(finished.simulated) : std::nullopt,
       .group_samples = finished.batch.count,
       .figures = strategy_->figures(finished.batch.group)};

@@ -69,8 +69,10 @@ struct StepReport {
   float learning_rate = 0;
   Momentum momentum;
   int group = 0;
-  std::int64_t staleness = 0, fc_staleness = 0;  // of this update
+  std::int64_t staleness = 0;                    // of this update
+  std::optional<std::int64_t> fc_staleness = 0;  // likewise; none: groups share no layer
   double mean_staleness = 0;                     // of the updates since the last report
+  bool adam = false;  // whose B1 is the explicit momentum, to which asynchrony adds none
   double images_per_second = 0;                  // since the last report
   double seconds = 0;  // of training in this run; evaluation and saving left out
   double seconds_per_iteration = 0;
@@ -177,6 +179,7 @@ class Trainer {
   std::deque<int> order_;                        // groups of the updates under way, as submitted
   std::vector<int> updated_;                     // by group: of them, those that are done
   std::uint64_t started_at_, saved_at_;          // iteration
+  bool shares_layers_;              // parameters that groups do not have copies of
   StepReport report_;
   std::optional<Error> divergence_;
   Stopwatch training_time_;

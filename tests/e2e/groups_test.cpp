@@ -75,6 +75,19 @@ TEST(Groups, devices_are_named_as_options_take_them) {
 }
 
 TEST(Groups, plan_predicts_every_number_of_groups) {
+TEST(Groups, metrics_have_no_staleness_of_what_is_not_merged) {
+  const TemporaryDirectory folder;
+  for (const char* fc : {"merged", "replicated"}) {
+    const std::string metrics = folder / fc;
+    const Finished run =
+        omni_run({"--net", "lenet", "--data", "synthetic:640", "--no-test", "--max-batches", "4",
+                  "--groups", "2", "--fc", fc, "--display", "1", "--metrics", metrics});
+    ASSERT_EQ(run.exit_code, 0) << run.errors;
+    for (const json& update : json_lines(get(metrics)))
+      EXPECT_EQ(update.contains("fc_staleness"), fc == std::string("merged")) << update;
+  }
+}
+
   const Finished run = omni_run({"plan", "--net", "lenet", "--most-groups", "4", "--iterations",
                                  "6", "--warm-up", "4", "--json", "-q"});
   ASSERT_EQ(run.exit_code, 0) << run.errors;
