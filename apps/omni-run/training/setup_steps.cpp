@@ -291,6 +291,8 @@ Status Training::check_memory() {
   const std::size_t taken = peak_resident_memory();
   log::info(
       "memory: {:.0f} MiB planned, {:.0f} of them for images that wait, {:.0f} to compute with, "
+  demand.snapshots = snapshots;
+  demand.without_snapshots = arguments_.groups.automatic ? "leave out --auto" : "--guard off";
       "{:.0f} for the program{}{}",
       in_mebibytes(planned), in_mebibytes(images), in_mebibytes(working),
       in_mebibytes(program_bytes_),
