@@ -64,6 +64,7 @@ TEST(Groups, devices_are_named_as_options_take_them) {
   };
   const std::string printed = train({"--groups", "3"});
   EXPECT_EQ(train({"--groups", "3", "--group-layout", printed}), printed);
+  EXPECT_EQ(train({"--group-layout", printed}), printed) << "which says how many groups there are";
 
   const Finished devices = omni_run({"devices", "--json", "-q"});
   ASSERT_EQ(devices.exit_code, 0) << devices.errors;
@@ -74,7 +75,6 @@ TEST(Groups, devices_are_named_as_options_take_them) {
   train({"--groups", "2", "--group-layout", all + ";" + all});
 }
 
-TEST(Groups, plan_predicts_every_number_of_groups) {
 TEST(Groups, metrics_have_no_staleness_of_what_is_not_merged) {
   const TemporaryDirectory folder;
   for (const char* fc : {"merged", "replicated"}) {
@@ -88,6 +88,7 @@ TEST(Groups, metrics_have_no_staleness_of_what_is_not_merged) {
   }
 }
 
+TEST(Groups, plan_predicts_every_number_of_groups) {
   const Finished run = omni_run({"plan", "--net", "lenet", "--most-groups", "4", "--iterations",
                                  "6", "--warm-up", "4", "--json", "-q"});
   ASSERT_EQ(run.exit_code, 0) << run.errors;

@@ -97,8 +97,7 @@ Status Training::open_nets() {
   } else {
     GroupLayout layout = spread_groups(groups.count.value_or(1), workers);
     if (!groups.layout.empty()) {
-      constexpr int kAny = 4096;  // only StarPU knows how many there will be
-      OMNI_TRY(layout, parse_group_layout(groups.layout, kAny));
+      OMNI_TRY(layout, parse_group_layout(groups.layout, kAnyWorkers));
     }
     for (const std::vector<int>& members : layout)
       on_gpu.push_back(std::ranges::min(members) < workers.gpus);
