@@ -31,6 +31,9 @@ namespace {
 // (perf/RESULTS.md).
 constexpr std::size_t kLibraries = 13 << 20;
 
+// Iterations that no training has.
+constexpr std::uint64_t kOnlyAtTheEnd = 1'000'000'000'000;
+
 constexpr double in_mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; }
 
 // Forward and both gradients.
@@ -206,8 +209,12 @@ Status Training::prepare_folder() {
            RunFolder::prepare(RunFolder::place(arguments_.out, spec_.name), wanted, goes_on_,
                               arguments_.keep, TrainingSnapshot::bytes(*groups_)));
   folder_.emplace(std::move(folder));
-  if (wanted && arguments_.checkpoint_every == 0)
-    log::info("checkpoints: only when the run is stopped (--checkpoint-every 1000, say)");
+  if (wanted && arguments_.checkpoint_every == 0) {
+    const bool at_end = arguments_.resume == "auto";  // or the same line would train once more
+    log::info("checkpoints: only {}when the run is stopped (--checkpoint-every 1000, say)",
+              at_end ? "at the end, and " : "");
+    if (at_end) arguments_.checkpoint_every = kOnlyAtTheEnd;
+  }
   return {};
 }
 
@@ -284,14 +291,14 @@ Status Training::check_memory() {
   const std::size_t working =
       kLibraries + static_cast<std::size_t>(cpu_workers(*session_)) * demand.working.of_core;
   demand.in_main_memory_only = snapshots + working;
+  demand.snapshots = snapshots;
+  demand.without_snapshots = arguments_.groups.automatic ? "leave out --auto" : "--guard off";
   const MemoryForecast forecast(net(), std::move(demand), arguments_.machine);
   OMNI_CHECK(forecast.require());
   const std::size_t planned = forecast.in_main_memory() + program_bytes_;
   const std::size_t taken = peak_resident_memory();
   log::info(
       "memory: {:.0f} MiB planned, {:.0f} of them for images that wait, {:.0f} to compute with, "
-  demand.snapshots = snapshots;
-  demand.without_snapshots = arguments_.groups.automatic ? "leave out --auto" : "--guard off";
       "{:.0f} for the program{}{}",
       in_mebibytes(planned), in_mebibytes(images), in_mebibytes(working),
       in_mebibytes(program_bytes_),
