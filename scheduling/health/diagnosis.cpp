@@ -121,7 +121,7 @@ double relative_step(const InspectedLayer& layer, const Learning& learning) {
     const double root = std::sqrt(layer.values), each = layer.gradient / root;
     length = root * each / (each + learning.epsilon);
   }
-  return learning.rate * static_cast<double>(layer.rate) * length / layer.parameters;
+  return learning.rate * length / layer.parameters;
 }
 
 std::optional<Finding> diagnose(const Inspection& inspection, const Learning& learning,

@@ -64,7 +64,6 @@ class Inspector {
                              HostAccess(*param->value, HostAccess::Mode::read).values());
         if (!param->trainable || param->rate == 0) continue;
         found.learns = true;
-        found.rate = std::max(found.rate, param->rate);
         found.values += static_cast<double>(param->value->count());
         sum += squares(*param->value);
       }

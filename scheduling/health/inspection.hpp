@@ -20,7 +20,6 @@ struct InspectedLayer {
   // of the mini-batches. Where they are updated in backward, the gradient is at most as long.
   double parameters = 0, gradient = 0;
   double values = 0;  // number of these parameters
-  float rate = 0;     // the largest of their multipliers of the learning rate
 
   // Outputs differ by less than rounding errors, or not at all.
   bool is_same() const { return difference <= 1e-6 * largest; }

@@ -140,8 +140,8 @@ Status Training::train() {
 
 Status Training::ended(Status status, std::uint64_t iteration) {
   progress_.finish_line();
-  if (!status && health_->failure()) return health_->failure()->error();
   if (!status && status.error().kind == ErrorKind::interrupted) {
+    if (health_->failure()) return health_->failure()->error();
     const bool saved = iteration != start_.iteration;
     status.error().what += saved ? "; to go on:\n  " + folder_->resume_command() : start_again();
     status.error().hint.clear();
