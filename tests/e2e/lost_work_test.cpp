@@ -57,9 +57,9 @@ TEST_F(LostWork, WhatResumesByItselfIsSavedAtTheEnd) {
   const fs::path out = folder_ / "run";
   ASSERT_EQ(train({"--max-batches", "5", "--resume", "auto", "--out", out}).exit_code, 0);
   EXPECT_EQ(checkpoints(out).size(), 1u);
-  const Finished again = train({"--max-batches", "5", "--resume", "auto", "--out", out});
-  EXPECT_EQ(again.exit_code, 0);
-  EXPECT_NE(again.errors.find("already at iteration 5 of 5"), std::string::npos) << again.errors;
+  const auto before = checkpoints(out);
+  EXPECT_EQ(train({"--max-batches", "5", "--resume", "auto", "--out", out}).exit_code, 0);
+  EXPECT_EQ(checkpoints(out), before) << "nothing was left to do";
   ASSERT_EQ(train({"--max-batches", "5", "--out", folder_ / "other"}).exit_code, 0);
   EXPECT_EQ(checkpoints(folder_ / "other").size(), 0u);
 }

@@ -96,16 +96,17 @@ class Health : public test::DeterministicSession {
 };
 
 TEST_F(Health, says_nothing_of_nets_that_learn) {
-  for (const char* activation : {"relu", "leaky", "tanh", "logistic"})
-    for (const char* options :
-         {"learning_rate=0.05\nmomentum=0.9\n", "adam=1\nlearning_rate=0.003\n",
-          "learning_rate=0.05\nmomentum=0\ndecay=0.001\n"}) {
-      Run run(net(options, activation));
-      const Outcome outcome = train(run, 2100, true);
-      EXPECT_FALSE(outcome.interrupted) << activation << options;
-      EXPECT_TRUE(outcome.said.empty()) << activation << options << outcome.said.front();
-      EXPECT_GE(outcome.inspections, 2);
-    }
+  for (const auto& [activation, options] :
+       {std::pair("relu", "learning_rate=0.05\nmomentum=0.9\n"),
+        std::pair("tanh", "learning_rate=0.05\nmomentum=0\ndecay=0.001\n"),
+        std::pair("logistic", "learning_rate=0.05\nmomentum=0.9\n"),
+        std::pair("leaky", "adam=1\nlearning_rate=0.003\n")}) {
+    Run run(net(options, activation));
+    const Outcome outcome = train(run, 1100, true);
+    EXPECT_FALSE(outcome.interrupted) << activation << options;
+    EXPECT_TRUE(outcome.said.empty()) << activation << options << outcome.said.front();
+    EXPECT_GE(outcome.inspections, 1);
+  }
 }
 
 TEST_F(Health, names_a_dead_layer_once) {
