@@ -92,10 +92,10 @@ struct EvaluationReport {
 struct TrainerOptions {
   // Iterations stand for as many mini-batches of the net's size: where groups take others, the
   // training ends after as many samples.
-  std::uint64_t iterations = 0;        // 0: no end
-  std::uint64_t until = 0;             // run() returns there; 0: at the end
-  bool trial = false;                  // its iterations may be done again: traces do not name them
-  double seconds_before = 0;           // of training in this run, by other trainers
+  std::uint64_t iterations = 0;  // 0: no end
+  std::uint64_t until = 0;       // run() returns there; 0: at the end
+  bool trial = false;            // its iterations may be done again: traces do not name them
+  double seconds_before = 0;     // of training in this run, by other trainers
   // From the one to the other iteration the rate falls in equal steps, next to 0 at the end.
   std::uint64_t cool_from = UINT64_MAX, cool_until = UINT64_MAX;
   std::uint64_t display = 1;           // report every so many iterations
