@@ -27,7 +27,8 @@ struct Step {
   std::uint64_t first_sample =
       0;  // global number of the mini-batch's first image; keys the randomness
   BatchSlot* slot = nullptr;
-  const UpdateOf* update_of = nullptr;  // in backward, for parameters that are updated there
+  // In backward, for parameters that are updated there; null: they stay as they are.
+  const UpdateOf* update_of = nullptr;
 };
 
 class LayerBuilder;
@@ -81,6 +82,7 @@ class Layer {
 
   int index() const { return index_; }
   const std::string& type() const { return type_; }
+  const std::string& where() const { return where_; }  // "lenet.cfg:12"
   const std::vector<Input*>& inputs() const { return inputs_; }
   std::size_t tensor_bytes() const { return tensor_bytes_; }  // of everything it declared
   Blob& output() { return output_; }
@@ -126,7 +128,7 @@ class Layer {
  private:
   friend class LayerBuilder;
   int index_;
-  std::string type_;
+  std::string type_, where_;
   const Slices* slices_;
   std::vector<Input*> inputs_;  // set once the constructor is done
   Blob* aliased_ = nullptr;

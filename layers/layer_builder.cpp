@@ -7,7 +7,10 @@
 namespace omni {
 
 Layer::Layer(LayerBuilder& builder)
-    : index_(builder.index()), type_(builder.type()), slices_(&builder.slices()) {}
+    : index_(builder.index()),
+      type_(builder.type()),
+      where_(builder.where()),
+      slices_(&builder.slices()) {}
 
 void Layer::share_output(Layer& before, TensorPool& tensors) {
   const auto replace = [&](std::vector<Tensor*>& theirs, const std::vector<Tensor*>& ours) {
@@ -34,6 +37,7 @@ LayerBuilder::LayerBuilder(NetParts& parts, const Section& section, std::string_
                            std::span<const Key> keys)
     : parts_(parts),
       type_(type),
+      where_(section.where()),
       options_(section, keys),
       rate_(options_.real("learning_rate", 1, 0)),
       load_(!options_.flag("dontload", false)),

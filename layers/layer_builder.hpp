@@ -59,6 +59,7 @@ class LayerBuilder {
   int connected_blocks() const { return parts_.connected_blocks; }
   DataType values() const { return parts_.values; }
   std::string_view type() const { return type_; }
+  const std::string& where() const { return where_; }
 
   // The previous layer's output, or the images. Registers the layer as its consumer.
   Input& input() { return input_from(index() - 1); }
@@ -92,7 +93,7 @@ class LayerBuilder {
   Input& add_input(int layer);
   bool room_for(std::size_t tensors);  // refuses otherwise
   NetParts& parts_;
-  std::string type_;
+  std::string type_, where_;
   OptionReader options_;
   float rate_;
   bool load_, stop_backward_;

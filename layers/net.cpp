@@ -3,19 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
 #include <deque>
 #include <unordered_map>
 #include <unordered_set>
 
-#include "codelets/elementwise/accumulate.hpp"
 #include "codelets/elementwise/exchange.hpp"
 #include "layers/memory_plan.hpp"
 #include "layers/registry.hpp"
 #include "layers/slice_choice.hpp"
 #include "runtime/log.hpp"
 #include "runtime/rng.hpp"
-#include "runtime/tasks/calls/task_chain.hpp"
 
 namespace omni {
 namespace {
@@ -262,41 +259,9 @@ void Net::initialise(std::uint64_t seed) {
   }
 }
 
-void Net::use_slot(const BatchSlot& slot) {
-  assert(std::ranges::all_of(slot.images,
-                             [&](const Tensor* each) { return each->type() == parts_.values; }));
-  parts_.data.value = slot.images;
-}
-
-Net::Segment Net::layers_of(Phase phase) const {
-  return phase == Phase::replicated ? Segment{0, merged_from_}
-                                    : Segment{merged_from_, layers().size()};
-}
-
 bool Net::has(Phase phase) const {
   const Segment range = layers_of(phase);
   return range.first < range.end;
-}
-
-void Net::forward(const Step& step, Phase phase) {
-  const ChainScope chain(!forward_takes_turns_);
-  use_slot(*step.slot);
-  const Segment range = layers_of(phase);
-  for (const Segment& segment : segments_) {
-    if (segment.first < range.first || segment.end > range.end) continue;
-    for (int slice = 0; slice < slices().count(); ++slice)
-      for (std::size_t i = segment.first; i < segment.end; ++i) layers()[i]->forward(step, slice);
-  }
-}
-
-void Net::forward(const Step& step) {
-  forward(step, Phase::replicated);
-  forward(step, Phase::merged);
-}
-
-void Net::backward(const Step& step) {
-  backward(step, Phase::merged);
-  backward(step, Phase::replicated);
 }
 
 std::span<Tensor* const> Net::replicated_output() const {
@@ -318,44 +283,6 @@ void Net::refresh_replicas() {
     const HostAccess from(*param.master, HostAccess::Mode::read);
     const HostAccess to(*param.replica, HostAccess::Mode::write);
     std::ranges::copy(from.f32(), to.f32().begin());
-  }
-}
-
-void Net::backward(const Step& step, Phase phase) {
-  const ChainScope chain;
-  use_slot(*step.slot);
-  // A joining layer ends its stretch here: the layers above run all slices before it submits its
-  // own.
-  const Segment range = layers_of(phase);
-  std::size_t end = range.end;
-  while (end > range.first) {
-    std::size_t first = end;
-    while (first > range.first) {
-      --first;
-      if (layers()[first]->joins_slices()) break;
-    }
-    for (int slice = 0; slice < slices().count(); ++slice)
-      for (std::size_t i = end; i-- > first;) {
-        if (!learns_[i]) continue;
-        layers()[i]->backward(step, slice);
-        if (!layers()[i]->joins_slices()) share_gradients(*layers()[i], slice);
-      }
-    if (learns_[first] && layers()[first]->joins_slices())
-      for (int slice = 0; slice < slices().count(); ++slice)
-        share_gradients(*layers()[first], slice);
-    end = first;
-  }
-}
-
-// Adds what a layer wrote into private gradient tensors (see LayerBuilder::input_from).
-void Net::share_gradients(const Layer& layer, int slice) {
-  for (const Input* input : layer.inputs()) {
-    if (!input->wants_gradient() || input->diff == input->blob->diff) continue;
-    const Tensor& share = input->gradient(slice);
-    accumulate_sum.submit(
-        {.count = static_cast<std::int64_t>(share.count())},
-        {accumulate(*input->blob->diff[static_cast<std::size_t>(slice)]), read(share)},
-        {.layer = layer.index(), .slice = slice});
   }
 }
 

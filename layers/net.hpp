@@ -2,6 +2,7 @@
 // submit forward, backward and update. Built without StarPU; allocate() needs a running Session.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -39,7 +40,7 @@ struct BuildOptions {
   DataType values = DataType::f32;  // what layers hand on, and its gradients: f32 or bf16
   Sharing sharing{};
   // Layers may update parameters by the tasks that compute their gradients, where a mini-batch is
-  // an update and no GPU computes. Param::diff is then null, and backward needs Step::update_of.
+  // an update and no GPU computes. Param::diff is then null, see Step::update_of.
   bool update_in_backward = false;
 };
 
@@ -57,6 +58,11 @@ class Net {
   void backward(const Step& step, Phase phase);  // after forward, in training
   void forward(const Step& step);                // both phases
   void backward(const Step& step);
+  // The same, one layer after another. `look` is called when the layer's tasks are submitted and
+  // those of the next are not: later ones may use the memory of its tensors.
+  using LookAt = std::function<void(const Layer&)>;
+  void forward_by_layer(const Step& step, const LookAt& look);
+  void backward_by_layer(const Step& step, const LookAt& look);
   bool has(Phase phase) const;
   // What the last layer of the replicated phase makes.
   std::span<Tensor* const> replicated_output() const;

@@ -87,12 +87,14 @@ Status MetricsLog::step(const StepReport& report) {
   object["learning_rate"] = single(static_cast<double>(report.learning_rate));
   object["momentum"] = single(report.momentum.explicit_part);
   object["explicit_momentum"] = single(report.momentum.explicit_part);
-  object["implicit_momentum"] = single(report.momentum.implicit_part);
-  object["total_momentum"] = single(report.momentum.total());
+  if (!report.adam) {
+    object["implicit_momentum"] = single(report.momentum.implicit_part);
+    object["total_momentum"] = single(report.momentum.total());
+  }
   object["group"] = report.group;
   object["staleness"] = report.staleness;
   object["mean_staleness"] = number(report.mean_staleness);
-  object["fc_staleness"] = report.fc_staleness;
+  if (report.fc_staleness) object["fc_staleness"] = *report.fc_staleness;
   object["images_per_second"] = number(report.images_per_second);
   object["group_samples"] = report.group_samples;
   for (const StrategyFigure& figure : report.figures) object[figure.name] = number(figure.value);

@@ -10,6 +10,7 @@
 #include "runtime/signals.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "scheduling/health/health_check.hpp"
 #include "scheduling/rate_policy.hpp"
 
 namespace omni {
@@ -38,9 +39,11 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
       strategy_(options_.strategy(groups, solver_)),
       begun_(state_.iteration),
       cursor_(state_.samples),
+      shares_layers_(groups.count() == 1 || groups.net().has(Net::Phase::merged)),
       updated_(static_cast<std::size_t>(groups.count())),
       started_at_(state_.iteration),
-      saved_at_(state_.iteration) {
+      saved_at_(state_.iteration),
+      health_(options_.trial ? nullptr : options_.health) {
   strategy_->restore(state_.strategy);
   const bool in_sequence = options_.feeds.empty();
   std::map<DataFeed*, TrainingFeed*> feed_of;
@@ -75,7 +78,7 @@ int Trainer::slots_of_passes(int groups) {
 Status Trainer::run() {
   training_time_.start();
   const auto finished = [&] { return state_.samples >= last(); };
-  while (!finished() && !stop_requested()) {
+  while (!finished() && !must_stop()) {
     if (Status trained = train_until(next_stop()); !trained) {
       (void)wait_for_tasks();  // they use this object
       release_feeds();
@@ -97,8 +100,10 @@ Status Trainer::run() {
   training_time_.pause();
   release_feeds();
   note_strategy();
-  if (finished()) {
-    if (last() != samples_of(options_.iterations)) return {};
+  const bool ends = last() == samples_of(options_.iterations);
+  if (finished() && ends && health_ != nullptr) health_->end();
+  if (finished() && !is_sick()) {
+    if (!ends) return {};
     if (options_.checkpoint_every != 0) OMNI_CHECK(save());
     strategy_->conclude();
     return wait_for_tasks();
@@ -135,6 +140,7 @@ Status Trainer::save() {
 
 void Trainer::note_strategy() {
   state_.strategy = strategy_->state();
+  if (health_ != nullptr) state_.health = health_->numbers();
   if (options_.clock == nullptr) return;
   state_.arrivals = arrivals_;
   state_.arrivals->clock = options_.clock->state();
@@ -148,6 +154,7 @@ void Trainer::release_feeds() {
 Status Trainer::train_until(std::uint64_t limit) {
   const std::uint64_t meets_at = strategy_->next_rest(state_.samples);
   OMNI_CHECK(strategy_->in_order() ? run_in_order(limit) : run_freely(limit));
+  if (inspects_ && !divergence_) OMNI_CHECK(inspect());
   OMNI_CHECK(rest());
   if (divergence_) return *divergence_;
   if (state_.samples != meets_at) return {};
@@ -162,8 +169,11 @@ Status Trainer::train_until(std::uint64_t limit) {
 }
 
 bool Trainer::may_begin(std::uint64_t limit) const {
-  return cursor_ < limit && !divergence_ && !stop_requested();
+  return cursor_ < limit && !divergence_ && !inspects_ && !must_stop();
 }
+
+bool Trainer::is_sick() const { return health_ != nullptr && health_->failure(); }
+bool Trainer::must_stop() const { return stop_requested() || is_sick(); }
 
 bool Trainer::begin(int group, std::uint64_t limit, bool announce) {
   GroupRun& run = run_of(group);
@@ -240,6 +250,7 @@ Status Trainer::finish_one(int group) {
   unreported_samples_ += finished.batch.count;
   unreported_staleness_ += finished.staleness;
   report(finished);
+  if (health_ != nullptr && health_->note(report_)) inspects_ = true;
   if (events_.is_lost && events_.is_lost(loss))
     divergence_ =
         Error{ErrorKind::diverged, "",
@@ -262,9 +273,10 @@ void Trainer::report(const FinishedUpdate& finished) {
       .accuracy = finished.tally.accuracy(),
       .learning_rate = finished.rule.learning_rate,
       .momentum = finished.rule.momentum,
+      .adam = solver_.adam,
       .group = finished.batch.group,
       .staleness = finished.staleness,
-      .fc_staleness = finished.fc_staleness,
+      .fc_staleness = shares_layers_ ? std::optional(finished.fc_staleness) : std::nullopt,
       .mean_staleness =
           static_cast<double>(unreported_staleness_) / static_cast<double>(unreported_updates_),
       .images_per_second =
@@ -294,6 +306,14 @@ Status Trainer::rest() {
   Status status = wait_for_tasks();
   training_time_.pause();
   return status;
+}
+
+// With the mini-batches that come next, which stay where they wait.
+Status Trainer::inspect() {
+  inspects_ = false;
+  OMNI_CHECK(wait_for_tasks());
+  return feeds_.front().lend(
+      [&](DataFeed& feed) { return health_->inspect(groups_.net(), feed, state_.seed, cursor_); });
 }
 
 Status Trainer::evaluate_now() {

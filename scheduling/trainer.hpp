@@ -19,6 +19,8 @@
 
 namespace omni {
 
+class HealthCheck;
+
 // What a search found, in place of what the net says, and when the next one is due
 // (tuned_training.hpp).
 struct Tuning {
@@ -58,6 +60,7 @@ struct TrainingState {
   std::optional<Tuning> tuning{};
   StrategyState strategy{};
   std::optional<ArrivalState> arrivals{};
+  std::vector<double> health{};  // numbers of HealthCheck
 };
 
 struct StepReport {
@@ -68,8 +71,10 @@ struct StepReport {
   double loss = 0, average_loss = 0, accuracy = 0;
   float learning_rate = 0;
   Momentum momentum;
+  bool adam = false;  // whose B1 is the explicit momentum, to which asynchrony adds none
   int group = 0;
-  std::int64_t staleness = 0, fc_staleness = 0;  // of this update
+  std::int64_t staleness = 0;                    // of this update
+  std::optional<std::int64_t> fc_staleness = 0;  // likewise; none: groups share no layer
   double mean_staleness = 0;                     // of the updates since the last report
   double images_per_second = 0;                  // since the last report
   double seconds = 0;  // of training in this run; evaluation and saving left out
@@ -87,10 +92,10 @@ struct EvaluationReport {
 struct TrainerOptions {
   // Iterations stand for as many mini-batches of the net's size: where groups take others, the
   // training ends after as many samples.
-  std::uint64_t iterations = 0;        // 0: no end
-  std::uint64_t until = 0;             // run() returns there; 0: at the end
-  bool trial = false;                  // its iterations may be done again: traces do not name them
-  double seconds_before = 0;           // of training in this run, by other trainers
+  std::uint64_t iterations = 0;  // 0: no end
+  std::uint64_t until = 0;       // run() returns there; 0: at the end
+  bool trial = false;            // its iterations may be done again: traces do not name them
+  double seconds_before = 0;     // of training in this run, by other trainers
   // From the one to the other iteration the rate falls in equal steps, next to 0 at the end.
   std::uint64_t cool_from = UINT64_MAX, cool_until = UINT64_MAX;
   std::uint64_t display = 1;           // report every so many iterations
@@ -100,6 +105,7 @@ struct TrainerOptions {
   std::vector<DataFeed*> feeds{};  // by group, where they take mini-batches of other sizes
   VirtualClock* clock = nullptr;   // says who finishes when; null: real time does
   double exchange_seconds = 0;     // by the clock, of what a group sends and gets
+  HealthCheck* health = nullptr;   // watches over what is no trial; may end the training
 };
 
 // How the loop talks to whoever runs it. Every function may be empty.
@@ -124,9 +130,9 @@ class Trainer {
   Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,
           TrainerOptions options, TrainerEvents events);
 
-  // Trains to the end. A stop request finishes the iterations under way, saves, and returns
-  // ErrorKind::interrupted. Those under way are finished, too, when the training diverges. The
-  // evaluation of the result is the caller's: evaluate_now().
+  // Trains to the end. A stop request, or a failure of the health check, finishes the iterations
+  // under way, saves, and returns ErrorKind::interrupted. Those under way are finished, too, when
+  // the training diverges. The evaluation of the result is the caller's: evaluate_now().
   Status run();
   Status evaluate_now();
 
@@ -150,6 +156,9 @@ class Trainer {
   Status finish_one(int group);  // the oldest mini-batch of the group whose update is done
   void report(const FinishedUpdate& finished);
   Status rest();  // waits for everything submitted
+  Status inspect();
+  bool is_sick() const;
+  bool must_stop() const;
   Status save();
   void note_strategy();  // in the state
   void take_arrivals();
@@ -170,6 +179,7 @@ class Trainer {
   std::uint64_t begun_;   // mini-batches; state_.iteration are finished
   std::uint64_t cursor_;  // samples in them
 
+  bool shares_layers_;              // parameters that groups do not have copies of
   std::deque<TrainingFeed> feeds_;  // one for each DataFeed
   EventQueue queue_;
   std::vector<std::unique_ptr<GroupRun>> runs_;  // by group
@@ -179,6 +189,8 @@ class Trainer {
   std::uint64_t started_at_, saved_at_;          // iteration
   StepReport report_;
   std::optional<Error> divergence_;
+  HealthCheck* health_;    // null: nobody watches
+  bool inspects_ = false;  // as soon as all groups are at rest
   Stopwatch training_time_;
   double reported_seconds_ = 0;
   std::uint64_t unreported_updates_ = 0, unreported_samples_ = 0;

@@ -222,6 +222,7 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
   snapshot.fields.set("strategy", state.strategy.name);
   snapshot.fields.set("strategy_numbers", listed(state.strategy.numbers));
   if (state.arrivals) save_arrivals(snapshot.fields, *state.arrivals);
+  if (!state.health.empty()) snapshot.fields.set("health", listed(state.health));
   if (state.tuning) {
     snapshot.fields.set("tuned_momentum", state.tuning->momentum);
     snapshot.fields.set("tuned_learning_rate", state.tuning->learning_rate);
@@ -289,6 +290,8 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
   OMNI_TRY(state.strategy, saved_strategy(checkpoint, group_count));
   OMNI_TRY(state.arrivals, saved_arrivals(checkpoint));
   OMNI_TRY(state.tuning, saved_tuning(checkpoint.fields));
+  if (const auto health = checkpoint.fields.text("health"))
+    state.health = read_list<double>(*health).value_or(std::vector<double>());
   if (batch != net.options().batch)
     return Error{
         ErrorKind::usage, where,

@@ -62,7 +62,9 @@ void add_common(CLI::App& app, CommonArguments& arguments) {
 void add_net(CLI::App& app, NetArguments& arguments) {
   app.add_option("--net", arguments.net,
                  "Net description (.cfg): a file, or the name of a shipped net");
-  app.add_flag("--strict", arguments.strict, "Unknown keys in the net are errors");
+  app.add_flag("--strict", arguments.strict,
+               "Unknown keys in the net are errors; a training that cannot learn ends with "
+               "exit code 6");
   app.add_option("--slice", arguments.slice,
                  "Images per task; 0: by a rule, from the net, the mini-batch and the cores")
       ->check(CLI::Range(0, 1 << 30));

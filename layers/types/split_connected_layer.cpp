@@ -85,7 +85,10 @@ class SplitConnectedLayer final : public Layer {
     submit_split_columns(columns(slice), diff(slice), diff_dst_, data_gradient_tag(slice));
     if (!is_last(slice)) return;
     if (input().wants_gradient()) propagate();
-    if (weights_->updated_in_backward) return update(*step.update_of);
+    if (weights_->updated_in_backward) {
+      if (step.update_of != nullptr) update(*step.update_of);
+      return;
+    }
     for (std::size_t block = 0; block < diff_dst_.size(); ++block)
       submit_connected_backward_weights({.shape = shape(block)}, src(), *diff_dst_[block],
                                         {*weights_->diff, block}, TensorPart{*bias_->diff, block},

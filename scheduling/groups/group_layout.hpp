@@ -23,6 +23,7 @@ GroupLayout spread_groups(int groups, Workers workers);
 
 // "0-3,8;4-7": groups by ';', workers by ',', ranges by '-'. A worker may be in several groups; one
 // in none has only merged work.
+inline constexpr int kAnyWorkers = 4096;  // only StarPU knows how many there will be
 Result<GroupLayout> parse_group_layout(std::string_view text, int workers);
 
 std::string describe(const GroupLayout& layout);  // in the same notation

@@ -25,6 +25,15 @@ class TrainingFeed {
   void release(std::uint64_t first_sample) { feed_.release(first_sample); }
   void release_from(std::uint64_t sample);  // all that wait, when the training stops there
 
+  // Somebody else uses it while no task is under way.
+  template <class Use>
+  Status lend(const Use& use) {
+    const std::uint64_t before = feed_.decoded();
+    Status used = use(feed_);
+    decoded_before_ += feed_.decoded() - before;
+    return used;
+  }
+
   std::size_t images() const { return feed_.dataset().size(); }
   std::uint64_t batch() const { return static_cast<std::uint64_t>(feed_.batch()); }
 

@@ -64,6 +64,7 @@ TEST(Groups, devices_are_named_as_options_take_them) {
   };
   const std::string printed = train({"--groups", "3"});
   EXPECT_EQ(train({"--groups", "3", "--group-layout", printed}), printed);
+  EXPECT_EQ(train({"--group-layout", printed}), printed) << "which says how many groups there are";
 
   const Finished devices = omni_run({"devices", "--json", "-q"});
   ASSERT_EQ(devices.exit_code, 0) << devices.errors;
@@ -72,6 +73,19 @@ TEST(Groups, devices_are_named_as_options_take_them) {
   for (const json& worker : found["workers"])
     all += (all.empty() ? "" : ",") + std::to_string(worker["number"].get<int>());
   train({"--groups", "2", "--group-layout", all + ";" + all});
+}
+
+TEST(Groups, metrics_have_no_staleness_of_what_is_not_merged) {
+  const TemporaryDirectory folder;
+  for (const char* fc : {"merged", "replicated"}) {
+    const std::string metrics = folder / fc;
+    const Finished run =
+        omni_run({"--net", "lenet", "--data", "synthetic:640", "--no-test", "--max-batches", "4",
+                  "--groups", "2", "--fc", fc, "--display", "1", "--metrics", metrics});
+    ASSERT_EQ(run.exit_code, 0) << run.errors;
+    for (const json& update : json_lines(get(metrics)))
+      EXPECT_EQ(update.contains("fc_staleness"), fc == std::string("merged")) << update;
+  }
 }
 
 TEST(Groups, plan_predicts_every_number_of_groups) {

@@ -52,6 +52,18 @@ TEST_F(LostWork, ResumingIntoAnotherRunsFolderIsRefused) {
   EXPECT_EQ(checkpoints(theirs), before);
 }
 
+// Or the same line would train it once more.
+TEST_F(LostWork, WhatResumesByItselfIsSavedAtTheEnd) {
+  const fs::path out = folder_ / "run";
+  ASSERT_EQ(train({"--max-batches", "5", "--resume", "auto", "--out", out}).exit_code, 0);
+  EXPECT_EQ(checkpoints(out).size(), 1u);
+  const auto before = checkpoints(out);
+  EXPECT_EQ(train({"--max-batches", "5", "--resume", "auto", "--out", out}).exit_code, 0);
+  EXPECT_EQ(checkpoints(out), before) << "nothing was left to do";
+  ASSERT_EQ(train({"--max-batches", "5", "--out", folder_ / "other"}).exit_code, 0);
+  EXPECT_EQ(checkpoints(folder_ / "other").size(), 0u);
+}
+
 TEST_F(LostWork, TheCheckpointsSeedIsTheRunsSeed) {
   const fs::path out = folder_ / "run", straight = folder_ / "a", resumed = folder_ / "b";
   ASSERT_EQ(

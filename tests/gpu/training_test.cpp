@@ -36,6 +36,16 @@ TEST_F(Training, a_batch_of_one_slice_is_normalised_in_one_task_each_way) {
                                                                   {"batchnorm_forward", "cuda"}}));
 }
 
+// Layers' outputs are looked at that lie on the GPU alone.
+TEST_F(Training, a_net_that_cannot_learn_is_inspected) {
+  const Finished run =
+      omni_run({"--net", mixed(), "--no-test", "--slice", "8", "--out", folder_ / "run", "--impl",
+                "cuda", "--learning-rate", "0", "--max-batches", "850", "--strict"});
+  EXPECT_EQ(run.exit_code, 6) << run.errors;
+  EXPECT_NE(run.errors.find("error: the learning rate is 0: nothing is learned"), std::string::npos)
+      << run.errors;
+}
+
 TEST_F(Training, image_files_become_floats_on_the_gpu) {
   const std::string trace = folder_ / "trace", net = folder_ / "images.cfg";
   make_image_folder(folder_ / "images");

@@ -19,11 +19,12 @@ namespace {
 // Of address space, for what is not planned: StarPU's tasks, libraries, threads' heaps.
 constexpr std::size_t kSpare = 64 << 20;
 
+double in_gib(std::size_t bytes) { return static_cast<double>(bytes) / 0x1p30; }
+
 Error too_large(const Net& net, std::size_t needed, std::size_t there, const char* where,
                 std::string hint) {
-  const auto gib = [](std::size_t each) { return static_cast<double>(each) / 0x1p30; };
   return {ErrorKind::out_of_memory, net.name(),
-          fmt::format("needs {:.2f} GiB{}, there are {:.2f}", gib(needed), where, gib(there)),
+          fmt::format("needs {:.2f} GiB{}, there are {:.2f}", in_gib(needed), where, in_gib(there)),
           std::move(hint)};
 }
 
@@ -128,10 +129,14 @@ Status MemoryForecast::require() const {
                     mappable = without(mappable_memory(), kSpare),
                     there = std::min(physical, mappable);
   const auto fits = [&](int more) { return in_main_memory(more) <= there; };
-  if (!fits(now_))
-    return too_large(net_, in_main_memory(), there,
-                     mappable < physical ? " of address space (ulimit -v)" : "",
-                     what_would_fit(fits));
+  if (!fits(now_)) {
+    const bool by_snapshots = in_main_memory() - demand_.snapshots <= there;
+    return too_large(
+        net_, in_main_memory(), there, mappable < physical ? " of address space (ulimit -v)" : "",
+        by_snapshots ? fmt::format("{}: snapshots of parameters take {:.2f} GiB",
+                                   demand_.without_snapshots, in_gib(demand_.snapshots))
+                     : what_would_fit(fits));
+  }
   if (machine_.session.gpus.empty()) return {};
   const auto fits_gpu = [&](int more) {
     const OnGpu needed = on_each_gpu(more);

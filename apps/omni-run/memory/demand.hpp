@@ -23,6 +23,8 @@ struct MemoryDemand {
   std::vector<WorkerSet> groups{};  // that serve one each; none: all serve the only one
   Net::WorkingBytes working;        // of each worker
   std::size_t in_main_memory_only = 0;
+  std::size_t snapshots = 0;        // of that, of parameters that may come back
+  std::string without_snapshots{};  // what to do to train without them
 };
 
 // Of groups that train, and of a net that is only evaluated. `test` may be null. `working` is

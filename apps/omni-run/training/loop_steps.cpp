@@ -52,7 +52,8 @@ TrainerOptions Training::options() {
           .strategy = choice.make(),
           .feeds = feed_of_group_,
           .clock = clock_ ? &*clock_ : nullptr,
-          .exchange_seconds = exchange_seconds_};
+          .exchange_seconds = exchange_seconds_,
+          .health = &*health_};
 }
 
 TrainerEvents Training::events() {
@@ -77,6 +78,13 @@ TrainerEvents Training::events() {
 }
 
 Status Training::train() {
+  health_.emplace(
+      net(), *data_.train,
+      HealthOptions{.strict = arguments_.net.strict, .warn = [this](const std::string& text) {
+                      progress_.finish_line();
+                      log::warn("{}", text);
+                    }});
+  if (!arguments_.other_data) health_->take(start_.health);
   for (const GroupPlan::Row& row : plan_.rows)
     record([&](MetricsLog& log) {
       return log.planned(row, row.groups == groups_->count(), start_.iteration);
@@ -133,6 +141,7 @@ Status Training::train() {
 Status Training::ended(Status status, std::uint64_t iteration) {
   progress_.finish_line();
   if (!status && status.error().kind == ErrorKind::interrupted) {
+    if (health_->failure()) return health_->failure()->error();
     const bool saved = iteration != start_.iteration;
     status.error().what += saved ? "; to go on:\n  " + folder_->resume_command() : start_again();
     status.error().hint.clear();

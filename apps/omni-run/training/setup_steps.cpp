@@ -30,6 +30,9 @@ namespace {
 // (perf/RESULTS.md).
 constexpr std::size_t kLibraries = 13 << 20;
 
+// Iterations that no training has.
+constexpr std::uint64_t kOnlyAtTheEnd = 1'000'000'000'000;
+
 constexpr double in_mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; }
 
 // Forward and both gradients.
@@ -90,8 +93,7 @@ Status Training::open_nets() {
   } else {
     GroupLayout layout = spread_groups(groups.count.value_or(1), workers);
     if (!groups.layout.empty()) {
-      constexpr int kAny = 4096;  // only StarPU knows how many there will be
-      OMNI_TRY(layout, parse_group_layout(groups.layout, kAny));
+      OMNI_TRY(layout, parse_group_layout(groups.layout, kAnyWorkers));
     }
     for (const std::vector<int>& members : layout)
       on_gpu.push_back(std::ranges::min(members) < workers.gpus);
@@ -199,8 +201,12 @@ Status Training::prepare_folder() {
            RunFolder::prepare(RunFolder::place(arguments_.out, spec_.name), wanted, goes_on_,
                               arguments_.keep, TrainingSnapshot::bytes(*groups_)));
   folder_.emplace(std::move(folder));
-  if (wanted && arguments_.checkpoint_every == 0)
-    log::info("checkpoints: only when the run is stopped (--checkpoint-every 1000, say)");
+  if (wanted && arguments_.checkpoint_every == 0) {
+    const bool at_end = arguments_.resume == "auto";  // or the same line would train once more
+    log::info("checkpoints: only {}when the run is stopped (--checkpoint-every 1000, say)",
+              at_end ? "at the end, and " : "");
+    if (at_end) arguments_.checkpoint_every = kOnlyAtTheEnd;
+  }
   return {};
 }
 
@@ -268,6 +274,8 @@ Status Training::check_memory() {
   const std::size_t working =
       kLibraries + static_cast<std::size_t>(cpu_workers(*session_)) * demand.working.of_core;
   demand.in_main_memory_only = snapshots + working;
+  demand.snapshots = snapshots;
+  demand.without_snapshots = arguments_.groups.automatic ? "leave out --auto" : "--guard off";
   const MemoryForecast forecast(net(), std::move(demand), arguments_.machine);
   OMNI_CHECK(forecast.require());
   const std::size_t planned = forecast.in_main_memory() + program_bytes_;

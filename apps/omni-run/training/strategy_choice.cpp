@@ -126,6 +126,13 @@ Result<std::vector<GroupBatch>> parse_group_batches(std::string_view text, int g
 
 Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers) {
   GroupArguments& groups = arguments.groups;
+  if (!groups.layout.empty() && !groups.count && !groups.planned && !groups.automatic) {
+    OMNI_TRY(const GroupLayout layout, parse_group_layout(groups.layout, kAnyWorkers));
+    if (layout.size() > static_cast<std::size_t>(kMostGroups))
+      return refusal("--group-layout", fmt::format("names {} groups", layout.size()),
+                     fmt::format("{} are the most", kMostGroups));
+    groups.count = static_cast<int>(layout.size());
+  }
   const bool several =
       groups.automatic || groups.planned || groups.count.value_or(1) > 1 || !groups.layout.empty();
   StrategyChoice choice;

@@ -12,6 +12,7 @@
 #include "runtime/data/data_feed.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "scheduling/arrivals/virtual_clock.hpp"
+#include "scheduling/health/health_check.hpp"
 #include "scheduling/metrics_log.hpp"
 #include "scheduling/model/group_plan.hpp"
 #include "scheduling/optimizer/tuned_training.hpp"
@@ -85,6 +86,7 @@ class Training {
   std::unique_ptr<Recorder> recorder_;
   std::optional<MetricsLog> metrics_;
   Progress progress_;
+  std::optional<HealthCheck> health_;
   std::optional<EvaluationReport> last_;
 };
 

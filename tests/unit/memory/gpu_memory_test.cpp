@@ -4,6 +4,7 @@
 #include "apps/omni-run/memory/demand.hpp"
 #include "layers/formats/darknet_cfg.hpp"
 #include "runtime/cuda/gpu_tensors.hpp"
+#include "runtime/memory/memory_limits.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/task_errors.hpp"
 
@@ -93,6 +94,20 @@ TEST_F(Forecast, EveryWorkerHasItsOwnToComputeWith) {
   EXPECT_EQ(of(demand).on_each_gpu().all(), 40 * kMiB);
   machine_.session.gpus = {0, 1};
   EXPECT_EQ(of(demand).on_each_gpu().all(), 20 * kMiB);
+}
+
+TEST_F(Forecast, NamesTheSnapshotsThatDoNotFit) {
+  machine_.session.gpus = {};
+  MemoryDemand demand{.tensors = {{10 * kMiB, false}},
+                      .training_images = {},
+                      .test_images = {},
+                      .working = {},
+                      .in_main_memory_only = physical_memory(),
+                      .snapshots = physical_memory(),
+                      .without_snapshots = "--guard off"};
+  EXPECT_TRUE(hint(of(demand).require()).starts_with("--guard off: snapshots of parameters take "));
+  demand.tensors = {{2 * physical_memory(), false}};
+  EXPECT_TRUE(hint(of(demand).require()).starts_with("no --subdivisions"));
 }
 
 TEST_F(Forecast, SuggestsWhatFits) {

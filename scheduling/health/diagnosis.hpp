@@ -1,0 +1,52 @@
+// What keeps a net from learning, and what to do about it, from what an inspection found.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "runtime/result.hpp"
+#include "scheduling/health/inspection.hpp"
+
+namespace omni {
+
+enum class Ailment {
+  one_class,
+  same_data,
+  small_steps,
+  same_output,
+  no_gradient,
+  at_chance,
+  risen
+};
+
+struct Finding {
+  Ailment kind;
+  int layer = -1;     // -1: not of one layer
+  bool sure = false;  // the net cannot learn any more
+  std::string where{}, what{}, remedy{};
+
+  Error error() const { return {ErrorKind::diverged, where, what, remedy}; }
+};
+
+// How the parameters follow the gradient.
+struct Learning {
+  double rate = 0, momentum = 0;
+  bool adam = false;
+  double epsilon = 0;                // of Adam
+  std::uint64_t iterations = 10000;  // that count
+};
+
+// Of the training: at the level of chance, or risen; below it; or so low that gradients have to be
+// small.
+enum class LossIs { at_chance, lower, low };
+
+// The first cause found.
+std::optional<Finding> diagnose(const Inspection& inspection, const Learning& learning,
+                                LossIs loss);
+
+// Share of the parameters' length by which they change in an iteration, whatever the layer's own
+// multiplier of the learning rate.
+double relative_step(const InspectedLayer& layer, const Learning& learning);
+
+}  // namespace omni

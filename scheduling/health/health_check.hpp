@@ -1,0 +1,74 @@
+// Watches over a training: tells the user when a net cannot learn, has not learned for long, or
+// forgets, and what to do. Losses are on the host anyway; when they give reason to, and after 1024,
+// 2048, 4096 ... iterations, the net is inspected.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "scheduling/health/diagnosis.hpp"
+#include "scheduling/health/loss_level.hpp"
+#include "scheduling/trainer.hpp"
+
+namespace omni {
+
+struct HealthOptions {
+  bool strict = false;         // a training that is sick ends
+  std::uint64_t first = 200;   // iteration of the first inspection for a loss at chance
+  std::uint64_t usual = 1024;  // likewise of the first without a reason
+  std::uint64_t stuck = 1000;  // losses at chance, and two epochs, after which a net is stuck
+  std::function<void(const std::string&)> warn;
+};
+
+// The share of each class among the samples.
+std::vector<double> class_shares(const Dataset& data, int classes);
+
+class HealthCheck {
+ public:
+  // `data`: that train.
+  HealthCheck(const Net& net, const Dataset& data, HealthOptions options);
+
+  // Of every update. True: the net is to be inspected when no task is under way.
+  bool note(const StepReport& report);
+  Status inspect(Net& net, DataFeed& feed, std::uint64_t seed, std::uint64_t first_sample);
+  void end();  // nothing more is trained
+  // The training is to end with this error: it is sick, and that is forbidden.
+  const std::optional<Finding>& failure() const { return failure_; }
+
+  int inspections() const { return inspections_; }
+
+  // For checkpoints. What is no such list is ignored.
+  std::vector<double> numbers() const;
+  void take(std::span<const double> numbers);
+
+ private:
+  Learning learning() const;
+  bool is_at_chance() const;
+  LossIs loss() const;
+  bool is_stuck() const { return level_.at_chance() >= stuck_; }
+  bool is_risen() const { return level_.risen() >= kRisen; }
+  Finding at_chance() const;
+  Finding risen() const;
+  void tell(const Finding& finding);
+  void fail(const Finding& finding);
+
+  static constexpr std::uint64_t kRisen = 256, kRisenSurely = 1024;  // losses
+
+  HealthOptions options_;
+  SolverOptions solver_;
+  LossLevel level_;
+  std::uint64_t stuck_;
+  std::uint64_t next_, next_usual_;  // iteration of the next inspection
+  bool seen_stuck_ = false;          // inspected since it is
+  std::optional<Finding> one_class_, current_, failure_;
+  std::map<Ailment, int> told_;  // the layer
+  int inspections_ = 0;
+  float most_rate_ = 0;
+  StepReport last_;
+};
+
+}  // namespace omni

@@ -1,0 +1,171 @@
+#include "scheduling/health/inspection.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "runtime/tasks/task_errors.hpp"
+
+namespace omni {
+namespace {
+
+constexpr std::size_t kLookedAt = 32;  // samples of a mini-batch whose outputs are compared
+constexpr std::uint64_t kSurely = 256, kMostPasses = 16;  // samples; mini-batches
+
+template <class T>
+void compare(InspectedLayer& with, std::span<const T> outputs, std::size_t each) {
+  if (with.first.empty())
+    with.first.assign(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(each));
+  float largest = 0, difference = 0;
+  bool finite = true;
+  for (std::size_t first = 0; first + each <= outputs.size(); first += each)
+    for (std::size_t i = 0; i < each; ++i) {
+      const auto value = static_cast<float>(outputs[first + i]);
+      finite = finite && std::isfinite(value);
+      largest = std::max(largest, std::abs(value));
+      difference = std::max(difference, std::abs(value - with.first[i]));
+    }
+  with.largest = std::max(with.largest, static_cast<double>(largest));
+  with.difference = finite ? std::max(with.difference, static_cast<double>(difference))
+                           : std::numeric_limits<double>::infinity();
+}
+
+double squares(const Tensor& tensor) {
+  const HostAccess access(tensor, HostAccess::Mode::read);
+  double sum = 0;
+  const auto add = [&](auto values) {
+    for (const auto value : values) {
+      const auto each = static_cast<double>(static_cast<float>(value));
+      sum += each * each;
+    }
+  };
+  tensor.type() == DataType::bf16 ? add(access.bf16()) : add(access.f32());
+  return sum;
+}
+
+double squares(const std::vector<Tensor*>& by_slice) {
+  double sum = 0;
+  for (const Tensor* each : by_slice) sum += squares(*each);
+  return sum;
+}
+
+class Inspector {
+ public:
+  explicit Inspector(Net& net) : net_(net), inputs_(net.layers().size()) {
+    for (const auto& layer : net.layers()) {
+      InspectedLayer& found = found_.layers.emplace_back();
+      found.layer = layer.get();
+      double sum = 0;
+      for (const Param* param : layer->params()) {
+        // Running statistics: forward changes them.
+        if (param->velocity == nullptr)
+          kept_.emplace_back(param->value,
+                             HostAccess(*param->value, HostAccess::Mode::read).values());
+        if (!param->trainable || param->rate == 0) continue;
+        found.learns = true;
+        found.values += static_cast<double>(param->value->count());
+        sum += squares(*param->value);
+      }
+      found.parameters = std::sqrt(sum);
+    }
+  }
+  ~Inspector() {
+    for (const auto& [tensor, values] : kept_)
+      std::ranges::copy(values, HostAccess(*tensor, HostAccess::Mode::write).f32().begin());
+  }
+  Inspector(const Inspector&) = delete;
+  Inspector& operator=(const Inspector&) = delete;
+
+  void pass(const Step& step) {
+    look_at(found_.data, step.slot->images, net_.options().input.count());
+    net_.forward_by_layer(step, [this](const Layer& layer) {
+      look_at(found_.layers[static_cast<std::size_t>(layer.index())], layer.output().value,
+              layer.output().extent.count());
+      if (is_updated_in_backward(layer))
+        inputs_[static_cast<std::size_t>(layer.index())] =
+            squares(layer.inputs().front()->blob->value);
+    });
+    net_.backward_by_layer(step, [this](const Layer& layer) { take_gradient(layer); });
+    found_.samples +=
+        std::min<std::uint64_t>(static_cast<std::uint64_t>(net_.slices().images()), kLookedAt);
+  }
+
+  const Inspection& found() const { return found_; }
+
+ private:
+  static bool is_updated_in_backward(const Layer& layer) {
+    return std::ranges::any_of(layer.params(), &Param::updated_in_backward);
+  }
+
+  void look_at(InspectedLayer& into, const std::vector<Tensor*>& by_slice, std::size_t each) const {
+    std::size_t seen = 0;
+    for (std::size_t slice = 0; slice < by_slice.size() && seen < kLookedAt; ++slice) {
+      const auto images = static_cast<std::size_t>(net_.slices().sizes[slice]),
+                 count = std::min(images, kLookedAt - seen);
+      const HostAccess access(*by_slice[slice], HostAccess::Mode::read);
+      if (by_slice[slice]->type() == DataType::bf16)
+        compare(into, std::span<const Bf16>(access.bf16()).first(count * each), each);
+      else
+        compare(into, std::span<const float>(access.f32()).first(count * each), each);
+      seen += count;
+    }
+  }
+
+  // And clears it, as an update does.
+  static double take(const Tensor& diff, bool clears) {
+    const double sum = squares(diff);
+    if (clears && sum != 0)
+      std::ranges::fill(HostAccess(diff, HostAccess::Mode::write).f32(), 0.0f);
+    return sum;
+  }
+
+  void take_gradient(const Layer& layer) {
+    double sum = 0;
+    for (const Param* param : layer.params()) {
+      if (param->diff == nullptr) continue;
+      double length = std::sqrt(take(*param->diff, !param->overwrites_diff));
+      for (const Tensor* part : param->partial_diffs) length += std::sqrt(take(*part, true));
+      if (param->trainable && param->rate != 0) sum += length * length;
+    }
+    const auto samples = static_cast<double>(net_.slices().images());
+    // Sums over samples of products of what comes from behind and from before.
+    if (is_updated_in_backward(layer))
+      sum += squares(layer.output().diff) *
+             (inputs_[static_cast<std::size_t>(layer.index())] + samples);
+    InspectedLayer& found = found_.layers[static_cast<std::size_t>(layer.index())];
+    found.gradient = std::max(found.gradient, std::sqrt(sum) / samples);
+  }
+
+  Net& net_;
+  std::vector<double> inputs_;  // by layer that needs it: squares of what it reads, summed
+  std::vector<std::pair<const Tensor*, std::vector<float>>> kept_;
+  Inspection found_;
+};
+
+}  // namespace
+
+bool Inspection::finds_something() const {
+  return std::ranges::any_of(layers, [](const InspectedLayer& each) {
+    return each.is_same() || (each.learns && each.gradient == 0);
+  });
+}
+
+Result<Inspection> inspect(Net& net, DataFeed& feed, std::uint64_t seed,
+                           std::uint64_t first_sample) {
+  Inspector inspector(net);
+  const auto images = static_cast<std::uint64_t>(feed.batch());
+  for (std::uint64_t pass = 0; pass < kMostPasses; ++pass) {
+    const std::uint64_t first = first_sample + pass * images;
+    const bool held = feed.holds(first);
+    if (!held) feed.submit(first);
+    inspector.pass(
+        {.training = true, .seed = seed, .first_sample = first, .slot = &feed.slot(first)});
+    if (!held) feed.release(first);
+    OMNI_CHECK(task_status());
+    if (inspector.found().samples >= kSurely || !inspector.found().finds_something()) break;
+  }
+  return inspector.found();
+}
+
+}  // namespace omni

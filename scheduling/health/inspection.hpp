@@ -1,0 +1,43 @@
+// A net seen from inside, on a few mini-batches: whether each layer's output depends on the sample,
+// and how large the gradients of its parameters are.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "layers/net.hpp"
+#include "runtime/data/data_feed.hpp"
+
+namespace omni {
+
+struct InspectedLayer {
+  const Layer* layer = nullptr;  // null: the data
+  std::vector<float> first;      // its output for the first sample
+  double largest = 0;            // output of all, without its sign
+  double difference = 0;  // the largest from the first sample's; infinite: not all are finite
+  bool learns = false;    // it has parameters that do
+  // Lengths of these parameters, and of their gradient in the mean over a mini-batch: the largest
+  // of the mini-batches. Where they are updated in backward, the gradient is at most as long.
+  double parameters = 0, gradient = 0;
+  double values = 0;  // number of these parameters
+
+  // Outputs differ by less than rounding errors, or not at all.
+  bool is_same() const { return difference <= 1e-6 * largest; }
+};
+
+struct Inspection {
+  std::uint64_t samples = 0;  // whose outputs were compared
+  InspectedLayer data;
+  std::vector<InspectedLayer> layers;
+
+  bool all_alike() const { return layers.back().is_same(); }
+  bool finds_something() const;  // a layer with one output for all samples, or without a gradient
+};
+
+// No task may be under way. What layers, updates and statistics keep is the same afterwards, bit by
+// bit. The mini-batches begin with `first_sample`; there are several where the first one finds
+// something. Those that the feed does not hold take a free slot.
+Result<Inspection> inspect(Net& net, DataFeed& feed, std::uint64_t seed,
+                           std::uint64_t first_sample);
+
+}  // namespace omni

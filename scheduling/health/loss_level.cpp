@@ -1,0 +1,102 @@
+#include "scheduling/health/loss_level.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace omni {
+namespace {
+
+double entropy_part(double share) { return share > 0 ? -share * std::log(share) : 0; }
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+}  // namespace
+
+std::optional<double> chance_loss(const Net& net, std::span<const double> shares) {
+  const auto classes = static_cast<std::size_t>(net.classes());
+  const double smoothing = static_cast<double>(net.options().label_smoothing),
+               even = 1.0 / static_cast<double>(classes);
+  const std::string& type = net.layers().back()->type();
+  if (type != "softmax" && type != "logistic") return {};
+  double loss = 0;
+  for (std::size_t i = 0; i < classes; ++i) {
+    const double share = shares.empty() ? even : i < shares.size() ? shares[i] : 0;
+    loss += type == "softmax" ? entropy_part((1 - smoothing) * share + smoothing * even)
+                              : entropy_part(share) + entropy_part(1 - share);
+  }
+  return loss;
+}
+
+bool at_chance(std::span<const double> losses, double chance) {
+  LossMean mean;
+  for (const double loss : losses) mean.add(loss);
+  return !mean.surely_below(chance);
+}
+
+void LossMean::add(double loss) { add(LossMean{1, loss, 0}); }
+
+void LossMean::add(const LossMean& others) {
+  const double all = count + others.count, away = others.mean - mean;
+  squares += others.squares + away * away * count * others.count / all;
+  mean += away * others.count / all;
+  count = all;
+}
+
+bool LossMean::surely_below(double level) const {
+  constexpr double kErrors = 3, kLeast = 0.005;
+  if (count < 2) return false;
+  return mean + kErrors * std::sqrt(squares / (count - 1) / count) < (1 - kLeast) * level;
+}
+
+void LossLevel::note(double loss) {
+  constexpr double kForgotten = 0.8, kGrown = 0.25;  // of what was learned, and of the lowest loss
+  block_.push_back(loss);
+  if (block_.size() < kBlock) return;
+  LossMean mean;
+  for (const double each : block_) mean.add(each);
+  recent_ = median(std::move(block_));
+  block_.clear();
+  since_.add(mean);
+  if (mean.surely_below(best_)) {
+    best_ = mean.mean;
+    since_ = {};
+  } else if (chance_ && (mean.surely_below(*chance_) || since_.surely_below(*chance_))) {
+    since_ = {};
+  }
+  if (first_ == kNone) first_ = recent_;
+  lowest_ = std::min(lowest_, recent_);
+  const double learned = chance_.value_or(first_) - lowest_;
+  const bool high = recent_ > lowest_ + std::max(kForgotten * learned, kGrown * lowest_);
+  risen_ = high ? risen_ + kBlock : 0;
+}
+
+std::uint64_t LossLevel::at_chance() const {
+  return chance_ ? static_cast<std::uint64_t>(since_.count) : 0;
+}
+
+std::vector<double> LossLevel::numbers() const {
+  return {since_.count, since_.mean, since_.squares, best_,
+          first_,       lowest_,     recent_,        static_cast<double>(risen_)};
+}
+
+bool LossLevel::take(std::span<const double> numbers) {
+  constexpr double kMost = 1e12;
+  const auto sound = [](double each) { return std::isfinite(each); };
+  if (numbers.size() != this->numbers().size() || !std::ranges::all_of(numbers, sound) ||
+      numbers[0] < 0 || numbers[0] > kMost || numbers[7] < 0 || numbers[7] > kMost)
+    return false;
+  since_ = {numbers[0], numbers[1], numbers[2]};
+  best_ = numbers[3];
+  first_ = numbers[4];
+  lowest_ = numbers[5];
+  recent_ = numbers[6];
+  risen_ = static_cast<std::uint64_t>(numbers[7]);
+  return true;
+}
+
+}  // namespace omni

@@ -1,0 +1,61 @@
+// What the losses of mini-batches tell by themselves, at a few operations each: whether a net does
+// better than chance, as one that says the same of every sample, and whether its loss has risen far
+// above the lowest.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "layers/net.hpp"
+
+namespace omni {
+
+// The training loss of the best net that says the same of every sample. `shares`: of the classes
+// among the samples; none: all are alike. Nothing where the net's loss does not tell.
+std::optional<double> chance_loss(const Net& net, std::span<const double> shares);
+
+// False: their mean is surely below, by three standard errors and half a percent.
+bool at_chance(std::span<const double> losses, double chance);
+
+// Mean and scatter of losses, one by one.
+struct LossMean {
+  double count = 0, mean = 0, squares = 0;  // the last: of the distances from the mean, summed
+
+  void add(double loss);
+  void add(const LossMean& others);
+  bool surely_below(double level) const;
+};
+
+class LossLevel {
+ public:
+  // Losses are judged in blocks of so many.
+  static constexpr std::size_t kBlock = 64;
+
+  explicit LossLevel(std::optional<double> chance) : chance_(chance) {}
+
+  void note(double loss);
+  // Losses since the net last was better than chance, or surely better than before; 0 while it is.
+  std::uint64_t at_chance() const;
+  // Losses since the net forgot most of what it had learned; 0 while it has not.
+  std::uint64_t risen() const { return risen_; }
+  double recent() const { return recent_; }  // the median of the last block
+  double lowest() const { return lowest_; }  // of these medians
+  std::optional<double> chance() const { return chance_; }
+
+  std::vector<double> numbers() const;
+  bool take(std::span<const double> numbers);  // what numbers() gave; false: they are no such
+
+ private:
+  static constexpr double kNone = 1e300;  // no loss is as large
+
+  std::optional<double> chance_;
+  std::vector<double> block_;
+  LossMean since_;       // those at chance
+  double best_ = kNone;  // mean of a block, surely lower than those before
+  double first_ = kNone, lowest_ = kNone, recent_ = 0;  // medians of blocks
+  std::uint64_t risen_ = 0;
+};
+
+}  // namespace omni
