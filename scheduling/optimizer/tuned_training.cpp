@@ -8,7 +8,7 @@
 
 #include "runtime/log.hpp"
 #include "runtime/shortest_decimal.hpp"
-#include "scheduling/optimizer/chance.hpp"
+#include "scheduling/health/health_check.hpp"
 
 namespace omni {
 namespace {
@@ -25,6 +25,13 @@ constexpr double kEpochSeconds = 3600;        // between searches, at most
 // look best: large ones move far, and only show it in a cooldown.
 constexpr std::uint64_t kCooldown = 4;  // 1 / of the training
 constexpr int kMostReturns = 12;        // to the last good parameters
+
+// Of data of one class nothing can be learnt. Losses other than softmax's have no such level.
+double loss_at_chance(const Net& net, const Dataset& data) {
+  const std::optional<double> loss = chance_loss(net, class_shares(data, net.classes()));
+  if (!loss) return INFINITY;
+  return *loss > 0 ? *loss : std::log(net.classes());
+}
 
 }  // namespace
 
