@@ -100,6 +100,7 @@ struct TrainerOptions {
   std::vector<DataFeed*> feeds{};  // by group, where they take mini-batches of other sizes
   VirtualClock* clock = nullptr;   // says who finishes when; null: real time does
   double exchange_seconds = 0;     // by the clock, of what a group sends and gets
+  RankSums* sums = nullptr;        // of several ranks; null: there is one
 };
 
 // How the loop talks to whoever runs it. Every function may be empty.
@@ -141,6 +142,8 @@ class Trainer {
   Status run_in_order(std::uint64_t limit);
   Status run_freely(std::uint64_t limit);
   bool may_begin(std::uint64_t limit) const;
+  bool stops() const;        // as asked, of any rank
+  void agree(Tally& tally);  // with the other ranks: what came out, and whether to stop
   bool begin(int group, std::uint64_t limit, bool announce);  // false: too few samples are left
   int next_in_order(std::uint64_t turn);
   void begin_on_clock();
@@ -179,6 +182,7 @@ class Trainer {
   std::uint64_t started_at_, saved_at_;          // iteration
   StepReport report_;
   std::optional<Error> divergence_;
+  bool some_rank_stops_ = false;
   Stopwatch training_time_;
   double reported_seconds_ = 0;
   std::uint64_t unreported_updates_ = 0, unreported_samples_ = 0;

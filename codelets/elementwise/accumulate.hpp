@@ -39,5 +39,7 @@ void submit_accumulate(const AccumulateArgs& args, const Tensor& src, const Tens
 // As many as a task may touch besides dst.
 inline constexpr int kMostSources = 15;
 void submit_collect(std::span<Tensor* const> sources, const Tensor& dst, TaskTag tag);
+// In pairs, and their sums in pairs: the same bits, whoever has added up the half of them before.
+void submit_collect_in_pairs(std::span<Tensor* const> sources, Tensor& dst, TaskTag tag);
 
 }  // namespace omni
