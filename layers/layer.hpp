@@ -108,7 +108,8 @@ class Layer {
   }
   std::uint64_t first_sample(const Step& step, int slice) const {
     return step.first_sample +
-           static_cast<std::uint64_t>(slices_->offsets[static_cast<std::size_t>(slice)]);
+           static_cast<std::uint64_t>(slices_->before +
+                                      slices_->offsets[static_cast<std::size_t>(slice)]);
   }
   const Tensor& value(int slice) const { return *output_.value[static_cast<std::size_t>(slice)]; }
   const Tensor& diff(int slice) const { return *output_.diff[static_cast<std::size_t>(slice)]; }

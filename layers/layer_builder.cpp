@@ -170,7 +170,8 @@ Param& LayerBuilder::param(Param description, bool can_update_in_backward) {
       param.partial_diffs = master->partial_diffs;
     } else {
       param.diff = &tensor(param.name + ".diff", count);
-      for (int sum = 1; param.by_slice && sum < parts_.gradient_sums; ++sum)
+      param.slices_per_sum = parts_.gradient_sums.slices_each;
+      for (int sum = 1; param.by_slice && sum < parts_.gradient_sums.count; ++sum)
         param.partial_diffs.push_back(&tensor(fmt::format("{}.diff{}", param.name, sum), count));
     }
   }

@@ -23,13 +23,18 @@ inline constexpr std::uint64_t kMaxElements = std::numeric_limits<std::uint32_t>
 // in kMaxSlices slices, by our count of its declarations some 85,000.
 inline constexpr std::size_t kMaxTensors = 1 << 19;
 
+struct GradientSums {
+  int count = 1;
+  int slices_each = 0;  // that follow each other; 0: slices take turns
+};
+
 // What the layers of one net share while it is built and afterwards.
 struct NetParts {
   bool training = false;
   bool adam = false;
   bool update_in_backward = false;
   bool overwrite_diffs = false;
-  int gradient_sums = 1;     // of parameters to whose gradient every slice adds
+  GradientSums gradient_sums{};  // of parameters to whose gradient every slice adds
   int connected_blocks = 1;  // of neurons, in a large connected layer; see choose_connected_blocks
   float label_smoothing = 0;
   DataType values = DataType::f32;  // what layers hand on, and its gradients

@@ -49,12 +49,9 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     OMNI_CHECK(check_sections(spec, options.strict));
   }
   const int batch = options.images > 0 ? options.images : net_options.micro_batch();
-  const bool one_pass = net_options.subdivisions == 1 && options.images == 0;  // is an update
-  if (options.slice < 0 || options.slice > batch)
-    return Error{ErrorKind::usage, "--slice",
-                 fmt::format("{} images do not fit a mini-batch of {}", options.slice, batch),
-                 "0 lets the net choose"};
-
+  const int share = (batch + options.ranks - 1) / options.ranks;  // of a rank, at most
+  // Is an update.
+  const bool one_pass = net_options.subdivisions == 1 && options.images == 0 && options.ranks == 1;
   const auto assemble = [&](Slices slices) -> Result<std::unique_ptr<Net>> {
     if (net_options.input.count() > kMaxElements / static_cast<std::size_t>(slices.sizes.front()))
       return Error{ErrorKind::usage, spec.net.where(),
@@ -73,7 +70,9 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     net->parts_.overwrite_diffs = one_pass && options.gpus == 1 && slices.count() == 1;
     net->parts_.values = options.values;
     net->parts_.label_smoothing = net_options.label_smoothing;
-    net->parts_.gradient_sums = choose_gradient_sums(slices.count(), options.cores, options.gpus);
+    net->parts_.gradient_sums =
+        options.fixed_sums ? fixed_gradient_sums(slices)
+                           : choose_gradient_sums(slices.count(), options.cores, options.gpus);
     net->parts_.connected_blocks = choose_connected_blocks(slices.count(), options.gpus);
     net->parts_.slices = std::move(slices);
     net->parts_.data.extent = net_options.input;
@@ -93,13 +92,16 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     return net;
   };
   int slice = options.slice;
-  if (slice == 0 && options.gpus > 0) slice = (batch + options.gpus - 1) / options.gpus;
+  if (slice == 0 && options.gpus > 0) slice = (share + options.gpus - 1) / options.gpus;
   if (slice == 0) {
     // Shapes first, with one image: flops decide the slice.
     OMNI_TRY(const auto shapes, assemble(Slices::cut(1, 1)));
-    slice = choose_slice(shapes->parts_, batch, options.cores);
+    slice = std::min(
+        share, choose_slice(shapes->parts_, options.fixed_sums ? batch : share, options.cores));
   }
-  OMNI_TRY(auto net, assemble(Slices::cut(batch, slice)));
+  OMNI_TRY(Slices slices,
+           share_slices(batch, slice, options.rank, options.ranks, options.fixed_sums));
+  OMNI_TRY(auto net, assemble(std::move(slices)));
   if (net_options.label_smoothing > 0 && net->layers().back()->type() != "softmax")
     log::warn_once("{}: label_smooth_eps has no effect without [softmax]", spec.net.where());
   if (options.training && !net->layers().back()->is_loss())

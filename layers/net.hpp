@@ -37,6 +37,8 @@ struct BuildOptions {
   int gpus = 0;    // that compute: then each gets one slice, the larger the better
   int cores = 0;   // likewise; 0: how the batch is cut and gradients are added up is a property of
                    // the net and the batch only, the same on every machine
+  int rank = 0, ranks = 1;          // that share every mini-batch
+  bool fixed_sums = false;          // of gradients: the same bits on 1, 2 and 4 ranks
   DataType values = DataType::f32;  // what layers hand on, and its gradients: f32 or bf16
   Sharing sharing{};
   // Layers may update parameters by the tasks that compute their gradients, where a mini-batch is

@@ -43,6 +43,9 @@ struct Param {
   // Gradients of some of the slices, so that they need not wait for each other to be added up; the
   // update adds them to `diff` first. None where few workers would meet there.
   std::vector<Tensor*> partial_diffs{};
+  int slices_per_sum = 0;  // that follow each other; 0: slices take turns
+  // Every rank has the gradient of the whole mini-batch, and makes the same step.
+  bool whole_on_each_rank = false;
   Tensor* velocity = nullptr;     // training only; of Adam: the mean gradient
   Tensor* mean_square = nullptr;  // of Adam, of the gradient
   // Of all groups together, where they meet (codelets/elementwise/meeting.hpp).
@@ -51,7 +54,9 @@ struct Param {
 
   // What the slice adds its gradient to.
   const Tensor& gradient(int slice) const {
-    const std::size_t which = static_cast<std::size_t>(slice) % (partial_diffs.size() + 1);
+    const auto number = static_cast<std::size_t>(slice);
+    const std::size_t which = slices_per_sum > 0 ? number / static_cast<std::size_t>(slices_per_sum)
+                                                 : number % (partial_diffs.size() + 1);
     return which == 0 ? *diff : *partial_diffs[which - 1];
   }
 };

@@ -1,8 +1,11 @@
 #include "layers/slice_choice.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 #include "codelets/elementwise/accumulate.hpp"
 
@@ -61,10 +64,34 @@ int choose_slice(const NetParts& parts, int batch, int cores) {
   return evened_out(size, batch, cores);
 }
 
-int choose_gradient_sums(int slices, int cores, int gpus) {
+Result<Slices> share_slices(int batch, int slice, int rank, int ranks, bool alike) {
+  if (slice < 0 || slice > batch)
+    return Error{ErrorKind::usage, "--slice",
+                 fmt::format("{} images do not fit a mini-batch of {}", slice, batch),
+                 "0 lets the net choose"};
+  if (batch < ranks)
+    return Error{ErrorKind::usage, "", fmt::format("{} ranks cannot share {} images", ranks, batch),
+                 "raise batch, or start fewer ranks"};
+  Slices slices = Slices::cut_share(batch, slice, rank, ranks);
+  if (alike && slices.all_sizes != Slices::cut(batch, slice).sizes)
+    return Error{
+        ErrorKind::usage, "--deterministic",
+        fmt::format("{} ranks cannot share slices of {} of {} images", ranks, slice, batch),
+        batch % ranks == 0 ? fmt::format("--slice {}, say", batch / ranks)
+                           : "take another number of ranks"};
+  return slices;
+}
+
+GradientSums fixed_gradient_sums(const Slices& slices) {
+  const int most = std::gcd(static_cast<int>(slices.all_sizes.size()), 4);
+  const int count = std::gcd(slices.count(), std::max(1, most / slices.ranks));
+  return {count, slices.count() / count};
+}
+
+GradientSums choose_gradient_sums(int slices, int cores, int gpus) {
   const int workers = cores + gpus;
-  if (cores == 0 || workers <= 2) return 1;
-  return std::clamp(slices / (1 + gpus), 1, std::min(workers, 1 + kMostSources));
+  if (cores == 0 || workers <= 2) return {};
+  return {std::clamp(slices / (1 + gpus), 1, std::min(workers, 1 + kMostSources))};
 }
 
 int choose_connected_blocks(int slices, int gpus) {

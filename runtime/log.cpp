@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <mutex>
 #include <set>
+#include <sstream>
 #include <string>
+#include <utility>
 
 namespace omni::log {
 namespace {
@@ -13,6 +15,9 @@ std::atomic<Level> current_level{Level::normal};
 std::mutex mutex;
 std::string capture_buffer;
 std::string* captured = nullptr;  // &capture_buffer while a Capture lives
+bool is_first = true;             // of several ranks
+bool holds_warnings = false;
+std::string own_name, warnings, kept_error;
 
 void write(std::string_view text) {
   std::string out = printable(text);
@@ -31,13 +36,53 @@ void write(std::string_view text) {
 
 void set_level(Level level) { current_level = level; }
 Level level() { return current_level; }
-void line(std::string_view text) { write(text); }
+void line(std::string_view text) {
+  if (is_first) write(text);
+}
 void result_text(std::string_view text) {
+  if (!is_first) return;
   const std::string out = printable(text);
   std::fwrite(out.data(), 1, out.size(), stdout);
   std::fflush(stdout);  // who is asked to stop leaves at once
 }
-void warn_line(std::string_view text) { write("warning: " + std::string(text)); }
+void warn_line(std::string_view text) {
+  const std::string said = "warning: " + std::string(text);
+  if (holds_warnings) {
+    const std::lock_guard lock(mutex);
+    warnings += said + '\n';
+    if (!is_first) return;
+  }
+  write(is_first ? said : own_name + ": " + said);
+}
+void error_line(const std::string& text) {
+  {
+    const std::lock_guard lock(mutex);
+    kept_error = text;
+  }
+  line("error: " + text);
+}
+
+void speak_as(int rank, const std::string& name) {
+  is_first = rank == 0;
+  own_name = name;
+  holds_warnings = true;
+}
+std::string warnings_so_far() {
+  const std::lock_guard lock(mutex);
+  return warnings;
+}
+void tell_warnings_unless_in(const std::string& known) {
+  if (!std::exchange(holds_warnings, false) || is_first) return;
+  std::istringstream lines(warnings_so_far());
+  for (std::string each; std::getline(lines, each);)
+    if (known.find(each + '\n') == std::string::npos) write(own_name + ": " + each);
+}
+std::string last_error() {
+  const std::lock_guard lock(mutex);
+  return kept_error;
+}
+void urgent(std::string_view text) { write(text); }
+
 void warn_once_line(const std::string& text) {
   static std::set<std::string> printed;
   {

@@ -20,6 +20,7 @@ Level level();
 void line(std::string_view text);         // always, even under --quiet; may hold line ends
 void result_text(std::string_view text);  // to stdout, as it is
 void warn_line(std::string_view text);
+void error_line(const std::string& text);
 void warn_once_line(const std::string& text);
 
 template <class... T>
@@ -37,13 +38,22 @@ void warn_once(fmt::format_string<T...> format, T&&... values) {
 }
 template <class... T>
 void error(fmt::format_string<T...> format, T&&... values) {
-  line("error: " + one_line(fmt::format(format, std::forward<T>(values)...)));
+  error_line(one_line(fmt::format(format, std::forward<T>(values)...)));
 }
 // Results, with their line ends.
 template <class... T>
 void result(fmt::format_string<T...> format, T&&... values) {
   result_text(fmt::format(format, std::forward<T>(values)...));
 }
+
+// Of several ranks the first one speaks. What another one says is dropped; its warnings are held
+// until it is known which ones the first rank gave, then they carry its name; its last error is
+// kept, for the first rank to print.
+void speak_as(int rank, const std::string& name);
+std::string warnings_so_far();
+void tell_warnings_unless_in(const std::string& warnings);
+std::string last_error();
+void urgent(std::string_view text);  // by whichever rank
 
 // While set, warnings are collected instead of printed (tests ask what was said).
 class Capture {

@@ -23,7 +23,7 @@ constexpr std::string_view kStopping =
     "\nstopping: finishing the iteration, then saving a checkpoint (asked again after 2 seconds: "
     "quitting at once, without saving)\n";
 constexpr std::string_view kQuitting = "\nasked to stop again: quitting at once, without saving\n";
-bool on_terminal = false;
+bool on_terminal = false, silent = false;
 
 constexpr std::array kRequests{SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
 std::array<struct sigaction, NSIG> handlers_before{};
@@ -37,6 +37,7 @@ static_assert(std::atomic<time_t>::is_always_lock_free);
 
 // Only what is async-signal-safe. A message that cannot be written changes nothing.
 void say(std::string_view message) {
+  if (silent) return;
   const int error = errno;
   if (!on_terminal && message.front() == '\n') message.remove_prefix(1);
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, message.data(), message.size());
@@ -91,6 +92,7 @@ void install_stop_signals(const std::string& farewell, int code) {
 }
 
 void stop_in_order() { in_order = true; }
+void stop_without_words() { silent = true; }
 
 bool stop_requested() { return requested_at != 0; }
 

@@ -1,7 +1,9 @@
 #include "scheduling/evaluator.hpp"
 
 #include <algorithm>
+#include <array>
 
+#include "runtime/communicator/ranks.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/tasks/task_errors.hpp"
 
@@ -46,14 +48,17 @@ Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOu
       test.release(first(number - ahead));
       status = task_status();
     }
-    if (status && stop_requested())
+    if (status && ranks::any(stop_requested()))
       status = Error{ErrorKind::interrupted, "", "stopped while evaluating", ""};
     if (!status) {
+      if (status.error().kind != ErrorKind::interrupted) ranks::leave_for(status.error());
       (void)wait_for_tasks();
       return std::move(status.error());
     }
   }
-  return tally;
+  std::array values{tally.loss, tally.top1, tally.top5, tally.images};
+  ranks::sum(values);
+  return Tally{values[0], values[1], values[2], values[3]};
 }
 
 }  // namespace omni

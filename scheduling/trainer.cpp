@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
+#include "runtime/communicator/ranks.hpp"
 #include "runtime/log.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/tasks/recorder.hpp"
@@ -52,8 +54,8 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
     TrainingFeed*& feed = feed_of[data];
     if (feed == nullptr)
       feed = &feeds_.emplace_back(*data, state_.seed, cursor_, last(), in_sequence);
-    runs_.push_back(
-        std::make_unique<GroupRun>(groups, group, *feed, queue_, *strategy_, !options_.trial));
+    runs_.push_back(std::make_unique<GroupRun>(groups, group, *feed, queue_, *strategy_,
+                                               !options_.trial, options_.sums));
   }
   report_.iteration = state_.iteration;
   report_.images = state_.samples;
@@ -80,6 +82,7 @@ Status Trainer::run() {
   const auto finished = [&] { return state_.samples >= last(); };
   while (!finished() && !must_stop()) {
     if (Status trained = train_until(next_stop()); !trained) {
+      if (trained.error().kind != ErrorKind::diverged) ranks::leave_for(trained.error());
       (void)wait_for_tasks();  // they use this object
       release_feeds();
       note_strategy();
@@ -172,8 +175,19 @@ bool Trainer::may_begin(std::uint64_t limit) const {
   return cursor_ < limit && !divergence_ && !inspects_ && !must_stop();
 }
 
+bool Trainer::stops() const { return ranks::several() ? some_rank_stops_ : stop_requested(); }
+
+void Trainer::agree(Tally& tally) {
+  if (!ranks::several()) return;
+  std::array values{tally.loss, tally.top1, tally.top5, tally.images, stop_requested() ? 1.0 : 0.0};
+  ranks::sum(values);
+  tally = {values[0], values[1], values[2], values[3]};
+  some_rank_stops_ = values[4] > 0;
+  ranks::note_iteration(state_.iteration + 1);
+}
+
 bool Trainer::is_sick() const { return health_ != nullptr && health_->failure(); }
-bool Trainer::must_stop() const { return stop_requested() || is_sick(); }
+bool Trainer::must_stop() const { return stops() || is_sick(); }
 
 bool Trainer::begin(int group, std::uint64_t limit, bool announce) {
   GroupRun& run = run_of(group);
@@ -238,7 +252,8 @@ UpdateRule Trainer::update_rule(const GroupRun& run) const {
 }
 
 Status Trainer::finish_one(int group) {
-  OMNI_TRY(const FinishedUpdate finished, run_of(group).collect());
+  OMNI_TRY(FinishedUpdate finished, run_of(group).collect());
+  agree(finished.tally);
   const double loss = finished.tally.mean_loss();
   const bool first = state_.iteration == 0;
   ++state_.iteration;
@@ -324,6 +339,7 @@ Status Trainer::evaluate_now() {
   Result<Tally> tally = evaluate(net, *test_, state_.seed);
   net.read_masters(false);
   if (!tally) {
+    some_rank_stops_ = true;
     if (tally.error().kind == ErrorKind::interrupted) OMNI_CHECK(save());
     return std::move(tally.error());
   }

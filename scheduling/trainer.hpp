@@ -106,6 +106,7 @@ struct TrainerOptions {
   VirtualClock* clock = nullptr;   // says who finishes when; null: real time does
   double exchange_seconds = 0;     // by the clock, of what a group sends and gets
   HealthCheck* health = nullptr;   // watches over what is no trial; may end the training
+  RankSums* sums = nullptr;        // of several ranks; null: there is one
 };
 
 // How the loop talks to whoever runs it. Every function may be empty.
@@ -147,6 +148,8 @@ class Trainer {
   Status run_in_order(std::uint64_t limit);
   Status run_freely(std::uint64_t limit);
   bool may_begin(std::uint64_t limit) const;
+  bool stops() const;        // as asked, of any rank
+  void agree(Tally& tally);  // with the other ranks: what came out, and whether to stop
   bool begin(int group, std::uint64_t limit, bool announce);  // false: too few samples are left
   int next_in_order(std::uint64_t turn);
   void begin_on_clock();
@@ -191,6 +194,7 @@ class Trainer {
   std::optional<Error> divergence_;
   HealthCheck* health_;    // null: nobody watches
   bool inspects_ = false;  // as soon as all groups are at rest
+  bool some_rank_stops_ = false;
   Stopwatch training_time_;
   double reported_seconds_ = 0;
   std::uint64_t unreported_updates_ = 0, unreported_samples_ = 0;

@@ -31,6 +31,7 @@ struct NetArguments {
   bool strict = false;
   int slice = 0;
   int gpus = 0, cores = 0;            // of the machine: they decide how mini-batches are cut
+  bool fixed_sums = false;            // see BuildOptions
   DataType values = DataType::f32;    // what layers hand on
   std::vector<std::string> settings;  // key=value for [net]; the named options end up here too
 
@@ -93,6 +94,7 @@ struct TrainArguments {
   int keep = 2;
   std::string resume = "none";
   bool other_data = false;
+  double patience = 300;  // seconds, with a rank that is silent
 };
 
 struct ValidArguments {

@@ -9,7 +9,9 @@
 #include "apps/omni-run/compare/arguments.hpp"
 #include "apps/omni-run/memory/no_memory.hpp"
 #include "apps/omni-run/setup.hpp"
+#include "apps/omni-run/training/rank_steps.hpp"
 #include "apps/version.hpp"
+#include "runtime/communicator/ranks.hpp"
 #include "runtime/cuda/cuda_error.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
@@ -72,6 +74,10 @@ void add_training(CLI::App& app, TrainArguments& train) {
   app.add_flag("--other-data", train.other_data,
                "Resume although the checkpoint was trained on other data");
   app.add_flag("--no-test", train.no_test, "No evaluation on the test set");
+  app.add_option("--patience", train.patience,
+                 "Seconds that a rank may be silent before the training over several ranks ends")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
   app.add_flag("--dry-run", train.dry_run, "Check the net, print the layer table, stop");
 }
 
@@ -222,6 +228,12 @@ int run(int argc, char** argv) {
       log::result("{}\n", fmt::join(scheduler_names(), "\n"));
       return kSuccess;
     }
+  if (const auto others = app.get_subcommands();
+      ranks::several() && !others.empty() && others.front()->get_name() != "train") {
+    log::error("omni-run {}: only trainings run over several ranks (start one process)",
+               others.front()->get_name());
+    return exit_code(ErrorKind::usage);
+  }
   if (valid_app) return run_command(valid_command, valid);
   if (predict_app) return run_command(predict_command, predict);
   if (time_app) return run_command(time_command, time);
@@ -234,6 +246,7 @@ int run(int argc, char** argv) {
   install_stop_signals("stopped; nothing was done yet that could be saved; to start again:\n  " +
                            for_shell(own_words()) + "\n",
                        exit_code(ErrorKind::interrupted));
+  if (const Status prepared = prepare_ranks(train); !prepared) return finish(prepared);
   if (train.arrivals.simulated) train.machine.session.deterministic = true;
   return run_command(train_command, train);
 }
@@ -257,6 +270,12 @@ int run_or_tell(int argc, char** argv) {
 int main(int argc, char** argv) {
   omni::end_in_order_without_memory();
   omni::make_writes_fail();
+  // MPI has a handler of its own for SIGUSR1, which ours calls.
+  if (const omni::Status joined = omni::ranks::start(omni::exit_code); !joined)
+    return omni::finish(joined);
   omni::install_stop_signals("stopped\n", omni::exit_code(omni::ErrorKind::interrupted));
-  return omni::exit_code_of(omni::run_or_tell, argc, argv);
+  if (!omni::ranks::first()) omni::stop_without_words();
+  const int code = omni::exit_code_of(omni::run_or_tell, argc, argv);
+  if (omni::ranks::several()) omni::ranks::leave(code);
+  return code;
 }

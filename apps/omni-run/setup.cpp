@@ -65,6 +65,7 @@ Status settle_workers(MachineArguments& machine, NetArguments* net) {
   if (net != nullptr) {
     net->gpus = static_cast<int>(gpus.size());
     net->cores = machine.session.deterministic ? 0 : computing_cores(machine.session);
+    net->fixed_sums = machine.session.deterministic;
     if (machine.session.precision == Precision::bf16) net->values = DataType::bf16;
     // In a slice for each GPU there is nothing that a core could take over in time.
     machine.session.gpus_alone =

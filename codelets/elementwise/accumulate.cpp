@@ -71,4 +71,12 @@ void submit_collect(std::span<Tensor* const> sources, const Tensor& dst, TaskTag
                         accesses, tag);
 }
 
+void submit_collect_in_pairs(std::span<Tensor* const> sources, Tensor& dst, TaskTag tag) {
+  std::vector<Tensor*> all{&dst};
+  all.insert(all.end(), sources.begin(), sources.end());
+  for (std::size_t apart = 1; apart < all.size(); apart *= 2)
+    for (std::size_t i = 0; i + apart < all.size(); i += 2 * apart)
+      submit_collect({&all[i + apart], 1}, *all[i], tag);
+}
+
 }  // namespace omni

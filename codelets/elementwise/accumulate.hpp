@@ -36,5 +36,7 @@ extern Codelet<AccumulateArgs> accumulate_sum;  // {dst accumulate, sources R, o
 // As many as a task may touch besides dst.
 inline constexpr int kMostSources = 15;
 void submit_collect(std::span<Tensor* const> sources, const Tensor& dst, TaskTag tag);
+// In pairs, and their sums in pairs: the same bits, whoever has added up the half of them before.
+void submit_collect_in_pairs(std::span<Tensor* const> sources, Tensor& dst, TaskTag tag);
 
 }  // namespace omni

@@ -131,7 +131,7 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
     accesses.clear();
   };
   const bool chained = TaskChain::open() != nullptr;  // one after another, whatever they are
-  for (const auto& [rule, tensors] : exchanges) {
+  for (const auto& [rule, tensors, only] : exchanges) {
     ExchangeArgs args = rule;
     args.refresh = tensors.replica != nullptr;
     args.adam = tensors.mean_square != nullptr;
@@ -143,6 +143,7 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
         chained || (tensors.master.parts() == 1 && tensors.master.count_of(0) <= kSmall);
     if (!joins) submit();
     for (std::size_t part = 0; part < tensors.master.parts(); ++part) {
+      if (only && part != *only) continue;
       args.count = static_cast<std::int64_t>(tensors.master.count_of(part));
       together.each[together.params++] = args;
       const TensorPart diff{tensors.diff, part};

@@ -25,6 +25,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "runtime/tasks/kernel.hpp"
@@ -193,6 +194,7 @@ enum class ExchangeOrder { submission, arrival };
 struct Exchange {
   ExchangeArgs args;
   ExchangeTensors tensors;
+  std::optional<std::size_t> only{};  // this part of the tensors
 };
 
 // Small ones that follow each other together, as many as a task may have; of the others a task per

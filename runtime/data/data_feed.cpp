@@ -120,7 +120,8 @@ void DataFeed::submit(std::uint64_t first) {
   *free = first;
   const Slot& slot = held(first);
   for (std::size_t i = 0; i < slices.sizes.size(); ++i) {
-    const std::uint64_t first_sample = first + static_cast<std::uint64_t>(slices.offsets[i]);
+    const std::uint64_t first_sample =
+        first + static_cast<std::uint64_t>(slices.before + slices.offsets[i]);
     if (in_pixels_)
       submit_pixels(first_sample, static_cast<int>(i), slot);
     else
@@ -192,7 +193,7 @@ bool DataFeed::submits(std::string_view codelet) {
 }
 
 std::uint64_t DataFeed::batches_per_pass() const {
-  const auto batch = static_cast<std::uint64_t>(options_.slices.images());
+  const auto batch = static_cast<std::uint64_t>(this->batch());
   return (dataset_.size() + batch - 1) / batch;
 }
 

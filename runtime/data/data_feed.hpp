@@ -54,7 +54,7 @@ class DataFeed {
   // Mini-batches whose decode tasks are done, up to now.
   std::uint64_t decoded() const { return decoded_slices_ / options_.slices.sizes.size(); }
 
-  int batch() const { return options_.slices.images(); }
+  int batch() const { return options_.slices.images_of_all(); }
   int slots() const { return options_.slots; }
   const Dataset& dataset() const { return dataset_; }
   // Mini-batches in one pass over a test set.

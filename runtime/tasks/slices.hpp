@@ -3,15 +3,24 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "runtime/tasks/tensor.hpp"
 
 namespace omni {
 
+// Of several ranks each computes a share of the mini-batch, and has the slices of that alone.
 struct Slices {
-  std::vector<int> sizes;    // images per slice
-  std::vector<int> offsets;  // first image of each slice within the mini-batch
+  std::vector<int> sizes;      // images per slice
+  std::vector<int> offsets;    // first image of each slice within the share
+  std::vector<int> all_sizes;  // of all ranks
+  std::vector<int> owners{};   // the rank that computes it, of all_sizes
+  int rank = 0, ranks = 1;
+  int before = 0;  // images of the ranks before this one
+  int first = 0;   // slices of them
 
   static Slices cut(int batch, int slice_size) {
     Slices slices;
@@ -19,10 +28,34 @@ struct Slices {
       slices.offsets.push_back(first);
       slices.sizes.push_back(std::min(slice_size, batch - first));
     }
+    slices.all_sizes = slices.sizes;
     return slices;
+  }
+  // Every rank gets as many images, or one more, and cuts them by itself.
+  static Slices cut_share(int batch, int slice_size, int rank, int ranks) {
+    Slices share;
+    std::vector<int> all;
+    for (int each = 0; each < ranks; ++each) {
+      const auto from = static_cast<int>(std::int64_t{batch} * each / ranks);
+      const auto to = static_cast<int>(std::int64_t{batch} * (each + 1) / ranks);
+      const int slices_before = static_cast<int>(all.size());
+      Slices own = cut(to - from, slice_size);
+      all.insert(all.end(), own.sizes.begin(), own.sizes.end());
+      share.owners.insert(share.owners.end(), own.sizes.size(), each);
+      if (each != rank) continue;
+      share.sizes = std::move(own.sizes);
+      share.offsets = std::move(own.offsets);
+      share.before = from;
+      share.first = slices_before;
+    }
+    share.rank = rank;
+    share.ranks = ranks;
+    share.all_sizes = std::move(all);
+    return share;
   }
   int count() const { return static_cast<int>(sizes.size()); }
   int images() const { return sizes.empty() ? 0 : offsets.back() + sizes.back(); }
+  int images_of_all() const { return std::accumulate(all_sizes.begin(), all_sizes.end(), 0); }
 };
 
 // loss sum, correct top-1, correct top-5, images counted

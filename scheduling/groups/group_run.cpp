@@ -16,7 +16,7 @@ constexpr std::size_t kWholeIteration = 4096;  // calls
 }  // namespace
 
 GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQueue& events,
-                   Strategy& strategy, bool traced)
+                   Strategy& strategy, bool traced, RankSums* sums)
     : net_(groups.net(group)),
       params_(net_.params()),
       workers_(groups.workers(group)),
@@ -25,7 +25,8 @@ GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQu
       events_(events),
       strategy_(strategy),
       traced_(traced),
-      alone_(groups.count() == 1) {}
+      sums_(sums),
+      alone_(groups.count() == 1 && sums == nullptr) {}
 
 Submission GroupRun::submission(const Update& update, const WorkerSet* workers) const {
   return {.iteration = traced_ ? static_cast<std::int64_t>(update.update.batch.number) : -1,
@@ -141,7 +142,7 @@ void GroupRun::begin_updates(Update& update) {
 
 void GroupRun::submit_updates(const GroupUpdate& update, Net::Phase phase) {
   // Groups meet at the master copies of single parameters.
-  const ChainScope chain(!net_.has_replicas());
+  const ChainScope chain(!net_.has_replicas() && sums_ == nullptr);
   const bool merged = phase == Net::Phase::merged;
   const ExchangeOrder order =
       merged || strategy_.in_order() ? ExchangeOrder::submission : ExchangeOrder::arrival;
@@ -159,9 +160,17 @@ void GroupRun::submit_updates(const GroupUpdate& update, Net::Phase phase) {
       const std::size_t i = number++;
       if (!param->trainable || param->updated_in_backward || net_.is_merged(*param) != merged)
         continue;
-      if (!param->partial_diffs.empty())
-        submit_collect(param->partial_diffs, *param->diff, {.priority = kUpdatePriority});
-      exchanges.push_back({strategy_.step(update, i), strategy_.stepped(update, i)});
+      const TaskTag tag{.priority = kUpdatePriority};
+      if (param->slices_per_sum > 0)
+        submit_collect_in_pairs(param->partial_diffs, *param->diff, tag);
+      else if (!param->partial_diffs.empty())
+        submit_collect(param->partial_diffs, *param->diff, tag);
+      const Exchange step{strategy_.step(update, i), strategy_.stepped(update, i)};
+      if (sums_ != nullptr && !param->whole_on_each_rank) {
+        sums_->submit(i, step, tag);
+        continue;
+      }
+      exchanges.push_back(step);
       stepped.push_back(i);
     }
     if (TaskChain::open() == nullptr) submit();  // the layer's, without waiting for others

@@ -10,6 +10,7 @@
 #include "runtime/tasks/submission.hpp"
 #include "scheduling/evaluator.hpp"
 #include "scheduling/groups/event_queue.hpp"
+#include "scheduling/groups/rank_sums.hpp"
 #include "scheduling/groups/training_feed.hpp"
 #include "scheduling/strategies/strategy.hpp"
 
@@ -30,9 +31,10 @@ class GroupRun {
   // Passes of one mini-batch whose images are held at once.
   static constexpr int kHeld = 2;
 
-  // `traced`: a trace tells its tasks by iteration; else they belong to none.
+  // `sums`: null where there is one rank. `traced`: a trace tells its tasks by iteration; else they
+  // belong to none.
   GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQueue& events,
-           Strategy& strategy, bool traced);
+           Strategy& strategy, bool traced, RankSums* sums = nullptr);
   GroupRun(const GroupRun&) = delete;
   GroupRun& operator=(const GroupRun&) = delete;
 
@@ -83,6 +85,7 @@ class GroupRun {
   EventQueue& events_;
   Strategy& strategy_;
   bool traced_;
+  RankSums* sums_;
   bool alone_;                       // then a mini-batch of one pass can be one chain
   std::optional<ChainScope> chain_;  // from begin() to the end of complete()
   std::array<Update, kUnderWay> updates_;

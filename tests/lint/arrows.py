@@ -18,9 +18,9 @@ MAY_INCLUDE = {
 }
 # Header, where it may be included, said as ...
 OUTSIDE = [
-    (r"(starpu_)?mpi\.h", r"runtime/communicator", "the communicator"),
-    (r"starpu(?!_mpi).*", r"(runtime/(tasks|data|cuda)|codelets|scheduling/policy|tests)/",
-     "runtime/{tasks,data,cuda}, codelets and the policy"),
+    (r"(starpu_)?mpi\.h", r"runtime/communicator/library/", "the communicator"),
+    (r"starpu(?!_mpi).*", r"(runtime/(tasks|data|cuda|communicator)|codelets|scheduling/policy|tests)/",
+     "runtime/{tasks,data,cuda,communicator}, codelets and the policy"),
     (r"cu(dnn|blas|da_runtime).*", r"codelets/.*\.cuh?$|runtime/cuda/|tests/",
      "codelets/*.cu and runtime/cuda"),
     (r"CLI/.*", r"apps/", "apps"),
@@ -86,6 +86,7 @@ run(check,
         (one("scheduling/a.cpp", "<starpu_scheduler.h>"), "codelets and the policy"),
         (one("runtime/tasks/session.cpp", "<mpi.h>"), "mpi.h is only for the communicator"),
         (one("codelets/a.cpp", "<starpu_mpi.h>"), "only for the communicator"),
+        (one("runtime/communicator/a.cpp", "<mpi.h>"), "only for the communicator"),
         (one("codelets/a.cpp", "<cudnn.h>"), "only for codelets/*.cu"),
         (one("layers/a.cu", "<cublas_v2.h>"), "only for codelets/*.cu"),
         (one("scheduling/a.cpp", "<CLI/CLI.hpp>"), "only for apps"),
@@ -93,7 +94,7 @@ run(check,
     ],
     good=one("runtime/tasks/a.cpp", "<starpu.h>", '"runtime/b.hpp"')
     | one("perf/trace/a.cpp", '"runtime/trace/b.hpp"', '"runtime/result.hpp"')
-    | one("runtime/cuda/worker.cu", "<cublas_v2.h>") | one("runtime/communicator.cpp", "<mpi.h>")
+    | one("runtime/cuda/worker.cu", "<cublas_v2.h>") | one("runtime/communicator/library/a.cpp", "<mpi.h>")
     | one("codelets/a.cu", "<starpu.h>", "<cudnn.h>", '"runtime/b.hpp"', '"codelets/a.hpp"')
     | one("scheduling/policy/a.cpp", "<starpu_scheduler.h>", '"runtime/b.hpp"')
     | one("layers/a.cpp", '"codelets/b.hpp"') | one("apps/a.cpp", "<CLI/CLI.hpp>", '"perf/b.hpp"')

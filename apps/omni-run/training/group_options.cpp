@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/omni-run/setup.hpp"
+#include "runtime/communicator/ranks.hpp"
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
 #include "scheduling/groups/momentum.hpp"
@@ -110,6 +111,9 @@ Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
     else if (slice != 0)
       options.slice = slice;
     options.sharing = sharing;
+    options.rank = ranks::rank();
+    options.ranks = ranks::size();
+    options.fixed_sums = net.fixed_sums && count == 1 && !sharing.replicas;
     return Net::build(spec, options);
   });
 }

@@ -9,6 +9,7 @@
 #include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/training/training.hpp"
 #include "layers/formats/darknet_weights.hpp"
+#include "runtime/communicator/ranks.hpp"
 #include "runtime/log.hpp"
 #include "runtime/memory/resident_memory.hpp"
 #include "runtime/own_command.hpp"
@@ -28,7 +29,15 @@ std::string start_again() {
 
 }  // namespace
 
-Status train_command(const TrainArguments& arguments) { return Training(arguments).run(); }
+Status train_command(const TrainArguments& arguments) {
+  Training training(arguments);
+  Status status = training.run();
+  // What all ranks agreed on they end with in order.
+  if (!status && status.error().kind != ErrorKind::interrupted &&
+      status.error().kind != ErrorKind::diverged)
+    ranks::leave_for(status.error());
+  return status;
+}
 
 // Metrics that cannot be written are no reason to lose a training.
 template <class Write>
@@ -53,7 +62,8 @@ TrainerOptions Training::options() {
           .feeds = feed_of_group_,
           .clock = clock_ ? &*clock_ : nullptr,
           .exchange_seconds = exchange_seconds_,
-          .health = &*health_};
+          .health = ranks::several() ? nullptr : &*health_,
+          .sums = sums_ ? &*sums_ : nullptr};
 }
 
 TrainerEvents Training::events() {
@@ -69,12 +79,7 @@ TrainerEvents Training::events() {
                 last_ = report;
                 record([&](MetricsLog& log) { return log.evaluation(report); });
               },
-          .save_checkpoint = [this](const TrainingState& state) -> Status {
-            OMNI_TRY(const auto path, folder_->save(*groups_, state, identity_));
-            progress_.finish_line();
-            log::info("saved {}", path.string());
-            return {};
-          }};
+          .save_checkpoint = [this](const TrainingState& state) { return save(state); }};
 }
 
 Status Training::train() {
@@ -142,7 +147,7 @@ Status Training::ended(Status status, std::uint64_t iteration) {
   progress_.finish_line();
   if (!status && status.error().kind == ErrorKind::interrupted) {
     if (health_->failure()) return health_->failure()->error();
-    const bool saved = iteration != start_.iteration;
+    const bool saved = iteration != start_.iteration && folder_;
     status.error().what += saved ? "; to go on:\n  " + folder_->resume_command() : start_again();
     status.error().hint.clear();
   }

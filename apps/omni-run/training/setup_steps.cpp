@@ -14,6 +14,7 @@
 #include "apps/omni-run/tracing.hpp"
 #include "apps/omni-run/training/plan_groups.hpp"
 #include "apps/omni-run/training/training.hpp"
+#include "runtime/communicator/ranks.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
@@ -46,6 +47,7 @@ Training::Training(TrainArguments arguments)
 Status Training::run() {
   OMNI_CHECK(open_nets());
   OMNI_CHECK(check());
+  OMNI_CHECK(check_ranks());
   if (arguments_.dry_run) {
     log::result("{}\n", arguments_.common.json ? json_text(layer_table_json(net()), 2)
                                                : layer_table(net()));
@@ -55,7 +57,8 @@ Status Training::run() {
   OMNI_CHECK(try_places());
   OMNI_CHECK(find_origin());
   OMNI_CHECK(open_images());
-  OMNI_CHECK(prepare_folder());
+  OMNI_CHECK(compare_ranks());
+  OMNI_CHECK(on_first_rank([this] { return prepare_folder(); }));
   OMNI_CHECK(start());
   OMNI_CHECK(settle_groups());
   make_feeds();
@@ -75,6 +78,7 @@ bool Training::guarded() const {
 
 Status Training::open_nets() {
   OMNI_TRY(spec_, read_net(arguments_.net));
+  arguments_.net.cores = static_cast<int>(ranks::least(arguments_.net.cores));
   const Workers workers{computing_cores(arguments_.machine.session) + arguments_.net.gpus,
                         arguments_.net.gpus};
   int devices = workers.gpus > 0 ? workers.gpus : workers.all;
@@ -212,6 +216,7 @@ Status Training::prepare_folder() {
 
 Status Training::start() {
   OMNI_TRY(session_, start_session(arguments_.machine));
+  if (ranks::several()) idle_workers_.emplace();
   program_bytes_ = resident_memory();
   return {};
 }
@@ -273,7 +278,8 @@ Status Training::check_memory() {
   }
   const std::size_t working =
       kLibraries + static_cast<std::size_t>(cpu_workers(*session_)) * demand.working.of_core;
-  demand.in_main_memory_only = snapshots + working;
+  if (ranks::several()) sums_.emplace(net());
+  demand.in_main_memory_only = snapshots + working + (sums_ ? sums_->bytes() : 0);
   demand.snapshots = snapshots;
   demand.without_snapshots = arguments_.groups.automatic ? "leave out --auto" : "--guard off";
   const MemoryForecast forecast(net(), std::move(demand), arguments_.machine);
@@ -295,6 +301,7 @@ Status Training::check_memory() {
 
 Status Training::allocate() {
   OMNI_CHECK(groups_->allocate());
+  if (sums_) OMNI_CHECK(sums_->allocate());
   for (const auto& feed : feeds_) OMNI_CHECK(feed->allocate());
   return test() != nullptr ? test()->allocate() : Status();
 }

@@ -1,6 +1,8 @@
 // A training from its command line to its end, in steps.
 #pragma once
 
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -9,9 +11,11 @@
 #include "apps/omni-run/progress.hpp"
 #include "apps/omni-run/training/run_folder.hpp"
 #include "apps/omni-run/training/strategy_choice.hpp"
+#include "runtime/communicator/idle_workers.hpp"
 #include "runtime/data/data_feed.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "scheduling/arrivals/virtual_clock.hpp"
+#include "scheduling/groups/rank_sums.hpp"
 #include "scheduling/health/health_check.hpp"
 #include "scheduling/metrics_log.hpp"
 #include "scheduling/model/group_plan.hpp"
@@ -43,6 +47,12 @@ class Training {
   void align(TrainingState& state) const;
   Status open_metrics();
 
+  // rank_steps.cpp
+  Status check_ranks();
+  Status compare_ranks();
+  Status on_first_rank(const std::function<Status()>& work);
+  Status save(const TrainingState& state);
+
   // loop_steps.cpp
   Status train();
   template <class AnyTrainer>
@@ -66,13 +76,15 @@ class Training {
   Asynchrony asynchrony_ = Asynchrony::free;
   std::optional<Machine> machine_;
   std::optional<ComputeGroups> groups_;
+  std::optional<RankSums> sums_;          // of several ranks
   std::optional<Checkpoint> checkpoint_;  // that the training goes on from
   bool goes_on_ = false;                  // in the same run folder
   std::uint64_t seed_ = 0;
   DatasetPair data_;
   std::optional<RunFolder> folder_;
   std::optional<Session> session_;
-  std::size_t program_bytes_ = 0;  // before anything is measured
+  std::optional<IdleWorkers> idle_workers_;  // of several ranks
+  std::size_t program_bytes_ = 0;            // before anything is measured
   std::uint64_t iterations_ = 0;
   GroupPlan plan_;
   std::vector<std::unique_ptr<DataFeed>> feeds_;  // one for each number of images per pass

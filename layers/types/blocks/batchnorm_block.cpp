@@ -6,6 +6,7 @@
 #include "codelets/normalise/batchnorm_residual.hpp"
 #include "codelets/normalise/batchnorm_whole.hpp"
 #include "layers/types/blocks/activation_block.hpp"
+#include "runtime/communicator/transfers.hpp"
 
 namespace omni {
 
@@ -26,7 +27,8 @@ BatchnormBlock::BatchnormBlock(LayerBuilder& builder, Extent extent, Activation 
   mean = param("rolling_mean", 0, false);
   variance = param("rolling_variance", 1, false);
   if (!builder.training()) return;
-  for (int left = one_slice() ? 0 : slices_.count(); left > 0; --left)
+  shift->whole_on_each_rank = scale->whole_on_each_rank = true;
+  for (std::size_t left = one_slice() ? 0 : slices_.all_sizes.size(); left > 0; --left)
     partials_.push_back(&builder.tensor("batchnorm.partial", 2 * channels));
   total_ = &builder.tensor("batchnorm.total", 2 * channels);
   batch_mean_ = &builder.tensor("batchnorm.mean", channels);
@@ -37,8 +39,33 @@ std::int64_t BatchnormBlock::rows(int slice) const {
   return std::int64_t{slices_.sizes[static_cast<std::size_t>(slice)]} * extent_.h * extent_.w;
 }
 
-std::int64_t BatchnormBlock::rows_before(int slice) const {
-  return std::int64_t{slices_.offsets[static_cast<std::size_t>(slice)]} * extent_.h * extent_.w;
+// The slices of one rank are merged as they come, those of several when all have come.
+std::vector<BatchnormBlock::Part> BatchnormBlock::gathered(
+    int slice, bool backward, TaskTag tag, const std::function<void(const Part&)>& merge) const {
+  std::vector<Part> all;
+  std::int64_t before = 0;
+  for (std::size_t i = 0; i < partials_.size(); ++i) {
+    all.push_back(
+        {before, std::int64_t{slices_.all_sizes[i]} * extent_.h * extent_.w, partials_[i]});
+    before += all.back().rows;
+  }
+  if (slices_.ranks == 1) {
+    merge(all[static_cast<std::size_t>(slice)]);
+    return all;
+  }
+  if (slice + 1 < slices_.count()) return all;
+  std::vector<int> others;
+  for (int rank = 0; rank < slices_.ranks; ++rank)
+    if (rank != slices_.rank) others.push_back(rank);
+  for (std::size_t i = 0; i < partials_.size(); ++i) {
+    const bool own = slices_.owners[i] == slices_.rank;
+    submit_transfers({{own ? Transfer::Kind::send : Transfer::Kind::receive, *partials_[i],
+                       own ? others : std::vector{slices_.owners[i]},
+                       statistics_tag(tag.layer, backward, static_cast<int>(i))}},
+                     tag);
+  }
+  for (const Part& each : all) merge(each);
+  return all;
 }
 
 void BatchnormBlock::forward(const Step& step, int slice, const std::vector<Tensor*>& src,
@@ -63,13 +90,15 @@ void BatchnormBlock::forward(const Step& step, int slice, const std::vector<Tens
                                     *variance->value, *scale->value, *shift->value, addend(at),
                                     *dst[at], tag);
 
-  batchnorm_partial.submit({.rows = rows(slice), .c = c}, {read(*src[at]), write(*partials_[at])},
-                           tag);
-  submit_batchnorm_merge({.c = c, .rows_before = rows_before(slice), .rows = rows(slice)},
-                         *partials_[at], *total_, tag);
+  batchnorm_partial.submit({.rows = rows(slice), .c = c},
+                           {read(*src[at]), write(own_partial(slice))}, tag);
+  const std::vector<Part> all = gathered(slice, false, tag, [&](const Part& each) {
+    submit_batchnorm_merge({.c = c, .rows_before = each.rows_before, .rows = each.rows},
+                           *each.partial, *total_, tag);
+  });
   if (slice + 1 < slices_.count()) return;
-  submit_batchnorm_finish({.c = c, .rows = rows_before(slice) + rows(slice)}, *total_, *batch_mean_,
-                          *batch_inv_std_, *mean->value, *variance->value, tag);
+  submit_batchnorm_finish({.c = c, .rows = all.back().rows_before + all.back().rows}, *total_,
+                          *batch_mean_, *batch_inv_std_, *mean->value, *variance->value, tag);
   for (std::size_t each = 0; each < src.size(); ++each) apply(each, *batch_mean_, *batch_inv_std_);
 }
 
@@ -94,20 +123,22 @@ void BatchnormBlock::backward(int slice, const std::vector<Tensor*>& src, const 
     batchnorm_residual_reduce.submit(
         reduce,
         {read(*src[at]), read(*dst.value[at]), read(*dst.diff[at]), read(*batch_mean_),
-         read(*batch_inv_std_), write(*partials_[at]), write(*addend_->diff[at])},
+         read(*batch_inv_std_), write(own_partial(slice)), write(*addend_->diff[at])},
         tag);
   else
     batchnorm_backward_reduce.submit(
         reduce,
         {read(*src[at]), read(*dst.diff[at]), read(*batch_mean_), read(*batch_inv_std_),
-         read(*scale->value), read(*shift->value), write(*partials_[at])},
+         read(*scale->value), read(*shift->value), write(own_partial(slice))},
         tag);
-  submit_batchnorm_merge_sums({.c = c, .rows_before = rows_before(slice), .rows = rows(slice)},
-                              *partials_[at], *total_, tag);
+  const std::vector<Part> all = gathered(slice, true, tag, [&](const Part& each) {
+    submit_batchnorm_merge_sums({.c = c, .rows_before = each.rows_before, .rows = each.rows},
+                                *each.partial, *total_, tag);
+  });
   if (slice + 1 < slices_.count()) return;
   batchnorm_parameter_gradient.submit(
       {.c = c}, {read(*total_), accumulate(*scale->diff), accumulate(*shift->diff)}, tag);
-  const std::int64_t batch_rows = rows_before(slice) + rows(slice);
+  const std::int64_t batch_rows = all.back().rows_before + all.back().rows;
   const std::vector<Tensor*>& diffs = of_sum ? addend_->diff : dst.diff;
   for (int each = 0; each < slices_.count(); ++each) {
     const auto index = static_cast<std::size_t>(each);

@@ -37,16 +37,26 @@ class BatchnormBlock {
   Param *shift, *scale, *mean, *variance;  // mean and variance: rolling
 
  private:
-  bool one_slice() const { return slices_.count() == 1; }
+  bool one_slice() const { return slices_.all_sizes.size() == 1; }
   std::int64_t rows(int slice) const;
-  std::int64_t rows_before(int slice) const;
+  // Of any slice of the mini-batch, on whichever rank.
+  struct Part {
+    std::int64_t rows_before, rows;
+    const Tensor* partial;
+  };
+  const Tensor& own_partial(int slice) const {
+    return *partials_[static_cast<std::size_t>(slices_.first + slice)];
+  }
+  // Behind the slice's partial; with the last slice, all ranks get the partials of all others.
+  std::vector<Part> gathered(int slice, bool backward, TaskTag tag,
+                             const std::function<void(const Part&)>& merge) const;
 
   Extent extent_;
   Activation activation_, activation_of_gradient_;
   const Input* addend_ = nullptr;
   const Slices& slices_;
   // Training only.
-  std::vector<Tensor*> partials_;  // by slice; none for one slice
+  std::vector<Tensor*> partials_;  // by slice, of all ranks; none for one slice
   Tensor* total_ = nullptr;
   Tensor *batch_mean_ = nullptr, *batch_inv_std_ = nullptr;
 };

@@ -1,0 +1,169 @@
+// What a training over several ranks does besides: what is refused, what all ranks must have in
+// common, and what the first rank does for all.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "apps/omni-run/training/rank_steps.hpp"
+#include "apps/omni-run/training/training.hpp"
+#include "apps/version.hpp"
+#include "layers/net_spec.hpp"
+#include "runtime/checksum.hpp"
+#include "runtime/communicator/ranks.hpp"
+#include "runtime/files.hpp"
+#include "runtime/log.hpp"
+#include "runtime/own_command.hpp"
+#include "runtime/tasks/task_errors.hpp"
+
+namespace omni {
+namespace {
+
+struct Fact {
+  const char* what;
+  std::string value;
+};
+
+std::string contents(const NetSpec& spec) {
+  std::string text;
+  const auto add = [&](const Section& section) {
+    text += "[" + section.type + "]\n";
+    for (const Option& option : section.options) text += option.key + "=" + option.value + "\n";
+  };
+  add(spec.net);
+  for (const Section& layer : spec.layers) add(layer);
+  return checksum_of(text);
+}
+
+std::string contents(const Dataset& data) {
+  constexpr std::size_t kLabels = 1000;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kLabels, data.size()); ++i)
+    text += fmt::format("{} ", data.label(i * data.size() / std::min(kLabels, data.size())));
+  return fmt::format("{} samples, labels {}", data.size(), checksum_of(text));
+}
+
+std::string contents(const DatasetPair& data) {
+  return data.name + ", " + contents(*data.train) +
+         (data.test ? ", test " + contents(*data.test) : "");
+}
+
+// A line each, without the line's end in it.
+std::string text_of(const std::vector<Fact>& facts) {
+  std::string text;
+  for (Fact each : facts) {
+    std::ranges::replace(each.value, '\n', ' ');
+    text += each.value + '\n';
+  }
+  return text;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
+    lines.push_back(text.substr(at, end - at));
+  return lines;
+}
+
+Status require_same(const std::vector<Fact>& facts) {
+  const std::vector<std::string> all = ranks::gather(text_of(facts));
+  const std::vector<std::string> first = lines_of(all.front());
+  for (int rank = 1; rank < ranks::size(); ++rank) {
+    const std::vector<std::string> other = lines_of(all[static_cast<std::size_t>(rank)]);
+    for (std::size_t i = 0; i < facts.size(); ++i)
+      if (other[i] != first[i])
+        return Error{
+            ErrorKind::usage, ranks::name(rank),
+            fmt::format("{} is {}, and {} on the first rank", facts[i].what, other[i], first[i]),
+            "all ranks must have the same"};
+  }
+  return {};
+}
+
+}  // namespace
+
+Status prepare_ranks(TrainArguments& train) {
+  ranks::set_patience(train.patience);
+  if (!ranks::several()) return {};
+  const int cores = ranks::share_cores();
+  int& workers = train.machine.session.cpu_workers;
+  if (workers < 0) workers = cores;
+  if (ranks::first()) return {};
+  train.common.quiet = true;
+  train.metrics.clear();
+  train.save_weights.clear();
+  train.trace.clear();
+  return {};
+}
+
+Status Training::check_ranks() {
+  if (!ranks::several()) return {};
+  const auto refuse = [](const std::string& what, const char* why) {
+    return Error{ErrorKind::usage, what, why, "start one process"};
+  };
+  const GroupArguments& groups = arguments_.groups;
+  if (groups.automatic || groups.planned)
+    return refuse(groups.automatic ? "--auto" : "--groups auto",
+                  "the number of groups is not searched over several ranks yet");
+  if (groups_->count() > 1 || strategy_.type->models != GroupModels::one || strategy_.grows)
+    return refuse(fmt::format("--strategy {}", strategy_.type->name),
+                  "several ranks make one group, with --strategy sync, so far");
+  if (arguments_.arrivals.simulated)
+    return refuse("--arrivals virtual", "a simulated training is one process");
+  if (arguments_.net.strict)
+    log::warn("--strict: over several ranks, nets that do not learn are not looked for yet");
+  const bool at_once = std::ranges::any_of(net().params(), [](const Param* each) {
+    return each->trainable && !each->by_slice && !each->whole_on_each_rank;
+  });
+  if (at_once && arguments_.machine.session.deterministic)
+    log::warn(
+        "--deterministic: large connected layers add up the images of a rank at once, so the bits "
+        "depend on the number of ranks");
+  return {};
+}
+
+Status Training::compare_ranks() {
+  if (!ranks::several()) return {};
+  OMNI_TRY(const std::string program, read_file("/proc/self/exe", UINT64_MAX));
+  std::vector<std::string> words = own_words();
+  if (!words.empty()) words.erase(words.begin());
+  const Status same = require_same(
+      {{"the program", fmt::format("{} ({})", kVersion, checksum_of(program))},
+       {"the command line", for_shell(words)},
+       {"the number of GPUs", std::to_string(arguments_.net.gpus)},
+       {"the net description", contents(spec_)},
+       {"the data", contents(data_)},
+       {"the checkpoint", checkpoint_ ? fmt::format("that of iteration {}", checkpoint_->step)
+                                      : std::string("none")}});
+  OMNI_CHECK(same);
+  log::tell_warnings_unless_in(ranks::gather(log::warnings_so_far()).front());
+  log::info("{} ranks: {} of {} images on each", ranks::size(), net().slices().images(),
+            net().slices().images_of_all());
+  return {};
+}
+
+// What the first rank alone does; it fails on all.
+Status Training::on_first_rank(const std::function<Status()>& work) {
+  if (!ranks::several()) return work();
+  const Status done = ranks::first() ? work() : Status();
+  const std::vector<std::string> failures = ranks::gather(
+      done ? "" : fmt::format("{}{}", static_cast<int>(done.error().kind), done.error().message()));
+  if (!done || failures.front().empty()) return done;
+  return Error{static_cast<ErrorKind>(failures.front()[0] - '0'), "", failures.front().substr(1),
+               ""};
+}
+
+Status Training::save(const TrainingState& state) {
+  if (sums_) {
+    sums_->gather_memory();
+    OMNI_CHECK(wait_for_tasks());
+  }
+  return on_first_rank([&]() -> Status {
+    OMNI_TRY(const auto path, folder_->save(*groups_, state, identity_));
+    progress_.finish_line();
+    log::info("saved {}", path.string());
+    return {};
+  });
+}
+
+}  // namespace omni

@@ -1,0 +1,22 @@
+// Whether a launcher (mpiexec, srun) started this process, and how many of its kind: from the
+// environment alone, before MPI is loaded.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "runtime/result.hpp"
+
+namespace omni {
+
+struct Launch {
+  bool by_mpi = false;  // MPI's start-up information is there
+  int tasks = 1;        // processes of this program; 0: the launcher does not say
+};
+
+using Environment = std::function<const char*(const char*)>;
+
+// Refuses several processes that could not find each other: each would train alone.
+Result<Launch> read_launch(const Environment& environment);
+
+}  // namespace omni

@@ -1,0 +1,52 @@
+// The transport over MPI. MPI_Finalize is never called: over TCP it hangs in UCX 1.13
+// (openucx/ucx#8738). Processes leave together instead (see ranks::leave).
+#include <mpi.h>
+
+#include "runtime/communicator/transport.hpp"
+
+namespace omni {
+namespace {
+
+class MpiTransport final : public Transport {
+ public:
+  MpiTransport() {
+    int level = 0;
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  Ticket send(const void* data, std::size_t bytes, int peer, int tag) override {
+    auto* request = new MPI_Request;  // a ticket, which done() deletes
+    MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, MPI_COMM_WORLD, request);
+    return request;
+  }
+  Ticket receive(void* data, std::size_t bytes, int peer, int tag) override {
+    auto* request = new MPI_Request;
+    MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, MPI_COMM_WORLD, request);
+    return request;
+  }
+  bool done(Ticket& ticket) override {
+    if (ticket == nullptr) return true;
+    auto* request = static_cast<MPI_Request*>(ticket);
+    int flag = 0;
+    MPI_Test(request, &flag, MPI_STATUS_IGNORE);
+    if (flag == 0) return false;
+    delete request;
+    ticket = nullptr;
+    return true;
+  }
+  void abort(int code) override { MPI_Abort(MPI_COMM_WORLD, code); }
+
+ private:
+  int rank_ = 0, size_ = 1;
+};
+
+}  // namespace
+}  // namespace omni
+
+extern "C" omni::Transport* omni_open_transport() {
+  static omni::MpiTransport transport;
+  return &transport;
+}

@@ -1,0 +1,192 @@
+#include "runtime/communicator/ranks.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <string_view>
+
+#include "runtime/communicator/launcher.hpp"
+#include "runtime/communicator/service.hpp"
+#include "runtime/log.hpp"
+#include "runtime/own_command.hpp"
+
+namespace omni::ranks {
+namespace {
+
+constexpr int kUp = 3, kDown = 4;  // tags
+
+Service* service = nullptr;  // of several ranks; to the end of the process
+int (*exit_code_of)(ErrorKind) = nullptr;
+
+Result<OpenTransport> load_library() {
+  std::error_code none;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", none);
+  const std::filesystem::path path =
+      program.parent_path().parent_path() / "lib/omnivore/libomni_mpi.so";
+  const auto refuse = [](const std::string& what) {
+    return Error{ErrorKind::usage, "", "several processes were started, but " + what,
+                 "build with MPICH (libmpich-dev), or start one"};
+  };
+  if (!std::filesystem::exists(path, none)) return refuse("this program was built without MPI");
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return refuse(std::string("MPI cannot be loaded: ") + dlerror());
+  return reinterpret_cast<OpenTransport>(dlsym(library, kOpenTransport));
+}
+
+void await(std::vector<Message> messages) {
+  const auto done = std::make_shared<std::promise<void>>();
+  service->post(std::move(messages), [done] { done->set_value(); });
+  done->get_future().wait();
+}
+
+// Of every rank as many bytes, one rank after the other.
+std::vector<char> exchange(const void* own, std::size_t bytes) {
+  std::vector<char> all(bytes * static_cast<std::size_t>(size()));
+  std::memcpy(all.data() + bytes * static_cast<std::size_t>(rank()), own, bytes);
+  if (rank() != 0) {
+    std::vector<char> mine(static_cast<const char*>(own), static_cast<const char*>(own) + bytes);
+    await({{mine.data(), bytes, 0, kUp, true}, {all.data(), all.size(), 0, kDown, false}});
+    return all;
+  }
+  std::vector<Message> up, down;
+  for (int peer = 1; peer < size(); ++peer) {
+    up.push_back({all.data() + bytes * static_cast<std::size_t>(peer), bytes, peer, kUp, false});
+    down.push_back({all.data(), all.size(), peer, kDown, true});
+  }
+  await(std::move(up));
+  await(std::move(down));
+  return all;
+}
+
+template <class T>
+std::vector<T> exchange_values(std::span<const T> own) {
+  const std::vector<char> bytes = exchange(own.data(), own.size_bytes());
+  std::vector<T> all(bytes.size() / sizeof(T));
+  std::memcpy(all.data(), bytes.data(), bytes.size());
+  return all;
+}
+
+std::vector<int> usable_cores() {
+  cpu_set_t set;
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    for (int core = 0; core < CPU_SETSIZE; ++core)
+      if (CPU_ISSET(core, &set)) cores.push_back(core);
+  return cores;
+}
+
+}  // namespace
+
+Status start(int (*exit_code)(ErrorKind)) {
+  exit_code_of = exit_code;
+  OMNI_TRY(const Launch launch, read_launch([](const char* name) { return std::getenv(name); }));
+  if (!launch.by_mpi || launch.tasks == 1) return {};
+  OMNI_TRY(const OpenTransport open, load_library());
+  Service* const started =  // to the end of the process: its thread uses it
+      std::make_unique<Service>(open, exit_code(ErrorKind::device)).release();
+  if (started->size() == 1) return {};
+  service = started;
+  std::vector<std::string> hosts = gather(own_host());
+  service->set_hosts(std::move(hosts));
+  log::speak_as(rank(), name(rank()));
+  return {};
+}
+
+int rank() { return service != nullptr ? service->rank() : 0; }
+int size() { return service != nullptr ? service->size() : 1; }
+
+std::string name(int rank) {
+  const std::vector<std::string>& hosts = service->hosts();
+  return hosts.empty() ? fmt::format("rank {}", rank)
+                       : fmt::format("rank {} on {}", rank, hosts[static_cast<std::size_t>(rank)]);
+}
+
+void set_patience(double seconds) {
+  if (several()) service->patience = seconds;
+}
+void note_iteration(std::uint64_t iteration) {
+  if (several()) service->iteration = iteration;
+}
+void post(std::vector<Message> messages, std::function<void()> done) {
+  service->post(std::move(messages), std::move(done));
+}
+
+void watch_silence(std::function<void(bool)> watch) {
+  if (several()) service->watch_silence(std::move(watch));
+}
+
+std::vector<std::string> gather(const std::string& text) {
+  if (!several()) return {text};
+  const std::uint64_t length = text.size();
+  const auto lengths = exchange_values<std::uint64_t>({&length, 1});
+  std::string padded = text;
+  padded.resize(std::ranges::max(lengths));
+  const std::vector<char> all = exchange(padded.data(), padded.size());
+  std::vector<std::string> texts;
+  for (const std::uint64_t each : lengths)
+    texts.emplace_back(all.data() + texts.size() * padded.size(), each);
+  return texts;
+}
+
+void sum(std::span<double> values) {
+  if (!several()) return;
+  const auto all = exchange_values<double>({values.data(), values.size()});
+  std::ranges::fill(values, 0.0);
+  for (std::size_t i = 0; i < all.size(); ++i) values[i % values.size()] += all[i];
+}
+
+bool any(bool value) {
+  double number = value ? 1 : 0;
+  sum({&number, 1});
+  return number != 0;
+}
+
+double least(double value) {
+  return several() ? std::ranges::min(exchange_values<double>({&value, 1})) : value;
+}
+
+std::vector<int> share_of_cores(const std::vector<int>& cores, int place, int sharers) {
+  const auto count = static_cast<int>(cores.size());
+  if (count < sharers) return {cores[static_cast<std::size_t>(place % count)]};
+  return {cores.begin() + place * count / sharers, cores.begin() + (place + 1) * count / sharers};
+}
+
+int share_cores() {
+  const std::vector<int> cores = usable_cores();
+  std::string own = own_host();
+  for (const int core : cores) own += fmt::format(" {}", core);
+  const std::vector<std::string> all = gather(own);
+  const auto same = [&](auto first, auto last) {
+    return static_cast<int>(std::count(first, last, own));
+  };
+  const std::vector<int> share =
+      share_of_cores(cores, same(all.begin(), all.begin() + rank()), same(all.begin(), all.end()));
+  const char* floating = std::getenv("STARPU_WORKERS_NOBIND");
+  if (floating == nullptr || std::string_view(floating) == "0") {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (const int core : share) CPU_SET(core, &set);
+    sched_setaffinity(0, sizeof set, &set);
+  }
+  return static_cast<int>(share.size());
+}
+
+void leave(int code) {
+  if (!several()) std::exit(code);
+  service->leave(code);
+}
+
+void leave_for(const Error& error) {
+  if (!several()) return;
+  log::error("{}", error.message());
+  leave(exit_code_of(error.kind));
+}
+
+}  // namespace omni::ranks

@@ -1,0 +1,228 @@
+#include "runtime/communicator/service.hpp"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <future>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "runtime/log.hpp"
+
+namespace omni::ranks {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kNotice = 1, kGo = 2;  // tags
+// Others may have found the same error, and want to say so.
+constexpr Service::Seconds kGrace = 3s, kLongGrace = 8s;
+// Between two looks, while messages are under way; long after the last one came.
+constexpr std::chrono::microseconds kNap = 50us, kLongNap = 1ms, kIdle = 100ms;
+constexpr Service::Seconds kLively = 20ms;
+
+}  // namespace
+
+Service::Service(OpenTransport open, int silent_code)
+    : silent_code_(silent_code), looked_at_(std::chrono::steady_clock::now()) {
+  const auto begun = std::make_shared<std::promise<void>>();
+  // To the end of the process.
+  std::thread([this, open, begun] {
+    transport_ = open();
+    rank_ = transport_->rank();
+    size_ = transport_->size();
+    begun->set_value();
+    if (size_ > 1) run();
+  }).detach();
+  begun->get_future().wait();
+}
+
+void Service::post(std::vector<Message> messages, std::function<void()> done) {
+  Operation operation{.messages = {}, .done = std::move(done)};
+  for (const Message& message : messages)
+    for (std::size_t at = 0; at == 0 || at < message.bytes; at += Transport::kMostBytes)
+      operation.messages.push_back({static_cast<char*>(message.data) + at,
+                                    std::min(Transport::kMostBytes, message.bytes - at),
+                                    message.peer, message.tag, message.sends});
+  const std::lock_guard lock(mutex_);
+  posted_.push_back(std::move(operation));
+  changed_.notify_one();
+}
+
+void Service::watch_silence(std::function<void(bool)> watch) {
+  const std::lock_guard lock(watch_mutex_);
+  if (watch_) watch_(false);
+  watch_ = std::move(watch);
+}
+
+void Service::leave(int code) {
+  {
+    const std::lock_guard lock(mutex_);
+    leaving_ = code;
+    changed_.notify_one();
+  }
+  while (true) ::pause();
+}
+
+void Service::run() {
+  prctl(PR_SET_TIMERSLACK, 1000UL);
+  const auto ranks = static_cast<std::size_t>(size_);
+  awaited_.resize(ranks);
+  goodbyes_.resize(ranks);
+  notices_.resize(ranks);
+  if (rank_ == 0)
+    for (int peer = 1; peer < size_; ++peer) {
+      const auto at = static_cast<std::size_t>(peer);
+      awaited_[at] = transport_->receive(&notices_[at], sizeof(Notice), peer, kNotice);
+    }
+  else
+    awaited_[0] = transport_->receive(&go_, 1, 0, kGo);
+  Seconds lively_until{0};
+  while (true) {
+    std::vector<Operation> fresh;
+    {
+      std::unique_lock lock(mutex_);
+      if (posted_.empty() && operations_.empty() && !leaving_) changed_.wait_for(lock, kIdle);
+      fresh.swap(posted_);
+    }
+    take_time();
+    bool progress = !fresh.empty();
+    for (Operation& each : fresh) begin(operations_.emplace_back(std::move(each)));
+    for (auto each = operations_.begin(); each != operations_.end();) {
+      const std::size_t before = each->tickets.size();
+      const bool done = advance(*each);
+      progress = progress || each->tickets.size() != before;
+      if (done) {
+        each->done();
+        each = operations_.erase(each);
+      } else {
+        if (now_ - each->begun > Seconds(patience)) give_up(*each);
+        ++each;
+      }
+    }
+    look_for_notices();
+    if (progress) lively_until = now_ + kLively;
+    {
+      const std::lock_guard lock(watch_mutex_);
+      if (watch_) watch_(!operations_.empty() && now_ > lively_until);
+    }
+    if (!progress && (!operations_.empty() || leaving_))
+      std::this_thread::sleep_for(now_ < lively_until ? kNap : kLongNap);
+  }
+}
+
+void Service::take_time() {
+  const auto before = std::exchange(looked_at_, std::chrono::steady_clock::now());
+  now_ += std::min<Seconds>(looked_at_ - before, 1s);
+}
+
+void Service::begin(Operation& operation) {
+  operation.begun = now_;
+  for (const Message& each : operation.messages)
+    operation.tickets.push_back(
+        each.sends ? transport_->send(each.data, each.bytes, each.peer, each.tag)
+                   : transport_->receive(each.data, each.bytes, each.peer, each.tag));
+}
+
+// Tickets and messages that are left stand in the same order.
+bool Service::advance(Operation& operation) {
+  std::size_t left = 0;
+  for (std::size_t i = 0; i < operation.tickets.size(); ++i) {
+    if (transport_->done(operation.tickets[i])) continue;
+    operation.tickets[left] = operation.tickets[i];
+    operation.messages[left++] = operation.messages[i];
+  }
+  operation.tickets.resize(left);
+  operation.messages.resize(left);
+  return left == 0;
+}
+
+// The first rank speaks first, and ends the others.
+void Service::give_up(const Operation& operation) {
+  if (rank_ != 0) std::this_thread::sleep_for(2s);
+  log::urgent(
+      fmt::format("error: {} has been silent for {:.0f} s; the last iteration here was {} "
+                  "(--patience sets the time; --resume auto goes on from the last "
+                  "checkpoint)",
+                  name(operation.messages.front().peer), patience.load(), iteration.load()));
+  end(silent_code_);
+}
+
+void Service::look_for_notices() {
+  for (Transport::Ticket& each : awaited_)
+    if (each != nullptr) transport_->done(each);
+  {
+    const std::lock_guard lock(mutex_);
+    if (leaving_ && !left_at_) {
+      left_at_ = now_;
+      own_.code = *leaving_;
+      own_.text[log::last_error().copy(own_.text.data(), own_.text.size() - 1)] = 0;
+    }
+  }
+  rank_ == 0 ? leave_as_first() : leave_as_other();
+}
+
+void Service::leave_as_other() {
+  if (!left_at_) return;
+  if (!std::exchange(told_, true)) goodbyes_[0] = transport_->send(&own_, sizeof own_, 0, kNotice);
+  transport_->done(goodbyes_[0]);
+  if (awaited_[0] == nullptr) {
+    std::fflush(nullptr);
+    _exit(own_.code);
+  }
+  if (now_ - *left_at_ > (own_.code == 0 ? Seconds(patience) : kLongGrace)) {
+    log::urgent("error: " + log::last_error());
+    end(own_.code);
+  }
+}
+
+void Service::leave_as_first() {
+  bool all = true;
+  int code = left_at_ ? own_.code : 0;
+  for (std::size_t peer = 1; peer < awaited_.size(); ++peer) {
+    if (awaited_[peer] != nullptr)
+      all = false;
+    else if (code == 0)
+      code = notices_[peer].code;
+  }
+  if (code != 0 && !failed_at_) failed_at_ = now_;
+  if (left_at_ && all) {
+    tell_errors();
+    for (int peer = 1; peer < size_; ++peer)
+      goodbyes_[static_cast<std::size_t>(peer)] = transport_->send(&go_, 1, peer, kGo);
+    while (!std::ranges::all_of(goodbyes_, [&](auto& each) { return transport_->done(each); }))
+      std::this_thread::sleep_for(kNap);
+    std::fflush(nullptr);
+    _exit(code);
+  }
+  if (failed_at_ && now_ - *failed_at_ > kGrace) {
+    tell_errors();
+    end(code);
+  }
+  if (left_at_ && now_ - *left_at_ > Seconds(patience)) end(silent_code_);
+}
+
+void Service::tell_errors() {
+  std::vector<std::string> said{left_at_ ? own_.text.data() : ""};
+  for (std::size_t peer = 1; peer < notices_.size(); ++peer) {
+    const std::string text = notices_[peer].text.data();
+    if (awaited_[peer] != nullptr || notices_[peer].code == 0 ||
+        std::ranges::find(said, text) != said.end())
+      continue;
+    said.push_back(text);
+    log::urgent(fmt::format("error: {}, after iteration {}: {}", name(static_cast<int>(peer)),
+                            iteration.load(), text));
+  }
+}
+
+void Service::end(int code) {
+  std::fflush(nullptr);
+  transport_->abort(code);
+  _exit(code);
+}
+
+}  // namespace omni::ranks

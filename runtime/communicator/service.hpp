@@ -1,0 +1,87 @@
+// The thread that makes all calls of the transport: begins messages, tests them, sleeps in between,
+// ends the job when another rank stays silent, and sees to it that all ranks leave together.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/communicator/ranks.hpp"
+#include "runtime/communicator/transport.hpp"
+
+namespace omni::ranks {
+
+class Service {
+ public:
+  using Seconds = std::chrono::duration<double>;
+
+  // `silent_code`: what the job ends with when a rank is silent.
+  Service(OpenTransport open, int silent_code);  // returns when all ranks have begun
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  void set_hosts(std::vector<std::string> hosts) { hosts_ = std::move(hosts); }
+  const std::vector<std::string>& hosts() const { return hosts_; }
+  void post(std::vector<Message> messages, std::function<void()> done);
+  void watch_silence(std::function<void(bool silence)> watch);
+  [[noreturn]] void leave(int code);
+
+  std::atomic<double> patience{300};  // seconds
+  std::atomic<std::uint64_t> iteration{0};
+
+ private:
+  struct Operation {
+    std::vector<Message> messages;
+    std::vector<Transport::Ticket> tickets{};
+    std::function<void()> done;
+    Seconds begun{0};
+  };
+  // What a rank says when it leaves.
+  struct Notice {
+    int code = 0;
+    std::array<char, 2000> text{};
+  };
+
+  void run();
+  void begin(Operation& operation);
+  bool advance(Operation& operation);  // true: it is done
+  void take_time();
+  [[noreturn]] void give_up(const Operation& operation);
+  void look_for_notices();
+  void leave_as_first();
+  void leave_as_other();
+  void tell_errors();
+  [[noreturn]] void end(int code);
+
+  int rank_ = 0, size_ = 1, silent_code_;
+  std::vector<std::string> hosts_;
+  Transport* transport_ = nullptr;
+  std::list<Operation> operations_;
+  Seconds now_{0};  // a pause of this process is not the silence of others
+  std::chrono::steady_clock::time_point looked_at_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Operation> posted_;
+  std::optional<int> leaving_;  // the code
+  std::mutex watch_mutex_;
+  std::function<void(bool)> watch_;
+
+  // Of the first rank, by rank: the notice to come. Of others: the first one's permission to go.
+  std::vector<Notice> notices_;
+  std::vector<Transport::Ticket> awaited_;
+  std::vector<Transport::Ticket> goodbyes_;
+  Notice own_;
+  bool told_ = false;
+  char go_ = 0;
+  std::optional<Seconds> left_at_, failed_at_;
+};
+
+}  // namespace omni::ranks

@@ -1,0 +1,31 @@
+// What the communicator asks of MPI: messages that are begun and tested, never waited for. The
+// implementation is a library of its own (library/mpi_transport.cpp). Only a program that a
+// launcher started loads it.
+#pragma once
+
+#include <cstddef>
+
+namespace omni {
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // A message under way; null when it is done. The memory belongs to it until then. Between two
+  // ranks, messages of one tag arrive in the order in which they were sent.
+  using Ticket = void*;
+  static constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+  virtual Ticket send(const void* data, std::size_t bytes, int peer, int tag) = 0;
+  virtual Ticket receive(void* data, std::size_t bytes, int peer, int tag) = 0;
+  virtual bool done(Ticket& ticket) = 0;
+
+  virtual void abort(int code) = 0;  // ends all ranks
+};
+
+// Of the library, by this name. One thread makes all calls, the first one included.
+inline constexpr const char* kOpenTransport = "omni_open_transport";
+using OpenTransport = Transport* (*)();
+
+}  // namespace omni

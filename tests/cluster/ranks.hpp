@@ -1,0 +1,61 @@
+// omni-run on several ranks of this machine, started by MPICH's mpiexec.
+#pragma once
+
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/omni_run.hpp"
+
+namespace omni::test {
+
+using Words = std::vector<std::string>;
+
+inline Words mpiexec(int ranks, Words arguments) {
+  Words command{OMNI_MPIEXEC, "-iface", "lo", "-n", std::to_string(ranks), kOmniRun};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
+}
+
+// One rank: without a launcher.
+inline Finished on_ranks(int ranks, Words arguments) {
+  return ranks == 1 ? omni_run(std::move(arguments))
+                    : run_program(mpiexec(ranks, std::move(arguments)));
+}
+
+// Two ranks of different commands, each with words of mpiexec's before the program.
+inline Finished on_two_unlike(Words first, Words second) {
+  Words command{OMNI_MPIEXEC, "-iface", "lo", "-n", "1"};
+  command.insert(command.end(), first.begin(), first.end());
+  command.insert(command.end(), {":", "-n", "1"});
+  command.insert(command.end(), second.begin(), second.end());
+  return run_program(std::move(command));
+}
+
+// Of the rank's process that has this word in its command line; 0: there is none.
+inline pid_t process_of_rank(int rank, const std::string& word) {
+  const auto bytes_of = [](const std::filesystem::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string variable = "PMI_RANK=" + std::to_string(rank) + '\0';
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const pid_t process = std::atoi(entry.path().filename().c_str());
+    if (process <= 0 || bytes_of(entry.path() / "cmdline").find(word) == std::string::npos)
+      continue;
+    if (('\0' + bytes_of(entry.path() / "environ")).find('\0' + variable) != std::string::npos)
+      return process;
+  }
+  return 0;
+}
+
+// Waits until the text is in the file; the watchdog ends a wait that is in vain.
+inline void wait_for_text(const std::string& file, const std::string& text) {
+  while (!std::filesystem::exists(file) || get(file).find(text) == std::string::npos)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
+}  // namespace omni::test

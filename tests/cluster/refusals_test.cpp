@@ -1,0 +1,117 @@
+// What ends a training over several ranks: refusals, errors of one rank, ranks that are gone.
+#include <gtest/gtest.h>
+
+#include "tests/cluster/ranks.hpp"
+
+namespace omni::test {
+namespace {
+
+Words net(const std::string& iterations, Words more = {}) {
+  Words words{"--net",   "mlp", "--data",        "synthetic:256:10", "--workers", "1",
+              "--batch", "16",  "--max-batches", iterations,         "--no-test"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::size_t count(const std::string& text, const std::string& words) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(words); at != std::string::npos; at = text.find(words, at + 1))
+    ++found;
+  return found;
+}
+
+// Refused with this text, said once.
+void expect_refused(const Finished& run, int code, const std::string& text) {
+  EXPECT_EQ(run.exit_code, code) << run.errors;
+  EXPECT_EQ(count(run.errors, "error: "), 1u) << run.errors;
+  EXPECT_NE(run.errors.find(text), std::string::npos) << run.errors;
+}
+
+TEST(RanksRefuse, what_works_on_one_rank_only) {
+  expect_refused(on_ranks(2, net("2", {"--groups", "2"})), 2, "--strategy async");
+  expect_refused(on_ranks(2, net("2", {"--strategy", "sma", "--groups", "2"})), 2,
+                 "--strategy sma");
+  expect_refused(on_ranks(2, net("2", {"--auto"})), 2, "--auto: the number of groups");
+  expect_refused(on_ranks(2, {"layers"}), 2, "omni-run layers: only trainings");
+  expect_refused(on_ranks(3, {"--net", "mlp", "--batch", "2", "--no-test"}), 2,
+                 "3 ranks cannot share 2 images");
+  expect_refused(on_ranks(3, net("2", {"--deterministic", "--slice", "4"})), 2,
+                 "3 ranks cannot share slices of 4 of 16 images (take another number of ranks)");
+  expect_refused(on_ranks(2, net("2", {"--deterministic", "--slice", "16"})), 2,
+                 "2 ranks cannot share slices of 16 of 16 images (--slice 8, say)");
+}
+
+TEST(RanksRefuse, ranks_that_differ) {
+  Words first = net("2"), second = net("2", {"--learning-rate", "0.5"});
+  first.insert(first.begin(), kOmniRun);
+  second.insert(second.begin(), kOmniRun);
+  expect_refused(on_two_unlike(first, second), 2, ": the command line is --net mlp");
+}
+
+// The same command in another folder, where the net's file says something else.
+TEST(RanksRefuse, nets_that_differ) {
+  const TemporaryDirectory folder;
+  const auto rank = [&](const char* name, const std::string& rate) {
+    std::filesystem::create_directory(folder / name);
+    put(folder / name / "own.cfg",
+        "[net]\nbatch=8\ninputs=4\nlearning_rate=" + rate + "\n[connected]\noutput=2\n[softmax]\n");
+    return Words{"-wdir", folder / name, kOmniRun, "--net", "own.cfg", "--max-batches", "2"};
+  };
+  expect_refused(on_two_unlike(rank("a", "0.1"), rank("b", "0.2")), 2, ": the net description is");
+}
+
+TEST(RanksEnd, with_the_error_of_one_of_them) {
+  const TemporaryDirectory folder;
+  const auto rank = [&](const char* name) {
+    std::filesystem::create_directory(folder / name);
+    Words words = net("2", {"--weights", "start.weights"});
+    words.insert(words.begin(), {"-wdir", folder / name, kOmniRun});
+    return words;
+  };
+  const Words first = rank("a"), second = rank("b");
+  put(folder / "a" / "start.weights", std::string(200, 'x'));
+  const Finished run = on_two_unlike(first, second);
+  EXPECT_EQ(run.exit_code, 2) << run.errors;
+  EXPECT_NE(run.errors.find("error: rank 1 on "), std::string::npos) << run.errors;
+  EXPECT_NE(run.errors.find("start.weights"), std::string::npos) << run.errors;
+}
+
+TEST(RanksEnd, alike_when_the_training_diverges) {
+  expect_refused(on_ranks(2, net("50", {"--learning-rate", "1e30"})), 6, "is not a finite number");
+}
+
+struct Job {
+  explicit Job(Words more) {
+    more.insert(more.end(), {"--metrics", folder / "metrics", "--display", "1"});
+    process =
+        start_program(mpiexec(2, net("1000000", std::move(more))), "/dev/null", folder / "errors");
+    wait_for_text(folder / "metrics", "\"iteration\":5,");
+  }
+  TemporaryDirectory folder;
+  pid_t process;
+};
+
+TEST(RanksEnd, when_one_is_killed) {
+  for (const int rank : {0, 1}) {
+    const Job job({});
+    kill(process_of_rank(rank, job.folder / "metrics"), SIGKILL);
+    EXPECT_NE(wait_for_program(job.process), 0) << get(job.folder / "errors");
+    EXPECT_EQ(process_of_rank(1 - rank, job.folder / "metrics"), 0);
+  }
+}
+
+TEST(RanksEnd, when_one_stays_silent) {
+  for (const int rank : {0, 1}) {
+    const Job job({"--patience", "12"});
+    kill(process_of_rank(rank, job.folder / "metrics"), SIGSTOP);
+    EXPECT_EQ(wait_for_program(job.process), 5);
+    const std::string said = get(job.folder / "errors");
+    EXPECT_NE(said.find("error: rank " + std::to_string(rank) + " on "), std::string::npos) << said;
+    EXPECT_NE(said.find("has been silent for 12 s; the last iteration here was "),
+              std::string::npos)
+        << said;
+  }
+}
+
+}  // namespace
+}  // namespace omni::test

@@ -1,0 +1,151 @@
+// Trainings over several ranks: the same bits on 1, 2 and 4, and nothing lost between them.
+#include <gtest/gtest.h>
+
+#include "tests/cluster/ranks.hpp"
+
+namespace omni::test {
+namespace {
+
+constexpr const char* kNormalised = R"([net]
+batch=24
+height=12
+width=12
+channels=3
+learning_rate=0.05
+momentum=0.9
+decay=0.0005
+
+[convolutional]
+filters=8
+size=3
+stride=1
+pad=1
+batch_normalize=1
+activation=leaky
+
+[convolutional]
+filters=8
+size=3
+pad=1
+batch_normalize=1
+activation=linear
+
+[shortcut]
+from=-2
+activation=relu
+
+[maxpool]
+size=2
+stride=2
+
+[dropout]
+probability=0.3
+
+[connected]
+output=10
+activation=linear
+
+[softmax]
+)";
+
+class Ranks : public testing::Test {
+ protected:
+  Ranks() { put(folder_ / "normalised.cfg", kNormalised); }
+
+  Words training(const std::string& net, int iterations, Words more = {}) {
+    Words words{
+        "--net", net,        "--data",           "synthetic:960:10", "--workers",
+        "1",     "--models", folder_ / "models", "--max-batches",    std::to_string(iterations)};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  // The weights and the summary of a deterministic training.
+  std::string bits(int ranks, const std::string& net, Words more = {}) {
+    const std::string weights = folder_ / ("w" + std::to_string(ranks));
+    more.insert(more.end(), {"--deterministic", "--json", "--save-weights", weights});
+    const Finished run = on_ranks(ranks, training(net, 12, more));
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    auto summary = nlohmann::json::parse(run.output);
+    summary.erase("seconds");
+    return get(weights) + summary.dump();
+  }
+  std::string lenet() { return "lenet"; }
+
+  TemporaryDirectory folder_;
+};
+
+TEST_F(Ranks, give_the_same_bits_for_lenet) {
+  const Words slices{"--batch", "64", "--slice", "16"};
+  const std::string one = bits(1, "lenet", slices);
+  EXPECT_EQ(bits(2, "lenet", slices), one);
+  EXPECT_EQ(bits(4, "lenet", slices), one);
+}
+
+TEST_F(Ranks, give_the_same_bits_for_a_normalised_net) {
+  const Words slices{"--slice", "6"};
+  const std::string net = folder_ / "normalised.cfg", one = bits(1, net, slices);
+  EXPECT_EQ(bits(2, net, slices), one);
+  EXPECT_EQ(bits(4, net, slices), one);
+}
+
+TEST_F(Ranks, give_the_same_bits_with_adam_in_several_passes) {
+  const Words slices{"--slice", "3", "--set", "adam=1", "--subdivisions", "2"};
+  const std::string net = folder_ / "normalised.cfg", one = bits(1, net, slices);
+  EXPECT_EQ(bits(2, net, slices), one);
+  EXPECT_EQ(bits(4, net, slices), one);
+}
+
+// Unequal shares, and sums in another order.
+TEST_F(Ranks, learn_alike_on_three) {
+  const auto loss = [&](int ranks) {
+    const Finished run =
+        on_ranks(ranks, training(folder_ / "normalised.cfg", 6, {"--batch", "25", "--json"}));
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    return nlohmann::json::parse(run.output)["loss_average"].get<double>();
+  };
+  const double one = loss(1);
+  EXPECT_NEAR(loss(3), one, 1e-3 * one);
+}
+
+TEST_F(Ranks, go_on_elsewhere_after_a_stop) {
+  const std::string net = folder_ / "normalised.cfg", out = folder_ / "run",
+                    errors = folder_ / "errors";
+  const Words how{"--slice", "6", "--deterministic", "--out", out, "--no-test", "--display", "5"};
+  const pid_t job = start_program(mpiexec(2, training(net, 100000, how)), "/dev/null", errors);
+  wait_for_text(errors, "\n20, ");
+  kill(job, SIGTERM);
+  EXPECT_EQ(wait_for_program(job), 75) << get(errors);
+  EXPECT_NE(get(errors).find("stopped after iteration"), std::string::npos) << get(errors);
+  const int stopped = number_after(get(errors), "stopped after iteration ");
+  ASSERT_GE(stopped, 20);
+
+  const auto weights_of = [&](int ranks, Words more) {
+    const std::string weights = folder_ / "weights";
+    more.insert(more.end(),
+                {"--slice", "6", "--deterministic", "--no-test", "--save-weights", weights});
+    const Finished run = on_ranks(ranks, training(net, stopped + 7, more));
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    return get(weights);
+  };
+  const std::string resumed = weights_of(1, {"--out", out, "--resume", "auto"});
+  EXPECT_EQ(weights_of(1, {}), resumed);
+  std::filesystem::remove_all(out);
+}
+
+TEST_F(Ranks, write_one_metrics_file_and_one_checkpoint) {
+  const Finished run =
+      on_ranks(2, training(folder_ / "normalised.cfg", 10,
+                           {"--metrics", folder_ / "metrics", "--display", "1",
+                            "--checkpoint-every", "5", "--out", folder_ / "run", "--no-test"}));
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  std::size_t steps = 0;
+  for (const auto& line : read_metrics(folder_ / "metrics")) steps += line.contains("loss") ? 1 : 0;
+  EXPECT_EQ(steps, 10u);
+  const std::size_t first = run.errors.find("saved ");
+  EXPECT_NE(run.errors.find("saved ", first + 1), std::string::npos) << run.errors;
+  EXPECT_EQ(run.errors.find("saved ", run.errors.find("saved ", first + 1) + 1), std::string::npos)
+      << run.errors;
+}
+
+}  // namespace
+}  // namespace omni::test
