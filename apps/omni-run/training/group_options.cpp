@@ -113,7 +113,7 @@ Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
     options.sharing = sharing;
     options.rank = ranks::rank();
     options.ranks = ranks::size();
-    options.fixed_sums = net.fixed_sums && count == 1 && !sharing.replicas;
+    options.fixed_sums = net.fixed_sums;
     return Net::build(spec, options);
   });
 }
