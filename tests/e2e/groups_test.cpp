@@ -1,4 +1,5 @@
 // Compute groups from the command line: what they say, what they write, what they learn.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -165,7 +166,7 @@ TEST(Groups, measured_updates_are_kept) {
   EXPECT_TRUE(rows({"--data", "synthetic:320:10"})[1]["statistical_penalty_error"].is_null());
   const Finished blind = with({"--measure-updates"});
   EXPECT_EQ(blind.exit_code, 2);
-  EXPECT_THAT(blind.errors, HasSubstr("--data"));
+  EXPECT_THAT(blind.errors, testing::HasSubstr("--data"));
 }
 
 // What `--groups auto` says, records and trains with is one and the same number.

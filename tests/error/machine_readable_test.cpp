@@ -6,6 +6,8 @@
 namespace omni::test {
 namespace {
 
+using Words = std::vector<std::string>;
+
 TEST(MachineReadable, DryRunLayersAndDevices) {
   const auto json = [](const Words& words) {
     const Finished run = omni_run(words);
