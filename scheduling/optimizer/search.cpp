@@ -48,6 +48,7 @@ class Race {
         runner_.promote();
         runner_.decided("the setting to beat");
         champions_ = {{plan_.length, first}};
+        way_out_ = champion_;
         if (first.fate == Fate::diverged) break;
         return {};
       }
@@ -65,7 +66,14 @@ class Race {
   bool pointless(const Setting& setting) const {
     const double slack = 0.99;  // not by rounding
     return (plan_.highest_step > 0 && step_of(setting) > slack * plan_.highest_step) ||
-           step_of(setting) > slack * diverged_ || !runner_.can_afford(plan_.length) ||
+           !runner_.can_afford(plan_.length) ||
+           // Fewer groups and more momentum bear larger steps.
+           std::ranges::any_of(diverged_,
+                               [&](const Setting& each) {
+                                 return each.groups <= setting.groups &&
+                                        each.momentum >= setting.momentum &&
+                                        step_of(setting) > slack * step_of(each);
+                               }) ||
            std::ranges::any_of(tried_, [&](const Setting& each) {
              return each.groups == setting.groups &&
                     std::abs(each.momentum - setting.momentum) < kOtherMomentum &&
@@ -75,6 +83,7 @@ class Race {
 
   // True: the setting is the champion now.
   Result<bool> duel(const Setting& setting) {
+    last_ = Fate::diverged;  // nothing is known of what is not tried
     if (pointless(setting)) return false;
     tried_.push_back(setting);
     std::map<std::uint64_t, Showing> own;
@@ -100,7 +109,7 @@ class Race {
     const bool wins = comparison.verdict == Verdict::better || prefers;
     prefers_larger_ = prefers_larger_ || prefers;
     last_ = own[length].fate;
-    if (own[length].fate == Fate::diverged) diverged_ = std::min(diverged_, step_of(setting));
+    if (last_ == Fate::diverged) diverged_.push_back(setting);
     runner_.decided(why(comparison, wins, setting));
     if (!wins) return false;
     runner_.promote();
@@ -213,8 +222,8 @@ class Race {
   Setting champion_, way_out_;                  // the latter where nothing learns
   std::map<std::uint64_t, Showing> champions_;  // showings of the champion, by iterations
   std::vector<Setting> tried_;
-  Fate last_ = Fate::diverged;   // of the last challenger
-  double diverged_ = INFINITY;   // the smallest step that did
+  Fate last_ = Fate::diverged;  // of the last challenger
+  std::vector<Setting> diverged_;
   bool prefers_larger_ = false;  // once: differences that are too small to see add up
 };
 

@@ -252,6 +252,38 @@ TEST(Search, decides_nothing_while_losses_are_at_chance) {
   EXPECT_EQ(found->setting, (Setting{1, 0.9, 1}));
 }
 
+// Budget for the given setting and ten times as much: nothing is known of a hundred times.
+TEST(Search, goes_on_with_no_step_that_was_not_tried) {
+  class Poor : public AtChance {
+    bool can_afford(std::uint64_t) const override { return tried.size() < 2; }
+  } runner;
+  const auto found = search({1, 0.9, 0.01}, {.length = 20, .cold = true}, runner);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(runner.tried.size(), 2u);
+  EXPECT_EQ(found->setting, (Setting{1, 0.9, 0.01}));
+}
+
+// Without momentum only small steps are stable, with it larger and better ones.
+TEST(Search, a_step_that_diverges_without_momentum_is_tried_with_it) {
+  class Stable : public AtChance {
+   public:
+    Result<Showing> challenge(const Setting& setting, std::uint64_t) override {
+      last = setting;
+      tried.push_back(setting);
+      const double step = step_of(setting);
+      if (step > (setting.momentum > 0.5 ? 5 : 0.5)) return Showing{};
+      return Showing{Fate::learns, std::vector<double>(8, 1 / step)};
+    }
+    Result<Showing> defend(std::uint64_t) override { return Showing{Fate::learns}; }
+    void promote() override { champion = last; }
+    Setting last;
+  } runner;
+  const auto found = search({1, 0, 0.4}, {.length = 20, .cold = true}, runner);
+  ASSERT_TRUE(found);
+  EXPECT_NEAR(found->setting.momentum, 0.9, 1e-9);
+  EXPECT_GT(step_of(found->setting), 1);
+}
+
 TEST(Search, keeps_the_given_step_when_a_larger_one_kills_the_net) {
   AtChance runner(INFINITY, 0.5);
   const auto found = search({1, 0.9, 0.01}, {.length = 20, .cold = true}, runner);
