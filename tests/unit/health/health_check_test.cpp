@@ -95,9 +95,10 @@ class Health : public test::DeterministicSession {
   }
 };
 
+// With relu, a rate of 0.05 is so close to the largest that rounding decides whether the loss rises.
 TEST_F(Health, says_nothing_of_nets_that_learn) {
   for (const auto& [activation, options] :
-       {std::pair("relu", "learning_rate=0.05\nmomentum=0.9\n"),
+       {std::pair("relu", "learning_rate=0.01\nmomentum=0.9\n"),
         std::pair("tanh", "learning_rate=0.05\nmomentum=0\ndecay=0.001\n"),
         std::pair("logistic", "learning_rate=0.05\nmomentum=0.9\n"),
         std::pair("leaky", "adam=1\nlearning_rate=0.003\n")}) {
