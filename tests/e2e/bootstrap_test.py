@@ -99,7 +99,8 @@ class Bootstrap(unittest.TestCase):
 
     def test_usage(self):
         for arguments, said in (((), "what shall be done?"), (("buidl",), "unknown argument 'buidl' (hint: run, test"),
-                                (("build", "x"), "'build' takes no argument, got 'x'")):
+                                (("build", "x"), "'build' takes no argument, got 'x'"),
+                                (("site", "x"), "'site' takes no argument, got 'x'")):
             self.assertIn(said, self.ends(2, self.start(*arguments)))
         self.assertIn("usage: ./bootstrap run", self.ends(0, self.start("--help")))
 

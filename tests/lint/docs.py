@@ -13,6 +13,7 @@ README_LINES = 150
 CONTRIBUTING_LINES = 200
 SENTENCE_WORDS = 25
 TROUBLE = "docs/user/troubleshooting.md"  # whose tables show messages of the programs
+SITE = "docs/mkdocs.yml"
 FENCE = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
 LINK = re.compile(r"!?\[([^\]]*)\]\(([^)\s]+)\)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
@@ -99,6 +100,12 @@ def lonely(files):
             if path.startswith("docs/") and is_document(path) and path not in led_to]
 
 
+def not_in_site(files):
+    pages = re.findall(r": (\S+\.md)$", files.get(SITE, ""), re.M)
+    return [f"{SITE}: lacks {path}" for path in files
+            if SITE in files and path.startswith("docs/") and is_document(path) and path not in pages]
+
+
 def dead_paths(path, text, files):
     """Files and folders of the repository that a code span names."""
     named = set(re.findall(r"`((?:apps|codelets|docs|layers|perf|runtime|scheduling|tests)/[\w./-]+)`", FENCE.sub(blank, text)))
@@ -107,17 +114,40 @@ def dead_paths(path, text, files):
 
 
 def help_of(program):
+    """{command: --help}; "": of the program itself."""
     def ask(*words):
         return subprocess.run([program, *words, "--help"], capture_output=True, text=True, check=True).stdout
     text = ask()
-    return "\n".join([text] + [ask(command) for command in commands(text)])
+    return {"": text} | {command: ask(command) for command in commands(text)}
 
 
-def unknown_words(path, text, options, all_commands):
-    code = "\n".join(FENCE.findall(text) + re.findall(r"`[^`]*`", FENCE.sub(blank, text)))
-    found = set(OPTION.findall(code)) - options
-    found |= set(re.findall(r"\bomni-(?:run|perf) ([a-z][a-z-]+)", code)) - all_commands
-    return [f"{path}: no program knows {word}" for word in sorted(found)]
+def code_of(text):
+    return FENCE.findall(text) + re.findall(r"`([^`]*)`", FENCE.sub(blank, text))
+
+
+def unknown_words(path, text, options):
+    """Options that no program has, by themselves or in the command that is shown."""
+    return [f"{path}: no program knows {word}" for word in sorted(set(OPTION.findall("\n".join(code_of(text)))) - options)]
+
+
+def wrong_commands(path, text, helps, options):
+    """Commands of ours, as code shows them, whose --help lacks the command or an option that another one has."""
+    problems = []
+    for line in "\n".join(code_of(text)).replace("\\\n", " ").splitlines():
+        for program, rest in re.findall(r"(?:^|[\s/(])(omni-run|omni-perf|\./bootstrap) ([^#|;&>)]*)", line):
+            words, known = rest.split(), helps.get(program, {})
+            if program == "./bootstrap" and words[:1] == ["run"]:
+                program, words, known = "omni-run", words[1:], helps.get("omni-run", {})
+            command = words[0] if words and re.fullmatch(r"[a-z][a-z-]*", words[0]) else ""
+            if known and command not in known:
+                problems.append(f"{path}: {program} has no command {command}")
+            elif known:
+                ends = words.index("--") if "--" in words else len(words)
+                for part, help_text in ((words[:ends], known[command]), (words[ends + 1:], known[""])):
+                    has = set(OPTION.findall(help_text))
+                    problems += [f"{path}: '{program} {command}' has no {word}" for each in part
+                                 for word in OPTION.findall(each.partition("=")[0]) if word in options - has]
+    return problems
 
 
 def unknown_messages(path, text, sources):
@@ -129,11 +159,9 @@ def unknown_messages(path, text, sources):
 
 
 def checker(helps):
-    all_commands = {command for text in helps for command in commands(text)}
-
     def check(files):
         problems = []
-        known = set(OPTION.findall("".join(helps))) | OTHERS
+        known = set(OPTION.findall("".join(text for texts in helps.values() for text in texts.values()))) | OTHERS
         for path, text in files.items():
             if path.startswith(SCRIPTS):
                 known |= set(OPTION.findall(text))
@@ -151,8 +179,8 @@ def checker(helps):
             if is_short(path):
                 problems += long_sentences(path, text) + dead_paths(path, text, files)
                 if helps:
-                    problems += unknown_words(path, text, known, all_commands)
-        return problems + lonely(files)
+                    problems += unknown_words(path, text, known) + wrong_commands(path, text, helps, known)
+        return problems + lonely(files) + not_in_site(files)
     return check
 
 
@@ -160,9 +188,13 @@ def words(count):
     return "word " * count
 
 
-helps = [help_of(program) for program in sys.argv[1:]]
+helps = {os.path.basename(program): help_of(program) for program in sys.argv[1:]}
+if helps:
+    usage = subprocess.run([os.path.join(ROOT, "bootstrap"), "-h"], capture_output=True, text=True, check=True).stdout
+    helps["./bootstrap"] = dict.fromkeys(["", *re.findall(r"\./bootstrap ([a-z]+)", usage)], usage)
 # The examples need no program.
-check_example = checker(["  --net TEXT\nSubcommands:\n  time   Times\n\n"])
+check_example = checker({"omni-run": {"": "  --net TEXT\n  --epochs N\n", "time": "  --net TEXT\n"},
+                         "./bootstrap": {"": "", "test": ""}})
 INDEX = {"index.md": f"[a](docs/a.md) [t]({TROUBLE})", TROUBLE: "", "docs/a.md": ""}
 run(lambda files: check_example(INDEX | files) if len(files) < 50 else checker(helps)(files),
     bad=[
@@ -178,7 +210,11 @@ run(lambda files: check_example(INDEX | files) if len(files) < 50 else checker(h
         ({"docs/a.md": "`tests/no/such_test.cpp`"}, "names tests/no/such_test.cpp, which does not exist"),
         ({"docs/a.md": "`omni-run --nett`"}, "docs/a.md: no program knows --nett"),
         ({"docs/a.md": "```\nomni-run --nett x\n```\n"}, "no program knows --nett"),
-        ({"docs/a.md": "`omni-run tme -q`"}, "no program knows tme"),
+        ({"docs/a.md": "`omni-run tme -q`"}, "omni-run has no command tme"),
+        ({"docs/a.md": "```sh\nbuild/bin/omni-run time \\\n  --epochs 3\n```\n"}, "docs/a.md: 'omni-run time' has no --epochs"),
+        ({"docs/a.md": "`./bootstrap tests`"}, "docs/a.md: ./bootstrap has no command tests"),
+        ({"docs/a.md": "`./bootstrap run tme`"}, "docs/a.md: omni-run has no command tme"),
+        ({SITE: f"nav:\n  - A: docs/b.md\n  - B: {TROUBLE}\n"}, "docs/mkdocs.yml: lacks docs/a.md"),
         ({TROUBLE: "| `no ... there` | x |", "a.cpp": '"no {} here"'}, "says 'there'"),
     ],
     good={
@@ -187,7 +223,9 @@ run(lambda files: check_example(INDEX | files) if len(files) < 50 else checker(h
         "a.cpp": '"no {} the"\n    "re"',
         "docs/a.md": f"# A\n\n{words(25)}. {words(20)}!\n\n* {words(20)}\n* {words(20)}\n\n| {words(20)} | {words(20)} |\n"
                      f"`{words(20)}` {words(20)}\n\n    {words(30)}\n\n```sh\n{words(30)}\n```\n"
-                     "[B, c](../b.md#c-d-1) [d](../b.md) `tests/lint/docs.py` `omni-run time --net x --peer`\n",
+                     "[B, c](../b.md#c-d-1) [d](../b.md) `tests/lint/docs.py` `--peer` `omni-run time --net=x | cat --help`\n"
+                     "`omni-run --net x --epochs 3  # time` `./bootstrap run --epochs 3` `omni-run time -- --epochs 3`\n",
+        SITE: f"nav:\n  - A: docs/a.md\n  - B: {TROUBLE}\n",
         "b.md": f"# C d\n# C, d!\n{words(30)}\n",
         "perf/peers/compare.py": '"--peer"',
     })
