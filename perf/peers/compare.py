@@ -48,11 +48,13 @@ the whole process, libraries included; a build with CUDA has larger ones.
 Peak: a matrix product on the same threads in the same rounds, the best of them. Flops of an iteration: three times
 the forward products, less the gradient of the images.
 
-With --device gpu everyone trains on the first GPU: Omnivore with --threads CPU workers for its input, PyTorch's
-iterations timed by events in the stream, without waiting for the loss; its memory is that on the GPU then, and
+With --device gpu everyone trains on the first GPU: Omnivore with CPU workers for its input, two fewer than --threads,
+PyTorch's iterations timed by events in the stream, without waiting for the loss; its memory is that on the GPU then, and
 the peak is a matrix product of that precision on it. In bf16 PyTorch trains under torch.autocast.
 
-Exit codes: 0 compared, 1 a run failed, 2 usage, or a peer that is not there."""
+Whoever is interrupted (Ctrl-C, SIGTERM) reports what was measured until then.
+
+Exit codes: 0 compared, 1 a run failed or was interrupted, 2 usage, or a peer that is not there."""
 
 # Of the net's learning rate: what nobody waits to see converge must not diverge either.
 SLOWER = 0.01
@@ -210,17 +212,25 @@ class Comparison:
                 raise
             self.not_measured.append(f"{contender.name} does not work here: {problem}")
             self.contenders.remove(contender)
-            del self.blocks[contender.name]
             return
         self.blocks[contender.name].append(block)
         middle = sorted(block["seconds"])[len(block["seconds"]) // 2]
         say(f"round {number}: {contender.name} {self.batch / middle:.1f} images/s")
 
+    def tells_something(self):
+        return bool(self.blocks[self.omnivore.name])
+
+    def cut_off(self):
+        """What was measured until now; the last round may lack some."""
+        unknown = [each.name for each in self.contenders if not self.blocks[each.name]]
+        self.not_measured += [f"{each} was not measured before the end" for each in unknown]
+        return self.result()
+
     def result(self):
         peak = max(self.peaks)
         flops = training_flops(self.facts)
         contenders = {name: summarise(blocks, self.batch, flops, peak)
-                      for name, blocks in self.blocks.items()}
+                      for name, blocks in self.blocks.items() if blocks}
         better = compare(contenders)
         return {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
                 "command": shlex.join(["perf/compare", *sys.argv[1:]]), "versions": self.versions,
@@ -273,7 +283,12 @@ def main():
                 check_writable(option, path)
         with tempfile.TemporaryDirectory(prefix="omnivore-compare-") as folder:
             comparison = Comparison(arguments, folder)
-            comparison.run()
+            try:
+                comparison.run()
+            except KeyboardInterrupt:
+                if comparison.tells_something():
+                    report(arguments, comparison.cut_off())
+                raise
             report(arguments, comparison.result())
     except (Refused, NetError) as problem:
         say(problem)

@@ -14,8 +14,10 @@ class Omnivore:
     name = "omnivore"
 
     def __init__(self, program, net, batch, threads, rate, models, device):
-        self.program, self.models, self.threads = program, models, threads
-        self.device_arguments, self.on_gpu = device.omnivore_arguments, device.gpu
+        self.program, self.models = program, models
+        # The worker of a GPU has a core of its own, and so has the thread that submits.
+        self.workers = max(1, threads - 2) if device.gpu else threads
+        self.device_arguments = device.omnivore_arguments
         self.net_arguments = ["--net", net, "--batch", batch, "--subdivisions", 1, "--learning-rate", rate]
         self.settled = False
 
@@ -29,14 +31,14 @@ class Omnivore:
 
     def peak_flops_per_second(self):
         """Of a matrix product on all threads, in a process of its own: its memory is not training's."""
-        found = checked([self.program, "devices", "-q", "--json", "--peaks", "--workers", self.threads,
+        found = checked([self.program, "devices", "-q", "--json", "--peaks", "--workers", self.workers,
                          *self.device_arguments])
         peaks = json.loads(found.output)["peaks"]
         return peaks.get("gpu_gemm_flops_per_second", peaks["gemm_flops_per_second"])
 
     def time(self, warm_up, iterations, *more):
         finished = checked([self.program, "time", "-q", "--json", *self.net_arguments, "--workers",
-                            self.threads, "--models", self.models, "--warm-up", warm_up,
+                            self.workers, "--models", self.models, "--warm-up", warm_up,
                             "--iterations", iterations, *self.device_arguments, *more])
         return json.loads(finished.output), finished
 

@@ -22,6 +22,8 @@ from bar_plot import svg
 from darknet import LINE as DARKNET_LINE
 from darknet_net import NetError, read_net
 from caffe import LINE as CAFFE_LINE
+from device import Device
+from omnivore import Omnivore
 from processes import physical_first, run
 from summary import compare, summarise, table, training_flops, warnings
 
@@ -132,6 +134,11 @@ class Processes(unittest.TestCase):
         finished = run([sys.executable, "-c", "import sys; print('out'); sys.exit('wrong')"])
         self.assertEqual((finished.output, finished.errors, finished.exit_code), ("out\n", "wrong\n", 1))
         self.assertGreater(finished.peak_memory, 2**20)
+
+    def test_the_worker_of_a_gpu_has_its_core_to_itself(self):
+        for kind, workers in (("gpu", 10), ("cpu", 12)):
+            self.assertEqual(Omnivore("", "", 1, 12, 0.1, "", Device(kind, "bf16")).workers, workers)
+        self.assertEqual(Omnivore("", "", 1, 2, 0.1, "", Device("gpu", "bf16")).workers, 1)
 
     def test_every_cpu_once(self):
         self.assertEqual(sorted(physical_first({0, 1, 5})), [0, 1, 5])
@@ -274,13 +281,13 @@ class Command(unittest.TestCase):
         self.assertIn("times as fast as", finished.stderr)  # the table, since stdout is taken
         ElementTree.parse(self.path("plot.svg"))
 
-    def test_stopped_it_leaves_nothing_behind(self):
+    def test_stopped_it_leaves_nothing_behind_and_tells_what_it_has(self):
         python = self.played("python", PLAYED_SLOW_PYTHON)
         os.mkfifo(self.path("mark"))
         mark = os.open(self.path("mark"), os.O_RDWR)  # does not wait for who writes
         self.addCleanup(os.close, mark)
         stopped = subprocess.Popen([COMPARE, "--omni-run", OMNI_RUN, *SMALL, "--python", python,
-                                    "--modes", "nchw-eager"], stderr=subprocess.PIPE, text=True,
+                                    "--modes", "nchw-eager", "--json", self.path("told")], stderr=subprocess.PIPE, text=True,
                                    env={**os.environ, "TMPDIR": self.folder.name, "MARK": self.path("mark")})
         while not select.select([mark], [], [], 0.1)[0]:  # until the contender runs
             self.assertIsNone(stopped.poll(), "it ended before the contender was started")
@@ -291,6 +298,11 @@ class Command(unittest.TestCase):
         self.assertFalse([each for each in os.listdir(self.folder.name) if each.startswith("omnivore-")])
         with self.assertRaises(ProcessLookupError):
             os.kill(contender, 0)
+        with open(self.path("told"), encoding="utf-8") as file:
+            told = json.load(file)
+        self.assertEqual(list(told["contenders"]), ["omnivore"])
+        self.assertEqual(told["ratio"], None)
+        self.assertEqual(told["not_measured"], ["pytorch nchw-eager was not measured before the end"])
 
     def test_a_peer_with_another_net_fails(self):
         python = self.played("python", PLAYED_PYTHON, parameters=7)
