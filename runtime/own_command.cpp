@@ -13,7 +13,8 @@ namespace {
 
 std::string quoted(const std::string& word) {
   const auto plain = [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view("%+,-./:=@_").find(c) != std::string_view::npos;
+    return std::isalnum(c) != 0 ||
+           std::string_view("%+,-./:=@_").find(static_cast<char>(c)) != std::string_view::npos;
   };
   if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
   std::string text = "'";

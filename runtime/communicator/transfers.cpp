@@ -79,7 +79,7 @@ void submit_transfers(std::vector<Transfer> transfers, TaskTag tag, std::functio
                                          : each.kind == Transfer::Kind::receive ? STARPU_W
                                                                                 : STARPU_RW;
     starpu_data_acquire_on_node_cb(handle_of(each), STARPU_MAIN_RAM, mode, begin_transfers,
-                                   std::make_unique<OneAcquired>(group).release());
+                                   new OneAcquired{group});
   }
 }
 
