@@ -20,12 +20,12 @@ struct Blob {
 struct Input {
   Blob* blob = nullptr;
   std::vector<Tensor*> diff;
-  bool adds = false;  // to `diff`, where a later consumer wrote before; see Layer::adds_gradients()
+  bool adds = false;  // adds to `diff`, which a later consumer wrote; see Layer::adds_gradients()
 
   const Extent& extent() const { return blob->extent; }
   const Tensor& value(int slice) const { return *blob->value[static_cast<std::size_t>(slice)]; }
   bool wants_gradient() const { return !diff.empty(); }
-  // The first to do so, and not a share of its own that is added later.
+  // True for the consumer that writes the blob's own gradient first.
   bool writes_gradient() const { return wants_gradient() && diff == blob->diff && !adds; }
   const Tensor& gradient(int slice) const { return *diff[static_cast<std::size_t>(slice)]; }
 };

@@ -50,33 +50,33 @@ class Layer {
   virtual bool joins_slices() const { return false; }
   virtual bool is_loss() const { return false; }
 
-  // Whether backward heeds Input::adds. Then several consumers of a blob need no private tensors.
+  // Whether backward obeys Input::adds. Then several consumers of a blob need no private tensors.
   virtual bool adds_gradients() const { return false; }
 
-  // A relu's gradient costs a pass over the largest tensors, or nothing when it is part of the pass
-  // after it. The net asks a layer that could take it over, and the one before, whose output nobody
-  // else reads, to leave it.
+  // The gradient of a relu is a pass over the largest tensors, unless the backward pass of the next
+  // layer includes it. The net fuses the two where the next layer can, the layer with the relu
+  // agrees, and no other layer reads its output.
   virtual bool can_take_relu_gradient() const { return false; }
   virtual void take_relu_gradient() {}
-  virtual bool leave_relu_gradient() { return false; }  // false: it has none
+  virtual bool leave_relu_gradient() { return false; }  // false: this layer has no relu
 
-  // So does the sum of a residual block when the normalisation before it adds. The net asks a layer
-  // to leave its sum to the one before, whose output nobody else reads: that one is asked to make
-  // activation(output + addend) its output. Both say whether they did; then the two share the
-  // output's tensors. Where Input::writes_gradient() holds for the addend, the layer before makes
-  // that gradient, too, from that of the sum; else it gets the one before the activation.
+  // Likewise the sum of a residual block is fused into the normalisation before it, whose output no
+  // other layer reads: absorb_sum() makes activation(output + addend) the output of that layer, and
+  // both layers share the output's tensors. False: not fused. Where Input::writes_gradient() holds
+  // for the addend, the layer before also computes the addend's gradient from that of the sum.
   virtual bool fuse_sum_into(Layer& /*before*/) { return false; }
   virtual bool absorb_sum(const Input& /*addend*/, Activation) { return false; }
   void share_output(Layer& before, TensorPool& tensors);
-  // Dropout changes the output of the layer before, and its gradient, where nobody else reads them
-  // and that layer's backward can do with zeros and multiples. Says whether it will.
+  // Dropout works in place on the output of the layer before and on its gradient, where no other
+  // layer reads them and that layer allows it. Returns whether it does.
   virtual bool work_in_place(const Layer& /*before*/) { return false; }
   virtual bool allows_dropout_in_place() const { return false; }
-  // Where nothing stands against it, the inputs' private gradients go.
+  // Drops the inputs' private gradient tensors where this layer can add to the shared ones.
   void add_gradients_in_place(TensorPool& tensors);
 
   virtual double forward_flops_per_image() const { return 0; }
-  // In the layer table: "64 3x3/1", and what one task does, "product, bias, relu".
+  // In the layer table: "64 3x3/1", and what a task does beside the layer's product or sum,
+  // "bias relu".
   virtual std::string detail() const { return ""; }
   virtual std::string in_one_task() const { return ""; }
 
@@ -87,13 +87,13 @@ class Layer {
   std::size_t tensor_bytes() const { return tensor_bytes_; }  // of everything it declared
   Blob& output() { return output_; }
   const Blob& output() const { return output_; }
-  // What readers of this layer read: its output, or that of a layer which it only hands on.
+  // The blob that readers of this layer read: its output, or the one that it is an alias of.
   Blob& read_by_others() { return is_alias() ? *aliased_ : output_; }
   const std::vector<Param*>& params() const { return params_; }  // in the order of Darknet's files
 
  protected:
-  // Our output is a copy of the blob, whose tensors stay what they are: with us as a reader, no
-  // layer shares it with the one after it (see share_output).
+  // Makes our output an alias of the blob. Since we read the blob, no layer changes its tensors in
+  // place (see share_output).
   void alias_output(Blob& blob) {
     aliased_ = &blob;
     output_ = blob;

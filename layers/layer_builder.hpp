@@ -19,13 +19,13 @@ namespace omni {
 // StarPU counts a vector's elements in 32 bits.
 inline constexpr std::uint64_t kMaxElements = std::numeric_limits<std::uint32_t>::max();
 
-// Of one net. Each costs memory before any is allocated, and StarPU some more. Far beyond ResNet-50
-// in kMaxSlices slices, by our count of its declarations some 85,000.
+// Most tensors of one net: each takes some memory before it is allocated. ResNet-50 in kMaxSlices
+// slices declares some 85,000.
 inline constexpr std::size_t kMaxTensors = 1 << 19;
 
 struct GradientSums {
   int count = 1;
-  int slices_each = 0;  // that follow each other; 0: slices take turns
+  int slices_each = 0;  // consecutive slices per sum; 0: slice i adds to sum i mod count
 };
 
 // What the layers of one net share while it is built and afterwards.
@@ -37,15 +37,15 @@ struct NetParts {
   GradientSums gradient_sums{};  // of parameters to whose gradient every slice adds
   int connected_blocks = 1;  // of neurons, in a large connected layer; see choose_connected_blocks
   float label_smoothing = 0;
-  DataType values = DataType::f32;  // what layers hand on, and its gradients
+  DataType values = DataType::f32;  // of activations and their gradients
   Slices slices;
   TensorPool tensors;
   std::deque<Param> params;
   std::deque<Input> inputs;
   std::unordered_map<const Blob*, Input*> newest_consumer;
   Blob data;                          // the images; its value tensors are set per mini-batch
-  std::size_t replicated_layers = 0;  // the first ones, which read replicas
-  bool own_models = false;            // of groups that train their replicas, see Sharing
+  std::size_t replicated_layers = 0;  // so many first layers read replicas
+  bool own_models = false;            // each group trains its replica, see Sharing
   const std::deque<Param>* master_params = nullptr;  // of the net that holds the master copies
   std::vector<std::unique_ptr<Layer>> layers;
 };
@@ -69,9 +69,9 @@ class LayerBuilder {
   // The previous layer's output, or the images. Registers the layer as its consumer.
   Input& input() { return input_from(index() - 1); }
   Input& input_from(int layer);
-  // Of a layer that does nothing with it: whoever reads that layer has this one's gradient, too.
+  // Output of a layer, for a layer that only passes it on: readers of both share its gradient.
   Blob& alias(int layer);
-  // Only the size, before deciding to read it.
+  // Extent of a layer's output, for layers that may not read it.
   const Extent& extent_of(int layer) const;
   // A Darknet layer reference (negative: relative) as an index, refused under `key` when out of
   // range.
@@ -85,11 +85,11 @@ class LayerBuilder {
   // One tensor per slice of `per_image` values per image.
   std::vector<Tensor*> per_slice(const std::string& name, std::size_t per_image,
                                  DataType type = DataType::f32);
-  // A layer that can update it in backward, by a task of its own, has to where the net says so and
-  // no group has a replica.
+  // can_update_in_backward: the layer has a task that computes the gradient and updates. The layer
+  // must use it where the result says so (Param::updated_in_backward).
   Param& param(Param description, bool can_update_in_backward = false);
 
-  // Called by the net once the layer stands.
+  // Called by the net after the layer's constructor.
   void finish(std::unique_ptr<Layer> layer);
 
  private:

@@ -11,7 +11,7 @@
 
 namespace omni {
 
-// Something that needs memory from the first to the last task that uses it; it may do so again.
+// A buffer with its lifetimes: from the first task that uses it to the last, maybe several times.
 struct PlannedBuffer {
   struct Lifetime {
     std::size_t first, last;  // tasks, numbered in the order of submission
@@ -21,15 +21,14 @@ struct PlannedBuffer {
   std::vector<Lifetime> lifetimes;  // ascending
 };
 
-// By buffer: the one in whose memory it lies; itself, if it has its own. That of another is as
-// large or larger, up to `most_times` its size: between devices the whole memory moves.
+// By buffer: the buffer whose memory it uses (itself: its own). That memory has 1 to `most_times`
+// times its size, since transfers between devices move the whole memory.
 std::vector<std::size_t> plan_memory(std::span<const PlannedBuffer> buffers,
                                      std::size_t most_times);
 
-// Which tensors are transient, and lets those share memory, by what tasks would do with them.
-// `tasks`: all that will ever be submitted, in any order of whole walks, but for tasks on tensors
-// that are read before they are written: those remember something, and keep their memory. So do
-// `kept`, which somebody else reads.
+// Finds transient tensors by the tasks' accesses, and lets them share memory. `tasks` are those of
+// all passes, which may be repeated in any order. A tensor that a pass reads before it writes it
+// keeps memory of its own; so do `kept` tensors, which are read elsewhere.
 void place_tensors(TensorPool& tensors, std::span<const CapturedTask> tasks,
                    std::span<const Tensor* const> kept, bool share);
 

@@ -33,7 +33,7 @@ struct SolverOptions {
   int cycle = 0, cycle_factor = 2;  // of sgdr: batches of the first cycle; the next is longer
 };
 
-inline constexpr int kMostImages = 1 << 20;  // of a batch
+inline constexpr int kMostImages = 1 << 20;  // in a batch
 
 struct NetOptions {
   Extent input;

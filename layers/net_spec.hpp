@@ -1,5 +1,5 @@
-// The neutral net description: what a Darknet cfg (later a Caffe prototxt) says, with the place of
-// every statement, before anybody has decided whether it makes sense.
+// The neutral net description: the statements of a Darknet cfg (later a Caffe prototxt) with their
+// lines, before they are checked.
 #pragma once
 
 #include <string>

@@ -29,30 +29,31 @@ struct Param {
   // channels) here and (channels, spatial) there; spatial == 1 or channels == 1 means the same
   // order in both.
   std::int64_t rows = 1, spatial = 1, channels = 1;
-  bool connected = false;           // stored transposed by some old files
-  bool by_slice = false;            // a task per slice adds to its gradient, not one per mini-batch
-  bool can_overwrite_diff = false;  // its gradient: by each task that else adds to it
+  bool connected = false;            // stored transposed by some old files
+  bool by_slice = false;             // its gradient is the sum over one task per slice
+  bool can_overwrite_diff = false;   // its gradient task can also write instead of adding
   bool updated_in_backward = false;  // set by LayerBuilder::param
-  bool overwrites_diff =
-      false;  // its gradient, for an update, which need not clear it; set likewise
+  // The gradient task writes, so the update need not clear the gradient; set by
+  // LayerBuilder::param.
+  bool overwrites_diff = false;
 
   Tensor* value = nullptr;    // what the layers read: the master or the replica
-  Tensor* master = nullptr;   // what updates change and files hold
+  Tensor* master = nullptr;   // changed by updates, stored in files
   Tensor* replica = nullptr;  // a compute group's copy of the master; null: it has none
   Tensor* diff = nullptr;     // training only; null: it is updated in backward
-  // Gradients of some of the slices, so that they need not wait for each other to be added up; the
-  // update adds them to `diff` first. None where few workers would meet there.
+  // Partial sums of the gradient, so that slices wait less for each other; the update first adds
+  // them to `diff`. None where few workers compete for the sum.
   std::vector<Tensor*> partial_diffs{};
-  int slices_per_sum = 0;  // that follow each other; 0: slices take turns
-  // Every rank has the gradient of the whole mini-batch, and makes the same step.
+  int slices_per_sum = 0;  // consecutive slices; 0: slices go to the sums in turn
+  // Every rank computes the gradient of the whole mini-batch, and makes the same step.
   bool whole_on_each_rank = false;
-  Tensor* velocity = nullptr;     // training only; of Adam: the mean gradient
-  Tensor* mean_square = nullptr;  // of Adam, of the gradient
-  // Of all groups together, where they meet (codelets/elementwise/meeting.hpp).
-  Tensor* change = nullptr;           // what the groups contributed since the last meeting
-  Tensor* centre_velocity = nullptr;  // of the master, as it moves at meetings
+  Tensor* velocity = nullptr;     // training only; with Adam: the mean gradient
+  Tensor* mean_square = nullptr;  // with Adam: of the gradient
+  // For strategies with meetings (codelets/elementwise/meeting.hpp).
+  Tensor* change = nullptr;           // sum of the groups' contributions since the last meeting
+  Tensor* centre_velocity = nullptr;  // of the master, which moves at meetings
 
-  // What the slice adds its gradient to.
+  // The sum to which the slice adds its gradient.
   const Tensor& gradient(int slice) const {
     const auto number = static_cast<std::size_t>(slice);
     const std::size_t which = slices_per_sum > 0 ? number / static_cast<std::size_t>(slices_per_sum)

@@ -11,8 +11,8 @@
 
 namespace omni {
 
-// What several groups do with a layer's parameters: a copy each, or one for all where no layer
-// behind it has copies. A layer with few or no parameters goes with the layers beside it.
+// Parameters of a layer with several groups: a copy per group, or one for all groups if no later
+// layer has copies. `either`: as the layers beside it (few or no parameters).
 enum class InGroups { either, copies, one };
 
 struct LayerType {
@@ -20,7 +20,7 @@ struct LayerType {
   std::vector<std::string_view> aliases{};
   std::string_view summary;
   std::vector<Key> keys{};  // own keys; the ones common to all layers are added by the registry
-  std::string_view in_vain = "";                  // others, see with_keys_in_vain(); likewise
+  std::string_view in_vain = "";                  // keys without effect, see with_keys_in_vain()
   std::unique_ptr<Layer> (*make)(LayerBuilder&);  // problems go to builder.options()
   InGroups in_groups = InGroups::either;
 };
@@ -35,7 +35,7 @@ std::unique_ptr<Layer> make_layer(LayerBuilder& builder) {
   return std::make_unique<T>(builder);
 }
 
-// Arguments of all slices' tasks, made those of one slice's.
+// The arguments of one slice's task, from those of the mini-batch.
 template <class Args>
 Args with_images(Args args, int images) {
   args.n = images;

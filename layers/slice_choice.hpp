@@ -1,28 +1,28 @@
-// How a mini-batch is cut where nobody says it.
+// Default sizes: images per slice, sums per gradient, blocks of connected layers.
 #pragma once
 
 #include "layers/layer_builder.hpp"
 
 namespace omni {
 
-// Images per slice: about as many as give the average layer a task of half a millisecond; fewer, so
-// that every core has a slice, and where cores are few, four of larger mini-batches; cut so that
-// all slices but the last are of one size, since each size needs calibrating.
+// Images per slice: the average layer's task takes about half a millisecond, every core gets a
+// slice, and on few cores a larger mini-batch gets four. All slices but the last have one size,
+// since each size needs calibration.
 int choose_slice(const NetParts& parts, int batch, int cores);
 
-// Of the rank's share. `alike`: the slices must be those of one rank.
+// Slices of the rank's share. `alike`: cut as one rank alone would cut the mini-batch.
 Result<Slices> share_slices(int batch, int slice, int rank, int ranks, bool alike);
 
-// Tasks that add to the same sum take turns, and on a core one takes long. But two workers seldom
-// meet at one of many layers, and with hardly more slices than GPUs cores have nothing to do.
+// Sums per gradient. Tasks that add to one sum wait for each other. Two workers seldom compete, and
+// with few slices per GPU cores get no tasks, so one sum is enough there.
 GradientSums choose_gradient_sums(int slices, int cores, int gpus);
-// 1, 2 or 4 sums of the whole mini-batch, each of as many slices that follow each other; a rank has
-// its share of them. Added up in pairs, they give the same bits on 1, 2 and 4 ranks.
+// 1, 2 or 4 sums over the whole mini-batch, each over as many consecutive slices, split among
+// ranks. Added up in pairs, they give the same bits on 1, 2 and 4 ranks.
 GradientSums fixed_gradient_sums(const Slices& slices);
 
-// A large connected layer takes all images at once, so many blocks of neurons apart. Where GPUs
-// have a slice each, one block each: less would not fill them. Else a number that does not depend
-// on the machine, as sums do on the blocks.
+// Blocks of neurons of a large connected layer, one task per block for the whole mini-batch. With
+// one slice per GPU: one block per GPU, to fill it. Else a constant, since the order of sums, and
+// so the bits, depend on it.
 int choose_connected_blocks(int slices, int gpus);
 
 }  // namespace omni

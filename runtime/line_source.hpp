@@ -15,7 +15,7 @@ namespace omni {
 
 class LineSource {
  public:
-  // Fills the bytes from the front and says how many; fewer than asked for only at the end.
+  // Fills the bytes from the front and returns their number; fewer than asked for only at the end.
   using Read = std::function<Result<std::size_t>(std::span<char>)>;
   explicit LineSource(Read read);
 

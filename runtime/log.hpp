@@ -31,7 +31,7 @@ template <class... T>
 void warn(fmt::format_string<T...> format, T&&... values) {
   warn_line(one_line(fmt::format(format, std::forward<T>(values)...)));
 }
-// What a net's description gives reason to: a net is built several times.
+// For remarks on a net's description, since a net is built several times.
 template <class... T>
 void warn_once(fmt::format_string<T...> format, T&&... values) {
   warn_once_line(one_line(fmt::format(format, std::forward<T>(values)...)));
@@ -46,9 +46,9 @@ void result(fmt::format_string<T...> format, T&&... values) {
   result_text(fmt::format(format, std::forward<T>(values)...));
 }
 
-// Of several ranks the first one speaks. What another one says is dropped; its warnings are held
-// until it is known which ones the first rank gave, then they carry its name; its last error is
-// kept, for the first rank to print.
+// Over several ranks only the first one prints. Other ranks' lines are dropped. Their warnings are
+// held until the first rank's are known; new ones are printed with the rank's name. Their last
+// error is kept for the first rank to print.
 void speak_as(int rank, const std::string& name);
 std::string warnings_so_far();
 void tell_warnings_unless_in(const std::string& warnings);

@@ -1,5 +1,4 @@
-// The machine and the command line of this process, and any command line as a shell would take it
-// again.
+// Host name and command line of this process, and the quoting of any command line for a shell.
 #pragma once
 
 #include <string>

@@ -17,9 +17,9 @@ void stop_in_order();
 void stop_without_words();  // another process says it
 bool stop_requested();
 
-// Writing into a closed pipe or beyond the limit of file sizes fails, instead of ending the
-// process. Where 0, 1 or 2 is closed, it becomes a /dev/null that is only for reading: else the
-// next file that is opened would get what is printed.
+// Writing into a closed pipe, or beyond the limit of file sizes, fails instead of ending the
+// process. If descriptor 0, 1 or 2 is closed, opens /dev/null for reading there. Otherwise the next
+// opened file would get the number and the printed text.
 void make_writes_fail();
 
 }  // namespace omni

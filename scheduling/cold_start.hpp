@@ -1,5 +1,5 @@
-// A training in compute groups that begins with one of them: in the beginning, when parameters
-// change the most, old gradients do the most harm (the cold start of Omnivore).
+// Cold start: a training in several compute groups begins with one group. At the beginning
+// parameters change the most, so old gradients do the most harm (Omnivore).
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@ namespace omni {
 
 class ColdStartedTraining {
  public:
-  // As GuardedTraining's. cold: iterations with one group. regroup: puts all groups to use again.
+  // As GuardedTraining's. cold: iterations with one group. regroup: makes all groups train again.
   ColdStartedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,
                       TrainerOptions options, TrainerEvents events, bool guarded,
                       std::uint64_t cold, Workers workers, std::function<void()> regroup);

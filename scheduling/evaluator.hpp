@@ -1,4 +1,4 @@
-// One pass over a test set: mean loss and accuracy, or what the net says of every image.
+// One pass over a test set: mean loss and accuracy, or the outputs for every image.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct Tally {
   double top5_accuracy() const { return images > 0 ? top5 / images : 0; }
 };
 
-// `use(index, outputs)`, if any, is called for one image after the other, and its error ends the
-// pass. Images are then read ahead as else, but nothing is computed ahead.
+// `use(index, outputs)`, if any, is called for each image in order; its error ends the pass. Images
+// are still decoded ahead, but no mini-batch is computed ahead.
 using UseOutputs = std::function<Status(std::size_t index, std::span<const float> outputs)>;
 Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOutputs& use = {});
 

@@ -1,5 +1,5 @@
-// Several groups per device, their number found while training (Crossbow's tuner): one more on each
-// device for as long as that trains clearly more samples per second.
+// Finds the number of groups per device while training (Crossbow's tuner): adds one group to each
+// device while that clearly raises the samples per second.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace omni {
 
-// The rule by itself.
+// The rule.
 struct GroupGrowth {
   int most = 1;            // groups per device
   double threshold = 0.1;  // by which the throughput must grow
@@ -17,14 +17,14 @@ struct GroupGrowth {
   double best = 0;         // throughput with one group less
   bool settled = false;
 
-  // What was measured with so many groups decides the next number.
+  // Takes a measurement with the current number of groups, and decides the next number.
   void note(double samples_per_second);
 };
 
 class GrowingTraining {
  public:
-  // As Trainer's. `groups` has as many as may be used at most; `devices`: workers that groups
-  // share. settled: the number is known already, from a checkpoint.
+  // As Trainer's. `groups` has the largest possible number of groups; `devices`: workers that
+  // groups share. settled: the number is known from a checkpoint.
   GrowingTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,
                   TrainerOptions options, TrainerEvents events, Workers workers, bool settled,
                   std::function<void(const std::string&)> say);
@@ -33,7 +33,7 @@ class GrowingTraining {
   Status evaluate_now() { return trainer_->evaluate_now(); }
   const TrainingState& state() const { return trainer_->state(); }
 
-  // Updates of each group that are not measured, and that are.
+  // Updates of each group: for warm-up, and measured.
   static constexpr std::uint64_t kWarmUp = 10, kMeasured = 30;
 
  private:

@@ -1,5 +1,5 @@
-// One live process per run directory. The lock belongs to the process, not to the file: it ends
-// with the process, however that dies, and needs no cleaning up.
+// One process per run directory. The lock belongs to the process: it ends with the process, however
+// that ends, and leaves nothing to clean up.
 #pragma once
 
 #include <filesystem>
@@ -10,8 +10,7 @@ namespace omni {
 
 class RunLock {
  public:
-  // Refuses at once, with ErrorKind::usage and the other's host:pid, when somebody holds the
-  // directory.
+  // Fails at once, with ErrorKind::usage and the host:pid of the process that holds the directory.
   static Result<RunLock> acquire(const std::filesystem::path& directory);
   RunLock(RunLock&& other) noexcept;
   RunLock& operator=(RunLock&&) = delete;

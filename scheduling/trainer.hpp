@@ -1,6 +1,6 @@
-// The training loop: mini-batches in, updates out, a bounded number of them in flight. It submits
-// and reads back losses; everything that computes is a task. A strategy says what groups do with
-// their mini-batches; the order is that of turns, of a virtual clock, or of arrival.
+// The training loop, with a bounded number of mini-batches in flight. It submits tasks and reads
+// losses; everything that computes is a task. A strategy says what groups do with their
+// mini-batches. Groups finish in turn, in the order of a virtual clock, or as they arrive.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace omni {
 
 class HealthCheck;
 
-// What a search found, in place of what the net says, and when the next one is due
+// The setting that a search found, which replaces the net's, and when the next search is due
 // (tuned_training.hpp).
 struct Tuning {
   double momentum = 0, learning_rate = 0;
@@ -33,7 +33,7 @@ struct Tuning {
   double simulated = 0;           // seconds by virtual clocks before that of the arrivals
 };
 
-// Where a virtual clock stands, and what is under way by it.
+// State of a virtual clock, and its running mini-batches.
 struct ArrivalState {
   VirtualClock::State clock;
   std::vector<std::uint64_t> samples;  // by group, of the mini-batch under way; 0: none
@@ -41,7 +41,7 @@ struct ArrivalState {
   std::string machine{};               // its name
 };
 
-// Where a guarded training stands (guarded_training.hpp).
+// State of a guarded training (guarded_training.hpp).
 struct GuardState {
   double share = 1;  // of the learning rate
   // Good snapshots from one doubling of the share to the next, and until the next.
@@ -50,7 +50,7 @@ struct GuardState {
   LossWatch::State losses{};
 };
 
-// Where a run stands. Saved in checkpoints; all randomness and the data order follow from it.
+// State of a training, saved in checkpoints; all randomness and the data order follow from it.
 struct TrainingState {
   std::uint64_t seed = 0;
   std::uint64_t iteration = 0;  // updates done
@@ -90,29 +90,29 @@ struct EvaluationReport {
 };
 
 struct TrainerOptions {
-  // Iterations stand for as many mini-batches of the net's size: where groups take others, the
-  // training ends after as many samples.
+  // Length of the training in mini-batches of the net's size. If groups take other sizes, it ends
+  // after the same number of samples.
   std::uint64_t iterations = 0;  // 0: no end
   std::uint64_t until = 0;       // run() returns there; 0: at the end
   bool trial = false;            // its iterations may be done again: traces do not name them
   double seconds_before = 0;     // of training in this run, by other trainers
-  // From the one to the other iteration the rate falls in equal steps, next to 0 at the end.
+  // Between these two iterations the rate falls in equal steps, to almost 0.
   std::uint64_t cool_from = UINT64_MAX, cool_until = UINT64_MAX;
   std::uint64_t display = 1;           // report every so many iterations
   std::uint64_t evaluate_every = 0;    // iterations; 0: only at the end
   std::uint64_t checkpoint_every = 0;  // iterations; 0: never
   MakeStrategy strategy = async();
   std::vector<DataFeed*> feeds{};  // by group, where they take mini-batches of other sizes
-  VirtualClock* clock = nullptr;   // says who finishes when; null: real time does
+  VirtualClock* clock = nullptr;   // decides the order of groups; null: real time does
   double exchange_seconds = 0;     // by the clock, of what a group sends and gets
   HealthCheck* health = nullptr;   // watches over what is no trial; may end the training
   RankSums* sums = nullptr;        // of several ranks; null: there is one
 };
 
-// How the loop talks to whoever runs it. Every function may be empty.
+// Callbacks of the training loop. Each may be empty.
 struct TrainerEvents {
   std::function<void(const StepReport&)> on_iteration;  // every one
-  // Asked after every update; true: the training ends as one that diverged.
+  // Called after every update; true: the training ends as diverged.
   std::function<bool(double loss)> is_lost{};
   std::function<void(const StepReport&)> on_step;  // every `display` iterations, and the last
   std::function<void(const EvaluationReport&)> on_evaluation;
@@ -192,7 +192,7 @@ class Trainer {
   std::uint64_t started_at_, saved_at_;          // iteration
   StepReport report_;
   std::optional<Error> divergence_;
-  HealthCheck* health_;    // null: nobody watches
+  HealthCheck* health_;    // null: no health checks
   bool inspects_ = false;  // as soon as all groups are at rest
   bool some_rank_stops_ = false;
   Stopwatch training_time_;

@@ -1,4 +1,4 @@
-// The values that decide the future of a training, by name: what checkpoints and snapshots hold.
+// The state of a training as arrays by name: contents of checkpoints and snapshots.
 #pragma once
 
 #include <fmt/format.h>
@@ -7,8 +7,8 @@
 
 namespace omni {
 
-// The arrays that all groups share. Where groups have models of their own, what updates remember is
-// the first group's.
+// The arrays that all groups share. If groups have models of their own, the optimizer state is that
+// of the first group.
 template <class Visit>
 void for_each_array(Net& net, Visit visit) {
   for (const Param* param : net.params()) {
@@ -19,7 +19,7 @@ void for_each_array(Net& net, Visit visit) {
   }
 }
 
-// What groups in use have besides between two iterations: each of its own, and for meetings.
+// Further arrays between two iterations: those of each group in use, and those of meetings.
 template <class Visit>
 void for_each_replica(ComputeGroups& groups, Visit visit) {
   for (int group = 0; group < groups.count(); ++group)

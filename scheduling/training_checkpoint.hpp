@@ -13,7 +13,7 @@ namespace omni {
 // Identifies the layers of a description, whatever its comments and [net] values.
 std::string layers_hash(const NetSpec& spec);
 
-// What a run that goes on must have in common with the one before.
+// What a resumed run must have in common with its checkpoint.
 struct RunIdentity {
   std::string layers;  // layers_hash()
   std::string data;    // DatasetPair::name
@@ -27,17 +27,17 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
 // Refuses a checkpoint that was trained on other data.
 Status require_same_data(const Checkpoint& checkpoint, const std::string& data);
 
-// The arrays alone: parameters, and what updates remember if the net trains. Refuses a checkpoint
-// of other layers.
+// Loads arrays only: parameters, and for training the optimizer state. Refuses a checkpoint of
+// other layers.
 Status restore_parameters(Net& net, const Checkpoint& checkpoint);
 
 // How many compute groups trained it last.
 Result<int> saved_groups(const Checkpoint& checkpoint);
 
-// Parameters, what updates remember, replicas and the state; refuses parameters of other shapes and
-// a checkpoint of the other solver, warns when the layers are described differently. With another
-// number of groups or another strategy (StrategyState::name) than before, all replicas start from
-// the masters.
+// Loads parameters, optimizer state, replicas and the state of the training. Refuses parameters of
+// other shapes and a checkpoint of the other solver; warns if the layers are described differently.
+// After another strategy (StrategyState::name) or with another number of groups, all groups start
+// from the masters.
 Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& checkpoint,
                                        const std::string& hash, std::string_view strategy);
 

@@ -1,5 +1,5 @@
-// The first images of a data set, decoded once and held in memory as bytes: whoever times training
-// pays for turning bytes into floats, and not for computing or reading the images.
+// The first images of a data set, decoded once and held in memory as bytes. A timed training then
+// includes the conversion to floats, but not reading or computing images.
 #pragma once
 
 #include <algorithm>

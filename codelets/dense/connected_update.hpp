@@ -17,7 +17,7 @@ struct ConnectedUpdateArgs {
   ExchangeArgs weights, bias;
 };
 
-// Each of the two: where its values and what its update remembers are.
+// Values and optimizer state of each of the two.
 template <class T>
 struct Updated {
   T *master, *velocity;

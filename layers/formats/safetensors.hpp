@@ -23,7 +23,7 @@ using Metadata = std::map<std::string, std::string, std::less<>>;
 struct NamedArray {
   std::string name;
   std::vector<std::int64_t> shape;  // empty for one number
-  std::span<const float> values;    // owned by somebody else
+  std::span<const float> values;    // not owned
 };
 
 // What a file held; owns the values, its arrays are views of them, in the order of the file.

@@ -12,7 +12,7 @@ namespace omni {
 
 struct Bf16 {
   Bf16() = default;
-  // To the nearest, ties to even; what is NaN stays NaN.
+  // Rounds to the nearest, ties to even; NaN stays NaN.
   OMNI_HD Bf16(float value) {
 #ifdef __CUDA_ARCH__  // one instruction: by the six below, memory would wait for arithmetic
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
@@ -28,7 +28,7 @@ struct Bf16 {
 };
 static_assert(sizeof(Bf16) == 2);
 
-// What kernels compute with whose tensors hold T.
+// The type in which kernels compute on tensors of T.
 template <class T>
 using Computed = std::conditional_t<std::is_same_v<T, Bf16>, float, T>;
 

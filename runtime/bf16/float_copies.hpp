@@ -1,4 +1,5 @@
-// Tensors in bf16 for kernels that know only floats: copies, for as long as a task computes.
+// Copies in floats of bf16 tensors, for kernels that know only floats; they live as long as the
+// task.
 #pragma once
 
 #include <array>
@@ -21,10 +22,10 @@ struct BufferUse {
   bool bf16 = false;
 };
 
-// So many floats the copies take.
+// Number of floats in all copies.
 std::size_t float_copies_count(std::span<const BufferUse> uses);
 
-// How a kind of worker copies; a GPU in its stream's order.
+// How a kind of worker copies; a GPU copies in the order of its stream.
 struct FloatCopying {
   float* (*memory)(std::size_t count, DeviceContext& context);  // until the next call
   void (*widen)(std::size_t count, const Bf16* from, float* to);
@@ -35,10 +36,10 @@ extern const FloatCopying kCopyOnGpu;  // in a build with CUDA
 
 class FloatCopies {
  public:
-  // Where uses[i] is bf16, pointers[i] becomes that of a copy.
+  // Replaces pointers[i] by that of a copy where uses[i] is bf16.
   FloatCopies(const FloatCopying& copying, DeviceContext& context, std::span<const BufferUse> uses,
               std::span<void*> pointers);
-  void write_back() const;  // what the kernel was to write, rounded
+  void write_back() const;  // rounds what the kernel wrote
 
  private:
   struct Copy {

@@ -1,5 +1,5 @@
-// StarPU's workers look for tasks all the time. While this object lives, and another rank has been
-// silent for some time, they sleep: until a message arrives, or a task is there to be done.
+// StarPU's workers poll for tasks without a pause. While this object lives and another rank has
+// been silent for some time, they sleep until a message arrives or a task is ready.
 #pragma once
 
 namespace omni {

@@ -1,5 +1,5 @@
-// Whether a launcher (mpiexec, srun) started this process, and how many of its kind: from the
-// environment alone, before MPI is loaded.
+// Whether a launcher (mpiexec, srun) started this process, and how many processes it started; from
+// the environment alone, before MPI is loaded.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ struct Launch {
 
 using Environment = std::function<const char*(const char*)>;
 
-// Refuses several processes that could not find each other: each would train alone.
+// Refuses several processes without start-up information of MPI: each would train alone.
 Result<Launch> read_launch(const Environment& environment);
 
 }  // namespace omni

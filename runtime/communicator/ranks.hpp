@@ -1,9 +1,9 @@
-// The ranks of a training: the processes that train one net together. A thread of its own makes all
-// calls of MPI, tests the messages that are under way, and sleeps in between, so that who waits for
-// another rank uses hardly any of a core. Without a launcher there is one rank and no thread.
+// The ranks of a training: the processes that train one net together. One thread makes all calls of
+// MPI. It tests outstanding messages and sleeps in between, so a rank that waits uses little of a
+// core. Without a launcher there is one rank and no such thread.
 //
-// Every rank calls the collective functions in the same order. They do not fail: a rank that stays
-// silent longer than the patience ends the job.
+// Every rank calls the collective functions in the same order. They do not fail: if a rank is
+// silent for longer than the patience, the job ends.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,13 @@
 
 namespace omni::ranks {
 
-// Joins the other ranks, if a launcher started several. `exit_code` is that of an error.
+// Joins the other ranks, if a launcher started several. `exit_code` turns an error into an exit
+// code.
 Status start(int (*exit_code)(ErrorKind));
 int rank();  // of this process
 int size();
 inline bool several() { return size() > 1; }
-inline bool first() { return rank() == 0; }  // which talks to the user, and writes files
+inline bool first() { return rank() == 0; }  // it talks to the user, and writes files
 std::string name(int rank);                  // "rank 1 on node7"
 
 void set_patience(double seconds);
@@ -50,13 +51,13 @@ void sum(std::span<double> values);                        // in the order of th
 bool any(bool value);
 double least(double value);
 
-// Of several ranks on one host, each gets its share of the cores that all of them may use: so many.
-// Where StarPU's workers are not to be bound, it is not bound to it.
+// Binds this rank to its share of the cores, if several ranks run on one host, unless StarPU's
+// workers are not to be bound. Returns the number of cores in the share.
 int share_cores();
 std::vector<int> share_of_cores(const std::vector<int>& cores, int place, int sharers);
 
-// Ends this process together with the others, with this code; log::last_error() says why. The first
-// rank prints what others say and it does not. Where others do not come, they are ended, too.
+// Ends all ranks with this code; log::last_error() says why. The first rank also prints errors that
+// only other ranks have. Ranks that do not respond are aborted.
 [[noreturn]] void leave(int code);
 // For an error of this rank alone, in the middle of a training: tasks that wait for other ranks
 // would never end. Does nothing where there is one rank.

@@ -1,5 +1,5 @@
-// The thread that makes all calls of the transport: begins messages, tests them, sleeps in between,
-// ends the job when another rank stays silent, and sees to it that all ranks leave together.
+// The thread that makes all calls of the transport. It starts messages, tests them, sleeps in
+// between, ends the job if another rank stays silent, and makes all ranks leave together.
 #pragma once
 
 #include <array>

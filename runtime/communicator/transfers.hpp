@@ -1,5 +1,5 @@
-// Tensors that travel between ranks, in their order among the tasks that use them. No worker waits
-// for a message, and the messages of one layer travel while others compute.
+// Transfers of tensors between ranks, ordered among the tasks that use them. No worker waits for a
+// message, and the messages of one layer travel while other layers compute.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
-// What the communicator asks of MPI: messages that are begun and tested, never waited for. The
-// implementation is a library of its own (library/mpi_transport.cpp). Only a program that a
-// launcher started loads it.
+// The calls of MPI that the communicator needs: messages are started and tested, never waited for.
+// The implementation is a separate library (library/mpi_transport.cpp), which is loaded only if a
+// launcher started the program.
 #pragma once
 
 #include <cstddef>

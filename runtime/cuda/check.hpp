@@ -1,5 +1,5 @@
-// What CUDA, cuBLAS and cuDNN return, checked: a failure becomes an exception, which the codelet's
-// callback turns into a reported task error. Included by .cu files only.
+// Checks return values of CUDA, cuBLAS and cuDNN: a failure becomes an exception, which the
+// codelet's callback turns into a reported task error. Included by .cu files only.
 #pragma once
 
 #include <cublas_v2.h>
@@ -11,8 +11,8 @@
 
 namespace omni {
 
-// A CudaError, and an OutOfGpuMemory of the current device. Elsewhere, since all that exceptions
-// and strings need takes nvcc longer than a kernel.
+// Throw CudaError, or OutOfGpuMemory of the current device. Not inline: exceptions and strings take
+// nvcc longer to compile than a kernel.
 [[noreturn]] void throw_cuda_error(const char* what, const char* why);
 [[noreturn]] void throw_out_of_gpu_memory(const char* what, std::size_t asked);
 

@@ -1,4 +1,4 @@
-// What a failure of CUDA, cuBLAS or cuDNN is thrown as.
+// Exceptions for failures of CUDA, cuBLAS and cuDNN.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ class CudaError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A GPU has no room. A bad_alloc, which is caught where less memory would do, too.
+// A GPU is out of memory. Derived from bad_alloc, which callers catch to try with less memory.
 class OutOfGpuMemory : public std::bad_alloc {
  public:
   // `asked` 0: a library did not say how much it wanted.

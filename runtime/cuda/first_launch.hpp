@@ -1,5 +1,5 @@
-// For who wants to know when the host first gives a GPU something to compute: said just before.
-// What a library does on the host until its own launch is not seen.
+// A callback just before the host first launches work on a GPU. The host time that a library takes
+// before its own launch is not seen.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,5 @@
-// StarPU tries for ever to allocate a tensor on a GPU that has no room for it, and tells nobody.
-// What is here notices: where another process took what the forecast counted on, or the forecast
-// was wrong, the run ends instead of waiting.
+// StarPU retries for ever to allocate a tensor on a full GPU, without a message. This file detects
+// that and ends the run. It happens if another process took memory, or if the forecast was wrong.
 #pragma once
 
 #include <atomic>
@@ -10,15 +9,14 @@
 
 namespace omni {
 
-// `end`, which does not return, is called in a worker's thread once StarPU has failed to allocate
-// on a GPU in each of 20 seconds while nothing computed: no task began or ended anywhere, and that
-// GPU's stream was empty. (To fail once is usual: StarPU then makes room, and tries again.) A task
-// that takes long, because it tries algorithms, say, is waited for, and so is whatever else
-// computes. Before StarPU starts; only in a build with CUDA.
+// Calls `end`, which does not return, in a worker's thread when StarPU has failed to allocate on a
+// GPU for 20 seconds in a row while nothing computed: no task began or ended anywhere, and that
+// GPU's stream was empty. (A single failure is usual: StarPU then evicts and retries.) Long tasks
+// are waited for. Call before StarPU starts; only in a build with CUDA.
 void end_when_gpu_stays_full(void (*end)(const Error&));
 
-// While it lives, a task computes, or enqueues what a GPU computes. Counted only where somebody
-// looks: all workers share the counters.
+// Marks that a task computes, or enqueues work of a GPU. Counted only if is_counted, since all
+// workers share the counters.
 class Computing {
  public:
   Computing() {

@@ -1,5 +1,5 @@
-// What StarPU takes of a GPU for tensors that are all there at once: nothing is then given back,
-// and nothing moves. The numbers are those of its allocator (datawizard/malloc.h).
+// Memory that StarPU's allocator takes on a GPU for tensors that are all allocated at once. The
+// numbers are those of datawizard/malloc.h.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@ class GpuTensors {
     constexpr auto kShared = static_cast<std::size_t>(kLargestShared);
     return bytes > kShared ? bytes : static_cast<std::size_t>(kPiece);
   }
-  // `count` tensors, which may be a part of one where it is shared out.
+  // `count` tensors; a fraction if a tensor is split among GPUs.
   void add(double bytes, double count) {
     if (bytes > kLargestShared)
       large_ += round_up(bytes, kPage) * count;

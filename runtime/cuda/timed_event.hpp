@@ -1,4 +1,4 @@
-// A point in a stream, whose time is asked for afterwards.
+// A point in a stream, whose time can be read later.
 #pragma once
 
 #include "runtime/cuda/check.hpp"
@@ -15,7 +15,7 @@ class TimedEvent {
   void record(cudaStream_t stream) const {
     check(cudaEventRecord(event_, stream), "recording an event");
   }
-  // Whether the stream has come so far.
+  // Whether the stream has reached this point.
   bool passed() const {
     const cudaError_t answer = cudaEventQuery(event_);
     if (answer == cudaErrorNotReady)
@@ -24,7 +24,7 @@ class TimedEvent {
       check(answer, "asking for a point in a stream");
     return answer == cudaSuccess;
   }
-  // Waits for both, of which this one came later.
+  // Waits for both; this event is the later one.
   float milliseconds_since(const TimedEvent& begin) const {
     check(cudaEventSynchronize(event_), "waiting for what is timed");
     float passed = 0;

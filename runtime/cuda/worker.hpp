@@ -24,22 +24,23 @@ class CudaWorker {
 
   cudaStream_t stream() const { return stream_; }
   cublasHandle_t blas() const { return blas_; }
-  // cuBLAS says that its handles are cuBLASLt's, too. Streams are arguments there.
+  // A cuBLAS handle is also a cuBLASLt handle, by cuBLAS's documentation. Streams are arguments
+  // there.
   cublasLtHandle_t blas_lt() const { return reinterpret_cast<cublasLtHandle_t>(blas_); }
   cudnnHandle_t dnn() const { return dnn_; }
   int multiprocessors() const { return multiprocessors_; }
   int device() const { return device_; }
   const char* device_name() const { return device_name_.data(); }
-  // That an algorithm may ask for.
+  // Largest workspace of an algorithm.
   std::size_t most_workspace() const { return omni::most_workspace(device_bytes_); }
-  // What libraries have prepared for this worker. It goes before the handles do.
+  // Objects that libraries prepared for this worker; destroyed before the handles.
   Locals& prepared() { return *prepared_; }
 
   // Device memory with undefined contents. One buffer per worker: its kernels run one after
   // another in one stream, so that the next one may use it, too. A kernel that needs several
   // pieces asks once and divides. Throws OutOfGpuMemory.
   void* workspace(std::size_t bytes) { return workspace_.at_least(bytes, stream_); }
-  // The same, for what runs kernels.
+  // Likewise, for copies in floats of bf16 tensors.
   void* copies(std::size_t bytes) { return copies_.at_least(bytes, stream_); }
 
   explicit CudaWorker(cudaStream_t stream);

@@ -39,7 +39,7 @@ struct AugmentOptions {
 Status check_input(const AugmentOptions& options, Extent image, Extent net_input,
                    const std::string& where);
 
-// How large prepare_image needs the image, so that none of what the net sees is lost.
+// The smallest size at which prepare_image needs the image; a decoder may reduce the image to it.
 LeastSize least_size(const AugmentOptions& options, std::uint64_t seed, std::uint64_t sample,
                      bool training, Extent net_input);
 

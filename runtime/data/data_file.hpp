@@ -26,8 +26,8 @@ class DataFile {
   bool compressed() const { return compressed_; }
   std::uint64_t bytes_on_disk() const { return bytes_on_disk_; }
 
-  // Whether so many bytes are more than a data set can hold in the file's compressed ones: deflate
-  // makes a thousandth of zeros, but hardly ever less than a tenth of images, labels or text.
+  // Whether so many bytes are implausible for the file's compressed size: deflate shrinks zeros to
+  // a thousandth, but images, labels and text hardly ever to less than a tenth.
   bool swells_to(std::uint64_t bytes) const;
   static constexpr std::uint64_t kMaxCompression = 100;
 

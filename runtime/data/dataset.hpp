@@ -19,7 +19,7 @@ class Dataset {
   virtual Extent extent() const = 0;     // of every image; h and w 0: each has its own size
   virtual int classes() const = 0;
   virtual int label(std::size_t index) const = 0;  // in [0, classes()); requires index < size()
-  // Thread-safe. Images of one size are never reduced.
+  // Thread-safe. If all images have one size, `least` is ignored.
   virtual Status read(std::size_t index, LeastSize least, Image& image) const = 0;
   virtual std::string description() const = 0;  // one line for the user; says so when synthetic
   virtual std::vector<std::string> class_names() const { return {}; }
@@ -37,8 +37,8 @@ Status check_index(const Dataset& dataset, std::size_t index);
 
 struct DatasetPair {
   std::unique_ptr<Dataset> train, test;
-  // Tells it from other data: the request's source, a folder's whole path; with a checksum of what
-  // lists and folders of image files hold.
+  // Identifies the data: the request's source, the whole path of a folder; for lists and folders of
+  // image files with a checksum of their entries.
   std::string name = "";
 };
 

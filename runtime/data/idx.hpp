@@ -16,8 +16,8 @@ struct IdxImages {
   std::vector<std::uint8_t> pixels;
 };
 
-// The images are kept in memory; `limit` is what they may take (a gzip bomb of a few MB may be
-// honest about holding terabytes).
+// The images are kept in memory; `limit` is the most that they may take (a gzip file of a few MB
+// may expand to terabytes).
 inline constexpr std::uint64_t kIdxLimit = std::uint64_t{16} << 30;
 Result<IdxImages> read_idx_images(const std::filesystem::path& path,
                                   std::uint64_t limit = kIdxLimit);

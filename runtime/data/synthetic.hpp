@@ -1,8 +1,8 @@
 // A learnable image set that needs no download: every image is a pure function of (seed, split,
 // index). A class has a texture (a grating with its own orientation, frequency and colour) and a
 // soft spot at its own place; phase, contrast, brightness, position and noise vary from image to
-// image. Textures are what survives in nets that pool everything, spots are what a plain linear
-// model can use; one pixel says little about either.
+// image. Nets with global pooling can use the texture, linear models the spot; single pixels carry
+// little information.
 #pragma once
 
 #include "runtime/data/dataset.hpp"

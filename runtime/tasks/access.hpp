@@ -36,7 +36,7 @@ inline Access write(TensorPart data) { return {data, AccessMode::write}; }
 inline Access read_write(TensorPart data) { return {data, AccessMode::read_write}; }
 inline Access accumulate(TensorPart data) { return {data, AccessMode::accumulate}; }
 
-// Of data that there may be: nothing, where there are none.
+// An optional access: none without data.
 inline std::optional<Access> if_any(Access (*access)(TensorPart), std::optional<TensorPart> data) {
   return data ? std::optional(access(*data)) : std::nullopt;
 }

@@ -1,6 +1,6 @@
-// The typed codelet: one operation with a trivially copyable argument struct, several
-// implementations of which StarPU's models choose one per call, its cost, and a footprint that
-// keeps the models apart.
+// The typed codelet: one operation with a trivially copyable argument struct, its implementations,
+// its cost, and a footprint. StarPU's models choose the implementation per call; the footprint
+// selects the model.
 #pragma once
 
 #include <cstdint>
@@ -48,10 +48,10 @@ struct Implementation {
   Kernel<Args> kernel;
   bool (*supports)(const Args&) = nullptr;  // null: every shape
   Role role = Role::fast;
-  // With tensors in bf16, or in floats. Null: too few to count.
+  // Its scratch memory. Null: negligible.
   WorkingFloats (*working)(const Args&, bool bf16_tensors) = nullptr;
-  // Which buffers it takes in bf16, too, when all of them are. In any other case it gets copies in
-  // floats of those that are.
+  // The buffers that it accepts in bf16, if all of them are. Otherwise it gets copies in floats of
+  // the bf16 buffers.
   BufferSet in_bf16{};
 };
 
@@ -77,8 +77,8 @@ struct PlainKernel<function> {
   }
 };
 
-// A function whose pointers are the task's buffers, in their order; those at the end that the task
-// does not have are null.
+// A function whose pointers are the task's buffers, in order. Pointers of optional buffers at the
+// end, which the task lacks, are null.
 template <auto function>
 Implementation<typename PlainKernel<function>::Arguments> reference_implementation() {
   return {"reference", PlainKernel<function>::run, nullptr, Role::reference};
@@ -104,7 +104,8 @@ class CodeletBase {
     std::function<WorkingFloats(const void*, bool)> working;
     std::function<void(const void*, const Buffers&, DeviceContext&)> run;
 
-    // So many buffers, of which these are in bf16. Else it needs copies of them in floats.
+    // Whether it accepts this number of buffers, with these in bf16. Otherwise it needs copies in
+    // floats.
     bool takes(BufferSet bf16_buffers, std::size_t buffers) const {
       return bf16_buffers.empty() || bf16_buffers == in_bf16.below(buffers);
     }
@@ -130,7 +131,7 @@ class CodeletBase {
   friend struct CodeletCall;
   friend struct CodeletCallbacks;
   struct Starpu;
-  // As a task of StarPU's.
+  // Submits the call as one StarPU task.
   void submit_alone(std::unique_ptr<CodeletCall, FreeCall> call, std::span<const Access> accesses,
                     int priority);
   std::string name_;
@@ -148,11 +149,11 @@ struct CodeletDefinition {
   std::vector<Implementation<Args>> implementations;  // best first, the plain-loop reference last
   Cost (*cost)(const Args&) = nullptr;
   std::uint64_t (*footprint)(const Args&) = nullptr;  // every argument that changes the run time
-  // Called on the host when a task has its data to itself, before it computes (on a GPU: is
-  // enqueued), also among those that commute.
+  // Called on the host when a task has exclusive access to its data, before it computes (on a GPU:
+  // before it is enqueued); also for commuting tasks.
   void (*when_begun)(const Args&) = nullptr;
-  // Called on the host when a task is done, also on a GPU, and before tasks that were submitted to
-  // come after it. Those that commute with it may have begun.
+  // Called on the host when a task is done, also on a GPU, before its dependent tasks start. Tasks
+  // that commute with it may have started.
   void (*when_done)(const Args&) = nullptr;
   // Counts kernels that were replaced under the same name: what was recorded about the old one must
   // not be taken for the new one.
@@ -187,8 +188,8 @@ class Codelet : public CodeletBase {
     CodeletBase::submit(&args, cost_(args), static_cast<std::uint32_t>(hash ^ (hash >> 32)),
                         accesses, tag);
   }
-  // For tests and benchmarks, which run implementations directly on plain memory, and for codelets
-  // that do the work of several in one task.
+  // The implementations by themselves: tests and benchmarks run them on plain memory, and some
+  // codelets combine several.
   const std::vector<Implementation<Args>>& implementations() const { return implementations_; }
   Cost cost(const Args& args) const { return cost_(args); }
 
@@ -232,7 +233,7 @@ std::uint64_t footprint_of(T... values) {
   return hash;
 }
 
-// Of those whose run time the precision changes.
+// The same, with the precision, where that changes the run time.
 inline std::uint64_t in_precision(std::uint64_t footprint) {
   return footprint + static_cast<std::uint64_t>(implementation_policy().precision);
 }

@@ -12,13 +12,13 @@
 
 namespace omni {
 
-// What kernels make a context keep.
+// Memory that a context keeps for its kernels, in bytes.
 struct WorkingFloats {
   std::size_t scratch = 0;      // of its one buffer
   std::size_t kept_beside = 0;  // in a local() of its own; only one type of kernel has that
   std::size_t copies = 0;       // of tensors in bf16
-  // On a GPU: the same, and the largest tensor to which a task adds, of which a library may be
-  // given a copy to try on.
+  // On a GPU: the same, and a copy of the largest tensor to which a task adds, on which a library
+  // may try algorithms.
   std::size_t copies_on_gpu = 0, sum_on_gpu = 0;
 
   void grow(const WorkingFloats& other) {
@@ -38,7 +38,7 @@ class DeviceContext {
   // that needs several pieces asks once and divides. Throws std::bad_alloc.
   float* scratch(std::size_t count) { return scratch_.at_least(count); }
   std::size_t scratch_floats() const { return scratch_.count(); }  // so far
-  // The same, for what runs kernels.
+  // Likewise, for copies in floats of bf16 tensors.
   float* copies(std::size_t count) { return copies_.at_least(count); }
 
   // The context's own object of type T, default-constructed on first use.
@@ -68,8 +68,8 @@ class DeviceContext {
   Locals locals_;
 };
 
-// Before so many threads compute where address space is limited: OpenBLAS maps a buffer for each
-// when it first multiplies, and where it cannot, it tries for ever.
+// Call before so many threads compute with limited address space: OpenBLAS maps a buffer for each
+// thread at its first product, and retries for ever if it cannot.
 Status reserve_address_space(int threads);
 
 }  // namespace omni

@@ -8,9 +8,8 @@
 
 namespace omni {
 
-// What convolutions and connected layers may round numbers to before they multiply them: tf32 has
-// 10 bits of mantissa, which only GPUs know, bf16 has 7. Sums are fp32. (What layers hand on may be
-// in bf16, too: BuildOptions::values.)
+// Rounding of the factors in convolutions and connected layers: tf32 has 10 bits of mantissa (GPUs
+// only), bf16 has 7. Sums are fp32. (Activations may be in bf16, too: BuildOptions::values.)
 enum class Precision { fp32, tf32, bf16 };
 constexpr const char* name_of(Precision precision) {
   return precision == Precision::fp32 ? "fp32" : precision == Precision::tf32 ? "tf32" : "bf16";
@@ -24,16 +23,16 @@ struct ImplementationPolicy {
       preferred;  // this one wherever it supports the arguments ("reference", "onednn", ...)
   std::vector<std::uint32_t> gpu_workers{};  // as WorkerSet::bits(); none: no GPU
   Precision precision = Precision::fp32;
-  bool gpus_alone = false;  // cores leave to GPUs what these can do
+  bool gpus_alone = false;  // cores run no task that a GPU can run
 };
 void set_implementation_policy(ImplementationPolicy policy);
 const ImplementationPolicy& implementation_policy();
 
 bool gpus_compute();
 std::vector<std::size_t> gpu_worker_numbers();
-// Cores have no part in what a GPU can do.
+// Whether cores run no task that a GPU can run.
 bool only_gpus_compute();
-// What gpus_alone said does not count any more. Before tensors are allocated.
+// Cancels gpus_alone. Call before tensors are allocated.
 void let_cores_compute();
 
 }  // namespace omni

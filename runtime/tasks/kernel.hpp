@@ -1,5 +1,5 @@
-// What an implementation of a codelet sees: the part of codelet.hpp that is enough to declare
-// codelets and to write kernels, and that nvcc reads in no time.
+// What an implementation of a codelet needs: a small part of codelet.hpp, enough to declare
+// codelets and write kernels, which nvcc compiles quickly.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class Buffers {
   explicit Buffers(std::span<void* const> pointers, bool in_bf16 = false)
       : pointers_(pointers), in_bf16_(in_bf16) {}
   std::size_t count() const { return pointers_.size(); }
-  // Those that the implementation says it takes in bf16 are.
+  // Whether the buffers of Implementation::in_bf16 are in bf16.
   bool in_bf16() const { return in_bf16_; }
   template <class T = float>
   T* get(std::size_t index) const {
@@ -32,7 +32,7 @@ class Buffers {
   bool in_bf16_;
 };
 
-// use(T()) with the type of the values of those buffers.
+// Calls use(T()) with the value type of those buffers.
 template <class Use>
 void with_values(const Buffers& buffers, Use use) {
   if (buffers.in_bf16())

@@ -1,4 +1,4 @@
-// Objects that belong to somebody who need not know their types.
+// Objects of any types with one owner, which need not know the types.
 #pragma once
 
 #include <memory>

@@ -43,7 +43,7 @@ namespace recording {
 bool on();
 trace::Nanoseconds now();
 
-// The submitting thread begins one; which tasks belong to it says the SubmissionScope.
+// The submitting thread begins an iteration; the SubmissionScope says which tasks belong to it.
 void begin_iteration(std::int64_t iteration);
 void write(const trace::Layer& layer);
 void write(const trace::Peak& peak);
@@ -51,7 +51,7 @@ void write(const trace::Counter& counter);
 void write(const trace::Exchange& exchange);
 void write(const trace::Meeting& meeting);
 
-// The submitting thread's time in a scope, when it had to wait.
+// Time that the submitting thread waited in a scope.
 class WaitScope {
  public:
   explicit WaitScope(bool for_all);
@@ -75,8 +75,8 @@ struct PendingTask {
 PendingTask* submitted(const CodeletBase& codelet, std::span<const Access> accesses, TaskTag tag,
                        double flops, double bytes, const std::vector<bool>& eligible);
 void finished(PendingTask* pending, const starpu_task& task);  // and frees it
-// Of one call in a chain, in microseconds before the end of the chain's task: from when the GPU was
-// free for it, from when it computed (the host may have been late to launch), and to when.
+// Times of one call in a chain, in microseconds before the end of the chain's task: when the GPU
+// was free for it, when it started (the host may have launched it late), and when it ended.
 struct BeforeEnd {
   double turn = 0, from = 0, to = 0;
   bool first = true;

@@ -48,8 +48,8 @@ class Session {
   std::shared_ptr<void> starpu_;
 };
 
-// Keeps StarPU running as long as it is held; null without a Session. Every allocated tensor holds
-// one, so that it does not matter whether it or the Session is destroyed first.
+// Keeps StarPU running while it is held; null without a Session. Every allocated tensor holds one,
+// so tensors and the Session may be destroyed in any order.
 std::shared_ptr<void> hold_starpu();
 
 // STARPU_PERF_MODEL_DIR or STARPU_HOME when set, else a folder of this user's cache.

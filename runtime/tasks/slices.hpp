@@ -31,7 +31,7 @@ struct Slices {
     slices.all_sizes = slices.sizes;
     return slices;
   }
-  // Every rank gets as many images, or one more, and cuts them by itself.
+  // The share of a rank, cut into slices. Shares differ by at most one image.
   static Slices cut_share(int batch, int slice_size, int rank, int ranks) {
     Slices share;
     std::vector<int> all;

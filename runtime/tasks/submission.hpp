@@ -1,6 +1,5 @@
-// What all tasks submitted in a scope have in common: the iteration and the compute group they
-// belong to, and the workers that may run them. Set around a net's walk instead of being handed
-// through every layer. Of the submitting thread.
+// Properties of all tasks that the calling thread submits in a scope: iteration, compute group,
+// workers that may run them. Set around a pass of a net, so that layers need not pass them on.
 #pragma once
 
 #include <cstddef>

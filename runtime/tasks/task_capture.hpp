@@ -1,6 +1,5 @@
-// What is submitted, in order: the task graph of an iteration, for those who want to know what it
-// uses, or to predict how long it would take elsewhere. Of the submitting thread; off unless asked
-// for.
+// Captures submitted tasks in order: the task graph of an iteration, to plan memory or to predict
+// run times elsewhere. Per submitting thread; off by default.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +21,7 @@ struct CapturedTask {
     TensorPart part;
     AccessMode mode;
     std::uint32_t id() const { return part.tensor->id(part.part); }
-    // What moves from memory to memory: all that lies in the same place.
+    // Of the whole memory, which aliases share: that is what a transfer moves.
     std::size_t bytes() const {
       const Tensor& storage = part.tensor->storage();
       return storage.count_of(part.part) * bytes_of(storage.type());
@@ -41,13 +40,13 @@ namespace task_capture {
 
 void start();  // needs a running Session
 std::vector<CapturedTask> finish();
-// What `submit` would submit: nothing runs, so neither StarPU nor allocated tensors are needed.
-// Tasks' working memory is only asked for where it is wanted: some have to prepare their work.
+// The tasks that `submit` submits, without running them; needs neither StarPU nor allocated
+// tensors. Working memory is computed only on request, since some tasks must prepare for that.
 enum class Working { unknown, wanted };
 std::vector<CapturedTask> capture_tasks(const std::function<void()>& submit,
                                         Working working = Working::unknown);
 bool is_on();
-// Called for every task while it is on. False: the task is not to run.
+// Called for every task while capturing. False: do not run the task.
 bool submitted(const std::string& codelet, std::span<const Access> accesses, TaskTag tag,
                const std::function<WorkingFloats()>& working);
 // As StarPU gets it, but for the workers that it is bound to.

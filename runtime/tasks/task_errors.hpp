@@ -1,6 +1,5 @@
-// Tasks run later and elsewhere, so their failures (and refused submissions) are kept here: the
-// first one wins, and whoever drives the run looks between iterations. Results computed after it
-// are not used.
+// Errors of tasks and of refused submissions. The first error is kept; the trainer checks it
+// between iterations. Results computed after it are not used.
 #pragma once
 
 #include <string>
@@ -14,7 +13,7 @@ Status task_status();      // the first reported error, if any
 Status wait_for_tasks();   // until every submitted task is done
 void clear_task_errors();  // at the start of a Session
 
-// What to try where a GPU has no room for what a task needs: what was forecast for the run knows.
+// The hint of out-of-memory errors on a GPU; set by the run, which knows the forecast.
 void set_hint_for_full_gpu(std::string hint);
 std::string hint_for_full_gpu();
 

@@ -1,7 +1,6 @@
-// Who ran what for how long, and what StarPU's models expect of every implementation that a task
-// may choose from: added up per (codelet, implementation, layer). Off unless asked for. Then every
-// task pays two clock reads, or asks the models when it ends. On a GPU it is StarPU that measures,
-// since kernels there run after they were enqueued.
+// Times of tasks, and the times that StarPU's models expect of every possible implementation,
+// summed by codelet, implementation and layer. Off by default. Costs a task two clock reads, or a
+// query of the models. On a GPU StarPU measures, since kernels run after they were enqueued.
 #pragma once
 
 #include <atomic>

@@ -43,22 +43,23 @@ class Tensor {
   void cut(std::size_t part_count);
   std::size_t parts() const { return ids_.size(); }
   std::size_t count_of(std::size_t part) const;
-  // Before allocate(); neither is cut. It gets no memory of its own but lies in that of another
-  // tensor, which is as large or larger, not placed itself, and lives as long. To StarPU the two
-  // are one datum: a task that uses one waits for those that used the other.
+  // Makes this tensor an alias of the memory of another one, which is as large or larger, not an
+  // alias itself, and lives as long. Before allocate(); neither is cut. StarPU sees one datum: a
+  // task that uses one waits for tasks that used the other.
   void place_in(const Tensor& storage);
   const Tensor& storage() const { return *storage_; }  // itself, unless it was placed
-  // Before allocate(), not cut: no task finds anything in it before one that overwrites it. Where
-  // only GPUs compute it takes no main memory. (Cores would have to wait for theirs.)
+  // Marks a tensor that every pass overwrites before it is read. Where only GPUs compute it takes
+  // no main memory. Before allocate(), not cut.
   void make_fleeting() { transient_ = true; }
   bool is_transient() const { return transient_; }
   DataHandle handle(std::size_t part = 0) const { return storage_->handles_[part]; }
-  // No other part of a tensor in this process has it, but those with the same memory.
+  // Unique in this process; the same for aliases of one memory.
   std::uint32_t id(std::size_t part = 0) const { return storage_->ids_[part]; }
 
   Status allocate();  // zeroed, registered with StarPU; needs a running Session
-  // Begins to copy it to the memory of the only GPU, if that alone computes: the task that needs it
-  // waits for others, and would fetch it when they are done. While nobody writes it.
+  // Starts a copy to the memory of the only GPU, if that GPU alone computes. Otherwise the task
+  // would fetch the tensor only after it has waited for other tasks. No task may write the tensor
+  // meanwhile.
   void send_to_lone_gpu() const;
 
  private:
@@ -109,7 +110,7 @@ struct TensorSize {
 class TensorPool {
  public:
   Tensor& declare(std::string name, std::size_t count, DataType type = DataType::f32);
-  // It turned out not to be needed: will not be allocated. Its bytes.
+  // Removes a tensor that is not needed; returns its bytes.
   std::size_t leave_out(const Tensor& tensor);
   // See Tensor::place_in(); both are of this pool.
   void place(Tensor& tensor, const Tensor& storage);

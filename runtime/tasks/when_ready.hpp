@@ -1,4 +1,4 @@
-// Tells the submitting side that tensors have got their values, without waiting for them.
+// A callback when tensors have their values, without waiting.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// JSON as a tree that knows its lines, which the JSON library does not keep: for files that people
+// JSON as a tree with line numbers, which the JSON library does not keep: for files that people
 // write, whose errors name the line.
 #pragma once
 
@@ -22,8 +22,7 @@ struct JsonNode {
   const JsonNode* find(std::string_view name) const;  // null: there is none
 };
 
-// Refuses what is no JSON, a key that appears twice, and what is deeper or longer than people
-// write.
+// Refuses invalid JSON, a key that appears twice, and excessive depth or length.
 Result<JsonNode> parse_json(std::string_view text, const std::string& where);
 
 }  // namespace omni

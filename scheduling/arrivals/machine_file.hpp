@@ -1,5 +1,5 @@
-// A machine file says how long the devices of a machine take for a mini-batch. The virtual clock
-// decides with it which group finishes when. docs/user/virtual-clock.md describes the format.
+// A machine file: how long the devices of a machine take for a mini-batch. From it the virtual
+// clock computes which group finishes when. docs/user/virtual-clock.md describes the format.
 #pragma once
 
 #include <cstddef>

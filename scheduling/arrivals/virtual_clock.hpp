@@ -25,14 +25,14 @@ class VirtualClock {
   VirtualClock(const Machine& machine, std::vector<std::size_t> device_of_group,
                double flops_per_sample, std::uint64_t seed);
 
-  // A group that is not under way begins a mini-batch. It finishes after a time drawn from its
-  // device's law, whose mean is Machine::seconds, plus `extra_seconds`, which do not vary.
+  // Starts a mini-batch of an idle group. It finishes after a time drawn from its device's law,
+  // with mean Machine::seconds, plus `extra_seconds`, which do not vary.
   void begin(int group, std::uint64_t samples, double extra_seconds = 0);
-  // The group that finishes next, of several at once the lowest; now() is when it does. One must be
-  // under way.
+  // The group that finishes next; of several at once the lowest. now() becomes that time. Requires
+  // a running group.
   int next();
 
-  // Those under way are given up.
+  // Abandons running mini-batches.
   void give_up();
 
   bool under_way(int group) const { return state_.finishes[static_cast<std::size_t>(group)] > 0; }
@@ -40,7 +40,7 @@ class VirtualClock {
 
   const std::string& machine() const { return machine_.name; }
   const State& state() const { return state_; }
-  // False: it is no state of so many groups, and nothing has changed.
+  // False: not a state of so many groups; nothing has changed.
   bool restore(State state);
 
  private:

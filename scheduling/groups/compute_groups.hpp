@@ -13,16 +13,15 @@
 
 namespace omni {
 
-// Beyond it gradients are so old that nothing learns.
+// With more groups gradients are too old to learn anything.
 inline constexpr int kMostGroups = 64;
 
 class ComputeGroups {
  public:
-  // `build` makes one net; it is asked for as many as there are groups, with the slice of the
-  // first.
+  // `build` makes one net. It is called once per group, later with the slice size of the first net.
   using BuildNet =
       std::function<Result<std::unique_ptr<Net>>(const Sharing&, int slice, int group)>;
-  // `like`: where and what groups share; replicas by default only where there are several.
+  // `like`: layout and sharing; by default replicas only with several groups.
   static Result<ComputeGroups> make(int count, Sharing like, const BuildNet& build);
   explicit ComputeGroups(std::unique_ptr<Net> only);
 
@@ -40,19 +39,19 @@ class ComputeGroups {
   // from the masters. No task may be under way.
   void use(int count, Workers workers);
 
-  // True when groups compute something on their own; else all their work is merged.
+  // True when groups have a replicated phase; false when all layers are merged.
   bool has_replicated_phase() const;
   std::size_t tensor_bytes() const;
   std::vector<TensorSize> tensor_sizes() const;
   Status allocate();
   void refresh_replicas();  // of the groups in use; all = master
-  // Where groups have models of their own: what their updates remember, and their meetings.
+  // For strategies with own models: optimizer states of the groups, and tensors of meetings.
   void forget_updates();
 
-  // The parameter whose staleness counts, by number: of those with replicas the first, which a
-  // group reads first and writes last. None: all that learn are merged.
+  // Number of the parameter whose staleness is reported: the first replicated one, which a group
+  // reads first and writes last. None: all trainable parameters are merged.
   std::optional<std::size_t> watched() const;
-  // The net that tests: of those whose passes take the most images.
+  // The net for evaluation: one whose passes hold the most images.
   Net& evaluating_net();
 
  private:

@@ -1,4 +1,4 @@
-// What workers tell the training loop: a group's mini-batch arrived at the merged phase, or its
+// Events from workers to the training loop: a group's mini-batch reached the merged phase, or its
 // update is done.
 #pragma once
 
@@ -25,7 +25,7 @@ class EventQueue {
     arrived_.notify_one();
   }
 
-  // Nothing after `patience`: whoever waits may look for errors and stop requests.
+  // Nothing after `patience`, so that the caller can check for errors and stop requests.
   std::optional<GroupEvent> wait(std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex_);
     arrived_.wait_for(lock, patience, [this] { return !events_.empty(); });

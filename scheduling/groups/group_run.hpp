@@ -1,4 +1,4 @@
-// The mini-batches of one compute group: submits their tasks and collects what came out of them.
+// The mini-batches of one compute group: submits their tasks and collects their results.
 #pragma once
 
 #include <array>
@@ -26,30 +26,29 @@ struct FinishedUpdate {
 
 class GroupRun {
  public:
-  // The group computes one mini-batch, and the beginning of the next may be submitted behind it.
+  // Mini-batches that may be submitted at once: one that computes, and the beginning of the next.
   static constexpr int kUnderWay = 2;
-  // Passes of one mini-batch whose images are held at once.
+  // Passes of one mini-batch whose images may be held at once.
   static constexpr int kHeld = 2;
 
-  // `sums`: null where there is one rank. `traced`: a trace tells its tasks by iteration; else they
-  // belong to none.
+  // `sums`: null with one rank. `traced`: tasks belong to an iteration of the trace; else to none.
   GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQueue& events,
            Strategy& strategy, bool traced, RankSums* sums = nullptr);
   GroupRun(const GroupRun&) = delete;
   GroupRun& operator=(const GroupRun&) = delete;
 
-  // Submits a new mini-batch up to the merged phase of its first pass; its arrival there is an
-  // event, if wanted.
+  // Submits a new mini-batch up to the merged phase of its first pass. An event tells when it
+  // arrives there, if wanted.
   void begin(const MiniBatch& batch, bool announce, double simulated = 0);
-  // The oldest one that is not complete.
+  // The oldest mini-batch that is not submitted completely.
   const MiniBatch& next_to_complete() const {
     return updates_[completed_ % kUnderWay].update.batch;
   }
-  // Submits the rest of it. The update's end is an event.
+  // Submits the rest of that mini-batch. An event tells when its update is done.
   Status complete(const UpdateRule& rule);
-  // As far as images may be held: the rest follows at its next arrival. Says whether that was all.
+  // Likewise, for as many passes as may hold images; the rest follows later. True: nothing is left.
   Result<bool> advance(const UpdateRule& rule);
-  // What came out of the oldest one whose update is done.
+  // Results of the oldest mini-batch whose update is done.
   Result<FinishedUpdate> collect();
 
   std::uint64_t images_per_pass() const { return feed_.batch(); }

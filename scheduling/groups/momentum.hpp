@@ -1,10 +1,9 @@
-// Asynchrony acts like momentum. Gradients that are tau updates old carry on the direction of the
-// past: with a mean staleness of S the parameters move as if a momentum of S / (1 + S) were added
-// (Mitliagkas et al., "Asynchrony begets momentum"), 1 - 1/g for g groups. Both are filters one
-// behind the other:
+// Asynchrony acts like momentum. Gradients of age tau continue an earlier direction: with a mean
+// staleness of S the parameters move as if a momentum of S / (1 + S) were added (Mitliagkas et al.,
+// "Asynchrony begets momentum"); for g groups that is 1 - 1/g. The two combine as
 //   total = explicit + implicit - explicit * implicit
-// so a total that was tuned for one group is kept by giving the optimizer less explicit momentum,
-// even a negative one. The learning rate stays as it is.
+// So a total that was tuned for one group is kept with less explicit momentum, even a negative one.
+// The learning rate is unchanged.
 #pragma once
 
 namespace omni {
@@ -23,16 +22,16 @@ struct Momentum {
 
 double implicit_of_groups(int groups);
 
-// The explicit part that keeps `tuned` in total, where that is possible.
+// The explicit momentum for a total of `tuned`, within its bounds.
 Momentum compensate(double tuned, double implicit);
 bool is_kept(const Momentum& momentum);
 
-// How many times as many updates the training needs as with one group: as many while the total is
-// what was tuned, then in proportion to the memory of the momentum, 1 / (1 - total).
+// Updates needed, relative to one group: 1 while the total momentum is the tuned one; beyond it
+// proportional to the memory of the momentum, 1 / (1 - total).
 double statistical_penalty(const Momentum& momentum);
 
-// Of every update: one for all groups, as they share the velocity. `stale`: the groups have
-// replicas of what learns; else all that does is merged.
+// Momentum of every update; one for all groups, since they share the velocity. `stale`: groups have
+// replicas of trainable parameters; else all of those are merged.
 Momentum momentum_of_groups(Compensation compensation, double tuned, int groups, bool stale);
 
 }  // namespace omni

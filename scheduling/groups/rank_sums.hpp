@@ -1,7 +1,7 @@
-// One mini-batch over several ranks. Every part of a parameter has an owner. As soon as its
-// gradient is complete, all ranks send theirs to the owner, which adds them up in the order of the
-// ranks, makes the step, and sends the new values back. So the ranks share the work of the steps,
-// and each sends and receives every parameter about once, however many ranks there are.
+// One mini-batch over several ranks. Every part of a parameter has an owner. When its gradient is
+// complete, all ranks send theirs to the owner. The owner adds them up in the order of ranks, makes
+// the step, and sends the new values back. So ranks share the work of the steps, and each sends and
+// receives every parameter about once, for any number of ranks.
 #pragma once
 
 #include <vector>
@@ -17,9 +17,9 @@ class RankSums {
 
   std::size_t bytes() const { return incoming_.bytes(); }
   Status allocate() { return incoming_.allocate(); }
-  // Of a parameter by its number in the net, behind its backward tasks.
+  // Sums and steps the parameter of that number; submitted after its backward tasks.
   void submit(std::size_t number, const Exchange& step, TaskTag tag);
-  // What updates remember, from its owners to the first rank. No task may be under way.
+  // Sends optimizer state from the owners to the first rank. No task may be under way.
   void gather_memory();
 
  private:
@@ -27,7 +27,8 @@ class RankSums {
     int owner = 0;
     std::vector<Tensor*> incoming{};  // of the owner, by rank; null: its own
   };
-  // The sum of the ranks [first, end), in pairs; where the own gradient is among them it holds it.
+  // The sum over ranks [first, end), in pairs. If the own gradient is among them, it becomes the
+  // sum.
   TensorPart add_up(const Part& part, TensorPart own, int first, int end, TaskTag tag) const;
 
   std::vector<Param*> params_;

@@ -1,4 +1,4 @@
-// How long iterations of compute groups take, from a run that has an end.
+// Time per iteration of compute groups, from a run of finite length.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +8,15 @@
 
 namespace omni {
 
-// As many iterations may be under way when the last one begins. They end one soon after the other,
-// with less and less beside them: counted, 16 groups on one GPU seem 7 % faster in 84 iterations
-// than the GPU can be.
+// Iterations still under way when the last one starts. They are not counted: fewer and fewer run at
+// once, so they end faster. With 16 groups on one GPU, 84 iterations would seem 7 % too fast.
 inline std::size_t drained(int groups) {
   return static_cast<std::size_t>(GroupRun::kUnderWay * groups);
 }
 
-// Seconds per iteration from when iterations ended, of which there are two or more besides the
-// drained ones, which do not count. Neither does the first third, while groups start. Whole rounds
-// of the groups where there is one: they may end together.
+// Seconds per iteration, from the times when iterations ended. Leaves out the first third, while
+// groups start, and the drained iterations; needs two others. Counts whole rounds of the groups if
+// there is one, since groups may end together.
 inline double steady_seconds(std::span<const double> ends, int groups) {
   const std::size_t counted = ends.size() - drained(groups), to = counted - 1;
   std::size_t iterations = to - counted / 3;

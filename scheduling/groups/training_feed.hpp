@@ -1,5 +1,4 @@
-// The mini-batches of a training, named by their first samples: decoded some ahead of those that
-// compute.
+// The mini-batches of a training, identified by their first samples and decoded ahead.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +12,9 @@ class TrainingFeed {
  public:
   static constexpr int kPrefetched = 2;  // decoded mini-batches that wait
 
-  // Samples from `first` up to `end`; decoding past it would be work for nothing. in_sequence:
-  // passes take the feed's mini-batches one after another. Else a pass of an update is decoded with
-  // the one before.
+  // Samples from `first` to `end`, beyond which nothing is decoded. in_sequence: passes take the
+  // mini-batches one after another; else a pass of an update is decoded together with the one
+  // before.
   TrainingFeed(DataFeed& feed, std::uint64_t seed, std::uint64_t first, std::uint64_t end,
                bool in_sequence = true);
 
@@ -25,7 +24,7 @@ class TrainingFeed {
   void release(std::uint64_t first_sample) { feed_.release(first_sample); }
   void release_from(std::uint64_t sample);  // all that wait, when the training stops there
 
-  // Somebody else uses it while no task is under way.
+  // For use of the feed by others while no task is under way.
   template <class Use>
   Status lend(const Use& use) {
     const std::uint64_t before = feed_.decoded();

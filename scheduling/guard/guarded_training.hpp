@@ -1,10 +1,10 @@
-// A training in several groups that finds its own learning rate, up to the given one. Gradients
-// that are S updates old allow steps of rate / (1 - momentum) <= about (pi / 2) / (S + 1/2) over
-// the curvature, whatever the momentum. Without staleness the bound is 38 over the curvature at
-// momentum 0.9. So a rate that one group bears can be far too large for several, at any time.
-// Nobody knows the curvature before. The training begins with a share of the rate, which doubles
-// while the loss falls. When the loss rises, the last good parameters come back and the share is
-// halved.
+// A training in several groups that finds its own learning rate, up to the given one. With
+// gradients that are S updates old, rate / (1 - momentum) must be below about (pi / 2) / (S + 1/2)
+// over the curvature. Without staleness and with momentum 0.9 the bound is 38 over the curvature.
+// So a rate that is right for one group can be far too large for several, at any time of the
+// training, and the curvature is not known in advance. The training begins with a share of the
+// rate, and doubles it while the loss falls. When the loss rises, the last good parameters are
+// restored and the share is halved.
 #pragma once
 
 #include <optional>
@@ -31,8 +31,8 @@ class GuardedTraining {
   double seconds() const { return trainer_->seconds(); }
 
  private:
-  // Parameters that are good may be about to get lost. So what comes back is a snapshot that was
-  // followed by another good one.
+  // Good parameters may already be on the way to divergence. So the restored snapshot is one that
+  // was followed by another good one.
   struct Kept {
     TrainingSnapshot snapshot;
     LossWatch watch;

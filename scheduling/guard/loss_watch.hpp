@@ -1,5 +1,5 @@
-// Tells from the losses of mini-batches whether a training is being lost: whether their median
-// rises far above the lowest one. A median ignores single bad mini-batches.
+// Detects from the losses of mini-batches that a training diverges: their median rises far above
+// the lowest median. A median ignores single bad mini-batches.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,19 @@ namespace omni {
 
 class LossWatch {
  public:
-  // window: losses in a median. chance: the loss of a net that says the same of every sample.
+  // window: losses in a median. chance: the loss of a net with the same output for every sample.
   LossWatch(std::size_t window, double chance) : window_(window), chance_(chance) {}
 
   void note(double loss);
-  // The net forgets most of what it has learned, or says the same of every sample. What lasts less
-  // than a window may pass, unless the loss explodes.
+  // The net forgets most of what it has learned, or gives the same output for every sample. Shorter
+  // rises than a window do not count, unless the loss explodes.
   bool lost() const;
-  // From now on losses should fall: the next window is what later ones are compared with.
+  // From now on losses should fall: later ones are compared with the next window.
   void expect_falling() { first_.clear(), since_ = 0; }
-  // The same of smaller rises: by half of the lowest, for as long as a window; or surely above the
-  // first losses since expect_falling().
+  // Likewise for smaller rises: by half of the lowest median, for a whole window; or surely above
+  // the first losses since expect_falling().
   bool rises() const { return risen_ >= window_ || (since_ > 0 && surely_above_first()); }
-  // The loss is near the lowest: the parameters are worth keeping. Of the window, or of its end.
+  // The loss, over the window or its end, is near the lowest: the parameters are worth keeping.
   bool good() const { return full() && near(window_); }
   double lowest() const { return lowest_; }
   bool ends_well() const { return recent_.size() < kLast || near(kLast); }

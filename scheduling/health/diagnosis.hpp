@@ -1,4 +1,4 @@
-// What keeps a net from learning, and what to do about it, from what an inspection found.
+// Why a net does not learn, and what to do about it, from the results of an inspection.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ struct Learning {
   std::uint64_t iterations = 10000;  // that count
 };
 
-// Of the training: at the level of chance, or risen; below it; or so low that gradients have to be
-// small.
+// State of the training: at chance or risen; below chance; or so low that small gradients are
+// normal.
 enum class LossIs { at_chance, lower, low };
 
 // The first cause found.

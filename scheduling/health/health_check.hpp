@@ -32,16 +32,16 @@ class HealthCheck {
   // `data`: that train.
   HealthCheck(const Net& net, const Dataset& data, HealthOptions options);
 
-  // Of every update. True: the net is to be inspected when no task is under way.
+  // Call for every update. True: inspect the net when no task is under way.
   bool note(const StepReport& report);
   Status inspect(Net& net, DataFeed& feed, std::uint64_t seed, std::uint64_t first_sample);
   void end();  // nothing more is trained
-  // The training is to end with this error: it is sick, and that is forbidden.
+  // The error with which a strict training ends.
   const std::optional<Finding>& failure() const { return failure_; }
 
   int inspections() const { return inspections_; }
 
-  // For checkpoints. What is no such list is ignored.
+  // For checkpoints; invalid lists are ignored.
   std::vector<double> numbers() const;
   void take(std::span<const double> numbers);
 

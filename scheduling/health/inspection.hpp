@@ -1,5 +1,5 @@
-// A net seen from inside, on a few mini-batches: whether each layer's output depends on the sample,
-// and how large the gradients of its parameters are.
+// Inspection of a net on a few mini-batches: whether each layer's output depends on the sample, and
+// how large the gradients of its parameters are.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +34,9 @@ struct Inspection {
   bool finds_something() const;  // a layer with one output for all samples, or without a gradient
 };
 
-// No task may be under way. What layers, updates and statistics keep is the same afterwards, bit by
-// bit. The mini-batches begin with `first_sample`; there are several where the first one finds
-// something. Those that the feed does not hold take a free slot.
+// No task may be under way. Layers, optimizer state and statistics are unchanged afterwards, bit by
+// bit. The mini-batches begin with `first_sample`; several are used only if the first one shows a
+// problem. Mini-batches that the feed does not hold use a free slot.
 Result<Inspection> inspect(Net& net, DataFeed& feed, std::uint64_t seed,
                            std::uint64_t first_sample);
 

@@ -1,6 +1,5 @@
-// What the losses of mini-batches tell by themselves, at a few operations each: whether a net does
-// better than chance, as one that says the same of every sample, and whether its loss has risen far
-// above the lowest.
+// Evaluates losses of mini-batches, at a few operations each: whether a net does better than one
+// with the same output for every sample, and whether its loss has risen far above the lowest.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +11,8 @@
 
 namespace omni {
 
-// The training loss of the best net that says the same of every sample. `shares`: of the classes
-// among the samples; none: all are alike. Nothing where the net's loss does not tell.
+// The training loss of the best net with the same output for every sample. `shares`: of the classes
+// among the samples; none: equal shares. Nothing if the net's kind of loss does not allow it.
 std::optional<double> chance_loss(const Net& net, std::span<const double> shares);
 
 // False: their mean is surely below, by three standard errors and half a percent.
@@ -36,7 +35,7 @@ class LossLevel {
   explicit LossLevel(std::optional<double> chance) : chance_(chance) {}
 
   void note(double loss);
-  // Losses since the net last was better than chance, or surely better than before; 0 while it is.
+  // Losses since the net was last better than chance, or clearly better than before; 0 while it is.
   std::uint64_t at_chance() const;
   // Losses since the net forgot most of what it had learned; 0 while it has not.
   std::uint64_t risen() const { return risen_; }

@@ -1,5 +1,5 @@
-// What every number of compute groups is predicted to cost and to save on this machine, and which
-// of them is best.
+// Predicted time per iteration and number of updates for each number of compute groups on this
+// machine, and the best number.
 #pragma once
 
 #include <optional>
@@ -31,12 +31,12 @@ struct GroupPlan {
   std::vector<Row> rows;  // by planned_groups()
 
   int saturating_groups() const;
-  // The smallest total; of those that are as good, the fewest groups, whose updates learn most. As
-  // good is what measured penalties cannot tell apart. Where one is the theory's: within 1.3.
+  // The row with the smallest total. Among equal ones, the one with the fewest groups. Equal:
+  // within the errors of measured penalties; if a penalty is the theory's, within a factor of 1.3.
   const Row& best() const;
 };
 
-// Those that are worth a look: 1, 2, 4 ... and the most.
+// The numbers to plan for: 1, 2, 4 ... and the largest.
 std::vector<int> planned_groups(int most);
 
 }  // namespace omni

@@ -1,7 +1,7 @@
-// Compute groups in simulated time: the tasks of one iteration, whose lengths are known, on any
-// machine and in any number of groups, by the rules of the trainer (GroupRun), of StarPU (accesses
-// in submission order; accumulations in any order, one at a time; data that travel) and of the
-// policy, which decides here as it does there (Dispatcher).
+// Simulates compute groups: the tasks of one iteration, with known lengths, on any machine and in
+// any number of groups. It follows the rules of the trainer (GroupRun), of StarPU (accesses in
+// submission order; accumulations in any order, one at a time; transfers) and of the policy
+// (Dispatcher).
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace omni {
 
 // One mini-batch of one group, in submission order.
 struct IterationTask {
-  // Whose copy of the data: every group has its own, all have the same, or every mini-batch.
+  // Scope of the data: one copy per group, one for all, or one per mini-batch.
   enum class Owner { group, all, batch };
   struct Use {
     std::uint32_t data;
@@ -24,7 +24,7 @@ struct IterationTask {
     Owner owner;
     std::size_t bytes = 0;
   };
-  // Ahead of the mini-batch; before the merged phase; from its first task on.
+  // Before the mini-batch; before the merged phase; from its first task on.
   enum class Stage { decode, begin, complete };
   std::uintptr_t codelet = 0;   // which one
   std::vector<double> seconds;  // by kind of worker; infinite: it cannot run there

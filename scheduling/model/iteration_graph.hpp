@@ -18,7 +18,7 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
                                                    const std::vector<TaskTime>& times,
                                                    const MachineModel& machine, const Net& net);
 
-// Of one iteration, where each task takes least; decoding, which is ahead of it, left out.
+// Work of one iteration, each task at its shortest length; without decoding, which is ahead of it.
 struct IterationWork {
   double groups = 0, merged = 0;  // s, of tasks; exchanges of merged parameters are merged work
   double exchanges = 0;           // s, between the groups and the masters

@@ -1,5 +1,5 @@
-// How long an iteration takes in any number of compute groups: measured in two that take turns,
-// predicted for others.
+// Time per iteration for any number of compute groups: measured with two groups that take turns,
+// predicted for other numbers.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace omni {
 
 class IterationModel {
  public:
-  // Lets the two groups train so many iterations in turn: seconds per iteration.
+  // Makes the two groups train so many iterations in turn; returns seconds per iteration.
   using Train = std::function<Result<double>(int iterations)>;
   // `net` is the first group's, whose workers are those of spread_groups().
   static Result<IterationModel> measure(const Net& net, Workers workers, const Train& train,
@@ -23,12 +23,12 @@ class IterationModel {
   }
   IterationWork work() const { return work_of(tasks_); }   // measured
   double task_overhead() const { return task_overhead_; }  // s
-  // What the two groups took, to which the prediction was fitted.
+  // The measured time of the two groups, to which the prediction was fitted.
   double measured() const { return measured_; }  // s per iteration
 
  private:
-  // The mean of simulations whose tasks differ in length by chance: where GPUs share slices,
-  // whoever is first by a microsecond decides who gets what from then on, as it does in reality.
+  // The mean of simulations with random variations of task lengths. Where GPUs share slices,
+  // microseconds decide which GPU gets which task, as in reality.
   double predict(const GroupLayout& layout, bool in_turn, double overhead) const;
 
   MachineModel machine_;

@@ -1,4 +1,4 @@
-// Where data are in simulated time, and how long they travel.
+// Simulated locations and transfers of data.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@
 
 namespace omni {
 
-// Simulated time: what is to happen when.
+// The queue of simulated events.
 class SimulatedClock {
  public:
   double now() const { return now_; }  // s
   void at(double time, std::function<void()> happens) {
     events_.emplace(std::pair{time, count_++}, std::move(happens));
   }
-  // Lets the next thing happen; false: nothing is left.
+  // Runs the next event; false: none is left.
   bool step() {
     if (events_.empty()) return false;
     auto next = events_.extract(events_.begin());
@@ -43,10 +43,10 @@ class SimulatedMemory {
 
   // A datum that lies in the first memory, like all that StarPU is told about.
   std::size_t add(std::size_t bytes);
-  // As the policy sees it: what is on its way has arrived, and nothing else travels.
+  // As the policy estimates it: data under way count as arrived, and links are free.
   double transfer_seconds(std::size_t datum, unsigned memory) const;
   double seconds(std::size_t datum, unsigned from, unsigned to) const;  // if nothing else travels
-  // The memory of who used it last, as used() was told.
+  // The memory where it was used last, see used().
   std::optional<unsigned> last_user(std::size_t datum) const { return data_[datum].user; }
   void used(std::size_t datum, unsigned memory) { data_[datum].user = memory; }
   // `arrived` may be empty: nobody waits for it yet.

@@ -1,5 +1,5 @@
-// Who must wait for whom, in simulated time: StarPU's rules for tasks that use the same data, in
-// the order of their submission.
+// Dependencies of simulated tasks: StarPU's rules for tasks that use the same data, in submission
+// order.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ struct SimulatedTask {
 
 class SimulatedTasks {
  public:
-  // `ready` is told the task, and the worker that has made it ready.
+  // `ready` is called with the task and the worker that made it ready.
   using Ready = std::function<void(int task, int worker)>;
   // `in_turn`: updates reach the masters in the order of their submission, else as they arrive.
   SimulatedTasks(SimulatedMemory& memory, bool in_turn, Ready ready)
@@ -40,7 +40,7 @@ class SimulatedTasks {
   const SimulatedTask& operator[](int task) const { return tasks_[static_cast<std::size_t>(task)]; }
 
  private:
-  // Who used a datum last, as StarPU keeps it.
+  // The last users of a datum, as StarPU keeps them.
   struct Datum {
     std::vector<int> writers{};  // one, or several that accumulate
     std::vector<int> readers{};  // since

@@ -1,5 +1,5 @@
-// Workers in simulated time: they take ready tasks as the policy decides, wait for the data, and
-// run one after the other.
+// Simulated workers: they take ready tasks as the policy decides, wait for the data, and run one
+// task after the other.
 #pragma once
 
 #include <functional>
@@ -51,7 +51,7 @@ class SimulatedWorkers {
     std::vector<bool> of_group{};
   };
 
-  // What a task updates goes back to who used it last.
+  // Data that a task updates return to the memory where they were used last.
   struct Return {
     std::size_t datum;
     unsigned memory;

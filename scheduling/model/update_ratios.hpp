@@ -1,5 +1,5 @@
-// How many updates so many groups need for the same loss, relative to one group: measured, and kept
-// beside the performance models, for one net on its data.
+// Updates that several groups need for the same loss, relative to one group: measured, and stored
+// beside the performance models, for one net and its data.
 #pragma once
 
 #include <filesystem>
@@ -32,14 +32,14 @@ class UpdateRatios {
   std::filesystem::path path_;
 };
 
-// The first iteration behind which the mean of the last `window` losses is at most `target`; none:
+// The first iteration after which the mean of the last `window` losses is at most `target`; none:
 // never.
 std::optional<std::size_t> first_below(std::span<const double> losses, std::size_t window,
                                        double target);
 
-// From the losses of one group and of several, from the same parameters on the same mini-batches:
-// updates to the mean loss that one group has at its end. The error is what the noise of that mean
-// is in updates.
+// From the losses of one group and of several groups, which started from the same parameters on the
+// same mini-batches: updates to the final mean loss of one group. The error is the noise of that
+// mean, in updates.
 UpdateRatio ratio_of_updates(int groups, std::span<const double> one,
                              std::span<const double> several, std::size_t window);
 

@@ -1,7 +1,7 @@
-// Finds the learning rate, the momentum and the number of compute groups of a training by trials
-// (after the optimizer of Omnivore, Hadjis et al.). One setting is the champion, at first the given
-// one. Challengers train from the same parameters on the same images; who is surely better becomes
-// the champion. Knows nothing of how a trial trains.
+// Finds the learning rate, the momentum and the number of compute groups by trials (after the
+// optimizer of Omnivore, Hadjis et al.). One setting is the champion, at first the given one.
+// Challengers train from the same parameters on the same images; a challenger that is clearly
+// better becomes the champion. Independent of how a trial trains.
 #pragma once
 
 #include <vector>
@@ -14,8 +14,8 @@ namespace omni {
 class TrialRunner {
  public:
   virtual ~TrialRunner() = default;
-  // Trains from the start of the search for so many iterations. Asked for the same setting again,
-  // it goes on up to them. Errors other than divergence end the search.
+  // Trains from the start of the search for so many iterations. For the same setting it continues
+  // up to that number. Errors other than divergence end the search.
   virtual Result<Showing> challenge(const Setting& setting, std::uint64_t iterations) = 0;
   virtual Result<Showing> defend(std::uint64_t iterations) = 0;  // the champion, likewise
   virtual void promote() = 0;  // the last challenger is the champion from now on
@@ -39,7 +39,7 @@ struct Found {
 // ErrorKind::diverged when every trial diverges, although the rate is lowered.
 Result<Found> search(const Setting& given, const SearchPlan& plan, TrialRunner& runner);
 
-// A momentum remembers 1 / (1 - momentum) iterations. A trial must be several times as long.
+// A momentum covers 1 / (1 - momentum) iterations. A trial must be several times as long.
 double longest_momentum(std::uint64_t iterations);
 
 }  // namespace omni

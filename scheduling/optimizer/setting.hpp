@@ -1,4 +1,4 @@
-// What a search looks for, and how one of its trials went.
+// A setting that a search tries, and the result of a trial.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ double step_of(const Setting& setting);
 Setting with_momentum(Setting setting, double momentum);
 Setting scaled(Setting setting, double factor);
 
-// How a trial stands, the worst first.
+// State of a trial, the worst first.
 enum class Fate {
   diverged,
   dead,       // the net says the same of all images

@@ -1,4 +1,5 @@
-// A training as it stands, in memory: trials start from one and are rolled back to it.
+// A copy of a training's state in memory, from which trials start and to which they are rolled
+// back.
 #pragma once
 
 #include <vector>

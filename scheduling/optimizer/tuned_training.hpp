@@ -43,7 +43,7 @@ class TunedTraining : private TrialRunner {
   Status evaluate_now();
   const TrainingState& state() const { return state_; }
 
-  // Copies of the training that are held while it searches, and else the good ones.
+  // Snapshots held during a search, and between searches.
   static constexpr int kSnapshots = 3;
   // With fewer there are no trials.
   static constexpr std::uint64_t kFewest = 1200;
@@ -52,7 +52,7 @@ class TunedTraining : private TrialRunner {
   static constexpr double kLearned = 0.98;                 // of the loss at chance
   static constexpr std::uint64_t kProbesPerIteration = 3;  // a forward pass takes a third
 
-  // Who takes part in a search.
+  // A setting in a search, with its training.
   struct Entrant {
     Setting setting{};
     TrainingSnapshot at;           // behind so many iterations of training
@@ -82,7 +82,7 @@ class TunedTraining : private TrialRunner {
   // The iterations of `entrant` from those done up to so many, then the showing.
   Result<Showing> advance(Entrant& entrant, std::uint64_t iterations);
   Result<Showing> show(TrainingState state, std::uint64_t iterations, std::uint64_t& spent);
-  // With the groups in use; nobody is told.
+  // With the groups in use; without callbacks.
   struct PieceOptions {
     std::uint64_t iterations = 0;
     bool cooldown = false;

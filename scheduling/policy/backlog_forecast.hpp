@@ -1,6 +1,6 @@
-// How much work is still to come for some workers. What is ready is only its beginning: other tasks
-// wait for it. How many times as much it was the last times, until no more tasks of the same sort
-// came, is all that is known of the graph.
+// Forecasts the backlog of a kind of workers. Ready tasks are only its beginning: other tasks
+// depend on them. The forecast uses past ratios of following work to ready work, by sort of task;
+// the graph itself is not known.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,12 @@ class BacklogForecast {
   // Tasks of one codelet (any number of its own) and one priority are alike.
   using Sort = std::pair<std::uintptr_t, int>;
 
-  // A task got ready, and with it there is so much ready work. All work is in one unit of time that
-  // the workers need for it.
+  // A task became ready; `ready_work` is all ready work, in one unit of time.
   void note(Sort sort, double ready_work);
   void began(Sort sort, double work);  // a task
   void ran_empty();                    // nothing is ready
 
-  // When a task of this sort gets ready: how much is to come, at least what is ready.
+  // Forecast when a task of this sort becomes ready; at least the ready work.
   double expected(Sort sort, double ready_work) const;
 
  private:

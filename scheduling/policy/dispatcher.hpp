@@ -1,5 +1,5 @@
-// All that the policy decides: which kind of workers gets a ready task, and which task a worker
-// takes. It knows no StarPU, so that what it would decide can also be foretold (scheduling/model/).
+// The decisions of the policy: which kind of workers gets a ready task, and which task a worker
+// takes. Independent of StarPU, so that scheduling/model/ can simulate it.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +17,15 @@
 
 namespace omni {
 
-// Workers that are equals: of one type, beside one memory. They take their work from one queue, so
-// that none idles while another has a backlog, whatever the performance models predicted.
+// Equal workers: of one type, with one memory. They share one queue, so none idles while another
+// has a backlog, whatever the performance models predict.
 template <class Task>
 struct WorkerKind {
   unsigned type, node;
   std::vector<unsigned> workers{};
   ReadyQueue<Task> ready{};
   bool may_help = false;  // another kind has got a task that these would have finished first
-  // Of a task, beside its length: small ones of a GPU take longer to be given out than to run.
+  // Overhead of a task beside its length: on a GPU small tasks take longer to hand out than to run.
   // Known where the next task is taken before one is done.
   double overhead = 0;
   BacklogForecast backlog_forecast{};  // only where there are several kinds
@@ -41,8 +41,8 @@ struct WorkerKind {
 //     yet; nothing: none of these workers can run it
 //   double guess(Task, const Kind&): in its place
 //   double transfer(Task, unsigned node): to bring its data there
-//   double back(Task, unsigned node): to bring what it updates from there to who used it last
-//   void takes(Task, unsigned node): now who is there uses its data
+//   double back(Task, unsigned node): to return its updated data to where they were used last
+//   void takes(Task, unsigned node): note that workers there use its data now
 template <class Task, class Facts>
 class Dispatcher {
  public:
@@ -98,7 +98,7 @@ class Dispatcher {
       const auto length = facts_.length(task, kind);
       if (!length) continue;
       const double transfer = facts_.transfer(task, kind.node);
-      // Where its data are it runs before what is less urgent; who fetches it displaces other work.
+      // Beside its data it runs before less urgent tasks; elsewhere it displaces other work.
       const int before = transfer > 0 ? kLeastPriority : facts_.priority(task);
       const double ready = wait_for(kind, task, before, now);
       candidates.push_back({.wait = expected_work(kind, task, ready),
@@ -109,7 +109,8 @@ class Dispatcher {
                             .guess = facts_.guess(task, kind)});
       kinds.push_back(&kind);
     }
-    if (kinds.empty()) return only_place();  // nobody can: it waits for somebody who will
+    if (kinds.empty())
+      return only_place();  // no kind can run it now: it waits for a worker that can
     const std::size_t chosen = placement_.choose(with_overheads(candidates, kinds), now - start_);
     const Candidate& candidate = candidates[chosen];
     Place place{kinds[chosen], std::isnan(candidate.length) ? candidate.guess : candidate.length};

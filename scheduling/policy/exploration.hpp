@@ -1,6 +1,6 @@
-// Which implementation runs a task: the best, as far as the models know. They learn only about what
-// runs, so one that was first measured while others used the machine would be passed over for ever.
-// So another one is tried now and then.
+// Chooses the implementation of a task: the fastest by the models. The models learn only from runs,
+// so an implementation that was first measured on a busy machine would never be chosen again. So
+// another one is tried now and then.
 #pragma once
 
 #include <cstdint>

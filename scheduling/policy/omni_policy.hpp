@@ -1,6 +1,6 @@
 // Our StarPU scheduling policy. A ready task goes to the kind of workers that is predicted to
-// finish it first: their backlog, the transfers of its data, the length of the best implementation.
-// Workers of one kind are equals and take their work from one queue.
+// finish it first: by backlog, transfers, and length of the best implementation. Workers of one
+// kind take their work from one queue.
 #pragma once
 
 struct starpu_sched_policy;

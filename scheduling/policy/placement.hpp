@@ -1,6 +1,5 @@
-// Which kind of workers gets a ready task: the one that will have finished it first, as far as the
-// performance models know. What they do not know yet, or may know wrongly, is tried now and then,
-// within a budget.
+// Chooses the kind of workers for a ready task: the one predicted to finish it first. Kinds whose
+// models are missing or may be wrong are tried now and then, within a budget.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +13,13 @@ struct Candidate {
   double wait = 0;      // until one of them is free for it, also of what is still to come
   double ready = 0;     // of that, for what is ready already
   double transfer = 0;  // of the data that is elsewhere
-  double back = 0;      // of what it updates, to those who used that last
+  double back = 0;      // of its updated data, to where they were used last
   double length = 0;    // of the best implementation; NaN: not known yet
   double guess = 0;     // in its place, from operations and bytes alone
 };
 
-// The candidate would have done it, and brought back what it updates, before the other can begin:
-// the other never waits for it.
+// The candidate would finish the task and return its updated data before the other kind could
+// begin.
 bool is_back_before(const Candidate& candidate, const Candidate& other);
 
 class Placement {

@@ -1,5 +1,5 @@
-// Asynchronous groups: each takes its gradient to the one model when it has it, whatever the others
-// did meanwhile. One group is plain synchronous training.
+// Asynchronous groups: each applies its gradient to the shared model as soon as it is complete. One
+// group is plain synchronous training.
 #pragma once
 
 #include <deque>

@@ -1,5 +1,5 @@
-// Hogbatch: every group adds its change to the one model as it has it. Groups of cores take small
-// mini-batches, GPUs large ones; adaptive sizes keep the numbers of updates in balance. The
+// Hogbatch: every group adds its change to the shared model as soon as it has one. Groups of cores
+// take small mini-batches, GPUs large ones; adaptive sizes balance the numbers of updates. The
 // authors' program copies a GPU's whole model over the shared one; here no update is lost.
 #pragma once
 
@@ -12,8 +12,8 @@ struct BatchRule {
   double factor = 2;  // alpha
   double weight = 1;  // beta: what an update of a group of small mini-batches counts
 
-  // `own`: updates of the kind; `least`, `most`: those of the other kinds. A kind that is behind
-  // gets smaller mini-batches, one that is ahead larger ones, within the bounds.
+  // `own`: updates of the kind; `least`, `most`: of the other kinds. A kind with fewer updates gets
+  // smaller mini-batches, one with more gets larger ones, within the bounds.
   std::uint64_t next(std::uint64_t batch, double own, double least, double most,
                      const GroupBatch& bounds, std::uint64_t unit) const;
 };

@@ -47,8 +47,8 @@ struct StrategyOptions {
   std::vector<StrategyOption> given() const;  // of those that are in here
 };
 
-// What every group computes with: the one model (where there are several groups, with copies of
-// it), or a model of its own.
+// The model with which a group computes: the shared one (with several groups: a copy of it), or one
+// of its own.
 enum class GroupModels { one, replicated, own };
 
 struct StrategyType {

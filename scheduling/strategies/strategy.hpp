@@ -1,6 +1,6 @@
-// A strategy: how the groups of a training share what they learn. It says how large each group's
-// next mini-batch is, what a group's step changes, and when and how groups meet. The trainer asks
-// it, and knows no strategy by name.
+// A strategy: how the groups of a training share what they learn. It decides the size of each
+// group's next mini-batch, what a group's step changes, and when and how groups meet. The trainer
+// knows no strategy by name.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct UpdateRule {
   Momentum momentum;
 };
 
-// What becomes of a mini-batch's gradients.
+// How a mini-batch's gradients are used.
 struct GroupUpdate {
   MiniBatch batch;
   UpdateRule rule;
@@ -57,15 +57,15 @@ class Strategy {
   Strategy& operator=(const Strategy&) = delete;
 
   virtual std::string name() const = 0;
-  // True: groups begin one after another, or as a virtual clock says, and updates happen in that
+  // True: groups begin in turn, or in the order of a virtual clock, and updates happen in that
   // order. False: each begins when it is free, and updates happen as gradients arrive.
   virtual bool in_order() const { return true; }
 
-  // Asked when a group is about to begin: samples of its mini-batch.
+  // Size of the group's next mini-batch in samples; called before it begins.
   virtual std::uint64_t next_batch(int group);
   // False: the group waits for a meeting.
   virtual bool may_begin(int /*group*/) const { return true; }
-  // Whether the group's next mini-batch ends with models or gradients that others get.
+  // Whether the group sends models or gradients to others after its next mini-batch.
   virtual bool exchanges(int /*group*/) const { return true; }
   virtual UpdateRule rule(const MiniBatch& batch, float learning_rate) const = 0;
 
@@ -74,21 +74,21 @@ class Strategy {
   // The step that a parameter's complete gradient takes, by the parameter's number in the net.
   virtual ExchangeArgs step(const GroupUpdate& update, std::size_t param);
   virtual ExchangeTensors stepped(const GroupUpdate& update, std::size_t param);
-  // Called behind the steps of some parameters: submits what else happens to them.
+  // Called after the steps of some parameters: submits further tasks on them.
   virtual void submit_behind(const GroupUpdate& /*update*/,
                              std::span<const std::size_t> /*params*/) {}
-  // All tasks of a mini-batch are submitted; the place to submit a meeting of all groups.
+  // Called when all tasks of a mini-batch are submitted: may submit a meeting of all groups.
   virtual void end(const GroupUpdate& /*update*/) {}
 
-  // Samples after which all groups come to rest for meet_at_rest(); UINT64_MAX: never.
+  // Number of samples after which all groups stop for meet_at_rest(); UINT64_MAX: never.
   virtual std::uint64_t next_rest(std::uint64_t /*samples*/) const { return UINT64_MAX; }
   virtual void meet_at_rest() {}
-  // The training is over, and saved as it stands: what groups learnt since the last meeting goes
-  // into the model that is tested.
+  // Called after the last checkpoint: merges what groups learned since the last meeting into the
+  // model that is tested.
   virtual void conclude() {}
 
   StrategyState state() const { return {name(), numbers()}; }
-  // Of another strategy, or of another number of groups: everything starts afresh.
+  // For a checkpoint of another strategy or number of groups: everything is reset.
   void restore(const StrategyState& state);
   virtual std::vector<StrategyFigure> figures(int /*group*/) const { return {}; }
 

@@ -15,21 +15,21 @@ class BatchnormBlock {
  public:
   BatchnormBlock(LayerBuilder& builder, Extent extent, Activation activation);
 
-  // Called slice by slice; with the last one it submits the normalising of all slices from src to
-  // dst.
+  // Called slice by slice; the call for the last slice submits the normalisation of all slices from
+  // src to dst.
   void forward(const Step& step, int slice, const std::vector<Tensor*>& src,
                const std::vector<Tensor*>& dst, TaskTag tag);
 
-  // Likewise: with the last slice it submits diff_src of every slice, then calls `then(slice)` for
-  // each in order. Without diff_src only the parameters get their gradient; it may be dst.diff.
+  // Likewise: the call for the last slice submits diff_src of all slices, and calls then(slice) for
+  // each in order. diff_src may be dst.diff; if empty, only the parameters get gradients.
   void backward(int slice, const std::vector<Tensor*>& src, const Blob& dst,
                 const std::vector<Tensor*>& diff_src, TaskTag tag,
                 const std::function<void(int)>& then);
 
-  // From now on dst.diff has the activation's gradient in it. False: it is no relu.
+  // See Layer. From then on dst.diff already includes the gradient of the relu. False: no relu.
   bool leave_relu_gradient();
-  // From now on dst = activation(normalised + addend). Where the addend's gradient is to be written
-  // here, that is done; else dst.diff is that of the sum. False: there is an activation before.
+  // See Layer. From then on dst = activation(normalised + addend). False: this block has an
+  // activation of its own.
   bool absorb_sum(const Input& addend, Activation activation);
 
   std::string in_one_task() const;  // see Layer
@@ -39,7 +39,7 @@ class BatchnormBlock {
  private:
   bool one_slice() const { return slices_.all_sizes.size() == 1; }
   std::int64_t rows(int slice) const;
-  // Of any slice of the mini-batch, on whichever rank.
+  // Partial statistics of one slice of the mini-batch, on any rank.
   struct Part {
     std::int64_t rows_before, rows;
     const Tensor* partial;
@@ -47,7 +47,8 @@ class BatchnormBlock {
   const Tensor& own_partial(int slice) const {
     return *partials_[static_cast<std::size_t>(slices_.first + slice)];
   }
-  // Behind the slice's partial; with the last slice, all ranks get the partials of all others.
+  // Calls `merge` for the slice's partial. Over several ranks: the call for the last slice
+  // exchanges all partials, then merges each.
   std::vector<Part> gathered(int slice, bool backward, TaskTag tag,
                              const std::function<void(const Part&)>& merge) const;
 

@@ -1,4 +1,4 @@
-// An 8-bit image in memory, and how large whoever asks for one needs it.
+// An 8-bit image in memory, and the size that the caller needs.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct Image {
   std::vector<float> values = {};    // of a vector, as the net takes them: then there are no pixels
 };
 
-// Before anything is allocated for what a header promises.
+// Bounds, checked before memory is allocated for the sizes in a header.
 inline constexpr std::uint64_t kMaxPixels = 1u << 26;
 
 // A codec that can decode at a fraction of the size, which is faster, may do so as long as no side

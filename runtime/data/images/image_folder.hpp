@@ -10,8 +10,8 @@
 
 namespace omni {
 
-// All image files below a folder at any depth, sorted; also of kinds that are not read, which left
-// out in silence would be missed.
+// All image files below a folder at any depth, sorted. Files of unsupported kinds are included, so
+// that they cause an error instead of being skipped.
 Result<std::vector<std::string>> images_below(const std::filesystem::path& folder);
 
 bool is_image_folder(const std::filesystem::path& folder);

@@ -16,7 +16,7 @@
 
 namespace omni {
 
-// Texts one behind the other: a list of millions takes hardly more memory than its file.
+// Texts in one buffer: a list of millions takes hardly more memory than its file.
 class Paths {
  public:
   void push_back(std::string_view path) {

@@ -1,4 +1,4 @@
-// Darknet's rule: an image is of the class whose label its path holds.
+// Darknet's rule: the class of an image is the label that its path contains.
 #pragma once
 
 #include <functional>

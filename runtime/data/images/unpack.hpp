@@ -1,5 +1,5 @@
-// The last step of images that become pixels first: from these, which travel with 8 bits per value,
-// also to a GPU, to the values that the net reads, in f32 or bf16.
+// Unpacks pixels to the values that the net reads. Pixels travel with 8 bits per value, also to a
+// GPU; values are f32 or bf16.
 #pragma once
 
 #include <atomic>

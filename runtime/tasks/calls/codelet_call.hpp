@@ -1,5 +1,5 @@
-// A codelet with arguments, as it was submitted: what a StarPU task carries, one alone or several
-// (see TaskChain).
+// A submitted call of a codelet with its arguments. A StarPU task carries one call or several (see
+// TaskChain).
 #pragma once
 
 #include <starpu.h>
@@ -16,7 +16,7 @@
 
 namespace omni {
 
-// The arguments follow it in the same allocation, then how it uses its buffers.
+// The same allocation holds the arguments behind it, then the accesses.
 struct alignas(std::max_align_t) CodeletCall {
   const CodeletBase* codelet;
   std::uint32_t on_cpu;  // bit i: entry i may serve this call
@@ -38,18 +38,18 @@ struct alignas(std::max_align_t) CodeletCall {
   std::size_t bytes() const;  // of the allocation
   std::span<const BufferUse> uses() const;
 
-  // By an entry of the codelet, with the buffers' memory. False: it failed, which is reported.
+  // Runs an entry of the codelet on the buffers. False: it failed, which is reported.
   bool run(std::size_t entry, std::span<void*> memory) const noexcept;
-  // Of the host, when its work is done.
+  // Called on the host when the work is done.
   void done() const noexcept;
   void record_time(std::size_t entry, double seconds) const;
 };
 
-// How StarPU is told of an access, and for whom a task is. The set outlives it.
+// StarPU's form of an access, and the workers of a task. The set outlives the task.
 starpu_data_access_mode starpu_mode(AccessMode mode);
 void bind(starpu_task& task, const WorkerSet& workers);
 
-// What is left of a task that StarPU did not take: its error.
+// Reports that StarPU refused a task.
 void refuse(starpu_task* task, const std::string& name, int code);
 
 }  // namespace omni

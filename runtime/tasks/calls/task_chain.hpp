@@ -1,10 +1,9 @@
-// Calls that only one worker, of a GPU, can serve, submitted to StarPU as one task. Apart, each
-// that needs another's result would be handed to the GPU when the host has seen that one's end, and
-// the GPU would wait for the host some hundred times per mini-batch. The one task enqueues the
-// kernels of all of them at once, in the order in which they were submitted.
+// Calls that only one GPU worker can run, submitted to StarPU as one task. As separate tasks, a
+// call that needs another's result would reach the GPU only after the host has seen that result,
+// some hundred times per mini-batch. The one task enqueues the kernels of all calls in order.
 //
-// As many as take milliseconds: others want the GPU, too, and the data that such a task has used.
-// Where nobody does, a whole iteration: between two such tasks the GPU waits for the host.
+// A chain takes some milliseconds, since other tasks want the GPU and the data of a chain. If there
+// are none, a chain is a whole iteration: between two chains the GPU waits for the host.
 #pragma once
 
 #include <cstdint>
@@ -46,9 +45,9 @@ class TaskChain {
   int priority_ = 0;
 };
 
-// What the calling thread submits in this scope becomes chains, where it is wanted and the
-// SubmissionScope's workers let one worker of a GPU serve it. Tasks that a CPU may run come in
-// between. In an outer scope nothing changes.
+// In this scope, calls that the calling thread submits are chained, if chains are enabled and the
+// SubmissionScope's workers include one GPU worker that can run them. Tasks that a CPU may run are
+// submitted in between. A nested scope changes nothing.
 class ChainScope {
  public:
   explicit ChainScope(bool wanted = true, std::size_t most_calls = TaskChain::kMostCalls);

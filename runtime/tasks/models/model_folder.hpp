@@ -1,6 +1,5 @@
-// A session's own copy of the performance models. StarPU reads and writes this one alone, so that
-// it never meets a damaged file, and a run that is killed or finds the disk full leaves whole what
-// others share.
+// A session's own copy of the performance models. StarPU reads and writes only this copy. So it
+// never reads a damaged file, and a killed run or a full disk leaves the shared files whole.
 #pragma once
 
 #include <filesystem>
@@ -14,20 +13,20 @@ namespace omni {
 
 class ModelFolder {
  public:
-  // Copies what StarPU would read: from `shared`, else from where it looks besides. Damaged files
-  // in `shared` are moved into "damaged" there, others passed over, with one warning. Files that
-  // cannot be read are left alone.
+  // Copies the models from `shared`, else from StarPU's own search path. Damaged files in `shared`
+  // are moved to its folder "damaged"; damaged files elsewhere are skipped; one warning names them.
+  // Files that cannot be read are left alone.
   static Result<std::shared_ptr<ModelFolder>> open(const std::filesystem::path& shared);
   ModelFolder(const ModelFolder&) = delete;
   ModelFolder& operator=(const ModelFolder&) = delete;
   ~ModelFolder();
 
   const std::filesystem::path& path() const { return path_; }
-  // Before StarPU writes its last: it ends the process where it cannot. Makes again what a cleaner
-  // of temporary files has removed.
+  // Call before StarPU writes its models at shutdown. Recreates folders that a cleaner of temporary
+  // files has removed, since StarPU ends the process if it cannot write.
   void prepare_last_write() const;
-  // When StarPU has written: what has changed replaces what is shared, one whole file at a time. Of
-  // two runs the last one wins. Warns where that cannot be done.
+  // Call after StarPU has written. Each changed file replaces the shared one as a whole; of two
+  // runs the last one wins. Warns if that fails.
   void publish() const;
 
  private:

@@ -1,5 +1,5 @@
-// Whether StarPU can use a file of performance models. It ends the process over one that it cannot
-// read, and over numbers that cannot be, so files are looked at before it is given them.
+// Checks files of performance models. StarPU ends the process if it cannot parse a file, or if a
+// number is impossible; so files are checked before StarPU reads them.
 #pragma once
 
 #include <string_view>
@@ -10,8 +10,8 @@ namespace omni {
 // STARPU_HISTORY_BASED.
 bool is_sound_codelet_model(std::string_view text, std::string_view version);
 
-// What StarPU measured of a host's memories and the ways between them. `kind` is what the name of
-// the file ends with; `config` is the text of the host's ".config", which counts the memories.
+// Files of measured bandwidths and latencies. `kind` is the end of the file's name; `config` is the
+// text of the host's ".config", which counts the memories.
 bool is_sound_bus_file(std::string_view kind, std::string_view text, std::string_view config);
 
 }  // namespace omni
