@@ -95,4 +95,4 @@ def main(words):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]) if sys.argv[1:] in ([], ["--check"]) else __doc__)
+    sys.exit((main(sys.argv[1:]) or 0) if sys.argv[1:] in ([], ["--check"]) else __doc__)
