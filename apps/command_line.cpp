@@ -32,26 +32,57 @@ std::vector<std::string_view> command_names(const CLI::App& app) {
   return names;
 }
 
-// With those of option groups, which are subcommands without a name.
-std::vector<const CLI::Option*> options_of(const CLI::App& command) {
-  std::vector<const CLI::Option*> options = command.get_options();
-  for (const CLI::App* group : command.get_subcommands([](const CLI::App*) { return true; }))
-    if (group->get_name().empty()) {
-      const auto more = options_of(*group);
-      options.insert(options.end(), more.begin(), more.end());
+// Names, value, and a wrapped description. The description of an option may begin with the name of
+// its value and a blank: "<SECONDS> Longest time". CLI11 would show INT:INT in [0 - 1073741824].
+class GroupedHelp final : public CLI::Formatter {
+ public:
+  std::string make_option(const CLI::Option* option, bool positional) const override {
+    std::string name = make_option_name(option, positional), value = option->get_type_name();
+    std::string about = option->get_description();
+    if (about.starts_with('<')) {
+      const std::size_t words = value.find(":{"), end = about.find("> ");
+      if (words != value.npos && about.find('|') > end) {
+        std::replace(value.begin(), value.end(), ',', ' ');
+        about += ". One of: " + value.substr(words + 2, value.size() - words - 3);
+      }
+      value = about.substr(1, end - 1);
+      about.erase(0, end + 2);
     }
-  return options;
-}
+    if (option->get_type_size() != 0 && !positional) name += " " + value;
+    if (option->get_required()) about += "; required";
+    if (option->get_type_size() != 0 && !option->get_default_str().empty())
+      about += "; default: " + option->get_default_str();
+    for (const CLI::Option* other : option->get_excludes())
+      about += "; not with " + other->get_name();
+    for (const CLI::Option* other : option->get_needs())
+      about += "; only with " + other->get_name();
+    return row(name, about);
+  }
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    return CLI::detail::find_and_replace(Formatter::make_help(app, name, mode), "\n\n\n", "\n\n");
+  }
+  std::string make_subcommand(const CLI::App* command) const override {
+    return row(command->get_name(), command->get_description());
+  }
 
-bool knows(const CLI::App& command, const std::string& option) {
-  const auto options = options_of(command);
-  return std::any_of(options.begin(), options.end(),
-                     [&](const CLI::Option* each) { return each->check_name(option); });
-}
+ private:
+  static std::string row(const std::string& name, const std::string& about) {
+    constexpr std::size_t kName = 28, kLine = 100;
+    std::string text = "  " + name;
+    if (text.size() + 2 > kName) text += '\n';
+    std::size_t at = text.back() == '\n' ? 0 : text.size();
+    for (const std::string& line : wrapped(about, kLine - kName)) {
+      text += std::string(kName - at, ' ') + line + '\n';
+      at = 0;
+    }
+    return text;
+  }
+};
 
 std::string nearest_option(const CLI::App& command, std::string_view word) {
   std::vector<std::string_view> names;
-  for (const CLI::Option* option : options_of(command))
+  for (const CLI::Option* option : command.get_options())
     names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
   word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
   return std::string(nearest(word, names));
@@ -70,7 +101,7 @@ Error comes_after(std::string_view option, const std::string& command) {
 std::optional<Error> misplaced_option(const CLI::App& app) {
   const auto commands = app.get_subcommands();
   if (commands.empty()) return std::nullopt;
-  for (const CLI::Option* option : options_of(app))
+  for (const CLI::Option* option : app.get_options())
     if (option->count() > 0) return comes_after(option->get_name(), commands.front()->get_name());
   return std::nullopt;
 }
@@ -78,7 +109,8 @@ std::optional<Error> misplaced_option(const CLI::App& app) {
 Error unknown_option(const CLI::App& app, const CLI::App& command, const std::string& argument) {
   const std::string option = argument.substr(0, argument.find('='));
   if (const auto commands = app.get_subcommands(); !commands.empty() && &command == &app)
-    if (knows(*commands.front(), option)) return comes_after(option, commands.front()->get_name());
+    if (commands.front()->get_option_no_throw(option))
+      return comes_after(option, commands.front()->get_name());
   const std::string near = nearest_option(command, option);
   return usage_error(fmt::format("unknown option {}", shown_name(option)),
                      near.empty() ? fmt::format("'{}' lists them", help_command(app, command))
@@ -120,6 +152,57 @@ Error other_error(const CLI::App& app, const CLI::ParseError& problem) {
 }
 
 }  // namespace
+
+std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
+  std::vector<std::string> lines(1);
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    if (!lines.back().empty() && lines.back().size() + 1 + end > width) lines.emplace_back();
+    lines.back() += lines.back().empty() ? "" : " ";
+    lines.back() += text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+void use_grouped_help(CLI::App& app, std::string_view table) {
+  struct Entry {
+    std::string group, text;
+  };
+  std::map<std::string, Entry> entries;
+  Entry* entry = nullptr;
+  std::istringstream lines{std::string(table)};
+  std::string group;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("= ")) {
+      group = line.substr(2);
+    } else if (line.starts_with("  ")) {
+      entry->text += (entry->text.empty() ? "" : " ") + line.substr(2);
+    } else if (!group.empty() && !line.empty()) {
+      const std::size_t end = line.find(' ', line.find("--"));
+      entry = &entries[line.substr(0, end)];
+      *entry = {group, end == line.npos ? "" : "<" + line.substr(end + 1) + ">"};
+    }
+  }
+  std::vector<CLI::App*> apps = app.get_subcommands([](CLI::App*) { return true; });
+  apps.push_back(&app);
+  for (CLI::App* each : apps) {
+    each->formatter(std::make_shared<GroupedHelp>());
+    for (CLI::Option* option : each->get_options()) {
+      auto found = entries.find(each->get_name() + " " + option->get_name());
+      if (found == entries.end()) found = entries.find(option->get_name());
+      if (found == entries.end()) continue;
+      const std::string own = option->get_description();
+      const bool described = found->second.text.ends_with('>') || found->second.text.empty();
+      option->group(found->second.group)
+          ->description(found->second.text +
+                        (own.empty() ? ""
+                         : described ? " "
+                                     : ". ") +
+                        own);
+    }
+  }
+}
 
 std::optional<int> read_command_line(CLI::App& app, int argc, const char* const* argv) {
   std::optional<Error> refusal;

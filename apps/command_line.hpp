@@ -3,12 +3,22 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace CLI {
 class App;
 }
 
 namespace omni {
+
+// Lines of at most so many characters, broken at blanks; a longer word has a line of its own.
+std::vector<std::string> wrapped(std::string_view text, std::size_t width);
+
+// --help of the program and its subcommands: options by group, lines of at most 100 columns.
+// `table` describes options; its form is that of apps/omni-run/help.txt.
+void use_grouped_help(CLI::App& app, std::string_view table = "");
 
 // Nothing: all is well. Otherwise the exit code, after help or version on stdout, or one line
 // "error: what (hint)".

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace omni {
@@ -68,9 +69,17 @@ Input& LayerBuilder::input_from(int layer) {
     // Backward runs from the last layer to the first, so the newest consumer writes the blob's
     // gradient and every earlier one gets a private tensor, which the net adds afterwards.
     Input*& newest = parts_.newest_consumer[&blob];
-    if (newest != nullptr)
+    if (newest != nullptr) {
+      const std::size_t before = parts_.tensors.bytes();
       newest->diff =
           per_slice(fmt::format("share{}", parts_.inputs.size()), blob.extent.count(), values());
+      for (const auto& reader : parts_.layers)  // that layer counts them, not this one
+        if (std::ranges::find(reader->inputs_, newest) != reader->inputs_.end()) {
+          const std::size_t bytes = parts_.tensors.bytes() - before;
+          reader->tensor_bytes_ += bytes;
+          bytes_before_ += bytes;
+        }
+    }
     newest = &input;
   }
   return input;

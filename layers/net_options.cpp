@@ -17,33 +17,33 @@ constexpr std::array kNetKeys{
     Key{"learning_rate", "0.001", "step length of the updates; policy and burn_in vary it"},
     Key{"momentum", "0.9", "share of the last update that goes into the next one"},
     Key{"decay", "0.0001", "L2 penalty of weights (not of biases)"},
-    Key{"policy", "constant", "constant step steps exp poly sigmoid random sgdr"},
+    Key{"policy", "constant", "one of: constant step steps exp poly sigmoid random sgdr"},
     Key{"burn_in", "0", "first batches, during which the rate rises"},
-    Key{"power", "4", "of burn_in, poly and random"},
-    Key{"step", "1", "of step and sigmoid"},
-    Key{"scale", "1", "of step"},
-    Key{"steps", "", "list, of steps"},
-    Key{"scales", "", "list, of steps"},
-    Key{"gamma", "1", "of exp and sigmoid"},
-    Key{"learning_rate_min", "0.00001", "of sgdr: at the end of a cycle"},
-    Key{"sgdr_cycle", "max_batches", "of sgdr: batches from learning_rate down to its minimum"},
-    Key{"sgdr_mult", "2", "of sgdr: each cycle is so many times longer than the one before"},
+    Key{"power", "4", "for burn_in, poly and random: exponent"},
+    Key{"step", "1", "for step and sigmoid: updates"},
+    Key{"scale", "1", "for step: factor"},
+    Key{"steps", "", "for steps: list of updates"},
+    Key{"scales", "", "for steps: list of factors"},
+    Key{"gamma", "1", "for exp and sigmoid"},
+    Key{"learning_rate_min", "0.00001", "for sgdr: learning rate at the end of a cycle"},
+    Key{"sgdr_cycle", "max_batches", "for sgdr: updates from learning_rate down to its minimum"},
+    Key{"sgdr_mult", "2", "for sgdr: length of each cycle relative to the one before"},
     Key{"max_batches", "0", "updates to do; 0: no end"},
-    Key{"label_smooth_eps", "0", "of [softmax]: share of the truth that the wrong classes get"},
-    Key{"min_crop", "", "augmentation: shortest side after resizing, smallest"},
-    Key{"max_crop", "", "augmentation: shortest side after resizing, largest"},
-    Key{"angle", "0", "augmentation: rotation in degrees, up to"},
-    Key{"aspect", "1", "augmentation: aspect ratio change, up to"},
-    Key{"saturation", "1", "augmentation: factor, up to"},
-    Key{"exposure", "1", "augmentation: factor, up to"},
-    Key{"hue", "0", "augmentation: shift, up to"},
+    Key{"label_smooth_eps", "0", "for [softmax]: target probability of all wrong classes together"},
+    Key{"min_crop", "", "augmentation: smallest length of the shorter side after resizing"},
+    Key{"max_crop", "", "augmentation: largest length of the shorter side after resizing"},
+    Key{"angle", "0", "augmentation: largest rotation, in degrees"},
+    Key{"aspect", "1", "augmentation: largest change of the aspect ratio, a factor"},
+    Key{"saturation", "1", "augmentation: largest factor"},
+    Key{"exposure", "1", "augmentation: largest factor"},
+    Key{"hue", "0", "augmentation: largest shift, a share of the colour circle"},
     Key{"flip", "0", "augmentation: 1 mirrors half of the images"},
     Key{"center", "0", "augmentation: 1 cuts from the centre, without rotation and zoom"},
     Key{"adam", "0", "1 is Adam, 0 is SGD with momentum"},
-    Key{"B1", "0.9", "of Adam: share of the last updates' mean gradient, in place of momentum"},
-    Key{"B2", "0.999", "of Adam: share of the last updates' mean squared gradient"},
+    Key{"B1", "0.9", "for Adam: share of the last updates' mean gradient, in place of momentum"},
+    Key{"B2", "0.999", "for Adam: share of the last updates' mean squared gradient"},
     Key{"eps", "0.0000001",
-        "of Adam: what the root of the squares (summed over a batch) is at least"},
+        "for Adam: lower bound of the root of the squared gradient (summed over a batch)"},
     Key{"time_steps", "1", "it is for recurrent nets", Effect::refused},
 };
 
@@ -66,13 +66,10 @@ void read_adam(OptionReader& options, SolverOptions& solver) {
   const float mean_memory = options.real("B1", 0.9f, 0, below_one);
   solver.square_memory = options.real("B2", 0.999f, 0, below_one);
   solver.epsilon = options.real("eps", 1e-7f, 1e-20f);
-  if (!solver.adam) {
-    for (const std::string_view key : {"B1", "B2", "eps"})
-      options.warn(key, "has no effect without adam=1");
-    return;
-  }
+  if (!solver.adam) return options.warn_no_effect({"B1", "B2", "eps"}, "without adam=1");
   if (solver.momentum != mean_memory)
-    options.warn("momentum", fmt::format("has no effect with adam=1, B1={} has", mean_memory));
+    options.warn("momentum",
+                 fmt::format("has no effect with adam=1; B1={} takes its place", mean_memory));
   solver.momentum = mean_memory;
 }
 
@@ -125,9 +122,9 @@ void read_input(OptionReader& options, NetOptions& read) {
   read.augment.flat = options.has("inputs") && !options.has("height") && !options.has("width");
   if (read.augment.flat) {
     read.input = {1, 1, options.integer("inputs", 1, 1, 1 << 24)};
-    for (const std::string_view key : {"channels", "min_crop", "max_crop", "angle", "aspect",
-                                       "saturation", "exposure", "hue", "flip", "center"})
-      options.warn(key, "has no effect on a flat input");
+    options.warn_no_effect({"channels", "min_crop", "max_crop", "angle", "aspect", "saturation",
+                            "exposure", "hue", "flip", "center"},
+                           "on a flat input");
     return;
   }
   for (const std::string_view key : {"height", "width"})

@@ -71,6 +71,12 @@ std::optional<std::vector<T>> list(std::string_view text) {
   }
 }
 
+// Also when it is written otherwise: .0 for 0.
+bool is_default(const Option& option, const Key& key) {
+  const auto value = number<double>(option.value);
+  return option.value == key.fallback || (value && value == number<double>(key.fallback));
+}
+
 }  // namespace
 
 std::vector<Key> with_keys_in_vain(std::span<const Key> keys, std::string_view in_vain) {
@@ -179,6 +185,13 @@ void OptionReader::warn(std::string_view key, std::string_view remark) const {
     log::warn_once("{}: {} {}", section_.where(*option), shown_name(option->key), remark);
 }
 
+void OptionReader::warn_no_effect(std::initializer_list<std::string_view> keys,
+                                  std::string_view where) const {
+  for (const std::string_view key : keys)
+    if (const Option* option = lookup(key); option && !is_default(*option, *declared(keys_, key)))
+      warn(key, fmt::format("has no effect {}", where));
+}
+
 Status OptionReader::status() const { return failed_ ? Status(error_) : Status(); }
 
 Status check_keys(const Section& section, std::span<const Key> keys, bool strict) {
@@ -186,10 +199,10 @@ Status check_keys(const Section& section, std::span<const Key> keys, bool strict
   std::transform(keys.begin(), keys.end(), names.begin(), [](const Key& key) { return key.name; });
   for (const Option& option : section.options) {
     const Key* key = declared(keys, option.key);
-    if (key && key->effect == Effect::refused && option.value != key->fallback)
+    if (key && key->effect == Effect::refused && !is_default(option, *key))
       return Error{ErrorKind::usage, section.where(option), setting(option) + " is not supported",
                    std::string(key->help)};
-    if (key && key->effect == Effect::none)
+    if (key && key->effect == Effect::none && !is_default(option, *key))
       log::warn_once("{}: {} has no effect (it is accepted because Darknet files carry it)",
                      section.where(option), shown_name(option.key));
     if (key) continue;

@@ -14,8 +14,8 @@
 
 namespace omni {
 
-// What a key does here. none: accepted because Darknet files carry it, warns when set. refused:
-// another value than the default would make it a different net; help says why that is not there.
+// What a key does here. none: accepted because Darknet files carry it; another value than the
+// default causes a warning. refused: another value than the default is an error; help says why.
 enum class Effect { full, none, refused };
 
 struct Key {
@@ -25,7 +25,7 @@ struct Key {
   Effect effect = Effect::full;
 };
 
-// Those, and those without effect: "name=default name=default".
+// `keys`, and keys without effect, which are written "name=default name=default".
 std::vector<Key> with_keys_in_vain(std::span<const Key> keys, std::string_view in_vain);
 
 // Reads one section. The first problem is kept (error()); later reads return their defaults, so a
@@ -54,6 +54,8 @@ class OptionReader {
   void refuse(std::string_view key, std::string what, std::string hint = "");
   // A remark about a key, when it is there; about the section, when the key is "".
   void warn(std::string_view key, std::string_view remark) const;
+  // Warns of each key that is set to another value than its default.
+  void warn_no_effect(std::initializer_list<std::string_view> keys, std::string_view where) const;
   bool failed() const { return failed_; }
   Status status() const;
 

@@ -30,7 +30,7 @@ class Checksum {
 
 inline std::string checksum_text(std::uint64_t value) { return fmt::format("{:016x}", value); }
 
-// Of a whole text: a cfg file, for instance.
+// Checksum of a whole text, such as a cfg file.
 inline std::string checksum_of(std::string_view text) {
   return checksum_text(XXH3_64bits(text.data(), text.size()));
 }

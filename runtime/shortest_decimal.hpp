@@ -1,4 +1,4 @@
-// Numbers that are kept as float, and written where only double is known.
+// Decimal forms of floats in texts whose numbers are doubles.
 #pragma once
 
 namespace omni {
@@ -6,5 +6,8 @@ namespace omni {
 // The double nearest to the decimal number that the float was read from, or would be written as:
 // 0.1, not 0.10000000149011612.
 double shortest_decimal(float value);
+
+// For JSON that people read: a mean of floats with the digits of a float.
+inline double shown_single(double value) { return shortest_decimal(static_cast<float>(value)); }
 
 }  // namespace omni

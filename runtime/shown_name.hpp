@@ -1,5 +1,5 @@
-// Text of others (names of files, classes, nets; lines out of files) on its way to a terminal: what
-// a terminal would take as a command is escaped, letters of all languages stay.
+// Escapes for untrusted text on its way to a terminal (names of files, classes, nets; lines of
+// files): control characters are escaped, letters of all languages stay.
 #pragma once
 
 #include <cstddef>

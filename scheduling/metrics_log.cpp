@@ -18,12 +18,12 @@ nlohmann::json number(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
 }
 
-// Of what is computed as float: more digits would say nothing.
-nlohmann::json single(double value) { return number(shortest_decimal(static_cast<float>(value))); }
+// With the digits of a float: more would say nothing.
+nlohmann::json single(double value) { return number(shown_single(value)); }
 
 nlohmann::ordered_json common(const StepReport& report) {
   nlohmann::ordered_json object{{"iteration", report.iteration},
-                                {"epoch", number(report.epoch)},
+                                {"epoch", single(report.epoch)},
                                 {"images", report.images},
                                 {"time", number(report.seconds)}};
   if (report.simulated_seconds) object["simulated_time"] = number(*report.simulated_seconds);
@@ -68,7 +68,7 @@ Result<MetricsLog> MetricsLog::open(const std::filesystem::path& path,
   const auto size = fs::is_regular_file(path, none) ? fs::file_size(path, none) : 0;
   if (size > 0 && !resumed_iteration)
     return Error{ErrorKind::usage, path.string(), "holds metrics of another run",
-                 "name another file, or remove this one; with --resume it is gone on with"};
+                 "name another file, or remove this one; --resume continues it"};
   if (!fs::exists(path, none)) OMNI_CHECK(try_writing(path, 0));
   if (size > 0)
     OMNI_CHECK(*resumed_iteration == 0 ? set_aside(path) : drop_after(path, *resumed_iteration));
@@ -93,9 +93,9 @@ Status MetricsLog::step(const StepReport& report) {
   }
   object["group"] = report.group;
   object["staleness"] = report.staleness;
-  object["mean_staleness"] = number(report.mean_staleness);
+  object["mean_staleness"] = single(report.mean_staleness);
   if (report.fc_staleness) object["fc_staleness"] = *report.fc_staleness;
-  object["images_per_second"] = number(report.images_per_second);
+  object["images_per_second"] = single(report.images_per_second);
   object["group_samples"] = report.group_samples;
   for (const StrategyFigure& figure : report.figures) object[figure.name] = number(figure.value);
   return append(object.dump());
@@ -112,9 +112,9 @@ Status MetricsLog::evaluation(const EvaluationReport& report) {
 Status MetricsLog::planned(const GroupPlan::Row& row, bool chosen, std::uint64_t iteration) {
   const nlohmann::ordered_json object{{"iteration", iteration},
                                       {"planned_groups", row.groups},
-                                      {"predicted_seconds", number(row.predicted)},
+                                      {"predicted_seconds", single(row.predicted)},
                                       {"explicit_momentum", single(row.momentum.explicit_part)},
-                                      {"statistical_penalty", number(row.penalty)},
+                                      {"statistical_penalty", single(row.penalty)},
                                       {"chosen", chosen}};
   return append(object.dump());
 }
@@ -122,7 +122,7 @@ Status MetricsLog::planned(const GroupPlan::Row& row, bool chosen, std::uint64_t
 Status MetricsLog::timed(const Saturation::Timing& timing, bool chosen, std::uint64_t iteration) {
   const nlohmann::ordered_json object{{"iteration", iteration},
                                       {"timed_groups", timing.groups},
-                                      {"seconds_per_iteration", number(timing.seconds)},
+                                      {"seconds_per_iteration", single(timing.seconds)},
                                       {"chosen", chosen}};
   return append(object.dump());
 }
@@ -131,15 +131,15 @@ Status MetricsLog::trial(const Trial& trial, std::uint64_t iteration) {
   nlohmann::ordered_json object{{"iteration", iteration},
                                 {"trial", trial.number},
                                 {"groups", trial.setting.groups},
-                                {"momentum", number(trial.setting.momentum)},
-                                {"learning_rate", number(trial.setting.learning_rate)},
+                                {"momentum", single(trial.setting.momentum)},
+                                {"learning_rate", single(trial.setting.learning_rate)},
                                 {"iterations", trial.iterations},
-                                {"seconds", number(trial.seconds)}};
+                                {"seconds", single(trial.seconds)}};
   if (trial.showing.losses.empty())
     object["diverged"] = true;
   else
-    object["score"] = number(trial.showing.loss()),
-    object["score_error"] = number(trial.showing.error());
+    object["score"] = single(trial.showing.loss()),
+    object["score_error"] = single(trial.showing.error());
   object["chosen"] = trial.chosen;
   object["reason"] = trial.reason;
   return append(object.dump());
@@ -149,7 +149,7 @@ Status MetricsLog::returned(std::uint64_t to, double learning_rate, const std::s
                             std::uint64_t iteration) {
   const nlohmann::ordered_json object{{"iteration", iteration},
                                       {"returned_to", to},
-                                      {"learning_rate", number(learning_rate)},
+                                      {"learning_rate", single(learning_rate)},
                                       {"reason", reason}};
   return append(object.dump());
 }

@@ -307,8 +307,8 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
               slice, net.slices().sizes.front());
   if (!state.strategy.name.empty() && strategy != state.strategy.name) {
     log::info(
-        "{}: was trained by --strategy {}, this run has {}; every replica starts from the "
-        "masters",
+        "{}: was trained by --strategy {}, this run has {}; every group starts from the shared "
+        "model",
         where, shown_name(state.strategy.name), strategy);
     groups.refresh_replicas();
     groups.forget_updates();
@@ -319,8 +319,8 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
   } else {
     log::info("{}: was trained by {} compute group{}, this run has {}{}", where, group_count,
               group_count == 1 ? "" : "s", groups.count(),
-              groups.count() == 1 ? fmt::format(" (--groups {} goes on with them)", group_count)
-                                  : "; every replica starts from the masters");
+              groups.count() == 1 ? fmt::format(" (--groups {} would continue them)", group_count)
+                                  : "; every group starts from the shared model");
     groups.refresh_replicas();
     groups.forget_updates();
   }

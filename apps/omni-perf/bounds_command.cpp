@@ -9,12 +9,12 @@ namespace {
 
 constexpr const char* kBoundsJson = R"(  {"wall","area_bound","critical_path_bound","efficiency",
    "classes","classes_on_one_kind","kinds":[{"kind","workers","compute","weight"}]}
-No schedule of these tasks, at these lengths, is faster than either bound:
-  critical_path_bound  the longest chain of dependent tasks, nothing between them
+No schedule of these tasks, with these lengths, is faster than either bound:
+  critical_path_bound  the longest chain of dependent tasks, without gaps
   area_bound           all workers busy all the time. With several kinds of workers: the best
-                       division of the work, each class of tasks (codelet, layer, cost) at the mean
-                       length seen on a kind; a class never seen on a kind is taken to be unable to
-                       run there, which can only make the bound too high
+                       division of the work, with the mean length of each class of tasks (codelet,
+                       layer, cost) on each kind. A class that never ran on a kind counts as unable
+                       to run there, so the bound may be too high
 efficiency: the larger bound / wall.)";
 
 Document describe_bounds(const Trace& trace) {

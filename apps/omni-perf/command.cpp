@@ -41,7 +41,8 @@ void add_output(CLI::App& app, Output& output) {
   auto* csv =
       app.add_flag("--csv", output.csv, "Write one table as CSV; the first one, or --table");
   csv->excludes(json);
-  app.add_option("--table", output.table, "The table for --csv, by its name in JSON")->needs(csv);
+  app.add_option("--table", output.table, "<NAME> The table for --csv, by its name in JSON")
+      ->needs(csv);
 }
 
 Status write(const Document& document, const Output& output, bool complete) {
@@ -64,7 +65,7 @@ Result<Trace> open_trace(const std::string& path) {
   OMNI_CHECK(require_there(path));
   OMNI_TRY(Trace trace, read_trace(path));
   if (!trace.complete)
-    log::warn("{}: the run was killed; what is said here is about the part before that", path);
+    log::warn("{}: the run was killed; the figures cover the time before", path);
   return trace;
 }
 
@@ -77,8 +78,8 @@ std::string metrics_beside(const std::string& trace) {
 
 void add_target(CLI::App& app, Target& target, const std::string& option, const std::string& help) {
   target.option = option;
-  app.add_option(option, target.path, help)->required();
-  app.add_flag("--force", target.force, "Replace a file that omni-perf did not write, too");
+  app.add_option(option, target.path, "<FILE> " + help)->required();
+  app.add_flag("--force", target.force, "Replace the file even if omni-perf did not write it");
 }
 
 Status check_target(const Target& target, const std::string& trace,
@@ -137,8 +138,7 @@ Command trace_command_by_layer(CLI::App& parent, const char* name, const char* p
   Command command = trace_command(parent, name, purpose, json, [by, analyse](const Trace& trace) {
     return Result<Document>(analyse(trace, *by == "layer"));
   });
-  command.app->add_option("--by", *by, "layer: a row for every layer")
-      ->check(CLI::IsMember({"layer"}));
+  command.app->add_option("--by", *by, "Rows for every layer")->check(CLI::IsMember({"layer"}));
   return command;
 }
 

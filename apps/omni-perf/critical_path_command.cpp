@@ -13,12 +13,12 @@ namespace {
 
 constexpr const char* kCriticalPathJson = R"(  {"wall","length","replayed","factor",
    "codelets":[{"codelet","tasks","seconds","share"}],   on the path; share of its length
-   "what_if":[{"codelet","wall","saved","speedup"}],     were they `factor` times faster
+   "what_if":[{"codelet","wall","saved","speedup"}],     with it `factor` times as fast
    "path":[{"task","codelet","worker","layer","iteration","start","end"}]}
-The replay keeps which worker ran what in which order, what a task costs its worker beside the
-kernel, and the pace of the submitting thread; it drops what passed between a task being ready and
-its worker asking for it. So "replayed", with nothing faster, is less than "wall"; how much less
-says how much to trust the replay. "saved" and "speedup" compare with "replayed".)";
+The replay keeps the order of tasks on each worker, their overheads, and the pace of submission.
+It leaves out the time from when a task is ready until its worker asks for it. So "replayed", the
+replay with nothing faster, is shorter than "wall"; the nearer it is, the more the replay can be
+trusted. "saved" and "speedup" compare with "replayed".)";
 
 struct CriticalPathArguments {
   double factor = 2;
@@ -53,7 +53,7 @@ Result<Document> describe_critical_path(const Trace& trace,
     codelets.rows.push_back(
         {row.codelet, count_cell(row.tasks), row.seconds, ratio(row.seconds, path.length)});
   Table what_if{.key = "what_if",
-                .title = fmt::format("Were a codelet {:g}x faster (replay)", path.factor),
+                .title = fmt::format("If one codelet were {:g} times as fast (replay)", path.factor),
                 .columns = {{"codelet", "codelet"},
                             {"wall", "wall", Format::seconds},
                             {"saved", "saved", Format::seconds},
@@ -90,12 +90,15 @@ Command critical_path_command(CLI::App& parent) {
       parent, "critical-path", "The longest chain of tasks, and what a faster codelet would give",
       kCriticalPathJson,
       [arguments](const Trace& trace) { return describe_critical_path(trace, *arguments); });
-  command.app->add_option("--factor", arguments->factor, "How much faster")
+  command.app
+      ->add_option("--factor", arguments->factor, "<FACTOR> Speed-up of the codelet in the replay")
       ->check(within(1, 1e6))
       ->capture_default_str();
   command.app
-      ->add_option("--codelet", arguments->codelets,
-                   "Replay for this codelet (may be repeated); default: the 12 with most time")
+      ->add_option(
+          "--codelet", arguments->codelets,
+          "<NAME> Replay with this codelet faster (may be repeated); default: each of the 12 "
+          "codelets with most time")
       ->take_all()
       ->expected(1);
   return command;

@@ -13,20 +13,20 @@ namespace {
 
 constexpr const char* kDiffFooter =
     R"(Exit code 1 when something got slower or a codelet is new (--both: or faster, moved, gone).
-Compared are the median times of an iteration, of a codelet's compute time per iteration, and of a kernel (codelet, layer,
-kind of worker; and by implementation). One differs when all of these hold:
-  - its median and its lower third changed by more than --threshold per cent;
-  - the median by more than 3 standard errors (from the median absolute deviation of the tasks, or
-    of the medians of the iterations if that is more);
-  - each fifth of one run is slower than every fifth of the other one; or, by more than
-    --threshold, three fifths are than every fifth, or every fifth than three;
+Compared are medians: the time of an iteration, the compute time of a codelet per iteration, and
+the time of a kernel (codelet, layer, kind of worker; and by implementation).
+A median differs when all of these hold:
+  - the median and the lower third changed by more than --threshold per cent;
+  - the median changed by more than 3 standard errors (from the median absolute deviation of the
+    tasks, or of the medians of the iterations if that is more);
+  - with both runs cut into fifths, every fifth of one run is slower than every fifth of the other;
+    or, by more than --threshold, three fifths are slower than all of the other, or all than three;
   - the change is at least --matters per cent of all compute time;
   - both runs have at least 5 values.
-A codelet that only one run has differs when it has --matters of that run's compute time.
+A codelet that only one run has differs when it has --matters per cent of that run's compute time.
 A placement moved when the share of a codelet's tasks on a kind of worker changed by more than
---threshold per cent of them and 3 standard errors, and the codelet has --matters of the compute
-time.
-Runs of different nets, and of killed processes, are refused.
+--threshold per cent and 3 standard errors, and the codelet has --matters per cent of the compute
+time. Runs of different nets, and of killed processes, are refused.
 
 JSON:
   {"complete","slower","differs","warnings":[{"text"}],
@@ -124,17 +124,17 @@ Command diff_command(CLI::App& parent) {
   CLI::App* app = parent.add_subcommand("diff", "What differs between two runs, beyond noise");
   app->add_option("before", arguments->before, "Trace of the first run")->required();
   app->add_option("after", arguments->after, "Trace of the second run")->required();
-  app->add_option("--threshold", arguments->threshold, "Per cent that count as a change")
+  app->add_option("--threshold", arguments->threshold, "<PERCENT> Smallest change that counts")
       ->check(within(0, 1e6))
       ->capture_default_str();
-  app->add_option("--matters", arguments->matters, "Per cent of compute time that are worth a word")
+  app->add_option("--matters", arguments->matters, "<PERCENT> Smallest share of compute time")
       ->check(within(0, 100))
       ->capture_default_str();
-  app->add_option("--skip", arguments->skip, "First iterations to leave out")
+  app->add_option("--skip", arguments->skip, "<ITERATIONS> First iterations to leave out")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
   app->add_flag("--both", arguments->both,
-                "Exit code 1 for what got faster, moved or is gone, too");
+                "Exit code 1 also when something got faster, moved or is gone");
   add_output(*app, arguments->output);
   app->footer(kDiffFooter);
   return {.app = app, .run = [arguments] { return run_diff(*arguments); }};

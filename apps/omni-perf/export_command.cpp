@@ -16,7 +16,7 @@ Command export_command(CLI::App& parent) {
   CLI::App* app = parent.add_subcommand("export", "A trace for another program");
   app->add_option("trace", arguments->trace, "Folder of a trace, or one of its files")->required();
   add_target(*app, arguments->chrome, "--chrome",
-             "The file to write, in the Trace Event Format: Perfetto opens it");
+             "File to write, in the Trace Event Format, which Perfetto opens");
   return {.app = app, .run = [arguments]() -> Result<int> {
             OMNI_CHECK(check_target(arguments->chrome, arguments->trace));
             OMNI_TRY(const Trace trace, open_trace(arguments->trace));

@@ -16,15 +16,14 @@ constexpr const char* kIdleJson =
    "other_workers","nothing_ready","submission_late","barrier"}}],
    "total":[{"part","seconds","share"}]}
 The parts of a worker sum to its wall time:
-  compute          a kernel runs; on a GPU that is handed one task at a time: from the handing over
-  data             the data of a task are brought to it
-  scheduling       other parts of a task's life with it, among them a GPU's wait for its host to
-                   launch (but for what libraries take before they do); or a task is ready that it
-                   may run, and it has none
-  other_workers    all ready tasks may only be run by other workers: of another group, or kind
-  nothing_ready    all submitted tasks wait for others
-  submission_late  nothing is submitted, and the submitting thread does not wait
-  barrier          nothing is submitted, and the submitting thread waits)";
+  compute          a kernel runs; with one task at a time on a GPU: since its launch
+  data             the data of its task are transferred
+  scheduling       other work on its task, with a GPU's wait for the launch by the host (but not
+                   the host time of libraries); or it has no task although it may run a ready one
+  other_workers    only other workers may run the ready tasks: those of another group or kind
+  nothing_ready    all submitted tasks wait for other tasks
+  submission_late  no task is submitted, and the submitting thread does not wait
+  barrier          no task is submitted, and the submitting thread waits)";
 
 Result<Document> describe_idle(const Trace& trace, std::size_t skip) {
   const std::optional<Idle> found = analyse_idle(trace, skip);
@@ -72,8 +71,9 @@ Command idle_command(CLI::App& parent) {
                     [skip](const Trace& trace) { return describe_idle(trace, *skip); });
   command.app
       ->add_option("--skip", *skip,
-                   "Leave out so many iterations, which warm up, and what is not training: from "
-                   "half of the last of them to half of the last one")
+                   "<ITERATIONS> Leave out so many first iterations, and all that is not training: "
+                   "count from "
+                   "the middle of the last of them to the middle of the last iteration")
       ->check(CLI::Range(1, 1'000'000'000));
   return command;
 }

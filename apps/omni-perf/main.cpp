@@ -22,7 +22,7 @@ Exit codes: 0 ok, 1 failed (diff: slower), 2 usage, 3 bad trace, 4 out of memory
 
 int run(int argc, char** argv) {
   CLI::App app("Where did the time go? Reads what omni-run --trace wrote.", "omni-perf");
-  app.footer(kFooter);
+  use_grouped_help(app);
   app.set_version_flag("--version", fmt::format("omni-perf {}", kVersion));
   app.require_subcommand(1);
   const Command commands[] = {
@@ -30,6 +30,7 @@ int run(int argc, char** argv) {
       bounds_command(app),  roofline_command(app), models_command(app),  transfers_command(app),
       async_command(app),   memory_command(app),   diff_command(app),    import_command(app),
       report_command(app),  export_command(app)};
+  app.footer(kFooter);                   // only now: subcommands made later would print it, too
   if (argc == 1) log::line(app.help());  // what there is to ask for
   if (const auto code = read_command_line(app, argc, argv)) return *code;
   for (const Command& command : commands) {

@@ -38,10 +38,10 @@ Command report_command(CLI::App& parent) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* app = parent.add_subcommand("report", "Everything on one page, for a browser");
   app->add_option("trace", arguments->trace, "Folder of a trace, or one of its files")->required();
-  add_target(*app, arguments->html, "--html", "The file to write; it needs nothing beside it");
+  add_target(*app, arguments->html, "--html", "HTML file to write; it needs no other file");
   app->add_option("--metrics", arguments->metrics,
-                  "What omni-run --metrics wrote: adds loss, accuracy and throughput. Default: "
-                  "metrics.jsonl in the folder of the trace, where omni-run --trace writes it");
+                  "<FILE> File of omni-run --metrics, for curves of loss, accuracy and throughput; "
+                  "default: metrics.jsonl in the folder of the trace");
   return {
       .app = app, .run = [arguments]() -> Result<int> {
         OMNI_CHECK(check_target(arguments->html, arguments->trace, {arguments->metrics}));

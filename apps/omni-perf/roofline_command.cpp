@@ -10,8 +10,8 @@ constexpr const char* kRooflineJson = R"(  {"peaks":[{"what","kind","per_worker"
     "bytes","intensity","attained","roof","fraction","bound","lost"}]}
 Peaks were measured on this machine before the run: gemm in flop/s, copy in bytes/s. The roof of a
 worker is min(gemm, intensity * copy); bound says which. intensity: flop/byte, null without bytes.
-attained and roof: flop/s; bytes/s for codelets that count no flops. lost: s that would be saved at
-the roof; rows are in its order. A fraction above 1 is left as it is; text marks it with *.)";
+attained and roof: flop/s; bytes/s for codelets without flops. lost: seconds that the roof would
+save; rows are sorted by it. A fraction may be above 1; the text marks it with *.)";
 
 constexpr const char* kAboveTheRoof =
     R"(* more than the measured roof. Either the data were in the caches, which are faster than the memory

@@ -1,13 +1,19 @@
 #include "apps/omni-run/layer_table.hpp"
-#include "runtime/shown_name.hpp"
 
 #include <fmt/format.h>
+
+#include "apps/command_line.hpp"
+#include "runtime/shown_name.hpp"
 
 namespace omni {
 namespace {
 
 std::string shape(const Extent& extent) {
-  return fmt::format("{:>4} x{:>4} x{:>5}", extent.w, extent.h, extent.c);
+  return fmt::format("{}x{}x{}", extent.w, extent.h, extent.c);
+}
+
+std::string short_number(double value) {
+  return value >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
 }
 
 std::size_t trainable(const Layer& layer) {
@@ -22,31 +28,35 @@ double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20
 }  // namespace
 
 std::string layer_table(const Net& net) {
-  std::string text =
-      fmt::format("{:>3} {:<14} {:<18} {:>17} -> {:>17} {:>12} {:>9} {:>9}  {}\n", "#", "layer", "",
-                  "input", "output", "parameters", "MFLOP", "MiB", "in one task");
-  for (const auto& layer : net.layers())
-    text +=
-        fmt::format("{:>3} {:<14} {:<18} {} -> {} {:>12} {:>9.2f} {:>9.1f}{}{}\n", layer->index(),
-                    layer->type(), layer->detail(), shape(layer->inputs()[0]->extent()),
-                    shape(layer->output().extent), trainable(*layer),
-                    layer->forward_flops_per_image() / 1e6, mebibytes(layer->tensor_bytes()),
-                    layer->in_one_task().empty() ? "" : "  ", layer->in_one_task());
+  std::string text;
+  const auto add = [&text](auto&&... cells) {
+    const std::string row =
+        fmt::format("{:>3} {:<28} {:>12} {:>12} {:>9} {:>6} {:>6}  {}", cells...);
+    text.append(row, 0, row.find_last_not_of(' ') + 1) += '\n';
+  };
+  add("#", "layer", "input", "output", "params", "MFLOP", "MiB", "fused");
+  for (const auto& layer : net.layers()) {
+    std::vector<std::string> name = wrapped(layer->type() + " " + layer->detail(), 28);
+    for (std::size_t i = 0; i + 1 < name.size(); ++i)  // a [route] may have many inputs
+      add(i == 0 ? std::to_string(layer->index()) : "", name[i], "", "", "", "", "", "");
+    add(name.size() == 1 ? std::to_string(layer->index()) : "", name.back(),
+        shape(layer->inputs()[0]->extent()), shape(layer->output().extent), trainable(*layer),
+        short_number(layer->forward_flops_per_image() / 1e6),
+        short_number(mebibytes(layer->tensor_bytes())), layer->in_one_task());
+  }
   const int subdivisions = net.options().subdivisions;
-  return text + fmt::format(
-                    "{}: {} parameters, {:.1f} MFLOP forward per image, {:.0f} MiB for a "
-                    "mini-batch of {}{} in {} slice{}{}",
-                    one_line(net.name()), net.parameter_count(),
-                    net.forward_flops_per_image() / 1e6, mebibytes(net.tensor_bytes()),
-                    net.slices().images(),
-                    subdivisions == 1 ? ""
-                                      : fmt::format(" ({} of them are a batch of {})", subdivisions,
-                                                    net.options().batch),
-                    net.slices().count(), net.slices().count() == 1 ? "" : "s",
-                    net.tensor_bytes() == net.declared_bytes()
-                        ? ""
-                        : fmt::format(", {:.0f} if layers shared no memory",
-                                      mebibytes(net.declared_bytes())));
+  text +=
+      fmt::format("{}: {} parameters, {:.1f} MFLOP per image and forward pass\n",
+                  one_line(net.name()), net.parameter_count(), net.forward_flops_per_image() / 1e6);
+  if (subdivisions > 1)
+    text += fmt::format("batch: {} images in {} mini-batches\n", net.options().batch, subdivisions);
+  text += fmt::format("mini-batch: {} images in {} slice{}, {:.0f} MiB", net.slices().images(),
+                      net.slices().count(), net.slices().count() == 1 ? "" : "s",
+                      mebibytes(net.tensor_bytes()));
+  if (net.tensor_bytes() != net.declared_bytes())
+    text +=
+        fmt::format(" ({:.0f} MiB if layers shared no memory)", mebibytes(net.declared_bytes()));
+  return text;
 }
 
 nlohmann::json layer_table_json(const Net& net) {

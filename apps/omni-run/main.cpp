@@ -23,22 +23,31 @@ namespace {
 constexpr const char* kFooter = R"(Examples:
   omni-run --net lenet.cfg --data fashion-mnist --epochs 3
   omni-run --net alexnet.cfg --batch 64 --max-batches 100       (synthetic images)
-  omni-run --net resnet-50 --data photos    (photos/train/CLASS/*.jpg and photos/val/CLASS/*.jpg)
+  omni-run --net resnet-50 --data photos    (photos/train/CLASS/*.jpg, photos/val/CLASS/*.jpg)
   omni-run --net lenet.cfg --data fashion-mnist --epochs 10 --auto
   omni-run --net lenet.cfg --data fashion-mnist --checkpoint-every 100 --resume auto
   omni-run valid --net lenet.cfg --weights lenet.weights --data fashion-mnist
-  omni-run compare --net lenet --data fashion-mnist --strategies sync,async:4 --target 0.9 --epochs 5
+  omni-run compare --net lenet --data fashion-mnist --strategies sync,async:4 --target 0.9
 
-Exit codes: 0 ok, 1 run failed, 2 usage or net description, 3 bad data or model file, 4 out of memory,
-5 device failure, 6 diverged, 75 asked to stop (a training writes a checkpoint unless nothing was done yet; the
-last lines say how to go on), 128 + the signal's number: asked to stop twice, quit at once, nothing saved.)";
+Exit codes:
+  0   success
+  1   the run failed
+  2   wrong usage or net description
+  3   wrong data or model file
+  4   out of memory
+  5   a device failed
+  6   the training diverged
+  75  stopped on request: a training has written a checkpoint, unless nothing was done yet; its last
+      lines say how to continue
+  128 + the signal's number: asked to stop twice; nothing was saved)";
 
-constexpr const char* kNamesHelp = "Names of the classes, one per line; default: the data's";
+constexpr const char* kHelp =
+#include "apps/omni-run/help.txt"
+    ;
 
 template <class Number>
-void add_number(CLI::App& app, const char* name, Number& target, Number least, Number most,
-                const char* help) {
-  app.add_option(name, target, help)->check(CLI::Range(least, most))->capture_default_str();
+void add_number(CLI::App& app, const char* name, Number& target, Number least, Number most) {
+  app.add_option(name, target)->check(CLI::Range(least, most))->capture_default_str();
 }
 
 void apply(const CommonArguments& common) {
@@ -55,30 +64,22 @@ int finish(const Status& status) {
 }
 
 void add_training(CLI::App& app, TrainArguments& train) {
-  app.add_option("--epochs", train.epochs, "Passes over the training set")
-      ->check(CLI::Range(1e-6, 1e6));
-  app.add_option("--display", train.display, "Iterations per report")
+  app.add_option("--epochs", train.epochs)->check(CLI::Range(1e-6, 1e6));
+  app.add_option("--display", train.display)
       ->transform(whole_number())
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
-  app.add_option("--weights", train.weights, "Start from a .weights file or checkpoint");
-  app.add_option("--save-weights", train.save_weights, "Write Darknet .weights at the end");
-  app.add_option("--metrics", train.metrics, "Write metrics, one JSON object per line");
-  app.add_option("--out", train.out, "Run folder for checkpoints; default: omni-runs/<net>");
-  app.add_option("--checkpoint-every", train.checkpoint_every, "Iterations per checkpoint; 0: none")
-      ->transform(whole_number());
-  add_number(app, "--keep", train.keep, 2, 1000, "Checkpoints to keep");
-  app.add_option("--resume", train.resume, "auto, none, or a checkpoint")
-      ->check(not_empty())
-      ->capture_default_str();
-  app.add_flag("--other-data", train.other_data,
-               "Resume although the checkpoint was trained on other data");
-  app.add_flag("--no-test", train.no_test, "No evaluation on the test set");
-  app.add_option("--patience", train.patience,
-                 "Seconds that a rank may be silent before the training over several ranks ends")
-      ->check(CLI::Range(1.0, 1e6))
-      ->capture_default_str();
-  app.add_flag("--dry-run", train.dry_run, "Check the net, print the layer table, stop");
+  app.add_option("--weights", train.weights);
+  app.add_option("--save-weights", train.save_weights);
+  app.add_option("--metrics", train.metrics);
+  app.add_option("--out", train.out);
+  app.add_option("--checkpoint-every", train.checkpoint_every)->transform(whole_number());
+  add_number(app, "--keep", train.keep, 2, 1000);
+  app.add_option("--resume", train.resume)->check(not_empty())->capture_default_str();
+  app.add_flag("--other-data", train.other_data);
+  app.add_flag("--no-test", train.no_test);
+  app.add_option("--patience", train.patience)->check(CLI::Range(1.0, 1e6))->capture_default_str();
+  app.add_flag("--dry-run", train.dry_run);
 }
 
 // A command that needs workers, once it is known which.
@@ -93,8 +94,8 @@ int run_command(Status (*command)(const Arguments&), Arguments& arguments) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Omnivore trains deep networks on all processors of a machine, through StarPU.");
-  app.footer(kFooter);
+  CLI::App app("Omnivore trains deep networks on all processors of a machine, through StarPU.",
+               "omni-run");
   app.set_version_flag(
       "--version", fmt::format("omni-run {} (StarPU {}, fmt {}.{})", kVersion, OMNI_STARPU_VERSION,
                                FMT_VERSION / 10000, FMT_VERSION / 100 % 100));
@@ -102,14 +103,13 @@ int run(int argc, char** argv) {
 
   TrainArguments train;
   add_common(app, train.common);
-  CLI::App& training = *app.add_option_group("training");
-  add_net(training, train.net);
-  add_data(training, train.data);
-  add_machine(training, train.machine);
-  add_groups(training, train.groups);
-  add_strategies(training, train.groups, train.arrivals);
-  add_trace(training, train.trace);
-  add_training(training, train);
+  add_net(app, train.net);
+  add_data(app, train.data);
+  add_machine(app, train.machine);
+  add_groups(app, train.groups);
+  add_strategies(app, train.groups, train.arrivals);
+  add_trace(app, train.trace);
+  add_training(app, train);
 
   ValidArguments valid;
   CLI::App& valid_app =
@@ -119,12 +119,10 @@ int run(int argc, char** argv) {
   add_data(valid_app, valid.data);
   add_machine(valid_app, valid.machine);
   add_trace(valid_app, valid.trace);
-  valid_app.add_option("--weights", valid.weights, ".weights file or checkpoint")->required();
-  valid_app.add_option("--names", valid.names, kNamesHelp)->check(not_empty());
-  valid_app.add_flag("--per-class", valid.per_class,
-                     "Accuracy of every class, and what it is taken for");
-  valid_app.add_option("--per-class-csv", valid.per_class_csv, "Write the confusion matrix as CSV")
-      ->check(not_empty());
+  valid_app.add_option("--weights", valid.weights)->required();
+  valid_app.add_option("--names", valid.names)->check(not_empty());
+  valid_app.add_flag("--per-class", valid.per_class);
+  valid_app.add_option("--per-class-csv", valid.per_class_csv)->check(not_empty());
 
   PredictArguments predict;
   CLI::App& predict_app = *app.add_subcommand("predict", "The likeliest classes of images");
@@ -132,15 +130,14 @@ int run(int argc, char** argv) {
   add_net(predict_app, predict.net);
   add_data(predict_app, predict.data);
   add_machine(predict_app, predict.machine);
-  predict_app.add_option("--weights", predict.weights, ".weights file or checkpoint")->required();
-  predict_app.add_option("--index", predict.samples, "An image of the test set, by number")
+  predict_app.add_option("--weights", predict.weights)->required();
+  predict_app.add_option("--index", predict.samples)
       ->transform(whole_number())
       ->take_all()
       ->expected(1);
-  add_number(predict_app, "--top", predict.top, 1, 1 << 30, "Classes to print");
-  predict_app.add_option("--names", predict.names, kNamesHelp)->check(not_empty());
-  predict_app.add_option("images,--image", predict.images,
-                         "JPEG files, or binary PPM or PGM; a folder stands for all in it");
+  add_number(predict_app, "--top", predict.top, 1, 1 << 30);
+  predict_app.add_option("--names", predict.names)->check(not_empty());
+  predict_app.add_option("images,--image", predict.images);
 
   TimeArguments time;
   CLI::App& time_app =
@@ -149,34 +146,25 @@ int run(int argc, char** argv) {
   add_net(time_app, time.net);
   add_machine(time_app, time.machine);
   add_trace(time_app, time.trace);
-  add_number(
-      time_app, "--iterations", time.iterations, 1, 1 << 30,
-      "Iterations to measure; with GPUs more tell of the layers, at most 20 without --trace");
-  add_number(time_app, "--warm-up", time.warm_up, 1, 1 << 30, "Iterations before that");
+  add_number(time_app, "--iterations", time.iterations, 1, 1 << 30);
+  add_number(time_app, "--warm-up", time.warm_up, 1, 1 << 30);
 
   PlanArguments plan;
   CLI::App& plan_app = *app.add_subcommand(
-      "plan", "What every number of compute groups would cost and save on this machine");
+      "plan", "Predict the time per iteration for every number of compute groups");
   add_common(plan_app, plan.common);
   add_net(plan_app, plan.net);
   add_machine(plan_app, plan.machine);
   add_fully_connected(plan_app, plan.fully_connected);
-  add_number(plan_app, "--iterations", plan.iterations, 4, 100000, "Iterations to measure");
-  add_number(plan_app, "--warm-up", plan.warm_up, 1, 1 << 30, "Iterations before that");
-  add_number(plan_app, "--most-groups", plan.most_groups, 1, kMostGroups,
-             "Groups up to this number");
-  plan_app
-      .add_option("--measure", plan.measured_rounds,
-                  "Also run every number of groups, in so many rounds (3)")
+  add_number(plan_app, "--iterations", plan.iterations, 4, 100000);
+  add_number(plan_app, "--warm-up", plan.warm_up, 1, 1 << 30);
+  add_number(plan_app, "--most-groups", plan.most_groups, 1, kMostGroups);
+  plan_app.add_option("--measure", plan.measured_rounds)
       ->expected(0, 1)
       ->default_str("3")
       ->check(CLI::Range(1, 1000));
-
   add_data(plan_app, plan.data);
-  plan_app
-      .add_option("--measure-updates", plan.update_iterations,
-                  "Also train with 1, 2, 4 ... groups to the loss that one group has after so many "
-                  "iterations (400), and keep how many updates each needs; needs --data")
+  plan_app.add_option("--measure-updates", plan.update_iterations)
       ->expected(0, 1)
       ->default_str("400")
       ->check(CLI::Range(64, 1'000'000));
@@ -185,33 +173,29 @@ int run(int argc, char** argv) {
   CLI::App& compare_app = add_compare(app, compare);
 
   CommonArguments layers;
-  CLI::App& layers_app = *app.add_subcommand("layers", "What nets may contain");
+  CLI::App& layers_app =
+      *app.add_subcommand("layers", "The sections and keys that a net may contain");
   add_common(layers_app, layers);
 
   ExplainArguments explained;
   CLI::App& explain_app = *app.add_subcommand(
-      "explain", "What --auto tried in a training, what it chose, why, and what that cost");
+      "explain", "The trials of --auto in a training: values, choices, reasons, cost");
   add_common(explain_app, explained.common);
-  explain_app
-      .add_option("METRICS", explained.metrics, "The file of --metrics, or the folder of --trace")
-      ->required();
+  explain_app.add_option("METRICS", explained.metrics)->required();
 
   DevicesArguments devices;
   CLI::App& devices_app = *app.add_subcommand("devices", "The workers of this machine");
   add_common(devices_app, devices.common);
   add_machine(devices_app, devices.machine);
-  devices_app.add_flag(
-      "--peaks", devices.peaks,
-      "Measure a matrix product and a copy on all CPU workers at once, and the product on GPUs");
+  devices_app.add_flag("--peaks", devices.peaks);
 
   MachineFileArguments measured;
-  CLI::App& measured_app = *app.add_subcommand(
-      "machine", "Measure trainings on this machine; the result is a machine file");
+  CLI::App& measured_app =
+      *app.add_subcommand("machine", "Measure trainings on this machine, and write a machine file");
   add_common(measured_app, measured.common);
   add_net(measured_app, measured.net);
   add_machine(measured_app, measured.machine);
-  measured_app.add_option("--out", measured.out, "File to write; default: stdout")
-      ->check(not_empty());
+  measured_app.add_option("--out", measured.out)->check(not_empty());
 
   // What users of other programs type: all that follows it is read as if it were not there.
   app.add_subcommand("train", "Trains, as without a subcommand")
@@ -219,6 +203,8 @@ int run(int argc, char** argv) {
       ->fallthrough()
       ->set_help_flag();
   app.require_subcommand(0, 1);
+  use_grouped_help(app, kHelp);
+  app.footer(kFooter);  // only now: subcommands made later would print it, too
 
   if (const auto code = read_command_line(app, argc, argv)) return *code;
   for (const MachineArguments* machine :

@@ -89,8 +89,8 @@ Status ChoiceTable::read() {
   };
   if (!is("format", kFormat) || !is("device", device_) ||
       !is(lower_case(library_.name), library_.version))
-    return refuse(fmt::format("not for format {}, {}, {} {}", kFormat, device_, library_.name,
-                              library_.version));
+    return refuse(fmt::format("was not written for format {}, {}, {} {}", kFormat, device_,
+                              library_.name, library_.version));
   const auto list = json.find("algorithms");
   if (list == json.end() || !list->is_object()) return refuse("lists no algorithms");
   std::map<std::string, Numbers> choices;

@@ -27,7 +27,7 @@ memory::desc factor(int rows, int columns, Strides strides) {
 
 ProductPlan::ProductPlan(const dnnl::engine& engine, const ProductArgs& args)
     : turns_(args.product.column != 1) {
-  if (turns_ && args.adds) throw std::logic_error("a product that is turned cannot be added");
+  if (turns_ && args.adds) throw std::logic_error("a transposed product cannot be added to its destination");
   constexpr auto kFloat = memory::data_type::f32;
   const memory::desc a = matrix(args.m, args.k, args.a, kFloat);
   const memory::desc b = matrix(args.k, args.n, args.b, kFloat);

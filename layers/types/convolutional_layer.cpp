@@ -65,9 +65,7 @@ class ConvolutionalLayer final : public WeightedLayer {
   }
   bool adds_gradients() const override { return true; }
   std::string detail() const override {
-    const std::string groups = shape_.groups > 1 ? fmt::format(" g{}", shape_.groups) : "";
-    return fmt::format("{} {}x{}/{}{}", shape_.filters, shape_.kernel_w, shape_.kernel_h,
-                       shape_.stride_h, groups);
+    return fmt::format("{} {}", shape_.filters, window_text(shape_));
   }
 
  private:

@@ -8,6 +8,7 @@
 #include "codelets/convolution/convolution.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 #include "layers/registry.hpp"
+#include "layers/types/filter_shape.hpp"
 #include "layers/types/weighted_layer.hpp"
 
 namespace omni {
@@ -78,10 +79,8 @@ class DeconvolutionalLayer final : public WeightedLayer {
     return 2.0 * static_cast<double>(transposed_.dst_count()) * transposed_.taps();
   }
   std::string detail() const override {
-    return fmt::format("{} {}x{}/{}", transposed_.c, transposed_.kernel_w, transposed_.kernel_h,
-                       transposed_.stride_h);
+    return fmt::format("{} {}", transposed_.c, window_text(transposed_));
   }
-  std::string in_one_task() const override { return task_after_product(); }
 
  private:
   void multiply(int slice, const Tensor* bias, Activation activation, const Tensor& dst) override {

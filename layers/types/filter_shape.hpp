@@ -1,16 +1,32 @@
-// What makes the filters of a layer possible: they fit the padded image, and their elements can be
-// counted.
+// Filters of a layer: checked (they fit the padded image, their elements can be counted) and shown.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <cstdint>
 #include <limits>
+#include <string>
 
 #include "codelets/convolution/convolution_shape.hpp"
 #include "layers/options.hpp"
 
 namespace omni {
+
+// "3x3/2"; with two strides, dilation and groups "3x3/2x1 d2 g32"; width before height.
+template <class Shape>
+std::string window_text(const Shape& shape) {
+  const auto both = [](int w, int h) {
+    return w == h ? std::to_string(w) : fmt::format("{}x{}", w, h);
+  };
+  std::string text =
+      fmt::format("{}x{}/{}", shape.kernel_w, shape.kernel_h, both(shape.stride_w, shape.stride_h));
+  if constexpr (requires { shape.dilation_w; }) {
+    if (shape.dilation_w != 1 || shape.dilation_h != 1)
+      text += " d" + both(shape.dilation_w, shape.dilation_h);
+    if (shape.groups != 1) text += fmt::format(" g{}", shape.groups);
+  }
+  return text;
+}
 
 // Refuses what is not; the shape is a valid one afterwards in any case.
 inline void check_filter(OptionReader& options, ConvShape& shape) {

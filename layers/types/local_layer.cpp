@@ -59,13 +59,10 @@ class LocalLayer final : public Layer {
     return 2.0 * static_cast<double>(output_.extent.count()) * shape_.conv.taps();
   }
   std::string detail() const override {
-    return fmt::format("{} {}x{}/{}", shape_.conv.filters, shape_.conv.kernel_w,
-                       shape_.conv.kernel_h, shape_.conv.stride_h);
+    return fmt::format("{} {}", shape_.conv.filters, window_text(shape_.conv));
   }
   bool allows_dropout_in_place() const override { return activation_.allows_dropout_in_place(); }
-  std::string in_one_task() const override {
-    return "product, bias" + comma_name(activation_.fused());
-  }
+  std::string in_one_task() const override { return "bias" + fused_name(activation_.fused()); }
 
   void forward(const Step&, int slice) override {
     local_forward.submit({.shape = shape(slice), .activation = activation_.fused()},

@@ -4,6 +4,7 @@
 
 #include "codelets/spatial/pooling.hpp"
 #include "layers/registry.hpp"
+#include "layers/types/filter_shape.hpp"
 
 namespace omni {
 namespace {
@@ -47,10 +48,6 @@ PoolShape read_window(LayerBuilder& builder, const Extent& src, bool global) {
   return pool;
 }
 
-std::string window_text(const PoolShape& pool) {
-  return fmt::format("{}x{}/{}", pool.kernel_w, pool.kernel_h, pool.stride_h);
-}
-
 class PoolLayer : public Layer {
  public:
   PoolLayer(LayerBuilder& builder, bool global) : Layer(builder) {
@@ -77,7 +74,7 @@ class MaxPoolLayer final : public PoolLayer {
   }
   bool can_take_relu_gradient() const override { return true; }
   void take_relu_gradient() override { pool_.after_relu = true; }
-  std::string in_one_task() const override { return pool_.after_relu ? "relu's gradient" : ""; }
+  std::string in_one_task() const override { return pool_.after_relu ? "relu gradient" : ""; }
   void forward(const Step&, int slice) override {
     max_pool_forward.submit(pool(slice),
                             {read(input().value(slice)), write(value(slice)), write(index(slice))},

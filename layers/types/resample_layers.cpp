@@ -44,10 +44,10 @@ class ReorgLayer final : public Layer {
     args_.to_depth = !options.flag("reverse", false);
     const int block = stride * stride;
     if (args_.to_depth && (src.h % stride != 0 || src.w % stride != 0))
-      options.refuse("stride", fmt::format("{}x{} does not divide by {}", src.w, src.h, stride),
+      options.refuse("stride", fmt::format("{}x{} is not divisible by {}", src.w, src.h, stride),
                      "choose a divisor of width and height");
     if (!args_.to_depth && src.c % block != 0)
-      options.refuse("stride", fmt::format("{} channels do not divide by {}", src.c, block),
+      options.refuse("stride", fmt::format("{} channels are not divisible by {}", src.c, block),
                      "choose a divisor");
     if (!options.status()) return;
     const Extent wide{src.h * stride, src.w * stride, src.c / block};

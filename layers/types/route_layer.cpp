@@ -47,10 +47,8 @@ class RouteLayer final : public Layer {
     output_ = builder.blob("output", extent);
   }
 
-  std::string detail() const override { return fmt::format("{}", fmt::join(from_, " ")); }
-  std::string in_one_task() const override {
-    return is_alias() ? "none: its readers read that" : "";
-  }
+  std::string detail() const override { return fmt::format("layers {}", fmt::join(from_, " ")); }
+  std::string in_one_task() const override { return is_alias() ? "no copy" : ""; }
   void forward(const Step&, int slice) override {
     if (is_alias()) return;
     for (std::size_t i = 0; i < inputs().size(); ++i)

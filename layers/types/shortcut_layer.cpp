@@ -29,7 +29,8 @@ class ShortcutLayer final : public Layer {
 
   std::string detail() const override { return fmt::format("+ layer {}", from_); }
   std::string in_one_task() const override {
-    return before_sums_ ? "by the layer before" : "sum" + comma_name(activation_.fused());
+    return before_sums_ ? fmt::format("in layer {}", index() - 1)
+                        : "sum" + fused_name(activation_.fused());
   }
   double forward_flops_per_image() const override {
     return 2 * static_cast<double>(output_.extent.count());

@@ -53,11 +53,11 @@ class SplitConnectedLayer final : public Layer {
   bool allows_dropout_in_place() const override { return activation_.allows_dropout_in_place(); }
   double forward_flops_per_image() const override { return 2.0 * inputs_count_ * outputs_; }
   std::string detail() const override {
-    return fmt::format("{} in {} blocks", outputs_, dst_.size());
+    return fmt::format("{}, {} blocks", outputs_, dst_.size());
   }
   std::string in_one_task() const override {
-    return "product, bias" + comma_name(activation_.fused()) +
-           (weights_->updated_in_backward ? "; gradient, update" : "");
+    return "bias" + fused_name(activation_.fused()) +
+           (weights_->updated_in_backward ? " update" : "");
   }
 
   void forward(const Step&, int slice) override {

@@ -17,7 +17,7 @@ class WeightedLayer : public Layer {
   void forward(const Step& step, int slice) override;
   void backward(const Step& step, int slice) override;
   std::string in_one_task() const override {
-    return (batchnorm_ ? "" : "product, ") + task_after_product();
+    return batchnorm_ ? batchnorm_->in_one_task() : "bias" + fused_name(activation_.fused());
   }
   bool leave_relu_gradient() override;
   bool allows_dropout_in_place() const override {
@@ -41,18 +41,15 @@ class WeightedLayer : public Layer {
   // The gradients of the weights, the bias (may be null) and the input, from that of the product.
   virtual void propagate(int slice, const Tensor& diff_dst, const Tensor* diff_bias) = 0;
 
-  std::string task_after_product() const {
-    return batchnorm_ ? batchnorm_->in_one_task() : "bias" + comma_name(activation_.fused());
-  }
   const Param& weights() const { return *weights_; }
 
  private:
   Param* weights_ = nullptr;
-  // Either these,
+  // Without batch normalisation:
   Param* bias_ = nullptr;
   ActivationBlock activation_;
-  bool activation_left_ = false;  // its gradient, to the next layer
-  // or this, which does the activation, and the product that it reads, by slice.
+  bool activation_left_ = false;  // the next layer computes the gradient of the activation
+  // With it; it also applies the activation. It reads product_ (by slice).
   std::optional<BatchnormBlock> batchnorm_;
   std::vector<Tensor*> product_;
 };

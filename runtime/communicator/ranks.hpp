@@ -41,8 +41,8 @@ inline constexpr int kFirstTag = 16, kMostTags = (1 << 20) - kFirstTag;
 // `done` is called in the communicator's thread, when all of them are done. It must not wait.
 void post(std::vector<Message> messages, std::function<void()> done);
 
-// Called again and again in the communicator's thread: whether no message has come for some time,
-// though some are awaited. With false a last time when another function, or none, takes its place.
+// `watch` is called repeatedly in the communicator's thread: true if no message has come for some
+// time although some are awaited. Before it is replaced or removed it is called with false.
 void watch_silence(std::function<void(bool silence)> watch);
 
 // ---- collective, from the main thread ----

@@ -16,7 +16,7 @@ namespace omni {
 [[noreturn]] void throw_cuda_error(const char* what, const char* why);
 [[noreturn]] void throw_out_of_gpu_memory(const char* what, std::size_t asked);
 
-// `asked`: bytes of device memory, of what allocates.
+// `asked`: bytes of device memory that the call wanted to allocate.
 inline void check(cudaError_t code, const char* what, std::size_t asked = 0) {
   if (code == cudaSuccess) return;
   if (code == cudaErrorMemoryAllocation) {

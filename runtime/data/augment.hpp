@@ -35,7 +35,7 @@ struct AugmentOptions {
 };
 
 // Whether the net can take images of that extent (h and w 0: of all sizes): of equal channels, grey
-// as colour or colour as grey; or, flat, of as many values. The error is about `where`.
+// as colour or colour as grey; or, flat, of as many values. Errors name `where`.
 Status check_input(const AugmentOptions& options, Extent image, Extent net_input,
                    const std::string& where);
 

@@ -32,7 +32,7 @@ class Dataset {
   bool has_all_sizes() const { return extent().h == 0; }
 };
 
-// What every read() promises to refuse: no such image.
+// The check that every read() starts with: refuses an index without an image.
 Status check_index(const Dataset& dataset, std::size_t index);
 
 struct DatasetPair {

@@ -15,7 +15,8 @@ namespace omni {
 // build at an epoch's start, none to keep or to share between threads.
 class Sampler {
  public:
-  // Of 1 to 2^62 images. Not shuffled: in the order of the dataset, every epoch (test splits).
+  // Samples `size` images (1 to 2^62). Not shuffled: in the order of the dataset, every epoch (test
+  // splits).
   Sampler(std::size_t size, std::uint64_t seed, bool shuffled);
 
   std::size_t size() const { return size_; }

@@ -38,8 +38,8 @@ class Tensor {
   std::size_t bytes() const { return count_ * bytes_of(type_); }
   DataType type() const { return type_; }
 
-  // Consecutive parts of `part_count` values, the last one perhaps shorter. Before allocate(); a
-  // second time only the same way.
+  // Cuts the tensor into consecutive parts of `part_count` values; the last may be shorter. Before
+  // allocate(). May be repeated with the same count.
   void cut(std::size_t part_count);
   std::size_t parts() const { return ids_.size(); }
   std::size_t count_of(std::size_t part) const;

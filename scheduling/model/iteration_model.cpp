@@ -74,8 +74,8 @@ Result<IterationModel> IterationModel::measure(const Net& net, Workers workers, 
   const double off = model.predict(two, true, low) / model.measured_ - 1;
   if (std::abs(off) > kFitted)
     log::warn(
-        "the plan's time is {:.0f} % too {} for the two groups that it was fitted to: the others' "
-        "may be as wrong (as many workers as cores, and nothing else on them, help)",
+        "the predicted time of two groups is {:.0f} % too {}: other predictions may be as wrong "
+        "(use as many workers as cores, and stop other programs)",
         100 * std::abs(off), off > 0 ? "long" : "short");
   return model;
 }

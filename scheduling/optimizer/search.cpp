@@ -126,10 +126,11 @@ class Race {
                                                  champion_.learning_rate)
                                    : describe(champion_));
     if (numbers.empty()) return wins ? "it learns more surely " + than : "no better " + than;
-    const char* rule = comparison.verdict == Verdict::better  ? "more than 2 % and 2.5 errors"
-                       : comparison.verdict == Verdict::worse ? "more than 2 % or 2.5 errors"
-                       : wins ? "no sure difference: the larger step"
-                              : "no sure difference: the older one";
+    const char* rule =
+        comparison.verdict == Verdict::better  ? "more than 2 % and 2.5 standard errors"
+        : comparison.verdict == Verdict::worse ? "more than 2 % or 2.5 standard errors"
+        : wins                                 ? "no sure difference: the larger step"
+                                               : "no sure difference: the older one";
     return fmt::format("loss {} {} ({})", numbers, than, rule);
   }
 

@@ -120,7 +120,7 @@ Status TunedTraining::train_and_search() {
   }
   if (trials_told_ > 0)
     say(
-        fmt::format("auto: {} trials; what they did not keep took {:.1f} of {:.1f} seconds, {} "
+        fmt::format("auto: {} trials; discarded work took {:.1f} of {:.1f} seconds, {} "
                     "iterations",
                     trials_told_, lost_seconds_, seconds_, state_.tuning->lost));
   return options_.checkpoint_every != 0 ? save() : Status();

@@ -45,7 +45,7 @@ class TunedTraining : private TrialRunner {
 
   // Snapshots held during a search, and between searches.
   static constexpr int kSnapshots = 3;
-  // With fewer there are no trials.
+  // Iterations below which there are no trials.
   static constexpr std::uint64_t kFewest = 1200;
 
  private:

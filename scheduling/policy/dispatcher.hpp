@@ -26,7 +26,7 @@ struct WorkerKind {
   ReadyQueue<Task> ready{};
   bool may_help = false;  // another kind has got a task that these would have finished first
   // Overhead of a task beside its length: on a GPU small tasks take longer to hand out than to run.
-  // Known where the next task is taken before one is done.
+  // Measured when a worker takes its next task before the current one is done.
   double overhead = 0;
   BacklogForecast backlog_forecast{};  // only where there are several kinds
 };
@@ -72,8 +72,8 @@ class Dispatcher {
     return count;
   }
 
-  // From now on only those workers are here, of all that were ever added, which `stays` names. All
-  // that is ready is given back to be placed anew: the workers that it waits for may have left.
+  // Only the workers that `stays` names remain, of all that were ever added. Returns all ready
+  // tasks, to be placed anew: the workers that they wait for may be gone.
   template <class Stays>
   std::vector<Task> regroup(Stays stays) {
     std::vector<Task> waiting;
@@ -193,8 +193,8 @@ class Dispatcher {
     return found;
   }
 
-  // The median of what tasks take longer than they are expected to, found in small steps: what
-  // happens now and then, as waiting for data, does not count.
+  // The median excess of tasks' times over their expected times, found in small steps, so that rare
+  // delays, such as waiting for data, have no effect.
   static void note_overhead(Kind& kind, bool longer) {
     constexpr double kStep = 0.1 * Facts::kMicrosecond;
     kind.overhead = std::max(0.0, kind.overhead + (longer ? kStep : -kStep));

@@ -62,7 +62,7 @@ class ReadyQueue {
     return std::nullopt;
   }
 
-  // For others than those whose queue it is: the first of higher priority than `above`,
+  // For workers of other kinds: takes the first task of higher priority than `above`.
   template <class Runs, class Wants>
   std::optional<Ready> pop_above(int above, Runs runs, Wants wants) {
     std::size_t considered = 0;
@@ -77,7 +77,7 @@ class ReadyQueue {
     return std::nullopt;
   }
 
-  // or the one that would run last.
+  // For workers of other kinds: takes the task that would run last.
   template <class Runs, class Wants>
   std::optional<Ready> pop_last(Runs runs, Wants wants) {
     std::size_t considered = 0;

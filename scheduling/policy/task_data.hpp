@@ -1,4 +1,5 @@
-// The data of a task, as StarPU's macros find them: few lie in the task itself, many beside it.
+// The data of a task. StarPU stores the first ones in the task itself, further ones in an array
+// beside it.
 #pragma once
 
 #include <starpu.h>

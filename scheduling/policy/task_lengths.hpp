@@ -14,8 +14,8 @@ namespace omni {
 
 using Choices = std::array<Choice, STARPU_MAXIMPLEMENTATIONS>;
 
-// The implementations that the worker may run the task with, in `room`. One that the model does not
-// know yet is alone, so that it gets known.
+// The implementations with which the worker may run the task, in `room`. If the model does not know
+// one yet, only that one is returned, so that it is measured.
 std::span<const Choice> known_implementations(starpu_task* task, unsigned worker, Choices& room);
 // The model that predicts the task there.
 Exploration::Model model_of(starpu_task* task, unsigned worker);

@@ -119,7 +119,7 @@ TEST_F(Adam, GroupsAreTrainedWithoutCompensation) {
 TEST_F(Adam, SaysWhichSettingsHaveNoEffect) {
   const Finished adam = run({"--dry-run", "--set", "adam=1", "--momentum", "0.5"});
   EXPECT_EQ(adam.exit_code, 0);
-  EXPECT_NE(adam.errors.find("'momentum' has no effect with adam=1, B1=0.9 has\n"),
+  EXPECT_NE(adam.errors.find("'momentum' has no effect with adam=1; B1=0.9 takes its place\n"),
             std::string::npos)
       << adam.errors;
   const Finished sgd = run({"--dry-run", "--set", "B1=0.5"});

@@ -266,7 +266,7 @@ TEST(Groups, auto_goes_on_with_the_checkpoint_s_groups) {
   ASSERT_EQ(goes_on.exit_code, 0) << goes_on.errors;
   EXPECT_NE(goes_on.errors.find("chose 3 compute groups: as in "), std::string::npos)
       << goes_on.errors;
-  EXPECT_EQ(goes_on.errors.find("every replica starts from the masters"), std::string::npos);
+  EXPECT_EQ(goes_on.errors.find("every group starts from the shared model"), std::string::npos);
   EXPECT_NE(
       train("1", "30").errors.find("was trained by 3 compute groups, this run has 1 (--groups 3"),
       std::string::npos);
@@ -289,7 +289,7 @@ TEST(Groups, what_has_no_effect_is_said) {
                 .find("warning: --guard: no effect with one compute group"),
             std::string::npos);
   EXPECT_NE(train({"--max-batches", "2", "--groups", "64"})
-                .find("warning: 64 groups by themselves have more momentum than can be taken from "
+                .find("warning: the asynchrony of 64 groups adds more momentum than updates can give "
                       "the updates: in total 0.973 instead of 0.9 "),
             std::string::npos);
   const std::string cold =

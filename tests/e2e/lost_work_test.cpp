@@ -125,8 +125,8 @@ TEST_F(LostWork, MetricsOfAnotherRunStay) {
   EXPECT_EQ(again.exit_code, 2);
   EXPECT_EQ(again.errors,
             "error: " + metrics.string() +
-                ": holds metrics of another run (name another file, or remove this one; with "
-                "--resume it is gone on with)\n");
+                ": holds metrics of another run (name another file, or remove this one; --resume "
+                "continues it)\n");
   EXPECT_EQ(get(metrics), lines);
   const Finished first = train({"--metrics", metrics, "--out", metrics});
   EXPECT_EQ(first.errors, again.errors) << "before anything takes time";

@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"GroupsAutoAdam",
                 {"--net", "lenet", "--dry-run", "--groups", "auto", "--set", "adam=1"},
                 2,
-                "error: --groups auto: it counts on a momentum that can be compensated, which Adam "
+                "error: --groups auto: it needs a momentum that can be compensated, which Adam "
                 "does not have (give a number, or --set adam=0)\n"},
         Refusal{"PlanAndModularScheduler",
                 {"plan", "--net", "lenet", "--sched", "modular-heft"},
@@ -158,8 +158,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"AutoCompensation",
                 {"--net", "lenet", "--dry-run", "--auto", "--momentum-compensation", "theory"},
                 2,
-                "error: --momentum-compensation: --auto searches the momentum in total, and "
-                "compensates by the theory (leave one of them out)\n"},
+                "error: --momentum-compensation: --auto searches the total momentum, and always "
+                "compensates by theory (leave one of them out)\n"},
         Refusal{"Measured", {"--momentum-compensation", "measured"}, 2, "not in {off,theory}"},
         Refusal{"AutoWithoutARate",
                 {"--net", "lenet", "--dry-run", "--auto", "--learning-rate", "0"},
@@ -270,7 +270,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(TrainCommand, SaysWhatTheUsualSettingsMean) {
   const Finished help = omni_run({"--help"});
-  EXPECT_NE(help.output.find("Override max_batches of [net]: updates to do; 0: no end"),
+  EXPECT_NE(help.output.find("--max-batches UPDATES     Override max_batches of [net]: updates to "
+                             "do; 0: no end"),
             std::string::npos)
       << help.output;
 }
@@ -278,7 +279,8 @@ TEST(TrainCommand, SaysWhatTheUsualSettingsMean) {
 TEST(TrainCommand, DryRunSaysWhatSubdivisionsMean) {
   const Finished run = omni_run({"--net", "lenet", "--dry-run", "--batch", "256", "--subdivisions",
                                  "4", "--gpus", "none", "--workers", "2"});
-  EXPECT_NE(run.output.find(" for a mini-batch of 64 (4 of them are a batch of 256) in 2 slices"),
+  EXPECT_NE(run.output.find("batch: 256 images in 4 mini-batches\n"
+                            "mini-batch: 64 images in 2 slices, "),
             std::string::npos)
       << run.output;
 }
@@ -288,11 +290,11 @@ TEST(TrainCommand, BatchAloneKeepsTheImagesThatAreComputedAtOnce) {
     const char *net, *batch, *says;
   };
   for (const Case& each :
-       {Case{"vgg-16", "16", " for a mini-batch of 16 in "},
-        Case{"vgg-16", "96", " for a mini-batch of 32 (3 of them are a batch of 96)"},
-        Case{"vgg-16", "50", " for a mini-batch of 25 (2 of them are a batch of 50)"},
+       {Case{"vgg-16", "16", "\nmini-batch: 16 images in "},
+        Case{"vgg-16", "96", "\nbatch: 96 images in 3 mini-batches\nmini-batch: 32 images"},
+        Case{"vgg-16", "50", "\nbatch: 50 images in 2 mini-batches\nmini-batch: 25 images"},
         Case{"vgg-16", "37", "batch 37 is not divisible by subdivisions 8"},
-        Case{"lenet", "509", " for a mini-batch of 509 in "}}) {
+        Case{"lenet", "509", "\nmini-batch: 509 images in "}}) {
     const Finished run =
         omni_run({"--net", each.net, "--dry-run", "--batch", each.batch, "--gpus", "none"});
     EXPECT_NE((run.output + run.errors).find(each.says), std::string::npos)

@@ -31,6 +31,7 @@ net: *ema_alpha=.9 *resize_step=16 *max_chart_loss=5 *loss_scale=128 *use_cuda_g
 net: *dynamic_minibatch=1 *optimized_memory=1 *workspace_size_limit_MB=8 *contrastive=1
 net: *contrastive_jit_flip=1 *contrastive_color=1 *unsupervised=1 *attention=1 *adversarial_lr=.1
 net: *badlabels_reject_percentage=.1 *badlabels_rejection_percentage=.1 *weights_reject_freq=5
+net: mixup=0 angle=0 saturation=1 exposure=1.0 loss_scale=1 time_steps=1 B1=.9 notruth=0
 net: *equidistant_point=5 *num_sigmas_reject_badlabels=3 *track=1 *seq_scales=1 *show_receptive_field=1
 convolutional: filters=4 size=3 stride=2 pad=1 padding=1 groups=3;filters=3 activation=relu batch_normalize=1
 convolutional: !binary=1 !xnor=1 !flipped=1 *dot=1 dilation=1 stride_x=2 stride_y=2 binary=0

@@ -17,7 +17,7 @@ SITE = "docs/mkdocs.yml"
 FENCE = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
 LINK = re.compile(r"!?\[([^\]]*)\]\(([^)\s]+)\)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
-SCRIPTS = ("perf/peers/", "perf/experiments/", "tests/fuzz/run.py")  # have options of their own
+SCRIPTS = ("docs/results/plots/", "perf/gpu/", "perf/peers/", "perf/experiments/", "tests/fuzz/run.py")  # have options of their own
 # Of cmake, ctest and srun, which documents show, too.
 OTHERS = {"--build", "--install", "--mpi", "--ntasks-per-node", "--preset", "--prefix", "--target", "--test-dir", "--find", "--help", "--version"}
 

@@ -110,8 +110,8 @@ Status explain_command(const ExplainArguments& arguments) {
     }
   }
   log::result(
-      "{:.0f} trials (* chosen, its training was kept) of {:.0f} iterations and {:.2f} "
-      "seconds; {:.0f} returns\n",
+      "* chosen: its training was kept\n{:.0f} trials took {:.0f} iterations and {:.2f} s; earlier "
+      "parameters were restored {:.0f} times\n",
       trials, iterations, seconds, returns);
   return {};
 }

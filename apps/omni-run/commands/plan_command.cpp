@@ -36,21 +36,18 @@ void print_table(const GroupPlan& plan) {
   }
   const IterationWork& work = plan.rows.back().work;
   log::result(
-      "measured work of an iteration with {} groups: {:.3f} ms of the groups, {:.3f} ms of the "
-      "merged phase, {:.3f} ms of exchanges\n",
+      "measured work per iteration with {} groups: replicated layers {:.3f} ms, merged layers "
+      "{:.3f} ms, exchanges {:.3f} ms\n",
       plan.rows.back().groups, 1e3 * work.groups, 1e3 * work.merged, 1e3 * work.exchanges);
   const bool measured = std::ranges::all_of(plan.rows, [](const GroupPlan::Row& row) {
     return row.groups == 1 || row.penalty_error.has_value();
   });
-  log::result("{}: {} group{} is the choice\n",
-              measured ? "updates: as measured"
-                       : "updates with ?: not measured (--measure-updates), the theory's",
-              plan.best().groups, plan.best().groups == 1 ? "" : "s");
-  const int saturating = plan.saturating_groups();
+  const int best = plan.best().groups, saturating = plan.saturating_groups();
   log::result(
-      "hardware, updates, time: per iteration, iterations needed, their product; relative to one "
-      "group\n{} group{} saturate{} this machine (more are predicted to be less than {:.0f} % "
-      "faster)\n",
+      "best: {} group{}\nhardware: time per iteration; updates: updates needed{}; time: their "
+      "product; all relative to one group\n{} group{} saturate{} this machine (more are predicted "
+      "to be less than {:.0f} % faster)\n",
+      best, best == 1 ? "" : "s", measured ? "" : " (?: by theory, see --measure-updates)",
       saturating, saturating == 1 ? "" : "s", saturating == 1 ? "s" : "",
       100 * (kWorthMoreGroups - 1));
 }

@@ -132,8 +132,8 @@ void TimeReport::print_table(const Net& net) const {
       if (implementations.size() < 2) continue;
       if (!std::exchange(had_choice, true))
         log::result(
-            "\nwhere there was a choice: ms of each, had it run all (what the models expect; "
-            "?: not measured)\n");
+            "\nlayers with several implementations: ms per iteration if one ran all tasks "
+            "(predicted by models; ?: not measured)\n");
       log::result("{:>3} {:<14} {:<30} {}\n", index, type_of(net, index), codelet,
                   list_times(implementations));
     }

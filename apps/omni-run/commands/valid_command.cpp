@@ -13,6 +13,7 @@
 #include "apps/omni-run/tracing.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
+#include "runtime/shortest_decimal.hpp"
 #include "runtime/shown_name.hpp"
 #include "scheduling/evaluator.hpp"
 
@@ -117,9 +118,9 @@ Status valid_command(const ValidArguments& arguments) {
     nlohmann::ordered_json object{{"net", net->name()},
                                   {"data", data.name},
                                   {"images", tally.images},
-                                  {"test_loss", tally.mean_loss()},
-                                  {"test_accuracy", tally.accuracy()},
-                                  {"test_top5_accuracy", tally.top5_accuracy()}};
+                                  {"test_loss", shown_single(tally.mean_loss())},
+                                  {"test_accuracy", shown_single(tally.accuracy())},
+                                  {"test_top5_accuracy", shown_single(tally.top5_accuracy())}};
     if (arguments.per_class) object["per_class"] = confusion.json();
     log::result("{}\n", json_text(object));
   } else {

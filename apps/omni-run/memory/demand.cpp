@@ -120,7 +120,7 @@ std::string MemoryForecast::what_would_fit(Fits fits) const {
   const int batch = net_.options().batch;
   for (int more = now_ + 1; more <= batch; ++more)
     if (batch % more == 0 && fits(more)) return fmt::format("try --subdivisions {}", more);
-  return fmt::format("no --subdivisions of batch {} would do", batch);
+  return fmt::format("no number of subdivisions of batch {} is enough", batch);
 }
 
 Status MemoryForecast::require() const {

@@ -33,7 +33,7 @@ Status check_automatic(const TrainArguments& arguments, const Net& net) {
                  "leave one of them out"};
   if (groups.how.compensation)
     return Error{ErrorKind::usage, "--momentum-compensation",
-                 "--auto searches the momentum in total, and compensates by the theory",
+                 "--auto searches the total momentum, and always compensates by theory",
                  "leave one of them out"};
   if (net.options().solver.learning_rate == 0)
     return Error{ErrorKind::usage, "--auto",
@@ -70,7 +70,7 @@ Status check_adam(const GroupArguments& groups, const StrategyType& strategy, co
                  "leave it out, or give --set adam=0"};
   if (groups.planned)
     return Error{ErrorKind::usage, "--groups auto",
-                 "it counts on a momentum that can be compensated, which Adam does not have",
+                 "it needs a momentum that can be compensated, which Adam does not have",
                  "give a number, or --set adam=0"};
   if (groups.count.value_or(1) > 1 && groups.how.compensation != Compensation::off)
     return Error{ErrorKind::usage, "--groups",
@@ -178,8 +178,8 @@ void warn_about_momentum(const ComputeGroups& groups, const GroupArguments& argu
   const Momentum momentum = compensate(tuned, implicit_of_groups(groups.count()));
   if (!is_kept(momentum))
     log::warn(
-        "{} groups by themselves have more momentum than can be taken from the updates: in total "
-        "{:.3g} instead of {:.3g} (fewer groups keep it)",
+        "the asynchrony of {} groups adds more momentum than updates can give up: in total "
+        "{:.3g} instead of {:.3g} (use fewer groups)",
         groups.count(), momentum.total(), tuned);
 }
 
@@ -203,16 +203,15 @@ void warn_about_groups(const ComputeGroups& groups, const GroupArguments& argume
   warn_about_momentum(groups, arguments);
   if (arguments.guard.value_or(true))
     log::info(
-        "guard: begins with {:.2g} of the learning rate, doubles it up to the given one, and "
-        "halves "
-        "it where the loss rises (--guard off: always the given one)",
+        "guard: starts with {:.2g} of the learning rate, doubles it up to the given one, halves it "
+        "when the loss rises (--guard off: always the given one)",
         GuardedTraining::first_share(groups.count()));
   if (!groups.has_replicated_phase())
     log::warn(
-        "all layers are fully connected and merged: the groups take turns, and gain nothing "
-        "(--fc replicated gives each a copy)");
+        "all layers are fully connected and merged: groups take turns and gain nothing "
+        "(--fc replicated gives each group a copy)");
   if (arguments.how.asynchrony == Asynchrony::free && groups.net().options().subdivisions > 1)
-    log::warn("--async free: with subdivisions the groups take turns all the same");
+    log::warn("--async free: with subdivisions groups still take turns");
   if (arguments.cold_start > 0 && iterations > 0 && arguments.cold_start >= iterations)
     log::warn("--cold-start {}: all {} iterations are in one group", arguments.cold_start,
               iterations);

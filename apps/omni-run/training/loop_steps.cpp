@@ -13,6 +13,7 @@
 #include "runtime/log.hpp"
 #include "runtime/memory/resident_memory.hpp"
 #include "runtime/own_command.hpp"
+#include "runtime/shortest_decimal.hpp"
 #include "runtime/signals.hpp"
 #include "scheduling/cold_start.hpp"
 #include "scheduling/growing.hpp"
@@ -177,12 +178,12 @@ void Training::print_summary(const TrainingState& state) const {
   nlohmann::ordered_json summary{
       {"net", groups_->net().name()}, {"strategy", strategy_.type->name},
       {"groups", groups_->count()},   {"iterations", state.iteration},
-      {"images", state.samples},      {"loss_average", state.average_loss}};
+      {"images", state.samples},      {"loss_average", shown_single(state.average_loss)}};
   if (last_) {
     summary["seconds"] = last_->at.seconds;
     if (last_->at.simulated_seconds) summary["simulated_seconds"] = *last_->at.simulated_seconds;
-    summary["test_loss"] = last_->tally.mean_loss();
-    summary["test_accuracy"] = last_->tally.accuracy();
+    summary["test_loss"] = shown_single(last_->tally.mean_loss());
+    summary["test_accuracy"] = shown_single(last_->tally.accuracy());
   }
   log::result("{}\n", json_text(summary));
 }

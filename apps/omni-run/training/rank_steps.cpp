@@ -111,7 +111,7 @@ Status Training::check_ranks() {
   if (arguments_.arrivals.simulated)
     return refuse("--arrivals virtual", "a simulated training is one process");
   if (arguments_.net.strict)
-    log::warn("--strict: over several ranks, nets that do not learn are not looked for yet");
+    log::warn("--strict: over several ranks, nets that do not learn are not detected yet");
   const bool at_once = std::ranges::any_of(net().params(), [](const Param* each) {
     return each->trainable && !each->by_slice && !each->whole_on_each_rank;
   });

@@ -130,7 +130,7 @@ Status Training::check() {
     return Error{ErrorKind::usage, "--epochs", "is not a number", "--epochs 3"};
   if (arguments_.arrivals.simulated && arguments_.groups.planned)
     return Error{ErrorKind::usage, "--arrivals virtual",
-                 "--groups auto measures the machine that is there", "leave one of them out"};
+                 "--groups auto measures this machine, not the simulated one", "leave one of them out"};
   if (!arguments_.arrivals.simulated && !arguments_.arrivals.machine.empty())
     return Error{ErrorKind::usage, "--machine", "has no effect on real arrivals",
                  "add --arrivals virtual"};
@@ -287,12 +287,12 @@ Status Training::check_memory() {
   const std::size_t planned = forecast.in_main_memory() + program_bytes_;
   const std::size_t taken = peak_resident_memory();
   log::info(
-      "memory: {:.0f} MiB planned, {:.0f} of them for images that wait, {:.0f} to compute with, "
+      "memory: {:.0f} MiB planned, with {:.0f} for decoded images, {:.0f} for working buffers, "
       "{:.0f} for the program{}{}",
       in_mebibytes(planned), in_mebibytes(images), in_mebibytes(working),
       in_mebibytes(program_bytes_),
-      taken > planned ? fmt::format("; it took {:.0f} before", in_mebibytes(taken)) : "",
-      gpus_compute() ? fmt::format("; {:.0f} on each GPU, {:.0f} of them to compute with",
+      taken > planned ? fmt::format("; the start took {:.0f}", in_mebibytes(taken)) : "",
+      gpus_compute() ? fmt::format("; {:.0f} on each GPU, with {:.0f} for working buffers",
                                    in_mebibytes(forecast.on_each_gpu().all()),
                                    in_mebibytes(forecast.on_each_gpu().working))
                      : "");
@@ -341,12 +341,12 @@ void Training::align(TrainingState& state) const {
                                                    ? groups_->net().options().batch
                                                    : std::ranges::min(shape_.images_per_pass));
   if (state.samples % unit != 0) {
-    log::info("goes on at sample {} instead of {}: mini-batches are multiples of {}",
+    log::info("continues at sample {} instead of {}: mini-batches are multiples of {}",
               state.samples - state.samples % unit, state.samples, unit);
     state.samples -= state.samples % unit;
   }
   if (!machine_ || !state.arrivals || state.arrivals->machine == machine_->name) return;
-  log::warn("the checkpoint's virtual clock is that of another machine: it starts afresh");
+  log::warn("the checkpoint's virtual clock is of another machine: the clock starts at 0");
   state.arrivals.reset();
 }
 

@@ -8,10 +8,11 @@
 namespace omni {
 
 Activation read_activation(OptionReader& options, std::string_view fallback) {
-  options.refuse_values(
-      "activation",
-      {"normalize_channels", "normalize_channels_softmax", "normalize_channels_softmax_maxval"},
-      "it mixes channels; only element-wise ones are");
+  options.refuse_values("activation",
+                        {"normalize_channels"
+                         "normalize_channels_softmax"
+                         "normalize_channels_softmax_maxval"},
+                        "it mixes channels; only element-wise ones are");
   return static_cast<Activation>(options.choice("activation", fallback, kActivationNames));
 }
 
@@ -21,9 +22,9 @@ ActivationBlock::ActivationBlock(LayerBuilder& builder, std::string_view fallbac
     before_ = builder.per_slice("before", extent.count(), builder.values());
 }
 
-std::string comma_name(Activation activation) {
+std::string fused_name(Activation activation) {
   if (activation == Activation::linear) return "";
-  return fmt::format(", {}", activation_name(activation));
+  return fmt::format(" {}", activation_name(activation));
 }
 
 bool ActivationBlock::allows_dropout_in_place() const {

@@ -1,6 +1,6 @@
-// The `activation` key, and how a layer ends in one. Mostly the layer's own task applies it, in
-// place. An activation whose gradient needs its input is a task of its own: the layer then keeps
-// the values before it.
+// The activation at the end of a layer, by its `activation` key. Usually the layer's own task
+// applies it in place. If its gradient needs its input, it is a task of its own, and the layer
+// keeps the values before it.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 namespace omni {
 
 Activation read_activation(OptionReader& options, std::string_view fallback);
-std::string comma_name(Activation activation);  // ", relu"; "" for linear
+std::string fused_name(Activation activation);  // " relu"; "" for linear
 
 class ActivationBlock {
  public:
@@ -22,7 +22,7 @@ class ActivationBlock {
   ActivationBlock(LayerBuilder& builder, std::string_view fallback, Extent extent);
 
   Activation kind() const { return kind_; }
-  // What the layer's own task applies, and by slice what it writes.
+  // The activation that the layer's own task applies, and the tensors that this task writes.
   Activation fused() const { return before_.empty() ? kind_ : Activation::linear; }
   const std::vector<Tensor*>& targets(const Blob& output) const {
     return before_.empty() ? output.value : before_;
@@ -31,15 +31,14 @@ class ActivationBlock {
     return *targets(output)[static_cast<std::size_t>(slice)];
   }
 
-  // The gradient looks at no more of the output than whether it is above zero.
+  // The gradient depends on the sign of the output only.
   bool allows_dropout_in_place() const;
 
-  // After that task. count: the slice's values.
+  // The activation as a task of its own, if needed; `count` values.
   void forward(std::int64_t count, const Blob& output, int slice, TaskTag tag) const;
-  // In place on the output's gradient.
+  // Turns the gradient of the output into that of the activation's input, in place.
   void backward(std::int64_t count, const Blob& output, int slice, TaskTag tag) const;
-  // And the bias's gradient in the same pass, for a slice that adds to it alone: others would wait
-  // for their turn.
+  // The same, with the bias's gradient in the same pass: for a slice whose sum no other slice uses.
   void backward(std::int64_t count, const Blob& output, int slice, const Tensor& diff_bias,
                 TaskTag tag) const;
 

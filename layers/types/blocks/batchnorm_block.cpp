@@ -155,7 +155,7 @@ void BatchnormBlock::backward(int slice, const std::vector<Tensor*>& src, const 
 }
 
 std::string BatchnormBlock::in_one_task() const {
-  return std::string("norm") + (addend_ != nullptr ? ", sum" : "") + comma_name(activation_);
+  return std::string("norm") + (addend_ != nullptr ? " sum" : "") + fused_name(activation_);
 }
 
 bool BatchnormBlock::absorb_sum(const Input& addend, Activation activation) {

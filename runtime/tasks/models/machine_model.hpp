@@ -23,7 +23,7 @@ struct MachineModel {
   std::vector<Kind> kinds;
   std::vector<std::vector<Link>> links;  // from, to
 
-  // Of this machine; needs a running Session.
+  // Describes this machine; needs a running Session.
   static MachineModel of_session();
 
   int workers() const;

@@ -212,7 +212,7 @@ void ModelFolder::publish() const {
     fs::create_directories((shared_ / name).parent_path(), none);
     if (kept) kept = write_file_atomically(shared_ / name, *text);
     if (kept) continue;
-    log::warn("{}; what this run measured is not all kept, and the next measures again",
+    log::warn("{}; not all measurements of this run are kept, and the next run measures again",
               kept.error().message());
     return;
   }

@@ -53,8 +53,8 @@ void spread_over_nodes(void* memory, std::size_t bytes) {
   const Bitmap nodes = nodes_beside(topology, cores_of_workers().get());
   if (hwloc_bitmap_weight(nodes.get()) < 2 || interleave(topology, nodes, memory, bytes)) return;
   log::warn_once(
-      "memory cannot be spread over the NUMA nodes: {} (one of them may have to feed all cores; "
-      "numactl --interleave=all does it from outside)",
+      "memory cannot be interleaved over the NUMA nodes: {} (one node may feed all cores; start "
+      "with numactl --interleave=all)",
       std::strerror(errno));
 }
 #else  // the workers are simulated and have no place

@@ -57,6 +57,9 @@ def main(cmake, build, omni_run):
         assert "431080" in dry, dry
         machines = os.path.join(prefix, "share", "omnivore", "machines")
         assert "8-gpus.json" in os.listdir(machines), machines
+        if os.path.exists(os.path.join(build, "share", "man")):
+            for path in ("man/man1/omni-run.1", "bash-completion/completions/omni-perf", "zsh/site-functions/_omni-run"):
+                assert os.path.exists(os.path.join(prefix, "share", path)), path
     print(f"installed programs start by themselves ({hidden})")
 
 

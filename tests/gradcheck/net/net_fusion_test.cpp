@@ -29,7 +29,7 @@ TEST(WholeNet, PoolingTakesOverTheGradientOfARelu) {
     for (const int slice : {2, 4}) {
       WholeNet fused(relu_net(true, more).c_str(), slice);
       WholeNet apart(relu_net(false, more).c_str(), slice);
-      EXPECT_EQ(fused.in_one_task(1), "relu's gradient");
+      EXPECT_EQ(fused.in_one_task(1), "relu gradient");
       EXPECT_EQ(apart.in_one_task(2), "");
       const auto expected = apart.gradients();
       EXPECT_EQ(fused.gradients(), expected);
@@ -70,10 +70,10 @@ TEST(WholeNet, NormalisationMakesTheSumOfAResidualBlock) {
   for (const int slice : {2, 5}) {
     WholeNet fused(residual_net("", -2).c_str(), slice);
     WholeNet apart(residual_net("[route]\nlayers=-1\n", -3).c_str(), slice);
-    EXPECT_EQ(fused.in_one_task(1), "norm, sum, relu");
-    EXPECT_EQ(fused.in_one_task(2), "by the layer before");
+    EXPECT_EQ(fused.in_one_task(1), "norm sum relu");
+    EXPECT_EQ(fused.in_one_task(2), "in layer 1");
     EXPECT_EQ(apart.in_one_task(1), "norm");
-    EXPECT_EQ(apart.in_one_task(3), "sum, relu");
+    EXPECT_EQ(apart.in_one_task(3), "sum relu");
     EXPECT_EQ(fused.loss(), apart.loss());
     EXPECT_EQ(fused.gradients(), apart.gradients());
     EXPECT_LT(fused.declared_bytes(), apart.declared_bytes());
@@ -124,12 +124,12 @@ TEST(WholeNet, OnlyAPlainSumIsLeftToTheNormalisation) {
     return WholeNet(text.replace(text.find(what), what.size(), instead).c_str(), 2).in_one_task(2);
   };
   const std::string text = residual_net("", -2);
-  EXPECT_EQ(with(text, "batch_normalize=1\nactivation=linear", "activation=linear"), "sum, relu");
-  EXPECT_EQ(with(text, "activation=linear", "activation=tanh"), "sum, relu");
-  EXPECT_EQ(with(text, "[shortcut]", "[shortcut]\nalpha=2"), "sum, relu");
+  EXPECT_EQ(with(text, "batch_normalize=1\nactivation=linear", "activation=linear"), "sum relu");
+  EXPECT_EQ(with(text, "activation=linear", "activation=tanh"), "sum relu");
+  EXPECT_EQ(with(text, "[shortcut]", "[shortcut]\nalpha=2"), "sum relu");
   EXPECT_EQ(with(text, "activation=relu", "activation=gelu"), "sum");
-  EXPECT_EQ(with(text, "from=-2", "from=-1"), "sum, relu");  // read twice
-  EXPECT_EQ(with(text, "activation=relu", "activation=linear"), "by the layer before");
+  EXPECT_EQ(with(text, "from=-2", "from=-1"), "sum relu");  // read twice
+  EXPECT_EQ(with(text, "activation=relu", "activation=linear"), "in layer 1");
 }
 
 // What a branch point hands on is no copy.
@@ -146,7 +146,7 @@ TEST(WholeNet, ABranchPointCostsNothing) {
   WholeNet straight(net("").c_str(), 2), branched(net("[route]\nlayers=-1\n").c_str(), 2),
       twice(net("[route]\nlayers=-1\n[route]\nlayers=1\n").c_str(), 2),
       cut(net("[route]\nlayers=-1\nstopbackward=1\n").c_str(), 2);
-  EXPECT_EQ(branched.in_one_task(1), "none: its readers read that");
+  EXPECT_EQ(branched.in_one_task(1), "no copy");
   for (WholeNet* each : {&branched, &twice}) {
     EXPECT_EQ(each->loss(), straight.loss());
     EXPECT_EQ(each->gradients(), straight.gradients());
