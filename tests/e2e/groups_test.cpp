@@ -332,7 +332,7 @@ TEST(Groups, guard_keeps_what_would_be_lost) {
   for (const auto& [groups, rate] : {std::pair("6", "0.02"), std::pair("2", "0.2")}) {
     const Finished guarded = train(groups, rate, "on");
     ASSERT_EQ(guarded.exit_code, 0) << guarded.errors;
-    EXPECT_NE(guarded.errors.find("guard: begins with 0."), std::string::npos) << guarded.errors;
+    EXPECT_NE(guarded.errors.find("guard: starts with 0."), std::string::npos) << guarded.errors;
     EXPECT_LT(json::parse(guarded.output)["test_loss"], 1.5) << guarded.errors;
     EXPECT_EQ(guarded.errors.find("back to the parameters of iteration 0, with 0.25 of the "
                                   "learning rate") != std::string::npos,
