@@ -11,9 +11,9 @@
 
 namespace omni {
 
-// `captured`: iterations of two groups or more, in turn; data that several groups touch are the
-// masters'. The graph is that of an iteration of the first group, whose net this is; the lengths
-// are mean ones by kind of worker.
+// `captured`: iterations of several groups in turn; data that several groups use belong to the
+// masters. The result is an iteration of the first group, which has this net, with mean lengths by
+// kind of worker.
 Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTask>& captured,
                                                    const std::vector<TaskTime>& times,
                                                    const MachineModel& machine, const Net& net);
