@@ -88,9 +88,8 @@ void add_machine(CLI::App& app, MachineArguments& arguments) {
   app.add_option("--sched", arguments.session.scheduler);
   app.add_flag("--deterministic", arguments.session.deterministic);
   app.add_option("--impl", arguments.session.implementation)
-      ->check(
-          CLI::IsMember({"onednn", "lowering_onednn", "lowering", "lowering_rows", "lowering_taps",
-                         "winograd", "winograd_8x8", "gemm", "vector", "cuda", "reference"}));
+      ->check(CLI::IsMember({"onednn", "lowering_onednn", "lowering", "winograd", "winograd_8x8",
+                             "gemm", "vector", "cuda", "reference"}));
   app.add_option("--models", arguments.models);
 }
 

@@ -26,8 +26,7 @@ constexpr Gemm kProduct = gemm;
 // register of channels they write beyond the end of their scratchpad (seen with 2.6.3, on AVX2
 // with fewer than 8, on AVX-512 with fewer than 16). Not with every size, padding or group: what is
 // refused in vain is rare.
-template <class Args>
-bool is_safe_in_onednn(const Args& args) {
+bool is_safe_in_onednn(const auto& args) {
   const ConvShape& s = args.shape;
   return s.kernel_h > 1 || s.kernel_w > 1 || (s.stride_h == 1 && s.stride_w == 1) ||
          s.group_c() >= 16;
@@ -36,53 +35,35 @@ bool is_safe_in_onednn(const Args& args) {
 
 // ---- lowering ----
 
-using lowering::Type;
-
-template <Type type, Gemm product>
+template <Gemm product>
 void forward_lowering(const ConvForwardArgs& args, const Buffers& buffers, DeviceContext& context) {
-  lowering::forward({type, product}, args.shape, buffers.get(0), buffers.get(1),
+  lowering::forward({product}, args.shape, buffers.get(0), buffers.get(1),
                     args.has_bias ? buffers.get(3) : nullptr, args.activation, buffers.get(2),
                     context);
 }
 
-template <Type type, Gemm product>
+template <Gemm product>
 void backward_weights_lowering(const ConvWeightsArgs& args, const Buffers& buffers,
                                DeviceContext& context) {
-  lowering::backward_weights({type, product}, args.shape, buffers.get(0), buffers.get(1),
-                             buffers.get(2), args.has_bias ? buffers.get(3) : nullptr, context);
+  lowering::backward_weights({product}, args.shape, buffers.get(0), buffers.get(1), buffers.get(2),
+                             args.has_bias ? buffers.get(3) : nullptr, context);
 }
 
-template <Type type, Gemm product>
+template <Gemm product>
 void backward_data_lowering(const ConvDataArgs& args, const Buffers& buffers,
                             DeviceContext& context) {
-  lowering::backward_data({type, product}, args.shape, buffers.get(0), buffers.get(1), args.adds,
+  lowering::backward_data({product}, args.shape, buffers.get(0), buffers.get(1), args.adds,
                           buffers.get(2), context);
 }
 
 // Below four channels or filters per group, packing the matrices costs more than multiplying them.
-template <class Args>
-bool worth_lowering(const Args& args) {
+bool worth_lowering(const auto& args) {
   const ConvShape& s = args.shape;
   return s.groups == 1 || (s.group_c() >= 4 && s.group_filters() >= 4);
 }
 
-// What is lifted is as much less than what would be lowered as there are fewer filters than
-// channels; measured, four times fewer are enough. (With larger strides most of what is multiplied
-// would be thrown away.)
-template <class Args>
-bool suits_lifting_rows(const Args& args) {
-  const ConvShape& s = args.shape;
-  return s.group_c() >= 4 * s.group_filters() && s.kernel_h > 1 && s.stride_h == 1 &&
-         worth_lowering(args);
-}
-template <class Args>
-bool suits_lifting_taps(const Args& args) {
-  return suits_lifting_rows(args) && args.shape.stride_w == 1;
-}
-
-template <Type type, class Args>
-WorkingFloats lowering_floats(const Args& args, bool) {
-  return {.scratch = lowering::scratch_floats({type}, args.shape)};
+WorkingFloats lowering_floats(const auto& args, bool) {
+  return {.scratch = lowering::scratch_floats({}, args.shape)};
 }
 
 // ---- Winograd ----
@@ -142,18 +123,10 @@ void weights_gradient(const ConvWeightsArgs& args, const Buffers& buffers, Devic
   adding(args, buffers, context);
 }
 
-// ---- reference ----
-
-void forward_reference(const ConvForwardArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::conv_forward(args, buffers.get(0), buffers.get(1),
-                          args.has_bias ? buffers.get(3) : nullptr, buffers.get(2));
-}
-
 // ---- cost and footprint ----
 
 // The three passes multiply the same pairs and touch tensors of the same sizes.
-template <class Args>
-Cost convolution_cost(const Args& args) {
+Cost convolution_cost(const auto& args) {
   const ConvShape& s = args.shape;
   return {.flops = 2.0 * static_cast<double>(s.dst_count()) * s.taps(),
           .bytes = 4.0 * static_cast<double>(s.src_count() + s.weights_count() + s.dst_count())};
@@ -189,20 +162,15 @@ Codelet<ConvForwardArgs> conv_forward({
 #ifdef OMNI_ONEDNN
             {"onednn", conv_forward_onednn, is_safe_in_onednn, Role::fast, conv_onednn_floats,
              onednn::takes_bf16({0, 2})},
-            {"lowering_onednn", forward_lowering<Type::kernel, onednn::gemm>, worth_lowering,
-             Role::fast, lowering_floats<Type::kernel>},
+            {"lowering_onednn", forward_lowering<onednn::gemm>, worth_lowering, Role::fast,
+             lowering_floats},
 #endif
-            {"lowering", forward_lowering<Type::kernel, gemm>, worth_lowering, Role::fast,
-             lowering_floats<Type::kernel>},
-            {"lowering_rows", forward_lowering<Type::row, kProduct>, suits_lifting_rows, Role::fast,
-             lowering_floats<Type::row>},
-            {"lowering_taps", forward_lowering<Type::tap, kProduct>, suits_lifting_taps, Role::fast,
-             lowering_floats<Type::tap>},
+            {"lowering", forward_lowering<gemm>, worth_lowering, Role::fast, lowering_floats},
             {"winograd", forward_winograd<6>, suits_winograd<6>, Role::fast,
              winograd_floats<6, Pass::forward>},
             {"winograd_8x8", forward_winograd<8>, suits_winograd<8>, Role::fast,
              winograd_floats<8, Pass::forward>},
-            {"reference", forward_reference, nullptr, Role::reference},
+            reference_implementation<reference::conv_forward<float>>(),
             OMNI_GPU_IMPLEMENTATION(gpu::conv_forward, 0, 2)},
     .cost = convolution_cost<ConvForwardArgs>,
     .footprint = forward_footprint,
@@ -216,16 +184,11 @@ Codelet<ConvWeightsArgs> conv_backward_weights({
 #ifdef OMNI_ONEDNN
             {"onednn", weights_gradient<conv_backward_weights_onednn>, is_safe_in_onednn,
              Role::fast, conv_onednn_floats, onednn::takes_bf16({0, 1})},
-            {"lowering_onednn",
-             weights_gradient<backward_weights_lowering<Type::kernel, onednn::gemm>>,
-             worth_lowering, Role::fast, lowering_floats<Type::kernel>},
+            {"lowering_onednn", weights_gradient<backward_weights_lowering<onednn::gemm>>,
+             worth_lowering, Role::fast, lowering_floats},
 #endif
-            {"lowering", weights_gradient<backward_weights_lowering<Type::kernel, gemm>>,
-             worth_lowering, Role::fast, lowering_floats<Type::kernel>},
-            {"lowering_rows", weights_gradient<backward_weights_lowering<Type::row, kProduct>>,
-             suits_lifting_rows, Role::fast, lowering_floats<Type::row>},
-            {"lowering_taps", weights_gradient<backward_weights_lowering<Type::tap, kProduct>>,
-             suits_lifting_taps, Role::fast, lowering_floats<Type::tap>},
+            {"lowering", weights_gradient<backward_weights_lowering<gemm>>, worth_lowering,
+             Role::fast, lowering_floats},
             {"winograd", weights_gradient<backward_weights_winograd<6>>, suits_winograd<6>,
              Role::fast, winograd_floats<6, Pass::backward_weights>},
             {"winograd_8x8", weights_gradient<backward_weights_winograd<8>>, suits_winograd<8>,
@@ -244,15 +207,10 @@ Codelet<ConvDataArgs> conv_backward_data({
 #ifdef OMNI_ONEDNN
             {"onednn", conv_backward_data_onednn, is_safe_in_onednn, Role::fast, conv_onednn_floats,
              onednn::takes_bf16({0, 2})},
-            {"lowering_onednn", backward_data_lowering<Type::kernel, onednn::gemm>, worth_lowering,
-             Role::fast, lowering_floats<Type::kernel>},
+            {"lowering_onednn", backward_data_lowering<onednn::gemm>, worth_lowering, Role::fast,
+             lowering_floats},
 #endif
-            {"lowering", backward_data_lowering<Type::kernel, gemm>, worth_lowering, Role::fast,
-             lowering_floats<Type::kernel>},
-            {"lowering_rows", backward_data_lowering<Type::row, kProduct>, suits_lifting_rows,
-             Role::fast, lowering_floats<Type::row>},
-            {"lowering_taps", backward_data_lowering<Type::tap, kProduct>, suits_lifting_taps,
-             Role::fast, lowering_floats<Type::tap>},
+            {"lowering", backward_data_lowering<gemm>, worth_lowering, Role::fast, lowering_floats},
             {"winograd", backward_data_winograd<6>, suits_winograd<6>, Role::fast,
              winograd_floats<6, Pass::backward_data>},
             {"winograd_8x8", backward_data_winograd<8>, suits_winograd<8>, Role::fast,

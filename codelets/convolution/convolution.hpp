@@ -39,8 +39,7 @@ struct ConvDataArgs {
 namespace reference {
 
 // Calls visit(src index, weight index, dst index) for every product of the convolution.
-template <class Visit>
-void for_each_product(const ConvShape& s, Visit visit) {
+void for_each_product(const ConvShape& s, auto visit) {
   const int out_h = s.out_h(), out_w = s.out_w(), group_c = s.group_c();
   std::int64_t dst = 0;
   for (int image = 0; image < s.n; ++image)
@@ -62,8 +61,8 @@ void for_each_product(const ConvShape& s, Visit visit) {
 
 // bias: read only with has_bias.
 template <class T>
-void conv_forward(const ConvForwardArgs& args, const T* src, const T* weights, const T* bias,
-                  T* dst) {
+void conv_forward(const ConvForwardArgs& args, const T* src, const T* weights, T* dst,
+                  const T* bias) {
   const std::int64_t count = args.shape.dst_count();
   for (std::int64_t i = 0; i < count; ++i)
     dst[i] = args.has_bias ? bias[i % args.shape.filters] : T(0);

@@ -27,8 +27,7 @@ Folding::Folding(const ConvShape& s, int lanes) : shape_(s) {
 
 // visit(where in the folded image, where in the image, how many values) for all pixels that become
 // channels; visit(where, -1, how many) for the zeros beside them.
-template <class Visit>
-void Folding::for_each_run(Visit visit) const {
+void Folding::for_each_run(auto visit) const {
   const int stride = shape_.stride_h, c = shape_.c;
   const int unused = folded_.c - stride * stride * c;
   std::int64_t folded = 0;
@@ -57,8 +56,7 @@ void Folding::for_each_run(Visit visit) const {
 }
 
 // visit(first weight of a tap in the folded kernels, in the kernels)
-template <class Visit>
-void Folding::for_each_tap(Visit visit) const {
+void Folding::for_each_tap(auto visit) const {
   const int stride = shape_.stride_h, taps = folded_.kernel_h;
   for (int filter = 0; filter < shape_.filters; ++filter)
     for (int y = 0; y < shape_.kernel_h; ++y)

@@ -25,10 +25,8 @@ class Folding {
   void unfold_dst(const float* folded, float* dst) const;
 
  private:
-  template <class Visit>
-  void for_each_run(Visit visit) const;
-  template <class Visit>
-  void for_each_tap(Visit visit) const;
+  void for_each_run(auto visit) const;
+  void for_each_tap(auto visit) const;
 
   ConvShape shape_, folded_;
 };

@@ -1,6 +1,4 @@
-// The three passes of convolution as matrix products, with the choices of Caffe con Troll (Hadjis
-// et al., 2015): how much of a kernel is lowered, which copies what the products read, and how much
-// is left to be lifted, which adds up what they give.
+// The three passes of convolution by lowering: one matrix product per band of output rows.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +10,9 @@
 
 namespace omni::lowering {
 
-// What of a kernel is lowered: all of it (their type 1), every row of it by itself (2), nothing
-// (3). One product per row, or per tap, remains, and as many terms to lift.
-enum class Type { kernel = 1, row = 2, tap = 3 };
-
 struct Method {
-  Type type = Type::kernel;
   Gemm product = gemm;
-  int images = 0;  // that a product takes at once (their b_p); 0: as many rows as fit the cache, or
-                   // one image where something is lifted
+  int band_rows = 0;  // output rows of a product; 0: as many as fit the cache
 };
 
 // Of the context.

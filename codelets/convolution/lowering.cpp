@@ -15,8 +15,7 @@ struct TapRange {
 
 // Walks the lowered matrix of a band in order. inside(offset in src, values) for runs that are
 // contiguous in src, outside(values) for runs of padding.
-template <class Inside, class Outside>
-void for_each_run(const ConvShape& s, int group, RowBand band, Inside inside, Outside outside) {
+void for_each_run(const ConvShape& s, int group, RowBand band, auto inside, auto outside) {
   const int out_h = s.out_h(), out_w = s.out_w(), group_c = s.group_c();
   const bool dense = s.groups == 1 && s.dilation_w == 1;
   for (std::int64_t row = band.first; row < band.first + band.count; ++row) {

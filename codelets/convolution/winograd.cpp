@@ -262,8 +262,7 @@ bool multiplies_in_bf16(int tile_in) {
 }
 
 // use(tile, where it begins) for every group.
-template <class Use>
-void for_each_group(const ConvShape& s, int tile_in, Use use) {
+void for_each_group(const ConvShape& s, int tile_in, auto use) {
   for (int group = 0; group < s.groups; ++group) {
     const Offsets at{std::int64_t{group} * s.group_c(),
                      std::int64_t{group} * s.group_filters() * s.taps(),

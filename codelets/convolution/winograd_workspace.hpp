@@ -31,8 +31,7 @@ struct ValueSizes {
 struct Blocking {
   Blocking(const Tiling& tiling, const ValueSizes& sizes);
 
-  template <class Visit>
-  void for_each_block(Visit visit) const {
+  void for_each_block(auto visit) const {
     for (int first = 0; first < rows; first += block_rows)
       visit(Block{first, std::min(block_rows, rows - first)});
   }

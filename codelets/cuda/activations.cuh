@@ -17,8 +17,7 @@ struct AnyActivation {
   }
 };
 
-template <class Use>
-void with_usual_activation(Activation activation, Use use) {
+void with_usual_activation(Activation activation, auto use) {
   switch (activation) {
     case Activation::linear: return use(activations::Linear{});
     case Activation::relu: return use(activations::Relu{});

@@ -26,8 +26,8 @@ std::string lower_case(std::string name) {
 }
 
 std::string file_name(std::string device, const ChoiceTable::Library& library) {
-  std::replace_if(
-      device.begin(), device.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '-');
+  std::ranges::replace_if(
+      device, [](unsigned char c) { return std::isalnum(c) == 0; }, '-');
   return fmt::format("{}-{}-{}.json", lower_case(library.name), device, library.version);
 }
 
@@ -96,8 +96,8 @@ Status ChoiceTable::read() {
   std::map<std::string, Numbers> choices;
   for (const auto& [key, value] : list->items()) {
     if (!value.is_array() || (library_.numbers != 0 && value.size() != library_.numbers) ||
-        !std::all_of(value.begin(), value.end(),
-                     [](const ordered_json& each) { return each.is_number_unsigned(); }))
+        !std::ranges::all_of(value,
+                             [](const ordered_json& each) { return each.is_number_unsigned(); }))
       return refuse(fmt::format("{} is not followed by {}numbers", shown_name(key),
                                 library_.numbers != 0 ? fmt::format("{} ", library_.numbers) : ""));
     choices[key] = value.get<Numbers>();

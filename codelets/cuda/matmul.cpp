@@ -96,8 +96,7 @@ class MatmulPlan {
   }
 
  private:
-  template <class T>
-  void set(cublasLtMatmulDescAttributes_t attribute, T value) {
+  void set(cublasLtMatmulDescAttributes_t attribute, auto value) {
     check(cublasLtMatmulDescSetAttribute(&operation_, attribute, &value, sizeof value),
           "describing a matrix product to cuBLASLt");
   }

@@ -32,35 +32,40 @@ struct SumPartsArgs {
 
 namespace reference {
 
+// Calls copy(place in the matrix, part, place in the part, values) for every row of every part.
+void for_each_row(const ColumnPartsArgs& args, auto copy) {
+  for (int part = 0; part < args.parts(); ++part)
+    for (int row = 0; row < args.rows; ++row)
+      copy(std::int64_t{row} * args.columns + args.first_column(part),
+           static_cast<std::size_t>(part), std::int64_t{args.first_row + row} * args.width_of(part),
+           args.width_of(part));
+}
+
 template <class T>
 void join_columns(const ColumnPartsArgs& args, std::span<const T* const> parts, T* dst) {
-  for (int row = 0; row < args.rows; ++row)
-    for (int column = 0; column < args.columns; ++column) {
-      const int part = column / args.width;
-      *dst++ =
-          parts[static_cast<std::size_t>(part)]
-               [std::int64_t{args.first_row + row} * args.width_of(part) + column % args.width];
-    }
+  for_each_row(args, [&](std::int64_t at, std::size_t part, std::int64_t in_part, int count) {
+    std::copy_n(parts[part] + in_part, count, dst + at);
+  });
 }
 
 template <class T>
 void split_columns(const ColumnPartsArgs& args, const T* src, std::span<T* const> parts) {
-  for (int row = 0; row < args.rows; ++row)
-    for (int column = 0; column < args.columns; ++column) {
-      const int part = column / args.width;
-      parts[static_cast<std::size_t>(part)]
-           [std::int64_t{args.first_row + row} * args.width_of(part) + column % args.width] =
-               *src++;
-    }
+  for_each_row(args, [&](std::int64_t at, std::size_t part, std::int64_t in_part, int count) {
+    std::copy_n(src + at, count, parts[part] + in_part);
+  });
 }
 
+// By blocks whose sums stay in the first-level cache while the parts pass by.
 template <class T>
 void sum_parts(const SumPartsArgs& args, std::span<const T* const> parts, T* dst) {
+  constexpr std::int64_t kBlock = 2048;
   const std::int64_t count = std::int64_t{args.rows} * args.columns;
-  const std::int64_t first = std::int64_t{args.first_row} * args.columns;
-  for (std::int64_t i = 0; i < count; ++i) {
-    dst[i] = parts[0][first + i];
-    for (std::size_t part = 1; part < parts.size(); ++part) dst[i] += parts[part][first + i];
+  const std::int64_t skipped = std::int64_t{args.first_row} * args.columns;
+  for (std::int64_t at = 0; at < count; at += kBlock) {
+    const std::int64_t length = std::min(kBlock, count - at);
+    T* __restrict sum = std::copy_n(parts[0] + skipped + at, length, dst + at) - length;
+    for (const T* part : parts.subspan(1))
+      for (std::int64_t i = 0; i < length; ++i) sum[i] += part[skipped + at + i];
   }
 }
 

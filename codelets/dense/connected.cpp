@@ -42,8 +42,7 @@ void backward_data_gemm(const ConnectedDataArgs& args, const Buffers& buffers, D
 // ---- oneDNN ----
 
 #ifdef OMNI_ONEDNN
-template <class Args>
-WorkingFloats matmul_floats(const Args& args, bool) {
+WorkingFloats matmul_floats(const auto& args, bool) {
   return {.scratch = onednn::connected_floats(args.shape)};
 }
 
@@ -75,18 +74,10 @@ void backward_data_onednn(const ConnectedDataArgs& args, const Buffers& buffers,
 }
 #endif
 
-// ---- reference ----
-
-void forward_reference(const ConnectedForwardArgs& args, const Buffers& buffers, DeviceContext&) {
-  reference::connected_forward(args, buffers.get(0), buffers.get(1),
-                               args.has_bias ? buffers.get(3) : nullptr, buffers.get(2));
-}
-
 // ---- cost and footprint ----
 
 // The three passes multiply the same pairs and touch tensors of the same sizes.
-template <class Args>
-Cost connected_cost(const Args& args) {
+Cost connected_cost(const auto& args) {
   const ConnectedShape& s = args.shape;
   return {.flops = 2.0 * static_cast<double>(s.weights_count()) * s.n,
           .bytes = 4.0 * static_cast<double>(s.src_count() + s.weights_count() + s.dst_count())};
@@ -118,7 +109,7 @@ Codelet<ConnectedForwardArgs> connected_forward({
             {"onednn", forward_onednn, nullptr, Role::fast, matmul_floats},
 #endif
             {"gemm", forward_gemm<gemm>},
-            {"reference", forward_reference, nullptr, Role::reference},
+            reference_implementation<reference::connected_forward<float>>(),
             OMNI_GPU_IMPLEMENTATION(gpu::connected_forward)},
     .cost = connected_cost<ConnectedForwardArgs>,
     .footprint = forward_footprint,

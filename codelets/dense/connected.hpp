@@ -38,8 +38,7 @@ struct ConnectedDataArgs {
 namespace reference {
 
 // Calls visit(src index, weight index, dst index) for every product.
-template <class Visit>
-void for_each_product(const ConnectedShape& s, Visit visit) {
+void for_each_product(const ConnectedShape& s, auto visit) {
   for (std::int64_t image = 0; image < s.n; ++image)
     for (std::int64_t out = 0; out < s.outputs; ++out)
       for (std::int64_t in = 0; in < s.inputs; ++in)
@@ -48,8 +47,8 @@ void for_each_product(const ConnectedShape& s, Visit visit) {
 
 // bias: read only with has_bias.
 template <class T>
-void connected_forward(const ConnectedForwardArgs& args, const T* src, const T* weights,
-                       const T* bias, T* dst) {
+void connected_forward(const ConnectedForwardArgs& args, const T* src, const T* weights, T* dst,
+                       const T* bias) {
   const std::int64_t count = args.shape.dst_count();
   for (std::int64_t i = 0; i < count; ++i)
     dst[i] = args.has_bias ? bias[i % args.shape.outputs] : T(0);

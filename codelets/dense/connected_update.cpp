@@ -44,8 +44,7 @@ Updated<float> updated(const ConnectedUpdateArgs& args, const Buffers& buffers, 
           args.weights.adam ? buffers.get(kMeanSquares + (first == kWeights ? 0 : 1)) : nullptr};
 }
 
-template <class Step>
-void update_piece(const Step& step, std::int64_t first, std::int64_t count,
+void update_piece(const auto& step, std::int64_t first, std::int64_t count,
                   const Updated<float>& of, float* gradient) {
   update_values(step, count, true, of.master + first, gradient, of.velocity + first,
                 of.mean_square != nullptr ? of.mean_square + first : nullptr);
@@ -74,9 +73,8 @@ WorkingFloats working(const ConnectedUpdateArgs& args, bool) {
 }
 
 // product(first row, rows, gradient) adds to a gradient of zeros.
-template <class Product>
 void update_by_rows(const ConnectedUpdateArgs& args, const Buffers& buffers, DeviceContext& context,
-                    Product product) {
+                    auto product) {
   const int inputs = args.shape.inputs, outputs = args.shape.outputs;
   const int most = rows_at_once(args.shape);
   float* gradient = context.local<Gradient>().zeros(gradient_floats(args));

@@ -37,8 +37,7 @@ class PatchRow {
   int stride() const { return static_cast<int>(per_image_); }
 
  private:
-  template <class Use>
-  void for_each_image(Use use, int y) {
+  void for_each_image(auto use, int y) {
     for (std::int64_t image = 0; image < shape_.n; ++image)
       use(RowBand{.first = image * shape_.out_h() + y, .count = 1}, patches_ + image * per_image_);
   }
@@ -48,8 +47,7 @@ class PatchRow {
 };
 
 // Calls use(x, weights of the location, where its filters begin in an image of dst).
-template <class Weight, class Use>
-void for_each_location(const ConvShape& s, int y, Weight* weights, Use use) {
+void for_each_location(const ConvShape& s, int y, auto* weights, auto use) {
   for (int x = 0; x < s.out_w(); ++x) {
     const std::int64_t location = std::int64_t{y} * s.out_w() + x;
     use(x, weights + location * s.weights_count(), location * s.filters);
@@ -121,22 +119,19 @@ void backward_data_gemm(const LocalBackwardArgs& args, const Buffers& buffers,
 }
 
 // BLAS counts the distance of two rows in 31 bits.
-template <class Args>
-bool patches_countable(const Args& args) {
+bool patches_countable(const auto& args) {
   const ConvShape& s = args.shape.conv;
   return std::int64_t{s.out_w()} * s.taps() <= std::numeric_limits<int>::max();
 }
 
-template <class Args>
-WorkingFloats patch_floats(const Args& args, bool) {
+WorkingFloats patch_floats(const auto& args, bool) {
   return {.scratch = PatchRow::floats(args.shape.conv)};
 }
 
 // ---- cost and footprint ----
 
 // The three passes multiply the same pairs and touch tensors of the same sizes.
-template <class Args>
-Cost local_cost(const Args& args) {
+Cost local_cost(const auto& args) {
   const ConvShape& s = args.shape.conv;
   return {.flops = 2.0 * static_cast<double>(s.dst_count()) * s.taps(),
           .bytes = 4.0 *

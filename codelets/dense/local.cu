@@ -17,8 +17,7 @@ struct LocationBatch {
   std::int64_t first_weight, first_output;
 };
 
-template <class Use>
-void for_each_batch(CudaWorker& worker, const LocalShape& shape, Use use) {
+void for_each_batch(CudaWorker& worker, const LocalShape& shape, auto use) {
   constexpr std::int64_t kMostProducts = 65535;  // a dimension of the grid that cuBLAS launches
   const ConvShape& s = shape.conv;
   const int most = static_cast<int>(

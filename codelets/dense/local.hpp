@@ -30,8 +30,7 @@ struct LocalBackwardArgs {
 namespace reference {
 
 // The products of a convolution, each with the weights of its location.
-template <class Visit>
-void for_each_product(const LocalShape& s, Visit visit) {
+void for_each_product(const LocalShape& s, auto visit) {
   for_each_product(s.conv, [&](std::int64_t src, std::int64_t weight, std::int64_t dst) {
     const std::int64_t location = dst % s.outputs() / s.conv.filters;
     visit(src, location * s.conv.weights_count() + weight, dst);

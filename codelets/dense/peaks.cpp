@@ -30,8 +30,7 @@ constexpr int kRepeats = 10;
 // The work of `once`, in units per second, when so many threads do it at the same time, each on the
 // core of a worker (left alone, two may share one): the best of a few rounds, since only
 // disturbance can make one slower.
-template <class MakeWork>
-double best_rate(const Session& session, int threads, double units, MakeWork make_work) {
+double best_rate(const Session& session, int threads, double units, auto make_work) {
   std::barrier start(threads);
   std::mutex mutex;
   std::vector<double> slowest(kRepeats, 0);  // seconds of the last thread of each round
@@ -51,7 +50,7 @@ double best_rate(const Session& session, int threads, double units, MakeWork mak
   std::vector<std::jthread> team;
   for (int i = 0; i < threads; ++i) team.emplace_back(body, i);
   team.clear();
-  return units * threads / *std::min_element(slowest.begin(), slowest.end());
+  return units * threads / *std::ranges::min_element(slowest);
 }
 
 using Product = void (*)(float* a, float* b, float* c);

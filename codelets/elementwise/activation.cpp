@@ -64,9 +64,7 @@ constexpr std::uint32_t kActivationColor = 0xF2C14E;
 Codelet<ActivationArgs> activation_forward({
     .name = "activation_forward",
     .color = kActivationColor,
-    .implementations = {{.name = "vector", .kernel = forward_vector, .in_bf16 = {0, 1}},
-                        reference_implementation<reference::activation_forward<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::activation_forward, 0, 1)},
+    .implementations = OMNI_IMPLEMENTATIONS(activation_forward, forward_vector, 0, 1),
     .cost = forward_cost,
     .footprint = footprint,
 });
@@ -74,9 +72,7 @@ Codelet<ActivationArgs> activation_forward({
 Codelet<ActivationArgs> activation_backward({
     .name = "activation_backward",
     .color = kActivationColor,
-    .implementations = {{.name = "vector", .kernel = backward_vector, .in_bf16 = {0, 1}},
-                        reference_implementation<reference::activation_backward<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::activation_backward, 0, 1)},
+    .implementations = OMNI_IMPLEMENTATIONS(activation_backward, backward_vector, 0, 1),
     .cost = backward_cost,
     .footprint = footprint,
 });

@@ -88,229 +88,162 @@ inline OMNI_HD float exp_minus_one(float x) {
 #endif
 }
 
+// A constant of the type of a value.
+template <class T>
+OMNI_HD constexpr T like(T, double constant) {
+  return static_cast<T>(constant);
+}
+
 struct Linear {
-  template <class T>
-  OMNI_HD T operator()(T x) const {
-    return x;
-  }
-  template <class T>
-  OMNI_HD T gradient(T) const {
-    return T(1);
-  }
+  OMNI_HD auto operator()(auto x) const { return x; }
+  OMNI_HD auto gradient(auto y) const { return like(y, 1); }
 };
 
 // max(x, 0), written so that a NaN stays one.
 struct Relu {
-  template <class T>
-  OMNI_HD T operator()(T x) const {
-    return x < T(0) ? T(0) : x;
-  }
-  template <class T>
-  OMNI_HD T gradient(T y) const {
-    return y > T(0) ? T(1) : T(0);
-  }
+  OMNI_HD auto operator()(auto x) const { return x < 0 ? like(x, 0) : x; }
+  OMNI_HD auto gradient(auto y) const { return y > 0 ? like(y, 1) : like(y, 0); }
 };
 
 // x > 0: x, else slope * x; the sign of the output is that of the input.
 template <int slope_thousandths>
 struct SlopedRelu {
-  template <class T>
-  OMNI_HD T operator()(T x) const {
-    return x > T(0) ? x : x * (T(slope_thousandths) / T(1000));
-  }
-  template <class T>
-  OMNI_HD T gradient(T y) const {
-    return y > T(0) ? T(1) : T(slope_thousandths) / T(1000);
-  }
+  OMNI_HD auto slope(auto x) const { return like(x, slope_thousandths) / 1000; }
+  OMNI_HD auto operator()(auto x) const { return x > 0 ? x : x * slope(x); }
+  OMNI_HD auto gradient(auto y) const { return y > 0 ? like(y, 1) : slope(y); }
 };
 using Leaky = SlopedRelu<100>;
 using Relie = SlopedRelu<10>;
 
 // s = 1 / (1 + e^-x); s' = s (1 - s).
 struct Logistic {
-  template <class T>
-  OMNI_HD T operator()(T x) const {
-    return T(1) / (T(2) + exp_minus_one(-x));
-  }
-  template <class T>
-  OMNI_HD T gradient(T y) const {
-    return (T(1) - y) * y;
-  }
+  OMNI_HD auto operator()(auto x) const { return 1 / (2 + exp_minus_one(-x)); }
+  OMNI_HD auto gradient(auto y) const { return (1 - y) * y; }
 };
 
 // With e = e^2x - 1: e / (e + 2); the derivative is 1 - y^2.
 struct Tanh {
-  template <class T>
-  OMNI_HD T operator()(T x) const {
-    const T e = exp_minus_one(x > T(20) ? T(40) : T(2) * x);
-    return e / (e + T(2));
+  OMNI_HD auto operator()(auto x) const {
+    const auto e = exp_minus_one(x > 20 ? like(x, 40) : 2 * x);
+    return e / (e + 2);
   }
-  template <class T>
-  OMNI_HD T gradient(T y) const {
-    return T(1) - y * y;
-  }
+  OMNI_HD auto gradient(auto y) const { return 1 - y * y; }
 };
 
 // 2 / (1 + e^-x) - 1 = tanh(x / 2); the derivative is (1 - y^2) / 2.
 struct Loggy {
-  template <class T>
-  OMNI_HD T operator()(T x) const {
-    return Tanh{}(x / T(2));
-  }
-  template <class T>
-  OMNI_HD T gradient(T y) const {
-    return (T(1) - y * y) / T(2);
-  }
+  OMNI_HD auto operator()(auto x) const { return Tanh{}(x / 2); }
+  OMNI_HD auto gradient(auto y) const { return (1 - y * y) / 2; }
 };
 
 // x >= 0: x, else e^x - 1, whose derivative e^x is y + 1.
 struct Elu {
-  template <class T>
-  OMNI_HD T operator()(T x) const {
-    const T below = exp_minus_one(x < T(0) ? x : T(0));
-    return x < T(0) ? below : x;
+  OMNI_HD auto operator()(auto x) const {
+    const auto below = exp_minus_one(x < 0 ? x : like(x, 0));
+    return x < 0 ? below : x;
   }
-  template <class T>
-  OMNI_HD T gradient(T y) const {
-    return y < T(0) ? y + T(1) : T(1);
-  }
+  OMNI_HD auto gradient(auto y) const { return y < 0 ? y + 1 : like(y, 1); }
 };
 
 // scale * (x >= 0 ? x : alpha (e^x - 1)); below zero the derivative scale*alpha*e^x is y +
 // scale*alpha.
 struct Selu {
   static constexpr double kScale = 1.0507009873554805, kAlpha = 1.6732632423543772;
-  template <class T>
-  OMNI_HD T operator()(T x) const {
-    const T below = T(kScale * kAlpha) * exp_minus_one(x < T(0) ? x : T(0));
-    return x < T(0) ? below : T(kScale) * x;
+  OMNI_HD auto operator()(auto x) const {
+    const auto below = like(x, kScale * kAlpha) * exp_minus_one(x < 0 ? x : like(x, 0));
+    return x < 0 ? below : like(x, kScale) * x;
   }
-  template <class T>
-  OMNI_HD T gradient(T y) const {
-    return y < T(0) ? y + T(kScale * kAlpha) : T(kScale);
+  OMNI_HD auto gradient(auto y) const {
+    return y < 0 ? y + like(y, kScale * kAlpha) : like(y, kScale);
   }
 };
 
 // x > 0: 1.1 x, else 0.1 x.
 struct Ramp {
-  template <class T>
-  OMNI_HD T operator()(T x) const {
-    return (x > T(0) ? x : T(0)) + T(0.1) * x;
-  }
-  template <class T>
-  OMNI_HD T gradient(T y) const {
-    return y > T(0) ? T(1.1) : T(0.1);
-  }
+  OMNI_HD auto operator()(auto x) const { return (x > 0 ? x : like(x, 0)) + like(x, 0.1) * x; }
+  OMNI_HD auto gradient(auto y) const { return y > 0 ? like(y, 1.1) : like(y, 0.1); }
 };
 
 // x / 8 + 1/2 between the outputs 0 and 1 (|x| <= 4), slope 0.01 outside.
 struct Plse {
-  template <class T>
-  OMNI_HD T operator()(T x) const {
-    const T middle = T(0.125) * x + T(0.5);
-    const T bounded = x > T(4) ? T(0.01) * (x - T(4)) + T(1) : middle;
-    return x < T(-4) ? T(0.01) * (x + T(4)) : bounded;
+  OMNI_HD auto operator()(auto x) const {
+    const auto middle = like(x, 0.125) * x + like(x, 0.5);
+    const auto bounded = x > 4 ? like(x, 0.01) * (x - 4) + 1 : middle;
+    return x < -4 ? like(x, 0.01) * (x + 4) : bounded;
   }
-  template <class T>
-  OMNI_HD T gradient(T y) const {
-    return y < T(0) || y > T(1) ? T(0.01) : T(0.125);
-  }
+  OMNI_HD auto gradient(auto y) const { return y < 0 || y > 1 ? like(y, 0.01) : like(y, 0.125); }
 };
 
 // floor(x / 2) while floor(x) is even (flat, so the output is whole), else rising by 1 with
 // slope 1.
 struct Stair {
-  template <class T>
-  OMNI_HD T operator()(T x) const {
-    const T step = std::floor(x), half = std::floor(x / T(2));
-    return step == T(2) * half ? half : x + (half - step);
+  OMNI_HD auto operator()(auto x) const {
+    const auto step = std::floor(x), half = std::floor(x / 2);
+    return step == 2 * half ? half : x + (half - step);
   }
-  template <class T>
-  OMNI_HD T gradient(T y) const {
-    return std::floor(y) == y ? T(0) : T(1);
-  }
+  OMNI_HD auto gradient(auto y) const { return std::floor(y) == y ? like(y, 0) : like(y, 1); }
 };
 
 template <int low, int high>
 struct Clipped {
-  template <class T>
-  OMNI_HD T operator()(T x) const {
-    const T bounded = x > T(high) ? T(high) : x;
-    return x < T(low) ? T(low) : bounded;
+  OMNI_HD auto operator()(auto x) const {
+    const auto bounded = x > high ? like(x, high) : x;
+    return x < low ? like(x, low) : bounded;
   }
-  template <class T>
-  OMNI_HD T gradient(T y) const {
-    return y > T(low) && y < T(high) ? T(1) : T(0);
-  }
+  OMNI_HD auto gradient(auto y) const { return y > low && y < high ? like(y, 1) : like(y, 0); }
 };
 using Hardtan = Clipped<-1, 1>;
 using Relu6 = Clipped<0, 6>;
 
 // Slope 1 between 0 and 1, slope 0.001 outside.
 struct Lhtan {
-  template <class T>
-  OMNI_HD T operator()(T x) const {
-    const T bounded = x > T(1) ? T(0.001) * (x - T(1)) + T(1) : x;
-    return x < T(0) ? T(0.001) * x : bounded;
+  OMNI_HD auto operator()(auto x) const {
+    const auto bounded = x > 1 ? like(x, 0.001) * (x - 1) + 1 : x;
+    return x < 0 ? like(x, 0.001) * x : bounded;
   }
-  template <class T>
-  OMNI_HD T gradient(T y) const {
-    return y > T(0) && y < T(1) ? T(1) : T(0.001);
-  }
+  OMNI_HD auto gradient(auto y) const { return y > 0 && y < 1 ? like(y, 1) : like(y, 0.001); }
 };
 
 // No float below it makes a difference to x / (1 + e^-x) and its like, and none overflows there.
-template <class T>
-OMNI_HD T at_least_minus_80(T x) {
-  return x < T(-80) ? T(-80) : x;
-}
+OMNI_HD auto at_least_minus_80(auto x) { return x < -80 ? like(x, -80) : x; }
 
 // x s(x), where s is the logistic function. The gradients from here on are functions of x.
 struct Swish {
-  template <class T>
-  OMNI_HD T operator()(T x) const {
-    const T bounded = at_least_minus_80(x);
+  OMNI_HD auto operator()(auto x) const {
+    const auto bounded = at_least_minus_80(x);
     return bounded * Logistic{}(bounded);
   }
-  template <class T>
-  OMNI_HD T gradient(T x) const {
-    const T bounded = x > T(80) ? T(80) : at_least_minus_80(x);
-    const T s = Logistic{}(bounded);
-    return s + bounded * s * (T(1) - s);
+  OMNI_HD auto gradient(auto x) const {
+    const auto bounded = x > 80 ? like(x, 80) : at_least_minus_80(x);
+    const auto s = Logistic{}(bounded);
+    return s + bounded * s * (1 - s);
   }
 };
 
 // x t, where t = tanh(log(1 + e^x)). With u = e^-x it is (1 + 2u) / (1 + 2u + 2u^2), written so
 // that u^2 is not computed; t' is (1 - t^2) s(x).
 struct Mish {
-  template <class T>
-  static OMNI_HD T slope(T u) {
-    return T(1) / (T(1) + u * (T(2) * u / (T(1) + T(2) * u)));
+  static OMNI_HD auto slope(auto u) { return 1 / (1 + u * (2 * u / (1 + 2 * u))); }
+  OMNI_HD auto operator()(auto x) const {
+    const auto bounded = at_least_minus_80(x);
+    return bounded * slope(1 + exp_minus_one(-bounded));
   }
-  template <class T>
-  OMNI_HD T operator()(T x) const {
-    const T bounded = at_least_minus_80(x);
-    return bounded * slope(T(1) + exp_minus_one(-bounded));
-  }
-  template <class T>
-  OMNI_HD T gradient(T x) const {
-    const T bounded = x > T(80) ? T(80) : at_least_minus_80(x);
-    const T u = T(1) + exp_minus_one(-bounded), t = slope(u);
-    return t + bounded * (T(1) - t * t) / (T(1) + u);
+  OMNI_HD auto gradient(auto x) const {
+    const auto bounded = x > 80 ? like(x, 80) : at_least_minus_80(x);
+    const auto u = 1 + exp_minus_one(-bounded), t = slope(u);
+    return t + bounded * (1 - t * t) / (1 + u);
   }
 };
 
 // 0 up to -2, from there x + x^2 / 2, from 0 on x.
 struct HardMish {
-  template <class T>
-  OMNI_HD T operator()(T x) const {
-    const T bend = x > T(0) ? T(0) : x;
-    return x < T(-2) ? T(0) : x + bend * bend / T(2);
+  OMNI_HD auto operator()(auto x) const {
+    const auto bend = x > 0 ? like(x, 0) : x;
+    return x < -2 ? like(x, 0) : x + bend * bend / 2;
   }
-  template <class T>
-  OMNI_HD T gradient(T x) const {
-    const T rising = x > T(0) ? T(1) : x + T(1);
-    return x > T(-2) ? rising : T(0);
+  OMNI_HD auto gradient(auto x) const {
+    const auto rising = x > 0 ? like(x, 1) : x + 1;
+    return x > -2 ? rising : like(x, 0);
   }
 };
 
@@ -318,31 +251,24 @@ struct HardMish {
 // c x^3)).
 struct Gelu {
   static constexpr double kTwice = 1.5957691216057308, kCubic = 0.044715;
-  template <class T>
-  static OMNI_HD T share(T x) {  // of x; |x| is at most 10, where it is 0 or 1
-    return Logistic{}(T(kTwice) * x * (T(1) + T(kCubic) * x * x));
+  static OMNI_HD auto share(auto x) {  // of x; |x| is at most 10, where it is 0 or 1
+    return Logistic{}(like(x, kTwice) * x * (1 + like(x, kCubic) * x * x));
   }
-  template <class T>
-  static OMNI_HD T bounded(T x) {
-    const T below = x > T(10) ? T(10) : x;
-    return x < T(-10) ? T(-10) : below;
+  static OMNI_HD auto bounded(auto x) {
+    const auto below = x > 10 ? like(x, 10) : x;
+    return x < -10 ? like(x, -10) : below;
   }
-  template <class T>
-  OMNI_HD T operator()(T x) const {
-    return (x < T(-10) ? T(-10) : x) * share(bounded(x));
-  }
-  template <class T>
-  OMNI_HD T gradient(T x) const {
-    const T near = bounded(x), s = share(near);
-    return s + near * s * (T(1) - s) * T(kTwice) * (T(1) + T(3 * kCubic) * near * near);
+  OMNI_HD auto operator()(auto x) const { return (x < -10 ? like(x, -10) : x) * share(bounded(x)); }
+  OMNI_HD auto gradient(auto x) const {
+    const auto near = bounded(x), s = share(near);
+    return s + near * s * (1 - s) * like(x, kTwice) * (1 + like(x, 3 * kCubic) * near * near);
   }
 };
 
 }  // namespace activations
 
 // Calls use(functor) with the functor of `activation`, so that a loop has its switch outside.
-template <class Use>
-constexpr decltype(auto) with_activation(Activation activation, Use&& use) {
+constexpr decltype(auto) with_activation(Activation activation, auto&& use) {
   switch (activation) {
     case Activation::linear: return use(activations::Linear{});
     case Activation::relu: return use(activations::Relu{});

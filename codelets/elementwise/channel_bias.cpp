@@ -57,9 +57,7 @@ constexpr std::uint32_t kChannelBiasColor = 0xbcbd22;
 Codelet<ChannelBiasForwardArgs> channel_bias_forward({
     .name = "channel_bias_forward",
     .color = kChannelBiasColor,
-    .implementations = {{.name = "vector", .kernel = forward_vector, .in_bf16 = {1}},
-                        reference_implementation<reference::channel_bias_forward<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::channel_bias_forward, 1)},
+    .implementations = OMNI_IMPLEMENTATIONS(channel_bias_forward, forward_vector, 1),
     .cost = forward_cost,
     .footprint = forward_footprint,
 });
@@ -67,9 +65,7 @@ Codelet<ChannelBiasForwardArgs> channel_bias_forward({
 Codelet<ChannelBiasBackwardArgs> channel_bias_backward({
     .name = "channel_bias_backward",
     .color = kChannelBiasColor,
-    .implementations = {{.name = "vector", .kernel = backward_vector, .in_bf16 = {0, 2}},
-                        reference_implementation<reference::channel_bias_backward<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::channel_bias_backward, 0, 2)},
+    .implementations = OMNI_IMPLEMENTATIONS(channel_bias_backward, backward_vector, 0, 2),
     .cost = backward_cost,
     .footprint = backward_footprint,
     .revision = 2,

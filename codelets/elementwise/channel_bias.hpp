@@ -33,8 +33,7 @@ void add_bias_and_activate(std::int64_t rows, int columns, const float* bias, Ac
 // sums[k] += the sum of column k of what value(index) gives, called once for each. By blocks of
 // columns, whose sums stay in registers; adding only their totals to `sums` also keeps small
 // addends from being lost against a large sum.
-template <class Value>
-void add_sums_by_column(std::int64_t rows, int columns, float* sums, Value value) {
+void add_sums_by_column(std::int64_t rows, int columns, float* sums, auto value) {
   constexpr int kBlock = 64;
   for (int first = 0; first < columns; first += kBlock) {
     std::array<float, kBlock> block{};
@@ -49,8 +48,7 @@ void add_sums_by_column(std::int64_t rows, int columns, float* sums, Value value
     for (int k = 0; k < width; ++k) sums[first + k] += block[static_cast<std::size_t>(k)];
   }
 }
-template <class T>
-void add_column_sums(std::int64_t rows, int columns, const T* values, float* sums) {
+void add_column_sums(std::int64_t rows, int columns, const auto* values, float* sums) {
   add_sums_by_column(rows, columns, sums,
                      [=](std::int64_t i) { return static_cast<float>(values[i]); });
 }

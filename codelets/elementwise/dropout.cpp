@@ -8,8 +8,7 @@ namespace {
 constexpr int kDropoutLanes = 16;          // counters drawn at once
 constexpr int kGroup = 4 * kDropoutLanes;  // the elements that they decide
 
-template <class T>
-void drop(const DropoutArgs& args, T* values) {
+void drop(const DropoutArgs& args, auto* values) {
   const Philox philox(args.seed, RandomStream::dropout);
   const DropoutRule rule(args.probability);
   for (int i = 0; i < args.n; ++i, values += args.per_sample)
@@ -48,9 +47,7 @@ std::uint64_t footprint(const DropoutArgs& args) { return footprint_of(args.n, a
 CodeletDefinition<DropoutArgs> dropout_definition(const char* name) {
   return {.name = name,
           .color = 0x5B8E7D,
-          .implementations = {{.name = "vector", .kernel = drop_vector, .in_bf16 = {0}},
-                              reference_implementation<reference::dropout<float>>(),
-                              OMNI_GPU_IMPLEMENTATION(gpu::dropout, 0)},
+          .implementations = OMNI_IMPLEMENTATIONS(dropout, drop_vector, 0),
           .cost = cost,
           .footprint = footprint};
 }

@@ -49,8 +49,7 @@ struct AdamStep {
 };
 
 // Calls use(step) with what the arguments ask for.
-template <class Use>
-void with_step(const ExchangeArgs& args, Use use) {
+void with_step(const ExchangeArgs& args, auto use) {
   if (args.adam)
     use(AdamStep(args));
   else

@@ -32,14 +32,10 @@ Cost cost(const Args& args) {
   return {.flops = flops * count, .bytes = floats * count * sizeof(float)};
 }
 
-template <class Args>
-std::uint64_t footprint(const Args& args) {
-  return footprint_of(args.count);
-}
+std::uint64_t footprint(const auto& args) { return footprint_of(args.count); }
 
 // submit(part, its number of values) for every part.
-template <class Submit>
-void for_each_part(const Tensor& tensor, Submit submit) {
+void for_each_part(const Tensor& tensor, auto submit) {
   for (std::size_t part = 0; part < tensor.parts(); ++part)
     submit(part, static_cast<std::int64_t>(tensor.count_of(part)));
 }

@@ -9,21 +9,6 @@ std::int64_t values_of(const ShortcutArgs& args, const Extent& extent) {
   return static_cast<std::int64_t>(extent.count()) * args.n;
 }
 
-// Calls visit(first index in a, first index in b, channels) for every position that meets another.
-template <class Visit>
-void for_each_position(const ShortcutArgs& args, Visit visit) {
-  const ShortcutMeeting rows(args.a.h, args.b.h), columns(args.a.w, args.b.w);
-  const int channels = std::min(args.a.c, args.b.c);
-  for (std::int64_t image = 0; image < args.n; ++image)
-    for (int y = 0; y < rows.count; ++y) {
-      const std::int64_t row_a = image * args.a.h + std::int64_t{y} * rows.step_a;
-      const std::int64_t row_b = image * args.b.h + std::int64_t{y} * rows.step_b;
-      for (int x = 0; x < columns.count; ++x)
-        visit((row_a * args.a.w + std::int64_t{x} * columns.step_a) * args.a.c,
-              (row_b * args.b.w + std::int64_t{x} * columns.step_b) * args.b.c, channels);
-    }
-}
-
 template <class T>
 void scale_values(float factor, const T* src, T* dst, std::int64_t count) {
   if (factor == 1.0f)
@@ -32,35 +17,14 @@ void scale_values(float factor, const T* src, T* dst, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) dst[i] = factor * src[i];
 }
 
-// By rows of a, whose sums are floats until they are activated.
-template <class T>
-void forward_by_rows(const ShortcutArgs& args, const T* a, const T* b, T* dst,
-                     DeviceContext& context) {
-  const ShortcutMeeting rows(args.a.h, args.b.h), columns(args.a.w, args.b.w);
-  const int channels = std::min(args.a.c, args.b.c), width = args.a.w * args.a.c;
-  float* const sums = context.scratch(static_cast<std::size_t>(width));
-  for (std::int64_t row = 0; row < std::int64_t{args.n} * args.a.h; ++row) {
-    for (int i = 0; i < width; ++i) sums[i] = args.alpha * a[row * width + i];
-    const std::int64_t image = row / args.a.h, y = row % args.a.h;
-    if (y % rows.step_a == 0 && y / rows.step_a < rows.count) {
-      const std::int64_t met = image * args.b.h + y / rows.step_a * rows.step_b;
-      for (int x = 0; x < columns.count; ++x) {
-        float* const sum = sums + std::int64_t{x} * columns.step_a * args.a.c;
-        const T* const addend = b + (met * args.b.w + std::int64_t{x} * columns.step_b) * args.b.c;
-        for (int k = 0; k < channels; ++k) sum[k] += args.beta * addend[k];
-      }
-    }
-    activate(args.activation, sums, static_cast<std::size_t>(width));
-    std::copy_n(sums, width, dst + row * width);
-  }
-}
+// Other sizes are rare, and left to the reference.
+bool has_equal_sizes(const ShortcutArgs& args) { return args.a == args.b; }
 
-void forward_vector(const ShortcutArgs& args, const Buffers& buffers, DeviceContext& context) {
+void forward_vector(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
   with_values(buffers, [&]<class T>(T) {
     const T* __restrict a = buffers.get<T>(0);
     const T* __restrict b = buffers.get<T>(1);
     T* __restrict dst = buffers.get<T>(2);
-    if (!(args.a == args.b)) return forward_by_rows(args, a, b, dst, context);
     with_activation(args.activation, [=, count = values_of(args, args.a), alpha = args.alpha,
                                       beta = args.beta](auto f) {
       for (std::int64_t i = 0; i < count; ++i) dst[i] = f(alpha * a[i] + beta * b[i]);
@@ -76,14 +40,7 @@ void backward_a_vector(const ShortcutArgs& args, const Buffers& buffers, DeviceC
 
 void backward_b_vector(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
   with_values(buffers, [&]<class T>(T) {
-    const T* diff_dst = buffers.get<T>(0);
-    T* diff_b = buffers.get<T>(1);
-    const std::int64_t count = values_of(args, args.b);
-    if (args.a == args.b) return scale_values(args.beta, diff_dst, diff_b, count);
-    std::fill_n(diff_b, count, T(0.0f));
-    for_each_position(args, [&](std::int64_t in_a, std::int64_t in_b, int channels) {
-      for (int k = 0; k < channels; ++k) diff_b[in_b + k] = args.beta * diff_dst[in_a + k];
-    });
+    scale_values(args.beta, buffers.get<T>(0), buffers.get<T>(1), values_of(args, args.b));
   });
 }
 
@@ -138,7 +95,10 @@ std::uint64_t footprint(const ShortcutArgs& args) {
 Codelet<ShortcutArgs> shortcut_forward({
     .name = "shortcut_forward",
     .color = 0xbcbd22,
-    .implementations = {{.name = "vector", .kernel = forward_vector, .in_bf16 = {0, 1, 2}},
+    .implementations = {{.name = "vector",
+                         .kernel = forward_vector,
+                         .supports = has_equal_sizes,
+                         .in_bf16 = {0, 1, 2}},
                         reference_implementation<reference::shortcut_forward<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::shortcut_forward, 0, 1, 2)},
     .cost = forward_cost,
@@ -149,9 +109,7 @@ Codelet<ShortcutArgs> shortcut_forward({
 Codelet<ShortcutArgs> shortcut_backward_a({
     .name = "shortcut_backward_a",
     .color = 0xbcbd22,
-    .implementations = {{.name = "vector", .kernel = backward_a_vector, .in_bf16 = {0, 1}},
-                        reference_implementation<reference::shortcut_backward_a<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::shortcut_backward_a, 0, 1)},
+    .implementations = OMNI_IMPLEMENTATIONS(shortcut_backward_a, backward_a_vector, 0, 1),
     .cost = backward_a_cost,
     .footprint = footprint,
 });
@@ -159,7 +117,10 @@ Codelet<ShortcutArgs> shortcut_backward_a({
 Codelet<ShortcutArgs> shortcut_backward_b({
     .name = "shortcut_backward_b",
     .color = 0xbcbd22,
-    .implementations = {{.name = "vector", .kernel = backward_b_vector, .in_bf16 = {0, 1}},
+    .implementations = {{.name = "vector",
+                         .kernel = backward_b_vector,
+                         .supports = has_equal_sizes,
+                         .in_bf16 = {0, 1}},
                         reference_implementation<reference::shortcut_backward_b<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::shortcut_backward_b, 0, 1)},
     .cost = backward_b_cost,
@@ -169,11 +130,7 @@ Codelet<ShortcutArgs> shortcut_backward_b({
 Codelet<ActivationArgs> residual_backward({
     .name = "residual_backward",
     .color = 0xbcbd22,
-    .implementations = {{.name = "vector",
-                         .kernel = residual_backward_vector,
-                         .in_bf16 = {0, 1, 2}},
-                        reference_implementation<reference::residual_backward<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::residual_backward, 0, 1, 2)},
+    .implementations = OMNI_IMPLEMENTATIONS(residual_backward, residual_backward_vector, 0, 1, 2),
     .cost = residual_backward_cost,
     .footprint = residual_footprint,
 });

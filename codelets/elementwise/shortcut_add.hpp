@@ -34,8 +34,7 @@ struct ShortcutMeeting {
 namespace reference {
 
 // Calls visit(index in a, index in b) for every pair of values that meet.
-template <class Visit>
-void for_each_meeting(const ShortcutArgs& args, Visit visit) {
+void for_each_meeting(const ShortcutArgs& args, auto visit) {
   const ShortcutMeeting rows(args.a.h, args.b.h), columns(args.a.w, args.b.w);
   for (std::int64_t image = 0; image < args.n; ++image)
     for (int y = 0; y < rows.count; ++y)

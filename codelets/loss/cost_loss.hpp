@@ -26,48 +26,37 @@ struct CostLossArgs {
 
 namespace distances {
 
+using activations::like;
+
 struct Squared {
-  template <class T>
-  OMNI_HD T operator()(T d) const {
-    return d * d / 2;
-  }
-  template <class T>
-  OMNI_HD T gradient(T d) const {
-    return d;
-  }
+  OMNI_HD auto operator()(auto d) const { return d * d / 2; }
+  OMNI_HD auto gradient(auto d) const { return d; }
 };
 
 // Squared up to 1, from there on straight.
 struct Smooth {
-  template <class T>
-  OMNI_HD T operator()(T d) const {
-    const T size = std::abs(d);
-    return size < 1 ? d * d / 2 : size - T(0.5);
+  OMNI_HD auto operator()(auto d) const {
+    const auto size = std::abs(d);
+    return size < 1 ? d * d / 2 : size - like(d, 0.5);
   }
-  template <class T>
-  OMNI_HD T gradient(T d) const {
-    const T below = d > 1 ? T(1) : d;
-    return d < -1 ? T(-1) : below;
+  OMNI_HD auto gradient(auto d) const {
+    const auto below = d > 1 ? like(d, 1) : d;
+    return d < -1 ? like(d, -1) : below;
   }
 };
 
 struct Absolute {
-  template <class T>
-  OMNI_HD T operator()(T d) const {
-    return std::abs(d);
-  }
-  template <class T>
-  OMNI_HD T gradient(T d) const {
-    const T not_above = d < 0 ? T(-1) : d;  // 0, or NaN
-    return d > 0 ? T(1) : not_above;
+  OMNI_HD auto operator()(auto d) const { return std::abs(d); }
+  OMNI_HD auto gradient(auto d) const {
+    const auto not_above = d < 0 ? like(d, -1) : d;  // 0, or NaN
+    return d > 0 ? like(d, 1) : not_above;
   }
 };
 
 }  // namespace distances
 
 // Calls use(f), so that a loop has its switch outside.
-template <class Use>
-void with_distance(Distance distance, Use&& use) {
+void with_distance(Distance distance, auto&& use) {
   switch (distance) {
     case Distance::sse: return use(distances::Squared{});
     case Distance::smooth: return use(distances::Smooth{});

@@ -15,7 +15,7 @@ struct LogisticRow {
     double loss = 0;
     for (int i = static_cast<int>(threadIdx.x); i < inputs; i += static_cast<int>(blockDim.x)) {
       loss += static_cast<double>(reference::softplus(i == label ? -x[i] : x[i]));
-      if (d != nullptr) d[i] = i == label ? probability_less_one(x[i]) : probability(x[i]);
+      if (d != nullptr) d[i] = reference::probability_less_truth(x[i], i == label);
     }
     return {reduce_block(loss, Plus{}), block_label_rank(x, inputs, label), true};
   }

@@ -8,7 +8,6 @@
 #include <cstdint>
 
 #include "codelets/elementwise/activation_functors.hpp"
-#include "codelets/loss/exp_of_negative.hpp"
 #include "codelets/loss/label_metrics.hpp"
 #include "runtime/tasks/kernel.hpp"
 
@@ -18,13 +17,6 @@ struct LogisticLossArgs {
   int n = 0, inputs = 0;
   bool gradient = false;  // set by submit: there is a diff to write
 };
-
-// p = logistic(x), and p - 1 without the cancellation.
-constexpr float probability(float x) {
-  const float e = exp_of_negative(x < 0 ? x : -x);
-  return (x < 0 ? e : 1.0f) / (1.0f + e);
-}
-inline OMNI_HD float probability_less_one(float x) { return -1.0f / (1.0f + std::exp(x)); }
 
 namespace gpu {
 KernelFunction<LogisticLossArgs> logistic_loss;
@@ -38,6 +30,12 @@ OMNI_HD T softplus(T x) {
   return std::max(x, T{0}) + std::log1p(std::exp(-std::abs(x)));
 }
 
+// p - t, for t = 1 without the cancellation.
+template <class T>
+OMNI_HD T probability_less_truth(T x, bool truth) {
+  return truth ? -1 / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
+}
+
 // loss = sum of -t log(p) - (1 - t) log(1 - p); diff = p - t, its gradient with respect to src.
 template <class T>
 void logistic_loss(const LogisticLossArgs& args, const T* src, const std::int32_t* labels,
@@ -46,7 +44,7 @@ void logistic_loss(const LogisticLossArgs& args, const T* src, const std::int32_
                [&](LabelMetrics& sums, int label, const T* x, T* d) {
                  for (int i = 0; i < args.inputs; ++i) {
                    sums.loss += static_cast<double>(softplus(i == label ? -x[i] : x[i]));
-                   if (d != nullptr) d[i] = 1 / (1 + std::exp(-x[i])) - (i == label ? T{1} : T{0});
+                   if (d != nullptr) d[i] = probability_less_truth(x[i], i == label);
                  }
                  sums.count(label_rank(x, args.inputs, label));
                });

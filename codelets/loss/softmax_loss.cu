@@ -1,7 +1,6 @@
 // Softmax and cross-entropy on a GPU: a block per distribution, a block per image.
 #include "codelets/loss/softmax_loss.hpp"
 
-#include "codelets/loss/exp_of_negative.hpp"
 #include "codelets/loss/label_metrics.cuh"
 
 namespace omni {
@@ -16,7 +15,7 @@ __global__ void softmax_kernel(int size, float sharpness, const float* src, floa
   for (int i = thread; i < size; i += step) top = Greater{}(x[i], top);
   top = reduce_block(top, Greater{});
   for (int i = thread; i < size; i += step) {
-    p[i] = exp_of_negative((x[i] - top) * sharpness);
+    p[i] = std::exp((x[i] - top) * sharpness);
     sum += p[i];
   }
   const float share = 1 / reduce_block(sum, Plus{});
@@ -40,11 +39,11 @@ struct CrossEntropyRow {
     top = reduce_block(top, Greater{});
     double others_below = 0;  // the label
     for (int i = first + thread; i < last; i += step) {
-      if (i != label) rest += exp_of_negative((x[i] - top) * sharpness);
+      if (i != label) rest += std::exp((x[i] - top) * sharpness);
       others_below += own - static_cast<double>(x[i]);
     }
     const LabelOdds odds{
-        .own = static_cast<double>(exp_of_negative((x[label] - top) * sharpness)),
+        .own = static_cast<double>(std::exp((x[label] - top) * sharpness)),
         .rest = static_cast<double>(reduce_block(rest, Plus{})),
         .below = (static_cast<double>(top) - own) / static_cast<double>(temperature)};
     double loss = odds.loss();

@@ -76,8 +76,7 @@ struct BeforeActivation {
     repeat(buffers.get(2), mean, c, steps.width);
     repeat(buffers.get(5), shift, c, steps.width);
   }
-  template <class F>
-  float gradient(F f, bool from_input, int i, float x) const {
+  float gradient(auto f, bool from_input, int i, float x) const {
     const float before = factor[i] * (x - mean[i]) + shift[i];
     return f.gradient(from_input ? before : f(before));
   }
@@ -165,14 +164,8 @@ Cost channel_cost(const Args& args) {
   return {.flops = double{flops} * args.c, .bytes = 4.0 * values * args.c};
 }
 
-template <class Args>
-std::uint64_t slice_footprint(const Args& args) {
-  return footprint_of(args.rows, args.c);
-}
-template <class Args>
-std::uint64_t channel_footprint(const Args& args) {
-  return footprint_of(args.c);
-}
+std::uint64_t slice_footprint(const auto& args) { return footprint_of(args.rows, args.c); }
+std::uint64_t channel_footprint(const auto& args) { return footprint_of(args.c); }
 Cost apply_cost(const BatchnormApplyArgs& args) {
   return args.adds ? slice_cost<4, 3>(args) : slice_cost<3, 2>(args);
 }
@@ -200,10 +193,7 @@ CodeletDefinition<Args> definition(const char* name,
 }  // namespace
 
 Codelet<BatchnormSliceArgs> batchnorm_partial(definition<BatchnormSliceArgs>(
-    "batchnorm_partial",
-    {{.name = "vector", .kernel = by_values<partial_vector>, .in_bf16 = {0}},
-     reference_implementation<reference::batchnorm_partial<float>>(),
-     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_partial, 0)},
+    "batchnorm_partial", OMNI_IMPLEMENTATIONS(batchnorm_partial, by_values<partial_vector>, 0),
     slice_cost<3, 1>, slice_footprint));
 Codelet<BatchnormMergeArgs> batchnorm_merge(
     definition<BatchnormMergeArgs>("batchnorm_merge",
@@ -216,16 +206,11 @@ Codelet<BatchnormFinishArgs> batchnorm_finish(
                                      OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_finish)},
                                     channel_cost<10, 8>, channel_footprint));
 Codelet<BatchnormApplyArgs> batchnorm_apply(definition<BatchnormApplyArgs>(
-    "batchnorm_apply",
-    {{.name = "vector", .kernel = by_values<apply_vector>, .in_bf16 = {0, 5, 6}},
-     reference_implementation<reference::batchnorm_apply<float>>(),
-     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_apply, 0, 5, 6)},
+    "batchnorm_apply", OMNI_IMPLEMENTATIONS(batchnorm_apply, by_values<apply_vector>, 0, 5, 6),
     apply_cost, apply_footprint));
 Codelet<BatchnormReduceArgs> batchnorm_backward_reduce(definition<BatchnormReduceArgs>(
     "batchnorm_backward_reduce",
-    {{.name = "vector", .kernel = by_values<backward_reduce_vector>, .in_bf16 = {0, 1}},
-     reference_implementation<reference::batchnorm_backward_reduce<float>>(),
-     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_backward_reduce, 0, 1)},
+    OMNI_IMPLEMENTATIONS(batchnorm_backward_reduce, by_values<backward_reduce_vector>, 0, 1),
     slice_cost<7, 2>, reduce_footprint));
 Codelet<BatchnormMergeArgs> batchnorm_merge_sums(definition<BatchnormMergeArgs>(
     "batchnorm_merge_sums",

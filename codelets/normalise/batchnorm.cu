@@ -71,8 +71,7 @@ struct Channels {
   __device__ float before_activation(int i, float x) const {
     return factor.at[i] * (x - mean.at[i]) + shift.at[i];
   }
-  template <class F>
-  __device__ float gradient(F f, bool from_input, int i, float x) const {
+  __device__ float gradient(auto f, bool from_input, int i, float x) const {
     const float before = before_activation(i, x);
     return f.gradient(from_input ? before : f(before));
   }

@@ -46,11 +46,8 @@ constexpr auto residual_reduce_vector = []<class T>(T, const BatchnormReduceArgs
 Codelet<BatchnormReduceArgs> batchnorm_residual_reduce({
     .name = "batchnorm_residual_reduce",
     .color = 0x2ca02c,  // of batch normalisation
-    .implementations = {{.name = "vector",
-                         .kernel = by_values<residual_reduce_vector>,
-                         .in_bf16 = {0, 1, 2, 6}},
-                        reference_implementation<reference::batchnorm_residual_reduce<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_residual_reduce, 0, 1, 2, 6)},
+    .implementations = OMNI_IMPLEMENTATIONS(batchnorm_residual_reduce,
+                                            by_values<residual_reduce_vector>, 0, 1, 2, 6),
     .cost =
         [](const BatchnormReduceArgs& args) {
           const double count = static_cast<double>(args.rows) * args.c;

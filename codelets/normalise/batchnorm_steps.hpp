@@ -17,8 +17,7 @@ struct Steps {
   Steps(std::int64_t rows, int c) : count(rows * c), width((255 + c) / c * c) {}
 
   // Calls visit(first value, values) for every step; the last one may be shorter.
-  template <class Visit>
-  void for_each(Visit visit) const {
+  void for_each(auto visit) const {
     for (std::int64_t at = 0; at < count; at += width)
       visit(at, static_cast<int>(std::min<std::int64_t>(width, count - at)));
   }

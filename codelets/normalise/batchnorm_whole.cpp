@@ -18,8 +18,7 @@ using Places = std::initializer_list<std::size_t>;
 
 // Calls use(codelet, its arguments, its buffers) for each part, in order. A buffer that a part has,
 // but does not touch, is any.
-template <class Use>
-void for_each_batchnorm_part(const BatchnormForwardArgs& args, Use use) {
+void for_each_batchnorm_part(const BatchnormForwardArgs& args, auto use) {
   const auto [rows, c, momentum, activation, adds] = args;
   use(batchnorm_partial, BatchnormSliceArgs{.rows = rows, .c = c}, {0, 1});
   // In place, channel by channel. Finite moments of a first slice stay as they are, infinite ones
@@ -33,8 +32,7 @@ void for_each_batchnorm_part(const BatchnormForwardArgs& args, Use use) {
 }
 
 // Merging the sums of a first slice would only copy them.
-template <class Use>
-void for_each_batchnorm_part(const BatchnormWholeBackwardArgs& args, Use use) {
+void for_each_batchnorm_part(const BatchnormWholeBackwardArgs& args, auto use) {
   const auto [rows, c, activation, diff_src, of_sum] = args;
   const BatchnormReduceArgs reduce{.rows = rows, .c = c, .activation = activation};
   if (of_sum)
@@ -75,8 +73,7 @@ void batchnorm_parts(const Args& args, const Buffers& buffers, DeviceContext& co
   });
 }
 
-template <class Args>
-Cost batchnorm_parts_cost(const Args& args) {
+Cost batchnorm_parts_cost(const auto& args) {
   Cost sum;
   for_each_batchnorm_part(args, [&](const auto& part, const auto& part_args, Places) {
     const Cost cost = part.cost(part_args);

@@ -107,11 +107,7 @@ constexpr std::uint32_t kLrnColor = 0xB08BBB;
 Codelet<LrnArgs> lrn_forward({
     .name = "lrn_forward",
     .color = kLrnColor,
-    .implementations = {{.name = "vector",
-                         .kernel = by_values<lrn_forward_vector>,
-                         .in_bf16 = {0, 1}},
-                        reference_implementation<reference::lrn_forward<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::lrn_forward, 0, 1)},
+    .implementations = OMNI_IMPLEMENTATIONS(lrn_forward, by_values<lrn_forward_vector>, 0, 1),
     .cost = forward_cost,
     .footprint = footprint,
 });
@@ -119,11 +115,8 @@ Codelet<LrnArgs> lrn_forward({
 Codelet<LrnArgs> lrn_backward({
     .name = "lrn_backward",
     .color = kLrnColor,
-    .implementations = {{.name = "vector",
-                         .kernel = by_values<lrn_backward_vector>,
-                         .in_bf16 = {0, 1, 3, 4}},
-                        reference_implementation<reference::lrn_backward<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::lrn_backward, 0, 1, 3, 4)},
+    .implementations = OMNI_IMPLEMENTATIONS(lrn_backward, by_values<lrn_backward_vector>, 0, 1, 3,
+                                            4),
     .cost = backward_cost,
     .footprint = footprint,
 });

@@ -40,8 +40,7 @@ struct AnyPower {
   OMNI_HD float operator()(float scale) const { return std::pow(scale, -beta); }
 };
 
-template <class Use>
-void with_power(float beta, Use use) {
+void with_power(float beta, auto use) {
   if (beta == 0.75f) return use(ThreeQuarters{});
   if (beta == 0.5f) return use(Half{});
   use(AnyPower{beta});
@@ -54,8 +53,7 @@ KernelFunction<LrnArgs> lrn_forward, lrn_backward;
 namespace reference {
 
 // The scale of channel k of the pixel x.
-template <class T>
-constexpr auto lrn_scale(const LrnArgs& args, const T* x, int k) {
+constexpr auto lrn_scale(const LrnArgs& args, const auto* x, int k) {
   decltype(x[0] * x[0]) sum = 0;
   for (int j = std::max(0, k - args.below()); j <= std::min(args.c - 1, k + args.above()); ++j)
     sum += x[j] * x[j];

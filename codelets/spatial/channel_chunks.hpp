@@ -31,10 +31,7 @@ typename Pack<T, lanes>::Type load_pack(const T* from) {
   return value;
 }
 
-template <class Vector, class T>
-void store_pack(T* to, Vector value) {
-  std::memcpy(to, &value, sizeof value);
-}
+void store_pack(auto* to, auto value) { std::memcpy(to, &value, sizeof value); }
 
 // As floats, whatever the tensor holds.
 template <int lanes>
@@ -67,8 +64,7 @@ void store_floats(Bf16* to, typename Pack<float, lanes>::Type value) {
 // Calls step(lanes, packs, first channel), the first two as compile-time constants, until all c
 // channels are done exactly once: four packs at a time, so that their dependency chains overlap,
 // then single ones, then the rest with narrower packs.
-template <class Step>
-void for_each_chunk(int c, Step step) {
+void for_each_chunk(int c, auto step) {
   int k = 0;
   const auto cover = [&]<int lanes, int packs>() {
     for (; k + lanes * packs <= c; k += lanes * packs)

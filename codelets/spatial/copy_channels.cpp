@@ -35,9 +35,7 @@ std::uint64_t copy_footprint(const CopyChannelsArgs& args) {
 Codelet<CopyChannelsArgs> copy_channels({
     .name = "copy_channels",
     .color = 0x7f7f7f,
-    .implementations = {{.name = "vector", .kernel = copy_vector, .in_bf16 = {0, 1}},
-                        reference_implementation<reference::copy_channels<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::copy_channels, 0, 1)},
+    .implementations = OMNI_IMPLEMENTATIONS(copy_channels, copy_vector, 0, 1),
     .cost = copy_cost,
     .footprint = copy_footprint,
 });

@@ -54,8 +54,7 @@ KernelFunction<CropMirrorArgs> crop_mirror_forward, crop_mirror_backward;
 namespace reference {
 
 // Calls visit(index in src, index in dst) for every value of the windows.
-template <class Visit>
-void for_each_cropped(const CropMirrorArgs& args, Visit visit) {
+void for_each_cropped(const CropMirrorArgs& args, auto visit) {
   std::int64_t in_dst = 0;
   for (int image = 0; image < args.n; ++image) {
     const CropWindow window = crop_window(args, image);

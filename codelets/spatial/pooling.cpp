@@ -306,9 +306,7 @@ Codelet<PoolShape> max_pool_backward({
 Codelet<PoolShape> average_pool_forward({
     .name = "average_pool_forward",
     .color = kPoolingColor,
-    .implementations = {{.name = "vector", .kernel = average_forward_vector, .in_bf16 = {0, 1}},
-                        reference_implementation<reference::average_pool_forward<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::average_pool_forward, 0, 1)},
+    .implementations = OMNI_IMPLEMENTATIONS(average_pool_forward, average_forward_vector, 0, 1),
     .cost = average_cost,
     .footprint = footprint,
 });

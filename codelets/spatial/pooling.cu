@@ -3,7 +3,7 @@
 #include "codelets/spatial/pooling.hpp"
 
 #include "codelets/cuda/images.cuh"
-#include "codelets/spatial/fixed_windows.cuh"
+#include "codelets/spatial/windows.cuh"
 
 namespace omni {
 namespace {

@@ -67,8 +67,7 @@ struct PoolCover {
 };
 
 // Calls visit(image, index of the output pixel, rows, columns) for every window of the slice.
-template <class Visit>
-void for_each_window(const PoolShape& shape, Visit visit) {
+void for_each_window(const PoolShape& shape, auto visit) {
   std::int64_t pixel = 0;
   for (int image = 0; image < shape.n; ++image)
     for (int y = 0; y < shape.out_h; ++y)
@@ -86,8 +85,7 @@ namespace reference {
 
 // Calls visit(index in the output, index in the image, cell of the window, cells of the window that
 // are inside the image), the cells of a window in order.
-template <class Visit>
-void for_each_cell(const PoolShape& shape, Visit visit) {
+void for_each_cell(const PoolShape& shape, auto visit) {
   for_each_window(shape, [&](int image, std::int64_t pixel, PoolSpan rows, PoolSpan columns) {
     for (int row = rows.first; row < rows.last; ++row)
       for (int column = columns.first; column < columns.last; ++column)

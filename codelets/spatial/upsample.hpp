@@ -25,8 +25,7 @@ KernelFunction<UpsampleArgs> upsample_forward, upsample_backward;
 namespace reference {
 
 // Calls visit(index in src, index in dst) for every value of dst.
-template <class Visit>
-void for_each_upsampled(const UpsampleArgs& args, Visit visit) {
+void for_each_upsampled(const UpsampleArgs& args, auto visit) {
   std::int64_t in_dst = 0;
   for (std::int64_t image = 0; image < args.n; ++image)
     for (int y = 0; y < args.src.h * args.stride; ++y)

@@ -84,6 +84,15 @@ Implementation<typename PlainKernel<function>::Arguments> reference_implementati
   return {"reference", PlainKernel<function>::run, nullptr, Role::reference};
 }
 
+// The usual list: a vector kernel and the GPU's, which take the buffers of these numbers in bf16,
+// and the reference, both under the operation's name in their namespaces.
+#define OMNI_IMPLEMENTATIONS(operation, vector_kernel, ...)                \
+  {                                                                        \
+    {.name = "vector", .kernel = vector_kernel, .in_bf16 = {__VA_ARGS__}}, \
+        reference_implementation<reference::operation<float>>(),           \
+        OMNI_GPU_IMPLEMENTATION(gpu::operation __VA_OPT__(, ) __VA_ARGS__) \
+  }
+
 struct Cost {
   double flops = 0, bytes = 0;
 };

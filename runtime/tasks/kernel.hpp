@@ -33,8 +33,7 @@ class Buffers {
 };
 
 // Calls use(T()) with the value type of those buffers.
-template <class Use>
-void with_values(const Buffers& buffers, Use use) {
+void with_values(const Buffers& buffers, auto use) {
   if (buffers.in_bf16())
     use(Bf16());
   else

@@ -76,8 +76,7 @@ LineBuffer& own_buffer(State& of) {
   return *buffer;
 }
 
-template <class Record>
-void append_line(State& to, const Record& record, Nanoseconds at) {
+void append_line(State& to, const auto& record, Nanoseconds at) {
   LineBuffer& buffer = own_buffer(to);
   const std::lock_guard lock(buffer.mutex);
   if (buffer.lines.size() == 0) buffer.oldest = at;
@@ -87,8 +86,7 @@ void append_line(State& to, const Record& record, Nanoseconds at) {
 }
 
 // At once, so that no other thread's line that uses the definition can come before it.
-template <class Record>
-void define(State& to, const Record& record) {
+void define(State& to, const auto& record) {
   LineBuffer line;
   append(line.lines, record);
   write_out(to, line);

@@ -45,8 +45,8 @@ std::vector<starpu_sched_policy*> policies(starpu_sched_policy* ours) {
 // Null when there is none of that name.
 starpu_sched_policy* find_policy(const std::string& name, starpu_sched_policy* ours) {
   const auto all = policies(ours);
-  const auto found = std::find_if(all.begin(), all.end(),
-                                  [&](const auto* each) { return name == each->policy_name; });
+  const auto found =
+      std::ranges::find_if(all, [&](const auto* each) { return name == each->policy_name; });
   return found == all.end() ? nullptr : *found;
 }
 

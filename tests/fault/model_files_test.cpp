@@ -24,8 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string kModel =
-    "omni_conv_forward.onednn.lowering_onednn.lowering.lowering_rows.lowering_taps.winograd."
-    "winograd_8x8.reference.cuda";
+    "omni_conv_forward.onednn.lowering_onednn.lowering.winograd.winograd_8x8.reference.cuda";
 const fs::path kRecorded = fs::path(OMNI_SOURCE_DIR) / "tests/simgrid/recorded";
 const std::string kVersion = "45";  // of StarPU's files
 

@@ -5,8 +5,8 @@ from collections import Counter
 from source_tree import is_cpp, run
 
 # The numbers only go down: a room that shrinks gives its lines back. The aim is 48,000 in all.
-LINES = {"runtime": 10_750, "codelets": 14_300, "layers": 5_100, "scheduling": 10_400, "apps": 7_300, "perf": 5_050}
-IN_ALL = 52_700
+LINES = {"runtime": 10_750, "codelets": 13_550, "layers": 5_070, "scheduling": 10_350, "apps": 7_290, "perf": 4_980}
+IN_ALL = 51_850
 
 
 def check(files):

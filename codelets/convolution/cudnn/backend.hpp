@@ -68,8 +68,7 @@ class Backend {
       : handle_(std::exchange(other.handle_, nullptr)), status_(other.status_) {}
   Backend& operator=(Backend&&) = delete;
 
-  template <class T>
-  void set(cudnnBackendAttributeName_t name, const T& value) {
+  void set(cudnnBackendAttributeName_t name, const auto& value) {
     set(name, type_of(&value), 1, &value);
   }
   template <class T, std::size_t count>

@@ -78,8 +78,7 @@ void run_without_cudnn(Kernel<Args> lowered, const Args& args, const Buffers& bu
 }
 
 // False: nothing was done, since cuDNN can do nothing with the shape.
-template <class Args>
-bool run(const Args& args, const Buffers& buffers) {
+bool run(const auto& args, const Buffers& buffers) {
   CudaWorker& worker = CudaWorker::current();
   const cudnn::ConvolutionTensors tensors = tensors_of(args, buffers);
   cudnn::ConvolutionTask task = task_of(args, buffers.in_bf16());

@@ -14,7 +14,6 @@
 #include <string_view>
 #include <vector>
 
-#include "codelets/convolution/cudnn/bf16_sum.hpp"
 #include "codelets/convolution/cudnn/folded_tensors.hpp"
 #include "codelets/cuda/choice_table.hpp"
 #include "codelets/cuda/fastest.hpp"

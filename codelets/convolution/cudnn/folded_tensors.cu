@@ -91,6 +91,21 @@ struct AddUnfoldedWeights {
   }
 };
 
+struct Adding {
+  const Bf16* from;
+  float keep;
+  float* to;
+
+  template <int lanes>
+  __device__ void at(std::int64_t first) const {
+    const Lanes<lanes> added = load<lanes>(from, first);
+    Lanes<lanes> sum{};
+    if (keep != 0.0f) sum = load<lanes>(to, first);
+    for (int i = 0; i < lanes; ++i) sum.at[i] = keep * sum.at[i] + added.at[i];
+    store(to, first, sum);
+  }
+};
+
 }  // namespace
 
 bool gpu::is_worth_folding(const ConvShape& shape) {
@@ -120,6 +135,11 @@ void gpu::add_unfolded_weights(CudaWorker& worker, const ConvShape& shape, const
                                float keep, float* weights) {
   for_each_element(worker, shape.weights_count(),
                    AddUnfoldedWeights<To>{folded_weights(shape), from, keep, weights});
+}
+
+void gpu::add_bf16(CudaWorker& worker, std::int64_t count, const Bf16* from, float keep,
+                   float* to) {
+  for_each_by_lanes<float>(worker, count, Adding{from, keep, to}, from, to);
 }
 
 template void gpu::fold_src(CudaWorker&, const ConvShape&, const float*, float*);

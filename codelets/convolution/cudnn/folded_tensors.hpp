@@ -22,4 +22,7 @@ template <class To>
 void add_unfolded_weights(CudaWorker& worker, const ConvShape& shape, const To* folded, float keep,
                           float* weights);
 
+// The same of what is not folded: to = from + keep * to.
+void add_bf16(CudaWorker& worker, std::int64_t count, const Bf16* from, float keep, float* to);
+
 }  // namespace omni::gpu

@@ -15,8 +15,7 @@ struct Piece {
   std::int64_t first_value;
 };
 
-template <class Use>
-void for_each_piece(CudaWorker& worker, const ConvShape& s, Use use) {
+void for_each_piece(CudaWorker& worker, const ConvShape& s, auto use) {
   const int locations = s.out_h() * s.out_w();
   const std::int64_t most = gpu::most_patches(worker, s);
   const int images = static_cast<int>(std::clamp<std::int64_t>(most / locations, 1, s.n));

@@ -42,8 +42,8 @@ TEST(Connected, Forward) {
          .reference =
              [](const ConnectedForwardArgs& args, const Buffers& b) {
                reference::connected_forward(args, b.get<double>(0), b.get<double>(1),
-                                            args.has_bias ? b.get<double>(3) : nullptr,
-                                            b.get<double>(2));
+                                            b.get<double>(2),
+                                            args.has_bias ? b.get<double>(3) : nullptr);
              },
          .terms = [](const ConnectedForwardArgs& args) { return 1.0 * args.shape.inputs; }});
   });
@@ -174,7 +174,7 @@ TEST(Connected, GradientOfReference) {
         {shape.src_count(), shape.weights_count(), shape.outputs, shape.dst_count()},
         [&shape = shape](const WeightedOperands& from, double* dst) {
           reference::connected_forward({.shape = shape, .has_bias = true}, from.src.data(),
-                                       from.weights.data(), from.bias.data(), dst);
+                                       from.weights.data(), dst, from.bias.data());
         },
         [&shape = shape](const WeightedOperands& from, const double* diff_dst,
                          WeightedOperands& gradients) {

@@ -43,9 +43,8 @@ inline Operation<ConvForwardArgs> forward_operation() {
               },
           .reference =
               [](const ConvForwardArgs& args, const Buffers& b) {
-                reference::conv_forward(args, b.get<double>(0), b.get<double>(1),
-                                        args.has_bias ? b.get<double>(3) : nullptr,
-                                        b.get<double>(2));
+                reference::conv_forward(args, b.get<double>(0), b.get<double>(1), b.get<double>(2),
+                                        args.has_bias ? b.get<double>(3) : nullptr);
               },
           .terms = [](const ConvForwardArgs& args) { return 1.0 * args.shape.taps(); },
           .rounded_on_gpu = true,

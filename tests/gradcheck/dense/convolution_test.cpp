@@ -28,7 +28,7 @@ TEST(Convolution, GradientOfReference) {
         {shape.src_count(), shape.weights_count(), shape.filters, shape.dst_count()},
         [&shape = shape](const WeightedOperands& from, double* dst) {
           reference::conv_forward({.shape = shape, .has_bias = true}, from.src.data(),
-                                  from.weights.data(), from.bias.data(), dst);
+                                  from.weights.data(), dst, from.bias.data());
         },
         [&shape = shape](const WeightedOperands& from, const double* diff_dst,
                          WeightedOperands& gradients) {

@@ -96,7 +96,7 @@ TEST(Deconvolution, GradientOfReference) {
         [&](const WeightedOperands& from, double* dst) { forward(shape, from, dst); },
         [&](const WeightedOperands& from, const double* diff_dst, WeightedOperands& gradients) {
           reference::conv_forward({.shape = shape}, diff_dst, from.weights.data(),
-                                  static_cast<const double*>(nullptr), gradients.src.data());
+                                  gradients.src.data(), static_cast<const double*>(nullptr));
           reference::conv_backward_weights({.shape = shape}, diff_dst, from.src.data(),
                                            gradients.weights.data(), static_cast<double*>(nullptr));
           std::vector<double> diff(diff_dst, diff_dst + shape.src_count());
