@@ -2,6 +2,9 @@
 // lines, before they are checked.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,9 +27,15 @@ struct Section {
   int line = 0;
   std::vector<Option> options;
 
-  const Option* find(std::string_view key) const;  // the last one wins, as in Darknet
-  std::string where() const;                       // "file:line"
-  std::string where(const Option& option) const;
+  const Option* find(std::string_view key) const {  // the last one wins, as in Darknet
+    const auto last = std::find_if(options.rbegin(), options.rend(),
+                                   [&](const Option& option) { return option.key == key; });
+    return last == options.rend() ? nullptr : &*last;
+  }
+  std::string where() const { return fmt::format("{}:{}", file, line); }
+  std::string where(const Option& option) const {
+    return option.line == kCommandLine ? "command line" : fmt::format("{}:{}", file, option.line);
+  }
 };
 
 struct NetSpec {

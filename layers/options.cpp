@@ -20,8 +20,7 @@ namespace omni {
 namespace {
 
 const Key* declared(std::span<const Key> keys, std::string_view name) {
-  auto it =
-      std::find_if(keys.begin(), keys.end(), [&](const Key& key) { return key.name == name; });
+  auto it = std::ranges::find(keys, name, &Key::name);
   return it == keys.end() ? nullptr : &*it;
 }
 
@@ -149,7 +148,7 @@ std::vector<float> OptionReader::reals(std::string_view key) {
 int OptionReader::choice(std::string_view key, std::string_view fallback,
                          std::span<const std::string_view> choices) {
   auto index = [&](std::string_view word) {
-    return static_cast<int>(std::find(choices.begin(), choices.end(), word) - choices.begin());
+    return static_cast<int>(std::ranges::find(choices, word) - choices.begin());
   };
   int count = static_cast<int>(choices.size());
   assert(index(fallback) < count && "the default is one of the choices");
@@ -166,7 +165,7 @@ int OptionReader::choice(std::string_view key, std::string_view fallback,
 void OptionReader::refuse_values(std::string_view key,
                                  std::initializer_list<std::string_view> values, std::string why) {
   const Option* option = lookup(key);
-  if (option && std::find(values.begin(), values.end(), option->value) != values.end())
+  if (option && std::ranges::find(values, option->value) != values.end())
     refuse(key, fmt::format("{} {} is not supported", key, option->value), std::move(why));
 }
 

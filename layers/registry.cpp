@@ -64,10 +64,10 @@ Result<const LayerType*> find_layer_type(const Section& section) {
     names.push_back(type.name);
     names.insert(names.end(), type.aliases.begin(), type.aliases.end());
     if (type.name == section.type ||
-        std::find(type.aliases.begin(), type.aliases.end(), section.type) != type.aliases.end())
+        std::ranges::find(type.aliases, section.type) != type.aliases.end())
       return &type;
   }
-  if (std::find(kForeign.begin(), kForeign.end(), section.type) != kForeign.end())
+  if (std::ranges::find(kForeign, section.type) != kForeign.end())
     return Error{ErrorKind::usage, section.where(),
                  fmt::format("section [{}] is not supported", section.type),
                  "omni-run layers lists what is"};

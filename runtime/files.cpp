@@ -18,8 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-template <class Call>
-auto retry_interrupted(Call call) {
+auto retry_interrupted(auto call) {
   decltype(call()) result;
   do {
     result = call();

@@ -9,8 +9,7 @@ namespace omni {
 
 // The arrays that all groups share. If groups have models of their own, the optimizer state is that
 // of the first group.
-template <class Visit>
-void for_each_array(Net& net, Visit visit) {
+void for_each_array(Net& net, auto visit) {
   for (const Param* param : net.params()) {
     visit("param/" + param->name, *param, *param->master);
     if (param->velocity != nullptr) visit("velocity/" + param->name, *param, *param->velocity);
@@ -20,8 +19,7 @@ void for_each_array(Net& net, Visit visit) {
 }
 
 // Further arrays between two iterations: those of each group in use, and those of meetings.
-template <class Visit>
-void for_each_replica(ComputeGroups& groups, Visit visit) {
+void for_each_replica(ComputeGroups& groups, auto visit) {
   for (int group = 0; group < groups.count(); ++group)
     for (const Param* param : groups.net(group).params()) {
       if (param->replica == nullptr) continue;

@@ -38,10 +38,7 @@ constexpr double kLargestRate = 1e30;
 // Of checkpoints of before there were strategies.
 std::string age_key(int group) { return fmt::format("group{}/age", group); }
 
-template <class Numbers>
-std::string listed(const Numbers& numbers) {
-  return fmt::format("{}", fmt::join(numbers, " "));
-}
+std::string listed(const auto& numbers) { return fmt::format("{}", fmt::join(numbers, " ")); }
 
 // What listed() wrote; nothing where it is not.
 template <class Number>

@@ -46,8 +46,8 @@ void add_output(CLI::App& app, Output& output) {
 }
 
 Status write(const Document& document, const Output& output, bool complete) {
-  const bool known = std::any_of(document.tables.begin(), document.tables.end(),
-                                 [&](const Table& table) { return table.key == output.table; });
+  const bool known = std::ranges::any_of(
+      document.tables, [&](const Table& table) { return table.key == output.table; });
   if (!output.table.empty() && !known) {
     std::string names;
     for (const Table& table : document.tables) names += (names.empty() ? "" : ", ") + table.key;

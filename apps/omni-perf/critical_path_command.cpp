@@ -28,8 +28,8 @@ struct CriticalPathArguments {
 Result<Document> describe_critical_path(const Trace& trace,
                                         const CriticalPathArguments& arguments) {
   for (const std::string& name : arguments.codelets)
-    if (std::none_of(trace.codelets.begin(), trace.codelets.end(),
-                     [&](const trace::Codelet& codelet) { return codelet.name == name; }))
+    if (std::ranges::none_of(trace.codelets,
+                             [&](const trace::Codelet& codelet) { return codelet.name == name; }))
       return Error{ErrorKind::usage, "--codelet", "the trace has no codelet " + name,
                    "omni-perf kernels lists them"};
   const Dependencies dependencies(trace);

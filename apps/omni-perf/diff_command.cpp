@@ -44,17 +44,9 @@ struct DiffArguments {
   Output output;
 };
 
-const char* name_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::same: return "same";
-    case Verdict::slower: return "slower";
-    case Verdict::faster: return "faster";
-    case Verdict::moved: return "moved";
-    case Verdict::only_before: return "only_before";
-    case Verdict::only_after: return "only_after";
-  }
-  return "";
-}
+// In the order of Verdict.
+constexpr const char* kVerdicts[] = {"same",  "slower",      "faster",
+                                     "moved", "only_before", "only_after"};
 
 Document describe_diff(const Diff& diff) {
   Table rows{.key = "rows",
@@ -81,7 +73,8 @@ Document describe_diff(const Diff& diff) {
     rows.rows.push_back({row.what, row.codelet, row.implementation, row.kind, row.layer, row.before,
                          row.after, shown(row.before, unit), shown(row.after, unit), row.change,
                          row.noise, row.weight, count_cell(row.count_before),
-                         count_cell(row.count_after), std::string(name_of(row.verdict))});
+                         count_cell(row.count_after),
+                         std::string(kVerdicts[static_cast<std::size_t>(row.verdict)])});
   }
   rows.shown = std::max(rows.shown, differing);
   Table warnings{.key = "warnings", .columns = {{"text", ""}}};

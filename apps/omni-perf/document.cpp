@@ -136,8 +136,8 @@ std::string as_text(const Document& document) {
     if (!fact.label.empty())
       text += fmt::format("{:<{}}  {}\n", fact.label, width, shown(fact.value, fact.format));
   for (const Table& table : document.tables) {
-    if (std::all_of(table.columns.begin(), table.columns.end(),
-                    [](const Column& column) { return column.head.empty(); }))
+    if (std::ranges::all_of(table.columns,
+                            [](const Column& column) { return column.head.empty(); }))
       continue;
     if (!text.empty()) text += "\n";
     text += text_of(table, &table == &document.tables[0]);
@@ -171,8 +171,7 @@ std::string as_csv(const Document& document, const std::string& key) {
       if (!fact.key.empty()) text += fact.key + "," + in_csv(fact.value) + "\n";
     return text;
   }
-  const auto found = std::find_if(document.tables.begin(), document.tables.end(),
-                                  [&](const Table& table) { return table.key == key; });
+  const auto found = std::ranges::find(document.tables, key, &Table::key);
   const Table& table = found == document.tables.end() ? document.tables[0] : *found;
   const auto append_line = [&](const auto& cell) {
     const char* separator = "";

@@ -36,8 +36,8 @@ struct NetArguments {
   std::vector<std::string> settings;  // key=value for [net]; the named options end up here too
 
   bool overrides(const std::string& key) const {
-    return std::any_of(settings.begin(), settings.end(),
-                       [&](const std::string& each) { return each.starts_with(key + "="); });
+    return std::ranges::any_of(
+        settings, [&](const std::string& each) { return each.starts_with(key + "="); });
   }
 };
 

@@ -38,7 +38,7 @@ Result<NetSpec> read_net(const NetArguments& arguments) {
                    "--set momentum=0.8"};
     const std::string key = setting.substr(0, equals);
     const auto keys = net_keys();
-    if (std::none_of(keys.begin(), keys.end(), [&](const Key& each) { return each.name == key; }))
+    if (std::ranges::none_of(keys, [&](const Key& each) { return each.name == key; }))
       return Error{ErrorKind::usage, "--set " + setting, "unknown key of [net]",
                    "omni-run layers lists them"};
     spec.net.options.push_back({key, setting.substr(equals + 1), kCommandLine});

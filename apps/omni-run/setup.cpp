@@ -112,8 +112,8 @@ Result<Session> start_session(const MachineArguments& arguments) {
 
 int cpu_workers(const Session& session) {
   const auto workers = session.workers();
-  return static_cast<int>(std::count_if(workers.begin(), workers.end(),
-                                        [](const WorkerInfo& each) { return each.kind == "CPU"; }));
+  return static_cast<int>(
+      std::ranges::count_if(workers, [](const WorkerInfo& each) { return each.kind == "CPU"; }));
 }
 
 Workers workers_of(const Session& session) {

@@ -49,14 +49,14 @@ bool is_utf8(std::string_view text) {
 }
 
 bool has_control(std::string_view text) {
-  return std::any_of(text.begin(), text.end(), [](char c) {
+  return std::ranges::any_of(text, [](char c) {
     auto byte = static_cast<unsigned char>(c);
     return byte < 0x20 || byte == 0x7F;
   });
 }
 
 bool is_section_name(std::string_view name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+  return !name.empty() && std::ranges::all_of(name, [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-';
   });
 }

@@ -12,8 +12,7 @@ namespace {
 
 // Visits every value of the matrix by its index here (spatial, channels) and in the file (channels,
 // spatial).
-template <class Visit>
-void for_each_value(const Param& param, Visit visit) {
+void for_each_value(const Param& param, auto visit) {
   const std::int64_t inner = param.spatial * param.channels;
   for (std::int64_t row = 0; row < param.rows; ++row)
     for (std::int64_t s = 0; s < param.spatial; ++s)
@@ -79,7 +78,7 @@ Status save_darknet_weights(Net& net, const std::filesystem::path& path,
     const HostAccess access(*param->master, HostAccess::Mode::read);
     for_each_value(
         *param, [&](std::size_t ours, std::size_t theirs) { block[theirs] = access.f32()[ours]; });
-    if (!std::all_of(block.begin(), block.end(), [](float value) { return std::isfinite(value); }))
+    if (!std::ranges::all_of(block, [](float value) { return std::isfinite(value); }))
       return Error{ErrorKind::diverged, path.string(),
                    param->name + " holds values that are not finite", "nothing was written"};
     OMNI_CHECK(writer.write(block));

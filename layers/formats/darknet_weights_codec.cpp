@@ -16,12 +16,8 @@ static_assert(std::endian::native == std::endian::little,
 // No Darknet ever wrote a version beyond this; such a file is something else.
 constexpr std::int32_t kLargestVersion = 9999;
 
-template <class T>
-std::span<std::byte> bytes_of(T& value) {
-  return std::as_writable_bytes(std::span(&value, 1));
-}
-template <class T>
-std::span<const std::byte> bytes_of(const T& value) {
+std::span<std::byte> bytes_of(auto& value) { return std::as_writable_bytes(std::span(&value, 1)); }
+std::span<const std::byte> bytes_of(const auto& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 

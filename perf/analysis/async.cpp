@@ -15,8 +15,7 @@ void add(Staleness& staleness, std::int64_t value) {
   ++staleness.histogram[value];
 }
 
-template <class Sum>
-void divide(Sum& sum) {
+void divide(auto& sum) {
   if (sum.exchanges > 0) sum.mean /= static_cast<double>(sum.exchanges);
 }
 

@@ -130,7 +130,7 @@ void balance(const std::vector<Class>& classes, std::vector<KindArea>& kinds, co
     }
     if (!std::isinf(b)) turns.emplace_back(fall_begins, -tasks.count * b);
   }
-  std::sort(turns.begin(), turns.end());
+  std::ranges::sort(turns);
   double best = 1;
   for (const auto& [s, change] : turns) {
     slope += change;
@@ -160,8 +160,8 @@ double area_bound(const std::vector<Class>& classes, std::vector<KindArea>& kind
   for (KindArea& kind : kinds) kind.weight = 1 / static_cast<double>(all);
   std::vector<std::size_t> order(kinds.size());
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return kinds[a].compute > kinds[b].compute; });
+  std::ranges::sort(
+      order, [&](std::size_t a, std::size_t b) { return kinds[a].compute > kinds[b].compute; });
   order.resize(std::min(order.size(), kMaxAscended));
 
   double best = value_of(classes, kinds);

@@ -1,6 +1,7 @@
 #include "perf/analysis/critical_path.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <span>
 #include <utility>
@@ -64,7 +65,7 @@ Replay::Replay(const Trace& trace, const Dependencies& dependencies)
     steps_.push_back({trace.tasks[i].times.start, true, i});
   for (std::uint32_t i = 0; i < trace.waits.size(); ++i)
     steps_.push_back({trace.waits[i].to, false, i});
-  std::sort(steps_.begin(), steps_.end());
+  std::ranges::sort(steps_);
   plan_waits();
   plan_tasks();
 }
@@ -74,7 +75,7 @@ void Replay::plan_waits() {
   for (std::uint32_t i = 0; i < trace_.tasks.size(); ++i)
     released[trace_.workers[trace_.tasks[i].worker].rank].push_back(i);
   for (auto& [rank, tasks] : released)
-    std::sort(tasks.begin(), tasks.end(), [&](std::uint32_t a, std::uint32_t b) {
+    std::ranges::sort(tasks, [&](std::uint32_t a, std::uint32_t b) {
       return trace_.tasks[a].times.released < trace_.tasks[b].times.released;
     });
   for (const Step& step : steps_)
@@ -127,7 +128,7 @@ void Replay::plan_tasks() {
         commuting.emplace_back(step.index, other);
     }
   }
-  std::sort(commuting.begin(), commuting.end());
+  std::ranges::sort(commuting);
 
   std::vector<Nanoseconds> joined(dependencies_.join_count(), trace_.begin);
   for (std::size_t join = 0; join < joined.size(); ++join)
@@ -201,12 +202,11 @@ std::vector<std::size_t> candidates(const Trace& trace, const std::vector<std::s
   for (const Task& task : trace.tasks) compute[task.codelet] += task.seconds();
   std::vector<std::size_t> chosen;
   for (std::size_t i = 0; i < trace.codelets.size(); ++i) {
-    const bool wanted =
-        std::find(named.begin(), named.end(), trace.codelets[i].name) != named.end();
+    const bool wanted = std::ranges::find(named, trace.codelets[i].name) != named.end();
     if (named.empty() ? compute[i] > 0 : wanted) chosen.push_back(i);
   }
-  std::stable_sort(chosen.begin(), chosen.end(),
-                   [&](std::size_t a, std::size_t b) { return compute[a] > compute[b]; });
+  std::ranges::stable_sort(chosen,
+                           [&](std::size_t a, std::size_t b) { return compute[a] > compute[b]; });
   if (named.empty()) chosen.resize(std::min(chosen.size(), kMostReplays));
   return chosen;
 }
@@ -237,7 +237,7 @@ std::vector<std::uint32_t> longest_path(const Trace& trace, const Dependencies& 
   }
   std::vector<std::uint32_t> path;
   for (; last != kNone; last = before[last]) path.push_back(last);
-  std::reverse(path.begin(), path.end());
+  std::ranges::reverse(path);
   return path;
 }
 
@@ -256,8 +256,7 @@ CriticalPath analyse_critical_path(const Trace& trace, const Dependencies& depen
     result.length += trace.tasks[task].seconds();
   }
   for (auto& [codelet, row] : rows) result.rows.push_back(std::move(row));
-  std::stable_sort(result.rows.begin(), result.rows.end(),
-                   [](const PathRow& a, const PathRow& b) { return a.seconds > b.seconds; });
+  std::ranges::stable_sort(result.rows, std::ranges::greater(), &PathRow::seconds);
 
   const Replay replay(trace, dependencies);
   std::vector<double> scale(trace.codelets.size(), 1.0);
@@ -270,8 +269,7 @@ CriticalPath analyse_critical_path(const Trace& trace, const Dependencies& depen
                               .seconds = seconds,
                               .saved = result.replayed - seconds});
   }
-  std::stable_sort(result.what_if.begin(), result.what_if.end(),
-                   [](const WhatIf& a, const WhatIf& b) { return a.saved > b.saved; });
+  std::ranges::stable_sort(result.what_if, std::ranges::greater(), &WhatIf::saved);
   return result;
 }
 

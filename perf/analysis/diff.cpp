@@ -54,8 +54,7 @@ double error_between_iterations(const std::vector<Sample>& values) {
 }
 
 Measured measure(std::vector<Sample> values) {
-  std::stable_sort(values.begin(), values.end(),
-                   [](const Sample& a, const Sample& b) { return a.iteration < b.iteration; });
+  std::ranges::stable_sort(values, {}, &Sample::iteration);
   std::vector<double> seconds;
   for (const Sample& value : values) seconds.push_back(value.seconds);
   const Spread spread = spread_of(seconds);
@@ -74,7 +73,7 @@ Measured measure(std::vector<Sample> values) {
   std::array<double, 5> fifths;
   for (std::size_t i = 0; i < 5; ++i)
     fifths[i] = median_of(values, i * values.size() / 5, (i + 1) * values.size() / 5);
-  std::sort(fifths.begin(), fifths.end());
+  std::ranges::sort(fifths);
   result.lowest = fifths[0];
   result.middle = fifths[2];
   result.highest = fifths[4];
@@ -224,8 +223,7 @@ void compare_times(const Run& before, const Run& after, Diff& diff) {
   }
 }
 
-template <class Map>
-double value_or_zero(const Map& map, const std::string& key) {
+double value_or_zero(const auto& map, const std::string& key) {
   const auto found = map.find(key);
   return found == map.end() ? 0 : found->second;
 }
@@ -315,14 +313,13 @@ std::vector<std::string> doubts(const Trace& before, const Trace& after) {
 }  // namespace
 
 bool Diff::slower() const {
-  return std::any_of(rows.begin(), rows.end(), [](const DiffRow& row) {
+  return std::ranges::any_of(rows, [](const DiffRow& row) {
     return row.verdict == Verdict::slower || row.verdict == Verdict::only_after;
   });
 }
 
 bool Diff::differs() const {
-  return std::any_of(rows.begin(), rows.end(),
-                     [](const DiffRow& row) { return row.verdict != Verdict::same; });
+  return std::ranges::any_of(rows, [](const DiffRow& row) { return row.verdict != Verdict::same; });
 }
 
 Result<Diff> analyse_diff(const Trace& before, const Trace& after, const DiffOptions& options) {
@@ -341,7 +338,7 @@ Result<Diff> analyse_diff(const Trace& before, const Trace& after, const DiffOpt
   compare_existence(a, b, diff);
   compare_placement(a, b, diff);
   drop_repeated(diff.rows);
-  std::stable_sort(diff.rows.begin(), diff.rows.end(), [](const DiffRow& x, const DiffRow& y) {
+  std::ranges::stable_sort(diff.rows, [](const DiffRow& x, const DiffRow& y) {
     return std::pair(x.verdict == Verdict::same, -x.weight) <
            std::pair(y.verdict == Verdict::same, -y.weight);
   });

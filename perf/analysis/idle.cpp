@@ -25,8 +25,8 @@ class Sweep {
     ends_.push_back(to);
   }
   void sort() {
-    std::sort(starts_.begin(), starts_.end());
-    std::sort(ends_.begin(), ends_.end());
+    std::ranges::sort(starts_);
+    std::ranges::sort(ends_);
   }
   // The next instant at which the count may change; `last` if there is none.
   Nanoseconds next(Nanoseconds last) const {

@@ -14,7 +14,7 @@ struct Seen {
 };
 
 Nanoseconds half_done(Seen& iteration) {
-  std::sort(iteration.tasks.begin(), iteration.tasks.end());
+  std::ranges::sort(iteration.tasks);
   Nanoseconds computed = 0;
   for (const auto& [end, length] : iteration.tasks) {
     computed += length;
@@ -42,10 +42,9 @@ Iterations analyse_iterations(const Trace& trace, std::size_t skip) {
     before = std::min(before, iteration.submitted);
     ended = std::max(ended, iteration.ended);
   }
-  std::sort(result.times.begin(), result.times.end(),
-            [](const IterationTime& a, const IterationTime& b) {
-              return std::pair(a.half_done, a.iteration) < std::pair(b.half_done, b.iteration);
-            });
+  std::ranges::sort(result.times, [](const IterationTime& a, const IterationTime& b) {
+    return std::pair(a.half_done, a.iteration) < std::pair(b.half_done, b.iteration);
+  });
   if (result.times.size() <= skip) skip = 0;
   const double all = static_cast<double>(ended - before) * 1e-9;
   std::vector<double> seconds;

@@ -47,9 +47,9 @@ Kernels analyse_kernels(const Trace& trace, bool by_layer) {
     result.compute += result.rows[i].seconds.total;
   }
   for (KernelRow& row : result.rows) row.share = ratio(row.seconds.total, result.compute);
-  std::stable_sort(
-      result.rows.begin(), result.rows.end(),
-      [](const KernelRow& a, const KernelRow& b) { return a.seconds.total > b.seconds.total; });
+  std::ranges::stable_sort(result.rows, [](const KernelRow& a, const KernelRow& b) {
+    return a.seconds.total > b.seconds.total;
+  });
   return result;
 }
 

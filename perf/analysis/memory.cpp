@@ -9,8 +9,8 @@ namespace {
 constexpr std::size_t kLargest = 10;
 
 CounterRow row_of(std::vector<const trace::Counter*>& samples) {
-  std::stable_sort(samples.begin(), samples.end(),
-                   [](const trace::Counter* a, const trace::Counter* b) { return a->at < b->at; });
+  std::ranges::stable_sort(
+      samples, [](const trace::Counter* a, const trace::Counter* b) { return a->at < b->at; });
   CounterRow row;
   row.name = samples[0]->name;
   row.rank = samples[0]->rank;

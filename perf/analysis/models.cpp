@@ -19,7 +19,7 @@ constexpr double kSmallestMad = 0.01;  // of the median
 // Keeps the tasks that are farthest off, in time.
 void keep_farthest(std::vector<OddTask>& tasks) {
   const auto off = [](const OddTask& task) { return std::abs(task.actual - task.expected); };
-  std::sort(tasks.begin(), tasks.end(), [&](const OddTask& a, const OddTask& b) {
+  std::ranges::sort(tasks, [&](const OddTask& a, const OddTask& b) {
     return std::pair(-off(a), a.task) < std::pair(-off(b), b.task);
   });
   tasks.resize(std::min(tasks.size(), kShown));
@@ -75,7 +75,7 @@ void predictions(const Trace& trace, const KindIndex& kinds, Models& models) {
   models.mape = ratio(errors, static_cast<double>(predicted));
   models.without_prediction = ratio(static_cast<double>(trace.tasks.size() - predicted),
                                     static_cast<double>(trace.tasks.size()));
-  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+  std::ranges::sort(rows, [](const auto& a, const auto& b) {
     return std::tie(b.first, a.second.codelet, a.second.implementation, a.second.kind) <
            std::tie(a.first, b.second.codelet, b.second.implementation, b.second.kind);
   });

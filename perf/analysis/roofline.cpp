@@ -1,6 +1,7 @@
 #include "perf/analysis/roofline.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "perf/analysis/kernels.hpp"
@@ -12,7 +13,7 @@ namespace {
 std::vector<trace::Peak> highest(const std::vector<trace::Peak>& all) {
   std::vector<trace::Peak> peaks;
   for (const trace::Peak& peak : all) {
-    const auto found = std::find_if(peaks.begin(), peaks.end(), [&](const trace::Peak& known) {
+    const auto found = std::ranges::find_if(peaks, [&](const trace::Peak& known) {
       return known.what == peak.what && known.kind == peak.kind;
     });
     if (found == peaks.end())
@@ -67,8 +68,7 @@ Roofline analyse_roofline(const Trace& trace, bool by_layer) {
     row.bytes = kernel.bytes;
     place(result, row);
   }
-  std::stable_sort(result.rows.begin(), result.rows.end(),
-                   [](const RooflineRow& a, const RooflineRow& b) { return a.lost > b.lost; });
+  std::ranges::stable_sort(result.rows, std::ranges::greater(), &RooflineRow::lost);
   return result;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <string_view>
 
 namespace omni::perf {
@@ -48,7 +49,7 @@ double free_share(const Idle& idle) {
 double share_of_decoding(const Summary& summary) {
   double seconds = 0;
   for (const KernelRow& row : summary.kernels.rows)
-    if (std::find(kDecoding.begin(), kDecoding.end(), row.codelet_name) != kDecoding.end())
+    if (std::ranges::find(kDecoding, row.codelet_name) != kDecoding.end())
       seconds += row.seconds.total;
   return summary.idle.share[0] * ratio(seconds, summary.kernels.compute);
 }
@@ -73,8 +74,7 @@ std::vector<Loss> losses_of(const Summary& summary) {
          .text = fmt::format("decoding images {:.0f} % of worker time, by workers that "
                              "are never free (more cores would hide it)",
                              100 * decoding)});
-  std::stable_sort(losses.begin(), losses.end(),
-                   [](const Loss& a, const Loss& b) { return a.share > b.share; });
+  std::ranges::stable_sort(losses, std::ranges::greater(), &Loss::share);
   return losses;
 }
 

@@ -1,6 +1,7 @@
 #include "perf/analysis/transfers.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <tuple>
 
@@ -57,8 +58,7 @@ Transfers analyse_transfers(const Trace& trace) {
     link.overlapped = ratio(common, length);
     result.links.push_back(link);
   }
-  std::stable_sort(result.links.begin(), result.links.end(),
-                   [](const Link& a, const Link& b) { return a.bytes > b.bytes; });
+  std::ranges::stable_sort(result.links, std::ranges::greater(), &Link::bytes);
   return result;
 }
 

@@ -6,8 +6,7 @@ namespace omni::perf {
 
 std::vector<Interval> united(std::vector<Interval> intervals) {
   std::erase_if(intervals, [](const Interval& i) { return i.from >= i.to; });
-  std::sort(intervals.begin(), intervals.end(),
-            [](const Interval& a, const Interval& b) { return a.from < b.from; });
+  std::ranges::sort(intervals, {}, &Interval::from);
   std::size_t last = 0;  // of the set, which grows in place
   for (std::size_t i = 1; i < intervals.size(); ++i) {
     if (intervals[i].from <= intervals[last].to)

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "perf/trace/trace.hpp"
@@ -30,7 +31,15 @@ struct TaskClassHash {
 // The kinds of workers of a trace, numbered.
 class KindIndex {
  public:
-  explicit KindIndex(const Trace& trace);
+  explicit KindIndex(const Trace& trace) {
+    std::unordered_map<std::string, std::uint32_t> known;
+    for (const Worker& worker : trace.workers) {
+      const auto [kind, is_new] =
+          known.emplace(worker.kind, static_cast<std::uint32_t>(names_.size()));
+      if (is_new) names_.push_back(worker.kind);
+      of_worker_.push_back(kind->second);
+    }
+  }
   std::uint32_t of(const Task& task) const { return of_worker_[task.worker]; }
   std::uint32_t of_worker(std::size_t worker) const { return of_worker_[worker]; }
   const std::vector<std::string>& names() const { return names_; }

@@ -62,8 +62,8 @@ Lead lead_of(const std::string& best, const std::string& other,
 }  // namespace
 
 const MetricsLine* Training::reached(double target) const {
-  const auto found = std::find_if(evaluations.begin(), evaluations.end(),
-                                  [&](const auto& line) { return line.test_accuracy >= target; });
+  const auto found = std::ranges::find_if(
+      evaluations, [&](const auto& line) { return line.test_accuracy >= target; });
   return found == evaluations.end() ? nullptr : &*found;
 }
 

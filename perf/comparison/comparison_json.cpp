@@ -48,9 +48,8 @@ Json evaluation_json(const MetricsLine& line) {
 }
 
 Json training_json(const Training& training, double target) {
-  const auto outcome = std::find_if(kOutcomes.begin(), kOutcomes.end(), [&](const auto& each) {
-    return each.first == training.outcome;
-  });
+  const auto outcome = std::ranges::find_if(
+      kOutcomes, [&](const auto& each) { return each.first == training.outcome; });
   const MetricsLine* reached = training.reached(target);
   Json json{{"strategy", training.strategy},
             {"seed", training.seed},
@@ -69,8 +68,8 @@ Result<Training> read_training(const nlohmann::json& object) {
     if (!object.contains(key)) return unlike;
   const auto& [strategy, seed, outcome, evaluations] =
       std::tie(object["strategy"], object["seed"], object["outcome"], object["evaluations"]);
-  const auto known = std::find_if(kOutcomes.begin(), kOutcomes.end(),
-                                  [&](const auto& each) { return outcome == each.second; });
+  const auto known =
+      std::ranges::find_if(kOutcomes, [&](const auto& each) { return outcome == each.second; });
   if (!strategy.is_string() || !seed.is_number_integer() || known == kOutcomes.end() ||
       !evaluations.is_array())
     return unlike;

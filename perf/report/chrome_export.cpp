@@ -230,8 +230,7 @@ class Exporter {
     std::vector<const trace::Counter*> sorted;
     for (const trace::Counter& counter : trace_.counters)
       if (std::isfinite(counter.value)) sorted.push_back(&counter);
-    std::stable_sort(sorted.begin(), sorted.end(),
-                     [](const auto* a, const auto* b) { return a->at < b->at; });
+    std::ranges::stable_sort(sorted, [](const auto* a, const auto* b) { return a->at < b->at; });
     for (const trace::Counter* counter : sorted) {
       open("C", submitter(counter->rank), "counter", in_json(counter->name), counter->at);
       put(FMT_COMPILE(",\"args\":{{\"value\":{}}}}}"), counter->value);

@@ -23,10 +23,21 @@
 #include "runtime/files.hpp"
 #include "runtime/shown_name.hpp"
 
+// Records that the page has as they are.
+namespace omni::trace {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Header, rank, started, host, command, starpu, scheduler, net,
+                                   batch)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Codelet, name, color, implementations)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Peak, what, kind, per_worker, together)
+}  // namespace omni::trace
+
 namespace omni::perf {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Worker, name, kind, rank, node)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RooflineRow, codelet, implementation, kind, seconds, flops,
+                                   intensity, attained, roof, fraction, bound, lost)
 namespace {
 
-using Json = nlohmann::ordered_json;
+using PageJson = nlohmann::json;
 
 // Columns by name; those whose names end in + hold differences to the row before.
 class Columns {
@@ -39,8 +50,8 @@ class Columns {
     for (const std::int64_t value : row)
       name++->ends_with('+') ? column++->add_delta(value) : column++->add(value);
   }
-  Json json() const {
-    Json json = Json::object();
+  PageJson json() const {
+    PageJson json = PageJson::object();
     for (std::size_t i = 0; i < names_.size(); ++i)
       json[std::string(names_[i].substr(0, names_[i].find('+')))] = columns_[i].text();
     return json;
@@ -52,7 +63,7 @@ class Columns {
 };
 
 // Tasks in the order of the trace. Every time is relative to the one before it in a task's life.
-Json tasks(const Trace& trace, const Dependencies& dependencies) {
+PageJson tasks(const Trace& trace, const Dependencies& dependencies) {
   Columns columns{"kind",  "worker",    "slice",     "group",       "iteration+", "submitted+",
                   "ready", "pop_start", "popped",    "fetch_start", "fetch_end",  "start",
                   "end",   "released",  "predicted", "waits"};
@@ -60,7 +71,7 @@ Json tasks(const Trace& trace, const Dependencies& dependencies) {
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::int32_t, double, double, std::int32_t>,
            int>
       kinds;
-  Json table = Json::array();
+  PageJson table = PageJson::array();
   for (std::size_t i = 0; i < trace.tasks.size(); ++i) {
     const Task& task = trace.tasks[i];
     const auto [found, fresh] = kinds.try_emplace(
@@ -79,62 +90,43 @@ Json tasks(const Trace& trace, const Dependencies& dependencies) {
                  static_cast<std::int64_t>(others.size())});
     for (const std::uint32_t other : others) before.add(static_cast<std::int64_t>(i) - other);
   }
-  Json json = columns.json();
+  PageJson json = columns.json();
   json["count"] = trace.tasks.size();
   json["kinds"] = std::move(table);
   json["before"] = before.text();
   return json;
 }
 
-Json what_ran(const Trace& trace) {
-  Json json{{"complete", trace.complete}, {"wall", trace.end - trace.begin}};
-  for (const trace::Header& header : trace.headers)
-    json["headers"].push_back({{"rank", header.rank},
-                               {"started", header.started},
-                               {"host", header.host},
-                               {"command", header.command},
-                               {"starpu", header.starpu},
-                               {"scheduler", header.scheduler},
-                               {"net", header.net},
-                               {"batch", header.batch}});
-  json["workers"] = Json::array();
-  for (const Worker& worker : trace.workers)
-    json["workers"].push_back({{"name", worker.name},
-                               {"kind", worker.kind},
-                               {"rank", worker.rank},
-                               {"node", worker.node}});
-  json["codelets"] = Json::array();
-  for (const trace::Codelet& codelet : trace.codelets)
-    json["codelets"].push_back({{"name", codelet.name},
-                                {"color", codelet.color},
-                                {"implementations", codelet.implementations}});
-  json["eligible"] = trace.eligible;
-  json["layers"] = Json::array();
+PageJson what_ran(const Trace& trace) {
+  PageJson json{{"complete", trace.complete}, {"wall", trace.end - trace.begin},
+                {"headers", trace.headers},   {"workers", trace.workers},
+                {"codelets", trace.codelets}, {"eligible", trace.eligible},
+                {"layers", PageJson::array()}};
   for (std::size_t i = 0; i < trace.layers.size(); ++i)
     json["layers"].push_back(layer_name(trace, static_cast<std::int32_t>(i)));
   return json;
 }
 
-Json iterations(const Trace& trace) {
+PageJson iterations(const Trace& trace) {
   Columns columns{"rank", "iteration+", "at+"};
   for (const trace::IterationStart& start : trace.iterations)
     columns.add({start.rank, start.iteration, start.at - trace.begin});
   const Iterations found = analyse_iterations(trace);
-  Json json = columns.json();
+  PageJson json = columns.json();
   json["count"] = found.times.size();
   json["median"] = found.spread.median;
   json["images_per_second"] = found.images_per_second;
   return json;
 }
 
-Json waits(const Trace& trace) {
+PageJson waits(const Trace& trace) {
   Columns columns{"rank", "all", "from+", "length"};
   for (const trace::Wait& wait : trace.waits)
     columns.add({wait.rank, wait.for_all, wait.from - trace.begin, wait.to - wait.from});
   return columns.json();
 }
 
-Json transfers(const Trace& trace) {
+PageJson transfers(const Trace& trace) {
   Columns columns{"rank", "from_node", "to_node", "bytes", "count", "from+", "length"};
   for (const trace::Transfer& each : trace.transfers)
     columns.add({each.rank, each.from_node, each.to_node, static_cast<std::int64_t>(each.bytes),
@@ -143,10 +135,10 @@ Json transfers(const Trace& trace) {
   return columns.json();
 }
 
-Json counters(const Trace& trace) {
+PageJson counters(const Trace& trace) {
   struct Series {
     Column at;
-    Json values = Json::array();
+    PageJson values = PageJson::array();
   };
   std::map<std::pair<std::string, std::int32_t>, Series> series;
   for (const trace::Counter& counter : trace.counters) {
@@ -154,7 +146,7 @@ Json counters(const Trace& trace) {
     one.at.add_delta(counter.at - trace.begin);
     one.values.push_back(counter.value);
   }
-  Json json = Json::array();
+  PageJson json = PageJson::array();
   for (auto& [key, one] : series)
     json.push_back({{"name", key.first},
                     {"rank", key.second},
@@ -163,16 +155,16 @@ Json counters(const Trace& trace) {
   return json;
 }
 
-Json idle(const Trace& trace) {
+PageJson idle(const Trace& trace) {
   const Idle found = analyse_idle(trace);
-  Json json{{"parts", kPartNames}, {"share", found.share}, {"workers", Json::array()}};
+  PageJson json{{"parts", kPartNames}, {"share", found.share}, {"workers", PageJson::array()}};
   for (const WorkerTime& worker : found.workers)
     json["workers"].push_back({{"parts", worker.parts}, {"tasks", worker.tasks}});
   return json;
 }
 
-Json kernels(const Trace& trace) {
-  Json json = Json::array();
+PageJson kernels(const Trace& trace) {
+  PageJson json = PageJson::array();
   for (const KernelRow& row : analyse_kernels(trace).rows)
     json.push_back({{"codelet", row.codelet_name},
                     {"implementation", row.implementation_name},
@@ -188,35 +180,20 @@ Json kernels(const Trace& trace) {
   return json;
 }
 
-Json roofline(const Trace& trace) {
+PageJson roofline(const Trace& trace) {
   const Roofline found = analyse_roofline(trace);
-  Json json{{"peaks", Json::array()}, {"rows", Json::array()}};
-  for (const trace::Peak& peak : found.peaks)
-    json["peaks"].push_back({{"what", peak.what},
-                             {"kind", peak.kind},
-                             {"per_worker", peak.per_worker},
-                             {"together", peak.together}});
-  for (const RooflineRow& row : found.rows)
-    json["rows"].push_back({{"codelet", row.codelet},
-                            {"implementation", row.implementation},
-                            {"kind", row.kind},
-                            {"seconds", row.seconds},
-                            {"flops", row.flops},
-                            {"intensity", row.intensity},
-                            {"attained", row.attained},
-                            {"roof", row.roof},
-                            {"fraction", row.fraction},
-                            {"bound", row.bound},
-                            {"lost", row.lost}});
-  return json;
+  return {{"peaks", found.peaks}, {"rows", found.rows}};
 }
 
-Json staleness(const Trace& trace) {
+PageJson staleness(const Trace& trace) {
   const Async found = analyse_async(trace);
-  Json json{
-      {"exchanges", found.all.exchanges}, {"meetings", found.meetings}, {"mean", found.all.mean},
-      {"expected", found.expected},       {"max", found.all.max},       {"groups", Json::array()},
-      {"histogram", Json::array()}};
+  PageJson json{{"exchanges", found.all.exchanges},
+                {"meetings", found.meetings},
+                {"mean", found.all.mean},
+                {"expected", found.expected},
+                {"max", found.all.max},
+                {"groups", PageJson::array()},
+                {"histogram", PageJson::array()}};
   for (const GroupStaleness& group : found.groups)
     json["groups"].push_back({{"group", group.group},
                               {"exchanges", group.staleness.exchanges},
@@ -229,7 +206,7 @@ Json staleness(const Trace& trace) {
   return json;
 }
 
-Json limits(const Trace& trace, const Dependencies& dependencies) {
+PageJson limits(const Trace& trace, const Dependencies& dependencies) {
   const Bounds found = analyse_bounds(trace, dependencies);
   Column path;
   for (const std::uint32_t task : longest_path(trace, dependencies)) path.add_delta(task);
@@ -240,10 +217,10 @@ Json limits(const Trace& trace, const Dependencies& dependencies) {
 }
 
 // Only as many lines as a curve has use for.
-Json curves(const std::vector<MetricsLine>& lines) {
+PageJson curves(const std::vector<MetricsLine>& lines) {
   constexpr std::size_t kLines = 10'000;
   const std::size_t step = lines.size() / kLines + 1;
-  Json json = Json::array();
+  PageJson json = PageJson::array();
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const MetricsLine& line = lines[i];
     const bool evaluation = !std::isnan(line.test_loss) || !std::isnan(line.test_accuracy);
@@ -255,9 +232,9 @@ Json curves(const std::vector<MetricsLine>& lines) {
 }
 
 // What the page knows of a trace: see perf/report/page/decode.js.
-Json page_data(const Trace& trace, const Dependencies& dependencies,
-               const std::vector<MetricsLine>& metrics) {
-  Json json = what_ran(trace);
+PageJson page_data(const Trace& trace, const Dependencies& dependencies,
+                   const std::vector<MetricsLine>& metrics) {
+  PageJson json = what_ran(trace);
   json["tasks"] = tasks(trace, dependencies);
   json["iterations"] = iterations(trace);
   json["waits"] = waits(trace);

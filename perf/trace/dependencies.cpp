@@ -39,7 +39,7 @@ class Builder {
     direct.clear();
     joins.clear();
     accesses_.assign(accesses.begin(), accesses.end());
-    std::sort(accesses_.begin(), accesses_.end());
+    std::ranges::sort(accesses_);
     accesses_.erase(std::unique(accesses_.begin(), accesses_.end()), accesses_.end());
     for (const trace::Access& access : accesses_) touch(histories[access.data], access.mode);
     for (auto* list : {&direct, &joins}) {
@@ -113,7 +113,7 @@ Dependencies::Dependencies(const Trace& trace) {
     }
     latest_.push_back(latest);
   }
-  std::sort(memberships.begin(), memberships.end());
+  std::ranges::sort(memberships);
   auto next = memberships.begin();
   std::vector<std::uint32_t> with;
   for (std::uint32_t task = 0; task < trace.tasks.size(); ++task) {
@@ -132,7 +132,7 @@ std::vector<std::uint32_t> Dependencies::of(std::size_t task) const {
     else
       tasks.insert(tasks.end(), members.begin(), members.end());
   }
-  std::sort(tasks.begin(), tasks.end());
+  std::ranges::sort(tasks);
   tasks.erase(std::unique(tasks.begin(), tasks.end()), tasks.end());
   return tasks;
 }

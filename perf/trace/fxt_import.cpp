@@ -170,7 +170,7 @@ class RankWriter {
   RankWriter(std::vector<FxtTask>& jobs, const fs::path& source) : jobs_(jobs), source_(source) {}
 
   trace::Buffer lines(std::int64_t rank) {
-    std::sort(jobs_.begin(), jobs_.end(), [](const FxtTask& a, const FxtTask& b) {
+    std::ranges::sort(jobs_, [](const FxtTask& a, const FxtTask& b) {
       return std::tie(a.submitted, a.start, a.id) < std::tie(b.submitted, b.start, b.id);
     });
     for (std::uint32_t i = 0; i < jobs_.size(); ++i) index_.emplace(jobs_[i].id, i);
@@ -224,8 +224,8 @@ class RankWriter {
 
   // Both touch a common piece of data, which orders them already.
   static bool share_data(const FxtTask& a, const FxtTask& b) {
-    return std::any_of(a.handles.begin(), a.handles.end(), [&](const std::string& handle) {
-      return std::find(b.handles.begin(), b.handles.end(), handle) != b.handles.end();
+    return std::ranges::any_of(a.handles, [&](const std::string& handle) {
+      return std::ranges::find(b.handles, handle) != b.handles.end();
     });
   }
 

@@ -65,7 +65,7 @@ std::string RankBuilder::take(trace::Codelet&& codelet) {
   entry->second.index = known->second;
   std::vector<std::string>& all = trace_.codelets[known->second].implementations;
   for (std::string& name : codelet.implementations) {
-    const auto found = std::find(all.begin(), all.end(), name);
+    const auto found = std::ranges::find(all, name);
     entry->second.implementations.push_back(static_cast<std::uint32_t>(found - all.begin()));
     if (found != all.end()) continue;
     if (all.size() == kMaxImplementations)

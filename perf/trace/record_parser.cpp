@@ -1,10 +1,129 @@
 #include "perf/trace/record_parser.hpp"
 
-#include "perf/trace/json_values.hpp"
+// Without its throwing conversions an unchecked value does not compile.
+#define SIMDJSON_EXCEPTIONS 0
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
 #include "runtime/line_source.hpp"
 
 namespace omni::perf {
 namespace {
+
+// Values of untrusted JSON into variables: each reader says what is wrong with a value, or nothing.
+namespace json {
+
+using Value = simdjson::ondemand::value;
+using Problem = std::string;  // continues "the key ..."; empty: none
+
+constexpr std::size_t kLongestText = 4096;
+constexpr std::size_t kMaxTexts = 64;
+constexpr std::uint32_t kMaxId = 1U << 24;
+// Sums of many times stay far from overflow: three years in nanoseconds.
+constexpr trace::Nanoseconds kLatest = 100'000'000'000'000'000;
+
+template <class T>
+Problem whole(Value& value, T& target, std::int64_t min, std::int64_t max) {
+  std::int64_t number = 0;
+  if (value.get_int64().get(number)) return "is no whole number";
+  if (number < min || number > max)
+    return fmt::format("is {}, which is not within {} and {}", number, min, max);
+  target = static_cast<T>(number);
+  return {};
+}
+
+Problem id(Value& value, auto& target) { return whole(value, target, 0, kMaxId - 1); }
+
+inline Problem time(Value& value, trace::Nanoseconds& target) {
+  return whole(value, target, 0, kLatest);
+}
+
+Problem number(Value& value, double& target, double min, double max) {
+  if (value.get_double().get(target)) return "is no number";
+  if (!(target >= min && target <= max))
+    return fmt::format("is {}, which is not within {} and {}", target, min, max);
+  return {};
+}
+
+// null: `target` becomes NaN.
+Problem number_or_null(Value& value, double& target, double min, double max) {
+  target = std::numeric_limits<double>::quiet_NaN();
+  bool nothing = false;
+  if (value.is_null().get(nothing)) return "is no number";
+  return nothing ? Problem() : number(value, target, min, max);
+}
+
+Problem text(Value& value, std::string& target, std::size_t longest = kLongestText) {
+  std::string_view letters;
+  if (value.get_string().get(letters)) return "is no text";
+  if (letters.size() > longest) return fmt::format("is longer than {} bytes", longest);
+  target = letters;
+  return {};
+}
+
+Problem texts(Value& value, std::vector<std::string>& target) {
+  simdjson::ondemand::array list;
+  if (value.get_array().get(list)) return "is no list";
+  for (auto entry : list) {
+    Value item;
+    if (entry.get(item)) return "is no list of texts";
+    if (target.size() == kMaxTexts) return fmt::format("has more than {} entries", kMaxTexts);
+    if (Problem problem = text(item, target.emplace_back()); !problem.empty()) return problem;
+  }
+  return {};
+}
+
+Problem ids(Value& value, std::vector<std::int32_t>& target) {
+  simdjson::ondemand::array list;
+  if (value.get_array().get(list)) return "is no list";
+  for (auto entry : list) {
+    Value item;
+    if (entry.get(item)) return "is no list of numbers";
+    if (Problem problem = id(item, target.emplace_back()); !problem.empty()) return problem;
+  }
+  return {};
+}
+
+Problem task_times(Value& value, trace::TaskTimes& target) {
+  const std::array steps = {&target.submitted, &target.ready,       &target.pop_start,
+                            &target.popped,    &target.fetch_start, &target.fetch_end,
+                            &target.start,     &target.end,         &target.released};
+  constexpr const char* kNotNine = "does not hold nine times";
+  simdjson::ondemand::array list;
+  if (value.get_array().get(list)) return "is no list";
+  std::size_t count = 0;
+  for (auto entry : list) {
+    Value item;
+    if (entry.get(item) || count == steps.size()) return kNotNine;
+    if (Problem problem = time(item, *steps[count]); !problem.empty()) return problem;
+    if (count > 0 && *steps[count] < *steps[count - 1])
+      return fmt::format("goes back in time from {} to {}", *steps[count - 1], *steps[count]);
+    ++count;
+  }
+  return count == steps.size() ? Problem() : kNotNine;
+}
+
+Problem accesses(Value& value, trace::AccessMode mode, std::vector<trace::Access>& target) {
+  simdjson::ondemand::array list;
+  if (value.get_array().get(list)) return "is no list";
+  for (auto entry : list) {
+    Value item;
+    trace::Access access{.data = 0, .mode = mode};
+    if (entry.get(item)) return "is no list of numbers";
+    if (Problem problem = id(item, access.data); !problem.empty()) return problem;
+    target.push_back(access);
+  }
+  return {};
+}
+
+}  // namespace json
 
 using json::Problem, json::Value;
 using trace::AccessMode;

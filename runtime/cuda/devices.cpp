@@ -137,7 +137,7 @@ Result<ChosenGpus> choose_gpus(const std::string& wanted) {
     end = std::min(wanted.find(',', begin), wanted.size());
     const auto number = gpu_number(std::string_view(wanted).substr(begin, end - begin));
     if (!number) return no_list;
-    if (std::find(numbers.begin(), numbers.end(), *number) != numbers.end())
+    if (std::ranges::find(numbers, *number) != numbers.end())
       return Error{ErrorKind::usage, "--gpus " + wanted, fmt::format("names {} twice", *number),
                    "once is enough"};
     numbers.push_back(*number);
@@ -170,8 +170,7 @@ Result<ChosenGpus> choose_gpus(const std::string& wanted) {
     if (std::ranges::find(numbers, gpu.number) == numbers.end())
       result.left_out[gpu.number] = "--gpus does not name it";
   for (const int number : numbers) {
-    const auto gpu = std::find_if(gpus.found.begin(), gpus.found.end(),
-                                  [=](const Gpu& each) { return each.number == number; });
+    const auto gpu = std::ranges::find(gpus.found, number, &Gpu::number);
     if (gpu == gpus.found.end())
       return Error{ErrorKind::device, "--gpus " + wanted,
                    gpus.found.empty() ? "there is no GPU: " + gpus.none_because

@@ -115,7 +115,7 @@ Status DataFeed::allocate() { return tensors_.allocate(); }
 
 void DataFeed::submit(std::uint64_t first) {
   const Slices& slices = options_.slices;
-  const auto free = std::find(holders_.begin(), holders_.end(), kFree);
+  const auto free = std::ranges::find(holders_, kFree);
   assert(free != holders_.end());
   *free = first;
   const Slot& slot = held(first);
@@ -171,13 +171,13 @@ void DataFeed::submit_pixels(std::uint64_t first_sample, int slice, const Slot& 
 }
 
 DataFeed::Slot& DataFeed::held(std::uint64_t first_sample) {
-  const auto holder = std::find(holders_.begin(), holders_.end(), first_sample);
+  const auto holder = std::ranges::find(holders_, first_sample);
   assert(holder != holders_.end());
   return slots_[static_cast<std::size_t>(holder - holders_.begin())];
 }
 
 bool DataFeed::holds(std::uint64_t first_sample) const {
-  return std::find(holders_.begin(), holders_.end(), first_sample) != holders_.end();
+  return std::ranges::find(holders_, first_sample) != holders_.end();
 }
 
 BatchSlot& DataFeed::slot(std::uint64_t first_sample) { return held(first_sample).batch; }

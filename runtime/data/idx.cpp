@@ -81,7 +81,7 @@ Result<ImageSet> read_split(const fs::path& folder, const std::string& split) {
                .pixels = std::move(images.pixels),
                .labels = std::move(labels),
                .origin = folder};
-  set.classes = 1 + *std::max_element(set.labels.begin(), set.labels.end());
+  set.classes = 1 + *std::ranges::max_element(set.labels);
   if (folder.filename() == "fashion-mnist")
     set.class_names.assign(kFashionClasses.begin(), kFashionClasses.end());
   return set;

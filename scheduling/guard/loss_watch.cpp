@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "scheduling/health/loss_mean.hpp"
+
 namespace omni {
 
 void LossWatch::note(double loss) {
@@ -32,17 +34,10 @@ void LossWatch::restore(const State& state) {
 bool LossWatch::surely_above_first() const {
   constexpr double kMuch = 0.05, kOfChance = 0.02, kErrors = 4;
   if (since_ % window_ != 0) return false;
-  const auto n = static_cast<double>(window_);
-  const auto moments = [n](const auto& losses) {
-    double sum = 0, squares = 0;
-    for (const double loss : losses) sum += loss, squares += loss * loss;
-    return std::pair(sum / n, (squares - sum * sum / n) / (n - 1) / n);
-  };
-  const auto [before, error_before] = moments(first_);
-  const auto [now, error_now] = moments(recent_);
-  const double error = std::sqrt(std::max(0.0, error_before + error_now));
+  const LossMean before = mean_of(first_), now = mean_of(recent_);
+  const double error = std::hypot(before.error(), now.error());
   const double floor = std::isfinite(chance_) ? kOfChance * chance_ : 0;
-  return now - before > std::max({kMuch * before, floor, kErrors * error});
+  return now.mean - before.mean > std::max({kMuch * before.mean, floor, kErrors * error});
 }
 
 bool LossWatch::is_above() const {

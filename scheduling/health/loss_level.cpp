@@ -15,6 +15,11 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+bool surely_below(const LossMean& mean, double level) {
+  constexpr double kErrors = 3, kLeast = 0.005;
+  return mean.count > 1 && mean.mean + kErrors * mean.error() < (1 - kLeast) * level;
+}
+
 }  // namespace
 
 std::optional<double> chance_loss(const Net& net, std::span<const double> shares) {
@@ -33,39 +38,21 @@ std::optional<double> chance_loss(const Net& net, std::span<const double> shares
 }
 
 bool at_chance(std::span<const double> losses, double chance) {
-  LossMean mean;
-  for (const double loss : losses) mean.add(loss);
-  return !mean.surely_below(chance);
-}
-
-void LossMean::add(double loss) { add(LossMean{1, loss, 0}); }
-
-void LossMean::add(const LossMean& others) {
-  const double all = count + others.count, away = others.mean - mean;
-  squares += others.squares + away * away * count * others.count / all;
-  mean += away * others.count / all;
-  count = all;
-}
-
-bool LossMean::surely_below(double level) const {
-  constexpr double kErrors = 3, kLeast = 0.005;
-  if (count < 2) return false;
-  return mean + kErrors * std::sqrt(squares / (count - 1) / count) < (1 - kLeast) * level;
+  return !surely_below(mean_of(losses), chance);
 }
 
 void LossLevel::note(double loss) {
   constexpr double kForgotten = 0.8, kGrown = 0.25;  // of what was learned, and of the lowest loss
   block_.push_back(loss);
   if (block_.size() < kBlock) return;
-  LossMean mean;
-  for (const double each : block_) mean.add(each);
+  const LossMean mean = mean_of(block_);
   recent_ = median(std::move(block_));
   block_.clear();
   since_.add(mean);
-  if (mean.surely_below(best_)) {
+  if (surely_below(mean, best_)) {
     best_ = mean.mean;
     since_ = {};
-  } else if (chance_ && (mean.surely_below(*chance_) || since_.surely_below(*chance_))) {
+  } else if (chance_ && (surely_below(mean, *chance_) || surely_below(since_, *chance_))) {
     since_ = {};
   }
   if (first_ == kNone) first_ = recent_;

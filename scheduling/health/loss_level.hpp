@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "layers/net.hpp"
+#include "scheduling/health/loss_mean.hpp"
 
 namespace omni {
 
@@ -17,15 +18,6 @@ std::optional<double> chance_loss(const Net& net, std::span<const double> shares
 
 // False: their mean is surely below, by three standard errors and half a percent.
 bool at_chance(std::span<const double> losses, double chance);
-
-// Mean and scatter of losses, one by one.
-struct LossMean {
-  double count = 0, mean = 0, squares = 0;  // the last: of the distances from the mean, summed
-
-  void add(double loss);
-  void add(const LossMean& others);
-  bool surely_below(double level) const;
-};
 
 class LossLevel {
  public:

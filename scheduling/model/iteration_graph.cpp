@@ -45,7 +45,7 @@ class Lengths {
 };
 
 bool writes(const CapturedTask& task, const std::unordered_set<std::uint32_t>& data) {
-  return std::any_of(task.uses.begin(), task.uses.end(), [&](const CapturedTask::Use& use) {
+  return std::ranges::any_of(task.uses, [&](const CapturedTask::Use& use) {
     return use.mode != AccessMode::read && data.contains(use.id());
   });
 }
@@ -101,8 +101,8 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
     if (task.group == 0 && task.iteration == newest && !DataFeed::submits(task.codelet))
       own.push_back(&task);
   // With nothing merged, the gate is the end of forward.
-  const auto merged = std::find_if(own.begin(), own.end(),
-                                   [](const CapturedTask* task) { return task->any_worker; });
+  const auto merged =
+      std::ranges::find_if(own, [](const CapturedTask* task) { return task->any_worker; });
   auto first_after = merged;
   if (merged == own.end()) {
     const auto last = std::find_if(own.rbegin(), own.rend(),

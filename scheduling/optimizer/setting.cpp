@@ -4,26 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+
+#include "scheduling/health/loss_mean.hpp"
 
 namespace omni {
 namespace {
 
 // A difference counts when it is this share of the loss and so many standard errors.
 constexpr double kWorth = 0.02, kErrors = 2.5;
-
-struct Mean {
-  double value = 0, error = 0;
-};
-
-Mean mean_of(const std::vector<double>& values) {
-  if (values.empty()) return {};
-  const auto n = static_cast<double>(values.size());
-  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
-  double squares = 0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  return {mean, n > 1 ? std::sqrt(squares / (n - 1) / n) : 0};
-}
 
 }  // namespace
 
@@ -45,23 +33,18 @@ Setting scaled(Setting setting, double factor) {
   return setting;
 }
 
-double Showing::loss() const { return mean_of(losses).value; }
+double Showing::loss() const { return mean_of(losses).mean; }
 
-double Showing::error() const { return mean_of(losses).error; }
+double Showing::error() const { return mean_of(losses).error(); }
 
 std::string Showing::said() const {
-  const Mean mean = mean_of(losses);
+  const LossMean mean = mean_of(losses);
   switch (fate) {
-    case Fate::diverged:
-      return "diverged";
-    case Fate::dead:
-      return fmt::format("loss {:.4g}, the same outputs for all images", mean.value);
-    case Fate::at_chance:
-      return fmt::format("loss {:.4g}, at chance", mean.value);
-    case Fate::behind:
-      return "given up, far behind";
-    case Fate::learns:
-      return fmt::format("loss {:.4g} +- {:.2g}", mean.value, mean.error);
+    case Fate::diverged: return "diverged";
+    case Fate::dead: return fmt::format("loss {:.4g}, the same outputs for all images", mean.mean);
+    case Fate::at_chance: return fmt::format("loss {:.4g}, at chance", mean.mean);
+    case Fate::behind: return "given up, far behind";
+    case Fate::learns: return fmt::format("loss {:.4g} +- {:.2g}", mean.mean, mean.error());
   }
   return "";
 }
@@ -78,13 +61,14 @@ Comparison compare(const Showing& challenger, const Showing& champion) {
   std::vector<double> gains(std::min(challenger.losses.size(), champion.losses.size()));
   for (std::size_t i = 0; i < gains.size(); ++i)
     gains[i] = champion.losses[i] - challenger.losses[i];
-  const Mean gain = mean_of(gains);
-  const double worth = kWorth * champion.loss(), sure = std::max(worth, kErrors * gain.error);
-  return {gain.value > sure                              ? Verdict::better
-          : gain.value > std::max(worth / 2, gain.error) ? Verdict::unsure
-          : gain.value > -sure                           ? Verdict::tie
-                                                         : Verdict::worse,
-          gain.value, gain.error};
+  const LossMean gain = mean_of(gains);
+  const double worth = kWorth * champion.loss(), error = gain.error(),
+               sure = std::max(worth, kErrors * error);
+  return {gain.mean > sure                         ? Verdict::better
+          : gain.mean > std::max(worth / 2, error) ? Verdict::unsure
+          : gain.mean > -sure                      ? Verdict::tie
+                                                   : Verdict::worse,
+          gain.mean, error};
 }
 
 std::string Comparison::said() const {

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "runtime/tasks/task_errors.hpp"
 #include "scheduling/groups/steady_rate.hpp"
+#include "scheduling/health/loss_mean.hpp"
 #include "scheduling/optimizer/tuned_training.hpp"
 
 namespace omni {
@@ -30,18 +30,11 @@ double fastest(std::span<const double> ends, std::size_t part) {
 // Every group has a turn or more in it.
 std::size_t part_for(int groups) { return static_cast<std::size_t>(std::max(8, groups)); }
 
-double mean(std::span<const double> values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
 // Whether the last losses are surely, and by more than 5 %, above those of the same mini-batches.
 bool surely_above(std::span<const double> losses, std::span<const double> others) {
-  std::vector<double> differences(losses.size());
-  std::ranges::transform(losses, others, differences.begin(), std::minus<>());
-  const double gap = mean(differences), n = static_cast<double>(differences.size());
-  double squares = 0;
-  for (const double each : differences) squares += (each - gap) * (each - gap);
-  return gap > 0.05 * mean(others) && gap > 4 * std::sqrt(squares / (n - 1) / n);
+  LossMean gap;
+  for (std::size_t i = 0; i < losses.size(); ++i) gap.add(losses[i] - others[i]);
+  return gap.mean > 0.05 * mean_of(others).mean && gap.mean > 4 * gap.error();
 }
 
 }  // namespace
@@ -99,10 +92,12 @@ Result<Showing> TunedTraining::advance(Entrant& entrant, std::uint64_t iteration
       return std::span(all).subspan(before + done - count, count);
     };
     if (done < kPaired) return false;
-    if (mean(last(losses, kLast)) > kExplodes * std::max(chance_, loss_at_start_)) return true;
+    if (mean_of(last(losses, kLast)).mean > kExplodes * std::max(chance_, loss_at_start_))
+      return true;
     if (!smaller || done % kPaired != 0 || before + done > champion_.losses.size()) return false;
     const auto others = last(champion_.losses, kPaired);
-    if (mean(others) > 0.9 * chance_ || !surely_above(last(losses, kPaired), others)) return false;
+    if (mean_of(others).mean > 0.9 * chance_ || !surely_above(last(losses, kPaired), others))
+      return false;
     fate = Fate::behind;
     return true;
   };

@@ -74,8 +74,7 @@ class Dispatcher {
 
   // Only the workers that `stays` names remain, of all that were ever added. Returns all ready
   // tasks, to be placed anew: the workers that they wait for may be gone.
-  template <class Stays>
-  std::vector<Task> regroup(Stays stays) {
+  std::vector<Task> regroup(auto stays) {
     std::vector<Task> waiting;
     for (Kind& kind : kinds_) {
       kind.workers.clear();
@@ -180,13 +179,12 @@ class Dispatcher {
   };
 
   static bool is_among(const std::vector<unsigned>& workers, unsigned worker) {
-    return std::find(workers.begin(), workers.end(), worker) != workers.end();
+    return std::ranges::find(workers, worker) != workers.end();
   }
 
   Kind& kind_of(unsigned worker, unsigned type, unsigned node) {
-    auto kind = std::find_if(kinds_.begin(), kinds_.end(), [&](const Kind& each) {
-      return each.type == type && each.node == node;
-    });
+    auto kind = std::ranges::find_if(
+        kinds_, [&](const Kind& each) { return each.type == type && each.node == node; });
     Kind& found =
         kind != kinds_.end() ? *kind : kinds_.emplace_back(Kind{.type = type, .node = node});
     workers_.try_emplace(worker, Worker{&found});

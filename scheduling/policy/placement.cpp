@@ -64,7 +64,7 @@ bool Placement::can_afford(double time, double now) {
 
 std::size_t Placement::choose(std::span<const Candidate> candidates, double now) {
   const auto known = [](const Candidate& each) { return !std::isnan(each.length); };
-  const bool any_known = std::any_of(candidates.begin(), candidates.end(), known);
+  const bool any_known = std::ranges::any_of(candidates, known);
   const auto rank = [&](const Candidate& each) {
     return std::tuple(any_known && !known(each), is_in_the_way(each, candidates),
                       each.wait + each.transfer + length_or_guess(each));

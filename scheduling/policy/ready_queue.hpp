@@ -42,8 +42,7 @@ class ReadyQueue {
 
   // Nothing when `runs` refuses all. Looks for an own task only among the oldest few: the search
   // must stay cheap.
-  template <class Runs>
-  std::optional<Ready> pop(int worker, Runs runs) {
+  std::optional<Ready> pop(int worker, auto runs) {
     constexpr std::size_t kConsidered = 8;
     for (auto queue = queues_.begin(); queue != queues_.end(); ++queue) {
       std::deque<Ready>& tasks = queue->second.tasks;
@@ -63,8 +62,7 @@ class ReadyQueue {
   }
 
   // For workers of other kinds: takes the first task of higher priority than `above`.
-  template <class Runs, class Wants>
-  std::optional<Ready> pop_above(int above, Runs runs, Wants wants) {
+  std::optional<Ready> pop_above(int above, auto runs, auto wants) {
     std::size_t considered = 0;
     for (auto queue = queues_.begin(); queue != queues_.end() && queue->first > above; ++queue) {
       std::deque<Ready>& tasks = queue->second.tasks;
@@ -78,8 +76,7 @@ class ReadyQueue {
   }
 
   // For workers of other kinds: takes the task that would run last.
-  template <class Runs, class Wants>
-  std::optional<Ready> pop_last(Runs runs, Wants wants) {
+  std::optional<Ready> pop_last(auto runs, auto wants) {
     std::size_t considered = 0;
     for (auto queue = queues_.end(); queue != queues_.begin();) {
       --queue;

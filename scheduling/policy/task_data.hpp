@@ -7,8 +7,7 @@
 namespace omni {
 
 // use(handle, mode) for each.
-template <class Use>
-void for_data(const starpu_task& task, Use use) {
+void for_data(const starpu_task& task, auto use) {
   for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(&task); ++i)
     use(STARPU_TASK_GET_HANDLE(&task, i), STARPU_TASK_GET_MODE(&task, i));
 }

@@ -37,8 +37,7 @@ std::optional<unsigned> last_user(starpu_data_handle_t data) {
 }
 
 // With what the task updates that was used elsewhere before. What commutes has many users in turn.
-template <class Visit>
-void for_updates_of_others(const starpu_task& task, unsigned node, Visit visit) {
+void for_updates_of_others(const starpu_task& task, unsigned node, auto visit) {
   for_data(task, [&](starpu_data_handle_t data, int mode) {
     if ((mode & STARPU_RW) != STARPU_RW || (mode & STARPU_COMMUTE) != 0) return;
     const auto user = last_user(data);
@@ -86,7 +85,7 @@ double guess_length(const starpu_task& task, starpu_worker_archtype type) {
 
 std::optional<double> best_length(starpu_task* task, std::span<const unsigned> workers) {
   unsigned mask = 0;
-  const auto able = std::find_if(workers.begin(), workers.end(), [&](unsigned worker) {
+  const auto able = std::ranges::find_if(workers, [&](unsigned worker) {
     return starpu_worker_can_execute_task_impl(worker, task, &mask) != 0;
   });
   if (able == workers.end()) return std::nullopt;

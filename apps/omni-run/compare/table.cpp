@@ -10,8 +10,7 @@ namespace {
 using perf::Format;
 using perf::Spread;
 
-template <class Text>
-std::string range(const Spread& spread, Text text) {
+std::string range(const Spread& spread, auto text) {
   if (spread.count == 0) return "-";
   if (spread.min == spread.max) return text(spread.mean);
   return fmt::format("{} ({} to {})", text(spread.mean), text(spread.min), text(spread.max));

@@ -115,8 +115,7 @@ MemoryForecast::OnGpu MemoryForecast::on_each_gpu(int subdivisions) const {
               of_worker * std::ceil(static_cast<double>(gpu_worker_numbers().size()) / gpus))};
 }
 
-template <class Fits>
-std::string MemoryForecast::what_would_fit(Fits fits) const {
+std::string MemoryForecast::what_would_fit(auto fits) const {
   const int batch = net_.options().batch;
   for (int more = now_ + 1; more <= batch; ++more)
     if (batch % more == 0 && fits(more)) return fmt::format("try --subdivisions {}", more);

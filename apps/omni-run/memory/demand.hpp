@@ -64,8 +64,7 @@ class MemoryForecast {
   // Of all groups' mini-batches, what lies on the GPU that holds the most.
   double largest_share() const;
   // `fits(subdivisions)`: the first number for which it is true, or what else to do.
-  template <class Fits>
-  std::string what_would_fit(Fits fits) const;
+  std::string what_would_fit(auto fits) const;
 
   const Net& net_;
   MemoryDemand demand_;

@@ -24,7 +24,7 @@ constexpr std::size_t kLookedFor = 100;
 constexpr std::string_view kBlanks = " \t\r";
 
 bool is_text(std::string_view line) {
-  return std::none_of(line.begin(), line.end(), [](char c) {
+  return std::ranges::none_of(line, [](char c) {
     const auto byte = static_cast<unsigned char>(c);
     return (byte < ' ' && byte != '\t') || byte == 0x7F;
   });
@@ -64,7 +64,7 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
-int ImageList::most_label() const { return *std::max_element(labels.begin(), labels.end()); }
+int ImageList::most_label() const { return *std::ranges::max_element(labels); }
 
 std::string line_of(const fs::path& file, std::size_t index) {
   return fmt::format("{}:{}", file.string(), index + 1);

@@ -56,8 +56,7 @@ class Decompressor {
   Decompressor& operator=(const Decompressor&) = delete;
 
   // Calls of libjpeg. False: it gave up. `calls` must not own anything: nothing is destroyed then.
-  template <class Calls>
-  bool run(Calls calls) {
+  bool run(auto calls) {
     if (setjmp(errors_.landing) != 0) return false;
     calls();
     return true;

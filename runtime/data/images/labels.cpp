@@ -36,7 +36,7 @@ Result<int> LabelFinder::find(std::string_view path, const std::string& where) c
 
   const auto name = [this](int number) {
     const auto is_it = [number](const auto& each) { return each.second == number; };
-    return shown_name(std::find_if(numbers_.begin(), numbers_.end(), is_it)->first);
+    return shown_name(std::ranges::find_if(numbers_, is_it)->first);
   };
   if (candidates.empty())
     return Error{ErrorKind::data, where, fmt::format("no label is part of {}", shown_name(path)),
