@@ -229,10 +229,10 @@ Codelet<BatchnormBackwardArgs> batchnorm_backward_data(definition<BatchnormBackw
      OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_backward_data, 0, 1, 7)},
     slice_cost<9, 3>, backward_data_footprint));
 
-void submit_batchnorm_merge(const BatchnormMergeArgs& args, const Tensor& partial,
-                            const Tensor& total, TaskTag tag) {
-  batchnorm_merge.submit(
-      args, {read(partial), args.rows_before == 0 ? write(total) : read_write(total)}, tag);
+void submit_batchnorm_merge(Codelet<BatchnormMergeArgs>& merge, const BatchnormMergeArgs& args,
+                            const Tensor& partial, const Tensor& total, TaskTag tag) {
+  merge.submit(args, {read(partial), args.rows_before == 0 ? write(total) : read_write(total)},
+               tag);
 }
 
 void submit_batchnorm_finish(const BatchnormFinishArgs& args, const Tensor& total,
@@ -254,12 +254,6 @@ void submit_batchnorm_apply(BatchnormApplyArgs args, const Tensor& src, const Te
                          {read(src), read(mean), read(statistics), read(scale), read(shift),
                           write(dst), if_any(read, addend)},
                          tag);
-}
-
-void submit_batchnorm_merge_sums(const BatchnormMergeArgs& args, const Tensor& sums,
-                                 const Tensor& total, TaskTag tag) {
-  batchnorm_merge_sums.submit(
-      args, {read(sums), args.rows_before == 0 ? write(total) : read_write(total)}, tag);
 }
 
 void submit_batchnorm_backward_data(BatchnormBackwardArgs args, const Tensor& src,

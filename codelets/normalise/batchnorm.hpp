@@ -277,8 +277,9 @@ extern Codelet<BatchnormMergeArgs> batchnorm_merge_sums;
 extern Codelet<BatchnormParameterArgs> batchnorm_parameter_gradient;
 extern Codelet<BatchnormBackwardArgs> batchnorm_backward_data;
 
-void submit_batchnorm_merge(const BatchnormMergeArgs& args, const Tensor& partial,
-                            const Tensor& total, TaskTag tag = {});
+// merge: batchnorm_merge or batchnorm_merge_sums.
+void submit_batchnorm_merge(Codelet<BatchnormMergeArgs>& merge, const BatchnormMergeArgs& args,
+                            const Tensor& partial, const Tensor& total, TaskTag tag = {});
 void submit_batchnorm_finish(const BatchnormFinishArgs& args, const Tensor& total,
                              const Tensor& mean, const Tensor& inv_std, const Tensor& rolling_mean,
                              const Tensor& rolling_variance, TaskTag tag = {});
@@ -286,8 +287,6 @@ void submit_batchnorm_finish(const BatchnormFinishArgs& args, const Tensor& tota
 void submit_batchnorm_apply(BatchnormApplyArgs args, const Tensor& src, const Tensor& mean,
                             const Tensor& statistics, const Tensor& scale, const Tensor& shift,
                             const Tensor* addend, const Tensor& dst, TaskTag tag = {});
-void submit_batchnorm_merge_sums(const BatchnormMergeArgs& args, const Tensor& sums,
-                                 const Tensor& total, TaskTag tag = {});
 // diff_src may be diff_dst.
 void submit_batchnorm_backward_data(BatchnormBackwardArgs args, const Tensor& src,
                                     const Tensor& diff_dst, const Tensor& mean,

@@ -1,23 +1,11 @@
-// What differs between two runs of the same command, beyond noise. Four kinds of rows:
+// What differs between two runs of the same command, beyond noise: `omni-perf diff --help` has the
+// rules. What else runs on a machine slows some tasks down, for a while or for a whole run, and
+// moves medians by far more than their standard error; hence the fifths and the lower third. Rows:
 //   iteration  median time of an iteration
 //   codelet    median over the iterations of the compute time of all its tasks
 //   kernel     median length of a task by codelet, layer and kind of worker, and again by
 //              implementation where there are several; only of tasks that belong to a layer
 //   placement  share of a codelet's tasks that ran on a kind of worker
-// What else runs on a machine slows some tasks down, for a while or for a whole run, and moves
-// medians by far more than their standard error. So a time differs when all of these hold:
-//   - median and lower third changed by more than `threshold`, relative to before: not only the
-//     tasks that were disturbed;
-//   - the median by more than 3 standard errors of the difference. The spread of the tasks is
-//     taken, or that of the medians of the iterations if it is larger;
-//   - each fifth of one run is slower, by its median, than every fifth of the other one; or, by
-//     more than `threshold`, three fifths are than every fifth, or every fifth than three;
-//   - it matters: the change is at least `matters` of all compute time;
-//   - there are at least 5 values on both sides.
-// A codelet that only one run has differs if it has at least `matters` of that run's compute time.
-// A placement differs beyond `threshold` (of all tasks of the codelet) and 3 standard errors, if
-// the codelet has at least `matters` of the compute time. The first `skip` iterations warm up and
-// calibrate, and are left out.
 #pragma once
 
 #include <string>

@@ -1,16 +1,6 @@
-// What every worker did at every instant of the run, and why it did nothing.
-//
-// At each instant a worker computes (start..end of a task), or its task's data are on the way
-// (fetch_start..fetch_end), or something else of a task's life with it goes on, from asking for
-// work to the release of the data, or a GPU waits for the host to launch its kernels: scheduling.
-// Where tasks of one worker overlap, the first of these holds. The rest is idle, and the first of
-// these of its process says why:
-//   scheduling       a task that the worker may run is ready but its worker has not asked for it:
-//                    it was given to another worker, or the policy is slow
-//   other_workers    all tasks that are ready may only be run by other workers
-//   nothing_ready    every task that is submitted and not ready waits for others
-//   barrier          nothing is submitted, the submitting thread waits
-//   submission_late  nothing is submitted, the submitting thread does something else
+// What every worker did at every instant of the run, and why it did nothing. Where tasks of one
+// worker overlap, the first part in the order of Part holds; so it does where several causes do.
+// `omni-perf idle --help` says what each part is.
 #pragma once
 
 #include <array>

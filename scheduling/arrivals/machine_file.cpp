@@ -147,8 +147,7 @@ class TreeBuilder final : public json::json_sax_t {
   std::vector<JsonNode*> open_;  // from the root to where values go
 };
 
-// Refuses what is no JSON, a key that appears twice, and what is deeper or longer than people
-// write.
+// Refuses invalid JSON, a key that appears twice, and excessive depth or length.
 Result<JsonNode> parse_json(std::string_view text, const std::string& where) {
   int line = 1;
   TreeBuilder builder(line);

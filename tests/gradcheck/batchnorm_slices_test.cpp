@@ -180,7 +180,7 @@ TEST(Batchnorm, tasks_over_unequal_slices) {
     put(*src[slice], expected.src, static_cast<std::size_t>(at));
     put(*diff_dst[slice], expected.diff_dst, static_cast<std::size_t>(at));
     batchnorm_partial.submit({rows, c}, {read(*src[slice]), write(*partial[slice])});
-    submit_batchnorm_merge({c, before, rows}, *partial[slice], total);
+    submit_batchnorm_merge(batchnorm_merge, {c, before, rows}, *partial[slice], total);
     ++slice;
   });
   submit_batchnorm_finish({.c = c, .rows = expected.rows}, total, mean, inv_std, rolling_mean,
@@ -192,7 +192,7 @@ TEST(Batchnorm, tasks_over_unequal_slices) {
     batchnorm_backward_reduce.submit(
         {rows, c}, {read(*src[slice]), read(*diff_dst[slice]), read(mean), read(inv_std),
                     read(scale), read(shift), write(*sums[slice])});
-    submit_batchnorm_merge_sums({c, before, rows}, *sums[slice], total_diff);
+    submit_batchnorm_merge(batchnorm_merge_sums, {c, before, rows}, *sums[slice], total_diff);
     ++slice;
   });
   batchnorm_parameter_gradient.submit(

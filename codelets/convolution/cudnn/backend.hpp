@@ -24,37 +24,21 @@ inline bool succeeded(cudnnStatus_t status) {
 }
 
 // What cuDNN calls the types of attributes.
-constexpr cudnnBackendAttributeType_t type_of(const char*) { return CUDNN_TYPE_CHAR; }
-constexpr cudnnBackendAttributeType_t type_of(const bool*) { return CUDNN_TYPE_BOOLEAN; }
-constexpr cudnnBackendAttributeType_t type_of(const float*) { return CUDNN_TYPE_FLOAT; }
-constexpr cudnnBackendAttributeType_t type_of(const std::int32_t*) { return CUDNN_TYPE_INT32; }
-constexpr cudnnBackendAttributeType_t type_of(const std::int64_t*) { return CUDNN_TYPE_INT64; }
-constexpr cudnnBackendAttributeType_t type_of(void* const*) { return CUDNN_TYPE_VOID_PTR; }
-constexpr cudnnBackendAttributeType_t type_of(const cudnnHandle_t*) { return CUDNN_TYPE_HANDLE; }
-constexpr cudnnBackendAttributeType_t type_of(const cudnnDataType_t*) {
-  return CUDNN_TYPE_DATA_TYPE;
-}
-constexpr cudnnBackendAttributeType_t type_of(const cudnnConvolutionMode_t*) {
-  return CUDNN_TYPE_CONVOLUTION_MODE;
-}
-constexpr cudnnBackendAttributeType_t type_of(const cudnnPointwiseMode_t*) {
-  return CUDNN_TYPE_POINTWISE_MODE;
-}
-constexpr cudnnBackendAttributeType_t type_of(const cudnnNanPropagation_t*) {
-  return CUDNN_TYPE_NAN_PROPOGATION;
-}
-constexpr cudnnBackendAttributeType_t type_of(const cudnnBackendHeurMode_t*) {
-  return CUDNN_TYPE_HEUR_MODE;
-}
-constexpr cudnnBackendAttributeType_t type_of(const cudnnBackendKnobType_t*) {
-  return CUDNN_TYPE_KNOB_TYPE;
-}
-constexpr cudnnBackendAttributeType_t type_of(const cudnnBackendNumericalNote_t*) {
-  return CUDNN_TYPE_NUMERICAL_NOTE;
-}
-constexpr cudnnBackendAttributeType_t type_of(const cudnnBackendBehaviorNote_t*) {
-  return CUDNN_TYPE_BEHAVIOR_NOTE;
-}
+constexpr auto type_of(const char*) { return CUDNN_TYPE_CHAR; }
+constexpr auto type_of(const bool*) { return CUDNN_TYPE_BOOLEAN; }
+constexpr auto type_of(const float*) { return CUDNN_TYPE_FLOAT; }
+constexpr auto type_of(const std::int32_t*) { return CUDNN_TYPE_INT32; }
+constexpr auto type_of(const std::int64_t*) { return CUDNN_TYPE_INT64; }
+constexpr auto type_of(void* const*) { return CUDNN_TYPE_VOID_PTR; }
+constexpr auto type_of(const cudnnHandle_t*) { return CUDNN_TYPE_HANDLE; }
+constexpr auto type_of(const cudnnDataType_t*) { return CUDNN_TYPE_DATA_TYPE; }
+constexpr auto type_of(const cudnnConvolutionMode_t*) { return CUDNN_TYPE_CONVOLUTION_MODE; }
+constexpr auto type_of(const cudnnPointwiseMode_t*) { return CUDNN_TYPE_POINTWISE_MODE; }
+constexpr auto type_of(const cudnnNanPropagation_t*) { return CUDNN_TYPE_NAN_PROPOGATION; }
+constexpr auto type_of(const cudnnBackendHeurMode_t*) { return CUDNN_TYPE_HEUR_MODE; }
+constexpr auto type_of(const cudnnBackendKnobType_t*) { return CUDNN_TYPE_KNOB_TYPE; }
+constexpr auto type_of(const cudnnBackendNumericalNote_t*) { return CUDNN_TYPE_NUMERICAL_NOTE; }
+constexpr auto type_of(const cudnnBackendBehaviorNote_t*) { return CUDNN_TYPE_BEHAVIOR_NOTE; }
 
 class Backend {
  public:

@@ -40,8 +40,16 @@ std::int64_t BatchnormBlock::rows(int slice) const {
 }
 
 // The slices of one rank are merged as they come, those of several when all have come.
-std::vector<BatchnormBlock::Part> BatchnormBlock::gathered(
-    int slice, bool backward, TaskTag tag, const std::function<void(const Part&)>& merge) const {
+std::int64_t BatchnormBlock::merge_partials(int slice, bool backward, TaskTag tag) const {
+  struct Part {
+    std::int64_t rows_before, rows;
+    const Tensor* partial;
+  };
+  const auto merge = [&](const Part& each) {
+    submit_batchnorm_merge(backward ? batchnorm_merge_sums : batchnorm_merge,
+                           {.c = extent_.c, .rows_before = each.rows_before, .rows = each.rows},
+                           *each.partial, *total_, tag);
+  };
   std::vector<Part> all;
   std::int64_t before = 0;
   for (std::size_t i = 0; i < partials_.size(); ++i) {
@@ -51,9 +59,9 @@ std::vector<BatchnormBlock::Part> BatchnormBlock::gathered(
   }
   if (slices_.ranks == 1) {
     merge(all[static_cast<std::size_t>(slice)]);
-    return all;
+    return before;
   }
-  if (slice + 1 < slices_.count()) return all;
+  if (slice + 1 < slices_.count()) return before;
   std::vector<int> others;
   for (int rank = 0; rank < slices_.ranks; ++rank)
     if (rank != slices_.rank) others.push_back(rank);
@@ -65,7 +73,7 @@ std::vector<BatchnormBlock::Part> BatchnormBlock::gathered(
                      tag);
   }
   for (const Part& each : all) merge(each);
-  return all;
+  return before;
 }
 
 void BatchnormBlock::forward(const Step& step, int slice, const std::vector<Tensor*>& src,
@@ -92,13 +100,10 @@ void BatchnormBlock::forward(const Step& step, int slice, const std::vector<Tens
 
   batchnorm_partial.submit({.rows = rows(slice), .c = c},
                            {read(*src[at]), write(own_partial(slice))}, tag);
-  const std::vector<Part> all = gathered(slice, false, tag, [&](const Part& each) {
-    submit_batchnorm_merge({.c = c, .rows_before = each.rows_before, .rows = each.rows},
-                           *each.partial, *total_, tag);
-  });
+  const std::int64_t batch_rows = merge_partials(slice, false, tag);
   if (slice + 1 < slices_.count()) return;
-  submit_batchnorm_finish({.c = c, .rows = all.back().rows_before + all.back().rows}, *total_,
-                          *batch_mean_, *batch_inv_std_, *mean->value, *variance->value, tag);
+  submit_batchnorm_finish({.c = c, .rows = batch_rows}, *total_, *batch_mean_, *batch_inv_std_,
+                          *mean->value, *variance->value, tag);
   for (std::size_t each = 0; each < src.size(); ++each) apply(each, *batch_mean_, *batch_inv_std_);
 }
 
@@ -131,14 +136,10 @@ void BatchnormBlock::backward(int slice, const std::vector<Tensor*>& src, const 
         {read(*src[at]), read(*dst.diff[at]), read(*batch_mean_), read(*batch_inv_std_),
          read(*scale->value), read(*shift->value), write(own_partial(slice))},
         tag);
-  const std::vector<Part> all = gathered(slice, true, tag, [&](const Part& each) {
-    submit_batchnorm_merge_sums({.c = c, .rows_before = each.rows_before, .rows = each.rows},
-                                *each.partial, *total_, tag);
-  });
+  const std::int64_t batch_rows = merge_partials(slice, true, tag);
   if (slice + 1 < slices_.count()) return;
   batchnorm_parameter_gradient.submit(
       {.c = c}, {read(*total_), accumulate(*scale->diff), accumulate(*shift->diff)}, tag);
-  const std::int64_t batch_rows = all.back().rows_before + all.back().rows;
   const std::vector<Tensor*>& diffs = of_sum ? addend_->diff : dst.diff;
   for (int each = 0; each < slices_.count(); ++each) {
     const auto index = static_cast<std::size_t>(each);

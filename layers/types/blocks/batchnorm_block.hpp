@@ -39,18 +39,12 @@ class BatchnormBlock {
  private:
   bool one_slice() const { return slices_.all_sizes.size() == 1; }
   std::int64_t rows(int slice) const;
-  // Partial statistics of one slice of the mini-batch, on any rank.
-  struct Part {
-    std::int64_t rows_before, rows;
-    const Tensor* partial;
-  };
   const Tensor& own_partial(int slice) const {
     return *partials_[static_cast<std::size_t>(slices_.first + slice)];
   }
-  // Calls `merge` for the slice's partial. Over several ranks: the call for the last slice
-  // exchanges all partials, then merges each.
-  std::vector<Part> gathered(int slice, bool backward, TaskTag tag,
-                             const std::function<void(const Part&)>& merge) const;
+  // Merges the slice's partial into total_. Over several ranks: the call for the last slice
+  // exchanges all partials, then merges each. Returns the rows of the whole mini-batch.
+  std::int64_t merge_partials(int slice, bool backward, TaskTag tag) const;
 
   Extent extent_;
   Activation activation_, activation_of_gradient_;
