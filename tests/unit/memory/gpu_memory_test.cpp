@@ -127,7 +127,7 @@ TEST_F(Forecast, SuggestsWhatFits) {
   EXPECT_EQ(hint(of(demand).require()), "try --subdivisions 4");  // 10 + 30 + 2 * 6
   machine_.gpu_memory = 9 * kMiB;
   const Status never = of(demand).require();
-  EXPECT_EQ(hint(never), "no --subdivisions of batch 12 would do");
+  EXPECT_EQ(hint(never), "no number of subdivisions of batch 12 is enough");
   EXPECT_EQ(never.error().kind, ErrorKind::out_of_memory);
 }
 
