@@ -17,6 +17,7 @@
 #include "runtime/cuda/full_gpu.hpp"
 #include "runtime/data/images/image_list.hpp"
 #include "runtime/log.hpp"
+#include "runtime/tasks/task_errors.hpp"
 #include "scheduling/policy/omni_policy.hpp"
 
 namespace omni {
@@ -25,11 +26,16 @@ namespace {
 // StarPU aborts when a GPU fails; no call to it would succeed any more, so there is nothing to end
 // in order. What was saved before is whole.
 extern "C" void on_abort(int) {
-  constexpr std::string_view kText =
-      "error: StarPU gave up, most likely over a GPU: its message is above (--resume auto goes on "
-      "from the last "
-      "checkpoint, if --checkpoint-every wrote one)\n";
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText.data(), kText.size());
+  const char* const first = first_task_error();
+  for (const std::string_view text :
+       {std::string_view("error: "),
+        std::string_view(first != nullptr
+                             ? first
+                             : "StarPU gave up, most likely over a GPU: its message is "
+                               "above (CUDA_LAUNCH_BLOCKING=1 names the operation)"),
+        std::string_view("\nhint: --resume auto goes on from the last checkpoint, if "
+                         "--checkpoint-every wrote one\n")})
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
   _exit(exit_code(ErrorKind::device));
 }
 

@@ -2,6 +2,7 @@
 
 #include <starpu.h>
 
+#include <atomic>
 #include <mutex>
 #include <optional>
 
@@ -11,13 +12,20 @@ namespace omni {
 namespace {
 std::mutex mutex;
 std::optional<Error> first_error;
+std::string message_of_first;
+std::atomic<const char*> first_message = nullptr;
 std::string what_to_try;
 }  // namespace
 
 void report_task_error(Error error) {
   const std::lock_guard lock(mutex);
-  if (!first_error) first_error = std::move(error);
+  if (first_error) return;
+  first_error = std::move(error);
+  message_of_first = first_error->message();
+  first_message = message_of_first.c_str();
 }
+
+const char* first_task_error() { return first_message; }
 
 Status task_status() {
   const std::lock_guard lock(mutex);
@@ -36,6 +44,7 @@ Status wait_for_tasks() {
 void clear_task_errors() {
   const std::lock_guard lock(mutex);
   first_error.reset();
+  first_message = nullptr;
 }
 
 void set_hint_for_full_gpu(std::string hint) {

@@ -1,5 +1,5 @@
 // Errors of tasks and of refused submissions. The first error is kept; the trainer checks it
-// between iterations. Results computed after it are not used.
+// between iterations. Tasks that begin after it compute nothing.
 #pragma once
 
 #include <string>
@@ -9,7 +9,9 @@
 namespace omni {
 
 void report_task_error(Error error);
-Status task_status();      // the first reported error, if any
+Status task_status();  // the first reported error, if any
+// Its message, null if there is none; takes no lock, for signal handlers and for every task.
+const char* first_task_error();
 Status wait_for_tasks();   // until every submitted task is done
 void clear_task_errors();  // at the start of a Session
 

@@ -231,6 +231,29 @@ TEST_F(Chain, ends_with_the_call_that_fails) {
   EXPECT_EQ(log, (std::vector<std::string>{"begun 1", "done 1", "done 2"}));
 }
 
+TEST_F(Chain, that_fails_lets_nothing_compute_behind_it) {
+  {
+    const ChainScope chain;
+    copy_values.submit({1, true}, {read(a_), write(b_)}, {.layer = 3, .slice = 2});
+  }
+  triple_on_cpu.submit({}, {read_write(b_)});
+  {
+    const ChainScope chain;
+    copy_values.submit({2}, {read(b_), write(a_)});
+  }
+  const Status status = wait_for_tasks();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message(),
+            "codelet test_copy (cuda), layer 3, slice 2: as it was told to (an earlier operation "
+            "may be at fault: CUDA_LAUNCH_BLOCKING=1 names the right one)");
+  EXPECT_EQ(log, (std::vector<std::string>{"begun 1", "done 1", "done 2"}));
+  expect(a_, 1);
+  clear_task_errors();
+  triple_on_cpu.submit({}, {read_write(a_)});
+  ASSERT_TRUE(wait_for_tasks());
+  expect(a_, 3);
+}
+
 // When the calls of a chain computed, in nanoseconds, by their order.
 struct Computed {
   std::int64_t from, to;

@@ -74,6 +74,8 @@ TEST(FailingGpu, ends_with_status_five_and_keeps_what_was_saved) {
       EXPECT_EQ(run.exit_code, 5) << run.errors;
       EXPECT_NE(run.errors.find("dies, as"), std::string::npos) << run.errors;
       EXPECT_NE(run.errors.find("error: "), std::string::npos) << run.errors;
+      EXPECT_NE(run.errors.find("CUDA_LAUNCH_BLOCKING=1 names the "), std::string::npos)
+          << run.errors;
     }
     const auto reported = losses_in(until_death);
     const auto saved = list_checkpoints(out);
@@ -94,6 +96,22 @@ TEST(FailingGpu, ends_with_status_five_and_keeps_what_was_saved) {
     const auto gone_on = losses_in(after);
     const std::map<std::uint64_t, double> rest(losses.upper_bound(newest), losses.end());
     EXPECT_EQ(gone_on, rest);
+  }
+}
+
+// The very operation, and no hint how to find it.
+TEST(FailingGpu, names_the_operation_where_launches_wait) {
+  const Setting wait("CUDA_LAUNCH_BLOCKING", "1");
+  for (const auto& [launches, operation] :
+       {std::pair("0", "unpack_batch (cuda), slice 0"),
+        std::pair("3", "conv_forward (cuda), layer 0, slice 0")}) {
+    const Setting dies("OMNI_PLAYED_GPU_DIES_AFTER", launches);
+    const Finished run = omni_run({"--net", "lenet", "--no-test", "--max-batches", "2", "--batch",
+                                   "8", "-q", "--deterministic"});
+    EXPECT_EQ(run.exit_code, 5) << run.errors;
+    EXPECT_NE(run.errors.find("error: codelet " + std::string(operation)), std::string::npos)
+        << run.errors;
+    EXPECT_EQ(run.errors.find("names the"), std::string::npos) << run.errors;
   }
 }
 
@@ -172,7 +190,7 @@ TEST(FailingGpu, one_that_is_full_later_ends_with_what_would_fit) {
   ASSERT_EQ(omni_run({"devices"}).exit_code, 0);  // StarPU has measured what it copies to a GPU
   const Setting full("OMNI_PLAYED_GPU_FULL_AFTER", "1");
   for (const auto& [net, begin] :
-       {std::pair{std::string("lenet"), "error: codelet conv_forward (cuda): "},
+       {std::pair{std::string("lenet"), "error: codelet conv_forward (cuda), layer 0, slice 0: "},
         std::pair{wide, "error: StarPU: a tensor needs "}}) {
     SCOPED_TRACE(net);
     const Finished run =

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <map>
 #include <memory>
 
@@ -149,6 +150,11 @@ bool usable(const Region& region) {
                           : is_pinned(region.address, region.bytes);
 }
 
+bool launches_wait() {
+  const char* const value = std::getenv("CUDA_LAUNCH_BLOCKING");
+  return value != nullptr && value[0] == '1';
+}
+
 cudaError_t check(const Geometry& geometry) {
   const auto& [grid, block, shared_bytes] = geometry;
   const bool block_fits = block.x <= 1024 && block.y <= 1024 && block.z <= 64 &&
@@ -164,7 +170,8 @@ cudaError_t enqueue_kernel(cudaStream_t handle, std::vector<Region> used, Work k
   return on_device([&](Device&) {
     const auto stream = find_stream(handle);
     return on_device(stream->device, [&](Device& device) {
-      device.enqueue(stream, [&device, used = std::move(used), kernel = std::move(kernel)] {
+      const Ticket done = device.enqueue(stream, [&device, used = std::move(used),
+                                                  kernel = std::move(kernel)] {
         device.count_launch();
         for (const Region& region : used)
           if (!usable(region))
@@ -174,7 +181,9 @@ cudaError_t enqueue_kernel(cudaStream_t handle, std::vector<Region> used, Work k
                                     region.bytes, fmt::ptr(region.address)));
         if (device.failure() == cudaSuccess) kernel();
       });
-      return cudaSuccess;
+      if (!launches_wait()) return cudaSuccess;
+      done.wait();
+      return device.failure();
     });
   });
 }

@@ -26,8 +26,19 @@ constexpr std::size_t aligned(std::size_t bytes) {
   return (bytes + kUnit - 1) / kUnit * kUnit;
 }
 
-std::string label(const CodeletBase& codelet, const Entry& entry) {
-  return fmt::format("codelet {} ({})", codelet.name(), entry.name);
+std::string label(const CodeletCall& call, const Entry& entry) {
+  std::string text = fmt::format("codelet {} ({})", call.codelet->name(), entry.name);
+  if (call.layer >= 0) text += fmt::format(", layer {}", call.layer);
+  if (call.slice >= 0) text += fmt::format(", slice {}", call.slice);
+  return text;
+}
+
+// Of what a GPU does, it reports late.
+const char* hint_for_failed_gpu() {
+  const char* const waits = std::getenv("CUDA_LAUNCH_BLOCKING");
+  return waits != nullptr && waits[0] == '1'
+             ? ""
+             : "an earlier operation may be at fault: CUDA_LAUNCH_BLOCKING=1 names the right one";
 }
 
 void compute(const CodeletCall& call, const Entry& entry, std::span<void*> memory) {
@@ -71,6 +82,7 @@ std::span<const BufferUse> CodeletCall::uses() const {
 }
 
 bool CodeletCall::run(std::size_t number, std::span<void*> memory) const noexcept {
+  if (first_task_error() != nullptr) return false;
   const Entry& entry = codelet->entries()[number];
   const Computing computing;
   if (pending != nullptr) pending->task.implementation = static_cast<std::uint32_t>(number);
@@ -83,13 +95,14 @@ bool CodeletCall::run(std::size_t number, std::span<void*> memory) const noexcep
     return true;
   } catch (const OutOfGpuMemory& problem) {
     report_task_error(
-        {ErrorKind::out_of_memory, label(*codelet, entry), problem.what(), hint_for_full_gpu()});
+        {ErrorKind::out_of_memory, label(*this, entry), problem.what(), hint_for_full_gpu()});
   } catch (const std::bad_alloc&) {
-    report_task_error({ErrorKind::out_of_memory, label(*codelet, entry),
+    report_task_error({ErrorKind::out_of_memory, label(*this, entry),
                        "no memory for the working buffer", "use a smaller --slice or --batch"});
   } catch (const std::exception& problem) {
-    report_task_error({entry.role == Role::gpu ? ErrorKind::device : ErrorKind::failed,
-                       label(*codelet, entry), problem.what(), ""});
+    const bool on_gpu_ran = entry.role == Role::gpu;
+    report_task_error({on_gpu_ran ? ErrorKind::device : ErrorKind::failed, label(*this, entry),
+                       problem.what(), on_gpu_ran ? hint_for_failed_gpu() : ""});
   }
   return false;
 }

@@ -24,7 +24,7 @@ struct alignas(std::max_align_t) CodeletCall {
   std::uint32_t footprint;
   std::uint32_t buffers;
   std::size_t args_bytes;
-  int layer;
+  int layer, slice;  // -1: none
   Cost cost;
   recording::PendingTask* pending;  // null unless recorded
   BufferSet in_bf16;
@@ -38,7 +38,8 @@ struct alignas(std::max_align_t) CodeletCall {
   std::size_t bytes() const;  // of the allocation
   std::span<const BufferUse> uses() const;
 
-  // Runs an entry of the codelet on the buffers. False: it failed, which is reported.
+  // Runs an entry of the codelet on the buffers. False: it failed, which is reported, or another
+  // task did before.
   bool run(std::size_t entry, std::span<void*> memory) const noexcept;
   // Called on the host when the work is done.
   void done() const noexcept;
