@@ -196,7 +196,7 @@ void Net::fuse_layers() {
 }
 
 // The tasks of training, and of evaluation in between; or of the latter alone.
-std::vector<CapturedTask> Net::capture_tasks(task_capture::Working working) {
+std::vector<CapturedTask> Net::capture_tasks(task_capture::Working working, bool evaluates) {
   Tensor rest("captured run", 1);  // stands for labels and metrics
   const std::vector<Tensor*> each_slice(parts_.slices.sizes.size(), &rest);
   BatchSlot slot{{}, each_slice, each_slice};
@@ -212,7 +212,7 @@ std::vector<CapturedTask> Net::capture_tasks(task_capture::Working working) {
           forward({.training = true, .slot = &slot});
           backward({.training = true, .slot = &slot, .update_of = &update_of});
         }
-        forward({.training = false, .slot = &slot});
+        if (evaluates) forward({.training = false, .slot = &slot});
       },
       working);
   parts_.data.value.assign(each_slice.size(), nullptr);

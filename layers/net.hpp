@@ -94,6 +94,8 @@ class Net {
     std::size_t of_core = 0, copies_on_gpu = 0, sum_on_gpu = 0;
   };
   WorkingBytes working_bytes();
+  // What it submits for a mini-batch, but for updates; nothing runs.
+  std::vector<CapturedTask> capture_tasks(task_capture::Working working, bool evaluates = true);
   std::size_t declared_bytes() const;   // of all tensors, if none shared memory
   std::size_t parameter_count() const;  // trainable values
   double forward_flops_per_image() const;
@@ -106,7 +108,6 @@ class Net {
   void cut_segments();
   void freeze_unreached_layers();
   void fuse_layers();
-  std::vector<CapturedTask> capture_tasks(task_capture::Working working);
   void place_tensors_in_memory();
   void use_slot(const BatchSlot& slot);
   void share_gradients(const Layer& layer, int slice);

@@ -138,6 +138,7 @@ struct PlanArguments {
   DataArguments data{};
   std::uint64_t update_iterations = 0;  // to measure updates by, with one group; 0: not
   std::vector<UpdateRatio> counts{};    // of updates, as measured
+  std::string gpu{};                    // machine file of one that is not there; "": of no use
 };
 
 struct DevicesArguments {

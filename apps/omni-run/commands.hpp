@@ -10,6 +10,7 @@ Status valid_command(const ValidArguments& arguments);
 Status predict_command(const PredictArguments& arguments);
 Status time_command(const TimeArguments& arguments);
 Status plan_command(const PlanArguments& arguments);
+Status plan_gpu_command(const PlanArguments& arguments);
 Status layers_command(const CommonArguments& arguments);
 Status explain_command(const ExplainArguments& arguments);
 Status devices_command(const DevicesArguments& arguments);

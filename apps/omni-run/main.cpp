@@ -151,7 +151,7 @@ int run(int argc, char** argv) {
 
   PlanArguments plan;
   CLI::App& plan_app = *app.add_subcommand(
-      "plan", "Predict the time per iteration for every number of compute groups");
+      "plan", "Predict times for every number of compute groups, or of a GPU that is not here");
   add_common(plan_app, plan.common);
   add_net(plan_app, plan.net);
   add_machine(plan_app, plan.machine);
@@ -168,6 +168,7 @@ int run(int argc, char** argv) {
       ->expected(0, 1)
       ->default_str("400")
       ->check(CLI::Range(64, 1'000'000));
+  plan_app.add_option("--gpu", plan.gpu)->check(not_empty());
 
   CompareArguments compare;
   CLI::App& compare_app = add_compare(app, compare);
@@ -223,6 +224,7 @@ int run(int argc, char** argv) {
   if (valid_app) return run_command(valid_command, valid);
   if (predict_app) return run_command(predict_command, predict);
   if (time_app) return run_command(time_command, time);
+  if (plan_app && !plan.gpu.empty()) return apply(plan.common), finish(plan_gpu_command(plan));
   if (plan_app) return run_command(plan_command, plan);
   if (compare_app) return apply(compare.common), finish(compare_command(compare));
   if (explain_app) return apply(explained.common), finish(explain_command(explained));

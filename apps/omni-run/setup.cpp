@@ -27,14 +27,12 @@ namespace {
 // in order. What was saved before is whole.
 extern "C" void on_abort(int) {
   const char* const first = first_task_error();
+  const std::string_view what =
+      first != nullptr ? first
+                       : "StarPU gave up, most likely over a GPU: its message is above "
+                         "(CUDA_LAUNCH_BLOCKING=1 names the operation)";
   for (const std::string_view text :
-       {std::string_view("error: "),
-        std::string_view(first != nullptr
-                             ? first
-                             : "StarPU gave up, most likely over a GPU: its message is "
-                               "above (CUDA_LAUNCH_BLOCKING=1 names the operation)"),
-        std::string_view("\nhint: --resume auto goes on from the last checkpoint, if "
-                         "--checkpoint-every wrote one\n")})
+       {std::string_view("error: "), what, std::string_view("\nhint: --resume auto goes on\n")})
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
   _exit(exit_code(ErrorKind::device));
 }

@@ -19,7 +19,6 @@
 #include "codelets/cuda/fastest.hpp"
 #include "codelets/cuda/gemm.cuh"
 #include "codelets/cuda/plans.hpp"
-#include "codelets/cuda/trial_memory.hpp"
 #include "runtime/cuda/first_launch.hpp"
 #include "runtime/log.hpp"
 

@@ -6,17 +6,10 @@
 namespace omni {
 namespace {
 
-struct Contribution {
+struct Contribute {
   float weight;
-  float* change;
-  const float *model, *centre;
-
-  template <int lanes>
-  __device__ void at(std::int64_t first) const {
-    Lanes<lanes> sum = load<lanes>(change, first);
-    const Lanes<lanes> own = load<lanes>(model, first), middle = load<lanes>(centre, first);
-    for (int i = 0; i < lanes; ++i) sum.at[i] += weight * (own.at[i] - middle.at[i]);
-    store(change, first, sum);
+  __device__ float operator()(float sum, float own, float middle) const {
+    return sum + weight * (own - middle);
   }
 };
 
@@ -35,22 +28,12 @@ struct Move {
   }
 };
 
-struct Copy {
-  float* model;
-  const float* centre;
-
-  template <int lanes>
-  __device__ void at(std::int64_t first) const {
-    store(model, first, load<lanes>(centre, first));
-  }
-};
-
 }  // namespace
 
 void gpu::contribute(const ContributeArgs& args, const Buffers& buffers, DeviceContext&) {
-  const Contribution all{args.weight, buffers.get(0), buffers.get(1), buffers.get(2)};
-  for_each_by_lanes<float>(CudaWorker::current(), args.count, all, all.change, all.model,
-                           all.centre);
+  float* const change = buffers.get(0);
+  map_elements<Contribute, float, float>(CudaWorker::current(), args.count, {args.weight}, change,
+                                         change, buffers.get(1), buffers.get(2));
 }
 
 void gpu::move_centre(const MoveCentreArgs& args, const Buffers& buffers, DeviceContext&) {
@@ -60,8 +43,11 @@ void gpu::move_centre(const MoveCentreArgs& args, const Buffers& buffers, Device
 }
 
 void gpu::publish(const PublishArgs& args, const Buffers& buffers, DeviceContext&) {
-  const Copy all{buffers.get(0), buffers.get(1)};
-  for_each_by_lanes<float>(CudaWorker::current(), args.count, all, all.model, all.centre);
+  about_to_launch();
+  check(cudaMemcpyAsync(buffers.get(0), buffers.get(1),
+                        static_cast<std::size_t>(args.count) * sizeof(float),
+                        cudaMemcpyDeviceToDevice, CudaWorker::current().stream()),
+        "copying a model");
 }
 
 }  // namespace omni

@@ -5,7 +5,6 @@
 #include "codelets/cuda/activations.cuh"
 #include "codelets/cuda/columns.cuh"
 #include "codelets/cuda/map.cuh"
-#include "codelets/normalise/batchnorm_sums.cuh"
 
 namespace omni {
 namespace {

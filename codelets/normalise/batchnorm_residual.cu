@@ -1,8 +1,8 @@
 #include "codelets/normalise/batchnorm_residual.hpp"
 
 #include "codelets/cuda/activations.cuh"
+#include "codelets/cuda/columns.cuh"
 #include "codelets/cuda/map.cuh"
-#include "codelets/normalise/batchnorm_sums.cuh"
 
 namespace omni {
 namespace {

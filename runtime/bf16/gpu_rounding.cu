@@ -13,21 +13,26 @@ struct alignas(4 * sizeof(T)) Four {
   T at[4];
 };
 
-template <class From, class To>
+template <bool adds, class From, class To>
 __global__ void convert_kernel(std::int64_t fours, std::int64_t count, const From* from, To* to) {
   const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = thread; i < fours; i += stride) {
     const auto values = reinterpret_cast<const Four<From>*>(from)[i];
-    Four<To> converted;
+    Four<To> converted{};
+    if constexpr (adds) converted = reinterpret_cast<Four<To>*>(to)[i];
 #pragma unroll
-    for (int lane = 0; lane < 4; ++lane) converted.at[lane] = values.at[lane];
+    for (int lane = 0; lane < 4; ++lane) {
+      const float value = values.at[lane];
+      converted.at[lane] = adds ? converted.at[lane] + value : value;
+    }
     reinterpret_cast<Four<To>*>(to)[i] = converted;
   }
-  for (std::int64_t i = 4 * fours + thread; i < count; i += stride) to[i] = from[i];
+  for (std::int64_t i = 4 * fours + thread; i < count; i += stride)
+    to[i] = adds ? static_cast<float>(to[i]) + from[i] : static_cast<float>(from[i]);
 }
 
-template <class From, class To>
+template <bool adds = false, class From, class To>
 void convert(const CudaWorker& worker, std::int64_t count, const From* from, To* to) {
   if (count <= 0) return;
   constexpr std::int64_t kThreads = 256, kBlocksPerMultiprocessor = 8;
@@ -39,8 +44,8 @@ void convert(const CudaWorker& worker, std::int64_t count, const From* from, To*
   const std::int64_t wanted = (std::max(fours, count - 4 * fours) + kThreads - 1) / kThreads;
   const auto blocks =
       static_cast<unsigned>(std::min(wanted, kBlocksPerMultiprocessor * worker.multiprocessors()));
-  launch(convert_kernel<From, To>, dim3(blocks), dim3(kThreads), 0, worker.stream(), fours, count,
-         from, to);
+  launch(convert_kernel<adds, From, To>, dim3(blocks), dim3(kThreads), 0, worker.stream(), fours,
+         count, from, to);
 }
 
 float* memory(std::size_t count, DeviceContext&) {
@@ -53,8 +58,8 @@ void gpu::round(CudaWorker& worker, std::int64_t count, const float* from, Bf16*
   convert(worker, count, from, to);
 }
 
-void gpu::widen(CudaWorker& worker, std::int64_t count, const Bf16* from, float* to) {
-  convert(worker, count, from, to);
+void gpu::widen(CudaWorker& worker, std::int64_t count, const Bf16* from, float* to, bool adds) {
+  adds ? convert<true>(worker, count, from, to) : convert(worker, count, from, to);
 }
 
 const FloatCopying kCopyOnGpu{

@@ -10,6 +10,7 @@
 namespace omni::gpu {
 
 void round(CudaWorker& worker, std::int64_t count, const float* from, Bf16* to);
-void widen(CudaWorker& worker, std::int64_t count, const Bf16* from, float* to);
+// adds: to what is there.
+void widen(CudaWorker& worker, std::int64_t count, const Bf16* from, float* to, bool adds = false);
 
 }  // namespace omni::gpu

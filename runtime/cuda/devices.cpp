@@ -75,9 +75,6 @@ std::size_t limit_of(int number) {
   return std::numeric_limits<std::size_t>::max();
 }
 
-// Kernels that are loaded when they are first used, and what the libraries' handles keep.
-std::size_t for_libraries(std::size_t free) { return std::min(std::size_t{1} << 30, free / 20); }
-
 // What CMake asks of the library that this is compiled with, too.
 constexpr std::size_t kOldestCudnn = 90800;
 
@@ -98,7 +95,7 @@ std::string why_unusable(Gpu& gpu) {
     cudaGetLastError();
     return cudaGetErrorString(code);
   }
-  gpu.left = free - for_libraries(free);
+  gpu.left = left_by_libraries(free);
   gpu.for_tensors = std::min(gpu.left >> 20 << 20, limit_of(gpu.number));  // in whole MiB
   return "";
 }

@@ -1,6 +1,7 @@
 // The GPUs of this machine, before StarPU starts: which there are, and which shall compute.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <string>
@@ -43,6 +44,12 @@ void let_starpu_use(const Gpu& gpu);
 // Largest workspace that an algorithm of a library may use on a GPU of so many bytes; each worker
 // keeps one.
 constexpr std::size_t most_workspace(std::size_t memory) { return memory / 32; }
+
+// What is left of the memory that is free: kernels are loaded when they are first used, and the
+// libraries' handles keep some.
+constexpr std::size_t left_by_libraries(std::size_t free) {
+  return free - std::min(std::size_t{1} << 30, free / 20);
+}
 
 // Frees the libraries' handles and memory of StarPU's CUDA workers. Call it before StarPU stops,
 // which destroys the streams that they use. Only in a build with CUDA.

@@ -269,15 +269,16 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
                          std::span<const Access> accesses, TaskTag tag) {
   const std::vector<BufferUse> uses = uses_of(accesses);
   const BufferSet in_bf16 = set_of_bf16(uses);
-  if (task_capture::is_on() &&
-      !task_capture::submitted(name_, accesses, tag, [&] { return working(entries_, args, uses); }))
-    return;
   if (!in_bf16.empty()) {
     // Counts, as CodeletDefinition::revision does: cores used to compute on copies.
     constexpr int kRevision = 2;
     footprint = static_cast<std::uint32_t>(footprint_of(footprint, in_bf16.bits, kRevision));
     cost.bytes *= share_of_float_bytes(accesses);
   }
+  if (task_capture::is_on() &&
+      !task_capture::submitted(name_, accesses, tag, cost.flops, cost.bytes,
+                               [&] { return working(entries_, args, uses); }))
+    return;
   const Choice choice = eligible(entries_, args);
   CodeletCall::Owner call =
       CodeletCall::make({.codelet = this,

@@ -35,7 +35,7 @@ std::vector<CapturedTask> capture_tasks(const std::function<void()>& submit, Wor
 bool is_on() { return capture.has_value(); }
 
 bool submitted(const std::string& codelet, std::span<const Access> accesses, TaskTag tag,
-               const std::function<WorkingFloats()>& working) {
+               double flops, double bytes, const std::function<WorkingFloats()>& working) {
   const Submission& scope = SubmissionScope::current();
   CapturedTask& task =
       capture->tasks.emplace_back(CapturedTask{.codelet = codelet,
@@ -45,6 +45,8 @@ bool submitted(const std::string& codelet, std::span<const Access> accesses, Tas
                                                .group = scope.group,
                                                .iteration = scope.iteration,
                                                .any_worker = scope.workers == nullptr,
+                                               .flops = flops,
+                                               .bytes = bytes,
                                                .uses = {}});
   if (capture->working == Working::wanted) task.working = working();
   for (const Access& access : accesses) task.uses.push_back({access.data, access.mode});

@@ -31,6 +31,7 @@ struct CapturedTask {
   int layer = -1, slice = -1, priority = 0, group = 0;
   std::int64_t iteration = -1;
   bool any_worker = true;  // else those of its group
+  double flops = 0, bytes = 0;
   WorkingFloats working{};
   std::vector<double> seconds{};  // by kind of worker (MachineModel), as far as models know
   std::vector<Use> uses;
@@ -48,7 +49,7 @@ std::vector<CapturedTask> capture_tasks(const std::function<void()>& submit,
 bool is_on();
 // Called for every task while capturing. False: do not run the task.
 bool submitted(const std::string& codelet, std::span<const Access> accesses, TaskTag tag,
-               const std::function<WorkingFloats()>& working);
+               double flops, double bytes, const std::function<WorkingFloats()>& working);
 // As StarPU gets it, but for the workers that it is bound to.
 void expect(starpu_task& task);
 

@@ -179,7 +179,10 @@ constexpr std::string_view kLaws[] = {"constant", "exponential", "lognormal"};
 constexpr std::string_view kFileKeys[] = {"name", "devices", "link"};
 constexpr std::string_view kLinkKeys[] = {"seconds", "bytes_per_second"};
 constexpr std::string_view kDeviceKeys[] = {
-    "kind", "count", "seconds", "overhead", "flops_per_second", "half_size", "spread", "memory"};
+    "kind",      "count",  "seconds", "overhead", "flops_per_second",
+    "half_size", "spread", "memory",  "roofline"};
+constexpr std::string_view kRooflineKeys[] = {"fp32", "tf32", "bf16", "bytes_per_second",
+                                              "seconds_per_task"};
 
 struct Range {
   double least, most;
@@ -283,6 +286,7 @@ class MachineReader {
     else
       read_rate(node, device);
     if (const JsonNode* const spread = node.find("spread")) read_spread(*spread, device);
+    if (const JsonNode* const roofline = node.find("roofline")) read_roofline(*roofline, device);
     const double left = kMostDevices - static_cast<double>(devices.size());
     const double count = number(node, "count", {1, kMostDevices, true}, 1);
     if (count > left)
@@ -331,6 +335,17 @@ class MachineReader {
              R"(one of: "constant" "exponential" {"lognormal": 0.1})");
     else
       device.law = static_cast<Machine::Law>(choice(node, node.text, Words(kLaws).first(2)));
+  }
+
+  void read_roofline(const JsonNode& node, Machine::Device& device) {
+    check_object(node, "a roofline", kRooflineKeys);
+    Machine::Roofline& roofline = device.roofline.emplace();
+    for (std::size_t precision = 0; precision < roofline.products.size(); ++precision)
+      roofline.products[precision] = number(node, kRooflineKeys[precision], kRates);
+    roofline.bytes_per_second = number(node, "bytes_per_second", kRates);
+    roofline.seconds_per_task = number(node, "seconds_per_task", {0, kTimes.most}, 0);
+    if (device.memory < 0x1p30)
+      refuse(node, "\"roofline\" without a \"memory\" of 1 GiB or more", "\"memory\": 8e10, say");
   }
 
   const std::string& where_;

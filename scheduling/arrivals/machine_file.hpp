@@ -2,10 +2,12 @@
 // clock computes which group finishes when. docs/user/virtual-clock.md describes the format.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +21,12 @@ struct Machine {
   // How the time of a mini-batch varies around its mean.
   enum class Law { constant, exponential, lognormal };
 
+  // What a GPU does at best: with it, times of single tasks can be forecast.
+  struct Roofline {
+    std::array<double, 3> products{};  // flops per second of matrix products, by Precision
+    double bytes_per_second = 0, seconds_per_task = 0;
+  };
+
   struct Device {
     Kind kind = Kind::cpu;
     std::map<std::uint64_t, double> seconds{};  // by mini-batch size, for one net; or for any net:
@@ -28,6 +36,7 @@ struct Machine {
     Law law = Law::constant;
     double sigma = 0;   // of the lognormal law
     double memory = 0;  // bytes; 0: not said
+    std::optional<Roofline> roofline{};
   };
   struct Link {  // without: nothing costs time
     double seconds = 0, bytes_per_second = 0;

@@ -1,4 +1,5 @@
-// omni-run machine measures a machine file that can be read back.
+// omni-run machine measures a machine file that can be read back; omni-run plan --gpu reads one of
+// a GPU that is not there.
 #include <gtest/gtest.h>
 
 #include "scheduling/arrivals/machine_file.hpp"
@@ -28,6 +29,71 @@ TEST(MachineCommand, measures_a_core_at_ascending_sizes) {
   for (const auto& [size, seconds] : file["devices"][0]["seconds"].items())
     written.push_back(std::stoi(size));
   EXPECT_EQ(written, (std::vector<int>{1, 2, 4, 6}));
+}
+
+nlohmann::json forecast_on(const std::string& gpu, const std::string& precision = "bf16") {
+  const Finished run = omni_run({"plan", "--gpu", gpu, "--net", "lenet", "--batch", "64",
+                                 "--precision", precision, "--json"});
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  return nlohmann::json::parse(run.output);
+}
+
+TEST(PlanOfAGpu, forecasts_time_and_memory) {
+  const auto h100 = forecast_on("h100"), h200 = forecast_on("h200");
+  double seconds = 0;
+  for (const auto& [codelet, each] : h200["seconds_by_codelet"].items())
+    seconds += each.get<double>();
+  EXPECT_NEAR(h200["iteration_seconds"], seconds, 1e-12);
+  EXPECT_GT(h200["seconds_by_codelet"]["exchange"], 0);
+  EXPECT_LT(h100["images_per_second"], h200["images_per_second"]);
+  EXPECT_LT(h100["bytes_on_gpu"], h100["bytes_there"]);
+  EXPECT_GE(h100["largest_batch"], 64);
+  EXPECT_LE(h100["largest_batch"], h200["largest_batch"]);
+}
+
+// Where memory is no limit, an iteration is its flops: forward and two gradients, but none of the
+// images.
+TEST(PlanOfAGpu, takes_as_long_as_the_slower_of_products_and_memory) {
+  const TemporaryDirectory folder;
+  const auto on = [&](const std::string& products, const std::string& bytes) {
+    const std::string file = folder / "gpu.json";
+    put(file, R"({"name": "g", "devices": [{"kind": "gpu", "memory": 8e10, "flops_per_second": 1,
+                  "roofline": {"fp32": )" +
+                  products + R"(, "tf32": 1e3, "bf16": 1e3, "bytes_per_second": )" + bytes +
+                  "}}]}");
+    return forecast_on(file, "fp32")["seconds_by_codelet"];
+  };
+  const Finished run = omni_run({"--net", "lenet", "--dry-run", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  std::vector<double> flops;  // of layers that multiply
+  const auto net = nlohmann::json::parse(run.output);
+  for (const auto& layer : net["layers"])
+    if (layer["parameters"] > 0) flops.push_back(layer["forward_flops_per_image"]);
+  ASSERT_EQ(flops.size(), 4u);
+  const auto products = on("1e9", "1e29");
+  const double convolved = 3 * (flops[0] + flops[1]) - flops[0],
+               connected = 3 * (flops[2] + flops[3]);
+  const auto of = [](const nlohmann::json& seconds, const std::string& kind) {
+    double sum = 0;
+    for (const auto& [codelet, each] : seconds.items())
+      if (codelet.starts_with(kind)) sum += each.get<double>();
+    return sum;
+  };
+  EXPECT_NEAR(of(products, "conv_"), 64 * convolved / 1e9, 1e-6 * 64 * convolved / 1e9);
+  EXPECT_NEAR(of(products, "connected_"), 64 * connected / 1e9, 1e-6 * 64 * connected / 1e9);
+  const auto traffic = on("1e29", "1e9"), half = on("1e29", "2e9");
+  EXPECT_NEAR(of(traffic, "conv_"), 2 * of(half, "conv_"), 1e-9);
+  // Five floats of each parameter, and its gradient is not cleared.
+  EXPECT_NEAR(of(traffic, "exchange"), 431080 * 5 * 4 / 1e9, 431080 * 4 / 1e9);
+}
+
+TEST(PlanOfAGpu, needs_a_roofline) {
+  const Finished run = omni_run({"plan", "--gpu", "8-gpus", "--net", "lenet"});
+  EXPECT_EQ(run.exit_code, 2) << run.errors;
+  EXPECT_NE(run.errors.find("--gpu 8-gpus: no device of this machine has a \"roofline\" (h100 and "
+                            "h200 have one)"),
+            std::string::npos)
+      << run.errors;
 }
 
 }  // namespace

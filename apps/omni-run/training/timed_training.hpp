@@ -6,9 +6,8 @@
 #include <memory>
 
 #include "apps/omni-run/arguments.hpp"
-#include "apps/omni-run/held_images.hpp"
 #include "runtime/data/data_feed.hpp"
-#include "runtime/data/dataset.hpp"
+#include "runtime/data/memory_dataset.hpp"
 #include "scheduling/trainer.hpp"
 
 namespace omni {
@@ -17,7 +16,7 @@ class TimedTraining {
  public:
   static NetArguments without_learning(NetArguments net);  // what the user sets still wins
 
-  // Needs a running Session. `images` must outlive it.
+  // Needs a running Session. `images` are all of one size.
   static Result<std::unique_ptr<TimedTraining>> make(ComputeGroups groups, const Dataset& images,
                                                      const MachineArguments& machine);
 
@@ -30,9 +29,9 @@ class TimedTraining {
   ComputeGroups& groups() { return groups_; }
 
  private:
-  TimedTraining(ComputeGroups groups, HeldImages images);
+  TimedTraining(ComputeGroups groups, MemoryDataset images);
   ComputeGroups groups_;
-  HeldImages images_;
+  MemoryDataset images_;
   DataFeed feed_;
 };
 

@@ -17,7 +17,6 @@
 #include "codelets/convolution/cudnn/folded_tensors.hpp"
 #include "codelets/cuda/choice_table.hpp"
 #include "codelets/cuda/fastest.hpp"
-#include "codelets/cuda/trial_memory.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 #include "runtime/bf16/gpu_rounding.hpp"
 #include "runtime/log.hpp"
@@ -130,7 +129,7 @@ void ConvolutionPlan::copy_result(CudaWorker& worker, Form form, const void* fro
   const float keep = task_.adds ? 1.0f : 0.0f;
   auto* result = static_cast<float*>(to);
   if (!is_folded(form, result_))
-    gpu::add_bf16(worker, counts_[result_], static_cast<const Bf16*>(from), keep, result);
+    gpu::widen(worker, counts_[result_], static_cast<const Bf16*>(from), result, task_.adds);
   else if (multiplies_bf16_)
     gpu::add_unfolded_weights(worker, task_.shape, static_cast<const Bf16*>(from), keep, result);
   else

@@ -100,9 +100,9 @@ bool CodeletCall::run(std::size_t number, std::span<void*> memory) const noexcep
     report_task_error({ErrorKind::out_of_memory, label(*this, entry),
                        "no memory for the working buffer", "use a smaller --slice or --batch"});
   } catch (const std::exception& problem) {
-    const bool on_gpu_ran = entry.role == Role::gpu;
-    report_task_error({on_gpu_ran ? ErrorKind::device : ErrorKind::failed, label(*this, entry),
-                       problem.what(), on_gpu_ran ? hint_for_failed_gpu() : ""});
+    const bool gpu = entry.role == Role::gpu;
+    report_task_error({gpu ? ErrorKind::device : ErrorKind::failed, label(*this, entry),
+                       problem.what(), gpu ? hint_for_failed_gpu() : ""});
   }
   return false;
 }

@@ -56,6 +56,16 @@ TEST(MachineFile, seconds_stay_above_zero) {
   EXPECT_GT(machine.seconds(3, 1, 0), 0);
 }
 
+TEST(MachineFile, the_roofline_of_a_gpu) {
+  const Machine machine = machine_of(R"({"kind": "gpu", "memory": 8e10, "flops_per_second": 1,
+    "roofline": {"fp32": 2, "tf32": 3, "bf16": 4, "bytes_per_second": 5, "seconds_per_task": 6}})");
+  ASSERT_TRUE(machine.devices.front().roofline);
+  const Machine::Roofline& roofline = *machine.devices.front().roofline;
+  EXPECT_EQ(roofline.products, (std::array<double, 3>{2, 3, 4}));
+  EXPECT_EQ(roofline.bytes_per_second, 5);
+  EXPECT_EQ(roofline.seconds_per_task, 6);
+}
+
 TEST(MachineFile, groups_get_devices_in_order) {
   const Machine machine = machine_of(R"({"kind": "gpu", "count": 2, "flops_per_second": 1})");
   using Devices = std::vector<std::size_t>;
@@ -107,6 +117,12 @@ INSTANTIATE_TEST_SUITE_P(
         device("{\"kind\": \"gpu\",\n\"flops_per_seconds\": 1}",
                "4: unknown key 'flops_per_seconds' of a device (did you mean "
                "\"flops_per_second\"?)"),
+        device("{\"kind\": \"gpu\", \"flops_per_second\": 1, \"memory\": 9,\n\"roofline\": "
+               "{\"fp32\": 1, \"bf16\": 1}}",
+               "4: \"tf32\" is missing (a number from 1 to 1e+30)"),
+        device("{\"kind\": \"gpu\", \"flops_per_second\": 1,\n\"roofline\": {\"fp32\": 1, "
+               "\"tf32\": 1, \"bf16\": 1, \"bytes_per_second\": 1}}",
+               "4: \"roofline\" without a \"memory\" of 1 GiB or more (\"memory\": 8e10, say)"),
         device("{\"kind\": \"gpu\"}",
                "3: the device has neither \"seconds\" nor "
                "\"flops_per_second\" (\"flops_per_second\": 5e12, say)"),

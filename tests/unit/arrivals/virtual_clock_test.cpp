@@ -180,7 +180,9 @@ TEST(ShippedMachines, have_the_devices_of_their_names) {
                                                          {"33-nodes", 33},
                                                          {"48-threads-fast-gpu", 49},
                                                          {"48-threads-slow-gpu", 49},
-                                                         {"8-gpus", 8}}));
+                                                         {"8-gpus", 8},
+                                                         {"h100", 1},
+                                                         {"h200", 1}}));
 }
 
 TEST(ShippedMachines, sixteen_cores_are_as_fast_as_the_gpu) {
