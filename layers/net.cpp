@@ -132,6 +132,7 @@ Status Net::add_layer(const Section& section) {
 void Net::find_phases(const NetSpec& spec, const Sharing& sharing) {
   merged_from_ = spec.layers.size();
   has_replicas_ = sharing.replicas;
+  guest_ = sharing.guest;
   if (!has_replicas_) return;
   parts_.own_models = sharing.own_models;
   if (sharing.master != nullptr) parts_.master_params = &sharing.master->parts_.params;
@@ -208,6 +209,10 @@ std::vector<CapturedTask> Net::capture_tasks(task_capture::Working working, bool
   const UpdateOf update_of = [](const Param&) { return ExchangeArgs(); };
   std::vector<CapturedTask> tasks = task_capture::capture_tasks(
       [&] {
+        if (guest_) {
+          forward({.training = true, .slot = &slot}, Phase::merged);
+          return backward({.training = true, .slot = &slot}, Phase::merged);
+        }
         if (parts_.training) {
           forward({.training = true, .slot = &slot});
           backward({.training = true, .slot = &slot, .update_of = &update_of});
@@ -239,8 +244,17 @@ void Net::place_tensors_in_memory() {
   for (const Param& param : parts_.params)
     if (param.overwrites_diff) kept.push_back(param.diff);  // updates read it
   if (has(Phase::replicated)) keep(*layers()[merged_from_ - 1]);
-  place_tensors(parts_.tensors, capture_tasks(task_capture::Working::unknown), kept,
-                parts_.training);
+  const std::vector<CapturedTask> tasks = capture_tasks(task_capture::Working::unknown);
+  if (guest_) {
+    const std::vector<Tensor*>& sent = replicated_output().diff;
+    kept.insert(kept.end(), sent.begin(), sent.end());
+    std::unordered_set<const Tensor*> used;
+    for (const CapturedTask& task : tasks)
+      for (const CapturedTask::Use& use : task.uses) used.insert(use.part.tensor);
+    for (const Tensor& each : parts_.tensors.all())
+      if (!used.contains(&each)) parts_.tensors.leave_out(each);
+  }
+  place_tensors(parts_.tensors, tasks, kept, parts_.training);
 }
 
 Status Net::allocate() { return parts_.tensors.allocate(); }
@@ -264,10 +278,6 @@ void Net::initialise(std::uint64_t seed) {
 bool Net::has(Phase phase) const {
   const Segment range = layers_of(phase);
   return range.first < range.end;
-}
-
-std::span<Tensor* const> Net::replicated_output() const {
-  return layers()[merged_from_ - 1]->output().value;
 }
 
 bool Net::is_merged(const Param& param) const {

@@ -26,6 +26,7 @@ struct Sharing {
   bool own_models = false;
   FullyConnected fully_connected = FullyConnected::merged;
   const Net* master = nullptr;  // null: this net holds the master copies
+  bool guest = false;           // of a group of another rank: only the merged phase has memory
 };
 
 struct BuildOptions {
@@ -66,8 +67,8 @@ class Net {
   void forward_by_layer(const Step& step, const LookAt& look);
   void backward_by_layer(const Step& step, const LookAt& look);
   bool has(Phase phase) const;
-  // Output of the last layer of the replicated phase.
-  std::span<Tensor* const> replicated_output() const;
+  // What the last layer of the replicated phase makes.
+  const Blob& replicated_output() const { return layers()[merged_from_ - 1]->output(); }
   bool is_merged(const Param& param) const;  // of the merged phase
   // Whether other groups have nets with the same parameters.
   bool has_replicas() const { return has_replicas_; }
@@ -122,8 +123,8 @@ class Net {
   };
   std::vector<Segment> segments_;
   Segment layers_of(Phase phase) const;
-  bool has_replicas_ = false;
-  // In forward, groups take turns to update running statistics; each turn is kept short.
+  bool has_replicas_ = false, guest_ = false;
+  // Forward, groups take turns at running statistics: for as short as possible.
   bool forward_takes_turns_ = false;
   std::size_t merged_from_ = 0;  // layer; their number when no phase is merged
   std::vector<bool> learns_;     // by layer: the gradient of the loss reaches it

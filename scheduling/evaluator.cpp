@@ -30,9 +30,13 @@ Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOu
       OMNI_CHECK(use(index++, std::span(all).subspan(at, each)));
     return {};
   };
-  const std::uint64_t batches = test.batches_per_pass();
+  // Ranks that do not share each mini-batch take turns; behind the last one are no images.
+  const bool turns = net.slices().ranks < ranks::size();
+  const auto takers = static_cast<std::uint64_t>(turns ? ranks::size() : 1),
+             taker = static_cast<std::uint64_t>(turns ? ranks::rank() : 0);
+  const std::uint64_t batches = (test.batches_per_pass() + takers - 1) / takers;
   const auto first = [&](std::uint64_t number) {
-    return number * static_cast<std::uint64_t>(test.batch());
+    return (number * takers + taker) * static_cast<std::uint64_t>(test.batch());
   };
   const auto slots = static_cast<std::uint64_t>(test.slots()), ahead = use ? 0 : slots - 1;
   for (std::uint64_t number = 0, read = 0; number < batches + ahead; ++number) {

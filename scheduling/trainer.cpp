@@ -42,20 +42,28 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
       begun_(state_.iteration),
       cursor_(state_.samples),
       shares_layers_(groups.count() == 1 || groups.net().has(Net::Phase::merged)),
-      updated_(static_cast<std::size_t>(groups.count())),
+      outcomes_(static_cast<std::size_t>(groups.count())),
       started_at_(state_.iteration),
       saved_at_(state_.iteration),
       health_(options_.trial ? nullptr : options_.health) {
   strategy_->restore(state_.strategy);
-  const bool in_sequence = options_.feeds.empty();
+  if (groups.on_several_ranks()) reports_.emplace(queue_);
+  // Of several ranks: as groups begin, unless they take turns.
+  const bool in_sequence = options_.feeds.empty() && (!reports_ || strategy_->in_order());
+  const auto count = static_cast<std::uint64_t>(groups.count());
+  std::vector<bool> turns;
+  for (std::uint64_t turn = begun_; turn < begun_ + count; ++turn)
+    turns.push_back(groups.is_here(static_cast<int>(turn % count)));
   std::map<DataFeed*, TrainingFeed*> feed_of;
   for (int group = 0; group < groups.count(); ++group) {
-    DataFeed* const data = in_sequence ? &train : options_.feeds[static_cast<std::size_t>(group)];
+    DataFeed* const data = options_.feeds.empty() || !groups.is_here(group)
+                               ? &train
+                               : options_.feeds[static_cast<std::size_t>(group)];
     TrainingFeed*& feed = feed_of[data];
     if (feed == nullptr)
-      feed = &feeds_.emplace_back(*data, state_.seed, cursor_, last(), in_sequence);
-    runs_.push_back(std::make_unique<GroupRun>(groups, group, *feed, queue_, *strategy_,
-                                               !options_.trial, options_.sums));
+      feed = &feeds_.emplace_back(*data, state_.seed, cursor_, last(), in_sequence, turns);
+    runs_.push_back(
+        std::make_unique<GroupRun>(groups, group, *feed, queue_, *strategy_, !options_.trial));
   }
   report_.iteration = state_.iteration;
   report_.images = state_.samples;
@@ -65,7 +73,7 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
 }
 
 int Trainer::slots(const ComputeGroups& groups) {
-  return slots(groups.count(), groups.net().options().subdivisions);
+  return slots(static_cast<int>(groups.here().size()), groups.net().options().subdivisions);
 }
 
 int Trainer::slots(int groups, int subdivisions) {
@@ -159,6 +167,7 @@ Status Trainer::train_until(std::uint64_t limit) {
   OMNI_CHECK(strategy_->in_order() ? run_in_order(limit) : run_freely(limit));
   if (inspects_ && !divergence_) OMNI_CHECK(inspect());
   OMNI_CHECK(rest());
+  if (groups_.sums != nullptr) OMNI_CHECK(groups_.sums->settle());
   if (divergence_) return *divergence_;
   if (state_.samples != meets_at) return {};
   strategy_->meet_at_rest();
@@ -177,12 +186,16 @@ bool Trainer::may_begin(std::uint64_t limit) const {
 
 bool Trainer::stops() const { return ranks::several() ? some_rank_stops_ : stop_requested(); }
 
-void Trainer::agree(Tally& tally) {
-  if (!ranks::several()) return;
-  std::array values{tally.loss, tally.top1, tally.top5, tally.images, stop_requested() ? 1.0 : 0.0};
-  ranks::sum(values);
-  tally = {values[0], values[1], values[2], values[3]};
-  some_rank_stops_ = values[4] > 0;
+void Trainer::agree(GroupOutcome& outcome) {
+  Tally& tally = outcome.tally;
+  if (ranks::several() && !reports_) {
+    std::array values{tally.loss, tally.top1, tally.top5, tally.images,
+                      stop_requested() ? 1.0 : 0.0};
+    ranks::sum(values);
+    tally = {values[0], values[1], values[2], values[3]};
+    outcome.stops = values[4] > 0;
+  }
+  some_rank_stops_ = some_rank_stops_ || outcome.stops;
   ranks::note_iteration(state_.iteration + 1);
 }
 
@@ -194,31 +207,37 @@ bool Trainer::begin(int group, std::uint64_t limit, bool announce) {
   const bool simulated = options_.clock != nullptr;
   const std::uint64_t wanted = simulated ? arrivals_.samples[static_cast<std::size_t>(group)]
                                          : strategy_->next_batch(group),
-                      pass = run.images_per_pass();
+                      pass = groups_.images_per_pass(group);
   const std::uint64_t count = std::min(wanted, limit - cursor_) / pass * pass;
   if (count == 0) return false;
   run.begin({.group = group, .number = begun_++, .first = cursor_, .count = count}, announce,
             simulated ? options_.clock->now() : 0);
+  if (reports_) reports_->expect(groups_.rank_of(group));
   cursor_ += count;
   return true;
 }
 
 // A group's mini-batch enters the merged phase when it gets there. Its next one is submitted
-// behind it at once, so that its workers need not wait for this thread.
+// behind it at once, so that its workers need not wait for this thread. Of several ranks, only
+// reports say who begins.
 Status Trainer::run_freely(std::uint64_t limit) {
-  const auto begin_next = [&](int group) {
-    if (run_of(group).may_begin() && may_begin(limit)) begin(group, limit, true);
+  const auto begin_next = [&](int group) -> Status {
+    GroupRun& run = run_of(group);
+    while (run.may_begin() && may_begin(limit) && begin(group, limit, !run.is_whole()))
+      if (run.is_whole()) OMNI_CHECK(run.complete(update_rule(run)));
+    return {};
   };
-  for (int group = 0; group < groups_.count(); ++group) begin_next(group);
+  for (int group = 0; group < groups_.count(); ++group) OMNI_CHECK(begin_next(group));
   while (state_.iteration < begun_) {
     OMNI_TRY(const GroupEvent event, next_event());
     if (event.kind == GroupEvent::Kind::arrived) {
       GroupRun& run = run_of(event.group);
       OMNI_CHECK(run.advance(update_rule(run)));
+      if (reports_) continue;
     } else {
-      OMNI_CHECK(finish_one(event.group));
+      OMNI_CHECK(finish_one(event));
     }
-    begin_next(event.group);
+    OMNI_CHECK(begin_next(event.group));
   }
   return may_begin(limit) ? nobody_can_begin(limit) : Status();
 }
@@ -235,8 +254,17 @@ Result<GroupEvent> Trainer::next_event() {
   constexpr std::chrono::milliseconds kPatience{200};
   const recording::WaitScope waiting(false);
   while (true) {
-    if (const auto event = queue_.wait(kPatience)) return *event;
-    OMNI_CHECK(task_status());
+    auto event = queue_.wait(kPatience);
+    if (!event) {
+      OMNI_CHECK(task_status());
+      continue;
+    }
+    if (event->kind == GroupEvent::Kind::updated ||
+        (ranks::first() && event->kind == GroupEvent::Kind::reported)) {
+      OMNI_TRY(event->outcome, run_of(event->group).read_outcome(event->outcome));
+    }
+    if (!reports_ || event->kind == GroupEvent::Kind::arrived || reports_->pass_on(*event))
+      return *event;
   }
 }
 
@@ -251,10 +279,10 @@ UpdateRule Trainer::update_rule(const GroupRun& run) const {
       batch, static_cast<float>(share) * learning_rate(solver_, state_.seed, iteration));
 }
 
-Status Trainer::finish_one(int group) {
-  OMNI_TRY(FinishedUpdate finished, run_of(group).collect());
-  agree(finished.tally);
-  const double loss = finished.tally.mean_loss();
+Status Trainer::finish_one(const GroupEvent& event) {
+  FinishedUpdate finished = run_of(event.group).collect(event.outcome);
+  agree(finished.outcome);
+  const double loss = finished.outcome.tally.mean_loss();
   const bool first = state_.iteration == 0;
   ++state_.iteration;
   state_.samples += finished.batch.count;
@@ -263,7 +291,7 @@ Status Trainer::finish_one(int group) {
   state_.average_loss = first ? loss : 0.9 * state_.average_loss + 0.1 * loss;
   ++unreported_updates_;
   unreported_samples_ += finished.batch.count;
-  unreported_staleness_ += finished.staleness;
+  unreported_staleness_ += finished.outcome.staleness;
   report(finished);
   if (health_ != nullptr && health_->note(report_)) inspects_ = true;
   if (events_.is_lost && events_.is_lost(loss))
@@ -283,15 +311,15 @@ void Trainer::report(const FinishedUpdate& finished) {
       .began = finished.batch.number,
       .epoch = epochs_of(state_.samples),
       .images = state_.samples,
-      .loss = finished.tally.mean_loss(),
+      .loss = finished.outcome.tally.mean_loss(),
       .average_loss = state_.average_loss,
-      .accuracy = finished.tally.accuracy(),
+      .accuracy = finished.outcome.tally.accuracy(),
       .learning_rate = finished.rule.learning_rate,
       .momentum = finished.rule.momentum,
       .adam = solver_.adam,
       .group = finished.batch.group,
-      .staleness = finished.staleness,
-      .fc_staleness = shares_layers_ ? std::optional(finished.fc_staleness) : std::nullopt,
+      .staleness = finished.outcome.staleness,
+      .fc_staleness = shares_layers_ ? std::optional(finished.outcome.fc_staleness) : std::nullopt,
       .mean_staleness =
           static_cast<double>(unreported_staleness_) / static_cast<double>(unreported_updates_),
       .images_per_second =
@@ -350,7 +378,7 @@ Status Trainer::evaluate_now() {
 Error Trainer::diverged(std::uint64_t iteration) {
   std::string culprit = "the parameters are still finite";
   // Where groups have models of their own, theirs become infinite first.
-  for (int group = 0; group < groups_.count() && !culprit.starts_with("first"); ++group)
+  for (const int group : groups_.here())
     for (const Param* param : groups_.net(group).params()) {
       const HostAccess access(*param->value, HostAccess::Mode::read);
       if (std::ranges::all_of(access.f32(), [](float value) { return std::isfinite(value); }))

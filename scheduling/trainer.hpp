@@ -13,6 +13,7 @@
 #include "scheduling/arrivals/virtual_clock.hpp"
 #include "scheduling/evaluator.hpp"
 #include "scheduling/groups/group_run.hpp"
+#include "scheduling/groups/rank_events.hpp"
 #include "scheduling/guard/loss_watch.hpp"
 #include "scheduling/stopwatch.hpp"
 #include "scheduling/strategies/async.hpp"
@@ -106,7 +107,6 @@ struct TrainerOptions {
   VirtualClock* clock = nullptr;   // decides the order of groups; null: real time does
   double exchange_seconds = 0;     // by the clock, of what a group sends and gets
   HealthCheck* health = nullptr;   // watches over what is no trial; may end the training
-  RankSums* sums = nullptr;        // of several ranks; null: there is one
 };
 
 // Callbacks of the training loop. Each may be empty.
@@ -148,15 +148,15 @@ class Trainer {
   Status run_in_order(std::uint64_t limit);
   Status run_freely(std::uint64_t limit);
   bool may_begin(std::uint64_t limit) const;
-  bool stops() const;        // as asked, of any rank
-  void agree(Tally& tally);  // with the other ranks: what came out, and whether to stop
+  bool stops() const;                 // as asked, of any rank
+  void agree(GroupOutcome& outcome);  // of a group over several ranks: what came out of all
   bool begin(int group, std::uint64_t limit, bool announce);  // false: too few samples are left
   int next_in_order(std::uint64_t turn);
   void begin_on_clock();
   Result<GroupEvent> next_event();
   UpdateRule update_rule(const GroupRun& run) const;
   Status finish_in_order();
-  Status finish_one(int group);  // the oldest mini-batch of the group whose update is done
+  Status finish_one(const GroupEvent& event);  // the group's oldest mini-batch
   void report(const FinishedUpdate& finished);
   Status rest();  // waits for everything submitted
   Status inspect();
@@ -185,11 +185,12 @@ class Trainer {
   bool shares_layers_;              // parameters that groups do not have copies of
   std::deque<TrainingFeed> feeds_;  // one for each DataFeed
   EventQueue queue_;
-  std::vector<std::unique_ptr<GroupRun>> runs_;  // by group
-  ArrivalState arrivals_;                        // its clock is options_.clock's
-  std::deque<int> order_;                        // groups of the updates under way, as submitted
-  std::vector<int> updated_;                     // by group: of them, those that are done
-  std::uint64_t started_at_, saved_at_;          // iteration
+  std::optional<RankEvents> reports_;               // of groups on several ranks
+  std::vector<std::unique_ptr<GroupRun>> runs_;     // by group
+  ArrivalState arrivals_;                           // its clock is options_.clock's
+  std::deque<int> order_;                           // groups of the updates under way, as submitted
+  std::vector<std::deque<GroupOutcome>> outcomes_;  // by group, of those that are done
+  std::uint64_t started_at_, saved_at_;             // iteration
   StepReport report_;
   std::optional<Error> divergence_;
   HealthCheck* health_;    // null: no health checks

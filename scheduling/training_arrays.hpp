@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/communicator/ranks.hpp"
 #include "scheduling/groups/compute_groups.hpp"
 
 namespace omni {
@@ -18,23 +19,34 @@ void for_each_array(Net& net, auto visit) {
   }
 }
 
-// Further arrays between two iterations: those of each group in use, and those of meetings.
-void for_each_replica(ComputeGroups& groups, auto visit) {
-  for (int group = 0; group < groups.count(); ++group)
-    for (const Param* param : groups.net(group).params()) {
-      if (param->replica == nullptr) continue;
-      visit(fmt::format("group{}/{}", group, param->name), *param, *param->replica);
-      if (param->change == nullptr) continue;
-      if (group == 0) {
-        visit("change/" + param->name, *param, *param->change);
-        visit("centre_velocity/" + param->name, *param, *param->centre_velocity);
-        continue;
-      }
-      visit(fmt::format("group{}/velocity/{}", group, param->name), *param, *param->velocity);
-      if (param->mean_square != nullptr)
-        visit(fmt::format("group{}/mean_square/{}", group, param->name), *param,
-              *param->mean_square);
-    }
+// What one group has besides between two iterations.
+template <class Visit>
+void for_each_of_group(Net& net, int group, Visit& visit) {
+  for (const Param* param : net.params()) {
+    if (param->replica == nullptr) continue;
+    visit(fmt::format("group{}/{}", group, param->name), *param, *param->replica);
+    if (param->change == nullptr || group == 0) continue;
+    visit(fmt::format("group{}/velocity/{}", group, param->name), *param, *param->velocity);
+    if (param->mean_square != nullptr)
+      visit(fmt::format("group{}/mean_square/{}", group, param->name), *param, *param->mean_square);
+  }
+}
+
+// What meetings remember. Of several ranks, what was contributed is the first rank's.
+template <class Visit>
+void for_each_of_meetings(Net& net, Visit& visit) {
+  for (const Param* param : net.params()) {
+    if (param->replica == nullptr || param->change == nullptr) continue;
+    if (ranks::first()) visit("change/" + param->name, *param, *param->change);
+    visit("centre_velocity/" + param->name, *param, *param->centre_velocity);
+  }
+}
+
+// All of that, of the groups here in use.
+template <class Visit>
+void for_each_replica(ComputeGroups& groups, Visit visit) {
+  for (const int group : groups.here()) for_each_of_group(groups.net(group), group, visit);
+  for_each_of_meetings(groups.net(), visit);
 }
 
 }  // namespace omni

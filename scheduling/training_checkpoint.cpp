@@ -193,7 +193,24 @@ std::string layers_hash(const NetSpec& spec) {
   return checksum_of(text);
 }
 
+ArraysElsewhere bring_arrays(ComputeGroups& groups) {
+  ArraysElsewhere all;
+  for (int group = 0; group < groups.count(); ++group) {
+    const int rank = groups.rank_of(group);
+    const auto bring = [&](const std::string&, const Param&, const Tensor& tensor) {
+      if (ranks::first())
+        ranks::bring(all.emplace_back(tensor.count()), rank);
+      else
+        ranks::bring(HostAccess(tensor, HostAccess::Mode::read).f32(), rank);
+    };
+    if (rank != 0 && (rank == ranks::rank() || ranks::first()))
+      for_each_of_group(groups.net(group), group, bring);
+  }
+  return all;
+}
+
 Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroups& groups,
+                                            const ArraysElsewhere& elsewhere,
                                             const TrainingState& state,
                                             const RunIdentity& identity) {
   Net& net = groups.net();
@@ -206,6 +223,12 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
   };
   for_each_array(net, add);
   for_each_replica(groups, add);
+  auto next = elsewhere.begin();
+  const auto add_brought = [&](std::string name, const Param& param, const Tensor&) {
+    snapshot.arrays.push_back({std::move(name), param.shape, *next++});
+  };
+  for (int group = 0; group < groups.count(); ++group)
+    if (!groups.is_here(group)) for_each_of_group(groups.net(group), group, add_brought);
   snapshot.fields.set("data", one_line(identity.data));  // a path need not be UTF-8
   snapshot.fields.set("iteration", state.iteration);
   snapshot.fields.set("seed", state.seed);

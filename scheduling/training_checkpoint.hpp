@@ -19,8 +19,13 @@ struct RunIdentity {
   std::string data;    // DatasetPair::name
 };
 
+// What groups of other ranks have, on the first rank. All ranks call it; all updates must be done.
+using ArraysElsewhere = std::vector<std::vector<float>>;
+ArraysElsewhere bring_arrays(ComputeGroups& groups);
+
 // All updates must be done. Returns the new checkpoint's folder.
 Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroups& groups,
+                                            const ArraysElsewhere& elsewhere,
                                             const TrainingState& state,
                                             const RunIdentity& identity);
 

@@ -130,6 +130,9 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
     together.params = 0;
     accesses.clear();
   };
+  const auto part_of = [](const Tensor& tensor, std::size_t part) {
+    return TensorPart(tensor, tensor.parts() == 1 ? 0 : part);
+  };
   const bool chained = TaskChain::open() != nullptr;  // one after another, whatever they are
   for (const auto& [rule, tensors, only] : exchanges) {
     ExchangeArgs args = rule;
@@ -146,11 +149,11 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
       if (only && part != *only) continue;
       args.count = static_cast<std::int64_t>(tensors.master.count_of(part));
       together.each[together.params++] = args;
-      const TensorPart diff{tensors.diff, part};
+      const TensorPart diff = part_of(tensors.diff, part);
       accesses.insert(accesses.end(), {update_of({tensors.master, part}),
                                        args.clears ? read_write(diff) : read(diff),
                                        update_of({tensors.velocity, part})});
-      if (args.refresh) accesses.push_back(write({*tensors.replica, part}));
+      if (args.refresh) accesses.push_back(write(part_of(*tensors.replica, part)));
       if (args.adam) accesses.push_back(update_of({*tensors.mean_square, part}));
       if (args.corrects)
         accesses.insert(accesses.end(),

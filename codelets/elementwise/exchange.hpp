@@ -194,7 +194,8 @@ enum class ExchangeOrder { submission, arrival };
 struct Exchange {
   ExchangeArgs args;
   ExchangeTensors tensors;
-  std::optional<std::size_t> only{};  // this part of the tensors
+  std::optional<std::size_t> only{};  // this part of the tensors; a gradient or a replica that is
+                                      // not cut holds that part alone
 };
 
 // Small ones that follow each other together, as many as a task may have; of the others a task per

@@ -70,8 +70,9 @@ void submit_contribute(float weight, const Tensor& model, const Tensor& centre,
 }
 
 void submit_move_centre(const MoveCentreArgs& args, const Tensor& centre, const Tensor& change,
-                        const Tensor& velocity, TaskTag tag) {
+                        const Tensor& velocity, TaskTag tag, std::optional<std::size_t> only) {
   for_each_part(centre, [&](std::size_t part, std::int64_t count) {
+    if (only && part != *only) return;
     MoveCentreArgs own = args;
     own.count = count;
     move_centre.submit(

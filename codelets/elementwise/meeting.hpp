@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "runtime/host_device.hpp"
 #include "runtime/tasks/kernel.hpp"
@@ -66,7 +67,8 @@ extern Codelet<PublishArgs> publish;         // {model W, centre R}
 void submit_contribute(float weight, const Tensor& model, const Tensor& centre,
                        const Tensor& change, TaskTag tag = {});
 void submit_move_centre(const MoveCentreArgs& args, const Tensor& centre, const Tensor& change,
-                        const Tensor& velocity, TaskTag tag = {});
+                        const Tensor& velocity, TaskTag tag = {},
+                        std::optional<std::size_t> only = {});  // this part
 void submit_publish(const Tensor& centre, const Tensor& model, TaskTag tag = {});
 
 }  // namespace omni

@@ -152,6 +152,11 @@ double least(double value) {
   return several() ? std::ranges::min(exchange_values<double>({&value, 1})) : value;
 }
 
+void bring(std::span<float> values, int from) {
+  if (first() || rank() == from)
+    await({{values.data(), values.size_bytes(), first() ? from : 0, kUp, !first()}});
+}
+
 std::vector<int> share_of_cores(const std::vector<int>& cores, int place, int sharers) {
   const auto count = static_cast<int>(cores.size());
   if (count < sharers) return {cores[static_cast<std::size_t>(place % count)]};

@@ -38,6 +38,7 @@ struct Message {
 };
 // Tags of tensors; lower ones are the communicator's own.
 inline constexpr int kFirstTag = 16, kMostTags = (1 << 20) - kFirstTag;
+inline constexpr int kEventTag = kFirstTag - 1;  // of RankEvents
 // `done` is called in the communicator's thread, when all of them are done. It must not wait.
 void post(std::vector<Message> messages, std::function<void()> done);
 
@@ -50,6 +51,8 @@ std::vector<std::string> gather(const std::string& text);  // of every rank, to 
 void sum(std::span<double> values);                        // in the order of the ranks
 bool any(bool value);
 double least(double value);
+// From this rank, which is not the first, to the first; the others do nothing.
+void bring(std::span<float> values, int from);
 
 // Binds this rank to its share of the cores, if several ranks run on one host, unless StarPU's
 // workers are not to be bound. Returns the number of cores in the share.

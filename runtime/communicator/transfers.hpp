@@ -17,13 +17,9 @@ struct Transfer {
   int tag;                 // the same at both ends, see ranks::kFirstTag
 };
 
-// Tags of the statistics of a layer, by slice of the whole mini-batch; and of a parameter's part,
-// of its gradient and its new values.
+// Tags of the statistics of a layer, by slice of the whole mini-batch, where ranks share it.
 inline int statistics_tag(int layer, bool backward, int slice) {
   return (1 << 18) + (layer * 2 + (backward ? 1 : 0)) * 256 + slice % 256;
-}
-inline int parameter_tag(std::size_t param, std::size_t part, bool values) {
-  return ranks::kFirstTag + static_cast<int>(param * 16 + part) * 2 + (values ? 1 : 0);
 }
 
 // Behind the tasks submitted so far that use these parts, and before those submitted later. `then`

@@ -80,7 +80,7 @@ Status Trainer::run_in_order(std::uint64_t limit) {
     }
     if (under_way == 0) return {};
     OMNI_TRY(const GroupEvent event, next_event());
-    ++updated_[static_cast<std::size_t>(event.group)];
+    outcomes_[static_cast<std::size_t>(event.group)].push_back(event.outcome);
     OMNI_CHECK(finish_in_order());
   }
 }
@@ -88,10 +88,10 @@ Status Trainer::run_in_order(std::uint64_t limit) {
 // Updates are told in the order in which they were submitted, whichever task ends first.
 Status Trainer::finish_in_order() {
   while (!order_.empty()) {
-    int& done = updated_[static_cast<std::size_t>(order_.front())];
-    if (done == 0) return {};
-    --done;
-    OMNI_CHECK(finish_one(order_.front()));
+    std::deque<GroupOutcome>& done = outcomes_[static_cast<std::size_t>(order_.front())];
+    if (done.empty()) return {};
+    OMNI_CHECK(finish_one({GroupEvent::Kind::reported, order_.front(), done.front()}));
+    done.pop_front();
     order_.pop_front();
   }
   return {};

@@ -1,5 +1,6 @@
-// The compute groups of a training: a net each, and the workers it may use. The first group's net
-// holds the master copies of the parameters.
+// The compute groups of a training: a net each, and the workers it may use. Of several ranks each
+// has the nets of some groups, and knows the others by number. Its first net holds its master
+// copies of the parameters.
 #pragma once
 
 #include <functional>
@@ -16,19 +17,41 @@ namespace omni {
 // With more groups gradients are too old to learn anything.
 inline constexpr int kMostGroups = 64;
 
+class RankSums;
+
 class ComputeGroups {
  public:
-  // `build` makes one net. It is called once per group, later with the slice size of the first net.
+  // `build` makes one net; it is asked for as many as there are groups here, with the slice of the
+  // first.
   using BuildNet =
       std::function<Result<std::unique_ptr<Net>>(const Sharing&, int slice, int group)>;
-  // `like`: layout and sharing; by default replicas only with several groups.
-  static Result<ComputeGroups> make(int count, Sharing like, const BuildNet& build);
+  // `like`: where and what groups share; replicas by default only where there are several.
+  // `ranks`: of each group, ascending; none: all groups are here. `images`: of a pass of each
+  // group; none: all alike.
+  static Result<ComputeGroups> make(int count, Sharing like, const BuildNet& build,
+                                    std::vector<int> ranks = {}, std::vector<int> images = {});
   explicit ComputeGroups(std::unique_ptr<Net> only);
 
   int count() const { return in_use_; }
   int most() const { return static_cast<int>(groups_.size()); }
-  Net& net(int group = 0) { return *groups_[static_cast<std::size_t>(group)]->net; }
-  const Net& net(int group = 0) const { return *groups_[static_cast<std::size_t>(group)]->net; }
+  int rank_of(int group) const {
+    return ranks_.empty() ? 0 : ranks_[static_cast<std::size_t>(group)];
+  }
+  bool is_here(int group) const { return groups_[static_cast<std::size_t>(group)]->here; }
+  // Is not, but its merged phase is, on the first rank.
+  bool is_guest(int group) const { return !is_here(group) && has_net(group); }
+  std::vector<int> here() const;  // of those in use
+  std::uint64_t images_per_pass(int group) const;
+  bool on_several_ranks() const { return !ranks_.empty(); }
+  // The first one here also stands for those elsewhere: all are built alike.
+  Net& net() { return *groups_[first_]->net; }
+  const Net& net() const { return *groups_[first_]->net; }
+  Net& net(int group) {
+    return has_net(group) ? *groups_[static_cast<std::size_t>(group)]->net : net();
+  }
+  const Net& net(int group) const {
+    return has_net(group) ? *groups_[static_cast<std::size_t>(group)]->net : net();
+  }
   const WorkerSet& workers(int group) const {
     return groups_[static_cast<std::size_t>(group)]->workers;
   }
@@ -51,18 +74,26 @@ class ComputeGroups {
   // Number of the parameter whose staleness is reported: the first replicated one, which a group
   // reads first and writes last. None: all trainable parameters are merged.
   std::optional<std::size_t> watched() const;
-  // The net for evaluation: one whose passes hold the most images.
+  // Where the nets of one group, or groups, are on several ranks: what crosses them. Null: one
+  // rank.
+  RankSums* sums = nullptr;
+
+  // The net that tests: of those whose passes take the most images.
   Net& evaluating_net();
 
  private:
   struct Group {
     std::unique_ptr<Net> net;
     WorkerSet workers;
+    bool here = true;
   };
   ComputeGroups() = default;
-  void add(std::unique_ptr<Net> net);
+  void add(std::unique_ptr<Net> net, bool here = true);
+  bool has_net(int group) const { return groups_[static_cast<std::size_t>(group)]->net != nullptr; }
 
   std::vector<std::unique_ptr<Group>> groups_;
+  std::vector<int> ranks_, images_;
+  std::size_t first_ = 0;  // here
   int in_use_ = 0;
 };
 

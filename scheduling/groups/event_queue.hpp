@@ -1,5 +1,5 @@
-// Events from workers to the training loop: a group's mini-batch reached the merged phase, or its
-// update is done.
+// What workers tell the training loop: a group's mini-batch arrived at the merged phase, or its
+// update is done. Of several ranks: that an update was reported to all of them.
 #pragma once
 
 #include <chrono>
@@ -8,20 +8,28 @@
 #include <mutex>
 #include <optional>
 
+#include "scheduling/evaluator.hpp"
+
 namespace omni {
 
+// What came out of an update.
+struct GroupOutcome {
+  Tally tally;
+  std::int64_t staleness = 0, fc_staleness = 0;
+  bool stops = false;  // a rank was asked to stop
+};
+
 struct GroupEvent {
-  enum class Kind { arrived, updated } kind;
+  enum class Kind { arrived, updated, reported } kind;
   int group;
+  GroupOutcome outcome{};  // once an update was read
 };
 
 class EventQueue {
  public:
   void push(GroupEvent event) {
-    {
-      const std::lock_guard lock(mutex_);
-      events_.push_back(event);
-    }
+    const std::lock_guard lock(mutex_);
+    events_.push_back(event);
     arrived_.notify_one();
   }
 

@@ -42,14 +42,36 @@ GroupLayout spread_groups(int groups, Workers workers) {
   return layout;
 }
 
-Result<GroupLayout> parse_group_layout(std::string_view text, int workers) {
+GroupPlaces spread_over_ranks(int groups, Workers workers, int ranks) {
+  GroupPlaces places;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int own = groups * (rank + 1) / ranks - groups * rank / ranks;
+    places.ranks.insert(places.ranks.end(), static_cast<std::size_t>(own), rank);
+    const GroupLayout layout = spread_groups(own, workers);
+    places.workers.insert(places.workers.end(), layout.begin(), layout.end());
+  }
+  return places;
+}
+
+Result<GroupPlaces> parse_group_layout(std::string_view text, int workers, int ranks) {
   const auto refuse = [&](std::string what) {
     return Error{ErrorKind::usage, "--group-layout", std::move(what),
                  fmt::format("workers 0 to {}, for example '{}'", workers - 1,
-                             describe(spread_groups(2, workers)))};
+                             describe(ranks > 1 ? spread_over_ranks(ranks, workers, ranks)
+                                                : GroupPlaces{spread_groups(2, workers)}))};
   };
-  GroupLayout layout;
-  for (const std::string_view group : split(text, ';')) {
+  GroupPlaces places;
+  for (std::string_view group : split(text, ';')) {
+    if (ranks > 1) {
+      const std::size_t colon = group.find(':');
+      const auto rank = number_in<int>(group.substr(0, colon));
+      const int last = places.ranks.empty() ? -1 : places.ranks.back();
+      if (colon == std::string_view::npos || !rank || (*rank != last && *rank != last + 1))
+        return refuse(fmt::format("'{}' does not begin with rank {}", group,
+                                  last < 0 ? "0" : fmt::format("{}, or {}", last, last + 1)));
+      places.ranks.push_back(*rank);
+      group.remove_prefix(colon + 1);
+    }
     std::set<int> members;
     for (const std::string_view range : split(group, ',')) {
       const std::size_t dash = range.find('-');
@@ -63,14 +85,16 @@ Result<GroupLayout> parse_group_layout(std::string_view text, int workers) {
         if (!members.insert(worker).second)
           return refuse(fmt::format("'{}' names worker {} twice", group, worker));
     }
-    layout.emplace_back(members.begin(), members.end());
+    places.workers.emplace_back(members.begin(), members.end());
   }
-  return layout;
+  if (ranks > 1 && places.ranks.back() + 1 != ranks)
+    return refuse(fmt::format("there are {} ranks; it names {}", ranks, places.ranks.back() + 1));
+  return places;
 }
 
-std::string describe(const GroupLayout& layout) {
+std::string describe(const GroupPlaces& places) {
   std::vector<std::string> groups;
-  for (const std::vector<int>& members : layout) {
+  for (const std::vector<int>& members : places.workers) {
     std::vector<std::string> ranges;
     for (std::size_t first = 0; first < members.size();) {
       std::size_t last = first;
@@ -79,7 +103,9 @@ std::string describe(const GroupLayout& layout) {
                                      : fmt::format("{}-{}", members[first], members[last]));
       first = last + 1;
     }
-    groups.push_back(fmt::format("{}", fmt::join(ranges, ",")));
+    groups.push_back(places.ranks.empty() ? fmt::format("{}", fmt::join(ranges, ","))
+                                          : fmt::format("{}:{}", places.ranks[groups.size()],
+                                                        fmt::join(ranges, ",")));
   }
   return fmt::format("{}", fmt::join(groups, ";"));
 }

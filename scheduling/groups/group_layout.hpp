@@ -21,11 +21,20 @@ struct Workers {
 // separately, since a group without a GPU would be slow. More groups than workers share them.
 GroupLayout spread_groups(int groups, Workers workers);
 
-// "0-3,8;4-7": ";" separates groups, "," workers, "-" makes ranges. A worker may be in several
-// groups; one in no group computes only merged layers.
-inline constexpr int kAnyWorkers = 4096;  // only StarPU knows how many there will be
-Result<GroupLayout> parse_group_layout(std::string_view text, int workers);
+struct GroupPlaces {
+  GroupLayout workers;
+  std::vector<int> ranks{};  // by group, ascending; none: all on this one
+};
 
-std::string describe(const GroupLayout& layout);  // in the same notation
+// Neighbouring groups on the same rank, each of which has so many workers.
+GroupPlaces spread_over_ranks(int groups, Workers workers, int ranks);
+
+// "0-3,8;4-7": groups by ';', workers by ',', ranges by '-'. A worker may be in several groups; one
+// in none has only merged work. Where groups are on several ranks: "0:0-3;1:0-3".
+inline constexpr int kAnyWorkers = 4096;  // only StarPU knows how many there will be
+Result<GroupPlaces> parse_group_layout(std::string_view text, int workers, int ranks = 1);
+
+std::string describe(const GroupPlaces& places);  // in the same notation
+inline std::string describe(const GroupLayout& layout) { return describe(GroupPlaces{layout}); }
 
 }  // namespace omni

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cassert>
+#include <climits>
 
 #include "codelets/elementwise/accumulate.hpp"
+#include "runtime/communicator/ranks.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/when_ready.hpp"
@@ -16,7 +18,7 @@ constexpr std::size_t kWholeIteration = 4096;  // calls
 }  // namespace
 
 GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQueue& events,
-                   Strategy& strategy, bool traced, RankSums* sums)
+                   Strategy& strategy, bool traced)
     : net_(groups.net(group)),
       params_(net_.params()),
       workers_(groups.workers(group)),
@@ -25,8 +27,17 @@ GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQu
       events_(events),
       strategy_(strategy),
       traced_(traced),
-      sums_(sums),
-      alone_(groups.count() == 1 && sums == nullptr) {}
+      sums_(groups.sums),
+      here_(groups.is_here(group)),
+      guest_(groups.is_guest(group)),
+      across_(groups.on_several_ranks()),
+      merged_elsewhere_(across_ && here_ && !ranks::first() && net_.has(Net::Phase::merged)),
+      // Else passes follow each other, or groups go through the merged phase as they arrive.
+      whole_(across_ &&
+             !(here_ &&
+               groups.images_per_pass(group) < static_cast<std::uint64_t>(net_.options().batch)) &&
+             (merged_elsewhere_ || !(here_ || guest_) || !net_.has(Net::Phase::merged))),
+      alone_(groups.count() == 1 && sums_ == nullptr) {}
 
 Submission GroupRun::submission(const Update& update, const WorkerSet* workers) const {
   return {.iteration = traced_ ? static_cast<std::int64_t>(update.update.batch.number) : -1,
@@ -43,13 +54,32 @@ void GroupRun::begin(const MiniBatch& batch, bool announced, double simulated) {
   update.tallied = 0;
   update.tally = {};
   update.simulated = simulated;
-  if (traced_) recording::begin_iteration(static_cast<std::int64_t>(batch.number));
-  update.first = next_step(update, 0);
+  update.announced = announced;
+  if (here_ && traced_) recording::begin_iteration(static_cast<std::int64_t>(batch.number));
+  if (begun_ - completed_ == 1) start(update);
+}
+
+// Its first pass, as far as nobody else has a say.
+void GroupRun::start(Update& update) {
+  const MiniBatch& batch = update.update.batch;
+  if (guest_) {
+    BatchSlot& slot = sums_->slot_of_guest(group_, completed_);
+    update.first = {
+        .training = true, .seed = feed_.seed(), .first_sample = batch.first, .slot = &slot};
+    sums_->cross(group_, slot, false);
+  } else if (here_) {
+    update.first = next_step(update, 0);
+    start_pass(update);
+  }
+  if (update.announced) announce(net_.replicated_output().value);
+}
+
+void GroupRun::start_pass(Update& update) {
   const SubmissionScope scope(submission(update, &workers_));
   // Without what is decoded ahead, for which it would wait.
   if (alone_ && update.passes == 1 && strategy_.in_order()) chain_.emplace(true, kWholeIteration);
   net_.forward(update.first, Net::Phase::replicated);
-  if (announced) announce(net_.replicated_output());
+  if (merged_elsewhere_) sums_->cross(group_, *update.first.slot, false);
 }
 
 void GroupRun::announce(std::span<Tensor* const> when) {
@@ -65,13 +95,18 @@ Step GroupRun::next_step(const Update& update, std::uint64_t pass) {
 Status GroupRun::complete(const UpdateRule& rule) {
   Update& update = of(completed_);
   update.update.rule = rule;
-  while (update.submitted < update.passes) {
+  if (!here_ && !guest_) serve(update);
+  while ((here_ || guest_) && update.submitted < update.passes) {
     while (update.submitted >= update.tallied + kHeld) OMNI_CHECK(tally_next(update));
     submit_pass(update);
   }
-  ++completed_;
-  chain_.reset();
+  end_submission();
   return {};
+}
+
+void GroupRun::end_submission() {
+  chain_.reset();
+  if (++completed_ < begun_) start(of(completed_));
 }
 
 Result<bool> GroupRun::advance(const UpdateRule& rule) {
@@ -85,7 +120,7 @@ Result<bool> GroupRun::advance(const UpdateRule& rule) {
     announce(feed_.slot(first_of(update, update.tallied)).metrics);
     return false;
   }
-  ++completed_;
+  end_submission();
   return true;
 }
 
@@ -109,12 +144,14 @@ void GroupRun::submit_pass(Update& update) {
     const SubmissionScope scope(own);
     net_.forward(step, Net::Phase::replicated);
   }
-  {
+  if (!merged_elsewhere_) {
     const SubmissionScope scope(any);
     net_.forward(step, Net::Phase::merged);
     net_.backward(step, Net::Phase::merged);
     if (last) submit_updates(update.update, Net::Phase::merged);
   }
+  if (guest_ || merged_elsewhere_) sums_->cross(group_, *step.slot, true);
+  if (guest_) return serve(update);
   const SubmissionScope scope(own);
   net_.backward(step, Net::Phase::replicated);
   if (!last) return;
@@ -124,9 +161,11 @@ void GroupRun::submit_pass(Update& update) {
 
 // Before the mini-batch's first task that reads merged parameters.
 void GroupRun::begin_updates(Update& update) {
-  int awaited = 0;
+  // Nobody here waits for a group elsewhere: its rank reports.
+  int awaited = here_ ? 0 : INT_MAX;
   for (const Param* param : params_)
-    if (param->trainable) awaited += static_cast<int>(param->master->parts());
+    if (here_ && param->trainable && !(merged_elsewhere_ && net_.is_merged(*param)))
+      awaited += static_cast<int>(param->master->parts());
   strategy_.begin(update.update);
   UpdateReport& report = update.report;
   report.left = awaited;
@@ -144,8 +183,7 @@ void GroupRun::submit_updates(const GroupUpdate& update, Net::Phase phase) {
   // Groups meet at the master copies of single parameters.
   const ChainScope chain(!net_.has_replicas() && sums_ == nullptr);
   const bool merged = phase == Net::Phase::merged;
-  const ExchangeOrder order =
-      merged || strategy_.in_order() ? ExchangeOrder::submission : ExchangeOrder::arrival;
+  const ExchangeOrder order = merged ? ExchangeOrder::submission : exchange_order();
   std::size_t number = 0;  // of params_
   std::vector<Exchange> exchanges;
   std::vector<std::size_t> stepped;
@@ -166,10 +204,7 @@ void GroupRun::submit_updates(const GroupUpdate& update, Net::Phase phase) {
       else if (!param->partial_diffs.empty())
         submit_collect(param->partial_diffs, *param->diff, tag);
       const Exchange step{strategy_.step(update, i), strategy_.stepped(update, i)};
-      if (sums_ != nullptr && !param->whole_on_each_rank) {
-        sums_->submit(i, step, tag);
-        continue;
-      }
+      if (sums_ != nullptr && sums_->take(i, group_, step, order, tag)) continue;
       exchanges.push_back(step);
       stepped.push_back(i);
     }
@@ -178,26 +213,41 @@ void GroupRun::submit_updates(const GroupUpdate& update, Net::Phase phase) {
   submit();
 }
 
+// The rest of a mini-batch of a group elsewhere.
+void GroupRun::serve(Update& update) {
+  if (!guest_) begin_updates(update);
+  const SubmissionScope scope(submission(update, nullptr));
+  for (std::size_t i = 0; i < params_.size(); ++i)
+    if (params_[i]->trainable)
+      sums_->serve(i, group_, strategy_.step(update.update, i), exchange_order(),
+                   {.priority = kUpdatePriority});
+  strategy_.end(update.update);
+}
+
 Status GroupRun::tally_next(Update& update) {
   const std::uint64_t first = first_of(update, update.tallied++);
-  update.tally.add(feed_.slot(first));
-  feed_.release(first);
+  if (!merged_elsewhere_) update.tally.add(guest_ ? *update.first.slot : feed_.slot(first));
+  if (here_) feed_.release(first);
   return task_status();
 }
 
-Result<FinishedUpdate> GroupRun::collect() {
-  Update& update = of(collected_++);
-  while (update.tallied < update.passes) OMNI_CHECK(tally_next(update));
+Result<GroupOutcome> GroupRun::read_outcome(const GroupOutcome& told) {
+  Update& update = of(read_++);
+  while ((here_ || guest_) && update.tallied < update.passes) OMNI_CHECK(tally_next(update));
   const std::int64_t staleness = update.report.staleness;
-  if (traced_ && recording::on())
+  if (here_ && traced_ && recording::on())
     recording::write(trace::Exchange{static_cast<std::int64_t>(update.update.batch.number), group_,
                                      staleness, recording::now()});
-  return FinishedUpdate{.batch = update.update.batch,
-                        .rule = update.update.rule,
-                        .tally = update.tally,
-                        .simulated = update.simulated,
-                        .staleness = staleness,
-                        .fc_staleness = update.report.fc_staleness};
+  if (!here_ && !guest_) return GroupOutcome{told.tally, staleness, 0, told.stops};
+  return GroupOutcome{update.tally, staleness, update.report.fc_staleness, told.stops};
+}
+
+FinishedUpdate GroupRun::collect(const GroupOutcome& outcome) {
+  const Update& update = of(collected_++);
+  return {.batch = update.update.batch,
+          .rule = update.update.rule,
+          .outcome = outcome,
+          .simulated = update.simulated};
 }
 
 }  // namespace omni

@@ -1,4 +1,5 @@
-// The mini-batches of one compute group: submits their tasks and collects their results.
+// The mini-batches of one compute group: submits their tasks and collects what came out of them. Of
+// a group of another rank it submits what that one needs of this rank.
 #pragma once
 
 #include <array>
@@ -19,9 +20,8 @@ namespace omni {
 struct FinishedUpdate {
   MiniBatch batch;
   UpdateRule rule;
-  Tally tally;
+  GroupOutcome outcome;
   double simulated = 0;  // seconds, by the virtual clock
-  std::int64_t staleness = 0, fc_staleness = 0;
 };
 
 class GroupRun {
@@ -31,14 +31,14 @@ class GroupRun {
   // Passes of one mini-batch whose images may be held at once.
   static constexpr int kHeld = 2;
 
-  // `sums`: null with one rank. `traced`: tasks belong to an iteration of the trace; else to none.
+  // `traced`: a trace tells its tasks by iteration; else they belong to none.
   GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQueue& events,
-           Strategy& strategy, bool traced, RankSums* sums = nullptr);
+           Strategy& strategy, bool traced);
   GroupRun(const GroupRun&) = delete;
   GroupRun& operator=(const GroupRun&) = delete;
 
-  // Submits a new mini-batch up to the merged phase of its first pass. An event tells when it
-  // arrives there, if wanted.
+  // Submits a new mini-batch up to the merged phase of its first pass; its arrival there is an
+  // event, if wanted. Behind one that is not complete it waits for that.
   void begin(const MiniBatch& batch, bool announce, double simulated = 0);
   // The oldest mini-batch that is not submitted completely.
   const MiniBatch& next_to_complete() const {
@@ -48,11 +48,17 @@ class GroupRun {
   Status complete(const UpdateRule& rule);
   // Likewise, for as many passes as may hold images; the rest follows later. True: nothing is left.
   Result<bool> advance(const UpdateRule& rule);
-  // Results of the oldest mini-batch whose update is done.
-  Result<FinishedUpdate> collect();
+  // Of the oldest one whose update is done and was not read. Of a group elsewhere, to what its rank
+  // told comes what is measured here.
+  Result<GroupOutcome> read_outcome(const GroupOutcome& told = {});
+  // The oldest one of all, whose outcome is this.
+  FinishedUpdate collect(const GroupOutcome& outcome);
 
-  std::uint64_t images_per_pass() const { return feed_.batch(); }
-  bool may_begin() const { return completed_ == begun_ && begun_ - collected_ < kUnderWay; }
+  bool may_begin() const {
+    return (across_ || completed_ == begun_) && begun_ - collected_ < kUnderWay;
+  }
+  // Whether mini-batches that arrive freely are completed when they begin.
+  bool is_whole() const { return whole_; }
 
  private:
   struct Update {
@@ -63,6 +69,7 @@ class GroupRun {
     std::uint64_t submitted = 0, tallied = 0;  // of them
     Tally tally;
     double simulated = 0;
+    bool announced = false;
   };
   Update& of(std::uint64_t count) { return updates_[count % kUnderWay]; }
   std::uint64_t first_of(const Update& update, std::uint64_t pass) const {
@@ -70,9 +77,16 @@ class GroupRun {
   }
   Submission submission(const Update& update, const WorkerSet* workers) const;
   Step next_step(const Update& update, std::uint64_t pass);
+  void start(Update& update);
+  void start_pass(Update& update);
+  void end_submission();
   void begin_updates(Update& update);
   void submit_pass(Update& update);
   void submit_updates(const GroupUpdate& update, Net::Phase phase);
+  void serve(Update& update);
+  ExchangeOrder exchange_order() const {
+    return strategy_.in_order() ? ExchangeOrder::submission : ExchangeOrder::arrival;
+  }
   void announce(std::span<Tensor* const> when);
   Status tally_next(Update& update);  // reads the metrics of its next pass
 
@@ -84,11 +98,15 @@ class GroupRun {
   EventQueue& events_;
   Strategy& strategy_;
   bool traced_;
-  RankSums* sums_;
+  RankSums* sums_;         // null: there is one rank
+  bool here_, guest_;      // else the group is of another rank; its merged phase is here
+  bool across_;            // groups are on several ranks
+  bool merged_elsewhere_;  // of a group here, the merged phase
+  bool whole_;
   bool alone_;                       // then a mini-batch of one pass can be one chain
   std::optional<ChainScope> chain_;  // from begin() to the end of complete()
   std::array<Update, kUnderWay> updates_;
-  std::uint64_t begun_ = 0, completed_ = 0, collected_ = 0;
+  std::uint64_t begun_ = 0, completed_ = 0, read_ = 0, collected_ = 0;
 };
 
 }  // namespace omni

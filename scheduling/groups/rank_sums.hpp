@@ -1,38 +1,69 @@
-// One mini-batch over several ranks. Every part of a parameter has an owner. When its gradient is
-// complete, all ranks send theirs to the owner. The owner adds them up in the order of ranks, makes
-// the step, and sends the new values back. So ranks share the work of the steps, and each sends and
-// receives every parameter about once, for any number of ranks.
+// What groups send between ranks. Every part of a parameter has an owner. To add up, all ranks send
+// theirs to the owner, which adds in a fixed order, makes the step, and sends the new values back.
+// So the ranks share the work of the steps, and each sends and receives every parameter about once,
+// however many ranks there are. Asynchronous groups send their gradients to the owners, too, who
+// step by each as it comes, or in turn, and send the values back to that group.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "codelets/elementwise/exchange.hpp"
-#include "layers/net.hpp"
+#include "scheduling/groups/compute_groups.hpp"
 
 namespace omni {
 
 class RankSums {
  public:
-  explicit RankSums(Net& net);
+  explicit RankSums(ComputeGroups& groups);
 
   std::size_t bytes() const { return incoming_.bytes(); }
   Status allocate() { return incoming_.allocate(); }
-  // Sums and steps the parameter of that number; submitted after its backward tasks.
-  void submit(std::size_t number, const Exchange& step, TaskTag tag);
-  // Sends optimizer state from the owners to the first rank. No task may be under way.
-  void gather_memory();
+  // The step of a complete gradient, by the parameter's number in the net, behind its backward
+  // tasks. False: it is this rank's alone, and the caller's.
+  bool take(std::size_t number, int group, const Exchange& step, ExchangeOrder order, TaskTag tag);
+  // The step that a group of another rank takes at what is owned here.
+  void serve(std::size_t number, int group, ExchangeArgs args, ExchangeOrder order, TaskTag tag);
+  // To the merged phase on the first rank and back, of a group that is here or a guest: activations
+  // and labels; their gradients.
+  void cross(int group, const BatchSlot& slot, bool back);
+  BatchSlot& slot_of_guest(int group, std::uint64_t number);
+  // Adds up what the groups of all ranks contributed; `move` moves a part of the master.
+  void meet(std::size_t number, const std::function<void(std::size_t part)>& move, TaskTag tag);
+
+  // No task may be under way, in what follows. All ranks get the parameters, and the mean of the
+  // ranks' running statistics.
+  Status settle();
+  // To the first rank: what updates and meetings remember, from its owners, and contributions.
+  Status gather_memory();
 
  private:
   struct Part {
-    int owner = 0;
-    std::vector<Tensor*> incoming{};  // of the owner, by rank; null: its own
+    int owner = 0, number = 0;  // of merged parameters the first rank is
+    // Of the owner, by sender; null: itself.
+    std::vector<Tensor*> incoming{}, fresh{};
   };
-  // The sum over ranks [first, end), in pairs. If the own gradient is among them, it becomes the
-  // sum.
+  struct Sum {
+    const Tensor& values;
+    bool clears = true, in_pairs = false;
+    const std::function<void(std::size_t part)>& step;
+    std::function<void()> arrived{};
+  };
+  bool is_shared(const Param& param) const;
+  int rank_of(std::size_t sender) const;
+  int tag_of(const Part& part, int sender, bool values) const;
+  void submit(std::size_t number, const Sum& sum, TaskTag tag);
+  // The sum of the ranks [first, end), in pairs; where the own gradient is among them it holds it.
   TensorPart add_up(const Part& part, TensorPart own, int first, int end, TaskTag tag) const;
+  void add_in_turn(const Part& part, TensorPart own, TaskTag tag) const;  // to `own`
 
+  ComputeGroups& groups_;
   std::vector<Param*> params_;
-  std::vector<std::vector<Part>> parts_;  // by parameter
+  bool by_group_;                                  // groups share one model, and are the senders
+  std::size_t senders_;                            // else ranks are
+  std::vector<std::vector<Part>> parts_;           // by parameter
+  int crossing_tag_ = 0;                           // the first of cross()
+  std::vector<std::vector<BatchSlot>> of_guests_;  // by group, then those under way
   TensorPool incoming_;
 };
 

@@ -5,20 +5,24 @@
 namespace omni {
 
 TrainingFeed::TrainingFeed(DataFeed& feed, std::uint64_t seed, std::uint64_t first,
-                           std::uint64_t end, bool in_sequence)
+                           std::uint64_t end, bool in_sequence, std::vector<bool> turns)
     : feed_(feed),
       seed_(seed),
       first_(first),
       end_(end),
       in_sequence_(in_sequence),
+      turns_(std::move(turns)),
       submitted_(first),
       decoded_before_(feed.decoded()) {}
 
 Step TrainingFeed::step(std::uint64_t first_sample, std::uint64_t update_end) {
   if (in_sequence_) {
-    for (; submitted_ <= first_sample + kPrefetched * batch() && submitted_ < end_;
-         submitted_ += batch())
+    for (; waiting_ <= kPrefetched && submitted_ < end_; submitted_ += batch()) {
+      if (!is_taken(submitted_)) continue;
       feed_.submit(submitted_);
+      ++waiting_;
+    }
+    --waiting_;
     if (recording::on()) record(first_sample);
   } else {
     for (const std::uint64_t each : {first_sample, first_sample + batch()})
@@ -30,9 +34,16 @@ Step TrainingFeed::step(std::uint64_t first_sample, std::uint64_t update_end) {
           .slot = &feed_.slot(first_sample)};
 }
 
+bool TrainingFeed::is_taken(std::uint64_t sample) const {
+  return turns_.empty() || turns_[(sample - first_) / batch() % turns_.size()];
+}
+
 void TrainingFeed::release_from(std::uint64_t sample) {
   for (; in_sequence_ && submitted_ > sample; submitted_ -= batch())
-    feed_.release(submitted_ - batch());
+    if (is_taken(submitted_ - batch())) {
+      feed_.release(submitted_ - batch());
+      --waiting_;
+    }
 }
 
 // How far the data are ahead of the mini-batch that is submitted next.

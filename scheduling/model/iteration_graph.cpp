@@ -68,7 +68,7 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
   if (newest < 0)
     return Error{ErrorKind::failed, "", "no iteration of the first group was captured", ""};
   std::unordered_set<std::uint32_t> gate;
-  for (const Tensor* tensor : net.replicated_output()) gate.insert(tensor->id());
+  for (const Tensor* tensor : net.replicated_output().value) gate.insert(tensor->id());
 
   const Lengths lengths(times, machine);
   std::map<std::string, std::uintptr_t> codelets;

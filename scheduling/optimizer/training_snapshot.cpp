@@ -47,6 +47,8 @@ std::size_t TrainingSnapshot::bytes(ComputeGroups& groups, bool with_replicas) {
   };
   for_each_array(groups.net(), add);
   if (with_replicas) for_each_replica(groups, add);
+  for (int group = 0; with_replicas && group < groups.count(); ++group)
+    if (!groups.is_here(group)) for_each_of_group(groups.net(group), group, add);
   return bytes;
 }
 

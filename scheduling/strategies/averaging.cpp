@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "codelets/elementwise/meeting.hpp"
 #include "runtime/tasks/submission.hpp"
 #include "scheduling/strategies/registry.hpp"
 
@@ -77,7 +76,7 @@ void Averaging::conclude() {
   std::vector<std::size_t> all(params(0).size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   for (int group = 0; group < count(); ++group)
-    if (may_begin(group)) contribute(group, all);  // else it has
+    if (groups_.is_here(group) && may_begin(group)) contribute(group, all);  // else it has
   meet();
 }
 
@@ -98,11 +97,11 @@ void Averaging::meet() {
   const MoveCentreArgs move{.rate = static_cast<float>(options_.rate),
                             .momentum = at_start_ ? 0 : static_cast<float>(options_.momentum),
                             .nesterov = !options_.pulls};
-  for (const Param* param : params(0))
-    if (param->trainable)
-      submit_move_centre(move, *param->master, *param->change, *param->centre_velocity, tag);
+  for (std::size_t i = 0; i < params(0).size(); ++i)
+    if (params(0)[i]->trainable) move_centre(move, i, tag);
   at_start_ = restarts_;
-  for (int group = 0; group < count() && (!options_.pulls || restarts_); ++group) {
+  for (const int group : groups_.here()) {
+    if (options_.pulls && !restarts_) break;
     const SubmissionScope scope({.group = group, .workers = &groups_.workers(group)});
     for (const Param* param : params(group))
       if (param->trainable) submit_publish(*param->master, *param->replica, tag);

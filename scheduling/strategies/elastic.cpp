@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "codelets/elementwise/meeting.hpp"
+#include "runtime/communicator/ranks.hpp"
 
 namespace omni {
 namespace {
@@ -86,26 +86,27 @@ double Elastic::norm_per_parameter(int group) const {
 
 void Elastic::meet_at_rest() {
   std::vector<double> updates, batches;
-  bool small = true;
-  for (int group = 0; group < count(); ++group) {
-    const Member& each = members_[static_cast<std::size_t>(group)];
+  for (const Member& each : members_) {
     updates.push_back(each.updates);
     batches.push_back(each.batch);
-    small = small && norm_per_parameter(group) < options_.most_norm;
   }
+  double large = 0;  // models, of all ranks
+  for (const int group : groups_.here())
+    large += norm_per_parameter(group) < options_.most_norm ? 0 : 1;
+  ranks::sum({&large, 1});
   const std::vector<double> weights =
-      merge_weights(updates, batches, small ? options_.perturbation : 0);
+      merge_weights(updates, batches, large > 0 ? 0 : options_.perturbation);
   const MoveCentreArgs move{
       .momentum = meetings_ == 0 ? 0 : static_cast<float>(options_.momentum),
       .total_weight = static_cast<float>(std::accumulate(weights.begin(), weights.end(), 0.0))};
   for (std::size_t i = 0; i < params(0).size(); ++i) {
     const Param& shared = *params(0)[i];
     if (!shared.trainable) continue;
-    for (int group = 0; group < count(); ++group)
+    for (const int group : groups_.here())
       submit_contribute(static_cast<float>(weights[static_cast<std::size_t>(group)]),
                         *params(group)[i]->replica, *shared.master, *shared.change);
-    submit_move_centre(move, *shared.master, *shared.change, *shared.centre_velocity);
-    for (int group = 0; group < count(); ++group)
+    move_centre(move, i);
+    for (const int group : groups_.here())
       submit_publish(*shared.master, *params(group)[i]->replica);
   }
   const double mean = std::accumulate(updates.begin(), updates.end(), 0.0) / count();

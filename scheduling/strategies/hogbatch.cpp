@@ -26,10 +26,9 @@ Hogbatch::Hogbatch(ComputeGroups& groups, bool in_order, std::vector<GroupBatch>
     const GroupBatch& own = batches[static_cast<std::size_t>(group) % batches.size()];
     auto known = std::ranges::find(kinds_, own, &Kind::bounds);
     if (known == kinds_.end())
-      known = kinds_.insert(
-          kinds_.end(), {.bounds = own,
-                         .unit = static_cast<std::uint64_t>(groups.net(group).slices().images()),
-                         .batch = static_cast<std::uint64_t>(own.start)});
+      known = kinds_.insert(kinds_.end(), {.bounds = own,
+                                           .unit = groups.images_per_pass(group),
+                                           .batch = static_cast<std::uint64_t>(own.start)});
     kind_of_.push_back(static_cast<std::size_t>(known - kinds_.begin()));
   }
 }

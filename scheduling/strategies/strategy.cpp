@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "runtime/tasks/recorder.hpp"
+#include "scheduling/groups/rank_sums.hpp"
 
 namespace omni {
 
@@ -32,6 +33,14 @@ ExchangeArgs Strategy::step(const GroupUpdate& update, std::size_t number) {
 ExchangeTensors Strategy::stepped(const GroupUpdate& update, std::size_t number) {
   const Param& param = *params(update.batch.group)[number];
   return {*param.master, *param.diff, *param.velocity, param.replica, param.mean_square};
+}
+
+void Strategy::move_centre(const MoveCentreArgs& move, std::size_t number, TaskTag tag) const {
+  const Param& param = *params(0)[number];
+  const auto move_part = [&](std::optional<std::size_t> part) {
+    submit_move_centre(move, *param.master, *param.change, *param.centre_velocity, tag, part);
+  };
+  groups_.sums != nullptr ? groups_.sums->meet(number, move_part, tag) : move_part({});
 }
 
 void Strategy::record_meeting(double number) const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "codelets/elementwise/exchange.hpp"
+#include "codelets/elementwise/meeting.hpp"
 #include "scheduling/groups/compute_groups.hpp"
 #include "scheduling/groups/momentum.hpp"
 
@@ -97,6 +98,8 @@ class Strategy {
   virtual void take(std::span<const double> /*as many as numbers() gives*/) {}
 
   int count() const { return groups_.count(); }
+  // The parameter's master takes a step by what all groups contributed.
+  void move_centre(const MoveCentreArgs& move, std::size_t param, TaskTag tag = {}) const;
   // In the trace; the meeting's number counts from 0.
   void record_meeting(double number) const;
   const std::vector<Param*>& params(int group) const {

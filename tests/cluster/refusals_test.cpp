@@ -28,9 +28,20 @@ void expect_refused(const Finished& run, int code, const std::string& text) {
 }
 
 TEST(RanksRefuse, what_works_on_one_rank_only) {
-  expect_refused(on_ranks(2, net("2", {"--groups", "2"})), 2, "--strategy async");
-  expect_refused(on_ranks(2, net("2", {"--strategy", "sma", "--groups", "2"})), 2,
-                 "--strategy sma");
+  expect_refused(on_ranks(2, net("2", {"--groups", "2"})), 2,
+                 "--fc merged: all layers would be on the first rank");
+  expect_refused(on_ranks(2, {"--net", "lenet", "--batch", "16", "--max-batches", "2", "--groups",
+                              "2", "--subdivisions", "2", "--no-test"}),
+                 2, "--subdivisions: merged layers of several ranks take whole mini-batches");
+  expect_refused(
+      on_ranks(2, net("2", {"--groups", "2", "--fc", "replicated", "--cold-start", "4"})), 2,
+      "--cold-start: groups of several ranks");
+  expect_refused(on_ranks(2, net("2", {"--strategy", "sma", "--groups", "auto"})), 2,
+                 "--groups auto: the number of groups");
+  expect_refused(on_ranks(4, net("2", {"--strategy", "sma", "--groups", "3"})), 2,
+                 "--groups: 3 groups cannot be on 4 ranks (--groups 4, or --strategy sync)");
+  expect_refused(on_ranks(2, net("2", {"--strategy", "sma", "--group-layout", "0:0;2:0"})), 2,
+                 "--group-layout: '2:0' does not begin with rank 0, or 1");
   expect_refused(on_ranks(2, net("2", {"--auto"})), 2, "--auto: the number of groups");
   expect_refused(on_ranks(2, {"layers"}), 2, "omni-run layers: only trainings");
   expect_refused(on_ranks(3, {"--net", "mlp", "--batch", "2", "--no-test"}), 2,

@@ -168,8 +168,9 @@ Result<json> run_training(const json& arguments) {
         ++begun;
         OMNI_CHECK(run.complete({.learning_rate = 0.01f, .momentum = {}}));
       } else {
-        OMNI_TRY([[maybe_unused]] const FinishedUpdate finished,
-                 runs[ended++ % runs.size()]->collect());
+        GroupRun& oldest = *runs[ended++ % runs.size()];
+        OMNI_TRY(const GroupOutcome outcome, oldest.read_outcome());
+        (void)oldest.collect(outcome);
       }
     }
     OMNI_CHECK(wait_for_tasks());

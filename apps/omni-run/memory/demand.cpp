@@ -35,9 +35,11 @@ MemoryDemand training_demand(const ComputeGroups& groups, const DataFeed& train,
   MemoryDemand demand = evaluation_demand(groups.net(), test, working);
   demand.tensors = groups.tensor_sizes();
   demand.training_images = train.tensor_sizes();
-  for (int group = 0; group < groups.count() && groups.count() > 1; ++group)
-    demand.groups.push_back(groups.workers(group));
-  demand.more_when_cut = static_cast<double>(Trainer::slots(groups.count(), 2)) / train.slots();
+  const std::vector<int> here = groups.here();
+  for (const int group : here)
+    if (groups.count() > 1) demand.groups.push_back(groups.workers(group));
+  demand.more_when_cut =
+      static_cast<double>(Trainer::slots(static_cast<int>(here.size()), 2)) / train.slots();
   return demand;
 }
 

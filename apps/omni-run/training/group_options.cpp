@@ -79,6 +79,28 @@ Status check_adam(const GroupArguments& groups, const StrategyType& strategy, co
   return {};
 }
 
+Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels models,
+                                 Workers workers, int most) {
+  const int count = arguments.count.value_or(1);
+  // One group with one model is on all ranks.
+  const int ranks = count > 1 || models != GroupModels::one ? ranks::size() : 1;
+  if (count < ranks)
+    return Error{
+        ErrorKind::usage, "--groups",
+        fmt::format("{} group{} cannot be on {} ranks", count, count == 1 ? "" : "s", ranks),
+        fmt::format("--groups {}, or --strategy sync", ranks)};
+  if (arguments.layout.empty())
+    return ranks > 1 ? spread_over_ranks(count, workers, ranks)
+                     : GroupPlaces{spread_groups(count, workers)};
+  OMNI_TRY(GroupPlaces places, parse_group_layout(arguments.layout, most, ranks));
+  const std::size_t named = places.workers.size();
+  if (named != static_cast<std::size_t>(count))
+    return Error{ErrorKind::usage, "--group-layout",
+                 fmt::format("names {} group{}, --groups {}", named, named == 1 ? "" : "s", count),
+                 "name as many, with quotes around them: to a shell, ; ends a command"};
+  return places;
+}
+
 namespace {
 
 BuildOptions of_one_group(const NetArguments& net, int groups) {
@@ -97,25 +119,30 @@ BuildOptions of_one_group(const NetArguments& net, int groups) {
 Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
                                   const GroupArguments& arguments, const GroupShape& shape) {
   const int count = arguments.count.value_or(1);
+  OMNI_TRY(GroupPlaces places, place_groups(arguments, shape.models, 1, kAnyWorkers));
+  const bool by_rank = !places.ranks.empty();
   // Who also trains with one group has all workers to share its mini-batches.
-  const int sharing_workers = arguments.automatic || arguments.cold_start > 0 ? 1 : count;
+  const int sharing_workers = arguments.automatic || arguments.cold_start > 0 ? 1
+                              : by_rank ? (count + ranks::size() - 1) / ranks::size()
+                                        : count;
   const Sharing like{.replicas = shape.models == GroupModels::own,
                      .own_models = shape.models == GroupModels::own,
                      .fully_connected = shape.models == GroupModels::one
                                             ? arguments.fully_connected
                                             : FullyConnected::replicated};
-  return ComputeGroups::make(count, like, [&](const Sharing& sharing, int slice, int group) {
+  const auto build = [&](const Sharing& sharing, int slice, int group) {
     BuildOptions options = of_one_group(net, sharing_workers);
     if (!shape.images_per_pass.empty())
       options.images = shape.images_per_pass[static_cast<std::size_t>(group)];
     else if (slice != 0)
       options.slice = slice;
     options.sharing = sharing;
-    options.rank = ranks::rank();
-    options.ranks = ranks::size();
+    options.rank = by_rank ? 0 : ranks::rank();
+    options.ranks = by_rank ? 1 : ranks::size();
     options.fixed_sums = net.fixed_sums;
     return Net::build(spec, options);
-  });
+  };
+  return ComputeGroups::make(count, like, build, std::move(places.ranks), shape.images_per_pass);
 }
 
 Result<int> slice_of_groups(const NetSpec& spec, const NetArguments& net, int groups) {
@@ -151,22 +178,17 @@ Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments,
   if (groups.count() > 1 || !arguments.layout.empty()) OMNI_CHECK(require_group_scheduler(session));
   if (arguments.automatic) return {};  // the training does
   const Workers workers = workers_of(session);
-  GroupLayout layout = spread_groups(groups.count(), workers);
-  if (!arguments.layout.empty()) {
-    OMNI_TRY(layout, parse_group_layout(arguments.layout, workers.all));
-    if (static_cast<int>(layout.size()) != groups.count())
-      return Error{ErrorKind::usage, "--group-layout",
-                   fmt::format("names {} group{}, --groups {}", layout.size(),
-                               layout.size() == 1 ? "" : "s", groups.count()),
-                   "name as many, with quotes around them: to a shell, ; ends a command"};
-    // StarPU counts GPUs' workers first. A group that was given cores alone computes on them.
-    for (const std::vector<int>& members : layout)
-      if (std::ranges::min(members) >= workers.gpus) let_cores_compute();
-  }
+  const auto models = groups.on_several_ranks() ? GroupModels::own : GroupModels::one;
+  OMNI_TRY(const GroupPlaces places, place_groups(arguments, models, workers, workers.all));
+  // StarPU counts GPUs' workers first. A group that was given cores alone computes on them.
+  for (const int group : groups.here())
+    if (!arguments.layout.empty() &&
+        std::ranges::min(places.workers[static_cast<std::size_t>(group)]) >= workers.gpus)
+      let_cores_compute();
   if (groups.count() == 1 && arguments.layout.empty()) return {};
-  groups.assign(layout);
+  groups.assign(places.workers);
   log::info("{} compute group{} on workers {}", groups.count(), groups.count() == 1 ? "" : "s",
-            describe(layout));
+            describe(places));
   return {};
 }
 

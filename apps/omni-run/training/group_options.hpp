@@ -22,6 +22,10 @@ struct GroupShape {
   std::vector<int> images_per_pass{};  // by group; none: the whole mini-batch
 };
 
+// Each group's workers, and its rank where groups are on several; at most `most` on each.
+Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels models,
+                                 Workers workers, int most);
+
 Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
                                   const GroupArguments& arguments, const GroupShape& shape = {});
 // Images per task of such groups' nets.

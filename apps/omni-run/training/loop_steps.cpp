@@ -63,8 +63,7 @@ TrainerOptions Training::options() {
           .feeds = feed_of_group_,
           .clock = clock_ ? &*clock_ : nullptr,
           .exchange_seconds = exchange_seconds_,
-          .health = ranks::several() ? nullptr : &*health_,
-          .sums = sums_ ? &*sums_ : nullptr};
+          .health = ranks::several() ? nullptr : &*health_};
 }
 
 TrainerEvents Training::events() {

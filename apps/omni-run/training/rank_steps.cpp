@@ -102,12 +102,19 @@ Status Training::check_ranks() {
     return Error{ErrorKind::usage, what, why, "start one process"};
   };
   const GroupArguments& groups = arguments_.groups;
-  if (groups.automatic || groups.planned)
+  if (groups.automatic || groups.planned || strategy_.grows)
     return refuse(groups.automatic ? "--auto" : "--groups auto",
                   "the number of groups is not searched over several ranks yet");
-  if (groups_->count() > 1 || strategy_.type->models != GroupModels::one || strategy_.grows)
-    return refuse(fmt::format("--strategy {}", strategy_.type->name),
-                  "several ranks make one group, with --strategy sync, so far");
+  if (groups_->count() > 1 && !net().has(Net::Phase::replicated))
+    return Error{ErrorKind::usage, "--fc merged",
+                 "all layers would be on the first rank, and nothing on the others",
+                 "--fc replicated"};
+  if (groups_->count() > 1 && net().has(Net::Phase::merged) && net().options().subdivisions > 1)
+    return Error{ErrorKind::usage, "--subdivisions",
+                 "merged layers of several ranks take whole mini-batches",
+                 "--subdivisions 1, or --fc replicated"};
+  if (groups.cold_start > 0)
+    return refuse("--cold-start", "groups of several ranks cannot begin as one yet");
   if (arguments_.arrivals.simulated)
     return refuse("--arrivals virtual", "a simulated training is one process");
   if (arguments_.net.strict)
@@ -137,8 +144,9 @@ Status Training::compare_ranks() {
                                       : std::string("none")}});
   OMNI_CHECK(same);
   log::tell_warnings_unless_in(ranks::gather(log::warnings_so_far()).front());
-  log::info("{} ranks: {} of {} images on each", ranks::size(), net().slices().images(),
-            net().slices().images_of_all());
+  if (groups_->count() == 1)
+    log::info("{} ranks: {} of {} images on each", ranks::size(), net().slices().images(),
+              net().slices().images_of_all());
   return {};
 }
 
@@ -154,12 +162,13 @@ Status Training::on_first_rank(const std::function<Status()>& work) {
 }
 
 Status Training::save(const TrainingState& state) {
+  ArraysElsewhere elsewhere;
   if (sums_) {
-    sums_->gather_memory();
-    OMNI_CHECK(wait_for_tasks());
+    OMNI_CHECK(sums_->gather_memory());
+    elsewhere = bring_arrays(*groups_);
   }
   return on_first_rank([&]() -> Status {
-    OMNI_TRY(const auto path, folder_->save(*groups_, state, identity_));
+    OMNI_TRY(const auto path, folder_->save(*groups_, elsewhere, state, identity_));
     progress_.finish_line();
     log::info("saved {}", path.string());
     return {};

@@ -87,10 +87,10 @@ Status RunFolder::open_unused() {
   }
 }
 
-Result<fs::path> RunFolder::save(ComputeGroups& groups, const TrainingState& state,
-                                 const RunIdentity& identity) {
+Result<fs::path> RunFolder::save(ComputeGroups& groups, const ArraysElsewhere& elsewhere,
+                                 const TrainingState& state, const RunIdentity& identity) {
   if (!store_) OMNI_CHECK(open_unused());
-  return save_training(*store_, groups, state, identity);
+  return save_training(*store_, groups, elsewhere, state, identity);
 }
 
 std::string RunFolder::resume_command() const {

@@ -23,8 +23,9 @@ class RunFolder {
                                    int keep, std::uint64_t bytes);
   static std::filesystem::path place(const std::string& out, const std::string& net);
 
-  Result<std::filesystem::path> save(ComputeGroups& groups, const TrainingState& state,
-                                     const RunIdentity& identity);
+  // As save_training().
+  Result<std::filesystem::path> save(ComputeGroups& groups, const ArraysElsewhere& elsewhere,
+                                     const TrainingState& state, const RunIdentity& identity);
   // This process's command line, going on from the newest checkpoint.
   std::string resume_command() const;
 

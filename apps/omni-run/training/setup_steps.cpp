@@ -59,6 +59,8 @@ Status Training::run() {
   OMNI_CHECK(open_images());
   OMNI_CHECK(compare_ranks());
   OMNI_CHECK(on_first_rank([this] { return prepare_folder(); }));
+  if (arguments_.checkpoint_every == 0 && arguments_.resume == "auto")
+    arguments_.checkpoint_every = kOnlyAtTheEnd;
   OMNI_CHECK(start());
   OMNI_CHECK(settle_groups());
   make_feeds();
@@ -81,7 +83,8 @@ Status Training::open_nets() {
   arguments_.net.cores = static_cast<int>(ranks::least(arguments_.net.cores));
   const Workers workers{computing_cores(arguments_.machine.session) + arguments_.net.gpus,
                         arguments_.net.gpus};
-  int devices = workers.gpus > 0 ? workers.gpus : workers.all;
+  int devices =
+      static_cast<int>(ranks::least(workers.gpus > 0 ? workers.gpus : workers.all)) * ranks::size();
   if (arguments_.arrivals.simulated) {
     OMNI_TRY(machine_, read_machine(arguments_.arrivals.machine));
     devices = static_cast<int>(machine_->devices.size());
@@ -95,11 +98,9 @@ Status Training::open_nets() {
     for (const std::size_t device : devices_of_groups(*machine_, groups.count.value_or(1)))
       on_gpu.push_back(machine_->devices[device].kind == Machine::Kind::gpu);
   } else {
-    GroupLayout layout = spread_groups(groups.count.value_or(1), workers);
-    if (!groups.layout.empty()) {
-      OMNI_TRY(layout, parse_group_layout(groups.layout, kAnyWorkers));
-    }
-    for (const std::vector<int>& members : layout)
+    OMNI_TRY(const GroupPlaces places,
+             place_groups(groups, strategy_.type->models, workers, kAnyWorkers));
+    for (const std::vector<int>& members : places.workers)
       on_gpu.push_back(std::ranges::min(members) < workers.gpus);
   }
   OMNI_TRY(shape_, shape_groups(strategy_, groups, net_options.batch, on_gpu));
@@ -209,7 +210,6 @@ Status Training::prepare_folder() {
     const bool at_end = arguments_.resume == "auto";  // or the same line would train once more
     log::info("checkpoints: only {}when the run is stopped (--checkpoint-every 1000, say)",
               at_end ? "at the end, and " : "");
-    if (at_end) arguments_.checkpoint_every = kOnlyAtTheEnd;
   }
   return {};
 }
@@ -247,7 +247,7 @@ void Training::make_feeds() {
         *data_.train, feed_options(net(), seed_, true, Trainer::slots(*groups_))));
   } else {
     std::map<int, std::vector<int>> groups_of;  // by images per pass
-    for (int group = 0; group < groups_->count(); ++group)
+    for (const int group : groups_->here())
       groups_of[shape_.images_per_pass[static_cast<std::size_t>(group)]].push_back(group);
     feed_of_group_.resize(shape_.images_per_pass.size());
     for (const auto& [images, members] : groups_of) {
@@ -278,7 +278,7 @@ Status Training::check_memory() {
   }
   const std::size_t working =
       kLibraries + static_cast<std::size_t>(cpu_workers(*session_)) * demand.working.of_core;
-  if (ranks::several()) sums_.emplace(net());
+  if (ranks::several()) groups_->sums = &sums_.emplace(*groups_);
   demand.in_main_memory_only = snapshots + working + (sums_ ? sums_->bytes() : 0);
   demand.snapshots = snapshots;
   demand.without_snapshots = arguments_.groups.automatic ? "leave out --auto" : "--guard off";

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "runtime/communicator/ranks.hpp"
 #include "runtime/log.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
@@ -127,11 +128,12 @@ Result<std::vector<GroupBatch>> parse_group_batches(std::string_view text, int g
 Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers) {
   GroupArguments& groups = arguments.groups;
   if (!groups.layout.empty() && !groups.count && !groups.planned && !groups.automatic) {
-    OMNI_TRY(const GroupLayout layout, parse_group_layout(groups.layout, kAnyWorkers));
-    if (layout.size() > static_cast<std::size_t>(kMostGroups))
-      return refusal("--group-layout", fmt::format("names {} groups", layout.size()),
+    const int ranks = groups.strategy == "sync" ? 1 : ranks::size();
+    OMNI_TRY(const GroupPlaces places, parse_group_layout(groups.layout, kAnyWorkers, ranks));
+    if (places.workers.size() > static_cast<std::size_t>(kMostGroups))
+      return refusal("--group-layout", fmt::format("names {} groups", places.workers.size()),
                      fmt::format("{} are the most", kMostGroups));
-    groups.count = static_cast<int>(layout.size());
+    groups.count = static_cast<int>(places.workers.size());
   }
   const bool several =
       groups.automatic || groups.planned || groups.count.value_or(1) > 1 || !groups.layout.empty();

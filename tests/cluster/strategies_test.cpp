@@ -1,0 +1,199 @@
+// Groups on several ranks: they learn what groups of one process learn.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/cluster/ranks.hpp"
+
+namespace omni::test {
+namespace {
+
+class GroupsOnRanks : public testing::Test {
+ protected:
+  Words training(int iterations, Words more = {}) {
+    Words words{"--net",         "lenet",
+                "--data",        "synthetic:480:10",
+                "--batch",       "16",
+                "--models",      folder_ / "models",
+                "--slice",       slice_,
+                "--workers",     "1",
+                "--max-batches", std::to_string(iterations)};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  // Its summary, with the weights that it ends with.
+  nlohmann::json result(int ranks, int iterations, Words more) {
+    const std::string weights = folder_ / "weights";
+    more.insert(more.end(), {"--deterministic", "--json", "--save-weights", weights});
+    const Finished run = on_ranks(ranks, training(iterations, std::move(more)));
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    auto summary = nlohmann::json::parse(run.output, nullptr, false);
+    summary["weights"] = std::hash<std::string>()(get(weights));
+    return summary;
+  }
+  static void expect_same(const nlohmann::json& one, const nlohmann::json& other) {
+    for (const char* what : {"iterations", "images", "loss_average", "test_accuracy", "weights"})
+      EXPECT_EQ(one[what], other[what]) << what << ": " << one << other;
+  }
+
+  TemporaryDirectory folder_;
+  std::string slice_ = "8";
+};
+
+TEST_F(GroupsOnRanks, have_the_bits_of_one_process) {
+  slice_ = "1";
+  for (const Words& how : {Words{"sma"}, Words{"sma", "--sync-every", "3", "--set", "adam=1"},
+                           Words{"local", "--sync-every", "2", "--outer-momentum", "0.5"},
+                           Words{"elastic", "--sync-every", "2"}})
+    for (const int groups : {2, 4}) {
+      Words words{"--groups", std::to_string(groups), "--strategy"};
+      words.insert(words.end(), how.begin(), how.end());
+      const auto one = result(1, 18, words);
+      expect_same(result(groups, 18, words), one);
+    }
+}
+
+// The owners step in turn, whatever ranks the groups are on.
+TEST_F(GroupsOnRanks, asynchronous_ones_have_them_in_turn) {
+  for (const char* connected : {"merged", "replicated"})
+    for (const auto& [groups, ranks] : {std::pair(2, 2), {4, 2}, {4, 4}}) {
+      const Words words{"--strategy", "async",   "--groups",  std::to_string(groups),
+                        "--fc",       connected, "--display", "1"};
+      Words told = words;
+      const std::string metrics = folder_ / fmt::format("{}{}{}", connected, groups, ranks);
+      told.insert(told.end(), {"--metrics", metrics});
+      expect_same(result(ranks, 20, told), result(1, 20, words));
+      for (const auto& line : read_metrics(metrics)) {
+        if (!line.contains("loss")) continue;
+        EXPECT_EQ(line["staleness"], std::min<int>(line["iteration"].get<int>() - 1, groups - 1));
+        EXPECT_EQ(line.value("fc_staleness", 0), 0);
+      }
+    }
+}
+
+// Between two updates of a group the others make groups - 1 on average, whoever is faster.
+TEST_F(GroupsOnRanks, asynchronous_ones_step_as_gradients_arrive) {
+  for (const char* connected : {"merged", "replicated"}) {
+    const std::string metrics = folder_ / connected;
+    const Finished run = on_ranks(
+        4, training(400, {"--groups", "4", "--fc", connected, "--guard", "off", "--learning-rate",
+                          "0.001", "--metrics", metrics, "--display", "1", "--json"}));
+    ASSERT_EQ(run.exit_code, 0) << run.errors;
+    double staleness = 0, updates = 0;
+    for (const auto& line : read_metrics(metrics)) {
+      if (!line.contains("loss")) continue;
+      staleness += line["staleness"].get<double>();
+      EXPECT_EQ(line.value("fc_staleness", 0), 0);
+      ++updates;
+    }
+    EXPECT_EQ(updates, 400);
+    EXPECT_LE(staleness / updates, 3);
+    EXPECT_GT(staleness / updates, 1.5);
+  }
+}
+
+// Mini-batches of several sizes, in several passes.
+TEST_F(GroupsOnRanks, hogbatch_has_them_in_turn) {
+  slice_ = "4";
+  for (const Words& how : {Words{"hogbatch", "--group-batches", "4,16"},
+                           Words{"adaptive", "--group-batches", "4:4-16,16:8-16"}}) {
+    Words words{"--groups", "2", "--learning-rate", "0.001", "--strategy"};
+    words.insert(words.end(), how.begin(), how.end());
+    const auto one = result(1, 12, words);
+    expect_same(result(2, 12, words), one);
+  }
+}
+
+TEST_F(GroupsOnRanks, take_mini_batches_as_they_are_free) {
+  slice_ = "1";
+  for (const Words& how : {Words{"adaptive", "--group-batches", "4:4-16,16:8-16"},
+                           Words{"elastic", "--sync-every", "2"}}) {
+    Words words{"--groups", "2", "--learning-rate", "0.001", "--json", "--strategy"};
+    words.insert(words.end(), how.begin(), how.end());
+    const Finished run = on_ranks(2, training(40, words));
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    EXPECT_EQ(nlohmann::json::parse(run.output, nullptr, false)["images"], 40 * 16) << run.output;
+  }
+}
+
+// Sums of two groups each are added up: another rounding.
+TEST_F(GroupsOnRanks, learn_alike_where_a_rank_has_several) {
+  const Words words{"--groups", "4", "--strategy", "sma"};
+  const auto one = result(1, 24, words), two = result(2, 24, words);
+  EXPECT_NE(one["weights"], two["weights"]);
+  const double loss = one["loss_average"];
+  EXPECT_NEAR(two["loss_average"], loss, 1e-3 * loss);
+}
+
+// In the middle between two meetings, with contributions of some of the groups.
+TEST_F(GroupsOnRanks, go_on_from_checkpoints_of_other_numbers_of_ranks) {
+  slice_ = "1";
+  for (const char* strategy : {"sma", "local", "elastic", "async"})
+    for (const int before : {1, 2}) {
+      Words words{"--groups", "2", "--strategy", strategy};
+      if (strategy != std::string("async")) words.insert(words.end(), {"--sync-every", "2"});
+      const auto straight = result(1, 17, words);
+      const std::string out = folder_ / "run";
+      Words resumed = words;
+      resumed.insert(resumed.end(), {"--out", out, "--resume", "auto"});
+      result(before, 7, resumed);
+      expect_same(result(3 - before, 17, resumed), straight);
+      std::filesystem::remove_all(out);
+    }
+}
+
+TEST_F(GroupsOnRanks, stop_together_and_go_on) {
+  const std::string errors = folder_ / "errors", out = folder_ / "run";
+  const Words how{"--groups", "2", "--strategy", "sma", "--deterministic", "--no-test"};
+  Words endless = training(1000000, how);
+  endless.insert(endless.end(), {"--out", out, "--display", "5"});
+  const pid_t job = start_program(mpiexec(2, endless), "/dev/null", errors);
+  wait_for_text(errors, "\n20, ");
+  kill(process_of_rank(1, out), SIGTERM);
+  EXPECT_EQ(wait_for_program(job), 75) << get(errors);
+  const int stopped = number_after(get(errors), "stopped after iteration ");
+  ASSERT_GE(stopped, 20);
+  Words more = how;
+  const auto straight = result(2, stopped + 7, more);
+  more.insert(more.end(), {"--out", out, "--resume", "auto"});
+  EXPECT_EQ(result(2, stopped + 7, more)["weights"], straight["weights"]);
+}
+
+TEST_F(GroupsOnRanks, diverge_together) {
+  const Finished run =
+      on_ranks(2, training(60, {"--groups", "2", "--strategy", "sma", "--learning-rate", "1e30"}));
+  EXPECT_EQ(run.exit_code, 6) << run.errors;
+  EXPECT_NE(run.errors.find("is not a finite number"), std::string::npos) << run.errors;
+}
+
+TEST_F(GroupsOnRanks, are_placed_and_reported) {
+  const Finished run =
+      on_ranks(2, training(12, {"--strategy", "local", "--group-layout", "0:0;1:0;1:0", "--metrics",
+                                folder_ / "metrics", "--display", "1", "--no-test"}));
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_NE(run.errors.find("3 compute groups on workers 0:0;1:0;1:0"), std::string::npos)
+      << run.errors;
+  std::map<int, int> updates;
+  for (const auto& line : read_metrics(folder_ / "metrics"))
+    if (line.contains("loss")) ++updates[line["group"].get<int>()];
+  EXPECT_EQ(updates, (std::map<int, int>{{0, 4}, {1, 4}, {2, 4}}));
+}
+
+// Of running statistics each rank has its own, the mean of which is tested.
+TEST_F(GroupsOnRanks, average_running_statistics) {
+  put(folder_ / "own.cfg",
+      "[net]\nbatch=8\nheight=8\nwidth=8\nchannels=3\nlearning_rate=0.01\n[convolutional]\n"
+      "filters=4\nsize=3\nbatch_normalize=1\nactivation=leaky\n[connected]\noutput=10\n[softmax]"
+      "\n");
+  const auto result = [&](int ranks) {
+    const Finished run = on_ranks(
+        ranks, {"--net", folder_ / "own.cfg", "--data", "synthetic:480:10", "--strategy", "local",
+                "--groups", "2", "--max-batches", "400", "--json", "--workers", "1"});
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    return nlohmann::json::parse(run.output, nullptr, false)["test_loss"].get<double>();
+  };
+  const double one = result(1);
+  EXPECT_NEAR(result(2), one, 0.05 * one);
+}
+
+}  // namespace
+}  // namespace omni::test
