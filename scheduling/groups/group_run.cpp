@@ -156,7 +156,7 @@ void GroupRun::submit_pass(Update& update) {
   net_.backward(step, Net::Phase::replicated);
   if (!last) return;
   submit_updates(update.update, Net::Phase::replicated);
-  strategy_.end(update.update);
+  if (!counts_when_told()) strategy_.end(update.update);
 }
 
 // Before the mini-batch's first task that reads merged parameters.
@@ -221,7 +221,7 @@ void GroupRun::serve(Update& update) {
     if (params_[i]->trainable)
       sums_->serve(i, group_, strategy_.step(update.update, i), exchange_order(),
                    {.priority = kUpdatePriority});
-  strategy_.end(update.update);
+  if (!counts_when_told()) strategy_.end(update.update);
 }
 
 Status GroupRun::tally_next(Update& update) {
@@ -244,6 +244,7 @@ Result<GroupOutcome> GroupRun::read_outcome(const GroupOutcome& told) {
 
 FinishedUpdate GroupRun::collect(const GroupOutcome& outcome) {
   const Update& update = of(collected_++);
+  if (counts_when_told()) strategy_.end(update.update);
   return {.batch = update.update.batch,
           .rule = update.update.rule,
           .outcome = outcome,

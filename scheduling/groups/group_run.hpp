@@ -80,6 +80,9 @@ class GroupRun {
   void start(Update& update);
   void start_pass(Update& update);
   void end_submission();
+  // The strategy counts updates as they are submitted. What arrives freely on several ranks it
+  // counts as it is told: all ranks at the same place.
+  bool counts_when_told() const { return across_ && !strategy_.in_order(); }
   void begin_updates(Update& update);
   void submit_pass(Update& update);
   void submit_updates(const GroupUpdate& update, Net::Phase phase);

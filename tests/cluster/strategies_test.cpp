@@ -184,15 +184,19 @@ TEST_F(GroupsOnRanks, average_running_statistics) {
       "[net]\nbatch=8\nheight=8\nwidth=8\nchannels=3\nlearning_rate=0.01\n[convolutional]\n"
       "filters=4\nsize=3\nbatch_normalize=1\nactivation=leaky\n[connected]\noutput=10\n[softmax]"
       "\n");
-  const auto result = [&](int ranks) {
-    const Finished run = on_ranks(
-        ranks, {"--net", folder_ / "own.cfg", "--data", "synthetic:480:10", "--strategy", "local",
-                "--groups", "2", "--max-batches", "400", "--json", "--workers", "1"});
+  const std::string own = folder_ / "own.cfg", data = "synthetic:480:10",
+                    weights = folder_ / "weights";
+  const auto loss = [](const Finished& run) {
     EXPECT_EQ(run.exit_code, 0) << run.errors;
     return nlohmann::json::parse(run.output, nullptr, false)["test_loss"].get<double>();
   };
-  const double one = result(1);
-  EXPECT_NEAR(result(2), one, 0.05 * one);
+  const Finished run =
+      on_ranks(2, {"--net", own, "--data", data, "--strategy", "local", "--groups", "2", "--json",
+                   "--max-batches", "50", "--workers", "1", "--save-weights", weights});
+  // Both ranks test with what the first one saves.
+  const Finished saved = on_ranks(
+      1, {"valid", "--net", own, "--data", data, "--weights", weights, "--json", "--workers", "1"});
+  EXPECT_NEAR(loss(run), loss(saved), 1e-6);
 }
 
 }  // namespace
