@@ -67,7 +67,7 @@ class Net {
   void forward_by_layer(const Step& step, const LookAt& look);
   void backward_by_layer(const Step& step, const LookAt& look);
   bool has(Phase phase) const;
-  // What the last layer of the replicated phase makes.
+  // Output of the last layer of the replicated phase.
   const Blob& replicated_output() const { return layers()[merged_from_ - 1]->output(); }
   bool is_merged(const Param& param) const;  // of the merged phase
   // Whether other groups have nets with the same parameters.
@@ -124,7 +124,7 @@ class Net {
   std::vector<Segment> segments_;
   Segment layers_of(Phase phase) const;
   bool has_replicas_ = false, guest_ = false;
-  // Forward, groups take turns at running statistics: for as short as possible.
+  // In forward, groups take turns to update running statistics; each turn is kept short.
   bool forward_takes_turns_ = false;
   std::size_t merged_from_ = 0;  // layer; their number when no phase is merged
   std::vector<bool> learns_;     // by layer: the gradient of the loss reaches it

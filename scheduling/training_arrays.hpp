@@ -19,7 +19,7 @@ void for_each_array(Net& net, auto visit) {
   }
 }
 
-// What one group has besides between two iterations.
+// Further arrays of one group between two iterations.
 template <class Visit>
 void for_each_of_group(Net& net, int group, Visit& visit) {
   for (const Param* param : net.params()) {
@@ -32,7 +32,7 @@ void for_each_of_group(Net& net, int group, Visit& visit) {
   }
 }
 
-// What meetings remember. Of several ranks, what was contributed is the first rank's.
+// Arrays of meetings. With several ranks, the first one has all contributions.
 template <class Visit>
 void for_each_of_meetings(Net& net, Visit& visit) {
   for (const Param* param : net.params()) {
@@ -42,7 +42,7 @@ void for_each_of_meetings(Net& net, Visit& visit) {
   }
 }
 
-// All of that, of the groups here in use.
+// All of these, for the groups of this rank that are in use.
 template <class Visit>
 void for_each_replica(ComputeGroups& groups, Visit visit) {
   for (const int group : groups.here()) for_each_of_group(groups.net(group), group, visit);

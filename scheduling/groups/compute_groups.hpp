@@ -21,13 +21,13 @@ class RankSums;
 
 class ComputeGroups {
  public:
-  // `build` makes one net; it is asked for as many as there are groups here, with the slice of the
-  // first.
+  // `build` makes one net. It is called once per group of this rank, later with the slice size of
+  // the first net.
   using BuildNet =
       std::function<Result<std::unique_ptr<Net>>(const Sharing&, int slice, int group)>;
-  // `like`: where and what groups share; replicas by default only where there are several.
-  // `ranks`: of each group, ascending; none: all groups are here. `images`: of a pass of each
-  // group; none: all alike.
+  // `like`: layout and sharing; by default replicas only with several groups. `ranks`: of each
+  // group, ascending; none: all groups are here. `images`: of a pass of each group; none: all
+  // alike.
   static Result<ComputeGroups> make(int count, Sharing like, const BuildNet& build,
                                     std::vector<int> ranks = {}, std::vector<int> images = {});
   explicit ComputeGroups(std::unique_ptr<Net> only);
@@ -74,11 +74,10 @@ class ComputeGroups {
   // Number of the parameter whose staleness is reported: the first replicated one, which a group
   // reads first and writes last. None: all trainable parameters are merged.
   std::optional<std::size_t> watched() const;
-  // Where the nets of one group, or groups, are on several ranks: what crosses them. Null: one
-  // rank.
+  // Messages between ranks; null with one rank.
   RankSums* sums = nullptr;
 
-  // The net that tests: of those whose passes take the most images.
+  // The net for evaluation: one whose passes hold the most images.
   Net& evaluating_net();
 
  private:

@@ -1,5 +1,5 @@
-// What workers tell the training loop: a group's mini-batch arrived at the merged phase, or its
-// update is done. Of several ranks: that an update was reported to all of them.
+// Events from workers to the training loop: a group's mini-batch reached the merged phase, or its
+// update is done. With several ranks: an update was reported to all of them.
 #pragma once
 
 #include <chrono>

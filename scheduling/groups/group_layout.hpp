@@ -29,8 +29,8 @@ struct GroupPlaces {
 // Neighbouring groups on the same rank, each of which has so many workers.
 GroupPlaces spread_over_ranks(int groups, Workers workers, int ranks);
 
-// "0-3,8;4-7": groups by ';', workers by ',', ranges by '-'. A worker may be in several groups; one
-// in none has only merged work. Where groups are on several ranks: "0:0-3;1:0-3".
+// "0-3,8;4-7": ";" separates groups, "," workers, "-" makes ranges. A worker may be in several
+// groups; one in no group computes only merged layers. With several ranks: "0:0-3;1:0-3".
 inline constexpr int kAnyWorkers = 4096;  // only StarPU knows how many there will be
 Result<GroupPlaces> parse_group_layout(std::string_view text, int workers, int ranks = 1);
 

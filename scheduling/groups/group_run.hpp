@@ -1,5 +1,5 @@
-// The mini-batches of one compute group: submits their tasks and collects what came out of them. Of
-// a group of another rank it submits what that one needs of this rank.
+// The mini-batches of one compute group: submits their tasks and collects their results. For a
+// group of another rank it submits the tasks that this rank does for that group.
 #pragma once
 
 #include <array>
@@ -31,14 +31,14 @@ class GroupRun {
   // Passes of one mini-batch whose images may be held at once.
   static constexpr int kHeld = 2;
 
-  // `traced`: a trace tells its tasks by iteration; else they belong to none.
+  // `traced`: tasks belong to an iteration of the trace; else to none.
   GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQueue& events,
            Strategy& strategy, bool traced);
   GroupRun(const GroupRun&) = delete;
   GroupRun& operator=(const GroupRun&) = delete;
 
-  // Submits a new mini-batch up to the merged phase of its first pass; its arrival there is an
-  // event, if wanted. Behind one that is not complete it waits for that.
+  // Submits a new mini-batch up to the merged phase of its first pass. An event tells when it
+  // arrives there, if wanted. Submission waits until the mini-batch before is complete.
   void begin(const MiniBatch& batch, bool announce, double simulated = 0);
   // The oldest mini-batch that is not submitted completely.
   const MiniBatch& next_to_complete() const {
@@ -48,10 +48,10 @@ class GroupRun {
   Status complete(const UpdateRule& rule);
   // Likewise, for as many passes as may hold images; the rest follows later. True: nothing is left.
   Result<bool> advance(const UpdateRule& rule);
-  // Of the oldest one whose update is done and was not read. Of a group elsewhere, to what its rank
-  // told comes what is measured here.
+  // Results of the oldest mini-batch whose update is done, each once. For a group of another rank:
+  // what that rank `told`, with the staleness that this rank measured.
   Result<GroupOutcome> read_outcome(const GroupOutcome& told = {});
-  // The oldest one of all, whose outcome is this.
+  // The oldest mini-batch, with these results.
   FinishedUpdate collect(const GroupOutcome& outcome);
 
   bool may_begin() const {

@@ -1,8 +1,8 @@
-// What groups send between ranks. Every part of a parameter has an owner. To add up, all ranks send
-// theirs to the owner, which adds in a fixed order, makes the step, and sends the new values back.
-// So the ranks share the work of the steps, and each sends and receives every parameter about once,
-// however many ranks there are. Asynchronous groups send their gradients to the owners, too, who
-// step by each as it comes, or in turn, and send the values back to that group.
+// Messages of groups between ranks. Every part of a parameter has an owner. To sum, all ranks send
+// their values to the owner. The owner adds them up in a fixed order, makes the step, and sends the
+// new values back. So ranks share the work of the steps, and each sends and receives every
+// parameter about once, for any number of ranks. Asynchronous groups send each gradient to the
+// owner, which steps as gradients arrive, or in turn, and sends the new values to that group.
 #pragma once
 
 #include <functional>

@@ -12,9 +12,9 @@ class TrainingFeed {
  public:
   static constexpr int kPrefetched = 2;  // decoded mini-batches that wait
 
-  // Samples from `first` up to `end`; decoding past it would be work for nothing. in_sequence:
-  // passes take the feed's mini-batches one after another. Else a pass of an update is decoded with
-  // the one before. `turns`: which of so many mini-batches in a row are taken here; none: all.
+  // Samples from `first` to `end`, beyond which nothing is decoded. in_sequence: passes take the
+  // mini-batches one after another; else a pass of an update is decoded together with the one
+  // before. `turns`: which of so many mini-batches in a row this rank takes; empty: all.
   TrainingFeed(DataFeed& feed, std::uint64_t seed, std::uint64_t first, std::uint64_t end,
                bool in_sequence = true, std::vector<bool> turns = {});
 

@@ -55,7 +55,7 @@ TEST_F(GroupsOnRanks, have_the_bits_of_one_process) {
 // The owners step in turn, whatever ranks the groups are on.
 TEST_F(GroupsOnRanks, asynchronous_ones_have_them_in_turn) {
   for (const char* connected : {"merged", "replicated"})
-    for (const auto& [groups, ranks] : {std::pair(2, 2), {4, 2}, {4, 4}}) {
+    for (const auto& [groups, ranks] : {std::pair(2, 2), std::pair(4, 2), std::pair(4, 4)}) {
       const Words words{"--strategy", "async",   "--groups",  std::to_string(groups),
                         "--fc",       connected, "--display", "1"};
       Words told = words;
