@@ -35,7 +35,7 @@ TEST(RanksRefuse, what_works_on_one_rank_only) {
                  2, "--subdivisions: merged layers of several ranks take whole mini-batches");
   expect_refused(
       on_ranks(2, net("2", {"--groups", "2", "--fc", "replicated", "--cold-start", "4"})), 2,
-      "--cold-start: groups of several ranks");
+      "--cold-start: groups of ranks");
   expect_refused(on_ranks(2, net("2", {"--strategy", "sma", "--groups", "auto"})), 2,
                  "--groups auto: the number of groups");
   expect_refused(on_ranks(4, net("2", {"--strategy", "sma", "--groups", "3"})), 2,

@@ -98,31 +98,31 @@ Status prepare_ranks(TrainArguments& train) {
 
 Status Training::check_ranks() {
   if (!ranks::several()) return {};
-  const auto refuse = [](const std::string& what, const char* why) {
-    return Error{ErrorKind::usage, what, why, "start one process"};
-  };
   const GroupArguments& groups = arguments_.groups;
-  if (groups.automatic || groups.planned || strategy_.grows)
-    return refuse(groups.automatic ? "--auto" : "--groups auto",
-                  "the number of groups is not searched over several ranks yet");
-  if (groups_->count() > 1 && !net().has(Net::Phase::replicated))
-    return Error{ErrorKind::usage, "--fc merged",
-                 "all layers would be on the first rank, and nothing on the others",
-                 "--fc replicated"};
-  if (groups_->count() > 1 && net().has(Net::Phase::merged) && net().options().subdivisions > 1)
-    return Error{ErrorKind::usage, "--subdivisions",
-                 "merged layers of several ranks take whole mini-batches",
-                 "--subdivisions 1, or --fc replicated"};
-  if (groups.cold_start > 0)
-    return refuse("--cold-start", "groups of several ranks cannot begin as one yet");
-  if (arguments_.arrivals.simulated)
-    return refuse("--arrivals virtual", "a simulated training is one process");
+  const bool one = groups_->count() == 1, merged = !one && net().has(Net::Phase::merged);
+  struct Refused {
+    bool given;
+    const char *what, *why, *todo = "start one process";
+  };
+  for (const Refused& each :
+       {Refused{groups.automatic, "--auto", "the number of groups is not searched over ranks yet"},
+        Refused{groups.planned || strategy_.grows, "--groups auto",
+                "the number of groups is not searched over ranks yet"},
+        Refused{groups.cold_start > 0, "--cold-start", "groups of ranks cannot begin as one yet"},
+        Refused{arguments_.arrivals.simulated, "--arrivals virtual",
+                "a simulated training is one process"},
+        Refused{merged && !net().has(Net::Phase::replicated), "--fc merged",
+                "all layers would be on the first rank", "--fc replicated"},
+        Refused{merged && net().options().subdivisions > 1, "--subdivisions",
+                "merged layers of several ranks take whole mini-batches",
+                "--subdivisions 1, or --fc replicated"}})
+    if (each.given) return Error{ErrorKind::usage, each.what, each.why, each.todo};
   if (arguments_.net.strict)
     log::warn("--strict: over several ranks, nets that do not learn are not detected yet");
   const bool at_once = std::ranges::any_of(net().params(), [](const Param* each) {
     return each->trainable && !each->by_slice && !each->whole_on_each_rank;
   });
-  if (at_once && arguments_.machine.session.deterministic)
+  if (one && at_once && arguments_.machine.session.deterministic)
     log::warn(
         "--deterministic: large connected layers add up the images of a rank at once, so the bits "
         "depend on the number of ranks");
