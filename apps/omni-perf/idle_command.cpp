@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kIdleJson =
     R"(  {"wall","workers":[{"name","kind","wall","tasks","parts":{"compute","data","scheduling",
-   "other_workers","nothing_ready","submission_late","barrier"}}],
+   "other_workers","nothing_ready","submission_late","barrier","other_nodes"}}],
    "total":[{"part","seconds","share"}]}
 The parts of a worker sum to its wall time:
   compute          a kernel runs; with one task at a time on a GPU: since its launch
@@ -23,7 +23,8 @@ The parts of a worker sum to its wall time:
   other_workers    only other workers may run the ready tasks: those of another group or kind
   nothing_ready    all submitted tasks wait for other tasks
   submission_late  no task is submitted, and the submitting thread does not wait
-  barrier          no task is submitted, and the submitting thread waits)";
+  barrier          no task is submitted, and the submitting thread waits
+  other_nodes      a message of another rank is awaited, and no worker of this rank computes)";
 
 Result<Document> describe_idle(const Trace& trace, std::size_t skip) {
   const std::optional<Idle> found = analyse_idle(trace, skip);

@@ -1,4 +1,4 @@
-// omni-perf transfers: what moved between memory nodes.
+// omni-perf transfers: what moved between memory nodes, and between ranks.
 #include "apps/omni-perf/commands.hpp"
 #include "perf/analysis/transfers.hpp"
 
@@ -6,10 +6,11 @@ namespace omni::perf {
 namespace {
 
 constexpr const char* kTransfersJson =
-    R"(  {"wall","bytes","links":[{"rank","from_node","to_node","count","bytes","bandwidth","busy",
-   "overlapped"}]}
+    R"(  {"wall","bytes","links":[{"rank","from_rank","from_node","to_node","count","bytes","bandwidth",
+   "busy","overlapped"}]}
+from_rank: of messages, between ranks; null: between memory nodes of one process.
 busy: s in which at least one transfer was under way; bandwidth: bytes / busy; overlapped: share of
-busy in which at least one worker of the receiving node computed. A trace may sum up several
+busy in which at least one worker of the receiving node, or rank, computed. A trace may sum up several
 transfers in one record; then busy is an upper limit.)";
 
 Document describe_transfers(const Trace& trace) {
@@ -19,6 +20,7 @@ Document describe_transfers(const Trace& trace) {
                     {"bytes", "moved", Format::bytes, transfers.bytes}};
   Table links{.key = "links",
               .columns = {{"rank", "rank", Format::count},
+                          {"from_rank", "from rank", Format::number},
                           {"from_node", "from", Format::count},
                           {"to_node", "to", Format::count},
                           {"count", "count", Format::count},
@@ -27,9 +29,11 @@ Document describe_transfers(const Trace& trace) {
                           {"busy", "busy", Format::seconds},
                           {"overlapped", "overlapped", Format::share}}};
   for (const Link& link : transfers.links)
-    links.rows.push_back({std::int64_t{link.rank}, std::int64_t{link.from_node},
-                          std::int64_t{link.to_node}, count_cell(link.count), link.bytes,
-                          link.bandwidth(), link.busy, link.overlapped});
+    links.rows.push_back({std::int64_t{link.rank},
+                          link.from_rank < 0 ? Cell(kUnknown) : Cell(std::int64_t{link.from_rank}),
+                          std::int64_t{link.from_node}, std::int64_t{link.to_node},
+                          count_cell(link.count), link.bytes, link.bandwidth(), link.busy,
+                          link.overlapped});
   document.tables = {std::move(links)};
   return document;
 }
@@ -37,8 +41,8 @@ Document describe_transfers(const Trace& trace) {
 }  // namespace
 
 Command transfers_command(CLI::App& parent) {
-  return trace_command(parent, "transfers", "What moved between memory nodes", kTransfersJson,
-                       describe_transfers);
+  return trace_command(parent, "transfers", "What moved between memory nodes and ranks",
+                       kTransfersJson, describe_transfers);
 }
 
 }  // namespace omni::perf

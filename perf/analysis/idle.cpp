@@ -54,14 +54,17 @@ std::vector<bool> may_run(const Trace& trace, std::uint32_t worker) {
 
 std::vector<Cause> causes_of(const Trace& trace, std::int32_t rank, const std::vector<bool>& may,
                              Interval window) {
-  Sweep ready, elsewhere, blocked, waiting;
-  const std::array all{&ready, &elsewhere, &blocked, &waiting};
+  Sweep ready, elsewhere, awaited, computing, blocked, waiting;
+  const std::array all{&ready, &elsewhere, &awaited, &computing, &blocked, &waiting};
   for (const Task& task : trace.tasks) {
     if (trace.workers[task.worker].rank != rank) continue;
     const bool own = task.eligible < 0 || may[static_cast<std::size_t>(task.eligible)];
     (own ? ready : elsewhere).add(task.times.ready, task.times.pop_start);
     blocked.add(task.times.submitted, task.times.ready);
+    computing.add(task.times.start, task.times.end);
   }
+  for (const trace::Transfer& each : trace.transfers)
+    if (each.rank == rank && each.from_rank >= 0) awaited.add(each.from, each.to);
   for (const trace::Wait& wait : trace.waits)
     if (wait.rank == rank) waiting.add(wait.from, wait.to);
   for (Sweep* sweep : all) sweep->sort();
@@ -70,11 +73,12 @@ std::vector<Cause> causes_of(const Trace& trace, std::int32_t rank, const std::v
   const Nanoseconds last = window.to;
   for (Nanoseconds now = window.from; now < last;) {
     for (Sweep* sweep : all) sweep->advance(now);
-    const Part part = ready.any()       ? Part::scheduling
-                      : elsewhere.any() ? Part::other_workers
-                      : blocked.any()   ? Part::nothing_ready
-                      : waiting.any()   ? Part::barrier
-                                        : Part::submission_late;
+    const Part part = ready.any()                         ? Part::scheduling
+                      : elsewhere.any()                   ? Part::other_workers
+                      : awaited.any() && !computing.any() ? Part::other_nodes
+                      : blocked.any()                     ? Part::nothing_ready
+                      : waiting.any()                     ? Part::barrier
+                                                          : Part::submission_late;
     if (causes.empty() || causes.back().part != part) causes.push_back({now, part});
     now = last;
     for (const Sweep* sweep : all) now = std::min(now, sweep->next(last));

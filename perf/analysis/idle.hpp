@@ -1,5 +1,6 @@
 // What every worker did at every instant of the run, and why it did nothing. Where tasks of one
-// worker overlap, the first part in the order of Part holds; so it does where several causes do.
+// worker overlap, the first part in the order of Part holds; so it does where several causes do, but
+// other_nodes stands before nothing_ready.
 // `omni-perf idle --help` says what each part is.
 #pragma once
 
@@ -19,13 +20,14 @@ enum class Part {
   other_workers,
   nothing_ready,
   submission_late,
-  barrier
+  barrier,
+  other_nodes
 };
-constexpr std::size_t kPartCount = 7;
+constexpr std::size_t kPartCount = 8;
 // As in JSON.
 constexpr std::array<std::string_view, kPartCount> kPartNames = {
-    "compute",         "data",   "scheduling", "other_workers", "nothing_ready",
-    "submission_late", "barrier"};
+    "compute",         "data",    "scheduling", "other_workers", "nothing_ready",
+    "submission_late", "barrier", "other_nodes"};
 
 struct WorkerTime {
   std::uint32_t worker = 0;                     // index into Trace::workers

@@ -24,6 +24,7 @@ const char* cause_of(Part part) {
     case Part::other_workers: return "ready tasks that only other workers may run";
     case Part::nothing_ready: return "nothing ready: submitted tasks wait for others";
     case Part::submission_late: return "tasks are submitted too late";
+    case Part::other_nodes: return "waiting for node: another rank's message is awaited";
     case Part::barrier: return "the submitting thread waits, with nothing submitted";
   }
   return "";
@@ -41,7 +42,8 @@ std::string suspect_feed(const Summary& summary) {
 
 double free_share(const Idle& idle) {
   double share = 0;
-  for (const Part part : {Part::nothing_ready, Part::submission_late, Part::barrier})
+  for (const Part part :
+       {Part::nothing_ready, Part::submission_late, Part::barrier, Part::other_nodes})
     share += idle.share[static_cast<std::size_t>(part)];
   return share;
 }

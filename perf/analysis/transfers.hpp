@@ -1,4 +1,4 @@
-// What moved between memory nodes, and whether somebody computed meanwhile.
+// What moved between memory nodes and between ranks, and whether somebody computed meanwhile.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,12 @@
 namespace omni::perf {
 
 struct Link {
-  std::int32_t rank = 0, from_node = 0, to_node = 0;
+  std::int32_t rank = 0, from_rank = -1, from_node = 0, to_node = 0;  // as in trace::Transfer
   std::uint64_t count = 0;
   double bytes = 0;
-  double busy = 0;        // s in which at least one transfer was under way
-  double overlapped = 0;  // share of busy in which a worker of the receiving node computed
+  double busy = 0;  // s in which at least one transfer was under way
+  double overlapped =
+      0;  // share of busy in which a worker of the receiving node, or rank, computed
 
   double bandwidth() const { return busy > 0 ? bytes / busy : 0; }  // byte/s
 };

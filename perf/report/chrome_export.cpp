@@ -207,7 +207,9 @@ class Exporter {
   void transfers() {
     for (const trace::Transfer& transfer : trace_.transfers)
       span(submitter(transfer.rank).process, "transfer",
-           fmt::format("\"transfers {} to {}\"", transfer.from_node, transfer.to_node),
+           transfer.from_rank < 0
+               ? fmt::format("\"transfers {} to {}\"", transfer.from_node, transfer.to_node)
+               : fmt::format("\"messages of rank {}\"", transfer.from_rank),
            transfer.from, transfer.to,
            fmt::format("\"bytes\":{},\"count\":{}", transfer.bytes, transfer.count));
   }

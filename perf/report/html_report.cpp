@@ -127,11 +127,11 @@ PageJson waits(const Trace& trace) {
 }
 
 PageJson transfers(const Trace& trace) {
-  Columns columns{"rank", "from_node", "to_node", "bytes", "count", "from+", "length"};
+  Columns columns{"rank", "from_rank", "from_node", "to_node", "bytes", "count", "from+", "length"};
   for (const trace::Transfer& each : trace.transfers)
-    columns.add({each.rank, each.from_node, each.to_node, static_cast<std::int64_t>(each.bytes),
-                 static_cast<std::int64_t>(each.count), each.from - trace.begin,
-                 each.to - each.from});
+    columns.add({each.rank, each.from_rank, each.from_node, each.to_node,
+                 static_cast<std::int64_t>(each.bytes), static_cast<std::int64_t>(each.count),
+                 each.from - trace.begin, each.to - each.from});
   return columns.json();
 }
 

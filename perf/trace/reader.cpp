@@ -127,54 +127,38 @@ Status read_file_into(Trace& trace, CodeletIndex& codelets, const fs::path& path
   return reader.read(std::move(lines));
 }
 
-// The range of indices that one rank added to a list.
-struct Extents {
-  std::size_t tasks, iterations, waits, transfers, exchanges, meetings, counters;
-};
-
-Extents extents(const Trace& trace) {
-  return {trace.tasks.size(),     trace.iterations.size(), trace.waits.size(),
-          trace.transfers.size(), trace.exchanges.size(),  trace.meetings.size(),
-          trace.counters.size()};
-}
-
 void shift(trace::TaskTimes& t, Nanoseconds by) {
   for (Nanoseconds* time : {&t.submitted, &t.ready, &t.pop_start, &t.popped, &t.fetch_start,
                             &t.fetch_end, &t.start, &t.end, &t.released})
     *time += by;
 }
 
-void shift(Trace& trace, const Extents& from, const Extents& to, Nanoseconds by) {
-  for (std::size_t i = from.tasks; i < to.tasks; ++i) shift(trace.tasks[i].times, by);
-  for (std::size_t i = from.iterations; i < to.iterations; ++i) trace.iterations[i].at += by;
-  for (std::size_t i = from.exchanges; i < to.exchanges; ++i) trace.exchanges[i].at += by;
-  for (std::size_t i = from.meetings; i < to.meetings; ++i) trace.meetings[i].at += by;
-  for (std::size_t i = from.counters; i < to.counters; ++i) trace.counters[i].at += by;
-  for (std::size_t i = from.waits; i < to.waits; ++i) {
-    trace.waits[i].from += by;
-    trace.waits[i].to += by;
-  }
-  for (std::size_t i = from.transfers; i < to.transfers; ++i) {
-    trace.transfers[i].from += by;
-    trace.transfers[i].to += by;
-  }
-}
-
 // Puts all ranks on the clock of the one that started first.
-Status align(Trace& trace, const std::vector<Extents>& ends, const fs::path& folder) {
-  double earliest = trace.headers[0].started;
-  for (const trace::Header& header : trace.headers) earliest = std::min(earliest, header.started);
-  Extents from{};
-  for (std::size_t rank = 0; rank < ends.size(); ++rank) {
-    const double seconds = trace.headers[rank].started - earliest;
+Status align(Trace& trace, const fs::path& folder) {
+  const double earliest = std::ranges::min(trace.headers, {}, &trace::Header::started).started;
+  std::map<std::int32_t, Nanoseconds> by;  // by rank
+  for (const trace::Header& header : trace.headers) {
+    const double seconds = header.started - earliest;
     if (seconds > 86400)
       return Error{ErrorKind::data, folder.string(),
-                   fmt::format("rank {} started {:.0f} hours after another one",
-                               trace.headers[rank].rank, seconds / 3600),
+                   fmt::format("rank {} started {:.0f} hours after another one", header.rank,
+                               seconds / 3600),
                    "of different runs? read one file by its name"};
-    shift(trace, from, ends[rank], std::llround(seconds * 1e9));
-    from = ends[rank];
+    by[header.rank] = std::llround(seconds * 1e9);
   }
+  for (Task& task : trace.tasks) shift(task.times, by.at(trace.workers[task.worker].rank));
+  const auto shift_events = [&](auto& events) {
+    for (auto& each : events) each.at += by.at(each.rank);
+  };
+  const auto shift_intervals = [&](auto& intervals) {
+    for (auto& each : intervals) each.from += by.at(each.rank), each.to += by.at(each.rank);
+  };
+  shift_events(trace.iterations);
+  shift_events(trace.exchanges);
+  shift_events(trace.meetings);
+  shift_events(trace.counters);
+  shift_intervals(trace.waits);
+  shift_intervals(trace.transfers);
   for (Worker& worker : trace.workers)
     worker.name = fmt::format("rank {}: {}", worker.rank, worker.name);
   return {};
@@ -213,16 +197,14 @@ Result<Trace> read_trace(const fs::path& path) {
     OMNI_CHECK(read_file_into(trace, codelets, path));
   } else {
     OMNI_TRY(const auto files, files_in(path));
-    std::vector<Extents> ends;
     for (const auto& [rank, file] : files) {
       OMNI_CHECK(read_file_into(trace, codelets, file));
       if (trace.headers.back().rank != rank)
         return Error{ErrorKind::data, file.string() + ":1",
                      fmt::format("holds rank {}", trace.headers.back().rank),
                      "renamed? a file is called after its rank"};
-      ends.push_back(extents(trace));
     }
-    if (files.size() > 1) OMNI_CHECK(align(trace, ends, path));
+    if (files.size() > 1) OMNI_CHECK(align(trace, path));
   }
   find_begin_and_end(trace);
   return trace;

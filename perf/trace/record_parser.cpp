@@ -248,6 +248,7 @@ const Keys<trace::Wait> kWait = {
 const Keys<trace::Transfer> kTransfer = {
     {"transfer", true, [](auto& v, auto& r) { return json::whole(v, r.bytes, 0, kMaxCount); }},
     {"count", false, [](auto& v, auto& r) { return json::whole(v, r.count, 0, kMaxCount); }},
+    {"from_rank", false, [](auto& v, auto& r) { return json::id(v, r.from_rank); }},
     {"from_node", true, [](auto& v, auto& r) { return json::id(v, r.from_node); }},
     {"to_node", true, [](auto& v, auto& r) { return json::id(v, r.to_node); }},
     {"from", true, [](auto& v, auto& r) { return json::time(v, r.from); }},

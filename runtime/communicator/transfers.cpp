@@ -9,6 +9,7 @@
 
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/tasks/calls/task_chain.hpp"
+#include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/task_capture.hpp"
 #include "runtime/tasks/tensor.hpp"
 
@@ -52,7 +53,15 @@ void begin_transfers(void* argument) {
                           .peer = peer,
                           .tag = each.tag,
                           .sends = each.kind != Transfer::Kind::receive});
-  ranks::post(std::move(messages), [group = own->group] { finish_transfers(*group); });
+  ranks::post(std::move(messages), [group = own->group, from = recording::now()] {
+    for (const Transfer& each : group->transfers)
+      if (each.kind == Transfer::Kind::receive && recording::on())
+        recording::write(trace::Transfer{.bytes = bytes_of(each),
+                                         .from = from,
+                                         .to = recording::now(),
+                                         .from_rank = each.peers.front()});
+    finish_transfers(*group);
+  });
 }
 
 AccessMode access_of(Transfer::Kind kind) {

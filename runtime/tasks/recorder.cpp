@@ -55,6 +55,7 @@ struct State {
 };
 
 std::atomic<State*> state{nullptr};
+std::mutex ending;  // of the state, while a thread writes that does not wait for it
 // Distinguishes this Recorder's buffers from those of an earlier one in the same thread.
 std::atomic<std::uint64_t> generation{0};
 
@@ -221,7 +222,7 @@ Result<std::unique_ptr<Recorder>> Recorder::start(const std::filesystem::path& w
   auto fresh = std::make_unique<State>(std::move(file));
 
   using namespace std::chrono;
-  header.started =
+  header.started +=
       duration<double>(system_clock::now().time_since_epoch()).count() - 1e-6 * starpu_timing_now();
   header.scheduler = starpu_sched_get_sched_policy()->policy_name;
   int major, minor, release;
@@ -245,6 +246,7 @@ Result<std::unique_ptr<Recorder>> Recorder::start(const std::filesystem::path& w
 Recorder::~Recorder() {
   starpu_task_wait_for_all();
   starpu_profiling_status_set(STARPU_PROFILING_DISABLE);
+  const std::lock_guard lock(ending);
   const std::unique_ptr<State> ended(state.exchange(nullptr));
   const Nanoseconds end = recording::now();
   sample(*ended, end);
@@ -274,6 +276,11 @@ void write(const trace::Layer& layer) {
 
 void write(const trace::Peak& peak) {
   if (State* to = state) define(*to, peak);
+}
+
+void write(const trace::Transfer& transfer) {
+  const std::lock_guard lock(ending);
+  if (State* to = state) append_line(*to, transfer, transfer.to);
 }
 
 void write(const trace::Exchange& exchange) {

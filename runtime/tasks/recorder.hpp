@@ -24,6 +24,7 @@ class Recorder {
  public:
   // Into the folder, which is made; if it holds a trace already, into the first free one of
   // "<folder>-2", "<folder>-3" ...: a job that is requeued runs the same command again.
+  // header.started: seconds by which this host's clock is behind that of the first rank.
   static Result<std::unique_ptr<Recorder>> start(const std::filesystem::path& folder,
                                                  trace::Header header);
   ~Recorder();  // waits for all tasks; a failure to write is a warning
@@ -48,6 +49,7 @@ void begin_iteration(std::int64_t iteration);
 void write(const trace::Layer& layer);
 void write(const trace::Peak& peak);
 void write(const trace::Counter& counter);
+void write(const trace::Transfer& transfer);  // also in threads that outlive a Recorder
 void write(const trace::Exchange& exchange);
 void write(const trace::Meeting& meeting);
 

@@ -120,10 +120,11 @@ void append(Buffer& buffer, const Wait& wait) {
 void append(Buffer& buffer, const Transfer& transfer) {
   append_formatted(
       buffer,
-      FMT_COMPILE("{{\"transfer\":{},\"count\":{},\"from_node\":{},\"to_node\":{},\"from\":{},"
+      FMT_COMPILE("{{\"transfer\":{},\"count\":{},{}\"from_node\":{},\"to_node\":{},\"from\":{},"
                   "\"to\":{}}}\n"),
-      transfer.bytes, transfer.count, transfer.from_node, transfer.to_node, transfer.from,
-      transfer.to);
+      transfer.bytes, transfer.count,
+      transfer.from_rank < 0 ? "" : fmt::format("\"from_rank\":{},", transfer.from_rank),
+      transfer.from_node, transfer.to_node, transfer.from, transfer.to);
 }
 
 void append(Buffer& buffer, const Exchange& exchange) {

@@ -121,6 +121,7 @@ struct Transfer {
   std::uint64_t bytes = 0, count = 1;  // a record may sum up several that happened in [from, to]
   Nanoseconds from = 0, to = 0;
   std::int32_t rank = 0;
+  std::int32_t from_rank = -1;  // of a message, from when it was awaited; -1: within the process
 };
 
 // A group handed its gradient to the master copy and took the parameters back.

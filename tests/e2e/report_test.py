@@ -229,9 +229,9 @@ class Test:
     def idle(self):
         said = json.loads(self.perf("idle", self.path("small"), "--json"))
         rows = self.browser.run("return [...document.querySelectorAll('#idle tr[data-worker]')].map(row => "
-                                "[row.cells[0].textContent, ...[...row.cells].slice(1, 8).map(cell => +cell.dataset.value)])")
+                                "[row.cells[0].textContent, ...[...row.cells].slice(1, 9).map(cell => +cell.dataset.value)])")
         check("workers", len(rows), 3)
-        names = ["compute", "data", "scheduling", "other_workers", "nothing_ready", "submission_late", "barrier"]
+        names = ["compute", "data", "scheduling", "other_workers", "nothing_ready", "submission_late", "barrier", "other_nodes"]
         for row, worker in zip(rows, said["workers"], strict=True):
             check("worker", row[0], worker["name"])
             check(f"time of {row[0]}", row[1:], [round(worker["parts"][name] * 1e9) for name in names])

@@ -51,6 +51,10 @@ TEST(TraceLines, events) {
   EXPECT_EQ(
       line_of(Transfer{.from_node = 0, .to_node = 1, .bytes = 64, .count = 2, .from = 5, .to = 9}),
       Json::parse(R"({"transfer":64,"count":2,"from_node":0,"to_node":1,"from":5,"to":9})"));
+  EXPECT_EQ(
+      line_of(Transfer{.bytes = 64, .from = 5, .to = 9, .from_rank = 2}),
+      Json::parse(
+          R"({"transfer":64,"count":1,"from_rank":2,"from_node":0,"to_node":0,"from":5,"to":9})"));
   EXPECT_EQ(line_of(Exchange{.iteration = 3, .group = 1, .staleness = 2, .at = 8}),
             Json::parse(R"({"exchange":3,"group":1,"staleness":2,"at":8})"));
   EXPECT_EQ(line_of(Counter{"memory", 5, 1.5}),

@@ -1,7 +1,7 @@
 // Why a worker did nothing, piece by piece, by the rules of perf/analysis/idle.hpp. That analysis
 // gives the sums in the tables; a test holds that these pieces have the same.
 
-const kData = 1, kScheduling = 2, kOtherWorkers = 3, kNothingReady = 4, kLate = 5, kBarrier = 6;
+const kData = 1, kScheduling = 2, kOtherWorkers = 3, kNothingReady = 4, kLate = 5, kBarrier = 6, kOtherNodes = 7;
 
 // Sets of instants: sorted intervals [from, to, from, to, ...] that do not touch.
 function united(froms, tos) {
@@ -32,30 +32,33 @@ function without(set, hole, call) {
 
 // The times at which the reason for being idle changes for a worker, and the reasons from then on.
 function causes(trace, worker) {
-  const { tasks, waits, workers, eligible } = trace, { rank } = workers[worker], events = [];
+  const { tasks, waits, transfers, workers, eligible } = trace, { rank } = workers[worker], events = [];
   // 0: a task is ready and not asked for, 1: the same of one that only other workers may run,
-  // 2: submitted and not ready, 3: the submitting thread waits.
+  // 2: submitted and not ready, 3: the submitting thread waits, 4: a message is awaited, 5: a worker computes.
   // As one number each, which sort fast: the time, then the kind, then whether it ends.
   const add = (kind, from, to) => {
-    if (from < to) events.push(from * 8 + kind * 2, to * 8 + kind * 2 + 1);
+    if (from < to) events.push(from * 16 + kind * 2, to * 16 + kind * 2 + 1);
   };
   for (let i = 0; i < tasks.count; ++i) {
     if (workers[tasks.worker[i]].rank !== rank) continue;
     const who = tasks.kinds[tasks.kind[i]][5];
     add(who < 0 || eligible[who][worker] ? 0 : 1, tasks.ready[i], tasks.pop_start[i]);
     add(2, tasks.submitted[i], tasks.ready[i]);
+    add(5, tasks.start[i], tasks.end[i]);
   }
   for (let i = 0; i < waits.rank.length; ++i)
     if (waits.rank[i] === rank) add(3, waits.from[i], waits.from[i] + waits.length[i]);
-  const sorted = Float64Array.from(events).sort(), counts = [0, 0, 0, 0];
+  for (let i = 0; i < transfers.rank.length; ++i)
+    if (transfers.rank[i] === rank && transfers.from_rank[i] >= 0) add(4, transfers.from[i], transfers.from[i] + transfers.length[i]);
+  const sorted = Float64Array.from(events).sort(), counts = [0, 0, 0, 0, 0, 0];
   const at = [0], part = [kLate];
   for (let i = 0; i < sorted.length;) {
-    const time = Math.floor(sorted[i] / 8);
-    for (; i < sorted.length && sorted[i] < time * 8 + 8; ++i) {
-      const rest = sorted[i] - time * 8;
+    const time = Math.floor(sorted[i] / 16);
+    for (; i < sorted.length && sorted[i] < time * 16 + 16; ++i) {
+      const rest = sorted[i] - time * 16;
       counts[rest >> 1] += rest & 1 ? -1 : 1;
     }
-    const now = counts[0] ? kScheduling : counts[1] ? kOtherWorkers : counts[2] ? kNothingReady : counts[3] ? kBarrier : kLate;
+    const now = counts[0] ? kScheduling : counts[1] ? kOtherWorkers : counts[4] && !counts[5] ? kOtherNodes : counts[2] ? kNothingReady : counts[3] ? kBarrier : kLate;
     if (time === at[at.length - 1]) part[part.length - 1] = now;
     else if (now !== part[part.length - 1]) at.push(time), part.push(now);
   }

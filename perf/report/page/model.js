@@ -25,6 +25,7 @@ function otherLanes(trace, rank, columns, type, nameOf, categoryOf, categories) 
     groups.get(name).push(i);
   }
   return [...groups].map(([name, items]) => {
+    items.sort((a, b) => columns.from[a] - columns.from[b]);
     const start = Float64Array.from(items, i => columns.from[i]);
     const end = Float64Array.from(items, i => columns.from[i] + columns.length[i]);
     const lane = new Lane(categories, start, end, Uint8Array.from(items, categoryOf), Uint32Array.from(items), null);
@@ -47,7 +48,8 @@ function buildLanes(trace) {
       lanes.push(lane);
     }
     lanes.push(...otherLanes(trace, rank, trace.transfers, "transfer",
-      i => `${prefix}node ${trace.transfers.from_node[i]} → ${trace.transfers.to_node[i]}`, () => 0, 1));
+      i => prefix + (trace.transfers.from_rank[i] < 0 ? `node ${trace.transfers.from_node[i]} → ${trace.transfers.to_node[i]}`
+        : `messages of rank ${trace.transfers.from_rank[i]}`), () => 0, 1));
   }
   return lanes;
 }

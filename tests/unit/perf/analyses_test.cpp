@@ -162,6 +162,20 @@ TEST(Transfers, BusyAndOverlapped) {
   EXPECT_DOUBLE_EQ(transfers.links[1].overlapped, 0);
 }
 
+TEST(Transfers, MessagesAreHiddenWhereAnyWorkerOfTheRankComputes) {
+  HandTrace hand(1);
+  hand.worker("GPU", 1);
+  hand.add(trace::Transfer{.bytes = 1000, .from = 0, .to = 100, .from_rank = 3});
+  hand.add(trace::Transfer{.bytes = 10, .from = 0, .to = 100});
+  hand.task({.worker = 1, .times = times(0, 0, 50, 150)});
+  const perf::Transfers transfers = analyse_transfers(hand.read());
+  ASSERT_EQ(transfers.links.size(), 2u);
+  EXPECT_EQ(transfers.links[0].from_rank, 3);
+  EXPECT_DOUBLE_EQ(transfers.links[0].overlapped, 0.5);
+  EXPECT_EQ(transfers.links[1].from_rank, -1);
+  EXPECT_DOUBLE_EQ(transfers.links[1].overlapped, 0);
+}
+
 TEST(Async, StalenessByGroupAndIteration) {
   HandTrace hand(1);
   for (const auto& [iteration, group, staleness] :

@@ -90,9 +90,9 @@ TEST_F(CommandLine, IdleInJson) {
   EXPECT_EQ(worker["name"], "CPU 0");
   double sum = 0;
   for (const char* part : {"compute", "data", "scheduling", "other_workers", "nothing_ready",
-                           "submission_late", "barrier"})
+                           "submission_late", "barrier", "other_nodes"})
     sum += worker["parts"].at(part).get<double>();
-  EXPECT_EQ(worker["parts"].size(), 7u);
+  EXPECT_EQ(worker["parts"].size(), 8u);
   EXPECT_NEAR(sum, worker["wall"].get<double>(), 1e-15);
   EXPECT_NEAR(worker["wall"].get<double>(), 29102e-9, 1e-15);
 }

@@ -12,7 +12,7 @@ namespace {
 
 using perf::Part;
 
-// compute, data, scheduling, other_workers, nothing_ready, submission_late, barrier
+// compute, data, scheduling, other_workers, nothing_ready, submission_late, barrier, other_nodes
 using Parts = std::array<trace::Nanoseconds, perf::kPartCount>;
 
 std::vector<Parts> parts_of(const perf::Trace& trace) {
@@ -44,6 +44,16 @@ TEST(Idle, ForkJoin) {
   hand.add(trace::Wait{.for_all = true, .from = 1, .to = 60});
   EXPECT_EQ(parts_of(hand.read()),
             (std::vector<Parts>{{40, 0, 0, 0, 20, 0, 0}, {40, 0, 0, 0, 10, 0, 10}}));
+}
+
+TEST(Idle, AMessageIsAwaitedWhileNobodyComputes) {
+  HandTrace hand(2);
+  hand.task({.worker = 0, .times = times(0, 0, 0, 30)});
+  hand.task({.worker = 0, .times = times(0, 80, 80, 100)});
+  hand.add(trace::Transfer{.bytes = 8, .from = 10, .to = 70, .from_rank = 1});
+  hand.add(trace::Transfer{.bytes = 8, .from = 70, .to = 80});  // from another memory
+  EXPECT_EQ(parts_of(hand.read()),
+            (std::vector<Parts>{{50, 0, 0, 0, 10, 0, 0, 40}, {0, 0, 0, 0, 40, 20, 0, 40}}));
 }
 
 TEST(Idle, TransferBound) {
