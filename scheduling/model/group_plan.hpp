@@ -8,6 +8,7 @@
 #include "scheduling/groups/group_layout.hpp"
 #include "scheduling/groups/momentum.hpp"
 #include "scheduling/model/iteration_graph.hpp"
+#include "scheduling/model/node_forecast.hpp"
 
 namespace omni {
 
@@ -29,6 +30,7 @@ struct GroupPlan {
     std::optional<double> median_measured() const;
   };
   std::vector<Row> rows;  // by planned_groups()
+  NodeCosts node{};       // of this machine as one of several
 
   int saturating_groups() const;
   // The row with the smallest total. Among equal ones, the one with the fewest groups. Equal:

@@ -52,7 +52,7 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
                               const Session& session, const Dataset& images) {
   const Workers workers = workers_of(session);
   const GroupArguments two{.count = 2, .fully_connected = arguments.fully_connected};
-  OMNI_TRY(const ComputeGroups groups, open_groups(spec, arguments.net, two));
+  OMNI_TRY(ComputeGroups groups, open_groups(spec, arguments.net, two));
   if (!groups.has_replicated_phase())
     return Error{ErrorKind::usage, spec.name, "all layers are fully connected and merged",
                  "--fc replicated gives every group a copy"};
@@ -89,6 +89,15 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
       row.penalty_error = known->error;
     }
   }
+  const IterationWork& work = plan.rows.front().work;
+  const double all = work.groups + work.merged + work.exchanges, one = plan.rows.front().predicted;
+  plan.node.merged = all > 0 ? one * work.merged / all : 0;
+  plan.node.compute = one - plan.node.merged;
+  for (const Param* param : groups.net().params())
+    if (param->trainable && !groups.net().is_merged(*param))
+      plan.node.parameters += static_cast<double>(param->master->bytes());
+  for (const Tensor* each : groups.net().replicated_output())
+    plan.node.activations += static_cast<double>(each->bytes());
   // A machine is not always as fast as when it was measured for the model: so what the model was
   // fitted to is measured again beside everything.
   for (int round = 0; round < arguments.measured_rounds; ++round) {

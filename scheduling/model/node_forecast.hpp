@@ -1,0 +1,34 @@
+// How long an iteration is predicted to take on several nodes that are alike: computing, the
+// network and the merged phase apart. Groups of as many nodes each share a mini-batch; the groups
+// are asynchronous. Every node owns as many parameters as any other one.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "scheduling/arrivals/machine_file.hpp"
+
+namespace omni {
+
+// Of a mini-batch on one node.
+struct NodeCosts {
+  double compute = 0, merged = 0;          // s, of the replicated and of the merged phase
+  double parameters = 0, activations = 0;  // bytes of the replicated phase, and of what it makes
+};
+
+struct NodeForecast {
+  int nodes = 1, groups = 1;
+  double compute = 0, network = 0, merged = 0;  // s of one group's mini-batch
+  // The network is busy while a group computes. The merged phase serves one group after another.
+  double seconds() const;  // per iteration
+};
+
+// Of every number of groups that divides the nodes by a power of two.
+std::vector<NodeForecast> forecast_nodes(const NodeCosts& costs, const Machine::Link& link,
+                                         std::span<const int> nodes);
+
+// "1gbit:50us": the rate, in kbit, mbit or gbit per second, and the latency, in us, ms or s.
+Result<Machine::Link> parse_link(const std::string& text);
+
+}  // namespace omni

@@ -1,0 +1,60 @@
+// Iterations on several nodes, by hand.
+#include "scheduling/model/node_forecast.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace omni {
+namespace {
+
+constexpr NodeCosts kCosts{.compute = 8, .merged = 1, .parameters = 400, .activations = 50};
+constexpr Machine::Link kLink{.seconds = 0.5, .bytes_per_second = 100};
+
+NodeForecast row(int nodes, int groups) {
+  for (const NodeForecast& each : forecast_nodes(kCosts, kLink, std::vector{nodes}))
+    if (each.groups == groups) return each;
+  return {};
+}
+
+TEST(NodeForecast, OneNodeHasNoNetwork) {
+  EXPECT_EQ(row(1, 1).network, 0);
+  EXPECT_DOUBLE_EQ(row(1, 1).seconds(), 9);
+}
+
+TEST(NodeForecast, NodesOfAGroupShareTheMiniBatch) {
+  const NodeForecast two = row(2, 1);
+  EXPECT_DOUBLE_EQ(two.compute, 4);
+  EXPECT_DOUBLE_EQ(two.network, 2 * (0.5 + 200.0 / 100));
+  EXPECT_DOUBLE_EQ(two.merged, 1 + 2 * (0.5 + 0.5));
+  EXPECT_DOUBLE_EQ(two.seconds(), 5 + 3);
+}
+
+TEST(NodeForecast, GroupsOverlapUntilTheMergedPhaseIsFull) {
+  EXPECT_DOUBLE_EQ(row(2, 2).seconds(), (8 + 3) / 2.0);
+  EXPECT_DOUBLE_EQ(row(4, 4).seconds(), 3);  // more than (8 + 3) / 4
+}
+
+TEST(NodeForecast, HasEveryDividingNumberOfGroups) {
+  std::vector<std::pair<int, int>> found;
+  for (const NodeForecast& each : forecast_nodes(kCosts, kLink, std::vector{1, 6, 4}))
+    found.emplace_back(each.nodes, each.groups);
+  EXPECT_THAT(found, testing::ElementsAre(std::pair(1, 1), std::pair(6, 1), std::pair(6, 2),
+                                          std::pair(4, 1), std::pair(4, 2), std::pair(4, 4)));
+}
+
+TEST(LinkSpeed, IsRateAndLatency) {
+  const auto link = parse_link("1gbit:50us");
+  ASSERT_TRUE(link);
+  EXPECT_DOUBLE_EQ(link->bytes_per_second, 125e6);
+  EXPECT_DOUBLE_EQ(link->seconds, 50e-6);
+  EXPECT_DOUBLE_EQ(parse_link("2.5mbit")->bytes_per_second, 312500);
+  for (const char* wrong :
+       {"", "1", "gbit", "-1gbit", "1gbit:", "1gbit:5", "1gbit:50us:", "nangbit"}) {
+    const auto refused = parse_link(wrong);
+    ASSERT_FALSE(refused) << wrong;
+    EXPECT_EQ(refused.error().kind, ErrorKind::usage);
+  }
+}
+
+}  // namespace
+}  // namespace omni
