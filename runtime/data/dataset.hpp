@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,6 +29,10 @@ class Dataset {
 
   // read() fills Image::values; extent() is {1, 1, features}.
   virtual bool holds_vectors() const { return false; }
+
+  // Copies the files that read() reads into a new folder below `place`, and reads there from then
+  // on. What is in memory is not copied.
+  virtual Status stage(const std::filesystem::path&) { return {}; }
 
   bool has_all_sizes() const { return extent().h == 0; }
 };

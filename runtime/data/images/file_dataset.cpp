@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <span>
 #include <utility>
 
 #include "runtime/checksum.hpp"
 #include "runtime/data/images/image_file.hpp"
 #include "runtime/files.hpp"
+#include "runtime/log.hpp"
 
 namespace omni {
 namespace {
@@ -34,15 +37,17 @@ FileDataset::FileDataset(ImageList list, int classes, std::vector<std::string> c
 
 Status FileDataset::read(std::size_t index, LeastSize least, Image& image) const {
   OMNI_CHECK(check_index(*this, index));
-  Result<Image> decoded = read_image(list_.folder / list_.paths[index], least);
-  if (!decoded) {
-    Error& error = decoded.error();
-    if (!list_.file.empty())
-      error.where = fmt::format("{}: {}", line_of(list_.file, index), error.where);
-    return std::move(error);
-  }
+  Result<Image> decoded = read_image(staged_.empty() ? original(index) : copy(index), least);
+  if (!decoded && !staged_.empty()) decoded = read_image(original(index), least);
+  if (!decoded) return in_list(index, std::move(decoded.error()));
   image = std::move(*decoded);
   return {};
+}
+
+Error FileDataset::in_list(std::size_t index, Error error) const {
+  if (!list_.file.empty())
+    error.where = fmt::format("{}: {}", line_of(list_.file, index), error.where);
+  return error;
 }
 
 std::string FileDataset::description() const {
@@ -51,6 +56,36 @@ std::string FileDataset::description() const {
 
 std::string FileDataset::place_of_label(std::size_t index) const {
   return list_.file.empty() || !class_names_.empty() ? "" : line_of(list_.file, index);
+}
+
+std::filesystem::path FileDataset::copy(std::size_t index) const {
+  return staged_ / std::to_string(index / 1000) / std::to_string(index % 1000);
+}
+
+Status FileDataset::stage(const std::filesystem::path& place) {
+  std::string name = place / "omnivore-XXXXXX";
+  std::error_code problem(mkdtemp(name.data()) == nullptr ? errno : 0, std::generic_category());
+  if (problem)
+    return Error{ErrorKind::usage, place.string(), "cannot hold copies: " + problem.message(),
+                 "set SLURM_TMPDIR or TMPDIR, or leave out --stage"};
+  staged_ = name;
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (i * 10 / size() != (i + 1) * 10 / size())
+      log::info("staging: {} of {} files in {}", i + 1, size(), name);
+    create_directories(copy(i).parent_path(), problem);
+    if (!problem) copy_file(original(i), copy(i), problem);
+    if (problem == std::errc::no_space_on_device)
+      return Error{ErrorKind::failed, name, "has no room for the data", "leave out --stage"};
+    if (problem)
+      return in_list(i, {ErrorKind::data, original(i).string(),
+                         fmt::format("cannot be copied to {}: {}", name, problem.message()), ""});
+  }
+  return {};
+}
+
+FileDataset::~FileDataset() {
+  std::error_code none;
+  if (!staged_.empty()) remove_all(staged_, none);
 }
 
 DatasetPair make_file_datasets(ImageList train, ImageList test, int classes,

@@ -24,12 +24,21 @@ class FileDataset : public Dataset {
   std::string description() const override;
   std::vector<std::string> class_names() const override { return class_names_; }
   std::string place_of_label(std::size_t index) const override;
+  Status stage(const std::filesystem::path& place) override;  // the destructor deletes the copies
+  ~FileDataset() override;
 
  private:
+  std::filesystem::path original(std::size_t index) const {
+    return list_.folder / list_.paths[index];
+  }
+  Error in_list(std::size_t index, Error error) const;  // which names the line, too
+  std::filesystem::path copy(std::size_t index) const;
+
   ImageList list_;
   int classes_;
   std::vector<std::string> class_names_;
   std::filesystem::path origin_;
+  std::filesystem::path staged_{};  // the folder of the copies; empty: there are none
 };
 
 // Both splits (an empty test list is none), and a name that holds a checksum of the training paths

@@ -52,6 +52,52 @@ class ImageLists : public testing::Test {
   test::TemporaryDirectory folder_;
 };
 
+TEST_F(ImageLists, AreReadFromCopies) {
+  image("set/train/cat/a.jpg", 10);
+  image("set/train/dog/b.jpg", 100);
+  fs::create_directory(at("node"));
+  {
+    const auto pair = open_dataset({.source = at("set"), .net_input = {4, 4, 3}, .test = false});
+    ASSERT_TRUE(pair) << pair.error().message();
+    ASSERT_TRUE(pair->train->stage(at("node")));
+    fs::remove_all(at("set"));
+    EXPECT_NEAR(red_of(*pair->train, 0), 10, 3);
+    EXPECT_NEAR(red_of(*pair->train, 1), 100, 3);
+    EXPECT_FALSE(fs::is_empty(at("node")));
+  }
+  EXPECT_TRUE(fs::is_empty(at("node"))) << "copies are deleted";
+}
+
+TEST_F(ImageLists, ACopyThatIsGoneIsNoLoss) {
+  image("a.jpg", 10);
+  file("train.txt", "a.jpg 0");
+  const auto pair =
+      open_dataset({.source = at("train.txt"), .net_input = {4, 4, 3}, .test = false});
+  ASSERT_TRUE(pair) << pair.error().message();
+  fs::create_directory(at("node"));
+  ASSERT_TRUE(pair->train->stage(at("node")));
+  for (const auto& each : fs::directory_iterator(at("node"))) fs::remove_all(each);
+  EXPECT_NEAR(red_of(*pair->train, 0), 10, 3);
+}
+
+TEST_F(ImageLists, WhatCannotBeCopiedIsNamed) {
+  image("a.jpg");
+  image("b.jpg");
+  file("train.txt", "a.jpg 0\nb.jpg 1");
+  const auto pair =
+      open_dataset({.source = at("train.txt"), .net_input = {4, 4, 3}, .test = false});
+  ASSERT_TRUE(pair) << pair.error().message();
+  fs::remove(at("b.jpg"));
+  const Status staged = pair->train->stage(folder_.path());
+  ASSERT_FALSE(staged);
+  EXPECT_EQ(staged.error().kind, ErrorKind::data);
+  expect_said(staged.error().message(), "train.txt:2: b.jpg cannot be copied to omnivore-");
+  const Status nowhere = pair->train->stage(at("nowhere"));
+  ASSERT_FALSE(nowhere);
+  EXPECT_EQ(nowhere.error().kind, ErrorKind::usage);
+  expect_said(nowhere.error().message(), "nowhere cannot hold copies: No such file or directory");
+}
+
 TEST_F(ImageLists, LabelledLists) {
   image("a b.jpg", 10);
   image("sub/c.jpg", 100);
