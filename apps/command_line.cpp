@@ -100,7 +100,7 @@ Error comes_after(std::string_view option, const std::string& command) {
 // An option that the program itself knows, too, and that the subcommand would not see.
 std::optional<Error> misplaced_option(const CLI::App& app) {
   const auto commands = app.get_subcommands();
-  if (commands.empty()) return std::nullopt;
+  if (commands.empty() || commands.front()->get_fallthrough()) return std::nullopt;
   for (const CLI::Option* option : app.get_options())
     if (option->count() > 0) return comes_after(option->get_name(), commands.front()->get_name());
   return std::nullopt;

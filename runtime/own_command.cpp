@@ -7,6 +7,7 @@
 #include <cctype>
 #include <fstream>
 #include <string_view>
+#include <utility>
 
 namespace omni {
 namespace {
@@ -40,6 +41,20 @@ std::vector<std::string> own_words() {
   std::vector<std::string> words;
   for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
   return words;
+}
+
+std::vector<std::string> words_without(const std::vector<std::string>& options,
+                                       const std::vector<std::string>& words) {
+  std::vector<std::string> left;
+  bool value_follows = false;
+  for (const std::string& word : words) {
+    if (std::exchange(value_follows, false)) continue;
+    const std::size_t name = word.find('=');
+    const bool named = std::ranges::count(options, word.substr(0, name)) > 0;
+    value_follows = named && name == std::string::npos;
+    if (!named) left.push_back(word);
+  }
+  return left;
 }
 
 std::string for_shell(const std::vector<std::string>& words) {

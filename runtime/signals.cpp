@@ -25,12 +25,12 @@ constexpr std::string_view kStopping =
 constexpr std::string_view kQuitting = "\nasked to stop again: quitting at once, without saving\n";
 bool on_terminal = false, silent = false;
 
-constexpr std::array kRequests{SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
+constexpr std::array kRequests{SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
 std::array<struct sigaction, NSIG> handlers_before{};
 
 std::atomic<const char*> farewell_text{nullptr};  // never freed: a request may come at any time
 int farewell_code = 0;
-std::atomic<bool> in_order{false};
+std::atomic<bool> in_order{false}, requested{false};
 // Second of the first request, on the monotonic clock; 0: none yet.
 std::atomic<time_t> requested_at{0};
 static_assert(std::atomic<time_t>::is_always_lock_free);
@@ -61,11 +61,12 @@ extern "C" void on_stop_signal(int number, siginfo_t* info, void* context) {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   const time_t first = requested_at;
+  requested = true;
   if (first == 0) {
-    requested_at = now.tv_sec + 1;
+    if (number != SIGALRM) requested_at = now.tv_sec + 1;
     say(kStopping);
-  } else if (now.tv_sec + 1 - first >= kPatienceSeconds &&
-             number != SIGXCPU) {  // sent every second
+  } else if (now.tv_sec + 1 - first >= kPatienceSeconds && number != SIGXCPU &&
+             number != SIGALRM) {  // the former is sent every second
     say(kQuitting);
     _exit(128 + number);
   }
@@ -94,7 +95,7 @@ void install_stop_signals(const std::string& farewell, int code) {
 void stop_in_order() { in_order = true; }
 void stop_without_words() { silent = true; }
 
-bool stop_requested() { return requested_at != 0; }
+bool stop_requested() { return requested; }
 
 void make_writes_fail() {
   for (int descriptor = 0; descriptor <= STDERR_FILENO; ++descriptor)

@@ -1,9 +1,10 @@
-// Requests to stop: SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2 and SIGXCPU. While there is nothing
-// to save, one ends the process at once. After stop_in_order() a request prints what happens, and
-// sets a flag that the trainer polls between iterations. A second request some seconds later ends
-// the process at once, with 128 + its number (launchers send the first one twice). StarPU's own
-// handlers are off (Session). A handler that was installed before is called first: MPICH has one
-// for SIGUSR1.
+// Requests to stop: SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU and SIGALRM. While there is
+// nothing to save, one ends the process at once. After stop_in_order() a request prints what
+// happens, and sets a flag that the trainer polls between iterations. A second request some seconds
+// later ends the process at once, with 128 + its number (launchers send the first one twice).
+// SIGALRM, which the process sends itself, counts neither as the first nor as the second. StarPU's
+// own handlers are off (Session). A handler that was installed before is called first: MPICH has
+// one for SIGUSR1.
 #pragma once
 
 #include <string>

@@ -9,6 +9,7 @@
 #include "runtime/line_source.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shortest_decimal.hpp"
+#include "runtime/slurm_job.hpp"
 
 namespace omni {
 namespace {
@@ -77,6 +78,14 @@ Result<MetricsLog> MetricsLog::open(const std::filesystem::path& path,
     return Error{ErrorKind::usage, path.string(),
                  std::string("cannot write the metrics: ") + std::strerror(errno), ""};
   return MetricsLog(path, std::move(file));
+}
+
+Status MetricsLog::job(std::uint64_t iteration) {
+  const nlohmann::ordered_json object{{"iteration", iteration},
+                                      {"slurm_job", slurm::job()},
+                                      {"slurm_nodes", slurm::variable("SLURM_JOB_NODELIST")},
+                                      {"slurm_restarts", slurm::restarts()}};
+  return append(json_text(object));
 }
 
 Status MetricsLog::step(const StepReport& report) {

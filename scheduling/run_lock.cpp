@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/shown_name.hpp"
+#include "runtime/slurm_job.hpp"
 
 namespace omni {
 namespace {
@@ -26,9 +26,8 @@ namespace fs = std::filesystem;
 constexpr off_t kLongestIdentity = 300;
 
 std::string identity() {
-  const char* job = std::getenv("SLURM_JOB_ID");
-  return fmt::format("{}:{}{}{}\n", own_host(), ::getpid(), job == nullptr ? "" : ":",
-                     job == nullptr ? "" : job);
+  const std::string job = slurm::job();
+  return fmt::format("{}:{}{}{}\n", own_host(), ::getpid(), job.empty() ? "" : ":", job);
 }
 
 std::string holder(int descriptor) {

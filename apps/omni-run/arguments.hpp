@@ -93,7 +93,7 @@ struct TrainArguments {
   std::uint64_t checkpoint_every = 0;
   int keep = 2;
   std::string resume = "none";
-  bool other_data = false;
+  bool other_data = false, stage = false;
   double patience = 300;  // seconds, with a rank that is silent
 };
 
@@ -135,6 +135,8 @@ struct PlanArguments {
   Compensation compensation = Compensation::theory;
   int iterations = 30, warm_up = 15, most_groups = 16;
   int measured_rounds = 0;
+  std::vector<int> nodes{};  // to forecast for
+  std::string link{};        // between them
   DataArguments data{};
   std::uint64_t update_iterations = 0;  // to measure updates by, with one group; 0: not
   std::vector<UpdateRatio> counts{};    // of updates, as measured
@@ -150,6 +152,11 @@ struct DevicesArguments {
 struct ExplainArguments {
   CommonArguments common;
   std::string metrics;  // file, or folder of a trace
+};
+
+struct SlurmArguments {
+  std::string form = "nodes";                    // the template
+  std::map<std::string, std::string> options{};  // of sbatch, by name
 };
 
 struct MachineFileArguments {

@@ -14,6 +14,7 @@ Status plan_gpu_command(const PlanArguments& arguments);
 Status layers_command(const CommonArguments& arguments);
 Status explain_command(const ExplainArguments& arguments);
 Status devices_command(const DevicesArguments& arguments);
+Status slurm_command(const SlurmArguments& arguments, const NetArguments& net);
 Status machine_command(const MachineFileArguments& arguments);
 
 }  // namespace omni

@@ -16,6 +16,7 @@
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/signals.hpp"
+#include "runtime/slurm_job.hpp"
 
 namespace omni {
 namespace {
@@ -72,11 +73,14 @@ void add_training(CLI::App& app, TrainArguments& train) {
   app.add_option("--weights", train.weights);
   app.add_option("--save-weights", train.save_weights);
   app.add_option("--metrics", train.metrics);
-  app.add_option("--out", train.out);
-  app.add_option("--checkpoint-every", train.checkpoint_every)->transform(whole_number());
+  app.add_option("--out", train.out)->take_last();
+  app.add_option("--checkpoint-every", train.checkpoint_every)
+      ->take_last()
+      ->transform(whole_number());
   add_number(app, "--keep", train.keep, 2, 1000);
-  app.add_option("--resume", train.resume)->check(not_empty())->capture_default_str();
+  app.add_option("--resume", train.resume)->check(not_empty())->take_last()->capture_default_str();
   app.add_flag("--other-data", train.other_data);
+  app.add_flag("--stage", train.stage);
   app.add_flag("--no-test", train.no_test);
   app.add_option("--patience", train.patience)->check(CLI::Range(1.0, 1e6))->capture_default_str();
   app.add_flag("--dry-run", train.dry_run);
@@ -102,6 +106,8 @@ int run(int argc, char** argv) {
   app.option_defaults()->always_capture_default(false);
 
   TrainArguments train;
+  if (const std::string task = slurm::array_task(); !task.empty())
+    train.data.seed = std::strtoull(task.c_str(), nullptr, 10);
   add_common(app, train.common);
   add_net(app, train.net);
   add_data(app, train.data);
@@ -163,6 +169,9 @@ int run(int argc, char** argv) {
       ->expected(0, 1)
       ->default_str("3")
       ->check(CLI::Range(1, 1000));
+  auto* nodes = plan_app.add_option("--nodes", plan.nodes);
+  nodes->delimiter(',')->check(CLI::Range(1, 100'000));
+  nodes->needs(plan_app.add_option("--link", plan.link));
   add_data(plan_app, plan.data);
   plan_app.add_option("--measure-updates", plan.update_iterations)
       ->expected(0, 1)
@@ -197,6 +206,24 @@ int run(int argc, char** argv) {
   add_net(measured_app, measured.net);
   add_machine(measured_app, measured.machine);
   measured_app.add_option("--out", measured.out)->check(not_empty());
+
+  SlurmArguments job;
+  CLI::App& slurm_app =
+      *app.add_subcommand("slurm", "The job script of a training for Slurm; takes its options, too")
+           ->fallthrough();
+  slurm_app.add_option("--template", job.form)->check(not_empty())->capture_default_str();
+  const CLI::Validator one_word(
+      [](const std::string& text) {
+        return std::string(
+            !text.empty() && std::ranges::all_of(
+                                 text, [](unsigned char each) { return std::isgraph(each) != 0; })
+                ? ""
+                : "is no word");
+      },
+      "");
+  for (const char* option : {"--nodes", "--time", "--gres", "--array", "--partition", "--account",
+                             "--qos", "--constraint", "--mem", "--cpus-per-task", "--job-name"})
+    slurm_app.add_option(option, job.options[option])->check(one_word);
 
   // What users of other programs type: all that follows it is read as if it were not there.
   app.add_subcommand("train", "Trains, as without a subcommand")
@@ -235,6 +262,7 @@ int run(int argc, char** argv) {
                            for_shell(own_words()) + "\n",
                        exit_code(ErrorKind::interrupted));
   if (const Status prepared = prepare_ranks(train); !prepared) return finish(prepared);
+  if (slurm_app) return apply(train.common), finish(slurm_command(job, train.net));
   if (train.arrivals.simulated) train.machine.session.deterministic = true;
   return run_command(train_command, train);
 }

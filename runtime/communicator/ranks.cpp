@@ -13,9 +13,11 @@
 #include <string_view>
 
 #include "runtime/communicator/launcher.hpp"
+#include "runtime/communicator/lifelines.hpp"
 #include "runtime/communicator/service.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
+#include "runtime/tasks/recorder.hpp"
 
 namespace omni::ranks {
 namespace {
@@ -40,10 +42,15 @@ Result<OpenTransport> load_library() {
   return reinterpret_cast<OpenTransport>(dlsym(library, kOpenTransport));
 }
 
-void await(std::vector<Message> messages) {
+void await(const std::vector<Message>& messages) {
   const auto done = std::make_shared<std::promise<void>>();
-  service->post(std::move(messages), [done] { done->set_value(); });
+  const trace::Nanoseconds from = recording::on() ? recording::now() : 0;
+  service->post(messages, [done] { done->set_value(); });
   done->get_future().wait();
+  for (const Message& each : messages)
+    if (!each.sends && from != 0)
+      recording::write(trace::Transfer{
+          .bytes = each.bytes, .from = from, .to = recording::now(), .from_rank = each.peer});
 }
 
 // Of every rank as many bytes, one rank after the other.
@@ -60,8 +67,8 @@ std::vector<char> exchange(const void* own, std::size_t bytes) {
     up.push_back({all.data() + bytes * static_cast<std::size_t>(peer), bytes, peer, kUp, false});
     down.push_back({all.data(), all.size(), peer, kDown, true});
   }
-  await(std::move(up));
-  await(std::move(down));
+  await(up);
+  await(down);
   return all;
 }
 
@@ -96,6 +103,7 @@ Status start(int (*exit_code)(ErrorKind)) {
   std::vector<std::string> hosts = gather(own_host());
   service->set_hosts(std::move(hosts));
   log::speak_as(rank(), name(rank()));
+  hold_lifelines([](int gone) { service->gone = gone; });
   return {};
 }
 

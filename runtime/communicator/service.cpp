@@ -100,11 +100,14 @@ void Service::run() {
         each->done();
         each = operations_.erase(each);
       } else {
-        if (now_ - each->begun > Seconds(patience)) give_up(*each);
+        if (now_ - each->begun > Seconds(patience))
+          give_up(each->messages.front().peer,
+                  fmt::format("has been silent for {:.0f} s", patience.load()));
         ++each;
       }
     }
     look_for_notices();
+    look_for_gone();
     if (progress) lively_until = now_ + kLively;
     {
       const std::lock_guard lock(watch_mutex_);
@@ -141,14 +144,21 @@ bool Service::advance(Operation& operation) {
   return left == 0;
 }
 
-// The first rank speaks first, and ends the others.
-void Service::give_up(const Operation& operation) {
-  if (rank_ != 0) std::this_thread::sleep_for(2s);
+// Who leaves in order has sent a notice, or was told to go.
+void Service::look_for_gone() {
+  if (gone < 0 || left_at_ || awaited_[rank_ == 0 ? static_cast<std::size_t>(gone) : 0] == nullptr)
+    return;
+  if (!gone_at_) gone_at_ = now_;
+  if (now_ - *gone_at_ > 1s) give_up(gone, "has ended");
+}
+
+// The first rank that is left speaks, and ends the others.
+void Service::give_up(int rank, const std::string& what) {
+  std::this_thread::sleep_for(rank_ * 2s);
   log::urgent(
-      fmt::format("error: {} has been silent for {:.0f} s; the last iteration here was {} "
-                  "(--patience sets the time; --resume auto goes on from the last "
-                  "checkpoint)",
-                  name(operation.messages.front().peer), patience.load(), iteration.load()));
+      fmt::format("error: {} {}; the last iteration here was {} (--patience sets how long "
+                  "one may be silent; --resume auto goes on from the last checkpoint)",
+                  name(rank), what, iteration.load()));
   end(silent_code_);
 }
 

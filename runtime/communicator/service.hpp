@@ -35,6 +35,7 @@ class Service {
 
   std::atomic<double> patience{300};  // seconds
   std::atomic<std::uint64_t> iteration{0};
+  std::atomic<int> gone{-1};  // the rank that has ended; -1: none
 
  private:
   struct Operation {
@@ -53,7 +54,8 @@ class Service {
   void begin(Operation& operation);
   bool advance(Operation& operation);  // true: it is done
   void take_time();
-  [[noreturn]] void give_up(const Operation& operation);
+  void look_for_gone();
+  [[noreturn]] void give_up(int rank, const std::string& what);
   void look_for_notices();
   void leave_as_first();
   void leave_as_other();
@@ -81,7 +83,7 @@ class Service {
   Notice own_;
   bool told_ = false;
   char go_ = 0;
-  std::optional<Seconds> left_at_, failed_at_;
+  std::optional<Seconds> left_at_, failed_at_, gone_at_;
 };
 
 }  // namespace omni::ranks

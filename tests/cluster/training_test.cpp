@@ -1,6 +1,8 @@
 // Trainings over several ranks: the same bits on 1, 2 and 4, and nothing lost between them.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/cluster/ranks.hpp"
 
 namespace omni::test {
@@ -130,6 +132,32 @@ TEST_F(Ranks, go_on_elsewhere_after_a_stop) {
   const std::string resumed = weights_of(1, {"--out", out, "--resume", "auto"});
   EXPECT_EQ(weights_of(1, {}), resumed);
   std::filesystem::remove_all(out);
+}
+
+TEST_F(Ranks, write_a_trace_each_with_their_messages) {
+  const std::string trace = folder_ / "trace";
+  for (int start = 0; start < 2; ++start) {  // the second one beside the first
+    const Finished run =
+        on_ranks(2, training(folder_ / "normalised.cfg", 5, {"--trace", trace, "--no-test"}));
+    ASSERT_EQ(run.exit_code, 0) << run.errors;
+  }
+  for (const std::string& folder : {trace, trace + "-2"})
+    EXPECT_EQ(entries_in(folder), 3) << "of two ranks, and the metrics";
+  const auto perf = [&](const char* command) {
+    const Finished said =
+        run_program({beside_this_program("omni-perf"), command, trace + "-2", "--json"});
+    EXPECT_EQ(said.exit_code, 0) << said.errors;
+    return nlohmann::json::parse(said.output);
+  };
+  EXPECT_EQ(perf("summary")["processes"], 2);
+  std::set<std::pair<int, int>> links;
+  for (const auto& link : perf("transfers")["links"])
+    if (link["from_rank"].is_number()) links.emplace(link["from_rank"], link["rank"]);
+  EXPECT_EQ(links, (std::set<std::pair<int, int>>{{0, 1}, {1, 0}}));
+  double waited = 0;
+  for (const auto& worker : perf("idle")["workers"])
+    waited += worker["parts"]["other_nodes"].get<double>();
+  EXPECT_GT(waited, 0);
 }
 
 TEST_F(Ranks, write_one_metrics_file_and_one_checkpoint) {

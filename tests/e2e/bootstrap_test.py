@@ -56,6 +56,11 @@ class Bootstrap(unittest.TestCase):
             with open(os.path.join(self.folder, "asked"), encoding="ascii") as asked:
                 self.assertEqual(asked.read().splitlines()[-1], f"--{flavour} --find")
 
+    def test_jobs_of_slurm_are_no_part_of_all_tests(self):
+        folder = os.path.join(os.path.realpath(self.clone), "build")
+        self.assertIn(f"ctest --test-dir {folder} -L ^slurm$ --output-on-failure -V\n", self.ends(0, self.start("cluster", "-V")))
+        self.assertIn(f"ctest --test-dir {folder} -LE ^slurm$ --output-on-failure -j ", self.ends(0, self.start("test")))
+
     def test_a_played_gpu_needs_the_toolkit_and_has_a_build_of_its_own(self):
         toolkit = os.path.join(self.folder, "cuda")
         os.makedirs(os.path.join(toolkit, "bin"))

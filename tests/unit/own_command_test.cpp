@@ -12,6 +12,12 @@ TEST(OwnCommand, IsWhatWasTyped) {
   EXPECT_TRUE(words.front().ends_with("unit_tests")) << words.front();
 }
 
+TEST(OwnCommand, IsRepeatedWithoutSomeOptions) {
+  const std::vector<std::string> words{"--out", "--resume", "a", "--resume=b", "--outer", "c"};
+  EXPECT_EQ(for_shell(words_without({"--out", "--resume"}, words)), "a --outer c");
+  EXPECT_EQ(for_shell(words_without({"--out"}, {"x", "--out"})), "x");
+}
+
 TEST(ForShell, QuotesWhatAShellWouldRead) {
   EXPECT_EQ(for_shell({}), "");
   EXPECT_EQ(for_shell({"omni-run", "--set=momentum=0.9", "./a/b_c.cfg", "50%"}),

@@ -17,7 +17,7 @@
 namespace omni {
 namespace {
 
-constexpr int kRequests[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
+constexpr int kRequests[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
 
 // A process of its own: nothing takes a request back.
 class StopSignals : public testing::Test {
@@ -68,6 +68,20 @@ TEST_F(StopSignals, SomeSecondsLaterItQuitsAtOnce) {
                 testing::EndsWith("\nasked to stop again: quitting at once, without saving\n"));
   // Beyond the limit of processor time the kernel asks every second.
   EXPECT_EXIT(asked_again_and_again(SIGXCPU), testing::ExitedWithCode(1), "");
+  EXPECT_EXIT(asked_again_and_again(SIGALRM), testing::ExitedWithCode(1), "");
+}
+
+// A batch system may ask after the process has asked itself.
+TEST_F(StopSignals, AnAlarmIsNotTheFirstOfTwo) {
+  const auto asked = [] {
+    install();
+    stop_in_order();
+    std::raise(SIGALRM);
+    for (const std::time_t end = std::time(nullptr) + 3; std::time(nullptr) < end;) continue;
+    std::raise(SIGTERM);
+    std::exit(stop_requested() ? 0 : 1);
+  };
+  EXPECT_EXIT(asked(), testing::ExitedWithCode(0), "");
 }
 
 TEST_F(StopSignals, WhatNohupOrAScriptIgnoresStaysIgnored) {

@@ -23,7 +23,18 @@ std::string updates_of(const GroupPlan::Row& row) {
   return fmt::format("{:.2f}?", row.penalty);
 }
 
-void print_table(const GroupPlan& plan) {
+void print_forecast(const std::vector<NodeForecast>& rows) {
+  if (rows.empty()) return;
+  log::result("\n{:>6} {:>6} {:>11} {:>11} {:>10} {:>13} {:>9}\n", "nodes", "groups", "compute ms",
+              "network ms", "merged ms", "iteration ms", "speed-up");
+  for (const NodeForecast& row : rows)
+    log::result("{:>6} {:>6} {:>11.3f} {:>11.3f} {:>10.3f} {:>13.3f} {:>9.2f}\n", row.nodes,
+                row.groups, 1e3 * row.compute, 1e3 * row.network, 1e3 * row.merged,
+                1e3 * row.seconds(), rows.front().seconds() / row.seconds());
+  log::result("speed-up: in mini-batches per second, over the first line\n");
+}
+
+void print_table(const GroupPlan& plan, const std::vector<NodeForecast>& nodes) {
   log::result("{:>6} {:>10} {:>9} {:>9} {:>12} {:>11} {:>9} {:>14} {:>9}\n", "groups", "staleness",
               "implicit", "explicit", "predicted ms", "measured ms", "hardware", "updates", "time");
   for (const GroupPlan::Row& row : plan.rows) {
@@ -50,6 +61,7 @@ void print_table(const GroupPlan& plan) {
       best, best == 1 ? "" : "s", measured ? "" : " (?: by theory, see --measure-updates)",
       saturating, saturating == 1 ? "" : "s", saturating == 1 ? "s" : "",
       100 * (kWorthMoreGroups - 1));
+  print_forecast(nodes);
 }
 
 nlohmann::ordered_json nullable(const std::optional<double>& value) {
@@ -60,7 +72,7 @@ nlohmann::ordered_json finite(double value) {
   return nullable(std::isfinite(value) ? std::optional(value) : std::nullopt);
 }
 
-void print_json(const GroupPlan& plan) {
+void print_json(const GroupPlan& plan, const std::vector<NodeForecast>& nodes) {
   auto list = nlohmann::ordered_json::array();
   for (const GroupPlan::Row& row : plan.rows)
     list.push_back({{"groups", row.groups},
@@ -79,10 +91,15 @@ void print_json(const GroupPlan& plan) {
                     {"hardware_penalty", row.predicted / plan.rows.front().predicted},
                     {"statistical_penalty", finite(row.penalty)},
                     {"statistical_penalty_error", nullable(row.penalty_error)}});
-  log::result("{}\n",
-              json_text(nlohmann::ordered_json{{"rows", list},
-                                               {"saturating_groups", plan.saturating_groups()}},
-                        2));
+  nlohmann::ordered_json all{{"rows", list}, {"saturating_groups", plan.saturating_groups()}};
+  for (const NodeForecast& row : nodes)
+    all["nodes"].push_back({{"nodes", row.nodes},
+                            {"groups", row.groups},
+                            {"compute_seconds", row.compute},
+                            {"network_seconds", row.network},
+                            {"merged_seconds", row.merged},
+                            {"predicted_seconds", row.seconds()}});
+  log::result("{}\n", json_text(all, 2));
 }
 
 }  // namespace
@@ -90,6 +107,10 @@ void print_json(const GroupPlan& plan) {
 Status plan_command(const PlanArguments& given) {
   PlanArguments arguments = given;
   arguments.net = TimedTraining::without_learning(given.net);
+  Machine::Link link;
+  if (!given.nodes.empty()) {
+    OMNI_TRY(link, parse_link(given.link));
+  }
   OMNI_TRY(const NetSpec spec, read_net(arguments.net));
   OMNI_TRY(const auto net, build_net(spec, arguments.net, true));
   OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *net));
@@ -108,7 +129,8 @@ Status plan_command(const PlanArguments& given) {
                  "--data fashion-mnist, say"};
   }
   OMNI_TRY(const GroupPlan plan, plan_groups(spec, arguments, session, *data.train));
-  (arguments.common.json ? print_json : print_table)(plan);
+  (arguments.common.json ? print_json : print_table)(plan,
+                                                     forecast_nodes(plan.node, link, given.nodes));
   return {};
 }
 

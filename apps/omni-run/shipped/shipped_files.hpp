@@ -17,6 +17,8 @@ struct ShippedKind {
 inline constexpr ShippedKind kShippedNets{"net", "--net", ".cfg", "nets", "OMNIVORE_NETS"};
 inline constexpr ShippedKind kShippedMachines{"machine", "--machine", ".json", "machines",
                                               "OMNIVORE_MACHINES"};
+inline constexpr ShippedKind kShippedJobs{"job script", "--template", ".sbatch", "slurm",
+                                          "OMNIVORE_SLURM"};
 
 // A path, or the name of a shipped file, with or without its ending.
 Result<std::filesystem::path> find_shipped(const ShippedKind& kind, const std::string& name);

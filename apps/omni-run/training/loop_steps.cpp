@@ -15,6 +15,7 @@
 #include "runtime/own_command.hpp"
 #include "runtime/shortest_decimal.hpp"
 #include "runtime/signals.hpp"
+#include "runtime/slurm_job.hpp"
 #include "scheduling/cold_start.hpp"
 #include "scheduling/growing.hpp"
 #include "scheduling/optimizer/tuned_training.hpp"
@@ -38,6 +39,15 @@ Status train_command(const TrainArguments& arguments) {
       status.error().kind != ErrorKind::diverged)
     ranks::leave_for(status.error());
   return status;
+}
+
+Status Training::open_metrics() {
+  std::filesystem::path file = arguments_.metrics;
+  if (file.empty() && recorder_) file = recorder_->folder() / "metrics.jsonl";
+  if (file.empty() || !ranks::first()) return {};
+  const auto resumed = arguments_.resume != "none" ? std::optional(start_.iteration) : std::nullopt;
+  OMNI_TRY(metrics_, MetricsLog::open(file, resumed));
+  return slurm::job().empty() ? Status() : metrics_->job(start_.iteration);
 }
 
 // Metrics that cannot be written are no reason to lose a training.
@@ -67,7 +77,11 @@ TrainerOptions Training::options() {
 }
 
 TrainerEvents Training::events() {
-  return {.on_iteration = [this](const StepReport& report) { progress_.iteration(report); },
+  return {.on_iteration =
+              [this](const StepReport& report) {
+                time_limit_.note_iteration();
+                progress_.iteration(report);
+              },
           .on_step =
               [this](const StepReport& report) {
                 progress_.step(report);
@@ -75,11 +89,19 @@ TrainerEvents Training::events() {
               },
           .on_evaluation =
               [this](const EvaluationReport& report) {
+                time_limit_.pause();
                 progress_.evaluation(report);
                 last_ = report;
                 record([&](MetricsLog& log) { return log.evaluation(report); });
               },
-          .save_checkpoint = [this](const TrainingState& state) { return save(state); }};
+          .save_checkpoint =
+              [this](const TrainingState& state) {
+                Stopwatch watch;
+                watch.start();
+                Status saved = save(state);
+                time_limit_.note_save(watch.seconds());
+                return saved;
+              }};
 }
 
 Status Training::train() {

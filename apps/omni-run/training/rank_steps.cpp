@@ -92,7 +92,6 @@ Status prepare_ranks(TrainArguments& train) {
   train.common.quiet = true;
   train.metrics.clear();
   train.save_weights.clear();
-  train.trace.clear();
   return {};
 }
 

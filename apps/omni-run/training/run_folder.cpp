@@ -7,6 +7,7 @@
 #include "apps/version.hpp"
 #include "runtime/files.hpp"
 #include "runtime/own_command.hpp"
+#include "runtime/slurm_job.hpp"
 #include "scheduling/checkpoint_folder.hpp"
 
 namespace omni {
@@ -36,7 +37,9 @@ Status try_folder(const fs::path& path, std::uint64_t bytes) {
 }  // namespace
 
 fs::path RunFolder::place(const std::string& out, const std::string& net) {
-  return out.empty() ? fs::path("omni-runs") / net : fs::path(out);
+  if (!out.empty()) return out;
+  const std::string task = slurm::array_task();
+  return fs::path("omni-runs") / (task.empty() ? net : net + "-task" + task);
 }
 
 Result<RunFolder> RunFolder::prepare(fs::path path, bool wanted, bool continuing, int keep,
@@ -94,14 +97,7 @@ Result<fs::path> RunFolder::save(ComputeGroups& groups, const ArraysElsewhere& e
 }
 
 std::string RunFolder::resume_command() const {
-  std::vector<std::string> words;
-  bool value_follows = false;
-  for (const std::string& word : own_words()) {
-    const bool value = std::exchange(value_follows, word == "--out" || word == "--resume");
-    if (value || value_follows || word.starts_with("--out=") || word.starts_with("--resume="))
-      continue;
-    words.push_back(word);
-  }
+  std::vector<std::string> words = words_without({"--out", "--resume"}, own_words());
   words.insert(words.end(), {"--out", path_.string(), "--resume", "auto"});
   return for_shell(words);
 }

@@ -19,6 +19,7 @@
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
 #include "runtime/memory/resident_memory.hpp"
+#include "runtime/slurm_job.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "scheduling/arrivals/united.hpp"
 #include "scheduling/guard/guarded_training.hpp"
@@ -61,6 +62,12 @@ Status Training::run() {
   OMNI_CHECK(on_first_rank([this] { return prepare_folder(); }));
   if (arguments_.checkpoint_every == 0 && arguments_.resume == "auto")
     arguments_.checkpoint_every = kOnlyAtTheEnd;
+  if (!slurm::job().empty())
+    log::info("Slurm job {} on {}, restart {}; seed {}, run folder {}", slurm::job(),
+              slurm::variable("SLURM_JOB_NODELIST"), slurm::restarts(), seed_,
+              RunFolder::place(arguments_.out, spec_.name).string());
+  OMNI_CHECK(time_limit_.start(TrainingSnapshot::bytes(*groups_)));
+  OMNI_CHECK(stage());
   OMNI_CHECK(start());
   OMNI_CHECK(settle_groups());
   make_feeds();
@@ -211,6 +218,16 @@ Status Training::prepare_folder() {
     log::info("checkpoints: only {}when the run is stopped (--checkpoint-every 1000, say)",
               at_end ? "at the end, and " : "");
   }
+  return {};
+}
+
+Status Training::stage() {
+  if (!arguments_.stage) return {};
+  std::string place = "/tmp";
+  for (const char* name : {"TMPDIR", "SLURM_TMPDIR"})
+    if (const std::string named = slurm::variable(name); !named.empty()) place = named;
+  for (Dataset* each : {data_.train.get(), data_.test.get()})
+    if (each != nullptr) OMNI_CHECK(each->stage(place));
   return {};
 }
 
@@ -373,15 +390,6 @@ Result<TrainingState> Training::starting_point() {
   if (!arguments_.weights.empty()) OMNI_CHECK(load_parameters(net(), arguments_.weights));
   groups_->refresh_replicas();
   return TrainingState{.seed = seed_};
-}
-
-Status Training::open_metrics() {
-  std::filesystem::path file = arguments_.metrics;
-  if (file.empty() && recorder_) file = recorder_->folder() / "metrics.jsonl";
-  if (file.empty()) return {};
-  const auto resumed = arguments_.resume != "none" ? std::optional(start_.iteration) : std::nullopt;
-  OMNI_TRY(metrics_, MetricsLog::open(file, resumed));
-  return {};
 }
 
 }  // namespace omni

@@ -11,6 +11,7 @@
 #include "apps/omni-run/progress.hpp"
 #include "apps/omni-run/training/run_folder.hpp"
 #include "apps/omni-run/training/strategy_choice.hpp"
+#include "apps/omni-run/training/time_limit.hpp"
 #include "runtime/communicator/idle_workers.hpp"
 #include "runtime/data/data_feed.hpp"
 #include "runtime/tasks/recorder.hpp"
@@ -37,6 +38,7 @@ class Training {
   Status find_origin();
   Status open_images();
   Status prepare_folder();
+  Status stage();
   Status start();
   Status settle_groups();
   void make_feeds();
@@ -45,7 +47,6 @@ class Training {
   Status make_clock();
   Result<TrainingState> starting_point();
   void align(TrainingState& state) const;
-  Status open_metrics();
 
   // rank_steps.cpp
   Status check_ranks();
@@ -54,6 +55,7 @@ class Training {
   Status save(const TrainingState& state);
 
   // loop_steps.cpp
+  Status open_metrics();
   Status train();
   template <class AnyTrainer>
   Status train_with(AnyTrainer& trainer);
@@ -82,6 +84,7 @@ class Training {
   std::uint64_t seed_ = 0;
   DatasetPair data_;
   std::optional<RunFolder> folder_;
+  TimeLimit time_limit_;
   std::optional<Session> session_;
   std::optional<IdleWorkers> idle_workers_;  // of several ranks
   std::size_t program_bytes_ = 0;            // before anything is measured

@@ -1,0 +1,65 @@
+#include "apps/omni-run/training/time_limit.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include "runtime/log.hpp"
+#include "runtime/signals.hpp"
+#include "runtime/slurm_job.hpp"
+
+namespace omni {
+namespace {
+
+constexpr double kSlowDisk = 20e6;  // bytes per second, until a save was measured
+constexpr double kMargin = 10;      // seconds
+
+}  // namespace
+
+Status TimeLimit::start(std::uint64_t bytes) {
+  end_ = std::atoll(slurm::variable("SLURM_JOB_END_TIME").c_str());
+  const double left = static_cast<double>(end_ - std::time(nullptr));
+  if (left <= 0) end_ = 0;  // a clock that differs, or a limit that is not enforced
+  save_ = static_cast<double>(bytes) / kSlowDisk;
+  if (end_ == 0) return {};
+  if (left <= needed())
+    return Error{
+        ErrorKind::usage, "SLURM_JOB_END_TIME",
+        fmt::format("the job ends in {:.0f} s, and {:.0f} s before its end a checkpoint is "
+                    "saved",
+                    left, needed()),
+        "ask for more time"};
+  log::info(
+      "the job ends in {:.0f} s; {:.0f} s before that, or as long as two saves and an "
+      "iteration take, a checkpoint is saved",
+      left, needed());
+  set_alarm();
+  return {};
+}
+
+void TimeLimit::note_iteration() {
+  const auto before = std::exchange(last_, std::chrono::steady_clock::now());
+  const double seconds = std::chrono::duration<double>(last_ - before).count();
+  if (!std::exchange(running_, true) || seconds <= iteration_) return;
+  iteration_ = seconds;
+  set_alarm();
+}
+
+void TimeLimit::note_save(double seconds) {
+  save_ = std::exchange(measured_, true) ? std::max(save_, seconds) : seconds;
+  running_ = false;
+  set_alarm();
+}
+
+double TimeLimit::needed() const { return 2 * save_ + iteration_ + kMargin; }
+
+void TimeLimit::set_alarm() const {
+  if (end_ == 0 || stop_requested()) return;
+  const double left = static_cast<double>(end_ - std::time(nullptr)) - needed();
+  alarm(static_cast<unsigned>(std::max(1.0, left)));
+}
+
+}  // namespace omni

@@ -1,0 +1,29 @@
+// The end of a Slurm job's time, as SLURM_JOB_END_TIME says it: early enough before it the training
+// is asked to stop, so that a checkpoint is saved. Without a job there is no end.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "runtime/result.hpp"
+
+namespace omni {
+
+class TimeLimit {
+ public:
+  Status start(std::uint64_t bytes);  // of a checkpoint; refuses a time in which none can be saved
+  void note_iteration();              // one has ended
+  void pause() { running_ = false; }  // what follows is no part of an iteration
+  void note_save(double seconds);
+
+ private:
+  double needed() const;  // seconds
+  void set_alarm() const;
+
+  std::int64_t end_ = 0;             // seconds since 1970; 0: there is none
+  double save_ = 0, iteration_ = 0;  // the longest, in seconds
+  bool measured_ = false, running_ = false;
+  std::chrono::steady_clock::time_point last_;
+};
+
+}  // namespace omni

@@ -1,0 +1,177 @@
+"""Trainings as jobs of a private Slurm with four nodes: every template, requeues after preemption, the end of the time
+and the crash of a node, an array of seeds, a killed rank. Called with the path of omni-run; about four minutes on two
+cores. Exit 77: there can be no Slurm here."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from private_slurm import PrivateSlurm, missing
+
+OMNI_RUN = os.path.abspath(sys.argv.pop(1))
+TEMPLATES = os.path.join(os.path.dirname(os.path.dirname(OMNI_RUN)), "share", "omnivore", "slurm")
+NET = ["--net", "lenet", "--data", "synthetic:640:10", "--workers", "1", "--batch", "32", "--gpus", "none", "--no-test"]
+FIXED = [*NET, "--deterministic", "--slice", "16"]
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+class Slurm(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.place = tempfile.TemporaryDirectory()
+        cls.folder = os.path.join(cls.place.name, "jobs")
+        cls.private = os.path.join(cls.place.name, "slurm")
+        os.chmod(cls.place.name, 0o755)  # munged asks for it
+        os.mkdir(cls.folder)
+        os.mkdir(cls.private)
+        cls.slurm = PrivateSlurm(cls.private, nodes=4, gpus=2)
+        cls.slurm.environment["PATH"] += ":" + os.path.dirname(OMNI_RUN)
+        cls.slurm.environment["STARPU_HOME"] = cls.place.name
+        cls.slurm.__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.slurm.__exit__()
+        cls.place.cleanup()
+
+    def sbatch(self, *words):
+        return self.slurm.command("sbatch", "--parsable", *words, cwd=self.folder).strip()
+
+    def template(self, name):
+        return os.path.join(TEMPLATES, f"{name}.sbatch")
+
+    def output(self, job, name="omnivore"):
+        path = os.path.join(self.folder, f"{name}-{job}.out")
+        return read(path).decode() if os.path.exists(path) else ""
+
+    def await_text(self, job, text):
+        self.slurm.wait_until(lambda: text in self.output(job), f"{text} does not come: {job}")
+
+    def expect(self, job, state="COMPLETED", **names):
+        facts = self.slurm.wait_for(job)
+        self.assertEqual(facts["JobState"], state, f"{facts}\n{self.output(job, **names)[-3000:]}")
+        return facts
+
+    def here(self, *words):
+        """The same program on this machine, outside Slurm."""
+        return subprocess.run([OMNI_RUN, *words], cwd=self.folder, check=True, capture_output=True, text=True,
+                              env={**os.environ, "STARPU_HOME": self.place.name})
+
+    def test_every_template_runs(self):
+        names = sorted(each.removesuffix(".sbatch") for each in os.listdir(TEMPLATES))
+        self.assertEqual(names, ["array", "cpu", "ensemble", "gpu", "nodes", "requeue", "trace"])
+        jobs = {}
+        for name in names:
+            more = [] if name == "trace" else ["--max-batches", "20"]
+            words = [self.template(name), *NET, *more]
+            self.slurm.command("sbatch", "--test-only", *words, cwd=self.folder)
+            jobs[name] = self.sbatch(*words)
+        for name, job in jobs.items():
+            for each in [f"{job}_{task}" for task in range(4)] if name == "array" else [job]:
+                with self.subTest(each=f"{name} {each}"):
+                    self.expect(each, name="omnivore-trace" if name == "trace" else "omnivore")
+        rates = {re.search(r"([\d.]+) rate", self.output(f"{jobs['array']}_{task}"))[1] for task in range(4)}
+        self.assertEqual(len(rates), 4)
+        members = os.path.join(self.folder, "omni-runs", jobs["ensemble"])
+        self.assertEqual(len({read(f"{members}/{seed}/weights") for seed in range(1, 5)}), 4)
+        self.assertIn("2 ranks: ", self.output(jobs["nodes"]))
+        self.assertTrue(os.path.exists(os.path.join(self.folder, "omni-runs", f"{jobs['trace']}.html")))
+
+    def test_a_command_becomes_its_job(self):
+        words = ["--nodes", "2", "--job-name=own", "--gres=gpu:2", "--time", "5", *FIXED, "--max-batches", "20",
+                 "--save-weights", "of job's"]
+        script = self.here("slurm", *words).stdout
+        self.assertIn("#SBATCH --nodes=2\n", script)
+        with open(os.path.join(self.folder, "own.sbatch"), "w", encoding="utf-8") as file:
+            file.write(script)
+        job = self.sbatch("own.sbatch")
+        self.expect(job, name="own")
+        self.assertIn(f"Slurm job {job} on node[", self.output(job, "own"))
+        self.here(*FIXED, "--max-batches", "20", "--save-weights", "outside")
+        self.assertEqual(read(f"{self.folder}/of job's"), read(f"{self.folder}/outside"))
+
+    def test_an_array_has_its_own_seeds_and_folders(self):
+        with open(os.path.join(self.folder, "seeds.sbatch"), "w", encoding="utf-8") as file:
+            file.write("#!/bin/bash\nsrun --cpu-bind=none omni-run \"$@\" --save-weights weights$SLURM_ARRAY_TASK_ID\n")
+        job = self.sbatch("--array=1-4", "-o", "omnivore-%A_%a.out", "seeds.sbatch", *FIXED, "--max-batches", "20",
+                          "--resume", "auto")
+        for task in range(1, 5):
+            self.expect(f"{job}_{task}")
+            self.here(*FIXED, "--max-batches", "20", "--seed", str(task), "--save-weights", "outside")
+            self.assertEqual(read(f"{self.folder}/weights{task}"), read(f"{self.folder}/outside"))
+            self.assertTrue(os.path.isdir(f"{self.folder}/omni-runs/lenet-task{task}"))
+
+    def test_requeued_jobs_end_as_undisturbed_ones(self):
+        # Long enough for all that happens, however fast this machine is.
+        said = self.here(*FIXED, "--max-batches", "1000", "--display", "1000").stderr
+        iterations = int(65 * float(re.search(r"([\d.]+) images/s", said)[1]) / 32)
+
+        def disturbed(template, name, *more):
+            return self.sbatch("--requeue", *more, self.template(template), *FIXED, "--max-batches", str(iterations),
+                               "--checkpoint-every", "500", "--display", "100", "--metrics", f"{name}.metrics",
+                               "--save-weights", f"{name}.weights")
+        jobs = {"late": disturbed("requeue", "late", "--time=1", "--nodelist=node1"),
+                "displaced": disturbed("requeue", "displaced", "--nodelist=node2"),
+                "crashed": disturbed("nodes", "crashed", "--nodelist=node[3-4]")}
+        for name in ("displaced", "crashed"):
+            self.await_text(jobs[name], "\n300, ")
+        self.slurm.crash("node4")
+        self.sbatch("-p", "high", "--nodelist=node2", "--exclusive", "--wrap", "sleep 1")
+        self.slurm.wait_until(lambda: "node4" in self.slurm.command("sinfo", "-h", "-t", "down", "-o", "%N"),
+                              "nobody misses node4")
+        self.slurm.start_node("node4")
+        self.here(*FIXED, "--max-batches", str(iterations), "--save-weights", "undisturbed")
+        for name, job in jobs.items():
+            with self.subTest(name=name):
+                facts = self.expect(job)
+                self.assertNotEqual(facts["Restarts"], "0")
+                said = self.output(job)
+                self.assertRegex(said, "restart [1-9]")
+                if name != "crashed":
+                    self.assertIn("stopped after iteration", said)
+                self.assertEqual(read(f"{self.folder}/{name}.weights"), read(f"{self.folder}/undisturbed"))
+                lines = read(f"{self.folder}/{name}.metrics").decode().splitlines()
+                done = [int(found[1]) for line in lines if (found := re.match(r'\{"iteration":(\d+),"epoch"', line))]
+                self.assertEqual(done, sorted(set(done)))
+                self.assertRegex("".join(lines), '"slurm_restarts":[1-9]')
+
+    def test_a_killed_rank_ends_a_plain_srun(self):
+        job = subprocess.Popen(["srun", "--mpi=pmi2", "-N2", "-n2", "-o", "killed.out", "-e", "killed.out", OMNI_RUN, *NET,
+                                "--max-batches", "1000000", "--display", "1"], cwd=self.folder,
+                               env=self.slurm.environment, stderr=subprocess.DEVNULL)
+        path = os.path.join(self.folder, "killed.out")
+        self.slurm.wait_until(lambda: os.path.exists(path) and b"\n5, " in read(path), "no iterations")
+        for entry in os.listdir("/proc"):
+            try:
+                if entry.isdigit() and b"SLURM_PROCID=1\0" in read(f"/proc/{entry}/environ") and \
+                        os.path.samefile(f"/proc/{entry}/exe", OMNI_RUN):
+                    os.kill(int(entry), signal.SIGKILL)
+            except OSError:
+                pass
+        self.assertNotEqual(job.wait(200), 0)
+        self.assertRegex(read(path).decode(), r"error: rank 1 on \S+ has ended; the last iteration here was \d+")
+
+    def test_ranks_without_mpi_are_refused(self):
+        done = subprocess.run(["srun", "--mpi=none", "-N2", "-n2", OMNI_RUN, *NET, "--max-batches", "2"], text=True,
+                              cwd=self.folder, env=self.slurm.environment, capture_output=True, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("each would train alone (srun --mpi=pmi2, or one task)", done.stderr)
+
+    def test_gpus_of_a_job_are_those_of_the_step(self):
+        said = self.slurm.command("srun", "-N4", "-n4", "--gres=gpu:2", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+        self.assertEqual(said, "0,1\n" * 4)
+
+
+if __name__ == "__main__":
+    if reason := missing():
+        print(f"skipped: no private Slurm: {reason}")
+        sys.exit(77)
+    unittest.main()
