@@ -12,18 +12,12 @@
 #include "runtime/slurm_job.hpp"
 
 namespace omni {
-namespace {
-
-constexpr double kSlowDisk = 20e6;  // bytes per second, until a save was measured
-constexpr double kMargin = 10;      // seconds
-
-}  // namespace
 
 Status TimeLimit::start(std::uint64_t bytes) {
   end_ = std::atoll(slurm::variable("SLURM_JOB_END_TIME").c_str());
   const double left = static_cast<double>(end_ - std::time(nullptr));
   if (left <= 0) end_ = 0;  // a clock that differs, or a limit that is not enforced
-  save_ = static_cast<double>(bytes) / kSlowDisk;
+  save_ = static_cast<double>(bytes) / 20e6;  // on a slow disk, until one is measured
   if (end_ == 0) return {};
   if (left <= needed())
     return Error{
@@ -43,23 +37,21 @@ Status TimeLimit::start(std::uint64_t bytes) {
 void TimeLimit::note_iteration() {
   const auto before = std::exchange(last_, std::chrono::steady_clock::now());
   const double seconds = std::chrono::duration<double>(last_ - before).count();
-  if (!std::exchange(running_, true) || seconds <= iteration_) return;
+  if (before.time_since_epoch().count() == 0 || seconds <= iteration_) return;
   iteration_ = seconds;
   set_alarm();
 }
 
 void TimeLimit::note_save(double seconds) {
   save_ = std::exchange(measured_, true) ? std::max(save_, seconds) : seconds;
-  running_ = false;
+  pause();
   set_alarm();
 }
-
-double TimeLimit::needed() const { return 2 * save_ + iteration_ + kMargin; }
 
 void TimeLimit::set_alarm() const {
   if (end_ == 0 || stop_requested()) return;
   const double left = static_cast<double>(end_ - std::time(nullptr)) - needed();
-  alarm(static_cast<unsigned>(std::max(1.0, left)));
+  alarm(static_cast<unsigned>(std::clamp(left, 1.0, 1e8)));
 }
 
 }  // namespace omni

@@ -13,17 +13,17 @@ class TimeLimit {
  public:
   Status start(std::uint64_t bytes);  // of a checkpoint; refuses a time in which none can be saved
   void note_iteration();              // one has ended
-  void pause() { running_ = false; }  // what follows is no part of an iteration
+  void pause() { last_ = {}; }        // what follows is no part of an iteration
   void note_save(double seconds);
 
  private:
-  double needed() const;  // seconds
+  double needed() const { return 2 * save_ + iteration_ + 10; }  // seconds
   void set_alarm() const;
 
-  std::int64_t end_ = 0;             // seconds since 1970; 0: there is none
-  double save_ = 0, iteration_ = 0;  // the longest, in seconds
-  bool measured_ = false, running_ = false;
-  std::chrono::steady_clock::time_point last_;
+  std::int64_t end_ = 0;                          // seconds since 1970; 0: there is none
+  double save_ = 0, iteration_ = 0;               // the longest, in seconds
+  bool measured_ = false;                         // a save
+  std::chrono::steady_clock::time_point last_{};  // end of an iteration; at 0: of none
 };
 
 }  // namespace omni
