@@ -214,11 +214,7 @@ int run(int argc, char** argv) {
   slurm_app.add_option("--template", job.form)->check(not_empty())->capture_default_str();
   const CLI::Validator one_word(
       [](const std::string& text) {
-        return std::string(
-            !text.empty() && std::ranges::all_of(
-                                 text, [](unsigned char each) { return std::isgraph(each) != 0; })
-                ? ""
-                : "is no word");
+        return text.empty() || text.find_first_of(" \t\r\n\v\f") != text.npos ? "is no word" : "";
       },
       "");
   for (const char* option : {"--nodes", "--time", "--gres", "--array", "--partition", "--account",
