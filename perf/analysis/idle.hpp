@@ -1,7 +1,6 @@
 // What every worker did at every instant of the run, and why it did nothing. Where tasks of one
-// worker overlap, the first part in the order of Part holds; so it does where several causes do, but
-// other_nodes stands before nothing_ready.
-// `omni-perf idle --help` says what each part is.
+// worker overlap, the first part in the order of Part holds; so it does where several causes do,
+// but other_nodes stands before nothing_ready. `omni-perf idle --help` says what each part is.
 #pragma once
 
 #include <array>
