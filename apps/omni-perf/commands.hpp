@@ -69,6 +69,7 @@ Command transfers_command(CLI::App& parent);
 Command async_command(CLI::App& parent);
 Command memory_command(CLI::App& parent);
 Command diff_command(CLI::App& parent);
+Command import_command(CLI::App& parent);
 Command report_command(CLI::App& parent);
 Command export_command(CLI::App& parent);
 

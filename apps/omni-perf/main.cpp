@@ -28,8 +28,8 @@ int run(int argc, char** argv) {
   const Command commands[] = {
       summary_command(app), idle_command(app),     kernels_command(app), critical_path_command(app),
       bounds_command(app),  roofline_command(app), models_command(app),  transfers_command(app),
-      async_command(app),   memory_command(app),   diff_command(app),    report_command(app),
-      export_command(app)};
+      async_command(app),   memory_command(app),   diff_command(app),    import_command(app),
+      report_command(app),  export_command(app)};
   app.footer(kFooter);                   // only now: subcommands made later would print it, too
   if (argc == 1) log::line(app.help());  // what there is to ask for
   if (const auto code = read_command_line(app, argc, argv)) return *code;

@@ -90,6 +90,14 @@ inline std::map<std::string, std::vector<std::string>> seeds(const std::string& 
       {"metrics",
        {"{\"iteration\":1,\"time\":0.5,\"loss\":2.3,\"loss_average\":2.3,\"accuracy\":0.1}\n"
         "{\"iteration\":2,\"time\":1.5,\"test_loss\":2.1,\"test_accuracy\":0.5}\n"}},
+      {"fxt",
+       {"Name: first\nJobId: 2\nWorkerId: 0\nMemoryNode: 0\nSubmitTime: 1.0\nStartTime: 2.0\n"
+        "EndTime: 3.0\nGFlop: 0.1\nIteration: 7 1\nHandles: 55aa 55cc\nModes: W S\nSizes: 20 4\n"
+        "MPIRank: -1\n\nName: second\nJobId: 3\nDependsOn: 2\nWorkerId: 1\nMemoryNode: 1\n"
+        "SubmitTime: 1.5\nStartTime: 4.0\nEndTime: 6.0\nHandles: 55aa\nModes: R\nSizes: 20\n"
+        "MPIRank: -1\n\n",
+        "JobId: 2\nWorkerId: 0\nStartTime: 2.0\nEndTime: 3.0\nHandles: " + string(5000, 'a') +
+            "\nModes: W\nMPIRank: -1\n\n"}},
       {"terminal", {"a name", "\x1b[2J\xc2\x9b 31m\x9b\xe2\x80\xae\xc3\xb6\x7f\t\n"}}};
 }
 

@@ -199,12 +199,14 @@ TEST_F(CommandLine, FilesThatAreNotThereOrWrong) {
     expect({"report", trace, "--html", page}, code, trace);
     expect({"report", path_, "--html", page, "--metrics", trace}, code, trace);
     expect({"export", trace, "--chrome", page}, code, trace);
+    expect({"import", trace, folder_ / "imported"}, code, trace);
   }
   expect({"report", path_, "--html", "/nowhere/page"}, 2, "/nowhere/page: cannot create: No such");
   expect({"report", "/nowhere", "--html", "/dev/full"}, 2,
          "/dev/full: exists and is not a regular");
   expect({"export", path_, "--chrome", folder_.path()}, 2,
          folder_.path().string() + ": exists and");
+  expect({"import", folder_.path(), folder_ / "imported"}, 3, folder_ / "tasks.rec");
   EXPECT_FALSE(std::filesystem::exists(page));
 }
 
