@@ -66,8 +66,8 @@ Result<Training> read_training(const nlohmann::json& object) {
   if (!object.is_object()) return unlike;
   for (const char* key : {"strategy", "seed", "outcome", "evaluations"})
     if (!object.contains(key)) return unlike;
-  const auto& [strategy, seed, outcome, evaluations] =
-      std::tie(object["strategy"], object["seed"], object["outcome"], object["evaluations"]);
+  const auto &strategy = object["strategy"], &seed = object["seed"], &outcome = object["outcome"],
+             &evaluations = object["evaluations"];
   const auto known =
       std::ranges::find_if(kOutcomes, [&](const auto& each) { return outcome == each.second; });
   if (!strategy.is_string() || !seed.is_number_integer() || known == kOutcomes.end() ||

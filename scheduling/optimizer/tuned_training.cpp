@@ -141,8 +141,8 @@ Status TunedTraining::search_now() {
   trials_.clear();
   SearchPlan plan{.length = length(), .cold = cold, .highest_step = state_.tuning->highest_step};
   if (!cold && most_groups_ > 1 && timings_.empty()) OMNI_CHECK(time_groups());
-  for (const Saturation::Timing& each : std::views::reverse(timings_))
-    if (each.groups != before.groups) plan.more_groups.push_back(each.groups);
+  for (auto each = timings_.rbegin(); each != timings_.rend(); ++each)
+    if (each->groups != before.groups) plan.more_groups.push_back(each->groups);
   if (!plan.more_groups.empty())
     plan.groups_first =
         seconds_of(before.groups) > kMuchFaster * seconds_of(plan.more_groups.front());

@@ -96,7 +96,7 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
   for (const Param* param : groups.net().params())
     if (param->trainable && !groups.net().is_merged(*param))
       plan.node.parameters += static_cast<double>(param->master->bytes());
-  for (const Tensor* each : groups.net().replicated_output())
+  for (const Tensor* each : groups.net().replicated_output().value)
     plan.node.activations += static_cast<double>(each->bytes());
   // A machine is not always as fast as when it was measured for the model: so what the model was
   // fitted to is measured again beside everything.
