@@ -31,15 +31,21 @@ Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOu
     return {};
   };
   // Ranks that do not share each mini-batch take turns; behind the last one are no images.
-  const bool turns = net.slices().ranks < ranks::size();
+  // Where their mini-batches differ, the first rank takes all.
+  const bool alone = net.slices().ranks < ranks::size();
+  const auto size = static_cast<double>(test.batch());
+  const bool turns = alone && ranks::least(size) == -ranks::least(-size);
   const auto takers = static_cast<std::uint64_t>(turns ? ranks::size() : 1),
              taker = static_cast<std::uint64_t>(turns ? ranks::rank() : 0);
-  const std::uint64_t batches = (test.batches_per_pass() + takers - 1) / takers;
+  const std::uint64_t batches =
+      alone && !turns && !ranks::first() ? 0 : (test.batches_per_pass() + takers - 1) / takers;
   const auto first = [&](std::uint64_t number) {
     return (number * takers + taker) * static_cast<std::uint64_t>(test.batch());
   };
   const auto slots = static_cast<std::uint64_t>(test.slots()), ahead = use ? 0 : slots - 1;
-  for (std::uint64_t number = 0, read = 0; number < batches + ahead; ++number) {
+  const auto rounds =
+      static_cast<std::uint64_t>(-ranks::least(-static_cast<double>(batches + ahead)));
+  for (std::uint64_t number = 0, read = 0; number < rounds; ++number) {
     for (; read < batches && read + ahead < number + slots; ++read) test.submit(first(read));
     if (number < batches)
       net.forward(
@@ -47,7 +53,7 @@ Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOu
     Status status = task_status();
     for (int slice = 0; use && status && slice < net.slices().count(); ++slice)
       status = use_slice(net.output(slice));
-    if (status && number >= ahead) {
+    if (status && number >= ahead && number < batches + ahead) {
       if (net.layers().back()->is_loss()) tally.add(test.slot(first(number - ahead)));
       test.release(first(number - ahead));
       status = task_status();

@@ -151,12 +151,12 @@ TEST_F(Ranks, write_a_trace_each_with_their_messages) {
   };
   EXPECT_EQ(perf("summary")["processes"], 2);
   std::set<std::pair<int, int>> links;
-  for (const auto& link : perf("transfers")["links"])
+  const auto transfers = perf("transfers"), idle = perf("idle");
+  for (const auto& link : transfers["links"])
     if (link["from_rank"].is_number()) links.emplace(link["from_rank"], link["rank"]);
   EXPECT_EQ(links, (std::set<std::pair<int, int>>{{0, 1}, {1, 0}}));
   double waited = 0;
-  for (const auto& worker : perf("idle")["workers"])
-    waited += worker["parts"]["other_nodes"].get<double>();
+  for (const auto& worker : idle["workers"]) waited += worker["parts"]["other_nodes"].get<double>();
   EXPECT_GT(waited, 0);
 }
 

@@ -104,14 +104,14 @@ std::string largest_layer(const BuildOptions& options) {
 }
 
 TEST(ConnectedBlocks, are_the_same_on_all_cores) {
-  EXPECT_EQ(largest_layer({}), "4096 in 8 blocks");
-  EXPECT_EQ(largest_layer({.cores = 3}), "4096 in 8 blocks");
+  EXPECT_EQ(largest_layer({}), "4096, 8 blocks");
+  EXPECT_EQ(largest_layer({.cores = 3}), "4096, 8 blocks");
 }
 
 TEST(ConnectedBlocks, fill_a_gpu_each) {
   EXPECT_EQ(largest_layer({.gpus = 1}), "4096");
-  EXPECT_EQ(largest_layer({.gpus = 4}), "4096 in 4 blocks");
-  EXPECT_EQ(largest_layer({.slice = 16, .gpus = 1}), "4096 in 8 blocks");  // cores compute, too
+  EXPECT_EQ(largest_layer({.gpus = 4}), "4096, 4 blocks");
+  EXPECT_EQ(largest_layer({.slice = 16, .gpus = 1}), "4096, 8 blocks");  // cores compute, too
 }
 
 }  // namespace

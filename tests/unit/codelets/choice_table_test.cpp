@@ -150,9 +150,10 @@ TEST(ChoiceTable, a_file_that_cannot_be_used_is_replaced) {
   for (const auto& [contents, said] :
        {std::pair(std::string("nonsense"), "not a JSON object"),
         std::pair(std::string(), "not a JSON object"), std::pair(std::string("[1]"), "not a JSON"),
-        std::pair(with("\"format\": 3", "\"format\": 1"), "not written for format 3, GPU, cuDNN 91900"),
-        std::pair(with("GPU", "Other"), "not written for format 3, GPU, cuDNN 91900"),
-        std::pair(with("91900", "91800"), "not written for format 3, GPU, cuDNN 91900"),
+        std::pair(with("\"format\": 3", "\"format\": 1"),
+                  "was not written for format 3, GPU, cuDNN 91900"),
+        std::pair(with("GPU", "Other"), "was not written for format 3, GPU, cuDNN 91900"),
+        std::pair(with("91900", "91800"), "was not written for format 3, GPU, cuDNN 91900"),
         std::pair(with("{\"a\": [6, 3]}", "3"), "lists no algorithms"),
         std::pair(with("[6, 3]", "[6]"), "'a' is not followed by 2 numbers"),
         std::pair(with("[6, 3]", "[6, -3]"), "'a' is not followed by 2 numbers"),

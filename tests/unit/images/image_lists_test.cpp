@@ -91,11 +91,11 @@ TEST_F(ImageLists, WhatCannotBeCopiedIsNamed) {
   const Status staged = pair->train->stage(folder_.path());
   ASSERT_FALSE(staged);
   EXPECT_EQ(staged.error().kind, ErrorKind::data);
-  expect_said(staged.error().message(), "train.txt:2: b.jpg cannot be copied to omnivore-");
+  expect_said(staged.error().message(), "train.txt:2: b.jpg: cannot be copied to omnivore-");
   const Status nowhere = pair->train->stage(at("nowhere"));
   ASSERT_FALSE(nowhere);
   EXPECT_EQ(nowhere.error().kind, ErrorKind::usage);
-  expect_said(nowhere.error().message(), "nowhere cannot hold copies: No such file or directory");
+  expect_said(nowhere.error().message(), "nowhere: cannot hold copies: No such file or directory");
 }
 
 TEST_F(ImageLists, LabelledLists) {

@@ -107,7 +107,7 @@ TEST_F(Forecast, NamesTheSnapshotsThatDoNotFit) {
                       .without_snapshots = "--guard off"};
   EXPECT_TRUE(hint(of(demand).require()).starts_with("--guard off: snapshots of parameters take "));
   demand.tensors = {{2 * physical_memory(), false}};
-  EXPECT_TRUE(hint(of(demand).require()).starts_with("no --subdivisions"));
+  EXPECT_TRUE(hint(of(demand).require()).starts_with("no number of subdivisions"));
 }
 
 TEST_F(Forecast, SuggestsWhatFits) {
