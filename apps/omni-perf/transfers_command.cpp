@@ -10,8 +10,8 @@ constexpr const char* kTransfersJson =
    "busy","overlapped"}]}
 from_rank: of messages, between ranks; null: between memory nodes of one process.
 busy: s in which at least one transfer was under way; bandwidth: bytes / busy; overlapped: share of
-busy in which at least one worker of the receiving node, or rank, computed. A trace may sum up several
-transfers in one record; then busy is an upper limit.)";
+busy in which at least one worker of the receiving node, or rank, computed. A trace may sum up
+several transfers in one record; then busy is an upper limit.)";
 
 Document describe_transfers(const Trace& trace) {
   const Transfers transfers = analyse_transfers(trace);

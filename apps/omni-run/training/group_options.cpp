@@ -22,9 +22,6 @@ Status check_automatic(const TrainArguments& arguments, const Net& net) {
   if (arguments.machine.session.deterministic && !arguments.arrivals.simulated)
     return Error{ErrorKind::usage, "--auto", "it measures times, which are never the same twice",
                  "leave it out, or leave out --deterministic"};
-  if (!groups.layout.empty())
-    return Error{ErrorKind::usage, "--group-layout", "with --auto the number of groups varies",
-                 "leave it out, or bound the number with --groups"};
   if (groups.cold_start > 0)
     return Error{ErrorKind::usage, "--cold-start", "--auto begins with one group by itself",
                  "leave one of them out"};
@@ -52,10 +49,6 @@ Status check_planned(const TrainArguments& arguments) {
     return Error{ErrorKind::usage, "--groups auto",
                  "it measures times, which are never the same twice",
                  "give a number, or leave out --deterministic"};
-  if (!groups.layout.empty())
-    return Error{ErrorKind::usage, "--group-layout",
-                 "with --groups auto the number of groups is not known before",
-                 "leave it out, or give --groups a number"};
   return {};
 }
 
@@ -81,6 +74,13 @@ Status check_adam(const GroupArguments& groups, const StrategyType& strategy, co
 
 Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels models,
                                  Workers workers, int most) {
+  if (!arguments.layout.empty() && arguments.automatic)
+    return Error{ErrorKind::usage, "--group-layout", "with --auto the number of groups varies",
+                 "leave it out, or bound the number with --groups"};
+  if (!arguments.layout.empty() && arguments.planned)
+    return Error{ErrorKind::usage, "--group-layout",
+                 "with --groups auto the number of groups is not known before",
+                 "leave it out, or give --groups a number"};
   const int count = arguments.count.value_or(1);
   // One group with one model is on all ranks.
   const int ranks = count > 1 || models != GroupModels::one ? ranks::size() : 1;

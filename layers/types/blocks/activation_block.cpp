@@ -8,11 +8,10 @@
 namespace omni {
 
 Activation read_activation(OptionReader& options, std::string_view fallback) {
-  options.refuse_values("activation",
-                        {"normalize_channels"
-                         "normalize_channels_softmax"
-                         "normalize_channels_softmax_maxval"},
-                        "it mixes channels; only element-wise ones are");
+  options.refuse_values(
+      "activation",
+      {"normalize_channels", "normalize_channels_softmax", "normalize_channels_softmax_maxval"},
+      "it mixes channels; only element-wise ones are");
   return static_cast<Activation>(options.choice("activation", fallback, kActivationNames));
 }
 
