@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <regex>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "scheduling/checkpoint_folder.hpp"
 #include "tests/support/omni_run.hpp"
@@ -99,20 +102,29 @@ TEST(FailingGpu, ends_with_status_five_and_keeps_what_was_saved) {
   }
 }
 
-// The very operation, and no hint how to find it.
+// The very operation, and no hint how to find it. How many kernels an operation launches depends on
+// the engine that was measured as fastest: every launch of the first forward pass fails once.
 TEST(FailingGpu, names_the_operation_where_launches_wait) {
   const Setting wait("CUDA_LAUNCH_BLOCKING", "1");
-  for (const auto& [launches, operation] :
-       {std::pair("0", "unpack_batch (cuda), slice 0"),
-        std::pair("3", "conv_forward (cuda), layer 0, slice 0")}) {
-    const Setting dies("OMNI_PLAYED_GPU_DIES_AFTER", launches);
+  std::vector<std::string> named;
+  for (int launches = 0; launches < 12; ++launches) {
+    SCOPED_TRACE(launches);
+    const Setting dies("OMNI_PLAYED_GPU_DIES_AFTER", std::to_string(launches).c_str());
     const Finished run = omni_run({"--net", "lenet", "--no-test", "--max-batches", "2", "--batch",
                                    "8", "-q", "--deterministic"});
     EXPECT_EQ(run.exit_code, 5) << run.errors;
-    EXPECT_NE(run.errors.find("error: codelet " + std::string(operation)), std::string::npos)
-        << run.errors;
     EXPECT_EQ(run.errors.find("names the"), std::string::npos) << run.errors;
+    std::smatch match;
+    ASSERT_TRUE(std::regex_search(
+        run.errors, match,
+        std::regex("error: codelet (\\w+ \\(cuda\\)(?:, layer \\d+)?, slice 0): ")))
+        << run.errors;
+    if (named.empty() || named.back() != match[1]) named.push_back(match[1]);
   }
+  ASSERT_GE(named.size(), 3u);
+  EXPECT_EQ(named[0], "unpack_batch (cuda), slice 0");
+  EXPECT_EQ(named[1], "conv_forward (cuda), layer 0, slice 0");
+  EXPECT_EQ(named[2], "max_pool_forward (cuda), layer 1, slice 0");
 }
 
 TEST(FailingGpu, too_small_a_one_is_refused_with_what_would_fit) {
