@@ -339,13 +339,14 @@ class MachineReader {
 
   void read_roofline(const JsonNode& node, Machine::Device& device) {
     check_object(node, "a roofline", kRooflineKeys);
-    Machine::Roofline& roofline = device.roofline.emplace();
+    Machine::Roofline roofline;
     for (std::size_t precision = 0; precision < roofline.products.size(); ++precision)
       roofline.products[precision] = number(node, kRooflineKeys[precision], kRates);
     roofline.bytes_per_second = number(node, "bytes_per_second", kRates);
     roofline.seconds_per_task = number(node, "seconds_per_task", {0, kTimes.most}, 0);
     if (device.memory < 0x1p30)
       refuse(node, "\"roofline\" without a \"memory\" of 1 GiB or more", "\"memory\": 8e10, say");
+    device.roofline = roofline;
   }
 
   const std::string& where_;

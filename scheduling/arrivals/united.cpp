@@ -1,5 +1,8 @@
 #include "scheduling/arrivals/united.hpp"
 
+#include <algorithm>
+#include <vector>
+
 namespace omni {
 namespace {
 
@@ -48,6 +51,18 @@ Machine grouped(const Machine& machine, int groups, std::uint64_t batch, double 
     result.devices.push_back(united(share, batch, flops_per_sample).devices.front());
   }
   return result;
+}
+
+double seconds_per_update(const Machine& machine, int groups, std::uint64_t batch,
+                          double flops_per_sample, double message) {
+  const Machine shares = grouped(machine, groups, batch, flops_per_sample);
+  const std::vector<std::size_t> devices = devices_of_groups(shares, groups);
+  double per_second = 0;
+  for (const std::size_t device : devices) {
+    const auto sharing = static_cast<double>(std::ranges::count(devices, device));
+    per_second += 1 / (sharing * shares.seconds(device, batch, flops_per_sample) + message);
+  }
+  return 1 / per_second;
 }
 
 }  // namespace omni

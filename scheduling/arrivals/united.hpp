@@ -11,5 +11,9 @@ Machine united(const Machine& machine, std::uint64_t batch, double flops_per_sam
 // Combines the devices, in order, into one device per group; unchanged with no more devices than
 // groups.
 Machine grouped(const Machine& machine, int groups, std::uint64_t batch, double flops_per_sample);
+// Mean seconds from one update to the next, where such groups send and get for `message` seconds
+// each time.
+double seconds_per_update(const Machine& machine, int groups, std::uint64_t batch,
+                          double flops_per_sample, double message);
 
 }  // namespace omni

@@ -226,6 +226,35 @@ TEST(Groups, auto_takes_what_the_plan_advises) {
   EXPECT_EQ(json::parse(second.output)["groups"], groups);
 }
 
+// With constant times an update comes as often as was predicted, whatever this machine takes.
+TEST(Groups, auto_plans_for_a_simulated_machine) {
+  const TemporaryDirectory folder;
+  const std::string machine = folder / "machine.json", metrics = folder / "metrics.jsonl";
+  put(machine, R"({"name": "slow links", "link": {"seconds": 0.02, "bytes_per_second": 1e9},
+                   "devices": [{"kind": "node", "count": 6, "flops_per_second": 1e11}]})");
+  const Finished run =
+      omni_run({"--net", "lenet",           "--data",    "synthetic:640", "--no-test", "--groups",
+                "auto",  "--arrivals",      "virtual",   "--machine",     machine,     "--guard",
+                "off",   "--learning-rate", "0.001",     "--max-batches", "48",        "--display",
+                "1",     "--json",          "--metrics", metrics});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  const int groups = json::parse(run.output)["groups"].get<int>();
+  EXPECT_GT(groups, 1) << run.errors;
+  double predicted = 0, simulated = 0;
+  std::vector<int> planned;
+  for (const json& line : json_lines(get(metrics))) {
+    if (line.contains("planned_groups")) {
+      planned.push_back(line["planned_groups"]);
+      if (line["chosen"].get<bool>()) predicted = line["predicted_seconds"];
+    } else {
+      simulated = line["simulated_time"];
+    }
+  }
+  EXPECT_EQ(planned, (std::vector{1, 2, 4, 6}));
+  // The last updates leave mini-batches under way.
+  EXPECT_NEAR(simulated / 48, predicted, 0.05 * predicted);
+}
+
 // The same as stopping after it and going on with all groups.
 TEST(Groups, cold_start_is_a_training_in_one_group) {
   const TemporaryDirectory folder;
@@ -288,10 +317,11 @@ TEST(Groups, what_has_no_effect_is_said) {
   EXPECT_NE(train({"--max-batches", "2", "--guard", "off"})
                 .find("warning: --guard: no effect with one compute group"),
             std::string::npos);
-  EXPECT_NE(train({"--max-batches", "2", "--groups", "64"})
-                .find("warning: the asynchrony of 64 groups adds more momentum than updates can give "
-                      "up: in total 0.973 instead of 0.9 "),
-            std::string::npos);
+  EXPECT_NE(
+      train({"--max-batches", "2", "--groups", "64"})
+          .find("warning: the asynchrony of 64 groups adds more momentum than updates can give "
+                "up: in total 0.973 instead of 0.9 "),
+      std::string::npos);
   const std::string cold =
       train({"--max-batches", "4", "--groups", "2", "--cold-start", "2", "--out", folder / "run"});
   EXPECT_NE(cold.find("cold start: the first 2 iterations are in one group"), std::string::npos);

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "layers/formats/darknet_cfg.hpp"
 #include "runtime/tasks/session.hpp"
@@ -18,15 +19,16 @@ namespace {
 
 using nlohmann::json;
 
-// The mean of the runs, as what is predicted is one.
-Result<double> measure(const NetSpec& spec, int groups, int slice, int iterations, int runs) {
-  double sum = 0;
+// The seconds per iteration of each run.
+Result<std::vector<double>> measure(const NetSpec& spec, int groups, int slice, int iterations,
+                                    int runs) {
+  std::vector<double> all;
   for (int run = 0; run < runs; ++run) {
     OMNI_TRY(const auto training, SimulatedTraining::make(spec, groups, slice));
     OMNI_TRY(const double each, training->seconds_per_iteration(iterations, groups == 1));
-    sum += each;
+    all.push_back(each);
   }
-  return sum / runs;
+  return all;
 }
 
 // "net" (a file), "batch" images in slices of "slice"; "groups": numbers of them, each in "runs".
@@ -53,7 +55,7 @@ Result<json> foretell(const json& arguments) {
                [&](int count) { return two->seconds_per_iteration(count, true); }, 3, iterations));
   json rows = json::array();
   for (const int groups : arguments.at("groups")) {
-    OMNI_TRY(const double took,
+    OMNI_TRY(const auto took,
              measure(spec, groups, slice, iterations + 4 * groups, arguments.at("runs")));
     rows.push_back(
         {{"groups", groups},

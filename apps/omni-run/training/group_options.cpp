@@ -45,7 +45,7 @@ Status check_planned(const TrainArguments& arguments) {
   if (groups.automatic)
     return Error{ErrorKind::usage, "--groups auto", "--auto searches the number of groups, too",
                  "leave one of them out, or bound the number with --groups 4, say"};
-  if (arguments.machine.session.deterministic)
+  if (arguments.machine.session.deterministic && !arguments.arrivals.simulated)
     return Error{ErrorKind::usage, "--groups auto",
                  "it measures times, which are never the same twice",
                  "give a number, or leave out --deterministic"};

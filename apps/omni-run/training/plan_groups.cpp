@@ -11,6 +11,7 @@
 #include "apps/omni-run/training/measure_updates.hpp"
 #include "apps/omni-run/training/timed_training.hpp"
 #include "runtime/log.hpp"
+#include "scheduling/arrivals/united.hpp"
 #include "scheduling/model/iteration_model.hpp"
 #include "scheduling/training_checkpoint.hpp"
 
@@ -46,7 +47,41 @@ Result<double> timed(const NetSpec& spec, const PlanArguments& arguments, int sl
   return training->seconds_per_iteration(arguments.iterations + 4 * groups, asynchrony);
 }
 
+// As measured, else by theory.
+void add_updates(GroupPlan::Row& row, const PlanArguments& arguments, double tuned_momentum) {
+  row.momentum = momentum_of_groups(arguments.compensation, tuned_momentum, row.groups, true);
+  row.penalty = statistical_penalty(row.momentum);
+  const auto known = std::ranges::find(arguments.counts, row.groups, &UpdateRatio::groups);
+  if (known == arguments.counts.end()) return;
+  row.penalty = known->ratio;
+  row.penalty_error = known->error;
+}
+
+// For the devices of a machine file.
+GroupPlan plan_simulated(const Machine& machine, Net& net, const PlanArguments& arguments) {
+  GroupPlan plan;
+  for (const int count : planned_groups(arguments.most_groups)) {
+    GroupPlan::Row& row = plan.rows.emplace_back(GroupPlan::Row{.groups = count});
+    row.predicted =
+        seconds_per_update(machine, count, static_cast<std::uint64_t>(net.options().batch),
+                           flops_per_sample(net), exchange_seconds(machine, net, count));
+    add_updates(row, arguments, static_cast<double>(net.options().solver.momentum));
+  }
+  return plan;
+}
+
 }  // namespace
+
+double flops_per_sample(const Net& net) { return 3 * net.forward_flops_per_image(); }
+
+double exchange_seconds(const Machine& machine, Net& net, int groups) {
+  if (machine.devices.size() < 2) return 0;
+  double bytes = 0;
+  for (const Param* param : net.params())
+    if (param->trainable && (groups == 1 || !net.is_merged(*param)))
+      bytes += 2 * static_cast<double>(param->master->bytes());
+  return machine.link.seconds_of(bytes);
+}
 
 Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& arguments,
                               const Session& session, const Dataset& images) {
@@ -81,13 +116,7 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
     row.task_overhead = model->second.task_overhead();
     row.work = model->second.work();
     row.predicted = model->second.seconds_per_iteration(row.layout, in_turn || count == 1);
-    row.momentum = momentum_of_groups(arguments.compensation, tuned, count, true);
-    row.penalty = statistical_penalty(row.momentum);
-    if (const auto known = std::ranges::find(arguments.counts, count, &UpdateRatio::groups);
-        known != arguments.counts.end()) {
-      row.penalty = known->ratio;
-      row.penalty_error = known->error;
-    }
+    add_updates(row, arguments, tuned);
   }
   const IterationWork& work = plan.rows.front().work;
   const double all = work.groups + work.merged + work.exchanges, one = plan.rows.front().predicted;
@@ -121,7 +150,8 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
 Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
                                    const std::optional<Checkpoint>& checkpoint,
                                    const Session& session, const Dataset& images,
-                                   const std::string& data) {
+                                   const std::string& data,
+                                   const std::optional<Machine>& simulated) {
   if (checkpoint) {
     OMNI_TRY(const int saved, saved_groups(*checkpoint));
     return ChosenGroups{saved, "as in " + checkpoint->path.string(), {}};
@@ -129,7 +159,9 @@ Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
   NetArguments net = arguments.net;
   net.settings.insert(net.settings.end(), {"learning_rate=0", "policy=constant"});
   OMNI_TRY(const NetSpec spec, read_net(net));
-  OMNI_TRY(const ComputeGroups most, open_most_groups(spec, arguments));
+  OMNI_TRY(ComputeGroups most,
+           open_most_groups(spec, arguments,
+                            simulated ? static_cast<int>(simulated->devices.size()) : 0));
   if (most.count() == 1) return ChosenGroups{1, "one worker, or memory for one", {}};
   if (!most.has_replicated_phase())
     return ChosenGroups{1, "all layers are fully connected and merged", {}};
@@ -142,7 +174,12 @@ Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
   wanted.most_groups = most.count();
   wanted.counts =
       update_ratios_of(spec, most.net().options().batch, data, arguments.machine).read();
-  OMNI_TRY(GroupPlan plan, plan_groups(spec, wanted, session, images));
+  GroupPlan plan;
+  if (simulated) {
+    plan = plan_simulated(*simulated, most.net(), wanted);
+  } else {
+    OMNI_TRY(plan, plan_groups(spec, wanted, session, images));
+  }
   std::string reason;
   for (const GroupPlan::Row& row : plan.rows)
     reason += fmt::format(

@@ -7,6 +7,7 @@
 #include "apps/omni-run/arguments.hpp"
 #include "runtime/data/dataset.hpp"
 #include "runtime/tasks/session.hpp"
+#include "scheduling/arrivals/machine_file.hpp"
 #include "scheduling/checkpoint.hpp"
 #include "scheduling/model/group_plan.hpp"
 
@@ -22,11 +23,18 @@ struct ChosenGroups {
   std::string reason;
   GroupPlan plan;  // no rows: there was nothing to plan
 };
-// What the checkpoint had; else the best of as many as have workers, in at most half of the memory.
-// `data`: their name, for updates that were measured on them.
+// What the checkpoint had; else the best of as many as have workers, or devices of the simulated
+// machine, in at most half of the memory. `data`: their name, for updates that were measured on
+// them.
 Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
                                    const std::optional<Checkpoint>& checkpoint,
                                    const Session& session, const Dataset& images,
-                                   const std::string& data);
+                                   const std::string& data,
+                                   const std::optional<Machine>& simulated);
+
+// Forward and both gradients.
+double flops_per_sample(const Net& net);
+// What a group of so many sends and gets with each update, on a machine of several devices.
+double exchange_seconds(const Machine& machine, Net& net, int groups);
 
 }  // namespace omni

@@ -37,9 +37,6 @@ constexpr std::uint64_t kOnlyAtTheEnd = 1'000'000'000'000;
 
 constexpr double in_mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; }
 
-// Forward and both gradients.
-double flops_per_sample(const Net& net) { return 3 * net.forward_flops_per_image(); }
-
 }  // namespace
 
 Training::Training(TrainArguments arguments)
@@ -136,9 +133,6 @@ Status Training::check() {
   OMNI_CHECK(check_automatic(arguments_, net()));
   if (arguments_.epochs && !std::isfinite(*arguments_.epochs))
     return Error{ErrorKind::usage, "--epochs", "is not a number", "--epochs 3"};
-  if (arguments_.arrivals.simulated && arguments_.groups.planned)
-    return Error{ErrorKind::usage, "--arrivals virtual",
-                 "--groups auto measures this machine, not the simulated one", "leave one of them out"};
   if (!arguments_.arrivals.simulated && !arguments_.arrivals.machine.empty())
     return Error{ErrorKind::usage, "--machine", "has no effect on real arrivals",
                  "add --arrivals virtual"};
@@ -242,7 +236,7 @@ Status Training::settle_groups() {
   GroupArguments& groups = arguments_.groups;
   if (groups.planned) {
     OMNI_TRY(ChosenGroups chosen,
-             choose_groups(arguments_, checkpoint_, *session_, *data_.train, data_.name));
+             choose_groups(arguments_, checkpoint_, *session_, *data_.train, data_.name, machine_));
     log::info("chose {} compute group{}: {}", chosen.count, chosen.count == 1 ? "" : "s",
               chosen.reason);
     plan_ = std::move(chosen.plan);
@@ -326,14 +320,10 @@ Status Training::allocate() {
 Status Training::make_clock() {
   if (!machine_) return {};
   const double flops = flops_per_sample(net());
-  double bytes = 0;  // that a group sends and gets
-  for (const Param* param : net().params())
-    if (param->trainable && !net().is_merged(*param))
-      bytes += 2 * static_cast<double>(param->master->bytes());
-  if (machine_->devices.size() > 1) exchange_seconds_ = machine_->link.seconds_of(bytes);
+  const auto batch = static_cast<std::uint64_t>(net().options().batch);
+  exchange_seconds_ = exchange_seconds(*machine_, net(), groups_->count());
   if (arguments_.groups.automatic) {
-    make_clock_ = [this, flops](int groups) {
-      const auto batch = static_cast<std::uint64_t>(net().options().batch);
+    make_clock_ = [this, flops, batch](int groups) {
       const Machine shares = grouped(*machine_, groups, batch, flops);
       return std::make_unique<VirtualClock>(shares, devices_of_groups(shares, groups), flops,
                                             seed_);
@@ -341,12 +331,10 @@ Status Training::make_clock() {
     log::info("virtual clock: {}", machine_->name);
     return {};
   }
-  std::vector<std::size_t> devices = devices_of_groups(*machine_, groups_->count());
-  if (groups_->count() == 1 && machine_->devices.size() > 1) {
-    *machine_ = united(*machine_, static_cast<std::uint64_t>(net().options().batch), flops);
-    devices = {0};
-  }
-  clock_.emplace(*machine_, devices, flops, seed_);
+  // A planned number of groups divides all devices; a given one takes a device each.
+  if (groups_->count() == 1 || arguments_.groups.planned)
+    *machine_ = grouped(*machine_, groups_->count(), batch, flops);
+  clock_.emplace(*machine_, devices_of_groups(*machine_, groups_->count()), flops, seed_);
   log::info("virtual clock: {}", machine_->name);
   return {};
 }

@@ -148,7 +148,7 @@ Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers) {
   if (choice.type->grows && groups.planned) {
     OMNI_CHECK(check_planned(arguments));
     if (arguments.arrivals.simulated)
-      return refusal("--groups auto", "it measures this machine, not the simulated one",
+      return refusal("--groups auto", "under sma it measures this machine, not the simulated one",
                      "give a number, or leave out --arrivals virtual");
     constexpr int kMostPerDevice = 4;
     choice.grows = true;

@@ -37,5 +37,15 @@ TEST(United, uneven_groups_take_uneven_times) {
   EXPECT_GT(shares.seconds(0, 64, 1e6), shares.seconds(1, 64, 1e6));
 }
 
+TEST(United, more_groups_update_as_often_as_their_devices_and_messages_allow) {
+  const Machine machine = eight_equal();
+  const double one_alone = machine.seconds(0, 64, 1e6);
+  for (const int groups : {1, 2, 4, 8, 16})
+    EXPECT_NEAR(seconds_per_update(machine, groups, 64, 1e6, 0), one_alone / 8, 1e-9) << groups;
+  // A message costs one group its whole length, eight groups an eighth.
+  EXPECT_NEAR(seconds_per_update(machine, 1, 64, 1e6, 0.5), one_alone / 8 + 0.5, 1e-9);
+  EXPECT_NEAR(seconds_per_update(machine, 8, 64, 1e6, 0.5), (one_alone + 0.5) / 8, 1e-9);
+}
+
 }  // namespace
 }  // namespace omni
