@@ -200,7 +200,9 @@ void Trainer::agree(GroupOutcome& outcome) {
 }
 
 bool Trainer::is_sick() const { return health_ != nullptr && health_->failure(); }
-bool Trainer::must_stop() const { return stops() || is_sick(); }
+bool Trainer::must_stop() const {
+  return stops() || is_sick() || (events_.is_enough && events_.is_enough());
+}
 
 bool Trainer::begin(int group, std::uint64_t limit, bool announce) {
   GroupRun& run = run_of(group);

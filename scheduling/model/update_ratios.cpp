@@ -26,12 +26,10 @@ std::vector<UpdateRatio> UpdateRatios::read() const {
   if (!list.is_array()) return {};
   for (const auto& each : list) {
     if (!each.is_object()) return {};
-    for (const char* key : {"groups", "rate_share"})
-      if (!each.contains(key) || !each[key].is_number()) return {};
+    if (!each.contains("groups") || !each["groups"].is_number()) return {};
     UpdateRatio count{.groups = each["groups"].get<int>(),
                       .ratio = std::numeric_limits<double>::infinity(),
-                      .error = 0,
-                      .rate_share = each["rate_share"].get<double>()};
+                      .error = 0};
     const auto number = [&](const char* key) {
       return each.contains(key) && each[key].is_number() ? each[key].get<double>() : -1;
     };
@@ -46,7 +44,7 @@ std::vector<UpdateRatio> UpdateRatios::read() const {
 Status UpdateRatios::write(const std::vector<UpdateRatio>& counts) const {
   auto list = nlohmann::ordered_json::array();
   for (const UpdateRatio& each : counts) {
-    nlohmann::ordered_json object{{"groups", each.groups}, {"rate_share", each.rate_share}};
+    nlohmann::ordered_json object{{"groups", each.groups}};
     if (std::isfinite(each.ratio)) {
       object["ratio"] = each.ratio;
       object["error"] = each.error;
@@ -77,10 +75,7 @@ UpdateRatio ratio_of_updates(int groups, std::span<const double> one,
   double squares = 0;
   for (const double loss : last) squares += (loss - target) * (loss - target);
   const double noise = std::sqrt(squares / (n - 1) / n);
-  UpdateRatio count{.groups = groups,
-                    .ratio = std::numeric_limits<double>::infinity(),
-                    .error = 0,
-                    .rate_share = 1};
+  UpdateRatio count{.groups = groups, .ratio = std::numeric_limits<double>::infinity(), .error = 0};
   const auto first = first_below(one, window, target), end = first_below(several, window, target);
   if (!first || !end) return count;
   count.ratio = static_cast<double>(*end) / static_cast<double>(*first);

@@ -15,7 +15,6 @@ namespace omni {
 struct UpdateRatio {
   int groups = 1;
   double ratio = 1, error = 0;  // infinity: the loss was not reached
-  double rate_share = 1;        // of the learning rate, with which that was measured
 };
 
 // For a net, its data and its mini-batch; `key` tells them from others.

@@ -4,22 +4,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/group_options.hpp"
 #include "runtime/log.hpp"
+#include "scheduling/guard/guarded_training.hpp"
 #include "scheduling/model/group_plan.hpp"
 #include "scheduling/optimizer/training_snapshot.hpp"
-#include "scheduling/trainer.hpp"
 #include "scheduling/training_checkpoint.hpp"
 
 namespace omni {
 namespace {
 
-// Old gradients bear smaller steps only: the rate that needs the fewest updates counts.
-constexpr double kRateShares[] = {1, 0.32, 0.1};
 constexpr std::uint64_t kLongest = 4;  // times the iterations of one group
 
 struct ForkedTraining {
@@ -33,38 +32,34 @@ struct ForkedTraining {
         workers(all) {}
 };
 
-// The losses of mini-batches in their order, up to so many or until the target is reached. A
-// training that diverges has those before.
+// The losses of mini-batches in their order, up to so many or until the target is reached, as
+// --groups trains by default. A training that diverges has those before.
 Result<std::vector<double>> losses_of(ForkedTraining& training, const TrainingState& state,
                                       std::uint64_t iterations, Compensation compensation,
-                                      std::size_t window, double target,
-                                      TrainingState* end = nullptr) {
+                                      std::size_t window, double target) {
   std::vector<double> losses(iterations);
   std::uint64_t done = 0;
-  Trainer trainer(training.groups, training.feed, nullptr, state,
-                  {.until = state.iteration + iterations,
-                   .trial = true,
-                   .strategy = async(Asynchrony::reproducible, compensation)},
-                  {.on_iteration =
-                       [&](const StepReport& at) {
-                         losses[at.began - state.iteration] = at.loss;
-                         ++done;
-                       },
-                   .is_lost =
-                       [&](double) {
-                         const std::span<const double> last(losses.data(), done);
-                         return done % window == 0 && first_below(last, window, target).has_value();
-                       },
-                   .on_step = {},
-                   .on_evaluation = {},
-                   .save_checkpoint = {}});
+  bool reached = false;
+  GuardedTraining trainer(
+      training.groups, training.feed, nullptr, state,
+      {.until = iterations,
+       .trial = true,
+       .strategy = async(Asynchrony::reproducible, compensation)},
+      {.on_iteration =
+           [&](const StepReport& at) {
+             losses[at.began] = at.loss;
+             ++done;
+             if (done % window == 0)
+               reached = first_below(std::span(losses.data(), done), window, target).has_value();
+           },
+       .is_enough = [&] { return reached; },
+       .on_step = {},
+       .on_evaluation = {},
+       .save_checkpoint = {}},
+      true);
   const Status trained = trainer.run();
-  if (!trained && trained.error().kind != ErrorKind::diverged) return trained.error();
-  if (end != nullptr) *end = trainer.state();
+  if (!trained && !reached && trained.error().kind != ErrorKind::diverged) return trained.error();
   losses.resize(done);
-  if (end != nullptr && !trained)
-    return Error{ErrorKind::diverged, "--measure-updates", trained.error().what,
-                 "lower --learning-rate"};
   return losses;
 }
 
@@ -75,7 +70,8 @@ UpdateRatios update_ratios_of(const NetSpec& spec, int batch, const std::string&
   const std::filesystem::path models = machine.session.models.empty()
                                            ? default_model_folder()
                                            : std::filesystem::path(machine.session.models);
-  return UpdateRatios(models, fmt::format("{} {} batch {}", layers_hash(spec), data, batch));
+  return UpdateRatios(models,
+                      fmt::format("{} {} batch {} guarded", layers_hash(spec), data, batch));
 }
 
 Result<std::vector<UpdateRatio>> measure_updates(const PlanArguments& arguments,
@@ -88,10 +84,12 @@ Result<std::vector<UpdateRatio>> measure_updates(const PlanArguments& arguments,
   const Workers workers = workers_of(session);
   ForkedTraining training(std::move(made), images, arguments.data.seed, workers);
   ComputeGroups& groups = training.groups;
-  const std::size_t snapshot = TrainingSnapshot::bytes(groups);
+  const std::size_t snapshots =
+      TrainingSnapshot::bytes(groups) +
+      GuardedTraining::kSnapshots * TrainingSnapshot::bytes(groups, false);
   MemoryDemand demand =
       training_demand(groups, training.feed, nullptr, groups.net().working_bytes());
-  demand.in_main_memory_only = snapshot;
+  demand.in_main_memory_only = snapshots;
   OMNI_CHECK(MemoryForecast(groups.net(), std::move(demand), arguments.machine).require());
   OMNI_CHECK(groups.allocate());
   OMNI_CHECK(training.feed.allocate());
@@ -102,47 +100,32 @@ Result<std::vector<UpdateRatio>> measure_updates(const PlanArguments& arguments,
   const auto batch = static_cast<std::size_t>(groups.net().options().batch);
   const std::size_t window = std::clamp<std::size_t>(2048 / batch, 32, 256);
   const std::uint64_t length = std::max<std::uint64_t>(arguments.update_iterations, 2 * window);
-  const SolverOptions& solver = groups.net().options().solver;
-  const auto tuning_with = [&](double share) {
-    return Tuning{.momentum = static_cast<double>(solver.momentum),
-                  .learning_rate = share * static_cast<double>(solver.learning_rate)};
-  };
-  // A synchronous cold start, then the same way for all.
   TrainingState state{.seed = arguments.data.seed};
-  OMNI_CHECK(
-      losses_of(training, state, length / 2, arguments.compensation, window, -INFINITY, &state));
   TrainingSnapshot start;
   start.take(groups, state);
-  TrainingState ignored;
   OMNI_TRY(const std::vector<double> one,
-           losses_of(training, state, length, arguments.compensation, window, -INFINITY, &ignored));
+           losses_of(training, state, length, arguments.compensation, window, -INFINITY));
+  if (one.size() < length)
+    return Error{ErrorKind::diverged, "--measure-updates",
+                 fmt::format("one group diverges after {} iterations", one.size()),
+                 "lower --learning-rate"};
   const std::span<const double> last = std::span(one).last(window);
-  double target = 0;
-  for (const double loss : last) target += loss / static_cast<double>(window);
-  log::info(
-      "updates: one group reaches a loss of {:.4g} in {} iterations, behind a cold start of {}",
-      target, one.size(), state.iteration);
+  const double target =
+      std::accumulate(last.begin(), last.end(), 0.0) / static_cast<double>(window);
+  log::info("updates: one group reaches a loss of {:.4g} in {} iterations", target, one.size());
   std::vector<UpdateRatio> counts{{.groups = 1}};
   for (const int count : numbers) {
     if (count == 1) continue;
-    UpdateRatio best{.groups = count, .ratio = INFINITY};
-    for (const double share : kRateShares) {
-      groups.use(count, workers);
-      start.restore(groups);
-      state.tuning = tuning_with(share);
-      OMNI_TRY(const std::vector<double> losses,
-               losses_of(training, state, kLongest * length, arguments.compensation, window,
-                         0.98 * target));
-      UpdateRatio measured = ratio_of_updates(count, one, losses, window);
-      measured.rate_share = share;
-      if (measured.ratio < best.ratio) best = measured;
-      if (measured.ratio > 1 && std::isfinite(best.ratio) && measured.ratio > best.ratio) break;
-    }
-    log::info("updates: {} groups need {} times as many{}", count,
-              std::isfinite(best.ratio) ? fmt::format("{:.2f} +- {:.2f}", best.ratio, best.error)
-                                        : fmt::format("more than {}", kLongest),
-              best.rate_share < 1 ? fmt::format(", with {:.2g} of the rate", best.rate_share) : "");
-    counts.push_back(best);
+    groups.use(count, workers);
+    start.restore(groups);
+    OMNI_TRY(const std::vector<double> losses,
+             losses_of(training, state, kLongest * length, arguments.compensation, window,
+                       0.98 * target));
+    counts.push_back(ratio_of_updates(count, one, losses, window));
+    log::info("updates: {} groups need {} times as many", count,
+              std::isfinite(counts.back().ratio)
+                  ? fmt::format("{:.2f} +- {:.2f}", counts.back().ratio, counts.back().error)
+                  : fmt::format("more than {}", kLongest));
   }
   return counts;
 }

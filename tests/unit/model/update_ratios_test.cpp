@@ -46,16 +46,15 @@ TEST(UpdateRatios, are_kept_for_a_net_and_its_data) {
   const test::TemporaryDirectory folder;
   const UpdateRatios kept(folder / "", "net on data");
   EXPECT_TRUE(kept.read().empty());
-  ASSERT_TRUE(kept.write({{.groups = 1}, {2, 1.3, 0.1, 0.32}, {8, INFINITY, 0, 1}}));
+  ASSERT_TRUE(kept.write({{.groups = 1}, {2, 1.3, 0.1}, {8, INFINITY, 0}}));
   const auto read = kept.read();
   ASSERT_EQ(read.size(), 3u);
   EXPECT_EQ(read[1].groups, 2);
   EXPECT_DOUBLE_EQ(read[1].ratio, 1.3);
   EXPECT_DOUBLE_EQ(read[1].error, 0.1);
-  EXPECT_DOUBLE_EQ(read[1].rate_share, 0.32);
   EXPECT_TRUE(std::isinf(read[2].ratio));
   EXPECT_TRUE(UpdateRatios(folder / "", "other data").read().empty());
-  for (const char* damage : {"", "{}", "[1]", "[{\"groups\": 0, \"rate_share\": 1}]", "[{"}) {
+  for (const char* damage : {"", "{}", "[1]", "[{\"groups\": 0}]", "[{"}) {
     std::ofstream(kept.path()) << damage;
     EXPECT_TRUE(kept.read().empty()) << damage;
   }
