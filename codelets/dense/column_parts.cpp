@@ -7,7 +7,7 @@
 namespace omni {
 namespace {
 
-// The buffers behind the first one.
+// The buffers after the first one.
 template <class T>
 std::vector<T*> parts_of(const Buffers& buffers, int count) {
   std::vector<T*> parts;
@@ -41,10 +41,6 @@ std::uint64_t columns_footprint(const ColumnPartsArgs& args) {
   return footprint_of(args.rows, args.columns, args.width);
 }
 
-std::uint64_t sum_footprint(const SumPartsArgs& args) {
-  return footprint_of(args.rows, args.columns, args.parts);
-}
-
 constexpr std::uint32_t kColumnPartsColor = 0x7f7f7f;  // of all that only moves data
 
 std::vector<Access> accesses(Access first, std::span<Tensor* const> parts, AccessMode mode) {
@@ -76,7 +72,7 @@ Codelet<SumPartsArgs> sum_parts({
     .color = kColumnPartsColor,
     .implementations = {{"vector", sum}, OMNI_GPU_IMPLEMENTATION(gpu::sum_parts)},
     .cost = sum_cost,
-    .footprint = sum_footprint,
+    .footprint = footprint_by<&SumPartsArgs::rows, &SumPartsArgs::columns, &SumPartsArgs::parts>,
 });
 
 void submit_join_columns(const ColumnPartsArgs& args, std::span<Tensor* const> parts,

@@ -42,10 +42,6 @@ Cost cost(const AccumulateArgs& args) {
   return {.flops = values, .bytes = values * (args.clear ? 4 : 3) * sizeof(float)};
 }
 
-std::uint64_t footprint(const AccumulateArgs& args) {
-  return footprint_of(args.count, args.sources, args.clear);
-}
-
 }  // namespace
 
 Codelet<AccumulateArgs> accumulate_sum({
@@ -58,7 +54,8 @@ Codelet<AccumulateArgs> accumulate_sum({
                         OMNI_GPU_IMPLEMENTATION(gpu::accumulate, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
                                                 11, 12, 13, 14, 15)},
     .cost = cost,
-    .footprint = footprint,
+    .footprint =
+        footprint_by<&AccumulateArgs::count, &AccumulateArgs::sources, &AccumulateArgs::clear>,
     .revision = 2,
 });
 

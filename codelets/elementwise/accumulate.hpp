@@ -33,7 +33,7 @@ KernelFunction<AccumulateArgs> accumulate;
 
 extern Codelet<AccumulateArgs> accumulate_sum;  // {dst accumulate, sources R, or RW if clear}
 
-// As many as a task may touch besides dst.
+// The most sources that one task may read.
 inline constexpr int kMostSources = 15;
 void submit_collect(std::span<Tensor* const> sources, const Tensor& dst, TaskTag tag);
 // In pairs, and their sums in pairs: the same bits, whoever has added up the half of them before.

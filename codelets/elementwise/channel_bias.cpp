@@ -5,17 +5,15 @@
 namespace omni {
 namespace {
 
-void forward_vector(const ChannelBiasForwardArgs& args, const Buffers& buffers, DeviceContext&) {
+void forward_vector(const ChannelBiasArgs& args, const Buffers& buffers, DeviceContext&) {
   with_values(buffers, [&]<class T>(T) {
     add_bias_and_activate(args.rows, args.c, buffers.get(0), args.activation, buffers.get<T>(1));
   });
 }
 
-bool activates(const ChannelBiasBackwardArgs& args) {
-  return args.activation != Activation::linear;
-}
+bool activates(const ChannelBiasArgs& args) { return args.activation != Activation::linear; }
 
-void backward_vector(const ChannelBiasBackwardArgs& args, const Buffers& buffers, DeviceContext&) {
+void backward_vector(const ChannelBiasArgs& args, const Buffers& buffers, DeviceContext&) {
   with_values(buffers, [&]<class T>(T) {
     T* __restrict diff = buffers.get<T>(0);
     float* const sums = buffers.get(1);
@@ -31,22 +29,18 @@ void backward_vector(const ChannelBiasBackwardArgs& args, const Buffers& buffers
   });
 }
 
-Cost forward_cost(const ChannelBiasForwardArgs& args) {
+Cost forward_cost(const ChannelBiasArgs& args) {
   const double count = static_cast<double>(args.rows) * args.c;
   return {.flops = count, .bytes = 8 * count};
 }
 
-Cost backward_cost(const ChannelBiasBackwardArgs& args) {
+Cost backward_cost(const ChannelBiasArgs& args) {
   const double count = static_cast<double>(args.rows) * args.c;
   return activates(args) ? Cost{.flops = 2 * count, .bytes = 12 * count}
                          : Cost{.flops = count, .bytes = 4 * count};
 }
 
-std::uint64_t forward_footprint(const ChannelBiasForwardArgs& args) {
-  return footprint_of(args.rows, args.c, args.activation);
-}
-
-std::uint64_t backward_footprint(const ChannelBiasBackwardArgs& args) {
+std::uint64_t footprint(const ChannelBiasArgs& args) {
   return footprint_of(args.rows, args.c, args.activation);
 }
 
@@ -54,24 +48,24 @@ constexpr std::uint32_t kChannelBiasColor = 0xbcbd22;
 
 }  // namespace
 
-Codelet<ChannelBiasForwardArgs> channel_bias_forward({
+Codelet<ChannelBiasArgs> channel_bias_forward({
     .name = "channel_bias_forward",
     .color = kChannelBiasColor,
     .implementations = OMNI_IMPLEMENTATIONS(channel_bias_forward, forward_vector, 1),
     .cost = forward_cost,
-    .footprint = forward_footprint,
+    .footprint = footprint,
 });
 
-Codelet<ChannelBiasBackwardArgs> channel_bias_backward({
+Codelet<ChannelBiasArgs> channel_bias_backward({
     .name = "channel_bias_backward",
     .color = kChannelBiasColor,
     .implementations = OMNI_IMPLEMENTATIONS(channel_bias_backward, backward_vector, 0, 2),
     .cost = backward_cost,
-    .footprint = backward_footprint,
+    .footprint = footprint,
     .revision = 2,
 });
 
-void submit_channel_bias_backward(const ChannelBiasBackwardArgs& args, const Tensor& diff,
+void submit_channel_bias_backward(const ChannelBiasArgs& args, const Tensor& diff,
                                   const Tensor& diff_bias, const Tensor* values, TaskTag tag) {
   channel_bias_backward.submit(
       args,

@@ -131,7 +131,7 @@ void gpu::add_column_sums(CudaWorker& worker, std::int64_t rows, int columns, co
 template void gpu::add_column_sums(CudaWorker&, std::int64_t, int, const float*, float*);
 template void gpu::add_column_sums(CudaWorker&, std::int64_t, int, const Bf16*, float*);
 
-void gpu::channel_bias_forward(const ChannelBiasForwardArgs& args, const Buffers& buffers,
+void gpu::channel_bias_forward(const ChannelBiasArgs& args, const Buffers& buffers,
                                DeviceContext&) {
   with_values(buffers, [&]<class T>(T) {
     add_bias_and_activate(CudaWorker::current(), args.rows, args.c, buffers.get(0), args.activation,
@@ -139,7 +139,7 @@ void gpu::channel_bias_forward(const ChannelBiasForwardArgs& args, const Buffers
   });
 }
 
-void gpu::channel_bias_backward(const ChannelBiasBackwardArgs& args, const Buffers& buffers,
+void gpu::channel_bias_backward(const ChannelBiasArgs& args, const Buffers& buffers,
                                 DeviceContext&) {
   CudaWorker& worker = CudaWorker::current();
   with_values(buffers, [&]<class T>(T) {

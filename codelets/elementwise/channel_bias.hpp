@@ -53,23 +53,17 @@ void add_column_sums(std::int64_t rows, int columns, const auto* values, float* 
                      [=](std::int64_t i) { return static_cast<float>(values[i]); });
 }
 
-struct ChannelBiasForwardArgs {
+struct ChannelBiasArgs {
   std::int64_t rows = 0;  // images * h * w
   int c = 0;
-  Activation activation = Activation::linear;
-};
-
-struct ChannelBiasBackwardArgs {
-  std::int64_t rows = 0;
-  int c = 0;
-  // Whose gradient is to be taken first, in place; linear: there is none, or it is in there.
+  // Backward first applies this activation's gradient, in place. Linear: nothing is applied.
   Activation activation = Activation::linear;
 };
 
 namespace reference {
 
 template <class T>
-void channel_bias_forward(const ChannelBiasForwardArgs& args, const T* bias, T* values) {
+void channel_bias_forward(const ChannelBiasArgs& args, const T* bias, T* values) {
   const std::int64_t count = args.rows * args.c;
   for (std::int64_t i = 0; i < count; ++i) values[i] += bias[i % args.c];
   activate(args.activation, values, static_cast<std::size_t>(count));
@@ -77,8 +71,7 @@ void channel_bias_forward(const ChannelBiasForwardArgs& args, const T* bias, T* 
 
 // `values`: what the activation's gradient is a function of; not read for linear.
 template <class T>
-void channel_bias_backward(const ChannelBiasBackwardArgs& args, T* diff, T* diff_bias,
-                           const T* values) {
+void channel_bias_backward(const ChannelBiasArgs& args, T* diff, T* diff_bias, const T* values) {
   for (std::int64_t i = 0; i < args.rows * args.c; ++i) {
     if (args.activation != Activation::linear)
       diff[i] *= with_activation(args.activation, [&](auto f) { return f.gradient(values[i]); });
@@ -89,10 +82,10 @@ void channel_bias_backward(const ChannelBiasBackwardArgs& args, T* diff, T* diff
 }  // namespace reference
 
 namespace gpu {
-KernelFunction<ChannelBiasForwardArgs> channel_bias_forward;
-KernelFunction<ChannelBiasBackwardArgs> channel_bias_backward;
+KernelFunction<ChannelBiasArgs> channel_bias_forward;
+KernelFunction<ChannelBiasArgs> channel_bias_backward;
 
-// The plain functions above, on memory of a GPU: for products there.
+// The plain functions above on memory of a GPU, for its matrix products.
 template <class T>
 void add_bias_and_activate(CudaWorker& worker, std::int64_t rows, int columns, const float* bias,
                            Activation activation, T* values);
@@ -101,12 +94,12 @@ void add_column_sums(CudaWorker& worker, std::int64_t rows, int columns, const T
                      float* sums);
 }  // namespace gpu
 
-extern Codelet<ChannelBiasForwardArgs> channel_bias_forward;  // {bias R, values RW}
+extern Codelet<ChannelBiasArgs> channel_bias_forward;  // {bias R, values RW}
 // {diff R, diff_bias +=}, with an activation {diff RW, diff_bias +=, values R}
-extern Codelet<ChannelBiasBackwardArgs> channel_bias_backward;
+extern Codelet<ChannelBiasArgs> channel_bias_backward;
 
 // Adds to diff_bias. values: what the activation's gradient is a function of.
-void submit_channel_bias_backward(const ChannelBiasBackwardArgs& args, const Tensor& diff,
+void submit_channel_bias_backward(const ChannelBiasArgs& args, const Tensor& diff,
                                   const Tensor& diff_bias, const Tensor* values, TaskTag tag = {});
 
 }  // namespace omni

@@ -63,7 +63,7 @@ extern Codelet<ContributeArgs> contribute;   // {change RW, model R, centre R}
 extern Codelet<MoveCentreArgs> move_centre;  // {centre RW, change RW, velocity RW}
 extern Codelet<PublishArgs> publish;         // {model W, centre R}
 
-// Of tensors that are cut alike, a task per part.
+// Submits one task per part; all tensors are cut into the same parts.
 void submit_contribute(float weight, const Tensor& model, const Tensor& centre,
                        const Tensor& change, TaskTag tag = {});
 void submit_move_centre(const MoveCentreArgs& args, const Tensor& centre, const Tensor& change,

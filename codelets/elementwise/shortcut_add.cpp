@@ -81,10 +81,6 @@ Cost residual_backward_cost(const ActivationArgs& args) {
   return {.flops = 2 * count, .bytes = 4 * 4 * count};
 }
 
-std::uint64_t residual_footprint(const ActivationArgs& args) {
-  return footprint_of(args.count, args.activation);
-}
-
 std::uint64_t footprint(const ShortcutArgs& args) {
   return footprint_of(args.n, args.a.h, args.a.w, args.a.c, args.b.h, args.b.w, args.b.c,
                       args.activation, args.alpha == 1.0f, args.beta == 1.0f);
@@ -132,7 +128,7 @@ Codelet<ActivationArgs> residual_backward({
     .color = 0xbcbd22,
     .implementations = OMNI_IMPLEMENTATIONS(residual_backward, residual_backward_vector, 0, 1, 2),
     .cost = residual_backward_cost,
-    .footprint = residual_footprint,
+    .footprint = footprint_by<&ActivationArgs::count, &ActivationArgs::activation>,
 });
 
 }  // namespace omni

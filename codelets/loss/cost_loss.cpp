@@ -10,10 +10,6 @@ Cost work(const CostLossArgs& args) {
   return {.flops = 4 * count, .bytes = (args.gradient ? 8 : 4) * count};
 }
 
-std::uint64_t footprint(const CostLossArgs& args) {
-  return footprint_of(args.n, args.inputs, args.distance, args.gradient);
-}
-
 }  // namespace
 
 Codelet<CostLossArgs> cost_loss({
@@ -22,7 +18,8 @@ Codelet<CostLossArgs> cost_loss({
     .implementations = {reference_implementation<reference::cost_loss<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::cost_loss)},
     .cost = work,
-    .footprint = footprint,
+    .footprint = footprint_by<&CostLossArgs::n, &CostLossArgs::inputs, &CostLossArgs::distance,
+                              &CostLossArgs::gradient>,
 });
 
 void submit_cost_loss(CostLossArgs args, const Tensor& src, const Tensor& labels,

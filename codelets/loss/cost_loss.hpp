@@ -5,7 +5,6 @@
 // steps the wrong way where |d| >= 1.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 

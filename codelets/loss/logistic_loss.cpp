@@ -11,10 +11,6 @@ Cost logistic_cost(const LogisticLossArgs& args) {
   return {.flops = (args.gradient ? 40 : 20) * count, .bytes = (args.gradient ? 8 : 4) * count};
 }
 
-std::uint64_t logistic_footprint(const LogisticLossArgs& args) {
-  return footprint_of(args.n, args.inputs, args.gradient);
-}
-
 }  // namespace
 
 Codelet<LogisticLossArgs> logistic_loss({
@@ -23,7 +19,8 @@ Codelet<LogisticLossArgs> logistic_loss({
     .implementations = {reference_implementation<reference::logistic_loss<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::logistic_loss)},
     .cost = logistic_cost,
-    .footprint = logistic_footprint,
+    .footprint =
+        footprint_by<&LogisticLossArgs::n, &LogisticLossArgs::inputs, &LogisticLossArgs::gradient>,
 });
 
 void submit_logistic_loss(LogisticLossArgs args, const Tensor& src, const Tensor& labels,

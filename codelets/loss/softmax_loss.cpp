@@ -15,10 +15,6 @@ Cost cross_entropy_cost(const CrossEntropyArgs& args) {
   return {.flops = 20 * count, .bytes = (args.gradient ? 12 : 8) * count};
 }
 
-std::uint64_t softmax_footprint(const SoftmaxArgs& args) {
-  return footprint_of(args.n, args.inputs, args.groups);
-}
-
 std::uint64_t cross_entropy_footprint(const CrossEntropyArgs& args) {
   return footprint_of(args.n, args.inputs, args.groups, args.smoothing > 0, args.gradient);
 }
@@ -31,7 +27,7 @@ Codelet<SoftmaxArgs> softmax_forward({
     .implementations = {reference_implementation<reference::softmax_forward<float>>(),
                         OMNI_GPU_IMPLEMENTATION(gpu::softmax_forward)},
     .cost = softmax_cost,
-    .footprint = softmax_footprint,
+    .footprint = footprint_by<&SoftmaxArgs::n, &SoftmaxArgs::inputs, &SoftmaxArgs::groups>,
 });
 
 Codelet<CrossEntropyArgs> cross_entropy({

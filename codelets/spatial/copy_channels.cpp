@@ -26,10 +26,6 @@ Cost copy_cost(const CopyChannelsArgs& args) {
   return {.flops = 0, .bytes = 8 * static_cast<double>(args.rows) * args.c};
 }
 
-std::uint64_t copy_footprint(const CopyChannelsArgs& args) {
-  return footprint_of(args.rows, args.c, args.src_c, args.dst_c);
-}
-
 }  // namespace
 
 Codelet<CopyChannelsArgs> copy_channels({
@@ -37,7 +33,8 @@ Codelet<CopyChannelsArgs> copy_channels({
     .color = 0x7f7f7f,
     .implementations = OMNI_IMPLEMENTATIONS(copy_channels, copy_vector, 0, 1),
     .cost = copy_cost,
-    .footprint = copy_footprint,
+    .footprint = footprint_by<&CopyChannelsArgs::rows, &CopyChannelsArgs::c,
+                              &CopyChannelsArgs::src_c, &CopyChannelsArgs::dst_c>,
 });
 
 void submit_concat_channels(const ChannelPart& part, const Tensor& src, const Tensor& dst,

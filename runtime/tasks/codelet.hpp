@@ -50,8 +50,8 @@ struct Implementation {
   Role role = Role::fast;
   // Its scratch memory. Null: negligible.
   WorkingFloats (*working)(const Args&, bool bf16_tensors) = nullptr;
-  // The buffers that it accepts in bf16, if all of them are. Otherwise it gets copies in floats of
-  // the bf16 buffers.
+  // The buffers that it accepts in bf16, only all together. If some of them are in floats, it gets
+  // copies in floats of the others.
   BufferSet in_bf16{};
 };
 
@@ -240,6 +240,12 @@ std::uint64_t footprint_of(T... values) {
   };
   (mix(static_cast<std::uint64_t>(values)), ...);
   return hash;
+}
+
+// The footprint of a codelet of which these arguments change the run time.
+template <auto... members, class Args>
+std::uint64_t footprint_by(const Args& args) {
+  return footprint_of(args.*members...);
 }
 
 // The same, with the precision, where that changes the run time.

@@ -24,11 +24,11 @@ TEST(ChannelBias, Forward) {
        {"one row", {.rows = 1, .c = 131, .activation = Activation::leaky}},
        {"odd", {.rows = 13, .c = 67, .activation = Activation::tanh}}},
       {.operands =
-           [](const ChannelBiasForwardArgs& args) {
+           [](const ChannelBiasArgs& args) {
              return std::vector<Operand>{input(channels(args)), in_place(values(args))};
            },
        .reference =
-           [](const ChannelBiasForwardArgs& args, const Buffers& b) {
+           [](const ChannelBiasArgs& args, const Buffers& b) {
              reference::channel_bias_forward(args, b.get<double>(0), b.get<double>(1));
            }});
 }
@@ -46,20 +46,19 @@ TEST(ChannelBias, Backward) {
        {"odd, after logistic", {.rows = 131, .c = 67, .activation = Activation::logistic}},
        {"one channel, after mish", {.rows = 37, .c = 1, .activation = Activation::mish}}},
       {.operands =
-           [](const ChannelBiasBackwardArgs& args) {
+           [](const ChannelBiasArgs& args) {
              if (args.activation == Activation::linear)
                return std::vector<Operand>{input(values(args)), accumulated(channels(args))};
              return std::vector<Operand>{in_place(values(args)), accumulated(channels(args)),
                                          input(values(args), away_from_zero(0.1f))};
            },
        .reference =
-           [](const ChannelBiasBackwardArgs& args, const Buffers& b) {
+           [](const ChannelBiasArgs& args, const Buffers& b) {
              reference::channel_bias_backward(
                  args, b.get<double>(0), b.get<double>(1),
                  args.activation == Activation::linear ? nullptr : b.get<double>(2));
            },
-       .terms =
-           [](const ChannelBiasBackwardArgs& args) { return static_cast<double>(args.rows); }});
+       .terms = [](const ChannelBiasArgs& args) { return static_cast<double>(args.rows); }});
 }
 
 }  // namespace
