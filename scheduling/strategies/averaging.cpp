@@ -138,7 +138,7 @@ namespace {
 const StrategyRegistration sma(
     {.name = "sma",
      .summary = "synchronous model averaging (Crossbow): models are pulled to their average",
-     .uses = {StrategyOption::sync_every, StrategyOption::alpha, StrategyOption::central_momentum},
+     .uses = {"--sync-every", "--alpha", "--central-momentum"},
      .models = GroupModels::own,
      .least_groups = 2,
      .grows = true,
@@ -158,8 +158,7 @@ const StrategyRegistration sma(
 const StrategyRegistration local(
     {.name = "local",
      .summary = "local SGD, DiLoCo: models are averaged every few mini-batches, by an outer step",
-     .uses = {StrategyOption::sync_every, StrategyOption::outer_rate,
-              StrategyOption::outer_momentum},
+     .uses = {"--sync-every", "--outer-rate", "--outer-momentum"},
      .models = GroupModels::own,
      .make = [](const StrategyOptions& options) -> MakeStrategy {
        return [options](ComputeGroups& groups, const SolverOptions& solver) {

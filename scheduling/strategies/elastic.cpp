@@ -143,8 +143,7 @@ namespace {
 const StrategyRegistration elastic(
     {.name = "elastic",
      .summary = "elastic averaging: models are merged after mega-batches, by their updates",
-     .uses = {StrategyOption::asynchrony, StrategyOption::sync_every,
-              StrategyOption::central_momentum},
+     .uses = {"--async", "--sync-every", "--central-momentum"},
      .models = GroupModels::own,
      .least_groups = 2,
      .has_group_batches = true,

@@ -89,7 +89,7 @@ namespace {
 const StrategyRegistration hogbatch(
     {.name = "hogbatch",
      .summary = "groups add their changes to one model; small mini-batches on cores, large on GPUs",
-     .uses = {StrategyOption::asynchrony, StrategyOption::group_batches},
+     .uses = {"--async", "--group-batches"},
      .models = GroupModels::replicated,
      .has_group_batches = true,
      .make = [](const StrategyOptions& options) -> MakeStrategy {
@@ -102,8 +102,7 @@ const StrategyRegistration hogbatch(
 const StrategyRegistration adaptive(
     {.name = "adaptive",
      .summary = "hogbatch whose mini-batches follow the balance of updates",
-     .uses = {StrategyOption::asynchrony, StrategyOption::group_batches,
-              StrategyOption::adapt_factor, StrategyOption::adapt_weight},
+     .uses = {"--async", "--group-batches", "--adapt-factor", "--adapt-weight"},
      .models = GroupModels::replicated,
      .has_group_batches = true,
      .balances = true,

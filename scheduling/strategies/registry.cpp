@@ -25,8 +25,7 @@ const StrategyRegistration sync_registration(
 const StrategyRegistration async_registration(
     {.name = "async",
      .summary = "groups update one model as their gradients arrive, with compensated momentum",
-     .uses = {StrategyOption::asynchrony, StrategyOption::compensation,
-              StrategyOption::fully_connected, StrategyOption::cold_start, StrategyOption::guard},
+     .uses = {"--async", "--momentum-compensation", "--fc", "--cold-start", "--guard"},
      .make = [](const StrategyOptions& options) {
        return async(options.in_order ? Asynchrony::reproducible
                                      : options.asynchrony.value_or(Asynchrony::free),
@@ -53,40 +52,19 @@ Result<const StrategyType*> find_strategy(std::string_view name) {
                fmt::format("one of {}", fmt::join(names, ", "))};
 }
 
-std::string_view option_name(StrategyOption option) {
-  switch (option) {
-    case StrategyOption::asynchrony: return "--async";
-    case StrategyOption::compensation: return "--momentum-compensation";
-    case StrategyOption::fully_connected: return "--fc";
-    case StrategyOption::cold_start: return "--cold-start";
-    case StrategyOption::guard: return "--guard";
-    case StrategyOption::sync_every: return "--sync-every";
-    case StrategyOption::alpha: return "--alpha";
-    case StrategyOption::central_momentum: return "--central-momentum";
-    case StrategyOption::outer_rate: return "--outer-rate";
-    case StrategyOption::outer_momentum: return "--outer-momentum";
-    case StrategyOption::group_batches: return "--group-batches";
-    case StrategyOption::adapt_factor: return "--adapt-factor";
-    case StrategyOption::adapt_weight: return "--adapt-weight";
-  }
-  return "";
-}
-
-std::vector<StrategyOption> StrategyOptions::given() const {
-  std::vector<StrategyOption> all;
-  const auto add = [&](StrategyOption option, bool there) {
+std::vector<std::string_view> StrategyOptions::given() const {
+  std::vector<std::string_view> all;
+  for (const auto& [option, there] :
+       {std::pair("--async", asynchrony.has_value()),
+        std::pair("--momentum-compensation", compensation.has_value()),
+        std::pair("--sync-every", sync_every.has_value()), std::pair("--alpha", alpha.has_value()),
+        std::pair("--central-momentum", central_momentum.has_value()),
+        std::pair("--outer-rate", outer_rate.has_value()),
+        std::pair("--outer-momentum", outer_momentum.has_value()),
+        std::pair("--group-batches", !group_batches.empty()),
+        std::pair("--adapt-factor", adapt_factor.has_value()),
+        std::pair("--adapt-weight", adapt_weight.has_value())})
     if (there) all.push_back(option);
-  };
-  add(StrategyOption::asynchrony, asynchrony.has_value());
-  add(StrategyOption::compensation, compensation.has_value());
-  add(StrategyOption::sync_every, sync_every.has_value());
-  add(StrategyOption::alpha, alpha.has_value());
-  add(StrategyOption::central_momentum, central_momentum.has_value());
-  add(StrategyOption::outer_rate, outer_rate.has_value());
-  add(StrategyOption::outer_momentum, outer_momentum.has_value());
-  add(StrategyOption::group_batches, !group_batches.empty());
-  add(StrategyOption::adapt_factor, adapt_factor.has_value());
-  add(StrategyOption::adapt_weight, adapt_weight.has_value());
   return all;
 }
 

@@ -17,23 +17,6 @@ struct GroupBatch {
   bool operator==(const GroupBatch&) const = default;
 };
 
-enum class StrategyOption {
-  asynchrony,
-  compensation,
-  fully_connected,
-  cold_start,
-  guard,
-  sync_every,
-  alpha,
-  central_momentum,
-  outer_rate,
-  outer_momentum,
-  group_batches,
-  adapt_factor,
-  adapt_weight,
-};
-std::string_view option_name(StrategyOption option);  // "--alpha"
-
 struct StrategyOptions {
   std::optional<Asynchrony> asynchrony{};
   std::optional<Compensation> compensation{};
@@ -44,7 +27,7 @@ struct StrategyOptions {
   std::optional<double> adapt_factor{}, adapt_weight{};
   bool in_order = false;  // whatever the asynchrony: the run is deterministic or simulated
 
-  std::vector<StrategyOption> given() const;  // of those that are in here
+  std::vector<std::string_view> given() const;  // "--alpha"
 };
 
 // The model with which a group computes: the shared one (with several groups: a copy of it), or one
@@ -53,7 +36,7 @@ enum class GroupModels { one, replicated, own };
 
 struct StrategyType {
   std::string_view name, summary;
-  std::vector<StrategyOption> uses{};
+  std::vector<std::string_view> uses{};  // options: "--alpha"
   GroupModels models = GroupModels::one;
   int least_groups = 1;  // fewer train as sync does
   int most_groups = kMostGroups;

@@ -112,7 +112,7 @@ class Strategy {
   std::vector<std::vector<Param*>> params_;  // by group
 };
 
-// Above forward and backward: the next mini-batch waits for it.
+// Updates precede forward and backward tasks, because the next mini-batch waits for them.
 inline constexpr int kUpdatePriority = 1 << 20;
 
 using MakeStrategy =

@@ -19,19 +19,18 @@ Error refusal(std::string_view option, std::string what, std::string todo) {
 
 // Options that belong to other strategies.
 Status check_options(const StrategyType& type, const GroupArguments& groups) {
-  std::vector<StrategyOption> given = groups.how.given();
-  if (!groups.batches.empty()) given.push_back(StrategyOption::group_batches);
-  if (groups.cold_start > 0) given.push_back(StrategyOption::cold_start);
-  if (groups.guard) given.push_back(StrategyOption::guard);
-  if (groups.fully_connected != FullyConnected::merged)
-    given.push_back(StrategyOption::fully_connected);
-  for (const StrategyOption option : given) {
+  std::vector<std::string_view> given = groups.how.given();
+  if (!groups.batches.empty()) given.push_back("--group-batches");
+  if (groups.cold_start > 0) given.push_back("--cold-start");
+  if (groups.guard) given.push_back("--guard");
+  if (groups.fully_connected != FullyConnected::merged) given.push_back("--fc");
+  for (const std::string_view option : given) {
     if (std::ranges::find(type.uses, option) != type.uses.end()) continue;
     std::string users;
     for (const StrategyType& other : strategy_types())
       if (std::ranges::find(other.uses, option) != other.uses.end())
         users += fmt::format("{}{}", users.empty() ? "" : ", ", other.name);
-    return refusal(option_name(option), fmt::format("--strategy {} does not use it", type.name),
+    return refusal(option, fmt::format("--strategy {} does not use it", type.name),
                    "it belongs to " + users);
   }
   return {};
