@@ -1,10 +1,8 @@
 #include "codelets/convolution/convolution.hpp"
 
-#include <algorithm>
-
 #include "codelets/convolution/convolution_onednn.hpp"
 #include "codelets/convolution/lowered_passes.hpp"
-#include "codelets/convolution/winograd_folded.hpp"
+#include "codelets/convolution/winograd.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/dense/onednn_support.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
@@ -72,12 +70,7 @@ using winograd::Pass;
 
 template <int tile_in, class Args>
 bool suits_winograd(const Args& args) {
-  return winograd::supports(args.shape) || winograd::folded::suits(args.shape, tile_in);
-}
-
-template <class Function>
-Function* as_it_is_or_folded(const ConvShape& shape, Function* as_it_is, Function* folded) {
-  return winograd::supports(shape) ? as_it_is : folded;
+  return winograd::suits(args.shape, tile_in);
 }
 
 template <int tile_in>
@@ -85,35 +78,30 @@ constexpr winograd::Method kWinograd{tile_in, kProduct};
 
 template <int tile_in, Pass pass, class Args>
 WorkingFloats winograd_floats(const Args& args, bool) {
-  const auto floats =
-      as_it_is_or_folded(args.shape, winograd::scratch_floats, winograd::folded::scratch_floats);
-  return {.scratch = floats(args.shape, tile_in, pass)};
+  return {.scratch = winograd::scratch_floats(args.shape, tile_in, pass)};
 }
 
 template <int tile_in>
 void forward_winograd(const ConvForwardArgs& args, const Buffers& buffers, DeviceContext& context) {
-  const auto forward = as_it_is_or_folded(args.shape, winograd::forward, winograd::folded::forward);
-  forward(kWinograd<tile_in>, args.shape, buffers.get(0), buffers.get(1),
-          args.has_bias ? buffers.get(3) : nullptr, args.activation, buffers.get(2), context);
+  winograd::forward(kWinograd<tile_in>, args.shape, buffers.get(0), buffers.get(1),
+                    args.has_bias ? buffers.get(3) : nullptr, args.activation, buffers.get(2),
+                    context);
 }
 
 template <int tile_in>
 void backward_weights_winograd(const ConvWeightsArgs& args, const Buffers& buffers,
                                DeviceContext& context) {
   const ConvShape& s = args.shape;
-  const auto backward =
-      as_it_is_or_folded(s, winograd::backward_weights, winograd::folded::backward_weights);
-  backward(kWinograd<tile_in>, s, buffers.get(0), buffers.get(1), buffers.get(2), context);
+  winograd::backward_weights(kWinograd<tile_in>, s, buffers.get(0), buffers.get(1), buffers.get(2),
+                             context);
   if (args.has_bias) add_column_sums(s.pixels(), s.filters, buffers.get(1), buffers.get(3));
 }
 
 template <int tile_in>
 void backward_data_winograd(const ConvDataArgs& args, const Buffers& buffers,
                             DeviceContext& context) {
-  const auto backward =
-      as_it_is_or_folded(args.shape, winograd::backward_data, winograd::folded::backward_data);
-  backward(kWinograd<tile_in>, args.shape, buffers.get(0), buffers.get(1), args.adds,
-           buffers.get(2), context);
+  winograd::backward_data(kWinograd<tile_in>, args.shape, buffers.get(0), buffers.get(1), args.adds,
+                          buffers.get(2), context);
 }
 
 // Of a kernel that adds to the weights' gradient.

@@ -15,7 +15,7 @@ struct Method {
   int band_rows = 0;  // output rows of a product; 0: as many as fit the cache
 };
 
-// Of the context.
+// Floats of the context's scratch memory that a pass takes.
 std::size_t scratch_floats(const Method& method, const ConvShape& shape);
 
 // bias: null for none.

@@ -1,10 +1,9 @@
 #include "codelets/convolution/winograd.hpp"
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
+#include "codelets/convolution/winograd_folded.hpp"
 #include "codelets/convolution/winograd_products.hpp"
 #include "codelets/convolution/winograd_tiles.hpp"
 #include "codelets/convolution/winograd_transforms.hpp"
@@ -291,7 +290,12 @@ bool supports(const ConvShape& s) {
          s.pad_w < s.kernel_w && s.group_c() % kLanes == 0 && s.group_filters() % kLanes == 0;
 }
 
+bool suits(const ConvShape& shape, int tile_in) {
+  return supports(shape) || folded::suits(shape, tile_in);
+}
+
 std::size_t scratch_floats(const ConvShape& shape, int tile_in, Pass pass) {
+  if (!supports(shape)) return folded::scratch_floats(shape, tile_in, pass);
   const std::size_t value = multiplies_in_bf16(tile_in) ? sizeof(Bf16) : sizeof(float);
   const Convolved forward = forward_of(shape, tile_in);
   const Convolved what = pass == Pass::backward_data ? turned(forward) : forward;
@@ -303,6 +307,8 @@ std::size_t scratch_floats(const ConvShape& shape, int tile_in, Pass pass) {
 
 void forward(const Method& method, const ConvShape& shape, const float* src, const float* weights,
              const float* bias, Activation activation, float* dst, DeviceContext& context) {
+  if (!supports(shape))
+    return folded::forward(method, shape, src, weights, bias, activation, dst, context);
   const Grid grid(forward_of(shape, method.tile_in));
   for_each_group(shape, method.tile_in, [&](auto tile, Offsets at) {
     const Ending ending{.bias = bias == nullptr ? nullptr : bias + at.dst,
@@ -314,6 +320,8 @@ void forward(const Method& method, const ConvShape& shape, const float* src, con
 
 void backward_data(const Method& method, const ConvShape& shape, const float* diff_dst,
                    const float* weights, bool adds, float* diff_src, DeviceContext& context) {
+  if (!supports(shape))
+    return folded::backward_data(method, shape, diff_dst, weights, adds, diff_src, context);
   const Grid grid(turned(forward_of(shape, method.tile_in)));
   for_each_group(shape, method.tile_in, [&](auto tile, Offsets at) {
     convolve<decltype(tile)>(grid, method, Direction::backward, diff_dst + at.dst,
@@ -323,6 +331,8 @@ void backward_data(const Method& method, const ConvShape& shape, const float* di
 
 void backward_weights(const Method& method, const ConvShape& shape, const float* src,
                       const float* diff_dst, float* diff_weights, DeviceContext& context) {
+  if (!supports(shape))
+    return folded::backward_weights(method, shape, src, diff_dst, diff_weights, context);
   const Grid grid(forward_of(shape, method.tile_in));
   for_each_group(shape, method.tile_in, [&](auto tile, Offsets at) {
     add_kernel_gradients<decltype(tile)>(grid, method, src + at.src, diff_dst + at.dst,

@@ -1,9 +1,9 @@
-// Convolution with 3x3 to 5x5 taps by Winograd's F(n x n, r x r), n + r = 7 or 9: the 6x6 or 8x8
-// inputs of a tile of outputs, and the kernels, are transformed so that a pair of channels costs 36
-// or 64 products per tile; for 3x3 taps instead of 144 or 324, for 5x5 instead of 100 or 400. The
-// products of one position in all tiles are one matrix product.
-// Rounding errors are 5 and 20 times those of the direct sum; in bf16 only 6x6 tiles are, whose
-// results are off by some 1 %, where direct sums of rounded numbers are by 0.2 %.
+// Convolution with 3x3 to 5x5 taps by Winograd's F(n x n, r x r), n + r = 7 or 9. The kernels and
+// the 6x6 or 8x8 inputs of a tile of outputs are transformed. A pair of channels then costs 36 or
+// 64 products per tile: for 3x3 taps instead of 144 or 324, for 5x5 instead of 100 or 400. The
+// products of one position in all tiles are one matrix product. Rounding errors are 5 and 20 times
+// those of the direct sum; in bf16 only 6x6 tiles are, whose results are off by some 1 %, where
+// direct sums of rounded numbers are by 0.2 %.
 //
 // Forward  dst = O [(K w K') * (I src I')] O', where * multiplies position by position and ' is the
 // transposed; both gradients are its adjoints. Lavin and Gray 2016 have the matrices I, K, O.
@@ -18,7 +18,9 @@
 
 namespace omni::winograd {
 
-bool supports(const ConvShape& shape);
+// Whether Winograd's method can compute this shape: directly, or folded (winograd_folded.hpp) where
+// that saves enough products to pay for the copies.
+bool suits(const ConvShape& shape, int tile_in);
 
 struct Method {
   int tile_in;  // inputs of a tile across: 6 or 8

@@ -4,9 +4,12 @@
 
 #include "codelets/convolution/winograd.hpp"
 
-namespace omni::winograd::folded {
+namespace omni::winograd {
 
-// Also says whether enough products are saved to pay for copies.
+bool supports(const ConvShape& shape);  // without folding
+
+namespace folded {
+
 bool suits(const ConvShape& shape, int tile_in);
 
 std::size_t scratch_floats(const ConvShape& shape, int tile_in, Pass pass);
@@ -18,4 +21,5 @@ void backward_weights(const Method& method, const ConvShape& shape, const float*
 void backward_data(const Method& method, const ConvShape& shape, const float* diff_dst,
                    const float* weights, bool adds, float* diff_src, DeviceContext& context);
 
-}  // namespace omni::winograd::folded
+}  // namespace folded
+}  // namespace omni::winograd

@@ -4,39 +4,26 @@
 
 #include <array>
 #include <cstddef>
-#include <cstring>
-#include <type_traits>
 #include <utility>
 
 #if defined(__AVX512BF16__)
 #include <immintrin.h>
 #endif
 
-#include "runtime/bf16/bf16.hpp"
+#include "codelets/spatial/channel_chunks.hpp"
 
 namespace omni::winograd {
 
-#if defined(__AVX512F__)
-inline constexpr int kLanes = 16;
-#elif defined(__AVX__)
-inline constexpr int kLanes = 8;
-#else
-inline constexpr int kLanes = 4;
-#endif
-using Lanes = float __attribute__((vector_size(4 * kLanes)));
-using LanesInMemory = float __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
+inline constexpr int kLanes = kWidestPack;
+using Lanes = Pack<float, kLanes>::Type;
 
-inline Lanes load(const float* from) { return *reinterpret_cast<const LanesInMemory*>(from); }
-inline void store(float* to, Lanes values) { *reinterpret_cast<LanesInMemory*>(to) = values; }
-
-// As bf16.
-inline void store(Bf16* to, Lanes values) {
+inline Lanes load(const float* from) { return load_floats<kLanes>(from); }
+void store(auto* to, Lanes values) {
 #if defined(__AVX512BF16__)
-  const __m256bh rounded = _mm512_cvtneps_pbh(values);
-  std::memcpy(to, &rounded, sizeof rounded);
-#else
-  for (int i = 0; i < kLanes; ++i) to[i] = values[i];
+  if constexpr (!std::is_same_v<decltype(to), float*>)
+    return store_pack(to, _mm512_cvtneps_pbh(values));
 #endif
+  store_floats<kLanes>(to, values);
 }
 
 // A tile of the input, `in` across, and taps give so many outputs across.
