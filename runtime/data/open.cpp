@@ -95,8 +95,8 @@ std::uint64_t default_classes(const DatasetRequest& request) {
 }
 
 // Both splits of Dataset, with a test set of a `share`th of the size.
-template <class Made, class Options>
-DatasetPair make_synthetic(Options options, std::size_t share, bool test) {
+template <class Made>
+DatasetPair make_synthetic(SyntheticOptions options, std::size_t share, bool test) {
   DatasetPair pair;
   pair.train = std::make_unique<Made>(options);
   options.size = std::max<std::size_t>(1, options.size / share);
@@ -111,10 +111,10 @@ Result<DatasetPair> open_synthetic(const DatasetRequest& request) {
   if (request.net_input.count() == 0)
     return Error{ErrorKind::usage, request.source, "the size of the images is unknown",
                  "give a net"};
-  return make_synthetic<SyntheticDataset>(SyntheticOptions{.size = numbers[0],
-                                                           .extent = request.net_input,
-                                                           .classes = static_cast<int>(numbers[1]),
-                                                           .seed = request.seed},
+  return make_synthetic<SyntheticDataset>({.size = numbers[0],
+                                           .extent = request.net_input,
+                                           .classes = static_cast<int>(numbers[1]),
+                                           .seed = request.seed},
                                           5, request.test);
 }
 
@@ -123,10 +123,10 @@ Result<DatasetPair> open_synthetic_vectors(const DatasetRequest& request) {
                              default_classes(request)};
   OMNI_CHECK(
       read_numbers(request.source, "synthetic-vectors[:VECTORS[:FEATURES[:CLASSES]]]", numbers));
-  return make_synthetic<SyntheticVectors>(VectorOptions{.size = numbers[0],
-                                                        .features = static_cast<int>(numbers[1]),
-                                                        .classes = static_cast<int>(numbers[2]),
-                                                        .seed = request.seed},
+  return make_synthetic<SyntheticVectors>({.size = numbers[0],
+                                           .extent = {1, 1, static_cast<int>(numbers[1])},
+                                           .classes = static_cast<int>(numbers[2]),
+                                           .seed = request.seed},
                                           10, request.test);
 }
 

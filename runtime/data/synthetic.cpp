@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kTwoPi = 2 * std::numbers::pi_v<float>;
 constexpr float kNoise = 28;  // noise is uniform in +-kNoise of 255
-// Noise is drawn behind the parameters of an image, out of the same stream.
+// Noise is drawn after the parameters of an image, out of the same stream.
 constexpr std::uint64_t kNoiseCounter = std::uint64_t{1} << 32;
 
 // A low-discrepancy sequence: however many classes there are, each is far from all others.
@@ -120,20 +120,12 @@ class Painter {
 
 }  // namespace
 
-SyntheticDataset::SyntheticDataset(const SyntheticOptions& options)
-    : options_(options), philox_(options.seed, RandomStream::synthetic) {}
-
-int SyntheticDataset::label(std::size_t index) const {
-  return static_cast<int>(index % static_cast<std::size_t>(options_.classes));
-}
-
 Status SyntheticDataset::read(std::size_t index, LeastSize, Image& result) const {
   OMNI_CHECK(check_index(*this, index));
   result.extent = options_.extent;
   result.pixels.resize(options_.extent.count());
-  const std::uint64_t image = 2 * std::uint64_t{index} + (options_.training ? 0 : 1);
-  const Painter painter(options_.extent, label(index), Draws(philox_, image));
-  painter.paint(result.pixels.data(), philox_, image);
+  const Painter painter(options_.extent, label(index), Draws(philox_, number(index)));
+  painter.paint(result.pixels.data(), philox_, number(index));
   return {};
 }
 

@@ -1,5 +1,5 @@
-// A learnable image set that needs no download: every image is a pure function of (seed, split,
-// index). A class has a texture (a grating with its own orientation, frequency and colour) and a
+// Learnable sets that need no download: every sample is a pure function of (seed, split, index). An
+// image's class has a texture (a grating with its own orientation, frequency and colour) and a
 // soft spot at its own place; phase, contrast, brightness, position and noise vary from image to
 // image. Nets with global pooling can use the texture, linear models the spot; single pixels carry
 // little information.
@@ -14,24 +14,36 @@ struct SyntheticOptions {
   std::size_t size = 50'000;
   Extent extent{32, 32, 3};
   int classes = 10;
-  std::uint64_t seed = 0;  // draws other images of the same classes
-  bool training = true;    // the two splits share no image
+  std::uint64_t seed = 0;  // draws other samples of the same classes
+  bool training = true;    // the two splits share no sample
 };
 
-class SyntheticDataset : public Dataset {
+class ComputedDataset : public Dataset {
  public:
-  explicit SyntheticDataset(const SyntheticOptions& options);
+  explicit ComputedDataset(const SyntheticOptions& options)
+      : options_(options), philox_(options.seed, RandomStream::synthetic) {}
 
   std::size_t size() const override { return options_.size; }
   Extent extent() const override { return options_.extent; }
   int classes() const override { return options_.classes; }
-  int label(std::size_t index) const override;
-  Status read(std::size_t index, LeastSize least, Image& image) const override;
-  std::string description() const override;
+  int label(std::size_t index) const override {
+    return static_cast<int>(index % static_cast<std::size_t>(options_.classes));
+  }
 
- private:
+ protected:
+  // A sample's number in the random stream.
+  std::uint64_t number(std::size_t index) const {
+    return 2 * std::uint64_t{index} + (options_.training ? 0 : 1);
+  }
   SyntheticOptions options_;
   Philox philox_;
+};
+
+class SyntheticDataset : public ComputedDataset {
+ public:
+  using ComputedDataset::ComputedDataset;
+  Status read(std::size_t index, LeastSize least, Image& image) const override;
+  std::string description() const override;
 };
 
 }  // namespace omni

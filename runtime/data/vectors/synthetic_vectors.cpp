@@ -18,8 +18,8 @@ Status SyntheticVectors::read(std::size_t index, LeastSize, Image& vector) const
   vector.pixels.clear();
   vector.values.resize(extent().count());
   Draws directions(Philox(0, RandomStream::synthetic), static_cast<std::uint64_t>(label(index)));
-  Draws own(philox_, 2 * std::uint64_t{index} + (options_.training ? 0 : 1));
-  const float root = std::sqrt(static_cast<float>(options_.features));
+  Draws own(philox_, number(index));
+  const float root = std::sqrt(static_cast<float>(options_.extent.c));
   const float centre = kCentre / root, cloud = (own.bits() & 1 ? kCloud : -kCloud) / root;
   for (float& value : vector.values) {
     const std::uint32_t bits = directions.bits();
@@ -30,7 +30,7 @@ Status SyntheticVectors::read(std::size_t index, LeastSize, Image& vector) const
 
 std::string SyntheticVectors::description() const {
   return fmt::format("synthetic, {} computed vectors of {} features, {} classes", options_.size,
-                     options_.features, options_.classes);
+                     options_.extent.c, options_.classes);
 }
 
 }  // namespace omni

@@ -27,7 +27,8 @@ double dot_product(const Floats& a, const Floats& b) {
 // Means of the training vectors of two classes, and of those that lie on one side of each mean.
 TEST(SyntheticVectors, a_linear_model_learns_a_part) {
   for (const int features : {54, 300}) {
-    const VectorOptions options{.size = 4000, .features = features, .seed = 3};
+    const SyntheticOptions options{
+        .size = 4000, .extent = {1, 1, features}, .classes = 2, .seed = 3};
     const SyntheticVectors train(options);
     const auto width = static_cast<std::size_t>(features);
     std::vector<Floats> means(2, Floats(width));
@@ -56,7 +57,7 @@ TEST(SyntheticVectors, a_linear_model_learns_a_part) {
       clouds[label] = direction;
     }
     SyntheticVectors test([&] {
-      VectorOptions other = options;
+      SyntheticOptions other = options;
       other.training = false;
       return other;
     }());
@@ -80,8 +81,8 @@ TEST(SyntheticVectors, a_linear_model_learns_a_part) {
 }
 
 TEST(SyntheticVectors, follow_from_seed_split_and_index) {
-  const VectorOptions options{.size = 10, .features = 5, .classes = 3, .seed = 7};
-  VectorOptions other_split = options, other_seed = options;
+  const SyntheticOptions options{.size = 10, .extent = {1, 1, 5}, .classes = 3, .seed = 7};
+  SyntheticOptions other_split = options, other_seed = options;
   other_split.training = false;
   other_seed.seed = 8;
   const SyntheticVectors data(options);
