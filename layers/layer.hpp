@@ -145,6 +145,19 @@ class Layer {
   TaskTag data_gradient_tag(int slice) const { return {kBackward - index_, index_, slice}; }
   TaskTag weight_gradient_tag(int slice) const { return {-index_, index_, slice}; }
 
+  // What many layers submit: the output from the input; the gradient of the input, if it is wanted,
+  // from that of the output.
+  template <class Args>
+  void submit_forward(Codelet<Args>& codelet, const Args& args, int slice) const {
+    codelet.submit(args, {read(input().value(slice)), write(value(slice))}, forward_tag(slice));
+  }
+  template <class Args>
+  void submit_backward(Codelet<Args>& codelet, const Args& args, int slice) const {
+    if (input().wants_gradient())
+      codelet.submit(args, {read(diff(slice)), write(input().gradient(slice))},
+                     data_gradient_tag(slice));
+  }
+
   static constexpr int kBackward = 1 << 16;  // above every forward priority
 
   Blob output_;

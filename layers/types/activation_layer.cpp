@@ -22,9 +22,7 @@ class ActivationLayer final : public Layer {
   void forward(const Step&, int slice) override {
     if (activation_ == Activation::linear)
       return submit_copy(values(slice), input().value(slice), value(slice), forward_tag(slice));
-    activation_forward.submit({.count = values(slice), .activation = activation_},
-                              {read(input().value(slice)), write(value(slice))},
-                              forward_tag(slice));
+    submit_forward(activation_forward, {.count = values(slice), .activation = activation_}, slice);
   }
   // In place on the output's gradient, which is then the input's.
   void backward(const Step&, int slice) override {

@@ -31,14 +31,10 @@ class CropLayer final : public Layer {
 
   std::string detail() const override { return fmt::format("{}x{}", args_.out_w, args_.out_h); }
   void forward(const Step& step, int slice) override {
-    crop_mirror_forward.submit(args(step, slice), {read(input().value(slice)), write(value(slice))},
-                               forward_tag(slice));
+    submit_forward(crop_mirror_forward, args(step, slice), slice);
   }
   void backward(const Step& step, int slice) override {
-    if (input().wants_gradient())
-      crop_mirror_backward.submit(args(step, slice),
-                                  {read(diff(slice)), write(input().gradient(slice))},
-                                  data_gradient_tag(slice));
+    submit_backward(crop_mirror_backward, args(step, slice), slice);
   }
 
  private:

@@ -19,9 +19,8 @@ class LogisticLayer final : public Layer {
 
   // The loss, and in training its gradient, follow at once: the labels are there.
   void forward(const Step& step, int slice) override {
-    activation_forward.submit({.count = values(slice), .activation = Activation::logistic},
-                              {read(input().value(slice)), write(value(slice))},
-                              forward_tag(slice));
+    submit_forward(activation_forward, {.count = values(slice), .activation = Activation::logistic},
+                   slice);
     const auto at = static_cast<std::size_t>(slice);
     const bool gradient = step.training && input().wants_gradient();
     submit_logistic_loss({.n = images(slice), .inputs = inputs_}, input().value(slice),

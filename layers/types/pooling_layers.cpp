@@ -97,13 +97,10 @@ class AveragePoolLayer final : public PoolLayer {
   explicit AveragePoolLayer(LayerBuilder& builder)
       : PoolLayer(builder, !builder.options().has("size")) {}
   void forward(const Step&, int slice) override {
-    average_pool_forward.submit(pool(slice), {read(input().value(slice)), write(value(slice))},
-                                forward_tag(slice));
+    submit_forward(average_pool_forward, pool(slice), slice);
   }
   void backward(const Step&, int slice) override {
-    if (input().wants_gradient())
-      average_pool_backward.submit(pool(slice), {read(diff(slice)), write(input().gradient(slice))},
-                                   data_gradient_tag(slice));
+    submit_backward(average_pool_backward, pool(slice), slice);
   }
 };
 

@@ -20,13 +20,10 @@ class UpsampleLayer final : public Layer {
 
   std::string detail() const override { return fmt::format("x{}", args_.stride); }
   void forward(const Step&, int slice) override {
-    upsample_forward.submit(args(slice), {read(input().value(slice)), write(value(slice))},
-                            forward_tag(slice));
+    submit_forward(upsample_forward, args(slice), slice);
   }
   void backward(const Step&, int slice) override {
-    if (input().wants_gradient())
-      upsample_backward.submit(args(slice), {read(diff(slice)), write(input().gradient(slice))},
-                               data_gradient_tag(slice));
+    submit_backward(upsample_backward, args(slice), slice);
   }
 
  private:
@@ -57,10 +54,7 @@ class ReorgLayer final : public Layer {
   }
 
   std::string detail() const override { return fmt::format("/{}", args_.stride); }
-  void forward(const Step&, int slice) override {
-    reorg.submit(args(slice), {read(input().value(slice)), write(value(slice))},
-                 forward_tag(slice));
-  }
+  void forward(const Step&, int slice) override { submit_forward(reorg, args(slice), slice); }
   void backward(const Step&, int slice) override {
     if (input().wants_gradient())
       submit_reorg_backward(args(slice), diff(slice), input().gradient(slice),

@@ -47,8 +47,7 @@ class SoftmaxLayer final : public Layer {
   // The loss, and in training its gradient, follow at once: the labels are there.
   void forward(const Step& step, int slice) override {
     const SoftmaxArgs args = with_images(args_, images(slice));
-    softmax_forward.submit(args, {read(input().value(slice)), write(value(slice))},
-                           forward_tag(slice));
+    submit_forward(softmax_forward, args, slice);
     if (!loss_) return;
     const auto at = static_cast<std::size_t>(slice);
     const bool gradient = step.training && input().wants_gradient();

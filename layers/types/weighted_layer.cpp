@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "layers/types/blocks/activation_block.hpp"
-
 namespace omni {
 
 void WeightedLayer::declare(LayerBuilder& builder, Extent extent, Param weights, FileOrder order) {
