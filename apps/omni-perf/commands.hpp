@@ -57,6 +57,9 @@ Command trace_command(CLI::App& parent, const char* name, const char* purpose, c
 // The same with --by layer.
 Command trace_command_by_layer(CLI::App& parent, const char* name, const char* purpose,
                                const char* json, Document (*analyse)(const Trace&, bool by_layer));
+inline Column layer_column(bool by_layer) {  // else left out
+  return by_layer ? Column{"layer", "layer"} : Column{};
+}
 
 Command summary_command(CLI::App& parent);
 Command idle_command(CLI::App& parent);

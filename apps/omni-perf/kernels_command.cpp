@@ -13,34 +13,29 @@ share: of all compute time; mad: median absolute deviation from the median of a 
 
 Document describe_kernels(const Trace& trace, bool by_layer) {
   const Kernels kernels = analyse_kernels(trace, by_layer);
-  Table table{
-      .key = "kernels",
-      .columns = {
-          {"codelet", "codelet"}, {"implementation", "implementation"}, {"kind", "worker"}}};
-  if (by_layer) table.columns.push_back({"layer", "layer"});
-  const std::vector<Column> figures = {{"tasks", "tasks", Format::count},
-                                       {"seconds", "total", Format::seconds},
-                                       {"share", "share", Format::share},
-                                       {"mean", "mean", Format::seconds},
-                                       {"median", "median", Format::seconds},
-                                       {"min", "min", Format::seconds},
-                                       {"max", "max", Format::seconds},
-                                       {"mad", "+-", Format::seconds},
-                                       {"flops", ""},
-                                       {"bytes", ""},
-                                       {"flops_per_second", "attained", Format::flops},
-                                       {"bytes_per_second", "moved", Format::per_second}};
-  table.columns.insert(table.columns.end(), figures.begin(), figures.end());
+  Table table{.key = "kernels",
+              .columns = {{"codelet", "codelet"},
+                          {"implementation", "implementation"},
+                          {"kind", "worker"},
+                          layer_column(by_layer),
+                          {"tasks", "tasks", Format::count},
+                          {"seconds", "total", Format::seconds},
+                          {"share", "share", Format::share},
+                          {"mean", "mean", Format::seconds},
+                          {"median", "median", Format::seconds},
+                          {"min", "min", Format::seconds},
+                          {"max", "max", Format::seconds},
+                          {"mad", "+-", Format::seconds},
+                          {"flops", ""},
+                          {"bytes", ""},
+                          {"flops_per_second", "attained", Format::flops},
+                          {"bytes_per_second", "moved", Format::per_second}}};
   for (const KernelRow& row : kernels.rows) {
-    std::vector<Cell>& cells = table.rows.emplace_back();
-    cells = {row.codelet_name, row.implementation_name, row.kind};
-    if (by_layer) cells.push_back(row.layer_name);
     const Spread& spread = row.seconds;
-    for (const Cell& cell :
-         std::vector<Cell>{count_cell(spread.count), spread.total, row.share, spread.mean,
-                           spread.median, spread.min, spread.max, spread.mad, row.flops, row.bytes,
-                           ratio(row.flops, spread.total), ratio(row.bytes, spread.total)})
-      cells.push_back(cell);
+    table.rows.push_back({row.codelet, row.implementation, row.kind, row.layer,
+                          count_cell(spread.count), spread.total, row.share, spread.mean,
+                          spread.median, spread.min, spread.max, spread.mad, row.flops, row.bytes,
+                          ratio(row.flops, spread.total), ratio(row.bytes, spread.total)});
   }
   Document document;
   document.facts = {{"compute", "compute", Format::seconds, kernels.compute}};

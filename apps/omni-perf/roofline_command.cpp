@@ -28,30 +28,26 @@ Document describe_roofline(const Trace& trace, bool by_layer) {
                           {"together", "together", Format::number}}};
   for (const trace::Peak& peak : roofline.peaks)
     peaks.rows.push_back({peak.what, peak.kind, peak.per_worker, peak.together});
-  Table table{
-      .key = "codelets",
-      .title = "Time lost against the roof",
-      .columns = {
-          {"codelet", "codelet"}, {"implementation", "implementation"}, {"kind", "worker"}}};
-  if (by_layer) table.columns.push_back({"layer", "layer"});
-  for (const Column& column : std::vector<Column>{{"seconds", "total", Format::seconds},
-                                                  {"flops", ""},
-                                                  {"bytes", ""},
-                                                  {"intensity", "flop/B", Format::number},
-                                                  {"attained", ""},
-                                                  {"roof", ""},
-                                                  {"", "attained", Format::flops},
-                                                  {"", "roof", Format::flops},
-                                                  {"fraction", ""},
-                                                  {"", "of roof", Format::share},
-                                                  {"bound", "bound by"},
-                                                  {"lost", "lost", Format::seconds}})
-    table.columns.push_back(column);
+  Table table{.key = "codelets",
+              .title = "Time lost against the roof",
+              .columns = {{"codelet", "codelet"},
+                          {"implementation", "implementation"},
+                          {"kind", "worker"},
+                          layer_column(by_layer),
+                          {"seconds", "total", Format::seconds},
+                          {"flops", ""},
+                          {"bytes", ""},
+                          {"intensity", "flop/B", Format::number},
+                          {"attained", ""},
+                          {"roof", ""},
+                          {"", "attained", Format::flops},
+                          {"", "roof", Format::flops},
+                          {"fraction", ""},
+                          {"", "of roof", Format::share},
+                          {"bound", "bound by"},
+                          {"lost", "lost", Format::seconds}}};
   bool above = false;
   for (const RooflineRow& row : roofline.rows) {
-    std::vector<Cell>& cells = table.rows.emplace_back();
-    cells = {row.codelet, row.implementation, row.kind};
-    if (by_layer) cells.push_back(row.layer_name);
     const Format unit = row.flops > 0 ? Format::flops : Format::per_second;
     const std::string attained = shown(row.attained, unit);
     const std::string roof = row.roof > 0 ? shown(row.roof, unit) : "-";
@@ -59,10 +55,9 @@ Document describe_roofline(const Trace& trace, bool by_layer) {
     const double lost = row.roof > 0 ? row.lost : kUnknown;
     above = above || row.fraction > 1;
     const std::string share = shown(fraction, Format::share) + (row.fraction > 1 ? " *" : "  ");
-    for (const Cell& cell :
-         std::vector<Cell>{row.seconds, row.flops, row.bytes, row.intensity, row.attained, row.roof,
-                           attained, roof, fraction, share, row.bound, lost})
-      cells.push_back(cell);
+    table.rows.push_back({row.codelet, row.implementation, row.kind, row.layer, row.seconds.total,
+                          row.flops, row.bytes, row.intensity, row.attained, row.roof, attained,
+                          roof, fraction, share, row.bound, lost});
   }
   Document document;
   document.tables = {std::move(table), std::move(peaks)};

@@ -59,7 +59,7 @@ Document describe_summary(const Trace& trace) {
                             {"median", "median", Format::seconds}},
                 .shown = 8};
   for (const KernelRow& row : summary.kernels.rows)
-    kernels.rows.push_back({row.codelet_name, row.implementation_name, row.kind,
+    kernels.rows.push_back({row.codelet, row.implementation, row.kind,
                             count_cell(row.seconds.count), row.seconds.total, row.share,
                             row.seconds.median});
   Table feed{.key = "feed",

@@ -5,10 +5,6 @@
 #include <map>
 #include <span>
 #include <utility>
-#include <vector>
-
-#include "perf/trace/dependencies.hpp"
-#include "perf/trace/trace.hpp"
 
 namespace omni::perf {
 namespace {

@@ -23,7 +23,7 @@ enum class Part {
   other_nodes
 };
 constexpr std::size_t kPartCount = 8;
-// As in JSON.
+// The names of the parts in JSON.
 constexpr std::array<std::string_view, kPartCount> kPartNames = {
     "compute",         "data",    "scheduling", "other_workers", "nothing_ready",
     "submission_late", "barrier", "other_nodes"};

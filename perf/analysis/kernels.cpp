@@ -17,7 +17,6 @@ std::string layer_name(const Trace& trace, std::int32_t layer) {
 
 Kernels analyse_kernels(const Trace& trace, bool by_layer) {
   Kernels result;
-  result.by_layer = by_layer;
   const KindIndex kinds(trace);
   std::unordered_map<TaskClass, std::size_t, TaskClassHash> places;
   std::vector<std::vector<double>> seconds;
@@ -29,13 +28,10 @@ Kernels analyse_kernels(const Trace& trace, bool by_layer) {
     const auto [place, is_new] = places.emplace(which, result.rows.size());
     if (is_new) {
       KernelRow& row = result.rows.emplace_back();
-      row.codelet = task.codelet;
-      row.implementation = task.implementation;
-      row.codelet_name = trace.codelet_name(task);
-      row.implementation_name = trace.implementation_name(task);
+      row.codelet = trace.codelet_name(task);
+      row.implementation = trace.implementation_name(task);
       row.kind = trace.workers[task.worker].kind;
-      row.layer = which.layer;
-      row.layer_name = layer_name(trace, which.layer);
+      row.layer = layer_name(trace, which.layer);
       seconds.emplace_back();
     }
     seconds[place->second].push_back(task.seconds());

@@ -10,12 +10,10 @@
 namespace omni::perf {
 
 struct KernelRow {
-  std::uint32_t codelet = 0, implementation = 0;
-  std::string codelet_name, implementation_name, kind;
-  std::int32_t layer = -1;  // only when asked for; -1: belongs to none
-  std::string layer_name;   // "3 convolutional 64 3x3/1"
-  Spread seconds;           // of one task
-  double share = 0;         // of all compute time
+  std::string codelet, implementation, kind;
+  std::string layer;  // only when asked for: its layer_name()
+  Spread seconds;     // of one task
+  double share = 0;   // of all compute time
   double flops = 0, bytes = 0;
 
   double gflops() const { return ratio(flops, seconds.total) * 1e-9; }
@@ -23,8 +21,7 @@ struct KernelRow {
 };
 
 struct Kernels {
-  double compute = 0;  // s
-  bool by_layer = false;
+  double compute = 0;           // s
   std::vector<KernelRow> rows;  // longest total first
 };
 

@@ -4,9 +4,6 @@
 #include <functional>
 #include <limits>
 
-#include "perf/analysis/kernels.hpp"
-#include "perf/common/statistics.hpp"
-
 namespace omni::perf {
 namespace {
 
@@ -34,7 +31,7 @@ void place(const Roofline& roofline, RooflineRow& row) {
   const double gemm = peak_of(roofline, "gemm", row.kind);
   const double copy = peak_of(roofline, "copy", row.kind);
   row.intensity = row.bytes > 0 ? row.flops / row.bytes : std::numeric_limits<double>::infinity();
-  row.attained = ratio(row.flops > 0 ? row.flops : row.bytes, row.seconds);
+  row.attained = ratio(row.flops > 0 ? row.flops : row.bytes, row.seconds.total);
   row.bound = "unknown";
   if (row.flops <= 0 && row.bytes <= 0) return;  // its cost is not stated
   if (row.flops <= 0) {
@@ -47,7 +44,7 @@ void place(const Roofline& roofline, RooflineRow& row) {
   }
   if (row.roof <= 0) return;
   row.fraction = row.attained / row.roof;
-  row.lost = std::max(0.0, row.seconds * (1 - row.fraction));
+  row.lost = std::max(0.0, row.seconds.total * (1 - row.fraction));
 }
 
 }  // namespace
@@ -55,18 +52,8 @@ void place(const Roofline& roofline, RooflineRow& row) {
 Roofline analyse_roofline(const Trace& trace, bool by_layer) {
   Roofline result;
   result.peaks = highest(trace.peaks);
-  result.by_layer = by_layer;
   for (KernelRow& kernel : analyse_kernels(trace, by_layer).rows) {
-    RooflineRow& row = result.rows.emplace_back();
-    row.codelet = std::move(kernel.codelet_name);
-    row.implementation = std::move(kernel.implementation_name);
-    row.kind = std::move(kernel.kind);
-    row.layer = kernel.layer;
-    row.layer_name = std::move(kernel.layer_name);
-    row.seconds = kernel.seconds.total;
-    row.flops = kernel.flops;
-    row.bytes = kernel.bytes;
-    place(result, row);
+    place(result, result.rows.emplace_back(std::move(kernel)));
   }
   std::ranges::stable_sort(result.rows, std::ranges::greater(), &RooflineRow::lost);
   return result;

@@ -2,18 +2,11 @@
 // run, of a large matrix product and of a large copy, on one worker.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "perf/trace/trace.hpp"
+#include "perf/analysis/kernels.hpp"
 
 namespace omni::perf {
 
-struct RooflineRow {
-  std::string codelet, implementation, kind;
-  std::int32_t layer = -1;  // only when asked for
-  std::string layer_name;
-  double seconds = 0, flops = 0, bytes = 0;
+struct RooflineRow : KernelRow {
   double intensity = 0;  // flop / byte; infinite without bytes
   double attained = 0;   // flop/s of one worker; byte/s for codelets without flops
   double roof = 0;       // in the unit of `attained`; 0: unknown
@@ -24,8 +17,7 @@ struct RooflineRow {
 
 struct Roofline {
   std::vector<trace::Peak> peaks;  // one per what and kind: the highest of all ranks
-  bool by_layer = false;
-  std::vector<RooflineRow> rows;  // most time lost first
+  std::vector<RooflineRow> rows;   // most time lost first
 };
 
 Roofline analyse_roofline(const Trace& trace, bool by_layer = false);

@@ -16,19 +16,15 @@ constexpr std::array<std::string_view, 5> kDecoding = {
     "decode_batch", "read_image_files", "copy_image_pixels", "read_image_labels", "unpack_batch"};
 constexpr double kFree = 0.05;  // of the workers' time; with less, whatever they do delays training
 
-const char* cause_of(Part part) {
-  switch (part) {
-    case Part::compute: break;
-    case Part::data: return "waiting for data to arrive";
-    case Part::scheduling: return "scheduling";
-    case Part::other_workers: return "ready tasks that only other workers may run";
-    case Part::nothing_ready: return "nothing ready: submitted tasks wait for others";
-    case Part::submission_late: return "tasks are submitted too late";
-    case Part::other_nodes: return "waiting for node: another rank's message is awaited";
-    case Part::barrier: return "the submitting thread waits, with nothing submitted";
-  }
-  return "";
-}
+constexpr std::array<const char*, kPartCount> kCauses = {
+    "",
+    "waiting for data to arrive",
+    "scheduling",
+    "ready tasks that only other workers may run",
+    "nothing ready: submitted tasks wait for others",
+    "tasks are submitted too late",
+    "the submitting thread waits, with nothing submitted",
+    "waiting for node: another rank's message is awaited"};
 
 // A late feed costs what its readers wait for it: a part of this loss, and nothing where there is
 // none. How often nothing was decoded ahead is no loss by itself.
@@ -51,8 +47,7 @@ double free_share(const Idle& idle) {
 double share_of_decoding(const Summary& summary) {
   double seconds = 0;
   for (const KernelRow& row : summary.kernels.rows)
-    if (std::ranges::find(kDecoding, row.codelet_name) != kDecoding.end())
-      seconds += row.seconds.total;
+    if (std::ranges::find(kDecoding, row.codelet) != kDecoding.end()) seconds += row.seconds.total;
   return summary.idle.share[0] * ratio(seconds, summary.kernels.compute);
 }
 
@@ -65,7 +60,7 @@ std::vector<Loss> losses_of(const Summary& summary) {
     losses.push_back(
         {.name = std::string(kPartNames[i]),
          .share = share,
-         .text = fmt::format("{} {:.0f} % of worker time{}", cause_of(part), 100 * share,
+         .text = fmt::format("{} {:.0f} % of worker time{}", kCauses[i], 100 * share,
                              part == Part::nothing_ready ? suspect_feed(summary) : "")});
   }
   const double decoding = share_of_decoding(summary);

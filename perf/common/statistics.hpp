@@ -10,14 +10,15 @@ struct Spread {
   std::size_t count = 0;
   double total = 0, mean = 0, median = 0, min = 0, max = 0;
   double mad = 0;  // median of |value - median|
-  // Of the median, as if the values were normal: 1.2533 * 1.4826 * mad / sqrt(count).
+  // The median's standard error, as if the values were normally distributed: 1.2533 * 1.4826 * mad
+  // / sqrt(count).
   double standard_error() const;
 };
 
 // All zero without values.
 Spread spread_of(std::vector<double> values);
 
-// Of at least one value, which may be infinite.
+// Requires at least one value; values may be infinite.
 double median_of(std::vector<double> values);
 
 // part / whole, 0 when there is no whole.

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "perf/analysis/async.hpp"
 #include "perf/analysis/bounds.hpp"
@@ -17,9 +16,7 @@
 #include "perf/analysis/kernels.hpp"
 #include "perf/analysis/roofline.hpp"
 #include "perf/report/columns.hpp"
-#include "perf/report/metrics_file.hpp"
 #include "perf/report/page_parts.hpp"
-#include "perf/trace/dependencies.hpp"
 #include "runtime/files.hpp"
 #include "runtime/shown_name.hpp"
 
@@ -33,8 +30,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Peak, what, kind, per_worker, together)
 
 namespace omni::perf {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Worker, name, kind, rank, node)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RooflineRow, codelet, implementation, kind, seconds, flops,
-                                   intensity, attained, roof, fraction, bound, lost)
 namespace {
 
 using PageJson = nlohmann::json;
@@ -166,8 +161,8 @@ PageJson idle(const Trace& trace) {
 PageJson kernels(const Trace& trace) {
   PageJson json = PageJson::array();
   for (const KernelRow& row : analyse_kernels(trace).rows)
-    json.push_back({{"codelet", row.codelet_name},
-                    {"implementation", row.implementation_name},
+    json.push_back({{"codelet", row.codelet},
+                    {"implementation", row.implementation},
                     {"kind", row.kind},
                     {"count", row.seconds.count},
                     {"total", row.seconds.total},
@@ -182,7 +177,20 @@ PageJson kernels(const Trace& trace) {
 
 PageJson roofline(const Trace& trace) {
   const Roofline found = analyse_roofline(trace);
-  return {{"peaks", found.peaks}, {"rows", found.rows}};
+  PageJson rows = PageJson::array();
+  for (const RooflineRow& row : found.rows)
+    rows.push_back({{"codelet", row.codelet},
+                    {"implementation", row.implementation},
+                    {"kind", row.kind},
+                    {"seconds", row.seconds.total},
+                    {"flops", row.flops},
+                    {"intensity", row.intensity},
+                    {"attained", row.attained},
+                    {"roof", row.roof},
+                    {"fraction", row.fraction},
+                    {"bound", row.bound},
+                    {"lost", row.lost}});
+  return {{"peaks", found.peaks}, {"rows", rows}};
 }
 
 PageJson staleness(const Trace& trace) {

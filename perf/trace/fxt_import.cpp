@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -19,7 +18,6 @@
 #include "runtime/files.hpp"
 #include "runtime/line_source.hpp"
 #include "runtime/number_in.hpp"
-#include "runtime/result.hpp"
 #include "runtime/trace/lines.hpp"
 
 namespace omni::perf {

@@ -14,7 +14,7 @@
 
 namespace omni::perf {
 
-// Of all ranks: codelets are the same by name.
+// The codelets of all ranks, by name: ranks share a codelet of the same name.
 using CodeletIndex = std::unordered_map<std::string, std::uint32_t>;
 
 class RankBuilder {

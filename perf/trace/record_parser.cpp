@@ -9,7 +9,6 @@
 #include <array>
 #include <cstdint>
 #include <limits>
-#include <string>
 #include <vector>
 
 #include "runtime/line_source.hpp"
@@ -68,27 +67,28 @@ Problem text(Value& value, std::string& target, std::size_t longest = kLongestTe
   return {};
 }
 
-Problem texts(Value& value, std::vector<std::string>& target) {
+// What read(item) says of the first item that it does not take; `not_items` if there is no item.
+Problem items(Value& value, const char* not_items, auto read) {
   simdjson::ondemand::array list;
   if (value.get_array().get(list)) return "is no list";
   for (auto entry : list) {
     Value item;
-    if (entry.get(item)) return "is no list of texts";
-    if (target.size() == kMaxTexts) return fmt::format("has more than {} entries", kMaxTexts);
-    if (Problem problem = text(item, target.emplace_back()); !problem.empty()) return problem;
+    if (entry.get(item)) return not_items;
+    if (Problem problem = read(item); !problem.empty()) return problem;
   }
   return {};
 }
 
+Problem texts(Value& value, std::vector<std::string>& target) {
+  return items(value, "is no list of texts", [&](Value& item) -> Problem {
+    if (target.size() == kMaxTexts) return fmt::format("has more than {} entries", kMaxTexts);
+    return text(item, target.emplace_back());
+  });
+}
+
 Problem ids(Value& value, std::vector<std::int32_t>& target) {
-  simdjson::ondemand::array list;
-  if (value.get_array().get(list)) return "is no list";
-  for (auto entry : list) {
-    Value item;
-    if (entry.get(item)) return "is no list of numbers";
-    if (Problem problem = id(item, target.emplace_back()); !problem.empty()) return problem;
-  }
-  return {};
+  return items(value, "is no list of numbers",
+               [&](Value& item) { return id(item, target.emplace_back()); });
 }
 
 Problem task_times(Value& value, trace::TaskTimes& target) {
@@ -96,31 +96,22 @@ Problem task_times(Value& value, trace::TaskTimes& target) {
                             &target.popped,    &target.fetch_start, &target.fetch_end,
                             &target.start,     &target.end,         &target.released};
   constexpr const char* kNotNine = "does not hold nine times";
-  simdjson::ondemand::array list;
-  if (value.get_array().get(list)) return "is no list";
   std::size_t count = 0;
-  for (auto entry : list) {
-    Value item;
-    if (entry.get(item) || count == steps.size()) return kNotNine;
-    if (Problem problem = time(item, *steps[count]); !problem.empty()) return problem;
+  Problem problem = items(value, kNotNine, [&](Value& item) -> Problem {
+    if (count == steps.size()) return kNotNine;
+    if (Problem wrong = time(item, *steps[count]); !wrong.empty()) return wrong;
     if (count > 0 && *steps[count] < *steps[count - 1])
       return fmt::format("goes back in time from {} to {}", *steps[count - 1], *steps[count]);
     ++count;
-  }
-  return count == steps.size() ? Problem() : kNotNine;
+    return {};
+  });
+  return problem.empty() && count != steps.size() ? kNotNine : problem;
 }
 
 Problem accesses(Value& value, trace::AccessMode mode, std::vector<trace::Access>& target) {
-  simdjson::ondemand::array list;
-  if (value.get_array().get(list)) return "is no list";
-  for (auto entry : list) {
-    Value item;
-    trace::Access access{.data = 0, .mode = mode};
-    if (entry.get(item)) return "is no list of numbers";
-    if (Problem problem = id(item, access.data); !problem.empty()) return problem;
-    target.push_back(access);
-  }
-  return {};
+  return items(value, "is no list of numbers", [&](Value& item) {
+    return id(item, target.emplace_back(trace::Access{.data = 0, .mode = mode}).data);
+  });
 }
 
 }  // namespace json
@@ -328,40 +319,35 @@ struct RecordParser::State {
   std::vector<trace::Access> accesses;
 
   template <class R>
-  std::variant<Record, BadLine> read(const Keys<R>& keys, Fields& object, R record = {}) {
+  std::variant<Record, BadLine> read(const Keys<R>& keys, Fields& object) {
+    R record{};
+    if constexpr (std::is_same_v<R, TaskLine>) {
+      accesses.clear();
+      record.touched = &accesses;
+    }
     std::string problem = read_fields(keys, object, record);
     if (problem.empty()) problem = remaining_problem(record);
     if (!problem.empty()) return BadLine{std::move(problem)};
-    return Record(std::move(record));
+    if constexpr (std::is_same_v<R, TaskLine>) {
+      record.accesses = accesses;
+      return Record(static_cast<const trace::Task&>(record));
+    } else {
+      return Record(std::move(record));
+    }
   }
 
-  std::variant<Record, BadLine> read_task(Fields& object) {
-    accesses.clear();
-    TaskLine line;
-    line.touched = &accesses;
-    if (std::string problem = read_fields(kTask, object, line); !problem.empty())
-      return BadLine{std::move(problem)};
-    line.accesses = accesses;
-    return Record(static_cast<const trace::Task&>(line));
-  }
-
+  // A record is of the kind whose table begins with its first key.
   std::variant<Record, BadLine> read_kind(std::string_view kind, Fields& object) {
-    if (kind == "task") return read_task(object);
-    if (kind == "omnivore_trace") return read(kHeader, object);
-    if (kind == "worker") return read(kWorker, object);
-    if (kind == "codelet") return read(kCodelet, object);
-    if (kind == "layer") return read(kLayer, object);
-    if (kind == "data") return read(kData, object);
-    if (kind == "eligible") return read(kEligible, object);
-    if (kind == "peak") return read(kPeak, object);
-    if (kind == "iteration") return read(kIteration, object);
-    if (kind == "wait") return read(kWait, object);
-    if (kind == "transfer") return read(kTransfer, object);
-    if (kind == "exchange") return read(kExchange, object);
-    if (kind == "meeting") return read(kMeeting, object);
-    if (kind == "counter") return read(kCounter, object);
-    if (kind == "end") return read(kEnd, object);
-    return Record(UnknownRecord{});
+    std::variant<Record, BadLine> result = Record(UnknownRecord{});
+    const auto is = [&](const auto& keys) {
+      if (kind != keys[0].name) return false;
+      result = read(keys, object);
+      return true;
+    };
+    (void)(is(kTask) || is(kHeader) || is(kWorker) || is(kCodelet) || is(kLayer) || is(kData) ||
+           is(kEligible) || is(kPeak) || is(kIteration) || is(kWait) || is(kTransfer) ||
+           is(kExchange) || is(kMeeting) || is(kCounter) || is(kEnd));
+    return result;
   }
 };
 

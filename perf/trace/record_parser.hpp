@@ -29,7 +29,7 @@ class RecordParser {
   RecordParser(const RecordParser&) = delete;
   RecordParser& operator=(const RecordParser&) = delete;
 
-  // The line needs LineSource::kPadding readable bytes behind it. A task's accesses are valid until
+  // The line needs LineSource::kPadding readable bytes after it. A task's accesses are valid until
   // the next call.
   std::variant<Record, BadLine> parse(std::string_view line);
 

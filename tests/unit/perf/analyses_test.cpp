@@ -74,7 +74,7 @@ TEST(Kernels, TimesAndSpeeds) {
   EXPECT_DOUBLE_EQ(kernels.compute, 4e-6);
   ASSERT_EQ(kernels.rows.size(), 2u);
   const perf::KernelRow& conv = kernels.rows[0];
-  EXPECT_EQ(conv.codelet_name, "conv");
+  EXPECT_EQ(conv.codelet, "conv");
   EXPECT_EQ(conv.kind, "CPU");
   EXPECT_EQ(conv.seconds.count, 4u);
   EXPECT_DOUBLE_EQ(conv.seconds.median, 600e-9);
@@ -86,10 +86,10 @@ TEST(Kernels, TimesAndSpeeds) {
 TEST(Kernels, ByLayer) {
   const perf::Kernels kernels = analyse_kernels(two_kernels().read(), true);
   ASSERT_EQ(kernels.rows.size(), 3u);
-  EXPECT_EQ(kernels.rows[0].codelet_name, "copy");
-  EXPECT_EQ(kernels.rows[0].layer_name, "");
-  EXPECT_EQ(kernels.rows[1].layer_name, "0 conv 3x3");
-  EXPECT_EQ(kernels.rows[2].layer_name, "1 conv");
+  EXPECT_EQ(kernels.rows[0].codelet, "copy");
+  EXPECT_EQ(kernels.rows[0].layer, "");
+  EXPECT_EQ(kernels.rows[1].layer, "0 conv 3x3");
+  EXPECT_EQ(kernels.rows[2].layer, "1 conv");
   EXPECT_EQ(kernels.rows[2].seconds.count, 2u);
 }
 
