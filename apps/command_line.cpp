@@ -8,9 +8,6 @@
 #include <cstdio>
 #include <exception>
 #include <new>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "apps/exit_codes.hpp"
 #include "runtime/log.hpp"

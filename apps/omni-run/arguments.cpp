@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
-#include <map>
 #include <string_view>
 
 #include "runtime/number_in.hpp"

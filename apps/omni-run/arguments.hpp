@@ -77,10 +77,14 @@ struct ArrivalArguments {
   std::string machine{};  // file
 };
 
-struct TrainArguments {
+// Of every command that runs a net here.
+struct NetRunArguments {
   CommonArguments common;
   NetArguments net;
   MachineArguments machine;
+};
+
+struct TrainArguments : NetRunArguments {
   GroupArguments groups;
   ArrivalArguments arrivals;
   std::string trace;  // folder
@@ -97,20 +101,14 @@ struct TrainArguments {
   double patience = 300;  // seconds, with a rank that is silent
 };
 
-struct ValidArguments {
-  CommonArguments common;
-  NetArguments net;
-  MachineArguments machine;
+struct ValidArguments : NetRunArguments {
   std::string trace;  // folder
   DataArguments data;
   std::string weights, names, per_class_csv;
   bool per_class = false;
 };
 
-struct PredictArguments {
-  CommonArguments common;
-  NetArguments net;
-  MachineArguments machine;
+struct PredictArguments : NetRunArguments {
   DataArguments data;
   std::string weights, names;
   std::vector<std::string> images;
@@ -118,18 +116,12 @@ struct PredictArguments {
   int top = 5;
 };
 
-struct TimeArguments {
-  CommonArguments common;
-  NetArguments net;
-  MachineArguments machine;
+struct TimeArguments : NetRunArguments {
   std::string trace;  // folder
   int iterations = 10, warm_up = 10;
 };
 
-struct PlanArguments {
-  CommonArguments common;
-  NetArguments net;
-  MachineArguments machine;
+struct PlanArguments : NetRunArguments {
   FullyConnected fully_connected = FullyConnected::merged;
   Asynchrony asynchrony = Asynchrony::free;
   Compensation compensation = Compensation::theory;
@@ -149,6 +141,15 @@ struct DevicesArguments {
   bool peaks = false;
 };
 
+struct CompareArguments {
+  CommonArguments common;
+  std::string net, data, strategies;
+  double target = 0;
+  int seeds = 3;
+  std::string epochs, out, arrivals, machine;  // "": not given
+  std::vector<std::string> options;            // of every training
+};
+
 struct ExplainArguments {
   CommonArguments common;
   std::string metrics;  // file, or folder of a trace
@@ -159,10 +160,7 @@ struct SlurmArguments {
   std::map<std::string, std::string> options{};  // of sbatch, by name
 };
 
-struct MachineFileArguments {
-  CommonArguments common;
-  NetArguments net;
-  MachineArguments machine;
+struct MachineFileArguments : NetRunArguments {
   std::string out;
 };
 

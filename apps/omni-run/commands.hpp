@@ -11,6 +11,7 @@ Status predict_command(const PredictArguments& arguments);
 Status time_command(const TimeArguments& arguments);
 Status plan_command(const PlanArguments& arguments);
 Status plan_gpu_command(const PlanArguments& arguments);
+Status compare_command(const CompareArguments& arguments);
 Status layers_command(const CommonArguments& arguments);
 Status explain_command(const ExplainArguments& arguments);
 Status devices_command(const DevicesArguments& arguments);

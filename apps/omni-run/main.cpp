@@ -6,7 +6,6 @@
 #include "apps/command_line.hpp"
 #include "apps/exit_codes.hpp"
 #include "apps/omni-run/commands.hpp"
-#include "apps/omni-run/compare/arguments.hpp"
 #include "apps/omni-run/memory/no_memory.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/rank_steps.hpp"
@@ -86,14 +85,31 @@ void add_training(CLI::App& app, TrainArguments& train) {
   app.add_flag("--dry-run", train.dry_run);
 }
 
-// A command that needs workers, once it is known which.
+// The options that several commands have.
+void add_shared(CLI::App& app, auto& arguments) {
+  add_common(app, arguments.common);
+  if constexpr (requires { add_net(app, arguments.net); }) add_net(app, arguments.net);
+  if constexpr (requires { add_data(app, arguments.data); }) add_data(app, arguments.data);
+  if constexpr (requires { add_machine(app, arguments.machine); })
+    add_machine(app, arguments.machine);
+  if constexpr (requires { arguments.trace; }) add_trace(app, arguments.trace);
+}
+
+CLI::App& add_command(CLI::App& app, const char* name, const char* what, auto& arguments) {
+  CLI::App& command = *app.add_subcommand(name, what);
+  add_shared(command, arguments);
+  return command;
+}
+
+// With its workers, once it is known which, where it needs some.
 template <class Arguments>
 int run_command(Status (*command)(const Arguments&), Arguments& arguments) {
   apply(arguments.common);
   NetArguments* net = nullptr;
-  if constexpr (requires { arguments.net; }) net = &arguments.net;
-  if (const Status settled = settle_workers(arguments.machine, net); !settled)
-    return finish(settled);
+  if constexpr (requires { net = &arguments.net; }) net = &arguments.net;
+  if constexpr (requires { settle_workers(arguments.machine, net); })
+    if (const Status settled = settle_workers(arguments.machine, net); !settled)
+      return finish(settled);
   return finish(command(arguments));
 }
 
@@ -108,34 +124,21 @@ int run(int argc, char** argv) {
   TrainArguments train;
   if (const std::string task = slurm::array_task(); !task.empty())
     train.data.seed = std::strtoull(task.c_str(), nullptr, 10);
-  add_common(app, train.common);
-  add_net(app, train.net);
-  add_data(app, train.data);
-  add_machine(app, train.machine);
+  add_shared(app, train);
   add_groups(app, train.groups);
   add_strategies(app, train.groups, train.arrivals);
-  add_trace(app, train.trace);
   add_training(app, train);
 
   ValidArguments valid;
   CLI::App& valid_app =
-      *app.add_subcommand("valid", "Loss and accuracy of weights on the test set");
-  add_common(valid_app, valid.common);
-  add_net(valid_app, valid.net);
-  add_data(valid_app, valid.data);
-  add_machine(valid_app, valid.machine);
-  add_trace(valid_app, valid.trace);
+      add_command(app, "valid", "Loss and accuracy of weights on the test set", valid);
   valid_app.add_option("--weights", valid.weights)->required();
   valid_app.add_option("--names", valid.names)->check(not_empty());
   valid_app.add_flag("--per-class", valid.per_class);
   valid_app.add_option("--per-class-csv", valid.per_class_csv)->check(not_empty());
 
   PredictArguments predict;
-  CLI::App& predict_app = *app.add_subcommand("predict", "The likeliest classes of images");
-  add_common(predict_app, predict.common);
-  add_net(predict_app, predict.net);
-  add_data(predict_app, predict.data);
-  add_machine(predict_app, predict.machine);
+  CLI::App& predict_app = add_command(app, "predict", "The likeliest classes of images", predict);
   predict_app.add_option("--weights", predict.weights)->required();
   predict_app.add_option("--index", predict.samples)
       ->transform(whole_number())
@@ -146,21 +149,15 @@ int run(int argc, char** argv) {
   predict_app.add_option("images,--image", predict.images);
 
   TimeArguments time;
-  CLI::App& time_app =
-      *app.add_subcommand("time", "Time of every layer, on synthetic images, at learning rate 0");
-  add_common(time_app, time.common);
-  add_net(time_app, time.net);
-  add_machine(time_app, time.machine);
-  add_trace(time_app, time.trace);
+  CLI::App& time_app = add_command(
+      app, "time", "Time of every layer, on synthetic images, at learning rate 0", time);
   add_number(time_app, "--iterations", time.iterations, 1, 1 << 30);
   add_number(time_app, "--warm-up", time.warm_up, 1, 1 << 30);
 
   PlanArguments plan;
-  CLI::App& plan_app = *app.add_subcommand(
-      "plan", "Predict times for every number of compute groups, or of a GPU that is not here");
-  add_common(plan_app, plan.common);
-  add_net(plan_app, plan.net);
-  add_machine(plan_app, plan.machine);
+  CLI::App& plan_app = add_command(
+      app, "plan", "Predict times for every number of compute groups, or of a GPU that is not here",
+      plan);
   add_fully_connected(plan_app, plan.fully_connected);
   add_number(plan_app, "--iterations", plan.iterations, 4, 100000);
   add_number(plan_app, "--warm-up", plan.warm_up, 1, 1 << 30);
@@ -172,7 +169,6 @@ int run(int argc, char** argv) {
   auto* nodes = plan_app.add_option("--nodes", plan.nodes);
   nodes->delimiter(',')->check(CLI::Range(1, 100'000));
   nodes->needs(plan_app.add_option("--link", plan.link));
-  add_data(plan_app, plan.data);
   plan_app.add_option("--measure-updates", plan.update_iterations)
       ->expected(0, 1)
       ->default_str("400")
@@ -180,7 +176,19 @@ int run(int argc, char** argv) {
   plan_app.add_option("--gpu", plan.gpu)->check(not_empty());
 
   CompareArguments compare;
-  CLI::App& compare_app = add_compare(app, compare);
+  CLI::App& compare_app = add_command(
+      app, "compare",
+      "Train by several strategies with several seeds: time and epochs to an accuracy", compare);
+  compare_app.add_option("--net", compare.net)->required()->check(not_empty());
+  compare_app.add_option("--data", compare.data)->required()->check(not_empty());
+  compare_app.add_option("--strategies", compare.strategies)->required();
+  compare_app.add_option("--target", compare.target)->required();
+  add_number(compare_app, "--seeds", compare.seeds, 1, 1000);
+  compare_app.add_option("--epochs", compare.epochs)->check(CLI::Range(1e-6, 1e6));
+  compare_app.add_option("--out", compare.out);
+  compare_app.add_option("--arrivals", compare.arrivals)->check(not_empty());
+  compare_app.add_option("--machine", compare.machine)->check(not_empty());
+  compare_app.add_option("options", compare.options);
 
   CommonArguments layers;
   CLI::App& layers_app =
@@ -188,23 +196,18 @@ int run(int argc, char** argv) {
   add_common(layers_app, layers);
 
   ExplainArguments explained;
-  CLI::App& explain_app = *app.add_subcommand(
-      "explain", "The trials of --auto in a training: values, choices, reasons, cost");
-  add_common(explain_app, explained.common);
+  CLI::App& explain_app =
+      add_command(app, "explain",
+                  "The trials of --auto in a training: values, choices, reasons, cost", explained);
   explain_app.add_option("METRICS", explained.metrics)->required();
 
   DevicesArguments devices;
-  CLI::App& devices_app = *app.add_subcommand("devices", "The workers of this machine");
-  add_common(devices_app, devices.common);
-  add_machine(devices_app, devices.machine);
+  CLI::App& devices_app = add_command(app, "devices", "The workers of this machine", devices);
   devices_app.add_flag("--peaks", devices.peaks);
 
   MachineFileArguments measured;
-  CLI::App& measured_app =
-      *app.add_subcommand("machine", "Measure trainings on this machine, and write a machine file");
-  add_common(measured_app, measured.common);
-  add_net(measured_app, measured.net);
-  add_machine(measured_app, measured.machine);
+  CLI::App& measured_app = add_command(
+      app, "machine", "Measure trainings on this machine, and write a machine file", measured);
   measured_app.add_option("--out", measured.out)->check(not_empty());
 
   SlurmArguments job;
@@ -249,8 +252,8 @@ int run(int argc, char** argv) {
   if (time_app) return run_command(time_command, time);
   if (plan_app && !plan.gpu.empty()) return apply(plan.common), finish(plan_gpu_command(plan));
   if (plan_app) return run_command(plan_command, plan);
-  if (compare_app) return apply(compare.common), finish(compare_command(compare));
-  if (explain_app) return apply(explained.common), finish(explain_command(explained));
+  if (compare_app) return run_command(compare_command, compare);
+  if (explain_app) return run_command(explain_command, explained);
   if (layers_app) return apply(layers), finish(layers_command(layers));
   if (devices_app) return run_command(devices_command, devices);
   if (measured_app) return run_command(machine_command, measured);

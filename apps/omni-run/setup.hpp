@@ -1,12 +1,15 @@
 // Steps that several subcommands take before their work.
 #pragma once
 
+#include <memory>
 #include <span>
+#include <string>
 
 #include "apps/omni-run/arguments.hpp"
 #include "layers/net.hpp"
 #include "runtime/data/data_feed.hpp"
 #include "runtime/data/dataset.hpp"
+#include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/session.hpp"
 
 namespace omni {
@@ -38,5 +41,10 @@ inline constexpr int kEvaluationSlots = 3;
 
 // Needs a running Session, which decides what computes.
 FeedOptions feed_options(const Net& net, std::uint64_t seed, bool training, int slots);
+
+// Null when the folder is "". Measures the machine's peaks first, for the roofline. Destroy the
+// result before the session.
+Result<std::unique_ptr<Recorder>> start_trace(const std::string& folder, const Session& session,
+                                              const Net& net);
 
 }  // namespace omni

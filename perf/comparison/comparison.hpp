@@ -2,6 +2,8 @@
 // epochs and updates to a test accuracy. Evaluations are points; nothing is interpolated.
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <string>
 #include <vector>
 
@@ -55,5 +57,16 @@ Comparison compare(const std::vector<std::string>& strategies,
 
 // The probability that a fair coin falls at least as unevenly.
 double sign_test(int ahead, int behind);
+
+// As JSON: the file compare.json, the answer of --json, the data of the page.
+// It has the form of the metrics file, so that metrics_line() reads it again.
+nlohmann::ordered_json evaluation_json(const MetricsLine& line);
+
+nlohmann::ordered_json training_json(const Training& training, double target);
+Result<Training> read_training(const nlohmann::json& object);
+
+// The members "clock", "strategies", "best", "leads" and "trainings".
+nlohmann::ordered_json comparison_json(const Comparison& comparison,
+                                       const std::vector<Training>& trainings);
 
 }  // namespace omni::perf

@@ -14,7 +14,7 @@
 #include <unordered_map>
 
 #include "runtime/log.hpp"
-#include "runtime/memory/resident_memory.hpp"
+#include "runtime/memory/memory_limits.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/submission.hpp"
 #include "runtime/trace/file.hpp"

@@ -11,7 +11,6 @@
 #include <optional>
 
 #include "apps/omni-run/commands.hpp"
-#include "apps/omni-run/load_parameters.hpp"
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"

@@ -6,11 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/omni-run/commands.hpp"
-#include "apps/omni-run/load_parameters.hpp"
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "apps/omni-run/tracing.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shortest_decimal.hpp"

@@ -17,10 +17,9 @@
 #include <vector>
 
 #include "apps/exit_codes.hpp"
-#include "apps/omni-run/compare/arguments.hpp"
+#include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/compare/record.hpp"
 #include "apps/omni-run/compare/strategies.hpp"
-#include "apps/omni-run/compare/table.hpp"
 #include "apps/omni-run/progress.hpp"
 #include "runtime/line_source.hpp"
 #include "runtime/log.hpp"

@@ -2,12 +2,13 @@
 // both, compare.html shows them.
 #pragma once
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
+
+#include <filesystem>
 #include <string>
 #include <vector>
 
-#include "apps/omni-run/compare/arguments.hpp"
+#include "apps/omni-run/arguments.hpp"
 #include "apps/omni-run/compare/strategies.hpp"
 #include "perf/comparison/comparison.hpp"
 #include "scheduling/run_lock.hpp"
@@ -43,5 +44,8 @@ class ComparisonRecord {
   int seeds_ = 0;
   std::vector<perf::Training> trainings_;
 };
+
+// A row per strategy, the best one, and how sure that is.
+std::string comparison_table(const perf::Comparison& comparison);
 
 }  // namespace omni

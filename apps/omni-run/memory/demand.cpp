@@ -8,7 +8,6 @@
 
 #include "runtime/cuda/gpu_tensors.hpp"
 #include "runtime/memory/memory_limits.hpp"
-#include "runtime/memory/resident_memory.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "scheduling/trainer.hpp"

@@ -11,7 +11,7 @@
 #include "layers/formats/darknet_weights.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/log.hpp"
-#include "runtime/memory/resident_memory.hpp"
+#include "runtime/memory/memory_limits.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/shortest_decimal.hpp"
 #include "runtime/signals.hpp"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "apps/omni-run/training/rank_steps.hpp"
 #include "apps/omni-run/training/training.hpp"

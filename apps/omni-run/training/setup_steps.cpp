@@ -5,20 +5,16 @@
 #include <cmath>
 #include <map>
 
-#include "apps/omni-run/layer_table.hpp"
-#include "apps/omni-run/load_parameters.hpp"
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/shipped/open_machine.hpp"
-#include "apps/omni-run/tracing.hpp"
 #include "apps/omni-run/training/plan_groups.hpp"
 #include "apps/omni-run/training/training.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
-#include "runtime/memory/resident_memory.hpp"
 #include "runtime/slurm_job.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "scheduling/arrivals/united.hpp"

@@ -1,7 +1,6 @@
 // A training from its command line to its end, in steps.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>

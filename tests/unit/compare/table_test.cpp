@@ -1,4 +1,5 @@
-#include "apps/omni-run/compare/table.hpp"
+// The table of `omni-run compare`: rows, best strategy, certainty.
+#include "apps/omni-run/compare/record.hpp"
 
 #include <gtest/gtest.h>
 

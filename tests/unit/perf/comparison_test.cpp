@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "perf/comparison/comparison_json.hpp"
 #include "perf/report/page_parts.hpp"
 #include "runtime/shown_name.hpp"
 #include "tests/support/temporary_directory.hpp"
