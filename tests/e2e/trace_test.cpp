@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <sstream>
 #include <thread>
 
 #include "tests/support/omni_run.hpp"
@@ -109,6 +110,8 @@ TEST_F(Traced, TimeRecordsWhatItMeasured) {
   const Finished run = omni_run({"time", "--net", "lenet", "--warm-up", "5", "--iterations", "7",
                                  "--quiet", "--trace", trace});
   ASSERT_EQ(run.exit_code, 0) << run.errors;
+  std::istringstream table(run.output);
+  for (std::string line; std::getline(table, line);) EXPECT_LE(line.size(), 100u) << line;
   const Finished summary = omni_perf({"summary", trace, "--json"});
   ASSERT_EQ(summary.exit_code, 0) << summary.errors;
   EXPECT_EQ(json::parse(summary.output).at("iterations"), 7) << summary.output;

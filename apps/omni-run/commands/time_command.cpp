@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "apps/command_line.hpp"
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "apps/omni-run/tracing.hpp"
 #include "apps/omni-run/training/timed_training.hpp"
 #include "codelets/dense/peaks.hpp"
 #include "layers/net.hpp"
@@ -66,8 +66,14 @@ std::string type_of(const Net& net, int layer) {
   return layer < 0 ? "update, decode" : net.layers()[static_cast<std::size_t>(layer)]->type();
 }
 
-// "onednn 0.412 (ran 80 %)  lowering 0.700  winograd ?"
-std::string list_times(const std::map<std::string, TimeReport::Implementation>& implementations) {
+// Lines of a table's last column, which begins at column `indent`.
+std::string column(const std::vector<std::string>& lines, std::size_t indent) {
+  return fmt::format("{}", fmt::join(lines, "\n" + std::string(indent, ' ')));
+}
+
+// "onednn 0.412 (ran 80 %)", "lowering 0.700", "winograd ?"
+std::vector<std::string> list_times(
+    const std::map<std::string, TimeReport::Implementation>& implementations) {
   double tasks = 0;
   for (const auto& [name, implementation] : implementations) tasks += implementation.tasks;
   std::vector<std::string> parts;
@@ -79,7 +85,7 @@ std::string list_times(const std::map<std::string, TimeReport::Implementation>& 
       part += fmt::format(" (ran {:.0f} %)", 100 * implementation.tasks / tasks);
     parts.push_back(std::move(part));
   }
-  return fmt::format("{}", fmt::join(parts, "  "));
+  return parts;
 }
 
 TimeReport TimeReport::make(const std::vector<TaskTime>& times,
@@ -106,8 +112,8 @@ TimeReport TimeReport::make(const std::vector<TaskTime>& times,
 }
 
 void TimeReport::print_table(const Net& net) const {
-  log::result("{:>3} {:<14} {:<18} {:>10} {:>11} {:>9} {:>8} {:>9}  {}\n", "#", "layer", "",
-              "forward ms", "backward ms", "GFLOP/s", "of peak", "MB", "implementations");
+  log::result("times in ms\n{:>3} {:<14} {:<17} {:>9} {:>9} {:>7} {:>7} {:>8}  {}\n", "#", "layer",
+              "", "forward", "backward", "GFLOP/s", "of peak", "MB", "implementations");
   // Layers in their order, then what belongs to none.
   const auto for_each_layer = [&](auto&& row) {
     for (const auto& layer : net.layers())
@@ -117,10 +123,10 @@ void TimeReport::print_table(const Net& net) const {
   };
   for_each_layer([&](int index, const std::string& detail, const Layer& layer) {
     const double both = std::max(layer.forward + layer.backward, 1e-12);
-    log::result("{:>3} {:<14} {:<18} {:>10.3f} {:>11.3f} {:>9.1f} {:>6.1f} % {:>9.2f}  {}\n", index,
-                type_of(net, index), detail, 1e3 * layer.forward, 1e3 * layer.backward,
+    log::result("{:>3} {:<14.14} {:<17.17} {:>9.3f} {:>9.3f} {:>7.1f} {:>5.1f} % {:>8.2f}  {}\n",
+                index, type_of(net, index), detail, 1e3 * layer.forward, 1e3 * layer.backward,
                 1e-9 * layer.flops / both, 100 * layer.seconds_at_peak / both, 1e-6 * layer.bytes,
-                fmt::join(layer.implementations, " "));
+                column(wrapped(fmt::format("{}", fmt::join(layer.implementations, " ")), 17), 83));
   });
   log::result(
       "one iteration: {:.3f} ms wall, {:.1f} images/s, {:.0f} tasks, {:.1f} us of wall time per "
@@ -132,10 +138,10 @@ void TimeReport::print_table(const Net& net) const {
       if (implementations.size() < 2) continue;
       if (!std::exchange(had_choice, true))
         log::result(
-            "\nlayers with several implementations: ms per iteration if one ran all tasks "
+            "\nlayers with several implementations: ms per iteration if one ran all tasks\n"
             "(predicted by models; ?: not measured)\n");
-      log::result("{:>3} {:<14} {:<30} {}\n", index, type_of(net, index), codelet,
-                  list_times(implementations));
+      log::result("{:>3} {:<14.14} {:<26} {}\n", index, type_of(net, index), codelet,
+                  column(list_times(implementations), 46));
     }
   });
 }
