@@ -6,7 +6,6 @@
 #include <numeric>
 #include <unordered_map>
 #include <unordered_set>
-#include <vector>
 
 namespace omni {
 namespace {

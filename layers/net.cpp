@@ -126,7 +126,7 @@ Status Net::add_layer(const Section& section) {
   return {};
 }
 
-// The merged phase begins with the first fully connected layer behind all others that have weights:
+// The merged phase begins with the first fully connected layer after all others that have weights:
 // few flops, most of the parameters, so that it is better to bring the data of every group to one
 // copy than to keep a copy per group.
 void Net::find_phases(const NetSpec& spec, const Sharing& sharing) {

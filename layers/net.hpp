@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "layers/layer_builder.hpp"
@@ -85,8 +84,8 @@ class Net {
   const std::vector<std::unique_ptr<Layer>>& layers() const { return parts_.layers; }
   std::vector<Param*> params();
   std::size_t tensor_bytes() const { return parts_.tensors.bytes(); }  // that allocate() takes
-  // Of each tensor. A GPU holds transient tensors of its own slices only; main memory holds none of
-  // them where only GPUs compute.
+  // Bytes of each tensor. A GPU holds transient tensors of its own slices only. Main memory holds
+  // none of them where only GPUs compute.
   std::vector<TensorSize> tensor_sizes() const { return parts_.tensors.sizes(); }
   // Most scratch memory of a worker, beside tensors; on a GPU including workspace of libraries.
   // Captures the tasks of an iteration, so only before training. Needs a Session, which decides

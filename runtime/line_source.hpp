@@ -27,7 +27,7 @@ class LineSource {
   Result<std::optional<Line>> next();  // nothing: the end
 
   static constexpr std::size_t kLongest = std::size_t{1} << 20;
-  // Readable bytes behind every line, for parsers that look ahead.
+  // Readable bytes after every line, for parsers that look ahead.
   static constexpr std::size_t kPadding = 64;
 
  private:
@@ -37,7 +37,7 @@ class LineSource {
   bool exhausted_ = false;
 };
 
-// Of a regular file.
+// The lines of a regular file.
 Result<LineSource> open_lines(const std::filesystem::path& path);
 
 }  // namespace omni

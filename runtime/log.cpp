@@ -5,7 +5,6 @@
 #include <mutex>
 #include <set>
 #include <sstream>
-#include <string>
 #include <utility>
 
 namespace omni::log {

@@ -1,4 +1,4 @@
-// A number that is all of a text: nothing before it, nothing behind it, and it fits its type.
+// A number that is all of a text: nothing before it, nothing after it, and it fits its type.
 #pragma once
 
 #include <charconv>

@@ -8,7 +8,7 @@ namespace omni {
 
 std::string own_host();  // by name; "": unknown
 std::vector<std::string> own_words();
-// Without these options and their values, whether those follow or stand behind a '='.
+// Without these options and their values, whether a value follows as a word or after a '='.
 std::vector<std::string> words_without(const std::vector<std::string>& options,
                                        const std::vector<std::string>& words);
 std::string for_shell(const std::vector<std::string>& words);

@@ -15,7 +15,7 @@ namespace omni {
 // again, with another farewell.
 void install_stop_signals(const std::string& farewell, int code);
 void stop_in_order();
-void stop_without_words();  // another process says it
+void stop_without_words();  // another process prints the message
 bool stop_requested();
 
 // Writing into a closed pipe, or beyond the limit of file sizes, fails instead of ending the

@@ -66,7 +66,7 @@ struct Snapshot {
   CheckpointFields fields;
 };
 
-// As loaded; owns everything.
+// A checkpoint in memory, as loaded; it owns all of its arrays.
 struct Checkpoint {
   std::filesystem::path path;
   std::uint64_t step = 0;

@@ -10,7 +10,6 @@
 #include <string_view>
 #include <system_error>
 #include <tuple>
-#include <vector>
 
 #include "runtime/checksum.hpp"
 #include "scheduling/checkpoint_manifest.hpp"

@@ -1,6 +1,5 @@
 #include "scheduling/evaluator.hpp"
 
-#include <algorithm>
 #include <array>
 
 #include "runtime/communicator/ranks.hpp"
@@ -30,7 +29,7 @@ Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOu
       OMNI_CHECK(use(index++, std::span(all).subspan(at, each)));
     return {};
   };
-  // Ranks that do not share each mini-batch take turns; behind the last one are no images.
+  // Ranks that do not share each mini-batch take turns; after the last one there are no images.
   // Where their mini-batches differ, the first rank takes all.
   const bool alone = net.slices().ranks < ranks::size();
   const auto size = static_cast<double>(test.batch());

@@ -22,7 +22,7 @@ class MetricsLog {
   static Result<MetricsLog> open(const std::filesystem::path& path,
                                  std::optional<std::uint64_t> resumed_iteration);
 
-  // The Slurm job that goes on behind `iteration`.
+  // The Slurm job that continues after `iteration`.
   Status job(std::uint64_t iteration);
   Status step(const StepReport& report);
   Status evaluation(const EvaluationReport& report);

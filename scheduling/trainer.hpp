@@ -126,7 +126,7 @@ class Trainer {
   // Mini-batches that `train` must have room for.
   static int slots(const ComputeGroups& groups);
   static int slots(int groups, int subdivisions);
-  static int slots_of_passes(int groups);  // where updates take passes of varying number
+  static int slots_of_passes(int groups);  // where updates take varying numbers of passes
 
   // `test` may be null: no evaluation.
   Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,

@@ -11,7 +11,7 @@
 namespace omni {
 namespace {
 
-// The buffers behind the first one, passed to a kernel by value.
+// The buffers after the first one, passed to a kernel by value.
 using Parts = std::array<float*, STARPU_NMAXBUFS - 1>;
 
 Parts parts_of(const Buffers& buffers, int count) {

@@ -55,7 +55,7 @@ void split_columns(const ColumnPartsArgs& args, const T* src, std::span<T* const
   });
 }
 
-// By blocks whose sums stay in the first-level cache while the parts pass by.
+// Adds block by block, so that a block's sums stay in the first-level cache.
 template <class T>
 void sum_parts(const SumPartsArgs& args, std::span<const T* const> parts, T* dst) {
   constexpr std::int64_t kBlock = 2048;

@@ -1,7 +1,5 @@
 #include "codelets/dense/connected.hpp"
 
-#include <algorithm>
-
 #include "codelets/dense/bf16.hpp"
 #include "codelets/dense/connected_onednn.hpp"
 #include "codelets/dense/gemm.hpp"

@@ -8,14 +8,14 @@
 
 namespace omni::onednn {
 
-// Of scratch memory, in the pass that takes most; without oneDNN's own.
+// Floats of scratch memory in the pass that takes most, without oneDNN's own scratch memory.
 std::size_t connected_floats(const ConnectedShape& shape);
 
 void connected_forward(const ConnectedShape& shape, const float* src, const float* weights,
                        float* dst, DeviceContext& context);
 void connected_backward_data(const ConnectedShape& shape, const float* diff_dst,
                              const float* weights, float* diff_src, DeviceContext& context);
-// Of `rows` neurons: multiplier(their first diff_dst, diff_weights) adds to their gradient.
+// For `rows` neurons: multiplier(their first diff_dst, diff_weights) adds to their gradient.
 Multiplier connected_weights_gradient(const ConnectedShape& shape, int rows, const float* src,
                                       DeviceContext& context);
 

@@ -1,7 +1,7 @@
-// The gradient of a connected layer's weights and biases, and the update with it, in one task of a
-// CPU: the gradient of a mini-batch that is an update by itself is nobody else's, so that pieces of
-// some MiB are enough, and are used while caches have them. (In memory as a whole it would be added
-// to, read and cleared: that is as much as the update itself reads and writes.)
+// One CPU task that computes the gradient of a connected layer's weights and biases, and updates
+// them. It works in pieces of some MiB, which stay in caches: no other task needs the gradient,
+// because every mini-batch is an update. (A gradient in memory would be written, read and cleared:
+// as much traffic as the update's own.)
 #pragma once
 
 #include <vector>
@@ -11,7 +11,8 @@
 
 namespace omni {
 
-// Of both updates: one rule, no replica. How many values there are says the shape.
+// Arguments of both updates (weights, bias): one rule, no replica. The shape gives the number of
+// values.
 struct ConnectedUpdateArgs {
   ConnectedShape shape;
   ExchangeArgs weights, bias;

@@ -37,10 +37,9 @@ const Plan& plan_for(const Args& args, DeviceContext& context, How... how) {
 // Whether oneDNN makes code for these instructions on this machine.
 bool uses(dnnl::cpu_isa instructions);
 
-// What the numbers that are multiplied become before, by ImplementationPolicy::precision: with
-// bf16, that type where oneDNN has code for it, which is with AVX-512; elsewhere they are rounded
-// as it would round them and stay f32, which is slower than leaving them alone, but gives the same
-// products (of normal numbers).
+// How numbers are prepared for a product, by ImplementationPolicy::precision. With bf16 they are
+// converted to it where oneDNN has code for it (AVX-512). Elsewhere they are rounded as bf16 would
+// be and stay f32: slower than leaving them alone, but the products (of normal numbers) are equal.
 struct Factors {
   dnnl::memory::data_type type = dnnl::memory::data_type::f32;
   bool rounded = false;

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "codelets/convolution/convolution_onednn.hpp"
 #include "codelets/dense/gemm.hpp"

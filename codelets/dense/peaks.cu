@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
 
 #include "codelets/cuda/gemm.cuh"
 #include "runtime/cuda/check.hpp"

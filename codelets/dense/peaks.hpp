@@ -17,7 +17,7 @@ struct CpuPeaks {
 // policy, while they have nothing else to do. Takes about a second.
 CpuPeaks measure_cpu_peaks(const Session& session, int workers);
 
-// Only CpuPeaks::gemm_together, which takes 12 MiB per worker instead of hundreds.
+// Measures CpuPeaks::gemm_together alone, which takes 12 MiB per worker instead of hundreds.
 double measure_cpu_gemm(const Session& session, int workers);
 
 // flop/s of a large matrix product, measured on one GPU after the other and added up.

@@ -55,7 +55,7 @@ __global__ void image_losses_kernel(const std::int32_t* labels, int inputs, Row 
 void add_losses(CudaWorker& worker, int images, const ImageLoss* losses, float* metrics);
 
 // row(image, label, d) is called by a block and writes the image's gradient to d, unless that is
-// null. The ImageLoss that its first thread gives counts.
+// null. The ImageLoss that its first thread returns is taken.
 template <class Row>
 void label_losses(int images, int inputs, const std::int32_t* labels, Row row, float* metrics,
                   float* diff) {

@@ -33,7 +33,7 @@ typename Pack<T, lanes>::Type load_pack(const T* from) {
 
 void store_pack(auto* to, auto value) { std::memcpy(to, &value, sizeof value); }
 
-// As floats, whatever the tensor holds.
+// Loads values as floats, whether the tensor holds floats or bf16.
 template <int lanes>
 typename Pack<float, lanes>::Type load_floats(const float* from) {
   return load_pack<float, lanes>(from);

@@ -7,16 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdint>
-#include <cstring>
 #include <limits>
 #include <new>
 #include <set>
-#include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "runtime/files.hpp"
 #include "runtime/shown_name.hpp"

@@ -1,5 +1,5 @@
-// Between floats and bf16 on a GPU, in the worker's stream. Included by .cu files, and by what
-// knows CUDA.
+// Between floats and bf16 on a GPU, in the worker's stream. Included by .cu files, and by
+// other files that use CUDA.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ inline void check(cublasStatus_t code, const char* what) {
   if (code != CUBLAS_STATUS_SUCCESS) throw_cuda_error(what, cublasGetStatusString(code));
 }
 
-// Of what may be refused for other reasons.
+// Throws if memory is lacking; for calls that may be refused for other reasons, too.
 inline void check_memory(cudnnStatus_t code, const char* what) {
   if (code == CUDNN_STATUS_ALLOC_FAILED) throw std::bad_alloc();  // the host's
   if (code == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED)

@@ -9,10 +9,10 @@
 
 namespace omni {
 
-// Calls `end`, which does not return, in a worker's thread when StarPU has failed to allocate on a
-// GPU for 20 seconds in a row while nothing computed: no task began or ended anywhere, and that
-// GPU's stream was empty. (A single failure is usual: StarPU then evicts and retries.) Long tasks
-// are waited for. Call before StarPU starts; only in a build with CUDA.
+// Calls `end`, which does not return, in a worker's thread, after StarPU has failed to allocate on
+// a GPU for 20 seconds in a row. It counts only time in which no task began or ended anywhere, and
+// that GPU's stream was empty. (A single failure is usual: StarPU then evicts and retries.) Long
+// tasks are waited for. Call before StarPU starts; only in a build with CUDA.
 void end_when_gpu_stays_full(void (*end)(const Error&));
 
 // Marks that a task computes, or enqueues work of a GPU. Counted only if is_counted, since all

@@ -3,12 +3,10 @@
 #include <starpu.h>
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <unordered_map>
 
 #include "runtime/cuda/cuda_error.hpp"
-#include "runtime/cuda/devices.hpp"
 #include "runtime/tasks/locals.hpp"
 
 namespace omni {

@@ -18,14 +18,14 @@ class Locals;
 
 class CudaWorker {
  public:
-  // Of the CUDA worker that runs the current task. Outside of StarPU (tests, benchmarks): of the
+  // The CUDA worker that runs the current task. Outside of StarPU (tests, benchmarks): one for the
   // calling thread, with the default stream of the current device.
   static CudaWorker& current();
 
   cudaStream_t stream() const { return stream_; }
   cublasHandle_t blas() const { return blas_; }
-  // A cuBLAS handle is also a cuBLASLt handle, by cuBLAS's documentation. Streams are arguments
-  // there.
+  // A cuBLAS handle is also a cuBLASLt handle, by cuBLAS's documentation. Calls of cuBLASLt take
+  // the stream as an argument.
   cublasLtHandle_t blas_lt() const { return reinterpret_cast<cublasLtHandle_t>(blas_); }
   cudnnHandle_t dnn() const { return dnn_; }
   int multiprocessors() const { return multiprocessors_; }
@@ -40,7 +40,7 @@ class CudaWorker {
   // another in one stream, so that the next one may use it, too. A kernel that needs several
   // pieces asks once and divides. Throws OutOfGpuMemory.
   void* workspace(std::size_t bytes) { return workspace_.at_least(bytes, stream_); }
-  // Likewise, for copies in floats of bf16 tensors.
+  // Memory for copies of bf16 tensors as floats; it stays as workspace() does.
   void* copies(std::size_t bytes) { return copies_.at_least(bytes, stream_); }
 
   explicit CudaWorker(cudaStream_t stream);

@@ -39,8 +39,8 @@ class DataFeed {
   std::size_t bytes() const { return tensors_.bytes(); }
   std::vector<TensorSize> tensor_sizes() const { return tensors_.sizes(); }
 
-  // A mini-batch is named by its first sample. submit(): its decode tasks, into a free slot; there
-  // must be one.
+  // A mini-batch is named by its first sample. submit() submits its decode tasks; requires a free
+  // slot.
   void submit(std::uint64_t first_sample);
   bool holds(std::uint64_t first_sample) const;
   BatchSlot& slot(std::uint64_t first_sample);  // of a submitted mini-batch

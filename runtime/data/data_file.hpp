@@ -31,7 +31,7 @@ class DataFile {
   bool swells_to(std::uint64_t bytes) const;
   static constexpr std::uint64_t kMaxCompression = 100;
 
-  // As many bytes as there are, up to `out.size()`.
+  // Reads as many bytes as there are, up to `out.size()`.
   Result<std::size_t> read_up_to(std::span<std::uint8_t> out);
   // Exactly `out.size()` bytes; a file that ends before is an error.
   Status read(std::span<std::uint8_t> out);

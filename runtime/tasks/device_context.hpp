@@ -38,7 +38,7 @@ class DeviceContext {
   // that needs several pieces asks once and divides. Throws std::bad_alloc.
   float* scratch(std::size_t count) { return scratch_.at_least(count); }
   std::size_t scratch_floats() const { return scratch_.count(); }  // so far
-  // Likewise, for copies in floats of bf16 tensors.
+  // Memory for copies of bf16 tensors as floats; it stays as scratch() does.
   float* copies(std::size_t count) { return copies_.at_least(count); }
 
   // The context's own object of type T, default-constructed on first use.

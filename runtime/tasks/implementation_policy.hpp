@@ -17,8 +17,9 @@ constexpr const char* name_of(Precision precision) {
 
 // Set by Session.
 struct ImplementationPolicy {
-  bool deterministic = false;  // always the first one that supports the arguments, on a GPU if
-                               // there is one; no commuting
+  // Always the first implementation that supports the arguments, on a GPU if one has it; tasks that
+  // add to one tensor keep their order.
+  bool deterministic = false;
   std::string
       preferred;  // this one wherever it supports the arguments ("reference", "onednn", ...)
   std::vector<std::uint32_t> gpu_workers{};  // as WorkerSet::bits(); none: no GPU

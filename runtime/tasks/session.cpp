@@ -14,7 +14,6 @@
 #include "runtime/cuda/devices.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
-#include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/device_context.hpp"
 #include "runtime/tasks/models/model_folder.hpp"
 #include "runtime/tasks/models/numa.hpp"

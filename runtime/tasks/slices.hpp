@@ -12,7 +12,7 @@
 
 namespace omni {
 
-// Of several ranks each computes a share of the mini-batch, and has the slices of that alone.
+// With several ranks, each computes a share of the mini-batch and has only that share's slices.
 struct Slices {
   std::vector<int> sizes;      // images per slice
   std::vector<int> offsets;    // first image of each slice within the share

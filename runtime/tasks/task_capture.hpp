@@ -21,7 +21,7 @@ struct CapturedTask {
     TensorPart part;
     AccessMode mode;
     std::uint32_t id() const { return part.tensor->id(part.part); }
-    // Of the whole memory, which aliases share: that is what a transfer moves.
+    // The bytes that a transfer moves: the whole memory, which aliases share.
     std::size_t bytes() const {
       const Tensor& storage = part.tensor->storage();
       return storage.count_of(part.part) * bytes_of(storage.type());
@@ -50,7 +50,7 @@ bool is_on();
 // Called for every task while capturing. False: do not run the task.
 bool submitted(const std::string& codelet, std::span<const Access> accesses, TaskTag tag,
                double flops, double bytes, const std::function<WorkingFloats()>& working);
-// As StarPU gets it, but for the workers that it is bound to.
+// Notes the expected time of the last task. It must be as StarPU gets it, except for bound workers.
 void expect(starpu_task& task);
 
 }  // namespace task_capture

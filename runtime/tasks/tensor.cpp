@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cassert>
 #include <cstring>
 
-#include "runtime/bf16/bf16.hpp"
 #include "runtime/tasks/access.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/models/numa.hpp"

@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <span>
 #include <utility>
 

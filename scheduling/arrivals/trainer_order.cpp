@@ -1,5 +1,4 @@
 // The order of a clock or of turns: who is next, and updates told in that order.
-#include <algorithm>
 #include <set>
 
 #include "scheduling/trainer.hpp"

@@ -26,8 +26,8 @@ class ComputeGroups {
   using BuildNet =
       std::function<Result<std::unique_ptr<Net>>(const Sharing&, int slice, int group)>;
   // `like`: layout and sharing; by default replicas only with several groups. `ranks`: of each
-  // group, ascending; none: all groups are here. `images`: of a pass of each group; none: all
-  // alike.
+  // group, ascending; none: all groups are here. `images`: per pass, by group; none: equal
+  // for all.
   static Result<ComputeGroups> make(int count, Sharing like, const BuildNet& build,
                                     std::vector<int> ranks = {}, std::vector<int> images = {});
   explicit ComputeGroups(std::unique_ptr<Net> only);

@@ -102,9 +102,9 @@ class GroupRun {
   Strategy& strategy_;
   bool traced_;
   RankSums* sums_;         // null: there is one rank
-  bool here_, guest_;      // else the group is of another rank; its merged phase is here
+  bool here_, guest_;      // the group is of this rank; else: whether its merged phase is here
   bool across_;            // groups are on several ranks
-  bool merged_elsewhere_;  // of a group here, the merged phase
+  bool merged_elsewhere_;  // the group is here, its merged phase on another rank
   bool whole_;
   bool alone_;                       // then a mini-batch of one pass can be one chain
   std::optional<ChainScope> chain_;  // from begin() to the end of complete()

@@ -107,7 +107,7 @@ std::optional<Finding> find_no_gradient(const Inspection& found, const Learning&
           : fmt::format("the gradient of {} is too small to change it by 1 % in {} iterations",
                         which, learning.iterations);
   finding.remedy =
-      "add batch_normalize=1, use activation=leaky there and behind, or begin with other weights";
+      "add batch_normalize=1, use activation=leaky from there on, or begin with other weights";
   return finding;
 }
 

@@ -45,8 +45,8 @@ enum class LossIs { at_chance, lower, low };
 std::optional<Finding> diagnose(const Inspection& inspection, const Learning& learning,
                                 LossIs loss);
 
-// Share of the parameters' length by which they change in an iteration, whatever the layer's own
-// multiplier of the learning rate.
+// By how much an iteration changes the parameters: norm of the change / norm of the parameters,
+// without the layer's own multiplier of the learning rate.
 double relative_step(const InspectedLayer& layer, const Learning& learning);
 
 }  // namespace omni

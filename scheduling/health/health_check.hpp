@@ -19,7 +19,7 @@ namespace omni {
 struct HealthOptions {
   bool strict = false;         // a training that is sick ends
   std::uint64_t first = 200;   // iteration of the first inspection for a loss at chance
-  std::uint64_t usual = 1024;  // likewise of the first without a reason
+  std::uint64_t usual = 1024;  // iteration of the first routine inspection
   std::uint64_t stuck = 1000;  // losses at chance, and two epochs, after which a net is stuck
   std::function<void(const std::string&)> warn;
 };

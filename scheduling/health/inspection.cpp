@@ -129,7 +129,8 @@ class Inspector {
       if (param->trainable && param->rate != 0) sum += length * length;
     }
     const auto samples = static_cast<double>(net_.slices().images());
-    // Sums over samples of products of what comes from behind and from before.
+    // Sums over samples of products of the gradient from later layers and the values from earlier
+    // ones.
     if (is_updated_in_backward(layer))
       sum += squares(layer.output().diff) *
              (inputs_[static_cast<std::size_t>(layer.index())] + samples);

@@ -36,7 +36,8 @@ class LossLevel {
   std::optional<double> chance() const { return chance_; }
 
   std::vector<double> numbers() const;
-  bool take(std::span<const double> numbers);  // what numbers() gave; false: they are no such
+  bool take(
+      std::span<const double> numbers);  // restores what numbers() gave; false: impossible numbers
 
  private:
   static constexpr double kNone = 1e300;  // no loss is as large
@@ -44,7 +45,7 @@ class LossLevel {
   std::optional<double> chance_;
   std::vector<double> block_;
   LossMean since_;       // those at chance
-  double best_ = kNone;  // mean of a block, surely lower than those before
+  double best_ = kNone;  // mean loss of a block that was significantly lower than all blocks before
   double first_ = kNone, lowest_ = kNone, recent_ = 0;  // medians of blocks
   std::uint64_t risen_ = 0;
 };

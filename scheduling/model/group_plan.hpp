@@ -25,7 +25,7 @@ struct GroupPlan {
     double penalty = 1;  // of statistical efficiency: updates needed, relative to one group
     std::optional<double> penalty_error{};  // where it was measured; else it is the theory's
 
-    // Of a training, in relation to other rows.
+    // The time of a whole training, to be compared with that of other rows.
     double total() const { return predicted * penalty; }
     std::optional<double> median_measured() const;
   };

@@ -24,7 +24,7 @@ struct IterationTask {
     Owner owner;
     std::size_t bytes = 0;
   };
-  // Before the mini-batch; before the merged phase; from its first task on.
+  // decode: before the mini-batch; begin: before the merged phase; complete: from there on.
   enum class Stage { decode, begin, complete };
   std::uintptr_t codelet = 0;   // which one
   std::vector<double> seconds;  // by kind of worker; infinite: it cannot run there

@@ -11,7 +11,7 @@
 
 namespace omni {
 
-// Of a mini-batch on one node.
+// What a mini-batch costs on one node.
 struct NodeCosts {
   double compute = 0, merged = 0;          // s, of the replicated and of the merged phase
   double parameters = 0, activations = 0;  // bytes of the replicated phase, and of what it makes
@@ -24,7 +24,7 @@ struct NodeForecast {
   double seconds() const;  // per iteration
 };
 
-// Of every number of groups that divides the nodes by a power of two.
+// One forecast for every number of groups that divides the nodes by a power of two.
 std::vector<NodeForecast> forecast_nodes(const NodeCosts& costs, const Machine::Link& link,
                                          std::span<const int> nodes);
 

@@ -40,7 +40,7 @@ class SimulatedTasks {
   const SimulatedTask& operator[](int task) const { return tasks_[static_cast<std::size_t>(task)]; }
 
  private:
-  // The last users of a datum, as StarPU keeps them.
+  // The tasks that last used a datum. As in StarPU, the next task on it depends on them.
   struct Datum {
     std::vector<int> writers{};  // one, or several that accumulate
     std::vector<int> readers{};  // since

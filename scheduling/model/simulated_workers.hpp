@@ -62,7 +62,7 @@ class SimulatedWorkers {
   void take(std::size_t worker);
   void start(int id, std::size_t worker);
   void finish(int id, std::size_t worker);
-  // As the policy knows it, without the jitter.
+  // The task's length as the policy knows it: without random variation.
   double length(int id, std::size_t worker) const {
     return tasks_[id].task->seconds[workers_[worker].kind];
   }

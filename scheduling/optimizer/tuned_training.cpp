@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 
 #include "runtime/log.hpp"
 #include "runtime/shortest_decimal.hpp"

@@ -19,7 +19,7 @@ class BacklogForecast {
   void began(Sort sort, double work);  // a task
   void ran_empty();                    // nothing is ready
 
-  // Forecast when a task of this sort becomes ready; at least the ready work.
+  // The work that is expected to come, once a task of this sort is ready; at least `ready_work`.
   double expected(Sort sort, double ready_work) const;
 
  private:

@@ -211,8 +211,8 @@ class Dispatcher {
     return candidates;
   }
 
-  // Until a worker of this kind is free for this task, if it had this priority. Of what is ready,
-  // other groups' workers are supposed to have as much to do as those of the task's own.
+  // Time until a worker of this kind is free for this task, if it had this priority. The ready work
+  // is supposed to be spread evenly over all groups' workers.
   double wait_for(const Kind& kind, const Task& task, int priority, double now) const {
     double left = 0;
     std::size_t able = 0;
@@ -238,7 +238,7 @@ class Dispatcher {
   }
 
   double expected_work(const Kind& kind, const Task& task, double ready_work) const {
-    if (facts_.holds_shared(task)) return ready_work;  // not to be held for long
+    if (facts_.holds_shared(task)) return ready_work;  // nothing may delay it
     return kind.backlog_forecast.expected(facts_.sort(task), ready_work);
   }
 

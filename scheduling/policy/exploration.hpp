@@ -32,7 +32,7 @@ class Exploration {
  private:
   struct History {
     std::uint64_t choices = 0;
-    std::vector<double> saved{};  // by implementation, for a look at it
+    std::vector<double> saved{};  // time, by implementation: it pays for a try of that one
     double& saved_for(unsigned implementation);
   };
   std::map<Model, History> histories_;

@@ -31,7 +31,7 @@ class ReadyQueue {
   bool empty() const { return queues_.empty(); }
   int highest_priority() const { return queues_.begin()->first; }  // of one that is not empty
 
-  // Of all tasks that would run before a new one of this priority.
+  // The summed length of all tasks that would run before a new one of this priority.
   double length_before(int priority) const {
     double length = 0;
     for (auto queue = queues_.begin(); queue != queues_.end() && queue->first >= priority; ++queue)

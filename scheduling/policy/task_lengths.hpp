@@ -34,7 +34,7 @@ double transfer_length(const starpu_task& task, unsigned node);
 // Data that a task updates are used again where they were used before: parameters in the next
 // pass. Time to return them there from `node`:
 double return_length(const starpu_task& task, unsigned node);
-// Requests that transfer; it starts when the task releases the data.
+// Requests the transfer back; it starts when the task releases the data.
 void return_updates(const starpu_task& task, unsigned node);
 // Notes that the task uses its data on `node`.
 void note_use(const starpu_task& task, unsigned node);

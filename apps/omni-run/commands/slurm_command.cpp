@@ -46,7 +46,7 @@ Status slurm_command(const SlurmArguments& arguments, const NetArguments& net) {
   }
   if (!filled)
     return Error{ErrorKind::data, path.string(), "has no line 'set -euo pipefail'",
-                 "the program and its arguments are set behind it"};
+                 "the program and its arguments are added after it"};
   log::result_text(script);
   return {};
 }

@@ -47,7 +47,7 @@ DatasetPair make_file_datasets(ImageList train, ImageList test, int classes,
                                const std::vector<std::string>& class_names,
                                const std::filesystem::path& origin);
 
-// Of two lists with numbers as labels, which the user named.
+// Opens two lists of image files that the user named; their labels are numbers.
 Result<DatasetPair> open_labelled_lists(const std::filesystem::path& train,
                                         const std::filesystem::path& test, bool with_test = true);
 

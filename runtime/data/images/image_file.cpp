@@ -6,13 +6,9 @@
 #include <cctype>
 #include <charconv>
 #include <span>
-#include <string>
-#include <string_view>
 
-#include "runtime/data/images/image.hpp"
 #include "runtime/data/images/jpeg.hpp"
 #include "runtime/files.hpp"
-#include "runtime/result.hpp"
 
 namespace omni {
 namespace {

@@ -45,9 +45,9 @@ struct ImageList {
 
 std::string_view trim(std::string_view text);  // without the blanks at both ends
 
-// Hands over the lines of a text file (maybe .gz) that are not empty, without line ends and the
-// blanks around them, and their indices. Refuses a file without any, what is no text, at the first
-// such line, and without `gaps` empty lines between others.
+// Calls visit(line, its index) for the lines of a text file (maybe .gz) that are not empty, without
+// line ends and the blanks around them. Refuses a file without such a line, and the first line that
+// is no text. Refuses empty lines between others, unless `gaps`.
 Status for_each_line(const std::filesystem::path& file, bool gaps,
                      const std::function<Status(std::string_view, std::size_t)>& visit);
 

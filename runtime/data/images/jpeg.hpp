@@ -1,6 +1,6 @@
-// JPEG images, through libjpeg-turbo: baseline and progressive, grey, colour, CMYK and YCCK. What
-// is damaged is refused, also where a picture could be shown. EXIF is not looked at: an image is
-// read as it is stored.
+// JPEG images, through libjpeg-turbo: baseline and progressive, grey, colour, CMYK and YCCK. A
+// damaged file is refused, even if a part of its picture could be shown. EXIF is not looked at: an
+// image is read as it is stored.
 #pragma once
 
 #include <string>

@@ -26,7 +26,7 @@ constexpr std::size_t kMostLabels = 1 << 16;
 constexpr double kLargestLabel = 1e15;  // a double counts so far
 constexpr const char* kLibsvmLine = "a line is: label index:value index:value ...";
 
-// What a file holds, a vector behind the other.
+// What a file holds, one vector after another.
 struct Vectors {
   std::vector<std::int32_t> labels = {};
   std::vector<std::size_t> ends = {};       // of each vector, in the two below

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
-#include <string>
 
 #include "runtime/cuda/cuda_error.hpp"
 #include "runtime/cuda/full_gpu.hpp"
@@ -20,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Entry = CodeletBase::Entry;
 
-// Where uses begin behind so many bytes.
+// Where the uses begin, after so many bytes of arguments.
 constexpr std::size_t aligned(std::size_t bytes) {
   constexpr std::size_t kUnit = alignof(BufferUse);
   return (bytes + kUnit - 1) / kUnit * kUnit;

@@ -16,7 +16,7 @@
 
 namespace omni {
 
-// The same allocation holds the arguments behind it, then the accesses.
+// The same allocation holds the arguments after it, then the accesses.
 struct alignas(std::max_align_t) CodeletCall {
   const CodeletBase* codelet;
   std::uint32_t on_cpu;  // bit i: entry i may serve this call

@@ -25,7 +25,7 @@ constexpr bool kHasStreams = true;
 class ChainMarks {
  public:
   void add() { events_.emplace_back().record(starpu_cuda_get_local_stream()); }
-  // If the GPU is there already when the host launches what comes behind the mark, it has waited.
+  // If the GPU is there already when the host launches what comes after the mark, it has waited.
   void add_before_call() {
     add();
     std::optional<TimedEvent>& launched_late = launched_late_.emplace_back();

@@ -2,8 +2,8 @@
 // call that needs another's result would reach the GPU only after the host has seen that result,
 // some hundred times per mini-batch. The one task enqueues the kernels of all calls in order.
 //
-// A chain takes some milliseconds, since other tasks want the GPU and the data of a chain. If there
-// are none, a chain is a whole iteration: between two chains the GPU waits for the host.
+// Where other tasks need the GPU or the data, a chain is limited to some milliseconds. Otherwise it
+// is a whole iteration, since the GPU waits for the host between two chains.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class TaskChain {
   TaskChain(const TaskChain&) = delete;
   TaskChain& operator=(const TaskChain&) = delete;
 
-  // Of the calling thread; null: none.
+  // The chain that the calling thread has open; null: none.
   static TaskChain* open();
 
   void append(CodeletCall::Owner call, std::span<const Access> accesses, int priority);
