@@ -20,6 +20,19 @@ inline dim3 blocks_for(const CudaWorker& worker, std::int64_t count) {
   return dim3(static_cast<unsigned>(std::clamp<std::int64_t>(wanted, 1, most)));
 }
 
+// As many blocks of kThreads as the device runs at once.
+template <auto kernel>
+int resident_blocks(const CudaWorker& worker) {
+  thread_local const int each = [] {
+    int blocks = 1;
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+              &blocks, reinterpret_cast<const void*>(kernel), kThreads, 0),
+          "asking how many blocks fit");
+    return blocks;
+  }();
+  return each * worker.multiprocessors();
+}
+
 template <class Use>
 __global__ void elements_kernel(std::int64_t count, Use use) {
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;

@@ -10,11 +10,11 @@
 
 namespace omni {
 
-// Calls use(std::integral_constant<int, lanes>): the most for values of type T if so, else 1.
-template <class T, class Use>
+// Calls use(std::integral_constant<int, lanes>): those for values of type T if so, else 1.
+template <class T, int lanes = kMostLanes<T>, class Use>
 void with_lanes(bool most, Use use) {
   if (most)
-    use(std::integral_constant<int, kMostLanes<T>>());
+    use(std::integral_constant<int, lanes>());
   else
     use(std::integral_constant<int, 1>());
 }

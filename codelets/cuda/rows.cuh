@@ -58,10 +58,11 @@ void for_each_column(CudaWorker& worker, std::int64_t rows, int columns, Columns
   const unsigned down = kThreads / across;
   const unsigned tiles = (static_cast<unsigned>(columns) + across - 1) / across;
   const std::int64_t wanted = (rows + down - 1) / down;
+  constexpr auto kKernel = columns_kernel<Columns>;
   const std::int64_t most =
-      std::clamp<std::int64_t>(blocks_for(worker, rows * columns).x / tiles, 1, 65535);
-  launch(columns_kernel<Columns>, dim3(tiles, static_cast<unsigned>(std::min(wanted, most))),
-         dim3(across, down), 0, worker.stream(), rows, columns, at);
+      std::clamp<std::int64_t>(resident_blocks<kKernel>(worker) / tiles, 1, 65535);
+  launch(kKernel, dim3(tiles, static_cast<unsigned>(std::min(wanted, most))), dim3(across, down), 0,
+         worker.stream(), rows, columns, at);
 }
 
 }  // namespace omni

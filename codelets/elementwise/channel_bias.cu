@@ -55,8 +55,8 @@ struct CollectValues {
 
 struct AddTo {
   float* sums;
-  __device__ void operator()(int column, const std::array<float, 1>& sum) const {
-    sums[column] += sum[0];
+  __device__ void operator()(int column, const ColumnSums<1>& total) const {
+    sums[column] += total.sum[0];
   }
 };
 
@@ -120,13 +120,9 @@ template void gpu::add_bias_and_activate(CudaWorker&, std::int64_t, int, const f
 template <class T>
 void gpu::add_column_sums(CudaWorker& worker, std::int64_t rows, int columns, const T* values,
                           float* sums) {
-  with_words<T>(
-      columns,
-      [&]<class N>(N) {
-        total_columns(worker, rows, columns, CollectValues<N::value, T>{values, columns},
-                      UseSums<1, AddTo>{{sums}});
-      },
-      values);
+  with_lanes<T, kLanesOfWord<T>>(divides(kLanesOfWord<T>, columns, values), [&]<class N>(N) {
+    total_columns(worker, rows, columns, CollectValues<N::value, T>{values, columns}, AddTo{sums});
+  });
 }
 template void gpu::add_column_sums(CudaWorker&, std::int64_t, int, const float*, float*);
 template void gpu::add_column_sums(CudaWorker&, std::int64_t, int, const Bf16*, float*);
@@ -148,14 +144,12 @@ void gpu::channel_bias_backward(const ChannelBiasArgs& args, const Buffers& buff
       return add_column_sums(worker, args.rows, args.c, diff, buffers.get(1));
     with_usual_activation(args.activation, [&]<class F>(F f) {
       const T* values = buffers.get<T>(2);
-      with_words<T>(
-          args.c,
-          [&]<class N>(N) {
-            total_columns(worker, args.rows, args.c,
-                          CollectGradient<F, N::value, T>{f, diff, values, args.c},
-                          UseSums<1, AddTo>{{buffers.get(1)}});
-          },
-          diff, values);
+      const bool words = divides(kLanesOfWord<T>, args.c, diff, values);
+      with_lanes<T, kLanesOfWord<T>>(words, [&]<class N>(N) {
+        total_columns(worker, args.rows, args.c,
+                      CollectGradient<F, N::value, T>{f, diff, values, args.c},
+                      AddTo{buffers.get(1)});
+      });
     });
   });
 }

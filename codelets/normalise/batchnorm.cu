@@ -24,7 +24,7 @@ struct CollectMoments {
   __device__ std::array<Total, lanes> operator()(const RowsOfThread& rows, int k) const {
     Moments<float> moments[lanes]{};
     float before = 0;  // in every lane, so that one division does for all
-    for_rows<2 * kRowsTogether>(
+    for_rows<32 / lanes>(
         rows, [&](std::int64_t row) { return load<lanes>(src, row * c + k); },
         [&]<std::size_t together>(const std::array<Lanes<lanes>, together>& x) {
           Moments<float> next[lanes];
@@ -54,9 +54,15 @@ struct CollectMoments {
 struct StoreMoments {
   float* partial;
   int c;
+  // Of a mini-batch in one slice; else mean is null, and tasks of their own do that.
+  batchnorm_channel::Merge<float> merge;
+  batchnorm_channel::Finish<float> finish;
   __device__ void operator()(int k, const Moments<double>& moments) const {
     partial[k] = static_cast<float>(moments.mean);
     partial[c + k] = static_cast<float>(moments.squares);
+    if (finish.mean == nullptr) return;
+    merge(k);
+    finish(k);
   }
 };
 
@@ -81,10 +87,9 @@ struct Statistics {
   const float *mean, *inv_std, *scale, *shift;
   bool from_variance = false;
 
-  // Into the lanes of T.
-  template <class T, class... Pointer>
-  bool divides(int columns, Pointer... pointers) const {
-    return omni::divides(kMostLanes<T>, columns, mean, inv_std, scale, shift, pointers...);
+  template <class... Pointer>
+  bool divides(int lanes, int columns, Pointer... pointers) const {
+    return omni::divides(lanes, columns, mean, inv_std, scale, shift, pointers...);
   }
   template <int lanes>
   __device__ Channels<lanes> of(int k) const {
@@ -219,16 +224,21 @@ struct BackwardData {
 
 void gpu::batchnorm_partial(const BatchnormSliceArgs& args, const Buffers& buffers,
                             DeviceContext&) {
+  float* partial = buffers.get(1);
+  StoreMoments store{partial, args.c, {{args.c, 0, args.rows}, partial, partial}, {}};
+  if (buffers.count() > 2)
+    store.finish = {{args.c, args.rows, args.momentum},
+                    partial,
+                    buffers.get(2),
+                    buffers.get(3),
+                    buffers.get(4),
+                    buffers.get(5)};
   with_values(buffers, [&]<class T>(T) {
     const T* src = buffers.get<T>(0);
-    with_words<T>(
-        args.c,
-        [&]<class N>(N) {
-          total_columns(CudaWorker::current(), args.rows, args.c,
-                        CollectMoments<N::value, T>{src, args.c},
-                        StoreMoments{buffers.get(1), args.c});
-        },
-        src);
+    with_lanes<T, kLanesOfWord<T>>(divides(kLanesOfWord<T>, args.c, src), [&]<class N>(N) {
+      total_columns(CudaWorker::current(), args.rows, args.c,
+                    CollectMoments<N::value, T>{src, args.c}, store);
+    });
   });
 }
 
@@ -251,10 +261,11 @@ void gpu::batchnorm_apply(const BatchnormApplyArgs& args, const Buffers& buffers
   const auto apply = [&]<class F, class T>(F f, T) {
     const T *src = buffers.get<T>(0), *addend = args.adds ? buffers.get<T>(6) : nullptr;
     T* dst = buffers.get<T>(5);
-    with_lanes<T>(statistics.divides<T>(args.c, src, addend, dst), [&]<class N>(N lanes) {
-      for_each_column(CudaWorker::current(), args.rows, args.c / lanes,
-                      Apply<F, N::value, T>{f, statistics, src, addend, dst, args.c});
-    });
+    with_lanes<T>(statistics.divides(kMostLanes<T>, args.c, src, addend, dst),
+                  [&]<class N>(N lanes) {
+                    for_each_column(CudaWorker::current(), args.rows, args.c / lanes,
+                                    Apply<F, N::value, T>{f, statistics, src, addend, dst, args.c});
+                  });
   };
   with_usual_activation(args.activation,
                         [&](auto f) { with_values(buffers, [&](auto t) { apply(f, t); }); });
@@ -263,17 +274,16 @@ void gpu::batchnorm_apply(const BatchnormApplyArgs& args, const Buffers& buffers
 void gpu::batchnorm_backward_reduce(const BatchnormReduceArgs& args, const Buffers& buffers,
                                     DeviceContext&) {
   const Statistics statistics{buffers.get(2), buffers.get(3), buffers.get(4), buffers.get(5)};
+  const StoreDiff store(args.c, statistics.inv_std, buffers.get(6), buffers, 7);
   const auto reduce = [&]<class F, class T>(F f, T) {
     const T *src = buffers.get<T>(0), *diff_dst = buffers.get<T>(1);
-    with_words<T>(
-        args.c,
-        [&]<class N>(N) {
-          total_columns(CudaWorker::current(), args.rows, args.c,
-                        CollectDiff<F, N::value, T>{f, gradient_needs_input(args.activation),
-                                                    statistics, src, diff_dst, args.c},
-                        StoreDiff{buffers.get(6), statistics.inv_std, args.c});
-        },
-        src, diff_dst, statistics.mean, statistics.inv_std, statistics.scale, statistics.shift);
+    const bool words = statistics.divides(kLanesOfWord<T>, args.c, src, diff_dst);
+    with_lanes<T, kLanesOfWord<T>>(words, [&]<class N>(N) {
+      total_columns(CudaWorker::current(), args.rows, args.c,
+                    CollectDiff<F, N::value, T>{f, gradient_needs_input(args.activation),
+                                                statistics, src, diff_dst, args.c},
+                    store);
+    });
   };
   with_usual_activation(args.activation,
                         [&](auto f) { with_values(buffers, [&](auto t) { reduce(f, t); }); });
@@ -298,13 +308,14 @@ void gpu::batchnorm_backward_data(const BatchnormBackwardArgs& args, const Buffe
   const auto backward = [&]<class F, class T>(F f, T) {
     const T *src = buffers.get<T>(0), *diff_dst = buffers.get<T>(1);
     T* diff_src = buffers.get<T>(args.in_place ? 1 : 7);
-    with_lanes<T>(statistics.divides<T>(args.c, src, diff_dst, diff_src), [&]<class N>(N lanes) {
-      for_each_column(
-          CudaWorker::current(), args.rows, args.c / lanes,
-          BackwardData<F, N::value, T>{f, gradient_needs_input(args.activation), statistics, src,
-                                       diff_dst, buffers.get(6), diff_src, args.c,
-                                       1 / static_cast<float>(args.batch_rows)});
-    });
+    with_lanes<T>(
+        statistics.divides(kMostLanes<T>, args.c, src, diff_dst, diff_src), [&]<class N>(N lanes) {
+          for_each_column(
+              CudaWorker::current(), args.rows, args.c / lanes,
+              BackwardData<F, N::value, T>{f, gradient_needs_input(args.activation), statistics,
+                                           src, diff_dst, buffers.get(6), diff_src, args.c,
+                                           1 / static_cast<float>(args.batch_rows)});
+        });
   };
   with_usual_activation(args.activation,
                         [&](auto f) { with_values(buffers, [&](auto t) { backward(f, t); }); });

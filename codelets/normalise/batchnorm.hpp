@@ -30,6 +30,7 @@ inline constexpr double kBatchnormEpsilon = 1e-5;
 struct BatchnormSliceArgs {
   std::int64_t rows = 0;
   int c = 0;
+  float momentum = 0;  // see BatchnormFinishArgs: of a GPU that also merges and finishes
 };
 
 // Adds one slice's result to the total of the slices before it; the first one starts the total.

@@ -63,7 +63,7 @@ void gpu::batchnorm_residual_reduce(const BatchnormReduceArgs& args, const Buffe
       total_columns(
           CudaWorker::current(), args.rows, args.c,
           CollectResidual<F, N::value, T>{f, src, dst, diff_dst, mean, diff_addend, args.c},
-          StoreDiff{buffers.get(5), inv_std, args.c});
+          StoreDiff(args.c, inv_std, buffers.get(5), buffers, 7));
     });
   };
   with_usual_activation(args.activation,

@@ -17,29 +17,32 @@ using DiffSrc = BatchnormWholeBackwardArgs::DiffSrc;
 using Places = std::initializer_list<std::size_t>;
 
 // Calls use(codelet, its arguments, its buffers) for each part, in order. A buffer that a part has,
-// but does not touch, is any.
-void for_each_batchnorm_part(const BatchnormForwardArgs& args, auto use) {
+// but does not touch, is any. A GPU does what is done by channel at the end of the pass before it.
+void for_each_batchnorm_part(const BatchnormForwardArgs& args, bool on_gpu, auto use) {
   const auto [rows, c, momentum, activation, adds] = args;
-  use(batchnorm_partial, BatchnormSliceArgs{.rows = rows, .c = c}, {0, 1});
+  const BatchnormSliceArgs slice{.rows = rows, .c = c, .momentum = momentum};
+  use(batchnorm_partial, slice, {0, 1, 2, 3, 4, 5});  // a core uses only the first two
   // In place, channel by channel. Finite moments of a first slice stay as they are, infinite ones
   // become NaN, as they do in a task of its own.
-  use(batchnorm_merge, BatchnormMergeArgs{.c = c, .rows_before = 0, .rows = rows}, {1, 1});
-  use(batchnorm_finish, BatchnormFinishArgs{.c = c, .rows = rows, .momentum = momentum},
-      {1, 2, 3, 4, 5});
+  if (!on_gpu) {
+    use(batchnorm_merge, BatchnormMergeArgs{.c = c, .rows_before = 0, .rows = rows}, {1, 1});
+    use(batchnorm_finish, BatchnormFinishArgs{.c = c, .rows = rows, .momentum = momentum},
+        {1, 2, 3, 4, 5});
+  }
   use(batchnorm_apply,
       BatchnormApplyArgs{.rows = rows, .c = c, .activation = activation, .adds = adds},
       {0, 2, 3, 6, 7, 8, adds ? std::size_t{9} : 0});
 }
 
 // Merging the sums of a first slice would only copy them.
-void for_each_batchnorm_part(const BatchnormWholeBackwardArgs& args, auto use) {
+void for_each_batchnorm_part(const BatchnormWholeBackwardArgs& args, bool on_gpu, auto use) {
   const auto [rows, c, activation, diff_src, of_sum] = args;
   const BatchnormReduceArgs reduce{.rows = rows, .c = c, .activation = activation};
   if (of_sum)
-    use(batchnorm_residual_reduce, reduce, {0, 9, 1, 2, 3, 6, 10});
+    use(batchnorm_residual_reduce, reduce, {0, 9, 1, 2, 3, 6, 10, 7, 8});
   else
-    use(batchnorm_backward_reduce, reduce, {0, 1, 2, 3, 4, 5, 6});
-  use(batchnorm_parameter_gradient, BatchnormParameterArgs{.c = c}, {6, 7, 8});
+    use(batchnorm_backward_reduce, reduce, {0, 1, 2, 3, 4, 5, 6, 7, 8});
+  if (!on_gpu) use(batchnorm_parameter_gradient, BatchnormParameterArgs{.c = c}, {6, 7, 8});
   if (of_sum)
     return use(batchnorm_backward_data,
                BatchnormBackwardArgs{.rows = rows, .c = c, .batch_rows = rows},
@@ -65,17 +68,18 @@ Kernel<Args> kernel_in(Role role, const Codelet<Args>& part) {
 
 template <Role role, class Args>
 void batchnorm_parts(const Args& args, const Buffers& buffers, DeviceContext& context) {
-  for_each_batchnorm_part(args, [&](const auto& part, const auto& part_args, Places places) {
-    std::array<void*, 8> own;
+  const auto run = [&](const auto& part, const auto& part_args, Places places) {
+    std::array<void*, 9> own;
     std::ranges::transform(places, own.begin(), [&](auto at) { return buffers.get<void>(at); });
     const Buffers part_buffers{std::span(own).first(places.size()), buffers.in_bf16()};
     kernel_in(role, part)(part_args, part_buffers, context);
-  });
+  };
+  for_each_batchnorm_part(args, role == Role::gpu, run);
 }
 
 Cost batchnorm_parts_cost(const auto& args) {
   Cost sum;
-  for_each_batchnorm_part(args, [&](const auto& part, const auto& part_args, Places) {
+  for_each_batchnorm_part(args, false, [&](const auto& part, const auto& part_args, Places) {
     const Cost cost = part.cost(part_args);
     sum.flops += cost.flops;
     sum.bytes += cost.bytes;

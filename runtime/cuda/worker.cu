@@ -43,6 +43,11 @@ CudaWorker::CudaWorker(cudaStream_t stream)
   multiprocessors_ = properties.multiProcessorCount;
   device_bytes_ = properties.totalGlobalMem;
   std::copy_n(properties.name, device_name_.size() - 1, device_name_.data());
+  const std::size_t bytes = sizeof(unsigned) *
+                            static_cast<std::size_t>(properties.maxBlocksPerMultiProcessor) *
+                            static_cast<std::size_t>(multiprocessors_);
+  check(cudaMalloc(&counters_, bytes), "counters of blocks", bytes);
+  check(cudaMemsetAsync(counters_, 0, bytes, stream), "clearing counters");
   check(cublasCreate(&blas_), "starting cuBLAS");
   check(cublasSetStream(blas_, stream), "giving cuBLAS its stream");
   check(cudnnCreate(&dnn_), "starting cuDNN");
@@ -53,6 +58,7 @@ CudaWorker::CudaWorker(cudaStream_t stream)
 CudaWorker::~CudaWorker() {
   cudaSetDevice(device_);  // its thread may have another one by now
   prepared_.reset();
+  cudaFree(counters_);
   if (dnn_ != nullptr) cudnnDestroy(dnn_);
   if (blas_ != nullptr) cublasDestroy(blas_);
 }

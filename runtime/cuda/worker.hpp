@@ -43,6 +43,9 @@ class CudaWorker {
   // Memory for copies of bf16 tensors as floats; it stays as workspace() does.
   void* copies(std::size_t bytes) { return copies_.at_least(bytes, stream_); }
 
+  // One for every block that the device can run at once: zeros, which kernels leave as zeros.
+  unsigned* counters() const { return counters_; }
+
   explicit CudaWorker(cudaStream_t stream);
   ~CudaWorker();
   CudaWorker(const CudaWorker&) = delete;
@@ -55,6 +58,7 @@ class CudaWorker {
   int device_ = 0, multiprocessors_ = 0;
   std::array<char, 256> device_name_{};
   std::size_t device_bytes_ = 0;
+  unsigned* counters_ = nullptr;
 
   class Memory {
    public:

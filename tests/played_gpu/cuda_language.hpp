@@ -80,6 +80,8 @@ T atomicAdd(T* address, T value) {
   return std::atomic_ref<T>(*address).fetch_add(value);
 }
 
+inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
 // ---- arithmetic that has other names on a device ----
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 inline float __expf(float x) { return std::exp(x); }

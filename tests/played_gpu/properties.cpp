@@ -26,7 +26,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int index) {
     answer.maxGridSize[1] = answer.maxGridSize[2] = 65535;
     answer.totalConstMem = 64 << 10;
     answer.major = device.major;
-    answer.multiProcessorCount = 4;
+    answer.multiProcessorCount = 6;
+    answer.maxBlocksPerMultiProcessor = 32;
     answer.maxThreadsPerMultiProcessor = 2048;
     answer.canMapHostMemory = answer.unifiedAddressing = 1;
     answer.concurrentKernels = answer.asyncEngineCount = 1;
@@ -37,35 +38,31 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int index) {
   });
 }
 
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int threads,
+                                                          std::size_t) {
+  *blocks = 2048 / threads;
+  return cudaSuccess;
+}
+
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int index) {
   cudaDeviceProp properties;
   if (const cudaError_t error = cudaGetDeviceProperties(&properties, index); error != cudaSuccess)
     return error;
   switch (attribute) {
-    case cudaDevAttrMaxThreadsPerBlock:
-      *value = properties.maxThreadsPerBlock;
-      return cudaSuccess;
+    case cudaDevAttrMaxThreadsPerBlock: *value = properties.maxThreadsPerBlock; return cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlock:
       *value = static_cast<int>(properties.sharedMemPerBlock);
       return cudaSuccess;
-    case cudaDevAttrWarpSize:
-      *value = properties.warpSize;
-      return cudaSuccess;
+    case cudaDevAttrWarpSize: *value = properties.warpSize; return cudaSuccess;
     case cudaDevAttrMultiProcessorCount:
       *value = properties.multiProcessorCount;
       return cudaSuccess;
     case cudaDevAttrMaxThreadsPerMultiProcessor:
       *value = properties.maxThreadsPerMultiProcessor;
       return cudaSuccess;
-    case cudaDevAttrComputeMode:
-      *value = cudaComputeModeDefault;
-      return cudaSuccess;
-    case cudaDevAttrComputeCapabilityMajor:
-      *value = properties.major;
-      return cudaSuccess;
-    case cudaDevAttrComputeCapabilityMinor:
-      *value = properties.minor;
-      return cudaSuccess;
+    case cudaDevAttrComputeMode: *value = cudaComputeModeDefault; return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor: *value = properties.major; return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor: *value = properties.minor; return cudaSuccess;
     case cudaDevAttrMemoryPoolsSupported:
       *value = properties.memoryPoolsSupported;
       return cudaSuccess;
@@ -74,9 +71,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int ind
   }
 }
 
-#define OMNI_NAMED(error, text) \
-  case error:                   \
-    return { #error, text }
+#define OMNI_NAMED(error, text)     \
+  case error: return { #error, text \
+    }
 
 namespace {
 struct Said {
@@ -99,8 +96,7 @@ Said said(cudaError_t error) {
     OMNI_NAMED(cudaErrorHostMemoryNotRegistered,
                "pointer does not correspond to a registered memory region");
     OMNI_NAMED(cudaErrorNotSupported, "operation not supported");
-    default:
-      return {"cudaErrorUnknown", "unknown error"};
+    default: return {"cudaErrorUnknown", "unknown error"};
   }
 }
 }  // namespace
