@@ -15,6 +15,7 @@
 
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
+#include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/submission.hpp"
 #include "runtime/trace/file.hpp"
@@ -245,6 +246,7 @@ Result<std::unique_ptr<Recorder>> Recorder::start(const std::filesystem::path& w
 
 Recorder::~Recorder() {
   starpu_task_wait_for_all();
+  TaskChain::record_finished();
   starpu_profiling_status_set(STARPU_PROFILING_DISABLE);
   const std::lock_guard lock(ending);
   const std::unique_ptr<State> ended(state.exchange(nullptr));
@@ -352,10 +354,10 @@ void finished(PendingTask* pending, const starpu_task& task) {
   write_finished(owned->task, task.profiling_info->workerid);
 }
 
-void finished_among_others(PendingTask* pending, const starpu_task& task, BeforeEnd computed) {
+void finished_among_others(PendingTask* pending, const starpu_profiling_task_info& chain,
+                           BeforeEnd computed) {
   const std::unique_ptr<PendingTask> owned(pending);
-  if (task.profiling_info == nullptr) return;
-  trace::TaskTimes& times = owned->task.times = times_of(*task.profiling_info);
+  trace::TaskTimes& times = owned->task.times = times_of(chain);
   const Nanoseconds end = times.end;
   const auto before_end = [&](double microseconds) {
     return end - std::llround(1e3 * microseconds);
@@ -366,7 +368,7 @@ void finished_among_others(PendingTask* pending, const starpu_task& task, Before
   if (!computed.first)                              // the ones before it give it what it waited for
     times.ready = times.pop_start = times.popped = times.fetch_start = times.fetch_end =
         before_end(computed.turn);
-  write_finished(owned->task, task.profiling_info->workerid);
+  write_finished(owned->task, chain.workerid);
 }
 
 }  // namespace recording

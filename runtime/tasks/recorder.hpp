@@ -14,6 +14,7 @@
 #include "runtime/trace/records.hpp"
 
 struct starpu_task;
+struct starpu_profiling_task_info;
 
 namespace omni {
 
@@ -83,7 +84,8 @@ struct BeforeEnd {
   double turn = 0, from = 0, to = 0;
   bool first = true;
 };
-void finished_among_others(PendingTask* pending, const starpu_task& task, BeforeEnd computed);
+void finished_among_others(PendingTask* pending, const starpu_profiling_task_info& chain,
+                           BeforeEnd computed);
 
 }  // namespace recording
 }  // namespace omni

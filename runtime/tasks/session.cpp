@@ -1,4 +1,5 @@
 #include "runtime/tasks/session.hpp"
+#include "runtime/tasks/calls/task_chain.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -130,6 +131,7 @@ Result<Session> Session::start(const SessionOptions& options) {
   std::shared_ptr<void> starpu(&running, [copy](void*) {
     starpu_task_wait_for_all();
 #ifdef OMNI_CUDA
+    TaskChain::record_finished();
     release_cuda_workers();
 #endif
     copy->prepare_last_write();

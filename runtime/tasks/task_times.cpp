@@ -3,11 +3,14 @@
 #include <starpu.h>
 #include <starpu_profiling.h>
 
+#include "runtime/tasks/calls/task_chain.hpp"
+
 namespace omni {
 
 TimeTotals task_times(true), expected_times(false);
 
 void TimeTotals::start() {
+  TaskChain::record_finished();
   const std::lock_guard lock(mutex_);
   totals_.clear();
   if (profiles_) {
@@ -18,6 +21,7 @@ void TimeTotals::start() {
 }
 
 std::vector<TaskTime> TimeTotals::finish() {
+  TaskChain::record_finished();
   const std::lock_guard lock(mutex_);
   enabled_ = false;
   if (profiles_) starpu_profiling_status_set(profiled_before_);

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "runtime/tasks/recorder.hpp"
@@ -88,6 +89,9 @@ struct TaskChain::Task {
   std::uint32_t footprint = 0;
   bool timed = false;
   ChainMarks marks;
+  std::optional<starpu_profiling_task_info> profile;
+  static inline std::mutex finished_mutex;
+  static inline std::vector<std::unique_ptr<Task>> finished_chains;
 
   static const Task& of(const starpu_task* task) { return *static_cast<Task*>(task->cl_arg); }
 
@@ -101,6 +105,7 @@ struct TaskChain::Task {
       if (!link.call->run(static_cast<std::size_t>(link.call->on_gpu), memory)) return;
     }
     if (timed) marks.add();
+    record_finished();
   }
 
   static void run_on_gpu(void* interfaces[], void* argument) noexcept {
@@ -116,20 +121,19 @@ struct TaskChain::Task {
     for (const Link& link : static_cast<Task*>(argument)->links) link.call->done();
   }
 
+  // On the worker that the next chain waits for.
   static void finished(void* argument) noexcept {
-    const std::unique_ptr<Task> chain(static_cast<Task*>(argument));
-    try {
-      chain->record(*starpu_task_get_current());
-    } catch (const std::exception& problem) {
-      report_task_error({ErrorKind::device, "codelet chain", problem.what(), ""});
-    }
+    std::unique_ptr<Task> chain(static_cast<Task*>(argument));
+    if (const auto* info = starpu_task_get_current()->profiling_info) chain->profile = *info;
+    const std::lock_guard lock(finished_mutex);
+    finished_chains.push_back(std::move(chain));
   }
 
   // The GPU knows how long the calls took, and StarPU when the last was done.
-  void record(const starpu_task& task) const {
+  void record() const {
     for (std::size_t i = 0; i < links.size(); ++i) {
       const CodeletCall& call = *links[i].call;
-      if (i >= marks.calls() || task.profiling_info == nullptr) {
+      if (i >= marks.calls() || !profile) {
         delete call.pending;
         continue;
       }
@@ -137,7 +141,8 @@ struct TaskChain::Task {
       if (task_times.recording())
         call.record_time(static_cast<std::size_t>(call.on_gpu),
                          1e-6 * (computed.from - computed.to));
-      if (call.pending != nullptr) recording::finished_among_others(call.pending, task, computed);
+      if (call.pending != nullptr)
+        recording::finished_among_others(call.pending, *profile, computed);
     }
   }
 
@@ -164,6 +169,19 @@ struct TaskChain::Task {
 };
 
 TaskChain* TaskChain::open() { return open_chain; }
+
+void TaskChain::record_finished() {
+  std::vector<std::unique_ptr<Task>> chains;
+  {
+    const std::lock_guard lock(Task::finished_mutex);
+    chains.swap(Task::finished_chains);
+  }
+  try {
+    for (const auto& chain : chains) chain->record();
+  } catch (const std::exception& problem) {
+    report_task_error({ErrorKind::device, "codelet chain", problem.what(), ""});
+  }
+}
 
 void TaskChain::append(CodeletCall::Owner call, std::span<const Access> accesses, int priority) {
   priority_ = links_.empty() ? priority : std::max(priority_, priority);

@@ -29,6 +29,9 @@ class TaskChain {
 
   void append(CodeletCall::Owner call, std::span<const Access> accesses, int priority);
   void submit();  // what was appended so far
+  // Writes the times of chains that are done, and frees them. A chain does that for those before
+  // it, once the GPU has its work; whoever reads the times, and a session that ends, for the rest.
+  static void record_finished();
 
  private:
   struct Link {
