@@ -191,6 +191,8 @@ Param& LayerBuilder::param(Param description, bool can_update_in_backward) {
     param.change = shared(&Param::change, ".change");
     param.centre_velocity = shared(&Param::centre_velocity, ".centre_velocity");
   }
+  if (param.in_products && learns && parts_.round_weights)
+    param.master->round_into(tensor(param.name + ".bf16", count, DataType::bf16));
   param.name = qualified(param.name);
   param.rate = rate_;
   param.load = load_;

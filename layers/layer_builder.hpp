@@ -34,6 +34,7 @@ struct NetParts {
   bool adam = false;
   bool update_in_backward = false;
   bool overwrite_diffs = false;
+  bool round_weights = false;    // once an update, instead of for every product
   GradientSums gradient_sums{};  // of parameters to whose gradient every slice adds
   int connected_blocks = 1;  // of neurons, in a large connected layer; see choose_connected_blocks
   float label_smoothing = 0;

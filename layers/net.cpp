@@ -69,6 +69,9 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     // velocity.
     net->parts_.overwrite_diffs = one_pass && options.gpus == 1 && slices.count() == 1;
     net->parts_.values = options.values;
+    // Whoever else writes parameters than one group's updates does not know of a copy.
+    net->parts_.round_weights = options.values == DataType::bf16 && options.gpus > 0 &&
+                                options.ranks == 1 && !options.sharing.replicas;
     net->parts_.label_smoothing = net_options.label_smoothing;
     net->parts_.gradient_sums =
         options.fixed_sums ? fixed_gradient_sums(slices)

@@ -32,6 +32,7 @@ struct Param {
   bool connected = false;            // stored transposed by some old files
   bool by_slice = false;             // its gradient is the sum over one task per slice
   bool can_overwrite_diff = false;   // its gradient task can also write instead of adding
+  bool in_products = false;          // its layer reads Tensor::for_products()
   bool updated_in_backward = false;  // set by LayerBuilder::param
   // The gradient task writes, so the update need not clear the gradient; set by
   // LayerBuilder::param.

@@ -159,7 +159,7 @@ Codelet<ConvForwardArgs> conv_forward({
             {"winograd_8x8", forward_winograd<8>, suits_winograd<8>, Role::fast,
              winograd_floats<8, Pass::forward>},
             reference_implementation<reference::conv_forward<float>>(),
-            OMNI_GPU_IMPLEMENTATION(gpu::conv_forward, 0, 2)},
+            OMNI_GPU_IMPLEMENTATION_MAYBE(gpu::conv_forward, {1}, 0, 2)},
     .cost = convolution_cost<ConvForwardArgs>,
     .footprint = forward_footprint,
 });
@@ -204,7 +204,7 @@ Codelet<ConvDataArgs> conv_backward_data({
             {"winograd_8x8", backward_data_winograd<8>, suits_winograd<8>, Role::fast,
              winograd_floats<8, Pass::backward_data>},
             reference_implementation<reference::conv_backward_data<float>>(),
-            OMNI_GPU_IMPLEMENTATION(gpu::conv_backward_data, 0, 2)},
+            OMNI_GPU_IMPLEMENTATION_MAYBE(gpu::conv_backward_data, {1}, 0, 2)},
     .cost = convolution_cost<ConvDataArgs>,
     .footprint = data_footprint,
 });

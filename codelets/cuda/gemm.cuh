@@ -1,9 +1,9 @@
-// Row-major single-precision matrix products on cuBLAS, in the precision of the implementation
-// policy.
+// Row-major matrix products on cuBLAS, of floats in the precision of the implementation policy.
 #pragma once
 
 #include <cstdint>
 
+#include "codelets/cuda/matmul.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "runtime/cuda/first_launch.hpp"
 #include "runtime/cuda/worker.hpp"
@@ -17,36 +17,34 @@ struct Batch {
   std::int64_t a = 0, b = 0, product = 0;
 };
 
-// How cuBLAS multiplies floats.
-inline cublasComputeType_t compute_type(Precision precision) {
-  switch (precision) {
-    case Precision::fp32: return CUBLAS_COMPUTE_32F;
-    case Precision::tf32: return CUBLAS_COMPUTE_32F_FAST_TF32;
-    case Precision::bf16: return CUBLAS_COMPUTE_32F_FAST_16BF;
-  }
-  return CUBLAS_COMPUTE_32F;
+// How cuBLAS multiplies.
+inline cublasComputeType_t compute_type(cudaDataType_t factors,
+                                        Precision precision = implementation_policy().precision) {
+  if (factors != CUDA_R_32F || precision == Precision::fp32) return CUBLAS_COMPUTE_32F;
+  return precision == Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F_FAST_16BF;
 }
 
-// product (m x n) = a (m x k) * b (k x n) + keep * product
-inline void gemm(CudaWorker& worker, int m, int n, int k, MatrixView a, MatrixView b, float keep,
-                 float* product, int product_stride, const Batch& batch = {}) {
-  const float one = 1;
+// Without bias and relu. To cuBLAS a row-major matrix is the transposed one:
+// product^T = b^T * a^T.
+inline void gemm(CudaWorker& worker, const Matmul& matmul, const MatmulOperands& operands,
+                 const Batch& batch = {}) {
+  const float one = 1, keep = matmul.adds ? 1 : 0;
+  const Matmul::Matrix &a = matmul.a, &b = matmul.b, &product = matmul.product;
   const auto order = [](bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
-  // To cuBLAS a row-major matrix is the transposed one: product^T = b^T * a^T.
-  constexpr auto kType = CUDA_R_32F;
-  const cublasComputeType_t compute = compute_type(implementation_policy().precision);
   about_to_launch();
-  if (batch.count == 1)
-    check(cublasGemmEx(worker.blas(), order(b.transposed), order(a.transposed), n, m, k, &one,
-                       b.data, kType, b.stride, a.data, kType, a.stride, &keep, product, kType,
-                       product_stride, compute, CUBLAS_GEMM_DEFAULT),
-          "a matrix product");
-  else
-    check(cublasGemmStridedBatchedEx(worker.blas(), order(b.transposed), order(a.transposed), n, m,
-                                     k, &one, b.data, kType, b.stride, batch.b, a.data, kType,
-                                     a.stride, batch.a, &keep, product, kType, product_stride,
-                                     batch.product, batch.count, compute, CUBLAS_GEMM_DEFAULT),
-          "a batch of matrix products");
+  check(cublasGemmStridedBatchedEx(worker.blas(), order(b.transposed), order(a.transposed),
+                                   matmul.n, matmul.m, matmul.k, &one, operands.b, b.type, b.stride,
+                                   batch.b, operands.a, a.type, a.stride, batch.a, &keep,
+                                   operands.product, product.type, product.stride, batch.product,
+                                   batch.count, compute_type(a.type), CUBLAS_GEMM_DEFAULT),
+        "matrix products");
+}
+
+// product (m x n) = a (m x k) * b (k x n) + keep * product, where keep is 0 or 1
+inline void gemm(CudaWorker& worker, int m, int n, int k, MatrixView a, MatrixView b, float keep,
+                 float* product, int stride, const Batch& batch = {}) {
+  gemm(worker, {m, n, k, {a.stride, a.transposed}, {b.stride, b.transposed}, {stride}, keep != 0},
+       {a.data, b.data, product}, batch);
 }
 
 }  // namespace omni::gpu

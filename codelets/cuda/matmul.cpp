@@ -113,8 +113,7 @@ class MatmulPlan {
     lay_out(a_, a, m, k);
     lay_out(b_, b, k, n);
     lay_out(product_, product, m, n);
-    check(cublasLtMatmulDescInit(&operation_, gpu::compute_type(implementation_policy().precision),
-                                 CUDA_R_32F),
+    check(cublasLtMatmulDescInit(&operation_, gpu::compute_type(matmul_.a.type), CUDA_R_32F),
           "describing a matrix product to cuBLASLt");
     const auto order = [](bool transposed) {
       return static_cast<std::int32_t>(transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -287,6 +286,10 @@ bool gpu::matmul(CudaWorker& worker, const Matmul& matmul, const MatmulOperands&
     if (implementation_policy().deterministic) throw;
     return false;
   }
+}
+
+void gpu::multiply(CudaWorker& worker, const Matmul& matmul, const MatmulOperands& operands) {
+  if (!gpu::matmul(worker, matmul, operands)) gemm(worker, matmul, operands);
 }
 
 }  // namespace omni

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "runtime/cuda/worker.hpp"
 
@@ -46,6 +47,11 @@ inline bool can_end_in(const void* bias) {
 
 // False: cuBLASLt refuses that product, and nothing has been computed.
 bool matmul(CudaWorker& worker, const Matmul& matmul, const MatmulOperands& operands);
+// Without bias and relu; cuBLAS computes what cuBLASLt refuses.
+void multiply(CudaWorker& worker, const Matmul& matmul, const MatmulOperands& operands);
+
+template <class T>
+constexpr cudaDataType_t kCudaType = std::is_same_v<T, float> ? CUDA_R_32F : CUDA_R_16BF;
 
 }  // namespace gpu
 }  // namespace omni

@@ -108,7 +108,7 @@ Codelet<ConnectedForwardArgs> connected_forward({
 #endif
             {"gemm", forward_gemm<gemm>},
             reference_implementation<reference::connected_forward<float>>(),
-            OMNI_GPU_IMPLEMENTATION(gpu::connected_forward)},
+            OMNI_GPU_IMPLEMENTATION(gpu::connected_forward, 0, 1, 2)},
     .cost = connected_cost<ConnectedForwardArgs>,
     .footprint = forward_footprint,
     .revision = 2,
@@ -124,7 +124,7 @@ Codelet<ConnectedWeightsArgs> connected_backward_weights({
 #endif
             {"gemm", backward_weights_gemm<gemm>},
             reference_implementation<reference::connected_backward_weights<float>>(),
-            OMNI_GPU_IMPLEMENTATION(gpu::connected_backward_weights)},
+            OMNI_GPU_IMPLEMENTATION(gpu::connected_backward_weights, 0, 1)},
     .cost = connected_cost<ConnectedWeightsArgs>,
     .footprint = weights_footprint,
     .revision = 2,
@@ -140,7 +140,7 @@ Codelet<ConnectedDataArgs> connected_backward_data({
 #endif
             {"gemm", backward_data_gemm<gemm>},
             reference_implementation<reference::connected_backward_data<float>>(),
-            OMNI_GPU_IMPLEMENTATION(gpu::connected_backward_data)},
+            OMNI_GPU_IMPLEMENTATION(gpu::connected_backward_data, 0, 1, 2)},
     .cost = connected_cost<ConnectedDataArgs>,
     .footprint = data_footprint,
     .revision = 2,

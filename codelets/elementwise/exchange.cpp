@@ -50,6 +50,7 @@ void exchange_one(const ExchangeArgs& args, const Exchanged<float>& of) {
           of.change[first + i] += corrections[static_cast<std::size_t>(i)];
         }
       if (args.refresh) std::copy_n(master, count, of.replica + first);
+      if (args.rounds) std::copy_n(master, count, static_cast<float*>(of.rounded) + first);
     }
   });
 }
@@ -77,7 +78,7 @@ Cost cost(const ExchangeTaskArgs& args) {
     sum.flops += flops_per_value(one) * count;
     sum.bytes += count *
                  ((one.adam ? 7 : 5) + (one.clears ? 1 : 0) + (one.refresh ? 1 : 0) +
-                  (one.corrects ? 3 : 0)) *
+                  (one.corrects ? 3 : 0) + (one.rounds ? 1 : 0)) *
                  sizeof(float);
   }
   return sum;
@@ -89,7 +90,7 @@ std::uint64_t footprint(const ExchangeTaskArgs& args) {
   for (const ExchangeArgs& one : args.all()) {
     std::uint64_t own = footprint_of(one.count, one.refresh, one.adam);
     if (!one.clears) own = footprint_of(own, one.clears);
-    if (one.corrects) own = footprint_of(own, one.corrects);
+    if (one.corrects || one.rounds) own = footprint_of(own, one.corrects, one.rounds);
     hash = hash == 0 ? own : footprint_of(hash, own);
   }
   return hash;
@@ -112,7 +113,7 @@ Codelet<ExchangeTaskArgs> exchange({
     .color = 0xD1495B,
     .implementations = {{"vector", exchange_vector},
                         {"reference", exchange_reference, nullptr, Role::reference},
-                        OMNI_GPU_IMPLEMENTATION(gpu::exchange)},
+                        OMNI_GPU_IMPLEMENTATION_MAYBE(gpu::exchange, BufferSet(~0u))},
     .cost = cost,
     .footprint = footprint,
     .when_begun = for_all<count_update>,
@@ -139,6 +140,7 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
     args.refresh = tensors.replica != nullptr;
     args.adam = tensors.mean_square != nullptr;
     args.corrects = tensors.centre != nullptr;
+    args.rounds = tensors.master.rounded() != nullptr;
     const std::size_t most = chained         ? ExchangeTaskArgs::kMost
                              : args.corrects ? ExchangeTaskArgs::kMostCorrected
                                              : ExchangeTaskArgs::kMostAlone;
@@ -160,6 +162,7 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
                         {read({*tensors.centre, part}), order == ExchangeOrder::arrival
                                                             ? accumulate({*tensors.change, part})
                                                             : read_write({*tensors.change, part})});
+      if (args.rounds) accesses.push_back(write(*tensors.master.rounded()));
       if (!joins || together.params == most) submit();
       args.leave_uncounted();
     }

@@ -17,6 +17,7 @@ struct Update {
   float* mean_square;   // null: not Adam
   const float* centre;  // null: nothing pulls
   float* change;
+  Bf16* rounded;  // null: none
   float pull;
   bool clears;
 
@@ -48,6 +49,7 @@ struct Update {
     if (clears) store(diff, first, Lanes<lanes>{});
     store(velocity, first, speed);
     if (replica != nullptr) store(replica, first, value);
+    if (rounded != nullptr) store(rounded, first, value);
   }
 };
 
@@ -84,12 +86,14 @@ void update(const ExchangeTaskArgs& args, const Buffers& buffers) {
   for_each_exchanged<float>(
       args, buffers, [&](std::size_t, const ExchangeArgs& one, const Exchanged<float>& of) {
         if (one.count == 0) return;
+        auto* const rounded = static_cast<Bf16*>(of.rounded);
         params.first_block[params.count] = blocks;
         new (&params.each[params.count++]) OneParam<Step>(
             one.count,
             Update<Step>{Step(one), of.master, of.diff, of.velocity, of.replica, of.mean_square,
-                         of.centre, of.change, one.pull, one.clears},
-            of.master, of.diff, of.velocity, of.replica, of.mean_square, of.centre, of.change);
+                         of.centre, of.change, rounded, one.pull, one.clears},
+            of.master, of.diff, of.velocity, of.replica, of.mean_square, of.centre, of.change,
+            rounded);
         blocks += blocks_for(worker, params.each[params.count - 1].threads()).x;
       });
   if (blocks > 0)

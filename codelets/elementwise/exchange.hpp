@@ -5,6 +5,7 @@
 //   master -= learning_rate * velocity
 //   diff = 0, ready for the next iteration to add to, unless that writes it
 //   replica = master, where the group computes with a copy of its own
+//   rounded = master, where products are of weights in bf16
 // Where groups average their models (SMA), `master` is the group's own model, and the step also
 // pulls it towards the centre. All right-hand sides are values of before the step:
 //   correction = pull * (master - centre);  master -= correction;  change += correction
@@ -74,6 +75,7 @@ struct ExchangeArgs {
   SeenVersion* seen = nullptr;     // null: staleness is not measured
   UpdateReport* report = nullptr;  // null: nobody waits for it
   bool corrects = false;           // there is a centre; set by the submit function
+  bool rounds = false;             // there is a copy in bf16; set by the submit function
   float pull = 0;                  // towards the centre
 
   // Of a parameter that is updated in parts, the first one is counted.
@@ -108,6 +110,7 @@ struct Exchanged {
   T* mean_square = nullptr;   // none, unless they say adam
   const T* centre = nullptr;  // none, unless they say corrects
   T* change = nullptr;        // of the centre, likewise
+  void* rounded = nullptr;    // Bf16 on a GPU, else T; none, unless they say rounds
 };
 
 // use(number, arguments, memory) for every parameter.
@@ -124,6 +127,7 @@ void for_each_exchanged(const ExchangeTaskArgs& args, const Buffers& buffers, Us
       of.centre = buffers.get<T>(next++);
       of.change = buffers.get<T>(next++);
     }
+    if (one.rounds) of.rounded = buffers.get<void>(next++);
     use(i, one, of);
   }
 }
@@ -139,7 +143,7 @@ namespace reference {
 
 template <class T>
 void exchange(const ExchangeArgs& args, const Exchanged<T>& of) {
-  const auto [master, diff, velocity, replica, mean_square, centre, change] = of;
+  const auto [master, diff, velocity, replica, mean_square, centre, change, rounded] = of;
   const T rate = static_cast<T>(args.learning_rate), momentum = static_cast<T>(args.momentum),
           square_memory = static_cast<T>(args.square_memory),
           gradient_scale = static_cast<T>(args.gradient_scale),
@@ -165,6 +169,7 @@ void exchange(const ExchangeArgs& args, const Exchanged<T>& of) {
     }
     if (args.clears) diff[i] = 0;
     if (args.refresh) replica[i] = master[i];
+    if (args.rounds) static_cast<T*>(rounded)[i] = master[i];
   }
 }
 
@@ -176,7 +181,8 @@ KernelFunction<ExchangeTaskArgs> exchange;
 
 extern Codelet<ExchangeTaskArgs> exchange;  // of every parameter {master RW, diff RW, velocity RW,
                                             // replica W if refresh, mean_square RW if adam,
-                                            // centre R and change RW if corrects};
+                                            // centre R and change RW if corrects, copy in bf16 W
+                                            // if rounds};
                                             // diff R if it is not cleared
 
 // Of one parameter.

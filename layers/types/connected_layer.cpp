@@ -26,14 +26,14 @@ class ConnectedLayer final : public WeightedLayer {
  private:
   void multiply(int slice, const Tensor* bias, Activation activation, const Tensor& dst) override {
     submit_connected_forward({.shape = shape(slice), .activation = activation},
-                             input().value(slice), *weights().value, optional_part(bias), dst,
-                             forward_tag(slice));
+                             input().value(slice), weights().value->for_products(),
+                             optional_part(bias), dst, forward_tag(slice));
   }
   void propagate(int slice, const Tensor& diff_dst, const Tensor* diff_bias) override {
     if (input().wants_gradient())
       connected_backward_data.submit(
           {.shape = shape(slice)},
-          {read(diff_dst), read(*weights().value), write(input().gradient(slice))},
+          {read(diff_dst), read(weights().value->for_products()), write(input().gradient(slice))},
           data_gradient_tag(slice));
     submit_connected_backward_weights({.shape = shape(slice), .adds = !weights().overwrites_diff},
                                       input().value(slice), diff_dst, weights().gradient(slice),

@@ -71,12 +71,12 @@ class ConvolutionalLayer final : public WeightedLayer {
  private:
   void multiply(int slice, const Tensor* bias, Activation activation, const Tensor& dst) override {
     submit_conv_forward({.shape = shape(slice), .activation = activation}, input().value(slice),
-                        *weights().value, bias, dst, forward_tag(slice));
+                        weights().value->for_products(), bias, dst, forward_tag(slice));
   }
   void propagate(int slice, const Tensor& diff_dst, const Tensor* diff_bias) override {
     if (input().wants_gradient())
       submit_conv_backward_data({.shape = shape(slice), .adds = input().adds}, diff_dst,
-                                *weights().value, input().gradient(slice),
+                                weights().value->for_products(), input().gradient(slice),
                                 data_gradient_tag(slice));
     submit_conv_backward_weights({.shape = shape(slice), .adds = !weights().overwrites_diff},
                                  input().value(slice), diff_dst, weights().gradient(slice),

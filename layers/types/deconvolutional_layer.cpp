@@ -84,8 +84,8 @@ class DeconvolutionalLayer final : public WeightedLayer {
 
  private:
   void multiply(int slice, const Tensor* bias, Activation activation, const Tensor& dst) override {
-    submit_conv_backward_data({.shape = shape(slice)}, input().value(slice), *weights().value, dst,
-                              forward_tag(slice));
+    submit_conv_backward_data({.shape = shape(slice)}, input().value(slice),
+                              weights().value->for_products(), dst, forward_tag(slice));
     if (bias != nullptr)
       channel_bias_forward.submit(
           {.rows = rows(slice), .c = transposed_.c, .activation = activation},
@@ -93,8 +93,8 @@ class DeconvolutionalLayer final : public WeightedLayer {
   }
   void propagate(int slice, const Tensor& diff_dst, const Tensor* diff_bias) override {
     if (input().wants_gradient())
-      submit_conv_forward({.shape = shape(slice)}, diff_dst, *weights().value, nullptr,
-                          input().gradient(slice), data_gradient_tag(slice));
+      submit_conv_forward({.shape = shape(slice)}, diff_dst, weights().value->for_products(),
+                          nullptr, input().gradient(slice), data_gradient_tag(slice));
     submit_conv_backward_weights({.shape = shape(slice), .adds = !weights().overwrites_diff},
                                  diff_dst, input().value(slice), weights().gradient(slice), nullptr,
                                  weight_gradient_tag(slice));

@@ -7,7 +7,7 @@ namespace omni {
 void WeightedLayer::declare(LayerBuilder& builder, Extent extent, Param weights, FileOrder order) {
   constexpr std::string_view kActivation = "logistic";
   output_ = builder.blob("output", extent);
-  weights.by_slice = weights.can_overwrite_diff = true;
+  weights.by_slice = weights.can_overwrite_diff = weights.in_products = true;
   weights_ = &builder.param(std::move(weights));
   if (builder.options().flag("batch_normalize", false)) {
     product_ = builder.per_slice("product", output_.extent.count(), builder.values());

@@ -60,7 +60,7 @@ Choice eligible(const std::vector<CodeletBase::Entry>& entries, const void* args
 
 BufferSet set_of_bf16(std::span<const BufferUse> uses) {
   BufferSet set;
-  for (std::size_t i = 0; i < uses.size(); ++i)
+  for (std::size_t i = 0; i < std::min<std::size_t>(uses.size(), 32); ++i)
     if (uses[i].bf16) set.bits |= 1u << i;
   return set;
 }

@@ -28,16 +28,16 @@ enum class Role { fast, reference, gpu };
 
 // Buffers of a task, by number.
 struct BufferSet {
+  constexpr explicit BufferSet(std::uint32_t all) : bits(all) {}
   constexpr BufferSet(std::initializer_list<unsigned> numbers = {}) {
     for (const unsigned number : numbers) bits |= 1u << number;
   }
   bool operator==(const BufferSet&) const = default;
   bool empty() const { return bits == 0; }
   bool has(std::size_t number) const { return (bits >> number & 1u) != 0; }
+  BufferSet without(BufferSet others) const { return BufferSet(bits & ~others.bits); }
   BufferSet below(std::size_t count) const {
-    BufferSet set = *this;
-    if (count < 32) set.bits &= (1u << count) - 1;
-    return set;
+    return count < 32 ? BufferSet(bits & ((1u << count) - 1)) : *this;
   }
   std::uint32_t bits = 0;
 };
@@ -53,6 +53,7 @@ struct Implementation {
   // The buffers that it accepts in bf16, only all together. If some of them are in floats, it gets
   // copies in floats of the others.
   BufferSet in_bf16{};
+  BufferSet maybe_in_bf16{};  // weights that it accepts as floats and in bf16
 };
 
 // In a codelet's list of implementations: the kernel of its .cu file, where those are built, and
@@ -60,8 +61,11 @@ struct Implementation {
 #ifdef OMNI_CUDA
 #define OMNI_GPU_IMPLEMENTATION(kernel, ...) \
   {"cuda", kernel, nullptr, Role::gpu, nullptr, BufferSet{__VA_ARGS__}},
+#define OMNI_GPU_IMPLEMENTATION_MAYBE(kernel, maybe, ...) \
+  {"cuda", kernel, nullptr, Role::gpu, nullptr, BufferSet{__VA_ARGS__}, maybe},
 #else
 #define OMNI_GPU_IMPLEMENTATION(...)
+#define OMNI_GPU_IMPLEMENTATION_MAYBE(...)
 #endif
 
 template <auto function>
@@ -108,7 +112,7 @@ class CodeletBase {
   struct Entry {
     std::string name;
     Role role;
-    BufferSet in_bf16;
+    BufferSet in_bf16, maybe_in_bf16;
     std::function<bool(const void*)> supports;
     std::function<WorkingFloats(const void*, bool)> working;
     std::function<void(const void*, const Buffers&, DeviceContext&)> run;
@@ -116,7 +120,7 @@ class CodeletBase {
     // Whether it accepts this number of buffers, with these in bf16. Otherwise it needs copies in
     // floats.
     bool takes(BufferSet bf16_buffers, std::size_t buffers) const {
-      return bf16_buffers.empty() || bf16_buffers == in_bf16.below(buffers);
+      return bf16_buffers.empty() || bf16_buffers.without(maybe_in_bf16) == in_bf16.below(buffers);
     }
   };
   using Hook = std::function<void(const void*)>;
@@ -206,7 +210,7 @@ class Codelet : public CodeletBase {
   static std::vector<Entry> erase(const std::vector<Implementation<Args>>& implementations) {
     std::vector<Entry> entries;
     for (const Implementation<Args>& each : implementations)
-      entries.push_back({each.name, each.role, each.in_bf16,
+      entries.push_back({each.name, each.role, each.in_bf16, each.maybe_in_bf16,
                          [supports = each.supports](const void* args) {
                            return supports == nullptr || supports(*static_cast<const Args*>(args));
                          },

@@ -17,11 +17,13 @@ class Codelet;
 // The memory of a task's tensors, in the order of its accesses.
 class Buffers {
  public:
-  explicit Buffers(std::span<void* const> pointers, bool in_bf16 = false)
-      : pointers_(pointers), in_bf16_(in_bf16) {}
+  explicit Buffers(std::span<void* const> pointers, bool in_bf16 = false,
+                   bool weights_in_bf16 = false)
+      : pointers_(pointers), in_bf16_(in_bf16), weights_in_bf16_(weights_in_bf16) {}
   std::size_t count() const { return pointers_.size(); }
   // Whether the buffers of Implementation::in_bf16 are in bf16.
   bool in_bf16() const { return in_bf16_; }
+  bool weights_in_bf16() const { return weights_in_bf16_; }  // likewise, of maybe_in_bf16
   template <class T = float>
   T* get(std::size_t index) const {
     return static_cast<T*>(pointers_[index]);
@@ -29,7 +31,7 @@ class Buffers {
 
  private:
   std::span<void* const> pointers_;
-  bool in_bf16_;
+  bool in_bf16_, weights_in_bf16_;
 };
 
 // Calls use(T()) with the value type of those buffers.

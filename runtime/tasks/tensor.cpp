@@ -98,7 +98,9 @@ void Tensor::send_to_lone_gpu() const {
     starpu_data_prefetch_on_node(handle(part), memory, 1);
 }
 
-HostAccess::HostAccess(const Tensor& tensor, Mode mode) : tensor_(tensor) {
+const Tensor* Tensor::rounded() const { return only_gpus_compute() ? rounded_ : nullptr; }
+
+HostAccess::HostAccess(const Tensor& tensor, Mode mode) : tensor_(tensor), mode_(mode) {
   const recording::WaitScope waiting(false);
   // The memory is each handle's home in main memory, so the parts stay side by side.
   for (std::size_t part = 0; part < tensor.parts(); ++part)
@@ -107,6 +109,8 @@ HostAccess::HostAccess(const Tensor& tensor, Mode mode) : tensor_(tensor) {
 }
 
 HostAccess::~HostAccess() {
+  if (mode_ == Mode::write && tensor_.rounded() != nullptr)
+    std::ranges::copy(f32(), HostAccess(*tensor_.rounded(), Mode::write).bf16().begin());
   for (std::size_t part = 0; part < tensor_.parts(); ++part)
     starpu_data_release(tensor_.handle(part));
 }

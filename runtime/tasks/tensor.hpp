@@ -52,6 +52,11 @@ class Tensor {
   // no main memory. Before allocate(), not cut.
   void make_fleeting() { transient_ = true; }
   bool is_transient() const { return transient_; }
+  // Gives the tensor, which is not cut, a copy in bf16 for the products of GPUs. It is made again
+  // when the host has written the tensor; a task that writes the tensor also writes the copy.
+  void round_into(const Tensor& copy) { rounded_ = &copy; }
+  const Tensor* rounded() const;  // null: there is none, or cores compute, too
+  const Tensor& for_products() const { return rounded() != nullptr ? *rounded_ : *this; }
   DataHandle handle(std::size_t part = 0) const { return storage_->handles_[part]; }
   // Unique in this process; the same for aliases of one memory.
   std::uint32_t id(std::size_t part = 0) const { return storage_->ids_[part]; }
@@ -68,6 +73,7 @@ class Tensor {
   std::size_t count_, part_count_;
   DataType type_;
   const Tensor* storage_ = this;
+  const Tensor* rounded_ = nullptr;
   bool transient_ = false;
   std::shared_ptr<void> starpu_;  // see hold_starpu()
   void* memory_ = nullptr;
@@ -97,6 +103,7 @@ class HostAccess {
     return {static_cast<T*>(memory_), tensor_.count()};
   }
   const Tensor& tensor_;
+  Mode mode_;
   void* memory_;
 };
 

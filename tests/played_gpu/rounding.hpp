@@ -2,10 +2,13 @@
 // mantissa (TF32), or 7 (bf16).
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "runtime/bf16/bf16.hpp"
 
 namespace omni::played {
 
@@ -28,9 +31,12 @@ class Factors {
     for (float& value : copy_) value = rounded(value, bits);
     values_ = copy_.data();
   }
-  Factors(const std::uint16_t* bf16, std::size_t count, int) : copy_(count), values_(copy_.data()) {
-    for (std::size_t i = 0; i < count; ++i)
-      copy_[i] = std::bit_cast<float>(std::uint32_t{bf16[i]} << 16);
+  Factors(const void* values, std::size_t count, int bits, bool bf16)
+      : Factors(static_cast<const float*>(values), bf16 ? 0 : count, bits) {
+    if (!bf16) return;
+    const auto* all = static_cast<const Bf16*>(values);
+    copy_.assign(all, all + count);
+    values_ = copy_.data();
   }
   Factors(const Factors&) = delete;
   Factors& operator=(const Factors&) = delete;
@@ -39,6 +45,28 @@ class Factors {
  private:
   std::vector<float> copy_;
   const float* values_;
+};
+
+// Where sums of floats are made that end in memory of floats, or rounded to bf16.
+class Sums {
+ public:
+  Sums(void* values, std::size_t count, bool bf16)
+      : bf16_(bf16 ? static_cast<Bf16*>(values) : nullptr), begin_(static_cast<float*>(values)) {
+    if (!bf16) return;
+    copy_.assign(bf16_, bf16_ + count);
+    begin_ = copy_.data();
+  }
+  ~Sums() {
+    if (bf16_ != nullptr) std::copy(copy_.begin(), copy_.end(), bf16_);
+  }
+  Sums(const Sums&) = delete;
+  Sums& operator=(const Sums&) = delete;
+  float* begin() const { return begin_; }
+
+ private:
+  std::vector<float> copy_;
+  Bf16* bf16_;
+  float* begin_;
 };
 
 }  // namespace omni::played

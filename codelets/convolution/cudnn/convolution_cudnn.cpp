@@ -50,18 +50,18 @@ BufferUse use_in_bf16(std::int64_t count, AccessMode mode) {
   return {static_cast<std::uint32_t>(count), mode, true};
 }
 
-// Bias or its gradient, the last buffer, is in floats.
-std::array<BufferUse, 4> uses_in_bf16(const ConvForwardArgs& args) {
-  return {use_in_bf16(args.shape.src_count(), AccessMode::read), BufferUse(),
+// Weights that are read may be in bf16. Bias or its gradient, the last buffer, is in floats.
+std::array<BufferUse, 4> uses_in_bf16(const ConvForwardArgs& args, const BufferUse& weights) {
+  return {use_in_bf16(args.shape.src_count(), AccessMode::read), weights,
           use_in_bf16(args.shape.dst_count(), AccessMode::write), BufferUse()};
 }
-std::array<BufferUse, 4> uses_in_bf16(const ConvWeightsArgs& args) {
+std::array<BufferUse, 4> uses_in_bf16(const ConvWeightsArgs& args, const BufferUse&) {
   return {use_in_bf16(args.shape.src_count(), AccessMode::read),
           use_in_bf16(args.shape.dst_count(), AccessMode::read), BufferUse(), BufferUse()};
 }
-std::array<BufferUse, 4> uses_in_bf16(const ConvDataArgs& args) {
+std::array<BufferUse, 4> uses_in_bf16(const ConvDataArgs& args, const BufferUse& weights) {
   return {
-      use_in_bf16(args.shape.dst_count(), AccessMode::read), BufferUse(),
+      use_in_bf16(args.shape.dst_count(), AccessMode::read), weights,
       use_in_bf16(args.shape.src_count(), args.adds ? AccessMode::read_write : AccessMode::write),
       BufferUse()};
 }
@@ -72,7 +72,10 @@ void run_without_cudnn(Kernel<Args> lowered, const Args& args, const Buffers& bu
   if (!buffers.in_bf16()) return lowered(args, buffers, context);
   std::array<void*, 4> pointers{};
   for (std::size_t i = 0; i < buffers.count(); ++i) pointers[i] = buffers.get<void>(i);
-  const FloatCopies copies(kCopyOnGpu, context, uses_in_bf16(args), pointers);
+  const BufferUse weights = buffers.weights_in_bf16()
+                                ? use_in_bf16(args.shape.weights_count(), AccessMode::read)
+                                : BufferUse();
+  const FloatCopies copies(kCopyOnGpu, context, uses_in_bf16(args, weights), pointers);
   lowered(args, Buffers(pointers), context);
   copies.write_back();
 }
@@ -82,6 +85,7 @@ bool run(const auto& args, const Buffers& buffers) {
   CudaWorker& worker = CudaWorker::current();
   const cudnn::ConvolutionTensors tensors = tensors_of(args, buffers);
   cudnn::ConvolutionTask task = task_of(args, buffers.in_bf16());
+  task.bf16_weights = buffers.weights_in_bf16();
   for (std::size_t i = 0; i < tensors.values.size(); ++i)
     if (!is_copied(task, i))
       task.alignment = std::min(task.alignment, alignment_of(tensors.values[i]));

@@ -53,7 +53,7 @@ bool multiplies_bf16(const ConvolutionTask& task) {
 }  // namespace
 
 bool is_copied(const ConvolutionTask& task, std::size_t tensor) {
-  return multiplies_bf16(task) && (!task.bf16_values || tensor == kWeights);
+  return multiplies_bf16(task) && (!task.bf16_values || (tensor == kWeights && !task.bf16_weights));
 }
 
 ConvolutionPlan::ConvolutionPlan(CudaWorker& worker, const ConvolutionTask& task,
@@ -109,20 +109,20 @@ std::size_t ConvolutionPlan::bytes_of_result_value() const {
 void ConvolutionPlan::copy_tensor(CudaWorker& worker, Form form, std::size_t tensor,
                                   const void* from, std::byte* to) const {
   const auto* floats = static_cast<const float*>(from);
-  const auto copy = [&](auto* copied) {
-    if (!is_folded(form, tensor))
-      gpu::round(worker, counts_[tensor], floats, reinterpret_cast<Bf16*>(to));
-    else if (tensor == kWeights)
-      gpu::fold_weights(worker, task_.shape, floats, copied);
+  const auto fold = [&](const auto* values, auto* folded) {
+    if (tensor == kWeights)
+      gpu::fold_weights(worker, task_.shape, values, folded);
     else
-      gpu::fold_src(worker, task_.shape, floats, copied);
+      gpu::fold_src(worker, task_.shape, values, folded);
   };
-  if (is_folded(form, tensor) && tensor == kSrc && task_.bf16_values)
-    gpu::fold_src(worker, task_.shape, static_cast<const Bf16*>(from), reinterpret_cast<Bf16*>(to));
+  if (!is_folded(form, tensor))
+    gpu::round(worker, counts_[tensor], floats, reinterpret_cast<Bf16*>(to));
+  else if (tensor == kWeights ? task_.bf16_weights : task_.bf16_values)
+    fold(static_cast<const Bf16*>(from), reinterpret_cast<Bf16*>(to));
   else if (multiplies_bf16_)
-    copy(reinterpret_cast<Bf16*>(to));
+    fold(floats, reinterpret_cast<Bf16*>(to));
   else
-    copy(reinterpret_cast<float*>(to));
+    fold(floats, reinterpret_cast<float*>(to));
 }
 
 void ConvolutionPlan::copy_result(CudaWorker& worker, Form form, const void* from, void* to) const {

@@ -20,10 +20,11 @@ namespace omni::cudnn {
 struct ConvolutionTask {
   Pass pass;
   ConvShape shape;
-  int alignment = 16;        // of src, weights and dst as cuDNN sees them, in bytes
-  bool bf16_values = false;  // src and dst are in bf16; else they are floats, as weights always are
-  bool adds = false;         // to what is there; not forward
-  bool may_end = false;      // forward: in its bias and activation
+  int alignment = 16;         // of src, weights and dst as cuDNN sees them, in bytes
+  bool bf16_values = false;   // src and dst are in bf16; else they are floats
+  bool bf16_weights = false;  // likewise; never as the result, and not without bf16_values
+  bool adds = false;          // to what is there; not forward
+  bool may_end = false;       // forward: in its bias and activation
   Activation activation = Activation::linear;
 
   auto operator<=>(const ConvolutionTask&) const = default;

@@ -68,14 +68,14 @@ FoldedWeights folded_weights(const ConvShape& shape) {
   return {shape, to.kernel_h, to.c};
 }
 
-template <class To>
+template <class T, class To>
 struct FoldWeights {
   FoldedWeights at;
-  const float* weights;
+  const T* weights;
   To* folded;
   __device__ void operator()(std::int64_t place) const {
     const std::int64_t weight = at.weight_at(place);
-    folded[place] = weight < 0 ? 0.0f : weights[weight];
+    folded[place] = weight < 0 ? 0.0f : static_cast<float>(weights[weight]);
   }
 };
 
@@ -88,21 +88,6 @@ struct AddUnfoldedWeights {
   __device__ void operator()(std::int64_t weight) const {
     const float kept = keep != 0.0f ? keep * weights[weight] : 0.0f;
     weights[weight] = kept + static_cast<float>(folded[at.place_of(weight)]);
-  }
-};
-
-struct Adding {
-  const Bf16* from;
-  float keep;
-  float* to;
-
-  template <int lanes>
-  __device__ void at(std::int64_t first) const {
-    const Lanes<lanes> added = load<lanes>(from, first);
-    Lanes<lanes> sum{};
-    if (keep != 0.0f) sum = load<lanes>(to, first);
-    for (int i = 0; i < lanes; ++i) sum.at[i] = keep * sum.at[i] + added.at[i];
-    store(to, first, sum);
   }
 };
 
@@ -125,10 +110,10 @@ void gpu::fold_src(CudaWorker& worker, const ConvShape& shape, const T* src, To*
   for_each_position(worker, shape.n, {into.h, into.w, into.c / kVector},
                     FoldSrc<T, To>{shape, into.h, into.w, into.c, src, to});
 }
-template <class To>
-void gpu::fold_weights(CudaWorker& worker, const ConvShape& shape, const float* weights, To* to) {
+template <class T, class To>
+void gpu::fold_weights(CudaWorker& worker, const ConvShape& shape, const T* weights, To* to) {
   for_each_element(worker, folded(shape).weights_count(),
-                   FoldWeights<To>{folded_weights(shape), weights, to});
+                   FoldWeights<T, To>{folded_weights(shape), weights, to});
 }
 template <class To>
 void gpu::add_unfolded_weights(CudaWorker& worker, const ConvShape& shape, const To* from,
@@ -137,16 +122,12 @@ void gpu::add_unfolded_weights(CudaWorker& worker, const ConvShape& shape, const
                    AddUnfoldedWeights<To>{folded_weights(shape), from, keep, weights});
 }
 
-void gpu::add_bf16(CudaWorker& worker, std::int64_t count, const Bf16* from, float keep,
-                   float* to) {
-  for_each_by_lanes<float>(worker, count, Adding{from, keep, to}, from, to);
-}
-
 template void gpu::fold_src(CudaWorker&, const ConvShape&, const float*, float*);
 template void gpu::fold_src(CudaWorker&, const ConvShape&, const float*, Bf16*);
 template void gpu::fold_src(CudaWorker&, const ConvShape&, const Bf16*, Bf16*);
 template void gpu::fold_weights(CudaWorker&, const ConvShape&, const float*, float*);
 template void gpu::fold_weights(CudaWorker&, const ConvShape&, const float*, Bf16*);
+template void gpu::fold_weights(CudaWorker&, const ConvShape&, const Bf16*, Bf16*);
 template void gpu::add_unfolded_weights(CudaWorker&, const ConvShape&, const float*, float, float*);
 template void gpu::add_unfolded_weights(CudaWorker&, const ConvShape&, const Bf16*, float, float*);
 

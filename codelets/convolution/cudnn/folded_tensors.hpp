@@ -15,14 +15,11 @@ ConvShape folded(const ConvShape& shape);
 // T: of src. To: in which folded tensors are, floats or Bf16.
 template <class T, class To>
 void fold_src(CudaWorker& worker, const ConvShape& shape, const T* src, To* folded);
-template <class To>
-void fold_weights(CudaWorker& worker, const ConvShape& shape, const float* weights, To* folded);
+template <class T, class To>
+void fold_weights(CudaWorker& worker, const ConvShape& shape, const T* weights, To* folded);
 // weights = folded + keep * weights, where 0 does not read.
 template <class To>
 void add_unfolded_weights(CudaWorker& worker, const ConvShape& shape, const To* folded, float keep,
                           float* weights);
-
-// The same of what is not folded: to = from + keep * to.
-void add_bf16(CudaWorker& worker, std::int64_t count, const Bf16* from, float keep, float* to);
 
 }  // namespace omni::gpu

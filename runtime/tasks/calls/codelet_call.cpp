@@ -43,7 +43,10 @@ const char* hint_for_failed_gpu() {
 void compute(const CodeletCall& call, const Entry& entry, std::span<void*> memory) {
   DeviceContext& context = DeviceContext::current();
   if (entry.takes(call.in_bf16, memory.size()))
-    return entry.run(call.args(), Buffers(memory, !call.in_bf16.empty()), context);
+    return entry.run(call.args(),
+                     Buffers(memory, !call.in_bf16.without(entry.maybe_in_bf16).empty(),
+                             (call.in_bf16.bits & entry.maybe_in_bf16.bits) != 0),
+                     context);
 #ifdef OMNI_CUDA
   const FloatCopying& copying = entry.role == Role::gpu ? kCopyOnGpu : kCopyOnCpu;
 #else

@@ -46,12 +46,15 @@ std::optional<CBLAS_TRANSPOSE> transposed(cublasOperation_t operation) {
   return std::nullopt;
 }
 
-// `count` products; what a stride of zero repeats is the same matrix.
 template <class T>
+constexpr bool kIsBf16 = std::is_same_v<T, Bf16>;
+
+// `count` products; what a stride of zero repeats is the same matrix.
+template <class T, class To>
 cublasStatus_t multiply(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb,
                         int m, int n, int k, const float* alpha, const T* a, int lda,
                         long long stride_a, const T* b, int ldb, long long stride_b,
-                        const float* beta, float* c, int ldc, long long stride_c, int count,
+                        const float* beta, To* c, int ldc, long long stride_c, int count,
                         int bits = kExact) {
   const auto blas = handles().find(handle);
   if (!blas) return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -62,17 +65,18 @@ cublasStatus_t multiply(cublasHandle_t handle, cublasOperation_t transa, cublasO
   const bool as_is_a = *flip_a == CblasNoTrans, as_is_b = *flip_b == CblasNoTrans;
   const Matrix<T> left{a, as_is_a ? m : k, as_is_a ? k : m, lda, stride_a};
   const Matrix<T> right{b, as_is_b ? k : n, as_is_b ? n : k, ldb, stride_b};
-  const Matrix<float> result{c, m, n, ldc, stride_c};
+  const Matrix<To> result{c, m, n, ldc, stride_c};
   if (!left.valid() || !right.valid() || !result.valid()) return CUBLAS_STATUS_INVALID_VALUE;
   if (m == 0 || n == 0 || count == 0) return CUBLAS_STATUS_SUCCESS;
   return status_of(
       enqueue_kernel(blas->stream, {left.region(count), right.region(count), result.region(count)},
                      [=, scale = *alpha, keep = *beta] {
                        for (int i = 0; i < count; ++i) {
-                         const Factors one_a(a + i * stride_a, left.count(), bits);
-                         const Factors one_b(b + i * stride_b, right.count(), bits);
+                         const Factors one_a(a + i * stride_a, left.count(), bits, kIsBf16<T>);
+                         const Factors one_b(b + i * stride_b, right.count(), bits, kIsBf16<T>);
+                         const Sums sums(c + i * stride_c, result.count(), kIsBf16<To>);
                          cblas_sgemm(CblasColMajor, *flip_a, *flip_b, m, n, k, scale, one_a.begin(),
-                                     lda, one_b.begin(), ldb, keep, c + i * stride_c, ldc);
+                                     lda, one_b.begin(), ldb, keep, sums.begin(), ldc);
                        }
                      }));
 }
@@ -84,14 +88,10 @@ std::shared_ptr<Blas> find_blas(cublasHandle_t handle) { return handles().find(h
 std::optional<int> mantissa(cublasComputeType_t compute) {
   switch (compute) {
     case CUBLAS_COMPUTE_32F:
-    case CUBLAS_COMPUTE_32F_PEDANTIC:
-      return kExact;
-    case CUBLAS_COMPUTE_32F_FAST_TF32:
-      return kTf32;
-    case CUBLAS_COMPUTE_32F_FAST_16BF:
-      return kBf16;
-    default:
-      return std::nullopt;
+    case CUBLAS_COMPUTE_32F_PEDANTIC: return kExact;
+    case CUBLAS_COMPUTE_32F_FAST_TF32: return kTf32;
+    case CUBLAS_COMPUTE_32F_FAST_16BF: return kBf16;
+    default: return std::nullopt;
   }
 }
 
@@ -130,18 +130,13 @@ cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void*, std::size_t) 
 
 const char* cublasGetStatusString(cublasStatus_t status) {
   switch (status) {
-    case CUBLAS_STATUS_SUCCESS:
-      return "success";
-    case CUBLAS_STATUS_NOT_INITIALIZED:
-      return "the library was not initialized";
+    case CUBLAS_STATUS_SUCCESS: return "success";
+    case CUBLAS_STATUS_NOT_INITIALIZED: return "the library was not initialized";
     case CUBLAS_STATUS_INVALID_VALUE:
       return "an unsupported value or parameter was passed to the function";
-    case CUBLAS_STATUS_EXECUTION_FAILED:
-      return "the GPU program failed to execute";
-    case CUBLAS_STATUS_NOT_SUPPORTED:
-      return "the functionality requested is not supported";
-    default:
-      return "unknown status";
+    case CUBLAS_STATUS_EXECUTION_FAILED: return "the GPU program failed to execute";
+    case CUBLAS_STATUS_NOT_SUPPORTED: return "the functionality requested is not supported";
+    default: return "unknown status";
   }
 }
 
@@ -161,16 +156,20 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation
                                           long long stride_c, int count,
                                           cublasComputeType_t compute, cublasGemmAlgo_t) {
   const auto bits = mantissa(compute);
-  if (a_type != b_type || c_type != CUDA_R_32F || !bits) return CUBLAS_STATUS_NOT_SUPPORTED;
-  const auto multiply_as = [&]<class T>(const T* left, const void* right) {
+  if (a_type != b_type || !bits) return CUBLAS_STATUS_NOT_SUPPORTED;
+  const auto multiply_as = [&]<class T, class To>(const T* left, To* result) {
     return multiply(handle, transa, transb, m, n, k, static_cast<const float*>(alpha), left, lda,
-                    stride_a, static_cast<const T*>(right), ldb, stride_b,
-                    static_cast<const float*>(beta), static_cast<float*>(c), ldc, stride_c, count,
-                    *bits);
+                    stride_a, static_cast<const T*>(b), ldb, stride_b,
+                    static_cast<const float*>(beta), result, ldc, stride_c, count, *bits);
   };
-  if (a_type == CUDA_R_32F) return multiply_as(static_cast<const float*>(a), b);
-  const bool whole = a_type == CUDA_R_16BF && compute == CUBLAS_COMPUTE_32F;
-  return whole ? multiply_as(static_cast<const std::uint16_t*>(a), b) : CUBLAS_STATUS_NOT_SUPPORTED;
+  auto* const floats = static_cast<float*>(c);
+  if (a_type == CUDA_R_32F && c_type == CUDA_R_32F)
+    return multiply_as(static_cast<const float*>(a), floats);
+  if (a_type != CUDA_R_16BF || compute != CUBLAS_COMPUTE_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  const auto* const bf16 = static_cast<const omni::Bf16*>(a);
+  if (c_type == CUDA_R_32F) return multiply_as(bf16, floats);
+  return c_type == CUDA_R_16BF ? multiply_as(bf16, static_cast<omni::Bf16*>(c))
+                               : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa,

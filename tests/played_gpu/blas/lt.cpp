@@ -23,14 +23,14 @@ std::atomic<bool> refuses, loses_nan;
 
 enum Id : std::int32_t {
   kPlain,        // works for everything
-  kVectors,      // loads four floats at once
+  kVectors,      // loads 16 bytes at once
   kParts,        // sums parts of k, then adds them up, for which it needs a workspace; of NaN its
                  // relu makes zero
   kInPlace,      // the same where the result is to be, in the order in which they come
   kUnlaunchable  // that it cannot run shows when it is to
 };
 constexpr int kSplits = 3;
-constexpr unsigned kWide = 16;  // bytes of four floats
+constexpr unsigned kWide = 16;  // bytes
 
 LtAlgorithm algorithm(Id id) {
   LtAlgorithm made{.id = id};
@@ -50,7 +50,8 @@ std::size_t workspace_for(const LtAlgorithm& its, const LtProduct& product) {
 }
 
 bool in_wide_rows(const LtProduct& product) {
-  return product.lda % 4 == 0 && product.ldb % 4 == 0 && product.ldd % 4 == 0;
+  const int factors = product.bf16_factors ? 8 : 4, result = product.bf16_result ? 8 : 4;
+  return product.lda % factors == 0 && product.ldb % factors == 0 && product.ldd % result == 0;
 }
 
 cublasStatus_t check(const cublasLtMatmulAlgo_t* opaque, const LtProduct& product) {
@@ -65,8 +66,9 @@ cublasStatus_t check(const cublasLtMatmulAlgo_t* opaque, const LtProduct& produc
 }
 
 struct Operands {
-  const float *a, *b, *bias;
-  float* d;
+  const void *a, *b;
+  const float* bias;
+  void* d;
 };
 
 bool wide(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % kWide == 0; }
@@ -85,7 +87,9 @@ bool aligned(const LtAlgorithm& its, const LtProduct& product, const Operands& o
 
 void multiply(const LtAlgorithm& its, const LtProduct& p, float alpha, float beta,
               const Operands& on) {
-  const Factors a(on.a, p.count_a(), p.mantissa), b(on.b, p.count_b(), p.mantissa);
+  const Factors a(on.a, p.count_a(), p.mantissa, p.bf16_factors),
+      b(on.b, p.count_b(), p.mantissa, p.bf16_factors);
+  const Sums sums(on.d, p.count_d(), p.bf16_result);
   static std::atomic<int> turn;
   const int first = its.id == kInPlace ? turn++ % kSplits : 0;
   for (int i = 0; i < its.splits; ++i) {
@@ -96,18 +100,20 @@ void multiply(const LtAlgorithm& its, const LtProduct& p, float alpha, float bet
                 p.transposed_b ? CblasTrans : CblasNoTrans, p.m, p.n, end - begin, alpha,
                 a.begin() + std::ptrdiff_t{begin} * (p.transposed_a ? 1 : p.lda), p.lda,
                 b.begin() + std::ptrdiff_t{begin} * (p.transposed_b ? p.ldb : 1), p.ldb,
-                i == 0 ? beta : 1.0f, on.d, p.ldd);
+                i == 0 ? beta : 1.0f, sums.begin(), p.ldd);
   }
   const bool keeps_nan = its.id != kParts && !loses_nan;
   for (int column = 0; column < p.n; ++column)
     for (int row = 0; row < p.m; ++row) {
-      float& value = on.d[std::ptrdiff_t{column} * p.ldd + row];
+      float& value = sums.begin()[std::ptrdiff_t{column} * p.ldd + row];
       if (p.adds_bias) value += on.bias[row];
       if (p.relu && (keeps_nan ? value < 0 : !(value > 0))) value = 0;
     }
 }
 
-Region floats(const float* begin, std::size_t count) { return {begin, count * sizeof(float)}; }
+Region region(const void* begin, std::size_t count, bool bf16 = false) {
+  return {begin, count * (bf16 ? sizeof(Bf16) : sizeof(float))};
+}
 
 }  // namespace
 
@@ -188,16 +194,15 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
   const std::size_t needed = workspace_for(its, product);
-  const Operands on{static_cast<const float*>(a), static_cast<const float*>(b),
-                    static_cast<const float*>(lt_load<LtOperation>(operation).bias),
-                    static_cast<float*>(d)};
+  const Operands on{a, b, static_cast<const float*>(lt_load<LtOperation>(operation).bias), d};
   if (alpha == nullptr || beta == nullptr || a == nullptr || b == nullptr || d == nullptr ||
       (product.adds_bias && on.bias == nullptr) || workspace_bytes < needed ||
       (needed != 0 && workspace == nullptr))
     return CUBLAS_STATUS_INVALID_VALUE;
-  std::vector<Region> used{floats(on.a, product.count_a()), floats(on.b, product.count_b()),
-                           floats(on.d, product.count_d())};
-  if (product.adds_bias) used.push_back(floats(on.bias, static_cast<std::size_t>(product.m)));
+  std::vector<Region> used{region(on.a, product.count_a(), product.bf16_factors),
+                           region(on.b, product.count_b(), product.bf16_factors),
+                           region(on.d, product.count_d(), product.bf16_result)};
+  if (product.adds_bias) used.push_back(region(on.bias, static_cast<std::size_t>(product.m)));
   if (workspace_bytes != 0) used.push_back({workspace, workspace_bytes});
   ++products;
   return status_of(enqueue_kernel(

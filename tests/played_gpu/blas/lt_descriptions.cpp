@@ -40,7 +40,8 @@ cublasStatus_t make_product(cublasLtMatmulDesc_t operation, cublasLtMatrixLayout
   const auto left = lt_load<LtLayout>(a), right = lt_load<LtLayout>(b), old = lt_load<LtLayout>(c),
              result = lt_load<LtLayout>(d);
   for (const LtLayout& each : {left, right, old, result}) {
-    if (each.type != CUDA_R_32F) stop_program("cuBLASLt is played for floats only");
+    if (each.type != CUDA_R_32F && each.type != CUDA_R_16BF)
+      stop_program("cuBLASLt is played for floats and bf16 only");
     if (each.rows == 0 || each.columns == 0 ||
         each.leading < static_cast<std::int64_t>(each.rows) ||
         std::max<std::uint64_t>(
@@ -48,6 +49,10 @@ cublasStatus_t make_product(cublasLtMatmulDesc_t operation, cublasLtMatrixLayout
             std::numeric_limits<int>::max())
       return CUBLAS_STATUS_INVALID_VALUE;
   }
+  if (left.type != right.type || old.type != result.type ||
+      (left.type == CUDA_R_32F && result.type != CUDA_R_32F) ||
+      (left.type == CUDA_R_16BF && its.compute != CUBLAS_COMPUTE_32F))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   const bool flip_a = its.transposed_a == CUBLAS_OP_T, flip_b = its.transposed_b == CUBLAS_OP_T;
   const std::uint64_t k = flip_a ? left.rows : left.columns;
   if ((flip_a ? left.columns : left.rows) != result.rows ||
@@ -70,6 +75,8 @@ cublasStatus_t make_product(cublasLtMatmulDesc_t operation, cublasLtMatrixLayout
           .ldb = integer(right.leading),
           .ldd = integer(result.leading),
           .mantissa = *bits,
+          .bf16_factors = left.type == CUDA_R_16BF,
+          .bf16_result = result.type == CUDA_R_16BF,
           .adds_bias = (its.epilogue & CUBLASLT_EPILOGUE_BIAS) != 0,
           .relu = (its.epilogue & CUBLASLT_EPILOGUE_RELU) != 0};
   return CUBLAS_STATUS_SUCCESS;
@@ -93,16 +100,11 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation,
   auto its = lt_load<LtOperation>(operation);
   const cublasStatus_t status = [&] {
     switch (attribute) {
-      case CUBLASLT_MATMUL_DESC_TRANSA:
-        return set(its.transposed_a, value, bytes);
-      case CUBLASLT_MATMUL_DESC_TRANSB:
-        return set(its.transposed_b, value, bytes);
-      case CUBLASLT_MATMUL_DESC_EPILOGUE:
-        return set(its.epilogue, value, bytes);
-      case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
-        return set(its.bias, value, bytes);
-      default:
-        stop_at("a matrix product", attribute);
+      case CUBLASLT_MATMUL_DESC_TRANSA: return set(its.transposed_a, value, bytes);
+      case CUBLASLT_MATMUL_DESC_TRANSB: return set(its.transposed_b, value, bytes);
+      case CUBLASLT_MATMUL_DESC_EPILOGUE: return set(its.epilogue, value, bytes);
+      case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return set(its.bias, value, bytes);
+      default: stop_at("a matrix product", attribute);
     }
   }();
   for (const std::int32_t flip : {its.transposed_a, its.transposed_b})
@@ -136,20 +138,13 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   auto its = lt_load<LtPreference>(preference);
   const cublasStatus_t status = [&] {
     switch (attribute) {
-      case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
-        return set(its.workspace, value, bytes);
-      case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
-        return set(its.schemes, value, bytes);
-      case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
-        return set(its.alignment_a, value, bytes);
-      case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
-        return set(its.alignment_b, value, bytes);
-      case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
-        return set(its.alignment_c, value, bytes);
-      case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
-        return set(its.alignment_d, value, bytes);
-      default:
-        stop_at("a preference", attribute);
+      case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES: return set(its.workspace, value, bytes);
+      case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK: return set(its.schemes, value, bytes);
+      case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES: return set(its.alignment_a, value, bytes);
+      case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES: return set(its.alignment_b, value, bytes);
+      case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES: return set(its.alignment_c, value, bytes);
+      case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES: return set(its.alignment_d, value, bytes);
+      default: stop_at("a preference", attribute);
     }
   }();
   if (status == CUBLAS_STATUS_SUCCESS) lt_store(its, preference);
@@ -162,13 +157,9 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* 
                                                     std::size_t* written) {
   const auto its = lt_load<LtAlgorithm>(algorithm);
   switch (attribute) {
-    case CUBLASLT_ALGO_CONFIG_ID:
-      return get(its.id, value, bytes, written);
-    case CUBLASLT_ALGO_CONFIG_SPLITK_NUM:
-      return get(its.splits, value, bytes, written);
-    case CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME:
-      return get(its.scheme, value, bytes, written);
-    default:
-      stop_at("an algorithm", attribute);
+    case CUBLASLT_ALGO_CONFIG_ID: return get(its.id, value, bytes, written);
+    case CUBLASLT_ALGO_CONFIG_SPLITK_NUM: return get(its.splits, value, bytes, written);
+    case CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME: return get(its.scheme, value, bytes, written);
+    default: stop_at("an algorithm", attribute);
   }
 }

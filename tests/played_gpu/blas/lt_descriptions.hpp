@@ -83,6 +83,7 @@ struct LtProduct {
   bool transposed_a = false, transposed_b = false;
   int lda = 0, ldb = 0, ldd = 0;
   int mantissa = 0;  // the bits to which factors are rounded
+  bool bf16_factors = false, bf16_result = false;
   bool adds_bias = false, relu = false;
 
   std::size_t count_a() const { return count(lda, transposed_a ? m : k, transposed_a ? k : m); }

@@ -106,8 +106,8 @@ class ConnectedMatmul : public testing::Test {
                bias = draw(s.outputs, 3);
     std::vector<double> expected(static_cast<std::size_t>(s.dst_count()));
     reference::connected_forward(args, doubles(draw(s.src_count(), 1, bits)).data(),
-                                 doubles(draw(s.weights_count(), 2, bits)).data(),
-                                 expected.data(), doubles(bias).data());
+                                 doubles(draw(s.weights_count(), 2, bits)).data(), expected.data(),
+                                 doubles(bias).data());
     const Moved a(src, moved[0]), b(weights, moved[1]),
         c(std::vector<float>(expected.size(), std::nanf("")), moved[2]), d(bias, moved[3]);
     const std::array<void*, 4> pointers{a.begin(), b.begin(), c.begin(), d.begin()};

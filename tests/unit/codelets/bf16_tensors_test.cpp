@@ -4,6 +4,7 @@
 
 #include "codelets/convolution/convolution.hpp"
 #include "codelets/dense/bf16.hpp"
+#include "codelets/dense/connected.hpp"
 #include "codelets/elementwise/accumulate.hpp"
 #include "codelets/elementwise/activation.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
@@ -132,10 +133,13 @@ TEST(Bf16Tensors, are_not_copied_where_it_matters) {
 #endif
 }
 
-TEST(Bf16Tensors, are_not_copied_for_convolutions) {
+TEST(Bf16Tensors, are_not_copied_for_products) {
   EXPECT_TRUE(takes_on_gpu(conv_forward, {0, 2}));
   EXPECT_TRUE(takes_on_gpu(conv_backward_weights, {0, 1}));
   EXPECT_TRUE(takes_on_gpu(conv_backward_data, {0, 2}));
+  EXPECT_TRUE(takes_on_gpu(connected_forward, {0, 1, 2}));
+  EXPECT_TRUE(takes_on_gpu(connected_backward_weights, {0, 1}));
+  EXPECT_TRUE(takes_on_gpu(connected_backward_data, {0, 1, 2}));
   // The code for cores is oneDNN's, and for AVX-512.
   if (bf16_in_vain() != nullptr) GTEST_SKIP() << bf16_in_vain();
   EXPECT_TRUE(all_take(conv_forward, {0, 2}));
