@@ -113,7 +113,7 @@ TEST_F(Training, in_bf16_goes_on_from_a_checkpoint) {
   };
   const auto all = train("6", {});
   std::filesystem::remove_all(folder_ / "run");
-  train("3", {});
+  train("3", {"--checkpoint-every", "3"});
   const auto rest = train("6", {"--resume", "auto"});
   ASSERT_EQ(rest.size(), 3u);
   EXPECT_EQ(rest, std::vector<double>(all.begin() + 3, all.end()));

@@ -109,7 +109,7 @@ TEST_F(CuBlasLt, what_is_not_played_ends_the_program) {
         cublasLtMatrixLayoutInit(&d_, CUDA_R_16F, 2, 1, 2);
         heuristics(d_);
       },
-      "cuBLASLt is played for floats only");
+      "cuBLASLt is played for floats and bf16 only");
   EXPECT_DEATH(
       {
         d_ = {};
