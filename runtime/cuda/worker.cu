@@ -43,11 +43,6 @@ CudaWorker::CudaWorker(cudaStream_t stream)
   multiprocessors_ = properties.multiProcessorCount;
   device_bytes_ = properties.totalGlobalMem;
   std::copy_n(properties.name, device_name_.size() - 1, device_name_.data());
-  const std::size_t bytes = sizeof(unsigned) *
-                            static_cast<std::size_t>(properties.maxBlocksPerMultiProcessor) *
-                            static_cast<std::size_t>(multiprocessors_);
-  check(cudaMalloc(&counters_, bytes), "counters of blocks", bytes);
-  check(cudaMemsetAsync(counters_, 0, bytes, stream), "clearing counters");
   check(cublasCreate(&blas_), "starting cuBLAS");
   check(cublasSetStream(blas_, stream), "giving cuBLAS its stream");
   check(cudnnCreate(&dnn_), "starting cuDNN");
@@ -61,6 +56,18 @@ CudaWorker::~CudaWorker() {
   cudaFree(counters_);
   if (dnn_ != nullptr) cudnnDestroy(dnn_);
   if (blas_ != nullptr) cublasDestroy(blas_);
+}
+
+unsigned* CudaWorker::counters() {
+  if (counters_ == nullptr) {
+    constexpr std::size_t kMostBlocks = 32;  // of a multiprocessor
+    const std::size_t bytes =
+        sizeof(unsigned) * kMostBlocks * static_cast<std::size_t>(multiprocessors_);
+    check(cudaMallocAsync(reinterpret_cast<void**>(&counters_), bytes, stream_),
+          "counters of blocks", bytes);
+    check(cudaMemsetAsync(counters_, 0, bytes, stream_), "clearing counters");
+  }
+  return counters_;
 }
 
 void* CudaWorker::Memory::at_least(std::size_t bytes, cudaStream_t stream) {

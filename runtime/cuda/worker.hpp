@@ -44,7 +44,7 @@ class CudaWorker {
   void* copies(std::size_t bytes) { return copies_.at_least(bytes, stream_); }
 
   // One for every block that the device can run at once: zeros, which kernels leave as zeros.
-  unsigned* counters() const { return counters_; }
+  unsigned* counters();
 
   explicit CudaWorker(cudaStream_t stream);
   ~CudaWorker();

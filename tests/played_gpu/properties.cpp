@@ -27,7 +27,6 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int index) {
     answer.totalConstMem = 64 << 10;
     answer.major = device.major;
     answer.multiProcessorCount = 6;
-    answer.maxBlocksPerMultiProcessor = 32;
     answer.maxThreadsPerMultiProcessor = 2048;
     answer.canMapHostMemory = answer.unifiedAddressing = 1;
     answer.concurrentKernels = answer.asyncEngineCount = 1;
