@@ -21,6 +21,7 @@ from darknet_net import NetError, read_net
 from omnivore import Omnivore
 from processes import Failed, Refused, pin
 from device import Device
+import ranks
 from pytorch import GPU_MODES, MODES, PyTorch, find_python
 from summary import compare, summarise, table, training_flops, warnings
 
@@ -51,6 +52,10 @@ the forward products, less the gradient of the images.
 With --device gpu everyone trains on the first GPU: Omnivore with CPU workers for its input, two fewer than --threads,
 PyTorch's iterations timed by events in the stream, without waiting for the loss; its memory is that on the GPU then, and
 the peak is a matrix product of that precision on it. In bf16 PyTorch trains under torch.autocast.
+
+With --ranks N everyone shares each mini-batch among N processes on this machine: Omnivore's ranks, one Omnivore
+process with as many workers in all, and PyTorch's DistributedDataParallel over gloo, eager. CPUs are shared evenly.
+Omnivore trains then (the times are those of its metrics), and peak memory is that of the largest process.
 
 Whoever is interrupted (Ctrl-C, SIGTERM) reports what was measured until then.
 
@@ -91,6 +96,8 @@ def parse(arguments):
     add("--threads", type=positive, help="CPUs for everyone; default: all that this process may use")
     add("--peer", action="append", choices=["pytorch", "darknet", "caffe", "none"],
         help="whom to compare with, may be repeated; default: pytorch")
+    add("--ranks", type=positive, metavar="N", help="processes that share each mini-batch; default: one, and no "
+        "launcher")
     add("--modes", type=modes, metavar="MODE,...",
         help=f"of PyTorch; default: all that work of {' '.join(MODES)}")
     add("--rounds", type=positive, default=5, help="default: 5")
@@ -155,8 +162,10 @@ def make_peers(arguments, found, net, path, batch, threads, rate, folder, device
         own = os.path.join(folder, peer)
         os.makedirs(own)
         if peer == "pytorch":
-            for mode in arguments.modes or (GPU_MODES if device.gpu else MODES):
-                yield PyTorch(program, path, batch, threads, rate, mode, own, net.parameters, device)
+            usual = GPU_MODES if device.gpu else ranks.MODES if arguments.ranks else MODES
+            for mode in arguments.modes or usual:
+                yield PyTorch(program, path, batch, threads, rate, mode, own, net.parameters, device,
+                              arguments.ranks or 1)
         elif peer == "darknet":
             yield Darknet(program, net, path, batch, threads, rate, own)
         else:
@@ -172,6 +181,8 @@ class Comparison:
         if not os.access(arguments.omni_run, os.X_OK):
             raise Refused(f"no omni-run at {arguments.omni_run}: `./bootstrap build`, or name it with "
                           "--omni-run")
+        if arguments.ranks:
+            ranks.check(arguments.ranks, batch, threads, arguments.device, arguments.peer)
         device = Device(arguments.device, arguments.precision)
         device.check(arguments.omni_run, arguments.peer)
         found = find_peers(arguments, batch)
@@ -182,7 +193,11 @@ class Comparison:
         self.facts = self.omnivore.facts()
         if net.parameters != self.facts["parameters"]:
             raise Failed(f"read as {net.parameters} parameters here, {self.facts['parameters']} by Omnivore")
-        self.contenders = [self.omnivore, *make_peers(arguments, found, net, path, batch, threads, rate,
+        ours = [self.omnivore]
+        if arguments.ranks:
+            ours = [ranks.Training(self.omnivore, count, batch, threads) for count in (arguments.ranks, 1)]
+            self.omnivore = ours[0]
+        self.contenders = [*ours, *make_peers(arguments, found, net, path, batch, threads, rate,
                                                       folder, device)]
         self.device = device
         self.arguments, self.batch, self.threads = arguments, batch, threads
@@ -197,7 +212,8 @@ class Comparison:
         return self.arguments.warm_up or max(3, iterations // 10), iterations
 
     def run(self):
-        self.warm_up, self.iterations = self.lengths(self.omnivore.calibrate(self.facts, say))
+        seconds = [each.calibrate(self.facts, say) for each in self.contenders if hasattr(each, "calibrate")]
+        self.warm_up, self.iterations = self.lengths(seconds[0])
         for number in range(1, self.arguments.rounds + 1):
             self.peaks.append(self.omnivore.peak_flops_per_second())
             for each in list(self.contenders):
@@ -231,7 +247,7 @@ class Comparison:
         flops = training_flops(self.facts)
         contenders = {name: summarise(blocks, self.batch, flops, peak)
                       for name, blocks in self.blocks.items() if blocks}
-        better = compare(contenders)
+        better = compare(contenders, self.omnivore.name)
         return {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
                 "command": shlex.join(["perf/compare", *sys.argv[1:]]), "versions": self.versions,
                 "device": self.device.describe(), "cpu": cpu_model(), "cpus": self.cpus, "net": self.facts["net"],
@@ -240,7 +256,7 @@ class Comparison:
                 "peak_flops_per_second": peak, "training_flops_per_iteration": flops, **better,
                 "placement_settled": self.omnivore.settled,
                 "images_per_slice": self.omnivore.images_per_slice,
-                "implementations": self.blocks["omnivore"][-1]["implementations"],
+                "implementations": self.blocks[self.omnivore.name][-1]["implementations"],
                 "not_measured": self.not_measured, "contenders": contenders}
 
 

@@ -28,14 +28,17 @@ def find_python(named):
 
 
 class PyTorch:
-    def __init__(self, python, net, batch, threads, rate, mode, cache, parameters, device):
-        self.name, self.mode, self.parameters = f"pytorch {mode}", mode, parameters
+    def __init__(self, python, net, batch, threads, rate, mode, cache, parameters, device, ranks=1):
+        self.name = f"pytorch {mode}" if ranks == 1 else f"pytorch ddp {mode}"
+        self.mode, self.parameters = mode, parameters
         self.compiles = mode.endswith("compile")
         if self.compiles and shutil.which(os.environ.get("CXX", "g++")) is None:
             raise Refused(f"{mode} needs a C++ compiler: install g++, or leave it out of --modes")
-        self.command = [python, SCRIPT, "--net", net, "--batch", batch, "--threads", threads, "--mode", mode,
-                        "--learning-rate", rate, *device.pytorch_arguments]
-        self.environment = {"OMP_NUM_THREADS": str(threads), "TORCHINDUCTOR_CACHE_DIR": cache,
+        self.command = [python, SCRIPT, "--net", net, "--batch", batch // ranks, "--threads", threads // ranks,
+                        "--mode", mode, "--learning-rate", rate, *device.pytorch_arguments]
+        if ranks > 1:
+            self.command += ["--ranks", ranks]
+        self.environment = {"OMP_NUM_THREADS": str(threads // ranks), "TORCHINDUCTOR_CACHE_DIR": cache,
                             **device.pytorch_environment}
 
     def measure(self, warm_up, iterations):

@@ -3,8 +3,11 @@
 seconds of every iteration as JSON. perf/compare starts it, with the Python that has PyTorch."""
 
 import argparse
+import ctypes
 import json
 import os
+import signal
+import socket
 import sys
 import time
 
@@ -195,6 +198,23 @@ def use_gpu(precision):
     torch.backends.cudnn.benchmark = True
 
 
+def start_ranks(count, threads):
+    """This process is the first rank, the others are its children and end with it. Each has CPUs of its own."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    own = 0
+    for rank in range(1, count):
+        if os.fork() == 0:
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+            own = rank
+            break
+    cpus = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cpus[own * threads:(own + 1) * threads])
+    torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=own, world_size=count)
+    return own
+
+
 def train(net, arguments):
     layout, how = arguments.mode.split("-")
     on_gpu = arguments.device == "gpu"
@@ -210,7 +230,8 @@ def train(net, arguments):
         model = model.to(memory_format=torch.channels_last)
         images = images.to(memory_format=torch.channels_last)
     optimizer, fused = make_optimizer(model, net.options, arguments.learning_rate)
-    run = torch.compile(model) if how == "compile" else model
+    shared = nn.parallel.DistributedDataParallel(model) if arguments.ranks > 1 else model
+    run = torch.compile(shared) if how == "compile" else shared
     in_bf16 = arguments.precision == "bf16"
 
     def iteration():
@@ -247,16 +268,23 @@ def main():
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--precision", choices=("fp32", "tf32", "bf16"), default="fp32")
     parser.add_argument("--learning-rate", type=float, default=1e-4)
+    parser.add_argument("--ranks", type=int, default=1, help="processes; each has its own --batch and --threads")
     parser.add_argument("--warm-up", type=int, default=3)
     parser.add_argument("--iterations", type=int, default=10)
     arguments = parser.parse_args()
     # One compiler process: a pool of them would keep the cores busy while we measure.
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    rank = start_ranks(arguments.ranks, arguments.threads) if arguments.ranks > 1 else 0
     torch.set_num_threads(arguments.threads)
     try:
-        print(json.dumps(train(read_net(arguments.net), arguments)))
+        told = train(read_net(arguments.net), arguments)
     except NetError as problem:
         sys.exit(f"{problem}")
+    if rank == 0:
+        print(json.dumps(told))
+    if arguments.ranks > 1:
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

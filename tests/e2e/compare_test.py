@@ -6,6 +6,7 @@ import json
 import os
 import select
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -220,6 +221,28 @@ class Command(unittest.TestCase):
         self.refused("tf32 is of GPUs: add --device gpu", *SMALL, "--precision", "tf32")
         self.refused("on CPUs in fp32 only", *SMALL, "--device", "gpu", "--peer", "darknet")
         self.refused("on CPUs in fp32 only", *SMALL, "--precision", "bf16", "--peer", "darknet")
+
+    def test_what_ranks_cannot_share_is_refused(self):
+        shared = ["--net", "lenet", "--batch", "4", "--threads", "2"]
+        self.refused("--batch 4: 3 ranks cannot share it evenly (take a multiple of 3)", *shared, "--ranks", "3")
+        self.refused("--threads 2: 4 ranks cannot share it evenly", *shared, "--ranks", "4")
+        self.refused("leave out --device", *shared, "--ranks", "2", "--device", "gpu", "--peer", "none")
+        self.refused("darknet does not train over several processes", *shared, "--ranks", "2", "--peer", "darknet")
+
+    @unittest.skipUnless(shutil.which("mpiexec.mpich") or shutil.which("mpiexec.hydra"), "no MPICH")
+    @unittest.skipUnless(len(os.sched_getaffinity(0)) > 1, "needs two CPUs")
+    def test_ranks_are_compared_with_one_process_and_ddp(self):
+        python = self.played("python", PLAYED_PYTHON, parameters=LENET_PARAMETERS)
+        finished = self.compare(*SMALL, "--threads", "2", "--ranks", "2", "--python", python, "--json", "-")
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        result = json.loads(finished.stdout)
+        self.assertEqual(list(result["contenders"]), ["omnivore 2 ranks", "omnivore 1 rank", "pytorch ddp nchw-eager",
+                                                      "pytorch ddp nhwc-eager"])
+        for told in result["contenders"].values():
+            self.assertEqual([len(each) for each in told["block_seconds"]], [2, 2])
+        self.assertEqual(result["contenders"]["omnivore 1 rank"]["ratio"], statistics.median(
+            one / ranks for one, ranks in zip(*(result["contenders"][name]["seconds"] for name in
+                                                ("omnivore 1 rank", "omnivore 2 ranks")))))
 
     def test_wrong_usage_is_refused(self):
         self.refused("no such file", "--net", "nosuch")
