@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "layers/net.hpp"
+#include "runtime/communicator/links.hpp"
 #include "runtime/tasks/session.hpp"
 #include "scheduling/groups/momentum.hpp"
 #include "scheduling/model/update_ratios.hpp"
@@ -128,7 +129,8 @@ struct PlanArguments : NetRunArguments {
   int iterations = 30, warm_up = 15, most_groups = 16;
   int measured_rounds = 0;
   std::vector<int> nodes{};  // to forecast for
-  std::string link{};        // between them
+  std::string link{};        // between them; "": as measured
+  std::vector<ranks::Link> links{};
   DataArguments data{};
   std::uint64_t update_iterations = 0;  // to measure updates by, with one group; 0: not
   std::vector<UpdateRatio> counts{};    // of updates, as measured
@@ -139,6 +141,7 @@ struct DevicesArguments {
   CommonArguments common;
   MachineArguments machine;
   bool peaks = false;
+  std::vector<ranks::Link> links{};  // of several ranks
 };
 
 struct CompareArguments {

@@ -10,6 +10,7 @@
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/rank_steps.hpp"
 #include "apps/version.hpp"
+#include "runtime/communicator/links.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/cuda/cuda_error.hpp"
 #include "runtime/log.hpp"
@@ -168,7 +169,7 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(1, 1000));
   auto* nodes = plan_app.add_option("--nodes", plan.nodes);
   nodes->delimiter(',')->check(CLI::Range(1, 100'000));
-  nodes->needs(plan_app.add_option("--link", plan.link));
+  plan_app.add_option("--link", plan.link)->needs(nodes);
   plan_app.add_option("--measure-updates", plan.update_iterations)
       ->expected(0, 1)
       ->default_str("400")
@@ -243,9 +244,16 @@ int run(int argc, char** argv) {
     }
   if (const auto others = app.get_subcommands();
       ranks::several() && !others.empty() && others.front()->get_name() != "train") {
-    log::error("omni-run {}: only trainings run over several ranks (start one process)",
-               others.front()->get_name());
-    return exit_code(ErrorKind::usage);
+    if (!plan_app && !devices_app) {
+      log::error(
+          "omni-run {}: only trainings, devices and plan run over several ranks (start one "
+          "process)",
+          others.front()->get_name());
+      return exit_code(ErrorKind::usage);
+    }
+    share_workers(plan_app ? plan.machine : devices.machine);
+    plan.links = devices.links = ranks::measure_links();
+    ranks::disband();
   }
   if (valid_app) return run_command(valid_command, valid);
   if (predict_app) return run_command(predict_command, predict);
@@ -291,6 +299,5 @@ int main(int argc, char** argv) {
   omni::install_stop_signals("stopped\n", omni::exit_code(omni::ErrorKind::interrupted));
   if (!omni::ranks::first()) omni::stop_without_words();
   const int code = omni::exit_code_of(omni::run_or_tell, argc, argv);
-  if (omni::ranks::several()) omni::ranks::leave(code);
-  return code;
+  omni::ranks::leave(code);
 }

@@ -16,7 +16,8 @@ Result<Launch> read_launch(const Environment& environment) {
   const bool by_srun = is_set("SLURM_STEP_ID") && is_set("SLURM_PROCID");
   Launch launch{
       .by_mpi = is_set("PMI_RANK") || is_set("PMI_FD") || is_set("PMI_PORT") || is_set("PMIX_RANK"),
-      .tasks = 1};
+      .tasks = 1,
+      .by_hydra = is_set("HYDI_CONTROL_FD")};
   if (launch.by_mpi)
     launch.tasks = number("PMI_SIZE", number("SLURM_STEP_NUM_TASKS", 0));
   else if (is_set("OMPI_COMM_WORLD_SIZE"))

@@ -10,8 +10,9 @@
 namespace omni {
 
 struct Launch {
-  bool by_mpi = false;  // MPI's start-up information is there
-  int tasks = 1;        // processes of this program; 0: the launcher does not say
+  bool by_mpi = false;    // MPI's start-up information is there
+  int tasks = 1;          // processes of this program; 0: the launcher does not say
+  bool by_hydra = false;  // MPICH's mpiexec
 };
 
 using Environment = std::function<const char*(const char*)>;

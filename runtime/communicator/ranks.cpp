@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -25,6 +26,7 @@ namespace {
 constexpr int kUp = 3, kDown = 4;  // tags
 
 Service* service = nullptr;  // of several ranks; to the end of the process
+bool disbanded = false;
 int (*exit_code_of)(ErrorKind) = nullptr;
 
 Result<OpenTransport> load_library() {
@@ -97,7 +99,7 @@ Status start(int (*exit_code)(ErrorKind)) {
   if (!launch.by_mpi || launch.tasks == 1) return {};
   OMNI_TRY(const OpenTransport open, load_library());
   Service* const started =  // to the end of the process: its thread uses it
-      std::make_unique<Service>(open, exit_code(ErrorKind::device)).release();
+      std::make_unique<Service>(open, exit_code(ErrorKind::device), launch.by_hydra).release();
   if (started->size() == 1) return {};
   service = started;
   std::vector<std::string> hosts = gather(own_host());
@@ -108,7 +110,7 @@ Status start(int (*exit_code)(ErrorKind)) {
 }
 
 int rank() { return service != nullptr ? service->rank() : 0; }
-int size() { return service != nullptr ? service->size() : 1; }
+int size() { return service != nullptr && !disbanded ? service->size() : 1; }
 
 std::string name(int rank) {
   const std::vector<std::string>& hosts = service->hosts();
@@ -191,8 +193,14 @@ int share_cores() {
   return static_cast<int>(share.size());
 }
 
+void disband() {
+  set_patience(INFINITY);
+  if (!first()) leave(0);
+  disbanded = true;
+}
+
 void leave(int code) {
-  if (!several()) std::exit(code);
+  if (service == nullptr) std::exit(code);
   service->leave(code);
 }
 

@@ -59,6 +59,9 @@ void bring(std::span<float> values, int from);
 int share_cores();
 std::vector<int> share_of_cores(const std::vector<int>& cores, int place, int sharers);
 
+// The first rank goes on as if it were the only one. The others end when it does.
+void disband();
+
 // Ends all ranks with this code; log::last_error() says why. The first rank also prints errors that
 // only other ranks have. Ranks that do not respond are aborted.
 [[noreturn]] void leave(int code);

@@ -27,8 +27,8 @@ constexpr Service::Seconds kLively = 20ms;
 
 }  // namespace
 
-Service::Service(OpenTransport open, int silent_code)
-    : silent_code_(silent_code), looked_at_(std::chrono::steady_clock::now()) {
+Service::Service(OpenTransport open, int silent_code, bool aborts)
+    : silent_code_(silent_code), aborts_(aborts), looked_at_(std::chrono::steady_clock::now()) {
   const auto begun = std::make_shared<std::promise<void>>();
   // To the end of the process.
   std::thread([this, open, begun] {
@@ -38,7 +38,10 @@ Service::Service(OpenTransport open, int silent_code)
     begun->set_value();
     if (size_ > 1) run();
   }).detach();
-  begun->get_future().wait();
+  if (begun->get_future().wait_for(Seconds(patience)) == std::future_status::timeout) {
+    log::error("the other ranks have not started within {:.0f} s", patience.load());
+    _exit(silent_code_);
+  }
 }
 
 void Service::post(std::vector<Message> messages, std::function<void()> done) {
@@ -146,7 +149,8 @@ bool Service::advance(Operation& operation) {
 
 // Who leaves in order has sent a notice, or was told to go.
 void Service::look_for_gone() {
-  if (gone < 0 || left_at_ || awaited_[rank_ == 0 ? static_cast<std::size_t>(gone) : 0] == nullptr)
+  const bool failed = left_at_ && own_.code != 0;
+  if (gone < 0 || failed || awaited_[rank_ == 0 ? static_cast<std::size_t>(gone) : 0] == nullptr)
     return;
   if (!gone_at_) gone_at_ = now_;
   if (now_ - *gone_at_ > 1s) give_up(gone, "has ended");
@@ -178,12 +182,12 @@ void Service::look_for_notices() {
 
 void Service::leave_as_other() {
   if (!left_at_) return;
-  if (!std::exchange(told_, true)) goodbyes_[0] = transport_->send(&own_, sizeof own_, 0, kNotice);
-  transport_->done(goodbyes_[0]);
-  if (awaited_[0] == nullptr) {
+  if (!std::exchange(told_, true)) {
     std::fflush(nullptr);
-    _exit(own_.code);
+    goodbyes_[0] = transport_->send(&own_, sizeof own_, 0, kNotice);
   }
+  transport_->done(goodbyes_[0]);
+  if (awaited_[0] == nullptr) _exit(own_.code);
   if (now_ - *left_at_ > (own_.code == 0 ? Seconds(patience) : kLongGrace)) {
     log::urgent("error: " + log::last_error());
     end(own_.code);
@@ -202,6 +206,7 @@ void Service::leave_as_first() {
   if (code != 0 && !failed_at_) failed_at_ = now_;
   if (left_at_ && all) {
     tell_errors();
+    if (code != 0 && aborts_) end(code);
     for (int peer = 1; peer < size_; ++peer)
       goodbyes_[static_cast<std::size_t>(peer)] = transport_->send(&go_, 1, peer, kGo);
     while (!std::ranges::all_of(goodbyes_, [&](auto& each) { return transport_->done(each); }))
@@ -231,6 +236,11 @@ void Service::tell_errors() {
 
 void Service::end(int code) {
   std::fflush(nullptr);
+  // An abort waits for the launcher, which may be cut off.
+  std::thread([code] {
+    std::this_thread::sleep_for(kGrace);
+    _exit(code);
+  }).detach();
   transport_->abort(code);
   _exit(code);
 }

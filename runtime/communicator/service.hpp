@@ -22,8 +22,9 @@ class Service {
  public:
   using Seconds = std::chrono::duration<double>;
 
-  // `silent_code`: what the job ends with when a rank is silent.
-  Service(OpenTransport open, int silent_code);  // returns when all ranks have begun
+  // Returns when all ranks have begun. `silent_code`: what the job ends with when a rank is silent.
+  // `aborts`: the launcher hands on the code of an abort, but not one that ranks exit with.
+  Service(OpenTransport open, int silent_code, bool aborts);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -63,6 +64,7 @@ class Service {
   [[noreturn]] void end(int code);
 
   int rank_ = 0, size_ = 1, silent_code_;
+  bool aborts_;
   std::vector<std::string> hosts_;
   Transport* transport_ = nullptr;
   std::list<Operation> operations_;

@@ -43,13 +43,22 @@ TEST(RanksRefuse, what_works_on_one_rank_only) {
   expect_refused(on_ranks(2, net("2", {"--strategy", "sma", "--group-layout", "0:0;2:0"})), 2,
                  "--group-layout: '2:0' does not begin with rank 0, or 1");
   expect_refused(on_ranks(2, net("2", {"--auto"})), 2, "--auto: the number of groups");
-  expect_refused(on_ranks(2, {"layers"}), 2, "omni-run layers: only trainings");
+  expect_refused(on_ranks(2, {"layers"}), 2, "omni-run layers: only trainings, devices and plan");
   expect_refused(on_ranks(3, {"--net", "mlp", "--batch", "2", "--no-test"}), 2,
                  "3 ranks cannot share 2 images");
   expect_refused(on_ranks(3, net("2", {"--deterministic", "--slice", "4"})), 2,
                  "3 ranks cannot share slices of 4 of 16 images (take another number of ranks)");
   expect_refused(on_ranks(2, net("2", {"--deterministic", "--slice", "16"})), 2,
                  "2 ranks cannot share slices of 16 of 16 images (--slice 8, say)");
+}
+
+// mpiexec often returns 9 if several ranks exit with 2 one after another.
+TEST(RanksRefuse, with_the_same_code_every_time) {
+  for (int i = 0; i < 8; ++i) {
+    const Finished run = on_ranks(4, net("2", {"--auto"}));
+    EXPECT_EQ(run.exit_code, 2) << run.errors;
+    EXPECT_EQ(run.errors.find("Abort"), std::string::npos) << run.errors;
+  }
 }
 
 TEST(RanksRefuse, ranks_that_differ) {

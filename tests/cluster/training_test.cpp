@@ -109,13 +109,48 @@ TEST_F(Ranks, learn_alike_on_three) {
   EXPECT_NEAR(loss(3), one, 1e-3 * one);
 }
 
+TEST_F(Ranks, measure_their_links) {
+  const Finished devices = on_ranks(3, {"devices", "--json"});
+  ASSERT_EQ(devices.exit_code, 0) << devices.errors;
+  const auto links = nlohmann::json::parse(devices.output)["links"];
+  ASSERT_EQ(links.size(), 3u);
+  for (const auto& link : links) {
+    EXPECT_GT(link["latency_seconds"], 0);
+    EXPECT_GT(link["bytes_per_second"], 0);
+  }
+  EXPECT_NE(on_ranks(2, {"devices"}).output.find("link to rank 1 on "), std::string::npos);
+  const Finished trained = on_ranks(2, training("mlp", 1, {"--no-test"}));
+  EXPECT_NE(trained.errors.find("links between ranks: "), std::string::npos) << trained.errors;
+}
+
+TEST_F(Ranks, plan_with_the_link_they_measured) {
+  const auto plan = [&](int ranks, Words more) {
+    Words words{"plan",    "--net",     "mlp",           "--workers", "1",
+                "--batch", "16",        "--most-groups", "1",         "--iterations",
+                "4",       "--nodes",   "1,2",           "--models",  folder_ / "models",
+                "--fc",    "replicated"};
+    words.insert(words.end(), more.begin(), more.end());
+    return on_ranks(ranks, words);
+  };
+  const auto measured = nlohmann::json::parse(plan(2, {"--json"}).output);
+  EXPECT_EQ(measured["link"]["origin"], "measured between 2 ranks");
+  EXPECT_GT(measured["link"]["bytes_per_second"], 0);
+  EXPECT_EQ(measured["nodes"].size(), 3u);
+  const Finished given = plan(2, {"--link", "1gbit:50us"});
+  EXPECT_NE(given.output.find("link: 50 us, 1000.0 Mbit/s (given)"), std::string::npos)
+      << given.output << given.errors;
+  const Finished unknown = plan(1, {});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_NE(unknown.errors.find("--nodes: the link between nodes is not known"), std::string::npos);
+}
+
 TEST_F(Ranks, go_on_elsewhere_after_a_stop) {
   const std::string net = folder_ / "normalised.cfg", out = folder_ / "run",
                     errors = folder_ / "errors";
   const Words how{"--slice", "6", "--deterministic", "--out", out, "--no-test", "--display", "5"};
   const pid_t job = start_program(mpiexec(2, training(net, 100000, how)), "/dev/null", errors);
   wait_for_text(errors, "\n20, ");
-  kill(process_of_rank(0, out), SIGTERM);  // mpiexec that is asked itself sometimes returns 0
+  kill(job, SIGTERM);
   EXPECT_EQ(wait_for_program(job), 75) << get(errors);
   EXPECT_NE(get(errors).find("stopped after iteration"), std::string::npos) << get(errors);
   const int stopped = number_after(get(errors), "stopped after iteration ");

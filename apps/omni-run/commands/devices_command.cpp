@@ -9,6 +9,7 @@
 #include "apps/omni-run/setup.hpp"
 #include "codelets/dense/bf16.hpp"
 #include "codelets/dense/peaks.hpp"
+#include "runtime/communicator/ranks.hpp"
 #include "runtime/cuda/devices.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
@@ -83,6 +84,10 @@ Status devices_command(const DevicesArguments& arguments) {
                                   {"bf16_on_cpus", bf16_in_vain() == nullptr},
                                   {"cuda", kCuda},
                                   {"models", models}};
+    for (std::size_t rank = 0; rank < arguments.links.size(); ++rank)
+      result["links"].push_back({{"to", ranks::name(static_cast<int>(rank))},
+                                 {"latency_seconds", arguments.links[rank].seconds},
+                                 {"bytes_per_second", arguments.links[rank].bytes_per_second}});
     if (arguments.peaks) {
       result["peaks"] = {{"gemm_flops_per_second", peaks.gemm_together},
                          {"copy_bytes_per_second", peaks.copy_together}};
@@ -99,6 +104,9 @@ Status devices_command(const DevicesArguments& arguments) {
     log::result("GPU {}  {}{}\n", gpu.number, describe_gpu(gpu),
                 why.empty() ? "" : fmt::format(" (unused: {})", why));
   }
+  for (std::size_t rank = 0; rank < arguments.links.size(); ++rank)
+    log::result("link to {} from the rank before it: {}\n", ranks::name(static_cast<int>(rank)),
+                ranks::describe(arguments.links[rank]));
   if (!gpus.none_because.empty()) log::result("no GPU: {}\n", gpus.none_because);
   if (bf16_in_vain() != nullptr) log::result("no bf16: {}\n", bf16_in_vain());
   if (arguments.peaks)

@@ -23,8 +23,30 @@ std::string updates_of(const GroupPlan::Row& row) {
   return fmt::format("{:.2f}?", row.penalty);
 }
 
-void print_forecast(const std::vector<NodeForecast>& rows) {
+// What the nodes' link is, and who says so.
+struct NodeLink {
+  Machine::Link link{};
+  std::string origin{};
+};
+
+Result<NodeLink> link_of(const PlanArguments& arguments) {
+  if (arguments.nodes.empty()) return NodeLink();
+  if (!arguments.link.empty()) {
+    OMNI_TRY(const Machine::Link link, parse_link(arguments.link));
+    return NodeLink{link, "given"};
+  }
+  if (arguments.links.empty())
+    return Error{ErrorKind::usage, "--nodes", "the link between nodes is not known",
+                 "--link 1gbit:50us, say, or start it on two nodes with mpiexec"};
+  const ranks::Link slowest = ranks::slowest(arguments.links);
+  return NodeLink{{slowest.seconds, slowest.bytes_per_second},
+                  fmt::format("measured between {} ranks", arguments.links.size())};
+}
+
+void print_forecast(const std::vector<NodeForecast>& rows, const NodeLink& link) {
   if (rows.empty()) return;
+  log::result("\nlink: {} ({})", ranks::describe({link.link.seconds, link.link.bytes_per_second}),
+              link.origin);
   log::result("\n{:>6} {:>6} {:>11} {:>11} {:>10} {:>13} {:>9}\n", "nodes", "groups", "compute ms",
               "network ms", "merged ms", "iteration ms", "speed-up");
   for (const NodeForecast& row : rows)
@@ -34,7 +56,8 @@ void print_forecast(const std::vector<NodeForecast>& rows) {
   log::result("speed-up: in mini-batches per second, over the first line\n");
 }
 
-void print_table(const GroupPlan& plan, const std::vector<NodeForecast>& nodes) {
+void print_table(const GroupPlan& plan, const std::vector<NodeForecast>& nodes,
+                 const NodeLink& link) {
   log::result("{:>6} {:>10} {:>9} {:>9} {:>12} {:>11} {:>9} {:>14} {:>9}\n", "groups", "staleness",
               "implicit", "explicit", "predicted ms", "measured ms", "hardware", "updates", "time");
   for (const GroupPlan::Row& row : plan.rows) {
@@ -61,7 +84,7 @@ void print_table(const GroupPlan& plan, const std::vector<NodeForecast>& nodes) 
       best, best == 1 ? "" : "s", measured ? "" : " (?: by theory, see --measure-updates)",
       saturating, saturating == 1 ? "" : "s", saturating == 1 ? "s" : "",
       100 * (kWorthMoreGroups - 1));
-  print_forecast(nodes);
+  print_forecast(nodes, link);
 }
 
 nlohmann::ordered_json nullable(const std::optional<double>& value) {
@@ -72,7 +95,8 @@ nlohmann::ordered_json finite(double value) {
   return nullable(std::isfinite(value) ? std::optional(value) : std::nullopt);
 }
 
-void print_json(const GroupPlan& plan, const std::vector<NodeForecast>& nodes) {
+void print_json(const GroupPlan& plan, const std::vector<NodeForecast>& nodes,
+                const NodeLink& link) {
   auto list = nlohmann::ordered_json::array();
   for (const GroupPlan::Row& row : plan.rows)
     list.push_back({{"groups", row.groups},
@@ -92,6 +116,10 @@ void print_json(const GroupPlan& plan, const std::vector<NodeForecast>& nodes) {
                     {"statistical_penalty", finite(row.penalty)},
                     {"statistical_penalty_error", nullable(row.penalty_error)}});
   nlohmann::ordered_json all{{"rows", list}, {"saturating_groups", plan.saturating_groups()}};
+  if (!nodes.empty())
+    all["link"] = {{"latency_seconds", link.link.seconds},
+                   {"bytes_per_second", link.link.bytes_per_second},
+                   {"origin", link.origin}};
   for (const NodeForecast& row : nodes)
     all["nodes"].push_back({{"nodes", row.nodes},
                             {"groups", row.groups},
@@ -107,10 +135,7 @@ void print_json(const GroupPlan& plan, const std::vector<NodeForecast>& nodes) {
 Status plan_command(const PlanArguments& given) {
   PlanArguments arguments = given;
   arguments.net = TimedTraining::without_learning(given.net);
-  Machine::Link link;
-  if (!given.nodes.empty()) {
-    OMNI_TRY(link, parse_link(given.link));
-  }
+  OMNI_TRY(const NodeLink link, link_of(given));
   OMNI_TRY(const NetSpec spec, read_net(arguments.net));
   OMNI_TRY(const auto net, build_net(spec, arguments.net, true));
   OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *net));
@@ -129,8 +154,8 @@ Status plan_command(const PlanArguments& given) {
                  "--data fashion-mnist, say"};
   }
   OMNI_TRY(const GroupPlan plan, plan_groups(spec, arguments, session, *data.train));
-  (arguments.common.json ? print_json : print_table)(plan,
-                                                     forecast_nodes(plan.node, link, given.nodes));
+  (arguments.common.json ? print_json : print_table)(
+      plan, forecast_nodes(plan.node, link.link, given.nodes), link);
   return {};
 }
 

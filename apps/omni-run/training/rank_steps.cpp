@@ -9,6 +9,7 @@
 #include "apps/version.hpp"
 #include "layers/net_spec.hpp"
 #include "runtime/checksum.hpp"
+#include "runtime/communicator/links.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
@@ -81,12 +82,16 @@ Status require_same(const std::vector<Fact>& facts) {
 
 }  // namespace
 
+void share_workers(MachineArguments& machine) {
+  const int cores = ranks::share_cores();
+  int& workers = machine.session.cpu_workers;
+  if (workers < 0) workers = cores;
+}
+
 Status prepare_ranks(TrainArguments& train) {
   ranks::set_patience(train.patience);
   if (!ranks::several()) return {};
-  const int cores = ranks::share_cores();
-  int& workers = train.machine.session.cpu_workers;
-  if (workers < 0) workers = cores;
+  share_workers(train.machine);
   if (ranks::first()) return {};
   train.common.quiet = true;
   train.metrics.clear();
@@ -142,6 +147,8 @@ Status Training::compare_ranks() {
                                       : std::string("none")}});
   OMNI_CHECK(same);
   log::tell_warnings_unless_in(ranks::gather(log::warnings_so_far()).front());
+  log::info("links between ranks: {} at worst",
+            ranks::describe(ranks::slowest(ranks::measure_links())));
   if (groups_->count() == 1)
     log::info("{} ranks: {} of {} images on each", ranks::size(), net().slices().images(),
               net().slices().images_of_all());

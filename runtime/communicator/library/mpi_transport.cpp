@@ -2,6 +2,8 @@
 // (openucx/ucx#8738). Processes leave together instead (see ranks::leave).
 #include <mpi.h>
 
+#include <cstdio>
+
 #include "runtime/communicator/transport.hpp"
 
 namespace omni {
@@ -37,7 +39,10 @@ class MpiTransport final : public Transport {
     ticket = nullptr;
     return true;
   }
-  void abort(int code) override { MPI_Abort(MPI_COMM_WORLD, code); }
+  void abort(int code) override {
+    // Errors are told before, and MPICH would only repeat the code.
+    if (std::freopen("/dev/null", "w", stderr) != nullptr) MPI_Abort(MPI_COMM_WORLD, code);
+  }
 
  private:
   int rank_ = 0, size_ = 1;

@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "runtime/communicator/links.hpp"
 #include "runtime/communicator/ranks.hpp"
 
 namespace omni {
@@ -27,6 +28,8 @@ TEST(Launcher, is_seen_in_the_environment) {
   EXPECT_EQ(launch_in({{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}})->tasks, 4);
   EXPECT_TRUE(launch_in({{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}})->by_mpi);
   EXPECT_EQ(launch_in({{"PMIX_RANK", "0"}})->tasks, 0);
+  EXPECT_TRUE(launch_in({{"PMI_FD", "6"}, {"HYDI_CONTROL_FD", "7"}})->by_hydra);
+  EXPECT_FALSE(launch_in({{"PMI_FD", "6"}, {"SLURM_STEP_ID", "0"}})->by_hydra);
   // A batch script, or an allocation, is no launcher.
   EXPECT_FALSE(
       launch_in({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}})->by_mpi);
@@ -52,6 +55,13 @@ TEST(Launcher, shares_the_cores_of_a_host) {
   EXPECT_THAT(ranks::share_of_cores({0, 2, 4, 6, 8}, 1, 2), ElementsAre(4, 6, 8));
   EXPECT_THAT(ranks::share_of_cores({3, 5}, 2, 4), ElementsAre(3));
   EXPECT_THAT(ranks::share_of_cores({3, 5}, 3, 4), ElementsAre(5));
+}
+
+TEST(Links, of_several_ranks_are_worth_what_the_slowest_is) {
+  const ranks::Link worst = ranks::slowest({{1e-4, 2e9}, {3e-4, 5e9}, {2e-4, 4e9}});
+  EXPECT_EQ(worst.seconds, 3e-4);
+  EXPECT_EQ(worst.bytes_per_second, 2e9);
+  EXPECT_EQ(ranks::describe({5e-5, 1.25e8}), "50 us, 1000.0 Mbit/s");
 }
 
 }  // namespace
