@@ -26,6 +26,8 @@ grep -q '^worker 0: CPU' "$root/devices" || die 'no CPU worker was found'
 missing='libcudart.so.13 libcublas.so.13 libcublasLt.so.13 libcudnn.so.9'
 grep -q "^no GPU: its libraries were not found on this host: $missing$" "$root/devices" ||
   die 'devices does not say why there is no GPU'
+in_machine "$bin/mpiexec" -n 2 "$bin/omni-run" devices | tee "$root/devices"
+grep -q '^link to rank 1 on ' "$root/devices" || die 'two ranks did not start'
 in_machine "$bin/omni-run" --net lenet --max-batches 60 --trace /tmp/trace 2>&1 | tee "$root/training"
 accuracy=$(grep -ao 'test accuracy [0-9.]*' "$root/training" | tail -n 1 | grep -o '[0-9.]*$')
 awk -v a="$accuracy" 'BEGIN { exit !(a > 90) }' || die "test accuracy $accuracy %"

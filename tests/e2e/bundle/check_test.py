@@ -19,9 +19,11 @@ class Check(unittest.TestCase):
         self.folder = folder.name
         os.makedirs(self.path("libexec"))
         os.makedirs(self.path("lib", "no-cuda"))
+        os.makedirs(self.path("lib", "omnivore"))
         self.compile("libexec/program", "int main(void) { return 0; }", "-Wl,-rpath,$ORIGIN/../lib")
         self.compile("lib/libours.so.1", "int f(void) { return 0; }", "-shared", "-Wl,-rpath,$ORIGIN")
         self.compile("lib/no-cuda/libx.so", "int f(void) { return 0; }", "-shared")
+        self.compile("lib/omnivore/libload.so", "int f(void) { return 0; }", "-shared", "-Wl,-rpath,$ORIGIN/..")
         self.archive_of(1 << 20)
 
     def path(self, *parts):
@@ -58,6 +60,9 @@ class Check(unittest.TestCase):
             for kind in ("--enable-new-dtags", "--disable-new-dtags"):  # RUNPATH, RPATH
                 self.compile("lib/libours.so.1", "int f(void) { return 0; }", "-shared", f"-Wl,{kind},-rpath,{paths}")
                 self.says(f"/a bundle/lib/libours.so.1 looks for libraries in '{wrong}', not beside itself")
+        self.setUp()
+        self.compile("lib/omnivore/libload.so", "int f(void) { return 0; }", "-shared", "-Wl,-rpath,/opt/lib")
+        self.says("/a bundle/lib/omnivore/libload.so looks for libraries in '/opt/lib', not beside itself")
 
     def test_nothing_needs_a_newer_glibc(self):
         for version, newer in (("2.4", False), ("2.36", False), ("2.37", True), ("2.100", True), ("3.0", True)):
