@@ -1,6 +1,7 @@
 #include "scheduling/model/node_forecast.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -21,6 +22,18 @@ std::optional<double> with_unit(std::string_view text, Units units) {
   return std::nullopt;
 }
 
+// Bytes that the busiest node sends or receives when gradients go to the owners; as many come back.
+double busiest(std::vector<double> parts, int nodes) {
+  std::ranges::sort(parts, std::ranges::greater());
+  std::vector<double> owned(static_cast<std::size_t>(nodes));
+  double all = 0;
+  for (const double bytes : parts) {
+    *std::ranges::min_element(owned) += bytes;
+    all += bytes;
+  }
+  return std::max(all - std::ranges::min(owned), std::ranges::max(owned) * (nodes - 1));
+}
+
 }  // namespace
 
 double NodeForecast::seconds() const {
@@ -36,9 +49,8 @@ std::vector<NodeForecast> forecast_nodes(const NodeCosts& costs, const Machine::
       row.compute = costs.compute * groups / count;
       row.merged = costs.merged;
       if (count == 1) continue;
-      // Gradients go out and new values come back, but for those of the own parameters; so do
-      // activations and their gradients.
-      row.network = 2 * link.seconds_of(costs.parameters * (count - 1) / count);
+      // Gradients go out and new values come back; so do activations and their gradients.
+      row.network = 2 * link.seconds_of(busiest(costs.parameters, count));
       if (costs.merged > 0) row.merged += 2 * link.seconds_of(costs.activations);
     }
   return rows;

@@ -1,6 +1,6 @@
 // How long an iteration is predicted to take on several nodes that are alike: computing, the
 // network and the merged phase apart. Groups of as many nodes each share a mini-batch; the groups
-// are asynchronous. Every node owns as many parameters as any other one.
+// are asynchronous. Nodes own parts of the parameters as RankSums deals them out.
 #pragma once
 
 #include <span>
@@ -13,8 +13,11 @@ namespace omni {
 
 // What a mini-batch costs on one node.
 struct NodeCosts {
-  double compute = 0, merged = 0;          // s, of the replicated and of the merged phase
-  double parameters = 0, activations = 0;  // bytes of the replicated phase, and of what it makes
+  double compute = 0, merged = 0;  // s, of the replicated and of the merged phase
+  // Bytes of the replicated phase's parameters, by the parts that have an owner each, and of what
+  // it makes.
+  std::vector<double> parameters{};
+  double activations = 0;
 };
 
 struct NodeForecast {

@@ -124,7 +124,8 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
   plan.node.compute = one - plan.node.merged;
   for (const Param* param : groups.net().params())
     if (param->trainable && !groups.net().is_merged(*param))
-      plan.node.parameters += static_cast<double>(param->master->bytes());
+      for (std::size_t part = 0; part < param->master->parts(); ++part)
+        plan.node.parameters.push_back(static_cast<double>(4 * param->master->count_of(part)));
   for (const Tensor* each : groups.net().replicated_output().value)
     plan.node.activations += static_cast<double>(each->bytes());
   // A machine is not always as fast as when it was measured for the model: so what the model was

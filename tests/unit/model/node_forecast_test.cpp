@@ -7,7 +7,8 @@
 namespace omni {
 namespace {
 
-constexpr NodeCosts kCosts{.compute = 8, .merged = 1, .parameters = 400, .activations = 50};
+const NodeCosts kCosts{
+    .compute = 8, .merged = 1, .parameters = std::vector<double>(8, 50), .activations = 50};
 constexpr Machine::Link kLink{.seconds = 0.5, .bytes_per_second = 100};
 
 NodeForecast row(int nodes, int groups) {
@@ -27,6 +28,15 @@ TEST(NodeForecast, NodesOfAGroupShareTheMiniBatch) {
   EXPECT_DOUBLE_EQ(two.network, 2 * (0.5 + 200.0 / 100));
   EXPECT_DOUBLE_EQ(two.merged, 1 + 2 * (0.5 + 0.5));
   EXPECT_DOUBLE_EQ(two.seconds(), 5 + 3);
+}
+
+// The owner of the large part receives it from all others, and nobody else has as much to do.
+TEST(NodeForecast, TheBusiestNodeCounts) {
+  NodeCosts uneven = kCosts;
+  uneven.parameters = {100, 300};
+  const auto rows = forecast_nodes(uneven, kLink, std::vector{2, 4});
+  EXPECT_DOUBLE_EQ(rows[0].network, 2 * (0.5 + 300.0 / 100));
+  EXPECT_DOUBLE_EQ(rows[2].network, 2 * (0.5 + 900.0 / 100));
 }
 
 TEST(NodeForecast, GroupsOverlapUntilTheMergedPhaseIsFull) {
