@@ -7,12 +7,12 @@
 namespace omni {
 namespace {
 
-const NodeCosts kCosts{
+const NodeCosts kNodeCosts{
     .compute = 8, .merged = 1, .parameters = std::vector<double>(8, 50), .activations = 50};
-constexpr Machine::Link kLink{.seconds = 0.5, .bytes_per_second = 100};
+constexpr Machine::Link kNodeLink{.seconds = 0.5, .bytes_per_second = 100};
 
 NodeForecast row(int nodes, int groups) {
-  for (const NodeForecast& each : forecast_nodes(kCosts, kLink, std::vector{nodes}))
+  for (const NodeForecast& each : forecast_nodes(kNodeCosts, kNodeLink, std::vector{nodes}))
     if (each.groups == groups) return each;
   return {};
 }
@@ -32,9 +32,9 @@ TEST(NodeForecast, NodesOfAGroupShareTheMiniBatch) {
 
 // The owner of the large part receives it from all others, and nobody else has as much to do.
 TEST(NodeForecast, TheBusiestNodeCounts) {
-  NodeCosts uneven = kCosts;
+  NodeCosts uneven = kNodeCosts;
   uneven.parameters = {100, 300};
-  const auto rows = forecast_nodes(uneven, kLink, std::vector{2, 4});
+  const auto rows = forecast_nodes(uneven, kNodeLink, std::vector{2, 4});
   EXPECT_DOUBLE_EQ(rows[0].network, 2 * (0.5 + 300.0 / 100));
   EXPECT_DOUBLE_EQ(rows[2].network, 2 * (0.5 + 900.0 / 100));
 }
@@ -46,7 +46,7 @@ TEST(NodeForecast, GroupsOverlapUntilTheMergedPhaseIsFull) {
 
 TEST(NodeForecast, HasEveryDividingNumberOfGroups) {
   std::vector<std::pair<int, int>> found;
-  for (const NodeForecast& each : forecast_nodes(kCosts, kLink, std::vector{1, 6, 4}))
+  for (const NodeForecast& each : forecast_nodes(kNodeCosts, kNodeLink, std::vector{1, 6, 4}))
     found.emplace_back(each.nodes, each.groups);
   EXPECT_THAT(found, testing::ElementsAre(std::pair(1, 1), std::pair(6, 1), std::pair(6, 2),
                                           std::pair(4, 1), std::pair(4, 2), std::pair(4, 4)));
