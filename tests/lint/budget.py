@@ -5,8 +5,8 @@ from collections import Counter
 from source_tree import is_cpp, run
 
 # The numbers only go down: a room that shrinks gives its lines back. The aim is 48,000 in all.
-LINES = {"runtime": 11_130, "codelets": 13_430, "layers": 5_090, "scheduling": 11_020, "apps": 7_710, "perf": 4_910}
-IN_ALL = 53_180
+LINES = {"runtime": 11_130, "codelets": 13_380, "layers": 5_070, "scheduling": 10_990, "apps": 7_620, "perf": 4_850}
+IN_ALL = 53_020
 
 
 def check(files):
