@@ -28,7 +28,7 @@ constexpr std::array kNetKeys{
     Key{"learning_rate_min", "0.00001", "for sgdr: learning rate at the end of a cycle"},
     Key{"sgdr_cycle", "max_batches", "for sgdr: updates from learning_rate down to its minimum"},
     Key{"sgdr_mult", "2", "for sgdr: length of each cycle relative to the one before"},
-    Key{"max_batches", "0", "updates to do; 0: no end"},
+    Key{"max_batches", "0", "updates to do (iterations); 0: no end"},
     Key{"label_smooth_eps", "0", "for [softmax]: target probability of all wrong classes together"},
     Key{"min_crop", "", "augmentation: smallest length of the shorter side after resizing"},
     Key{"max_crop", "", "augmentation: largest length of the shorter side after resizing"},

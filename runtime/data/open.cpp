@@ -134,7 +134,9 @@ Result<DatasetPair> open_path(const fs::path& path, bool test) {
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
   if (!fs::exists(status))
-    return Error{ErrorKind::usage, path.string(), "neither a known dataset nor a file or folder",
+    return Error{ErrorKind::usage, path.string(),
+                 path.has_parent_path() ? "no such file or folder"
+                                        : "neither a known dataset nor a file or folder",
                  std::string(kKnownSources)};
   if (!fs::is_directory(status)) {
     if (path.extension() == ".data") return open_darknet_data(path, test);

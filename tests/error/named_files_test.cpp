@@ -74,7 +74,7 @@ TEST_F(NamedFiles, Data) {
       if (all[0] == "predict") all.insert(all.end(), {"--index", "0"});
       return all;
     };
-    refused(2, with(absent_), absent_ + ": neither a known dataset nor a file or folder");
+    refused(2, with(absent_), absent_ + ": no such file or folder");
     refused(2, with("cifar10"), "cifar10: not found in $OMNIVORE_DATA");
     refused(2, with(absent_ + "," + at("list")), not_there_);
     refused(2, with(at("list") + "," + absent_), not_there_);

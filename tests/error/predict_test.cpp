@@ -147,6 +147,18 @@ TEST_F(Predict, NamesOfTheClasses) {
                             "the classes)\n");
 }
 
+// The net has six outputs, the data have three classes.
+TEST_F(Predict, ListsNoMoreClassesThanTheDataHave) {
+  const Words words{"--json", "--image", at("set/val/red/4.jpg")};
+  Words with_data = words;
+  with_data.insert(with_data.end(), {"--data", at("set")});
+  for (const auto& [given, listed] : {std::pair(words, 5u), std::pair(with_data, 3u)}) {
+    const Finished run_predict = run("predict", given, "grouped");
+    ASSERT_EQ(run_predict.exit_code, 0) << run_predict.errors;
+    EXPECT_EQ(nlohmann::json::parse(run_predict.output)["classes"].size(), listed);
+  }
+}
+
 TEST_F(Predict, WeightsThatAreNoNumbersAreRefused) {
   for (const float bad : {NAN, INFINITY}) {
     const std::string weights = weights_with(bad);

@@ -106,9 +106,9 @@ Status write_result(const std::string& text) {
   return Error{ErrorKind::failed, "predict", "cannot write the results to stdout", ""};
 }
 
-Status print(const std::string& image, std::span<const float> outputs,
+Status print(const std::string& image, std::span<const float> outputs, std::size_t most,
              const std::vector<std::string>& names, const PredictArguments& arguments) {
-  OMNI_TRY(const auto order, likeliest(outputs, static_cast<std::size_t>(arguments.top), image));
+  OMNI_TRY(const auto order, likeliest(outputs, most, image));
   nlohmann::ordered_json object{{"image", image}, {"classes", nlohmann::ordered_json::array()}};
   std::string text = one_line(image);
   for (const std::size_t at : order) {
@@ -151,6 +151,8 @@ Status predict_command(const PredictArguments& arguments) {
   OMNI_CHECK(net->allocate());
   OMNI_CHECK(load_parameters(*net, arguments.weights));
 
+  // Of a net with more outputs than the data have classes, no more than these are listed.
+  const int most = std::min(arguments.top, data.test ? data.test->classes() : net->classes());
   std::size_t unreadable = 0;
   const auto predict = [&](const Dataset& of, std::vector<std::size_t> indices,
                            const auto& name) -> Status {
@@ -159,7 +161,7 @@ Status predict_command(const PredictArguments& arguments) {
     OMNI_CHECK(feed.allocate());
     const auto use = [&](std::size_t index, std::span<const float> outputs) -> Status {
       const auto error = chosen.take_error(index);
-      if (!error) return print(name(index), outputs, names, arguments);
+      if (!error) return print(name(index), outputs, static_cast<std::size_t>(most), names, arguments);
       const nlohmann::ordered_json object{{"image", name(index)}, {"error", error->message()}};
       if (arguments.common.json) OMNI_CHECK(write_result(json_text(object)));
       if (images == 1) return *error;
