@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -245,6 +246,12 @@ void Service::end(int code) {
     std::this_thread::sleep_for(kGrace);
     _exit(code);
   }).detach();
+  // The launcher drops what it has not read yet when a rank aborts.
+  int unread = 0;
+  for (int looks = 0; looks < 100; ++looks) {
+    if (ioctl(STDERR_FILENO, FIONREAD, &unread) != 0 || unread == 0) break;
+    std::this_thread::sleep_for(10ms);
+  }
   transport_->abort(code);
   _exit(code);
 }
