@@ -173,7 +173,7 @@ Param& LayerBuilder::param(Param description, bool can_update_in_backward) {
   param.overwrites_diff = param.can_overwrite_diff && learns && parts_.overwrite_diffs;
   if (learns && !param.updated_in_backward) {
     // Groups take turns in the merged phase, so one gradient does for all of them.
-    if (master != nullptr && param.replica == nullptr) {
+    if (master != nullptr && param.replica == nullptr && !parts_.own_gradients) {
       param.diff = master->diff;
       param.partial_diffs = master->partial_diffs;
     } else {

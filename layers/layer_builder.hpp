@@ -47,6 +47,7 @@ struct NetParts {
   Blob data;                          // the images; its value tensors are set per mini-batch
   std::size_t replicated_layers = 0;  // so many first layers read replicas
   bool own_models = false;            // each group trains its replica, see Sharing
+  bool own_gradients = false;         // in the merged phase: the master net never computes it
   const std::deque<Param>* master_params = nullptr;  // of the net that holds the master copies
   std::vector<std::unique_ptr<Layer>> layers;
 };

@@ -50,8 +50,9 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
   }
   const int batch = options.images > 0 ? options.images : net_options.micro_batch();
   const int share = (batch + options.ranks - 1) / options.ranks;  // of a rank, at most
-  // Is an update.
-  const bool one_pass = net_options.subdivisions == 1 && options.images == 0 && options.ranks == 1;
+  // Is an update of the parameters that this net reads, but for the replicas.
+  const bool one_pass = net_options.subdivisions == 1 && options.images == 0 &&
+                        (options.ranks == 1 || options.sharing.replicas);
   const auto assemble = [&](Slices slices) -> Result<std::unique_ptr<Net>> {
     if (net_options.input.count() > kMaxElements / static_cast<std::size_t>(slices.sizes.front()))
       return Error{ErrorKind::usage, spec.net.where(),
@@ -76,7 +77,9 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     net->parts_.gradient_sums =
         options.fixed_sums ? fixed_gradient_sums(slices)
                            : choose_gradient_sums(slices.count(), options.cores, options.gpus);
-    net->parts_.connected_blocks = choose_connected_blocks(slices.count(), options.gpus);
+    // As in the nets of the ranks whose merged phase it is.
+    const auto own = options.sharing.guest ? std::ranges::count(slices.owners, 0) : slices.count();
+    net->parts_.connected_blocks = choose_connected_blocks(static_cast<int>(own), options.gpus);
     net->parts_.slices = std::move(slices);
     net->parts_.data.extent = net_options.input;
     net->find_phases(spec, options.sharing);
@@ -104,6 +107,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
   }
   OMNI_TRY(Slices slices,
            share_slices(batch, slice, options.rank, options.ranks, options.fixed_sums));
+  if (options.sharing.guest) slices = slices.whole();
   OMNI_TRY(auto net, assemble(std::move(slices)));
   if (net_options.label_smoothing > 0 && net->layers().back()->type() != "softmax")
     log::warn_once("{}: label_smooth_eps has no effect without [softmax]", spec.net.where());
@@ -138,7 +142,10 @@ void Net::find_phases(const NetSpec& spec, const Sharing& sharing) {
   guest_ = sharing.guest;
   if (!has_replicas_) return;
   parts_.own_models = sharing.own_models;
-  if (sharing.master != nullptr) parts_.master_params = &sharing.master->parts_.params;
+  if (sharing.master != nullptr) {
+    parts_.master_params = &sharing.master->parts_.params;
+    parts_.own_gradients = sharing.master->slices().ranks > 1;
+  }
   if (sharing.fully_connected == FullyConnected::merged)
     for (std::size_t i = spec.layers.size(); i-- > 0;) {
       const InGroups in_groups = (*find_layer_type(spec.layers[i]))->in_groups;

@@ -25,7 +25,8 @@ struct Sharing {
   bool own_models = false;
   FullyConnected fully_connected = FullyConnected::merged;
   const Net* master = nullptr;  // null: this net holds the master copies
-  bool guest = false;           // of a group of another rank: only the merged phase has memory
+  // Of a group that computes elsewhere: only the merged phase has memory, of all ranks' slices.
+  bool guest = false;
 };
 
 struct BuildOptions {
@@ -37,7 +38,7 @@ struct BuildOptions {
   int gpus = 0;    // that compute; each gets one slice
   int cores = 0;  // that compute; 0: slices and gradient sums depend on the net and the batch only,
                   // not on the machine
-  int rank = 0, ranks = 1;          // ranks share every mini-batch
+  int rank = 0, ranks = 1;          // `ranks` share every mini-batch; this is one of them
   bool fixed_sums = false;          // gradients have the same bits on 1, 2 and 4 ranks
   DataType values = DataType::f32;  // of activations and their gradients: f32 or bf16
   Sharing sharing{};

@@ -18,6 +18,13 @@ void Tally::add(const BatchSlot& slot) {
   }
 }
 
+void Tally::add(const Tally& other) {
+  loss += other.loss;
+  top1 += other.top1;
+  top5 += other.top5;
+  images += other.images;
+}
+
 Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOutputs& use) {
   Tally tally;
   std::size_t index = 0;
@@ -29,15 +36,17 @@ Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOu
       OMNI_CHECK(use(index++, std::span(all).subspan(at, each)));
     return {};
   };
-  // Ranks that do not share each mini-batch take turns; after the last one there are no images.
-  // Where their mini-batches differ, the first rank takes all.
-  const bool alone = net.slices().ranks < ranks::size();
-  const auto size = static_cast<double>(test.batch());
-  const bool turns = alone && ranks::least(size) == -ranks::least(-size);
-  const auto takers = static_cast<std::uint64_t>(turns ? ranks::size() : 1),
-             taker = static_cast<std::uint64_t>(turns ? ranks::rank() : 0);
+  // The ranks that share a mini-batch take turns with others; after the last one there are no
+  // images. Where mini-batches or these ranks' numbers differ, the first ones take all.
+  const Slices& slices = net.slices();
+  const auto alike = [](int own) {
+    return ranks::least(own) == -ranks::least(-static_cast<double>(own));
+  };
+  const bool turns = alike(test.batch()) && alike(slices.ranks);
+  const auto takers = static_cast<std::uint64_t>(turns ? ranks::size() / slices.ranks : 1),
+             taker = static_cast<std::uint64_t>(turns ? ranks::rank() / slices.ranks : 0);
   const std::uint64_t batches =
-      alone && !turns && !ranks::first() ? 0 : (test.batches_per_pass() + takers - 1) / takers;
+      !turns && ranks::rank() != slices.rank ? 0 : (test.batches_per_pass() + takers - 1) / takers;
   const auto first = [&](std::uint64_t number) {
     return (number * takers + taker) * static_cast<std::uint64_t>(test.batch());
   };

@@ -15,6 +15,7 @@ struct Tally {
   double loss = 0, top1 = 0, top5 = 0, images = 0;
 
   void add(const BatchSlot& slot);  // waits for the mini-batch's forward pass
+  void add(const Tally& other);
   double mean_loss() const { return images > 0 ? loss / images : 0; }
   double accuracy() const { return images > 0 ? top1 / images : 0; }
   double top5_accuracy() const { return images > 0 ? top5 / images : 0; }

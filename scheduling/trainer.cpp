@@ -214,7 +214,7 @@ bool Trainer::begin(int group, std::uint64_t limit, bool announce) {
   if (count == 0) return false;
   run.begin({.group = group, .number = begun_++, .first = cursor_, .count = count}, announce,
             simulated ? options_.clock->now() : 0);
-  if (reports_) reports_->expect(groups_.rank_of(group));
+  if (reports_) reports_->expect(groups_.ranks_of(group));
   cursor_ += count;
   return true;
 }
@@ -244,14 +244,6 @@ Status Trainer::run_freely(std::uint64_t limit) {
   return may_begin(limit) ? nobody_can_begin(limit) : Status();
 }
 
-// The sizes of all groups' passes divide each other, so this is a fault of what was restored.
-Error Trainer::nobody_can_begin(std::uint64_t limit) const {
-  return {ErrorKind::usage, "",
-          fmt::format("{} samples are left before sample {}: fewer than any group takes at once",
-                      limit - cursor_, limit),
-          "start without --resume, or with the mini-batches of before"};
-}
-
 Result<GroupEvent> Trainer::next_event() {
   constexpr std::chrono::milliseconds kPatience{200};
   const recording::WaitScope waiting(false);
@@ -261,12 +253,21 @@ Result<GroupEvent> Trainer::next_event() {
       OMNI_CHECK(task_status());
       continue;
     }
-    if (event->kind == GroupEvent::Kind::updated ||
-        (ranks::first() && event->kind == GroupEvent::Kind::reported)) {
-      OMNI_TRY(event->outcome, run_of(event->group).read_outcome(event->outcome));
+    GroupRun& run = run_of(event->group);
+    const bool own = event->kind == GroupEvent::Kind::updated;
+    if (own) {
+      OMNI_TRY(event->outcome, run.read_outcome());
     }
-    if (!reports_ || event->kind == GroupEvent::Kind::arrived || reports_->pass_on(*event))
+    if (!reports_ || event->kind == GroupEvent::Kind::arrived || (!own && !ranks::first()))
       return *event;
+    if (ranks::first()) {
+      if (!reports_->complete(*event, groups_.ranks_of(event->group).count)) continue;
+      if (!groups_.is_here(event->group)) {
+        OMNI_TRY(event->outcome, run.read_outcome(event->outcome));
+      }
+    }
+    reports_->send(*event);
+    if (ranks::first()) return *event;
   }
 }
 

@@ -196,7 +196,7 @@ std::string layers_hash(const NetSpec& spec) {
 ArraysElsewhere bring_arrays(ComputeGroups& groups) {
   ArraysElsewhere all;
   for (int group = 0; group < groups.count(); ++group) {
-    const int rank = groups.rank_of(group);
+    const int rank = groups.ranks_of(group).first;
     const auto bring = [&](const std::string&, const Param&, const Tensor& tensor) {
       if (ranks::first())
         ranks::bring(all.emplace_back(tensor.count()), rank);

@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <future>
 #include <memory>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -26,6 +28,17 @@ constexpr Service::Seconds kGrace = 3s, kLongGrace = 8s;
 // Between two looks, while messages are under way; long after the last one came.
 constexpr std::chrono::microseconds kNap = 50us, kLongNap = 1ms, kIdle = 100ms;
 constexpr Service::Seconds kLively = 20ms;
+
+// Hydra takes who ends without this word for failed, and kills the others. It is PMI's, in the
+// place of MPI_Finalize, which would hang (mpi_transport.cpp).
+[[noreturn]] void end_in_order(int code) {
+  const char* line = std::getenv("PMI_FD");
+  constexpr std::string_view kWord = "cmd=finalize\n";
+  char answer[256];
+  if (line != nullptr && ::write(std::atoi(line), kWord.data(), kWord.size()) > 0)
+    (void)!::read(std::atoi(line), answer, sizeof answer);
+  _exit(code);
+}
 
 }  // namespace
 
@@ -192,7 +205,7 @@ void Service::leave_as_other() {
     goodbyes_[0] = transport_->send(&own_, sizeof own_, 0, kNotice);
   }
   transport_->done(goodbyes_[0]);
-  if (awaited_[0] == nullptr) _exit(own_.code);
+  if (awaited_[0] == nullptr) aborts_ ? end_in_order(own_.code) : _exit(own_.code);
   if (now_ - *left_at_ > (own_.code == 0 ? Seconds(patience) : kLongGrace)) {
     log::urgent("error: " + log::last_error());
     end(own_.code);
@@ -217,7 +230,7 @@ void Service::leave_as_first() {
     while (!std::ranges::all_of(goodbyes_, [&](auto& each) { return transport_->done(each); }))
       std::this_thread::sleep_for(kNap);
     std::fflush(nullptr);
-    _exit(code);
+    aborts_ ? end_in_order(code) : _exit(code);
   }
   if (failed_at_ && now_ - *failed_at_ > kGrace) {
     tell_errors();

@@ -17,7 +17,7 @@ struct Slices {
   std::vector<int> sizes;      // images per slice
   std::vector<int> offsets;    // first image of each slice within the share
   std::vector<int> all_sizes;  // of all ranks
-  std::vector<int> owners{};   // the rank that computes it, of all_sizes
+  std::vector<int> owners{};   // the rank that computes it, of all_sizes; counted from 0
   int rank = 0, ranks = 1;
   int before = 0;  // images of the ranks before this one
   int first = 0;   // slices of them
@@ -52,6 +52,17 @@ struct Slices {
     share.ranks = ranks;
     share.all_sizes = std::move(all);
     return share;
+  }
+  // All of the mini-batch, for one rank; `owners` stay.
+  Slices whole() const {
+    Slices all;
+    for (const int images : all_sizes) {
+      all.offsets.push_back(all.images());
+      all.sizes.push_back(images);
+    }
+    all.all_sizes = all_sizes;
+    all.owners = owners;
+    return all;
   }
   int count() const { return static_cast<int>(sizes.size()); }
   int images() const { return sizes.empty() ? 0 : offsets.back() + sizes.back(); }

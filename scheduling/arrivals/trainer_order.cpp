@@ -1,4 +1,6 @@
 // The order of a clock or of turns: who is next, and updates told in that order.
+#include <fmt/format.h>
+
 #include <set>
 
 #include "scheduling/trainer.hpp"
@@ -82,6 +84,14 @@ Status Trainer::run_in_order(std::uint64_t limit) {
     outcomes_[static_cast<std::size_t>(event.group)].push_back(event.outcome);
     OMNI_CHECK(finish_in_order());
   }
+}
+
+// The sizes of all groups' passes divide each other, so this is a fault of what was restored.
+Error Trainer::nobody_can_begin(std::uint64_t limit) const {
+  return {ErrorKind::usage, "",
+          fmt::format("{} samples are left before sample {}: fewer than any group takes at once",
+                      limit - cursor_, limit),
+          "start without --resume, or with the mini-batches of before"};
 }
 
 // Updates are told in the order in which they were submitted, whichever task ends first.

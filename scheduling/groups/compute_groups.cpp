@@ -7,33 +7,55 @@
 namespace omni {
 
 Result<ComputeGroups> ComputeGroups::make(int count, Sharing like, const BuildNet& build,
-                                          std::vector<int> ranks, std::vector<int> images) {
+                                          std::vector<RankRange> ranks, std::vector<int> images) {
   ComputeGroups groups;
-  like.replicas = like.replicas || count > 1;
-  for (int group = 0; group < count; ++group) {
-    const bool here = ranks.empty() || ranks[static_cast<std::size_t>(group)] == ranks::rank();
-    like.guest = !here && ranks::first() && groups.net().has(Net::Phase::merged) &&
-                 groups.net().has(Net::Phase::replicated);
-    std::unique_ptr<Net> own;
-    if (here || like.guest) {
-      const int slice = like.master != nullptr ? like.master->slices().sizes.front() : 0;
-      OMNI_TRY(own, build(like, slice, group));
-    }
-    groups.add(std::move(own), here);
-    if (!here || like.master != nullptr) continue;
-    groups.first_ = static_cast<std::size_t>(group);
-    like.master = &groups.net();
-  }
   groups.ranks_ = std::move(ranks);
   groups.images_ = std::move(images);
+  like.replicas = like.replicas || count > 1;
+  const Net* merged_master = nullptr;  // of guests
+  for (int group = 0; group < count; ++group) {
+    Group& own = *groups.groups_.emplace_back(std::make_unique<Group>());
+    const RankRange on = groups.ranks_of(group);
+    if (!groups.on_several_ranks() || on.has(ranks::rank())) {
+      const int slice = like.master != nullptr ? like.master->slices().sizes.front() : 0;
+      OMNI_TRY(own.net, build(like, slice, group));
+      if (like.master == nullptr) groups.first_ = static_cast<std::size_t>(group);
+      like.master = &groups.net();
+    }
+    const bool elsewhere = groups.on_several_ranks() && (on.first > 0 || on.count > 1);
+    if (!elsewhere || !ranks::first() || !like.master->has(Net::Phase::merged) ||
+        !like.master->has(Net::Phase::replicated))
+      continue;
+    Sharing guest = like;
+    guest.guest = true;
+    if (merged_master != nullptr) guest.master = merged_master;
+    OMNI_TRY(own.guest, build(guest, 0, group));
+    if (merged_master == nullptr) merged_master = own.guest.get();
+  }
+  groups.in_use_ = count;
   return groups;
 }
 
-ComputeGroups::ComputeGroups(std::unique_ptr<Net> only) { add(std::move(only)); }
+ComputeGroups::ComputeGroups(std::unique_ptr<Net> only) {
+  groups_.push_back(std::make_unique<Group>(Group{.net = std::move(only)}));
+  in_use_ = 1;
+}
 
-void ComputeGroups::add(std::unique_ptr<Net> net, bool here) {
-  groups_.push_back(std::make_unique<Group>(Group{std::move(net), {}, here}));
-  in_use_ = most();
+std::vector<Net*> ComputeGroups::nets() const {
+  std::vector<Net*> all;
+  for (const auto& group : groups_)
+    for (Net* net : {group->net.get(), group->guest.get()})
+      if (net != nullptr) all.push_back(net);
+  return all;
+}
+
+std::vector<Param*> ComputeGroups::params(int group) const {
+  std::vector<Param*> all = net(group).params();
+  if (guest(group) == nullptr) return all;
+  const std::vector<Param*> merged = guest(group)->params();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (guest(group)->is_merged(*merged[i])) all[i] = merged[i];
+  return all;
 }
 
 std::vector<int> ComputeGroups::here() const {
@@ -68,24 +90,21 @@ bool ComputeGroups::has_replicated_phase() const {
 
 std::size_t ComputeGroups::tensor_bytes() const {
   std::size_t bytes = 0;
-  for (const auto& group : groups_)
-    if (group->net) bytes += group->net->tensor_bytes();
+  for (const Net* net : nets()) bytes += net->tensor_bytes();
   return bytes;
 }
 
 std::vector<TensorSize> ComputeGroups::tensor_sizes() const {
   std::vector<TensorSize> all;
-  for (const auto& group : groups_) {
-    if (!group->net) continue;
-    const std::vector<TensorSize> own = group->net->tensor_sizes();
+  for (const Net* net : nets()) {
+    const std::vector<TensorSize> own = net->tensor_sizes();
     all.insert(all.end(), own.begin(), own.end());
   }
   return all;
 }
 
 Status ComputeGroups::allocate() {
-  for (const auto& group : groups_)
-    if (group->net) OMNI_CHECK(group->net->allocate());
+  for (Net* net : nets()) OMNI_CHECK(net->allocate());
   return {};
 }
 

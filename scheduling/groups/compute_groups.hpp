@@ -22,39 +22,40 @@ class RankSums;
 class ComputeGroups {
  public:
   // `build` makes one net. It is called once per group of this rank, later with the slice size of
-  // the first net.
+  // the first net; and for guests, with 0.
   using BuildNet =
       std::function<Result<std::unique_ptr<Net>>(const Sharing&, int slice, int group)>;
   // `like`: layout and sharing; by default replicas only with several groups. `ranks`: of each
-  // group, ascending; none: all groups are here. `images`: per pass, by group; none: equal
+  // group, ascending; none: all groups are here, wholly. `images`: per pass, by group; none: equal
   // for all.
   static Result<ComputeGroups> make(int count, Sharing like, const BuildNet& build,
-                                    std::vector<int> ranks = {}, std::vector<int> images = {});
+                                    std::vector<RankRange> ranks = {},
+                                    std::vector<int> images = {});
   explicit ComputeGroups(std::unique_ptr<Net> only);
 
   int count() const { return in_use_; }
   int most() const { return static_cast<int>(groups_.size()); }
-  int rank_of(int group) const {
-    return ranks_.empty() ? 0 : ranks_[static_cast<std::size_t>(group)];
+  // Several ranks share each mini-batch of their group.
+  RankRange ranks_of(int group) const {
+    return ranks_.empty() ? RankRange() : ranks_[static_cast<std::size_t>(group)];
   }
-  bool is_here(int group) const { return groups_[static_cast<std::size_t>(group)]->here; }
-  // Is not, but its merged phase is, on the first rank.
-  bool is_guest(int group) const { return !is_here(group) && has_net(group); }
+  bool is_here(int group) const { return of(group).net != nullptr; }
+  // On the first rank: the merged phase of a group that computes elsewhere, or there, too. Null:
+  // there is none.
+  Net* guest(int group) const { return of(group).guest.get(); }
   std::vector<int> here() const;  // of those in use
   std::uint64_t images_per_pass(int group) const;
   bool on_several_ranks() const { return !ranks_.empty(); }
   // The first one here also stands for those elsewhere: all are built alike.
   Net& net() { return *groups_[first_]->net; }
   const Net& net() const { return *groups_[first_]->net; }
-  Net& net(int group) {
-    return has_net(group) ? *groups_[static_cast<std::size_t>(group)]->net : net();
+  Net& net(int group) const {
+    const Group& own = of(group);
+    return own.net ? *own.net : own.guest ? *own.guest : *groups_[first_]->net;
   }
-  const Net& net(int group) const {
-    return has_net(group) ? *groups_[static_cast<std::size_t>(group)]->net : net();
-  }
-  const WorkerSet& workers(int group) const {
-    return groups_[static_cast<std::size_t>(group)]->workers;
-  }
+  // The merged ones are those that the merged phase reads here.
+  std::vector<Param*> params(int group) const;
+  const WorkerSet& workers(int group) const { return of(group).workers; }
 
   // Until then every group may use all workers.
   void assign(const GroupLayout& layout);
@@ -82,16 +83,16 @@ class ComputeGroups {
 
  private:
   struct Group {
-    std::unique_ptr<Net> net;
-    WorkerSet workers;
-    bool here = true;
+    std::unique_ptr<Net> net, guest{};
+    WorkerSet workers{};
   };
   ComputeGroups() = default;
-  void add(std::unique_ptr<Net> net, bool here = true);
-  bool has_net(int group) const { return groups_[static_cast<std::size_t>(group)]->net != nullptr; }
+  const Group& of(int group) const { return *groups_[static_cast<std::size_t>(group)]; }
+  std::vector<Net*> nets() const;
 
   std::vector<std::unique_ptr<Group>> groups_;
-  std::vector<int> ranks_, images_;
+  std::vector<RankRange> ranks_;
+  std::vector<int> images_;
   std::size_t first_ = 0;  // here
   int in_use_ = 0;
 };

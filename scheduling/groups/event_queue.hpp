@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -12,8 +13,9 @@
 
 namespace omni {
 
-// What came out of an update.
+// What came out of an update, of all ranks of the group or of one.
 struct GroupOutcome {
+  std::uint64_t number = 0;  // of its mini-batch
   Tally tally;
   std::int64_t staleness = 0, fc_staleness = 0;
   bool stops = false;  // a rank was asked to stop

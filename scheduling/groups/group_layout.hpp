@@ -21,16 +21,27 @@ struct Workers {
 // separately, since a group without a GPU would be slow. More groups than workers share them.
 GroupLayout spread_groups(int groups, Workers workers);
 
-struct GroupPlaces {
-  GroupLayout workers;
-  std::vector<int> ranks{};  // by group, ascending; none: all on this one
+// Neighbouring ranks.
+struct RankRange {
+  int first = 0, count = 1;
+  int end() const { return first + count; }
+  bool has(int rank) const { return rank >= first && rank < end(); }
 };
 
-// Neighbouring groups on the same rank, each of which has so many workers.
+struct GroupPlaces {
+  GroupLayout workers;
+  // By group, ascending: several groups of one rank, or one group of several. None: all on this
+  // one.
+  std::vector<RankRange> ranks{};
+};
+
+// Neighbouring groups on the same rank, or neighbouring ranks in one group; each rank has so many
+// workers.
 GroupPlaces spread_over_ranks(int groups, Workers workers, int ranks);
 
 // "0-3,8;4-7": ";" separates groups, "," workers, "-" makes ranges. A worker may be in several
-// groups; one in no group computes only merged layers. With several ranks: "0:0-3;1:0-3".
+// groups; one in no group computes only merged layers. With several ranks: "0:0-3;1:0-3", where
+// "0-1:0-3" is a group of two ranks.
 inline constexpr int kAnyWorkers = 4096;  // only StarPU knows how many there will be
 Result<GroupPlaces> parse_group_layout(std::string_view text, int workers, int ranks = 1);
 

@@ -20,7 +20,8 @@ constexpr std::size_t kWholeIteration = 4096;  // calls
 GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQueue& events,
                    Strategy& strategy, bool traced)
     : net_(groups.net(group)),
-      params_(net_.params()),
+      guest_(groups.guest(group)),
+      params_(groups.params(group)),
       workers_(groups.workers(group)),
       group_(group),
       feed_(feed),
@@ -29,14 +30,16 @@ GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQu
       traced_(traced),
       sums_(groups.sums),
       here_(groups.is_here(group)),
-      guest_(groups.is_guest(group)),
       across_(groups.on_several_ranks()),
-      merged_elsewhere_(across_ && here_ && !ranks::first() && net_.has(Net::Phase::merged)),
+      leads_(here_ && (!across_ || groups.ranks_of(group).first == ranks::rank())),
+      leaves_net_(across_ && here_ && (guest_ != nullptr || !ranks::first()) &&
+                  net_.has(Net::Phase::merged)),
+      merges_(guest_ != nullptr || (here_ && !leaves_net_)),
       // Else passes follow each other, or groups go through the merged phase as they arrive.
       whole_(across_ &&
              !(here_ &&
                groups.images_per_pass(group) < static_cast<std::uint64_t>(net_.options().batch)) &&
-             (merged_elsewhere_ || !(here_ || guest_) || !net_.has(Net::Phase::merged))),
+             !(merges_ && net_.has(Net::Phase::merged))),
       alone_(groups.count() == 1 && sums_ == nullptr) {}
 
 Submission GroupRun::submission(const Update& update, const WorkerSet* workers) const {
@@ -62,16 +65,17 @@ void GroupRun::begin(const MiniBatch& batch, bool announced, double simulated) {
 // Its first pass, as far as nobody else has a say.
 void GroupRun::start(Update& update) {
   const MiniBatch& batch = update.update.batch;
-  if (guest_) {
+  if (guest_ != nullptr) {
     BatchSlot& slot = sums_->slot_of_guest(group_, completed_);
-    update.first = {
+    update.merged = {
         .training = true, .seed = feed_.seed(), .first_sample = batch.first, .slot = &slot};
-    sums_->cross(group_, slot, false);
-  } else if (here_) {
+    sums_->cross(group_, slot, true, false);
+  }
+  if (here_) {
     update.first = next_step(update, 0);
     start_pass(update);
   }
-  if (update.announced) announce(net_.replicated_output().value);
+  if (update.announced) announce((guest_ != nullptr ? *guest_ : net_).replicated_output().value);
 }
 
 void GroupRun::start_pass(Update& update) {
@@ -79,7 +83,7 @@ void GroupRun::start_pass(Update& update) {
   // Without what is decoded ahead, for which it would wait.
   if (alone_ && update.passes == 1 && strategy_.in_order()) chain_.emplace(true, kWholeIteration);
   net_.forward(update.first, Net::Phase::replicated);
-  if (merged_elsewhere_) sums_->cross(group_, *update.first.slot, false);
+  if (leaves_net_) sums_->cross(group_, *update.first.slot, false, false);
 }
 
 void GroupRun::announce(std::span<Tensor* const> when) {
@@ -95,8 +99,8 @@ Step GroupRun::next_step(const Update& update, std::uint64_t pass) {
 Status GroupRun::complete(const UpdateRule& rule) {
   Update& update = of(completed_);
   update.update.rule = rule;
-  if (!here_ && !guest_) serve(update);
-  while ((here_ || guest_) && update.submitted < update.passes) {
+  if (!here_ && !merges_) serve(update);
+  while ((here_ || merges_) && update.submitted < update.passes) {
     while (update.submitted >= update.tallied + kHeld) OMNI_CHECK(tally_next(update));
     submit_pass(update);
   }
@@ -139,19 +143,22 @@ void GroupRun::submit_pass(Update& update) {
     return strategy_.step(update.update, static_cast<std::size_t>(found - params_.begin()));
   };
   Step step = pass == 0 ? update.first : next_step(update, pass);
-  if (last) step.update_of = &update_of;
+  if (last) step.update_of = update.merged.update_of = &update_of;
   if (pass > 0) {
     const SubmissionScope scope(own);
     net_.forward(step, Net::Phase::replicated);
   }
-  if (!merged_elsewhere_) {
+  if (merges_) {
     const SubmissionScope scope(any);
-    net_.forward(step, Net::Phase::merged);
-    net_.backward(step, Net::Phase::merged);
+    Net& net = guest_ != nullptr ? *guest_ : net_;
+    const Step& merged = guest_ != nullptr ? update.merged : step;
+    net.forward(merged, Net::Phase::merged);
+    net.backward(merged, Net::Phase::merged);
     if (last) submit_updates(update.update, Net::Phase::merged);
   }
-  if (guest_ || merged_elsewhere_) sums_->cross(group_, *step.slot, true);
-  if (guest_) return serve(update);
+  if (guest_ != nullptr) sums_->cross(group_, *update.merged.slot, true, true);
+  if (!here_) return serve(update);
+  if (leaves_net_) sums_->cross(group_, *step.slot, false, true);
   const SubmissionScope scope(own);
   net_.backward(step, Net::Phase::replicated);
   if (!last) return;
@@ -164,7 +171,7 @@ void GroupRun::begin_updates(Update& update) {
   // Nobody here waits for a group elsewhere: its rank reports.
   int awaited = here_ ? 0 : INT_MAX;
   for (const Param* param : params_)
-    if (here_ && param->trainable && !(merged_elsewhere_ && net_.is_merged(*param)))
+    if (here_ && param->trainable && (merges_ || !net_.is_merged(*param)))
       awaited += static_cast<int>(param->master->parts());
   strategy_.begin(update.update);
   UpdateReport& report = update.report;
@@ -194,8 +201,9 @@ void GroupRun::submit_updates(const GroupUpdate& update, Net::Phase phase) {
     stepped.clear();
   };
   for (const auto& layer : net_.layers()) {
-    for (const Param* param : layer->params()) {
+    for (std::size_t left = layer->params().size(); left > 0; --left) {
       const std::size_t i = number++;
+      const Param* param = params_[i];
       if (!param->trainable || param->updated_in_backward || net_.is_merged(*param) != merged)
         continue;
       const TaskTag tag{.priority = kUpdatePriority};
@@ -215,7 +223,7 @@ void GroupRun::submit_updates(const GroupUpdate& update, Net::Phase phase) {
 
 // The rest of a mini-batch of a group elsewhere.
 void GroupRun::serve(Update& update) {
-  if (!guest_) begin_updates(update);
+  if (guest_ == nullptr) begin_updates(update);
   const SubmissionScope scope(submission(update, nullptr));
   for (std::size_t i = 0; i < params_.size(); ++i)
     if (params_[i]->trainable)
@@ -226,24 +234,25 @@ void GroupRun::serve(Update& update) {
 
 Status GroupRun::tally_next(Update& update) {
   const std::uint64_t first = first_of(update, update.tallied++);
-  if (!merged_elsewhere_) update.tally.add(guest_ ? *update.first.slot : feed_.slot(first));
+  if (merges_) update.tally.add(guest_ != nullptr ? *update.merged.slot : feed_.slot(first));
   if (here_) feed_.release(first);
   return task_status();
 }
 
 Result<GroupOutcome> GroupRun::read_outcome(const GroupOutcome& told) {
   Update& update = of(read_++);
-  while ((here_ || guest_) && update.tallied < update.passes) OMNI_CHECK(tally_next(update));
-  const std::int64_t staleness = update.report.staleness;
-  if (here_ && traced_ && recording::on())
-    recording::write(trace::Exchange{static_cast<std::int64_t>(update.update.batch.number), group_,
-                                     staleness, recording::now()});
-  if (!here_ && !guest_) return GroupOutcome{told.tally, staleness, 0, told.stops};
-  return GroupOutcome{update.tally, staleness, update.report.fc_staleness, told.stops};
+  while ((here_ || merges_) && update.tallied < update.passes) OMNI_CHECK(tally_next(update));
+  GroupOutcome all{update.update.batch.number, update.tally, update.report.staleness,
+                   update.report.fc_staleness, told.stops};
+  all.tally.add(told.tally);
+  return all;
 }
 
 FinishedUpdate GroupRun::collect(const GroupOutcome& outcome) {
   const Update& update = of(collected_++);
+  if (leads_ && traced_ && recording::on())
+    recording::write(trace::Exchange{static_cast<std::int64_t>(update.update.batch.number), group_,
+                                     outcome.staleness, recording::now()});
   if (counts_when_told()) strategy_.end(update.update);
   return {.batch = update.update.batch,
           .rule = update.update.rule,

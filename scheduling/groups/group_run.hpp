@@ -48,8 +48,8 @@ class GroupRun {
   Status complete(const UpdateRule& rule);
   // Likewise, for as many passes as may hold images; the rest follows later. True: nothing is left.
   Result<bool> advance(const UpdateRule& rule);
-  // Results of the oldest mini-batch whose update is done, each once. For a group of another rank:
-  // what that rank `told`, with the staleness that this rank measured.
+  // Results of the oldest mini-batch whose update is done, each once: as far as this rank has them,
+  // beside what other ranks `told`.
   Result<GroupOutcome> read_outcome(const GroupOutcome& told = {});
   // The oldest mini-batch, with these results.
   FinishedUpdate collect(const GroupOutcome& outcome);
@@ -64,7 +64,8 @@ class GroupRun {
   struct Update {
     GroupUpdate update;
     UpdateReport report;
-    Step first;                                // its first pass
+    Step first;                                // its first pass, of this rank's images
+    Step merged;                               // of a guest: of all images
     std::uint64_t passes = 1;                  // through the net
     std::uint64_t submitted = 0, tallied = 0;  // of them
     Tally tally;
@@ -94,6 +95,7 @@ class GroupRun {
   Status tally_next(Update& update);  // reads the metrics of its next pass
 
   Net& net_;
+  Net* const guest_;  // where the merged phase is here, but not in net_
   const std::vector<Param*> params_;
   const WorkerSet& workers_;
   int group_;
@@ -101,10 +103,12 @@ class GroupRun {
   EventQueue& events_;
   Strategy& strategy_;
   bool traced_;
-  RankSums* sums_;         // null: there is one rank
-  bool here_, guest_;      // the group is of this rank; else: whether its merged phase is here
-  bool across_;            // groups are on several ranks
-  bool merged_elsewhere_;  // the group is here, its merged phase on another rank
+  RankSums* sums_;   // null: there is one rank
+  bool here_;        // this rank is of the group
+  bool across_;      // groups are on several ranks
+  bool leads_;       // this rank tells the trace of the group's updates
+  bool leaves_net_;  // the group is here, and its merged phase is not in net_
+  bool merges_;      // its merged phase, if there is one, is here
   bool whole_;
   bool alone_;                       // then a mini-batch of one pass can be one chain
   std::optional<ChainScope> chain_;  // from begin() to the end of complete()

@@ -7,28 +7,20 @@
 #include "runtime/signals.hpp"
 
 namespace omni {
-namespace {
-
-void send_event(const GroupEvent& event, int first_peer, int end_peer) {
-  const auto copy = std::make_shared<GroupEvent>(event);
-  std::vector<ranks::Message> messages;
-  for (int peer = first_peer; peer < end_peer; ++peer)
-    messages.push_back({copy.get(), sizeof *copy, peer, ranks::kEventTag, true});
-  ranks::post(std::move(messages), [copy] {});
-}
-
-}  // namespace
-
 RankEvents::RankEvents(EventQueue& queue) : queue_(queue) {
   for (int peer = 0; peer < ranks::size(); ++peer)
     if (peer != ranks::rank() && (peer == 0 || ranks::first()))
       channels_.emplace_back().peer = peer;
 }
 
+void RankEvents::expect(RankRange ranks) {
+  if (!ranks::first()) return await(channels_.front());
+  for (Channel& channel : channels_)
+    if (ranks.has(channel.peer)) await(channel);
+}
+
 // Receives one after the other, so that they keep their order.
-void RankEvents::expect(int rank) {
-  if (ranks::first() && rank == 0) return;
-  Channel& channel = channels_[ranks::first() ? static_cast<std::size_t>(rank) - 1 : 0];
+void RankEvents::await(Channel& channel) {
   const std::lock_guard lock(channel.mutex);
   if (channel.awaited++ == 0) receive(channel);
 }
@@ -47,12 +39,27 @@ void RankEvents::receive(Channel& channel) {
               });
 }
 
-bool RankEvents::pass_on(GroupEvent& event) {
-  const bool own = event.kind == GroupEvent::Kind::updated;
-  if (!own && !ranks::first()) return true;
+bool RankEvents::complete(GroupEvent& event, int ranks) {
+  const auto found = partial_.try_emplace(event.outcome.number).first;
+  auto& [all, reported] = found->second;
+  all.tally.add(event.outcome.tally);
+  all.staleness += event.outcome.staleness;
+  all.fc_staleness += event.outcome.fc_staleness;
+  all.stops = all.stops || event.outcome.stops;
+  if (++reported < ranks) return false;
+  all.number = event.outcome.number;
+  event.outcome = all;
+  partial_.erase(found);
+  return true;
+}
+
+void RankEvents::send(GroupEvent& event) {
   event.outcome.stops = event.outcome.stops || stop_requested();
-  ranks::first() ? send_event(event, 1, ranks::size()) : send_event(event, 0, 1);
-  return ranks::first();
+  const auto copy = std::make_shared<GroupEvent>(event);
+  std::vector<ranks::Message> messages;
+  for (const Channel& channel : channels_)
+    messages.push_back({copy.get(), sizeof *copy, channel.peer, ranks::kEventTag, true});
+  ranks::post(std::move(messages), [copy] {});
 }
 
 }  // namespace omni

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 #include "codelets/elementwise/accumulate.hpp"
@@ -14,12 +15,14 @@
 namespace omni {
 namespace {
 
-std::vector<int> others() {
+std::vector<int> others(RankRange of) {
   std::vector<int> ranks;
-  for (int rank = 0; rank < ranks::size(); ++rank)
+  for (int rank = of.first; rank < of.end(); ++rank)
     if (rank != ranks::rank()) ranks.push_back(rank);
   return ranks;
 }
+
+RankRange all_ranks() { return {0, ranks::size()}; }
 
 void add(TensorPart to, TensorPart from, TaskTag tag) {
   accumulate_sum.submit({.count = static_cast<std::int64_t>(to.count())},
@@ -35,6 +38,18 @@ void step_part(Exchange step, std::size_t part, ExchangeOrder order, TaskTag tag
   submit_exchanges({&step, 1}, order, tag);
 }
 
+// The sum of senders [first, end), in pairs; where `own` is among them it holds it.
+TensorPart add_up(std::span<Tensor* const> incoming, TensorPart own, std::size_t first,
+                  std::size_t end, TaskTag tag) {
+  if (end - first == 1) return incoming[first] != nullptr ? TensorPart(*incoming[first]) : own;
+  const std::size_t middle = first + (end - first + 1) / 2;
+  TensorPart sum = add_up(incoming, own, first, middle, tag);
+  TensorPart other = add_up(incoming, own, middle, end, tag);
+  if (other.tensor == own.tensor) std::swap(sum, other);
+  add(sum, other, tag);
+  return sum;
+}
+
 }  // namespace
 
 // The largest parts first, each to the rank that owns the fewest values so far. Staleness is
@@ -43,8 +58,8 @@ RankSums::RankSums(ComputeGroups& groups)
     : groups_(groups),
       params_(groups.net().params()),
       by_group_(groups.count() > 1 &&
-                std::ranges::none_of(params_, [](const Param* each) { return each->change; })),
-      senders_(static_cast<std::size_t>(by_group_ ? groups.count() : ranks::size())) {
+                std::ranges::none_of(params_, [](const Param* each) { return each->change; })) {
+  const int sets = by_group_ ? groups.count() : 1;
   struct Place {
     std::size_t count, param, part;
   };
@@ -67,24 +82,25 @@ RankSums::RankSums(ComputeGroups& groups)
     Part& part = parts_[place.param][place.part];
     part.owner = static_cast<int>(owner);
     if (part.owner != ranks::rank()) continue;
-    for (std::size_t sender = 0; sender < senders_; ++sender) {
-      const auto declare = [&](const char* what) {
-        return rank_of(sender) == part.owner
-                   ? nullptr
-                   : &incoming_.declare(fmt::format("{}.{}.{}{}", params_[place.param]->name,
-                                                    place.part, what, sender),
-                                        place.count);
+    const Param& param = *params_[place.param];
+    for (int set = 0; set < sets; ++set) {
+      const auto declare = [&](const char* what, int rank) {
+        return &incoming_.declare(
+            fmt::format("{}.{}.{}{}.{}", param.name, place.part, what, set, rank), place.count);
       };
-      part.incoming.push_back(declare("of"));
-      if (by_group_) part.fresh.push_back(declare("for"));
+      std::vector<Tensor*>& incoming = part.incoming.emplace_back();
+      const RankRange from = senders(param, part, set);
+      for (int rank = from.first; rank < from.end(); ++rank)
+        incoming.push_back(rank == part.owner ? nullptr : declare("of", rank));
+      part.fresh.push_back(from.has(part.owner) ? nullptr : declare("for", from.first));
     }
   }
-  crossing_tag_ = ranks::kFirstTag + number * static_cast<int>(senders_) * 2;
+  crossing_tag_ = ranks::kFirstTag + number * sets * 2;
   of_guests_.resize(static_cast<std::size_t>(groups.count()));
   for (int group = 0; group < groups.count(); ++group)
-    while (groups.is_guest(group) && of_guests_[static_cast<std::size_t>(group)].size() < 2) {
+    while (groups.guest(group) && of_guests_[static_cast<std::size_t>(group)].size() < 2) {
       BatchSlot& slot = of_guests_[static_cast<std::size_t>(group)].emplace_back();
-      for (const int images : groups.net(group).slices().sizes) {
+      for (const int images : groups.guest(group)->slices().sizes) {
         slot.labels.push_back(&incoming_.declare(fmt::format("group{}.labels", group),
                                                  static_cast<std::size_t>(images), DataType::i32));
         slot.metrics.push_back(&incoming_.declare(fmt::format("group{}.metrics", group), kMetrics));
@@ -96,17 +112,18 @@ BatchSlot& RankSums::slot_of_guest(int group, std::uint64_t number) {
   return of_guests_[static_cast<std::size_t>(group)][number % 2];
 }
 
-void RankSums::cross(int group, const BatchSlot& slot, bool back) {
-  const bool here = groups_.is_here(group);
-  const Net& net = groups_.net(group);
+void RankSums::cross(int group, const BatchSlot& slot, bool guest, bool back) {
+  const Net& net = guest ? *groups_.guest(group) : groups_.net(group);
+  const Slices& slices = net.slices();
   const Blob& blob = net.replicated_output();
-  for (int slice = 0; slice < net.slices().count(); ++slice) {
+  const auto of_all = static_cast<int>(slices.all_sizes.size());
+  for (int slice = 0; slice < slices.count(); ++slice) {
     const auto at = static_cast<std::size_t>(slice);
     const auto carry = [&](const Tensor& tensor, int kind) {
-      submit_transfers({{here == back ? Transfer::Kind::receive : Transfer::Kind::send,
+      submit_transfers({{guest == back ? Transfer::Kind::send : Transfer::Kind::receive,
                          tensor,
-                         {here ? 0 : groups_.rank_of(group)},
-                         crossing_tag_ + (group * net.slices().count() + slice) * 3 + kind}},
+                         {guest ? groups_.ranks_of(group).first + slices.owners[at] : 0},
+                         crossing_tag_ + (group * of_all + slices.first + slice) * 3 + kind}},
                        {.priority = kCrossingPriority, .slice = slice});
     };
     if (!back) {
@@ -118,36 +135,43 @@ void RankSums::cross(int group, const BatchSlot& slot, bool back) {
   }
 }
 
-int RankSums::rank_of(std::size_t sender) const {
-  return by_group_ ? groups_.rank_of(static_cast<int>(sender)) : static_cast<int>(sender);
+RankRange RankSums::senders(const Param& param, const Part& part, int group) const {
+  const RankRange all = by_group_ ? groups_.ranks_of(group) : all_ranks();
+  if (!by_group_ || !param.whole_on_each_rank) return all;
+  return {all.has(part.owner) ? part.owner : all.first, 1};
 }
 
-int RankSums::tag_of(const Part& part, int sender, bool values) const {
-  const int senders = by_group_ ? groups_.count() : 1;
-  return ranks::kFirstTag + (part.number * senders + sender) * 2 + (values ? 1 : 0);
+int RankSums::tag_of(const Part& part, int group, bool values) const {
+  const int sets = by_group_ ? groups_.most() : 1;
+  return ranks::kFirstTag + (part.number * sets + group) * 2 + (values ? 1 : 0);
 }
 
 bool RankSums::is_shared(const Param& param) const {
   return param.trainable && !groups_.net().is_merged(param) &&
-         (groups_.count() > 1 || !param.whole_on_each_rank);
+         (groups_.on_several_ranks() || !param.whole_on_each_rank);
 }
 
 bool RankSums::take(std::size_t number, int group, const Exchange& step, ExchangeOrder order,
                     TaskTag tag) {
   using Kind = Transfer::Kind;
-  if (!is_shared(*params_[number]) || (groups_.count() > 1 && !by_group_)) return false;
+  const Param& param = *params_[number];
+  if (!is_shared(param) || (groups_.on_several_ranks() && !by_group_)) return false;
   for (std::size_t at = 0; by_group_ && at < parts_[number].size(); ++at) {
     const Part& part = parts_[number][at];
+    const RankRange from = senders(param, part, group);
+    const TensorPart gradient{step.tensors.diff, at}, values{*step.tensors.replica, at};
     if (part.owner == ranks::rank()) {
+      collect(part, from, group, gradient, true, tag);
       step_part(step, at, order, tag);
+      if (const std::vector<int> members = others(groups_.ranks_of(group)); !members.empty())
+        submit_transfers({{Kind::send, values, members, tag_of(part, group, true)}}, tag);
       continue;
     }
     const Kind send = step.args.clears ? Kind::send_and_clear : Kind::send;
-    submit_transfers({{send, {step.tensors.diff, at}, {part.owner}, tag_of(part, group, false)}},
-                     tag);
-    submit_transfers(
-        {{Kind::receive, {*step.tensors.replica, at}, {part.owner}, tag_of(part, group, true)}},
-        tag, [report = step.args.report] { report->count_down(); });
+    const auto to = from.has(ranks::rank()) ? std::vector{part.owner} : std::vector<int>();
+    submit_transfers({{send, gradient, to, tag_of(part, group, false)}}, tag);
+    submit_transfers({{Kind::receive, values, {part.owner}, tag_of(part, group, true)}}, tag,
+                     [report = step.args.report] { report->count_down(); });
   }
   if (by_group_) return true;
   const auto step_sum = [&](std::size_t part) {
@@ -165,19 +189,19 @@ bool RankSums::take(std::size_t number, int group, const Exchange& step, Exchang
 
 void RankSums::serve(std::size_t number, int group, ExchangeArgs args, ExchangeOrder order,
                      TaskTag tag) {
-  using Kind = Transfer::Kind;
   const Param& param = *params_[number];
   args.clears = false;
   for (std::size_t at = 0; by_group_ && is_shared(param) && at < parts_[number].size(); ++at) {
     const Part& part = parts_[number][at];
     if (part.owner != ranks::rank()) continue;
-    const auto sender = static_cast<std::size_t>(group);
-    const Tensor &gradient = *part.incoming[sender], &fresh = *part.fresh[sender];
-    submit_transfers({{Kind::receive, gradient, {rank_of(sender)}, tag_of(part, group, false)}},
-                     tag);
+    const auto set = static_cast<std::size_t>(group);
+    const Tensor &gradient = *part.incoming[set].front(), &fresh = *part.fresh[set];
+    collect(part, senders(param, part, group), group, gradient, true, tag);
     step_part({args, {*param.master, gradient, *param.velocity, &fresh, param.mean_square}}, at,
               order, tag);
-    submit_transfers({{Kind::send, fresh, {rank_of(sender)}, tag_of(part, group, true)}}, tag);
+    submit_transfers(
+        {{Transfer::Kind::send, fresh, others(groups_.ranks_of(group)), tag_of(part, group, true)}},
+        tag);
   }
 }
 
@@ -193,15 +217,9 @@ void RankSums::submit(std::size_t number, const Sum& sum, TaskTag tag) {
     const TensorPart own{sum.values, at}, master{*params_[number]->master, at};
     const int up = tag_of(part, 0, false), down = tag_of(part, 0, true);
     if (part.owner == ranks::rank()) {
-      for (const int peer : others())
-        submit_transfers(
-            {{Kind::receive, *part.incoming[static_cast<std::size_t>(peer)], {peer}, up}}, tag);
-      if (sum.in_pairs)
-        add_up(part, own, 0, ranks::size(), tag);
-      else
-        add_in_turn(part, own, tag);
+      collect(part, all_ranks(), 0, own, sum.in_pairs, tag);
       sum.step(at);
-      submit_transfers({{Kind::send, master, others(), down}}, tag);
+      submit_transfers({{Kind::send, master, others(all_ranks()), down}}, tag);
     } else {
       const Kind send = sum.clears ? Kind::send_and_clear : Kind::send;
       submit_transfers({{send, own, {part.owner}, up}}, tag);
@@ -210,24 +228,23 @@ void RankSums::submit(std::size_t number, const Sum& sum, TaskTag tag) {
   }
 }
 
-TensorPart RankSums::add_up(const Part& part, TensorPart own, int first, int end,
-                            TaskTag tag) const {
-  if (end - first == 1) {
-    const Tensor* incoming = part.incoming[static_cast<std::size_t>(first)];
-    return incoming != nullptr ? TensorPart(*incoming) : own;
-  }
-  const int middle = first + (end - first + 1) / 2;
-  TensorPart sum = add_up(part, own, first, middle, tag);
-  TensorPart other = add_up(part, own, middle, end, tag);
-  if (other.tensor == own.tensor) std::swap(sum, other);
-  add(sum, other, tag);
-  return sum;
+void RankSums::collect(const Part& part, RankRange from, int group, TensorPart own, bool in_pairs,
+                       TaskTag tag) const {
+  const std::vector<Tensor*>& incoming = part.incoming[static_cast<std::size_t>(group)];
+  for (std::size_t i = 0; i < incoming.size(); ++i)
+    if (incoming[i] != nullptr)
+      submit_transfers({{Transfer::Kind::receive,
+                         *incoming[i],
+                         {from.first + static_cast<int>(i)},
+                         tag_of(part, group, false)}},
+                       tag);
+  in_pairs ? (void)add_up(incoming, own, 0, incoming.size(), tag) : add_in_turn(part, own, tag);
 }
 
 // As groups of one process add theirs up.
-void RankSums::add_in_turn(const Part& part, TensorPart own, TaskTag tag) const {
+void RankSums::add_in_turn(const Part& part, TensorPart own, TaskTag tag) {
   const auto of = [&](int rank) -> const Tensor& {
-    return *part.incoming[static_cast<std::size_t>(rank)];
+    return *part.incoming.front()[static_cast<std::size_t>(rank)];
   };
   for (int rank = 1; rank < part.owner; ++rank) add(of(0), of(rank), tag);
   if (part.owner > 0) add(own, of(0), tag);
@@ -236,14 +253,14 @@ void RankSums::add_in_turn(const Part& part, TensorPart own, TaskTag tag) const 
 
 Status RankSums::settle() {
   using Kind = Transfer::Kind;
-  if (groups_.count() == 1) return {};
+  if (!groups_.on_several_ranks()) return {};
   for (std::size_t i = 0; by_group_ && i < params_.size(); ++i)
     for (std::size_t at = 0; params_[i]->trainable && at < parts_[i].size(); ++at) {
       const Part& part = parts_[i][at];
       const bool owns = part.owner == ranks::rank();
       submit_transfers({{owns ? Kind::send : Kind::receive,
                          {*params_[i]->master, at},
-                         owns ? others() : std::vector{part.owner},
+                         owns ? others(all_ranks()) : std::vector{part.owner},
                          tag_of(part, 0, true)}});
     }
   OMNI_CHECK(wait_for_tasks());

@@ -24,9 +24,9 @@ class RankSums {
   bool take(std::size_t number, int group, const Exchange& step, ExchangeOrder order, TaskTag tag);
   // The step that a group of another rank takes at what is owned here.
   void serve(std::size_t number, int group, ExchangeArgs args, ExchangeOrder order, TaskTag tag);
-  // To the merged phase on the first rank and back, of a group that is here or a guest: activations
-  // and labels; their gradients.
-  void cross(int group, const BatchSlot& slot, bool back);
+  // To the merged phase on the first rank and back: activations and labels; their gradients.
+  // `guest`: at its end, else at that of a rank of the group.
+  void cross(int group, const BatchSlot& slot, bool guest, bool back);
   BatchSlot& slot_of_guest(int group, std::uint64_t number);
   // Adds up what the groups of all ranks contributed; `move` moves a part of the master.
   void meet(std::size_t number, const std::function<void(std::size_t part)>& move, TaskTag tag);
@@ -40,8 +40,9 @@ class RankSums {
  private:
   struct Part {
     int owner = 0, number = 0;  // of merged parameters the first rank is
-    // Of the owner, by sender; null: itself.
-    std::vector<Tensor*> incoming{}, fresh{};
+    // Of the owner, by set of senders: of each sender, null for itself; for ranks elsewhere.
+    std::vector<std::vector<Tensor*>> incoming{};
+    std::vector<Tensor*> fresh{};
   };
   struct Sum {
     const Tensor& values;
@@ -50,17 +51,18 @@ class RankSums {
     std::function<void()> arrived{};
   };
   bool is_shared(const Param& param) const;
-  int rank_of(std::size_t sender) const;
-  int tag_of(const Part& part, int sender, bool values) const;
+  // The ranks that send a gradient, of a group, or all: of what each computes whole, one.
+  RankRange senders(const Param& param, const Part& part, int group) const;
+  int tag_of(const Part& part, int group, bool values) const;
   void submit(std::size_t number, const Sum& sum, TaskTag tag);
-  // The sum of the ranks [first, end), in pairs; where the own gradient is among them it holds it.
-  TensorPart add_up(const Part& part, TensorPart own, int first, int end, TaskTag tag) const;
-  void add_in_turn(const Part& part, TensorPart own, TaskTag tag) const;  // to `own`
+  // Receives what others send, and adds it to `own`.
+  void collect(const Part& part, RankRange from, int group, TensorPart own, bool in_pairs,
+               TaskTag tag) const;
+  static void add_in_turn(const Part& part, TensorPart own, TaskTag tag);
 
   ComputeGroups& groups_;
   std::vector<Param*> params_;
-  bool by_group_;                                  // groups share one model, and are the senders
-  std::size_t senders_;                            // else ranks are
+  bool by_group_;  // groups share one model: the ranks of each are a set of senders; else all are
   std::vector<std::vector<Part>> parts_;           // by parameter
   int crossing_tag_ = 0;                           // the first of cross()
   std::vector<std::vector<BatchSlot>> of_guests_;  // by group, then those under way

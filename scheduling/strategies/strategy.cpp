@@ -8,8 +8,7 @@
 namespace omni {
 
 Strategy::Strategy(ComputeGroups& groups) : groups_(groups) {
-  for (int group = 0; group < groups.count(); ++group)
-    params_.push_back(groups.net(group).params());
+  for (int group = 0; group < groups.count(); ++group) params_.push_back(groups.params(group));
 }
 
 std::uint64_t Strategy::next_batch(int group) {

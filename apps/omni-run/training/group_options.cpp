@@ -84,11 +84,11 @@ Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels mo
   const int count = arguments.count.value_or(1);
   // One group with one model is on all ranks.
   const int ranks = count > 1 || models != GroupModels::one ? ranks::size() : 1;
-  if (count < ranks)
-    return Error{
-        ErrorKind::usage, "--groups",
-        fmt::format("{} group{} cannot be on {} ranks", count, count == 1 ? "" : "s", ranks),
-        fmt::format("--groups {}, or --strategy sync", ranks)};
+  if (count < ranks && models == GroupModels::own)
+    return Error{ErrorKind::usage, "--groups",
+                 fmt::format("{} group{} cannot be on {} ranks: each has a model on one rank",
+                             count, count == 1 ? "" : "s", ranks),
+                 fmt::format("--groups {}, or --strategy async or sync", ranks)};
   if (arguments.layout.empty())
     return ranks > 1 ? spread_over_ranks(count, workers, ranks)
                      : GroupPlaces{spread_groups(count, workers)};
@@ -98,6 +98,10 @@ Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels mo
     return Error{ErrorKind::usage, "--group-layout",
                  fmt::format("names {} group{}, --groups {}", named, named == 1 ? "" : "s", count),
                  "name as many, with quotes around them: to a shell, ; ends a command"};
+  const auto has_several = [](const RankRange& on) { return on.count > 1; };
+  if (models == GroupModels::own && std::ranges::any_of(places.ranks, has_several))
+    return Error{ErrorKind::usage, "--group-layout", "each group has a model on one rank",
+                 "name one rank for each, or take --strategy async"};
   return places;
 }
 
@@ -119,7 +123,7 @@ BuildOptions of_one_group(const NetArguments& net, int groups) {
 Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
                                   const GroupArguments& arguments, const GroupShape& shape) {
   const int count = arguments.count.value_or(1);
-  OMNI_TRY(GroupPlaces places, place_groups(arguments, shape.models, 1, kAnyWorkers));
+  OMNI_TRY(const GroupPlaces places, place_groups(arguments, shape.models, 1, kAnyWorkers));
   const bool by_rank = !places.ranks.empty();
   // Who also trains with one group has all workers to share its mini-batches.
   const int sharing_workers = arguments.automatic || arguments.cold_start > 0 ? 1
@@ -137,12 +141,14 @@ Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
     else if (slice != 0)
       options.slice = slice;
     options.sharing = sharing;
-    options.rank = by_rank ? 0 : ranks::rank();
-    options.ranks = by_rank ? 1 : ranks::size();
+    const RankRange on =
+        by_rank ? places.ranks[static_cast<std::size_t>(group)] : RankRange{0, ranks::size()};
+    options.rank = std::max(0, ranks::rank() - on.first);
+    options.ranks = on.count;
     options.fixed_sums = net.fixed_sums;
     return Net::build(spec, options);
   };
-  return ComputeGroups::make(count, like, build, std::move(places.ranks), shape.images_per_pass);
+  return ComputeGroups::make(count, like, build, places.ranks, shape.images_per_pass);
 }
 
 Result<int> slice_of_groups(const NetSpec& spec, const NetArguments& net, int groups) {
@@ -178,8 +184,8 @@ Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments,
   if (groups.count() > 1 || !arguments.layout.empty()) OMNI_CHECK(require_group_scheduler(session));
   if (arguments.automatic) return {};  // the training does
   const Workers workers = workers_of(session);
-  const auto models = groups.on_several_ranks() ? GroupModels::own : GroupModels::one;
-  OMNI_TRY(const GroupPlaces places, place_groups(arguments, models, workers, workers.all));
+  OMNI_TRY(const GroupPlaces places,
+           place_groups(arguments, GroupModels::one, workers, workers.all));
   // StarPU counts GPUs' workers first. A group that was given cores alone computes on them.
   for (const int group : groups.here())
     if (!arguments.layout.empty() &&

@@ -111,7 +111,6 @@ Status Training::check_ranks() {
        {Refused{groups.automatic, "--auto", "the number of groups is not searched over ranks yet"},
         Refused{groups.planned || strategy_.grows, "--groups auto",
                 "the number of groups is not searched over ranks yet"},
-        Refused{groups.cold_start > 0, "--cold-start", "groups of ranks cannot begin as one yet"},
         Refused{arguments_.arrivals.simulated, "--arrivals virtual",
                 "a simulated training is one process"},
         Refused{merged && !net().has(Net::Phase::replicated), "--fc merged",
@@ -122,10 +121,11 @@ Status Training::check_ranks() {
     if (each.given) return Error{ErrorKind::usage, each.what, each.why, each.todo};
   if (arguments_.net.strict)
     log::warn("--strict: over several ranks, nets that do not learn are not detected yet");
-  const bool at_once = std::ranges::any_of(net().params(), [](const Param* each) {
-    return each->trainable && !each->by_slice && !each->whole_on_each_rank;
+  const bool at_once = std::ranges::any_of(net().params(), [this](const Param* each) {
+    return each->trainable && !each->by_slice && !each->whole_on_each_rank &&
+           !net().is_merged(*each);
   });
-  if (one && at_once && arguments_.machine.session.deterministic)
+  if (net().slices().ranks > 1 && at_once && arguments_.machine.session.deterministic)
     log::warn(
         "--deterministic: large connected layers add up the images of a rank at once, so the bits "
         "depend on the number of ranks");
@@ -149,9 +149,9 @@ Status Training::compare_ranks() {
   log::tell_warnings_unless_in(ranks::gather(log::warnings_so_far()).front());
   log::info("links between ranks: {} at worst",
             ranks::describe(ranks::slowest(ranks::measure_links())));
-  if (groups_->count() == 1)
-    log::info("{} ranks: {} of {} images on each", ranks::size(), net().slices().images(),
-              net().slices().images_of_all());
+  if (const Slices& slices = net().slices(); slices.ranks > 1)
+    log::info("{} ranks share a mini-batch: {} of {} images on each", slices.ranks, slices.images(),
+              slices.images_of_all());
   return {};
 }
 

@@ -62,13 +62,14 @@ std::int64_t BatchnormBlock::merge_partials(int slice, bool backward, TaskTag ta
     return before;
   }
   if (slice + 1 < slices_.count()) return before;
+  const int first = ranks::rank() - slices_.rank;  // of those that share the mini-batch
   std::vector<int> others;
   for (int rank = 0; rank < slices_.ranks; ++rank)
-    if (rank != slices_.rank) others.push_back(rank);
+    if (rank != slices_.rank) others.push_back(first + rank);
   for (std::size_t i = 0; i < partials_.size(); ++i) {
     const bool own = slices_.owners[i] == slices_.rank;
     submit_transfers({{own ? Transfer::Kind::send : Transfer::Kind::receive, *partials_[i],
-                       own ? others : std::vector{slices_.owners[i]},
+                       own ? others : std::vector{first + slices_.owners[i]},
                        statistics_tag(tag.layer, backward, static_cast<int>(i))}},
                      tag);
   }

@@ -37,7 +37,9 @@ TEST(GroupLayout, reads_what_it_prints) {
 TEST(GroupLayout, names_ranks_where_there_are_several) {
   EXPECT_EQ(describe(spread_over_ranks(4, 2, 2)), "0:0;0:1;1:0;1:1");
   EXPECT_EQ(describe(spread_over_ranks(3, 4, 2)), "0:0-3;1:0-1;1:2-3");
-  for (const char* text : {"0:0-3;1:0-3", "0:0;0:1-3;1:2"}) {
+  EXPECT_EQ(describe(spread_over_ranks(2, 2, 4)), "0-1:0-1;2-3:0-1");
+  EXPECT_EQ(describe(spread_over_ranks(2, 1, 3)), "0:0;1-2:0");
+  for (const char* text : {"0:0-3;1:0-3", "0:0;0:1-3;1:2", "0-1:0-3"}) {
     const auto places = parse_group_layout(text, 4, 2);
     ASSERT_TRUE(places) << text << ": " << places.error().message();
     EXPECT_EQ(describe(*places), text);
@@ -51,6 +53,9 @@ TEST(GroupLayout, names_ranks_where_there_are_several) {
   EXPECT_THAT(refusal("1:0;0:0"), HasSubstr("'1:0' does not begin with rank 0"));
   EXPECT_THAT(refusal("0:0;2:0"), HasSubstr("'2:0' does not begin with rank 0, or 1"));
   EXPECT_THAT(refusal("0:0;0:1"), HasSubstr("there are 2 ranks; it names 1"));
+  EXPECT_THAT(refusal("0-1:0;0-1:1"), HasSubstr("'0-1:1' does not begin with rank 2"));
+  EXPECT_THAT(refusal("0:0;0-1:1"), HasSubstr("'0-1:1' does not begin with rank 0, or 1"));
+  EXPECT_THAT(refusal("0-2:0"), HasSubstr("there are 2 ranks; it names 3"));
   EXPECT_THAT(refusal("0:0;1:"), HasSubstr("'' names no workers"));
 }
 
