@@ -15,6 +15,7 @@
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/kernels.hpp"
 #include "perf/analysis/roofline.hpp"
+#include "perf/analysis/transfers.hpp"
 #include "perf/report/columns.hpp"
 #include "perf/report/page_parts.hpp"
 #include "runtime/files.hpp"
@@ -128,6 +129,19 @@ PageJson transfers(const Trace& trace) {
                  static_cast<std::int64_t>(each.bytes), static_cast<std::int64_t>(each.count),
                  each.from - trace.begin, each.to - each.from});
   return columns.json();
+}
+
+PageJson messages(const Trace& trace) {
+  PageJson json = PageJson::array();
+  for (const Link& link : analyse_transfers(trace).links)
+    if (link.from_rank >= 0)
+      json.push_back({{"rank", link.rank},
+                      {"from_rank", link.from_rank},
+                      {"count", link.count},
+                      {"bytes", link.bytes},
+                      {"busy", link.busy},
+                      {"hidden", link.overlapped}});
+  return json;
 }
 
 PageJson counters(const Trace& trace) {
@@ -247,6 +261,7 @@ PageJson page_data(const Trace& trace, const Dependencies& dependencies,
   json["iterations"] = iterations(trace);
   json["waits"] = waits(trace);
   json["transfers"] = transfers(trace);
+  json["messages"] = messages(trace);
   json["counters"] = counters(trace);
   json["idle"] = idle(trace);
   json["kernels"] = kernels(trace);

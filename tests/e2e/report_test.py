@@ -42,7 +42,6 @@ return report.timeline.lanes.filter(lane => lane.type === "worker").map(lane => 
   lane.idle.addRange(0, report.trace.wall, sums);
   return [Array.from(sums.time).slice(1), report.trace.idle.workers[lane.worker].parts.slice(1)];
 });"""
-
 # The sums of a range, which come from blocks, against adding up one by one.
 RANGE = """
 const { trace, timeline } = report, [from, to] = arguments, { tasks } = trace;
@@ -288,6 +287,7 @@ class Test:
         self.report("little", "tasks=1", "workers=1", "layers=1", "slices=1", "peaks=0")
         check("no metrics", "No metrics file" in self.browser.text("#curves"), True)
         check("no peaks", "no measured peaks" in self.browser.text("#roofline"), True)
+        check("no messages", self.browser.text("#messages"), "")
         self.quiet()
         with open(self.path("nothing"), "w", encoding="utf-8") as file:
             file.write('{"omnivore_trace":1,"rank":0,"started":0,"host":"h","command":"c","starpu":"1","scheduler":"s",'
@@ -308,6 +308,24 @@ class Test:
         self.open(self.path("empty.html"))
         check("a killed run", "killed" in self.browser.text("#warning") and not self.browser.run("return warning.hidden"), True)
         self.quiet()
+
+    def ranks(self):
+        """Messages between ranks: a table, and arrows from the sender's rows to the receiver's."""
+        self.report("ranks", "ranks=2", "tasks=400", "workers=2")
+        said = json.loads(self.perf("transfers", self.path("ranks"), "--json"))["links"]
+        rows = self.browser.run("return [...document.querySelectorAll('#messages tbody tr')].map(row => "
+                                "[...row.cells].map(cell => +cell.dataset.value))")
+        check("links", sorted(row[:4] + row[6:] for row in rows),
+              sorted([one["from_rank"], one["rank"], one["count"], one["bytes"], one["overlapped"]] for one in said))
+        arrows = self.browser.run("const { timeline } = report, { lanes } = timeline, rank = row => lanes[row].rank; "
+                                  "return timeline.painter.messagesInView(timeline.state).map(one => "
+                                  "[rank(one.sender), rank(one.receiver), lanes[one.receiver].name, one.bytes])")
+        check("arrows", sorted(set(map(tuple, arrows))),
+              [(0, 1, "1: messages of rank 0", 1 << 20), (1, 0, "0: messages of rank 1", 1 << 20)])
+        self.quiet()
+        drawn = self.browser.run(COLOURS)
+        self.browser.run("const { painter, state } = report.timeline; painter.drawMessages = () => {}; painter.draw(state)")
+        check("arrows are drawn", self.browser.run(COLOURS) < drawn, True)
 
     def large(self):
         """100,000 tasks: it draws; how fast is only reported."""
@@ -368,6 +386,7 @@ def main():
             test.small_trace()
             test.above_the_roof()
             test.little()
+            test.ranks()
             test.large()
             if len(sys.argv) > 3:
                 test.picture(*sys.argv[3:])

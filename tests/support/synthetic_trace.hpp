@@ -123,6 +123,11 @@ class SyntheticRank {
                                     iteration * o_.groups, o_.groups - 1 + (noise() < 0.2 ? 1 : 0)),
                                 .at = latest_});
     }
+    for (int peer = 0; peer < o_.ranks; ++peer)
+      if (peer != rank_)
+        trace::append(
+            out_, trace::Transfer{
+                      .bytes = 1 << 20, .from = clock_, .to = clock_ + 50'000, .from_rank = peer});
     warm_up_ = 1;
     if (iteration % 2 == 1) wait(iteration % 8 == 7);
     count("memory.resident", 3e8 + 2e5 * std::sqrt(static_cast<double>(iteration)));

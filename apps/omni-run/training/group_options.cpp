@@ -84,7 +84,7 @@ Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels mo
   const int count = arguments.count.value_or(1);
   // One group with one model is on all ranks.
   const int ranks = count > 1 || models != GroupModels::one ? ranks::size() : 1;
-  if (count < ranks && models == GroupModels::own)
+  if (count < ranks && models == GroupModels::own && arguments.layout.empty())
     return Error{ErrorKind::usage, "--groups",
                  fmt::format("{} group{} cannot be on {} ranks: each has a model on one rank",
                              count, count == 1 ? "" : "s", ranks),

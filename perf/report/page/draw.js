@@ -58,6 +58,7 @@ class Painter {
       if (y + kRow < scroll.scrollTop || y > scroll.scrollTop + scroll.clientHeight) return;
       this.drawLane(context, state, lane, Math.round(y * ratio), Math.round(kRow * ratio));
     });
+    this.drawMessages(context, state);
     if (state.path) this.drawPath(context, state);
     if (state.range) this.drawRange(context, state.range, height);
     if (state.task >= 0) this.drawSelection(context, state);

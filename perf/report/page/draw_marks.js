@@ -1,6 +1,9 @@
 // Draws what lies over and around the lanes: selection, arrows, range, ruler and the small picture of
 // the whole run.
 
+const kArrows = 64;       // more are a blot
+const kMessages = 4096;  // of a row, in view: with more there are no arrows
+
 Object.assign(Painter.prototype, {
   // A frame around a task; null if its lane is not drawn.
   frame(context, task, color, width) {
@@ -31,13 +34,45 @@ Object.assign(Painter.prototype, {
       context.stroke();
       context.setLineDash([]);
     };
-    const kArrows = 64;  // more are a blot
     for (const other of earlier.slice(-kArrows)) {
       const box = this.frame(context, other, this.ink.ink, other === last ? 2 : 1);
       arrow(box, mine, this.ink.ink, other === last ? 2 : 1, []);
     }
     for (const other of next.slice(0, kArrows)) arrow(mine, this.frame(context, other, this.ink.muted, 1), this.ink.muted, 1, [3, 3]);
     this.frame(context, task, this.ink.accent, 2.5);
+  },
+
+  // The largest messages between ranks in view, with the rows of sender and receiver.
+  messagesInView({ from, to }) {
+    const found = [], { from_rank, bytes } = this.trace.transfers;
+    this.lanes.forEach((lane, receiver) => {
+      if (lane.type !== "transfer" || from_rank[lane.item[0]] < 0) return;
+      const sender = this.lanes.findIndex(one => one.rank === from_rank[lane.item[0]]);
+      const first = lane.endingAfter(from), last = lane.startingFrom(to);
+      if (sender < 0 || last - first > kMessages) return;
+      for (let i = first; i < last; ++i)
+        if (lane.end[i] > from) found.push({ sender, receiver, from: lane.start[i], to: lane.end[i], bytes: bytes[lane.item[i]] });
+    });
+    return found.sort((a, b) => b.bytes - a.bytes).slice(0, kArrows);
+  },
+
+  // An arrow each, from when it was awaited until it was there.
+  drawMessages(context, state) {
+    const middle = row => (this.top(row) + kRow / 2) * this.ratio, size = 7 * this.ratio;
+    context.strokeStyle = this.ink.accent;
+    context.lineWidth = this.ratio;
+    context.beginPath();
+    for (const { sender, receiver, from, to } of this.messagesInView(state)) {
+      const left = this.x(from), right = this.x(to), top = middle(sender), end = middle(receiver);
+      context.moveTo(left, top);
+      context.lineTo(right, end);
+      for (const turn of [-0.4, 0.4]) {
+        const angle = Math.atan2(end - top, right - left) + turn;
+        context.moveTo(right, end);
+        context.lineTo(right - size * Math.cos(angle), end - size * Math.sin(angle));
+      }
+    }
+    context.stroke();
   },
 
   // The longest chain of dependent tasks: a line through those that are wide enough to be seen.

@@ -41,7 +41,7 @@ function start() {
   });
   legend(trace, timeline);
 
-  const panels = { idle: idlePanel, kernels: kernelPanel, roofline: rooflinePanel, staleness: stalenessPanel,
+  const panels = { idle: idlePanel, messages: messagesPanel, kernels: kernelPanel, roofline: rooflinePanel, staleness: stalenessPanel,
     curves: curvesPanel, counters: countersPanel };
   for (const [id, panel] of Object.entries(panels)) byId(id).replaceChildren(...panel(trace));
 

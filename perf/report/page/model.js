@@ -1,5 +1,5 @@
 // The lines of the timeline: of every rank its submitting thread (when it waited), its workers, its
-// transfers between memory nodes.
+// transfers between memory nodes, and the messages that it received.
 
 function workerLanes(trace) {
   const { tasks } = trace, counts = trace.workers.map(() => 0);
@@ -12,7 +12,7 @@ function workerLanes(trace) {
     const kinds = Array.from(items, i => tasks.kinds[tasks.kind[i]]);
     const lane = new Lane(trace.codelets.length, column("start"), column("end"),
       Uint32Array.from(kinds, kind => kind[0]), items, Float64Array.from(kinds, kind => kind[3]));
-    return Object.assign(lane, { type: "worker", worker, name: trace.workers[worker].name.replace(/^rank \d+: /, rank => rank.slice(5)) });
+    return Object.assign(lane, { type: "worker", worker, rank: trace.workers[worker].rank, name: trace.workers[worker].name.replace(/^rank \d+: /, rank => rank.slice(5)) });
   });
 }
 
@@ -29,7 +29,7 @@ function otherLanes(trace, rank, columns, type, nameOf, categoryOf, categories) 
     const start = Float64Array.from(items, i => columns.from[i]);
     const end = Float64Array.from(items, i => columns.from[i] + columns.length[i]);
     const lane = new Lane(categories, start, end, Uint8Array.from(items, categoryOf), Uint32Array.from(items), null);
-    return Object.assign(lane, { type, name });
+    return Object.assign(lane, { type, name, rank });
   });
 }
 

@@ -1,4 +1,4 @@
-// The panels below the timeline: what the workers did, kernels, roofline, staleness.
+// The panels below the timeline: what the workers did, messages, kernels, roofline, staleness.
 
 function idlePanel(trace) {
   const { idle, wall, workers } = trace;
@@ -17,6 +17,25 @@ function idlePanel(trace) {
   return [el("div", { class: "bars" }, ...total, ...bars),
     sortableTable(columns, rows, { row: row => ({ "data-worker": row.i, "data-idle": row.idle }) }),
     el("p", { class: "note" }, kParts.map(part => `${partTitles[part]}: ${partHints[part]}`).join("; ") + ".")];
+}
+
+function messagesPanel(trace) {
+  const { messages } = trace, sum = value => messages.reduce((all, row) => all + value(row), 0);
+  byId("messages").parentNode.hidden = !messages.length;
+  if (!messages.length) return [];
+  const columns = [
+    { title: "from rank", text: row => String(row.from_rank), value: row => row.from_rank },
+    { title: "to rank", text: row => String(row.rank), value: row => row.rank },
+    { title: "messages", text: row => whole(row.count), value: row => row.count },
+    { title: "bytes", text: row => bytes(row.bytes), value: row => row.bytes },
+    { title: "awaited", text: row => seconds(row.busy), value: row => row.busy, hint: "time in which at least one was awaited" },
+    { title: "rate", text: row => row.busy > 0 ? scaled(row.bytes / row.busy, "B/s") : "–", value: row => row.bytes / row.busy },
+    { title: "hidden", text: row => percent(row.hidden), value: row => row.hidden, hint: "share of that time in which a worker of the receiving rank computed" },
+  ];
+  const awaited = sum(row => row.busy), hidden = awaited > 0 ? sum(row => row.busy * row.hidden) / awaited : 0;
+  return [sortableTable(columns, messages, { by: 3 }), el("p", { class: "note" },
+    `${bytes(sum(row => row.bytes))} in ${whole(sum(row => row.count))} messages; ${percent(hidden)} of the time they were awaited is hidden behind computing. `
+    + "In the timeline an arrow is a message, from when it was awaited until it was there: the largest in view.")];
 }
 
 function colorOf(trace, name) {
