@@ -44,8 +44,8 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
       shares_layers_(groups.count() == 1 || groups.net().has(Net::Phase::merged)),
       outcomes_(static_cast<std::size_t>(groups.count())),
       started_at_(state_.iteration),
-      saved_at_(state_.iteration),
       health_(options_.trial ? nullptr : options_.health) {
+  if (!state_.saved_at) state_.saved_at = state_.iteration;
   strategy_->restore(state_.strategy);
   if (groups.on_several_ranks()) reports_.emplace(queue_);
   // Of several ranks: as groups begin, unless they take turns.
@@ -142,10 +142,10 @@ std::uint64_t Trainer::next_stop() const {
 }
 
 Status Trainer::save() {
-  if (!events_.save_checkpoint || saved_at_ == state_.iteration) return {};
+  if (!events_.save_checkpoint || state_.saved_at == state_.iteration) return {};
   note_strategy();
   OMNI_CHECK(events_.save_checkpoint(state_));
-  saved_at_ = state_.iteration;
+  state_.saved_at = state_.iteration;
   return {};
 }
 

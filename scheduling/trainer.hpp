@@ -62,6 +62,8 @@ struct TrainingState {
   StrategyState strategy{};
   std::optional<ArrivalState> arrivals{};
   std::vector<double> health{};  // numbers of HealthCheck
+  // Iteration of the last checkpoint of this process, from one Trainer to the next; never saved.
+  std::optional<std::uint64_t> saved_at{};
 };
 
 struct StepReport {
@@ -191,7 +193,7 @@ class Trainer {
   ArrivalState arrivals_;                           // its clock is options_.clock's
   std::deque<int> order_;                           // groups of the updates under way, as submitted
   std::vector<std::deque<GroupOutcome>> outcomes_;  // by group, of those that are done
-  std::uint64_t started_at_, saved_at_;             // iteration
+  std::uint64_t started_at_;                        // iteration
   StepReport report_;
   std::optional<Error> divergence_;
   HealthCheck* health_;    // null: no health checks

@@ -138,11 +138,15 @@ void GuardedTraining::go_back(const std::string& why) {
 
 // The end may come in the middle of a rise.
 Status GuardedTraining::finish() {
-  if (watch_.ends_well()) return {};
-  latest_.snapshot.restore(groups_);
-  log::warn("the loss rises at the end: the parameters are those of iteration {}",
-            latest_.snapshot.state().iteration);
-  const bool saves = options_.checkpoint_every != 0 && events_.save_checkpoint;
+  const bool rises = !watch_.ends_well();
+  if (rises) {
+    latest_.snapshot.restore(groups_);
+    log::warn("the loss rises at the end: the parameters are those of iteration {}",
+              latest_.snapshot.state().iteration);
+  }
+  // The last Trainer has saved, unless it was left for earlier parameters.
+  const bool saves = options_.checkpoint_every != 0 && events_.save_checkpoint &&
+                     (rises || state().saved_at != state().iteration);
   return saves ? events_.save_checkpoint(state()) : Status();
 }
 

@@ -100,6 +100,7 @@ TrainerEvents Training::events() {
                 watch.start();
                 Status saved = save(state);
                 time_limit_.note_save(watch.seconds());
+                saved_ = saved_ || saved;
                 return saved;
               }};
 }
@@ -165,12 +166,11 @@ Status Training::train() {
   return train_with(trainer);
 }
 
-Status Training::ended(Status status, std::uint64_t iteration) {
+Status Training::ended(Status status) {
   progress_.finish_line();
   if (!status && status.error().kind == ErrorKind::interrupted) {
     if (health_->failure()) return health_->failure()->error();
-    const bool saved = iteration != start_.iteration && folder_;
-    status.error().what += saved ? "; to go on:\n  " + folder_->resume_command() : start_again();
+    status.error().what += saved_ && folder_ ? "; to go on:\n  " + folder_->resume_command() : start_again();
     status.error().hint.clear();
   }
   return status;
@@ -179,14 +179,11 @@ Status Training::ended(Status status, std::uint64_t iteration) {
 template <class AnyTrainer>
 Status Training::train_with(AnyTrainer& trainer) {
   stop_in_order();
-  const auto iteration = [&] { return trainer.state().iteration; };
-  Status trained = trainer.run();
-  OMNI_CHECK(ended(std::move(trained), iteration()));
+  OMNI_CHECK(ended(trainer.run()));
   // The weights before the evaluation: nothing that fails later may cost them.
   if (!arguments_.save_weights.empty())
     OMNI_CHECK(save_darknet_weights(net(), arguments_.save_weights, trainer.state().samples));
-  Status evaluated = trainer.evaluate_now();
-  OMNI_CHECK(ended(std::move(evaluated), iteration()));
+  OMNI_CHECK(ended(trainer.evaluate_now()));
   log::info("memory: {:.0f} MiB at most", static_cast<double>(peak_resident_memory()) / 0x1p20);
   if (arguments_.common.json)
     print_summary(trainer.state());

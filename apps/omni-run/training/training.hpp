@@ -58,7 +58,7 @@ class Training {
   Status train();
   template <class AnyTrainer>
   Status train_with(AnyTrainer& trainer);
-  Status ended(Status status, std::uint64_t iteration);
+  Status ended(Status status);
   TrainerOptions options();
   TrainerEvents events();
   template <class Write>
@@ -102,6 +102,7 @@ class Training {
   Progress progress_;
   std::optional<HealthCheck> health_;
   std::optional<EvaluationReport> last_;
+  bool saved_ = false;  // a checkpoint, in this process
 };
 
 }  // namespace omni
