@@ -56,6 +56,21 @@ TEST_F(Stop, ATrainingSavesWhateverTheRequest) {
   }
 }
 
+// Eight iterations of one group, then two groups: the request comes while the last ones are under
+// way.
+TEST_F(Stop, BetweenTwoPiecesOfATraining) {
+  for (const std::string at : {"5", "6", "7"}) {
+    const fs::path out = folder_ / at;
+    const int code = asked({"--net", "mlp", "--batch", "64", "--data", "synthetic:640", "--no-test",
+                            "--groups", "2", "--fc", "replicated", "--cold-start", "8",
+                            "--max-batches", "1000000", "--display", "1", "--out", out},
+                           SIGTERM, [&] { return said("\n" + at + ", "); });
+    EXPECT_EQ(code, 75) << get(errors_);
+    EXPECT_TRUE(said("; to go on:\n")) << get(errors_);
+    EXPECT_EQ(entries_in(out), 2) << "lock and checkpoint, after iteration " << at;
+  }
+}
+
 TEST_F(Stop, BeforeTrainingThereIsNothingToSave) {
   for (const int number : kRequests) {
     const int code = asked({"--net", "lenet", "--data", "synthetic:40", "--no-test", "--metrics",

@@ -161,7 +161,8 @@ Status predict_command(const PredictArguments& arguments) {
     OMNI_CHECK(feed.allocate());
     const auto use = [&](std::size_t index, std::span<const float> outputs) -> Status {
       const auto error = chosen.take_error(index);
-      if (!error) return print(name(index), outputs, static_cast<std::size_t>(most), names, arguments);
+      if (!error)
+        return print(name(index), outputs, static_cast<std::size_t>(most), names, arguments);
       const nlohmann::ordered_json object{{"image", name(index)}, {"error", error->message()}};
       if (arguments.common.json) OMNI_CHECK(write_result(json_text(object)));
       if (images == 1) return *error;

@@ -170,7 +170,8 @@ Status Training::ended(Status status) {
   progress_.finish_line();
   if (!status && status.error().kind == ErrorKind::interrupted) {
     if (health_->failure()) return health_->failure()->error();
-    status.error().what += saved_ && folder_ ? "; to go on:\n  " + folder_->resume_command() : start_again();
+    status.error().what +=
+        saved_ && folder_ ? "; to go on:\n  " + folder_->resume_command() : start_again();
     status.error().hint.clear();
   }
   return status;
