@@ -275,7 +275,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(TrainCommand, SaysWhatTheUsualSettingsMean) {
   const Finished help = omni_run({"--help"});
   EXPECT_NE(help.output.find("--max-batches UPDATES     Override max_batches of [net]: updates to "
-                             "do; 0: no end"),
+                             "do (iterations); 0: no end"),
             std::string::npos)
       << help.output;
 }
