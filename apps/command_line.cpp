@@ -109,16 +109,17 @@ Error unknown_option(const CLI::App& app, const CLI::App& command, const std::st
     if (commands.front()->get_option_no_throw(option))
       return comes_after(option, commands.front()->get_name());
   const std::string near = nearest_option(command, option);
-  std::string hint = near.empty() ? fmt::format("'{}' lists them", help_command(app, command))
-                                  : fmt::format("did you mean '--{}'?", near);
+  if (!near.empty())
+    return usage_error(fmt::format("unknown option {}", shown_name(option)),
+                       fmt::format("did you mean '--{}'?", near));
+  std::string hint = fmt::format("'{}' lists them", help_command(app, command));
+  // Options that the word is said of. It is one of our own words, then, and can be shown.
   const std::string word = option.substr(std::min(option.find_first_not_of('-'), option.size()));
-  const auto about = command.get_options([&](const CLI::Option* each) {
-    return word.size() > 3 && each->get_description().find(word) != std::string::npos;
-  });
-  if (near.empty() && !about.empty()) {
-    hint += fmt::format("; about '{}':", word);
-    for (const CLI::Option* each : about) hint += " " + each->get_name();
-  }
+  std::string about;
+  for (const CLI::Option* each : command.get_options())
+    if (word.size() > 3 && each->get_description().find(word) != std::string::npos)
+      about += " " + each->get_name();
+  if (!about.empty()) hint += fmt::format("; about '{}':{}", word, about);
   return usage_error(fmt::format("unknown option {}", shown_name(option)), std::move(hint));
 }
 

@@ -29,15 +29,14 @@ constexpr Service::Seconds kGrace = 3s, kLongGrace = 8s;
 constexpr std::chrono::microseconds kNap = 50us, kLongNap = 1ms, kIdle = 100ms;
 constexpr Service::Seconds kLively = 20ms;
 
-// Hydra takes who ends without this word for failed, and kills the others. It is PMI's, in the
-// place of MPI_Finalize, which would hang (mpi_transport.cpp).
-[[noreturn]] void end_in_order(int code) {
+// Hydra treats a rank that exits without PMI's `finalize` as failed, and kills the others.
+// MPI_Finalize, which sends it, would hang (mpi_transport.cpp).
+void say_finalize() {
   const char* line = std::getenv("PMI_FD");
   constexpr std::string_view kWord = "cmd=finalize\n";
   char answer[256];
   if (line != nullptr && ::write(std::atoi(line), kWord.data(), kWord.size()) > 0)
     (void)!::read(std::atoi(line), answer, sizeof answer);
-  _exit(code);
 }
 
 }  // namespace
@@ -88,7 +87,8 @@ void Service::leave(int code) {
 
 void Service::run() {
   prctl(PR_SET_TIMERSLACK, 1000UL);
-  // A worker that computes on this core is not interrupted by every look; one that waits yields.
+  // So scheduled, this thread does not interrupt a worker that computes on its core. A worker that
+  // waits yields the core.
   const sched_param priority{};
   sched_setscheduler(0, SCHED_BATCH, &priority);
   const auto ranks = static_cast<std::size_t>(size_);
@@ -205,7 +205,7 @@ void Service::leave_as_other() {
     goodbyes_[0] = transport_->send(&own_, sizeof own_, 0, kNotice);
   }
   transport_->done(goodbyes_[0]);
-  if (awaited_[0] == nullptr) aborts_ ? end_in_order(own_.code) : _exit(own_.code);
+  if (awaited_[0] == nullptr) end_in_order(own_.code);
   if (now_ - *left_at_ > (own_.code == 0 ? Seconds(patience) : kLongGrace)) {
     log::urgent("error: " + log::last_error());
     end(own_.code);
@@ -229,8 +229,7 @@ void Service::leave_as_first() {
       goodbyes_[static_cast<std::size_t>(peer)] = transport_->send(&go_, 1, peer, kGo);
     while (!std::ranges::all_of(goodbyes_, [&](auto& each) { return transport_->done(each); }))
       std::this_thread::sleep_for(kNap);
-    std::fflush(nullptr);
-    aborts_ ? end_in_order(code) : _exit(code);
+    end_in_order(code);
   }
   if (failed_at_ && now_ - *failed_at_ > kGrace) {
     tell_errors();
@@ -252,6 +251,12 @@ void Service::tell_errors() {
   }
 }
 
+void Service::end_in_order(int code) {
+  std::fflush(nullptr);
+  if (aborts_) say_finalize();
+  _exit(code);
+}
+
 void Service::end(int code) {
   std::fflush(nullptr);
   // An abort waits for the launcher, which may be cut off.
@@ -259,12 +264,10 @@ void Service::end(int code) {
     std::this_thread::sleep_for(kGrace);
     _exit(code);
   }).detach();
-  // The launcher drops what it has not read yet when a rank aborts.
-  int unread = 0;
-  for (int looks = 0; looks < 100; ++looks) {
-    if (ioctl(STDERR_FILENO, FIONREAD, &unread) != 0 || unread == 0) break;
+  // When a rank aborts, the launcher drops the words that it has not read yet.
+  int looks = 0, unread = 0;
+  while (++looks < 100 && ioctl(STDERR_FILENO, FIONREAD, &unread) == 0 && unread > 0)
     std::this_thread::sleep_for(10ms);
-  }
   transport_->abort(code);
   _exit(code);
 }

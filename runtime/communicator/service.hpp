@@ -61,6 +61,7 @@ class Service {
   void leave_as_first();
   void leave_as_other();
   void tell_errors();
+  [[noreturn]] void end_in_order(int code);
   [[noreturn]] void end(int code);
 
   int rank_ = 0, size_ = 1, silent_code_;

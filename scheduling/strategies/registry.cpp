@@ -47,9 +47,11 @@ Result<const StrategyType*> find_strategy(std::string_view name) {
     if (type.name == name) return &type;
     names.push_back(type.name);
   }
+  const std::string_view near = nearest(name, names);
   return Error{ErrorKind::usage, "--strategy",
                fmt::format("there is no strategy {}", shown_name(name)),
-               fmt::format("one of {}", fmt::join(names, ", "))};
+               near.empty() ? fmt::format("one of: {}", fmt::join(names, " "))
+                            : fmt::format("did you mean {}?", near)};
 }
 
 std::vector<std::string_view> StrategyOptions::given() const {

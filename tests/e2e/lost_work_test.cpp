@@ -24,7 +24,7 @@ class LostWork : public testing::Test {
   std::vector<fs::path> checkpoints(const fs::path& folder) {
     std::vector<fs::path> found;
     for (const auto& entry : fs::directory_iterator(folder))
-      if (entry.is_directory()) found.push_back(entry.path());
+      if (entry.path().filename().string().starts_with("save-")) found.push_back(entry.path());
     return found;
   }
   TemporaryDirectory folder_;

@@ -56,8 +56,7 @@ TEST_F(Stop, ATrainingSavesWhateverTheRequest) {
   }
 }
 
-// Eight iterations of one group, then two groups: the request comes while the last ones are under
-// way.
+// Eight iterations of one group, then two groups: asked while the last of the eight are under way.
 TEST_F(Stop, BetweenTwoPiecesOfATraining) {
   for (const std::string at : {"5", "6", "7"}) {
     const fs::path out = folder_ / at;

@@ -193,8 +193,9 @@ struct Refused {
 
 TEST_F(Strategies, refuse_what_does_not_go_together) {
   for (const Refused& each : std::vector<Refused>{
-           {{"--strategy", "smaa"},
-            "--strategy: there is no strategy 'smaa' (one of adaptive, async,"},
+           {{"--strategy", "smaa"}, "--strategy: there is no strategy 'smaa' (did you mean sma?)"},
+           {{"--strategy", "bulk"},
+            "--strategy: there is no strategy 'bulk' (one of: adaptive async"},
            {{"--strategy", "sma", "--groups", "2", "--async", "free"},
             "--async: --strategy sma does not use it (it belongs to adaptive, async, elastic, "},
            {{"--strategy", "async", "--groups", "2", "--alpha", "0.5"},
@@ -236,6 +237,29 @@ TEST_F(Strategies, sma_finds_its_number_of_groups_and_keeps_it) {
   EXPECT_THAT(first, HasSubstr("groups: 2 train "));
   EXPECT_THAT(first, HasSubstr(" are kept"));
   EXPECT_THAT(train_to("1100"), testing::Not(HasSubstr("are tried")));
+}
+
+// Trainings in pieces count iterations of the net's mini-batch; a plain one goes by samples.
+TEST_F(Strategies, iterations_of_other_sizes_are_not_taken_for_the_nets) {
+  const auto train_on = [&](Words words, const char* epochs) {
+    words.insert(words.begin(),
+                 {"--net", "lenet", "--data", "synthetic:320", "--no-test", "--epochs", epochs,
+                  "--out", folder_ / "run", "--resume", "auto", "-q"});
+    return omni_run(words);
+  };
+  EXPECT_EQ(
+      train_on({"--strategy", "hogbatch", "--groups", "2", "--group-batches", "4"}, "2").exit_code,
+      0);
+  for (const Words& words :
+       std::vector<Words>{{"--groups", "2"},
+                          {"--auto"},
+                          {"--groups", "2", "--cold-start", "9", "--guard", "off"}}) {
+    const Finished refused = train_on(words, "4");
+    EXPECT_EQ(refused.exit_code, 2) << refused.errors;
+    EXPECT_THAT(refused.errors,
+                HasSubstr("its 160 iterations took mini-batches of other sizes than 64"));
+  }
+  EXPECT_EQ(train_on({"--groups", "2", "--guard", "off"}, "4").exit_code, 0);
 }
 
 TEST_F(Strategies, sma_with_one_group_is_plain_training) {

@@ -151,8 +151,9 @@ Status predict_command(const PredictArguments& arguments) {
   OMNI_CHECK(net->allocate());
   OMNI_CHECK(load_parameters(*net, arguments.weights));
 
-  // Of a net with more outputs than the data have classes, no more than these are listed.
-  const int most = std::min(arguments.top, data.test ? data.test->classes() : net->classes());
+  // A net may have more outputs than the data have classes.
+  const auto most = static_cast<std::size_t>(
+      std::min(arguments.top, data.test ? data.test->classes() : net->classes()));
   std::size_t unreadable = 0;
   const auto predict = [&](const Dataset& of, std::vector<std::size_t> indices,
                            const auto& name) -> Status {
@@ -161,8 +162,7 @@ Status predict_command(const PredictArguments& arguments) {
     OMNI_CHECK(feed.allocate());
     const auto use = [&](std::size_t index, std::span<const float> outputs) -> Status {
       const auto error = chosen.take_error(index);
-      if (!error)
-        return print(name(index), outputs, static_cast<std::size_t>(most), names, arguments);
+      if (!error) return print(name(index), outputs, most, names, arguments);
       const nlohmann::ordered_json object{{"image", name(index)}, {"error", error->message()}};
       if (arguments.common.json) OMNI_CHECK(write_result(json_text(object)));
       if (images == 1) return *error;

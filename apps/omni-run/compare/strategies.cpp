@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "runtime/nearest.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 #include "scheduling/strategies/registry.hpp"
@@ -36,16 +35,9 @@ std::optional<int> whole_number(std::string_view text, int most) {
 Result<NamedStrategy> parse_strategy(std::string_view text) {
   const std::size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
-  const std::vector<StrategyType>& types = strategy_types();
-  const auto type = std::ranges::find(types, name, &StrategyType::name);
-  if (type == types.end()) {
-    std::vector<std::string_view> names;
-    for (const StrategyType& each : types) names.push_back(each.name);
-    const std::string_view near = nearest(name, names);
-    return refusal(text, "is no strategy",
-                   near.empty() ? fmt::format("one of: {}", fmt::join(names, " "))
-                                : fmt::format("did you mean {}?", near));
-  }
+  const auto found = find_strategy(name);
+  if (!found) return refusal(text, "is no strategy", found.error().hint);
+  const StrategyType* const type = *found;
   const bool given = colon != text.npos;
   if (given && type->most_groups == 1)
     return refusal(text, "has no groups to count", std::string(name));

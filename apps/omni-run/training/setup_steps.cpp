@@ -367,6 +367,15 @@ Result<TrainingState> Training::starting_point() {
       state.tuning.reset();
     }
     align(state);
+    const auto batch = static_cast<std::uint64_t>(net().options().batch);
+    const bool counts_iterations = guarded() || arguments_.groups.automatic || strategy_.grows ||
+                                   arguments_.groups.cold_start > 0;
+    if (counts_iterations && state.samples != state.iteration * batch)
+      return Error{ErrorKind::usage, checkpoint_->path.string(),
+                   fmt::format("its {} iterations took mini-batches of other sizes than {}",
+                               state.iteration, batch),
+                   "resume with the strategy of before; or with --guard off, without --auto, "
+                   "--groups auto and --cold-start"};
     if (!guarded() && !arguments_.groups.automatic) state.guard.reset();
     log::info("resumed {} at iteration {}", checkpoint_->path.string(), state.iteration);
     return state;
