@@ -9,21 +9,24 @@ KINDS = {1: "PTX", 2: "SASS"}
 FAT_BINARY = 0xBA55ED50
 
 
-def section(program, name):
-    """The bytes of a section of a 64-bit ELF file; none: empty."""
-    with open(program, "rb") as file:
-        elf = file.read()
-    assert elf[:5] == b"\x7fELF\x02", f"{program} is no 64-bit program"
+def sections(elf):
+    """The names and bytes of the sections of a 64-bit ELF file."""
+    assert elf[:5] == b"\x7fELF\x02", "no 64-bit program"
     table, size, count, names = struct.unpack_from("<Q", elf, 40) + struct.unpack_from("<3H", elf, 58)
     headers = [struct.unpack_from("<IIQQQQ", elf, table + number * size) for number in range(count)]
     for at, _, _, _, offset, length in headers:
-        if elf[headers[names][4] + at :].startswith(name.encode() + b"\0"):
-            return elf[offset : offset + length]
-    return b""
+        name = headers[names][4] + at
+        yield elf[name : elf.index(b"\0", name)].decode(), elf[offset : offset + length]
+
+
+def section(program, name):
+    """The bytes of a section of a program; none: empty."""
+    with open(program, "rb") as file:
+        return dict(sections(file.read())).get(name, b"")
 
 
 def fat_binaries(data):
-    """What each of them holds, as pairs of kind and architecture; there is one for every compiled file."""
+    """What each of them holds: kinds, architectures and codes; there is one for every compiled file."""
     at = 0
     while at + 16 <= len(data):
         magic, _, header, length = struct.unpack_from("<IHHQ", data, at)
@@ -34,14 +37,15 @@ def fat_binaries(data):
         found, entry, at = [], at + header, at + header + length
         while entry < at:
             kind, _, header, length = struct.unpack_from("<HHIQ", data, entry)
-            found.append((KINDS.get(kind, f"kind {kind}"), struct.unpack_from("<I", data, entry + 28)[0]))
-            entry += header + length
+            entry, code = entry + header + length, entry + header
+            found.append((kind, struct.unpack_from("<I", data, code - header + 28)[0], data[code:entry]))
         yield found
 
 
 def main(programs):
     for program in programs:
-        all_found = list(fat_binaries(section(program, ".nv_fatbin")))
+        all_found = [[(KINDS.get(kind, f"kind {kind}"), architecture) for kind, architecture, _ in each]
+                     for each in fat_binaries(section(program, ".nv_fatbin"))]
         assert all_found, f"{program} holds no code for GPUs"
         for found in all_found:
             assert sorted(found) == sorted(EXPECTED), f"{program} holds {sorted(found)}, expected {sorted(EXPECTED)}"
