@@ -82,6 +82,10 @@ Result<Session> Session::start(const SessionOptions& options) {
   // plan saw to it that all fits. What must go nevertheless is written back then.
   setenv("STARPU_MINIMUM_CLEAN_BUFFERS", "0", 0);
 
+  // Room for the iteration that computes, the images of a later one, and the next iteration, which
+  // StarPU's usual two leave out. Several GPUs would take tasks from each other.
+  if (options.gpus_alone && options.gpus.size() == 1) setenv("STARPU_CUDA_PIPELINE", "4", 0);
+
   const char* variable = environment("STARPU_SCHED");
   const std::string scheduler = !options.scheduler.empty()  ? options.scheduler
                                 : variable != nullptr       ? variable

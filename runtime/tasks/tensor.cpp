@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "runtime/tasks/access.hpp"
+#include "runtime/tasks/calls/kept_on_gpu.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/models/numa.hpp"
 #include "runtime/tasks/recorder.hpp"
@@ -51,7 +52,13 @@ void Tensor::place_in(const Tensor& storage) {
   storage_ = &storage;
 }
 
+void Tensor::leave_chains() const {
+  if (last_chain_ == kKept) KeptOnGpu::give_back();
+  last_chain_ = 0;
+}
+
 Tensor::~Tensor() {
+  leave_chains();
   for (const DataHandle handle : handles_) starpu_data_unregister(handle);
   if (memory_ != nullptr) starpu_free_flags(memory_, bytes(), STARPU_MALLOC_PINNED);
 }
@@ -95,7 +102,7 @@ void Tensor::send_to_lone_gpu() const {
   const unsigned memory = memory_of(workers.front());
   if (std::ranges::any_of(workers, [&](int each) { return memory_of(each) != memory; })) return;
   for (std::size_t part = 0; part < parts(); ++part)
-    starpu_data_prefetch_on_node(handle(part), memory, 1);
+    starpu_data_prefetch_on_node(storage_->handles_[part], memory, 1);
 }
 
 const Tensor* Tensor::rounded() const { return only_gpus_compute() ? rounded_ : nullptr; }

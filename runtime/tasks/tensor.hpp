@@ -4,6 +4,7 @@
 // the host it stays one piece. Or it may share another one's memory, and handle.
 #pragma once
 
+#include <atomic>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -57,7 +58,11 @@ class Tensor {
   void round_into(const Tensor& copy) { rounded_ = &copy; }
   const Tensor* rounded() const;  // null: there is none, or cores compute, too
   const Tensor& for_products() const { return rounded() != nullptr ? *rounded_ : *this; }
-  DataHandle handle(std::size_t part = 0) const { return storage_->handles_[part]; }
+  // For any use but a chain's of a whole iteration (see KeptOnGpu).
+  DataHandle handle(std::size_t part = 0) const {
+    if (storage_->last_chain_ != 0) storage_->leave_chains();
+    return storage_->handles_[part];
+  }
   // Unique in this process; the same for aliases of one memory.
   std::uint32_t id(std::size_t part = 0) const { return storage_->ids_[part]; }
 
@@ -69,6 +74,11 @@ class Tensor {
 
  private:
   friend class HostAccess;
+  friend class KeptOnGpu;
+  friend class TaskChain;
+  static constexpr std::uint64_t kKept = ~std::uint64_t{0};
+  void leave_chains() const;
+
   std::string name_;
   std::size_t count_, part_count_;
   DataType type_;
@@ -79,6 +89,9 @@ class Tensor {
   void* memory_ = nullptr;
   std::vector<std::uint32_t> ids_;   // by part
   std::vector<DataHandle> handles_;  // empty until allocated
+  // The number of the last chain of a whole iteration that used it, and nobody since; or 0, or
+  // kKept.
+  mutable std::atomic<std::uint64_t> last_chain_{0};
 };
 
 // The calling thread's access to a tensor's values; waits for the tasks that use it. Never inside a

@@ -11,11 +11,6 @@
 #include "runtime/tasks/when_ready.hpp"
 
 namespace omni {
-namespace {
-
-constexpr std::size_t kWholeIteration = 4096;  // calls
-
-}  // namespace
 
 GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQueue& events,
                    Strategy& strategy, bool traced)
@@ -81,7 +76,8 @@ void GroupRun::start(Update& update) {
 void GroupRun::start_pass(Update& update) {
   const SubmissionScope scope(submission(update, &workers_));
   // Without what is decoded ahead, for which it would wait.
-  if (alone_ && update.passes == 1 && strategy_.in_order()) chain_.emplace(true, kWholeIteration);
+  if (alone_ && update.passes == 1 && strategy_.in_order())
+    chain_.emplace(true, TaskChain::kWholeIteration);
   net_.forward(update.first, Net::Phase::replicated);
   if (leaves_net_) sums_->cross(group_, *update.first.slot, false, false);
 }

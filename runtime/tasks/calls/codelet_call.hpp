@@ -43,6 +43,7 @@ struct alignas(std::max_align_t) CodeletCall {
   bool run(std::size_t entry, std::span<void*> memory) const noexcept;
   // Called on the host when the work is done.
   void done() const noexcept;
+  bool tells_when_done() const { return codelet->when_done_ != nullptr; }
   void record_time(std::size_t entry, double seconds) const;
 };
 

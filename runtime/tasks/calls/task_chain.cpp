@@ -69,9 +69,12 @@ namespace {
 
 thread_local TaskChain* open_chain = nullptr;
 
-bool one_gpu_worker_serves(const WorkerSet* named) {
-  const auto serves = [&](std::size_t worker) { return named == nullptr || named->has(worker); };
-  return only_gpus_compute() && std::ranges::count_if(gpu_worker_numbers(), serves) == 1;
+// The worker of a GPU among them, if it is the only one and no core computes.
+std::optional<unsigned> lone_gpu_worker(const WorkerSet* named) {
+  if (!only_gpus_compute()) return std::nullopt;
+  std::vector<std::size_t> workers = gpu_worker_numbers();
+  if (named != nullptr) std::erase_if(workers, [&](auto each) { return !named->has(each); });
+  return workers.size() == 1 ? std::optional(static_cast<unsigned>(workers[0])) : std::nullopt;
 }
 
 // Of a datum that several calls use, one after another: whether its value from before matters is
@@ -86,6 +89,9 @@ AccessMode joined(AccessMode first, AccessMode second) {
 // What StarPU's task carries, and the functions that StarPU calls with it.
 struct TaskChain::Task {
   std::vector<Link> links;
+  std::vector<const CodeletCall*> tells_when_done;
+  KeptOnGpu::Kept kept;
+  std::vector<std::uint32_t> declared;  // of each datum, its number among the task's buffers
   std::uint32_t footprint = 0;
   bool timed = false;
   ChainMarks marks;
@@ -100,30 +106,37 @@ struct TaskChain::Task {
     for (const Link& link : links) {
       memory.clear();
       for (const std::uint32_t data : link.data)
-        memory.push_back(reinterpret_cast<void*>(STARPU_VECTOR_GET_PTR(interfaces[data])));
+        memory.push_back(kept.data[data] != nullptr ? kept.data[data]->memory
+                                                    : reinterpret_cast<void*>(STARPU_VECTOR_GET_PTR(
+                                                          interfaces[declared[data]])));
       if (timed) marks.add_before_call();
       if (!link.call->run(static_cast<std::size_t>(link.call->on_gpu), memory)) return;
     }
     if (timed) marks.add();
-    record_finished();
   }
 
   static void run_on_gpu(void* interfaces[], void* argument) noexcept {
+    Task& chain = *static_cast<Task*>(argument);
     try {
-      static_cast<Task*>(argument)->run(interfaces);
+      chain.run(interfaces);
     } catch (const std::exception& problem) {
       report_task_error({ErrorKind::device, "codelet chain", problem.what(), ""});
     }
     ChainMarks::watch_no_more();
+    if (chain.kept.launched != 0) starpu_tag_notify_from_apps(chain.kept.launched);
+    record_finished();
   }
 
   static void done(void* argument) noexcept {
-    for (const Link& link : static_cast<Task*>(argument)->links) link.call->done();
+    for (const CodeletCall* call : static_cast<Task*>(argument)->tells_when_done) call->done();
   }
 
   // On the worker that the next chain waits for.
   static void finished(void* argument) noexcept {
     std::unique_ptr<Task> chain(static_cast<Task*>(argument));
+    if (chain->kept.after != 0)
+      for (const std::uint64_t tag : {chain->kept.after, chain->kept.launched + 1})
+        starpu_tag_remove(tag);
     if (const auto* info = starpu_task_get_current()->profiling_info) chain->profile = *info;
     const std::lock_guard lock(finished_mutex);
     finished_chains.push_back(std::move(chain));
@@ -186,18 +199,19 @@ void TaskChain::record_finished() {
 void TaskChain::append(CodeletCall::Owner call, std::span<const Access> accesses, int priority) {
   priority_ = links_.empty() ? priority : std::max(priority_, priority);
   Link& link = links_.emplace_back(Link{std::move(call), {}});
-  const std::size_t from_before = handles_.size();
+  const std::size_t from_before = uses_.size();
   for (const Access& access : accesses) {
-    const DataHandle handle = access.data.tensor->handle(access.data.part);
+    const Tensor& tensor = access.data.tensor->storage();
+    const DataHandle handle = most_calls_ == kWholeIteration ? tensor.handles_[access.data.part]
+                                                             : tensor.handle(access.data.part);
     const auto number =
-        numbers_.try_emplace(handle, static_cast<std::uint32_t>(handles_.size())).first->second;
+        numbers_.try_emplace(handle, static_cast<std::uint32_t>(uses_.size())).first->second;
     link.data.push_back(number);
-    if (number == handles_.size()) {
-      handles_.push_back(handle);
-      modes_.push_back(access.mode);
+    if (number == uses_.size()) {
+      uses_.push_back({handle, &tensor, access.mode});
       continue;
     }
-    AccessMode& mode = modes_[number];
+    AccessMode& mode = uses_[number].mode;
     const bool of_this_call = number >= from_before;
     mode = !of_this_call         ? joined(mode, access.mode)
            : mode == access.mode ? mode
@@ -215,19 +229,37 @@ void TaskChain::submit() {
     chain->footprint = static_cast<std::uint32_t>(
         footprint_of(chain->footprint, call.codelet->fingerprint(), call.footprint));
     chain->timed |= call.pending != nullptr;
+    if (call.tells_when_done()) chain->tells_when_done.push_back(&call);
     task->flops += call.cost.flops;
   }
   chain->timed |= task_times.recording();
   chain->links = std::move(links_);
 
+  if (most_calls_ == kWholeIteration) {
+    chain->kept = KeptOnGpu::keep(uses_, *lone_gpu_worker(workers_));
+  } else {
+    KeptOnGpu::give_back();  // an evaluation may need the memory
+    chain->kept.data.resize(uses_.size());
+  }
   // Freed by StarPU.
-  const auto count = static_cast<unsigned>(handles_.size());
-  task->dyn_handles = static_cast<DataHandle*>(std::malloc(count * sizeof(DataHandle)));
-  task->dyn_modes =
-      static_cast<starpu_data_access_mode*>(std::malloc(count * sizeof(starpu_data_access_mode)));
-  std::ranges::copy(handles_, task->dyn_handles);
-  std::ranges::transform(modes_, task->dyn_modes, starpu_mode);
-  task->nbuffers = static_cast<int>(count);
+  task->dyn_handles =
+      static_cast<DataHandle*>(std::malloc((uses_.size() + 1) * sizeof(DataHandle)));
+  task->dyn_modes = static_cast<starpu_data_access_mode*>(
+      std::malloc((uses_.size() + 1) * sizeof(starpu_data_access_mode)));
+  const auto declare = [&](DataHandle handle, AccessMode mode) {
+    task->dyn_handles[task->nbuffers] = handle;
+    task->dyn_modes[task->nbuffers++] = starpu_mode(mode);
+  };
+  for (std::size_t i = 0; i < uses_.size(); ++i) {
+    chain->declared.push_back(static_cast<std::uint32_t>(task->nbuffers));
+    if (chain->kept.data[i] == nullptr) declare(uses_[i].handle, uses_[i].mode);
+  }
+  if (chain->kept.gate != nullptr) declare(chain->kept.gate, AccessMode::read);
+  if (chain->kept.after != 0) {
+    task->use_tag = 1;
+    task->tag_id = chain->kept.launched + 1;
+    starpu_tag_declare_deps(task->tag_id, 1, chain->kept.after);
+  }
   task->cl = &Task::codelet();
   task->cl_arg = chain.get();
   task->epilogue_callback_func = Task::done;
@@ -237,11 +269,11 @@ void TaskChain::submit() {
   task->priority = priority_;
   if (workers_ != nullptr && !workers_->all()) bind(*task, *workers_);
   links_.clear();
-  handles_.clear();
-  modes_.clear();
+  uses_.clear();
   numbers_.clear();
   if (const int code = starpu_task_submit(task); code != 0) {
     for (const Link& link : chain->links) delete link.call->pending;
+    if (chain->kept.launched != 0) starpu_tag_notify_from_apps(chain->kept.launched);
     return refuse(task, "chain", code);
   }
   chain.release();  // until it is finished
@@ -250,7 +282,7 @@ void TaskChain::submit() {
 ChainScope::ChainScope(bool wanted, std::size_t most_calls)
     : chain_(SubmissionScope::current().workers, most_calls) {
   opened_ = wanted && kHasStreams && open_chain == nullptr && !task_capture::is_on() &&
-            one_gpu_worker_serves(SubmissionScope::current().workers);
+            lone_gpu_worker(SubmissionScope::current().workers);
   if (opened_) open_chain = &chain_;
 }
 

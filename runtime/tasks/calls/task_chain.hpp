@@ -12,12 +12,13 @@
 #include <vector>
 
 #include "runtime/tasks/calls/codelet_call.hpp"
+#include "runtime/tasks/calls/kept_on_gpu.hpp"
 
 namespace omni {
 
 class TaskChain {
  public:
-  static constexpr std::size_t kMostCalls = 64;
+  static constexpr std::size_t kMostCalls = 64, kWholeIteration = 4096;
 
   TaskChain(const WorkerSet* workers, std::size_t most_calls)
       : workers_(workers), most_calls_(most_calls) {}
@@ -36,14 +37,13 @@ class TaskChain {
  private:
   struct Link {
     CodeletCall::Owner call;
-    std::vector<std::uint32_t> data;  // of handles_
+    std::vector<std::uint32_t> data;  // of uses_
   };
   struct Task;
   const WorkerSet* workers_;  // null: all; one of a GPU is among them
   std::size_t most_calls_;
   std::vector<Link> links_;
-  std::vector<DataHandle> handles_;
-  std::vector<AccessMode> modes_;
+  std::vector<KeptOnGpu::Use> uses_;
   std::unordered_map<DataHandle, std::uint32_t> numbers_;
   int priority_ = 0;
 };
