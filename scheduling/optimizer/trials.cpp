@@ -225,20 +225,27 @@ Status TunedTraining::time_groups() {
   OMNI_TRY(const Saturation found, smallest_saturating(most_groups_, [this](int groups) {
              return seconds_per_iteration(groups);
            }));
+  timed_ = found;
+  // Those in use are compared with, even where they are too many.
+  if (std::ranges::find(timed_.timings, start_groups_, &Saturation::Timing::groups) ==
+      timed_.timings.end()) {
+    OMNI_TRY(const double seconds, seconds_per_iteration(start_groups_));
+    timed_.timings.push_back({start_groups_, seconds});
+    std::ranges::sort(timed_.timings, {}, &Saturation::Timing::groups);
+  }
   std::string times;
-  for (const auto& [groups, seconds] : found.timings)
+  for (const auto& [groups, seconds] : timed_.timings)
     times += fmt::format("{}{:.2f} ms with {}", times.empty() ? "" : ", ", 1e3 * seconds, groups);
   say(fmt::format("auto: per iteration {}: trials with up to {} compute group{}", times,
                   found.groups, found.groups == 1 ? "" : "s"));
-  if (events_.on_groups) events_.on_groups(found, state_.iteration);
-  timings_ = found.timings;
-  std::erase_if(timings_, [&](const auto& each) { return each.groups > found.groups; });
+  if (events_.on_groups) events_.on_groups(timed_, state_.iteration);
   return {};
 }
 
+// Before numbers of groups are timed there is only one.
 double TunedTraining::seconds_of(int groups) const {
-  const auto timed = std::ranges::find(timings_, groups, &Saturation::Timing::groups);
-  return timed != timings_.end() ? timed->seconds : 1;
+  const auto timed = std::ranges::find(timed_.timings, groups, &Saturation::Timing::groups);
+  return timed != timed_.timings.end() ? timed->seconds : 1;
 }
 
 // At rate 0 nothing diverges.

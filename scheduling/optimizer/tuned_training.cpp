@@ -139,9 +139,10 @@ Status TunedTraining::search_now() {
   watch_at_start_ = watch_;
   trials_.clear();
   SearchPlan plan{.length = length(), .cold = cold, .highest_step = state_.tuning->highest_step};
-  if (!cold && most_groups_ > 1 && timings_.empty()) OMNI_CHECK(time_groups());
-  for (auto each = timings_.rbegin(); each != timings_.rend(); ++each)
-    if (each->groups != before.groups) plan.more_groups.push_back(each->groups);
+  if (!cold && most_groups_ > 1 && timed_.timings.empty()) OMNI_CHECK(time_groups());
+  for (auto each = timed_.timings.rbegin(); each != timed_.timings.rend(); ++each)
+    if (each->groups <= timed_.groups && each->groups != before.groups)
+      plan.more_groups.push_back(each->groups);
   if (!plan.more_groups.empty())
     plan.groups_first =
         seconds_of(before.groups) > kMuchFaster * seconds_of(plan.more_groups.front());

@@ -137,8 +137,8 @@ class TunedTraining : private TrialRunner {
   double chance_;                        // loss of a net that has learnt how often each class comes
   double seconds_ = 0;                   // of training and trials in this run
   double lost_seconds_ = 0;              // of them, what trials and measuring took and did not keep
-  std::vector<Saturation::Timing> timings_{};  // of numbers of groups
-  std::optional<std::uint64_t> saved_at_;      // iteration; none: there is more to save
+  Saturation timed_;                       // numbers of groups; among them that of the first search
+  std::optional<std::uint64_t> saved_at_;  // iteration; none: there is more to save
   // Of a search: its start, and the two that are compared. Between searches start_ and champion_.at
   // hold the last two parameters that were good.
   TrainingSnapshot start_;

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <map>
 
 #include "layers/formats/darknet_cfg.hpp"
 #include "runtime/data/dataset.hpp"
@@ -101,10 +102,21 @@ class AutoTraining : public testing::Test {
              },
          .on_return = {},
          .on_groups = {}},
-        asynchrony);
+        asynchrony, make_clock_);
     Status status = training.run();
     state_ = training.state();
     return status;
+  }
+
+  // All groups share one device, so several are no faster than one.
+  void simulate() {
+    const auto machine = parse_machine(
+        R"({"name": "a core", "devices": [{"kind": "cpu", "flops_per_second": 1e9}]})", "machine");
+    ASSERT_TRUE(machine) << machine.error().message();
+    make_clock_ = [machine = *machine](int groups) {
+      return std::make_unique<VirtualClock>(
+          machine, std::vector<std::size_t>(static_cast<std::size_t>(groups)), 1e7, 7);
+    };
   }
 
   std::vector<std::vector<float>> masters() {
@@ -128,6 +140,7 @@ class AutoTraining : public testing::Test {
   TrainingState state_;
   std::vector<TrainingState> saved_;
   bool stop_in_a_search_ = false;
+  TunedTraining::MakeClock make_clock_;
 };
 
 TEST_F(AutoTraining, trains_to_the_end_and_says_what_it_chose) {
@@ -258,6 +271,24 @@ TEST_F(AutoTraining, says_who_is_in_which_group) {
   ASSERT_TRUE(train(300, state));
   EXPECT_THAT(said_,
               Contains("auto: 2 compute groups on workers " + describe(spread_groups(2, 2))));
+}
+
+// Where the checkpoint has more groups than are worth it, trials of fewer take no more iterations.
+TEST_F(AutoTraining, groups_beyond_saturation_are_timed_when_they_are_in_use) {
+  simulate();
+  make(3, "learning_rate=0.05\nmomentum=0.9\n");
+  TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
+  state.tuning = Tuning{.momentum = 0.9, .learning_rate = 0.02, .warm = true, .next_search = 100};
+  const Status trained = train(3000, state, Asynchrony::reproducible);
+  ASSERT_TRUE(trained) << trained.error().message();
+  EXPECT_THAT(said_, Contains(AllOf(HasSubstr(" with 3: trials with up to 1 "))));
+  std::map<int, std::uint64_t> most;  // iterations of a trial, by groups
+  for (std::size_t i = 0; i < trials_.size() && began_[i] == 100; ++i) {
+    std::uint64_t& known = most[trials_[i].setting.groups];
+    known = std::max(known, trials_[i].iterations);
+  }
+  ASSERT_EQ(most.size(), 2u);
+  EXPECT_LE(most.at(1), 2 * most.at(3));
 }
 
 // What earlier searches found and lost is in the checkpoint.
