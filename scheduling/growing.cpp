@@ -22,7 +22,7 @@ void GroupGrowth::note(double samples_per_second) {
 
 GrowingTraining::GrowingTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test,
                                  TrainingState state, TrainerOptions options, TrainerEvents events,
-                                 Workers workers, bool settled,
+                                 Workers workers, int least,
                                  std::function<void(const std::string&)> say)
     : groups_(groups),
       train_(train),
@@ -32,20 +32,27 @@ GrowingTraining::GrowingTraining(ComputeGroups& groups, DataFeed& train, DataFee
       workers_(workers),
       devices_(workers.gpus > 0 ? workers.gpus : workers.all),
       say_(std::move(say)),
-      growth_{.most = std::max(1, groups.most() / devices_), .settled = settled} {
-  if (!settled) use(1);
+      growth_{.groups = (least + devices_ - 1) / devices_} {
+  growth_.most = std::max(growth_.groups, groups.most() / devices_);
+  const bool begun = state.iteration > 0;
+  if (begun) growth_.groups = std::clamp(groups.count() / devices_, growth_.groups, growth_.most);
+  const std::vector<double>& saved = state.growth;
+  if (begun && saved.size() == 3 && saved[0] == devices_ && in_all() == groups.count()) {
+    growth_.best = saved[1];
+    growth_.settled = saved[2] != 0;
+  } else if (in_all() != groups.count()) {
+    groups.use(in_all(), workers_);
+  }
   begin(std::move(state), 0);
 }
 
 void GrowingTraining::begin(TrainingState state, std::uint64_t until) {
   options_.until = until;
+  state.growth = {static_cast<double>(devices_), growth_.best, growth_.settled ? 1.0 : 0.0};
   trainer_.emplace(groups_, train_, test_, std::move(state), options_, events_);
 }
 
-// All models start from the average.
-void GrowingTraining::use(int groups_per_device) {
-  groups_.use(std::min(groups_per_device * devices_, groups_.most()), workers_);
-}
+int GrowingTraining::in_all() const { return std::min(growth_.groups * devices_, groups_.most()); }
 
 Result<double> GrowingTraining::measure() {
   const auto count = static_cast<std::uint64_t>(groups_.count());
@@ -75,11 +82,10 @@ Status GrowingTraining::run() {
     }
     OMNI_TRY(const double throughput, measure());
     growth_.note(throughput);
-    const bool changes = growth_.groups * devices_ != measured;
-    say_(fmt::format("groups: {} train {:.1f} samples/s; {}", measured, throughput,
-                     growth_.settled ? fmt::format("{} are kept", growth_.groups * devices_)
-                                     : fmt::format("{} are tried", growth_.groups * devices_)));
-    if (changes) use(growth_.groups);
+    say_(fmt::format("groups: {} train {:.1f} samples/s; {} are {}", measured, throughput, in_all(),
+                     growth_.settled ? "kept" : "tried"));
+    // All models start from the average.
+    if (in_all() != measured) groups_.use(in_all(), workers_);
   }
   options_.seconds_before = trainer_->seconds();
   begin(TrainingState(trainer_->state()), 0);

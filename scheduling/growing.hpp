@@ -1,5 +1,5 @@
 // Finds the number of groups per device while training (Crossbow's tuner): adds one group to each
-// device while that clearly raises the samples per second.
+// device while that clearly raises the samples per second. What is known is in the checkpoint.
 #pragma once
 
 #include <functional>
@@ -23,10 +23,10 @@ struct GroupGrowth {
 
 class GrowingTraining {
  public:
-  // As Trainer's. `groups` has the largest possible number of groups; `devices`: workers that
-  // groups share. settled: the number is known from a checkpoint.
+  // As Trainer's. `groups` has the largest possible number of groups; It trains with
+  // `least` or more. A state with TrainingState::growth of as many devices goes on growing.
   GrowingTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,
-                  TrainerOptions options, TrainerEvents events, Workers workers, bool settled,
+                  TrainerOptions options, TrainerEvents events, Workers workers, int least,
                   std::function<void(const std::string&)> say);
 
   Status run();
@@ -39,7 +39,7 @@ class GrowingTraining {
  private:
   Result<double> measure();  // samples per second with the groups in use
   void begin(TrainingState state, std::uint64_t until);
-  void use(int groups_per_device);
+  int in_all() const;  // groups
 
   ComputeGroups& groups_;
   DataFeed& train_;

@@ -243,6 +243,7 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
   snapshot.fields.set("strategy_numbers", listed(state.strategy.numbers));
   if (state.arrivals) save_arrivals(snapshot.fields, *state.arrivals);
   if (!state.health.empty()) snapshot.fields.set("health", listed(state.health));
+  if (!state.growth.empty()) snapshot.fields.set("growth", listed(state.growth));
   if (state.tuning) {
     snapshot.fields.set("tuned_momentum", state.tuning->momentum);
     snapshot.fields.set("tuned_learning_rate", state.tuning->learning_rate);
@@ -312,6 +313,8 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
   OMNI_TRY(state.tuning, saved_tuning(checkpoint.fields));
   if (const auto health = checkpoint.fields.text("health"))
     state.health = read_list<double>(*health).value_or(std::vector<double>());
+  if (const auto growth = checkpoint.fields.text("growth"))
+    state.growth = read_list<double>(*growth).value_or(std::vector<double>());
   if (batch != net.options().batch)
     return Error{
         ErrorKind::usage, where,

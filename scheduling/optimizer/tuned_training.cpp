@@ -151,6 +151,7 @@ Status TunedTraining::search_now() {
   loss_at_start_ = now.losses.front();
   start_.restore(groups_);
   const Result<Found> found = omni::search(before, plan, *this);
+  leave_clock();
   for (Trial& trial : trials_) {
     trial.chosen = found && trial.setting == found->setting;
     if (trial.reason.empty()) trial.reason = "stopped before there was a choice";
@@ -184,6 +185,7 @@ Status TunedTraining::adopt(const Found& found) {
   use(champion_.setting.groups);
   champion_.at.restore(groups_);
   state_ = champion_.at.state();
+  state_.arrivals.reset();
   tuning.lost = lost - std::min(lost, champion_.iterations);
   tuning.simulated = simulated;
   lost_seconds_ -= champion_.seconds;
@@ -377,6 +379,13 @@ void TunedTraining::set_clock(TrainingState& state) {
   if (!fits || clock_) state.arrivals.reset();
   state_.tuning->simulated += clock_ ? clock_->now() : 0;
   clock_ = make_clock_(groups_.count());
+}
+
+// Behind a search another clock begins: what is saved has the time of all before it.
+void TunedTraining::leave_clock() {
+  state_.tuning->simulated += clock_ ? clock_->now() : 0;
+  state_.arrivals.reset();
+  clock_.reset();
 }
 
 std::uint64_t TunedTraining::probes() const {

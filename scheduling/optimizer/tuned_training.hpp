@@ -110,6 +110,7 @@ class TunedTraining : private TrialRunner {
   void lose(std::uint64_t iterations, double seconds);
   void use(int groups);
   void set_clock(TrainingState& state);  // for a training from there
+  void leave_clock();
   double simulated_seconds(int groups) const;
   void say(const std::string& line) const;
   void say_layout();                     // when it is another one
@@ -137,7 +138,7 @@ class TunedTraining : private TrialRunner {
   double chance_;                        // loss of a net that has learnt how often each class comes
   double seconds_ = 0;                   // of training and trials in this run
   double lost_seconds_ = 0;              // of them, what trials and measuring took and did not keep
-  Saturation timed_;                       // numbers of groups; among them that of the first search
+  Saturation timed_;                     // numbers of groups; among them that of the first search
   std::optional<std::uint64_t> saved_at_;  // iteration; none: there is more to save
   // Of a search: its start, and the two that are compared. Between searches start_ and champion_.at
   // hold the last two parameters that were good.

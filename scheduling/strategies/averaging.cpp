@@ -129,8 +129,13 @@ void Averaging::take(std::span<const double> numbers) {
   for (std::size_t group = 0; group < progress_.size(); ++group)
     progress_[group] = {numbers[5 + 2 * group], numbers[6 + 2 * group]};
   // Meetings of another interval than now: the groups begin a new one.
-  if (numbers[4] != options_.every)
-    for (Progress& each : progress_) each.since_meeting = 0;
+  if (numbers[4] == options_.every) return;
+  for (Progress& each : progress_) each.since_meeting = 0;
+  if (options_.pulls) return;
+  // Groups that have contributed their models will do so again.
+  for (const Param* param : params(0))
+    if (param->change != nullptr)
+      std::ranges::fill(HostAccess(*param->change, HostAccess::Mode::write).f32(), 0.0f);
 }
 
 namespace {

@@ -128,7 +128,7 @@ Status Training::train() {
   };
   if (strategy_.grows) {
     GrowingTraining trainer(*groups_, *feeds_.front(), test(), start_, options(), events(), workers,
-                            checkpoint_.has_value(), say);
+                            strategy_.type->least_groups, say);
     return train_with(trainer);
   }
   if (!arguments_.groups.automatic) {

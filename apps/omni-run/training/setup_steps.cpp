@@ -106,7 +106,7 @@ Status Training::open_nets() {
   OMNI_TRY(shape_, shape_groups(strategy_, groups, net_options.batch, on_gpu));
   OMNI_CHECK(open_groups_again());
   // As many as half of the memory holds.
-  while (strategy_.grows && *groups.count > devices &&
+  while (strategy_.grows && *groups.count > std::max(devices, strategy_.type->least_groups) &&
          groups_->tensor_bytes() > physical_memory() / 2) {
     arguments_.groups.count = *groups.count - devices;
     OMNI_CHECK(open_groups_again());
@@ -357,7 +357,8 @@ Result<TrainingState> Training::starting_point() {
   if (checkpoint_) {
     if (arguments_.groups.automatic || strategy_.grows) {
       OMNI_TRY(const int saved, saved_groups(*checkpoint_));
-      groups_->use(std::min(saved, groups_->most()), workers_of(*session_));
+      groups_->use(std::clamp(saved, strategy_.type->least_groups, groups_->most()),
+                   workers_of(*session_));
     }
     OMNI_TRY(TrainingState state,
              restore_training(*groups_, *checkpoint_, identity_.layers, strategy_.state_name()));
@@ -377,6 +378,7 @@ Result<TrainingState> Training::starting_point() {
                    "resume with the strategy of before; or with --guard off, without --auto, "
                    "--groups auto and --cold-start"};
     if (!guarded() && !arguments_.groups.automatic) state.guard.reset();
+    if (!strategy_.grows) state.growth.clear();
     log::info("resumed {} at iteration {}", checkpoint_->path.string(), state.iteration);
     return state;
   }

@@ -319,6 +319,27 @@ TEST_F(AveragingTest, a_shorter_interval_begins_anew) {
   EXPECT_EQ(run->done.strategy.numbers.front(), 1);
 }
 
+// After 7 mini-batches the first group has contributed, and waits.
+TEST_F(AveragingTest, another_interval_counts_no_model_twice) {
+  const auto go_on = [](int every) {
+    auto run = make(2);
+    run->train({.iterations = 100, .until = 7, .strategy = averaging({.every = 4, .rate = 1})});
+    run->state = run->done;
+    run->train(
+        {.iterations = 100, .until = 11, .strategy = averaging({.every = every, .rate = 1})});
+    return run;
+  };
+  const auto met = go_on(2), apart = go_on(1000);
+  EXPECT_EQ(met->done.strategy.numbers.front(), 1);
+  const AveragedValues first = replicas(*apart, 0), second = replicas(*apart, 1);
+  AveragedValues mean = masters(*met);
+  for (std::size_t i = 0; i < mean.size(); ++i)
+    for (std::size_t at = 0; at < mean[i].size(); ++at)
+      if (met->groups.net().params()[i]->trainable)
+        mean[i][at] = (first[i][at] + second[i][at]) / 2;
+  expect_near(masters(*met), mean, "the average");
+}
+
 TEST_F(AveragingTest, gives_the_same_bits_in_two_pieces) {
   for (const AveragingOptions& options :
        {AveragingOptions{.pulls = true, .every = 2, .pull = 0.5, .momentum = 0.9},

@@ -5,6 +5,7 @@
 #include "runtime/tasks/session.hpp"
 #include "scheduling/growing.hpp"
 #include "scheduling/strategies/registry.hpp"
+#include "scheduling/training_checkpoint.hpp"
 #include "tests/support/group_training.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -29,30 +30,92 @@ TEST(GroupGrowth, S13_ends_at_the_last_number_that_was_worth_it) {
   EXPECT_EQ(settles_at({100}, 1), 1);
 }
 
-TEST(GrowingTraining, trains_to_its_end_and_says_what_it_found) {
-  test::TemporaryDirectory folder;
-  SessionOptions session_options;
-  session_options.cpu_workers = 2;
-  session_options.models = folder / "models";
-  const auto session = Session::start(session_options);
-  ASSERT_TRUE(session);
-  const std::string cfg =
-      "[net]\nbatch=4\nheight=6\nwidth=6\nchannels=1\nlearning_rate=0.05\n"
-      "[connected]\noutput=3\nactivation=linear\n[softmax]\n";
-  test::GroupTraining run(
-      cfg, 6,
-      Sharing{.replicas = true, .own_models = true, .fully_connected = FullyConnected::replicated},
-      BuildOptions());
-  std::vector<std::string> said;
-  GrowingTraining training(run.groups, *run.feed, nullptr, {.seed = 1},
-                           {.iterations = 2000, .strategy = (*find_strategy("sma"))->make({})}, {},
-                           {2, 0}, false, [&](const std::string& line) { said.push_back(line); });
-  ASSERT_TRUE(training.run());
-  EXPECT_EQ(training.state().iteration, 2000u);
-  ASSERT_FALSE(said.empty());
-  EXPECT_THAT(said.front(), testing::StartsWith("groups: 2 train "));
-  EXPECT_THAT(said.back(), testing::HasSubstr("are kept"));
-  EXPECT_EQ(training.state().strategy.name, "sma");
+class GrowingTrainingTest : public testing::Test {
+ protected:
+  GrowingTrainingTest() : session_(start()) {}
+  Result<Session> start() {
+    SessionOptions options;
+    options.cpu_workers = 2;
+    options.models = folder_ / "models";
+    return Session::start(options);
+  }
+  static std::unique_ptr<test::GroupTraining> make(int groups) {
+    return std::make_unique<test::GroupTraining>(
+        "[net]\nbatch=4\nheight=6\nwidth=6\nchannels=1\nlearning_rate=0.05\n"
+        "[connected]\noutput=3\nactivation=linear\n[softmax]\n",
+        groups,
+        Sharing{
+            .replicas = true, .own_models = true, .fully_connected = FullyConnected::replicated},
+        BuildOptions());
+  }
+  Status train(test::GroupTraining& run, TrainingState state, Workers workers, int least = 2,
+               std::function<bool()> is_enough = {}) {
+    said_.clear();
+    GrowingTraining training(run.groups, *run.feed, nullptr, std::move(state),
+                             {.iterations = 2000, .strategy = (*find_strategy("sma"))->make({})},
+                             {.on_iteration = {},
+                              .is_enough = std::move(is_enough),
+                              .on_step = {},
+                              .on_evaluation = {},
+                              .save_checkpoint = {}},
+                             workers, least,
+                             [this](const std::string& line) { said_.push_back(line); });
+    Status trained = training.run();
+    state_ = training.state();
+    return trained;
+  }
+  test::TemporaryDirectory folder_;
+  Result<Session> session_;
+  std::vector<std::string> said_;
+  TrainingState state_;
+};
+
+TEST_F(GrowingTrainingTest, trains_to_its_end_and_says_what_it_found) {
+  const auto run = make(6);
+  ASSERT_TRUE(train(*run, {.seed = 1}, {2, 0}));
+  EXPECT_EQ(state_.iteration, 2000u);
+  ASSERT_FALSE(said_.empty());
+  EXPECT_THAT(said_.front(), testing::StartsWith("groups: 2 train "));
+  EXPECT_THAT(said_.back(), testing::HasSubstr("are kept"));
+  EXPECT_EQ(state_.strategy.name, "sma");
+}
+
+// One group would be pulled to itself.
+TEST_F(GrowingTrainingTest, one_device_begins_with_two_groups) {
+  ASSERT_TRUE(train(*make(4), {.seed = 1}, {1, 0}));
+  EXPECT_THAT(said_.front(), testing::StartsWith("groups: 2 train "));
+}
+
+TEST_F(GrowingTrainingTest, more_devices_than_groups_are_told_as_groups) {
+  ASSERT_TRUE(train(*make(1), {.seed = 1}, {2, 0}, 1));
+  EXPECT_THAT(said_.back(), testing::HasSubstr("; 1 are kept"));
+}
+
+TEST_F(GrowingTrainingTest, a_resumed_training_goes_on_growing_until_it_has_settled) {
+  const auto run = make(4);
+  int checks = 0;
+  const Status stopped = train(*run, {.seed = 1}, {1, 0}, 2, [&] { return ++checks > 10; });
+  ASSERT_FALSE(stopped);
+  EXPECT_TRUE(said_.empty());
+  std::filesystem::create_directory(folder_ / "run");
+  auto store = CheckpointStore::open(folder_ / "run", {});
+  ASSERT_TRUE(store) << store.error().message();
+  const auto saved_and_read = [&] {
+    const auto path = save_training(*store, run->groups, {}, state_, {});
+    EXPECT_TRUE(path) << path.error().message();
+    return *restore_training(run->groups, *load_checkpoint(*path), "", "sma");
+  };
+  ASSERT_TRUE(train(*run, saved_and_read(), {1, 0}));
+  ASSERT_FALSE(said_.empty());
+  EXPECT_THAT(said_.front(), testing::StartsWith("groups: 2 train "));
+  EXPECT_THAT(said_.back(), testing::HasSubstr("are kept"));
+  const int kept = run->groups.count();
+  TrainingState settled = saved_and_read();
+  settled.iteration -= 100;
+  settled.samples -= 400;
+  ASSERT_TRUE(train(*run, settled, {1, 0}));
+  EXPECT_TRUE(said_.empty());
+  EXPECT_EQ(run->groups.count(), kept);
 }
 
 }  // namespace
