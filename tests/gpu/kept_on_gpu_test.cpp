@@ -174,7 +174,7 @@ TEST_F(KeptOnGpuTest, launches_in_the_order_of_submission) {
 
 std::counting_semaphore<> all_are_submitted{0}, next_is_launched{0};
 std::atomic<bool> next_came{false};
-constexpr std::chrono::seconds kPatience{20};
+constexpr std::chrono::seconds kLongestWait{20};
 
 // Whatever else, as the images of a later one, is behind it already.
 TEST_F(KeptOnGpuTest, launches_the_next_while_the_gpu_computes) {
@@ -183,8 +183,8 @@ TEST_F(KeptOnGpuTest, launches_the_next_while_the_gpu_computes) {
   EXPECT_EQ(kept_after(3), 2u);
   iteration([&] {
     copy_values.submit({.number = 1,
-                        .before = [] { all_are_submitted.try_acquire_for(kPatience); },
-                        .on_gpu = [] { next_came = next_is_launched.try_acquire_for(kPatience); }},
+                        .before = [] { all_are_submitted.try_acquire_for(kLongestWait); },
+                        .on_gpu = [] { next_came = next_is_launched.try_acquire_for(kLongestWait); }},
                        {read(a_), write(b_)});
   });
   accumulate_sum.submit({kValues}, {accumulate(images), read(pixels)}, {.priority = 1});
