@@ -24,11 +24,7 @@ GrowingTraining::GrowingTraining(ComputeGroups& groups, DataFeed& train, DataFee
                                  TrainingState state, TrainerOptions options, TrainerEvents events,
                                  Workers workers, int least,
                                  std::function<void(const std::string&)> say)
-    : groups_(groups),
-      train_(train),
-      test_(test),
-      options_(std::move(options)),
-      events_(std::move(events)),
+    : PiecewiseTraining(groups, train, test, std::move(options), std::move(events)),
       workers_(workers),
       devices_(workers.gpus > 0 ? workers.gpus : workers.all),
       say_(std::move(say)),
@@ -43,13 +39,12 @@ GrowingTraining::GrowingTraining(ComputeGroups& groups, DataFeed& train, DataFee
   } else if (in_all() != groups.count()) {
     groups.use(in_all(), workers_);
   }
-  begin(std::move(state), 0);
+  train_from(std::move(state), 0);
 }
 
-void GrowingTraining::begin(TrainingState state, std::uint64_t until) {
-  options_.until = until;
+void GrowingTraining::train_from(TrainingState state, std::uint64_t until) {
   state.growth = {static_cast<double>(devices_), growth_.best, growth_.settled ? 1.0 : 0.0};
-  trainer_.emplace(groups_, train_, test_, std::move(state), options_, events_);
+  begin(std::move(state), until);
 }
 
 int GrowingTraining::in_all() const { return std::min(growth_.groups * devices_, groups_.most()); }
@@ -61,8 +56,7 @@ Result<double> GrowingTraining::measure() {
   for (const std::uint64_t updates : {kWarmUp, kMeasured}) {
     const TrainingState state = trainer_->state();
     const double before = trainer_->seconds();
-    options_.seconds_before = before;
-    begin(state, state.iteration + updates * count);
+    train_from(state, state.iteration + updates * count);
     OMNI_CHECK(trainer_->run());
     seconds = trainer_->seconds() - before;
     samples = trainer_->state().samples - state.samples;
@@ -87,8 +81,7 @@ Status GrowingTraining::run() {
     // All models start from the average.
     if (in_all() != measured) groups_.use(in_all(), workers_);
   }
-  options_.seconds_before = trainer_->seconds();
-  begin(TrainingState(trainer_->state()), 0);
+  train_from(trainer_->state(), 0);
   return trainer_->run();
 }
 

@@ -3,9 +3,8 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 
-#include "scheduling/trainer.hpp"
+#include "scheduling/piecewise_training.hpp"
 
 namespace omni {
 
@@ -21,36 +20,28 @@ struct GroupGrowth {
   void note(double samples_per_second);
 };
 
-class GrowingTraining {
+class GrowingTraining : public PiecewiseTraining {
  public:
-  // As Trainer's. `groups` has the largest possible number of groups; It trains with
+  // As Trainer's. `groups` has the largest possible number of groups, and trains with
   // `least` or more. A state with TrainingState::growth of as many devices goes on growing.
   GrowingTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,
                   TrainerOptions options, TrainerEvents events, Workers workers, int least,
                   std::function<void(const std::string&)> say);
 
   Status run();
-  Status evaluate_now() { return trainer_->evaluate_now(); }
-  const TrainingState& state() const { return trainer_->state(); }
 
   // Updates of each group: for warm-up, and measured.
   static constexpr std::uint64_t kWarmUp = 10, kMeasured = 30;
 
  private:
   Result<double> measure();  // samples per second with the groups in use
-  void begin(TrainingState state, std::uint64_t until);
+  void train_from(TrainingState state, std::uint64_t until);
   int in_all() const;  // groups
 
-  ComputeGroups& groups_;
-  DataFeed& train_;
-  DataFeed* test_;
-  TrainerOptions options_;
-  TrainerEvents events_;
   Workers workers_;
   int devices_;
   std::function<void(const std::string&)> say_;
   GroupGrowth growth_;
-  std::optional<Trainer> trainer_;
 };
 
 }  // namespace omni

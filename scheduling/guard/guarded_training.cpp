@@ -29,29 +29,37 @@ double GuardedTraining::first_share(int groups) { return 1.0 / std::min(groups, 
 
 GuardedTraining::GuardedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test,
                                  TrainingState state, TrainerOptions options, TrainerEvents events,
-                                 bool guarded)
-    : groups_(groups),
-      train_(train),
-      test_(test),
-      options_(std::move(options)),
-      events_(std::move(events)),
+                                 bool guarded, ColdStart cold)
+    : PiecewiseTraining(groups, train, test, std::move(options), std::move(events)),
       guarded_(guarded && groups.count() > 1),
-      end_(options_.until != 0        ? options_.until
+      cold_(groups.count() > 1 ? std::move(cold) : ColdStart()),
+      until_(options_.until),
+      end_(until_ != 0                ? until_
            : options_.iterations != 0 ? options_.iterations
                                       : UINT64_MAX),
       window_(window_of(groups)),
       watch_(window_, std::log(groups.net().classes())),
       sure_{{}, watch_},
       latest_(sure_) {
+  if (state.iteration < cold_.iterations) {
+    cold_.use_groups(false);
+    state.guard.reset();
+    begin(std::move(state), cold_.iterations);
+  } else {
+    begin_all(std::move(state));
+  }
+}
+
+void GuardedTraining::begin_all(TrainingState state) {
+  cold_.iterations = 0;
   if (!guarded_) {
     state.guard.reset();
-    begin(state);
-    return;
+    return begin(std::move(state), until_);
   }
   if (state.guard)
     watch_.restore(state.guard->losses);
   else
-    state.guard = GuardState{.share = first_share(groups.count())};
+    state.guard = GuardState{.share = first_share(groups_.count())};
   latest_.watch = watch_;
   latest_.snapshot.take(groups_, state, false);
   sure_ = latest_;
@@ -64,24 +72,27 @@ GuardedTraining::GuardedTraining(ComputeGroups& groups, DataFeed& train, DataFee
       at.guard->losses = watch_.state();
       return save(at);
     };
-  begin(state, state.guard->next);
+  const std::uint64_t next = state.guard->next;
+  begin_guarded(std::move(state), next);
 }
 
 std::uint64_t GuardedTraining::stretch(std::uint64_t iteration) const {
   return std::max<std::uint64_t>(kWindows * window_, iteration / kPart);
 }
 
-void GuardedTraining::begin(TrainingState state, std::uint64_t until) {
-  if (guarded_) {
-    state.guard->next =
-        until > state.iteration ? until : state.iteration + stretch(state.iteration);
-    options_.until = std::min(state.guard->next, end_);
-  }
-  if (trainer_) options_.seconds_before = trainer_->seconds();
-  trainer_.emplace(groups_, train_, test_, state, options_, events_);
+void GuardedTraining::begin_guarded(TrainingState state, std::uint64_t until) {
+  state.guard->next = until > state.iteration ? until : state.iteration + stretch(state.iteration);
+  until = std::min(state.guard->next, end_);
+  begin(std::move(state), until);
 }
 
 Status GuardedTraining::run() {
+  if (cold_.iterations > 0) {
+    OMNI_CHECK(trainer_->run());
+    if (state().iteration >= end_) return {};
+    cold_.use_groups(true);
+    begin_all(state());
+  }
   if (!guarded_) return trainer_->run();
   while (true) {
     Status trained = trainer_->run();
@@ -113,7 +124,7 @@ void GuardedTraining::go_on() {
   } else if (state.guard->share > kLeastShare) {
     halve(state);
   }
-  begin(state);
+  begin_guarded(std::move(state));
 }
 
 // The next doubling waits twice as long as the last.
@@ -133,7 +144,7 @@ void GuardedTraining::go_back(const std::string& why) {
   halve(state);
   log::warn("{}: back to the parameters of iteration {}, with {:.2g} of the learning rate", why,
             sure_.snapshot.state().iteration, state.guard->share);
-  begin(state);
+  begin_guarded(std::move(state));
 }
 
 // The end may come in the middle of a rise.

@@ -99,6 +99,7 @@ Status TunedTraining::train_and_search() {
   const auto burn_in = static_cast<std::uint64_t>(groups_.net().options().solver.burn_in);
   champion_.at.take(groups_, state_);
   start_ = champion_.at;
+  watch_at_start_ = watch_at_champion_ = watch_;
   if (!state_.tuning->warm) {
     use(1);
     OMNI_CHECK(train_until(std::min(burn_in, state_.iteration + left())));

@@ -16,8 +16,8 @@
 #include "runtime/shortest_decimal.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/slurm_job.hpp"
-#include "scheduling/cold_start.hpp"
 #include "scheduling/growing.hpp"
+#include "scheduling/guard/guarded_training.hpp"
 #include "scheduling/optimizer/tuned_training.hpp"
 
 namespace omni {
@@ -132,13 +132,13 @@ Status Training::train() {
     return train_with(trainer);
   }
   if (!arguments_.groups.automatic) {
-    const auto regroup = [&, count = groups_->count()] {
+    const auto use_groups = [&, count = groups_->count()](bool all) {
       progress_.finish_line();
-      groups_->use(count, workers);
-      (void)assign_workers(*groups_, arguments_.groups, *session_);  // it succeeded before
+      groups_->use(all ? count : 1, workers);
+      if (all) (void)assign_workers(*groups_, arguments_.groups, *session_);  // it succeeded before
     };
-    ColdStartedTraining trainer(*groups_, *feeds_.front(), test(), start_, options(), events(),
-                                guarded(), arguments_.groups.cold_start, workers, regroup);
+    GuardedTraining trainer(*groups_, *feeds_.front(), test(), start_, options(), events(),
+                            guarded(), {arguments_.groups.cold_start, use_groups});
     return train_with(trainer);
   }
   TunedTraining trainer(
