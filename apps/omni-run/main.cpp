@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
+#include <functional>
+#include <map>
+#include <optional>
 
 #include "apps/command_line.hpp"
 #include "apps/exit_codes.hpp"
@@ -86,6 +89,82 @@ void add_training(CLI::App& app, TrainArguments& train) {
   app.add_flag("--dry-run", train.dry_run);
 }
 
+void add_options(CLI::App& app, ValidArguments& valid) {
+  app.add_option("--weights", valid.weights)->required();
+  app.add_option("--names", valid.names)->check(not_empty());
+  app.add_flag("--per-class", valid.per_class);
+  app.add_option("--per-class-csv", valid.per_class_csv)->check(not_empty());
+}
+
+void add_options(CLI::App& app, PredictArguments& predict) {
+  app.add_option("--weights", predict.weights)->required();
+  app.add_option("--index", predict.samples)->transform(whole_number())->take_all()->expected(1);
+  add_number(app, "--top", predict.top, 1, 1 << 30);
+  app.add_option("--names", predict.names)->check(not_empty());
+  app.add_option("images,--image", predict.images);
+}
+
+void add_options(CLI::App& app, TimeArguments& time) {
+  add_number(app, "--iterations", time.iterations, 1, 1 << 30);
+  add_number(app, "--warm-up", time.warm_up, 1, 1 << 30);
+}
+
+void add_options(CLI::App& app, PlanArguments& plan) {
+  add_fully_connected(app, plan.fully_connected);
+  add_number(app, "--iterations", plan.iterations, 4, 100000);
+  add_number(app, "--warm-up", plan.warm_up, 1, 1 << 30);
+  add_number(app, "--most-groups", plan.most_groups, 1, kMostGroups);
+  app.add_option("--measure", plan.measured_rounds)
+      ->expected(0, 1)
+      ->default_str("3")
+      ->check(CLI::Range(1, 1000));
+  auto* nodes = app.add_option("--nodes", plan.nodes);
+  nodes->delimiter(',')->check(CLI::Range(1, 100'000));
+  app.add_option("--link", plan.link)->needs(nodes);
+  app.add_option("--measure-updates", plan.update_iterations)
+      ->expected(0, 1)
+      ->default_str("400")
+      ->check(CLI::Range(64, 1'000'000));
+  app.add_option("--gpu", plan.gpu)->check(not_empty());
+}
+
+void add_options(CLI::App& app, CompareArguments& compare) {
+  app.add_option("--net", compare.net)->required()->check(not_empty());
+  app.add_option("--data", compare.data)->required()->check(not_empty());
+  app.add_option("--strategies", compare.strategies)->required();
+  app.add_option("--target", compare.target)->required();
+  add_number(app, "--seeds", compare.seeds, 1, 1000);
+  app.add_option("--epochs", compare.epochs)->check(CLI::Range(1e-6, 1e6));
+  app.add_option("--out", compare.out);
+  app.add_option("--arrivals", compare.arrivals)->check(not_empty());
+  app.add_option("--machine", compare.machine)->check(not_empty());
+  app.add_option("options", compare.options);
+}
+
+void add_options(CLI::App& app, ExplainArguments& explained) {
+  app.add_option("METRICS", explained.metrics)->required();
+}
+
+void add_options(CLI::App& app, DevicesArguments& devices) {
+  app.add_flag("--peaks", devices.peaks);
+}
+
+void add_options(CLI::App& app, MachineFileArguments& measured) {
+  app.add_option("--out", measured.out)->check(not_empty());
+}
+
+void add_options(CLI::App& app, SlurmArguments& job) {
+  app.add_option("--template", job.form)->check(not_empty())->capture_default_str();
+  const CLI::Validator one_word(
+      [](const std::string& text) {
+        return text.empty() || text.find_first_of(" \t\r\n\v\f") != text.npos ? "is no word" : "";
+      },
+      "");
+  for (const char* option : {"--nodes", "--time", "--gres", "--array", "--partition", "--account",
+                             "--qos", "--constraint", "--mem", "--cpus-per-task", "--job-name"})
+    app.add_option(option, job.options[option])->check(one_word);
+}
+
 // The options that several commands have.
 void add_shared(CLI::App& app, auto& arguments) {
   add_common(app, arguments.common);
@@ -96,23 +175,90 @@ void add_shared(CLI::App& app, auto& arguments) {
   if constexpr (requires { arguments.trace; }) add_trace(app, arguments.trace);
 }
 
-CLI::App& add_command(CLI::App& app, const char* name, const char* what, auto& arguments) {
-  CLI::App& command = *app.add_subcommand(name, what);
-  add_shared(command, arguments);
-  return command;
-}
-
 // With its workers, once it is known which, where it needs some.
 template <class Arguments>
 int run_command(Status (*command)(const Arguments&), Arguments& arguments) {
   apply(arguments.common);
-  NetArguments* net = nullptr;
-  if constexpr (requires { net = &arguments.net; }) net = &arguments.net;
-  if constexpr (requires { settle_workers(arguments.machine, net); })
+  if constexpr (requires { arguments.machine.session; }) {
+    if (arguments.machine.session.scheduler == "help") {
+      log::result("{}\n", fmt::join(scheduler_names(), "\n"));
+      return kSuccess;
+    }
+    NetArguments* net = nullptr;
+    if constexpr (requires { net = &arguments.net; }) net = &arguments.net;
     if (const Status settled = settle_workers(arguments.machine, net); !settled)
       return finish(settled);
+  }
   return finish(command(arguments));
 }
+
+// The commands besides training, each with its arguments.
+class Commands {
+ public:
+  explicit Commands(CLI::App& app) : app_(app) {
+    add("valid", "Loss and accuracy of weights on the test set", valid_, valid_command);
+    add("predict", "The likeliest classes of images", predict_, predict_command);
+    add("time", "Time of every layer, on synthetic images, at learning rate 0", time_,
+        time_command);
+    add("plan", "Predict times for every number of compute groups, or of a GPU that is not here",
+        plan_, plan_command);
+    add("compare", "Train by several strategies with several seeds: time and epochs to an accuracy",
+        compare_, compare_command);
+    layers_app_ = app.add_subcommand("layers", "The sections and keys that a net may contain");
+    add_common(*layers_app_, layers_);
+    add("explain", "The trials of --auto in a training: values, choices, reasons, cost", explained_,
+        explain_command);
+    add("devices", "The workers of this machine", devices_, devices_command);
+    add("machine", "Measure trainings on this machine, and write a machine file", measured_,
+        machine_command);
+  }
+
+  // The exit code of the command that was given; none: it is a training.
+  std::optional<int> run() {
+    const auto given = app_.get_subcommands();
+    const std::string name = given.empty() ? "train" : given.front()->get_name();
+    if (ranks::several() && name != "train") {
+      if (name != "plan" && name != "devices") {
+        log::error(
+            "omni-run {}: only trainings, devices and plan run over several ranks (start one "
+            "process)",
+            name);
+        return exit_code(ErrorKind::usage);
+      }
+      share_workers(name == "plan" ? plan_.machine : devices_.machine);
+      plan_.links = devices_.links = ranks::measure_links();
+      ranks::disband();
+    }
+    if (*layers_app_) return apply(layers_), finish(layers_command(layers_));
+    if (name == "plan" && !plan_.gpu.empty())
+      return apply(plan_.common), finish(plan_gpu_command(plan_));
+    const auto own = runs_.find(name);
+    return own == runs_.end() ? std::nullopt : std::optional(own->second());
+  }
+
+ private:
+  template <class Arguments>
+  void add(const char* name, const char* what, Arguments& arguments,
+           Status (*command)(const Arguments&)) {
+    CLI::App& own = *app_.add_subcommand(name, what);
+    add_shared(own, arguments);
+    add_options(own, arguments);
+    runs_[name] = [command, &arguments] { return run_command(command, arguments); };
+  }
+
+  CLI::App& app_;
+  CLI::App* layers_app_;
+  ValidArguments valid_;
+  PredictArguments predict_;
+  TimeArguments time_;
+  PlanArguments plan_;
+  CompareArguments compare_;
+  CommonArguments layers_;
+  ExplainArguments explained_;
+  DevicesArguments devices_;
+  MachineFileArguments measured_;
+  std::map<std::string, std::function<int()>> runs_;
+};
 
 int run(int argc, char** argv) {
   CLI::App app("Omnivore trains deep networks on all processors of a machine, through StarPU.",
@@ -129,102 +275,12 @@ int run(int argc, char** argv) {
   add_groups(app, train.groups);
   add_strategies(app, train.groups, train.arrivals);
   add_training(app, train);
-
-  ValidArguments valid;
-  CLI::App& valid_app =
-      add_command(app, "valid", "Loss and accuracy of weights on the test set", valid);
-  valid_app.add_option("--weights", valid.weights)->required();
-  valid_app.add_option("--names", valid.names)->check(not_empty());
-  valid_app.add_flag("--per-class", valid.per_class);
-  valid_app.add_option("--per-class-csv", valid.per_class_csv)->check(not_empty());
-
-  PredictArguments predict;
-  CLI::App& predict_app = add_command(app, "predict", "The likeliest classes of images", predict);
-  predict_app.add_option("--weights", predict.weights)->required();
-  predict_app.add_option("--index", predict.samples)
-      ->transform(whole_number())
-      ->take_all()
-      ->expected(1);
-  add_number(predict_app, "--top", predict.top, 1, 1 << 30);
-  predict_app.add_option("--names", predict.names)->check(not_empty());
-  predict_app.add_option("images,--image", predict.images);
-
-  TimeArguments time;
-  CLI::App& time_app = add_command(
-      app, "time", "Time of every layer, on synthetic images, at learning rate 0", time);
-  add_number(time_app, "--iterations", time.iterations, 1, 1 << 30);
-  add_number(time_app, "--warm-up", time.warm_up, 1, 1 << 30);
-
-  PlanArguments plan;
-  CLI::App& plan_app = add_command(
-      app, "plan", "Predict times for every number of compute groups, or of a GPU that is not here",
-      plan);
-  add_fully_connected(plan_app, plan.fully_connected);
-  add_number(plan_app, "--iterations", plan.iterations, 4, 100000);
-  add_number(plan_app, "--warm-up", plan.warm_up, 1, 1 << 30);
-  add_number(plan_app, "--most-groups", plan.most_groups, 1, kMostGroups);
-  plan_app.add_option("--measure", plan.measured_rounds)
-      ->expected(0, 1)
-      ->default_str("3")
-      ->check(CLI::Range(1, 1000));
-  auto* nodes = plan_app.add_option("--nodes", plan.nodes);
-  nodes->delimiter(',')->check(CLI::Range(1, 100'000));
-  plan_app.add_option("--link", plan.link)->needs(nodes);
-  plan_app.add_option("--measure-updates", plan.update_iterations)
-      ->expected(0, 1)
-      ->default_str("400")
-      ->check(CLI::Range(64, 1'000'000));
-  plan_app.add_option("--gpu", plan.gpu)->check(not_empty());
-
-  CompareArguments compare;
-  CLI::App& compare_app = add_command(
-      app, "compare",
-      "Train by several strategies with several seeds: time and epochs to an accuracy", compare);
-  compare_app.add_option("--net", compare.net)->required()->check(not_empty());
-  compare_app.add_option("--data", compare.data)->required()->check(not_empty());
-  compare_app.add_option("--strategies", compare.strategies)->required();
-  compare_app.add_option("--target", compare.target)->required();
-  add_number(compare_app, "--seeds", compare.seeds, 1, 1000);
-  compare_app.add_option("--epochs", compare.epochs)->check(CLI::Range(1e-6, 1e6));
-  compare_app.add_option("--out", compare.out);
-  compare_app.add_option("--arrivals", compare.arrivals)->check(not_empty());
-  compare_app.add_option("--machine", compare.machine)->check(not_empty());
-  compare_app.add_option("options", compare.options);
-
-  CommonArguments layers;
-  CLI::App& layers_app =
-      *app.add_subcommand("layers", "The sections and keys that a net may contain");
-  add_common(layers_app, layers);
-
-  ExplainArguments explained;
-  CLI::App& explain_app =
-      add_command(app, "explain",
-                  "The trials of --auto in a training: values, choices, reasons, cost", explained);
-  explain_app.add_option("METRICS", explained.metrics)->required();
-
-  DevicesArguments devices;
-  CLI::App& devices_app = add_command(app, "devices", "The workers of this machine", devices);
-  devices_app.add_flag("--peaks", devices.peaks);
-
-  MachineFileArguments measured;
-  CLI::App& measured_app = add_command(
-      app, "machine", "Measure trainings on this machine, and write a machine file", measured);
-  measured_app.add_option("--out", measured.out)->check(not_empty());
-
+  Commands commands(app);
   SlurmArguments job;
   CLI::App& slurm_app =
       *app.add_subcommand("slurm", "The job script of a training for Slurm; takes its options, too")
            ->fallthrough();
-  slurm_app.add_option("--template", job.form)->check(not_empty())->capture_default_str();
-  const CLI::Validator one_word(
-      [](const std::string& text) {
-        return text.empty() || text.find_first_of(" \t\r\n\v\f") != text.npos ? "is no word" : "";
-      },
-      "");
-  for (const char* option : {"--nodes", "--time", "--gres", "--array", "--partition", "--account",
-                             "--qos", "--constraint", "--mem", "--cpus-per-task", "--job-name"})
-    slurm_app.add_option(option, job.options[option])->check(one_word);
-
+  add_options(slurm_app, job);
   // What users of other programs type: all that follows it is read as if it were not there.
   app.add_subcommand("train", "Trains, as without a subcommand")
       ->silent()
@@ -235,40 +291,12 @@ int run(int argc, char** argv) {
   app.footer(kFooter);  // only now: subcommands made later would print it, too
 
   if (const auto code = read_command_line(app, argc, argv)) return *code;
-  for (const MachineArguments* machine :
-       {&train.machine, &valid.machine, &predict.machine, &time.machine, &plan.machine,
-        &devices.machine, &measured.machine})
-    if (machine->session.scheduler == "help") {
-      log::result("{}\n", fmt::join(scheduler_names(), "\n"));
-      return kSuccess;
-    }
-  if (const auto others = app.get_subcommands();
-      ranks::several() && !others.empty() && others.front()->get_name() != "train") {
-    if (!plan_app && !devices_app) {
-      log::error(
-          "omni-run {}: only trainings, devices and plan run over several ranks (start one "
-          "process)",
-          others.front()->get_name());
-      return exit_code(ErrorKind::usage);
-    }
-    share_workers(plan_app ? plan.machine : devices.machine);
-    plan.links = devices.links = ranks::measure_links();
-    ranks::disband();
-  }
-  if (valid_app) return run_command(valid_command, valid);
-  if (predict_app) return run_command(predict_command, predict);
-  if (time_app) return run_command(time_command, time);
-  if (plan_app && !plan.gpu.empty()) return apply(plan.common), finish(plan_gpu_command(plan));
-  if (plan_app) return run_command(plan_command, plan);
-  if (compare_app) return run_command(compare_command, compare);
-  if (explain_app) return run_command(explain_command, explained);
-  if (layers_app) return apply(layers), finish(layers_command(layers));
-  if (devices_app) return run_command(devices_command, devices);
-  if (measured_app) return run_command(machine_command, measured);
+  if (const auto code = commands.run()) return *code;
   install_stop_signals("stopped; nothing was done yet that could be saved; to start again:\n  " +
                            for_shell(own_words()) + "\n",
                        exit_code(ErrorKind::interrupted));
-  if (const Status prepared = prepare_ranks(train); !prepared) return finish(prepared);
+  if (train.machine.session.scheduler != "help")
+    if (const Status prepared = prepare_ranks(train); !prepared) return finish(prepared);
   if (slurm_app) return apply(train.common), finish(slurm_command(job, train.net));
   if (train.arrivals.simulated) train.machine.session.deterministic = true;
   return run_command(train_command, train);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/setup.hpp"
@@ -42,64 +43,58 @@ std::string describe_gpu(const Gpu& gpu) {
                      static_cast<double>(gpu.memory) / 0x1p30, gpu.major, gpu.minor);
 }
 
-}  // namespace
-
-Status devices_command(const DevicesArguments& arguments) {
-  const Gpus gpus = find_gpus();
-  const Result<Session> started = start_session(arguments.machine);
-  if (!started) {
-    for (const Gpu& gpu : gpus.found) log::info("GPU {}  {}", gpu.number, describe_gpu(gpu));
-    return started.error();
-  }
-  const Session& session = *started;
-  const std::string models =
-      arguments.machine.models.empty() ? default_model_folder().string() : arguments.machine.models;
-  CpuPeaks peaks;
-  if (arguments.peaks) peaks = measure_cpu_peaks(session, cpu_workers(session));
+struct Peaks {
+  CpuPeaks cpus{};
   double gpu_gemm = 0;
-#ifdef OMNI_CUDA
-  const SessionOptions& machine = arguments.machine.session;
-  if (arguments.peaks) gpu_gemm = measure_gpu_gemm(machine.gpus, machine.precision);
-#endif
-  if (arguments.common.json) {
-    auto workers = nlohmann::ordered_json::array();
-    for (const WorkerInfo& worker : session.workers())
-      workers.push_back({{"number", workers.size()},
-                         {"name", worker.name},
-                         {"kind", worker.kind},
-                         {"device", worker.device}});
-    auto found = nlohmann::ordered_json::array();
-    for (const Gpu& gpu : gpus.found)
-      found.push_back({{"number", gpu.number},
-                       {"name", gpu.name},
-                       {"memory", gpu.memory},
-                       {"compute_capability", fmt::format("{}.{}", gpu.major, gpu.minor)},
-                       {"used", why_unused(arguments, gpu).empty()},
-                       {"unused_because", why_unused(arguments, gpu)}});
-    nlohmann::ordered_json result{{"workers", workers},
-                                  {"gpus", found},
-                                  {"scheduler", session.scheduler()},
-                                  {"starpu", OMNI_STARPU_VERSION},
-                                  {"onednn", kOneDnn},
-                                  {"bf16_on_cpus", bf16_in_vain() == nullptr},
-                                  {"cuda", kCuda},
-                                  {"models", models}};
-    for (std::size_t rank = 0; rank < arguments.links.size(); ++rank)
-      result["links"].push_back({{"to", ranks::name(static_cast<int>(rank))},
-                                 {"latency_seconds", arguments.links[rank].seconds},
-                                 {"bytes_per_second", arguments.links[rank].bytes_per_second}});
-    if (arguments.peaks) {
-      result["peaks"] = {{"gemm_flops_per_second", peaks.gemm_together},
-                         {"copy_bytes_per_second", peaks.copy_together}};
-      if (gpu_gemm > 0) result["peaks"]["gpu_gemm_flops_per_second"] = gpu_gemm;
-    }
-    log::result("{}\n", json_text(result, 2));
-    return {};
+};
+
+struct Found {
+  Gpus gpus;
+  std::string models;  // folder
+  std::optional<Peaks> peaks{};
+};
+
+nlohmann::ordered_json as_json(const DevicesArguments& arguments, const Session& session,
+                               const Found& found) {
+  auto workers = nlohmann::ordered_json::array(), gpus = workers;
+  for (const WorkerInfo& worker : session.workers())
+    workers.push_back({{"number", workers.size()},
+                       {"name", worker.name},
+                       {"kind", worker.kind},
+                       {"device", worker.device}});
+  for (const Gpu& gpu : found.gpus.found)
+    gpus.push_back({{"number", gpu.number},
+                    {"name", gpu.name},
+                    {"memory", gpu.memory},
+                    {"compute_capability", fmt::format("{}.{}", gpu.major, gpu.minor)},
+                    {"used", why_unused(arguments, gpu).empty()},
+                    {"unused_because", why_unused(arguments, gpu)}});
+  nlohmann::ordered_json result{{"workers", workers},
+                                {"gpus", gpus},
+                                {"scheduler", session.scheduler()},
+                                {"starpu", OMNI_STARPU_VERSION},
+                                {"onednn", kOneDnn},
+                                {"bf16_on_cpus", bf16_in_vain() == nullptr},
+                                {"cuda", kCuda},
+                                {"models", found.models}};
+  for (std::size_t rank = 0; rank < arguments.links.size(); ++rank)
+    result["links"].push_back({{"to", ranks::name(static_cast<int>(rank))},
+                               {"latency_seconds", arguments.links[rank].seconds},
+                               {"bytes_per_second", arguments.links[rank].bytes_per_second}});
+  if (found.peaks) {
+    result["peaks"] = {{"gemm_flops_per_second", found.peaks->cpus.gemm_together},
+                       {"copy_bytes_per_second", found.peaks->cpus.copy_together}};
+    if (found.peaks->gpu_gemm > 0)
+      result["peaks"]["gpu_gemm_flops_per_second"] = found.peaks->gpu_gemm;
   }
+  return result;
+}
+
+void print(const DevicesArguments& arguments, const Session& session, const Found& found) {
   int number = 0;  // as --group-layout counts
   for (const WorkerInfo& worker : session.workers())
     log::result("worker {}: {:<6} {}\n", number++, worker.kind, worker.name);
-  for (const Gpu& gpu : gpus.found) {
+  for (const Gpu& gpu : found.gpus.found) {
     const std::string why = why_unused(arguments, gpu);
     log::result("GPU {}  {}{}\n", gpu.number, describe_gpu(gpu),
                 why.empty() ? "" : fmt::format(" (unused: {})", why));
@@ -107,15 +102,41 @@ Status devices_command(const DevicesArguments& arguments) {
   for (std::size_t rank = 0; rank < arguments.links.size(); ++rank)
     log::result("link to {} from the rank before it: {}\n", ranks::name(static_cast<int>(rank)),
                 ranks::describe(arguments.links[rank]));
-  if (!gpus.none_because.empty()) log::result("no GPU: {}\n", gpus.none_because);
+  if (!found.gpus.none_because.empty()) log::result("no GPU: {}\n", found.gpus.none_because);
   if (bf16_in_vain() != nullptr) log::result("no bf16: {}\n", bf16_in_vain());
-  if (arguments.peaks)
+  if (found.peaks) {
     log::result("together: {:.1f} GFLOP/s in a matrix product, {:.1f} GB/s in copying\n",
-                1e-9 * peaks.gemm_together, 1e-9 * peaks.copy_together);
-  if (gpu_gemm > 0) log::result("GPUs: {:.1f} TFLOP/s in a matrix product\n", 1e-12 * gpu_gemm);
+                1e-9 * found.peaks->cpus.gemm_together, 1e-9 * found.peaks->cpus.copy_together);
+    if (found.peaks->gpu_gemm > 0)
+      log::result("GPUs: {:.1f} TFLOP/s in a matrix product\n", 1e-12 * found.peaks->gpu_gemm);
+  }
   log::result("StarPU {}, scheduler {}; oneDNN {}, CUDA {}; performance models in {}\n",
               OMNI_STARPU_VERSION, session.scheduler(), kOneDnn ? "yes" : "no",
-              kCuda ? "yes" : "no", models);
+              kCuda ? "yes" : "no", found.models);
+}
+
+}  // namespace
+
+Status devices_command(const DevicesArguments& arguments) {
+  Found found{.gpus = find_gpus(),
+              .models = arguments.machine.models.empty() ? default_model_folder().string()
+                                                         : arguments.machine.models};
+  const Result<Session> session = start_session(arguments.machine);
+  if (!session) {
+    for (const Gpu& gpu : found.gpus.found) log::info("GPU {}  {}", gpu.number, describe_gpu(gpu));
+    return session.error();
+  }
+  if (arguments.peaks) {
+    found.peaks = {.cpus = measure_cpu_peaks(*session, cpu_workers(*session))};
+#ifdef OMNI_CUDA
+    const SessionOptions& machine = arguments.machine.session;
+    found.peaks->gpu_gemm = measure_gpu_gemm(machine.gpus, machine.precision);
+#endif
+  }
+  if (arguments.common.json)
+    log::result("{}\n", json_text(as_json(arguments, *session, found), 2));
+  else
+    print(arguments, *session, found);
   return {};
 }
 

@@ -1,5 +1,6 @@
-// omni-run plan --gpu: what a GPU that is not there would do and hold. Each task takes as long as its
-// flops or its memory traffic at the rates of a machine file, whichever is longer (the roofline).
+// omni-run plan --gpu: what a GPU that is not there would do and hold. Each task takes as long as
+// its flops or its memory traffic at the rates of a machine file, whichever is longer (the
+// roofline).
 #include <fmt/format.h>
 
 #include <algorithm>

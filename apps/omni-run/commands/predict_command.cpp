@@ -119,6 +119,34 @@ Status print(const std::string& image, std::span<const float> outputs, std::size
   return write_result(arguments.common.json ? json_text(object) : text);
 }
 
+// Predicts some samples of a data set, and counts those that cannot be read.
+struct Prediction {
+  Net& net;
+  const PredictArguments& arguments;
+  const std::vector<std::string>& names;
+  std::size_t images;  // in all
+  std::size_t most;    // classes
+  std::size_t unreadable = 0;
+
+  Status of(const Dataset& data, std::vector<std::size_t> indices, const auto& name) {
+    ChosenImages chosen(data, std::move(indices));
+    DataFeed feed(chosen, feed_options(net, arguments.data.seed, false, kEvaluationSlots));
+    OMNI_CHECK(feed.allocate());
+    const auto use = [&](std::size_t index, std::span<const float> outputs) -> Status {
+      const auto error = chosen.take_error(index);
+      if (!error) return print(name(index), outputs, most, names, arguments);
+      const nlohmann::ordered_json object{{"image", name(index)}, {"error", error->message()}};
+      if (arguments.common.json) OMNI_CHECK(write_result(json_text(object)));
+      if (images == 1) return *error;
+      log::error("{}", error->message());
+      ++unreadable;
+      return {};
+    };
+    OMNI_CHECK(evaluate(net, feed, arguments.data.seed, use));
+    return {};
+  }
+};
+
 }  // namespace
 
 Status predict_command(const PredictArguments& arguments) {
@@ -152,31 +180,13 @@ Status predict_command(const PredictArguments& arguments) {
   OMNI_CHECK(load_parameters(*net, arguments.weights));
 
   // A net may have more outputs than the data have classes.
-  const auto most = static_cast<std::size_t>(
-      std::min(arguments.top, data.test ? data.test->classes() : net->classes()));
-  std::size_t unreadable = 0;
-  const auto predict = [&](const Dataset& of, std::vector<std::size_t> indices,
-                           const auto& name) -> Status {
-    ChosenImages chosen(of, std::move(indices));
-    DataFeed feed(chosen, feed_options(*net, arguments.data.seed, false, kEvaluationSlots));
-    OMNI_CHECK(feed.allocate());
-    const auto use = [&](std::size_t index, std::span<const float> outputs) -> Status {
-      const auto error = chosen.take_error(index);
-      if (!error) return print(name(index), outputs, most, names, arguments);
-      const nlohmann::ordered_json object{{"image", name(index)}, {"error", error->message()}};
-      if (arguments.common.json) OMNI_CHECK(write_result(json_text(object)));
-      if (images == 1) return *error;
-      log::error("{}", error->message());
-      ++unreadable;
-      return {};
-    };
-    OMNI_CHECK(evaluate(*net, feed, arguments.data.seed, use));
-    return {};
-  };
+  const int classes = data.test ? data.test->classes() : net->classes();
+  Prediction predict{*net, arguments, names, images,
+                     static_cast<std::size_t>(std::min(arguments.top, classes))};
   std::vector<std::size_t> all(files.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   if (!files.empty())
-    OMNI_CHECK(predict(from_files, std::move(all), [&](std::size_t at) { return files[at]; }));
+    OMNI_CHECK(predict.of(from_files, std::move(all), [&](std::size_t at) { return files[at]; }));
   const auto sample_name = [&](std::size_t at) {
     const std::size_t sample = arguments.samples[at];
     const auto label = static_cast<std::size_t>(data.test->label(sample));
@@ -184,10 +194,10 @@ Status predict_command(const PredictArguments& arguments) {
   };
   if (!arguments.samples.empty())
     OMNI_CHECK(
-        predict(*data.test, {arguments.samples.begin(), arguments.samples.end()}, sample_name));
-  if (unreadable == 0) return {};
+        predict.of(*data.test, {arguments.samples.begin(), arguments.samples.end()}, sample_name));
+  if (predict.unreadable == 0) return {};
   return Error{ErrorKind::data, "predict",
-               fmt::format("{} of {} images could not be read", unreadable, images),
+               fmt::format("{} of {} images could not be read", predict.unreadable, images),
                "they are named above; the others are predicted"};
 }
 

@@ -70,6 +70,21 @@ GroupPlan plan_simulated(const Machine& machine, Net& net, const PlanArguments& 
   return plan;
 }
 
+// Of this machine as one of several, by the row of one group.
+NodeCosts node_costs(const GroupPlan::Row& one, ComputeGroups& groups) {
+  NodeCosts node;
+  const double all = one.work.groups + one.work.merged + one.work.exchanges;
+  node.merged = all > 0 ? one.predicted * one.work.merged / all : 0;
+  node.compute = one.predicted - node.merged;
+  for (const Param* param : groups.net().params())
+    if (param->trainable && !groups.net().is_merged(*param))
+      for (std::size_t part = 0; part < param->master->parts(); ++part)
+        node.parameters.push_back(static_cast<double>(4 * param->master->count_of(part)));
+  for (const Tensor* each : groups.net().replicated_output().value)
+    node.activations += static_cast<double>(each->bytes());
+  return node;
+}
+
 }  // namespace
 
 double flops_per_sample(const Net& net) { return 3 * net.forward_flops_per_image(); }
@@ -118,16 +133,7 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
     row.predicted = model->second.seconds_per_iteration(row.layout, in_turn || count == 1);
     add_updates(row, arguments, tuned);
   }
-  const IterationWork& work = plan.rows.front().work;
-  const double all = work.groups + work.merged + work.exchanges, one = plan.rows.front().predicted;
-  plan.node.merged = all > 0 ? one * work.merged / all : 0;
-  plan.node.compute = one - plan.node.merged;
-  for (const Param* param : groups.net().params())
-    if (param->trainable && !groups.net().is_merged(*param))
-      for (std::size_t part = 0; part < param->master->parts(); ++part)
-        plan.node.parameters.push_back(static_cast<double>(4 * param->master->count_of(part)));
-  for (const Tensor* each : groups.net().replicated_output().value)
-    plan.node.activations += static_cast<double>(each->bytes());
+  plan.node = node_costs(plan.rows.front(), groups);
   // A machine is not always as fast as when it was measured for the model: so what the model was
   // fitted to is measured again beside everything.
   for (int round = 0; round < arguments.measured_rounds; ++round) {
