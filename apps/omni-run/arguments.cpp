@@ -136,6 +136,7 @@ void add_strategies(CLI::App& app, GroupArguments& arguments, ArrivalArguments& 
   app.add_option("--outer-rate", how.outer_rate)->check(CLI::Range(1e-6, 100.0));
   app.add_option("--outer-momentum", how.outer_momentum)->check(CLI::Range(0.0, 0.999999));
   app.add_option("--group-batches", arguments.batches)->check(not_empty());
+  app.add_option("--batch-rate", how.batch_rate)->check(CLI::Range(0.0, 1.0));
   app.add_option("--adapt-factor", how.adapt_factor)->check(CLI::Range(1.0, 1024.0));
   app.add_option("--adapt-weight", how.adapt_weight)->check(CLI::Range(1e-6, 1.0));
   add_choice(app, "--arrivals", arrivals.simulated,

@@ -20,8 +20,11 @@ std::uint64_t BatchRule::next(std::uint64_t batch, double own, double least, dou
 }
 
 Hogbatch::Hogbatch(ComputeGroups& groups, bool in_order, std::vector<GroupBatch> batches,
-                   std::optional<BatchRule> rule)
-    : Async(groups, Asynchrony::free, Momentum()), one_after_another_(in_order), rule_(rule) {
+                   double rate_power, std::optional<BatchRule> rule)
+    : Async(groups, Asynchrony::free, Momentum()),
+      one_after_another_(in_order),
+      rate_power_(rate_power),
+      rule_(rule) {
   for (int group = 0; group < groups.count(); ++group) {
     const GroupBatch& own = batches[static_cast<std::size_t>(group) % batches.size()];
     auto known = std::ranges::find(kinds_, own, &Kind::bounds);
@@ -29,6 +32,7 @@ Hogbatch::Hogbatch(ComputeGroups& groups, bool in_order, std::vector<GroupBatch>
       known = kinds_.insert(kinds_.end(), {.bounds = own,
                                            .unit = groups.images_per_pass(group),
                                            .batch = static_cast<std::uint64_t>(own.start)});
+    largest_ = std::max(largest_, static_cast<double>(std::max(own.start, own.most)));
     kind_of_.push_back(static_cast<std::size_t>(known - kinds_.begin()));
   }
 }
@@ -45,6 +49,11 @@ std::uint64_t Hogbatch::next_batch(int group) {
     own.batch = rule_->next(own.batch, own.updates, least, most, own.bounds, own.unit);
   }
   return own.batch;
+}
+
+UpdateRule Hogbatch::rule(const MiniBatch& batch, float learning_rate) const {
+  const double share = std::pow(static_cast<double>(batch.count) / largest_, rate_power_);
+  return Async::rule(batch, learning_rate * static_cast<float>(share));
 }
 
 void Hogbatch::end(const GroupUpdate& update) {
@@ -86,29 +95,32 @@ void Hogbatch::take(std::span<const double> numbers) {
 
 namespace {
 
+constexpr double kBatchRate = 0.5;  // the noise of a gradient falls with the root of its samples
+
 const StrategyRegistration hogbatch(
     {.name = "hogbatch",
      .summary = "groups add their changes to one model; small mini-batches on cores, large on GPUs",
-     .uses = {"--async", "--group-batches"},
+     .uses = {"--async", "--group-batches", "--batch-rate"},
      .models = GroupModels::replicated,
      .has_group_batches = true,
      .make = [](const StrategyOptions& options) -> MakeStrategy {
        return [options](ComputeGroups& groups, const SolverOptions&) {
          return std::make_unique<Hogbatch>(groups, options.in_order, options.group_batches,
-                                           std::nullopt);
+                                           options.batch_rate.value_or(kBatchRate), std::nullopt);
        };
      }});
 
 const StrategyRegistration adaptive(
     {.name = "adaptive",
      .summary = "hogbatch whose mini-batches follow the balance of updates",
-     .uses = {"--async", "--group-batches", "--adapt-factor", "--adapt-weight"},
+     .uses = {"--async", "--group-batches", "--batch-rate", "--adapt-factor", "--adapt-weight"},
      .models = GroupModels::replicated,
      .has_group_batches = true,
      .balances = true,
      .make = [](const StrategyOptions& options) -> MakeStrategy {
        return [options](ComputeGroups& groups, const SolverOptions&) {
          return std::make_unique<Hogbatch>(groups, options.in_order, options.group_batches,
+                                           options.batch_rate.value_or(kBatchRate),
                                            BatchRule{.factor = options.adapt_factor.value_or(2),
                                                      .weight = options.adapt_weight.value_or(1)});
        };

@@ -20,13 +20,16 @@ struct BatchRule {
 
 class Hogbatch final : public Async {
  public:
-  // `batches`: by group. `unit` of a group's mini-batch: what its net computes at once.
-  Hogbatch(ComputeGroups& groups, bool in_order, std::vector<GroupBatch> batches,
+  // `batches`: by group. rate_power: the learning rate of a mini-batch is the given one times
+  // (its size / the largest size) to this power. `unit` of a group's mini-batch: what its net
+  // computes at once.
+  Hogbatch(ComputeGroups& groups, bool in_order, std::vector<GroupBatch> batches, double rate_power,
            std::optional<BatchRule> rule);
 
   std::string name() const override { return rule_ ? "adaptive" : "hogbatch"; }
   bool in_order() const override { return one_after_another_; }
   std::uint64_t next_batch(int group) override;
+  UpdateRule rule(const MiniBatch& batch, float learning_rate) const override;
   void end(const GroupUpdate& update) override;
   std::vector<StrategyFigure> figures(int group) const override;
 
@@ -46,6 +49,7 @@ class Hogbatch final : public Async {
   const Kind& kind(int group) const { return kinds_[kind_of_[static_cast<std::size_t>(group)]]; }
 
   bool one_after_another_;
+  double rate_power_, largest_ = 1;  // mini-batch, of all groups
   std::optional<BatchRule> rule_;
   std::vector<std::size_t> kind_of_;  // by group
   std::vector<Kind> kinds_;

@@ -64,6 +64,7 @@ std::vector<std::string_view> StrategyOptions::given() const {
         std::pair("--outer-rate", outer_rate.has_value()),
         std::pair("--outer-momentum", outer_momentum.has_value()),
         std::pair("--group-batches", !group_batches.empty()),
+        std::pair("--batch-rate", batch_rate.has_value()),
         std::pair("--adapt-factor", adapt_factor.has_value()),
         std::pair("--adapt-weight", adapt_weight.has_value())})
     if (there) all.push_back(option);

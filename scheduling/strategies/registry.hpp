@@ -24,7 +24,7 @@ struct StrategyOptions {
   std::optional<double> alpha{}, central_momentum{};
   std::optional<double> outer_rate{}, outer_momentum{};
   std::vector<GroupBatch> group_batches{};  // one for all groups, or one for each
-  std::optional<double> adapt_factor{}, adapt_weight{};
+  std::optional<double> batch_rate{}, adapt_factor{}, adapt_weight{};
   bool in_order = false;  // whatever the asynchrony: the run is deterministic or simulated
 
   std::vector<std::string_view> given() const;  // "--alpha"

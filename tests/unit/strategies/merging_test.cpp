@@ -185,9 +185,9 @@ class Merging : public test::DeterministicSession {
         BuildOptions(), passes);
   }
   static MakeStrategy hogbatch(std::vector<GroupBatch> batches, std::optional<BatchRule> rule,
-                               bool in_order = true) {
+                               bool in_order = true, double rate_power = 0) {
     return [=](ComputeGroups& groups, const SolverOptions&) {
-      return std::make_unique<Hogbatch>(groups, in_order, batches, rule);
+      return std::make_unique<Hogbatch>(groups, in_order, batches, rate_power, rule);
     };
   }
   static MakeStrategy elastic(ElasticOptions options) {
@@ -228,6 +228,14 @@ TEST_F(Merging, H5_one_group_is_plain_training_without_momentum) {
   const auto run = std::make_unique<Run>(kMergedNet, 1, Sharing{}, BuildOptions());
   run->train({.iterations = 10, .strategy = hogbatch({{12, 12, 12}}, {})});
   EXPECT_EQ(plain->masters(), run->masters());
+}
+
+TEST_F(Merging, the_rate_follows_the_size_of_the_mini_batch) {
+  const auto run = make(2, false, {3, 12});
+  const auto strategy = hogbatch({{3, 3, 3}, {12, 12, 12}}, {}, true, 0.5)(
+      run->groups, run->groups.net().options().solver);
+  EXPECT_FLOAT_EQ(strategy->rule({.group = 0, .count = 3}, 0.8f).learning_rate, 0.4f);
+  EXPECT_FLOAT_EQ(strategy->rule({.group = 1, .count = 12}, 0.8f).learning_rate, 0.8f);
 }
 
 // A GPU that takes 30 samples at once 7 times as fast as a core takes them one by one, and 3 cores.
@@ -295,14 +303,27 @@ TEST_F(Merging, where_nobody_can_begin_the_training_ends_with_an_error) {
   }
 }
 
+// The core makes more updates, as its mini-batches are smaller: they grow, and the others shrink.
 TEST_F(Merging, adaptive_batches_follow_the_balance) {
-  const auto run = make(2, false, {1, 12});
-  run->train({.iterations = 40, .strategy = hogbatch({{1, 1, 4}, {12, 12, 12}}, BatchRule{})});
-  std::map<int, std::uint64_t> most;
-  for (const StepReport& report : run->reports)
-    most[report.group] = std::max(most[report.group], report.group_samples);
-  EXPECT_LE(most[0], 4u);
-  EXPECT_EQ(most[1], 12u);
+  const auto machine = parse_machine(
+      R"({"name": "a core and a GPU", "devices": [
+          {"kind": "cpu", "flops_per_second": 1e9}, {"kind": "gpu", "flops_per_second": 1e9}]})",
+      "machine");
+  ASSERT_TRUE(machine) << machine.error().message();
+  const auto sizes = [&](std::optional<BatchRule> rule) {
+    const auto run = make(2, false, {1, 3});
+    VirtualClock clock(*machine, {0, 1}, 1e6, 7);
+    run->train(
+        {.iterations = 20, .strategy = hogbatch({{1, 1, 4}, {12, 3, 12}}, rule), .clock = &clock});
+    std::map<int, std::uint64_t> last;  // but for what is left at the end
+    for (const StepReport& report : run->reports)
+      if (report.images < 20 * 12 - 24) last[report.group] = report.group_samples;
+    return last;
+  };
+  EXPECT_EQ(sizes({}), (std::map<int, std::uint64_t>{{0, 1}, {1, 12}})) << "fixed";
+  auto adapted = sizes(BatchRule{});
+  EXPECT_EQ(adapted[0], 4u);
+  EXPECT_LE(adapted[1], 6u);
 }
 
 TEST_F(Merging, A3_models_that_are_alike_merge_to_themselves) {
