@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "runtime/log.hpp"
+#include "scheduling/guard/probe.hpp"
 
 namespace omni {
 namespace {
@@ -15,6 +16,7 @@ constexpr std::uint64_t kSamples = 1024, kLosses = 16;
 // Iterations from one snapshot to the next: of windows, and of the iterations done.
 constexpr std::uint64_t kWindows = 2, kPart = 8, kTrial = 4;
 constexpr int kMostAtFirst = 8;
+constexpr std::uint64_t kProbes = 16;  // mini-batches that tell how good the result is
 // A training that does not become good with it is given up.
 constexpr double kLeastShare = 1e-4;
 
@@ -60,13 +62,9 @@ void GuardedTraining::begin_all(TrainingState state) {
     watch_.restore(state.guard->losses);
   else
     state.guard = GuardState{.share = first_share(groups_.count())};
-  latest_.watch = watch_;
-  latest_.snapshot.take(groups_, state, false);
+  keep(state);
   sure_ = latest_;
-  events_.is_lost = [this](double loss) {
-    watch_.note(loss);
-    return watch_.lost();
-  };
+  events_.is_lost = [this](double loss) { return is_lost(loss); };
   if (events_.save_checkpoint)
     events_.save_checkpoint = [this, save = events_.save_checkpoint](TrainingState at) {
       at.guard->losses = watch_.state();
@@ -107,12 +105,30 @@ Status GuardedTraining::run() {
   }
 }
 
+void GuardedTraining::keep(const TrainingState& state) {
+  watch_.expect_falling();
+  latest_.snapshot.take(groups_, state, false);
+  latest_.watch = watch_;
+  latest_.level.reset();
+  returned_ = false;
+}
+
+bool GuardedTraining::is_lost(double loss) {
+  watch_.note(loss);
+  const bool known = latest_.level.has_value();
+  if (!known) latest_.level = watch_.first();
+  return watch_.lost() || (!known && is_worse());
+}
+
+bool GuardedTraining::is_worse() const {
+  return latest_.level && sure_.level && watch_.surely_above(*latest_.level, *sure_.level);
+}
+
 void GuardedTraining::go_on() {
   TrainingState state = this->state();
   if (watch_.good()) {
     std::swap(sure_, latest_);
-    latest_.snapshot.take(groups_, state, false);
-    latest_.watch = watch_;
+    keep(state);
     // Not at the end, when nothing would show what comes of it.
     const bool lasts = state.iteration + kTrial * stretch(state.iteration) < end_;
     GuardState& guard = *state.guard;
@@ -136,25 +152,53 @@ void GuardedTraining::halve(TrainingState& state) {
 
 void GuardedTraining::go_back(const std::string& why) {
   TrainingState state = this->state();
-  sure_.snapshot.restore(groups_);
-  latest_ = sure_;
-  watch_ = sure_.watch;
+  if (returned_ || !latest_.level || is_worse()) latest_ = sure_;
+  returned_ = true;
+  latest_.snapshot.restore(groups_);
+  latest_.level.reset();
+  watch_ = latest_.watch;
   watch_.forget_recent();
-  state.average_loss = sure_.snapshot.state().average_loss;
+  state.average_loss = latest_.snapshot.state().average_loss;
   halve(state);
   log::warn("{}: back to the parameters of iteration {}, with {:.2g} of the learning rate", why,
-            sure_.snapshot.state().iteration, state.guard->share);
+            latest_.snapshot.state().iteration, state.guard->share);
   begin_guarded(std::move(state));
 }
 
-// The end may come in the middle of a rise.
+Result<LossMean> GuardedTraining::level_now() {
+  const auto batch = static_cast<std::uint64_t>(groups_.net().options().batch);
+  OMNI_TRY(const Probe now,
+           probe(groups_.net(), train_, state().seed, (state().samples / batch + 1) * batch,
+                 std::min<std::uint64_t>(window_, kProbes)));
+  return mean_of(now.losses);
+}
+
+// The end may come in the middle of a rise, and the last losses tell of older parameters. Then the
+// best of the parameters at hand are the result. Over several ranks no rank has them all: there the
+// losses are believed.
 Status GuardedTraining::finish() {
-  const bool rises = !watch_.ends_well();
-  if (rises) {
-    latest_.snapshot.restore(groups_);
-    log::warn("the loss rises at the end: the parameters are those of iteration {}",
-              latest_.snapshot.state().iteration);
+  bool rises = !watch_.ends_well();
+  const TrainingSnapshot* best = &latest_.snapshot;
+  TrainingSnapshot end;
+  if (!groups_.on_several_ranks()) {
+    OMNI_TRY(LossMean lowest, level_now());
+    rises = rises || watch_.surely_above(lowest, watch_.recent());
+    if (rises) end.take(groups_, state(), false);
+    best = &end;
+    for (const Kept* kept : {&latest_, &sure_}) {
+      if (!rises) break;
+      kept->snapshot.restore(groups_);
+      OMNI_TRY(const LossMean level, level_now());
+      if (!watch_.surely_above(lowest, level)) continue;
+      best = &kept->snapshot;
+      lowest = level;
+    }
   }
+  if (rises) best->restore(groups_);
+  rises = rises && best != &end;
+  if (rises)
+    log::warn("the loss rises at the end: the parameters are those of iteration {}",
+              best->state().iteration);
   // The last Trainer has saved, unless it was left for earlier parameters.
   const bool saves = options_.checkpoint_every != 0 && events_.save_checkpoint &&
                      (rises || state().saved_at != state().iteration);

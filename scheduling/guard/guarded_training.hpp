@@ -24,7 +24,7 @@ struct ColdStart {
 
 class GuardedTraining : public PiecewiseTraining {
  public:
-  static constexpr int kSnapshots = 2;
+  static constexpr int kSnapshots = 3;
   static double first_share(int groups);
 
   // As Trainer's. Not guarded, or with one group: as a Trainer trains.
@@ -34,15 +34,21 @@ class GuardedTraining : public PiecewiseTraining {
   Status run();  // as Trainer's
 
  private:
-  // Good parameters may already be on the way to divergence. So the restored snapshot is one that
-  // was followed by another good one.
+  // All groups begin with a snapshot's parameters, so the next window of losses is its level.
+  // Before it, losses tell of older parameters only. A snapshot that is surely worse than the one
+  // before is never restored.
   struct Kept {
     TrainingSnapshot snapshot;
     LossWatch watch;
+    std::optional<LossMean> level{};
   };
 
   void begin_all(TrainingState state);
   void begin_guarded(TrainingState state, std::uint64_t until = 0);  // 0: the next snapshot
+  void keep(const TrainingState& state);
+  bool is_lost(double loss);
+  bool is_worse() const;  // latest_ than sure_
+  Result<LossMean> level_now();
   void go_on();
   void halve(TrainingState& state);
   void go_back(const std::string& why);
@@ -55,6 +61,7 @@ class GuardedTraining : public PiecewiseTraining {
   std::size_t window_;
   LossWatch watch_;
   Kept sure_, latest_;
+  bool returned_ = false;  // to latest_
 };
 
 }  // namespace omni

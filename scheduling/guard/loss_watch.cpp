@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "scheduling/health/loss_mean.hpp"
-
 namespace omni {
 
 void LossWatch::note(double loss) {
@@ -31,9 +29,11 @@ void LossWatch::restore(const State& state) {
 
 // Asked once in a window, so that none counts twice.
 bool LossWatch::surely_above_first() const {
+  return since_ % window_ == 0 && surely_above(mean_of(recent_), mean_of(first_));
+}
+
+bool LossWatch::surely_above(const LossMean& now, const LossMean& before) const {
   constexpr double kMuch = 0.05, kOfChance = 0.02, kErrors = 4;
-  if (since_ % window_ != 0) return false;
-  const LossMean before = mean_of(first_), now = mean_of(recent_);
   const double error = std::hypot(before.error(), now.error());
   const double floor = std::isfinite(chance_) ? kOfChance * chance_ : 0;
   return now.mean - before.mean > std::max({kMuch * before.mean, floor, kErrors * error});

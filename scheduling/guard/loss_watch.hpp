@@ -6,7 +6,10 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <optional>
 #include <vector>
+
+#include "scheduling/health/loss_mean.hpp"
 
 namespace omni {
 
@@ -21,11 +24,18 @@ class LossWatch {
   bool lost() const;
   // From now on losses should fall: later ones are compared with the next window.
   void expect_falling() { first_.clear(), since_ = 0; }
+  // The window since then, once it is full.
+  std::optional<LossMean> first() const {
+    return first_.size() < window_ ? std::nullopt : std::optional(mean_of(first_));
+  }
   // Likewise for smaller rises: by half of the lowest median, for a whole window; or surely above
   // the first losses since expect_falling().
   bool rises() const { return risen_ >= window_ || (since_ > 0 && surely_above_first()); }
   // The loss, over the window or its end, is near the lowest: the parameters are worth keeping.
   bool good() const { return full() && near(window_); }
+  LossMean recent() const { return mean_of(recent_); }  // of a window at most
+  // Whether one mean is above another by more than both their errors and a small share say.
+  bool surely_above(const LossMean& now, const LossMean& before) const;
   double lowest() const { return lowest_; }
   bool ends_well() const { return recent_.size() < kLast || near(kLast); }
 

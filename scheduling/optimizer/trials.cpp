@@ -147,44 +147,11 @@ Result<Showing> TunedTraining::show(TrainingState state, std::uint64_t iteration
   return showing;
 }
 
-// The losses of mini-batches far behind the start of the search, as in training, but without the
-// way back, and how much the outputs differ between images: the largest range of any class.
-Result<TunedTraining::Probe> TunedTraining::probe(std::uint64_t count) {
-  Net& net = groups_.net();
-  const auto batch = static_cast<std::uint64_t>(net.options().batch);
-  const auto classes = static_cast<std::size_t>(net.classes());
-  const auto sample = [&](std::uint64_t number) {
-    return (start_.state().iteration + kProbesBehind * length() + number) * batch;
-  };
-  Probe probe;
-  std::vector<float> least(classes, INFINITY), most(classes, -INFINITY);
-  net.read_masters(true);
-  train_.submit(sample(0));
-  for (std::uint64_t number = 0; number < count; ++number) {
-    if (number + 1 < count) train_.submit(sample(number + 1));
-    const BatchSlot& slot = train_.slot(sample(number));
-    net.forward({.training = true,
-                 .seed = state_.seed,
-                 .first_sample = sample(number),
-                 .slot = &train_.slot(sample(number))});
-    Tally tally;
-    tally.add(slot);
-    probe.losses.push_back(tally.mean_loss());
-    for (int slice = 0; slice < net.slices().count(); ++slice) {
-      const std::vector<float> outputs =
-          HostAccess(net.output(slice), HostAccess::Mode::read).values();
-      for (std::size_t i = 0; i < outputs.size(); ++i) {
-        least[i % classes] = std::min(least[i % classes], outputs[i]);
-        most[i % classes] = std::max(most[i % classes], outputs[i]);
-      }
-    }
-    train_.release(sample(number));
-  }
-  net.read_masters(false);
-  OMNI_CHECK(wait_for_tasks());
-  for (std::size_t i = 0; i < classes; ++i)
-    probe.spread = std::max(probe.spread, static_cast<double>(most[i] - least[i]));
-  return probe;
+// On mini-batches far behind the start of the search.
+Result<Probe> TunedTraining::probe(std::uint64_t count) {
+  const std::uint64_t behind = start_.state().iteration + kProbesBehind * length();
+  return omni::probe(groups_.net(), train_, state_.seed,
+                     behind * static_cast<std::uint64_t>(groups_.net().options().batch), count);
 }
 
 TunedTraining::Piece TunedTraining::train_piece(const TrainingState& state,

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "scheduling/guard/loss_watch.hpp"
+#include "scheduling/guard/probe.hpp"
 #include "scheduling/optimizer/saturation.hpp"
 #include "scheduling/optimizer/search.hpp"
 #include "scheduling/optimizer/training_snapshot.hpp"
@@ -93,10 +94,6 @@ class TunedTraining : private TrialRunner {
                     std::span<double> losses, const IsLost& is_lost = {});
   double seconds_of(int groups) const;
   std::uint64_t next_search(std::uint64_t searched) const;  // iteration
-  struct Probe {
-    std::vector<double> losses{};  // by mini-batch
-    double spread = 0;             // of outputs
-  };
   Result<Probe> probe(std::uint64_t count);
   Status time_groups();
   Result<double> seconds_per_iteration(int groups);

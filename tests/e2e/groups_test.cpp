@@ -377,7 +377,7 @@ TEST(Groups, a_guarded_training_resumes_bit_for_bit) {
   const auto train = [&](std::vector<std::string> more) {
     more.insert(more.end(), {"--net", "lenet", "--data", "synthetic:640", "--no-test", "--groups",
                              "6", "--deterministic", "--learning-rate", "0.002", "--max-batches",
-                             "220", "--checkpoint-every", "40", "--keep", "6"});
+                             "220", "--checkpoint-every", "40", "--keep", "8"});
     const Finished run = omni_run(more);
     EXPECT_EQ(run.exit_code, 0) << run.errors;
   };

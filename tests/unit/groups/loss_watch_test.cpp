@@ -75,6 +75,25 @@ TEST(LossWatch, a_rise_at_the_end_is_seen_before_it_is_sure) {
   EXPECT_FALSE(watch.ends_well());
 }
 
+TEST(LossWatch, the_first_window_is_a_level_to_compare_with) {
+  LossWatch watch(16, kChance);
+  lost_by(watch, 2.4, 1.0);
+  watch.expect_falling();
+  lost_by(watch, 1.2, 0.8, 15);
+  EXPECT_FALSE(watch.first());
+  lost_by(watch, 0.8, 0.8, 4);
+  ASSERT_TRUE(watch.first());
+  const LossMean level = *watch.first();
+  EXPECT_EQ(level.count, 16);
+  EXPECT_NEAR(level.mean, 1.0, 0.05);
+  EXPECT_FALSE(watch.surely_above(level, level));
+  LossMean higher = level, little = level, uncertain{16, 1.3, 16 * 15 * 0.01};
+  higher.mean += 0.3, little.mean += 0.04;
+  EXPECT_TRUE(watch.surely_above(higher, level));
+  EXPECT_FALSE(watch.surely_above(little, level)) << "less than 0.02 of the loss at chance";
+  EXPECT_FALSE(watch.surely_above(uncertain, level)) << "the error is 0.1";
+}
+
 TEST(LossWatch, goes_on_as_it_was) {
   LossWatch watch(16, kChance), restored(16, kChance);
   lost_by(watch, 2.4, 1);
