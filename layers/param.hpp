@@ -41,7 +41,7 @@ struct Param {
   Tensor* value = nullptr;    // what the layers read: the master or the replica
   Tensor* master = nullptr;   // changed by updates, stored in files
   Tensor* replica = nullptr;  // a compute group's copy of the master; null: it has none
-  Tensor* diff = nullptr;     // training only; null: it is updated in backward
+  Tensor* diff = nullptr;  // the gradient, in training only; null: a backward task makes the step
   // Partial sums of the gradient, so that slices wait less for each other; the update first adds
   // them to `diff`. None where few workers compete for the sum.
   std::vector<Tensor*> partial_diffs{};

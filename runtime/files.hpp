@@ -43,8 +43,8 @@ class InputFile {
   std::uint64_t size_ = 0;
 };
 
-// A file written beside its final place, then fsync'ed and renamed onto it by commit(). Destroyed
-// without commit() it leaves nothing behind. Short writes and EINTR are retried, other failures
+// A file written beside its final place, then fsync'ed and renamed onto it by commit(). Without
+// commit() the destructor removes it. Short writes and EINTR are retried, other failures
 // reported; after a failure nothing more is written. A path that cannot be created is
 // ErrorKind::usage, a failing disk ErrorKind::failed. A symbolic link is followed; devices and
 // folders are refused.

@@ -27,8 +27,8 @@ class DarknetWeightsReader {
   const DarknetWeightsHeader& header() const { return header_; }
   std::uint64_t remaining() const { return remaining_; }  // bytes
 
-  // Before anything is loaded: the file must still hold this many floats, and nothing else unless
-  // more may follow.
+  // To be called before anything is loaded: refuses a file with fewer floats left, or with more
+  // unless more may follow.
   Status expect(std::uint64_t float_count, bool more_may_follow) const;
   // `what` names the block in errors: "layer 3 biases".
   Status read(std::span<float> block, std::string_view what);

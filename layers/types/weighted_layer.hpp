@@ -1,5 +1,5 @@
 // What [convolutional] and [connected] share: weights, then bias or batch
-// normalisation, then an activation. The layer itself brings only the product.
+// normalisation, then an activation. Each of the two adds its product of input and weights.
 #pragma once
 
 #include <optional>

@@ -22,7 +22,7 @@ struct AugmentOptions {
   // size, or, if they come in all sizes, made as small as still covers the net. In all cases the
   // image is enlarged where it would not cover the net.
   int min_crop = 0, max_crop = 0;
-  bool all_sizes = false;  // what the images are, not a key
+  bool all_sizes = false;  // whether images differ in size; no key of the net
   bool center = false;     // cut training windows from the centre, without rotation and zoom
   float angle = 0;         // degrees, drawn from [-angle, angle]
   // Factors drawn from [1, x], or 1 / that, with equal chance; must be positive.

@@ -23,8 +23,8 @@ class CodeletBase;
 // One at a time; made after the Session and destroyed before it.
 class Recorder {
  public:
-  // Into the folder, which is made; if it holds a trace already, into the first free one of
-  // "<folder>-2", "<folder>-3" ...: a job that is requeued runs the same command again.
+  // Makes the folder, and records into it. If it holds a trace already (a requeued job runs the
+  // same command again), takes the first unused name of "<folder>-2", "<folder>-3" ...
   // header.started: seconds by which this host's clock is behind that of the first rank.
   static Result<std::unique_ptr<Recorder>> start(const std::filesystem::path& folder,
                                                  trace::Header header);

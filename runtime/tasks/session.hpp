@@ -16,7 +16,7 @@ namespace omni {
 struct SessionOptions {
   int cpu_workers = -1;                   // -1: all cores (or STARPU_NCPU)
   std::vector<int> gpus;                  // CUDA's numbers (see choose_gpus)
-  starpu_sched_policy* policy = nullptr;  // of our own; null: dmdas in its place
+  starpu_sched_policy* policy = nullptr;  // ours, `omni`; null: StarPU's dmdas
   std::string scheduler;  // its name, or one of StarPU's; "": STARPU_SCHED, else `policy`
   // See ImplementationPolicy.
   bool deterministic = false;

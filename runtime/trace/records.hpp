@@ -93,7 +93,7 @@ struct Task {
   std::uint64_t id = 0;  // counts up in submission order
   std::uint32_t codelet = 0, implementation = 0;
   std::int32_t worker = 0;
-  std::int32_t eligible = -1;                      // id of those that may run it; -1: all
+  std::int32_t eligible = -1;  // id of the set of workers that may run it; -1: all
   std::int32_t layer = -1, slice = -1, group = 0;  // -1: belongs to none
   std::int64_t iteration = -1;
   TaskTimes times;

@@ -42,7 +42,7 @@ GroupPlaces spread_over_ranks(int groups, Workers workers, int ranks);
 // "0-3,8;4-7": ";" separates groups, "," workers, "-" makes ranges. A worker may be in several
 // groups; one in no group computes only merged layers. With several ranks: "0:0-3;1:0-3", where
 // "0-1:0-3" is a group of two ranks.
-inline constexpr int kAnyWorkers = 4096;  // only StarPU knows how many there will be
+inline constexpr int kAnyWorkers = 4096;  // before StarPU has counted the workers
 Result<GroupPlaces> parse_group_layout(std::string_view text, int workers, int ranks = 1);
 
 std::string describe(const GroupPlaces& places);  // in the same notation

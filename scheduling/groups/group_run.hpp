@@ -95,7 +95,7 @@ class GroupRun {
   Status tally_next(Update& update);  // reads the metrics of its next pass
 
   Net& net_;
-  Net* const guest_;  // where the merged phase is here, but not in net_
+  Net* const guest_;  // has the merged phase, if this rank computes it but net_ lacks it; else null
   const std::vector<Param*> params_;
   const WorkerSet& workers_;
   int group_;

@@ -15,7 +15,7 @@ enum class Compensation {
 
 struct Momentum {
   double tuned = 0;          // for one group
-  double explicit_part = 0;  // what updates of replicated parameters use
+  double explicit_part = 0;  // of the updates of replicated parameters
   double implicit_part = 0;  // what asynchrony adds to it
   double total() const { return explicit_part + implicit_part - explicit_part * implicit_part; }
 };

@@ -24,8 +24,8 @@ class RankSums {
   bool take(std::size_t number, int group, const Exchange& step, ExchangeOrder order, TaskTag tag);
   // The step that a group of another rank takes at what is owned here.
   void serve(std::size_t number, int group, ExchangeArgs args, ExchangeOrder order, TaskTag tag);
-  // To the merged phase on the first rank and back: activations and labels; their gradients.
-  // `guest`: at its end, else at that of a rank of the group.
+  // Sends activations and labels to the merged phase, on the first rank; `back`: their gradients to
+  // the group. `guest`: called on the first rank, else on a rank of the group.
   void cross(int group, const BatchSlot& slot, bool guest, bool back);
   BatchSlot& slot_of_guest(int group, std::uint64_t number);
   // Adds up what the groups of all ranks contributed; `move` moves a part of the master.

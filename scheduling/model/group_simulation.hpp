@@ -46,7 +46,7 @@ struct SimulationOptions {
   unsigned seed = 1;         // of the chance
 };
 
-// Seconds per iteration. The iteration has gates and updates.
+// Seconds per iteration. `iteration` must hold the tasks of gates and updates, too.
 double simulate_groups(const std::vector<IterationTask>& iteration,
                        const SimulationOptions& options);
 

@@ -14,10 +14,9 @@ namespace omni {
 // What a mini-batch costs on one node.
 struct NodeCosts {
   double compute = 0, merged = 0;  // s, of the replicated and of the merged phase
-  // Bytes of the replicated phase's parameters, by the parts that have an owner each, and of what
-  // it makes.
+  // Bytes of each part of the parameters in the replicated phase: a part has one owner.
   std::vector<double> parameters{};
-  double activations = 0;
+  double activations = 0;  // bytes that the replicated phase sends to the merged one
 };
 
 struct NodeForecast {
@@ -27,7 +26,7 @@ struct NodeForecast {
   double seconds() const;  // per iteration
 };
 
-// One forecast for every number of groups that divides the nodes by a power of two.
+// For each number of nodes: a forecast for 1, 2, 4 ... groups, while these divide the nodes.
 std::vector<NodeForecast> forecast_nodes(const NodeCosts& costs, const Machine::Link& link,
                                          std::span<const int> nodes);
 

@@ -46,7 +46,7 @@ class SimulatedMemory {
   // As the policy estimates it: data under way count as arrived, and links are free.
   double transfer_seconds(std::size_t datum, unsigned memory) const;
   double seconds(std::size_t datum, unsigned from, unsigned to) const;  // if nothing else travels
-  // The memory where it was used last, see used().
+  // The memory that the last used() of this datum named.
   std::optional<unsigned> last_user(std::size_t datum) const { return data_[datum].user; }
   void used(std::size_t datum, unsigned memory) { data_[datum].user = memory; }
   // `arrived` may be empty: nobody waits for it yet.

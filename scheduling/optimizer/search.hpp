@@ -18,7 +18,7 @@ class TrialRunner {
   // up to that number. Errors other than divergence end the search.
   virtual Result<Showing> challenge(const Setting& setting, std::uint64_t iterations) = 0;
   virtual Result<Showing> defend(std::uint64_t iterations) = 0;  // the champion, likewise
-  virtual void promote() = 0;  // the last challenger is the champion from now on
+  virtual void promote() = 0;  // makes the last challenger the champion
   virtual bool can_afford(std::uint64_t iterations) const = 0;  // of one more trial
   virtual void decided(const std::string& reason) = 0;  // what becomes of the last challenger
 };

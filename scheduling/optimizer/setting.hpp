@@ -54,7 +54,7 @@ struct Comparison {
   enum class Verdict { worse, tie, unsure, better };
   Verdict verdict = Verdict::tie;
   double gain = 0, error = 0;  // of loss
-  std::string said() const;    // the numbers, and the rule that decided
+  std::string said() const;    // gain, error, and the rule that gave the verdict
 };
 Comparison compare(const Showing& challenger, const Showing& champion);
 

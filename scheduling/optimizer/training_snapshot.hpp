@@ -16,7 +16,7 @@ class TrainingSnapshot {
   void restore(ComputeGroups& groups) const;
 
   const TrainingState& state() const { return state_; }
-  // What one takes, with all groups in use.
+  // The memory of one snapshot, if all groups are in use.
   static std::size_t bytes(ComputeGroups& groups, bool with_replicas = true);
 
  private:

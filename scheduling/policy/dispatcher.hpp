@@ -72,8 +72,8 @@ class Dispatcher {
     return count;
   }
 
-  // Only the workers that `stays` names remain, of all that were ever added. Returns all ready
-  // tasks, to be placed anew: the workers that they wait for may be gone.
+  // From now on only workers for which `stays` is true take tasks. Returns all ready tasks, to be
+  // placed anew: they may wait for workers that take none any more.
   std::vector<Task> regroup(auto stays) {
     std::vector<Task> waiting;
     for (Kind& kind : kinds_) {

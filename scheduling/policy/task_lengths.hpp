@@ -24,7 +24,7 @@ Exploration::Model model_of(starpu_task* task, unsigned worker);
 // for all of them yet. Nothing when none of these workers, which are equals, may run the task.
 std::optional<double> best_length(starpu_task* task, std::span<const unsigned> workers);
 
-// An estimate without a model: the order of magnitude of a core and of a GPU.
+// For tasks without a model: by flops, bytes, and the usual rates of a core or of a GPU.
 double guess_length(const starpu_task& task, starpu_worker_archtype type);
 
 // Time to move all data of a task there, including data that it only writes: later tasks expect

@@ -25,7 +25,7 @@ struct StrategyOptions {
   std::optional<double> outer_rate{}, outer_momentum{};
   std::vector<GroupBatch> group_batches{};  // one for all groups, or one for each
   std::optional<double> batch_rate{}, adapt_factor{}, adapt_weight{};
-  bool in_order = false;  // whatever the asynchrony: the run is deterministic or simulated
+  bool in_order = false;  // groups take turns: the run is deterministic or simulated
 
   std::vector<std::string_view> given() const;  // "--alpha"
 };

@@ -27,7 +27,7 @@ struct MachineModel {
   static MachineModel of_session();
 
   int workers() const;
-  // Seconds by kind, of the best implementation that StarPU's models know; infinite: none.
+  // Predicted seconds of the fastest implementation on each kind of worker; infinite: unknown.
   std::vector<double> expected_seconds(starpu_task& task) const;
 };
 
