@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "runtime/log.hpp"
 
@@ -18,22 +19,10 @@ std::string duration(double seconds) {
   return fmt::format("{}s", whole);
 }
 
-Progress::Progress(bool quiet, bool terminal, int width)
-    : quiet_(quiet), terminal_(terminal), width_(width) {}
-
-Progress Progress::on_stderr(bool quiet) {
+Progress::Progress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {
   winsize size{};
-  const bool terminal = isatty(STDERR_FILENO) != 0;
-  const bool known = terminal && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return {quiet, terminal, known ? size.ws_col : 80};
-}
-
-std::string Progress::line(const StepReport& report) {
-  return fmt::format(
-      "{}, {:.3f}: {:.6f}, {:.6f} avg, {:.6f} rate, {:.3f} seconds, {} images, "
-      "{:.1f} images/s, {:.2f} % correct",
-      report.iteration, report.epoch, report.loss, report.average_loss, report.learning_rate,
-      report.seconds, report.images, report.images_per_second, 100 * report.accuracy);
+  if (terminal_ && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    width_ = size.ws_col;
 }
 
 std::string Progress::bar(const StepReport& report) const {
@@ -66,27 +55,34 @@ void Progress::iteration(const StepReport& report) {
 }
 
 void Progress::step(const StepReport& report) {
-  if (!quiet_ && !terminal_) log::line(line(report));
+  if (terminal_) return;
+  log::info(  // Darknet's line, which many scripts read
+      "{}, {:.3f}: {:.6f}, {:.6f} avg, {:.6f} rate, {:.3f} seconds, {} images, "
+      "{:.1f} images/s, {:.2f} % correct",
+      report.iteration, report.epoch, report.loss, report.average_loss, report.learning_rate,
+      report.seconds, report.images, report.images_per_second, 100 * report.accuracy);
 }
 
-void Progress::evaluation(const EvaluationReport& report) {
+void Progress::evaluation(const EvaluationReport& report, int classes) {
   finish_line();
-  if (quiet_) return;
-  log::line(line(report));
+  if (!quiet_) log::line(line(report, classes));
 }
 
-std::string Progress::line(const EvaluationReport& report) {
+std::string Progress::line(const EvaluationReport& report, int classes) {
+  return fmt::format("iteration {}, epoch {:.2f}: {}", report.at.iteration, report.at.epoch,
+                     tested(report.tally, classes));
+}
+
+std::string tested(const Tally& tally, int classes) {
   return fmt::format(
-      "iteration {}, epoch {:.2f}: test loss {:.4f}, test accuracy {:.2f} % (top 5: {:.2f} %) on "
-      "{:.0f} images",
-      report.at.iteration, report.at.epoch, report.tally.mean_loss(), 100 * report.tally.accuracy(),
-      100 * report.tally.top5_accuracy(), report.tally.images);
+      "test loss {:.4f}, test accuracy {:.2f} %{} on {:.0f} images", tally.mean_loss(),
+      100 * tally.accuracy(),
+      classes > 5 ? fmt::format(" (top 5: {:.2f} %)", 100 * tally.top5_accuracy()) : "",
+      tally.images);
 }
 
 void Progress::finish_line() {
-  if (!open_line_) return;
-  std::fputc('\n', stderr);
-  open_line_ = false;
+  if (std::exchange(open_line_, false)) std::fputc('\n', stderr);
 }
 
 }  // namespace omni

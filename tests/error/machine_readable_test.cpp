@@ -52,6 +52,8 @@ TEST(MachineReadable, MetricsHoldWhatIsPromised) {
   ASSERT_EQ(run.exit_code, 0) << run.errors;
   EXPECT_NE(run.errors.find("synthetic"), std::string::npos)
       << "does not say that data are synthetic";
+  const std::string bytes = std::to_string(std::filesystem::file_size(weights));
+  EXPECT_NE(run.errors.find("\nsaved " + weights + " (" + bytes + " bytes)\n"), std::string::npos);
   int steps = 0, evaluations = 0;
   for (const auto& line : read_metrics(metrics)) {
     for (const char* key : {"iteration", "epoch", "images", "time"})

@@ -84,6 +84,16 @@ TEST_F(Predict, FilesAndFoldersInOrderAndInBatches) {
   }
 }
 
+// Of three classes five are always all.
+TEST_F(Predict, FewClassesHaveNoTopFive) {
+  EXPECT_EQ(run("valid", {"--data", at("set")}).output.find("top 5"), std::string::npos);
+  const Finished trained = omni_run(
+      {"--net", at("net.cfg"), "--data", at("set"), "--max-batches", "1", "--out", at("run")});
+  EXPECT_NE(trained.errors.find(" % on "), std::string::npos) << trained.errors;
+  EXPECT_NE(trained.errors.find(" % on "), std::string::npos) << trained.errors;
+  EXPECT_EQ(trained.errors.find("top 5"), std::string::npos) << trained.errors;
+}
+
 TEST_F(Predict, AnUnreadableImageIsNamedAndTheOthersArePredicted) {
   put(at("set/val/green/3.jpg"), get(at("set/val/green/3.jpg")).substr(0, 200));
   put(at("set/val/red/0.png"), "\x89PNG");

@@ -8,6 +8,7 @@
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/open_net.hpp"
+#include "apps/omni-run/progress.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
@@ -122,9 +123,8 @@ Status valid_command(const ValidArguments& arguments) {
     if (arguments.per_class) object["per_class"] = confusion.json();
     log::result("{}\n", json_text(object));
   } else {
-    log::result("test loss {:.4f}, test accuracy {:.2f} % (top 5: {:.2f} %) on {:.0f} images\n{}",
-                tally.mean_loss(), 100 * tally.accuracy(), 100 * tally.top5_accuracy(),
-                tally.images, arguments.per_class ? confusion.text() : "");
+    log::result("{}\n{}", tested(tally, net->classes()),
+                arguments.per_class ? confusion.text() : "");
   }
   return {};
 }

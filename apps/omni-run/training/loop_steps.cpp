@@ -90,7 +90,7 @@ TrainerEvents Training::events() {
           .on_evaluation =
               [this](const EvaluationReport& report) {
                 time_limit_.pause();
-                progress_.evaluation(report);
+                progress_.evaluation(report, net().classes());
                 last_ = report;
                 record([&](MetricsLog& log) { return log.evaluation(report); });
               },
@@ -182,14 +182,17 @@ Status Training::train_with(AnyTrainer& trainer) {
   stop_in_order();
   OMNI_CHECK(ended(trainer.run()));
   // The weights before the evaluation: nothing that fails later may cost them.
-  if (!arguments_.save_weights.empty())
-    OMNI_CHECK(save_darknet_weights(net(), arguments_.save_weights, trainer.state().samples));
+  if (const std::string& file = arguments_.save_weights; !file.empty()) {
+    OMNI_CHECK(save_darknet_weights(net(), file, trainer.state().samples));
+    std::error_code ignored;
+    log::info("saved {} ({} bytes)", file, std::filesystem::file_size(file, ignored));
+  }
   OMNI_CHECK(ended(trainer.evaluate_now()));
   log::info("memory: {:.0f} MiB at most", static_cast<double>(peak_resident_memory()) / 0x1p20);
   if (arguments_.common.json)
     print_summary(trainer.state());
   else if (arguments_.common.quiet && last_)
-    log::result("{}\n", Progress::line(*last_));
+    log::result("{}\n", Progress::line(*last_, net().classes()));
   return {};
 }
 
