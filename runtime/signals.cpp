@@ -94,8 +94,12 @@ void install_stop_signals(const std::string& farewell, int code) {
 
 void stop_in_order() { in_order = true; }
 void stop_without_words() { silent = true; }
-
 bool stop_requested() { return requested; }
+
+bool ignores_interrupts() {
+  struct sigaction now {};
+  return sigaction(SIGINT, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
 
 void make_writes_fail() {
   for (int descriptor = 0; descriptor <= STDERR_FILENO; ++descriptor)

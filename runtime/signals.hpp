@@ -17,6 +17,7 @@ void install_stop_signals(const std::string& farewell, int code);
 void stop_in_order();
 void stop_without_words();  // another process prints the message
 bool stop_requested();
+bool ignores_interrupts();  // SIGINT: as a script starts its background jobs
 
 // Writing into a closed pipe, or beyond the limit of file sizes, fails instead of ending the
 // process. If descriptor 0, 1 or 2 is closed, opens /dev/null for reading there. Otherwise the next

@@ -138,6 +138,23 @@ TEST_F(Stop, AHangUpThatIsIgnoredIsIgnored) {
   EXPECT_EQ(read_metrics(metrics).size(), 300u);
 }
 
+// As a script starts what it runs in the background.
+TEST_F(Stop, AnInterruptThatIsIgnoredIsSaidOnce) {
+  const std::string train =
+      kOmniRun + " --net mlp --batch 8 --data synthetic:40 --no-test --max-batches 1 2>&1";
+  const auto said = [](const std::string& command) {
+    return run_program({"/bin/sh", "-c", command}).output;
+  };
+  const std::string line =
+      "SIGINT (Ctrl-C) is ignored, as in scripts' background jobs; use kill -TERM ";
+  const std::string ignoring = said("trap '' INT; echo $$; exec " + train);
+  const std::string pid = ignoring.substr(0, ignoring.find('\n') + 1);
+  const std::size_t at = ignoring.find(line + pid);
+  EXPECT_NE(at, std::string::npos) << ignoring;
+  EXPECT_EQ(ignoring.find("SIGINT", at + line.size()), std::string::npos) << ignoring;
+  EXPECT_EQ(said("/usr/bin/env --default-signal=INT " + train).find("SIGINT"), std::string::npos);
+}
+
 TEST_F(Stop, APipeThatCloses) {
   const std::string weights = folder_ / "w";
   const Finished run =

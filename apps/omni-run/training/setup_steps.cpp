@@ -1,5 +1,6 @@
 // What comes before a training's first mini-batch: everything that can be refused is.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +16,7 @@
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
+#include "runtime/signals.hpp"
 #include "runtime/slurm_job.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "scheduling/arrivals/united.hpp"
@@ -61,6 +63,9 @@ Status Training::run() {
               RunFolder::place(arguments_.out, spec_.name).string());
   OMNI_CHECK(time_limit_.start(TrainingSnapshot::bytes(*groups_)));
   OMNI_CHECK(stage());
+  if (ignores_interrupts())
+    log::info("SIGINT (Ctrl-C) is ignored, as in scripts' background jobs; use kill -TERM {}",
+              getpid());
   OMNI_CHECK(start());
   OMNI_CHECK(settle_groups());
   make_feeds();
