@@ -38,9 +38,12 @@ TEST(JobScript, trains_as_the_command_line_says) {
        {"\n#SBATCH --nodes=4\n", "\n#SBATCH --time=2:00:00\n", "\n#SBATCH --requeue\n",
         "\n#SBATCH --open-mode=append\n", "\n#SBATCH --signal=USR2@120\n",
         "\n#SBATCH --account=physics\nset -euo pipefail\nPATH=/",
-        "\nset -- --net lenet --seed=3 --save-weights 'of job'\\''s'\n",
+        "\nset -- --net lenet --seed=3 --save-weights 'of job'\\''s' \"$@\"\n",
+        "\n# One training over several nodes, in as many jobs as it takes. Written by omni-run "
+        "slurm: sbatch FILE [more options]\n",
         "srun --mpi=pmi2 -K1 --cpu-bind=none omni-run ", " --resume auto \"$@\" "})
     EXPECT_THAT(made.output, HasSubstr(line));
+  EXPECT_THAT(made.output, Not(HasSubstr("nodes.sbatch"))) << "its arguments would not be read";
   EXPECT_THAT(made.output, Not(HasSubstr("--nodes=2")));
   EXPECT_THAT(made.output, Not(HasSubstr("--time=4")));
   EXPECT_THAT(slurm({"--template", "gpu", "--net", "lenet"}).output,

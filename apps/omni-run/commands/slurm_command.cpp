@@ -35,11 +35,14 @@ Status slurm_command(const SlurmArguments& arguments, const NetArguments& net) {
       if (given == left.end()) continue;
       line = fmt::format("#SBATCH {}={}", given->first, given->second);
       left.erase(given);
+    } else if (const auto usage = line.find(": sbatch ");
+               line.starts_with("# ") && usage != line.npos) {
+      line.replace(usage, line.npos, ". Written by omni-run slurm: sbatch FILE [more options]");
     } else if (line == "set -euo pipefail") {
       for (const auto& [option, value] : left)
         script += fmt::format("#SBATCH {}={}\n", option, value);
-      const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-      line += fmt::format("\nPATH={}:$PATH\nset -- {}", for_shell({program.parent_path() / "bin"}),
+      const auto root = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
+      line += fmt::format("\nPATH={}:$PATH\nset -- {} \"$@\"", for_shell({root / "bin"}),
                           for_shell(words_without(own, words)));
       filled = true;
     }

@@ -27,8 +27,8 @@ Status TimeLimit::start(std::uint64_t bytes) {
                     left, needed()),
         "ask for more time"};
   log::info(
-      "the job ends in {:.0f} s; {:.0f} s before that, or as long as two saves and an "
-      "iteration take, a checkpoint is saved",
+      "the job ends in {:.0f} s; the training saves and stops {:.0f} s before that, or earlier if "
+      "two saves and an iteration take longer",
       left, needed());
   set_alarm();
   return {};
