@@ -38,8 +38,8 @@ Document describe_bounds(const Trace& trace) {
   document.tables = {std::move(kinds)};
   if (bounds.classes_on_one_kind > 0)
     document.notes.push_back(
-        fmt::format("{} of {} classes of tasks were seen on one kind of worker only and are taken "
-                    "to be unable to run elsewhere",
+        fmt::format("{} of {} classes of tasks ran on one kind of worker only; the bounds assume "
+                    "that no other kind can run them",
                     bounds.classes_on_one_kind, bounds.classes));
   return document;
 }

@@ -25,7 +25,7 @@ Table table_of(const char* key, const char* title, Format format,
                           {"max", "max", format},
                           {"mean", "mean", format},
                           {"growth", "growth", format},
-                          {"zero_share", "at 0", Format::share}}};
+                          {"zero_share", "samples at 0", Format::share}}};
   for (const CounterRow& row : rows)
     table.rows.push_back({row.name, std::int64_t{row.rank}, count_cell(row.samples), row.first,
                           row.last, row.min, row.max, row.mean, row.growth(), row.zero_share});
@@ -43,7 +43,7 @@ Document describe_memory(const Trace& trace) {
     largest.rows.push_back({data.name, static_cast<double>(data.bytes)});
   document.tables = {
       table_of("memory", "Memory", Format::bytes, memory.memory),
-      table_of("feed", "Mini-batches ahead of training", Format::number, memory.feed),
+      table_of("feed", "Mini-batches prepared ahead of training", Format::number, memory.feed),
       table_of("other", "Other counters", Format::number, memory.other), std::move(largest)};
   return document;
 }

@@ -31,17 +31,20 @@ Document describe_summary(const Trace& trace) {
       {"tasks", "tasks", Format::count, count_cell(summary.tasks)},
       {"wall", "wall", Format::seconds, summary.wall},
       {"iterations", "iterations", Format::count, count_cell(summary.iterations.times.size())},
-      {"iteration.median", "one iteration, median", Format::seconds, iteration.median},
-      {"iteration.mad", "  +-", Format::seconds, iteration.mad},
-      {"images_per_second", "images/s, mean", Format::number, summary.iterations.images_per_second},
-      {"slices_kept", "slices go on where they are", Format::share, summary.slices.share()}};
+      {"iteration.median", "median iteration", Format::seconds, iteration.median},
+      {"iteration.mad", "  median deviation", Format::seconds, iteration.mad},
+      {"images_per_second", "images/s by the mean iteration", Format::number,
+       summary.iterations.images_per_second},
+      {"slices_kept", "next task of a slice on the same worker", Format::share,
+       summary.slices.share()}};
 
-  Table losses{.key = "losses",
-               .title = "Largest losses",
-               .columns = {{"name", ""}, {"share", "", Format::share}, {"text", "what"}}};
+  Table losses{
+      .key = "losses",
+      .title = "Why workers did not train, largest share first",
+      .columns = {{"name", "cause"}, {"share", "worker time", Format::share}, {"text", "meaning"}}};
   for (const Loss& loss : summary.losses) losses.rows.push_back({loss.name, loss.share, loss.text});
   Table idle{.key = "idle",
-             .title = "Time of all workers",
+             .title = "Time of all workers (omni-perf idle has each worker)",
              .columns = {{"part", "part"},
                          {"seconds", "time", Format::seconds},
                          {"share", "share", Format::share}}};
@@ -63,10 +66,10 @@ Document describe_summary(const Trace& trace) {
                             count_cell(row.seconds.count), row.seconds.total, row.share,
                             row.seconds.median});
   Table feed{.key = "feed",
-             .title = "Mini-batches ahead of training",
+             .title = "Mini-batches prepared ahead of training",
              .columns = {{"name", "counter"},
                          {"mean", "mean", Format::number},
-                         {"zero_share", "at 0", Format::share}}};
+                         {"zero_share", "none ready", Format::share}}};
   for (const CounterRow& row : summary.memory.feed)
     feed.rows.push_back({row.name, row.mean, row.zero_share});
   document.tables = {std::move(losses), std::move(idle), std::move(kernels), std::move(feed)};

@@ -18,20 +18,20 @@ constexpr double kFree = 0.05;  // of the workers' time; with less, whatever the
 
 constexpr std::array<const char*, kPartCount> kCauses = {
     "",
-    "waiting for data to arrive",
-    "scheduling",
-    "ready tasks that only other workers may run",
-    "nothing ready: submitted tasks wait for others",
-    "tasks are submitted too late",
-    "the submitting thread waits, with nothing submitted",
-    "waiting for node: another rank's message is awaited"};
+    "a worker waits for the data of its task",
+    "a task is ready, but StarPU still chooses its worker, starts it, or ends another one",
+    "only workers of another kind or group may run the ready tasks",
+    "each submitted task waits for the result of another one",
+    "the main thread does not submit tasks fast enough",
+    "the main thread waits before it submits more tasks",
+    "the message of another rank has not arrived"};
 
 // A late feed costs what its readers wait for it: a part of this loss, and nothing where there is
 // none. How often nothing was decoded ahead is no loss by itself.
 std::string suspect_feed(const Summary& summary) {
   for (const CounterRow& feed : summary.memory.feed)
     if (feed.name == "feed.decoded" && feed.zero_share >= kWorthSaying)
-      return fmt::format(" (no mini-batch decoded ahead in {:.0f} % of samples)",
+      return fmt::format(" (in {:.0f} % of the checks no mini-batch was decoded ahead)",
                          100 * feed.zero_share);
   return "";
 }
@@ -56,21 +56,16 @@ std::vector<Loss> losses_of(const Summary& summary) {
   for (std::size_t i = 1; i < kPartCount; ++i) {
     const double share = summary.idle.share[i];
     if (share < kWorthSaying) continue;
-    const Part part = static_cast<Part>(i);
     losses.push_back(
         {.name = std::string(kPartNames[i]),
          .share = share,
-         .text = fmt::format("{} {:.0f} % of worker time{}", kCauses[i], 100 * share,
-                             part == Part::nothing_ready ? suspect_feed(summary) : "")});
+         .text = kCauses[i] + (Part(i) == Part::nothing_ready ? suspect_feed(summary) : "")});
   }
   const double decoding = share_of_decoding(summary);
   if (decoding >= kWorthSaying && free_share(summary.idle) < kFree)
-    losses.push_back(
-        {.name = "decoding",
-         .share = decoding,
-         .text = fmt::format("decoding images {:.0f} % of worker time, by workers that "
-                             "are never free (more cores would hide it)",
-                             100 * decoding)});
+    losses.push_back({.name = "decoding",
+                      .share = decoding,
+                      .text = "busy workers also decode images (more cores would take this over)"});
   std::ranges::stable_sort(losses, std::ranges::greater(), &Loss::share);
   return losses;
 }

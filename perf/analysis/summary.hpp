@@ -27,11 +27,10 @@ struct SliceSteps {
 
 SliceSteps count_slice_steps(const Trace& trace);
 
-// "scheduling 12 % of worker time"
 struct Loss {
   std::string name;  // a part's, or "decoding"
   double share = 0;  // of worker time
-  std::string text;  // a sentence
+  std::string text;  // what the name means
 };
 
 struct Summary {

@@ -256,8 +256,8 @@ TEST(Summary, ALateFeedIsALossOnlyWhereTasksWait) {
   ASSERT_EQ(late.size(), 1u);
   EXPECT_DOUBLE_EQ(late[0].share, 0.2);
   EXPECT_EQ(late[0].text,
-            "nothing ready: submitted tasks wait for others 20 % of worker time (no mini-batch "
-            "decoded ahead in 50 % of samples)");
+            "each submitted task waits for the result of another one (in 50 % of the checks no "
+            "mini-batch was decoded ahead)");
 }
 
 TEST(Iterations, FromOneHalfToTheNext) {
@@ -293,9 +293,11 @@ TEST(Summary, NamesTheLargestLossesFirst) {
   hand.add(trace::Wait{.for_all = true, .from = 0, .to = 100});
   const perf::Summary summary = analyse_summary(hand.read());
   ASSERT_EQ(summary.losses.size(), 3u);
-  EXPECT_EQ(summary.losses[0].text,
-            "the submitting thread waits, with nothing submitted 50 % of worker time");
-  EXPECT_EQ(summary.losses[1].text, "scheduling 8 % of worker time");
+  EXPECT_EQ(summary.losses[0].name, "barrier");
+  EXPECT_EQ(summary.losses[0].share, 0.5);
+  EXPECT_EQ(summary.losses[0].text, "the main thread waits before it submits more tasks");
+  EXPECT_EQ(summary.losses[1].name, "scheduling");
+  EXPECT_DOUBLE_EQ(summary.losses[1].share, 0.075);
   EXPECT_EQ(summary.losses[2].name, "data");
 }
 
