@@ -1,7 +1,6 @@
 // omni-run plan: what every number of compute groups would cost and save on this machine.
 #include <fmt/format.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "apps/omni-run/commands.hpp"
@@ -78,8 +77,10 @@ void print_table(const GroupPlan& plan, const std::vector<NodeForecast>& nodes,
   });
   const int best = plan.best().groups, saturating = plan.saturating_groups();
   log::result(
-      "best: {} group{}\nhardware: time per iteration; updates: updates needed{}; time: their "
-      "product; all relative to one group\n{} group{} saturate{} this machine (more are predicted "
+      "best: {} group{}\nstaleness: age of a gradient, in updates; implicit: momentum that "
+      "staleness adds\nexplicit: momentum of the updates; both together act like the net's\n"
+      "hardware: time per iteration; updates: updates needed{}; time: their product; all relative "
+      "to one group\n{} group{} saturate{} this machine (more are predicted "
       "to be less than {:.0f} % faster)\n",
       best, best == 1 ? "" : "s", measured ? "" : " (?: by theory, see --measure-updates)",
       saturating, saturating == 1 ? "" : "s", saturating == 1 ? "s" : "",
@@ -89,10 +90,6 @@ void print_table(const GroupPlan& plan, const std::vector<NodeForecast>& nodes,
 
 nlohmann::ordered_json nullable(const std::optional<double>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
-}
-
-nlohmann::ordered_json finite(double value) {
-  return nullable(std::isfinite(value) ? std::optional(value) : std::nullopt);
 }
 
 void print_json(const GroupPlan& plan, const std::vector<NodeForecast>& nodes,
@@ -113,7 +110,7 @@ void print_json(const GroupPlan& plan, const std::vector<NodeForecast>& nodes,
                     {"measured_seconds", nullable(row.median_measured())},
                     {"measured_rounds", row.measured},
                     {"hardware_penalty", row.predicted / plan.rows.front().predicted},
-                    {"statistical_penalty", finite(row.penalty)},
+                    {"statistical_penalty", row.penalty},
                     {"statistical_penalty_error", nullable(row.penalty_error)}});
   nlohmann::ordered_json all{{"rows", list}, {"saturating_groups", plan.saturating_groups()}};
   if (!nodes.empty())

@@ -28,7 +28,6 @@
 namespace omni {
 namespace {
 
-// What `omni-run time` shows of the iterations it has timed.
 // Large matrix products per second on one CPU worker, and on one GPU (0: none).
 struct WorkerPeaks {
   double cpu = 0, gpu = 0;
@@ -112,8 +111,11 @@ TimeReport TimeReport::make(const std::vector<TaskTime>& times,
 }
 
 void TimeReport::print_table(const Net& net) const {
-  log::result("times in ms\n{:>3} {:<14} {:<17} {:>9} {:>9} {:>7} {:>7} {:>8}  {}\n", "#", "layer",
-              "", "forward", "backward", "GFLOP/s", "of peak", "MB", "implementations");
+  log::result(
+      "one iteration, all workers together: times in ms; MB read and written at least\n"
+      "of peak: GFLOP/s as a share of what a large matrix product reaches\n"
+      "{:>3} {:<14} {:<17} {:>9} {:>9}  {:>7}  {:>7} {:>6}  {}\n",
+      "#", "layer", "", "forward", "backward", "GFLOP/s", "of peak", "MB", "implementations");
   // Layers in their order, then what belongs to none.
   const auto for_each_layer = [&](auto&& row) {
     for (const auto& layer : net.layers())
@@ -123,9 +125,10 @@ void TimeReport::print_table(const Net& net) const {
   };
   for_each_layer([&](int index, const std::string& detail, const Layer& layer) {
     const double both = std::max(layer.forward + layer.backward, 1e-12);
-    log::result("{:>3} {:<14.14} {:<17.17} {:>9.3f} {:>9.3f} {:>7.1f} {:>5.1f} % {:>8.2f}  {}\n",
-                index, type_of(net, index), detail, 1e3 * layer.forward, 1e3 * layer.backward,
-                1e-9 * layer.flops / both, 100 * layer.seconds_at_peak / both, 1e-6 * layer.bytes,
+    log::result("{:>3} {:<14.14} {:<17.17} {:>9.3f} {:>9.3f}  {:>7.1f}  {:>5.1f} % {:>6.1f}  {}\n",
+                index < 0 ? "" : std::to_string(index), type_of(net, index), detail,
+                1e3 * layer.forward, 1e3 * layer.backward, 1e-9 * layer.flops / both,
+                100 * layer.seconds_at_peak / both, 1e-6 * layer.bytes,
                 column(wrapped(fmt::format("{}", fmt::join(layer.implementations, " ")), 17), 83));
   });
   log::result(
@@ -138,10 +141,11 @@ void TimeReport::print_table(const Net& net) const {
       if (implementations.size() < 2) continue;
       if (!std::exchange(had_choice, true))
         log::result(
-            "\nlayers with several implementations: ms per iteration if one ran all tasks\n"
-            "(predicted by models; ?: not measured)\n");
-      log::result("{:>3} {:<14.14} {:<26} {}\n", index, type_of(net, index), codelet,
-                  column(list_times(implementations), 46));
+            "\nimplementations to choose from: ms per iteration if one alone ran all tasks of the "
+            "row\n(predicted; ?: too few measurements yet; in parentheses: its share of the "
+            "tasks)\n");
+      log::result("{:>3} {:<14.14} {:<26} {}\n", index < 0 ? "" : std::to_string(index),
+                  type_of(net, index), codelet, column(list_times(implementations), 46));
     }
   });
 }
