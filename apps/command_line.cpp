@@ -154,7 +154,14 @@ Error other_error(const CLI::App& app, const CLI::ParseError& problem) {
   if (commands.size() < app.get_require_subcommand_min())
     return usage_error("no command given",
                        fmt::format("one of: {}", fmt::join(command_names(app), " ")));
-  return usage_error(problem.what(), help_command(app, commands.empty() ? app : *commands.front()));
+  const CLI::App& command = commands.empty() ? app : *commands.front();
+  std::string what = problem.what(), missing;
+  for (const CLI::Option* option : command.get_options())
+    if (option->get_required() && option->count() == 0)
+      missing += (missing.empty() ? "" : ", ") + option->get_name();
+  if (missing.find(',') != missing.npos && problem.get_name() == "RequiredError")
+    what = missing + " are required";  // CLI11 names the first one
+  return usage_error(std::move(what), help_command(app, command));
 }
 
 }  // namespace

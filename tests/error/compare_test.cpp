@@ -28,6 +28,7 @@ class Compare : public testing::Test {
 
 TEST_F(Compare, RefusesWhatItCannotDo) {
   refuses({"--strategies", "sync", "--target", "0.9"}, "error: --data is required");
+  refuses({}, "error: --data, --strategies, --target are required (omni-run compare --help)\n");
   const auto with = [](const Words& more) {
     Words words{"--data", "synthetic:64"};
     words.insert(words.end(), more.begin(), more.end());
