@@ -24,27 +24,9 @@
 namespace omni {
 namespace {
 
-constexpr const char* kFooter = R"(Examples:
-  omni-run --net lenet.cfg --data fashion-mnist --epochs 3
-  omni-run --net alexnet.cfg --batch 64 --max-batches 100       (synthetic images)
-  omni-run --net resnet-50 --data photos    (photos/train/CLASS/*.jpg, photos/val/CLASS/*.jpg)
-  omni-run --net lenet.cfg --data fashion-mnist --epochs 10 --auto
-  omni-run --net lenet.cfg --data fashion-mnist --checkpoint-every 100 --resume auto
-  omni-run valid --net lenet.cfg --weights lenet.weights --data fashion-mnist
-  omni-run compare --net lenet --data fashion-mnist --strategies sync,async:4 --target 0.9
-
-Exit codes:
-  0   success
-  1   the run failed
-  2   wrong usage or net description
-  3   wrong data or model file
-  4   out of memory
-  5   a device failed
-  6   the training diverged
-  75  stopped on request: a training has written a checkpoint, unless nothing was done yet; its last
-      lines say how to continue
-  128 + the signal's number: asked to stop twice; nothing was saved)";
-
+constexpr const char* kFooter =
+#include "apps/omni-run/footer.txt"
+    ;
 constexpr const char* kHelp =
 #include "apps/omni-run/help.txt"
     ;
