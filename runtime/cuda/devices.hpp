@@ -45,8 +45,8 @@ void let_starpu_use(const Gpu& gpu);
 // keeps one.
 constexpr std::size_t most_workspace(std::size_t memory) { return memory / 32; }
 
-// What is left of the memory that is free: kernels are loaded when they are first used, and the
-// libraries' handles keep some.
+// How much of `free` bytes we may allocate. CUDA needs the rest: it loads kernels when they are
+// first used, and the handles of libraries keep memory.
 constexpr std::size_t left_by_libraries(std::size_t free) {
   return free - std::min(std::size_t{1} << 30, free / 20);
 }

@@ -231,8 +231,8 @@ class Dispatcher {
   }
 
   // Others may run a task of a busy kind of workers, when they have fetched its data, run it and
-  // brought the data back before that kind would be done with it. And the links must not get to do
-  // more than the busy workers are spared.
+  // brought the data back before that kind would be done with it. The transfer must not take longer
+  // than the task would take there: else the links become the bottleneck.
   static bool pays_to_help(const Candidate& helper, double length_there, double done_there) {
     return helper.transfer <= length_there && 2 * helper.transfer + helper.length < done_there;
   }
