@@ -3,10 +3,10 @@
 #include "codelets/convolution/convolution_onednn.hpp"
 #include "codelets/convolution/lowered_passes.hpp"
 #include "codelets/convolution/winograd.hpp"
+#include "codelets/definition.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/dense/onednn_support.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
-#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {
@@ -181,8 +181,7 @@ Codelet<ConvWeightsArgs> conv_backward_weights({
              Role::fast, winograd_floats<6, Pass::backward_weights>},
             {"winograd_8x8", weights_gradient<backward_weights_winograd<8>>, suits_winograd<8>,
              Role::fast, winograd_floats<8, Pass::backward_weights>},
-            reference_implementation<reference::conv_backward_weights<float>>(),
-            OMNI_GPU_IMPLEMENTATION(gpu::conv_backward_weights, 0, 1)},
+            OMNI_PLAIN_IMPLEMENTATIONS(conv_backward_weights, 0, 1)},
     .cost = convolution_cost<ConvWeightsArgs>,
     .footprint = weights_footprint,
 });

@@ -8,8 +8,8 @@
 #include <cstdint>
 
 #include "codelets/convolution/convolution_shape.hpp"
+#include "codelets/declaration.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
-#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 
@@ -95,16 +95,10 @@ void conv_backward_data(const ConvDataArgs& args, const T* diff_dst, const T* we
 
 }  // namespace reference
 
-namespace gpu {
-KernelFunction<ConvForwardArgs> conv_forward;
-KernelFunction<ConvWeightsArgs> conv_backward_weights;
-KernelFunction<ConvDataArgs> conv_backward_data;
-}  // namespace gpu
-
-extern Codelet<ConvForwardArgs> conv_forward;           // {src R, weights R, dst W, [bias R]}
-extern Codelet<ConvWeightsArgs> conv_backward_weights;  // {src R, diff_dst R,
-                                                        //  diff_weights += or W, [diff_bias +=]}
-extern Codelet<ConvDataArgs> conv_backward_data;        // {diff_dst R, weights R, diff_src W or +=}
+OMNI_CODELET(ConvForwardArgs, conv_forward);  // {src R, weights R, dst W, [bias R]}
+// {src R, diff_dst R, diff_weights += or W, [diff_bias +=]}
+OMNI_CODELET(ConvWeightsArgs, conv_backward_weights);
+OMNI_CODELET(ConvDataArgs, conv_backward_data);  // {diff_dst R, weights R, diff_src W or +=}
 
 // bias: null for none.
 void submit_conv_forward(ConvForwardArgs args, const Tensor& src, const Tensor& weights,

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/tasks/kernel.hpp"
+#include "codelets/declaration.hpp"
 
 namespace omni {
 
@@ -71,14 +71,9 @@ void sum_parts(const SumPartsArgs& args, std::span<const T* const> parts, T* dst
 
 }  // namespace reference
 
-namespace gpu {
-KernelFunction<ColumnPartsArgs> join_columns, split_columns;
-KernelFunction<SumPartsArgs> sum_parts;
-}  // namespace gpu
-
-extern Codelet<ColumnPartsArgs> join_columns;   // {dst W, parts R ...}
-extern Codelet<ColumnPartsArgs> split_columns;  // {src R, parts += ...}: other rows are left alone
-extern Codelet<SumPartsArgs> sum_parts;         // {dst W, parts R ...}
+OMNI_CODELET(ColumnPartsArgs, join_columns);   // {dst W, parts R ...}
+OMNI_CODELET(ColumnPartsArgs, split_columns);  // {src R, parts += ...}: other rows are left alone
+OMNI_CODELET(SumPartsArgs, sum_parts);         // {dst W, parts R ...}
 
 void submit_join_columns(const ColumnPartsArgs& args, std::span<Tensor* const> parts,
                          const Tensor& dst, TaskTag tag = {});

@@ -1,11 +1,11 @@
 #include "codelets/dense/connected.hpp"
 
+#include "codelets/definition.hpp"
 #include "codelets/dense/bf16.hpp"
 #include "codelets/dense/connected_onednn.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/dense/onednn_support.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
-#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {
@@ -107,8 +107,7 @@ Codelet<ConnectedForwardArgs> connected_forward({
             {"onednn", forward_onednn, nullptr, Role::fast, matmul_floats},
 #endif
             {"gemm", forward_gemm<gemm>},
-            reference_implementation<reference::connected_forward<float>>(),
-            OMNI_GPU_IMPLEMENTATION(gpu::connected_forward, 0, 1, 2)},
+            OMNI_PLAIN_IMPLEMENTATIONS(connected_forward, 0, 1, 2)},
     .cost = connected_cost<ConnectedForwardArgs>,
     .footprint = forward_footprint,
     .revision = 2,
@@ -123,8 +122,7 @@ Codelet<ConnectedWeightsArgs> connected_backward_weights({
             {"onednn", backward_weights_onednn, nullptr, Role::fast, matmul_floats},
 #endif
             {"gemm", backward_weights_gemm<gemm>},
-            reference_implementation<reference::connected_backward_weights<float>>(),
-            OMNI_GPU_IMPLEMENTATION(gpu::connected_backward_weights, 0, 1)},
+            OMNI_PLAIN_IMPLEMENTATIONS(connected_backward_weights, 0, 1)},
     .cost = connected_cost<ConnectedWeightsArgs>,
     .footprint = weights_footprint,
     .revision = 2,
@@ -139,8 +137,7 @@ Codelet<ConnectedDataArgs> connected_backward_data({
             {"onednn", backward_data_onednn, nullptr, Role::fast, matmul_floats},
 #endif
             {"gemm", backward_data_gemm<gemm>},
-            reference_implementation<reference::connected_backward_data<float>>(),
-            OMNI_GPU_IMPLEMENTATION(gpu::connected_backward_data, 0, 1, 2)},
+            OMNI_PLAIN_IMPLEMENTATIONS(connected_backward_data, 0, 1, 2)},
     .cost = connected_cost<ConnectedDataArgs>,
     .footprint = data_footprint,
     .revision = 2,

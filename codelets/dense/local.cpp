@@ -3,10 +3,10 @@
 #include <limits>
 
 #include "codelets/convolution/lowering.hpp"
+#include "codelets/definition.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/dense/onednn_support.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
-#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {
@@ -163,8 +163,7 @@ Codelet<LocalForwardArgs> local_forward({
             {"onednn", forward_gemm<onednn_rows>, patches_countable, Role::fast, patch_floats},
 #endif
             {"gemm", forward_gemm<gemm>, patches_countable, Role::fast, patch_floats},
-            reference_implementation<reference::local_forward<float>>(),
-            OMNI_GPU_IMPLEMENTATION(gpu::local_forward)},
+            OMNI_PLAIN_IMPLEMENTATIONS(local_forward)},
     .cost = local_cost<LocalForwardArgs>,
     .footprint = forward_footprint,
 });
@@ -179,8 +178,7 @@ Codelet<LocalBackwardArgs> local_backward_weights({
              patch_floats},
 #endif
             {"gemm", backward_weights_gemm<gemm>, patches_countable, Role::fast, patch_floats},
-            reference_implementation<reference::local_backward_weights<float>>(),
-            OMNI_GPU_IMPLEMENTATION(gpu::local_backward_weights)},
+            OMNI_PLAIN_IMPLEMENTATIONS(local_backward_weights)},
     .cost = local_cost<LocalBackwardArgs>,
     .footprint = backward_footprint,
 });
@@ -195,8 +193,7 @@ Codelet<LocalBackwardArgs> local_backward_data({
              patch_floats},
 #endif
             {"gemm", backward_data_gemm<gemm>, patches_countable, Role::fast, patch_floats},
-            reference_implementation<reference::local_backward_data<float>>(),
-            OMNI_GPU_IMPLEMENTATION(gpu::local_backward_data)},
+            OMNI_PLAIN_IMPLEMENTATIONS(local_backward_data)},
     .cost = local_cost<LocalBackwardArgs>,
     .footprint = backward_footprint,
 });

@@ -69,14 +69,9 @@ void local_backward_data(const LocalBackwardArgs& args, const T* diff_dst, const
 
 }  // namespace reference
 
-namespace gpu {
-KernelFunction<LocalForwardArgs> local_forward;
-KernelFunction<LocalBackwardArgs> local_backward_weights, local_backward_data;
-}  // namespace gpu
-
-extern Codelet<LocalForwardArgs> local_forward;            // {src R, weights R, bias R, dst W}
-extern Codelet<LocalBackwardArgs> local_backward_weights;  // {src R, diff_dst R, diff_weights +=,
-                                                           //  diff_bias +=}
-extern Codelet<LocalBackwardArgs> local_backward_data;     // {diff_dst R, weights R, diff_src W}
+OMNI_CODELET(LocalForwardArgs, local_forward);            // {src R, weights R, bias R, dst W}
+OMNI_CODELET(LocalBackwardArgs, local_backward_weights);  // {src R, diff_dst R, diff_weights +=,
+                                                          //  diff_bias +=}
+OMNI_CODELET(LocalBackwardArgs, local_backward_data);     // {diff_dst R, weights R, diff_src W}
 
 }  // namespace omni

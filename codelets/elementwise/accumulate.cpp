@@ -11,8 +11,8 @@ namespace {
 std::size_t sources(const AccumulateArgs& args) { return static_cast<std::size_t>(args.sources); }
 
 // In blocks whose sums stay in the first-level cache.
-template <class T>
-void accumulate_all(const AccumulateArgs& args, const Buffers& buffers) {
+constexpr auto accumulate_vector = []<class T>(T, const AccumulateArgs& args,
+                                               const Buffers& buffers, DeviceContext&) {
   constexpr std::int64_t kBlock = 1024;
   T* const dst = buffers.get<T>(0);
   for (std::int64_t at = 0; at < args.count; at += kBlock) {
@@ -26,11 +26,7 @@ void accumulate_all(const AccumulateArgs& args, const Buffers& buffers) {
     }
     std::copy_n(sums, count, dst + at);
   }
-}
-
-void accumulate_vector(const AccumulateArgs& args, const Buffers& buffers, DeviceContext&) {
-  with_values(buffers, [&]<class T>(T) { accumulate_all<T>(args, buffers); });
-}
+};
 
 void accumulate_reference(const AccumulateArgs& args, const Buffers& buffers, DeviceContext&) {
   for (std::size_t source = 1; source <= sources(args); ++source)
@@ -48,7 +44,7 @@ Codelet<AccumulateArgs> accumulate_sum({
     .name = "accumulate",
     .color = 0x8D99AE,
     .implementations = {{.name = "vector",
-                         .kernel = accumulate_vector,
+                         .kernel = by_values<accumulate_vector>,
                          .in_bf16 = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}},
                         {"reference", accumulate_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::accumulate, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,

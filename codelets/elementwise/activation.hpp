@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
+#include "codelets/declaration.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
-#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 
@@ -32,11 +32,7 @@ void activation_backward(const ActivationArgs& args, const T* values, T* diff) {
 
 }  // namespace reference
 
-namespace gpu {
-KernelFunction<ActivationArgs> activation_forward, activation_backward;
-}
-
-extern Codelet<ActivationArgs> activation_forward;   // {src R, dst W}
-extern Codelet<ActivationArgs> activation_backward;  // {values R, diff RW}
+OMNI_CODELET(ActivationArgs, activation_forward);   // {src R, dst W}
+OMNI_CODELET(ActivationArgs, activation_backward);  // {values R, diff RW}
 
 }  // namespace omni

@@ -1,6 +1,6 @@
 #include "codelets/elementwise/channel_bias.hpp"
 
-#include "runtime/tasks/codelet.hpp"
+#include "codelets/definition.hpp"
 
 namespace omni {
 namespace {
@@ -29,15 +29,8 @@ void backward_vector(const ChannelBiasArgs& args, const Buffers& buffers, Device
   });
 }
 
-Cost forward_cost(const ChannelBiasArgs& args) {
-  const double count = static_cast<double>(args.rows) * args.c;
-  return {.flops = count, .bytes = 8 * count};
-}
-
 Cost backward_cost(const ChannelBiasArgs& args) {
-  const double count = static_cast<double>(args.rows) * args.c;
-  return activates(args) ? Cost{.flops = 2 * count, .bytes = 12 * count}
-                         : Cost{.flops = count, .bytes = 4 * count};
+  return activates(args) ? cost_per_value<2, 12>(args) : cost_per_value<1, 4>(args);
 }
 
 std::uint64_t footprint(const ChannelBiasArgs& args) {
@@ -52,7 +45,7 @@ Codelet<ChannelBiasArgs> channel_bias_forward({
     .name = "channel_bias_forward",
     .color = kChannelBiasColor,
     .implementations = OMNI_IMPLEMENTATIONS(channel_bias_forward, forward_vector, 1),
-    .cost = forward_cost,
+    .cost = cost_per_value<1, 8>,
     .footprint = footprint,
 });
 

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "codelets/declaration.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
-#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 
@@ -82,8 +82,6 @@ void channel_bias_backward(const ChannelBiasArgs& args, T* diff, T* diff_bias, c
 }  // namespace reference
 
 namespace gpu {
-KernelFunction<ChannelBiasArgs> channel_bias_forward;
-KernelFunction<ChannelBiasArgs> channel_bias_backward;
 
 // The plain functions above on memory of a GPU, for its matrix products.
 template <class T>
@@ -94,9 +92,9 @@ void add_column_sums(CudaWorker& worker, std::int64_t rows, int columns, const T
                      float* sums);
 }  // namespace gpu
 
-extern Codelet<ChannelBiasArgs> channel_bias_forward;  // {bias R, values RW}
+OMNI_CODELET(ChannelBiasArgs, channel_bias_forward);  // {bias R, values RW}
 // {diff R, diff_bias +=}, with an activation {diff RW, diff_bias +=, values R}
-extern Codelet<ChannelBiasArgs> channel_bias_backward;
+OMNI_CODELET(ChannelBiasArgs, channel_bias_backward);
 
 // Adds to diff_bias. values: what the activation's gradient is a function of.
 void submit_channel_bias_backward(const ChannelBiasArgs& args, const Tensor& diff,

@@ -8,7 +8,9 @@ namespace {
 constexpr int kDropoutLanes = 16;          // counters drawn at once
 constexpr int kGroup = 4 * kDropoutLanes;  // the elements that they decide
 
-void drop(const DropoutArgs& args, auto* values) {
+constexpr auto drop_vector = []<class T>(T, const DropoutArgs& args, const Buffers& buffers,
+                                         DeviceContext&) {
+  T* values = buffers.get<T>(0);
   const Philox philox(args.seed, RandomStream::dropout);
   const DropoutRule rule(args.probability);
   for (int i = 0; i < args.n; ++i, values += args.per_sample)
@@ -29,11 +31,7 @@ void drop(const DropoutArgs& args, auto* values) {
       else
         apply(static_cast<int>(args.per_sample - first));
     }
-}
-
-void drop_vector(const DropoutArgs& args, const Buffers& buffers, DeviceContext&) {
-  with_values(buffers, [&]<class T>(T) { drop(args, buffers.get<T>(0)); });
-}
+};
 
 // Ten Philox rounds of about ten operations for every four elements.
 Cost cost(const DropoutArgs& args) {
@@ -41,15 +39,13 @@ Cost cost(const DropoutArgs& args) {
   return {.flops = 26 * count, .bytes = count * 2 * sizeof(float)};
 }
 
-std::uint64_t footprint(const DropoutArgs& args) { return footprint_of(args.n, args.per_sample); }
-
 // Forward and backward are the same, and apart in traces.
 CodeletDefinition<DropoutArgs> dropout_definition(const char* name) {
   return {.name = name,
           .color = 0x5B8E7D,
-          .implementations = OMNI_IMPLEMENTATIONS(dropout, drop_vector, 0),
+          .implementations = OMNI_IMPLEMENTATIONS(dropout, by_values<drop_vector>, 0),
           .cost = cost,
-          .footprint = footprint};
+          .footprint = footprint_by<&DropoutArgs::n, &DropoutArgs::per_sample>};
 }
 
 }  // namespace

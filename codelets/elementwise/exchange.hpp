@@ -29,7 +29,7 @@
 #include <optional>
 #include <span>
 
-#include "runtime/tasks/kernel.hpp"
+#include "codelets/declaration.hpp"
 
 namespace omni {
 
@@ -175,15 +175,11 @@ void exchange(const ExchangeArgs& args, const Exchanged<T>& of) {
 
 }  // namespace reference
 
-namespace gpu {
-KernelFunction<ExchangeTaskArgs> exchange;
-}
-
-extern Codelet<ExchangeTaskArgs> exchange;  // of every parameter {master RW, diff RW, velocity RW,
-                                            // replica W if refresh, mean_square RW if adam,
-                                            // centre R and change RW if corrects, copy in bf16 W
-                                            // if rounds};
-                                            // diff R if it is not cleared
+OMNI_CODELET(ExchangeTaskArgs, exchange);  // of every parameter {master RW, diff RW, velocity RW,
+                                           // replica W if refresh, mean_square RW if adam,
+                                           // centre R and change RW if corrects, copy in bf16 W
+                                           // if rounds};
+                                           // diff R if it is not cleared
 
 // Of one parameter.
 struct ExchangeTensors {

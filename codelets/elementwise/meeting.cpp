@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/tasks/codelet.hpp"
+#include "codelets/definition.hpp"
 
 namespace omni {
 namespace {
@@ -26,12 +26,6 @@ void publish_cpu(const PublishArgs& args, const Buffers& buffers, DeviceContext&
   std::copy_n(buffers.get(1), args.count, buffers.get(0));
 }
 
-template <int flops, int floats, class Args>
-Cost cost(const Args& args) {
-  const auto count = static_cast<double>(args.count);
-  return {.flops = flops * count, .bytes = floats * count * sizeof(float)};
-}
-
 std::uint64_t footprint(const auto& args) { return footprint_of(args.count); }
 
 // submit(part, its number of values) for every part.
@@ -46,19 +40,19 @@ Codelet<ContributeArgs> contribute({.name = "contribute",
                                     .color = 0xB5838D,
                                     .implementations = {{"vector", contribute_cpu},
                                                         OMNI_GPU_IMPLEMENTATION(gpu::contribute)},
-                                    .cost = cost<3, 4>,
+                                    .cost = cost_per_value<3, 16>,
                                     .footprint = footprint});
 Codelet<MoveCentreArgs> move_centre({.name = "move_centre",
                                      .color = 0x6D6875,
                                      .implementations = {{"vector", move_centre_cpu},
                                                          OMNI_GPU_IMPLEMENTATION(gpu::move_centre)},
-                                     .cost = cost<6, 6>,
+                                     .cost = cost_per_value<6, 24>,
                                      .footprint = footprint});
 Codelet<PublishArgs> publish({.name = "publish",
                               .color = 0xFFB4A2,
                               .implementations = {{"copy", publish_cpu},
                                                   OMNI_GPU_IMPLEMENTATION(gpu::publish)},
-                              .cost = cost<0, 2>,
+                              .cost = cost_per_value<0, 8>,
                               .footprint = footprint});
 
 void submit_contribute(float weight, const Tensor& model, const Tensor& centre,

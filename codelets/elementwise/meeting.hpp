@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "codelets/declaration.hpp"
 #include "runtime/host_device.hpp"
-#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 
@@ -53,15 +53,9 @@ struct CentreStep {
   }
 };
 
-namespace gpu {
-KernelFunction<ContributeArgs> contribute;
-KernelFunction<MoveCentreArgs> move_centre;
-KernelFunction<PublishArgs> publish;
-}  // namespace gpu
-
-extern Codelet<ContributeArgs> contribute;   // {change RW, model R, centre R}
-extern Codelet<MoveCentreArgs> move_centre;  // {centre RW, change RW, velocity RW}
-extern Codelet<PublishArgs> publish;         // {model W, centre R}
+OMNI_CODELET(ContributeArgs, contribute);   // {change RW, model R, centre R}
+OMNI_CODELET(MoveCentreArgs, move_centre);  // {centre RW, change RW, velocity RW}
+OMNI_CODELET(PublishArgs, publish);         // {model W, centre R}
 
 // Submits one task per part; all tensors are cut into the same parts.
 void submit_contribute(float weight, const Tensor& model, const Tensor& centre,

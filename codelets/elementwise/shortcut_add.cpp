@@ -1,6 +1,6 @@
 #include "codelets/elementwise/shortcut_add.hpp"
 
-#include "runtime/tasks/codelet.hpp"
+#include "codelets/definition.hpp"
 
 namespace omni {
 namespace {
@@ -76,11 +76,6 @@ Cost backward_b_cost(const ShortcutArgs& args) {
   return {.flops = std::min(a, b), .bytes = 4 * (b + std::min(a, b))};
 }
 
-Cost residual_backward_cost(const ActivationArgs& args) {
-  const auto count = static_cast<double>(args.count);
-  return {.flops = 2 * count, .bytes = 4 * 4 * count};
-}
-
 std::uint64_t footprint(const ShortcutArgs& args) {
   return footprint_of(args.n, args.a.h, args.a.w, args.a.c, args.b.h, args.b.w, args.b.c,
                       args.activation, args.alpha == 1.0f, args.beta == 1.0f);
@@ -95,8 +90,7 @@ Codelet<ShortcutArgs> shortcut_forward({
                          .kernel = forward_vector,
                          .supports = has_equal_sizes,
                          .in_bf16 = {0, 1, 2}},
-                        reference_implementation<reference::shortcut_forward<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::shortcut_forward, 0, 1, 2)},
+                        OMNI_PLAIN_IMPLEMENTATIONS(shortcut_forward, 0, 1, 2)},
     .cost = forward_cost,
     .footprint = footprint,
     .revision = 2,
@@ -117,8 +111,7 @@ Codelet<ShortcutArgs> shortcut_backward_b({
                          .kernel = backward_b_vector,
                          .supports = has_equal_sizes,
                          .in_bf16 = {0, 1}},
-                        reference_implementation<reference::shortcut_backward_b<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::shortcut_backward_b, 0, 1)},
+                        OMNI_PLAIN_IMPLEMENTATIONS(shortcut_backward_b, 0, 1)},
     .cost = backward_b_cost,
     .footprint = footprint,
 });
@@ -127,7 +120,7 @@ Codelet<ActivationArgs> residual_backward({
     .name = "residual_backward",
     .color = 0xbcbd22,
     .implementations = OMNI_IMPLEMENTATIONS(residual_backward, residual_backward_vector, 0, 1, 2),
-    .cost = residual_backward_cost,
+    .cost = cost_per_value<2, 16>,
     .footprint = footprint_by<&ActivationArgs::count, &ActivationArgs::activation>,
 });
 

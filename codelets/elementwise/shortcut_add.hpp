@@ -11,9 +11,9 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "codelets/declaration.hpp"
 #include "codelets/elementwise/activation.hpp"
 #include "runtime/extent.hpp"
-#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 
@@ -81,16 +81,11 @@ void residual_backward(const ActivationArgs& args, const T* dst, T* diff, T* dif
 
 }  // namespace reference
 
-namespace gpu {
-KernelFunction<ShortcutArgs> shortcut_forward, shortcut_backward_a, shortcut_backward_b;
-KernelFunction<ActivationArgs> residual_backward;
-}  // namespace gpu
-
-extern Codelet<ShortcutArgs> shortcut_forward;     // {a R, b R, dst W}
-extern Codelet<ShortcutArgs> shortcut_backward_a;  // {diff_dst R, diff_a W}
-extern Codelet<ShortcutArgs> shortcut_backward_b;  // {diff_dst R, diff_b W}
+OMNI_CODELET(ShortcutArgs, shortcut_forward);     // {a R, b R, dst W}
+OMNI_CODELET(ShortcutArgs, shortcut_backward_a);  // {diff_dst R, diff_a W}
+OMNI_CODELET(ShortcutArgs, shortcut_backward_b);  // {diff_dst R, diff_b W}
 // Where a and b have one size and no factors: the activation's gradient in place, which makes that
 // of dst the one of a, and its copy for b. The activation's gradient must not need its input.
-extern Codelet<ActivationArgs> residual_backward;  // {dst R, diff RW, diff_b W}
+OMNI_CODELET(ActivationArgs, residual_backward);  // {dst R, diff RW, diff_b W}
 
 }  // namespace omni

@@ -1,13 +1,12 @@
 #include "codelets/loss/cost_loss.hpp"
 
-#include "runtime/tasks/codelet.hpp"
+#include "codelets/definition.hpp"
 
 namespace omni {
 namespace {
 
 Cost work(const CostLossArgs& args) {
-  const double count = static_cast<double>(args.n) * args.inputs;
-  return {.flops = 4 * count, .bytes = (args.gradient ? 8 : 4) * count};
+  return args.gradient ? cost_per_value<4, 8>(args) : cost_per_value<4, 4>(args);
 }
 
 }  // namespace
@@ -15,8 +14,7 @@ Cost work(const CostLossArgs& args) {
 Codelet<CostLossArgs> cost_loss({
     .name = "cost_loss",
     .color = 0xd62728,
-    .implementations = {reference_implementation<reference::cost_loss<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::cost_loss)},
+    .implementations = {OMNI_PLAIN_IMPLEMENTATIONS(cost_loss)},
     .cost = work,
     .footprint = footprint_by<&CostLossArgs::n, &CostLossArgs::inputs, &CostLossArgs::distance,
                               &CostLossArgs::gradient>,

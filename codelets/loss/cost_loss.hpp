@@ -8,9 +8,9 @@
 #include <cmath>
 #include <cstdint>
 
+#include "codelets/declaration.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
 #include "codelets/loss/label_metrics.hpp"
-#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 
@@ -63,10 +63,6 @@ void with_distance(Distance distance, auto&& use) {
   }
 }
 
-namespace gpu {
-KernelFunction<CostLossArgs> cost_loss;
-}
-
 namespace reference {
 
 template <class T>
@@ -88,7 +84,7 @@ void cost_loss(const CostLossArgs& args, const T* src, const std::int32_t* label
 
 }  // namespace reference
 
-extern Codelet<CostLossArgs> cost_loss;  // {src R, labels R, metrics W [, diff W]}
+OMNI_CODELET(CostLossArgs, cost_loss);  // {src R, labels R, metrics W [, diff W]}
 
 // labels: i32[n]; metrics: f32[4], see LabelMetrics; diff may be null (no training).
 void submit_cost_loss(CostLossArgs args, const Tensor& src, const Tensor& labels,

@@ -1,14 +1,13 @@
 #include "codelets/loss/logistic_loss.hpp"
 
-#include "runtime/tasks/codelet.hpp"
+#include "codelets/definition.hpp"
 
 namespace omni {
 namespace {
 
 Cost logistic_cost(const LogisticLossArgs& args) {
-  const double count = static_cast<double>(args.n) * args.inputs;
   // An exponential is about 16 operations; the gradient needs it once more.
-  return {.flops = (args.gradient ? 40 : 20) * count, .bytes = (args.gradient ? 8 : 4) * count};
+  return args.gradient ? cost_per_value<40, 8>(args) : cost_per_value<20, 4>(args);
 }
 
 }  // namespace
@@ -16,8 +15,7 @@ Cost logistic_cost(const LogisticLossArgs& args) {
 Codelet<LogisticLossArgs> logistic_loss({
     .name = "logistic_loss",
     .color = 0xd62728,
-    .implementations = {reference_implementation<reference::logistic_loss<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::logistic_loss)},
+    .implementations = {OMNI_PLAIN_IMPLEMENTATIONS(logistic_loss)},
     .cost = logistic_cost,
     .footprint =
         footprint_by<&LogisticLossArgs::n, &LogisticLossArgs::inputs, &LogisticLossArgs::gradient>,

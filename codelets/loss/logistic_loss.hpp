@@ -7,9 +7,9 @@
 #include <cmath>
 #include <cstdint>
 
+#include "codelets/declaration.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
 #include "codelets/loss/label_metrics.hpp"
-#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 
@@ -17,10 +17,6 @@ struct LogisticLossArgs {
   int n = 0, inputs = 0;
   bool gradient = false;  // set by submit: there is a diff to write
 };
-
-namespace gpu {
-KernelFunction<LogisticLossArgs> logistic_loss;
-}
 
 namespace reference {
 
@@ -52,7 +48,7 @@ void logistic_loss(const LogisticLossArgs& args, const T* src, const std::int32_
 
 }  // namespace reference
 
-extern Codelet<LogisticLossArgs> logistic_loss;  // {src R, labels R, metrics W [, diff W]}
+OMNI_CODELET(LogisticLossArgs, logistic_loss);  // {src R, labels R, metrics W [, diff W]}
 
 // src: before the logistic function. labels: i32[n]; metrics: f32[4], see LabelMetrics; diff may be
 // null (no training).

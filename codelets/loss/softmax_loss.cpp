@@ -1,18 +1,12 @@
 #include "codelets/loss/softmax_loss.hpp"
 
-#include "runtime/tasks/codelet.hpp"
+#include "codelets/definition.hpp"
 
 namespace omni {
 namespace {
 
-Cost softmax_cost(const SoftmaxArgs& args) {
-  const double count = static_cast<double>(args.n) * args.inputs;
-  return {.flops = 20 * count, .bytes = 8 * count};  // the exponential is about 16 of them
-}
-
 Cost cross_entropy_cost(const CrossEntropyArgs& args) {
-  const double count = static_cast<double>(args.n) * args.inputs;
-  return {.flops = 20 * count, .bytes = (args.gradient ? 12 : 8) * count};
+  return args.gradient ? cost_per_value<20, 12>(args) : cost_per_value<20, 8>(args);
 }
 
 std::uint64_t cross_entropy_footprint(const CrossEntropyArgs& args) {
@@ -24,17 +18,15 @@ std::uint64_t cross_entropy_footprint(const CrossEntropyArgs& args) {
 Codelet<SoftmaxArgs> softmax_forward({
     .name = "softmax_forward",
     .color = 0xd62728,
-    .implementations = {reference_implementation<reference::softmax_forward<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::softmax_forward)},
-    .cost = softmax_cost,
+    .implementations = {OMNI_PLAIN_IMPLEMENTATIONS(softmax_forward)},
+    .cost = cost_per_value<20, 8>,  // an exponential is about 16 operations
     .footprint = footprint_by<&SoftmaxArgs::n, &SoftmaxArgs::inputs, &SoftmaxArgs::groups>,
 });
 
 Codelet<CrossEntropyArgs> cross_entropy({
     .name = "cross_entropy",
     .color = 0xd62728,
-    .implementations = {reference_implementation<reference::cross_entropy<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::cross_entropy)},
+    .implementations = {OMNI_PLAIN_IMPLEMENTATIONS(cross_entropy)},
     .cost = cross_entropy_cost,
     .footprint = cross_entropy_footprint,
 });

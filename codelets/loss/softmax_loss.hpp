@@ -7,9 +7,9 @@
 #include <cmath>
 #include <cstdint>
 
+#include "codelets/declaration.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
 #include "codelets/loss/label_metrics.hpp"
-#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 
@@ -52,11 +52,6 @@ struct LabelOdds {
   // p - truth, without the cancellation of p and 1.
   OMNI_HD double error(double truth) const { return (1 - truth) - rest / (own + rest); }
 };
-
-namespace gpu {
-KernelFunction<SoftmaxArgs> softmax_forward;
-KernelFunction<CrossEntropyArgs> cross_entropy;
-}  // namespace gpu
 
 namespace reference {
 
@@ -111,9 +106,9 @@ void cross_entropy(const CrossEntropyArgs& args, const T* logits, const T* proba
 
 }  // namespace reference
 
-extern Codelet<SoftmaxArgs> softmax_forward;  // {src R, dst W}
-extern Codelet<CrossEntropyArgs>
-    cross_entropy;  // {logits R, probabilities R, labels R, metrics W [, diff W]}
+OMNI_CODELET(SoftmaxArgs, softmax_forward);  // {src R, dst W}
+// {logits R, probabilities R, labels R, metrics W [, diff W]}
+OMNI_CODELET(CrossEntropyArgs, cross_entropy);
 
 // probabilities: what softmax_forward makes of the logits. labels: i32[n]; metrics: f32[4], see
 // LabelMetrics; diff may be null (no training).

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "codelets/definition.hpp"
 #include "codelets/normalise/batchnorm_steps.hpp"
-#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {
@@ -153,12 +153,6 @@ void backward_data_reference(const BatchnormBackwardArgs& args, const Buffers& b
                                             buffers.get(6), diff_src_of(args, buffers));
 }
 
-// What is done per value of a slice, and per channel.
-template <int flops, int tensors, class Args>
-Cost slice_cost(const Args& args) {
-  const double count = static_cast<double>(args.rows) * args.c;
-  return {.flops = flops * count, .bytes = 4.0 * tensors * count};
-}
 template <int flops, int values, class Args>
 Cost channel_cost(const Args& args) {
   return {.flops = double{flops} * args.c, .bytes = 4.0 * values * args.c};
@@ -167,7 +161,7 @@ Cost channel_cost(const Args& args) {
 std::uint64_t slice_footprint(const auto& args) { return footprint_of(args.rows, args.c); }
 std::uint64_t channel_footprint(const auto& args) { return footprint_of(args.c); }
 Cost apply_cost(const BatchnormApplyArgs& args) {
-  return args.adds ? slice_cost<4, 3>(args) : slice_cost<3, 2>(args);
+  return args.adds ? cost_per_value<4, 12>(args) : cost_per_value<3, 8>(args);
 }
 std::uint64_t apply_footprint(const BatchnormApplyArgs& args) {
   return footprint_of(args.rows, args.c, args.activation, args.adds);
@@ -194,40 +188,32 @@ CodeletDefinition<Args> definition(const char* name,
 
 Codelet<BatchnormSliceArgs> batchnorm_partial(definition<BatchnormSliceArgs>(
     "batchnorm_partial", OMNI_IMPLEMENTATIONS(batchnorm_partial, by_values<partial_vector>, 0),
-    slice_cost<3, 1>, slice_footprint));
+    cost_per_value<3, 4>, slice_footprint));
 Codelet<BatchnormMergeArgs> batchnorm_merge(
-    definition<BatchnormMergeArgs>("batchnorm_merge",
-                                   {reference_implementation<reference::batchnorm_merge<float>>(),
-                                    OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_merge)},
+    definition<BatchnormMergeArgs>("batchnorm_merge", {OMNI_PLAIN_IMPLEMENTATIONS(batchnorm_merge)},
                                    channel_cost<10, 6>, channel_footprint));
-Codelet<BatchnormFinishArgs> batchnorm_finish(
-    definition<BatchnormFinishArgs>("batchnorm_finish",
-                                    {reference_implementation<reference::batchnorm_finish<float>>(),
-                                     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_finish)},
-                                    channel_cost<10, 8>, channel_footprint));
+Codelet<BatchnormFinishArgs> batchnorm_finish(definition<BatchnormFinishArgs>(
+    "batchnorm_finish", {OMNI_PLAIN_IMPLEMENTATIONS(batchnorm_finish)}, channel_cost<10, 8>,
+    channel_footprint));
 Codelet<BatchnormApplyArgs> batchnorm_apply(definition<BatchnormApplyArgs>(
     "batchnorm_apply", OMNI_IMPLEMENTATIONS(batchnorm_apply, by_values<apply_vector>, 0, 5, 6),
     apply_cost, apply_footprint));
 Codelet<BatchnormReduceArgs> batchnorm_backward_reduce(definition<BatchnormReduceArgs>(
     "batchnorm_backward_reduce",
     OMNI_IMPLEMENTATIONS(batchnorm_backward_reduce, by_values<backward_reduce_vector>, 0, 1),
-    slice_cost<7, 2>, reduce_footprint));
+    cost_per_value<7, 8>, reduce_footprint));
 Codelet<BatchnormMergeArgs> batchnorm_merge_sums(definition<BatchnormMergeArgs>(
-    "batchnorm_merge_sums",
-    {reference_implementation<reference::batchnorm_merge_sums<float>>(),
-     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_merge_sums)},
-    channel_cost<2, 6>, channel_footprint));
+    "batchnorm_merge_sums", {OMNI_PLAIN_IMPLEMENTATIONS(batchnorm_merge_sums)}, channel_cost<2, 6>,
+    channel_footprint));
 Codelet<BatchnormParameterArgs> batchnorm_parameter_gradient(definition<BatchnormParameterArgs>(
-    "batchnorm_parameter_gradient",
-    {reference_implementation<reference::batchnorm_parameter_gradient<float>>(),
-     OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_parameter_gradient)},
+    "batchnorm_parameter_gradient", {OMNI_PLAIN_IMPLEMENTATIONS(batchnorm_parameter_gradient)},
     channel_cost<2, 6>, channel_footprint));
 Codelet<BatchnormBackwardArgs> batchnorm_backward_data(definition<BatchnormBackwardArgs>(
     "batchnorm_backward_data",
     {{.name = "vector", .kernel = by_values<backward_data_vector>, .in_bf16 = {0, 1, 7}},
      {"reference", backward_data_reference, nullptr, Role::reference},
      OMNI_GPU_IMPLEMENTATION(gpu::batchnorm_backward_data, 0, 1, 7)},
-    slice_cost<9, 3>, backward_data_footprint));
+    cost_per_value<9, 12>, backward_data_footprint));
 
 void submit_batchnorm_merge(Codelet<BatchnormMergeArgs>& merge, const BatchnormMergeArgs& args,
                             const Tensor& partial, const Tensor& total, TaskTag tag) {

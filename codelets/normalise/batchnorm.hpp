@@ -19,8 +19,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "codelets/declaration.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
-#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 
@@ -151,16 +151,6 @@ struct ParameterGradient {
 
 }  // namespace batchnorm_channel
 
-namespace gpu {
-KernelFunction<BatchnormSliceArgs> batchnorm_partial;
-KernelFunction<BatchnormMergeArgs> batchnorm_merge, batchnorm_merge_sums;
-KernelFunction<BatchnormFinishArgs> batchnorm_finish;
-KernelFunction<BatchnormApplyArgs> batchnorm_apply;
-KernelFunction<BatchnormReduceArgs> batchnorm_backward_reduce;
-KernelFunction<BatchnormParameterArgs> batchnorm_parameter_gradient;
-KernelFunction<BatchnormBackwardArgs> batchnorm_backward_data;
-}  // namespace gpu
-
 namespace reference {
 
 // partial: mean[c], then the sum of squared deviations from it [c].
@@ -267,16 +257,16 @@ void batchnorm_backward_data(const BatchnormBackwardArgs& args, const T* src, co
 }  // namespace reference
 
 // `partial`, `sums` and `total` are f32[2*c]; everything else by channel is f32[c].
-extern Codelet<BatchnormSliceArgs> batchnorm_partial;  // {src R, partial W}
-extern Codelet<BatchnormMergeArgs> batchnorm_merge;
-extern Codelet<BatchnormFinishArgs> batchnorm_finish;
-extern Codelet<BatchnormApplyArgs> batchnorm_apply;
+OMNI_CODELET(BatchnormSliceArgs, batchnorm_partial);  // {src R, partial W}
+OMNI_CODELET(BatchnormMergeArgs, batchnorm_merge);
+OMNI_CODELET(BatchnormFinishArgs, batchnorm_finish);
+OMNI_CODELET(BatchnormApplyArgs, batchnorm_apply);
 // {src R, diff_dst R, mean R, inv_std R, scale R, shift R, sums W}
-extern Codelet<BatchnormReduceArgs> batchnorm_backward_reduce;
-extern Codelet<BatchnormMergeArgs> batchnorm_merge_sums;
+OMNI_CODELET(BatchnormReduceArgs, batchnorm_backward_reduce);
+OMNI_CODELET(BatchnormMergeArgs, batchnorm_merge_sums);
 // {total R, diff_scale +=, diff_shift +=}
-extern Codelet<BatchnormParameterArgs> batchnorm_parameter_gradient;
-extern Codelet<BatchnormBackwardArgs> batchnorm_backward_data;
+OMNI_CODELET(BatchnormParameterArgs, batchnorm_parameter_gradient);
+OMNI_CODELET(BatchnormBackwardArgs, batchnorm_backward_data);
 
 // merge: batchnorm_merge or batchnorm_merge_sums.
 void submit_batchnorm_merge(Codelet<BatchnormMergeArgs>& merge, const BatchnormMergeArgs& args,

@@ -1,7 +1,7 @@
 #include "codelets/normalise/batchnorm_residual.hpp"
 
+#include "codelets/definition.hpp"
 #include "codelets/normalise/batchnorm_steps.hpp"
-#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {
@@ -48,15 +48,9 @@ Codelet<BatchnormReduceArgs> batchnorm_residual_reduce({
     .color = 0x2ca02c,  // of batch normalisation
     .implementations = OMNI_IMPLEMENTATIONS(batchnorm_residual_reduce,
                                             by_values<residual_reduce_vector>, 0, 1, 2, 6),
-    .cost =
-        [](const BatchnormReduceArgs& args) {
-          const double count = static_cast<double>(args.rows) * args.c;
-          return Cost{.flops = 6 * count, .bytes = 4 * 4 * count};
-        },
-    .footprint =
-        [](const BatchnormReduceArgs& args) {
-          return footprint_of(args.rows, args.c, args.activation);
-        },
+    .cost = cost_per_value<6, 16>,
+    .footprint = footprint_by<&BatchnormReduceArgs::rows, &BatchnormReduceArgs::c,
+                              &BatchnormReduceArgs::activation>,
 });
 
 }  // namespace omni

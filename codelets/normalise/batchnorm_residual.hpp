@@ -9,10 +9,6 @@
 
 namespace omni {
 
-namespace gpu {
-KernelFunction<BatchnormReduceArgs> batchnorm_residual_reduce;
-}  // namespace gpu
-
 namespace reference {
 
 // args.activation: that of the sum.
@@ -31,6 +27,6 @@ void batchnorm_residual_reduce(const BatchnormReduceArgs& args, const T* src, co
 }  // namespace reference
 
 // {src R, dst R, diff_dst R, mean R, inv_std R, sums W, diff_addend W}
-extern Codelet<BatchnormReduceArgs> batchnorm_residual_reduce;
+OMNI_CODELET(BatchnormReduceArgs, batchnorm_residual_reduce);
 
 }  // namespace omni

@@ -1,6 +1,6 @@
 #include "codelets/normalise/l2norm.hpp"
 
-#include "runtime/tasks/codelet.hpp"
+#include "codelets/definition.hpp"
 
 namespace omni {
 namespace {
@@ -38,16 +38,6 @@ void backward_vector(const L2NormArgs& args, const Buffers& buffers, DeviceConte
   }
 }
 
-Cost forward_cost(const L2NormArgs& args) {
-  const double count = static_cast<double>(args.rows) * args.c;
-  return {.flops = 3 * count, .bytes = 8 * count};
-}
-
-Cost backward_cost(const L2NormArgs& args) {
-  const double count = static_cast<double>(args.rows) * args.c;
-  return {.flops = 7 * count, .bytes = 12 * count};
-}
-
 std::uint64_t footprint(const L2NormArgs& args) { return footprint_of(args.rows, args.c); }
 
 }  // namespace
@@ -55,20 +45,16 @@ std::uint64_t footprint(const L2NormArgs& args) { return footprint_of(args.rows,
 Codelet<L2NormArgs> l2norm_forward({
     .name = "l2norm_forward",
     .color = 0x17becf,
-    .implementations = {{"vector", forward_vector},
-                        reference_implementation<reference::l2norm_forward<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::l2norm_forward)},
-    .cost = forward_cost,
+    .implementations = OMNI_IMPLEMENTATIONS(l2norm_forward, forward_vector),
+    .cost = cost_per_value<3, 8>,
     .footprint = footprint,
 });
 
 Codelet<L2NormArgs> l2norm_backward({
     .name = "l2norm_backward",
     .color = 0x17becf,
-    .implementations = {{"vector", backward_vector},
-                        reference_implementation<reference::l2norm_backward<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::l2norm_backward)},
-    .cost = backward_cost,
+    .implementations = OMNI_IMPLEMENTATIONS(l2norm_backward, backward_vector),
+    .cost = cost_per_value<7, 12>,
     .footprint = footprint,
 });
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "runtime/tasks/kernel.hpp"
+#include "codelets/declaration.hpp"
 
 namespace omni {
 
@@ -16,10 +16,6 @@ struct L2NormArgs {
   std::int64_t rows = 0;  // images * h * w
   int c = 0;
 };
-
-namespace gpu {
-KernelFunction<L2NormArgs> l2norm_forward, l2norm_backward;
-}
 
 namespace reference {
 
@@ -53,7 +49,7 @@ void l2norm_backward(const L2NormArgs& args, const T* src, const T* diff_dst, T*
 
 }  // namespace reference
 
-extern Codelet<L2NormArgs> l2norm_forward;   // {src R, dst W}
-extern Codelet<L2NormArgs> l2norm_backward;  // {src R, diff_dst R, diff_src W}
+OMNI_CODELET(L2NormArgs, l2norm_forward);   // {src R, dst W}
+OMNI_CODELET(L2NormArgs, l2norm_backward);  // {src R, diff_dst R, diff_src W}
 
 }  // namespace omni

@@ -11,8 +11,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "codelets/declaration.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
-#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 
@@ -44,10 +44,6 @@ void with_power(float beta, auto use) {
   if (beta == 0.75f) return use(ThreeQuarters{});
   if (beta == 0.5f) return use(Half{});
   use(AnyPower{beta});
-}
-
-namespace gpu {
-KernelFunction<LrnArgs> lrn_forward, lrn_backward;
 }
 
 namespace reference {
@@ -95,7 +91,7 @@ void lrn_backward(const LrnArgs& args, const T* src, const T* dst, const T* scal
 
 }  // namespace reference
 
-extern Codelet<LrnArgs> lrn_forward;   // {src R, dst W, scale W}; scale has the size of src
-extern Codelet<LrnArgs> lrn_backward;  // {src R, dst R, scale R, diff_dst R, diff_src W}
+OMNI_CODELET(LrnArgs, lrn_forward);   // {src R, dst W, scale W}; scale has the size of src
+OMNI_CODELET(LrnArgs, lrn_backward);  // {src R, dst R, scale R, diff_dst R, diff_src W}
 
 }  // namespace omni

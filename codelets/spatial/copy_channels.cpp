@@ -3,7 +3,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "runtime/tasks/codelet.hpp"
+#include "codelets/definition.hpp"
 
 namespace omni {
 namespace {
@@ -22,17 +22,13 @@ void copy_vector(const CopyChannelsArgs& args, const Buffers& buffers, DeviceCon
   });
 }
 
-Cost copy_cost(const CopyChannelsArgs& args) {
-  return {.flops = 0, .bytes = 8 * static_cast<double>(args.rows) * args.c};
-}
-
 }  // namespace
 
 Codelet<CopyChannelsArgs> copy_channels({
     .name = "copy_channels",
     .color = 0x7f7f7f,
     .implementations = OMNI_IMPLEMENTATIONS(copy_channels, copy_vector, 0, 1),
-    .cost = copy_cost,
+    .cost = cost_per_value<0, 8>,
     .footprint = footprint_by<&CopyChannelsArgs::rows, &CopyChannelsArgs::c,
                               &CopyChannelsArgs::src_c, &CopyChannelsArgs::dst_c>,
 });

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "runtime/tasks/kernel.hpp"
+#include "codelets/declaration.hpp"
 
 namespace omni {
 
@@ -14,10 +14,6 @@ struct CopyChannelsArgs {
   int src_c = 0, src_offset = 0;
   int dst_c = 0, dst_offset = 0;
 };
-
-namespace gpu {
-KernelFunction<CopyChannelsArgs> copy_channels;
-}
 
 namespace reference {
 
@@ -30,7 +26,7 @@ void copy_channels(const CopyChannelsArgs& args, const T* src, T* dst) {
 
 }  // namespace reference
 
-extern Codelet<CopyChannelsArgs> copy_channels;  // {src R, dst W or RW}
+OMNI_CODELET(CopyChannelsArgs, copy_channels);  // {src R, dst W or RW}
 
 // One part of a concatenation: `part` tells where the c channels of a source lie in the whole.
 struct ChannelPart {

@@ -1,6 +1,6 @@
 #include "codelets/spatial/crop_mirror.hpp"
 
-#include "runtime/tasks/codelet.hpp"
+#include "codelets/definition.hpp"
 
 namespace omni {
 namespace {
@@ -26,8 +26,7 @@ std::uint64_t footprint(const CropMirrorArgs& args) {
 Codelet<CropMirrorArgs> crop_mirror_forward({
     .name = "crop_mirror_forward",
     .color = 0xe377c2,
-    .implementations = {reference_implementation<reference::crop_mirror_forward<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::crop_mirror_forward)},
+    .implementations = {OMNI_PLAIN_IMPLEMENTATIONS(crop_mirror_forward)},
     .cost = forward_cost,
     .footprint = footprint,
 });
@@ -35,8 +34,7 @@ Codelet<CropMirrorArgs> crop_mirror_forward({
 Codelet<CropMirrorArgs> crop_mirror_backward({
     .name = "crop_mirror_backward",
     .color = 0xe377c2,
-    .implementations = {reference_implementation<reference::crop_mirror_backward<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::crop_mirror_backward)},
+    .implementations = {OMNI_PLAIN_IMPLEMENTATIONS(crop_mirror_backward)},
     .cost = backward_cost,
     .footprint = footprint,
 });

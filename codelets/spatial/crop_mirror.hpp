@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "codelets/declaration.hpp"
 #include "runtime/extent.hpp"
 #include "runtime/rng.hpp"
-#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 
@@ -47,10 +47,6 @@ constexpr CropWindow crop_window(const CropMirrorArgs& args, int image) {
   return window;
 }
 
-namespace gpu {
-KernelFunction<CropMirrorArgs> crop_mirror_forward, crop_mirror_backward;
-}
-
 namespace reference {
 
 // Calls visit(index in src, index in dst) for every value of the windows.
@@ -85,7 +81,7 @@ void crop_mirror_backward(const CropMirrorArgs& args, const T* diff_dst, T* diff
 
 }  // namespace reference
 
-extern Codelet<CropMirrorArgs> crop_mirror_forward;   // {src R, dst W}
-extern Codelet<CropMirrorArgs> crop_mirror_backward;  // {diff_dst R, diff_src W}
+OMNI_CODELET(CropMirrorArgs, crop_mirror_forward);   // {src R, dst W}
+OMNI_CODELET(CropMirrorArgs, crop_mirror_backward);  // {diff_dst R, diff_src W}
 
 }  // namespace omni

@@ -1,7 +1,7 @@
 #include "codelets/spatial/pooling.hpp"
 
+#include "codelets/definition.hpp"
 #include "codelets/spatial/channel_chunks.hpp"
-#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {
@@ -86,8 +86,8 @@ void max_forward_vector(const PoolShape& shape, const Buffers& buffers, DeviceCo
   });
 }
 
-template <class T>
-void average_forward(const PoolShape& shape, const Buffers& buffers) {
+constexpr auto average_forward = []<class T>(T, const PoolShape& shape, const Buffers& buffers,
+                                             DeviceContext&) {
   const T* src = buffers.get<T>(0);
   T* dst = buffers.get<T>(1);
   for_each_window(shape, [&, c = shape.c, prefetch = outgrows_cache<T>(shape)](
@@ -106,11 +106,7 @@ void average_forward(const PoolShape& shape, const Buffers& buffers) {
         store_floats<lanes>(dst + pixel * c + k + p * lanes, sum[p] * share);
     });
   });
-}
-
-void average_forward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
-  with_values(buffers, [&]<class T>(T) { average_forward<T>(shape, buffers); });
-}
+};
 
 // Where windows are added up: floats in the tensor itself, or one image at a time beside it, of
 // which each row is rounded once.
@@ -213,8 +209,8 @@ void max_backward_vector(const PoolShape& shape, const Buffers& buffers, DeviceC
   });
 }
 
-template <class T>
-void average_backward(const PoolShape& shape, const Buffers& buffers, DeviceContext& context) {
+constexpr auto average_backward = []<class T>(T, const PoolShape& shape, const Buffers& buffers,
+                                              DeviceContext& context) {
   const T* diff_dst = buffers.get<T>(0);
   scatter_windows(
       shape, SummedImages(shape, buffers.get<T>(1), context),
@@ -232,12 +228,7 @@ void average_backward(const PoolShape& shape, const Buffers& buffers, DeviceCont
             }
         });
       });
-}
-
-void average_backward_vector(const PoolShape& shape, const Buffers& buffers,
-                             DeviceContext& context) {
-  with_values(buffers, [&]<class T>(T) { average_backward<T>(shape, buffers, context); });
-}
+};
 
 WorkingFloats sums_floats(const PoolShape& shape, bool bf16_tensors) {
   return {.scratch = bf16_tensors ? SummedImages<Bf16>::floats(shape) : 0};
@@ -306,7 +297,7 @@ Codelet<PoolShape> max_pool_backward({
 Codelet<PoolShape> average_pool_forward({
     .name = "average_pool_forward",
     .color = kPoolingColor,
-    .implementations = OMNI_IMPLEMENTATIONS(average_pool_forward, average_forward_vector, 0, 1),
+    .implementations = OMNI_IMPLEMENTATIONS(average_pool_forward, by_values<average_forward>, 0, 1),
     .cost = average_cost,
     .footprint = footprint,
 });
@@ -315,11 +306,10 @@ Codelet<PoolShape> average_pool_backward({
     .name = "average_pool_backward",
     .color = kPoolingColor,
     .implementations = {{.name = "vector",
-                         .kernel = average_backward_vector,
+                         .kernel = by_values<average_backward>,
                          .working = sums_floats,
                          .in_bf16 = {0, 1}},
-                        reference_implementation<reference::average_pool_backward<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::average_pool_backward, 0, 1)},
+                        OMNI_PLAIN_IMPLEMENTATIONS(average_pool_backward, 0, 1)},
     .cost = average_cost,
     .footprint = footprint,
 });

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "runtime/tasks/kernel.hpp"
+#include "codelets/declaration.hpp"
 
 namespace omni {
 
@@ -76,11 +76,6 @@ void for_each_window(const PoolShape& shape, auto visit) {
               PoolSpan(x, shape.stride_w, shape.offset_w, shape.kernel_w, shape.w));
 }
 
-namespace gpu {
-KernelFunction<PoolShape> max_pool_forward, max_pool_backward, average_pool_forward,
-    average_pool_backward;
-}
-
 namespace reference {
 
 // Calls visit(index in the output, index in the image, cell of the window, cells of the window that
@@ -137,9 +132,9 @@ void average_pool_backward(const PoolShape& shape, const T* diff_dst, T* diff_sr
 
 }  // namespace reference
 
-extern Codelet<PoolShape> max_pool_forward;       // {src R, dst W, index W}
-extern Codelet<PoolShape> max_pool_backward;      // {diff_dst R, index R, diff_src W}
-extern Codelet<PoolShape> average_pool_forward;   // {src R, dst W}
-extern Codelet<PoolShape> average_pool_backward;  // {diff_dst R, diff_src W}
+OMNI_CODELET(PoolShape, max_pool_forward);       // {src R, dst W, index W}
+OMNI_CODELET(PoolShape, max_pool_backward);      // {diff_dst R, index R, diff_src W}
+OMNI_CODELET(PoolShape, average_pool_forward);   // {src R, dst W}
+OMNI_CODELET(PoolShape, average_pool_backward);  // {diff_dst R, diff_src W}
 
 }  // namespace omni

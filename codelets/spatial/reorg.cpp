@@ -1,6 +1,6 @@
 #include "codelets/spatial/reorg.hpp"
 
-#include "runtime/tasks/codelet.hpp"
+#include "codelets/definition.hpp"
 
 namespace omni {
 namespace {
@@ -18,8 +18,7 @@ std::uint64_t reorg_footprint(const ReorgArgs& args) {
 Codelet<ReorgArgs> reorg({
     .name = "reorg",
     .color = 0x7f7f7f,
-    .implementations = {reference_implementation<reference::reorg<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::reorg)},
+    .implementations = {OMNI_PLAIN_IMPLEMENTATIONS(reorg)},
     .cost = reorg_cost,
     .footprint = reorg_footprint,
 });

@@ -9,8 +9,8 @@
 
 #include <cstdint>
 
+#include "codelets/declaration.hpp"
 #include "runtime/extent.hpp"
-#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 
@@ -21,10 +21,6 @@ struct ReorgArgs {
   int stride = 2;
   bool to_depth = true;  // forward goes from wide to deep; false is Darknet's reverse=1
 };
-
-namespace gpu {
-KernelFunction<ReorgArgs> reorg;
-}
 
 namespace reference {
 
@@ -49,7 +45,7 @@ void reorg(const ReorgArgs& args, const T* src, T* dst) {
 
 }  // namespace reference
 
-extern Codelet<ReorgArgs> reorg;  // {src R, dst W}
+OMNI_CODELET(ReorgArgs, reorg);  // {src R, dst W}
 
 // With the arguments of forward.
 void submit_reorg_backward(ReorgArgs args, const Tensor& diff_dst, const Tensor& diff_src,

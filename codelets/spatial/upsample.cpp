@@ -1,6 +1,6 @@
 #include "codelets/spatial/upsample.hpp"
 
-#include "runtime/tasks/codelet.hpp"
+#include "codelets/definition.hpp"
 
 namespace omni {
 namespace {
@@ -25,8 +25,7 @@ std::uint64_t footprint(const UpsampleArgs& args) {
 Codelet<UpsampleArgs> upsample_forward({
     .name = "upsample_forward",
     .color = 0x8c564b,
-    .implementations = {reference_implementation<reference::upsample_forward<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::upsample_forward)},
+    .implementations = {OMNI_PLAIN_IMPLEMENTATIONS(upsample_forward)},
     .cost = forward_cost,
     .footprint = footprint,
 });
@@ -34,8 +33,7 @@ Codelet<UpsampleArgs> upsample_forward({
 Codelet<UpsampleArgs> upsample_backward({
     .name = "upsample_backward",
     .color = 0x8c564b,
-    .implementations = {reference_implementation<reference::upsample_backward<float>>(),
-                        OMNI_GPU_IMPLEMENTATION(gpu::upsample_backward)},
+    .implementations = {OMNI_PLAIN_IMPLEMENTATIONS(upsample_backward)},
     .cost = backward_cost,
     .footprint = footprint,
 });

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "codelets/declaration.hpp"
 #include "runtime/extent.hpp"
-#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 
@@ -17,10 +17,6 @@ struct UpsampleArgs {
   int stride = 2;
   float scale = 1;
 };
-
-namespace gpu {
-KernelFunction<UpsampleArgs> upsample_forward, upsample_backward;
-}
 
 namespace reference {
 
@@ -53,7 +49,7 @@ void upsample_backward(const UpsampleArgs& args, const T* diff_dst, T* diff_src)
 
 }  // namespace reference
 
-extern Codelet<UpsampleArgs> upsample_forward;   // {src R, dst W}
-extern Codelet<UpsampleArgs> upsample_backward;  // {diff_dst R, diff_src W}
+OMNI_CODELET(UpsampleArgs, upsample_forward);   // {src R, dst W}
+OMNI_CODELET(UpsampleArgs, upsample_backward);  // {diff_dst R, diff_src W}
 
 }  // namespace omni
