@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 #include "runtime/bf16/bf16.hpp"
@@ -51,12 +50,6 @@ constexpr bool gradient_needs_input(Activation activation) {
 
 constexpr std::string_view activation_name(Activation activation) {
   return kActivationNames[static_cast<std::size_t>(activation)];
-}
-
-constexpr std::optional<Activation> parse_activation(std::string_view name) {
-  for (std::size_t i = 0; i < kActivationNames.size(); ++i)
-    if (kActivationNames[i] == name) return static_cast<Activation>(i);
-  return std::nullopt;
 }
 
 namespace activations {

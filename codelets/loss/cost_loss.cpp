@@ -20,10 +20,4 @@ Codelet<CostLossArgs> cost_loss({
                               &CostLossArgs::gradient>,
 });
 
-void submit_cost_loss(CostLossArgs args, const Tensor& src, const Tensor& labels,
-                      const Tensor& metrics, const Tensor* diff, TaskTag tag) {
-  args.gradient = diff != nullptr;
-  cost_loss.submit(args, {read(src), read(labels), write(metrics), if_any(write, diff)}, tag);
-}
-
 }  // namespace omni

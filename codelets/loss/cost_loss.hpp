@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdint>
 
-#include "codelets/declaration.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
 #include "codelets/loss/label_metrics.hpp"
 
@@ -84,10 +83,6 @@ void cost_loss(const CostLossArgs& args, const T* src, const std::int32_t* label
 
 }  // namespace reference
 
-OMNI_CODELET(CostLossArgs, cost_loss);  // {src R, labels R, metrics W [, diff W]}
-
-// labels: i32[n]; metrics: f32[4], see LabelMetrics; diff may be null (no training).
-void submit_cost_loss(CostLossArgs args, const Tensor& src, const Tensor& labels,
-                      const Tensor& metrics, const Tensor* diff, TaskTag tag = {});
+OMNI_CODELET(CostLossArgs, cost_loss);  // see submit_loss()
 
 }  // namespace omni

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "codelets/declaration.hpp"
 #include "runtime/tasks/slices.hpp"
 
 namespace omni {
@@ -64,6 +65,15 @@ void judge_images(int n, int inputs, const T* src, const std::int32_t* labels, T
       std::fill_n(d, inputs, T{0});
   }
   sums.store(metrics);
+}
+
+// Of a loss with the buffers {src R, labels R, metrics W [, diff W]}: labels: i32[n]; metrics:
+// f32[4], see LabelMetrics; diff may be null (no training).
+template <class Args>
+void submit_loss(Codelet<Args>& loss, Args args, const Tensor& src, const Tensor& labels,
+                 const Tensor& metrics, const Tensor* diff, TaskTag tag = {}) {
+  args.gradient = diff != nullptr;
+  loss.submit(args, {read(src), read(labels), write(metrics), if_any(write, diff)}, tag);
 }
 
 }  // namespace omni

@@ -21,10 +21,4 @@ Codelet<LogisticLossArgs> logistic_loss({
         footprint_by<&LogisticLossArgs::n, &LogisticLossArgs::inputs, &LogisticLossArgs::gradient>,
 });
 
-void submit_logistic_loss(LogisticLossArgs args, const Tensor& src, const Tensor& labels,
-                          const Tensor& metrics, const Tensor* diff, TaskTag tag) {
-  args.gradient = diff != nullptr;
-  logistic_loss.submit(args, {read(src), read(labels), write(metrics), if_any(write, diff)}, tag);
-}
-
 }  // namespace omni

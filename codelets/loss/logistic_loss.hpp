@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdint>
 
-#include "codelets/declaration.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
 #include "codelets/loss/label_metrics.hpp"
 
@@ -48,11 +47,7 @@ void logistic_loss(const LogisticLossArgs& args, const T* src, const std::int32_
 
 }  // namespace reference
 
-OMNI_CODELET(LogisticLossArgs, logistic_loss);  // {src R, labels R, metrics W [, diff W]}
-
-// src: before the logistic function. labels: i32[n]; metrics: f32[4], see LabelMetrics; diff may be
-// null (no training).
-void submit_logistic_loss(LogisticLossArgs args, const Tensor& src, const Tensor& labels,
-                          const Tensor& metrics, const Tensor* diff, TaskTag tag = {});
+// See submit_loss(); src: before the logistic function.
+OMNI_CODELET(LogisticLossArgs, logistic_loss);
 
 }  // namespace omni

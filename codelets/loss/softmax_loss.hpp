@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdint>
 
-#include "codelets/declaration.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
 #include "codelets/loss/label_metrics.hpp"
 

@@ -1,5 +1,6 @@
 #include "codelets/elementwise/activation.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include "tests/gradcheck/harness.hpp"
@@ -117,17 +118,16 @@ TEST(Activation, hand_computed) {
       {"relu6", 0, 0.5, 5}};
   ASSERT_EQ(rows.size(), kAll.size());
   for (const Row& row : rows) {
-    const auto activation = parse_activation(row.name);
-    ASSERT_TRUE(activation) << row.name;
-    EXPECT_EQ(activation_name(*activation), row.name);
-    EXPECT_NEAR(value_of(*activation, -2.0), row.at_minus_2, 1e-8) << row.name;
-    EXPECT_NEAR(value_of(*activation, 0.5), row.at_half, 1e-8) << row.name;
-    EXPECT_NEAR(value_of(*activation, 5.0), row.at_5, 1e-8) << row.name;
+    const auto place = std::ranges::find(kActivationNames, row.name);
+    ASSERT_NE(place, kActivationNames.end()) << row.name;
+    const auto activation = static_cast<Activation>(place - kActivationNames.begin());
+    EXPECT_EQ(activation_name(activation), row.name);
+    EXPECT_NEAR(value_of(activation, -2.0), row.at_minus_2, 1e-8) << row.name;
+    EXPECT_NEAR(value_of(activation, 0.5), row.at_half, 1e-8) << row.name;
+    EXPECT_NEAR(value_of(activation, 5.0), row.at_5, 1e-8) << row.name;
   }
   EXPECT_EQ(value_of(Activation::hard_mish, -1.0), -0.5);
   EXPECT_EQ(value_of(Activation::relu6, 7.0), 6);
-  EXPECT_FALSE(parse_activation("Relu"));
-  EXPECT_FALSE(parse_activation(""));
 }
 
 TEST(Activation, extremes_stay_finite_and_nan_stays_nan) {

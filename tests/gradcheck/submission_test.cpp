@@ -77,17 +77,17 @@ TEST_F(Submission, losses) {
 
   CostLossArgs squares{.n = 3, .inputs = 5};
   check(cost_loss, squares, {predictions, labels, output(4)},
-        [&](Tensors t) { submit_cost_loss(squares, *t[0], *t[1], *t[2], nullptr); });
+        [&](Tensors t) { submit_loss(cost_loss, squares, *t[0], *t[1], *t[2], nullptr); });
   squares.gradient = true;
   check(cost_loss, squares, {predictions, labels, output(4), output(15)},
-        [&](Tensors t) { submit_cost_loss(squares, *t[0], *t[1], *t[2], t[3]); });
+        [&](Tensors t) { submit_loss(cost_loss, squares, *t[0], *t[1], *t[2], t[3]); });
 }
 
 TEST_F(Submission, a_bad_label_becomes_an_error) {
   Tensor predictions("predictions", 3), labels("labels", 1, DataType::i32), metrics("metrics", 4);
   for (Tensor* tensor : {&predictions, &labels, &metrics}) ASSERT_TRUE(tensor->allocate());
   HostAccess(labels, HostAccess::Mode::write).i32()[0] = 3;
-  submit_cost_loss({.n = 1, .inputs = 3}, predictions, labels, metrics, nullptr);
+  submit_loss(cost_loss, {.n = 1, .inputs = 3}, predictions, labels, metrics, nullptr);
   { const HostAccess wait(metrics, HostAccess::Mode::read); }
   const Status status = task_status();
   ASSERT_FALSE(status);
