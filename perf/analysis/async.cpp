@@ -15,7 +15,7 @@ void add(Staleness& staleness, std::int64_t value) {
   ++staleness.histogram[value];
 }
 
-void divide(auto& sum) {
+void divide(Staleness& sum) {
   if (sum.exchanges > 0) sum.mean /= static_cast<double>(sum.exchanges);
 }
 
@@ -30,10 +30,7 @@ Async analyse_async(const Trace& trace) {
     add(result.all, exchange.staleness);
     add(groups[exchange.group].staleness, exchange.staleness);
     iterations_of[exchange.group].insert(exchange.iteration);
-    IterationStaleness& iteration = iterations[exchange.iteration];
-    ++iteration.exchanges;
-    iteration.mean += static_cast<double>(exchange.staleness);
-    iteration.max = std::max(iteration.max, exchange.staleness);
+    add(iterations[exchange.iteration], exchange.staleness);
   }
   divide(result.all);
   result.meetings = trace.meetings.size();

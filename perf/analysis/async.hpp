@@ -25,11 +25,8 @@ struct GroupStaleness {
   double expected = 0;  // staleness: updates by others for each of its own; NaN where models meet
 };
 
-struct IterationStaleness {
+struct IterationStaleness : Staleness {
   std::int64_t iteration = 0;
-  std::size_t exchanges = 0;
-  double mean = 0;
-  std::int64_t max = 0;
 };
 
 struct Async {

@@ -8,7 +8,6 @@
 #include <limits>
 #include <map>
 #include <set>
-#include <tuple>
 #include <unordered_map>
 
 #include "perf/analysis/iterations.hpp"
@@ -80,15 +79,10 @@ Measured measure(std::vector<Sample> values) {
   return result;
 }
 
-struct RowKey {
-  std::string what, codelet, implementation, kind, layer;
-  auto operator<=>(const RowKey&) const = default;
-};
-
 // One run, measured.
 struct Run {
   double compute = 0;  // s
-  std::map<RowKey, Measured> times;
+  std::map<DiffKey, Measured> times;
   std::map<std::string, std::map<std::string, double>> tasks;  // by codelet and kind of worker
   std::map<std::string, double> share;                         // of compute, by codelet
 };
@@ -105,12 +99,7 @@ class Measurement {
     // Without others, the first ones are better than none.
     if (first.size() > skip) counted_from_ = *first.rbegin();
     for (const Task& task : trace.tasks)
-      if (counts(task))
-        values_[{.codelet = task.codelet,
-                 .implementation = task.implementation,
-                 .kind = kinds_.of(task),
-                 .layer = task.layer}]
-            .push_back({task.iteration, task.seconds()});
+      if (counts(task)) values_[kinds_.class_of(task)].push_back({task.iteration, task.seconds()});
   }
 
   Run run(std::size_t skip) const {
@@ -146,12 +135,12 @@ class Measurement {
   }
 
   void measure_kernels(Run& run) const {
-    std::map<RowKey, std::vector<Sample>> all;  // of all implementations
+    std::map<DiffKey, std::vector<Sample>> all;  // of all implementations
     for (const auto& [which, values] : values_) {
       if (which.layer < 0) continue;  // of any size: a median says nothing
       const trace::Codelet& codelet = trace_.codelets[which.codelet];
-      RowKey key{"kernel", codelet.name, "", kinds_.names()[which.kind],
-                 layer_name(trace_, which.layer)};
+      DiffKey key{"kernel", codelet.name, "", kinds_.names()[which.kind],
+                  layer_name(trace_, which.layer)};
       std::vector<Sample>& whole = all[key];
       whole.insert(whole.end(), values.begin(), values.end());
       key.implementation = codelet.implementations[which.implementation];
@@ -202,15 +191,7 @@ void compare_times(const Run& before, const Run& after, Diff& diff) {
     const auto found = after.times.find(key);
     if (found == after.times.end()) continue;  // see compare_existence
     const Measured& b = found->second;
-    DiffRow row{.what = key.what,
-                .codelet = key.codelet,
-                .implementation = key.implementation,
-                .kind = key.kind,
-                .layer = key.layer,
-                .before = a.median,
-                .after = b.median,
-                .count_before = a.count,
-                .count_after = b.count};
+    DiffRow row{key, a.median, b.median, a.count, b.count};
     const bool whole = std::isinf(a.total);
     const double share_before = whole ? 1 : ratio(a.total, before.compute);
     row.weight = whole ? 1 : std::max(share_before, ratio(b.total, after.compute));
@@ -233,7 +214,8 @@ double value_or_zero(const auto& map, const std::string& key) {
 void add_missing(const Run& has, const Run& lacks, Verdict verdict, Diff& diff) {
   for (const auto& [codelet, kinds] : has.tasks) {
     if (lacks.tasks.contains(codelet)) continue;
-    DiffRow row{.what = "codelet", .codelet = codelet, .weight = value_or_zero(has.share, codelet)};
+    DiffRow row{{.what = "codelet", .codelet = codelet}};
+    row.weight = value_or_zero(has.share, codelet);
     const auto measured = has.times.find({"codelet", codelet, "", "", ""});
     const Measured found = measured == has.times.end() ? Measured{} : measured->second;
     (verdict == Verdict::only_before ? row.before : row.after) = found.median;
@@ -260,7 +242,7 @@ void compare_placement(const Run& before, const Run& after, Diff& diff) {
     for (const std::string& kind : kinds) {
       const double a = value_or_zero(kinds_before, kind) / all_before;
       const double b = value_or_zero(found->second, kind) / all_after;
-      DiffRow row{.what = "placement", .codelet = codelet, .kind = kind, .before = a, .after = b};
+      DiffRow row{{.what = "placement", .codelet = codelet, .kind = kind}, a, b};
       row.count_before = static_cast<std::size_t>(all_before);
       row.count_after = static_cast<std::size_t>(all_after);
       row.change = b - a;
@@ -278,14 +260,15 @@ void compare_placement(const Run& before, const Run& after, Diff& diff) {
 
 // A row by implementation says nothing new where a kernel has one implementation only.
 void drop_repeated(std::vector<DiffRow>& rows) {
-  using Kernel = std::tuple<std::string, std::string, std::string>;
-  std::map<Kernel, std::size_t> whole;
+  std::map<DiffKey, std::size_t> whole;
   for (const DiffRow& row : rows)
     if (row.what == "kernel" && row.implementation.empty())
-      whole[{row.codelet, row.kind, row.layer}] = row.count_before + row.count_after;
+      whole[row] = row.count_before + row.count_after;
   std::erase_if(rows, [&](const DiffRow& row) {
     if (row.what != "kernel" || row.implementation.empty()) return false;
-    const auto found = whole.find({row.codelet, row.kind, row.layer});
+    DiffKey key = row;
+    key.implementation.clear();
+    const auto found = whole.find(key);
     return found != whole.end() && found->second == row.count_before + row.count_after;
   });
 }

@@ -25,9 +25,13 @@ struct DiffOptions {
 // moved: a placement. only_before, only_after: a codelet that the other run has not.
 enum class Verdict { same, slower, faster, moved, only_before, only_after };
 
-struct DiffRow {
+struct DiffKey {
   std::string what;  // as above
   std::string codelet{}, implementation{}, kind{}, layer{};
+  auto operator<=>(const DiffKey&) const = default;
+};
+
+struct DiffRow : DiffKey {
   double before = 0, after = 0;  // s, or a share
   std::size_t count_before = 0, count_after = 0;
   double change = 0;  // relative for times (0.1: 10 % slower), a difference for shares

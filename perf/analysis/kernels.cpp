@@ -21,10 +21,7 @@ Kernels analyse_kernels(const Trace& trace, bool by_layer) {
   std::unordered_map<TaskClass, std::size_t, TaskClassHash> places;
   std::vector<std::vector<double>> seconds;
   for (const Task& task : trace.tasks) {
-    const TaskClass which{.codelet = task.codelet,
-                          .implementation = task.implementation,
-                          .kind = kinds.of(task),
-                          .layer = by_layer ? task.layer : -1};
+    const TaskClass which = kinds.class_of(task, by_layer);
     const auto [place, is_new] = places.emplace(which, result.rows.size());
     if (is_new) {
       KernelRow& row = result.rows.emplace_back();

@@ -29,14 +29,8 @@ using Groups = std::unordered_map<TaskClass, std::vector<std::uint32_t>, TaskCla
 
 Groups grouped(const Trace& trace, const KindIndex& kinds, bool by_layer) {
   Groups groups;
-  for (std::uint32_t i = 0; i < trace.tasks.size(); ++i) {
-    const Task& task = trace.tasks[i];
-    groups[{.codelet = task.codelet,
-            .implementation = task.implementation,
-            .kind = kinds.of(task),
-            .layer = by_layer ? task.layer : -1}]
-        .push_back(i);
-  }
+  for (std::uint32_t i = 0; i < trace.tasks.size(); ++i)
+    groups[kinds.class_of(trace.tasks[i], by_layer)].push_back(i);
   return groups;
 }
 

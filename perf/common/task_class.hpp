@@ -41,6 +41,9 @@ class KindIndex {
     }
   }
   std::uint32_t of(const Task& task) const { return of_worker_[task.worker]; }
+  TaskClass class_of(const Task& task, bool by_layer = true) const {
+    return {task.codelet, task.implementation, of(task), by_layer ? task.layer : -1};
+  }
   std::uint32_t of_worker(std::size_t worker) const { return of_worker_[worker]; }
   const std::vector<std::string>& names() const { return names_; }
 

@@ -11,6 +11,11 @@ using trace::AccessMode;
 constexpr std::size_t kDirect = 16;  // a set of at most so many is no join
 constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
+void keep_one_each(auto& list) {
+  std::ranges::sort(list);
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
+
 // Complete when somebody waits for it for the first time.
 struct Group {
   std::vector<std::uint32_t> tasks;  // ascending
@@ -39,13 +44,10 @@ class Builder {
     direct.clear();
     joins.clear();
     accesses_.assign(accesses.begin(), accesses.end());
-    std::ranges::sort(accesses_);
-    accesses_.erase(std::unique(accesses_.begin(), accesses_.end()), accesses_.end());
+    keep_one_each(accesses_);
     for (const trace::Access& access : accesses_) touch(histories[access.data], access.mode);
-    for (auto* list : {&direct, &joins}) {
-      std::sort(list->begin(), list->end());
-      list->erase(std::unique(list->begin(), list->end()), list->end());
-    }
+    keep_one_each(direct);
+    keep_one_each(joins);
   }
 
   std::vector<std::uint32_t> direct, joins;
@@ -132,8 +134,7 @@ std::vector<std::uint32_t> Dependencies::of(std::size_t task) const {
     else
       tasks.insert(tasks.end(), members.begin(), members.end());
   }
-  std::ranges::sort(tasks);
-  tasks.erase(std::unique(tasks.begin(), tasks.end()), tasks.end());
+  keep_one_each(tasks);
   return tasks;
 }
 

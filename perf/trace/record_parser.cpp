@@ -297,21 +297,6 @@ std::string read_fields(const Keys<R>& keys, Fields& object, R& record) {
   return {};
 }
 
-std::string interval_problem(trace::Nanoseconds from, trace::Nanoseconds to) {
-  return from <= to ? "" : fmt::format("ends at {}, before it starts at {}", to, from);
-}
-
-std::string remaining_problem(const trace::Wait& wait) {
-  return interval_problem(wait.from, wait.to);
-}
-std::string remaining_problem(const trace::Transfer& transfer) {
-  return interval_problem(transfer.from, transfer.to);
-}
-template <class R>
-std::string remaining_problem(const R&) {
-  return {};
-}
-
 }  // namespace
 
 struct RecordParser::State {
@@ -326,7 +311,9 @@ struct RecordParser::State {
       record.touched = &accesses;
     }
     std::string problem = read_fields(keys, object, record);
-    if (problem.empty()) problem = remaining_problem(record);
+    if constexpr (requires { record.from; })
+      if (problem.empty() && record.from > record.to)
+        problem = fmt::format("ends at {}, before it starts at {}", record.to, record.from);
     if (!problem.empty()) return BadLine{std::move(problem)};
     if constexpr (std::is_same_v<R, TaskLine>) {
       record.accesses = accesses;

@@ -43,12 +43,19 @@ Cost decode_cost(const DecodeArgs& args) {
   return {0, static_cast<double>(args.image_values) * args.count * 5};  // bytes in, floats out
 }
 
-std::uint64_t decode_footprint(const DecodeArgs& args) {
-  return footprint_of(args.image_values, args.count);
-}
+constexpr std::uint64_t (*decode_footprint)(const DecodeArgs&) =
+    footprint_by<&DecodeArgs::image_values, &DecodeArgs::count>;
 
 Cost pixels_cost(const DecodeArgs& args) {
   return {0, static_cast<double>(args.image_values) * args.count * 2};
+}
+
+CodeletDefinition<DecodeArgs> pixels_definition(const char* name) {
+  return {.name = name,
+          .color = 0x8c8c8c,
+          .implementations = {{"cpu", make_pixels_cpu}},
+          .cost = pixels_cost,
+          .footprint = decode_footprint};
 }
 
 Codelet<DecodeArgs> decode_batch(
@@ -59,16 +66,8 @@ Codelet<DecodeArgs> decode_batch(
      .footprint = decode_footprint,
      .when_done = [](const DecodeArgs& args) { args.images->send_to_lone_gpu(); }});
 // The same work, but StarPU's models must not take the one's time for the other's.
-Codelet<DecodeArgs> read_image_files({.name = "read_image_files",
-                                      .color = 0x8c8c8c,
-                                      .implementations = {{"cpu", make_pixels_cpu}},
-                                      .cost = pixels_cost,
-                                      .footprint = decode_footprint});
-Codelet<DecodeArgs> copy_image_pixels({.name = "copy_image_pixels",
-                                       .color = 0x8c8c8c,
-                                       .implementations = {{"cpu", make_pixels_cpu}},
-                                       .cost = pixels_cost,
-                                       .footprint = decode_footprint});
+Codelet<DecodeArgs> read_image_files(pixels_definition("read_image_files"));
+Codelet<DecodeArgs> copy_image_pixels(pixels_definition("copy_image_pixels"));
 Codelet<DecodeArgs> read_image_labels({.name = "read_image_labels",
                                        .color = 0xc0c0c0,
                                        .implementations = {{"cpu", read_labels_cpu}},

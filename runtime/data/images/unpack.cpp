@@ -32,9 +32,7 @@ Codelet<UnpackArgs> unpack_batch({
           return Cost{.bytes = 5.0 * args.images * static_cast<double>(args.image_values)};
         },
     .footprint =
-        [](const UnpackArgs& args) {
-          return footprint_of(args.images, args.images_per_part, args.image_values);
-        },
+        footprint_by<&UnpackArgs::images, &UnpackArgs::images_per_part, &UnpackArgs::image_values>,
     .when_done = [](const UnpackArgs& args) { ++*args.counter; },
 });
 
