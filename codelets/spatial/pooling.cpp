@@ -32,8 +32,16 @@ bool outgrows_cache(const PoolShape& shape) {
   return std::int64_t{shape.n} * shape.h * shape.w * shape.c > kCached;
 }
 
-template <class T, class Index>
-void max_forward(const PoolShape& shape, const Buffers& buffers) {
+// A kernel for every type of values and of cells.
+template <auto kernel>
+void by_values_and_cells(const PoolShape& shape, const Buffers& buffers, DeviceContext& context) {
+  with_values(buffers, [&](auto value) {
+    with_pool_index(shape, [&](auto cell) { kernel(value, cell, shape, buffers, context); });
+  });
+}
+
+constexpr auto max_forward = []<class T, class Index>(T, Index, const PoolShape& shape,
+                                                      const Buffers& buffers, DeviceContext&) {
   const T* src = buffers.get<T>(0);
   T* dst = buffers.get<T>(1);
   auto* index = buffers.get<Index>(2);
@@ -78,13 +86,7 @@ void max_forward(const PoolShape& shape, const Buffers& buffers) {
       }
     });
   });
-}
-
-void max_forward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {
-  with_values(buffers, [&]<class T>(T) {
-    with_pool_index(shape, [&]<class Index>(Index) { max_forward<T, Index>(shape, buffers); });
-  });
-}
+};
 
 constexpr auto average_forward = []<class T>(T, const PoolShape& shape, const Buffers& buffers,
                                              DeviceContext&) {
@@ -171,8 +173,9 @@ void scatter_windows(const PoolShape& shape, SummedImages<T> images, Add add) {
   finish();
 }
 
-template <class T, class Index>
-void max_backward(const PoolShape& shape, const Buffers& buffers, DeviceContext& context) {
+constexpr auto max_backward = []<class T, class Index>(T, Index, const PoolShape& shape,
+                                                       const Buffers& buffers,
+                                                       DeviceContext& context) {
   const T* diff_dst = buffers.get<T>(0);
   const auto* index = buffers.get<Index>(1);
   scatter_windows(
@@ -200,14 +203,7 @@ void max_backward(const PoolShape& shape, const Buffers& buffers, DeviceContext&
             }
         });
       });
-}
-
-void max_backward_vector(const PoolShape& shape, const Buffers& buffers, DeviceContext& context) {
-  with_values(buffers, [&]<class T>(T) {
-    with_pool_index(shape,
-                    [&]<class Index>(Index) { max_backward<T, Index>(shape, buffers, context); });
-  });
-}
+};
 
 constexpr auto average_backward = []<class T>(T, const PoolShape& shape, const Buffers& buffers,
                                               DeviceContext& context) {
@@ -274,7 +270,9 @@ constexpr std::uint32_t kPoolingColor = 0x6FB1A0;
 Codelet<PoolShape> max_pool_forward({
     .name = "max_pool_forward",
     .color = kPoolingColor,
-    .implementations = {{.name = "vector", .kernel = max_forward_vector, .in_bf16 = {0, 1}},
+    .implementations = {{.name = "vector",
+                         .kernel = by_values_and_cells<max_forward>,
+                         .in_bf16 = {0, 1}},
                         {"reference", max_forward_reference, nullptr, Role::reference},
                         OMNI_GPU_IMPLEMENTATION(gpu::max_pool_forward, 0, 1)},
     .cost = max_cost,
@@ -285,7 +283,7 @@ Codelet<PoolShape> max_pool_backward({
     .name = "max_pool_backward",
     .color = kPoolingColor,
     .implementations = {{.name = "vector",
-                         .kernel = max_backward_vector,
+                         .kernel = by_values_and_cells<max_backward>,
                          .working = sums_floats,
                          .in_bf16 = {0, 2}},
                         {"reference", max_backward_reference, nullptr, Role::reference},

@@ -23,10 +23,4 @@ Codelet<ReorgArgs> reorg({
     .footprint = reorg_footprint,
 });
 
-void submit_reorg_backward(ReorgArgs args, const Tensor& diff_dst, const Tensor& diff_src,
-                           TaskTag tag) {
-  args.to_depth = !args.to_depth;
-  reorg.submit(args, {read(diff_dst), write(diff_src)}, tag);
-}
-
 }  // namespace omni

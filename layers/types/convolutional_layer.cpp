@@ -49,14 +49,8 @@ class ConvolutionalLayer final : public WeightedLayer {
   explicit ConvolutionalLayer(LayerBuilder& builder) : WeightedLayer(builder) {
     shape_ = read_convolution_shape(builder, builder.input().extent());
     declare(builder, {shape_.out_h(), shape_.out_w(), shape_.filters},
-            {.name = "weights",
-             .shape = {shape_.filters, shape_.kernel_h, shape_.kernel_w, shape_.group_c()},
-             .filler = {.kind = Filler::Kind::normal,
-                        .scale = std::sqrt(2.0f / static_cast<float>(shape_.taps()))},
-             .decays = true,
-             .rows = shape_.filters,
-             .spatial = std::int64_t{shape_.kernel_h} * shape_.kernel_w,
-             .channels = shape_.group_c()},
+            filter_weights(shape_, {.kind = Filler::Kind::normal,
+                                    .scale = std::sqrt(2.0f / static_cast<float>(shape_.taps()))}),
             FileOrder::weights_last);
   }
 

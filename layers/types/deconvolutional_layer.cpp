@@ -63,16 +63,9 @@ class DeconvolutionalLayer final : public WeightedLayer {
  public:
   explicit DeconvolutionalLayer(LayerBuilder& builder) : WeightedLayer(builder) {
     transposed_ = read_transposed(builder, builder.input().extent());
-    declare(
-        builder, {transposed_.h, transposed_.w, transposed_.c},
-        {.name = "weights",
-         .shape = {transposed_.filters, transposed_.kernel_h, transposed_.kernel_w, transposed_.c},
-         .filler = {.kind = Filler::Kind::normal, .scale = kDeviation},
-         .decays = true,
-         .rows = transposed_.filters,
-         .spatial = std::int64_t{transposed_.kernel_h} * transposed_.kernel_w,
-         .channels = transposed_.c},
-        FileOrder::weights_last);
+    declare(builder, {transposed_.h, transposed_.w, transposed_.c},
+            filter_weights(transposed_, {.kind = Filler::Kind::normal, .scale = kDeviation}),
+            FileOrder::weights_last);
   }
 
   double forward_flops_per_image() const override {

@@ -9,6 +9,7 @@
 
 #include "codelets/convolution/convolution_shape.hpp"
 #include "layers/options.hpp"
+#include "layers/param.hpp"
 
 namespace omni {
 
@@ -46,6 +47,17 @@ inline void check_filter(OptionReader& options, ConvShape& shape) {
         "choose a smaller size or more groups");
     shape.kernel_h = shape.kernel_w = 1;
   }
+}
+
+// The weights of such filters.
+inline Param filter_weights(const ConvShape& shape, Filler filler) {
+  return {.name = "weights",
+          .shape = {shape.filters, shape.kernel_h, shape.kernel_w, shape.group_c()},
+          .filler = filler,
+          .decays = true,
+          .rows = shape.filters,
+          .spatial = std::int64_t{shape.kernel_h} * shape.kernel_w,
+          .channels = shape.group_c()};
 }
 
 }  // namespace omni

@@ -42,16 +42,13 @@ class LocalLayer final : public Layer {
                             .spatial = locations,
                             .channels = conv.filters,
                             .by_slice = true});
-    weights_ = &builder.param(
-        {.name = "weights",
-         .shape = {conv.out_h(), conv.out_w(), conv.filters, conv.kernel_h, conv.kernel_w, conv.c},
-         .filler = {.kind = Filler::Kind::uniform,
-                    .scale = std::sqrt(2.0f / static_cast<float>(conv.taps()))},
-         .decays = true,
-         .rows = locations * conv.filters,
-         .spatial = std::int64_t{conv.kernel_h} * conv.kernel_w,
-         .channels = conv.c,
-         .by_slice = true});
+    Param weights =
+        filter_weights(conv, {.kind = Filler::Kind::uniform,
+                              .scale = std::sqrt(2.0f / static_cast<float>(conv.taps()))});
+    weights.shape.insert(weights.shape.begin(), {conv.out_h(), conv.out_w()});
+    weights.rows *= locations;
+    weights.by_slice = true;
+    weights_ = &builder.param(std::move(weights));
     params_ = {bias_, weights_};
   }
 

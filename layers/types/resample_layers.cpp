@@ -56,9 +56,9 @@ class ReorgLayer final : public Layer {
   std::string detail() const override { return fmt::format("/{}", args_.stride); }
   void forward(const Step&, int slice) override { submit_forward(reorg, args(slice), slice); }
   void backward(const Step&, int slice) override {
-    if (input().wants_gradient())
-      submit_reorg_backward(args(slice), diff(slice), input().gradient(slice),
-                            data_gradient_tag(slice));
+    ReorgArgs back = args(slice);
+    back.to_depth = !back.to_depth;
+    submit_backward(reorg, back, slice);
   }
 
  private:

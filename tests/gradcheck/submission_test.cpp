@@ -4,7 +4,6 @@
 #include "codelets/loss/cost_loss.hpp"
 #include "codelets/loss/softmax_loss.hpp"
 #include "codelets/spatial/copy_channels.hpp"
-#include "codelets/spatial/reorg.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "tests/gradcheck/harness.hpp"
@@ -103,13 +102,6 @@ TEST_F(Submission, concatenation) {
         {input(8), in_place(20)}, [&](Tensors t) { submit_concat_channels(part, *t[0], *t[1]); });
   check(copy_channels, {.rows = 4, .c = 2, .src_c = 5, .src_offset = 1, .dst_c = 2},
         {input(20), output(8)}, [&](Tensors t) { submit_split_channels(part, *t[0], *t[1]); });
-}
-
-TEST_F(Submission, space_to_depth_and_back) {
-  const ReorgArgs to_depth{.n = 2, .wide = {2, 6, 3}};
-  const ReorgArgs to_space{.n = 2, .wide = {2, 6, 3}, .to_depth = false};
-  check(reorg, to_space, {input(72), output(72)},
-        [&](Tensors t) { submit_reorg_backward(to_depth, *t[0], *t[1]); });
 }
 
 }  // namespace

@@ -1,0 +1,80 @@
+// The losses on a CPU, by their references, and what all of them check.
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "codelets/definition.hpp"
+#include "codelets/loss/cost_loss.hpp"
+#include "codelets/loss/logistic_loss.hpp"
+#include "codelets/loss/softmax_loss.hpp"
+
+namespace omni {
+namespace {
+
+constexpr std::uint32_t kLossColor = 0xd62728;
+
+// The gradient takes other operations, and is one more tensor to write.
+template <int flops, int bytes, int flops_with_gradient, class Args>
+Cost loss_cost(const Args& args) {
+  return args.gradient ? cost_per_value<flops_with_gradient, bytes + 4>(args)
+                       : cost_per_value<flops, bytes>(args);
+}
+
+std::uint64_t cross_entropy_footprint(const CrossEntropyArgs& args) {
+  return footprint_of(args.n, args.inputs, args.groups, args.smoothing > 0, args.gradient);
+}
+
+}  // namespace
+
+int checked_label(std::int32_t label, int classes, int image) {
+  if (label >= 0 && label < classes) return label;
+  throw std::runtime_error(
+      fmt::format("label {} of image {} of the slice is out of range: the net has {} outputs",
+                  label, image, classes));
+}
+
+// An exponential is about 16 operations; the gradient of the logistic loss needs it once more.
+Codelet<SoftmaxArgs> softmax_forward({
+    .name = "softmax_forward",
+    .color = kLossColor,
+    .implementations = {OMNI_PLAIN_IMPLEMENTATIONS(softmax_forward)},
+    .cost = cost_per_value<20, 8>,
+    .footprint = footprint_by<&SoftmaxArgs::n, &SoftmaxArgs::inputs, &SoftmaxArgs::groups>,
+});
+
+Codelet<CrossEntropyArgs> cross_entropy({
+    .name = "cross_entropy",
+    .color = kLossColor,
+    .implementations = {OMNI_PLAIN_IMPLEMENTATIONS(cross_entropy)},
+    .cost = loss_cost<20, 8, 20>,
+    .footprint = cross_entropy_footprint,
+});
+
+void submit_cross_entropy(CrossEntropyArgs args, const Tensor& logits, const Tensor& probabilities,
+                          const Tensor& labels, const Tensor& metrics, const Tensor* diff,
+                          TaskTag tag) {
+  args.gradient = diff != nullptr;
+  cross_entropy.submit(
+      args, {read(logits), read(probabilities), read(labels), write(metrics), if_any(write, diff)},
+      tag);
+}
+
+Codelet<LogisticLossArgs> logistic_loss({
+    .name = "logistic_loss",
+    .color = kLossColor,
+    .implementations = {OMNI_PLAIN_IMPLEMENTATIONS(logistic_loss)},
+    .cost = loss_cost<20, 4, 40>,
+    .footprint =
+        footprint_by<&LogisticLossArgs::n, &LogisticLossArgs::inputs, &LogisticLossArgs::gradient>,
+});
+
+Codelet<CostLossArgs> cost_loss({
+    .name = "cost_loss",
+    .color = kLossColor,
+    .implementations = {OMNI_PLAIN_IMPLEMENTATIONS(cost_loss)},
+    .cost = loss_cost<4, 4, 4>,
+    .footprint = footprint_by<&CostLossArgs::n, &CostLossArgs::inputs, &CostLossArgs::distance,
+                              &CostLossArgs::gradient>,
+});
+
+}  // namespace omni
