@@ -126,6 +126,7 @@ class Layer {
 
   const Slices& slices() const { return *slices_; }
   int images(int slice) const { return slices_->sizes[static_cast<std::size_t>(slice)]; }
+  double values_per_image() const { return static_cast<double>(output_.extent.count()); }
   // Output values of a slice.
   std::int64_t values(int slice) const {
     return static_cast<std::int64_t>(output_.extent.count()) * images(slice);

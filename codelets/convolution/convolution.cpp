@@ -34,22 +34,20 @@ bool is_safe_in_onednn(const auto& args) {
 // ---- lowering ----
 
 template <Gemm product>
-void forward_lowering(const ConvForwardArgs& args, const Buffers& buffers, DeviceContext& context) {
+void by_lowering(const ConvForwardArgs& args, const Buffers& buffers, DeviceContext& context) {
   lowering::forward({product}, args.shape, buffers.get(0), buffers.get(1),
                     args.has_bias ? buffers.get(3) : nullptr, args.activation, buffers.get(2),
                     context);
 }
 
 template <Gemm product>
-void backward_weights_lowering(const ConvWeightsArgs& args, const Buffers& buffers,
-                               DeviceContext& context) {
+void by_lowering(const ConvWeightsArgs& args, const Buffers& buffers, DeviceContext& context) {
   lowering::backward_weights({product}, args.shape, buffers.get(0), buffers.get(1), buffers.get(2),
                              args.has_bias ? buffers.get(3) : nullptr, context);
 }
 
 template <Gemm product>
-void backward_data_lowering(const ConvDataArgs& args, const Buffers& buffers,
-                            DeviceContext& context) {
+void by_lowering(const ConvDataArgs& args, const Buffers& buffers, DeviceContext& context) {
   lowering::backward_data({product}, args.shape, buffers.get(0), buffers.get(1), args.adds,
                           buffers.get(2), context);
 }
@@ -82,15 +80,14 @@ WorkingFloats winograd_floats(const Args& args, bool) {
 }
 
 template <int tile_in>
-void forward_winograd(const ConvForwardArgs& args, const Buffers& buffers, DeviceContext& context) {
+void by_winograd(const ConvForwardArgs& args, const Buffers& buffers, DeviceContext& context) {
   winograd::forward(kWinograd<tile_in>, args.shape, buffers.get(0), buffers.get(1),
                     args.has_bias ? buffers.get(3) : nullptr, args.activation, buffers.get(2),
                     context);
 }
 
 template <int tile_in>
-void backward_weights_winograd(const ConvWeightsArgs& args, const Buffers& buffers,
-                               DeviceContext& context) {
+void by_winograd(const ConvWeightsArgs& args, const Buffers& buffers, DeviceContext& context) {
   const ConvShape& s = args.shape;
   winograd::backward_weights(kWinograd<tile_in>, s, buffers.get(0), buffers.get(1), buffers.get(2),
                              context);
@@ -98,17 +95,38 @@ void backward_weights_winograd(const ConvWeightsArgs& args, const Buffers& buffe
 }
 
 template <int tile_in>
-void backward_data_winograd(const ConvDataArgs& args, const Buffers& buffers,
-                            DeviceContext& context) {
+void by_winograd(const ConvDataArgs& args, const Buffers& buffers, DeviceContext& context) {
   winograd::backward_data(kWinograd<tile_in>, args.shape, buffers.get(0), buffers.get(1), args.adds,
                           buffers.get(2), context);
 }
 
-// Of a kernel that adds to the weights' gradient.
-template <Kernel<ConvWeightsArgs> adding>
-void weights_gradient(const ConvWeightsArgs& args, const Buffers& buffers, DeviceContext& context) {
-  if (!args.adds) std::fill_n(buffers.get(2), args.shape.weights_count(), 0.0f);
-  adding(args, buffers, context);
+// Of a kernel that adds to the gradient of the weights, if it is one of these.
+template <class Args, Kernel<Args> kernel>
+void overwriting(const Args& args, const Buffers& buffers, DeviceContext& context) {
+  if constexpr (std::is_same_v<Args, ConvWeightsArgs>)
+    if (!args.adds) std::fill_n(buffers.get(2), args.shape.weights_count(), 0.0f);
+  kernel(args, buffers, context);
+}
+
+// in_bf16: the buffers that oneDNN takes so. last: the reference, and the GPU's.
+template <class Args, Pass pass>
+std::vector<Implementation<Args>> conv_implementations(
+    [[maybe_unused]] BufferSet in_bf16, const std::vector<Implementation<Args>>& last) {
+  std::vector<Implementation<Args>> all{
+#ifdef OMNI_ONEDNN
+      {"onednn", overwriting<Args, conv_onednn>, is_safe_in_onednn, Role::fast, conv_onednn_floats,
+       onednn::takes_bf16(in_bf16)},
+      {"lowering_onednn", overwriting<Args, by_lowering<onednn::gemm>>, worth_lowering, Role::fast,
+       lowering_floats},
+#endif
+      {"lowering", overwriting<Args, by_lowering<gemm>>, worth_lowering, Role::fast,
+       lowering_floats},
+      {"winograd", overwriting<Args, by_winograd<6>>, suits_winograd<6>, Role::fast,
+       winograd_floats<6, pass>},
+      {"winograd_8x8", overwriting<Args, by_winograd<8>>, suits_winograd<8>, Role::fast,
+       winograd_floats<8, pass>}};
+  all.insert(all.end(), last.begin(), last.end());
+  return all;
 }
 
 // ---- cost and footprint ----
@@ -145,21 +163,9 @@ std::uint64_t data_footprint(const ConvDataArgs& args) {
 Codelet<ConvForwardArgs> conv_forward({
     .name = "conv_forward",
     .color = 0x1f77b4,
-    .implementations =
-        {
-#ifdef OMNI_ONEDNN
-            {"onednn", conv_forward_onednn, is_safe_in_onednn, Role::fast, conv_onednn_floats,
-             onednn::takes_bf16({0, 2})},
-            {"lowering_onednn", forward_lowering<onednn::gemm>, worth_lowering, Role::fast,
-             lowering_floats},
-#endif
-            {"lowering", forward_lowering<gemm>, worth_lowering, Role::fast, lowering_floats},
-            {"winograd", forward_winograd<6>, suits_winograd<6>, Role::fast,
-             winograd_floats<6, Pass::forward>},
-            {"winograd_8x8", forward_winograd<8>, suits_winograd<8>, Role::fast,
-             winograd_floats<8, Pass::forward>},
-            reference_implementation<reference::conv_forward<float>>(),
-            OMNI_GPU_IMPLEMENTATION_MAYBE(gpu::conv_forward, {1}, 0, 2)},
+    .implementations = conv_implementations<ConvForwardArgs, Pass::forward>(
+        {0, 2}, {reference_implementation<reference::conv_forward<float>>(),
+                 OMNI_GPU_IMPLEMENTATION_MAYBE(gpu::conv_forward, {1}, 0, 2)}),
     .cost = convolution_cost<ConvForwardArgs>,
     .footprint = forward_footprint,
 });
@@ -167,21 +173,8 @@ Codelet<ConvForwardArgs> conv_forward({
 Codelet<ConvWeightsArgs> conv_backward_weights({
     .name = "conv_backward_weights",
     .color = 0xd62728,
-    .implementations =
-        {
-#ifdef OMNI_ONEDNN
-            {"onednn", weights_gradient<conv_backward_weights_onednn>, is_safe_in_onednn,
-             Role::fast, conv_onednn_floats, onednn::takes_bf16({0, 1})},
-            {"lowering_onednn", weights_gradient<backward_weights_lowering<onednn::gemm>>,
-             worth_lowering, Role::fast, lowering_floats},
-#endif
-            {"lowering", weights_gradient<backward_weights_lowering<gemm>>, worth_lowering,
-             Role::fast, lowering_floats},
-            {"winograd", weights_gradient<backward_weights_winograd<6>>, suits_winograd<6>,
-             Role::fast, winograd_floats<6, Pass::backward_weights>},
-            {"winograd_8x8", weights_gradient<backward_weights_winograd<8>>, suits_winograd<8>,
-             Role::fast, winograd_floats<8, Pass::backward_weights>},
-            OMNI_PLAIN_IMPLEMENTATIONS(conv_backward_weights, 0, 1)},
+    .implementations = conv_implementations<ConvWeightsArgs, Pass::backward_weights>(
+        {0, 1}, {OMNI_PLAIN_IMPLEMENTATIONS(conv_backward_weights, 0, 1)}),
     .cost = convolution_cost<ConvWeightsArgs>,
     .footprint = weights_footprint,
 });
@@ -189,21 +182,9 @@ Codelet<ConvWeightsArgs> conv_backward_weights({
 Codelet<ConvDataArgs> conv_backward_data({
     .name = "conv_backward_data",
     .color = 0xff7f0e,
-    .implementations =
-        {
-#ifdef OMNI_ONEDNN
-            {"onednn", conv_backward_data_onednn, is_safe_in_onednn, Role::fast, conv_onednn_floats,
-             onednn::takes_bf16({0, 2})},
-            {"lowering_onednn", backward_data_lowering<onednn::gemm>, worth_lowering, Role::fast,
-             lowering_floats},
-#endif
-            {"lowering", backward_data_lowering<gemm>, worth_lowering, Role::fast, lowering_floats},
-            {"winograd", backward_data_winograd<6>, suits_winograd<6>, Role::fast,
-             winograd_floats<6, Pass::backward_data>},
-            {"winograd_8x8", backward_data_winograd<8>, suits_winograd<8>, Role::fast,
-             winograd_floats<8, Pass::backward_data>},
-            reference_implementation<reference::conv_backward_data<float>>(),
-            OMNI_GPU_IMPLEMENTATION_MAYBE(gpu::conv_backward_data, {1}, 0, 2)},
+    .implementations = conv_implementations<ConvDataArgs, Pass::backward_data>(
+        {0, 2}, {reference_implementation<reference::conv_backward_data<float>>(),
+                 OMNI_GPU_IMPLEMENTATION_MAYBE(gpu::conv_backward_data, {1}, 0, 2)}),
     .cost = convolution_cost<ConvDataArgs>,
     .footprint = data_footprint,
 });

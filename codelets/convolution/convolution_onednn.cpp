@@ -59,9 +59,13 @@ dnnl::convolution_forward::primitive_desc forward_desc(const dnnl::engine& engin
           engine};
 }
 
-class ForwardPlan {
+template <class Args>
+class Plan;
+
+template <>
+class Plan<ConvForwardArgs> {
  public:
-  ForwardPlan(const dnnl::engine& engine, const ConvForwardArgs& args, memory::data_type values)
+  Plan(const dnnl::engine& engine, const ConvForwardArgs& args, memory::data_type values)
       : geometry_(args.shape, values) {
     dnnl::primitive_attr attributes = onednn::with_user_scratchpad();
     activate_after_ = !onednn::append_activation(args.activation, attributes);
@@ -103,10 +107,11 @@ class ForwardPlan {
   bool activate_after_;
 };
 
-class WeightsPlan {
+template <>
+class Plan<ConvWeightsArgs> {
  public:
   // oneDNN would sum up the bias's gradient from what it multiplies, so only where that is ours.
-  WeightsPlan(const dnnl::engine& engine, const ConvWeightsArgs& args, memory::data_type values)
+  Plan(const dnnl::engine& engine, const ConvWeightsArgs& args, memory::data_type values)
       : geometry_(args.shape, values),
         with_bias_(args.has_bias && geometry_.dst == geometry_.dst_factor &&
                    !onednn::factors().rounded) {
@@ -165,9 +170,10 @@ class WeightsPlan {
   std::size_t weights_at_, scratchpad_at_, bias_at_;
 };
 
-class DataPlan {
+template <>
+class Plan<ConvDataArgs> {
  public:
-  DataPlan(const dnnl::engine& engine, const ConvDataArgs& args, memory::data_type values)
+  Plan(const dnnl::engine& engine, const ConvDataArgs& args, memory::data_type values)
       : geometry_(args.shape, values),
         product_(args.adds ? Geometry::channels_last(geometry_.src.dims(), memory::data_type::f32)
                            : geometry_.src) {
@@ -216,46 +222,30 @@ class DataPlan {
 };
 
 // Tensors are in bf16 only where factors are.
-template <class Plan, class Args>
-const Plan& plan_for(const Args& args, DeviceContext& context, bool bf16_tensors) {
+template <class Args>
+const Plan<Args>& plan_for(const Args& args, DeviceContext& context, bool bf16_tensors) {
   assert(!bf16_tensors || in_bf16());
-  return onednn::plan_for<Plan>(args, context,
-                                bf16_tensors ? memory::data_type::bf16 : memory::data_type::f32);
-}
-
-template <class Plan, class Args>
-WorkingFloats floats_of(const Args& args, bool bf16_tensors) {
-  return {.scratch = plan_for<Plan>(args, DeviceContext::current(), bf16_tensors).floats()};
+  return onednn::plan_for<Plan<Args>>(
+      args, context, bf16_tensors ? memory::data_type::bf16 : memory::data_type::f32);
 }
 
 }  // namespace
 
-void conv_forward_onednn(const ConvForwardArgs& args, const Buffers& buffers,
-                         DeviceContext& context) {
-  plan_for<ForwardPlan>(args, context, buffers.in_bf16()).run(args, buffers, context);
+template <class Args>
+void conv_onednn(const Args& args, const Buffers& buffers, DeviceContext& context) {
+  plan_for(args, context, buffers.in_bf16()).run(args, buffers, context);
 }
+template void conv_onednn(const ConvForwardArgs&, const Buffers&, DeviceContext&);
+template void conv_onednn(const ConvWeightsArgs&, const Buffers&, DeviceContext&);
+template void conv_onednn(const ConvDataArgs&, const Buffers&, DeviceContext&);
 
-void conv_backward_weights_onednn(const ConvWeightsArgs& args, const Buffers& buffers,
-                                  DeviceContext& context) {
-  plan_for<WeightsPlan>(args, context, buffers.in_bf16()).run(args, buffers, context);
+template <class Args>
+WorkingFloats conv_onednn_floats(const Args& args, bool bf16_tensors) {
+  return {.scratch = plan_for(args, DeviceContext::current(), bf16_tensors).floats()};
 }
-
-void conv_backward_data_onednn(const ConvDataArgs& args, const Buffers& buffers,
-                               DeviceContext& context) {
-  plan_for<DataPlan>(args, context, buffers.in_bf16()).run(args, buffers, context);
-}
-
-WorkingFloats conv_onednn_floats(const ConvForwardArgs& args, bool bf16_tensors) {
-  return floats_of<ForwardPlan>(args, bf16_tensors);
-}
-
-WorkingFloats conv_onednn_floats(const ConvWeightsArgs& args, bool bf16_tensors) {
-  return floats_of<WeightsPlan>(args, bf16_tensors);
-}
-
-WorkingFloats conv_onednn_floats(const ConvDataArgs& args, bool bf16_tensors) {
-  return floats_of<DataPlan>(args, bf16_tensors);
-}
+template WorkingFloats conv_onednn_floats(const ConvForwardArgs&, bool);
+template WorkingFloats conv_onednn_floats(const ConvWeightsArgs&, bool);
+template WorkingFloats conv_onednn_floats(const ConvDataArgs&, bool);
 
 }  // namespace omni
 

@@ -8,17 +8,13 @@
 
 namespace omni {
 
-void conv_forward_onednn(const ConvForwardArgs& args, const Buffers& buffers,
-                         DeviceContext& context);
-void conv_backward_weights_onednn(const ConvWeightsArgs& args, const Buffers& buffers,
-                                  DeviceContext& context);
-void conv_backward_data_onednn(const ConvDataArgs& args, const Buffers& buffers,
-                               DeviceContext& context);
+// Args: of any of the three passes.
+template <class Args>
+void conv_onednn(const Args& args, const Buffers& buffers, DeviceContext& context);
 
 // What a task takes: that of the plan, which is made, since only oneDNN knows what it works with.
-WorkingFloats conv_onednn_floats(const ConvForwardArgs& args, bool bf16_tensors);
-WorkingFloats conv_onednn_floats(const ConvWeightsArgs& args, bool bf16_tensors);
-WorkingFloats conv_onednn_floats(const ConvDataArgs& args, bool bf16_tensors);
+template <class Args>
+WorkingFloats conv_onednn_floats(const Args& args, bool bf16_tensors);
 
 }  // namespace omni
 

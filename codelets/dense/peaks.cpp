@@ -73,8 +73,8 @@ double gemm_rate(const Session& session, int threads, Product product) {
 #ifdef OMNI_ONEDNN
 void product_in_bf16(float* a, float* b, float* c) {
   std::array<void*, 3> buffers{a, b, c};
-  conv_forward_onednn({.shape = {.h = kSize, .c = kSize, .filters = kSize}}, Buffers(buffers),
-                      DeviceContext::current());
+  conv_onednn<ConvForwardArgs>({.shape = {.h = kSize, .c = kSize, .filters = kSize}},
+                               Buffers(buffers), DeviceContext::current());
 }
 #endif
 

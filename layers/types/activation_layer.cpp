@@ -16,9 +16,7 @@ class ActivationLayer final : public Layer {
   }
 
   std::string detail() const override { return std::string(activation_name(activation_)); }
-  double forward_flops_per_image() const override {
-    return static_cast<double>(output_.extent.count());
-  }
+  double forward_flops_per_image() const override { return values_per_image(); }
   void forward(const Step&, int slice) override {
     if (activation_ == Activation::linear)
       return submit_copy(values(slice), input().value(slice), value(slice), forward_tag(slice));

@@ -15,9 +15,7 @@ class BatchnormLayer final : public Layer {
   }
 
   bool joins_slices() const override { return true; }
-  double forward_flops_per_image() const override {
-    return 4 * static_cast<double>(output_.extent.count());
-  }
+  double forward_flops_per_image() const override { return 4 * values_per_image(); }
   void forward(const Step& step, int slice) override {
     block_.forward(step, slice, input().blob->value, output_.value, forward_tag(slice));
   }

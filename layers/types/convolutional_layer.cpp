@@ -55,7 +55,7 @@ class ConvolutionalLayer final : public WeightedLayer {
   }
 
   double forward_flops_per_image() const override {
-    return 2.0 * static_cast<double>(output_.extent.count()) * shape_.taps();
+    return 2.0 * values_per_image() * shape_.taps();
   }
   bool adds_gradients() const override { return true; }
   std::string detail() const override {

@@ -24,9 +24,7 @@ class DropoutLayer final : public Layer {
 
   std::string detail() const override { return fmt::format("p = {:g}", probability_); }
   std::string in_one_task() const override { return in_place_ ? "in place" : ""; }
-  double forward_flops_per_image() const override {
-    return static_cast<double>(output_.extent.count());
-  }
+  double forward_flops_per_image() const override { return values_per_image(); }
   bool work_in_place(const Layer& before) override {
     return in_place_ = before.allows_dropout_in_place();
   }

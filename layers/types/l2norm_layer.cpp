@@ -11,9 +11,7 @@ class L2NormLayer final : public Layer {
     output_ = builder.blob("output", builder.input().extent());
   }
 
-  double forward_flops_per_image() const override {
-    return 3 * static_cast<double>(output_.extent.count());
-  }
+  double forward_flops_per_image() const override { return 3 * values_per_image(); }
   void forward(const Step&, int slice) override {
     l2norm_forward.submit(args(slice), {read(input().value(slice)), write(value(slice))},
                           forward_tag(slice));

@@ -53,7 +53,7 @@ class LocalLayer final : public Layer {
   }
 
   double forward_flops_per_image() const override {
-    return 2.0 * static_cast<double>(output_.extent.count()) * shape_.conv.taps();
+    return 2.0 * values_per_image() * shape_.conv.taps();
   }
   std::string detail() const override {
     return fmt::format("{} {}", shape_.conv.filters, window_text(shape_.conv));

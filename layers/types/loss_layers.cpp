@@ -16,9 +16,7 @@ class LossLayer : public Layer {
  public:
   using Layer::Layer;
   bool is_loss() const override { return true; }
-  double forward_flops_per_image() const override {
-    return 3 * static_cast<double>(output_.extent.count());
-  }
+  double forward_flops_per_image() const override { return 3 * values_per_image(); }
   void backward(const Step&, int) override {}
 
  protected:

@@ -23,7 +23,7 @@ class NormalizationLayer final : public Layer {
 
   std::string detail() const override { return fmt::format("size {}", args_.size); }
   double forward_flops_per_image() const override {
-    return static_cast<double>(output_.extent.count()) * (2 * args_.size + 4);
+    return values_per_image() * (2 * args_.size + 4);
   }
   void forward(const Step&, int slice) override {
     lrn_forward.submit(args(slice),

@@ -57,7 +57,7 @@ class PoolLayer : public Layer {
   bool allows_dropout_in_place() const override { return true; }
   std::string detail() const override { return window_text(pool_); }
   double forward_flops_per_image() const override {
-    return static_cast<double>(output_.extent.count()) * pool_.kernel_h * pool_.kernel_w;
+    return values_per_image() * pool_.kernel_h * pool_.kernel_w;
   }
 
  protected:

@@ -32,9 +32,7 @@ class ShortcutLayer final : public Layer {
     return before_sums_ ? fmt::format("in layer {}", index() - 1)
                         : "sum" + fused_name(activation_.fused());
   }
-  double forward_flops_per_image() const override {
-    return 2 * static_cast<double>(output_.extent.count());
-  }
+  double forward_flops_per_image() const override { return 2 * values_per_image(); }
   bool fuse_sum_into(Layer& before) override {
     const bool plain = args_.a == args_.b && args_.alpha == 1 && args_.beta == 1 &&
                        activation_.fused() == activation_.kind();
