@@ -47,8 +47,4 @@ void reorg(const ReorgArgs& args, const T* src, T* dst) {
 
 OMNI_CODELET(ReorgArgs, reorg);  // {src R, dst W}
 
-// With the arguments of forward.
-void submit_reorg_backward(ReorgArgs args, const Tensor& diff_dst, const Tensor& diff_src,
-                           TaskTag tag = {});
-
 }  // namespace omni
