@@ -122,10 +122,11 @@ def reach(job, phase):
     """Starts the job and waits until it is in this phase. False: it ended before."""
     if phase == "resuming":
         job.start()
-        assert job.wait(lambda: job.iteration() >= SAVE_EVERY + 5)
+        if not job.wait(lambda: job.iteration() >= SAVE_EVERY + 5):
+            return False
         job.process.send_signal(signal.SIGTERM)
         job.wait(lambda: False)
-        assert job.process.returncode == 75, job.said()[-2000:]
+        assert job.process.returncode in (0, 75), job.said()[-2000:]
     job.start()
     if phase == "launch":
         time.sleep(random.uniform(0.02, 0.4))
@@ -174,7 +175,7 @@ def try_case(program, top, references, case):
             hosts.cut(who, again=True)
         code = job.process.wait(HANGS)
         early = code in (0, 75) and (phase in ("end", "stopping") or not struck)
-        assert code != 0 and code != 75 or early, f"{case} ended with {code}: {job.said()[-2000:]}"
+        assert early or struck and code not in (0, 75), f"{case} ended with {code}: {job.said()[-2000:]}"
         error = next((line for line in job.said().splitlines() if line.startswith("error: ")), "")
         again = Job(program, folder, ranks)
         assert again.finish() == references[ranks], f"{case}: other weights"

@@ -82,7 +82,7 @@ class Slurm(unittest.TestCase):
         self.assertEqual(len(rates), 4)
         members = os.path.join(self.folder, "omni-runs", jobs["ensemble"])
         self.assertEqual(len({read(f"{members}/{seed}/weights") for seed in range(1, 5)}), 4)
-        self.assertIn("2 ranks: ", self.output(jobs["nodes"]))
+        self.assertIn("2 ranks share a mini-batch", self.output(jobs["nodes"]))
         self.assertTrue(os.path.exists(os.path.join(self.folder, "omni-runs", f"{jobs['trace']}.html")))
 
     def test_a_command_becomes_its_job(self):
