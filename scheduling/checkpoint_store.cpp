@@ -30,18 +30,6 @@ bool is_finite(float value) {
   return (std::bit_cast<std::uint32_t>(value) & kExponent) != kExponent;
 }
 
-Status check_finite(std::span<const NamedArray> arrays) {
-  for (const NamedArray& array : arrays) {
-    const auto bad = std::ranges::find_if_not(array.values, is_finite);
-    if (bad == array.values.end()) continue;
-    return Error{ErrorKind::diverged, shown_name(array.name),
-                 fmt::format("value {} is {}, a checkpoint of it would be useless",
-                             bad - array.values.begin(), *bad),
-                 "go back to an earlier checkpoint with a lower learning rate"};
-  }
-  return {};
-}
-
 Status remove_folder(const fs::path& folder) {
   std::error_code code;
   fs::remove_all(folder, code);
@@ -60,6 +48,15 @@ Status make_folder(const fs::path& folder) {
 }
 
 }  // namespace
+
+Status check_finite(const NamedArray& array, std::ptrdiff_t at) {
+  const auto bad = std::ranges::find_if_not(array.values, is_finite);
+  if (bad == array.values.end()) return {};
+  return Error{ErrorKind::diverged, shown_name(array.name),
+               fmt::format("value {} is {}, a checkpoint of it would be useless",
+                           at + (bad - array.values.begin()), *bad),
+               "go back to an earlier checkpoint with a lower learning rate"};
+}
 
 CheckpointStore::CheckpointStore(fs::path directory, Options options, RunLock lock)
     : directory_(std::move(directory)), options_(std::move(options)), lock_(std::move(lock)) {}
@@ -94,7 +91,7 @@ Status CheckpointStore::try_writing() const {
 }
 
 Result<fs::path> CheckpointStore::save(const Snapshot& snapshot) {
-  OMNI_CHECK(check_finite(snapshot.arrays));
+  for (const NamedArray& array : snapshot.arrays) OMNI_CHECK(check_finite(array));
   const fs::path unfinished = directory_ / kUnfinished;
   OMNI_CHECK(remove_folder(unfinished));
   OMNI_CHECK(remove_folder(directory_ / kDoomed));

@@ -16,6 +16,9 @@
 
 namespace omni {
 
+// Infinite values, and those that are no numbers, are ErrorKind::diverged. `at`: of the first one.
+Status check_finite(const NamedArray& array, std::ptrdiff_t at = 0);
+
 class CheckpointStore {
  public:
   struct Options {
@@ -28,8 +31,8 @@ class CheckpointStore {
   // (ErrorKind::usage).
   static Result<CheckpointStore> open(const std::filesystem::path& directory, Options options);
 
-  // The folder of the new checkpoint. Values that are not finite are refused (ErrorKind::diverged).
-  // An error leaves the earlier checkpoints as they were. Not for two threads at once.
+  // The folder of the new checkpoint. Values that are not finite are refused. An error leaves the
+  // earlier checkpoints as they were. Not for two threads at once.
   Result<std::filesystem::path> save(const Snapshot& snapshot);
 
  private:

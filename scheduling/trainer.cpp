@@ -101,7 +101,8 @@ Status Trainer::run() {
     };
     // A full disk may have room again later; only a last save that fails ends the run.
     if (due(options_.checkpoint_every))
-      if (Status saved = save(); !saved) log::warn("{}; going on", saved.error().message());
+      if (Status saved = save(); !saved && ranks::first())
+        log::warn("{}; going on", saved.error().message());
     if (due(options_.evaluate_every) && state_.samples != samples_of(options_.iterations)) {
       Status evaluated = evaluate_now();
       if (!evaluated && evaluated.error().kind != ErrorKind::interrupted) return evaluated;

@@ -193,24 +193,16 @@ std::string layers_hash(const NetSpec& spec) {
   return checksum_of(text);
 }
 
-ArraysElsewhere bring_arrays(ComputeGroups& groups) {
-  ArraysElsewhere all;
-  for (int group = 0; group < groups.count(); ++group) {
-    const int rank = groups.ranks_of(group).first;
-    const auto bring = [&](const std::string&, const Param&, const Tensor& tensor) {
-      if (ranks::first())
-        ranks::bring(all.emplace_back(tensor.count()), rank);
-      else
-        ranks::bring(HostAccess(tensor, HostAccess::Mode::read).f32(), rank);
-    };
-    if (rank != 0 && (rank == ranks::rank() || ranks::first()))
+void bring_arrays(ComputeGroups& groups) {
+  const auto bring = [](const std::string&, const Param&, const Tensor& tensor) {
+    ranks::bring(HostAccess(tensor, HostAccess::Mode::read).f32());
+  };
+  for (const int group : groups.here())
+    if (groups.ranks_of(group).first == ranks::rank())
       for_each_of_group(groups.net(group), group, bring);
-  }
-  return all;
 }
 
 Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroups& groups,
-                                            const ArraysElsewhere& elsewhere,
                                             const TrainingState& state,
                                             const RunIdentity& identity) {
   Net& net = groups.net();
@@ -223,12 +215,25 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
   };
   for_each_array(net, add);
   for_each_replica(groups, add);
-  auto next = elsewhere.begin();
-  const auto add_brought = [&](std::string name, const Param& param, const Tensor&) {
-    snapshot.arrays.push_back({std::move(name), param.shape, *next++});
-  };
-  for (int group = 0; group < groups.count(); ++group)
-    if (!groups.is_here(group)) for_each_of_group(groups.net(group), group, add_brought);
+  std::size_t next = snapshot.arrays.size();  // to be fetched
+  for (int group = 0; group < groups.count(); ++group) {
+    const int rank = groups.ranks_of(group).first;
+    const auto add_elsewhere = [&](std::string name, const Param& param, const Tensor& tensor) {
+      const auto fetch = [&next, name, rank, count = tensor.count()](const ByteSink& sink) {
+        ++next;
+        Status status;
+        ranks::fetch(rank, count,
+                     [&, at = std::ptrdiff_t{0}](std::span<const float> piece) mutable {
+                       if (status) status = check_finite({name, {}, piece}, at);
+                       if (status) status = sink(std::as_bytes(piece));
+                       at += std::ssize(piece);
+                     });
+        return status;
+      };
+      snapshot.arrays.push_back({name, param.shape, {}, fetch});
+    };
+    if (!groups.is_here(group)) for_each_of_group(groups.net(group), group, add_elsewhere);
+  }
   snapshot.fields.set("data", one_line(identity.data));  // a path need not be UTF-8
   snapshot.fields.set("iteration", state.iteration);
   snapshot.fields.set("seed", state.seed);
@@ -254,7 +259,10 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
     snapshot.fields.set("returns", state.tuning->returns);
     snapshot.fields.set("simulated_before", state.tuning->simulated);
   }
-  return store.save(snapshot);
+  auto saved = store.save(snapshot);
+  while (next < snapshot.arrays.size())  // it failed before
+    (void)snapshot.arrays[next].fetch([](auto) { return Status(); });
+  return saved;
 }
 
 Status require_same_data(const Checkpoint& checkpoint, const std::string& data) {

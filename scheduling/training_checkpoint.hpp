@@ -19,15 +19,12 @@ struct RunIdentity {
   std::string data;    // DatasetPair::name
 };
 
-// What groups of other ranks have, on the first rank. All ranks call it; all updates must be done.
-using ArraysElsewhere = std::vector<std::vector<float>>;
-ArraysElsewhere bring_arrays(ComputeGroups& groups);
-
-// All updates must be done. Returns the new checkpoint's folder.
+// All updates must be done. Returns the new checkpoint's folder. The first rank writes; meanwhile
+// the others must call bring_arrays().
 Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroups& groups,
-                                            const ArraysElsewhere& elsewhere,
                                             const TrainingState& state,
                                             const RunIdentity& identity);
+void bring_arrays(ComputeGroups& groups);
 
 // Refuses a checkpoint that was trained on other data.
 Status require_same_data(const Checkpoint& checkpoint, const std::string& data);

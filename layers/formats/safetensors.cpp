@@ -244,7 +244,7 @@ Result<std::uint64_t> byte_count(const NamedArray& array) {
         __builtin_mul_overflow(count, static_cast<std::uint64_t>(dimension), &count))
       return wrong_input(fmt::format("{} has an impossible shape", shown_name(array.name)));
   }
-  if (count != array.values.size())
+  if (!array.fetch && count != array.values.size())
     return wrong_input(fmt::format("{} has {} values, its shape needs {}", shown_name(array.name),
                                    array.values.size(), count));
   return count * sizeof(float);
@@ -289,7 +289,8 @@ Status write_safetensors(const ByteSink& sink, std::span<const NamedArray> array
   const std::uint64_t length = header.size();
   OMNI_CHECK(sink(std::as_bytes(std::span(&length, 1))));
   OMNI_CHECK(sink(std::as_bytes(std::span(header))));
-  for (const NamedArray& array : arrays) OMNI_CHECK(sink(std::as_bytes(array.values)));
+  for (const NamedArray& array : arrays)
+    OMNI_CHECK(array.fetch ? array.fetch(sink) : sink(std::as_bytes(array.values)));
   return {};
 }
 

@@ -20,10 +20,15 @@ namespace omni {
 
 using Metadata = std::map<std::string, std::string, std::less<>>;
 
+// Bytes in order, to anywhere (a file, a hash, a buffer).
+using ByteSink = std::function<Status(std::span<const std::byte>)>;
+
 struct NamedArray {
   std::string name;
   std::vector<std::int64_t> shape;  // empty for one number
   std::span<const float> values;    // not owned
+  // To be written, if the values are elsewhere: hands them to the sink in pieces.
+  std::function<Status(const ByteSink&)> fetch{};
 };
 
 // What a file held; owns the values, its arrays are views of them, in the order of the file.
@@ -41,8 +46,7 @@ class Safetensors {
   std::unique_ptr<float[]> values_;
 };
 
-// Bytes in order, to anywhere (a file, a hash, a buffer). Names and metadata must be unique UTF-8.
-using ByteSink = std::function<Status(std::span<const std::byte>)>;
+// Names and metadata must be unique UTF-8.
 Status write_safetensors(const ByteSink& sink, std::span<const NamedArray> arrays,
                          const Metadata& metadata);
 

@@ -23,7 +23,8 @@
 namespace omni::ranks {
 namespace {
 
-constexpr int kUp = 3, kDown = 4;  // tags
+constexpr int kUp = 3, kDown = 4;                     // tags
+constexpr std::size_t kPiece = std::size_t{1} << 18;  // values of an array
 
 Service* service = nullptr;  // of several ranks; to the end of the process
 bool disbanded = false;
@@ -162,9 +163,19 @@ double least(double value) {
   return several() ? std::ranges::min(exchange_values<double>({&value, 1})) : value;
 }
 
-void bring(std::span<float> values, int from) {
-  if (first() || rank() == from)
-    await({{values.data(), values.size_bytes(), first() ? from : 0, kUp, !first()}});
+void bring(std::span<float> values) {
+  for (std::size_t at = 0; at < values.size(); at += kPiece) {
+    const auto piece = values.subspan(at, std::min(kPiece, values.size() - at));
+    await({{piece.data(), piece.size_bytes(), 0, kUp, true}});
+  }
+}
+
+void fetch(int from, std::size_t count, const std::function<void(std::span<const float>)>& use) {
+  for (std::vector<float> piece; count > 0; count -= piece.size()) {
+    piece.resize(std::min(kPiece, count));
+    await({{piece.data(), piece.size() * sizeof(float), from, kUp, false}});
+    use(piece);
+  }
 }
 
 std::vector<int> share_of_cores(const std::vector<int>& cores, int place, int sharers) {

@@ -51,8 +51,9 @@ std::vector<std::string> gather(const std::string& text);  // of every rank, to 
 void sum(std::span<double> values);                        // in the order of the ranks
 bool any(bool value);
 double least(double value);
-// From this rank, which is not the first, to the first; the others do nothing.
-void bring(std::span<float> values, int from);
+// From this rank, which is not the first, to the first, which uses them piece by piece.
+void bring(std::span<float> values);
+void fetch(int from, std::size_t count, const std::function<void(std::span<const float>)>& use);
 
 // Binds this rank to its share of the cores, if several ranks run on one host, unless StarPU's
 // workers are not to be bound. Returns the number of cores in the share.

@@ -303,16 +303,13 @@ Status RankSums::gather_memory() {
     if (!is_shared(*param) || param->change == nullptr) continue;
     const HostAccess access(*param->change, HostAccess::Mode::write);
     const std::span<float> own = access.f32();
-    std::vector<float> other(own.size());
-    for (int rank = 1; rank < ranks::size(); ++rank) {
-      if (ranks::first()) {
-        ranks::bring(other, rank);
-        for (std::size_t i = 0; i < own.size(); ++i) own[i] += other[i];
-      } else if (rank == ranks::rank()) {
-        ranks::bring(own, rank);
-        std::ranges::fill(own, 0.0f);
-      }
-    }
+    for (int rank = 1; ranks::first() && rank < ranks::size(); ++rank)
+      ranks::fetch(rank, own.size(), [to = own.begin()](std::span<const float> piece) mutable {
+        for (const float value : piece) *to++ += value;
+      });
+    if (ranks::first()) continue;
+    ranks::bring(own);
+    std::ranges::fill(own, 0.0f);
   }
   return {};
 }

@@ -167,13 +167,11 @@ Status Training::on_first_rank(const std::function<Status()>& work) {
 }
 
 Status Training::save(const TrainingState& state) {
-  ArraysElsewhere elsewhere;
-  if (sums_) {
-    OMNI_CHECK(sums_->gather_memory());
-    elsewhere = bring_arrays(*groups_);
-  }
+  if (sums_) OMNI_CHECK(sums_->gather_memory());
+  OMNI_CHECK(on_first_rank([this] { return folder_->open_unused(); }));
+  if (!ranks::first()) bring_arrays(*groups_);
   return on_first_rank([&]() -> Status {
-    OMNI_TRY(const auto path, folder_->save(*groups_, elsewhere, state, identity_));
+    OMNI_TRY(const auto path, save_training(folder_->store(), *groups_, state, identity_));
     progress_.finish_line();
     log::info("saved {}", path.string());
     return {};

@@ -75,9 +75,8 @@ Status RunFolder::open() {
   return {};
 }
 
-// Nobody asked for checkpoints: the one that an interruption needs must not displace others, also
-// not of a run that began after this one.
 Status RunFolder::open_unused() {
+  if (store_) return {};
   const std::string wished = path_.string();
   int refused = 0;  // others hold these, or something is wrong with the disk
   for (int number = 2;; ++number) {
@@ -88,12 +87,6 @@ Status RunFolder::open_unused() {
     if (!opened && ++refused == 10) return opened;
     path_ = fmt::format("{}-{}", wished, number);
   }
-}
-
-Result<fs::path> RunFolder::save(ComputeGroups& groups, const ArraysElsewhere& elsewhere,
-                                 const TrainingState& state, const RunIdentity& identity) {
-  if (!store_) OMNI_CHECK(open_unused());
-  return save_training(*store_, groups, elsewhere, state, identity);
 }
 
 std::string RunFolder::resume_command() const {

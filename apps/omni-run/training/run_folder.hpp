@@ -23,9 +23,10 @@ class RunFolder {
                                    int keep, std::uint64_t bytes);
   static std::filesystem::path place(const std::string& out, const std::string& net);
 
-  // As save_training().
-  Result<std::filesystem::path> save(ComputeGroups& groups, const ArraysElsewhere& elsewhere,
-                                     const TrainingState& state, const RunIdentity& identity);
+  // Nobody asked for checkpoints: the one that an interruption needs must not displace others, also
+  // not of a run that began after this one.
+  Status open_unused();
+  CheckpointStore& store() { return *store_; }
   // This process's command line, going on from the newest checkpoint.
   std::string resume_command() const;
 
@@ -33,7 +34,6 @@ class RunFolder {
   RunFolder(std::filesystem::path path, int keep, std::uint64_t bytes)
       : path_(std::move(path)), keep_(keep), bytes_(bytes) {}
   Status open();
-  Status open_unused();
   std::filesystem::path path_;
   int keep_;
   std::uint64_t bytes_;

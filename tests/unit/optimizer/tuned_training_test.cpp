@@ -308,7 +308,7 @@ TEST_F(AutoTraining, a_resumed_search_knows_the_ones_before) {
   std::filesystem::create_directory(folder_ / "run");
   auto store = CheckpointStore::open(folder_ / "run", {});
   ASSERT_TRUE(store) << store.error().message();
-  const auto path = save_training(*store, *groups_, {}, state, {});
+  const auto path = save_training(*store, *groups_, state, {});
   ASSERT_TRUE(path) << path.error().message();
   const auto checkpoint = load_checkpoint(*path);
   ASSERT_TRUE(checkpoint) << checkpoint.error().message();

@@ -101,7 +101,7 @@ TEST_F(GrowingTrainingTest, a_resumed_training_goes_on_growing_until_it_has_sett
   auto store = CheckpointStore::open(folder_ / "run", {});
   ASSERT_TRUE(store) << store.error().message();
   const auto saved_and_read = [&] {
-    const auto path = save_training(*store, run->groups, {}, state_, {});
+    const auto path = save_training(*store, run->groups, state_, {});
     EXPECT_TRUE(path) << path.error().message();
     return *restore_training(run->groups, *load_checkpoint(*path), "", "sma");
   };
