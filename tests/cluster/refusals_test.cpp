@@ -1,5 +1,8 @@
 // What ends a training over several ranks: refusals, errors of one rank, ranks that are gone.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
 
 #include "tests/cluster/ranks.hpp"
 
@@ -103,7 +106,8 @@ TEST(RanksEnd, alike_when_the_training_diverges) {
 
 struct Job {
   explicit Job(Words more) {
-    more.insert(more.end(), {"--metrics", folder / "metrics", "--display", "1"});
+    more.insert(more.end(),
+                {"--metrics", folder / "metrics", "--display", "1", "--out", folder / "run"});
     process =
         start_program(mpiexec(2, net("1000000", std::move(more))), "/dev/null", folder / "errors");
     wait_for_text(folder / "metrics", "\"iteration\":5,");
@@ -111,6 +115,38 @@ struct Job {
   TemporaryDirectory folder;
   pid_t process;
 };
+
+// Else hydra kills what is left of the others as soon as one has closed its line to the launcher.
+TEST(RanksEnd, after_they_have_told_the_launcher) {
+  const TemporaryDirectory folder;
+  const std::string ended = folder / "ended";
+  Words words = net("2");
+  words.insert(
+      words.begin(),
+      {"/bin/bash", "-c", R"("$@" & eval "exec $PMI_FD>&-"; wait $! && sleep 1 && echo >>)" + ended,
+       "sh", kOmniRun});
+  Words command = mpiexec(2, words);
+  command.erase(std::ranges::find(command, kOmniRun));
+  const Finished run = run_program(command);
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_EQ(get(ended), "\n\n");
+}
+
+// The others must not wait for the first one to take their models. A later save succeeds.
+TEST(RanksEnd, in_order_after_a_save_that_failed) {
+  const Job job({"--groups", "2", "--strategy", "sma", "--checkpoint-every", "20"});
+  const std::string errors = job.folder / "errors";
+  const auto limit = [&](rlim_t bytes) {
+    const rlimit both{bytes, RLIM_INFINITY};
+    EXPECT_EQ(prlimit(process_of_rank(0, job.folder / "metrics"), RLIMIT_FSIZE, &both, nullptr), 0);
+  };
+  limit(0);
+  wait_for_text(errors, "arrays.safetensors: cannot write: File too large");
+  limit(RLIM_INFINITY);
+  kill(process_of_rank(1, job.folder / "metrics"), SIGTERM);
+  EXPECT_EQ(wait_for_program(job.process), 75) << get(errors);
+  EXPECT_EQ(count(get(errors), "rank 1 on "), 0u) << get(errors);
+}
 
 TEST(RanksEnd, when_one_is_killed) {
   for (const int rank : {0, 1}) {

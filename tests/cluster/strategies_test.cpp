@@ -200,11 +200,55 @@ TEST_F(GroupsOnRanks, stop_together_and_go_on) {
   EXPECT_EQ(result(2, stopped + 7, more)["weights"], straight["weights"]);
 }
 
+// A model of 64 MiB in each group: what the first rank has not, it writes piece by piece.
+TEST_F(GroupsOnRanks, save_without_memory_for_the_models_of_others) {
+  put(folder_ / "wide.cfg",
+      "[net]\nbatch=2\ninputs=4096\nlearning_rate=0.001\n[connected]\noutput=4096\n"
+      "[connected]\noutput=2\n[softmax]\n");
+  const auto most = [&](Words more) {
+    more.insert(more.end(), {"--net", folder_ / "wide.cfg", "--data", "synthetic:8:2", "--workers",
+                             "1", "--strategy", "sma", "--groups", "2", "--max-batches", "4",
+                             "--no-test", "--models", folder_ / "models"});
+    const Finished run = on_ranks(2, std::move(more));
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    const std::size_t end = run.errors.find(" MiB at most");
+    return std::stoi(run.errors.substr(run.errors.rfind(' ', end - 1) + 1));
+  };
+  const int without = most({});
+  EXPECT_LT(most({"--out", folder_ / "run", "--checkpoint-every", "4"}), without + 32);
+}
+
 TEST_F(GroupsOnRanks, diverge_together) {
   const Finished run =
       on_ranks(2, training(60, {"--groups", "2", "--strategy", "sma", "--learning-rate", "1e30"}));
   EXPECT_EQ(run.exit_code, 6) << run.errors;
   EXPECT_NE(run.errors.find("is not a finite number"), std::string::npos) << run.errors;
+}
+
+// Groups of one rank each take turns with mini-batches of the test set. Of other groups the first
+// one takes all.
+TEST_F(GroupsOnRanks, test_in_turn) {
+  constexpr int kTasks = 6 * 2;  // slices of 96 images
+  const auto tested = [&](int ranks, Words words) {
+    const std::string trace = folder_ / fmt::format("trace{}", ranks);
+    words.insert(words.end(), {"--trace", trace});
+    const Finished run = on_ranks(ranks, training(4, words));
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    EXPECT_NE(run.errors.find(" on 96 images"), std::string::npos) << run.errors;
+    std::vector<int> counts;
+    for (int rank = 0; rank < ranks; ++rank) {
+      int codelet = -1, count = 0;
+      for (const auto& line : read_metrics(trace + fmt::format("/rank-{}.jsonl", rank)))
+        if (line.value("name", "") == "softmax_forward")
+          codelet = line["codelet"];
+        else if (line.contains("task") && !line.contains("iteration"))
+          count += line["codelet"] == codelet ? 1 : 0;
+      counts.push_back(count);
+    }
+    return counts;
+  };
+  EXPECT_EQ(tested(2, {"--groups", "2"}), (std::vector{kTasks / 2, kTasks / 2}));
+  EXPECT_EQ(tested(3, {"--group-layout", "0-1:0;2:0"}), (std::vector{kTasks / 2, kTasks / 2, 0}));
 }
 
 TEST_F(GroupsOnRanks, are_placed_and_reported) {
