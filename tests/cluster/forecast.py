@@ -1,7 +1,9 @@
 """What `omni-run plan --nodes` foretells for ranks that share a mini-batch, against what they take: in memory, and
-between hosts whose links have a rate. Each rank has one core. By hand on a quiet machine, as root for the rates:
+between hosts whose links have a rate. Each rank has one worker. Medians of rounds, in which forecasts and trainings
+alternate. By hand on a quiet machine, as root for the rates:
 
-usage: forecast.py OMNI_RUN NET BATCH [RANKS [RATE...]]    forecast.py build/bin/omni-run caffenet 64 2 1gbit 100mbit
+usage: forecast.py OMNI_RUN NET BATCH [RANKS [ROUNDS [RATE...]]]
+       forecast.py build/bin/omni-run caffenet 64 2 3 1gbit 100mbit
 """
 
 import contextlib
@@ -62,19 +64,23 @@ class Place:
         return told["link"], {row["nodes"]: row["predicted_seconds"] for row in told["nodes"] if row["groups"] == 1}
 
 
-def main(program, net, batch, ranks="2", *rates):
+def main(program, net, batch, ranks="2", rounds="3", *rates):
     print("| link | latency, us | Mbit/s | ranks | foretold, ms | measured, ms | foretold / measured |\n"
           "|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for rate in (None, *rates):
-            place = Place(os.path.abspath(program), net, batch, folder, rate)
-            place.measured(1)  # calibrates
-            link, foretold = place.foretold(int(ranks))
-            for count in range(1, int(ranks) + 1):
-                measured = place.measured(count)
-                print(f"| {rate or 'memory'} | {1e6 * link['latency_seconds']:.0f} | "
-                      f"{8e-6 * link['bytes_per_second']:.0f} | {count} | {1e3 * foretold[count]:.2f} | "
-                      f"{1e3 * measured:.2f} | {foretold[count] / measured:.2f} |", flush=True)
+        places = [Place(os.path.abspath(program), net, batch, folder, rate) for rate in (None, *rates)]
+        counts = range(1, int(ranks) + 1)
+        places[0].measured(1)  # calibrates
+        told = [[(place.foretold(int(ranks)), [place.measured(count) for count in counts]) for place in places]
+                for _ in range(int(rounds))]
+        for place, of_rounds in zip(places, zip(*told)):
+            latency, rate = (statistics.median(link[key] for (link, _), _ in of_rounds)
+                             for key in ("latency_seconds", "bytes_per_second"))
+            for count in counts:
+                foretold = statistics.median(seconds[count] for (_, seconds), _ in of_rounds)
+                measured = statistics.median(seconds[count - 1] for _, seconds in of_rounds)
+                print(f"| {place.rate or 'memory'} | {1e6 * latency:.0f} | {8e-6 * rate:.0f} | {count} | "
+                      f"{1e3 * foretold:.2f} | {1e3 * measured:.2f} | {foretold / measured:.2f} |", flush=True)
 
 
 if __name__ == "__main__":
