@@ -35,9 +35,6 @@ Status require_same_solver(const Checkpoint& checkpoint, const Net& net) {
 constexpr std::uint64_t kMostIterations = 1'000'000'000'000;
 constexpr double kLargestRate = 1e30;
 
-// Of checkpoints of before there were strategies.
-std::string age_key(int group) { return fmt::format("group{}/age", group); }
-
 std::string listed(const auto& numbers) { return fmt::format("{}", fmt::join(numbers, " ")); }
 
 // What listed() wrote; nothing where it is not.
@@ -119,27 +116,15 @@ Result<std::optional<GuardState>> saved_guard(const Checkpoint& checkpoint) {
   return std::optional(guard);
 }
 
-Result<StrategyState> saved_strategy(const Checkpoint& checkpoint, int groups) {
-  StrategyState state;
-  if (const auto name = checkpoint.fields.text("strategy")) {
-    OMNI_TRY(const std::string text, checkpoint.fields.text("strategy_numbers"));
-    auto numbers = read_list<double>(text);
-    if (!numbers || !std::ranges::all_of(*numbers, [](double each) {
-          return each >= 0 && each < static_cast<double>(kMostIterations);
-        }))
-      return unreadable(checkpoint, "strategy_numbers");
-    return StrategyState{*name, std::move(*numbers)};
-  }
-  state.name = "async";
-  for (int group = 0; group < groups; ++group) {
-    std::int64_t age = 0;
-    if (groups > 1) {
-      OMNI_TRY(age, checkpoint.fields.number(age_key(group), std::int64_t{0},
-                                             std::int64_t{kMostIterations}));
-    }
-    state.numbers.push_back(static_cast<double>(age));
-  }
-  return state;
+Result<StrategyState> saved_strategy(const Checkpoint& checkpoint) {
+  OMNI_TRY(const std::string name, checkpoint.fields.text("strategy"));
+  OMNI_TRY(const std::string text, checkpoint.fields.text("strategy_numbers"));
+  auto numbers = read_list<double>(text);
+  if (!numbers || !std::ranges::all_of(*numbers, [](double each) {
+        return each >= 0 && each < static_cast<double>(kMostIterations);
+      }))
+    return unreadable(checkpoint, "strategy_numbers");
+  return StrategyState{name, std::move(*numbers)};
 }
 
 Result<std::optional<Tuning>> saved_tuning(const CheckpointFields& fields) {
@@ -316,7 +301,7 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
   OMNI_TRY(const int batch, checkpoint.fields.number<int>("batch"));
   OMNI_TRY(const int slice, checkpoint.fields.number<int>("slice"));
   OMNI_TRY(const int group_count, saved_groups(checkpoint));
-  OMNI_TRY(state.strategy, saved_strategy(checkpoint, group_count));
+  OMNI_TRY(state.strategy, saved_strategy(checkpoint));
   OMNI_TRY(state.arrivals, saved_arrivals(checkpoint));
   OMNI_TRY(state.tuning, saved_tuning(checkpoint.fields));
   if (const auto health = checkpoint.fields.text("health"))
