@@ -123,18 +123,6 @@ void add_options(CLI::App& app, CompareArguments& compare) {
   app.add_option("options", compare.options);
 }
 
-void add_options(CLI::App& app, ExplainArguments& explained) {
-  app.add_option("METRICS", explained.metrics)->required();
-}
-
-void add_options(CLI::App& app, DevicesArguments& devices) {
-  app.add_flag("--peaks", devices.peaks);
-}
-
-void add_options(CLI::App& app, MachineFileArguments& measured) {
-  app.add_option("--out", measured.out)->check(not_empty());
-}
-
 void add_options(CLI::App& app, SlurmArguments& job) {
   app.add_option("--template", job.form)->check(not_empty())->capture_default_str();
   const CLI::Validator one_word(
@@ -189,10 +177,15 @@ class Commands {
     layers_app_ = app.add_subcommand("layers", "The sections and keys that a net may contain");
     add_common(*layers_app_, layers_);
     add("explain", "The trials of --auto in a training: values, choices, reasons, cost", explained_,
-        explain_command);
-    add("devices", "The workers of this machine", devices_, devices_command);
+        explain_command)
+        .add_option("METRICS", explained_.metrics)
+        ->required();
+    add("devices", "The workers of this machine", devices_, devices_command)
+        .add_flag("--peaks", devices_.peaks);
     add("machine", "Measure trainings on this machine, and write a machine file", measured_,
-        machine_command);
+        machine_command)
+        .add_option("--out", measured_.out)
+        ->check(not_empty());
   }
 
   // The exit code of the command that was given; none: it is a training.
@@ -220,12 +213,13 @@ class Commands {
 
  private:
   template <class Arguments>
-  void add(const char* name, const char* what, Arguments& arguments,
-           Status (*command)(const Arguments&)) {
+  CLI::App& add(const char* name, const char* what, Arguments& arguments,
+                Status (*command)(const Arguments&)) {
     CLI::App& own = *app_.add_subcommand(name, what);
     add_shared(own, arguments);
-    add_options(own, arguments);
+    if constexpr (requires { add_options(own, arguments); }) add_options(own, arguments);
     runs_[name] = [command, &arguments] { return run_command(command, arguments); };
+    return own;
   }
 
   CLI::App& app_;
