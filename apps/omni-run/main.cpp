@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
@@ -150,10 +151,6 @@ template <class Arguments>
 int run_command(Status (*command)(const Arguments&), Arguments& arguments) {
   apply(arguments.common);
   if constexpr (requires { arguments.machine.session; }) {
-    if (arguments.machine.session.scheduler == "help") {
-      log::result("{}\n", fmt::join(scheduler_names(), "\n"));
-      return kSuccess;
-    }
     NetArguments* net = nullptr;
     if constexpr (requires { net = &arguments.net; }) net = &arguments.net;
     if (const Status settled = settle_workers(arguments.machine, net); !settled)
@@ -188,6 +185,11 @@ class Commands {
         ->check(not_empty());
   }
 
+  bool lists_schedulers() const {
+    return std::ranges::any_of(
+        machines_, [](const auto* machine) { return machine->session.scheduler == "help"; });
+  }
+
   // The exit code of the command that was given; none: it is a training.
   std::optional<int> run() {
     const auto given = app_.get_subcommands();
@@ -217,6 +219,7 @@ class Commands {
                 Status (*command)(const Arguments&)) {
     CLI::App& own = *app_.add_subcommand(name, what);
     add_shared(own, arguments);
+    if constexpr (requires { arguments.machine.session; }) machines_.push_back(&arguments.machine);
     if constexpr (requires { add_options(own, arguments); }) add_options(own, arguments);
     runs_[name] = [command, &arguments] { return run_command(command, arguments); };
     return own;
@@ -233,6 +236,7 @@ class Commands {
   ExplainArguments explained_;
   DevicesArguments devices_;
   MachineFileArguments measured_;
+  std::vector<const MachineArguments*> machines_;
   std::map<std::string, std::function<int()>> runs_;
 };
 
@@ -267,12 +271,15 @@ int run(int argc, char** argv) {
   app.footer(kFooter);  // only now: subcommands made later would print it, too
 
   if (const auto code = read_command_line(app, argc, argv)) return *code;
+  if (commands.lists_schedulers() || train.machine.session.scheduler == "help") {
+    log::result("{}\n", fmt::join(scheduler_names(), "\n"));
+    return kSuccess;
+  }
   if (const auto code = commands.run()) return *code;
   install_stop_signals("stopped; nothing was done yet that could be saved; to start again:\n  " +
                            for_shell(own_words()) + "\n",
                        exit_code(ErrorKind::interrupted));
-  if (train.machine.session.scheduler != "help")
-    if (const Status prepared = prepare_ranks(train); !prepared) return finish(prepared);
+  if (const Status prepared = prepare_ranks(train); !prepared) return finish(prepared);
   if (slurm_app) return apply(train.common), finish(slurm_command(job, train.net));
   if (train.arrivals.simulated) train.machine.session.deterministic = true;
   return run_command(train_command, train);

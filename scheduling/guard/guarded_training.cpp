@@ -46,7 +46,7 @@ GuardedTraining::GuardedTraining(ComputeGroups& groups, DataFeed& train, DataFee
   if (state.iteration < cold_.iterations) {
     cold_.use_groups(false);
     state.guard.reset();
-    begin(std::move(state), cold_.iterations);
+    begin(std::move(state), std::min(cold_.iterations, end_));
   } else {
     begin_all(std::move(state));
   }
@@ -152,7 +152,11 @@ void GuardedTraining::halve(TrainingState& state) {
 
 void GuardedTraining::go_back(const std::string& why) {
   TrainingState state = this->state();
-  if (returned_ || !latest_.level || is_worse()) latest_ = sure_;
+  if (returned_ || !latest_.level || is_worse()) {
+    // Its level was measured at a higher rate: it may not be compared with itself.
+    sure_.level.reset();
+    latest_ = sure_;
+  }
   returned_ = true;
   latest_.snapshot.restore(groups_);
   latest_.level.reset();

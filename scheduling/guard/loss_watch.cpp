@@ -34,6 +34,7 @@ bool LossWatch::surely_above_first() const {
 
 bool LossWatch::surely_above(const LossMean& now, const LossMean& before) const {
   constexpr double kMuch = 0.05, kOfChance = 0.02, kErrors = 4;
+  if (before.count == 0) return false;
   const double error = std::hypot(before.error(), now.error());
   const double floor = std::isfinite(chance_) ? kOfChance * chance_ : 0;
   return now.mean - before.mean > std::max({kMuch * before.mean, floor, kErrors * error});

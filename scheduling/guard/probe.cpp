@@ -5,6 +5,7 @@
 
 #include "runtime/tasks/task_errors.hpp"
 #include "scheduling/evaluator.hpp"
+#include "scheduling/kept_statistics.hpp"
 
 namespace omni {
 
@@ -15,6 +16,7 @@ Result<Probe> probe(Net& net, DataFeed& train, std::uint64_t seed, std::uint64_t
   const auto sample = [&](std::uint64_t number) { return first_sample + number * batch; };
   Probe probe;
   std::vector<float> least(classes, INFINITY), most(classes, -INFINITY);
+  const KeptStatistics kept(net);
   net.read_masters(true);
   train.submit(sample(0));
   for (std::uint64_t number = 0; number < count; ++number) {

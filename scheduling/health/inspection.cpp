@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/tasks/task_errors.hpp"
+#include "scheduling/kept_statistics.hpp"
 
 namespace omni {
 namespace {
@@ -52,16 +53,12 @@ double squares(const std::vector<Tensor*>& by_slice) {
 
 class Inspector {
  public:
-  explicit Inspector(Net& net) : net_(net), inputs_(net.layers().size()) {
+  explicit Inspector(Net& net) : net_(net), statistics_(net), inputs_(net.layers().size()) {
     for (const auto& layer : net.layers()) {
       InspectedLayer& found = found_.layers.emplace_back();
       found.layer = layer.get();
       double sum = 0;
       for (const Param* param : layer->params()) {
-        // Running statistics: forward changes them.
-        if (param->velocity == nullptr)
-          kept_.emplace_back(param->value,
-                             HostAccess(*param->value, HostAccess::Mode::read).values());
         if (!param->trainable || param->rate == 0) continue;
         found.learns = true;
         found.values += static_cast<double>(param->value->count());
@@ -70,12 +67,6 @@ class Inspector {
       found.parameters = std::sqrt(sum);
     }
   }
-  ~Inspector() {
-    for (const auto& [tensor, values] : kept_)
-      std::ranges::copy(values, HostAccess(*tensor, HostAccess::Mode::write).f32().begin());
-  }
-  Inspector(const Inspector&) = delete;
-  Inspector& operator=(const Inspector&) = delete;
 
   void pass(const Step& step) {
     look_at(found_.data, step.slot->images, net_.options().input.count());
@@ -139,8 +130,8 @@ class Inspector {
   }
 
   Net& net_;
+  const KeptStatistics statistics_;
   std::vector<double> inputs_;  // by layer that needs it: squares of what it reads, summed
-  std::vector<std::pair<const Tensor*, std::vector<float>>> kept_;
   Inspection found_;
 };
 
