@@ -316,7 +316,8 @@ TEST(TrainCommand, IsTheSameAsNone) {
 }
 
 TEST(Schedulers, HelpListsThem) {
-  for (const Words& words : {Words{"--sched", "help"}, Words{"time", "--sched=help"}}) {
+  for (const Words& words : {Words{"--sched", "help"}, Words{"time", "--sched=help"},
+                             Words{"slurm", "--sched", "help"}}) {
     const Finished run = omni_run(words);
     EXPECT_EQ(run.exit_code, 0) << run.errors;
     EXPECT_EQ(run.output.find("omni\n"), 0u) << run.output;
