@@ -153,7 +153,8 @@ TEST_F(KeptOnGpuTest, gives_back_when_a_call_fails) {
   expect(b_, 21 + 34 + 34 + 55);  // of 13 and 21: 34, 55; 89, 144
 }
 
-// A stream computes in the order of launches.
+// A stream computes in the order of launches. The core's task lasts, so that the chain behind it is
+// ready after the one that was submitted later; without an order that one would come first.
 TEST_F(KeptOnGpuTest, launches_in_the_order_of_submission) {
   Tensor late("late", kValues);
   ASSERT_TRUE(late.allocate());
@@ -182,10 +183,11 @@ TEST_F(KeptOnGpuTest, launches_the_next_while_the_gpu_computes) {
   for (Tensor* tensor : {&images, &pixels}) ASSERT_TRUE(tensor->allocate());
   EXPECT_EQ(kept_after(3), 2u);
   iteration([&] {
-    copy_values.submit({.number = 1,
-                        .before = [] { all_are_submitted.try_acquire_for(kLongestWait); },
-                        .on_gpu = [] { next_came = next_is_launched.try_acquire_for(kLongestWait); }},
-                       {read(a_), write(b_)});
+    copy_values.submit(
+        {.number = 1,
+         .before = [] { all_are_submitted.try_acquire_for(kLongestWait); },
+         .on_gpu = [] { next_came = next_is_launched.try_acquire_for(kLongestWait); }},
+        {read(a_), write(b_)});
   });
   accumulate_sum.submit({kValues}, {accumulate(images), read(pixels)}, {.priority = 1});
   iteration([&] {
