@@ -81,8 +81,8 @@ struct PlainKernel<function> {
   }
 };
 
-// A function whose pointers are the task's buffers, in order. If the task lacks the last ones, which
-// are optional, their pointers are null.
+// A function whose pointers are the task's buffers, in order. If the task lacks the last ones,
+// which are optional, their pointers are null.
 template <auto function>
 Implementation<typename PlainKernel<function>::Arguments> reference_implementation() {
   return {"reference", PlainKernel<function>::run, nullptr, Role::reference};
