@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -36,7 +37,7 @@ struct NetParts {
   bool overwrite_diffs = false;
   bool round_weights = false;    // once an update, instead of for every product
   GradientSums gradient_sums{};  // of parameters to whose gradient every slice adds
-  int connected_blocks = 1;  // of neurons, in a large connected layer; see choose_connected_blocks
+  std::function<int(std::int64_t weights)> connected_blocks{};  // see choose_connected_blocks
   float label_smoothing = 0;
   DataType values = DataType::f32;  // of activations and their gradients
   Slices slices;
@@ -63,7 +64,7 @@ class LayerBuilder {
   float label_smoothing() const { return parts_.label_smoothing; }
   bool stops_backward() const { return stop_backward_; }
   const Slices& slices() const { return parts_.slices; }
-  int connected_blocks() const { return parts_.connected_blocks; }
+  int connected_blocks(std::int64_t weights) const { return parts_.connected_blocks(weights); }
   DataType values() const { return parts_.values; }
   std::string_view type() const { return type_; }
   const std::string& where() const { return where_; }

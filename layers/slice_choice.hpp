@@ -20,9 +20,10 @@ GradientSums choose_gradient_sums(int slices, int cores, int gpus);
 // ranks. Added up in pairs, they give the same bits on 1, 2 and 4 ranks.
 GradientSums fixed_gradient_sums(const Slices& slices);
 
-// Blocks of neurons of a large connected layer, one task per block for the whole mini-batch. With
-// one slice per GPU: one block per GPU, to fill it. Else a constant, since the order of sums, and
-// so the bits, depend on it.
-int choose_connected_blocks(int slices, int gpus);
+// Blocks of neurons of a connected layer, one task per block for the whole mini-batch. A large one:
+// with one slice per GPU one block per GPU, to fill it; else a constant, since the order of sums,
+// and so the bits, depend on it. A smaller one, whose gradient `ranks` sum: one block per rank, so
+// that each sums a share.
+int choose_connected_blocks(std::int64_t weights, int slices, int gpus, int ranks);
 
 }  // namespace omni

@@ -55,12 +55,10 @@ Codelet<PublishArgs> publish({.name = "publish",
                               .cost = cost_per_value<0, 8>,
                               .footprint = footprint});
 
-void submit_contribute(float weight, const Tensor& model, const Tensor& centre,
-                       const Tensor& change, TaskTag tag) {
-  for_each_part(centre, [&](std::size_t part, std::int64_t count) {
-    contribute.submit({.count = count, .weight = weight},
-                      {read_write({change, part}), read({model, part}), read({centre, part})}, tag);
-  });
+void submit_contribute(float weight, TensorPart model, TensorPart centre, TensorPart change,
+                       TaskTag tag) {
+  contribute.submit({.count = static_cast<std::int64_t>(centre.count()), .weight = weight},
+                    {read_write(change), read(model), read(centre)}, tag);
 }
 
 void submit_move_centre(const MoveCentreArgs& args, const Tensor& centre, const Tensor& change,

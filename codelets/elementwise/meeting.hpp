@@ -57,9 +57,9 @@ OMNI_CODELET(ContributeArgs, contribute);   // {change RW, model R, centre R}
 OMNI_CODELET(MoveCentreArgs, move_centre);  // {centre RW, change RW, velocity RW}
 OMNI_CODELET(PublishArgs, publish);         // {model W, centre R}
 
+void submit_contribute(float weight, TensorPart model, TensorPart centre, TensorPart change,
+                       TaskTag tag = {});
 // Submits one task per part; all tensors are cut into the same parts.
-void submit_contribute(float weight, const Tensor& model, const Tensor& centre,
-                       const Tensor& change, TaskTag tag = {});
 void submit_move_centre(const MoveCentreArgs& args, const Tensor& centre, const Tensor& change,
                         const Tensor& velocity, TaskTag tag = {},
                         std::optional<std::size_t> only = {});  // this part

@@ -12,8 +12,6 @@
 namespace omni {
 namespace {
 
-// Above it (4 MiB) the weights would be read from memory again for every slice of images.
-constexpr std::int64_t kSmallestSplitWeights = 1 << 20;
 constexpr int kLanes = 16;  // matrix products like widths that fill a vector register
 
 int block_width(int outputs, int blocks) {
@@ -28,7 +26,8 @@ class SplitConnectedLayer final : public Layer {
     const Extent src = from.extent();
     inputs_count_ = static_cast<int>(src.count());
     outputs_ = connected_outputs(builder);
-    width_ = block_width(outputs_, builder.connected_blocks());
+    width_ =
+        block_width(outputs_, builder.connected_blocks(std::int64_t{inputs_count_} * outputs_));
     output_ = builder.blob("output", {1, 1, outputs_});
     activation_ = {builder, "logistic", output_.extent};
     weights_ = &builder.param(connected_weights(builder, src, outputs_), true);
@@ -177,10 +176,9 @@ Param connected_weights(LayerBuilder& builder, const Extent& src, int outputs) {
 }
 
 bool splits_by_neurons(LayerBuilder& builder) {
-  if (builder.connected_blocks() == 1 || builder.options().flag("batch_normalize", false))
-    return false;
+  if (builder.options().flag("batch_normalize", false)) return false;
   const auto inputs = static_cast<std::int64_t>(builder.extent_of(builder.index() - 1).count());
-  return inputs * connected_outputs(builder) >= kSmallestSplitWeights;
+  return builder.connected_blocks(inputs * connected_outputs(builder)) > 1;
 }
 
 std::unique_ptr<Layer> make_split_connected_layer(LayerBuilder& builder) {

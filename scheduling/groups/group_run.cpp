@@ -208,9 +208,9 @@ void GroupRun::submit_updates(const GroupUpdate& update, Net::Phase phase) {
       else if (!param->partial_diffs.empty())
         submit_collect(param->partial_diffs, *param->diff, tag);
       const Exchange step{strategy_.step(update, i), strategy_.stepped(update, i)};
-      if (sums_ != nullptr && sums_->take(i, group_, step, order, tag)) continue;
-      exchanges.push_back(step);
-      stepped.push_back(i);
+      const bool taken = sums_ != nullptr && sums_->take(i, group_, step, order, tag);
+      if (!taken) exchanges.push_back(step);
+      if (!taken || param->change != nullptr) stepped.push_back(i);
     }
     if (TaskChain::open() == nullptr) submit();  // the layer's, without waiting for others
   }

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <numeric>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -23,6 +24,12 @@ std::vector<int> others(RankRange of) {
 }
 
 RankRange all_ranks() { return {0, ranks::size()}; }
+
+std::vector<int> listed(RankRange of) {
+  std::vector<int> ranks(static_cast<std::size_t>(of.count));
+  std::iota(ranks.begin(), ranks.end(), of.first);
+  return ranks;
+}
 
 void add(TensorPart to, TensorPart from, TaskTag tag) {
   accumulate_sum.submit({.count = static_cast<std::int64_t>(to.count())},
@@ -50,52 +57,60 @@ TensorPart add_up(std::span<Tensor* const> incoming, TensorPart own, std::size_t
   return sum;
 }
 
+// As groups of one process add theirs up; `own` stands at the place of null.
+void add_in_turn(std::span<Tensor* const> incoming, TensorPart own, TaskTag tag) {
+  const auto place = std::ranges::find(incoming, nullptr);
+  for (auto each = incoming.begin(); each < place; ++each)
+    each == incoming.begin() ? void() : add(*incoming.front(), **each, tag);
+  if (place != incoming.begin()) add(own, *incoming.front(), tag);
+  for (auto each = place + 1; each < incoming.end(); ++each) add(own, **each, tag);
+}
+
 }  // namespace
 
-// The largest parts first, each to the rank that owns the fewest values so far. Staleness is
-// measured where the watched parameter is, and told by the first rank.
+// The largest parts first, each to the rank that owns the fewest values so far.
 RankSums::RankSums(ComputeGroups& groups)
     : groups_(groups),
       params_(groups.net().params()),
-      by_group_(groups.count() > 1 &&
-                std::ranges::none_of(params_, [](const Param* each) { return each->change; })) {
-  const int sets = by_group_ ? groups.count() : 1;
+      meets_(std::ranges::any_of(params_, [](const Param* each) { return each->change; })),
+      by_group_(groups.count() > 1 && !meets_),
+      sets_(by_group_ ? static_cast<std::size_t>(groups.count())
+            : meets_  ? 2
+                      : 1),
+      owned_(static_cast<std::size_t>(ranks::size())),
+      stepped_(owned_) {
   struct Place {
     std::size_t count, param, part;
   };
   std::vector<Place> places;
   int number = 0;
   for (std::size_t i = 0; i < params_.size(); ++i) {
-    parts_.emplace_back(params_[i]->master->parts());
+    std::vector<Part>& parts = params_of_ranks_.emplace_back().parts;
+    parts.resize(params_[i]->master->parts());
     if (!params_[i]->trainable) continue;
-    for (Part& part : parts_[i]) part.number = number++;
+    for (Part& part : parts) part.number = number++;
     if (!is_shared(*params_[i])) continue;
-    for (std::size_t part = 0; part < parts_[i].size(); ++part)
+    for (std::size_t part = 0; part < parts.size(); ++part)
       places.push_back({params_[i]->master->count_of(part), i, part});
   }
   std::ranges::stable_sort(places, std::ranges::greater(), &Place::count);
-  std::vector<std::size_t> owned(static_cast<std::size_t>(ranks::size()));
   for (const Place& place : places) {
-    const bool watched = by_group_ && place.param == groups.watched() && place.part == 0;
-    const auto owner = watched ? 0 : std::ranges::min_element(owned) - owned.begin();
-    owned[static_cast<std::size_t>(owner)] += place.count;
-    Part& part = parts_[place.param][place.part];
-    part.owner = static_cast<int>(owner);
-    if (part.owner != ranks::rank()) continue;
     const Param& param = *params_[place.param];
-    for (int set = 0; set < sets; ++set) {
+    Part& part = params_of_ranks_[place.param].parts[place.part];
+    deal(part, param, place.count, place.param == groups.watched() && place.part == 0);
+    for (std::size_t set = 0; set < part.sets.size(); ++set) {
+      Senders& from = part.sets[set];
+      if (from.owner != ranks::rank()) continue;
       const auto declare = [&](const char* what, int rank) {
         return &incoming_.declare(
             fmt::format("{}.{}.{}{}.{}", param.name, place.part, what, set, rank), place.count);
       };
-      std::vector<Tensor*>& incoming = part.incoming.emplace_back();
-      const RankRange from = senders(param, part, set);
-      for (int rank = from.first; rank < from.end(); ++rank)
-        incoming.push_back(rank == part.owner ? nullptr : declare("of", rank));
-      part.fresh.push_back(from.has(part.owner) ? nullptr : declare("for", from.first));
+      for (const int rank : from.ranks)
+        from.incoming.push_back(rank == from.owner ? nullptr : declare("of", rank));
+      if (!from.has(from.owner)) from.fresh = declare("for", from.ranks.front());
     }
   }
-  crossing_tag_ = ranks::kFirstTag + number * sets * 2;
+  crossing_tag_ = ranks::kFirstTag + number * static_cast<int>(sets_) * 2;
   of_guests_.resize(static_cast<std::size_t>(groups.count()));
   for (int group = 0; group < groups.count(); ++group)
     while (groups.guest(group) && of_guests_[static_cast<std::size_t>(group)].size() < 2) {
@@ -106,6 +121,37 @@ RankSums::RankSums(ComputeGroups& groups)
         slot.metrics.push_back(&incoming_.declare(fmt::format("group{}.metrics", group), kMetrics));
       }
     }
+}
+
+// Staleness is measured where the watched parameter is, and told by the first rank.
+void RankSums::deal(Part& part, const Param& param, std::size_t count, bool watched) {
+  const auto deal_to = [count](const std::vector<int>& ranks, std::vector<std::size_t>& dealt) {
+    const int rank = *std::ranges::min_element(
+        ranks, {}, [&](int each) { return dealt[static_cast<std::size_t>(each)]; });
+    dealt[static_cast<std::size_t>(rank)] += count;
+    return rank;
+  };
+  if (!meets_) {
+    part.owner = watched && by_group_ ? 0 : deal_to(listed(all_ranks()), owned_);
+    if (watched && by_group_) owned_[0] += count;
+    for (int group = 0; group < static_cast<int>(sets_); ++group)
+      part.sets.push_back(senders(param, part.owner, group));
+    return;
+  }
+  // A rank of each group steps the part, and contributes it.
+  Senders meeting;
+  std::optional<Senders> steps;
+  for (int group = 0; group < groups_.count(); ++group) {
+    const int owner = deal_to(listed(members(group)), stepped_);
+    if (!meeting.has(owner)) meeting.ranks.push_back(owner);
+    if (members(group).count > 1 && members(group).has(ranks::rank()))
+      steps = senders(param, owner, group);
+  }
+  part.owner = meeting.owner = deal_to(meeting.ranks, owned_);
+  part.first_is_guest = !meeting.has(0);
+  if (part.first_is_guest) meeting.ranks.insert(meeting.ranks.begin(), 0);
+  part.sets.push_back(std::move(meeting));
+  if (steps) part.sets.push_back(*std::move(steps));
 }
 
 BatchSlot& RankSums::slot_of_guest(int group, std::uint64_t number) {
@@ -135,15 +181,19 @@ void RankSums::cross(int group, const BatchSlot& slot, bool guest, bool back) {
   }
 }
 
-RankRange RankSums::senders(const Param& param, const Part& part, int group) const {
-  const RankRange all = by_group_ ? groups_.ranks_of(group) : all_ranks();
-  if (!by_group_ || !param.whole_on_each_rank) return all;
-  return {all.has(part.owner) ? part.owner : all.first, 1};
+RankRange RankSums::members(int group) const {
+  return groups_.on_several_ranks() ? groups_.ranks_of(group) : all_ranks();
 }
 
-int RankSums::tag_of(const Part& part, int group, bool values) const {
-  const int sets = by_group_ ? groups_.most() : 1;
-  return ranks::kFirstTag + (part.number * sets + group) * 2 + (values ? 1 : 0);
+RankSums::Senders RankSums::senders(const Param& param, int owner, int group) const {
+  const RankRange all = members(group);
+  if (!groups_.on_several_ranks() || !param.whole_on_each_rank) return {owner, listed(all)};
+  return {owner, {all.has(owner) ? owner : all.first}};
+}
+
+int RankSums::tag_of(const Part& part, std::size_t set, bool values) const {
+  return ranks::kFirstTag + (part.number * static_cast<int>(sets_) + static_cast<int>(set)) * 2 +
+         (values ? 1 : 0);
 }
 
 bool RankSums::is_shared(const Param& param) const {
@@ -154,109 +204,99 @@ bool RankSums::is_shared(const Param& param) const {
 bool RankSums::take(std::size_t number, int group, const Exchange& step, ExchangeOrder order,
                     TaskTag tag) {
   using Kind = Transfer::Kind;
-  const Param& param = *params_[number];
-  if (!is_shared(param) || (groups_.on_several_ranks() && !by_group_)) return false;
-  for (std::size_t at = 0; by_group_ && at < parts_[number].size(); ++at) {
-    const Part& part = parts_[number][at];
-    const RankRange from = senders(param, part, group);
-    const TensorPart gradient{step.tensors.diff, at}, values{*step.tensors.replica, at};
-    if (part.owner == ranks::rank()) {
-      collect(part, from, group, gradient, true, tag);
-      step_part(step, at, order, tag);
-      if (const std::vector<int> members = others(groups_.ranks_of(group)); !members.empty())
-        submit_transfers({{Kind::send, values, members, tag_of(part, group, true)}}, tag);
+  if (!is_shared(*params_[number]) || (meets_ && members(group).count == 1)) return false;
+  const std::size_t set = by_group_ ? static_cast<std::size_t>(group) : meets_ ? 1 : 0;
+  const Tensor& model =
+      step.tensors.replica != nullptr ? *step.tensors.replica : step.tensors.master;
+  const std::vector<Part>& parts = params_of_ranks_[number].parts;
+  for (std::size_t at = 0; at < parts.size(); ++at) {
+    const Senders& from = parts[at].sets[set];
+    const TensorPart gradient{step.tensors.diff, at}, values{model, at};
+    const int up = tag_of(parts[at], set, false), down = tag_of(parts[at], set, true);
+    if (from.owner == ranks::rank()) {
+      collect(parts[at], set, 0, gradient, tag);
+      step_part(step, at, by_group_ ? order : ExchangeOrder::submission, tag);
+      if (const std::vector<int> to = others(members(group)); !to.empty())
+        submit_transfers({{Kind::send, values, to, down}}, tag);
       continue;
     }
     const Kind send = step.args.clears ? Kind::send_and_clear : Kind::send;
-    const auto to = from.has(ranks::rank()) ? std::vector{part.owner} : std::vector<int>();
-    submit_transfers({{send, gradient, to, tag_of(part, group, false)}}, tag);
-    submit_transfers({{Kind::receive, values, {part.owner}, tag_of(part, group, true)}}, tag,
+    const auto to = from.has(ranks::rank()) ? std::vector{from.owner} : std::vector<int>();
+    submit_transfers({{send, gradient, to, up}}, tag);
+    submit_transfers({{Kind::receive, values, {from.owner}, down}}, tag,
                      [report = step.args.report] { report->count_down(); });
   }
-  if (by_group_) return true;
-  const auto step_sum = [&](std::size_t part) {
-    step_part(step, part, ExchangeOrder::submission, tag);
-  };
-  submit(number,
-         {.values = step.tensors.diff,
-          .clears = step.args.clears,
-          .in_pairs = true,
-          .step = step_sum,
-          .arrived = [report = step.args.report] { report->count_down(); }},
-         tag);
   return true;
 }
 
 void RankSums::serve(std::size_t number, int group, ExchangeArgs args, ExchangeOrder order,
                      TaskTag tag) {
   const Param& param = *params_[number];
+  const std::vector<Part>& parts = params_of_ranks_[number].parts;
   args.clears = false;
-  for (std::size_t at = 0; by_group_ && is_shared(param) && at < parts_[number].size(); ++at) {
-    const Part& part = parts_[number][at];
-    if (part.owner != ranks::rank()) continue;
+  for (std::size_t at = 0; by_group_ && is_shared(param) && at < parts.size(); ++at) {
     const auto set = static_cast<std::size_t>(group);
-    const Tensor &gradient = *part.incoming[set].front(), &fresh = *part.fresh[set];
-    collect(part, senders(param, part, group), group, gradient, true, tag);
+    const Senders& from = parts[at].sets[set];
+    if (from.owner != ranks::rank()) continue;
+    const Tensor &gradient = *from.incoming.front(), &fresh = *from.fresh;
+    collect(parts[at], set, 0, gradient, tag);
     step_part({args, {*param.master, gradient, *param.velocity, &fresh, param.mean_square}}, at,
               order, tag);
-    submit_transfers(
-        {{Transfer::Kind::send, fresh, others(groups_.ranks_of(group)), tag_of(part, group, true)}},
-        tag);
+    submit_transfers({{Transfer::Kind::send, fresh, others(groups_.ranks_of(group)),
+                       tag_of(parts[at], set, true)}},
+                     tag);
   }
+}
+
+bool RankSums::contributes(std::size_t number, std::size_t part) const {
+  const std::vector<Senders>& sets = params_of_ranks_[number].parts[part].sets;
+  return sets.size() < 2 ? sets.empty() || sets.front().has(ranks::rank())
+                         : sets.back().owner == ranks::rank();
 }
 
 void RankSums::meet(std::size_t number, const std::function<void(std::size_t part)>& move,
                     TaskTag tag) {
-  submit(number, {.values = *params_[number]->change, .step = move}, tag);
-}
-
-void RankSums::submit(std::size_t number, const Sum& sum, TaskTag tag) {
   using Kind = Transfer::Kind;
-  for (std::size_t at = 0; at < parts_[number].size(); ++at) {
-    const Part& part = parts_[number][at];
-    const TensorPart own{sum.values, at}, master{*params_[number]->master, at};
+  auto& [parts, first_has_all] = params_of_ranks_[number];
+  for (std::size_t at = 0; at < parts.size(); ++at) {
+    const Part& part = parts[at];
+    const TensorPart change{*params_[number]->change, at}, master{*params_[number]->master, at};
     const int up = tag_of(part, 0, false), down = tag_of(part, 0, true);
+    const bool skips_first = !first_has_all && part.first_is_guest;
     if (part.owner == ranks::rank()) {
-      collect(part, all_ranks(), 0, own, sum.in_pairs, tag);
-      sum.step(at);
+      collect(part, 0, skips_first ? 1 : 0, change, tag);
+      move(at);
       submit_transfers({{Kind::send, master, others(all_ranks()), down}}, tag);
-    } else {
-      const Kind send = sum.clears ? Kind::send_and_clear : Kind::send;
-      submit_transfers({{send, own, {part.owner}, up}}, tag);
-      submit_transfers({{Kind::receive, master, {part.owner}, down}}, tag, sum.arrived);
+      continue;
     }
+    if (part.sets.front().has(ranks::rank()) && !(skips_first && ranks::first()))
+      submit_transfers({{Kind::send_and_clear, change, {part.owner}, up}}, tag);
+    submit_transfers({{Kind::receive, master, {part.owner}, down}}, tag);
   }
+  first_has_all = false;
 }
 
-void RankSums::collect(const Part& part, RankRange from, int group, TensorPart own, bool in_pairs,
+void RankSums::collect(const Part& part, std::size_t set, std::size_t first, TensorPart own,
                        TaskTag tag) const {
-  const std::vector<Tensor*>& incoming = part.incoming[static_cast<std::size_t>(group)];
+  const Senders& from = part.sets[set];
+  const std::span<Tensor* const> incoming = std::span(from.incoming).subspan(first);
   for (std::size_t i = 0; i < incoming.size(); ++i)
     if (incoming[i] != nullptr)
       submit_transfers({{Transfer::Kind::receive,
                          *incoming[i],
-                         {from.first + static_cast<int>(i)},
-                         tag_of(part, group, false)}},
+                         {from.ranks[first + i]},
+                         tag_of(part, set, false)}},
                        tag);
-  in_pairs ? (void)add_up(incoming, own, 0, incoming.size(), tag) : add_in_turn(part, own, tag);
-}
-
-// As groups of one process add theirs up.
-void RankSums::add_in_turn(const Part& part, TensorPart own, TaskTag tag) {
-  const auto of = [&](int rank) -> const Tensor& {
-    return *part.incoming.front()[static_cast<std::size_t>(rank)];
-  };
-  for (int rank = 1; rank < part.owner; ++rank) add(of(0), of(rank), tag);
-  if (part.owner > 0) add(own, of(0), tag);
-  for (int rank = part.owner + 1; rank < ranks::size(); ++rank) add(own, of(rank), tag);
+  meets_&& set == 0 ? add_in_turn(incoming, own, tag)
+                    : (void)add_up(incoming, own, 0, incoming.size(), tag);
 }
 
 Status RankSums::settle() {
   using Kind = Transfer::Kind;
   if (!groups_.on_several_ranks()) return {};
   for (std::size_t i = 0; by_group_ && i < params_.size(); ++i)
-    for (std::size_t at = 0; params_[i]->trainable && at < parts_[i].size(); ++at) {
-      const Part& part = parts_[i][at];
+    for (std::size_t at = 0; params_[i]->trainable && at < params_[i]->master->parts(); ++at) {
+      const Part& part = params_of_ranks_[i].parts[at];
       const bool owns = part.owner == ranks::rank();
       submit_transfers({{owns ? Kind::send : Kind::receive,
                          {*params_[i]->master, at},
@@ -279,23 +319,28 @@ Status RankSums::settle() {
   return {};
 }
 
+void RankSums::hand(const Tensor* tensor, std::size_t part, int from, int to, int tag) const {
+  const bool sends = from == ranks::rank();
+  if (tensor == nullptr || from == to || !(sends || to == ranks::rank())) return;
+  submit_transfers({{sends ? Transfer::Kind::send : Transfer::Kind::receive,
+                     {*tensor, part},
+                     {sends ? to : from},
+                     tag}});
+}
+
 Status RankSums::gather_memory() {
   for (std::size_t i = 0; i < params_.size(); ++i) {
     const Param& param = *params_[i];
-    if (!is_shared(param)) continue;
-    for (std::size_t at = 0; at < parts_[i].size(); ++at) {
-      const int owner = parts_[i][at].owner;
-      const bool sends = owner == ranks::rank();
-      if (owner == 0 || !(sends || ranks::first())) continue;
-      const bool meets = param.change != nullptr;
-      const std::array memory{meets ? param.centre_velocity : param.velocity,
-                              meets ? nullptr : param.mean_square};
-      for (std::size_t which = 0; which < memory.size(); ++which)
-        if (memory[which] != nullptr)
-          submit_transfers({{sends ? Transfer::Kind::send : Transfer::Kind::receive,
-                             {*memory[which], at},
-                             {sends ? 0 : owner},
-                             tag_of(parts_[i][at], 0, which > 0)}});
+    auto& [parts, first_has_all] = params_of_ranks_[i];
+    first_has_all = true;
+    for (std::size_t at = 0; is_shared(param) && at < parts.size(); ++at) {
+      const Part& part = parts[at];
+      const Senders& steps = part.sets.back();
+      if (meets_) hand(param.centre_velocity, at, part.owner, 0, tag_of(part, 0, false));
+      if (meets_ && part.sets.size() < 2) continue;
+      const int to = meets_ ? members(groups_.here().front()).first : 0;
+      hand(param.velocity, at, steps.owner, to, tag_of(part, part.sets.size() - 1, false));
+      hand(param.mean_square, at, steps.owner, to, tag_of(part, part.sets.size() - 1, true));
     }
   }
   OMNI_CHECK(wait_for_tasks());

@@ -3,8 +3,11 @@
 // new values back. So ranks share the work of the steps, and each sends and receives every
 // parameter about once, for any number of ranks. Asynchronous groups send each gradient to the
 // owner, which steps as gradients arrive, or in turn, and sends the new values to that group.
+// Groups with models of their own have two owners of a part: one in each group of several ranks,
+// for the group's steps, and one of all, for meetings.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -28,6 +31,8 @@ class RankSums {
   // the group. `guest`: called on the first rank, else on a rank of the group.
   void cross(int group, const BatchSlot& slot, bool guest, bool back);
   BatchSlot& slot_of_guest(int group, std::uint64_t number);
+  // Whether this rank contributes a part of its group's model to meetings.
+  bool contributes(std::size_t number, std::size_t part) const;
   // Adds up what the groups of all ranks contributed; `move` moves a part of the master.
   void meet(std::size_t number, const std::function<void(std::size_t part)>& move, TaskTag tag);
 
@@ -38,32 +43,44 @@ class RankSums {
   Status gather_memory();
 
  private:
-  struct Part {
-    int owner = 0, number = 0;  // of merged parameters the first rank is
-    // Of the owner, by set of senders: of each sender, null for itself; for ranks elsewhere.
-    std::vector<std::vector<Tensor*>> incoming{};
-    std::vector<Tensor*> fresh{};
+  struct Senders {
+    int owner = 0;  // to whom they send
+    std::vector<int> ranks{};
+    // Of the owner: of each sender, null for itself; for ranks elsewhere.
+    std::vector<Tensor*> incoming{};
+    Tensor* fresh = nullptr;
+    bool has(int rank) const { return std::ranges::find(ranks, rank) != ranks.end(); }
   };
-  struct Sum {
-    const Tensor& values;
-    bool clears = true, in_pairs = false;
-    const std::function<void(std::size_t part)>& step;
-    std::function<void()> arrived{};
+  struct Part {
+    int owner = 0, number = 0;    // of merged parameters the first rank is
+    bool first_is_guest = false;  // in meetings, to which it sends what it has gathered
+    // Of a shared part. The groups have one model: by group. Own ones: those of meetings, then of
+    // this rank's group, if it has several ranks.
+    std::vector<Senders> sets{};
+  };
+  // The first rank sends to meetings what it has gathered, or read from a checkpoint.
+  struct Shared {
+    std::vector<Part> parts;
+    bool first_has_all = true;
   };
   bool is_shared(const Param& param) const;
-  // The ranks that send a gradient, of a group, or all: of what each computes whole, one.
-  RankRange senders(const Param& param, const Part& part, int group) const;
-  int tag_of(const Part& part, int group, bool values) const;
-  void submit(std::size_t number, const Sum& sum, TaskTag tag);
-  // Receives what others send, and adds it to `own`.
-  void collect(const Part& part, RankRange from, int group, TensorPart own, bool in_pairs,
+  RankRange members(int group) const;
+  // The ranks that send a group's gradient: of what each computes whole, one.
+  Senders senders(const Param& param, int owner, int group) const;
+  void deal(Part& part, const Param& param, std::size_t count, bool watched);
+  int tag_of(const Part& part, std::size_t set, bool values) const;
+  // Receives what others send from the set's sender `first` on, and adds it to `own`.
+  void collect(const Part& part, std::size_t set, std::size_t first, TensorPart own,
                TaskTag tag) const;
-  static void add_in_turn(const Part& part, TensorPart own, TaskTag tag);
+  void hand(const Tensor* tensor, std::size_t part, int from, int to, int tag) const;
 
   ComputeGroups& groups_;
   std::vector<Param*> params_;
+  bool meets_;     // groups have models of their own
   bool by_group_;  // groups share one model: the ranks of each are a set of senders; else all are
-  std::vector<std::vector<Part>> parts_;           // by parameter
+  std::size_t sets_;
+  std::vector<std::size_t> owned_, stepped_;       // values, by rank, as they are dealt
+  std::vector<Shared> params_of_ranks_;            // by parameter
   int crossing_tag_ = 0;                           // the first of cross()
   std::vector<std::vector<BatchSlot>> of_guests_;  // by group, then those under way
   TensorPool incoming_;

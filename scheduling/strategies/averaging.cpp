@@ -60,12 +60,10 @@ void Averaging::submit_behind(const GroupUpdate& update, std::span<const std::si
 }
 
 void Averaging::contribute(int group, std::span<const std::size_t> numbers) {
-  for (const std::size_t number : numbers) {
-    const Param& param = *params(group)[number];
-    if (param.trainable)
-      submit_contribute(1.0f / static_cast<float>(count()), *param.replica, *param.master,
-                        *param.change, {.priority = kUpdatePriority});
-  }
+  for (const std::size_t number : numbers)
+    if (params(group)[number]->trainable)
+      Strategy::contribute(1.0f / static_cast<float>(count()), group, number,
+                           {.priority = kUpdatePriority});
 }
 
 // Where models are pulled, the average has followed them already, unless they never met.

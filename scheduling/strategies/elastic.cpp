@@ -103,8 +103,7 @@ void Elastic::meet_at_rest() {
     const Param& shared = *params(0)[i];
     if (!shared.trainable) continue;
     for (const int group : groups_.here())
-      submit_contribute(static_cast<float>(weights[static_cast<std::size_t>(group)]),
-                        *params(group)[i]->replica, *shared.master, *shared.change);
+      contribute(static_cast<float>(weights[static_cast<std::size_t>(group)]), group, i);
     move_centre(move, i);
     for (const int group : groups_.here())
       submit_publish(*shared.master, *params(group)[i]->replica);

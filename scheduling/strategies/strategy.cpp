@@ -34,6 +34,14 @@ ExchangeTensors Strategy::stepped(const GroupUpdate& update, std::size_t number)
   return {*param.master, *param.diff, *param.velocity, param.replica, param.mean_square};
 }
 
+void Strategy::contribute(float weight, int group, std::size_t number, TaskTag tag) const {
+  const Param& param = *params(group)[number];
+  for (std::size_t part = 0; part < param.master->parts(); ++part)
+    if (groups_.sums == nullptr || groups_.sums->contributes(number, part))
+      submit_contribute(weight, {*param.replica, part}, {*param.master, part},
+                        {*param.change, part}, tag);
+}
+
 void Strategy::move_centre(const MoveCentreArgs& move, std::size_t number, TaskTag tag) const {
   const Param& param = *params(0)[number];
   const auto move_part = [&](std::optional<std::size_t> part) {

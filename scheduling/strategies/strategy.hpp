@@ -98,6 +98,8 @@ class Strategy {
   virtual void take(std::span<const double> /*as many as numbers() gives*/) {}
 
   int count() const { return groups_.count(); }
+  // What the group has learned since it had the master, for the next meeting.
+  void contribute(float weight, int group, std::size_t param, TaskTag tag = {}) const;
   // The parameter's master takes a step by what all groups contributed.
   void move_centre(const MoveCentreArgs& move, std::size_t param, TaskTag tag = {}) const;
   // In the trace; the meeting's number counts from 0.

@@ -38,12 +38,6 @@ TEST(RanksRefuse, what_works_on_one_rank_only) {
                  2, "--subdivisions: merged layers of several ranks take whole mini-batches");
   expect_refused(on_ranks(2, net("2", {"--strategy", "sma", "--groups", "auto"})), 2,
                  "--groups auto: the number of groups");
-  expect_refused(
-      on_ranks(4, net("2", {"--strategy", "sma", "--groups", "3"})), 2,
-      "--groups: 3 groups cannot be on 4 ranks: each has a model on one rank (--groups 4, "
-      "or --strategy async or sync)");
-  expect_refused(on_ranks(3, net("2", {"--strategy", "local", "--group-layout", "0-1:0;2:0"})), 2,
-                 "--group-layout: each group has a model on one rank");
   expect_refused(on_ranks(2, net("2", {"--strategy", "sma", "--group-layout", "0:0;2:0"})), 2,
                  "--group-layout: '2:0' does not begin with rank 0, or 1");
   expect_refused(on_ranks(2, net("2", {"--auto"})), 2, "--auto: the number of groups");

@@ -84,11 +84,6 @@ Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels mo
   const int count = arguments.count.value_or(1);
   // One group with one model is on all ranks.
   const int ranks = count > 1 || models != GroupModels::one ? ranks::size() : 1;
-  if (count < ranks && models == GroupModels::own && arguments.layout.empty())
-    return Error{ErrorKind::usage, "--groups",
-                 fmt::format("{} group{} cannot be on {} ranks: each has a model on one rank",
-                             count, count == 1 ? "" : "s", ranks),
-                 fmt::format("--groups {}, or --strategy async or sync", ranks)};
   if (arguments.layout.empty())
     return ranks > 1 ? spread_over_ranks(count, workers, ranks)
                      : GroupPlaces{spread_groups(count, workers)};
@@ -98,10 +93,6 @@ Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels mo
     return Error{ErrorKind::usage, "--group-layout",
                  fmt::format("names {} group{}, --groups {}", named, named == 1 ? "" : "s", count),
                  "name as many, with quotes around them: to a shell, ; ends a command"};
-  const auto has_several = [](const RankRange& on) { return on.count > 1; };
-  if (models == GroupModels::own && std::ranges::any_of(places.ranks, has_several))
-    return Error{ErrorKind::usage, "--group-layout", "each group has a model on one rank",
-                 "name one rank for each, or take --strategy async"};
   return places;
 }
 
