@@ -287,8 +287,8 @@ void RankSums::collect(const Part& part, std::size_t set, std::size_t first, Ten
                          {from.ranks[first + i]},
                          tag_of(part, set, false)}},
                        tag);
-  meets_&& set == 0 ? add_in_turn(incoming, own, tag)
-                    : (void)add_up(incoming, own, 0, incoming.size(), tag);
+  set == 0 && meets_ ? add_in_turn(incoming, own, tag)
+                     : (void)add_up(incoming, own, 0, incoming.size(), tag);
 }
 
 Status RankSums::settle() {
