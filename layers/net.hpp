@@ -39,6 +39,7 @@ struct BuildOptions {
   int cores = 0;  // that compute; 0: slices and gradient sums depend on the net and the batch only,
                   // not on the machine
   int rank = 0, ranks = 1;          // `ranks` share every mini-batch; this is one of them
+  int most_ranks = 1;               // that share one of any group: nets of groups are cut alike
   bool fixed_sums = false;          // gradients have the same bits on 1, 2 and 4 ranks
   DataType values = DataType::f32;  // of activations and their gradients: f32 or bf16
   Sharing sharing{};

@@ -136,6 +136,8 @@ Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
         by_rank ? places.ranks[static_cast<std::size_t>(group)] : RankRange{0, ranks::size()};
     options.rank = std::max(0, ranks::rank() - on.first);
     options.ranks = on.count;
+    options.most_ranks =
+        by_rank ? std::ranges::max(places.ranks, {}, &RankRange::count).count : ranks::size();
     options.fixed_sums = net.fixed_sums;
     return Net::build(spec, options);
   };
