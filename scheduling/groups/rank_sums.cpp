@@ -60,8 +60,8 @@ TensorPart add_up(std::span<Tensor* const> incoming, TensorPart own, std::size_t
 // As groups of one process add theirs up; `own` stands at the place of null.
 void add_in_turn(std::span<Tensor* const> incoming, TensorPart own, TaskTag tag) {
   const auto place = std::ranges::find(incoming, nullptr);
-  for (auto each = incoming.begin(); each < place; ++each)
-    each == incoming.begin() ? void() : add(*incoming.front(), **each, tag);
+  for (auto each = incoming.begin(); each != place; ++each)
+    if (each != incoming.begin()) add(*incoming.front(), **each, tag);
   if (place != incoming.begin()) add(own, *incoming.front(), tag);
   for (auto each = place + 1; each < incoming.end(); ++each) add(own, **each, tag);
 }

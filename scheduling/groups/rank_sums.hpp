@@ -72,6 +72,7 @@ class RankSums {
   // Receives what others send from the set's sender `first` on, and adds it to `own`.
   void collect(const Part& part, std::size_t set, std::size_t first, TensorPart own,
                TaskTag tag) const;
+  // From one rank to another; nothing on any other rank, or without a tensor.
   void hand(const Tensor* tensor, std::size_t part, int from, int to, int tag) const;
 
   ComputeGroups& groups_;
