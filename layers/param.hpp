@@ -30,6 +30,7 @@ struct Param {
   // order in both.
   std::int64_t rows = 1, spatial = 1, channels = 1;
   bool connected = false;            // stored transposed by some old files
+  bool divisible = false;            // ranks may divide it: choose_connected_blocks
   bool by_slice = false;             // its gradient is the sum over one task per slice
   bool can_overwrite_diff = false;   // its gradient task can also write instead of adding
   bool in_products = false;          // its layer reads Tensor::for_products()

@@ -172,7 +172,8 @@ Param connected_weights(LayerBuilder& builder, const Extent& src, int outputs) {
           .rows = outputs,
           .spatial = std::int64_t{src.h} * src.w,
           .channels = src.c,
-          .connected = true};
+          .connected = true,
+          .divisible = !builder.options().flag("batch_normalize", false)};
 }
 
 bool splits_by_neurons(LayerBuilder& builder) {

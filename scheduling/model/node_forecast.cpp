@@ -1,11 +1,13 @@
 #include "scheduling/model/node_forecast.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "layers/slice_choice.hpp"
 #include "runtime/number_in.hpp"
 
 namespace omni {
@@ -23,7 +25,13 @@ std::optional<double> with_unit(std::string_view text, Units units) {
 }
 
 // Bytes that the busiest node sends or receives when gradients go to the owners; as many come back.
-double busiest(std::vector<double> parts, int nodes) {
+double busiest(const NodeCosts& costs, int nodes, int groups) {
+  std::vector<double> parts = costs.parameters;
+  for (const double bytes : costs.divisible) {
+    const auto weights = static_cast<std::int64_t>(bytes / 4);
+    const int blocks = choose_connected_blocks(weights, 1, 0, nodes / groups);
+    parts.insert(parts.end(), static_cast<std::size_t>(blocks), bytes / blocks);
+  }
   std::ranges::sort(parts, std::ranges::greater());
   std::vector<double> owned(static_cast<std::size_t>(nodes));
   double all = 0;
@@ -50,7 +58,7 @@ std::vector<NodeForecast> forecast_nodes(const NodeCosts& costs, const Machine::
       row.merged = costs.merged;
       if (count == 1) continue;
       // Gradients go out and new values come back; so do activations and their gradients.
-      row.network = 2 * link.seconds_of(busiest(costs.parameters, count));
+      row.network = 2 * link.seconds_of(busiest(costs, count, groups));
       if (costs.merged > 0) row.merged += 2 * link.seconds_of(costs.activations);
     }
   return rows;

@@ -79,7 +79,8 @@ NodeCosts node_costs(const GroupPlan::Row& one, ComputeGroups& groups) {
   for (const Param* param : groups.net().params())
     if (param->trainable && !groups.net().is_merged(*param))
       for (std::size_t part = 0; part < param->master->parts(); ++part)
-        node.parameters.push_back(static_cast<double>(4 * param->master->count_of(part)));
+        (param->divisible && param->master->parts() == 1 ? node.divisible : node.parameters)
+            .push_back(static_cast<double>(4 * param->master->count_of(part)));
   for (const Tensor* each : groups.net().replicated_output().value)
     node.activations += static_cast<double>(each->bytes());
   return node;

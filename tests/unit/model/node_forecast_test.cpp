@@ -39,6 +39,20 @@ TEST(NodeForecast, TheBusiestNodeCounts) {
   EXPECT_DOUBLE_EQ(rows[2].network, 2 * (0.5 + 900.0 / 100));
 }
 
+// Each node of a group sums its block of large weights, so no link carries more than two others.
+TEST(NodeForecast, NodesOfAGroupDivideLargeWeights) {
+  constexpr double kBytes = 4 * 200'000;
+  NodeCosts costs{.compute = 8, .divisible = {kBytes}};
+  const auto rows = forecast_nodes(costs, kNodeLink, std::vector{2, 4});
+  EXPECT_DOUBLE_EQ(rows[0].network, 2 * (0.5 + kBytes / 2 / 100));
+  EXPECT_DOUBLE_EQ(rows[1].network, 2 * (0.5 + kBytes / 100))
+      << "groups of one node divide nothing";
+  EXPECT_DOUBLE_EQ(rows[2].network, 2 * (0.5 + kBytes * 3 / 4 / 100));
+  costs.divisible = {400};
+  EXPECT_DOUBLE_EQ(forecast_nodes(costs, kNodeLink, std::vector{2})[0].network, 2 * (0.5 + 4))
+      << "small weights stay whole";
+}
+
 TEST(NodeForecast, GroupsOverlapUntilTheMergedPhaseIsFull) {
   EXPECT_DOUBLE_EQ(row(2, 2).seconds(), (8 + 3) / 2.0);
   EXPECT_DOUBLE_EQ(row(4, 4).seconds(), 3);  // more than (8 + 3) / 4
