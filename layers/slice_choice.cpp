@@ -99,8 +99,9 @@ int choose_connected_blocks(std::int64_t weights, int slices, int gpus, int rank
   constexpr std::int64_t kShared = 1 << 17;
   // A task may touch 16 tensors, one of them not a block.
   constexpr int kMost = 8;
-  if (weights >= kLarge) return slices <= gpus ? std::min(gpus, kMost) : kMost;
-  return weights >= kShared ? std::min(ranks, kMost) : 1;
+  if (ranks > 1) return weights >= kShared ? kMost : 1;
+  if (weights < kLarge) return 1;
+  return slices <= gpus ? std::min(gpus, kMost) : kMost;
 }
 
 }  // namespace omni

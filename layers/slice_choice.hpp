@@ -22,8 +22,8 @@ GradientSums fixed_gradient_sums(const Slices& slices);
 
 // Blocks of neurons of a connected layer, one task per block for the whole mini-batch. A large one:
 // with one slice per GPU one block per GPU, to fill it; else a constant, since the order of sums,
-// and so the bits, depend on it. A smaller one, whose gradient `ranks` sum: one block per rank, so
-// that each sums a share.
+// and so the bits, depend on it. Where `ranks` sum gradients, the constant also for smaller layers,
+// so that each rank sums a share and all nets are cut alike.
 int choose_connected_blocks(std::int64_t weights, int slices, int gpus, int ranks);
 
 }  // namespace omni

@@ -179,7 +179,8 @@ Param connected_weights(LayerBuilder& builder, const Extent& src, int outputs) {
 bool splits_by_neurons(LayerBuilder& builder) {
   if (builder.options().flag("batch_normalize", false)) return false;
   const auto inputs = static_cast<std::int64_t>(builder.extent_of(builder.index() - 1).count());
-  return builder.connected_blocks(inputs * connected_outputs(builder)) > 1;
+  const int outputs = connected_outputs(builder);
+  return block_width(outputs, builder.connected_blocks(inputs * outputs)) < outputs;
 }
 
 std::unique_ptr<Layer> make_split_connected_layer(LayerBuilder& builder) {

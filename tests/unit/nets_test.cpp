@@ -7,6 +7,7 @@
 
 #include "layers/formats/darknet_cfg.hpp"
 #include "layers/net.hpp"
+#include "layers/slice_choice.hpp"
 #include "runtime/log.hpp"
 
 namespace omni {
@@ -112,6 +113,18 @@ TEST(ConnectedBlocks, fill_a_gpu_each) {
   EXPECT_EQ(largest_layer({.gpus = 1}), "4096");
   EXPECT_EQ(largest_layer({.gpus = 4}), "4096, 4 blocks");
   EXPECT_EQ(largest_layer({.slice = 16, .gpus = 1}), "4096, 8 blocks");  // cores compute, too
+}
+
+// Of ranks whose gradients are summed, nets are cut alike: with GPUs or without, in any slices.
+TEST(ConnectedBlocks, of_several_ranks_do_not_depend_on_workers) {
+  for (const int ranks : {2, 3, 64})
+    for (const int gpus : {0, 1, 4})
+      for (const int slices : {1, 8}) {
+        EXPECT_EQ(choose_connected_blocks(1 << 25, slices, gpus, ranks), 8);
+        EXPECT_EQ(choose_connected_blocks(1 << 17, slices, gpus, ranks), 8);
+        EXPECT_EQ(choose_connected_blocks((1 << 17) - 1, slices, gpus, ranks), 1);
+      }
+  EXPECT_EQ(choose_connected_blocks(1 << 17, 8, 0, 1), 1);
 }
 
 }  // namespace
