@@ -132,8 +132,7 @@ void RankSums::deal(Part& part, const Param& param, std::size_t count, bool watc
     return rank;
   };
   if (!meets_) {
-    part.owner = watched && by_group_ ? 0 : deal_to(listed(all_ranks()), owned_);
-    if (watched && by_group_) owned_[0] += count;
+    part.owner = deal_to(watched && by_group_ ? std::vector{0} : listed(all_ranks()), owned_);
     for (int group = 0; group < static_cast<int>(sets_); ++group)
       part.sets.push_back(senders(param, part.owner, group));
     return;
@@ -250,8 +249,7 @@ void RankSums::serve(std::size_t number, int group, ExchangeArgs args, ExchangeO
 
 bool RankSums::contributes(std::size_t number, std::size_t part) const {
   const std::vector<Senders>& sets = params_of_ranks_[number].parts[part].sets;
-  return sets.size() < 2 ? sets.empty() || sets.front().has(ranks::rank())
-                         : sets.back().owner == ranks::rank();
+  return sets.size() < 2 || sets.back().owner == ranks::rank();
 }
 
 void RankSums::meet(std::size_t number, const std::function<void(std::size_t part)>& move,

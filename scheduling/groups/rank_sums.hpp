@@ -3,8 +3,8 @@
 // new values back. So ranks share the work of the steps, and each sends and receives every
 // parameter about once, for any number of ranks. Asynchronous groups send each gradient to the
 // owner, which steps as gradients arrive, or in turn, and sends the new values to that group.
-// Groups with models of their own have two owners of a part: one in each group of several ranks,
-// for the group's steps, and one of all, for meetings.
+// Where groups have models of their own, a part has one owner for meetings. In each group of
+// several ranks it has another owner, for that group's steps.
 #pragma once
 
 #include <algorithm>

@@ -34,7 +34,8 @@ double BatchScaling::next(double batch, double updates_ahead) const {
 
 Elastic::Elastic(ComputeGroups& groups, bool in_order, ElasticOptions options, double momentum)
     : Strategy(groups), one_after_another_(in_order), options_(options), momentum_(momentum) {
-  const double unit = groups.net().slices().images(), most = groups.net().options().batch;
+  const double unit = groups.net().slices().images_of_all();
+  const double most = groups.net().options().batch;
   const double least = std::max(std::floor(most / 8 / unit), 1.0) * unit;
   scaling_ = {.least = least, .most = most, .step = least / 2, .unit = unit};
   members_.resize(static_cast<std::size_t>(groups.count()), {.batch = most});

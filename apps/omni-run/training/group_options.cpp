@@ -172,13 +172,12 @@ Status require_group_scheduler(const Session& session) {
   return {};
 }
 
-Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments,
+Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments, GroupModels models,
                       const Session& session) {
   if (groups.count() > 1 || !arguments.layout.empty()) OMNI_CHECK(require_group_scheduler(session));
   if (arguments.automatic) return {};  // the training does
   const Workers workers = workers_of(session);
-  OMNI_TRY(const GroupPlaces places,
-           place_groups(arguments, GroupModels::one, workers, workers.all));
+  OMNI_TRY(const GroupPlaces places, place_groups(arguments, models, workers, workers.all));
   // StarPU counts GPUs' workers first. A group that was given cores alone computes on them.
   for (const int group : groups.here())
     if (!arguments.layout.empty() &&

@@ -43,7 +43,7 @@ void warn_about_groups(const ComputeGroups& groups, const GroupArguments& argume
                        std::uint64_t iterations);
 
 // Gives every group its workers and prints which.
-Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments,
+Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments, GroupModels models,
                       const Session& session);
 
 Result<Asynchrony> chosen_asynchrony(const GroupArguments& arguments, bool deterministic);

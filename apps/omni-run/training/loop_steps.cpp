@@ -135,7 +135,8 @@ Status Training::train() {
     const auto use_groups = [&, count = groups_->count()](bool all) {
       progress_.finish_line();
       groups_->use(all ? count : 1, workers);
-      if (all) (void)assign_workers(*groups_, arguments_.groups, *session_);  // it succeeded before
+      if (all)  // it succeeded before
+        (void)assign_workers(*groups_, arguments_.groups, strategy_.type->models, *session_);
     };
     GuardedTraining trainer(*groups_, *feeds_.front(), test(), start_, options(), events(),
                             guarded(), {arguments_.groups.cold_start, use_groups});

@@ -245,7 +245,7 @@ Status Training::settle_groups() {
     OMNI_CHECK(open_groups_again());
   }
   OMNI_CHECK(strategy_.grows ? require_group_scheduler(*session_)
-                             : assign_workers(*groups_, groups, *session_));
+                             : assign_workers(*groups_, groups, strategy_.type->models, *session_));
   if (strategy_.type->models == GroupModels::one)
     warn_about_groups(*groups_, groups, iterations_);
   else
