@@ -80,8 +80,9 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     // As in the nets of the ranks whose merged phase it is.
     const auto own = options.sharing.guest ? std::ranges::count(slices.owners, 0) : slices.count();
     const int sharing_ranks = options.fixed_sums ? 1 : options.most_ranks;
-    net->parts_.connected_blocks = [own, sharing_ranks, gpus = options.gpus](std::int64_t weights) {
-      return choose_connected_blocks(weights, static_cast<int>(own), gpus, sharing_ranks);
+    net->parts_.connected_blocks = [own, sharing_ranks, cores = options.cores,
+                                    gpus = options.gpus](std::int64_t weights) {
+      return choose_connected_blocks(weights, static_cast<int>(own), cores, gpus, sharing_ranks);
     };
     net->parts_.slices = std::move(slices);
     net->parts_.data.extent = net_options.input;

@@ -94,12 +94,13 @@ GradientSums choose_gradient_sums(int slices, int cores, int gpus) {
   return {std::clamp(slices / (1 + gpus), 1, std::min(workers, 1 + kMostSources))};
 }
 
-int choose_connected_blocks(std::int64_t weights, int slices, int gpus, int ranks) {
+int choose_connected_blocks(std::int64_t weights, int slices, int cores, int gpus, int ranks) {
   constexpr std::int64_t kLarge = 1 << 20;  // 4 MiB, read from memory again for every slice
   constexpr std::int64_t kShared = 1 << 17;
   // A task may touch 16 tensors, one of them not a block.
   constexpr int kMost = 8;
-  if (ranks > 1) return weights >= kShared ? kMost : 1;
+  if (ranks > 1 && weights >= kLarge) return kMost;
+  if (ranks > 1) return weights >= kShared ? std::min(std::max(ranks, cores), kMost) : 1;
   if (weights < kLarge) return 1;
   return slices <= gpus ? std::min(gpus, kMost) : kMost;
 }

@@ -57,7 +57,7 @@ def write_net(name, folder):
 
 def train(args, net, data, seed, more):
     command = [args.omni_run, "--net", net, "--data", data, "--max-batches", str(args.iterations),
-               "--seed", str(seed), "--display", "100000", "--json", *more]
+               "--seed", str(seed), "--display", "100000", "--json", *args.more.split(), *more]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode:
         return "diverged" if run.returncode == 6 else f"exit {run.returncode}"
@@ -77,6 +77,7 @@ def main():
     parser.add_argument("--modes", default="free,reproducible")
     parser.add_argument("--guards", default="off,on")
     parser.add_argument("--iterations", type=int, default=300)
+    parser.add_argument("--more", default="", help="words of omni-run for all trainings: '--batch 8'")
     args = parser.parse_args()
     counts = args.groups.split(",")
     print("| net | data | seed | one group | updates | guard |" +

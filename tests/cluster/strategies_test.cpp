@@ -140,6 +140,9 @@ TEST_F(GroupsOnRanks, own_models_of_several_ranks_have_the_bits_of_one_process) 
     }
   const Words one{"--strategy", "local", "--groups", "1", "--sync-every", "2"};
   expect_same(result(2, 12, one), result(1, 12, one));
+  expect_same(
+      result(2, 12, {"--strategy", "local", "--group-layout", "0-1:0", "--sync-every", "2"}),
+      result(1, 12, one));
 }
 
 // First the first group alone, on its ranks.
@@ -175,6 +178,29 @@ TEST_F(GroupsOnRanks, take_mini_batches_as_they_are_free) {
     EXPECT_EQ(run.exit_code, 0) << run.errors;
     EXPECT_EQ(nlohmann::json::parse(run.output, nullptr, false)["images"], 40 * 16) << run.output;
   }
+}
+
+// A pass is 3 images, of which unlike ranks have unlike shares. Mini-batches grow and shrink alike.
+TEST_F(GroupsOnRanks, of_unlike_shares_take_mini_batches_as_they_are_free) {
+  slice_ = "1", batch_ = "48";
+  const Finished run =
+      on_ranks(3, training(40, {"--group-layout", "0:0;1-2:0", "--learning-rate", "0.001", "--json",
+                                "--strategy", "elastic", "--sync-every", "2"}));
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_EQ(nlohmann::json::parse(run.output, nullptr, false)["images"], 40 * 48) << run.output;
+}
+
+// Without --deterministic the weights of a layer are cut into blocks, which ranks step and average.
+TEST_F(GroupsOnRanks, of_several_ranks_learn_with_blocks_as_one_process_does) {
+  const auto loss = [&](int ranks, const char* option, const char* value) {
+    const Finished run = on_ranks(ranks, training(60, {option, value, "--strategy", "sma",
+                                                       "--learning-rate", "0.005", "--json"}));
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    return nlohmann::json::parse(run.output, nullptr, false)["test_loss"].get<double>();
+  };
+  const double one = loss(1, "--groups", "2"), four = loss(4, "--group-layout", "0-1:0;2-3:0");
+  EXPECT_NEAR(four, one, 0.05 * one);
+  EXPECT_LT(one, 2);
 }
 
 // Sums of two groups each are added up: another rounding.

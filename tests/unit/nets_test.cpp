@@ -116,15 +116,19 @@ TEST(ConnectedBlocks, fill_a_gpu_each) {
 }
 
 // Of ranks whose gradients are summed, nets are cut alike: with GPUs or without, in any slices.
-TEST(ConnectedBlocks, of_several_ranks_do_not_depend_on_workers) {
-  for (const int ranks : {2, 3, 64})
-    for (const int gpus : {0, 1, 4})
-      for (const int slices : {1, 8}) {
-        EXPECT_EQ(choose_connected_blocks(1 << 25, slices, gpus, ranks), 8);
-        EXPECT_EQ(choose_connected_blocks(1 << 17, slices, gpus, ranks), 8);
-        EXPECT_EQ(choose_connected_blocks((1 << 17) - 1, slices, gpus, ranks), 1);
-      }
-  EXPECT_EQ(choose_connected_blocks(1 << 17, 8, 0, 1), 1);
+TEST(ConnectedBlocks, of_several_ranks_do_not_depend_on_one_of_them) {
+  for (const int gpus : {0, 1, 4})
+    for (const int slices : {1, 8}) {
+      const auto blocks = [&](std::int64_t weights, int cores, int ranks) {
+        return choose_connected_blocks(weights, slices, cores, gpus, ranks);
+      };
+      for (const int ranks : {2, 3, 64}) EXPECT_EQ(blocks(1 << 25, 1, ranks), 8);
+      EXPECT_EQ(blocks(1 << 17, 1, 2), 2);
+      EXPECT_EQ(blocks(1 << 17, 1, 64), 8);
+      EXPECT_EQ(blocks(1 << 17, 16, 2), 8) << "work for the cores of each";
+      EXPECT_EQ(blocks((1 << 17) - 1, 16, 64), 1);
+      EXPECT_EQ(blocks(1 << 17, 16, 1), 1);
+    }
 }
 
 }  // namespace
