@@ -22,20 +22,16 @@ Document describe_async(const Trace& trace) {
                     {"staleness.mean", "staleness, mean", Format::number, async.all.mean},
                     {"staleness.expected", "expected", Format::number, async.expected},
                     {"staleness.max", "staleness, max", Format::count, async.all.max}};
-  Table groups{.key = "groups",
-               .columns = {{"group", "group", Format::count},
-                           {"exchanges", "exchanges", Format::count},
-                           {"share", "share", Format::share},
-                           {"iterations", "iterations", Format::count},
-                           {"mean", "staleness, mean", Format::number},
-                           {"expected", "expected", Format::number},
-                           {"max", "max", Format::count}}};
-  Table histogram{.key = "histogram",
-                  .title = "Exchanges by staleness",
-                  .columns = {{"group", "group", Format::count},
-                              {"staleness", "staleness", Format::count},
-                              {"exchanges", "exchanges", Format::count}},
-                  .shown = 40};
+  Table groups{
+      .key = "groups",
+      .columns = {column::count("group"), column::count("exchanges"), column::share("share"),
+                  column::count("iterations"), column::number("mean", "staleness, mean"),
+                  column::number("expected"), column::count("max")}};
+  Table histogram{
+      .key = "histogram",
+      .title = "Exchanges by staleness",
+      .columns = {column::count("group"), column::count("staleness"), column::count("exchanges")},
+      .shown = 40};
   for (const GroupStaleness& group : async.groups) {
     const Staleness& staleness = group.staleness;
     groups.rows.push_back({std::int64_t{group.group}, count_cell(staleness.exchanges), group.share,
@@ -46,10 +42,8 @@ Document describe_async(const Trace& trace) {
   }
   Table iterations{.key = "iterations",
                    .title = "By iteration",
-                   .columns = {{"iteration", "iteration", Format::count},
-                               {"exchanges", "exchanges", Format::count},
-                               {"mean", "staleness, mean", Format::number},
-                               {"max", "max", Format::count}},
+                   .columns = {column::count("iteration"), column::count("exchanges"),
+                               column::number("mean", "staleness, mean"), column::count("max")},
                    .shown = 10};
   for (const IterationStaleness& row : async.iterations)
     iterations.rows.push_back({row.iteration, count_cell(row.exchanges), row.mean, row.max});

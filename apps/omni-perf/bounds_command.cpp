@@ -29,10 +29,8 @@ Document describe_bounds(const Trace& trace) {
       {"classes", "", Format::count, count_cell(bounds.classes)},
       {"classes_on_one_kind", "", Format::count, count_cell(bounds.classes_on_one_kind)}};
   Table kinds{.key = "kinds",
-              .columns = {{"kind", "kind of worker"},
-                          {"workers", "workers", Format::count},
-                          {"compute", "compute", Format::seconds},
-                          {"weight", ""}}};
+              .columns = {column::text("kind", "kind of worker"), column::count("workers"),
+                          column::seconds("compute"), column::hidden("weight")}};
   for (const KindArea& kind : bounds.kinds)
     kinds.rows.push_back({kind.kind, count_cell(kind.workers), kind.compute, kind.weight});
   document.tables = {std::move(kinds)};

@@ -64,8 +64,7 @@ Status write(const Document& document, const Output& output, bool complete) {
 Result<Trace> open_trace(const std::string& path) {
   OMNI_CHECK(require_there(path));
   OMNI_TRY(Trace trace, read_trace(path));
-  if (!trace.complete)
-    log::warn("{}: the run was killed; the figures cover the time before", path);
+  if (!trace.complete) log::warn("{}: the run was killed; the figures cover the time before", path);
   return trace;
 }
 

@@ -45,30 +45,24 @@ Result<Document> describe_critical_path(const Trace& trace,
 
   Table codelets{.key = "codelets",
                  .title = "On the critical path",
-                 .columns = {{"codelet", "codelet"},
-                             {"tasks", "tasks", Format::count},
-                             {"seconds", "time", Format::seconds},
-                             {"share", "share", Format::share}}};
+                 .columns = {column::text("codelet"), column::count("tasks"),
+                             column::seconds("seconds", "time"), column::share("share")}};
   for (const PathRow& row : path.rows)
     codelets.rows.push_back(
         {row.codelet, count_cell(row.tasks), row.seconds, ratio(row.seconds, path.length)});
-  Table what_if{.key = "what_if",
-                .title = fmt::format("If one codelet were {:g} times as fast (replay)", path.factor),
-                .columns = {{"codelet", "codelet"},
-                            {"wall", "wall", Format::seconds},
-                            {"saved", "saved", Format::seconds},
-                            {"speedup", "speedup", Format::number}}};
+  Table what_if{
+      .key = "what_if",
+      .title = fmt::format("If one codelet were {:g} times as fast (replay)", path.factor),
+      .columns = {column::text("codelet"), column::seconds("wall"), column::seconds("saved"),
+                  column::number("speedup")}};
   for (const WhatIf& row : path.what_if)
     what_if.rows.push_back(
         {row.codelet, row.seconds, row.saved, ratio(path.replayed, row.seconds)});
-  Table tasks{.key = "path",
-              .columns = {{"task", ""},
-                          {"codelet", ""},
-                          {"worker", ""},
-                          {"layer", ""},
-                          {"iteration", ""},
-                          {"start", ""},
-                          {"end", ""}}};
+  Table tasks{
+      .key = "path",
+      .columns = {column::hidden("task"), column::hidden("codelet"), column::hidden("worker"),
+                  column::hidden("layer"), column::hidden("iteration"), column::hidden("start"),
+                  column::hidden("end")}};
   for (const std::uint32_t index : path.tasks) {
     const Task& task = trace.tasks[index];
     const auto seconds = [&](Nanoseconds at) {

@@ -49,23 +49,15 @@ constexpr const char* kVerdicts[] = {"same",  "slower",      "faster",
                                      "moved", "only_before", "only_after"};
 
 Document describe_diff(const Diff& diff) {
-  Table rows{.key = "rows",
-             .columns = {{"what", "what"},
-                         {"codelet", "codelet"},
-                         {"implementation", "implementation"},
-                         {"kind", "worker"},
-                         {"layer", "layer"},
-                         {"before", ""},
-                         {"after", ""},
-                         {"", "before", Format::count},
-                         {"", "after", Format::count},
-                         {"change", "change", Format::share},
-                         {"noise", "noise", Format::share},
-                         {"weight", "weight", Format::share},
-                         {"count_before", ""},
-                         {"count_after", ""},
-                         {"verdict", "verdict"}},
-             .shown = 12};
+  Table rows{
+      .key = "rows",
+      .columns = {column::text("what"), column::text("codelet"), column::text("implementation"),
+                  column::text("kind", "worker"), column::text("layer"), column::hidden("before"),
+                  column::hidden("after"), column::count("", "before"), column::count("", "after"),
+                  column::share("change"), column::share("noise"), column::share("weight"),
+                  column::hidden("count_before"), column::hidden("count_after"),
+                  column::text("verdict")},
+      .shown = 12};
   std::size_t differing = 0;
   for (const DiffRow& row : diff.rows) {
     differing += row.verdict == Verdict::same ? 0 : 1;
@@ -77,7 +69,7 @@ Document describe_diff(const Diff& diff) {
                          std::string(kVerdicts[static_cast<std::size_t>(row.verdict)])});
   }
   rows.shown = std::max(rows.shown, differing);
-  Table warnings{.key = "warnings", .columns = {{"text", ""}}};
+  Table warnings{.key = "warnings", .columns = {column::hidden("text")}};
   for (const std::string& warning : diff.warnings) warnings.rows.push_back({warning});
   Document document;
   document.facts = {{"slower", "", Format::text, diff.slower()},

@@ -27,6 +27,20 @@ struct Column {
   Format format = Format::text;
 };
 
+// A column of one format; its head is its key unless another one is given.
+struct ColumnOf {
+  Format format;
+  Column operator()(const char* key, const char* head = nullptr) const {
+    return {key, head != nullptr ? head : key, format};
+  }
+};
+namespace column {
+inline constexpr ColumnOf text{Format::text}, count{Format::count}, number{Format::number},
+    seconds{Format::seconds}, share{Format::share}, bytes{Format::bytes}, flops{Format::flops},
+    per_second{Format::per_second};
+inline Column hidden(const char* key) { return text(key, ""); }  // in text
+}  // namespace column
+
 struct Table {
   std::string key, title{};
   std::vector<Column> columns;

@@ -33,15 +33,13 @@ Result<Document> describe_idle(const Trace& trace, std::size_t skip) {
                  fmt::format("the trace has no more than {} iterations", skip),
                  "skip fewer, or record more"};
   const Idle& idle = *found;
-  Table workers{
-      .key = "workers",
-      .columns = {
-          {"name", "worker"}, {"kind", "kind"}, {"wall", ""}, {"tasks", "tasks", Format::count}}};
+  Table workers{.key = "workers",
+                .columns = {column::text("name", "worker"), column::text("kind"),
+                            column::hidden("wall"), column::count("tasks")}};
   Table total{.key = "total",
               .title = "All workers",
-              .columns = {{"part", "part"},
-                          {"seconds", "time", Format::seconds},
-                          {"share", "share", Format::share}}};
+              .columns = {column::text("part"), column::seconds("seconds", "time"),
+                          column::share("share")}};
   for (std::size_t part = 0; part < kPartCount; ++part) {
     const std::string name(kPartNames[part]);
     workers.columns.push_back({"parts." + name, ""});

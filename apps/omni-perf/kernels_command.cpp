@@ -13,23 +13,15 @@ share: of all compute time; mad: median absolute deviation from the median of a 
 
 Document describe_kernels(const Trace& trace, bool by_layer) {
   const Kernels kernels = analyse_kernels(trace, by_layer);
-  Table table{.key = "kernels",
-              .columns = {{"codelet", "codelet"},
-                          {"implementation", "implementation"},
-                          {"kind", "worker"},
-                          layer_column(by_layer),
-                          {"tasks", "tasks", Format::count},
-                          {"seconds", "total", Format::seconds},
-                          {"share", "share", Format::share},
-                          {"mean", "mean", Format::seconds},
-                          {"median", "median", Format::seconds},
-                          {"min", "min", Format::seconds},
-                          {"max", "max", Format::seconds},
-                          {"mad", "+-", Format::seconds},
-                          {"flops", ""},
-                          {"bytes", ""},
-                          {"flops_per_second", "attained", Format::flops},
-                          {"bytes_per_second", "moved", Format::per_second}}};
+  Table table{
+      .key = "kernels",
+      .columns = {column::text("codelet"), column::text("implementation"),
+                  column::text("kind", "worker"), layer_column(by_layer), column::count("tasks"),
+                  column::seconds("seconds", "total"), column::share("share"),
+                  column::seconds("mean"), column::seconds("median"), column::seconds("min"),
+                  column::seconds("max"), column::seconds("mad", "+-"), column::hidden("flops"),
+                  column::hidden("bytes"), column::flops("flops_per_second", "attained"),
+                  column::per_second("bytes_per_second", "moved")}};
   for (const KernelRow& row : kernels.rows) {
     const Spread& spread = row.seconds;
     table.rows.push_back({row.codelet, row.implementation, row.kind, row.layer,

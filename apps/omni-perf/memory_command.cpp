@@ -14,18 +14,13 @@ samples in which training had to wait for the data. largest: the ten largest ten
 
 Table table_of(const char* key, const char* title, Format format,
                const std::vector<CounterRow>& rows) {
-  Table table{.key = key,
-              .title = title,
-              .columns = {{"name", "counter"},
-                          {"rank", "rank", Format::count},
-                          {"samples", "samples", Format::count},
-                          {"first", "first", format},
-                          {"last", "last", format},
-                          {"min", "min", format},
-                          {"max", "max", format},
-                          {"mean", "mean", format},
-                          {"growth", "growth", format},
-                          {"zero_share", "samples at 0", Format::share}}};
+  const ColumnOf value{format};
+  Table table{
+      .key = key,
+      .title = title,
+      .columns = {column::text("name", "counter"), column::count("rank"), column::count("samples"),
+                  value("first"), value("last"), value("min"), value("max"), value("mean"),
+                  value("growth"), column::share("zero_share", "samples at 0")}};
   for (const CounterRow& row : rows)
     table.rows.push_back({row.name, std::int64_t{row.rank}, count_cell(row.samples), row.first,
                           row.last, row.min, row.max, row.mean, row.growth(), row.zero_share});
@@ -38,7 +33,7 @@ Document describe_memory(const Trace& trace) {
   document.facts = {{"data_bytes", "all tensors", Format::bytes, memory.data_bytes}};
   Table largest{.key = "largest",
                 .title = "Largest tensors",
-                .columns = {{"name", "tensor"}, {"bytes", "size", Format::bytes}}};
+                .columns = {column::text("name", "tensor"), column::bytes("bytes", "size")}};
   for (const trace::Data& data : memory.largest)
     largest.rows.push_back({data.name, static_cast<double>(data.bytes)});
   document.tables = {

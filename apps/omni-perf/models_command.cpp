@@ -29,16 +29,12 @@ std::vector<Cell> cells_of(const Trace& trace, const OddTask& odd) {
 }
 
 Table table_of_tasks(const char* key, const char* title, Column expected) {
-  return {.key = key,
-          .title = title,
-          .columns = {{"task", "task", Format::count},
-                      {"codelet", "codelet"},
-                      {"implementation", "implementation"},
-                      {"worker", "worker"},
-                      {"layer", "layer", Format::count},
-                      {"iteration", "iteration", Format::count},
-                      std::move(expected),
-                      {"actual", "actual", Format::seconds}}};
+  return {
+      .key = key,
+      .title = title,
+      .columns = {column::count("task"), column::text("codelet"), column::text("implementation"),
+                  column::text("worker"), column::count("layer"), column::count("iteration"),
+                  std::move(expected), column::seconds("actual")}};
 }
 
 Document describe_models(const Trace& trace) {
@@ -50,25 +46,22 @@ Document describe_models(const Trace& trace) {
       {"outlier_count", "outliers", Format::count, count_cell(models.outlier_count)},
       {"outlier_seconds", "  beyond the median", Format::seconds, models.outlier_seconds}};
   Table rows{.key = "models",
-             .columns = {{"codelet", "codelet"},
-                         {"implementation", "implementation"},
-                         {"kind", "worker"},
-                         {"tasks", "tasks", Format::count},
-                         {"predicted", "predicted", Format::count},
-                         {"mape", "mean error", Format::share},
-                         {"bias", "bias", Format::share}}};
+             .columns = {column::text("codelet"), column::text("implementation"),
+                         column::text("kind", "worker"), column::count("tasks"),
+                         column::count("predicted"), column::share("mape", "mean error"),
+                         column::share("bias")}};
   for (const ModelRow& row : models.rows) {
     const bool any = row.predicted > 0;
     rows.rows.push_back({row.codelet, row.implementation, row.kind, count_cell(row.tasks),
                          count_cell(row.predicted), any ? row.mape : kUnknown,
                          any ? row.bias : kUnknown});
   }
-  Table worst = table_of_tasks("worst", "Farthest from their prediction",
-                               {"predicted", "predicted", Format::seconds});
+  Table worst =
+      table_of_tasks("worst", "Farthest from their prediction", column::seconds("predicted"));
   for (const OddTask& odd : models.worst) worst.rows.push_back(cells_of(trace, odd));
   Table outliers = table_of_tasks("outliers", "Farthest from the median of their like",
-                                  {"median", "median", Format::seconds});
-  outliers.columns.push_back({"mads", "MADs", Format::number});
+                                  column::seconds("median"));
+  outliers.columns.push_back(column::number("mads", "MADs"));
   for (const OddTask& odd : models.outliers) {
     outliers.rows.push_back(cells_of(trace, odd));
     outliers.rows.back().push_back(odd.mads);

@@ -22,30 +22,20 @@ Document describe_roofline(const Trace& trace, bool by_layer) {
   const Roofline roofline = analyse_roofline(trace, by_layer);
   Table peaks{.key = "peaks",
               .title = "Measured peaks (gemm: flop/s, copy: bytes/s)",
-              .columns = {{"what", "peak"},
-                          {"kind", "worker"},
-                          {"per_worker", "one worker", Format::number},
-                          {"together", "together", Format::number}}};
+              .columns = {column::text("what", "peak"), column::text("kind", "worker"),
+                          column::number("per_worker", "one worker"), column::number("together")}};
   for (const trace::Peak& peak : roofline.peaks)
     peaks.rows.push_back({peak.what, peak.kind, peak.per_worker, peak.together});
   Table table{.key = "codelets",
               .title = "Time lost against the roof",
-              .columns = {{"codelet", "codelet"},
-                          {"implementation", "implementation"},
-                          {"kind", "worker"},
-                          layer_column(by_layer),
-                          {"seconds", "total", Format::seconds},
-                          {"flops", ""},
-                          {"bytes", ""},
-                          {"intensity", "flop/B", Format::number},
-                          {"attained", ""},
-                          {"roof", ""},
-                          {"", "attained", Format::flops},
-                          {"", "roof", Format::flops},
-                          {"fraction", ""},
-                          {"", "of roof", Format::share},
-                          {"bound", "bound by"},
-                          {"lost", "lost", Format::seconds}}};
+              .columns = {column::text("codelet"), column::text("implementation"),
+                          column::text("kind", "worker"), layer_column(by_layer),
+                          column::seconds("seconds", "total"), column::hidden("flops"),
+                          column::hidden("bytes"), column::number("intensity", "flop/B"),
+                          column::hidden("attained"), column::hidden("roof"),
+                          column::flops("", "attained"), column::flops("", "roof"),
+                          column::hidden("fraction"), column::share("", "of roof"),
+                          column::text("bound", "bound by"), column::seconds("lost")}};
   bool above = false;
   for (const RooflineRow& row : roofline.rows) {
     const Format unit = row.flops > 0 ? Format::flops : Format::per_second;

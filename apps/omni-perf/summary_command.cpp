@@ -38,28 +38,24 @@ Document describe_summary(const Trace& trace) {
       {"slices_kept", "next task of a slice on the same worker", Format::share,
        summary.slices.share()}};
 
-  Table losses{
-      .key = "losses",
-      .title = "Why workers did not train, largest share first",
-      .columns = {{"name", "cause"}, {"share", "worker time", Format::share}, {"text", "meaning"}}};
+  Table losses{.key = "losses",
+               .title = "Why workers did not train, largest share first",
+               .columns = {column::text("name", "cause"), column::share("share", "worker time"),
+                           column::text("text", "meaning")}};
   for (const Loss& loss : summary.losses) losses.rows.push_back({loss.name, loss.share, loss.text});
   Table idle{.key = "idle",
              .title = "Time of all workers (omni-perf idle has each worker)",
-             .columns = {{"part", "part"},
-                         {"seconds", "time", Format::seconds},
-                         {"share", "share", Format::share}}};
+             .columns = {column::text("part"), column::seconds("seconds", "time"),
+                         column::share("share")}};
   for (std::size_t part = 0; part < kPartCount; ++part)
     idle.rows.push_back(
         {std::string(kPartNames[part]), summary.idle.total[part], summary.idle.share[part]});
   Table kernels{.key = "kernels",
                 .title = "Longest kernels",
-                .columns = {{"codelet", "codelet"},
-                            {"implementation", "implementation"},
-                            {"kind", "worker"},
-                            {"tasks", "tasks", Format::count},
-                            {"seconds", "total", Format::seconds},
-                            {"share", "share", Format::share},
-                            {"median", "median", Format::seconds}},
+                .columns = {column::text("codelet"), column::text("implementation"),
+                            column::text("kind", "worker"), column::count("tasks"),
+                            column::seconds("seconds", "total"), column::share("share"),
+                            column::seconds("median")},
                 .shown = 8};
   for (const KernelRow& row : summary.kernels.rows)
     kernels.rows.push_back({row.codelet, row.implementation, row.kind,
@@ -67,9 +63,8 @@ Document describe_summary(const Trace& trace) {
                             row.seconds.median});
   Table feed{.key = "feed",
              .title = "Mini-batches prepared ahead of training",
-             .columns = {{"name", "counter"},
-                         {"mean", "mean", Format::number},
-                         {"zero_share", "none ready", Format::share}}};
+             .columns = {column::text("name", "counter"), column::number("mean"),
+                         column::share("zero_share", "none ready")}};
   for (const CounterRow& row : summary.memory.feed)
     feed.rows.push_back({row.name, row.mean, row.zero_share});
   document.tables = {std::move(losses), std::move(idle), std::move(kernels), std::move(feed)};

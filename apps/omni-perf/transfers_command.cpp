@@ -19,15 +19,11 @@ Document describe_transfers(const Trace& trace) {
   document.facts = {{"wall", "wall", Format::seconds, transfers.wall},
                     {"bytes", "moved", Format::bytes, transfers.bytes}};
   Table links{.key = "links",
-              .columns = {{"rank", "rank", Format::count},
-                          {"from_rank", "from rank", Format::number},
-                          {"from_node", "from", Format::count},
-                          {"to_node", "to", Format::count},
-                          {"count", "count", Format::count},
-                          {"bytes", "moved", Format::bytes},
-                          {"bandwidth", "bandwidth", Format::per_second},
-                          {"busy", "busy", Format::seconds},
-                          {"overlapped", "overlapped", Format::share}}};
+              .columns = {column::count("rank"), column::number("from_rank", "from rank"),
+                          column::count("from_node", "from"), column::count("to_node", "to"),
+                          column::count("count"), column::bytes("bytes", "moved"),
+                          column::per_second("bandwidth"), column::seconds("busy"),
+                          column::share("overlapped")}};
   for (const Link& link : transfers.links)
     links.rows.push_back({std::int64_t{link.rank},
                           link.from_rank < 0 ? Cell(kUnknown) : Cell(std::int64_t{link.from_rank}),

@@ -147,13 +147,11 @@ std::string comparison_table(const perf::Comparison& comparison) {
       .key = "strategies",
       .title = fmt::format("to a test accuracy of {}, mean over seeds (lowest to highest)",
                            comparison.target),
-      .columns = {{"", "strategy", Format::text},
-                  {"", "reached", Format::text},
-                  {"", "epochs", Format::number},
-                  {"", comparison.simulated ? "simulated time" : "time", Format::number},
-                  {"", "updates", Format::number},
-                  {"", "images/s", Format::number},
-                  {"", "final accuracy", Format::number}}};
+      .columns = {perf::column::text("", "strategy"), perf::column::text("", "reached"),
+                  perf::column::number("", "epochs"),
+                  perf::column::number("", comparison.simulated ? "simulated time" : "time"),
+                  perf::column::number("", "updates"), perf::column::number("", "images/s"),
+                  perf::column::number("", "final accuracy")}};
   double median = 0;
   for (const perf::StrategyRow& row : comparison.rows) {
     table.rows.push_back({row.strategy, reached(row), range(row.epochs, number),
