@@ -114,14 +114,14 @@ struct TrainerOptions {
 
 // Callbacks of the training loop. Each may be empty.
 struct TrainerEvents {
-  std::function<void(const StepReport&)> on_iteration;  // every one
+  std::function<void(const StepReport&)> on_iteration{};  // every one
   // Called after every update; true: the training ends as diverged.
   std::function<bool(double loss)> is_lost{};
   std::function<bool()> is_enough{};  // true: the training ends as if it was asked to stop
-  std::function<void(const StepReport&)> on_step;  // every `display` iterations, and the last
-  std::function<void(const EvaluationReport&)> on_evaluation;
-  std::function<Status(const TrainingState&)>
-      save_checkpoint;  // all updates up to state.iteration done
+  std::function<void(const StepReport&)> on_step{};  // every `display` iterations, and the last
+  std::function<void(const EvaluationReport&)> on_evaluation{};
+  // All updates up to state.iteration are done.
+  std::function<Status(const TrainingState&)> save_checkpoint{};
 };
 
 class Trainer {

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstdint>
 
 #include "codelets/convolution/convolution.hpp"
 #include "layers/registry.hpp"

@@ -176,10 +176,7 @@ TunedTraining::Piece TunedTraining::train_piece(const TrainingState& state,
                          piece.ends.push_back(at.seconds);
                          ++piece.done;
                        },
-                   .is_lost = [&](double) { return is_lost && is_lost(piece.done); },
-                   .on_step = {},
-                   .on_evaluation = {},
-                   .save_checkpoint = {}});
+                   .is_lost = [&](double) { return is_lost && is_lost(piece.done); }});
   piece.ended = trainer.run();
   piece.state = trainer.state();
   piece.seconds = trainer.seconds();

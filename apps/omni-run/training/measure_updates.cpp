@@ -53,10 +53,7 @@ Result<std::vector<double>> losses_of(ForkedTraining& training, const TrainingSt
              if (done % window == 0)
                reached = first_below(std::span(losses.data(), done), window, target).has_value();
            },
-       .is_enough = [&] { return reached; },
-       .on_step = {},
-       .on_evaluation = {},
-       .save_checkpoint = {}},
+       .is_enough = [&] { return reached; }},
       true);
   const Status trained = trainer.run();
   if (!trained && !reached && trained.error().kind != ErrorKind::diverged) return trained.error();

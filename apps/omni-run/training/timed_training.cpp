@@ -66,10 +66,7 @@ Result<double> TimedTraining::seconds(int iterations, Asynchrony asynchrony,
   Trainer trainer(
       groups_, feed_, nullptr, {.seed = 1},
       {.iterations = static_cast<std::uint64_t>(iterations), .strategy = async(asynchrony)},
-      {.on_iteration = std::move(on_iteration),
-       .on_step = {},
-       .on_evaluation = {},
-       .save_checkpoint = {}});
+      {.on_iteration = std::move(on_iteration)});
   OMNI_CHECK(trainer.run());
   return watch.seconds();
 }

@@ -2,7 +2,6 @@
 
 #include <starpu.h>
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 

@@ -56,10 +56,7 @@ class Guarded : public test::DeterministicSession {
                                      for (float& value : values) value *= scale;
                                      test::set(*param->master, values);
                                    }
-                                 },
-                             .on_step = {},
-                             .on_evaluation = {},
-                             .save_checkpoint = {}},
+                                 }},
                             true);
     const Status trained = trainer.run();
     EXPECT_TRUE(trained) << trained.error().message();

@@ -45,13 +45,10 @@ class Health : public test::DeterministicSession {
                      .display = 1000,
                      .strategy = async(asynchrony),
                      .health = &health},
-                    {.on_iteration = {},
-                     .on_step = {},
-                     .on_evaluation = {},
-                     .save_checkpoint = [&](const TrainingState& state) {
-                       outcome.saved.push_back(state.iteration);
-                       return Status();
-                     }});
+                    {.save_checkpoint = [&](const TrainingState& state) {
+                      outcome.saved.push_back(state.iteration);
+                      return Status();
+                    }});
     const Status trained = trainer.run();
     outcome.interrupted = !trained && trained.error().kind == ErrorKind::interrupted;
     EXPECT_TRUE(trained || outcome.interrupted) << trained.error().message();
@@ -95,7 +92,8 @@ class Health : public test::DeterministicSession {
   }
 };
 
-// With relu, a rate of 0.05 is so close to the largest that rounding decides whether the loss rises.
+// With relu, a rate of 0.05 is so close to the largest that rounding decides whether the loss
+// rises.
 TEST_F(Health, says_nothing_of_nets_that_learn) {
   for (const auto& [activation, options] :
        {std::pair("relu", "learning_rate=0.01\nmomentum=0.9\n"),

@@ -53,12 +53,7 @@ class GrowingTrainingTest : public testing::Test {
     said_.clear();
     GrowingTraining training(run.groups, *run.feed, nullptr, std::move(state),
                              {.iterations = 2000, .strategy = (*find_strategy("sma"))->make({})},
-                             {.on_iteration = {},
-                              .is_enough = std::move(is_enough),
-                              .on_step = {},
-                              .on_evaluation = {},
-                              .save_checkpoint = {}},
-                             workers, least,
+                             {.is_enough = std::move(is_enough)}, workers, least,
                              [this](const std::string& line) { said_.push_back(line); });
     Status trained = training.run();
     state_ = training.state();
