@@ -18,7 +18,7 @@ MAY_INCLUDE = {
 }
 # Header, where it may be included, said as ...
 OUTSIDE = [
-    (r"(starpu_)?mpi\.h", r"runtime/communicator/library/", "the communicator"),
+    (r"(starpu_)?mpi\.h", r"(runtime/communicator/library|tests/simgrid/smpi)/", "the communicator"),
     (r"starpu(?!_mpi).*", r"(runtime/(tasks|data|cuda|communicator)|codelets|scheduling/policy|tests)/",
      "runtime/{tasks,data,cuda,communicator}, codelets and the policy"),
     (r"cu(dnn|blas|da_runtime).*", r"codelets/.*\.cuh?$|runtime/cuda/|tests/",
