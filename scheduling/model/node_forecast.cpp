@@ -45,7 +45,8 @@ double busiest(const NodeCosts& costs, int nodes, int groups) {
 }  // namespace
 
 double NodeForecast::seconds() const {
-  return std::max(merged, (std::max(compute, network) + merged) / groups);
+  const double forward = compute / 3;  // has no gradient to send
+  return std::max(merged, (std::max(compute, forward + network) + merged) / groups);
 }
 
 std::vector<NodeForecast> forecast_nodes(const NodeCosts& costs, const Machine::Link& link,

@@ -24,7 +24,7 @@ struct NodeCosts {
 struct NodeForecast {
   int nodes = 1, groups = 1;
   double compute = 0, network = 0, merged = 0;  // s of one group's mini-batch
-  // The network is busy while a group computes. The merged phase serves one group after another.
+  // The network is busy from a group's backward pass. The merged phase serves group after group.
   double seconds() const;  // per iteration
 };
 

@@ -27,7 +27,13 @@ TEST(NodeForecast, NodesOfAGroupShareTheMiniBatch) {
   EXPECT_DOUBLE_EQ(two.compute, 4);
   EXPECT_DOUBLE_EQ(two.network, 2 * (0.5 + 200.0 / 100));
   EXPECT_DOUBLE_EQ(two.merged, 1 + 2 * (0.5 + 0.5));
-  EXPECT_DOUBLE_EQ(two.seconds(), 5 + 3);
+  EXPECT_DOUBLE_EQ(two.seconds(), 4.0 / 3 + 5 + 3);
+}
+
+TEST(NodeForecast, NothingIsSentInTheForwardPass) {
+  EXPECT_DOUBLE_EQ((NodeForecast{.compute = 6, .network = 3}).seconds(), 6);
+  EXPECT_DOUBLE_EQ((NodeForecast{.compute = 6, .network = 5}).seconds(), 7);
+  EXPECT_DOUBLE_EQ((NodeForecast{.compute = 6, .network = 60}).seconds(), 62);
 }
 
 // The owner of the large part receives it from all others, and nobody else has as much to do.
@@ -55,7 +61,7 @@ TEST(NodeForecast, NodesOfAGroupDivideLargeWeights) {
 
 TEST(NodeForecast, GroupsOverlapUntilTheMergedPhaseIsFull) {
   EXPECT_DOUBLE_EQ(row(2, 2).seconds(), (8 + 3) / 2.0);
-  EXPECT_DOUBLE_EQ(row(4, 4).seconds(), 3);  // more than (8 + 3) / 4
+  EXPECT_DOUBLE_EQ(row(8, 8).seconds(), 3);  // more than (8 / 3 + 8 + 3) / 8
 }
 
 TEST(NodeForecast, HasEveryDividingNumberOfGroups) {
