@@ -113,7 +113,7 @@ class Bootstrap(unittest.TestCase):
         shutil.copy(os.path.join(ROOT, "runtime", "build-starpu"), os.path.join(self.clone, "runtime"))
         program = "runtime/build-starpu"
         for asked in ("-h", "--help"):
-            self.assertIn("usage: runtime/build-starpu [--opencl | --simgrid] [--find", self.ends(0, self.start(asked, program=program)))
+            self.assertIn("usage: runtime/build-starpu [--opencl | --simgrid | --smpi] [--find", self.ends(0, self.start(asked, program=program)))
         for arguments in (("--hepl",), ("--opencl", "--hepl"), ("--simgrid", "--hepl")):
             self.assertIn("unknown arguments '--hepl' (runtime/build-starpu --help)",
                           self.ends(2, self.start(*arguments, program=program)))
