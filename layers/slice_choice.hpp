@@ -23,7 +23,7 @@ GradientSums fixed_gradient_sums(const Slices& slices);
 // Blocks of neurons of a connected layer, one task per block for the whole mini-batch. A large one:
 // with one slice per GPU one block per GPU, to fill it; else a constant, since the order of sums,
 // and so the bits, depend on it. Where `ranks` sum gradients, the constant or, in a smaller layer,
-// a block for each of them and each core: what is the same on all of them.
+// the larger of `ranks` and `cores` up to it: all ranks have the same.
 int choose_connected_blocks(std::int64_t weights, int slices, int cores, int gpus, int ranks);
 
 }  // namespace omni

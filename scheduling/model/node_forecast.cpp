@@ -29,7 +29,7 @@ double busiest(const NodeCosts& costs, int nodes, int groups) {
   std::vector<double> parts = costs.parameters;
   for (const double bytes : costs.divisible) {
     const auto weights = static_cast<std::int64_t>(bytes / 4);
-    const int blocks = choose_connected_blocks(weights, 1, 1, 0, nodes / groups);
+    const int blocks = choose_connected_blocks(weights, 1, costs.cores, 0, nodes / groups);
     parts.insert(parts.end(), static_cast<std::size_t>(blocks), bytes / blocks);
   }
   std::ranges::sort(parts, std::ranges::greater());

@@ -16,8 +16,9 @@ struct NodeCosts {
   double compute = 0, merged = 0;  // s, of the replicated and of the merged phase
   // Bytes of each part of the parameters in the replicated phase: a part has one owner.
   std::vector<double> parameters{};
-  // Bytes of weights in one part that the nodes of a group divide if they are large.
+  // Bytes of weights that the nodes of a group divide if they are large, by their cores, too.
   std::vector<double> divisible{};
+  int cores = 1;
   double activations = 0;  // bytes that the replicated phase sends to the merged one
 };
 

@@ -86,10 +86,4 @@ UpdateRatio ratio_of_updates(int groups, std::span<const double> one,
   return count;
 }
 
-bool agree(const UpdateRatio& now, const UpdateRatio& before) {
-  if (!std::isfinite(now.ratio) || !std::isfinite(before.ratio))
-    return std::isfinite(now.ratio) == std::isfinite(before.ratio);
-  return std::abs(now.ratio - before.ratio) <= 0.1 * now.ratio;
-}
-
 }  // namespace omni

@@ -42,7 +42,4 @@ std::optional<std::size_t> first_below(std::span<const double> losses, std::size
 UpdateRatio ratio_of_updates(int groups, std::span<const double> one,
                              std::span<const double> several, std::size_t window);
 
-// Within a tenth, or the loss is not reached in either.
-bool agree(const UpdateRatio& now, const UpdateRatio& before);
-
 }  // namespace omni

@@ -20,7 +20,6 @@ namespace omni {
 namespace {
 
 constexpr std::uint64_t kLongest = 4;  // times the iterations of one group
-constexpr int kDoublings = 2;
 
 struct ForkedTraining {
   ComputeGroups groups;
@@ -61,46 +60,6 @@ Result<std::vector<double>> losses_of(ForkedTraining& training, const TrainingSt
   return losses;
 }
 
-struct MeasuredUpdates {
-  std::vector<UpdateRatio> counts;
-  bool settled = true;  // half the iterations say the same
-};
-
-// Trains from `start` with each number of groups; one group for so many iterations.
-Result<MeasuredUpdates> ratios_after(std::uint64_t length, ForkedTraining& training,
-                                     const TrainingSnapshot& start, const std::vector<int>& numbers,
-                                     const PlanArguments& arguments, std::size_t window) {
-  const TrainingState state{.seed = arguments.data.seed};
-  const auto losses_with = [&](int count, std::uint64_t iterations, double target) {
-    training.groups.use(count, training.workers);
-    start.restore(training.groups);
-    return losses_of(training, state, iterations, arguments.compensation, window, target);
-  };
-  OMNI_TRY(const std::vector<double> one, losses_with(1, length, -INFINITY));
-  if (one.size() < length)
-    return Error{ErrorKind::diverged, "--measure-updates",
-                 fmt::format("one group diverges after {} iterations", one.size()),
-                 "lower --learning-rate"};
-  const std::span<const double> all = one, last = all.last(window);
-  const double target =
-      std::accumulate(last.begin(), last.end(), 0.0) / static_cast<double>(window);
-  log::info("updates: one group reaches a loss of {:.4g} in {} iterations", target, one.size());
-  MeasuredUpdates measured{.counts = {{.groups = 1}}};
-  for (const int count : numbers) {
-    if (count == 1) continue;
-    OMNI_TRY(const std::vector<double> losses,
-             losses_with(count, kLongest * length, 0.98 * target));
-    const UpdateRatio& ratio =
-        measured.counts.emplace_back(ratio_of_updates(count, one, losses, window));
-    measured.settled &=
-        agree(ratio, ratio_of_updates(count, all.first(length / 2), losses, window));
-    log::info("updates: {} groups need {} times as many", count,
-              std::isfinite(ratio.ratio) ? fmt::format("{:.2f} +- {:.2f}", ratio.ratio, ratio.error)
-                                         : fmt::format("more than {}", kLongest));
-  }
-  return measured;
-}
-
 }  // namespace
 
 UpdateRatios update_ratios_of(const NetSpec& spec, int batch, const std::string& data,
@@ -137,16 +96,35 @@ Result<std::vector<UpdateRatio>> measure_updates(const PlanArguments& arguments,
 
   const auto batch = static_cast<std::size_t>(groups.net().options().batch);
   const std::size_t window = std::clamp<std::size_t>(2048 / batch, 32, 256);
-  std::uint64_t length = std::max<std::uint64_t>(arguments.update_iterations, 4 * window);
+  const std::uint64_t length = std::max<std::uint64_t>(arguments.update_iterations, 2 * window);
+  TrainingState state{.seed = arguments.data.seed};
   TrainingSnapshot start;
-  start.take(groups, {.seed = arguments.data.seed});
-  for (int doubling = 0;; ++doubling, length *= 2) {
-    OMNI_TRY(MeasuredUpdates measured,
-             ratios_after(length, training, start, numbers, arguments, window));
-    if (measured.settled || doubling == kDoublings) return std::move(measured.counts);
-    log::info(
-        "updates: after half as many iterations the ratios differ by over 10 %; twice as many");
+  start.take(groups, state);
+  OMNI_TRY(const std::vector<double> one,
+           losses_of(training, state, length, arguments.compensation, window, -INFINITY));
+  if (one.size() < length)
+    return Error{ErrorKind::diverged, "--measure-updates",
+                 fmt::format("one group diverges after {} iterations", one.size()),
+                 "lower --learning-rate"};
+  const std::span<const double> last = std::span(one).last(window);
+  const double target =
+      std::accumulate(last.begin(), last.end(), 0.0) / static_cast<double>(window);
+  log::info("updates: one group reaches a loss of {:.4g} in {} iterations", target, one.size());
+  std::vector<UpdateRatio> counts{{.groups = 1}};
+  for (const int count : numbers) {
+    if (count == 1) continue;
+    groups.use(count, workers);
+    start.restore(groups);
+    OMNI_TRY(const std::vector<double> losses,
+             losses_of(training, state, kLongest * length, arguments.compensation, window,
+                       0.98 * target));
+    counts.push_back(ratio_of_updates(count, one, losses, window));
+    log::info("updates: {} groups need {} times as many", count,
+              std::isfinite(counts.back().ratio)
+                  ? fmt::format("{:.2f} +- {:.2f}", counts.back().ratio, counts.back().error)
+                  : fmt::format("more than {}", kLongest));
   }
+  return counts;
 }
 
 }  // namespace omni

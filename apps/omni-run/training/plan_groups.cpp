@@ -71,16 +71,20 @@ GroupPlan plan_simulated(const Machine& machine, Net& net, const PlanArguments& 
 }
 
 // Of this machine as one of several, by the row of one group.
-NodeCosts node_costs(const GroupPlan::Row& one, ComputeGroups& groups) {
-  NodeCosts node;
+NodeCosts node_costs(const GroupPlan::Row& one, ComputeGroups& groups, int cores) {
+  NodeCosts node{.cores = cores};
   const double all = one.work.groups + one.work.merged + one.work.exchanges;
   node.merged = all > 0 ? one.predicted * one.work.merged / all : 0;
   node.compute = one.predicted - node.merged;
   for (const Param* param : groups.net().params())
-    if (param->trainable && !groups.net().is_merged(*param))
+    if (!param->trainable || groups.net().is_merged(*param)) {
+      continue;
+    } else if (param->divisible) {
+      node.divisible.push_back(static_cast<double>(param->master->bytes()));
+    } else {
       for (std::size_t part = 0; part < param->master->parts(); ++part)
-        (param->divisible && param->master->parts() == 1 ? node.divisible : node.parameters)
-            .push_back(static_cast<double>(4 * param->master->count_of(part)));
+        node.parameters.push_back(static_cast<double>(4 * param->master->count_of(part)));
+    }
   for (const Tensor* each : groups.net().replicated_output().value)
     node.activations += static_cast<double>(each->bytes());
   return node;
@@ -134,7 +138,7 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
     row.predicted = model->second.seconds_per_iteration(row.layout, in_turn || count == 1);
     add_updates(row, arguments, tuned);
   }
-  plan.node = node_costs(plan.rows.front(), groups);
+  plan.node = node_costs(plan.rows.front(), groups, arguments.net.cores);
   // A machine is not always as fast as when it was measured for the model: so what the model was
   // fitted to is measured again beside everything.
   for (int round = 0; round < arguments.measured_rounds; ++round) {

@@ -57,7 +57,7 @@ def parts_of(net, nodes):
         affine = affine_parameters(layer.section, outputs)
         weights = layer.parameters - affine
         if layer.kind == "connected" and weights >= 1 << 17 and not normalises(layer.section):
-            blocks = 8 if weights >= 1 << 20 else min(nodes, 8)
+            blocks = 8 if weights >= 1 << 20 else min(max(nodes, os.cpu_count()), 8)
         width = outputs if blocks == 1 else -(-outputs // blocks // 16) * 16
         for first in range(0, outputs, width):
             own = min(width, outputs - first)

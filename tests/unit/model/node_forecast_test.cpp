@@ -54,6 +54,10 @@ TEST(NodeForecast, NodesOfAGroupDivideLargeWeights) {
   EXPECT_DOUBLE_EQ(rows[1].network, 2 * (0.5 + kBytes / 100))
       << "groups of one node divide nothing";
   EXPECT_DOUBLE_EQ(rows[2].network, 2 * (0.5 + kBytes * 3 / 4 / 100));
+  costs.cores = 16;
+  EXPECT_DOUBLE_EQ(forecast_nodes(costs, kNodeLink, std::vector{8})[2].network,
+                   2 * (0.5 + kBytes * 7 / 8 / 100))
+      << "four groups of two nodes: a block for each of eight";
   costs.divisible = {400};
   EXPECT_DOUBLE_EQ(forecast_nodes(costs, kNodeLink, std::vector{2})[0].network, 2 * (0.5 + 4))
       << "small weights stay whole";

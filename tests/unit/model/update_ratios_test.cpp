@@ -42,28 +42,6 @@ TEST(UpdateRatios, a_loss_that_is_never_reached_is_infinity) {
   EXPECT_TRUE(std::isinf(ratio_of_updates(8, falling(400, 100), falling(10, 100), 32).ratio));
 }
 
-TEST(UpdateRatios, agree_within_a_tenth) {
-  const auto with = [](double ratio) { return UpdateRatio{.groups = 2, .ratio = ratio}; };
-  EXPECT_TRUE(agree(with(2.0), with(2.15)));
-  EXPECT_FALSE(agree(with(2.0), with(2.25)));
-  EXPECT_FALSE(agree(with(2.0), with(1.75)));
-  EXPECT_TRUE(agree(with(INFINITY), with(INFINITY)));
-  EXPECT_FALSE(agree(with(INFINITY), with(2.0)));
-  EXPECT_FALSE(agree(with(2.0), with(INFINITY)));
-}
-
-// A slow start counts more in half the time: 100 iterations of 200, 100 of 400.
-TEST(UpdateRatios, of_a_slow_start_do_not_agree_until_it_weighs_little) {
-  const auto ratio_after = [](std::size_t count) {
-    const auto one = falling(count, 100);
-    auto several = falling(2 * count, 100);
-    several.insert(several.begin(), 100, 2.0);
-    return ratio_of_updates(2, one, several, 32);
-  };
-  EXPECT_FALSE(agree(ratio_after(400), ratio_after(200)));
-  EXPECT_TRUE(agree(ratio_after(1600), ratio_after(800)));
-}
-
 TEST(UpdateRatios, are_kept_for_a_net_and_its_data) {
   const test::TemporaryDirectory folder;
   const UpdateRatios kept(folder / "", "net on data");
