@@ -2,6 +2,7 @@
 // torchvision) and multiply-adds, worked out by hand and confirmed by Darknet's own layer tables.
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "layers/net.hpp"
 #include "layers/slice_choice.hpp"
 #include "runtime/log.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace omni {
 namespace {
@@ -88,9 +90,10 @@ TEST(Slices, few_cores_change_nothing_of_larger_ones) {
     EXPECT_EQ(slices(name, 4), slices(name, 0)) << name;
 }
 
-// How CaffeNet's largest layer is computed.
-std::string largest_layer(const BuildOptions& options) {
-  const auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/caffenet.cfg");
+// How the largest layer is computed, of CaffeNet by default.
+std::string largest_layer(const BuildOptions& options,
+                          const std::string& path = OMNI_SOURCE_DIR "/apps/nets/caffenet.cfg") {
+  const auto spec = read_darknet_cfg(path);
   const auto built = Net::build(*spec, options);
   const Net& net = **built;
   std::string detail;
@@ -113,6 +116,19 @@ TEST(ConnectedBlocks, fill_a_gpu_each) {
   EXPECT_EQ(largest_layer({.gpus = 1}), "4096");
   EXPECT_EQ(largest_layer({.gpus = 4}), "4096, 4 blocks");
   EXPECT_EQ(largest_layer({.slice = 16, .gpus = 1}), "4096, 8 blocks");  // cores compute, too
+}
+
+// Fewer neurons than a block has: the layer keeps its slices.
+TEST(ConnectedBlocks, are_not_one_alone) {
+  const test::TemporaryDirectory folder;
+  const std::string path = folder / "few.cfg";
+  const auto with_neurons = [&](int count) {
+    std::ofstream(path) << "[net]\nbatch=4\ninputs=16384\n[connected]\noutput=" << count
+                        << "\n[softmax]\n";
+    return largest_layer({.most_ranks = 2}, path);
+  };
+  EXPECT_EQ(with_neurons(10), "10");
+  EXPECT_EQ(with_neurons(32), "32, 2 blocks");
 }
 
 // Of ranks whose gradients are summed, nets are cut alike: with GPUs or without, in any slices.

@@ -76,15 +76,13 @@ NodeCosts node_costs(const GroupPlan::Row& one, ComputeGroups& groups, int cores
   const double all = one.work.groups + one.work.merged + one.work.exchanges;
   node.merged = all > 0 ? one.predicted * one.work.merged / all : 0;
   node.compute = one.predicted - node.merged;
-  for (const Param* param : groups.net().params())
-    if (!param->trainable || groups.net().is_merged(*param)) {
-      continue;
-    } else if (param->divisible) {
-      node.divisible.push_back(static_cast<double>(param->master->bytes()));
-    } else {
-      for (std::size_t part = 0; part < param->master->parts(); ++part)
-        node.parameters.push_back(static_cast<double>(4 * param->master->count_of(part)));
-    }
+  for (const Param* param : groups.net().params()) {
+    if (!param->trainable || groups.net().is_merged(*param)) continue;
+    const Tensor& master = *param->master;
+    if (param->divisible) node.divisible.push_back(static_cast<double>(master.bytes()));
+    for (std::size_t part = 0; !param->divisible && part < master.parts(); ++part)
+      node.parameters.push_back(static_cast<double>(4 * master.count_of(part)));
+  }
   for (const Tensor* each : groups.net().replicated_output().value)
     node.activations += static_cast<double>(each->bytes());
   return node;

@@ -45,7 +45,7 @@ TEST(NodeForecast, TheBusiestNodeCounts) {
   EXPECT_DOUBLE_EQ(rows[2].network, 2 * (0.5 + 900.0 / 100));
 }
 
-// Each node of a group sums its block of large weights, so no link carries more than two others.
+// Each node of a group sums a block of the weights: no node sends or receives all of them.
 TEST(NodeForecast, NodesOfAGroupDivideLargeWeights) {
   constexpr double kBytes = 4 * 200'000;
   NodeCosts costs{.compute = 8, .divisible = {kBytes}};
