@@ -218,7 +218,7 @@ TEST_F(GroupsOnRanks, of_several_ranks_learn_with_blocks_as_one_process_does) {
     return nlohmann::json::parse(run.output, nullptr, false)["test_loss"].get<double>();
   };
   const double one = loss(1, "--groups", "2"), four = loss(4, "--group-layout", "0-1:0;2-3:0");
-  EXPECT_NEAR(four, one, 0.05 * one);
+  EXPECT_NEAR(four, one, 0.01 * one);
   EXPECT_LT(one, 2);
 }
 
