@@ -168,8 +168,9 @@ Param& LayerBuilder::param(Param description, bool can_update_in_backward) {
   const auto remembered = [&](Tensor* Param::*tensor, const char* name) {
     return own ? &this->tensor(param.name + name, count) : shared(tensor, name);
   };
-  param.updated_in_backward =
-      can_update_in_backward && learns && parts_.update_in_backward && param.replica == nullptr;
+  param.updated_in_backward = can_update_in_backward && learns && parts_.update_in_backward &&
+                              param.replica == nullptr &&
+                              (parts_.complete_gradients || param.parts_per_rank > 0);
   param.overwrites_diff = param.can_overwrite_diff && learns && parts_.overwrite_diffs;
   if (learns && !param.updated_in_backward) {
     // Groups take turns in the merged phase, so one gradient does for all of them.

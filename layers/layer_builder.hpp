@@ -24,6 +24,13 @@ inline constexpr std::uint64_t kMaxElements = std::numeric_limits<std::uint32_t>
 // slices declares some 85,000.
 inline constexpr std::size_t kMaxTensors = 1 << 19;
 
+// Neurons of a connected layer, in blocks that are tasks.
+struct ConnectedBlocks {
+  int width = 1;     // neurons of each; the last one has the rest
+  int per_rank = 0;  // each rank computes so many, the last one the rest, for the images of all;
+                     // 0: it computes all
+};
+
 struct GradientSums {
   int count = 1;
   int slices_each = 0;  // consecutive slices per sum; 0: slice i adds to sum i mod count
@@ -34,10 +41,11 @@ struct NetParts {
   bool training = false;
   bool adam = false;
   bool update_in_backward = false;
+  bool complete_gradients = true;  // of the mini-batch; else other ranks have their parts
   bool overwrite_diffs = false;
   bool round_weights = false;    // once an update, instead of for every product
   GradientSums gradient_sums{};  // of parameters to whose gradient every slice adds
-  std::function<int(std::int64_t weights)> connected_blocks{};  // see choose_connected_blocks
+  std::function<ConnectedBlocks(int inputs, int outputs)> connected_blocks{};
   float label_smoothing = 0;
   DataType values = DataType::f32;  // of activations and their gradients
   Slices slices;
@@ -64,7 +72,9 @@ class LayerBuilder {
   float label_smoothing() const { return parts_.label_smoothing; }
   bool stops_backward() const { return stop_backward_; }
   const Slices& slices() const { return parts_.slices; }
-  int connected_blocks(std::int64_t weights) const { return parts_.connected_blocks(weights); }
+  ConnectedBlocks connected_blocks(int inputs, int outputs) const {
+    return parts_.connected_blocks(inputs, outputs);
+  }
   DataType values() const { return parts_.values; }
   std::string_view type() const { return type_; }
   const std::string& where() const { return where_; }

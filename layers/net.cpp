@@ -11,6 +11,7 @@
 #include "layers/memory_plan.hpp"
 #include "layers/registry.hpp"
 #include "layers/slice_choice.hpp"
+#include "runtime/communicator/transfers.hpp"
 #include "runtime/log.hpp"
 #include "runtime/rng.hpp"
 
@@ -50,9 +51,9 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
   }
   const int batch = options.images > 0 ? options.images : net_options.micro_batch();
   const int share = (batch + options.ranks - 1) / options.ranks;  // of a rank, at most
-  // Is an update of the parameters that this net reads, but for the replicas.
-  const bool one_pass = net_options.subdivisions == 1 && options.images == 0 &&
-                        (options.ranks == 1 || options.sharing.replicas);
+  const bool one_pass = net_options.subdivisions == 1 && options.images == 0;
+  // Of the parameters that this net reads, but for the replicas.
+  const bool complete = options.ranks == 1 || options.sharing.replicas;
   const auto assemble = [&](Slices slices) -> Result<std::unique_ptr<Net>> {
     if (net_options.input.count() > kMaxElements / static_cast<std::size_t>(slices.sizes.front()))
       return Error{ErrorKind::usage, spec.net.where(),
@@ -62,13 +63,14 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     net->name_ = spec.name;
     net->options_ = net_options;
     net->parts_.training = options.training;
+    net->parts_.complete_gradients = complete;
     net->parts_.adam = net_options.solver.adam;
     // A task that moves weights and velocities between devices is not for cores beside a GPU.
     net->parts_.update_in_backward = options.update_in_backward && one_pass && options.gpus == 0;
     // Cores add to what the caches have; a GPU would read and write it for nothing. But of several
     // workers a gradient that is added to finds the one that has it, its weights and their
     // velocity.
-    net->parts_.overwrite_diffs = one_pass && options.gpus == 1 && slices.count() == 1;
+    net->parts_.overwrite_diffs = one_pass && complete && options.gpus == 1 && slices.count() == 1;
     net->parts_.values = options.values;
     // Whoever else writes parameters than one group's updates does not know of a copy.
     net->parts_.round_weights = options.values == DataType::bf16 && options.gpus > 0 &&
@@ -79,10 +81,16 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
                            : choose_gradient_sums(slices.count(), options.cores, options.gpus);
     // As in the nets of the ranks whose merged phase it is.
     const auto own = options.sharing.guest ? std::ranges::count(slices.owners, 0) : slices.count();
-    const int sharing_ranks = options.fixed_sums ? 1 : options.most_ranks;
-    net->parts_.connected_blocks = [own, sharing_ranks, cores = options.cores,
-                                    gpus = options.gpus](std::int64_t weights) {
-      return choose_connected_blocks(weights, static_cast<int>(own), cores, gpus, sharing_ranks);
+    ConnectedShares shares{.images = slices.images_of_all(),
+                           .cores = options.cores,
+                           .gpus = options.gpus,
+                           .ranks = options.fixed_sums ? 1 : options.most_ranks};
+    const bool divides = options.training && !complete && !options.fixed_sums && slices.ranks > 1;
+    net->parts_.connected_blocks = [=](int inputs, int outputs) mutable {
+      shares.inputs = inputs;
+      shares.outputs = outputs;
+      return divides ? divide_neurons(shares)
+                     : choose_connected_blocks(shares, static_cast<int>(own));
     };
     net->parts_.slices = std::move(slices);
     net->parts_.data.extent = net_options.input;
@@ -106,8 +114,8 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
   if (slice == 0) {
     // Shapes first, with one image: flops decide the slice.
     OMNI_TRY(const auto shapes, assemble(Slices::cut(1, 1)));
-    slice = std::min(
-        share, choose_slice(shapes->parts_, options.fixed_sums ? batch : share, options.cores));
+    const int images = options.fixed_sums ? batch : share;
+    slice = std::min(share, choose_slice(shapes->parts_, images, options.cores, images < batch));
   }
   OMNI_TRY(Slices slices,
            share_slices(batch, slice, options.rank, options.ranks, options.fixed_sums));
@@ -259,6 +267,10 @@ void Net::place_tensors_in_memory() {
     if (param.overwrites_diff) kept.push_back(param.diff);  // updates read it
   if (has(Phase::replicated)) keep(*layers()[merged_from_ - 1]);
   const std::vector<CapturedTask> tasks = capture_tasks(task_capture::Working::unknown);
+  // Else another rank's message would wait until the memory is free.
+  for (const CapturedTask& task : tasks)
+    if (task.codelet == kTransferName && task.uses.front().mode == AccessMode::write)
+      kept.push_back(task.uses.front().part.tensor);
   if (guest_) {
     const std::vector<Tensor*>& sent = replicated_output().diff;
     kept.insert(kept.end(), sent.begin(), sent.end());

@@ -2,7 +2,9 @@
 // store it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,8 +31,10 @@ struct Param {
   // channels) here and (channels, spatial) there; spatial == 1 or channels == 1 means the same
   // order in both.
   std::int64_t rows = 1, spatial = 1, channels = 1;
-  bool connected = false;            // stored transposed by some old files
-  bool divisible = false;            // ranks may divide it: choose_connected_blocks
+  bool connected = false;  // stored transposed by some old files
+  bool divisible = false;  // ranks may divide it: choose_connected_blocks
+  // Each rank computes so many parts whole, and steps them; the last one has the rest. 0: all do.
+  int parts_per_rank = 0;
   bool by_slice = false;             // its gradient is the sum over one task per slice
   bool can_overwrite_diff = false;   // its gradient task can also write instead of adding
   bool in_products = false;          // its layer reads Tensor::for_products()
@@ -55,6 +59,15 @@ struct Param {
   Tensor* change = nullptr;           // sum of the groups' contributions since the last meeting
   Tensor* centre_velocity = nullptr;  // of the master, which moves at meetings
 
+  // The rank that computes a part; none if all do.
+  std::optional<int> rank_of(std::size_t part) const {
+    if (parts_per_rank == 0) return std::nullopt;
+    return static_cast<int>(part) / parts_per_rank;
+  }
+  int parts_of(int rank) const {
+    const auto parts = static_cast<int>(master->parts());
+    return parts_per_rank == 0 ? parts : std::min(parts_per_rank, parts - rank * parts_per_rank);
+  }
   // The sum to which the slice adds its gradient.
   const Tensor& gradient(int slice) const {
     const auto number = static_cast<std::size_t>(slice);

@@ -20,6 +20,16 @@ constexpr double kWorthCutting = 50e6;            // flops of a mini-batch
 // Fewer images than this and a connected layer spends its time reading weights, not using them.
 constexpr int kImagesPerTask = 16;
 constexpr int kMaxSlices = 256;  // each has tensors of its own
+// Connected layers. A task may touch 16 tensors, one of them not a block.
+constexpr std::int64_t kLarge = 1 << 20;   // weights: 4 MiB, read from memory again for every slice
+constexpr std::int64_t kShared = 1 << 17;  // so many are worth a message of their own
+constexpr int kMost = 8, kMostRanks = 15;
+constexpr int kLanes = 16;  // matrix products like widths that fill a vector register
+
+int block_width(int outputs, int blocks) {
+  const int even = (outputs + blocks - 1) / blocks;
+  return std::min(outputs, (even + kLanes - 1) / kLanes * kLanes);
+}
 
 // Slices of about so many images, but of one size, and for every core the same number where there
 // are more than cores: others would wait for those with one more.
@@ -31,7 +41,7 @@ int evened_out(int slice, int batch, int cores) {
 
 }  // namespace
 
-int choose_slice(const NetParts& parts, int batch, int cores) {
+int choose_slice(const NetParts& parts, int batch, int cores, bool shared) {
   double flops = 0, all_flops = 0;
   for (const auto& layer : parts.layers) {
     all_flops += layer->forward_flops_per_image();
@@ -41,7 +51,8 @@ int choose_slice(const NetParts& parts, int batch, int cores) {
   const double per_layer = flops / static_cast<double>(parts.layers.size());
   const double wanted = std::min(
       std::max(kFlopsPerTask / std::max(per_layer, 1.0), double(kImagesPerTask)), double(batch));
-  const int slice = static_cast<int>(std::bit_floor(static_cast<unsigned>(wanted)));
+  const int slice =
+      static_cast<int>(std::bit_floor(static_cast<unsigned>(wanted))) * (shared ? 2 : 1);
   // Not more than kMaxSlices, nor than kMaxTensors leave room for.
   const std::size_t tensors = std::max<std::size_t>(parts.tensors.count(), 1);
   const int most = static_cast<int>(std::clamp<std::size_t>(kMaxTensors / tensors, 1, kMaxSlices));
@@ -51,12 +62,13 @@ int choose_slice(const NetParts& parts, int batch, int cores) {
       static_cast<int>(std::min(std::ceil(kLeastFlopsPerTask / per_layer), double(batch)));
   // Four slices where the batch allows it: something to overlap. More than four cores get one each.
   // So do fewer, where slices would else be of few images, and read weights for hardly any use.
-  // Where tasks would be small, two cores get one each, and a single one two.
+  // Where tasks would be small, two cores get one each, and a single one two. A rank that shares
+  // the mini-batch sends messages for every slice: its cores get one each, of twice as many images.
   const int per_core = cores > 0 ? (batch + cores - 1) / cores : batch;
   int most_images = batch / 4;
   if (cores > 4)
     most_images = std::max(least, per_core);
-  else if (cores > 0 && batch <= kImagesPerTask)
+  else if (cores > 0 && (shared || batch <= kImagesPerTask))
     most_images = per_core;
   else if (cores > 0 && most_images * all_flops < kSmallTask * double(parts.layers.size()))
     most_images = std::max(most_images, std::min(batch / 2, per_core));
@@ -94,15 +106,25 @@ GradientSums choose_gradient_sums(int slices, int cores, int gpus) {
   return {std::clamp(slices / (1 + gpus), 1, std::min(workers, 1 + kMostSources))};
 }
 
-int choose_connected_blocks(std::int64_t weights, int slices, int cores, int gpus, int ranks) {
-  constexpr std::int64_t kLarge = 1 << 20;  // 4 MiB, read from memory again for every slice
-  constexpr std::int64_t kShared = 1 << 17;
-  // A task may touch 16 tensors, one of them not a block.
-  constexpr int kMost = 8;
-  if (ranks > 1 && weights >= kLarge) return kMost;
-  if (ranks > 1) return weights >= kShared ? std::min(std::max(ranks, cores), kMost) : 1;
-  if (weights < kLarge) return 1;
-  return slices <= gpus ? std::min(gpus, kMost) : kMost;
+ConnectedBlocks choose_connected_blocks(const ConnectedShares& of, int slices) {
+  const std::int64_t weights = std::int64_t{of.inputs} * of.outputs;
+  const int blocks = weights < kLarge                     ? 1
+                     : of.ranks == 1 && slices <= of.gpus ? std::min(of.gpus, kMost)
+                                                          : kMost;
+  return {.width = block_width(of.outputs, blocks)};
+}
+
+ConnectedBlocks divide_neurons(const ConnectedShares& of) {
+  const std::int64_t weights = std::int64_t{of.inputs} * of.outputs,
+                     sent = std::int64_t{of.images} * (of.inputs + of.outputs / of.ranks);
+  const bool pays = of.ranks > 1 && of.ranks <= kMostRanks && weights >= kShared && weights > sent;
+  const int workers = of.gpus > 0 ? of.gpus : of.cores;
+  for (int each = std::clamp(workers, 1, kMost); pays && each > 0; --each) {
+    const int width = block_width(of.outputs, of.ranks * each);
+    if (of.outputs > width * each * (of.ranks - 1))  // else the last rank would have none
+      return {.width = width, .per_rank = each};
+  }
+  return choose_connected_blocks(of, 1);
 }
 
 }  // namespace omni

@@ -8,7 +8,7 @@ namespace omni {
 // Images per slice: the average layer's task takes about half a millisecond, every core gets a
 // slice, and on few cores a larger mini-batch gets four. All slices but the last have one size,
 // since each size needs calibration.
-int choose_slice(const NetParts& parts, int batch, int cores);
+int choose_slice(const NetParts& parts, int batch, int cores, bool shared);
 
 // Slices of the rank's share. `alike`: cut as one rank alone would cut the mini-batch.
 Result<Slices> share_slices(int batch, int slice, int rank, int ranks, bool alike);
@@ -20,10 +20,18 @@ GradientSums choose_gradient_sums(int slices, int cores, int gpus);
 // ranks. Added up in pairs, they give the same bits on 1, 2 and 4 ranks.
 GradientSums fixed_gradient_sums(const Slices& slices);
 
-// Blocks of neurons of a connected layer, one task per block for the whole mini-batch. A large one:
-// with one slice per GPU one block per GPU, to fill it; else a constant, since the order of sums,
-// and so the bits, depend on it. Where `ranks` sum gradients, the constant or, in a smaller layer,
-// the larger of `ranks` and `cores` up to it: all ranks have the same.
-int choose_connected_blocks(std::int64_t weights, int slices, int cores, int gpus, int ranks);
+// Who computes a connected layer: `ranks` of `cores` and `gpus` share `images`. Unlike slices, all
+// of it is the same on every rank.
+struct ConnectedShares {
+  int inputs = 1, outputs = 1, images = 1;
+  int cores = 1, gpus = 0, ranks = 1;
+};
+// Blocks of neurons, one task per block for all images of the rank. A large layer: with one slice
+// per GPU one block per GPU, to fill it; else a constant, since the order of sums, and so the bits,
+// depend on it, and ranks that sum gradients need the same.
+ConnectedBlocks choose_connected_blocks(const ConnectedShares& of, int slices);
+// The same where each rank may compute some of the neurons, for the images of all ranks: if
+// activations are less to send than gradients and values of the weights.
+ConnectedBlocks divide_neurons(const ConnectedShares& of);
 
 }  // namespace omni

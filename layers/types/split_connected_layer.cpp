@@ -3,21 +3,17 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "codelets/dense/column_parts.hpp"
 #include "codelets/dense/connected.hpp"
 #include "codelets/dense/connected_update.hpp"
 #include "layers/types/blocks/activation_block.hpp"
+#include "layers/types/blocks/divided_neurons.hpp"
 
 namespace omni {
 namespace {
-
-constexpr int kLanes = 16;  // matrix products like widths that fill a vector register
-
-int block_width(int outputs, int blocks) {
-  const int even = (outputs + blocks - 1) / blocks;
-  return (even + kLanes - 1) / kLanes * kLanes;
-}
 
 class SplitConnectedLayer final : public Layer {
  public:
@@ -26,41 +22,49 @@ class SplitConnectedLayer final : public Layer {
     const Extent src = from.extent();
     inputs_count_ = static_cast<int>(src.count());
     outputs_ = connected_outputs(builder);
-    width_ =
-        block_width(outputs_, builder.connected_blocks(std::int64_t{inputs_count_} * outputs_));
+    const ConnectedBlocks cut_into = builder.connected_blocks(inputs_count_, outputs_);
+    width_ = cut_into.width;
     output_ = builder.blob("output", {1, 1, outputs_});
     activation_ = {builder, "logistic", output_.extent};
-    weights_ = &builder.param(connected_weights(builder, src, outputs_), true);
-    bias_ = &builder.param({.name = "bias", .shape = {outputs_}, .filler = {}}, true);
+    Param weights = connected_weights(builder, src, outputs_),
+          bias = {.name = "bias", .shape = {outputs_}, .filler = {}};
+    weights.parts_per_rank = bias.parts_per_rank = cut_into.per_rank;
+    weights_ = &builder.param(std::move(weights), true);
+    bias_ = &builder.param(std::move(bias), true);
     cut(*weights_, static_cast<std::size_t>(width_) * static_cast<std::size_t>(inputs_count_));
     cut(*bias_, static_cast<std::size_t>(width_));
     params_ = {bias_, weights_};
 
-    if (slices().count() > 1) gathered_ = &whole_batch(builder, "gathered", inputs_count_);
-    for (int block = 0; block < columns(0).parts(); ++block) {
-      const int width = columns(0).width_of(block);
-      dst_.push_back(&whole_batch(builder, fmt::format("block{}", block), width));
-      if (!builder.training()) continue;
-      diff_dst_.push_back(&whole_batch(builder, fmt::format("block{}.diff", block), width));
-      if (from.wants_gradient())
-        diff_src_.push_back(
-            &whole_batch(builder, fmt::format("share{}.diff", block), inputs_count_));
-    }
+    const bool divides = cut_into.per_rank > 0;
+    whole_.images = slices().images();
+    if (slices().count() > 1) gathered_ = &tensor_of(builder, whole_, "gathered", inputs_count_);
+    declare(builder, whole_, columns(0).parts(), builder.training() && !divides,
+            from.wants_gradient());
+    if (!divides) return;
+    divided_.emplace(builder, inputs_count_, outputs_, cut_into, from.wants_gradient());
+    own_ = {.images = divided_->images(), .first = divided_->first_block()};
+    declare(builder, own_, divided_->blocks(), true, from.wants_gradient());
   }
 
   bool joins_slices() const override { return true; }
   bool allows_dropout_in_place() const override { return activation_.allows_dropout_in_place(); }
   double forward_flops_per_image() const override { return 2.0 * inputs_count_ * outputs_; }
   std::string detail() const override {
-    return fmt::format("{}, {} blocks", outputs_, dst_.size());
+    return divided_
+               ? fmt::format("{}, {} of {} blocks", outputs_, own_.dst.size(), whole_.dst.size())
+               : fmt::format("{}, {} blocks", outputs_, whole_.dst.size());
   }
   std::string in_one_task() const override {
     return "bias" + fused_name(activation_.fused()) +
            (weights_->updated_in_backward ? " update" : "");
   }
 
-  void forward(const Step&, int slice) override {
-    if (gathered_ != nullptr) {
+  void forward(const Step& step, int slice) override {
+    const bool divides = divided_ && step.training;  // else weights of all blocks are here
+    const Blocks& blocks = divides ? own_ : whole_;
+    if (divides) {
+      divided_->bring_inputs(input().value(slice), slice, forward_tag(slice));
+    } else if (gathered_ != nullptr) {
       const ColumnPartsArgs rows{.rows = images(slice),
                                  .first_row = first_row(slice),
                                  .columns = inputs_count_,
@@ -68,39 +72,68 @@ class SplitConnectedLayer final : public Layer {
       submit_split_columns(rows, input().value(slice), {&gathered_, 1}, forward_tag(slice));
     }
     if (!is_last(slice)) return;
-    for (std::size_t block = 0; block < dst_.size(); ++block)
-      submit_connected_forward({.shape = shape(block), .activation = activation_.fused()}, src(),
-                               {*weights_->value, block}, TensorPart{*bias_->value, block},
-                               *dst_[block], forward_tag(-1));
+    for (std::size_t at = 0; at < blocks.dst.size(); ++at)
+      submit_connected_forward({.shape = shape(blocks, at), .activation = activation_.fused()},
+                               src(divides), {*weights_->value, blocks.first + at},
+                               TensorPart{*bias_->value, blocks.first + at}, *blocks.dst[at],
+                               forward_tag(-1));
+    if (divides) divided_->bring_outputs(blocks.dst, forward_tag(-1));
     for (int each = 0; each < slices().count(); ++each) {
-      submit_join_columns(columns(each), dst_, activation_.target(output_, each),
-                          forward_tag(each));
+      const Tensor& target = activation_.target(output_, each);
+      if (divides)
+        divided_->join_outputs(each, target, forward_tag(each));
+      else
+        submit_join_columns(columns(each), blocks.dst, target, forward_tag(each));
       activation_.forward(values(each), output_, each, forward_tag(each));
     }
   }
 
   void backward(const Step& step, int slice) override {
+    const Blocks& blocks = divided_ ? own_ : whole_;
     activation_.backward(values(slice), output_, slice, data_gradient_tag(slice));
-    submit_split_columns(columns(slice), diff(slice), diff_dst_, data_gradient_tag(slice));
+    if (divided_)
+      divided_->bring_gradients(diff(slice), slice, blocks.diff_dst, data_gradient_tag(slice));
+    else
+      submit_split_columns(columns(slice), diff(slice), blocks.diff_dst, data_gradient_tag(slice));
     if (!is_last(slice)) return;
-    if (input().wants_gradient()) propagate();
+    if (input().wants_gradient()) propagate(blocks);
     if (weights_->updated_in_backward) {
-      if (step.update_of != nullptr) update(*step.update_of);
+      if (step.update_of != nullptr) update(blocks, *step.update_of);
       return;
     }
-    for (std::size_t block = 0; block < diff_dst_.size(); ++block)
-      submit_connected_backward_weights({.shape = shape(block)}, src(), *diff_dst_[block],
-                                        {*weights_->diff, block}, TensorPart{*bias_->diff, block},
+    for (std::size_t at = 0; at < blocks.diff_dst.size(); ++at)
+      submit_connected_backward_weights({.shape = shape(blocks, at)}, src(divided_.has_value()),
+                                        *blocks.diff_dst[at], {*weights_->diff, blocks.first + at},
+                                        TensorPart{*bias_->diff, blocks.first + at},
                                         weight_gradient_tag(-1));
   }
 
  private:
-  void update(const UpdateOf& update_of) {
+  // Those that are computed together: for so many images, blocks from the first on.
+  struct Blocks {
+    int images = 0;
+    std::size_t first = 0;
+    std::vector<Tensor*> dst{}, diff_dst{};
+    std::vector<Tensor*> diff_src{};  // a share of the input's gradient each
+  };
+  void declare(LayerBuilder& builder, Blocks& blocks, int count, bool learns, bool wants_gradient) {
+    for (int at = 0; at < count; ++at) {
+      const int number = static_cast<int>(blocks.first) + at, width = columns(0).width_of(number);
+      const auto add = [&](std::vector<Tensor*>& to, const char* name, int columns) {
+        to.push_back(&tensor_of(builder, blocks, fmt::format("{}{}", name, number), columns));
+      };
+      add(blocks.dst, "block", width);
+      if (learns) add(blocks.diff_dst, "block.diff", width);
+      if (learns && wants_gradient) add(blocks.diff_src, "share.diff", inputs_count_);
+    }
+  }
+  void update(const Blocks& blocks, const UpdateOf& update_of) {
     ExchangeArgs weights = update_of(*weights_), bias = update_of(*bias_);
-    for (std::size_t block = 0; block < diff_dst_.size(); ++block) {
-      submit_connected_backward_update({shape(block), weights, bias}, src(), *diff_dst_[block],
-                                       part(*weights_, block), part(*bias_, block),
-                                       weight_gradient_tag(-1));
+    for (std::size_t at = 0; at < blocks.diff_dst.size(); ++at) {
+      submit_connected_backward_update({shape(blocks, at), weights, bias},
+                                       src(divided_.has_value()), *blocks.diff_dst[at],
+                                       part(*weights_, blocks.first + at),
+                                       part(*bias_, blocks.first + at), weight_gradient_tag(-1));
       weights.leave_uncounted();
       bias.leave_uncounted();
     }
@@ -110,47 +143,56 @@ class SplitConnectedLayer final : public Layer {
     if (param.mean_square != nullptr) part.mean_square.emplace(*param.mean_square, block);
     return part;
   }
-  void propagate() {
-    for (std::size_t block = 0; block < diff_src_.size(); ++block)
+  void propagate(const Blocks& blocks) {
+    for (std::size_t at = 0; at < blocks.diff_src.size(); ++at)
       connected_backward_data.submit(
-          {.shape = shape(block)},
-          {read(*diff_dst_[block]), read({*weights_->value, block}), write(*diff_src_[block])},
+          {.shape = shape(blocks, at)},
+          {read(*blocks.diff_dst[at]), read({*weights_->value, blocks.first + at}),
+           write(*blocks.diff_src[at])},
           data_gradient_tag(-1));
+    if (divided_) divided_->bring_shares(blocks.diff_src, data_gradient_tag(-1));
     for (int each = 0; each < slices().count(); ++each)
-      submit_sum_parts(
-          {.rows = images(each), .first_row = first_row(each), .columns = inputs_count_}, diff_src_,
-          input().gradient(each), data_gradient_tag(each));
+      if (divided_)
+        divided_->sum_shares(each, input().gradient(each), data_gradient_tag(each));
+      else
+        submit_sum_parts(
+            {.rows = images(each), .first_row = first_row(each), .columns = inputs_count_},
+            blocks.diff_src, input().gradient(each), data_gradient_tag(each));
   }
   static void cut(const Param& param, std::size_t block_count) {
     for (Tensor* tensor : {param.master, param.replica, param.diff, param.velocity,
                            param.mean_square, param.change, param.centre_velocity})
       if (tensor != nullptr) tensor->cut(block_count);
   }
-  Tensor& whole_batch(LayerBuilder& builder, const std::string& name, int width) const {
+  static Tensor& tensor_of(LayerBuilder& builder, const Blocks& blocks, const std::string& name,
+                           int columns) {
     return builder.tensor(
-        name, static_cast<std::size_t>(slices().images()) * static_cast<std::size_t>(width));
+        name, static_cast<std::size_t>(blocks.images) * static_cast<std::size_t>(columns));
   }
 
   bool is_last(int slice) const { return slice + 1 == slices().count(); }
   int first_row(int slice) const { return slices().offsets[static_cast<std::size_t>(slice)]; }
-  const Tensor& src() const { return gathered_ != nullptr ? *gathered_ : input().value(0); }
+  const Tensor& src(bool divides) const {
+    return divides ? divided_->src() : gathered_ != nullptr ? *gathered_ : input().value(0);
+  }
   // How a slice of images lies in the blocks of neurons.
   ColumnPartsArgs columns(int slice) const {
     return {
         .rows = images(slice), .first_row = first_row(slice), .columns = outputs_, .width = width_};
   }
-  ConnectedShape shape(std::size_t block) const {
-    return {.n = slices().images(),
+  ConnectedShape shape(const Blocks& blocks, std::size_t at) const {
+    return {.n = blocks.images,
             .inputs = inputs_count_,
-            .outputs = columns(0).width_of(static_cast<int>(block))};
+            .outputs = columns(0).width_of(static_cast<int>(blocks.first + at))};
   }
 
   ActivationBlock activation_;
   int inputs_count_, outputs_, width_;
   Param *weights_, *bias_;
   Tensor* gathered_ = nullptr;  // the inputs of all slices; with one slice they are there already
-  std::vector<Tensor*> dst_, diff_dst_;  // by block: all images
-  std::vector<Tensor*> diff_src_;        // by block: its share of the input's gradient
+  Blocks whole_;                // all, for the images of this rank
+  std::optional<DividedNeurons> divided_;  // where ranks compute some blocks each, in training:
+  Blocks own_;                             // those of this rank, for the images of all
 };
 
 }  // namespace
@@ -178,9 +220,9 @@ Param connected_weights(LayerBuilder& builder, const Extent& src, int outputs) {
 
 bool splits_by_neurons(LayerBuilder& builder) {
   if (builder.options().flag("batch_normalize", false)) return false;
-  const auto inputs = static_cast<std::int64_t>(builder.extent_of(builder.index() - 1).count());
+  const auto inputs = static_cast<int>(builder.extent_of(builder.index() - 1).count());
   const int outputs = connected_outputs(builder);
-  return block_width(outputs, builder.connected_blocks(inputs * outputs)) < outputs;
+  return builder.connected_blocks(inputs, outputs).width < outputs;
 }
 
 std::unique_ptr<Layer> make_split_connected_layer(LayerBuilder& builder) {

@@ -1,5 +1,5 @@
-// The ranks of a training: the processes that train one net together. One thread makes all calls of
-// MPI. It tests outstanding messages and sleeps in between, so a rank that waits uses little of a
+// The ranks of a training: the processes that train one net together. Whoever posts messages starts
+// them. A thread tests those under way and sleeps in between, so a rank that waits uses little of a
 // core. Without a launcher there is one rank and no such thread.
 //
 // Every rank calls the collective functions in the same order. They do not fail: if a rank is

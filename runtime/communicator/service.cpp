@@ -49,6 +49,7 @@ Service::Service(OpenTransport open, int silent_code, bool aborts)
     transport_ = open();
     rank_ = transport_->rank();
     size_ = transport_->size();
+    await_notices();
     begun->set_value();
     if (size_ > 1) run();
   }).detach();
@@ -66,7 +67,7 @@ void Service::post(std::vector<Message> messages, std::function<void()> done) {
                                     std::min(Transport::kMostBytes, message.bytes - at),
                                     message.peer, message.tag, message.sends});
   const std::lock_guard lock(mutex_);
-  posted_.push_back(std::move(operation));
+  begin(operations_.emplace_back(std::move(operation)));
   changed_.notify_one();
 }
 
@@ -85,56 +86,55 @@ void Service::leave(int code) {
   while (true) ::pause();
 }
 
+void Service::await_notices() {
+  const auto ranks = static_cast<std::size_t>(size_);
+  awaited_.resize(ranks);
+  goodbyes_.resize(ranks);
+  notices_.resize(ranks);
+  if (rank_ > 0) awaited_[0] = transport_->receive(&go_, 1, 0, kGo);
+  for (int peer = 1; rank_ == 0 && peer < size_; ++peer) {
+    const auto at = static_cast<std::size_t>(peer);
+    awaited_[at] = transport_->receive(&notices_[at], sizeof(Notice), peer, kNotice);
+  }
+}
+
 void Service::run() {
   prctl(PR_SET_TIMERSLACK, 1000UL);
   // So scheduled, this thread does not interrupt a worker that computes on its core. A worker that
   // waits yields the core.
   const sched_param priority{};
   sched_setscheduler(0, SCHED_BATCH, &priority);
-  const auto ranks = static_cast<std::size_t>(size_);
-  awaited_.resize(ranks);
-  goodbyes_.resize(ranks);
-  notices_.resize(ranks);
-  if (rank_ == 0)
-    for (int peer = 1; peer < size_; ++peer) {
-      const auto at = static_cast<std::size_t>(peer);
-      awaited_[at] = transport_->receive(&notices_[at], sizeof(Notice), peer, kNotice);
-    }
-  else
-    awaited_[0] = transport_->receive(&go_, 1, 0, kGo);
   Seconds lively_until{0};
   while (true) {
-    std::vector<Operation> fresh;
+    std::list<Operation> complete;
+    bool progress, awaits, leaves;
     {
       std::unique_lock lock(mutex_);
-      if (posted_.empty() && operations_.empty() && !leaving_) changed_.wait_for(lock, kIdle);
-      fresh.swap(posted_);
-    }
-    take_time();
-    bool progress = !fresh.empty();
-    for (Operation& each : fresh) begin(operations_.emplace_back(std::move(each)));
-    for (auto each = operations_.begin(); each != operations_.end();) {
-      const std::size_t before = each->tickets.size();
-      const bool done = advance(*each);
-      progress = progress || each->tickets.size() != before;
-      if (done) {
-        each->done();
-        each = operations_.erase(each);
-      } else {
-        if (now_ - each->begun > Seconds(patience))
+      if (operations_.empty() && !leaving_) changed_.wait_for(lock, kIdle);
+      take_time();
+      progress = std::exchange(fresh_, false);
+      for (auto next = operations_.begin(); next != operations_.end();) {
+        const auto each = next++;
+        const std::size_t before = each->tickets.size();
+        if (advance(*each))
+          complete.splice(complete.end(), operations_, each);
+        else if (now_ - each->begun > Seconds(patience))
           give_up(each->messages.front().peer,
                   fmt::format("has been silent for {:.0f} s", patience.load()));
-        ++each;
+        progress = progress || each->tickets.size() != before;
       }
+      look_for_notices();
+      look_for_gone();
+      awaits = !operations_.empty();
+      leaves = leaving_.has_value();
     }
-    look_for_notices();
-    look_for_gone();
+    for (const Operation& each : complete) each.done();  // may post
     if (progress) lively_until = now_ + kLively;
     {
       const std::lock_guard lock(watch_mutex_);
-      if (watch_) watch_(!operations_.empty() && now_ > lively_until);
+      if (watch_) watch_(awaits && now_ > lively_until);
     }
-    if (!progress && (!operations_.empty() || leaving_))
+    if (!progress && (awaits || leaves))
       std::this_thread::sleep_for(now_ < lively_until ? kNap : kLongNap);
   }
 }
@@ -146,6 +146,7 @@ void Service::take_time() {
 
 void Service::begin(Operation& operation) {
   operation.begun = now_;
+  fresh_ = true;
   for (const Message& each : operation.messages)
     operation.tickets.push_back(
         each.sends ? transport_->send(each.data, each.bytes, each.peer, each.tag)
@@ -187,13 +188,10 @@ void Service::give_up(int rank, const std::string& what) {
 void Service::look_for_notices() {
   for (Transport::Ticket& each : awaited_)
     if (each != nullptr) transport_->done(each);
-  {
-    const std::lock_guard lock(mutex_);
-    if (leaving_ && !left_at_) {
-      left_at_ = now_;
-      own_.code = *leaving_;
-      own_.text[log::last_error().copy(own_.text.data(), own_.text.size() - 1)] = 0;
-    }
+  if (leaving_ && !left_at_) {
+    left_at_ = now_;
+    own_.code = *leaving_;
+    own_.text[log::last_error().copy(own_.text.data(), own_.text.size() - 1)] = 0;
   }
   rank_ == 0 ? leave_as_first() : leave_as_other();
 }

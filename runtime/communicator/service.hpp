@@ -1,5 +1,5 @@
-// The thread that makes all calls of the transport. It starts messages, tests them, sleeps in
-// between, ends the job if another rank stays silent, and makes all ranks leave together.
+// Messages under way, and the thread that tests them. It sleeps in between, ends the job if another
+// rank stays silent, and makes all ranks leave together.
 #pragma once
 
 #include <array>
@@ -51,6 +51,7 @@ class Service {
     std::array<char, 2000> text{};
   };
 
+  void await_notices();
   void run();
   void begin(Operation& operation);
   bool advance(Operation& operation);  // true: it is done
@@ -67,15 +68,17 @@ class Service {
   int rank_ = 0, size_ = 1, silent_code_;
   bool aborts_;
   std::vector<std::string> hosts_;
-  Transport* transport_ = nullptr;
-  std::list<Operation> operations_;
-  Seconds now_{0};  // a pause of this process is not the silence of others
-  std::chrono::steady_clock::time_point looked_at_;
-
+  // Whoever holds it may call the transport. Who posts starts the messages at once: where workers
+  // compute on all cores, the service's thread may wait long for its turn.
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Operation> posted_;
+  Transport* transport_ = nullptr;
+  std::list<Operation> operations_;
+  bool fresh_ = false;          // operations have begun since the thread last looked
   std::optional<int> leaving_;  // the code
+  Seconds now_{0};              // a pause of this process is not the silence of others
+  std::chrono::steady_clock::time_point looked_at_;
+
   std::mutex watch_mutex_;
   std::function<void(bool)> watch_;
 

@@ -76,7 +76,7 @@ void submit_transfers(std::vector<Transfer> transfers, TaskTag tag, std::functio
   std::vector<Access> accesses;
   for (const Transfer& each : transfers) accesses.push_back({each.part, access_of(each.kind)});
   if (task_capture::is_on() &&
-      !task_capture::submitted("transfer", accesses, tag, 0, 0, [] { return WorkingFloats(); }))
+      !task_capture::submitted(kTransferName, accesses, tag, 0, 0, [] { return WorkingFloats(); }))
     return;
   if (TaskChain* chain = TaskChain::open()) chain->submit();  // what this has to wait for
   const auto group = std::make_shared<TransferGroup>();

@@ -17,10 +17,13 @@ struct Transfer {
   int tag;                 // the same at both ends, see ranks::kFirstTag
 };
 
-// Tags of the statistics of a layer, by slice of the whole mini-batch, where ranks share it.
-inline int statistics_tag(int layer, bool backward, int slice) {
-  return (1 << 18) + (layer * 2 + (backward ? 1 : 0)) * 256 + slice % 256;
+// Tags of the messages of a layer, by slice of the whole mini-batch, where ranks share it.
+inline constexpr int kMostLayers = 768;
+inline int layer_tag(int layer, int kind, int slice) {  // kind: 0 to 3
+  return (1 << 18) + (layer * 4 + kind) * 256 + slice % 256;
 }
+
+inline constexpr const char* kTransferName = "transfer";  // among captured tasks
 
 // Behind the tasks submitted so far that use these parts, and before those submitted later. `then`
 // is called in the communicator's thread when all have arrived. No part occurs twice.

@@ -24,7 +24,7 @@ class Transport {
   virtual void abort(int code) = 0;  // ends all ranks
 };
 
-// Of the library, by this name. One thread makes all calls, the first one included.
+// Of the library, by this name. One thread at a time makes calls.
 inline constexpr const char* kOpenTransport = "omni_open_transport";
 using OpenTransport = Transport* (*)();
 

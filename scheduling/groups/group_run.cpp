@@ -168,7 +168,7 @@ void GroupRun::begin_updates(Update& update) {
   int awaited = here_ ? 0 : INT_MAX;
   for (const Param* param : params_)
     if (here_ && param->trainable && (merges_ || !net_.is_merged(*param)))
-      awaited += static_cast<int>(param->master->parts());
+      awaited += param->parts_of(ranks::rank());
   strategy_.begin(update.update);
   UpdateReport& report = update.report;
   report.left = awaited;

@@ -88,7 +88,8 @@ RankSums::RankSums(ComputeGroups& groups)
     std::vector<Part>& parts = params_of_ranks_.emplace_back().parts;
     parts.resize(params_[i]->master->parts());
     if (!params_[i]->trainable) continue;
-    for (Part& part : parts) part.number = number++;
+    for (std::size_t part = 0; part < parts.size(); ++part)
+      parts[part] = {.owner = params_[i]->rank_of(part).value_or(0), .number = number++};
     if (!is_shared(*params_[i])) continue;
     for (std::size_t part = 0; part < parts.size(); ++part)
       places.push_back({params_[i]->master->count_of(part), i, part});
@@ -196,14 +197,20 @@ int RankSums::tag_of(const Part& part, std::size_t set, bool values) const {
 }
 
 bool RankSums::is_shared(const Param& param) const {
-  return param.trainable && !groups_.net().is_merged(param) &&
+  return param.trainable && !groups_.net().is_merged(param) && param.parts_per_rank == 0 &&
          (groups_.on_several_ranks() || !param.whole_on_each_rank);
 }
 
 bool RankSums::take(std::size_t number, int group, const Exchange& step, ExchangeOrder order,
                     TaskTag tag) {
   using Kind = Transfer::Kind;
-  if (!is_shared(*params_[number]) || (meets_ && members(group).count == 1)) return false;
+  const Param& param = *params_[number];
+  if (param.parts_per_rank > 0) {
+    for (std::size_t at = 0; at < param.master->parts(); ++at)
+      if (param.rank_of(at) == ranks::rank()) step_part(step, at, order, tag);
+    return true;
+  }
+  if (!is_shared(param) || (meets_ && members(group).count == 1)) return false;
   const std::size_t set = by_group_ ? static_cast<std::size_t>(group) : meets_ ? 1 : 0;
   const Tensor& model =
       step.tensors.replica != nullptr ? *step.tensors.replica : step.tensors.master;
@@ -291,9 +298,9 @@ void RankSums::collect(const Part& part, std::size_t set, std::size_t first, Ten
 
 Status RankSums::settle() {
   using Kind = Transfer::Kind;
-  if (!groups_.on_several_ranks()) return {};
-  for (std::size_t i = 0; by_group_ && i < params_.size(); ++i)
-    for (std::size_t at = 0; params_[i]->trainable && at < params_[i]->master->parts(); ++at) {
+  for (std::size_t i = 0; i < params_.size(); ++i)
+    for (std::size_t at = 0; at < params_[i]->master->parts(); ++at) {
+      if (!params_[i]->trainable || !(by_group_ || params_[i]->parts_per_rank > 0)) continue;
       const Part& part = params_of_ranks_[i].parts[at];
       const bool owns = part.owner == ranks::rank();
       submit_transfers({{owns ? Kind::send : Kind::receive,
@@ -302,6 +309,7 @@ Status RankSums::settle() {
                          tag_of(part, 0, true)}});
     }
   OMNI_CHECK(wait_for_tasks());
+  if (!groups_.on_several_ranks()) return {};  // all have the same running statistics
   std::vector<double> values;
   const auto visit = [&](HostAccess::Mode mode, auto use) {
     for (const Param* param : params_)
@@ -331,14 +339,16 @@ Status RankSums::gather_memory() {
     const Param& param = *params_[i];
     auto& [parts, first_has_all] = params_of_ranks_[i];
     first_has_all = true;
-    for (std::size_t at = 0; is_shared(param) && at < parts.size(); ++at) {
+    const bool divided = param.trainable && param.parts_per_rank > 0;
+    for (std::size_t at = 0; (divided || is_shared(param)) && at < parts.size(); ++at) {
       const Part& part = parts[at];
-      const Senders& steps = part.sets.back();
+      const std::size_t set = divided ? 0 : part.sets.size() - 1;
+      const int steps = divided ? part.owner : part.sets[set].owner;
       if (meets_) hand(param.centre_velocity, at, part.owner, 0, tag_of(part, 0, false));
       if (meets_ && part.sets.size() < 2) continue;
       const int to = meets_ ? members(groups_.here().front()).first : 0;
-      hand(param.velocity, at, steps.owner, to, tag_of(part, part.sets.size() - 1, false));
-      hand(param.mean_square, at, steps.owner, to, tag_of(part, part.sets.size() - 1, true));
+      hand(param.velocity, at, steps, to, tag_of(part, set, false));
+      hand(param.mean_square, at, steps, to, tag_of(part, set, true));
     }
   }
   OMNI_CHECK(wait_for_tasks());

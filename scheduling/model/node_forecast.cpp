@@ -24,29 +24,55 @@ std::optional<double> with_unit(std::string_view text, Units units) {
   return std::nullopt;
 }
 
-// Bytes that the busiest node sends or receives when gradients go to the owners; as many come back.
-double busiest(const NodeCosts& costs, int nodes, int groups) {
-  std::vector<double> parts = costs.parameters;
-  for (const double bytes : costs.divisible) {
-    const auto weights = static_cast<std::int64_t>(bytes / 4);
-    const int blocks = choose_connected_blocks(weights, 1, costs.cores, 0, nodes / groups);
-    parts.insert(parts.end(), static_cast<std::size_t>(blocks), bytes / blocks);
+// Bytes that a node sends or receives one way: the busiest one, of gradients that go to their
+// owners; each, of inputs and outputs of layers whose neurons are divided.
+struct Bytes {
+  double gradients = 0, inputs = 0, outputs = 0;
+};
+
+void add_parts(const NodeCosts& costs, const NodeCosts::Parameters& of, int sharers, bool divides,
+               std::vector<double>& parts, Bytes& bytes) {
+  parts.insert(parts.end(), of.parts.begin(), of.parts.end());
+  for (const auto& [inputs, outputs] : of.connected) {
+    const ConnectedShares shares{.inputs = inputs,
+                                 .outputs = outputs,
+                                 .images = costs.images,
+                                 .cores = costs.cores,
+                                 .ranks = sharers};
+    const ConnectedBlocks blocks =
+        divides ? divide_neurons(shares) : choose_connected_blocks(shares, 1);
+    if (blocks.per_rank > 0) {
+      const double sent = 4.0 * costs.images * (sharers - 1) / sharers;
+      bytes.inputs += sent * inputs;
+      bytes.outputs += sent * outputs / sharers;
+      continue;
+    }
+    for (int first = 0; first < outputs; first += blocks.width)
+      parts.push_back(4.0 * inputs * std::min(blocks.width, outputs - first));
   }
+}
+
+Bytes sent_bytes(const NodeCosts& costs, int nodes, int groups) {
+  Bytes bytes;
+  std::vector<double> parts;
+  add_parts(costs, costs.replicated, nodes / groups, groups == 1, parts, bytes);
+  if (groups == 1) add_parts(costs, costs.of_merged, nodes, true, parts, bytes);
   std::ranges::sort(parts, std::ranges::greater());
   std::vector<double> owned(static_cast<std::size_t>(nodes));
   double all = 0;
-  for (const double bytes : parts) {
-    *std::ranges::min_element(owned) += bytes;
-    all += bytes;
+  for (const double part : parts) {
+    *std::ranges::min_element(owned) += part;
+    all += part;
   }
-  return std::max(all - std::ranges::min(owned), std::ranges::max(owned) * (nodes - 1));
+  bytes.gradients = std::max(all - std::ranges::min(owned), std::ranges::max(owned) * (nodes - 1));
+  return bytes;
 }
 
 }  // namespace
 
 double NodeForecast::seconds() const {
   const double forward = compute / 3;  // has no gradient to send
-  return std::max(merged, (std::max(compute, forward + network) + merged) / groups);
+  return std::max(merged, (std::max(compute, forward + network) + activations + merged) / groups);
 }
 
 std::vector<NodeForecast> forecast_nodes(const NodeCosts& costs, const Machine::Link& link,
@@ -56,11 +82,14 @@ std::vector<NodeForecast> forecast_nodes(const NodeCosts& costs, const Machine::
     for (int groups = 1; groups <= count && count % groups == 0; groups *= 2) {
       NodeForecast& row = rows.emplace_back(NodeForecast{.nodes = count, .groups = groups});
       row.compute = costs.compute * groups / count;
-      row.merged = costs.merged;
+      (groups == 1 ? row.compute : row.merged) += costs.merged / (groups == 1 ? count : 1);
       if (count == 1) continue;
       // Gradients go out and new values come back; so do activations and their gradients.
-      row.network = 2 * link.seconds_of(busiest(costs, count, groups));
-      if (costs.merged > 0) row.merged += 2 * link.seconds_of(costs.activations);
+      const Bytes bytes = sent_bytes(costs, count, groups);
+      row.network = 2 * link.seconds_of(bytes.gradients);
+      if (bytes.inputs > 0)
+        row.activations = 2 * (link.seconds_of(bytes.inputs) + link.seconds_of(bytes.outputs));
+      if (row.merged > 0) row.merged += 2 * link.seconds_of(costs.activations);
     }
   return rows;
 }

@@ -13,18 +13,23 @@ namespace omni {
 
 // What a mini-batch costs on one node.
 struct NodeCosts {
-  double compute = 0, merged = 0;  // s, of the replicated and of the merged phase
-  // Bytes of each part of the parameters in the replicated phase: a part has one owner.
-  std::vector<double> parameters{};
-  // Bytes of weights that the nodes of a group divide if they are large, by their cores, too.
-  std::vector<double> divisible{};
-  int cores = 1;
+  struct Connected {
+    int inputs, outputs;
+  };
+  struct Parameters {
+    std::vector<double> parts{};         // bytes; each has one owner
+    std::vector<Connected> connected{};  // layers that nodes cut or divide if they are large
+  };
+  double compute = 0, merged = 0;        // s, of the replicated and of the merged phase
+  Parameters replicated{}, of_merged{};  // one group merges nothing
+  int images = 1, cores = 1;
   double activations = 0;  // bytes that the replicated phase sends to the merged one
 };
 
 struct NodeForecast {
   int nodes = 1, groups = 1;
   double compute = 0, network = 0, merged = 0;  // s of one group's mini-batch
+  double activations = 0;                       // s: nodes that divide layers wait for these
   // The network is busy from a group's backward pass. The merged phase serves group after group.
   double seconds() const;  // per iteration
 };

@@ -109,6 +109,39 @@ TEST_F(Ranks, learn_alike_on_three) {
   EXPECT_NEAR(loss(3), one, 1e-3 * one);
 }
 
+// Each rank computes some neurons of the connected layers, for the images of all: in one slice or
+// several, of unequal shares, with Adam, in several passes. A stopped
+// training goes on with the velocities of all ranks.
+TEST_F(Ranks, divide_neurons_and_learn_alike) {
+  const auto run = [&](int ranks, const std::string& iterations, Words more) {
+    more.insert(more.end(), {"--net", "lenet", "--data", "synthetic:480:10", "--models",
+                             folder_ / "models", "--max-batches", iterations, "--json"});
+    const Finished finished = on_ranks(ranks, std::move(more));
+    EXPECT_EQ(finished.exit_code, 0) << finished.errors;
+    EXPECT_EQ(ranks > 1, finished.errors.find("1 of ") != std::string::npos) << finished.errors;
+    return nlohmann::json::parse(finished.output, nullptr, false)["loss_average"].get<double>();
+  };
+  const std::vector<Words> ways{
+      {"--workers", "1", "--batch", "32"},
+      {"--workers", "1", "--batch", "47", "--slice", "5"},
+      {"--workers", "1", "--batch", "32", "--set", "adam=1", "--learning-rate", "0.0005"},
+      {"--workers", "1", "--batch", "64", "--subdivisions", "2"},
+  };
+  for (const Words& way : ways) {
+    const double one = run(1, "12", way);
+    for (const int ranks : {2, 3}) EXPECT_NEAR(run(ranks, "12", way), one, 1e-4 * one) << way[3];
+    EXPECT_LT(one, 2.28) << way[3];
+  }
+  Words saving = ways.front();
+  const std::string out = folder_ / "run";
+  saving.insert(saving.end(), {"--out", out, "--checkpoint-every", "6"});
+  run(3, "6", saving);
+  Words resuming = ways.front();
+  resuming.insert(resuming.end(), {"--out", out, "--resume", "auto"});
+  const double straight = run(2, "12", ways.front());
+  EXPECT_NEAR(run(2, "12", resuming), straight, 1e-4 * straight);
+}
+
 TEST_F(Ranks, measure_their_links) {
   const Finished devices = on_ranks(3, {"devices", "--json"});
   ASSERT_EQ(devices.exit_code, 0) << devices.errors;

@@ -123,9 +123,9 @@ TEST(ConnectedBlocks, are_not_one_alone) {
   const test::TemporaryDirectory folder;
   const std::string path = folder / "few.cfg";
   const auto with_neurons = [&](int count) {
-    std::ofstream(path) << "[net]\nbatch=4\ninputs=16384\n[connected]\noutput=" << count
+    std::ofstream(path) << "[net]\nbatch=4\ninputs=131072\n[connected]\noutput=" << count
                         << "\n[softmax]\n";
-    return largest_layer({.most_ranks = 2}, path);
+    return largest_layer({}, path);
   };
   EXPECT_EQ(with_neurons(10), "10");
   EXPECT_EQ(with_neurons(32), "32, 2 blocks");
@@ -135,16 +135,37 @@ TEST(ConnectedBlocks, are_not_one_alone) {
 TEST(ConnectedBlocks, of_several_ranks_do_not_depend_on_one_of_them) {
   for (const int gpus : {0, 1, 4})
     for (const int slices : {1, 8}) {
-      const auto blocks = [&](std::int64_t weights, int cores, int ranks) {
-        return choose_connected_blocks(weights, slices, cores, gpus, ranks);
-      };
-      for (const int ranks : {2, 3, 64}) EXPECT_EQ(blocks(1 << 25, 1, ranks), 8);
-      EXPECT_EQ(blocks(1 << 17, 1, 2), 2);
-      EXPECT_EQ(blocks(1 << 17, 1, 64), 8);
-      EXPECT_EQ(blocks(1 << 17, 16, 2), 8) << "work for the cores of each";
-      EXPECT_EQ(blocks((1 << 17) - 1, 16, 64), 1);
-      EXPECT_EQ(blocks(1 << 17, 16, 1), 1);
+      const ConnectedShares large{1024, 1024, 16, 1, gpus, 2}, small{1023, 1024, 16, 16, gpus, 64};
+      EXPECT_EQ(choose_connected_blocks(large, slices).width, 128);
+      EXPECT_EQ(choose_connected_blocks(small, slices).width, 1024);
     }
+}
+
+TEST(DividedNeurons, are_some_of_each_rank) {
+  const auto divided = [](ConnectedShares shares) {
+    const ConnectedBlocks blocks = divide_neurons(shares);
+    return std::pair(blocks.width, blocks.per_rank);
+  };
+  EXPECT_EQ(divided({800, 500, 64, 1, 0, 2}), std::pair(256, 1));
+  EXPECT_EQ(divided({9216, 4096, 64, 4, 0, 2}), std::pair(512, 4)) << "a block for each core";
+  EXPECT_EQ(divided({9216, 4096, 64, 16, 2, 3}), std::pair(688, 2)) << "or for each GPU";
+  EXPECT_EQ(divided({9216, 4096, 64, 16, 0, 15}), std::pair(48, 6)) << "no rank has fewer blocks";
+  EXPECT_EQ(divided({800, 500, 64, 1, 0, 1}).second, 0);
+  EXPECT_EQ(divided({800, 500, 64, 1, 0, 16}).second, 0) << "a task has 16 tensors at most";
+  EXPECT_EQ(divided({800, 500, 500, 1, 0, 2}).second, 0)
+      << "525,000 values to send, 400,000 weights";
+  EXPECT_EQ(divided({16384, 10, 8, 1, 0, 2}).second, 0) << "too few neurons";
+}
+
+// A net that only evaluates, or has the same bits on any number of ranks, computes all.
+TEST(DividedNeurons, are_in_training_of_one_group_only) {
+  EXPECT_EQ(largest_layer({.rank = 1, .ranks = 3, .most_ranks = 3}), "4096, 1 of 3 blocks");
+  EXPECT_EQ(largest_layer({.training = false, .rank = 1, .ranks = 3, .most_ranks = 3}),
+            "4096, 8 blocks");
+  EXPECT_EQ(largest_layer({.rank = 1, .ranks = 4, .most_ranks = 4, .fixed_sums = true}),
+            "4096, 8 blocks");
+  EXPECT_EQ(largest_layer({.rank = 1, .ranks = 3, .most_ranks = 3, .sharing = {.replicas = true}}),
+            "4096, 8 blocks");
 }
 
 }  // namespace

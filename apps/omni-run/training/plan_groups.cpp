@@ -72,16 +72,20 @@ GroupPlan plan_simulated(const Machine& machine, Net& net, const PlanArguments& 
 
 // Of this machine as one of several, by the row of one group.
 NodeCosts node_costs(const GroupPlan::Row& one, ComputeGroups& groups, int cores) {
-  NodeCosts node{.cores = cores};
+  NodeCosts node{.images = groups.net().options().micro_batch(), .cores = cores};
   const double all = one.work.groups + one.work.merged + one.work.exchanges;
   node.merged = all > 0 ? one.predicted * one.work.merged / all : 0;
   node.compute = one.predicted - node.merged;
   for (const Param* param : groups.net().params()) {
-    if (!param->trainable || groups.net().is_merged(*param)) continue;
+    if (!param->trainable) continue;
     const Tensor& master = *param->master;
-    if (param->divisible) node.divisible.push_back(static_cast<double>(master.bytes()));
+    NodeCosts::Parameters& of = groups.net().is_merged(*param) ? node.of_merged : node.replicated;
+    const auto outputs = static_cast<int>(param->shape.front());
+    if (param->divisible)
+      of.connected.push_back(
+          {static_cast<int>(master.count() / static_cast<std::size_t>(outputs)), outputs});
     for (std::size_t part = 0; !param->divisible && part < master.parts(); ++part)
-      node.parameters.push_back(static_cast<double>(4 * master.count_of(part)));
+      of.parts.push_back(static_cast<double>(4 * master.count_of(part)));
   }
   for (const Tensor* each : groups.net().replicated_output().value)
     node.activations += static_cast<double>(each->bytes());

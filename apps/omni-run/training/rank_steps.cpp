@@ -11,6 +11,7 @@
 #include "runtime/checksum.hpp"
 #include "runtime/communicator/links.hpp"
 #include "runtime/communicator/ranks.hpp"
+#include "runtime/communicator/transfers.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
@@ -117,7 +118,9 @@ Status Training::check_ranks() {
                 "all layers would be on the first rank", "--fc replicated"},
         Refused{merged && net().options().subdivisions > 1, "--subdivisions",
                 "merged layers of several ranks take whole mini-batches",
-                "--subdivisions 1, or --fc replicated"}})
+                "--subdivisions 1, or --fc replicated"},
+        Refused{net().layers().size() > kMostLayers, "--net",
+                "over several ranks a net has 768 layers at most"}})
     if (each.given) return Error{ErrorKind::usage, each.what, each.why, each.todo};
   if (arguments_.net.strict)
     log::warn("--strict: over several ranks, nets that do not learn are not detected yet");

@@ -70,7 +70,7 @@ std::int64_t BatchnormBlock::merge_partials(int slice, bool backward, TaskTag ta
     const bool own = slices_.owners[i] == slices_.rank;
     submit_transfers({{own ? Transfer::Kind::send : Transfer::Kind::receive, *partials_[i],
                        own ? others : std::vector{first + slices_.owners[i]},
-                       statistics_tag(tag.layer, backward, static_cast<int>(i))}},
+                       layer_tag(tag.layer, backward ? 1 : 0, static_cast<int>(i))}},
                      tag);
   }
   for (const Part& each : all) merge(each);

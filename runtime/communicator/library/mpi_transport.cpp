@@ -36,7 +36,7 @@ class MpiTransport final : public Transport {
   MpiTransport() {
     send_without_asking();
     int level = 0;
-    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level);
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
   }

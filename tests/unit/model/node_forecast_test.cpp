@@ -8,7 +8,7 @@ namespace omni {
 namespace {
 
 const NodeCosts kNodeCosts{
-    .compute = 8, .merged = 1, .parameters = std::vector<double>(8, 50), .activations = 50};
+    .compute = 8, .merged = 1, .replicated = {std::vector<double>(8, 50)}, .activations = 50};
 constexpr Machine::Link kNodeLink{.seconds = 0.5, .bytes_per_second = 100};
 
 NodeForecast row(int nodes, int groups) {
@@ -24,10 +24,13 @@ TEST(NodeForecast, OneNodeHasNoNetwork) {
 
 TEST(NodeForecast, NodesOfAGroupShareTheMiniBatch) {
   const NodeForecast two = row(2, 1);
-  EXPECT_DOUBLE_EQ(two.compute, 4);
+  EXPECT_DOUBLE_EQ(two.compute, 4.5);
   EXPECT_DOUBLE_EQ(two.network, 2 * (0.5 + 200.0 / 100));
-  EXPECT_DOUBLE_EQ(two.merged, 1 + 2 * (0.5 + 0.5));
-  EXPECT_DOUBLE_EQ(two.seconds(), 4.0 / 3 + 5 + 3);
+  EXPECT_DOUBLE_EQ(two.merged, 0) << "one group merges nothing";
+  EXPECT_DOUBLE_EQ(two.seconds(), 4.5 / 3 + 5);
+  const NodeForecast four = row(4, 2);
+  EXPECT_DOUBLE_EQ(four.compute, 4);
+  EXPECT_DOUBLE_EQ(four.merged, 1 + 2 * (0.5 + 0.5));
 }
 
 TEST(NodeForecast, NothingIsSentInTheForwardPass) {
@@ -39,28 +42,34 @@ TEST(NodeForecast, NothingIsSentInTheForwardPass) {
 // The owner of the large part receives it from all others, and nobody else has as much to do.
 TEST(NodeForecast, TheBusiestNodeCounts) {
   NodeCosts uneven = kNodeCosts;
-  uneven.parameters = {100, 300};
+  uneven.replicated.parts = {100, 300};
   const auto rows = forecast_nodes(uneven, kNodeLink, std::vector{2, 4});
   EXPECT_DOUBLE_EQ(rows[0].network, 2 * (0.5 + 300.0 / 100));
   EXPECT_DOUBLE_EQ(rows[2].network, 2 * (0.5 + 900.0 / 100));
 }
 
-// Each node of a group sums a block of the weights: no node sends or receives all of them.
-TEST(NodeForecast, NodesOfAGroupDivideLargeWeights) {
-  constexpr double kBytes = 4 * 200'000;
-  NodeCosts costs{.compute = 8, .divisible = {kBytes}};
-  const auto rows = forecast_nodes(costs, kNodeLink, std::vector{2, 4});
-  EXPECT_DOUBLE_EQ(rows[0].network, 2 * (0.5 + kBytes / 2 / 100));
-  EXPECT_DOUBLE_EQ(rows[1].network, 2 * (0.5 + kBytes / 100))
-      << "groups of one node divide nothing";
-  EXPECT_DOUBLE_EQ(rows[2].network, 2 * (0.5 + kBytes * 3 / 4 / 100));
-  costs.cores = 16;
-  EXPECT_DOUBLE_EQ(forecast_nodes(costs, kNodeLink, std::vector{8})[2].network,
-                   2 * (0.5 + kBytes * 7 / 8 / 100))
-      << "four groups of two nodes: a block for each of eight";
-  costs.divisible = {400};
-  EXPECT_DOUBLE_EQ(forecast_nodes(costs, kNodeLink, std::vector{2})[0].network, 2 * (0.5 + 4))
-      << "small weights stay whole";
+// Each node of a group sums blocks of the weights: no node sends or receives all of them.
+TEST(NodeForecast, NodesOfAGroupCutLargeWeights) {
+  constexpr double kBytes = 4 * 2048.0 * 512;
+  NodeCosts costs{.compute = 8, .replicated = {.connected = {{2048, 512}}}};
+  EXPECT_DOUBLE_EQ(forecast_nodes(costs, kNodeLink, std::vector{4})[1].network,
+                   2 * (0.5 + kBytes * 3 / 4 / 100));
+  costs.replicated.connected = {{2047, 512}};
+  EXPECT_DOUBLE_EQ(forecast_nodes(costs, kNodeLink, std::vector{4})[1].network,
+                   2 * (0.5 + 4 * 2047.0 * 512 * 3 / 100))
+      << "others have one owner";
+}
+
+// Inputs go to all nodes, and outputs to those that have the images; their gradients go back.
+TEST(NodeForecast, NodesOfOneGroupDivideNeurons) {
+  NodeCosts costs{.compute = 8, .of_merged = {.connected = {{400, 512}}}, .images = 100};
+  const NodeForecast row = forecast_nodes(costs, kNodeLink, std::vector{4}).front();
+  const double inputs = 4.0 * 75 * 400, outputs = 4.0 * 75 * 128;
+  EXPECT_DOUBLE_EQ(row.activations, 2 * (0.5 + inputs / 100) + 2 * (0.5 + outputs / 100));
+  EXPECT_DOUBLE_EQ(row.network, 2 * 0.5);
+  EXPECT_DOUBLE_EQ(row.seconds(), 2 + row.activations);
+  costs.images = 400;  // 211,200 values to send instead of 204,800 weights
+  EXPECT_EQ(forecast_nodes(costs, kNodeLink, std::vector{4}).front().activations, 0);
 }
 
 TEST(NodeForecast, GroupsOverlapUntilTheMergedPhaseIsFull) {

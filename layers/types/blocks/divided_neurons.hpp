@@ -1,0 +1,69 @@
+// The neurons of a connected layer, divided among the ranks that share a mini-batch: each rank
+// computes some of them for the images of all ranks. Inputs, outputs and their gradients travel;
+// weights and gradients of weights do not.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "codelets/dense/column_parts.hpp"
+#include "layers/layer_builder.hpp"
+
+namespace omni {
+
+class DividedNeurons {
+ public:
+  DividedNeurons(LayerBuilder& builder, int inputs, int outputs, const ConnectedBlocks& blocks,
+                 bool wants_gradient);
+
+  // Of this rank: its blocks, and their images, which are those of all ranks.
+  std::size_t first_block() const { return static_cast<std::size_t>(rank_ * per_rank_); }
+  int blocks() const { return by_block(0).parts(); }
+  int images() const { return slices_.images_of_all(); }
+  const Tensor& src() const { return *src_; }  // their inputs
+
+  // Each is called for one slice of this rank after another, or once for all. The blocks are those
+  // of this rank.
+  void bring_inputs(const Tensor& src, int slice, TaskTag tag) const;
+  void bring_outputs(std::span<Tensor* const> dst, TaskTag tag) const;
+  void join_outputs(int slice, const Tensor& dst, TaskTag tag) const;
+  void bring_gradients(const Tensor& diff_dst, int slice, std::span<Tensor* const> blocks,
+                       TaskTag tag) const;
+  void bring_shares(std::span<Tensor* const> diff_src, TaskTag tag) const;
+  void sum_shares(int slice, const Tensor& diff_src, TaskTag tag) const;
+
+ private:
+  // By slice of the mini-batch. Of a slice of this rank: what each rank computes of it, by rank. Of
+  // another one: what this rank computes of it.
+  using Matrices = std::vector<std::vector<Tensor*>>;
+  enum class Message { inputs, outputs, gradients, shares };
+  Matrices matrices(LayerBuilder& builder, const char* name, auto columns_of) const;
+  std::size_t own(int slice) const { return static_cast<std::size_t>(slices_.first + slice); }
+  // All ranks submit the messages of all slices in the same order, a slice with its neighbours of
+  // other ranks: what is received may have the memory of what was sent, and waits for that.
+  std::size_t first_with(int slice) const { return slice == 0 ? 0 : own(slice); }
+  std::size_t end_with(int slice) const {
+    return slice + 1 < slices_.count() ? own(slice) + 1 : slices_.owners.size();
+  }
+  bool is_own(std::size_t at) const { return slices_.owners[at] == rank_; }
+  Tensor& computed(const Matrices& of, std::size_t at) const {
+    return *of[at][is_own(at) ? static_cast<std::size_t>(rank_) : 0];
+  }
+  int columns_of(int rank) const { return by_rank({}).width_of(rank); }
+  // How the ranks' neurons, and the blocks of this rank, lie in the rows of a slice.
+  ColumnPartsArgs by_rank(std::size_t at) const;
+  ColumnPartsArgs by_block(std::size_t at) const;
+  void carry(bool sends, const Tensor& tensor, std::vector<int> peers, Message what, std::size_t at,
+             TaskTag tag) const;
+  // From or to the rank that has the images.
+  void carry_all(const Matrices& of, bool to_owner, Message what, std::size_t at,
+                 TaskTag tag) const;
+
+  const Slices& slices_;
+  int rank_, inputs_, outputs_, width_, per_rank_;
+  std::vector<int> first_rows_;
+  Tensor* src_;
+  Matrices inputs_of_, outputs_of_, gradients_of_, shares_of_;
+};
+
+}  // namespace omni
