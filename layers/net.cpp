@@ -80,7 +80,8 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
         options.fixed_sums ? fixed_gradient_sums(slices)
                            : choose_gradient_sums(slices.count(), options.cores, options.gpus);
     // As in the nets of the ranks whose merged phase it is.
-    const auto own = options.sharing.guest ? std::ranges::count(slices.owners, 0) : slices.count();
+    const bool one_of_many = options.sharing.guest && !slices.owners.empty();
+    const auto own = one_of_many ? std::ranges::count(slices.owners, 0) : slices.count();
     ConnectedShares shares{.images = slices.images_of_all(),
                            .cores = options.cores,
                            .gpus = options.gpus,

@@ -112,6 +112,11 @@ TEST(ConnectedBlocks, are_the_same_on_all_cores) {
   EXPECT_EQ(largest_layer({.cores = 3}), "4096, 8 blocks");
 }
 
+// The merged phase of a group that computes elsewhere.
+TEST(ConnectedBlocks, are_the_same_for_guests) {
+  EXPECT_EQ(largest_layer({.sharing = {.replicas = true, .guest = true}}), "4096, 8 blocks");
+}
+
 TEST(ConnectedBlocks, fill_a_gpu_each) {
   EXPECT_EQ(largest_layer({.gpus = 1}), "4096");
   EXPECT_EQ(largest_layer({.gpus = 4}), "4096, 4 blocks");
