@@ -129,6 +129,7 @@ struct PlanArguments : NetRunArguments {
   int iterations = 30, warm_up = 15, most_groups = 16;
   int measured_rounds = 0;
   std::vector<int> nodes{};  // to forecast for
+  int node_cores = 0;        // of each; 0: as many as train here
   std::string link{};        // between them; "": as measured
   std::vector<ranks::Link> links{};
   DataArguments data{};

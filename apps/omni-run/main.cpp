@@ -104,6 +104,7 @@ void add_options(CLI::App& app, PlanArguments& plan) {
   auto* nodes = app.add_option("--nodes", plan.nodes);
   nodes->delimiter(',')->check(CLI::Range(1, 100'000));
   app.add_option("--link", plan.link)->needs(nodes);
+  app.add_option("--node-cores", plan.node_cores)->needs(nodes)->check(CLI::Range(1, 1024));
   app.add_option("--measure-updates", plan.update_iterations)
       ->expected(0, 1)
       ->default_str("400")

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -78,6 +79,12 @@ Result<IterationModel> IterationModel::measure(const Net& net, Workers workers, 
         "(use as many workers as cores, and stop other programs)",
         100 * std::abs(off), off > 0 ? "long" : "short");
   return model;
+}
+
+void IterationModel::set_cores(int count) {
+  std::vector<int>& workers = machine_.kinds.front().workers;
+  workers.resize(static_cast<std::size_t>(count));
+  std::iota(workers.begin(), workers.end(), 0);
 }
 
 double IterationModel::predict(const GroupLayout& layout, bool in_turn, double overhead) const {

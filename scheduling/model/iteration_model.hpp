@@ -18,6 +18,9 @@ class IterationModel {
   static Result<IterationModel> measure(const Net& net, Workers workers, const Train& train,
                                         int warm_up, int iterations);
 
+  // Of a machine with so many cores like these. Needs workers that are all cores.
+  void set_cores(int count);
+
   double seconds_per_iteration(const GroupLayout& layout, bool in_turn) const {
     return predict(layout, in_turn, task_overhead_);
   }

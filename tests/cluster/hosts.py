@@ -48,10 +48,11 @@ class Hosts:
             run("ip", "-n", self.switch, "link", "set", port, "master", "br0", "up")
             run("ip", "-n", host, "addr", "add", f"10.77.0.{number}/24", "dev", "eth0")
             run("ip", "-n", host, "link", "set", "eth0", "up")
-            if self.rate:  # the burst is more than a packet of 64 KiB
+            if self.rate:  # a larger burst would let messages of its size pass in no time
                 for space, device in ((host, "eth0"), (self.switch, port)):
+                    run("ip", "-n", space, "link", "set", device, "gso_max_size", "16000")
                     run("ip", "netns", "exec", space, "tc", "qdisc", "add", "dev", device, "root", "tbf", "rate",
-                        self.rate, "burst", "256kb", "latency", "20ms")
+                        self.rate, "burst", "20kb", "latency", "20ms")
 
     def __exit__(self, *_):
         for name in (self.switch, *(self.prefix + str(number) for number in range(1, self.count + 1))):

@@ -113,6 +113,9 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
   if (!groups.has_replicated_phase())
     return Error{ErrorKind::usage, spec.name, "all layers are fully connected and merged",
                  "--fc replicated gives every group a copy"};
+  if (arguments.node_cores > 0 && workers.gpus > 0)
+    return Error{ErrorKind::usage, "--node-cores", "cores are planned for from cores, not GPUs",
+                 "--gpus none"};
   if (groups.net().options().solver.adam)
     return Error{ErrorKind::usage, spec.name,
                  "trains with Adam, whose momentum cannot be compensated as the plan assumes",
@@ -141,6 +144,17 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
     add_updates(row, arguments, tuned);
   }
   plan.node = node_costs(plan.rows.front(), groups, arguments.net.cores);
+  if (arguments.node_cores > 0) {
+    PlanArguments of_node = arguments;
+    of_node.net.cores = arguments.node_cores;
+    OMNI_TRY(const int slice, slice_of_groups(spec, of_node.net, 1));
+    OMNI_TRY(IterationModel model, model_of(spec, of_node, slice, workers, images));
+    model.set_cores(arguments.node_cores);
+    GroupPlan::Row one{.groups = 1, .layout = spread_groups(1, {arguments.node_cores, 0})};
+    one.work = model.work();
+    one.predicted = model.seconds_per_iteration(one.layout, true);
+    plan.node = node_costs(one, groups, arguments.node_cores);
+  }
   // A machine is not always as fast as when it was measured for the model: so what the model was
   // fitted to is measured again beside everything.
   for (int round = 0; round < arguments.measured_rounds; ++round) {

@@ -47,7 +47,7 @@ def put(folder, name, text):
     return file.name
 
 
-def parts_of(net, nodes):
+def parts_of(net):
     """(layer, bytes) of what has one owner; connected layers as choose_connected_blocks cuts them"""
     parts = []
     for layer in net.layers:
@@ -56,8 +56,8 @@ def parts_of(net, nodes):
         outputs, blocks = layer.output[2], 1
         affine = affine_parameters(layer.section, outputs)
         weights = layer.parameters - affine
-        if layer.kind == "connected" and weights >= 1 << 17 and not normalises(layer.section):
-            blocks = 8 if weights >= 1 << 20 else min(max(nodes, os.cpu_count()), 8)
+        if layer.kind == "connected" and weights >= 1 << 20 and not normalises(layer.section):
+            blocks = 8
         width = outputs if blocks == 1 else -(-outputs // blocks // 16) * 16
         for first in range(0, outputs, width):
             own = min(width, outputs - first)
@@ -110,9 +110,11 @@ def main(program, name, batch, nodes, link, *options):
                os.path.join(folder, "simulation"), *flags)
         for row in [each for each in plan["nodes"] if each["groups"] == 1]:
             count, compute, network = row["nodes"], row["compute_seconds"], row["network_seconds"]
-            parts = parts_of(net, count)
+            parts = parts_of(net)
             owners, owned = deal(parts, count)
             busiest = max(sum(owned) - min(owned), max(owned) * (count - 1))
+            if row["activations_seconds"] > 0:
+                sys.exit(f"{count} nodes divide neurons of {name}, which is not simulated")
             own = 2 * (busiest / link["bytes_per_second"] + link["latency_seconds"])
             if count > 1 and abs(own / network - 1) > 0.15:  # the forecast cuts layers into equal parts
                 sys.exit(f"{count} nodes: {own} s of network, the forecast says {network} s: its parts are others")
