@@ -34,11 +34,11 @@ struct Input {
   bool adds = false;  // adds to `diff`, which a later consumer wrote; see Layer::adds_gradients()
 
   const Extent& extent() const { return blob->extent; }
-  const Tensor& value(int slice) const { return *blob->value[static_cast<std::size_t>(slice)]; }
+  const Tensor& value(int slice) const { return *blob->value[slice]; }
   bool wants_gradient() const { return !diff.empty(); }
   // True for the consumer that writes the blob's own gradient first.
   bool writes_gradient() const { return wants_gradient() && diff == blob->diff && !adds; }
-  const Tensor& gradient(int slice) const { return *diff[static_cast<std::size_t>(slice)]; }
+  const Tensor& gradient(int slice) const { return *diff[slice]; }
 };
 
 // What the update of a parameter is to do.
@@ -125,7 +125,7 @@ class Layer {
   bool is_alias() const { return aliased_ != nullptr; }
 
   const Slices& slices() const { return *slices_; }
-  int images(int slice) const { return slices_->sizes[static_cast<std::size_t>(slice)]; }
+  int images(int slice) const { return slices_->sizes[slice]; }
   double values_per_image() const { return static_cast<double>(output_.extent.count()); }
   // Output values of a slice.
   std::int64_t values(int slice) const {
@@ -133,11 +133,10 @@ class Layer {
   }
   std::uint64_t first_sample(const Step& step, int slice) const {
     return step.first_sample +
-           static_cast<std::uint64_t>(slices_->before +
-                                      slices_->offsets[static_cast<std::size_t>(slice)]);
+           static_cast<std::uint64_t>(slices_->before + slices_->offsets[slice]);
   }
-  const Tensor& value(int slice) const { return *output_.value[static_cast<std::size_t>(slice)]; }
-  const Tensor& diff(int slice) const { return *output_.diff[static_cast<std::size_t>(slice)]; }
+  const Tensor& value(int slice) const { return *output_.value[slice]; }
+  const Tensor& diff(int slice) const { return *output_.diff[slice]; }
   const Input& input(std::size_t which = 0) const { return *inputs_[which]; }
 
   // Deeper layers first in forward; gradients of the data, which others wait for, before gradients

@@ -89,10 +89,9 @@ void Net::share_gradients(const Layer& layer, int slice) {
   for (const Input* input : layer.inputs()) {
     if (!input->wants_gradient() || input->diff == input->blob->diff) continue;
     const Tensor& share = input->gradient(slice);
-    accumulate_sum.submit(
-        {.count = static_cast<std::int64_t>(share.count())},
-        {accumulate(*input->blob->diff[static_cast<std::size_t>(slice)]), read(share)},
-        {.layer = layer.index(), .slice = slice});
+    accumulate_sum.submit({.count = static_cast<std::int64_t>(share.count())},
+                          {accumulate(*input->blob->diff[slice]), read(share)},
+                          {.layer = layer.index(), .slice = slice});
   }
 }
 

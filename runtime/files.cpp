@@ -141,7 +141,7 @@ Status InputFile::read(std::span<std::byte> bytes) {
       return Error{ErrorKind::data, path_.string(),
                    fmt::format("ends {} bytes too early", bytes.size()),
                    "the file is truncated, or it is being written"};
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    bytes = bytes.subspan(count);
   }
   return {};
 }
@@ -199,7 +199,7 @@ Status AtomicFile::write(std::span<const std::byte> bytes) {
       discard();
       return system_error(ErrorKind::failed, target_, "cannot write", code);
     }
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    bytes = bytes.subspan(count);
   }
   return {};
 }

@@ -44,7 +44,7 @@ void say(std::string_view message) {
 }
 
 void call_handler_before(int number, siginfo_t* info, void* context) {
-  const struct sigaction& before = handlers_before[static_cast<std::size_t>(number)];
+  const struct sigaction& before = handlers_before[number];
   if ((before.sa_flags & SA_SIGINFO) != 0)
     before.sa_sigaction(number, info, context);
   else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
@@ -84,7 +84,7 @@ void install_stop_signals(const std::string& farewell, int code) {
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART | SA_SIGINFO;
   for (const int number : kRequests) {
-    struct sigaction& before = handlers_before[static_cast<std::size_t>(number)];
+    struct sigaction& before = handlers_before[number];
     sigaction(number, nullptr, &before);
     const bool may_be_ignored = number == SIGHUP || number == SIGINT;  // by nohup, by a shell's &
     if (!may_be_ignored || before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);

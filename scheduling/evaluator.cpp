@@ -31,7 +31,7 @@ Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOu
   const auto use_slice = [&](const Tensor& output) -> Status {
     const std::vector<float> all = HostAccess(output, HostAccess::Mode::read).values();
     OMNI_CHECK(task_status());
-    const auto each = static_cast<std::size_t>(net.classes());
+    const std::size_t each = net.classes();
     for (std::size_t at = 0; at < all.size() && index < test.dataset().size(); at += each)
       OMNI_CHECK(use(index++, std::span(all).subspan(at, each)));
     return {};
@@ -47,9 +47,7 @@ Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOu
              taker = static_cast<std::uint64_t>(turns ? ranks::rank() / slices.ranks : 0);
   const std::uint64_t batches =
       !turns && ranks::rank() != slices.rank ? 0 : (test.batches_per_pass() + takers - 1) / takers;
-  const auto first = [&](std::uint64_t number) {
-    return (number * takers + taker) * static_cast<std::uint64_t>(test.batch());
-  };
+  const auto first = [&](std::uint64_t number) { return (number * takers + taker) * test.batch(); };
   const auto slots = static_cast<std::uint64_t>(test.slots()), ahead = use ? 0 : slots - 1;
   const auto rounds =
       static_cast<std::uint64_t>(-ranks::least(-static_cast<double>(batches + ahead)));

@@ -50,7 +50,7 @@ void GrowingTraining::train_from(TrainingState state, std::uint64_t until) {
 int GrowingTraining::in_all() const { return std::min(growth_.groups * devices_, groups_.most()); }
 
 Result<double> GrowingTraining::measure() {
-  const auto count = static_cast<std::uint64_t>(groups_.count());
+  const std::uint64_t count = groups_.count();
   double seconds = 0;
   std::uint64_t samples = 0;
   for (const std::uint64_t updates : {kWarmUp, kMeasured}) {

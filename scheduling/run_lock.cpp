@@ -34,7 +34,7 @@ std::string holder(int descriptor) {
   std::array<char, kLongestIdentity> text{};
   const ssize_t count = ::pread(descriptor, text.data(), text.size(), 0);
   if (count <= 0) return "unknown";
-  const std::string_view read(text.data(), static_cast<std::size_t>(count));
+  const std::string_view read(text.data(), count);
   return shown_name(read.substr(0, read.find('\n')));
 }
 

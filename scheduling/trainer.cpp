@@ -42,7 +42,7 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
       begun_(state_.iteration),
       cursor_(state_.samples),
       shares_layers_(groups.count() == 1 || groups.net().has(Net::Phase::merged)),
-      outcomes_(static_cast<std::size_t>(groups.count())),
+      outcomes_(groups.count()),
       started_at_(state_.iteration),
       health_(options_.trial ? nullptr : options_.health) {
   if (!state_.saved_at) state_.saved_at = state_.iteration;
@@ -50,15 +50,14 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
   if (groups.on_several_ranks()) reports_.emplace(queue_);
   // Of several ranks: as groups begin, unless they take turns.
   const bool in_sequence = options_.feeds.empty() && (!reports_ || strategy_->in_order());
-  const auto count = static_cast<std::uint64_t>(groups.count());
+  const std::uint64_t count = groups.count();
   std::vector<bool> turns;
   for (std::uint64_t turn = begun_; turn < begun_ + count; ++turn)
     turns.push_back(groups.is_here(static_cast<int>(turn % count)));
   std::map<DataFeed*, TrainingFeed*> feed_of;
   for (int group = 0; group < groups.count(); ++group) {
-    DataFeed* const data = options_.feeds.empty() || !groups.is_here(group)
-                               ? &train
-                               : options_.feeds[static_cast<std::size_t>(group)];
+    DataFeed* const data =
+        options_.feeds.empty() || !groups.is_here(group) ? &train : options_.feeds[group];
     TrainingFeed*& feed = feed_of[data];
     if (feed == nullptr)
       feed = &feeds_.emplace_back(*data, state_.seed, cursor_, last(), in_sequence, turns);
@@ -126,7 +125,7 @@ Status Trainer::run() {
 }
 
 std::uint64_t Trainer::samples_of(std::uint64_t iterations) const {
-  return iterations * static_cast<std::uint64_t>(net_options_.batch);
+  return iterations * net_options_.batch;
 }
 
 std::uint64_t Trainer::last() const {
@@ -208,8 +207,7 @@ bool Trainer::must_stop() const {
 bool Trainer::begin(int group, std::uint64_t limit, bool announce) {
   GroupRun& run = run_of(group);
   const bool simulated = options_.clock != nullptr;
-  const std::uint64_t wanted = simulated ? arrivals_.samples[static_cast<std::size_t>(group)]
-                                         : strategy_->next_batch(group),
+  const std::uint64_t wanted = simulated ? arrivals_.samples[group] : strategy_->next_batch(group),
                       pass = groups_.images_per_pass(group);
   const std::uint64_t count = std::min(wanted, limit - cursor_) / pass * pass;
   if (count == 0) return false;
@@ -274,7 +272,7 @@ Result<GroupEvent> Trainer::next_event() {
 
 UpdateRule Trainer::update_rule(const GroupRun& run) const {
   const MiniBatch& batch = run.next_to_complete();
-  const std::uint64_t iteration = batch.first / static_cast<std::uint64_t>(net_options_.batch) + 1;
+  const std::uint64_t iteration = batch.first / net_options_.batch + 1;
   double share = state_.guard ? state_.guard->share : 1;
   if (iteration > options_.cool_from && iteration <= options_.cool_until)
     share *= static_cast<double>(options_.cool_until - iteration + 1) /

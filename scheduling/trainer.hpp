@@ -173,7 +173,7 @@ class Trainer {
   double epochs_of(std::uint64_t samples) const;
   Error diverged(std::uint64_t iteration);
   Error nobody_can_begin(std::uint64_t limit) const;
-  GroupRun& run_of(int group) { return *runs_[static_cast<std::size_t>(group)]; }
+  GroupRun& run_of(int group) { return *runs_[group]; }
 
   ComputeGroups& groups_;
   const NetOptions& net_options_;

@@ -313,7 +313,7 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
         ErrorKind::usage, where,
         fmt::format("was trained with batch {}, this run has {}", batch, net.options().batch),
         fmt::format("resume with --batch {}", batch)};
-  state.samples = state.iteration * static_cast<std::uint64_t>(batch);
+  state.samples = state.iteration * batch;
   if (checkpoint.fields.text("samples")) {  // older ones counted iterations of one size only
     OMNI_TRY(state.samples,
              checkpoint.fields.number("samples", std::uint64_t{0}, kMostIterations * batch));

@@ -153,7 +153,7 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
 
 Result<std::vector<std::string>> class_names(const std::string& file, const Dataset* data,
                                              const Net& net) {
-  const auto outputs = static_cast<std::size_t>(net.classes());
+  const std::size_t outputs = net.classes();
   std::vector<std::string> names;
   if (!file.empty()) {
     std::error_code ignored;
@@ -182,7 +182,7 @@ Result<std::vector<std::size_t>> likeliest(std::span<const float> outputs, std::
   std::partial_sort(order.begin(), order.begin() + top, order.end(), [&](auto a, auto b) {
     return outputs[a] != outputs[b] ? outputs[a] > outputs[b] : a < b;
   });
-  order.resize(static_cast<std::size_t>(top));
+  order.resize(top);
   return order;
 }
 

@@ -69,7 +69,7 @@ void conv_forward(const ConvForwardArgs& args, const T* src, const T* weights, T
   for_each_product(args.shape, [=](std::int64_t s, std::int64_t w, std::int64_t d) {
     dst[d] += src[s] * weights[w];
   });
-  activate(args.activation, dst, static_cast<std::size_t>(count));
+  activate(args.activation, dst, count);
 }
 
 template <class T>

@@ -56,7 +56,7 @@ std::size_t scratch_floats(const Method& method, const ConvShape& shape) {
   std::int64_t pixels = 0;
   for_each_band(method, shape,
                 [&](const Band& band) { pixels = std::max<std::int64_t>(pixels, band.pixels); });
-  return static_cast<std::size_t>(pixels * shape.taps());
+  return pixels * shape.taps();
 }
 
 void forward(const Method& method, const ConvShape& shape, const float* src, const float* weights,

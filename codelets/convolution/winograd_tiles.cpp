@@ -13,11 +13,10 @@ int divide_up(int a, int b) { return (a + b - 1) / b; }
 // Offsets of `count` positions from `first` on, in a line of images of `size`.
 std::vector<std::int64_t> offsets(int first, int count, int images, int pitch, int size,
                                   std::int64_t image_step, std::int64_t step) {
-  std::vector<std::int64_t> result(static_cast<std::size_t>(count), kNowhere);
+  std::vector<std::int64_t> result(count, kNowhere);
   for (int i = std::max(0, -first); i < count; ++i) {
     const int image = (first + i) / pitch, at = (first + i) % pitch;
-    if (image < images && at < size)
-      result[static_cast<std::size_t>(i)] = image * image_step + at * step;
+    if (image < images && at < size) result[i] = image * image_step + at * step;
   }
   return result;
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -47,14 +46,13 @@ class PixelMap {
   template <int size, class T>
   std::array<T*, size * size> tile_at(T* slice, int row, int column, T* outside) const {
     const std::int64_t mosaic = row / rows_of_mosaic_ * values_of_mosaic_;
-    const std::int64_t* const down =
-        &rows_[static_cast<std::size_t>(row % rows_of_mosaic_ * tile_)];
-    const std::int64_t* const across = &columns_[static_cast<std::size_t>(column * tile_)];
+    const std::int64_t* const down = &rows_[row % rows_of_mosaic_ * tile_];
+    const std::int64_t* const across = &columns_[column * tile_];
     std::array<T*, size * size> pixels;
     for (int y = 0; y < size; ++y)
       for (int x = 0; x < size; ++x) {
         const std::int64_t at = mosaic + down[y] + across[x];
-        pixels[static_cast<std::size_t>(y * size + x)] = at < end_ ? slice + at : outside;
+        pixels[y * size + x] = at < end_ ? slice + at : outside;
       }
     return pixels;
   }

@@ -40,9 +40,9 @@ Blocking::Blocking(const Tiling& tiling, const ValueSizes& sizes)
   out_plane = block_tiles * panel + kLanes;
   kernel_plane = std::int64_t{panel} * tiling.channels + kLanes;
   const auto floats_of = [&](std::int64_t plane, std::size_t value) {
-    return static_cast<std::size_t>(tiling.planes * plane) * value / sizeof(float);
+    return tiling.planes * plane * value / sizeof(float);
   };
-  const auto widest = static_cast<std::size_t>(std::max(tiling.channels, filters));
+  const std::size_t widest = std::max(tiling.channels, filters);
   out_at = floats_of(in_plane, sizes.in);
   kernel_at = out_at + floats_of(out_plane, sizes.out);
   zeros_at = kernel_at + floats_of(kernel_plane, sizes.kernel);

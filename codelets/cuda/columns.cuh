@@ -123,8 +123,7 @@ void total_columns(CudaWorker& worker, std::int64_t rows, int columns, Collect c
   const std::int64_t blocks =
       std::max<std::int64_t>(1, (rows + rows_per_block - 1) / rows_per_block);
   // Those of groups, of groups of groups and so on are fewer than the blocks.
-  auto* partial = static_cast<Total*>(worker.workspace(
-      2 * static_cast<std::size_t>(blocks) * static_cast<std::size_t>(columns) * sizeof(Total)));
+  auto* partial = static_cast<Total*>(worker.workspace(2 * blocks * columns * sizeof(Total)));
   launch(kKernel, dim3(tiles, static_cast<unsigned>(blocks)), block, 0, worker.stream(), rows,
          columns, rows_per_block, collect, use, partial, worker.counters());
 }

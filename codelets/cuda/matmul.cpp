@@ -10,7 +10,6 @@
 #include <iterator>
 #include <new>
 #include <optional>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -155,7 +154,7 @@ class MatmulPlan {
     check(status, "asking cuBLASLt for algorithms");
     std::vector<cublasLtMatmulAlgo_t> found;
     for (int i = 0; i < count; ++i)
-      if (const auto& each = results[static_cast<std::size_t>(i)];
+      if (const auto& each = results[i];
           each.state == CUBLAS_STATUS_SUCCESS && (!deterministic || repeats(each.algo)))
         found.push_back(each.algo);
     return found;

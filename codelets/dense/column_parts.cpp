@@ -11,7 +11,7 @@ namespace {
 template <class T>
 std::vector<T*> parts_of(const Buffers& buffers, int count) {
   std::vector<T*> parts;
-  for (int i = 1; i <= count; ++i) parts.push_back(buffers.get(static_cast<std::size_t>(i)));
+  for (int i = 1; i <= count; ++i) parts.push_back(buffers.get(i));
   return parts;
 }
 

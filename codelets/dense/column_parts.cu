@@ -40,7 +40,7 @@ struct CopyColumns {
   Parts parts;
   __device__ ColumnCopy<lanes> operator()(int column) const {
     const int part = column / args.width, width = args.width_of(part);
-    auto* const in_part = reinterpret_cast<Lanes<lanes>*>(parts[static_cast<std::size_t>(part)]) +
+    auto* const in_part = reinterpret_cast<Lanes<lanes>*>(parts[part]) +
                           std::int64_t{args.first_row} * width + column % args.width;
     if constexpr (joins) return {in_part, matrix + column, width, args.columns};
     return {matrix + column, in_part, args.columns, width};

@@ -29,7 +29,7 @@ Parts parts_of(int count, int values_of_each) {
 
 std::size_t connected_floats(const ConnectedShape& s) {
   const std::int64_t turned = std::int64_t{s.n} * parts_of(s.outputs, s.inputs).size;
-  if (!factors().copied()) return static_cast<std::size_t>(turned);
+  if (!factors().copied()) return turned;
   const std::int64_t weights = std::min(kMostCopied, s.weights_count());
   const std::int64_t copied = weights + std::max(s.src_count(), s.dst_count());
   return static_cast<std::size_t>(turned + (factors().rounded ? copied : copied / 2));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <vector>
 
 #include "codelets/dense/bf16.hpp"
 #include "codelets/dense/connected_onednn.hpp"

@@ -21,7 +21,7 @@ constexpr int kSize = 1024;  // 12 MiB of matrices: large, and still quick
 // Of each of two arrays per thread: more than a core's share of any cache (64 MB), but no more than
 // 1 GB in all.
 std::size_t copy_floats(int threads) {
-  return std::min<std::size_t>(16'000'000, 128'000'000 / static_cast<std::size_t>(threads));
+  return std::min<std::size_t>(16'000'000, 128'000'000 / threads);
 }
 
 constexpr int kRepeats = 10;

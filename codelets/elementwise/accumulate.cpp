@@ -8,7 +8,7 @@
 namespace omni {
 namespace {
 
-std::size_t sources(const AccumulateArgs& args) { return static_cast<std::size_t>(args.sources); }
+std::size_t sources(const AccumulateArgs& args) { return args.sources; }
 
 // In blocks whose sums stay in the first-level cache.
 constexpr auto accumulate_vector = []<class T>(T, const AccumulateArgs& args,

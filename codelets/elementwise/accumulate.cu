@@ -26,8 +26,7 @@ struct Sum {
 void gpu::accumulate(const AccumulateArgs& args, const Buffers& buffers, DeviceContext&) {
   with_values(buffers, [&]<class T>(T) {
     for (int source = 1; source <= args.sources; ++source) {
-      const Sum<T> sum{buffers.get<T>(static_cast<std::size_t>(source)), buffers.get<T>(0),
-                       args.clear};
+      const Sum<T> sum{buffers.get<T>(source), buffers.get<T>(0), args.clear};
       for_each_by_lanes<T>(CudaWorker::current(), args.count, sum, sum.src, sum.dst);
     }
   });

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <cstdint>
 
 #include "codelets/declaration.hpp"
@@ -19,7 +18,7 @@ template <class T>
 void add_bias_and_activate(std::int64_t rows, int columns, const float* bias, Activation activation,
                            T* values) {
   if (bias == nullptr) {
-    activate(activation, values, static_cast<std::size_t>(rows * columns));
+    activate(activation, values, rows * columns);
     return;
   }
   with_activation(activation, [=](auto f) {
@@ -41,11 +40,11 @@ void add_sums_by_column(std::int64_t rows, int columns, float* sums, auto value)
     for (std::int64_t row = 0; row < rows; ++row) {
       const std::int64_t line = row * columns + first;
       if (width == kBlock)
-        for (int k = 0; k < kBlock; ++k) block[static_cast<std::size_t>(k)] += value(line + k);
+        for (int k = 0; k < kBlock; ++k) block[k] += value(line + k);
       else
-        for (int k = 0; k < width; ++k) block[static_cast<std::size_t>(k)] += value(line + k);
+        for (int k = 0; k < width; ++k) block[k] += value(line + k);
     }
-    for (int k = 0; k < width; ++k) sums[first + k] += block[static_cast<std::size_t>(k)];
+    for (int k = 0; k < width; ++k) sums[first + k] += block[k];
   }
 }
 void add_column_sums(std::int64_t rows, int columns, const auto* values, float* sums) {
@@ -66,7 +65,7 @@ template <class T>
 void channel_bias_forward(const ChannelBiasArgs& args, const T* bias, T* values) {
   const std::int64_t count = args.rows * args.c;
   for (std::int64_t i = 0; i < count; ++i) values[i] += bias[i % args.c];
-  activate(args.activation, values, static_cast<std::size_t>(count));
+  activate(args.activation, values, count);
 }
 
 // `values`: what the activation's gradient is a function of; not read for linear.

@@ -25,7 +25,7 @@ struct Drop {
     for (int word = 0; word < 4; ++word) {
       const std::int64_t e = first + 16 * word;
       if (e >= per_sample) return;
-      const bool lives = bits[static_cast<std::size_t>(word)] >= rule.threshold;
+      const bool lives = bits[word] >= rule.threshold;
       const float value = values[start + e];
       values[start + e] = lives ? value * rule.scale : 0.0f;
     }

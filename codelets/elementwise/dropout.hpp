@@ -54,7 +54,7 @@ void dropout(const DropoutArgs& args, T* values) {
     for (std::int64_t e = 0; e < args.per_sample; ++e) {
       const std::uint64_t sample = args.first_sample + static_cast<std::uint64_t>(i);
       const auto block = philox(sample, dropout_counter(args.layer, e / 64 * 16 + e % 16));
-      const bool lives = block[static_cast<std::size_t>(e / 16 % 4)] >= rule.threshold;
+      const bool lives = block[e / 16 % 4] >= rule.threshold;
       const std::int64_t at = i * args.per_sample + e;
       values[at] = lives ? values[at] * static_cast<T>(rule.scale) : T{0};
     }

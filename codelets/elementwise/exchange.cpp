@@ -1,7 +1,6 @@
 #include "codelets/elementwise/exchange.hpp"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "codelets/elementwise/exchange_steps.hpp"
@@ -41,13 +40,13 @@ void exchange_one(const ExchangeArgs& args, const Exchanged<float>& of) {
       std::array<float, kPiece> corrections;
       if (args.corrects)
         for (std::int64_t i = 0; i < count; ++i)
-          corrections[static_cast<std::size_t>(i)] = args.pull * (master[i] - of.centre[first + i]);
+          corrections[i] = args.pull * (master[i] - of.centre[first + i]);
       update_values(step, count, args.clears, master, of.diff + first, of.velocity + first,
                     args.adam ? of.mean_square + first : nullptr);
       if (args.corrects)
         for (std::int64_t i = 0; i < count; ++i) {
-          master[i] -= corrections[static_cast<std::size_t>(i)];
-          of.change[first + i] += corrections[static_cast<std::size_t>(i)];
+          master[i] -= corrections[i];
+          of.change[first + i] += corrections[i];
         }
       if (args.refresh) std::copy_n(master, count, of.replica + first);
       if (args.rounds) std::copy_n(master, count, static_cast<float*>(of.rounded) + first);

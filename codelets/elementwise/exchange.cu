@@ -1,8 +1,6 @@
 // The update of parameters on a GPU.
 #include "codelets/elementwise/exchange.hpp"
 
-#include <array>
-
 #include "codelets/cuda/map.cuh"
 #include "codelets/elementwise/exchange_steps.hpp"
 

@@ -56,7 +56,7 @@ void shortcut_forward(const ShortcutArgs& args, const T* a, const T* b, T* dst) 
   for_each_meeting(args, [&](std::int64_t in_a, std::int64_t in_b) {
     dst[in_a] += static_cast<T>(args.beta) * b[in_b];
   });
-  activate(args.activation, dst, static_cast<std::size_t>(count));
+  activate(args.activation, dst, count);
 }
 
 template <class T>

@@ -38,7 +38,7 @@ constexpr auto apply_vector = []<class T>(T, const BatchnormApplyArgs& args, con
   const T *src = buffers.get<T>(0), *addend = args.adds ? buffers.get<T>(6) : nullptr;
   const float *statistics = buffers.get(2), *scale = buffers.get(3);
   T* dst = buffers.get<T>(5);
-  float* mean = context.scratch(4 * static_cast<std::size_t>(steps.width));
+  float* mean = context.scratch(4 * steps.width);
   float *factor = mean + steps.width, *shift = factor + steps.width, *step = shift + steps.width;
   for (int k = 0; k < args.c; ++k)
     factor[k] =
@@ -54,7 +54,7 @@ constexpr auto apply_vector = []<class T>(T, const BatchnormApplyArgs& args, con
     for (int i = 0; i < values; ++i) out[i] = factor[i] * (src[at + i] - mean[i]) + shift[i];
     if (addend != nullptr)
       for (int i = 0; i < values; ++i) out[i] += addend[at + i];
-    activate(args.activation, out, static_cast<std::size_t>(values));
+    activate(args.activation, out, values);
     if constexpr (!std::is_same_v<T, float>) std::copy_n(out, values, dst + at);
   });
 };
@@ -64,9 +64,7 @@ constexpr auto apply_vector = []<class T>(T, const BatchnormApplyArgs& args, con
 struct BeforeActivation {
   float *mean, *factor, *shift;
 
-  static std::size_t floats(const Steps& steps) {
-    return 3 * static_cast<std::size_t>(steps.width);
-  }
+  static std::size_t floats(const Steps& steps) { return 3 * steps.width; }
   // From the buffers src, diff_dst, mean, inv_std, scale, shift.
   BeforeActivation(const Steps& steps, int c, const Buffers& buffers, float* memory)
       : mean(memory), factor(mean + steps.width), shift(factor + steps.width) {
@@ -123,8 +121,7 @@ constexpr auto backward_data_vector = []<class T>(T, const BatchnormBackwardArgs
   const T *src = buffers.get<T>(0), *diff_dst = buffers.get<T>(1);
   const float *inv_std = buffers.get(3), *total = buffers.get(6);
   T* diff_src = diff_src_of<T>(args, buffers);
-  float* slope =
-      context.scratch(2 * static_cast<std::size_t>(steps.width) + BeforeActivation::floats(steps));
+  float* slope = context.scratch(2 * steps.width + BeforeActivation::floats(steps));
   float* offset = slope + steps.width;
   const BeforeActivation before(steps, args.c, buffers, offset + steps.width);
   const auto batch = static_cast<float>(args.batch_rows);

@@ -194,7 +194,7 @@ void batchnorm_apply(const BatchnormApplyArgs& args, const T* src, const T* mean
       const std::int64_t at = i * args.c + k;
       dst[at] = scale[k] * inv_std * (src[at] - mean[k]) + shift[k] + (args.adds ? addend[at] : 0);
     }
-  activate(args.activation, dst, static_cast<std::size_t>(args.rows * args.c));
+  activate(args.activation, dst, args.rows * args.c);
 }
 
 // diff_dst before the activation, whose input is scale * normalised + shift.

@@ -10,8 +10,7 @@ constexpr auto residual_reduce_vector = []<class T>(T, const BatchnormReduceArgs
                                                     const Buffers& buffers,
                                                     DeviceContext& context) {
   const Steps steps(args.rows, args.c);
-  float* memory =
-      context.scratch(ChannelSums::floats(steps) + static_cast<std::size_t>(steps.width));
+  float* memory = context.scratch(ChannelSums::floats(steps) + steps.width);
   ChannelSums sums(steps, memory);
   float* mean = memory + ChannelSums::floats(steps);
   repeat(buffers.get(3), mean, args.c, steps.width);

@@ -39,9 +39,7 @@ class ChannelSums {
       : width_(steps.width), first_(reinterpret_cast<double*>(memory)), second_(first_ + width_) {
     std::fill_n(first_, 2 * width_, 0.0);
   }
-  static std::size_t floats(const Steps& steps) {
-    return 4 * static_cast<std::size_t>(steps.width);
-  }
+  static std::size_t floats(const Steps& steps) { return 4 * steps.width; }
 
   double* first() const { return first_; }
   double* second() const { return second_; }

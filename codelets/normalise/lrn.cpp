@@ -28,8 +28,7 @@ void window_sums(const float* __restrict values, int c, int size, float* __restr
 struct Padded {
   float *values, *sums;
   Padded(DeviceContext& context, int c, int before, int after) {
-    const auto count = [](int part) { return static_cast<std::size_t>(part); };
-    float* scratch = context.scratch(count(before) + count(after) + 2 * count(c));
+    float* scratch = context.scratch(before + after + 2 * c);
     std::fill_n(scratch, before + c + after, 0.0f);
     values = scratch + before;
     sums = scratch + before + c + after;

@@ -12,9 +12,9 @@ void copy_vector(const CopyChannelsArgs& args, const Buffers& buffers, DeviceCon
   with_values(buffers, [&]<class T>(T) {
     const T* src = buffers.get<T>(0) + args.src_offset;
     T* dst = buffers.get<T>(1) + args.dst_offset;
-    const std::size_t bytes = sizeof(T) * static_cast<std::size_t>(args.c);
+    const std::size_t bytes = sizeof(T) * args.c;
     if (args.c == args.src_c && args.c == args.dst_c) {
-      std::memcpy(dst, src, bytes * static_cast<std::size_t>(args.rows));
+      std::memcpy(dst, src, bytes * args.rows);
       return;
     }
     for (std::int64_t i = 0; i < args.rows; ++i)

@@ -43,8 +43,7 @@ decltype(auto) with_pool_index(const PoolShape& shape, Use use) {
 
 inline std::size_t pool_index_bytes(const PoolShape& shape) {
   return with_pool_index(shape, [](auto index) { return sizeof index; }) *
-         static_cast<std::size_t>(shape.n) * static_cast<std::size_t>(shape.out_h) *
-         static_cast<std::size_t>(shape.out_w) * static_cast<std::size_t>(shape.c);
+         static_cast<std::size_t>(shape.n) * shape.out_h * shape.out_w * shape.c;
 }
 
 // The cells [first, last) of the image under window number `out` along one dimension.

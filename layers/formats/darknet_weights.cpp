@@ -17,13 +17,12 @@ void for_each_value(const Param& param, auto visit) {
   for (std::int64_t row = 0; row < param.rows; ++row)
     for (std::int64_t s = 0; s < param.spatial; ++s)
       for (std::int64_t c = 0; c < param.channels; ++c)
-        visit(static_cast<std::size_t>(row * inner + s * param.channels + c),
-              static_cast<std::size_t>(row * inner + c * param.spatial + s));
+        visit(row * inner + s * param.channels + c, row * inner + c * param.spatial + s);
 }
 
 // Old files may hold a connected matrix as (inputs, outputs).
 void untranspose(const Param& param, std::vector<float>& values) {
-  const auto rows = static_cast<std::size_t>(param.rows);
+  const std::size_t rows = param.rows;
   const std::size_t columns = values.size() / rows;
   std::vector<float> turned(values.size());
   for (std::size_t row = 0; row < rows; ++row)

@@ -20,12 +20,8 @@ class LossLayer : public Layer {
   void backward(const Step&, int) override {}
 
  protected:
-  static const Tensor& labels(const Step& step, int slice) {
-    return *step.slot->labels[static_cast<std::size_t>(slice)];
-  }
-  static const Tensor& metrics(const Step& step, int slice) {
-    return *step.slot->metrics[static_cast<std::size_t>(slice)];
-  }
+  static const Tensor& labels(const Step& step, int slice) { return *step.slot->labels[slice]; }
+  static const Tensor& metrics(const Step& step, int slice) { return *step.slot->metrics[slice]; }
   const Tensor* gradient(const Step& step, int slice) const {
     return step.training && input().wants_gradient() ? &input().gradient(slice) : nullptr;
   }

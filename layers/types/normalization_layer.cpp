@@ -44,7 +44,7 @@ class NormalizationLayer final : public Layer {
     args.rows = std::int64_t{images(slice)} * output_.extent.h * output_.extent.w;
     return args;
   }
-  const Tensor& scale(int slice) const { return *scale_[static_cast<std::size_t>(slice)]; }
+  const Tensor& scale(int slice) const { return *scale_[slice]; }
   LrnArgs args_;
   std::vector<Tensor*> scale_;  // kappa + alpha * sum, for backward
 };

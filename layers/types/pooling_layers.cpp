@@ -88,7 +88,7 @@ class MaxPoolLayer final : public PoolLayer {
   }
 
  private:
-  const Tensor& index(int slice) const { return *index_[static_cast<std::size_t>(slice)]; }
+  const Tensor& index(int slice) const { return *index_[slice]; }
   std::vector<Tensor*> index_;
 };
 

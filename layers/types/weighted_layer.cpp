@@ -23,7 +23,7 @@ void WeightedLayer::declare(LayerBuilder& builder, Extent extent, Param weights,
 
 void WeightedLayer::forward(const Step& step, int slice) {
   if (batchnorm_) {
-    multiply(slice, nullptr, Activation::linear, *product_[static_cast<std::size_t>(slice)]);
+    multiply(slice, nullptr, Activation::linear, *product_[slice]);
     return batchnorm_->forward(step, slice, product_, output_.value, forward_tag(slice));
   }
   multiply(slice, bias_->value, activation_.fused(), activation_.target(output_, slice));

@@ -58,7 +58,7 @@ std::vector<Cause> causes_of(const Trace& trace, std::int32_t rank, const std::v
   const std::array all{&ready, &elsewhere, &awaited, &computing, &blocked, &waiting};
   for (const Task& task : trace.tasks) {
     if (trace.workers[task.worker].rank != rank) continue;
-    const bool own = task.eligible < 0 || may[static_cast<std::size_t>(task.eligible)];
+    const bool own = task.eligible < 0 || may[task.eligible];
     (own ? ready : elsewhere).add(task.times.ready, task.times.pop_start);
     blocked.add(task.times.submitted, task.times.ready);
     computing.add(task.times.start, task.times.end);

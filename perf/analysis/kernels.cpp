@@ -11,7 +11,7 @@ namespace omni::perf {
 
 std::string layer_name(const Trace& trace, std::int32_t layer) {
   if (layer < 0) return "";
-  const trace::Layer& found = trace.layers[static_cast<std::size_t>(layer)];
+  const trace::Layer& found = trace.layers[layer];
   return fmt::format("{} {}{}{}", layer, found.type, found.detail.empty() ? "" : " ", found.detail);
 }
 

@@ -52,8 +52,7 @@ Memory analyse_memory(const Trace& trace) {
                     [](const trace::Data* a, const trace::Data* b) {
                       return std::pair(b->bytes, a->id) < std::pair(a->bytes, b->id);
                     });
-  for (std::ptrdiff_t i = 0; i < shown; ++i)
-    result.largest.push_back(*largest[static_cast<std::size_t>(i)]);
+  for (std::ptrdiff_t i = 0; i < shown; ++i) result.largest.push_back(*largest[i]);
   return result;
 }
 

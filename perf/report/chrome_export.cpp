@@ -25,7 +25,7 @@ std::string in_json(const std::string& name) { return json_text(nlohmann::ordere
 
 // The format counts in microseconds; all digits of a nanosecond are kept.
 std::string micros(Nanoseconds time) {
-  const auto size = static_cast<std::uint64_t>(std::abs(time));
+  const std::uint64_t size = std::abs(time);
   return fmt::format(FMT_COMPILE("{}{}.{:03}"), time < 0 ? "-" : "", size / 1000, size % 1000);
 }
 
@@ -168,7 +168,7 @@ class Exporter {
         task.group);
     if (task.iteration >= 0) put(FMT_COMPILE(",\"iteration\":{}"), task.iteration);
     if (task.layer >= 0 && static_cast<std::size_t>(task.layer) < layers_.size())
-      put(FMT_COMPILE(",\"layer\":{}"), layers_[static_cast<std::size_t>(task.layer)]);
+      put(FMT_COMPILE(",\"layer\":{}"), layers_[task.layer]);
     if (task.slice >= 0) put(FMT_COMPILE(",\"slice\":{}"), task.slice);
     put(FMT_COMPILE(",\"us waiting for dependencies\":{},\"us waiting for the worker\":{},"
                     "\"us fetching data\":{}"),

@@ -5,7 +5,7 @@
 namespace omni::perf {
 
 void Column::add(std::int64_t value) {
-  const auto bits = static_cast<std::uint64_t>(value);
+  const std::uint64_t bits = value;
   std::uint64_t rest = value < 0 ? ~(bits << 1) : bits << 1;
   for (; rest >= 0x80; rest >>= 7) bytes_.push_back(static_cast<char>(rest | 0x80));
   bytes_.push_back(static_cast<char>(rest));

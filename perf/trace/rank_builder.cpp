@@ -76,7 +76,7 @@ std::string RankBuilder::take(trace::Codelet&& codelet) {
 }
 
 std::string RankBuilder::take(trace::Layer&& layer) {
-  const auto id = static_cast<std::size_t>(layer.id);
+  const std::size_t id = layer.id;
   if (id >= layers_.size()) layers_.resize(id + 1);
   if (layers_[id]) return twice("layer", id);
   layers_[id] = true;
@@ -123,7 +123,7 @@ std::string RankBuilder::take(trace::Task&& task) {
   if (worker == workers_.end()) return undefined("worker", task.worker);
   const auto eligible = eligible_.find(static_cast<std::uint32_t>(task.eligible));
   if (task.eligible >= 0 && eligible == eligible_.end()) return undefined(kSetName, task.eligible);
-  const auto layer = static_cast<std::size_t>(task.layer);
+  const std::size_t layer = task.layer;
   if (task.layer >= 0 && (layer >= layers_.size() || !layers_[layer]))
     return undefined("layer", task.layer);
   if (trace_.accesses.size() + task.accesses.size() > kMaxIndex || trace_.tasks.size() == kMaxIndex)

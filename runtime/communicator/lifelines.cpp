@@ -1,7 +1,6 @@
 #include "runtime/communicator/lifelines.hpp"
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>

@@ -55,8 +55,8 @@ std::vector<Link> measure_links() {
   std::size_t bytes = kLeastBytes;
   while (-least(-test.seconds(bytes, 1, 3)) < kLong && bytes < kMostBytes) bytes *= 4;
   const double taken = std::max(test.seconds(bytes, 2, 2) - latency, 1e-9);
-  std::vector<double> all(2 * static_cast<std::size_t>(size()));
-  const auto own = 2 * static_cast<std::size_t>(rank());
+  std::vector<double> all(2 * size());
+  const std::size_t own = 2 * rank();
   all[own] = latency;
   all[own + 1] = static_cast<double>(bytes) / taken;
   sum(all);

@@ -58,8 +58,8 @@ void await(const std::vector<Message>& messages) {
 
 // Of every rank as many bytes, one rank after the other.
 std::vector<char> exchange(const void* own, std::size_t bytes) {
-  std::vector<char> all(bytes * static_cast<std::size_t>(size()));
-  std::memcpy(all.data() + bytes * static_cast<std::size_t>(rank()), own, bytes);
+  std::vector<char> all(bytes * size());
+  std::memcpy(all.data() + bytes * rank(), own, bytes);
   if (rank() != 0) {
     std::vector<char> mine(static_cast<const char*>(own), static_cast<const char*>(own) + bytes);
     await({{mine.data(), bytes, 0, kUp, true}, {all.data(), all.size(), 0, kDown, false}});
@@ -67,7 +67,7 @@ std::vector<char> exchange(const void* own, std::size_t bytes) {
   }
   std::vector<Message> up, down;
   for (int peer = 1; peer < size(); ++peer) {
-    up.push_back({all.data() + bytes * static_cast<std::size_t>(peer), bytes, peer, kUp, false});
+    up.push_back({all.data() + bytes * peer, bytes, peer, kUp, false});
     down.push_back({all.data(), all.size(), peer, kDown, true});
   }
   await(up);
@@ -116,7 +116,7 @@ int size() { return service != nullptr && !disbanded ? service->size() : 1; }
 std::string name(int rank) {
   const std::vector<std::string>& hosts = service->hosts();
   return hosts.empty() ? fmt::format("rank {}", rank)
-                       : fmt::format("rank {} on {}", rank, hosts[static_cast<std::size_t>(rank)]);
+                       : fmt::format("rank {} on {}", rank, hosts[rank]);
 }
 
 void set_patience(double seconds) {
@@ -180,7 +180,7 @@ void fetch(int from, std::size_t count, const std::function<void(std::span<const
 
 std::vector<int> share_of_cores(const std::vector<int>& cores, int place, int sharers) {
   const auto count = static_cast<int>(cores.size());
-  if (count < sharers) return {cores[static_cast<std::size_t>(place % count)]};
+  if (count < sharers) return {cores[place % count]};
   return {cores.begin() + place * count / sharers, cores.begin() + (place + 1) * count / sharers};
 }
 

@@ -61,8 +61,7 @@ CudaWorker::~CudaWorker() {
 unsigned* CudaWorker::counters() {
   if (counters_ == nullptr) {
     constexpr std::size_t kMostBlocks = 32;  // of a multiprocessor
-    const std::size_t bytes =
-        sizeof(unsigned) * kMostBlocks * static_cast<std::size_t>(multiprocessors_);
+    const std::size_t bytes = sizeof(unsigned) * kMostBlocks * multiprocessors_;
     check(cudaMallocAsync(reinterpret_cast<void**>(&counters_), bytes, stream_),
           "counters of blocks", bytes);
     check(cudaMemsetAsync(counters_, 0, bytes, stream_), "clearing counters");

@@ -78,18 +78,18 @@ float choose_scale(Extent image, Extent net, const AugmentOptions& options, floa
 }
 
 void copy_window(Pixels src, Extent image, Extent net, int top, int left, float* dst) {
-  const auto channels = static_cast<std::size_t>(image.c);
-  const std::size_t row = static_cast<std::size_t>(net.w) * channels;
+  const std::size_t channels = image.c;
+  const std::size_t row = net.w * channels;
   for (int y = 0; y < net.h; ++y) {
-    const auto line = static_cast<std::size_t>(top + y) * static_cast<std::size_t>(image.w);
-    const std::uint8_t* from = src.data() + (line + static_cast<std::size_t>(left)) * channels;
+    const auto line = static_cast<std::size_t>(top + y) * image.w;
+    const std::uint8_t* from = src.data() + (line + left) * channels;
     for (std::size_t i = 0; i < row; ++i) dst[i] = static_cast<float>(from[i]) / 255.0f;
     dst += row;
   }
 }
 
 void copy_planes(Pixels src, Extent image, float* dst) {
-  const auto channels = static_cast<std::size_t>(image.c);
+  const std::size_t channels = image.c;
   for (std::size_t c = 0; c < channels; ++c)
     for (std::size_t i = c; i < src.size(); i += channels)
       *dst++ = static_cast<float>(src[i]) / 255;
@@ -138,9 +138,7 @@ struct Window {
   Neighbours column(float from_centre) const {
     return {from_centre + static_cast<float>(image.w) / 2 - 0.5f, image.w};
   }
-  std::size_t row_values() const {
-    return static_cast<std::size_t>(image.w) * static_cast<std::size_t>(image.c);
-  }
+  std::size_t row_values() const { return static_cast<std::size_t>(image.w) * image.c; }
 };
 
 // Bilinear, beyond the edge the edge goes on.
@@ -155,9 +153,7 @@ void sample_rotated(Pixels src, const Window& window, float degrees, float* dst)
       const float across = window.x_of(x);
       const Neighbours column = window.column(cosine * across - sine * down);
       const Neighbours row = window.row(sine * across + cosine * down);
-      const auto line = [&](int at) {
-        return src.data() + static_cast<std::size_t>(at) * window.row_values();
-      };
+      const auto line = [&](int at) { return src.data() + at * window.row_values(); };
       const std::uint8_t *top = line(row.first), *bottom = line(row.second);
       for (int c = 0; c < channels; ++c) {
         const int left = column.first * channels + c, right = column.second * channels + c;
@@ -177,15 +173,13 @@ void sample_upright(Pixels src, const Window& window, float* dst) {
   thread_local std::vector<Neighbours> columns;
   columns.clear();
   for (int x = 0; x < window.net.w; ++x) columns.push_back(window.column(window.x_of(x)));
-  const auto begin = static_cast<std::size_t>(columns.front().first * channels);
-  const auto end = static_cast<std::size_t>((columns.back().second + 1) * channels);
+  const std::size_t begin = columns.front().first * channels;
+  const std::size_t end = (columns.back().second + 1) * channels;
   thread_local std::vector<float> blended;
   blended.resize(window.row_values());
   for (int y = 0; y < window.net.h; ++y) {
     const Neighbours row = window.row(window.y_of(y));
-    const auto line = [&](int at) {
-      return src.data() + static_cast<std::size_t>(at) * window.row_values();
-    };
+    const auto line = [&](int at) { return src.data() + at * window.row_values(); };
     const std::uint8_t *top = line(row.first), *bottom = line(row.second);
     float* const values = blended.data();
     for (std::size_t i = begin; i < end; ++i)
@@ -210,8 +204,8 @@ void mirror_rows(float* pixels, Extent extent) {
 Pixels convert_channels(Pixels src, Extent& image, int channels,
                         std::vector<std::uint8_t>& scratch) {
   if (image.c == channels) return src;
-  const std::size_t count = static_cast<std::size_t>(image.h) * static_cast<std::size_t>(image.w);
-  scratch.resize(count * static_cast<std::size_t>(channels));
+  const std::size_t count = static_cast<std::size_t>(image.h) * image.w;
+  scratch.resize(count * channels);
   for (std::size_t i = 0; i < count; ++i) {
     if (channels == 3)
       std::fill_n(&scratch[3 * i], 3, src[i]);

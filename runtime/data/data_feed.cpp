@@ -89,14 +89,13 @@ DataFeed::DataFeed(const Dataset& dataset, FeedOptions options)
                                              keeps_bytes(options_.augment, dataset.extent(),
                                                          options_.training, options_.net_input))),
       sampler_(dataset.size(), options_.seed, options_.training),
-      holders_(static_cast<std::size_t>(options_.slots), kFree) {
+      holders_(options_.slots, kFree) {
   for (int number = 0; number < options_.slots; ++number) {
     Slot& slot = slots_.emplace_back();
     for (std::size_t slice = 0; slice < options_.slices.sizes.size(); ++slice) {
       const int images = options_.slices.sizes[slice];
       const auto declare = [&](std::string_view what, int count, std::size_t each, DataType type) {
-        return &tensors_.declare(fmt::format("feed.{}.{}", what, slice),
-                                 static_cast<std::size_t>(count) * each, type);
+        return &tensors_.declare(fmt::format("feed.{}.{}", what, slice), count * each, type);
       };
       slot.batch.images.push_back(declare("images", images, pixels_per_image(), options_.values));
       slot.batch.labels.push_back(declare("labels", images, 1, DataType::i32));
@@ -143,8 +142,7 @@ Slices DataFeed::parts_of(int slice_images) const {
 }
 
 void DataFeed::submit_pixels(std::uint64_t first_sample, int slice, const Slot& slot) {
-  const auto number = static_cast<std::size_t>(slice);
-  const int images = options_.slices.sizes[number];
+  const int images = options_.slices.sizes[slice];
   const Slices parts = parts_of(images);
   const auto args = [&](int offset, int count) {
     return DecodeArgs{.feed = this,
@@ -155,13 +153,13 @@ void DataFeed::submit_pixels(std::uint64_t first_sample, int slice, const Slot& 
   Codelet<DecodeArgs>& make_pixels =
       dataset_.has_all_sizes() ? read_image_files : copy_image_pixels;
   const TaskTag reading{.priority = kDecodePriority, .layer = -1, .slice = slice};
-  std::vector<Access> accesses{write(*slot.batch.images[number])};
+  std::vector<Access> accesses{write(*slot.batch.images[slice])};
   for (std::size_t part = 0; part < parts.sizes.size(); ++part) {
-    const Tensor& pixels = *slot.pixels[number][part];
+    const Tensor& pixels = *slot.pixels[slice][part];
     make_pixels.submit(args(parts.offsets[part], parts.sizes[part]), {write(pixels)}, reading);
     accesses.push_back(read(pixels));
   }
-  read_image_labels.submit(args(0, images), {write(*slot.batch.labels[number])}, reading);
+  read_image_labels.submit(args(0, images), {write(*slot.batch.labels[slice])}, reading);
   unpack_batch.submit({.images = images,
                        .images_per_part = parts.sizes[0],
                        .image_values = static_cast<std::int64_t>(pixels_per_image()),
@@ -172,7 +170,7 @@ void DataFeed::submit_pixels(std::uint64_t first_sample, int slice, const Slot& 
 DataFeed::Slot& DataFeed::held(std::uint64_t first_sample) {
   const auto holder = std::ranges::find(holders_, first_sample);
   assert(holder != holders_.end());
-  return slots_[static_cast<std::size_t>(holder - holders_.begin())];
+  return slots_[holder - holders_.begin()];
 }
 
 bool DataFeed::holds(std::uint64_t first_sample) const {
@@ -192,13 +190,13 @@ bool DataFeed::submits(std::string_view codelet) {
 }
 
 std::uint64_t DataFeed::batches_per_pass() const {
-  const auto batch = static_cast<std::uint64_t>(this->batch());
+  const std::uint64_t batch = this->batch();
   return (dataset_.size() + batch - 1) / batch;
 }
 
 // A test set ends: the rest of its last mini-batch is empty.
 std::vector<std::size_t> DataFeed::present(std::uint64_t first_sample, int count) const {
-  auto images = static_cast<std::uint64_t>(count);
+  std::uint64_t images = count;
   if (!options_.training)
     images =
         std::min(images, dataset_.size() - std::min<std::uint64_t>(first_sample, dataset_.size()));
@@ -218,8 +216,7 @@ void DataFeed::decode(std::uint64_t first_sample, int count, T* images,
 template <class T>
 void DataFeed::fill(std::uint64_t first_sample, int count, T* images) const {
   const std::vector<std::size_t> indices = present(first_sample, count);
-  std::fill(images + indices.size() * pixels_per_image(),
-            images + static_cast<std::size_t>(count) * pixels_per_image(), T());
+  std::fill(images + indices.size() * pixels_per_image(), images + count * pixels_per_image(), T());
   if (Status status = fill_batch(dataset_, indices, first_sample, options_.augment, options_.seed,
                                  options_.training, options_.net_input, images);
       !status)

@@ -48,7 +48,7 @@ Result<std::size_t> DataFile::read_some(std::span<std::uint8_t> out) {
   const int got = gzread(file_.get(), out.data(), wanted);
   int code = Z_OK;
   const char* text = gzerror(file_.get(), &code);
-  if (got > 0) return static_cast<std::size_t>(got);
+  if (got > 0) return got;
   if (code == Z_ERRNO) return failure(path_, errno);
   if (code == Z_BUF_ERROR)
     return complain("the compressed data ends too early", "the file is truncated; fetch it again");

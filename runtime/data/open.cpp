@@ -10,7 +10,6 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <utility>
 
 #include "runtime/data/augment.hpp"
 #include "runtime/data/cifar.hpp"
@@ -81,7 +80,7 @@ Status read_numbers(const std::string& source, std::string_view form,
     const char* last = rest.data() + rest.size();
     const auto [end, code] = std::from_chars(first, last, number);
     if (rest.front() != ':' || code != std::errc{} || number == 0 || number > 1'000'000'000) break;
-    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+    rest.remove_prefix(end - rest.data());
   }
   if (rest.empty()) return {};
   return Error{ErrorKind::usage, source, fmt::format("not understood from {} on", shown_name(rest)),

@@ -65,7 +65,7 @@ class Painter {
   }
 
   void paint(std::uint8_t* dst, const Philox& philox, std::uint64_t image) const {
-    const auto channels = static_cast<std::size_t>(extent_.c);
+    const std::size_t channels = extent_.c;
     std::vector<float> line(columns_.size() * channels);
     std::uint64_t counter = kNoiseCounter;
     for (const Axis& row : rows_) {

@@ -77,7 +77,7 @@ WorkingFloats working(const std::vector<CodeletBase::Entry>& entries, const void
     most.grow(entries[i].working(args, as_they_are && !in_bf16.empty()));
     if (!as_they_are) most.copies = float_copies_count(uses);
   }
-  if (on_gpu >= 0 && !entries[static_cast<std::size_t>(on_gpu)].takes(in_bf16, uses.size()))
+  if (on_gpu >= 0 && !entries[on_gpu].takes(in_bf16, uses.size()))
     most.copies_on_gpu = float_copies_count(uses);
   for (const BufferUse& use : uses)
     if (on_gpu >= 0 && use.mode == AccessMode::accumulate)
@@ -155,7 +155,7 @@ struct CodeletCallbacks {
 
   static void run_on_gpu(void* interfaces[], void* cl_arg) noexcept {
     const auto& call = *static_cast<const CodeletCall*>(cl_arg);
-    run(interfaces, call, static_cast<std::size_t>(call.on_gpu));
+    run(interfaces, call, call.on_gpu);
   }
 
   static void run(void* interfaces[], const CodeletCall& call, std::size_t entry) noexcept {
@@ -174,7 +174,7 @@ struct CodeletCallbacks {
     if (task_times.recording() && task.profiling_info != nullptr &&
         starpu_worker_get_type(task.profiling_info->workerid) == STARPU_CUDA_WORKER) {
       starpu_profiling_task_info& info = *task.profiling_info;  // StarPU takes no pointer to const
-      call.record_time(static_cast<std::size_t>(call.on_gpu),
+      call.record_time(call.on_gpu,
                        1e-6 * starpu_timing_timespec_delay_us(&info.start_time, &info.end_time));
     }
     if (expected_times.recording()) note_expectations(call, task);
@@ -199,7 +199,7 @@ struct CodeletCallbacks {
     };
     for (std::size_t slot = 0; slot < kSlots; ++slot)
       if (call.has_cpu(slot)) note(false, slot, slot);
-    if (call.on_gpu >= 0) note(true, 0, static_cast<std::size_t>(call.on_gpu));
+    if (call.on_gpu >= 0) note(true, 0, call.on_gpu);
   }
 
   static int can_execute(unsigned worker, starpu_task* task, unsigned slot) {

@@ -57,7 +57,7 @@ Status reserve_address_space(int threads) {
                  "raise ulimit -v, or use fewer --workers"};
   };
   // OpenBLAS's own threads, which have nothing to do here, may take theirs only now.
-  const auto all = static_cast<std::size_t>(threads + openblas_get_num_threads() - 1);
+  const std::size_t all = threads + openblas_get_num_threads() - 1;
   std::vector<void*> taken;
   for (std::size_t each = kMostOfBuffer; taken.size() < all && can_map(each);) {
     const std::size_t before = mappable_memory();

@@ -4,7 +4,6 @@
 #include <starpu.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
 #include "runtime/tasks/access.hpp"

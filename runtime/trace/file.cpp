@@ -51,7 +51,7 @@ Status File::write(std::string_view lines) {
       ::close(std::exchange(descriptor_, -1));
       return cannot_write(path_, code);
     }
-    lines.remove_prefix(static_cast<std::size_t>(count));
+    lines.remove_prefix(count);
   }
   return {};
 }

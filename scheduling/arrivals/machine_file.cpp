@@ -267,7 +267,7 @@ class MachineReader {
   // The number of a known word.
   std::size_t choice(const JsonNode& node, const std::string& word, Words known) {
     const auto place = std::ranges::find(known, word);
-    if (place != known.end()) return static_cast<std::size_t>(place - known.begin());
+    if (place != known.end()) return place - known.begin();
     refuse(node, fmt::format("{} is no \"{}\"", shown_name(word), node.key), one_of(word, known));
     return 0;
   }
@@ -290,7 +290,7 @@ class MachineReader {
     if (count > left)
       refuse(node, fmt::format("more than {} devices in all", kMostDevices), "leave some out");
     else
-      devices.insert(devices.end(), static_cast<std::size_t>(count), device);
+      devices.insert(devices.end(), count, device);
   }
 
   void read_table(const JsonNode& node, const JsonNode& table, Machine::Device& device) {
@@ -388,7 +388,7 @@ Result<Machine> read_machine_file(const std::filesystem::path& path) {
 }
 
 std::vector<std::size_t> devices_of_groups(const Machine& machine, int groups) {
-  const auto count = static_cast<std::size_t>(groups);
+  const std::size_t count = groups;
   const std::size_t used = std::min(count, machine.devices.size());
   std::vector<std::size_t> devices;
   for (std::size_t group = 0; group < count; ++group) devices.push_back(group * used / count);

@@ -25,7 +25,7 @@ bool are_sound(const ArrivalState& arrivals, std::size_t groups) {
 
 // Of another number of groups, or without a clock before: all begin now.
 void Trainer::take_arrivals() {
-  const auto count = static_cast<std::size_t>(groups_.count());
+  const std::size_t count = groups_.count();
   if (state_.arrivals && are_sound(*state_.arrivals, count) &&
       options_.clock->restore(state_.arrivals->clock))
     arrivals_ = *state_.arrivals;
@@ -38,7 +38,7 @@ void Trainer::take_arrivals() {
 // before.
 void Trainer::begin_on_clock() {
   for (int group = 0; group < groups_.count(); ++group) {
-    std::uint64_t& samples = arrivals_.samples[static_cast<std::size_t>(group)];
+    std::uint64_t& samples = arrivals_.samples[group];
     if (samples != 0 || !strategy_->may_begin(group)) continue;
     samples = strategy_->next_batch(group);
     options_.clock->begin(group, samples,
@@ -72,7 +72,7 @@ Status Trainer::run_in_order(std::uint64_t limit) {
         }
         ++turn;
         if (options_.clock != nullptr) {
-          arrivals_.samples[static_cast<std::size_t>(group)] = 0;
+          arrivals_.samples[group] = 0;
           arrivals_.finished = -1;
           begin_on_clock();
         }
@@ -81,7 +81,7 @@ Status Trainer::run_in_order(std::uint64_t limit) {
     }
     if (under_way == 0) return {};
     OMNI_TRY(const GroupEvent event, next_event());
-    outcomes_[static_cast<std::size_t>(event.group)].push_back(event.outcome);
+    outcomes_[event.group].push_back(event.outcome);
     OMNI_CHECK(finish_in_order());
   }
 }
@@ -97,7 +97,7 @@ Error Trainer::nobody_can_begin(std::uint64_t limit) const {
 // Updates are told in the order in which they were submitted, whichever task ends first.
 Status Trainer::finish_in_order() {
   while (!order_.empty()) {
-    std::deque<GroupOutcome>& done = outcomes_[static_cast<std::size_t>(order_.front())];
+    std::deque<GroupOutcome>& done = outcomes_[order_.front()];
     if (done.empty()) return {};
     OMNI_CHECK(finish_one({GroupEvent::Kind::reported, order_.front(), done.front()}));
     done.pop_front();

@@ -48,10 +48,9 @@ double VirtualClock::draw(std::size_t group) {
 
 void VirtualClock::begin(int group, std::uint64_t samples, double extra_seconds) {
   assert(!under_way(group) && samples > 0);
-  const auto index = static_cast<std::size_t>(group);
-  const double mean = machine_.seconds(devices_[index], samples, flops_per_sample_);
-  state_.finishes[index] =
-      state_.now + in_ticks(draw(index) * sharing_[index] * mean + extra_seconds);
+  const double mean = machine_.seconds(devices_[group], samples, flops_per_sample_);
+  state_.finishes[group] =
+      state_.now + in_ticks(draw(group) * sharing_[group] * mean + extra_seconds);
 }
 
 int VirtualClock::next() {

@@ -35,7 +35,7 @@ class VirtualClock {
   // Abandons running mini-batches.
   void give_up();
 
-  bool under_way(int group) const { return state_.finishes[static_cast<std::size_t>(group)] > 0; }
+  bool under_way(int group) const { return state_.finishes[group] > 0; }
   double now() const { return state_.now; }  // simulated s since the training began
 
   const std::string& machine() const { return machine_.name; }

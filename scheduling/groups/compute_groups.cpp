@@ -67,7 +67,7 @@ std::vector<int> ComputeGroups::here() const {
 
 std::uint64_t ComputeGroups::images_per_pass(int group) const {
   return static_cast<std::uint64_t>(images_.empty() ? net(group).slices().images_of_all()
-                                                    : images_[static_cast<std::size_t>(group)]);
+                                                    : images_[group]);
 }
 
 void ComputeGroups::assign(const GroupLayout& layout) {
@@ -113,7 +113,7 @@ std::optional<std::size_t> ComputeGroups::watched() const {
   const auto found = std::ranges::find_if(
       params, [&](const Param* each) { return each->trainable && !net().is_merged(*each); });
   if (found == params.end()) return {};
-  return static_cast<std::size_t>(found - params.begin());
+  return found - params.begin();
 }
 
 Net& ComputeGroups::evaluating_net() {

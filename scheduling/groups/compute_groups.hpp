@@ -36,9 +36,7 @@ class ComputeGroups {
   int count() const { return in_use_; }
   int most() const { return static_cast<int>(groups_.size()); }
   // Several ranks share each mini-batch of their group.
-  RankRange ranks_of(int group) const {
-    return ranks_.empty() ? RankRange() : ranks_[static_cast<std::size_t>(group)];
-  }
+  RankRange ranks_of(int group) const { return ranks_.empty() ? RankRange() : ranks_[group]; }
   bool is_here(int group) const { return of(group).net != nullptr; }
   // On the first rank: the merged phase of a group that computes elsewhere, or there, too. Null:
   // there is none.
@@ -87,7 +85,7 @@ class ComputeGroups {
     WorkerSet workers{};
   };
   ComputeGroups() = default;
-  const Group& of(int group) const { return *groups_[static_cast<std::size_t>(group)]; }
+  const Group& of(int group) const { return *groups_[group]; }
   std::vector<Net*> nets() const;
 
   std::vector<std::unique_ptr<Group>> groups_;

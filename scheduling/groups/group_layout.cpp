@@ -39,11 +39,11 @@ std::string range_text(int first, int last) {
 }  // namespace
 
 GroupLayout spread_groups(int groups, Workers workers) {
-  GroupLayout layout(static_cast<std::size_t>(groups));
+  GroupLayout layout(groups);
   const auto spread = [&](int first, int count) {
     if (count == 0) return;
     for (int group = 0; group < groups; ++group) {
-      std::vector<int>& members = layout[static_cast<std::size_t>(group)];
+      std::vector<int>& members = layout[group];
       if (groups >= count) {
         members.push_back(first + group % count);
         continue;
@@ -67,7 +67,7 @@ GroupPlaces spread_over_ranks(int groups, Workers workers, int ranks) {
   }
   for (int rank = 0; rank < ranks; ++rank) {
     const int own = groups * (rank + 1) / ranks - groups * rank / ranks;
-    places.ranks.insert(places.ranks.end(), static_cast<std::size_t>(own), {rank});
+    places.ranks.insert(places.ranks.end(), own, {rank});
     const GroupLayout layout = spread_groups(own, workers);
     places.workers.insert(places.workers.end(), layout.begin(), layout.end());
   }

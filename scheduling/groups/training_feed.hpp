@@ -35,7 +35,7 @@ class TrainingFeed {
 
   std::uint64_t seed() const { return seed_; }
   std::size_t images() const { return feed_.dataset().size(); }
-  std::uint64_t batch() const { return static_cast<std::uint64_t>(feed_.batch()); }
+  std::uint64_t batch() const { return feed_.batch(); }
 
  private:
   bool is_taken(std::uint64_t sample) const;

@@ -1,7 +1,5 @@
 #include "scheduling/guard/guarded_training.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -21,7 +19,7 @@ constexpr std::uint64_t kProbes = 16;  // mini-batches that tell how good the re
 constexpr double kLeastShare = 1e-4;
 
 std::size_t window_of(const ComputeGroups& groups) {
-  const auto batch = static_cast<std::uint64_t>(groups.net().options().batch);
+  const std::uint64_t batch = groups.net().options().batch;
   return std::max({kLosses, kSamples / batch, static_cast<std::uint64_t>(groups.count())});
 }
 
@@ -170,7 +168,7 @@ void GuardedTraining::go_back(const std::string& why) {
 }
 
 Result<LossMean> GuardedTraining::level_now() {
-  const auto batch = static_cast<std::uint64_t>(groups_.net().options().batch);
+  const std::uint64_t batch = groups_.net().options().batch;
   OMNI_TRY(const Probe now,
            probe(groups_.net(), train_, state().seed, (state().samples / batch + 1) * batch,
                  std::min<std::uint64_t>(window_, kProbes)));

@@ -11,8 +11,8 @@ namespace omni {
 
 Result<Probe> probe(Net& net, DataFeed& train, std::uint64_t seed, std::uint64_t first_sample,
                     std::uint64_t count) {
-  const auto batch = static_cast<std::uint64_t>(net.options().batch);
-  const auto classes = static_cast<std::size_t>(net.classes());
+  const std::uint64_t batch = net.options().batch;
+  const std::size_t classes = net.classes();
   const auto sample = [&](std::uint64_t number) { return first_sample + number * batch; };
   Probe probe;
   std::vector<float> least(classes, INFINITY), most(classes, -INFINITY);

@@ -29,10 +29,10 @@ std::optional<Finding> find_one_class(std::span<const double> shares) {
 std::vector<double> class_shares(const Dataset& data, int classes) {
   constexpr std::size_t kMost = 1 << 20;  // labels
   const std::size_t stride = data.size() / kMost + 1;
-  std::vector<double> shares(static_cast<std::size_t>(classes));
+  std::vector<double> shares(classes);
   double count = 0;
   for (std::size_t i = 0; i < data.size(); i += stride) {
-    const auto label = static_cast<std::size_t>(data.label(i));
+    const std::size_t label = data.label(i);
     if (label < shares.size()) ++shares[label];
     ++count;
   }
@@ -44,8 +44,7 @@ HealthCheck::HealthCheck(const Net& net, const Dataset& data, HealthOptions opti
     : options_(std::move(options)),
       solver_(net.options().solver),
       level_(chance_loss(net, class_shares(data, net.classes()))),
-      stuck_(std::max(options_.stuck,
-                      2 * (data.size() / static_cast<std::size_t>(net.options().batch) + 1))),
+      stuck_(std::max(options_.stuck, 2 * (data.size() / net.options().batch + 1))),
       next_(options_.first),
       next_usual_(options_.usual),
       one_class_(find_one_class(class_shares(data, net.classes()))) {

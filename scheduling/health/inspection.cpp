@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include "runtime/tasks/task_errors.hpp"
 #include "scheduling/kept_statistics.hpp"
@@ -71,11 +70,9 @@ class Inspector {
   void pass(const Step& step) {
     look_at(found_.data, step.slot->images, net_.options().input.count());
     net_.forward_by_layer(step, [this](const Layer& layer) {
-      look_at(found_.layers[static_cast<std::size_t>(layer.index())], layer.output().value,
-              layer.output().extent.count());
+      look_at(found_.layers[layer.index()], layer.output().value, layer.output().extent.count());
       if (is_updated_in_backward(layer))
-        inputs_[static_cast<std::size_t>(layer.index())] =
-            squares(layer.inputs().front()->blob->value);
+        inputs_[layer.index()] = squares(layer.inputs().front()->blob->value);
     });
     net_.backward_by_layer(step, [this](const Layer& layer) { take_gradient(layer); });
     found_.samples +=
@@ -123,9 +120,8 @@ class Inspector {
     // Sums over samples of products of the gradient from later layers and the values from earlier
     // ones.
     if (is_updated_in_backward(layer))
-      sum += squares(layer.output().diff) *
-             (inputs_[static_cast<std::size_t>(layer.index())] + samples);
-    InspectedLayer& found = found_.layers[static_cast<std::size_t>(layer.index())];
+      sum += squares(layer.output().diff) * (inputs_[layer.index()] + samples);
+    InspectedLayer& found = found_.layers[layer.index()];
     found.gradient = std::max(found.gradient, std::sqrt(sum) / samples);
   }
 
@@ -146,7 +142,7 @@ bool Inspection::finds_something() const {
 Result<Inspection> inspect(Net& net, DataFeed& feed, std::uint64_t seed,
                            std::uint64_t first_sample) {
   Inspector inspector(net);
-  const auto images = static_cast<std::uint64_t>(feed.batch());
+  const std::uint64_t images = feed.batch();
   for (std::uint64_t pass = 0; pass < kMostPasses; ++pass) {
     const std::uint64_t first = first_sample + pass * images;
     const bool held = feed.holds(first);

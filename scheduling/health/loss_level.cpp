@@ -22,7 +22,7 @@ bool surely_below(const LossMean& mean, double level) {
 }  // namespace
 
 std::optional<double> chance_loss(const Net& net, std::span<const double> shares) {
-  const auto classes = static_cast<std::size_t>(net.classes());
+  const std::size_t classes = net.classes();
   const double smoothing = static_cast<double>(net.options().label_smoothing),
                even = 1.0 / static_cast<double>(classes);
   const std::string& type = net.layers().back()->type();

@@ -39,7 +39,7 @@ class Simulation {
   };
 
   int count() const { return static_cast<int>(groups_.size()); }
-  Group& group_of(int group) { return groups_[static_cast<std::size_t>(group)]; }
+  Group& group_of(int group) { return groups_[group]; }
   bool may_begin(const Group& group) const {
     return begun_ < options_.iterations && group.completed == group.begun &&
            group.begun - group.collected < kUnderWay;

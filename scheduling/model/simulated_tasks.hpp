@@ -37,7 +37,7 @@ class SimulatedTasks {
 
   void submit(const IterationTask& task, int group, int iteration);
   void done(int task, int worker);
-  const SimulatedTask& operator[](int task) const { return tasks_[static_cast<std::size_t>(task)]; }
+  const SimulatedTask& operator[](int task) const { return tasks_[task]; }
 
  private:
   // The tasks that last used a datum. As in StarPU, the next task on it depends on them.
@@ -55,7 +55,7 @@ class SimulatedTasks {
   void wait_for(int id, const std::vector<int>& others);
   void acquire(int id, int worker);
   void release(std::size_t datum, int worker);
-  SimulatedTask& at(int id) { return tasks_[static_cast<std::size_t>(id)]; }
+  SimulatedTask& at(int id) { return tasks_[id]; }
 
   SimulatedMemory& memory_;
   bool in_turn_;

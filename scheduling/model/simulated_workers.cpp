@@ -24,7 +24,7 @@ bool SimulatedWorkers::Facts::runs(int id, unsigned number) const {
 bool SimulatedWorkers::Facts::is_for(int id, unsigned number) const {
   const SimulatedTask& task = of.tasks_[id];
   return task.task->any_worker || task.group == kNoGroup ||
-         of.workers_[number].of_group[static_cast<std::size_t>(task.group)];
+         of.workers_[number].of_group[task.group];
 }
 
 std::optional<double> SimulatedWorkers::Facts::length(int id, const WorkerKind<int>& kind) const {
@@ -74,13 +74,12 @@ SimulatedWorkers::SimulatedWorkers(SimulatedClock& clock, SimulatedMemory& memor
       options_(options),
       done_(std::move(done)),
       tasks_(memory, options.in_turn, [this](int id, int worker) { ready(id, worker); }),
-      workers_(static_cast<std::size_t>(options.machine.workers())),
+      workers_(options.machine.workers()),
       dispatcher_(Facts{*this}, clock.now()),
       chance_(options.seed),
       jitter_(1 - options.jitter, 1 + options.jitter) {
   for (std::size_t kind = 0; kind < options.machine.kinds.size(); ++kind)
-    for (const int worker : options.machine.kinds[kind].workers)
-      workers_[static_cast<std::size_t>(worker)].kind = kind;
+    for (const int worker : options.machine.kinds[kind].workers) workers_[worker].kind = kind;
   for (std::size_t number = 0; number < workers_.size(); ++number) {
     Worker& worker = workers_[number];
     const MachineModel::Kind& kind = options.machine.kinds[worker.kind];

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/tasks/task_errors.hpp"
 #include "scheduling/groups/steady_rate.hpp"
 #include "scheduling/health/loss_mean.hpp"
 #include "scheduling/optimizer/tuned_training.hpp"
@@ -28,7 +27,7 @@ double fastest(std::span<const double> ends, std::size_t part) {
 }
 
 // Every group has a turn or more in it.
-std::size_t part_for(int groups) { return static_cast<std::size_t>(std::max(8, groups)); }
+std::size_t part_for(int groups) { return std::max(8, groups); }
 
 // Whether the last losses are surely, and by more than 5 %, above those of the same mini-batches.
 bool surely_above(std::span<const double> losses, std::span<const double> others) {
@@ -150,8 +149,8 @@ Result<Showing> TunedTraining::show(TrainingState state, std::uint64_t iteration
 // On mini-batches far behind the start of the search.
 Result<Probe> TunedTraining::probe(std::uint64_t count) {
   const std::uint64_t behind = start_.state().iteration + kProbesBehind * length();
-  return omni::probe(groups_.net(), train_, state_.seed,
-                     behind * static_cast<std::uint64_t>(groups_.net().options().batch), count);
+  return omni::probe(groups_.net(), train_, state_.seed, behind * groups_.net().options().batch,
+                     count);
 }
 
 TunedTraining::Piece TunedTraining::train_piece(const TrainingState& state,
@@ -244,7 +243,7 @@ void TunedTraining::lose(std::uint64_t iterations, double seconds) {
 double TunedTraining::simulated_seconds(int groups) const {
   constexpr int kUpdates = 50;  // of each group
   const std::unique_ptr<VirtualClock> clock = make_clock_(groups);
-  const auto batch = static_cast<std::uint64_t>(groups_.net().options().batch);
+  const std::uint64_t batch = groups_.net().options().batch;
   for (int group = 0; group < groups; ++group)
     clock->begin(group, batch, options_.exchange_seconds);
   for (int update = 0; update < kUpdates * groups; ++update)

@@ -96,7 +96,7 @@ Status TunedTraining::run() { return with_checkpoint(train_and_search()); }
 
 Status TunedTraining::train_and_search() {
   // While the rate is still rising, a trial would tell nothing about it.
-  const auto burn_in = static_cast<std::uint64_t>(groups_.net().options().solver.burn_in);
+  const std::uint64_t burn_in = groups_.net().options().solver.burn_in;
   champion_.at.take(groups_, state_);
   start_ = champion_.at;
   watch_at_start_ = watch_at_champion_ = watch_;
@@ -346,8 +346,7 @@ std::uint64_t TunedTraining::length() const {
 }
 
 std::uint64_t TunedTraining::window() const {
-  return std::clamp<std::uint64_t>(1024 / static_cast<std::uint64_t>(groups_.net().options().batch),
-                                   16, 64);
+  return std::clamp<std::uint64_t>(1024 / groups_.net().options().batch, 16, 64);
 }
 
 std::uint64_t TunedTraining::stretch() const {
@@ -390,8 +389,7 @@ void TunedTraining::leave_clock() {
 }
 
 std::uint64_t TunedTraining::probes() const {
-  return std::clamp<std::uint64_t>(256 / static_cast<std::uint64_t>(groups_.net().options().batch),
-                                   6, 12);
+  return std::clamp<std::uint64_t>(256 / groups_.net().options().batch, 6, 12);
 }
 
 }  // namespace omni

@@ -26,7 +26,7 @@ namespace {
 struct NamedWorkers {
   explicit NamedWorkers(const starpu_task& task) : bits(task.workerids, task.workerids_len) {}
   bool contains(int worker) const {
-    const auto number = static_cast<std::size_t>(worker);
+    const std::size_t number = worker;
     return bits.empty() || (number / 32 < bits.size() && ((bits[number / 32] >> number % 32) & 1));
   }
   std::span<const std::uint32_t> bits;  // none: all workers

@@ -17,9 +17,9 @@ Async::Async(ComputeGroups& groups, Asynchrony asynchrony, Momentum momentum)
 }
 
 void Async::begin(const GroupUpdate& update) {
-  const auto group = static_cast<std::size_t>(update.batch.group);
-  const Net& net = groups_.net(update.batch.group);
-  const std::vector<Param*>& all = params(update.batch.group);
+  const int group = update.batch.group;
+  const Net& net = groups_.net(group);
+  const std::vector<Param*>& all = params(group);
   for (std::size_t i = 0; i < all.size(); ++i)
     if (all[i]->trainable && net.is_merged(*all[i])) note_read(seen_[group][i], *all[i]->master);
 }
@@ -33,7 +33,7 @@ ExchangeArgs Async::step(const GroupUpdate& update, std::size_t number) {
   args.reports = merged               ? Staleness::merged
                  : watched_ == number ? Staleness::replicated
                                       : Staleness::unwatched;
-  args.seen = &seen_[static_cast<std::size_t>(group)][number];
+  args.seen = &seen_[group][number];
   return args;
 }
 

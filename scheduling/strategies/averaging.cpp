@@ -23,17 +23,14 @@ bool drops_by_steps(const SolverOptions& solver) {
 }  // namespace
 
 Averaging::Averaging(ComputeGroups& groups, AveragingOptions options, double momentum)
-    : Strategy(groups),
-      options_(options),
-      momentum_(momentum),
-      progress_(static_cast<std::size_t>(groups.count())) {}
+    : Strategy(groups), options_(options), momentum_(momentum), progress_(groups.count()) {}
 
 bool Averaging::may_begin(int group) const {
-  return progress_[static_cast<std::size_t>(group)].since_meeting < options_.every;
+  return progress_[group].since_meeting < options_.every;
 }
 
 bool Averaging::exchanges(int group) const {
-  return progress_[static_cast<std::size_t>(group)].since_meeting + 1 >= options_.every;
+  return progress_[group].since_meeting + 1 >= options_.every;
 }
 
 ExchangeArgs Averaging::step(const GroupUpdate& update, std::size_t param) {
@@ -79,7 +76,7 @@ void Averaging::conclude() {
 }
 
 void Averaging::end(const GroupUpdate& update) {
-  Progress& own = progress_[static_cast<std::size_t>(update.batch.group)];
+  Progress& own = progress_[update.batch.group];
   ++own.since_meeting;
   ++own.steps;
   const auto rate = static_cast<double>(update.rule.learning_rate);

@@ -42,9 +42,7 @@ class Averaging final : public Strategy {
   struct Progress {
     double since_meeting = 0, steps = 0;
   };
-  const Progress& of(const GroupUpdate& update) const {
-    return progress_[static_cast<std::size_t>(update.batch.group)];
-  }
+  const Progress& of(const GroupUpdate& update) const { return progress_[update.batch.group]; }
   bool meets(const GroupUpdate& update) const { return exchanges(update.batch.group); }
   void contribute(int group, std::span<const std::size_t> params);
   void meet();

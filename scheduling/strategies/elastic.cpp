@@ -38,22 +38,20 @@ Elastic::Elastic(ComputeGroups& groups, bool in_order, ElasticOptions options, d
   const double most = groups.net().options().batch;
   const double least = std::max(std::floor(most / 8 / unit), 1.0) * unit;
   scaling_ = {.least = least, .most = most, .step = least / 2, .unit = unit};
-  members_.resize(static_cast<std::size_t>(groups.count()), {.batch = most});
+  members_.resize(groups.count(), {.batch = most});
 }
 
-std::uint64_t Elastic::next_batch(int group) {
-  return static_cast<std::uint64_t>(members_[static_cast<std::size_t>(group)].batch);
-}
+std::uint64_t Elastic::next_batch(int group) { return members_[group].batch; }
 
 // The rate is proportional to the mini-batch.
 UpdateRule Elastic::rule(const MiniBatch& batch, float learning_rate) const {
-  const Member& own = members_[static_cast<std::size_t>(batch.group)];
+  const Member& own = members_[batch.group];
   return {learning_rate * static_cast<float>(own.batch / scaling_.most), {momentum_, momentum_, 0}};
 }
 
 ExchangeArgs Elastic::step(const GroupUpdate& update, std::size_t param) {
   ExchangeArgs args = Strategy::step(update, param);
-  const Member& own = members_[static_cast<std::size_t>(update.batch.group)];
+  const Member& own = members_[update.batch.group];
   args.number = static_cast<std::uint64_t>(own.steps) + 1;
   return args;
 }
@@ -64,7 +62,7 @@ ExchangeTensors Elastic::stepped(const GroupUpdate& update, std::size_t number) 
 }
 
 void Elastic::end(const GroupUpdate& update) {
-  Member& own = members_[static_cast<std::size_t>(update.batch.group)];
+  Member& own = members_[update.batch.group];
   ++own.updates;
   ++own.steps;
 }
@@ -103,8 +101,7 @@ void Elastic::meet_at_rest() {
   for (std::size_t i = 0; i < params(0).size(); ++i) {
     const Param& shared = *params(0)[i];
     if (!shared.trainable) continue;
-    for (const int group : groups_.here())
-      contribute(static_cast<float>(weights[static_cast<std::size_t>(group)]), group, i);
+    for (const int group : groups_.here()) contribute(static_cast<float>(weights[group]), group, i);
     move_centre(move, i);
     for (const int group : groups_.here())
       submit_publish(*shared.master, *params(group)[i]->replica);

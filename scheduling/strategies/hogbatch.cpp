@@ -67,7 +67,7 @@ std::vector<StrategyFigure> Hogbatch::figures(int group) const {
   double all = 0;
   for (const Kind& each : kinds_) all += each.updates;
   const Kind& own = kind(group);
-  return {{"kind", static_cast<double>(kind_of_[static_cast<std::size_t>(group)])},
+  return {{"kind", static_cast<double>(kind_of_[group])},
           {"update_share", all > 0 ? own.updates / all : 0}};
 }
 

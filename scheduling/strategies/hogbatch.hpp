@@ -45,8 +45,8 @@ class Hogbatch final : public Async {
     std::uint64_t batch = 0;
     double updates = 0;
   };
-  Kind& kind(int group) { return kinds_[kind_of_[static_cast<std::size_t>(group)]]; }
-  const Kind& kind(int group) const { return kinds_[kind_of_[static_cast<std::size_t>(group)]]; }
+  Kind& kind(int group) { return kinds_[kind_of_[group]]; }
+  const Kind& kind(int group) const { return kinds_[kind_of_[group]]; }
 
   bool one_after_another_;
   double rate_power_, largest_ = 1;  // mini-batch, of all groups

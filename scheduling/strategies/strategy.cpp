@@ -11,9 +11,7 @@ Strategy::Strategy(ComputeGroups& groups) : groups_(groups) {
   for (int group = 0; group < groups.count(); ++group) params_.push_back(groups.params(group));
 }
 
-std::uint64_t Strategy::next_batch(int group) {
-  return static_cast<std::uint64_t>(groups_.net(group).options().batch);
-}
+std::uint64_t Strategy::next_batch(int group) { return groups_.net(group).options().batch; }
 
 ExchangeArgs Strategy::step(const GroupUpdate& update, std::size_t number) {
   const SolverOptions& solver = groups_.net().options().solver;

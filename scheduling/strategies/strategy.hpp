@@ -104,9 +104,7 @@ class Strategy {
   void move_centre(const MoveCentreArgs& move, std::size_t param, TaskTag tag = {}) const;
   // In the trace; the meeting's number counts from 0.
   void record_meeting(double number) const;
-  const std::vector<Param*>& params(int group) const {
-    return params_[static_cast<std::size_t>(group)];
-  }
+  const std::vector<Param*>& params(int group) const { return params_[group]; }
 
   ComputeGroups& groups_;
 

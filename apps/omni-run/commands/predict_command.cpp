@@ -189,7 +189,7 @@ Status predict_command(const PredictArguments& arguments) {
     OMNI_CHECK(predict.of(from_files, std::move(all), [&](std::size_t at) { return files[at]; }));
   const auto sample_name = [&](std::size_t at) {
     const std::size_t sample = arguments.samples[at];
-    const auto label = static_cast<std::size_t>(data.test->label(sample));
+    const std::size_t label = data.test->label(sample);
     return fmt::format("test image {} ({})", sample, names[label]);
   };
   if (!arguments.samples.empty())

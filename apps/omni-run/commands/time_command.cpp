@@ -62,7 +62,7 @@ struct TimeReport {
 };
 
 std::string type_of(const Net& net, int layer) {
-  return layer < 0 ? "update, decode" : net.layers()[static_cast<std::size_t>(layer)]->type();
+  return layer < 0 ? "update, decode" : net.layers()[layer]->type();
 }
 
 // Lines of a table's last column, which begins at column `indent`.

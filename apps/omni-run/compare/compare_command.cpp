@@ -180,8 +180,7 @@ class Comparing {
 
  private:
   Error stopped() const {
-    return interrupted(record_.trainings().size(),
-                       strategies_.size() * static_cast<std::size_t>(arguments_.seeds));
+    return interrupted(record_.trainings().size(), strategies_.size() * arguments_.seeds);
   }
 
   Status train(const NamedStrategy& strategy, int seed) {

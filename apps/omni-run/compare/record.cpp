@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include "apps/omni-perf/document.hpp"
-#include "perf/comparison/comparison.hpp"
 #include "perf/report/page_parts.hpp"
 #include "runtime/files.hpp"
 #include "runtime/own_command.hpp"

@@ -128,12 +128,11 @@ Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
   const auto build = [&](const Sharing& sharing, int slice, int group) {
     BuildOptions options = of_one_group(net, sharing_workers);
     if (!shape.images_per_pass.empty())
-      options.images = shape.images_per_pass[static_cast<std::size_t>(group)];
+      options.images = shape.images_per_pass[group];
     else if (slice != 0)
       options.slice = slice;
     options.sharing = sharing;
-    const RankRange on =
-        by_rank ? places.ranks[static_cast<std::size_t>(group)] : RankRange{0, ranks::size()};
+    const RankRange on = by_rank ? places.ranks[group] : RankRange{0, ranks::size()};
     options.rank = std::max(0, ranks::rank() - on.first);
     options.ranks = on.count;
     options.most_ranks =
@@ -180,8 +179,7 @@ Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments, Gr
   OMNI_TRY(const GroupPlaces places, place_groups(arguments, models, workers, workers.all));
   // StarPU counts GPUs' workers first. A group that was given cores alone computes on them.
   for (const int group : groups.here())
-    if (!arguments.layout.empty() &&
-        std::ranges::min(places.workers[static_cast<std::size_t>(group)]) >= workers.gpus)
+    if (!arguments.layout.empty() && std::ranges::min(places.workers[group]) >= workers.gpus)
       let_cores_compute();
   if (groups.count() == 1 && arguments.layout.empty()) return {};
   groups.assign(places.workers);

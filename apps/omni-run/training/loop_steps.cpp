@@ -1,6 +1,4 @@
 // What happens while a training trains, and at its end.
-#include <fmt/format.h>
-
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -117,8 +115,7 @@ Status Training::train() {
     record([&](MetricsLog& log) {
       return log.planned(row, row.groups == groups_->count(), start_.iteration);
     });
-  if (iterations_ != 0 &&
-      start_.samples >= iterations_ * static_cast<std::uint64_t>(net().options().batch))
+  if (iterations_ != 0 && start_.samples >= iterations_ * net().options().batch)
     log::info("already at iteration {} of {}: nothing to do (raise --epochs or --max-batches)",
               start_.iteration, iterations_);
   const Workers workers = workers_of(*session_);

@@ -94,7 +94,7 @@ Result<std::vector<UpdateRatio>> measure_updates(const PlanArguments& arguments,
   groups.use(1, workers);
   groups.refresh_replicas();
 
-  const auto batch = static_cast<std::size_t>(groups.net().options().batch);
+  const std::size_t batch = groups.net().options().batch;
   const std::size_t window = std::clamp<std::size_t>(2048 / batch, 32, 256);
   const std::uint64_t length = std::max<std::uint64_t>(arguments.update_iterations, 2 * window);
   TrainingState state{.seed = arguments.data.seed};

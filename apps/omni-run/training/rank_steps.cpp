@@ -15,7 +15,6 @@
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
-#include "runtime/tasks/task_errors.hpp"
 
 namespace omni {
 namespace {
@@ -70,7 +69,7 @@ Status require_same(const std::vector<Fact>& facts) {
   const std::vector<std::string> all = ranks::gather(text_of(facts));
   const std::vector<std::string> first = lines_of(all.front());
   for (int rank = 1; rank < ranks::size(); ++rank) {
-    const std::vector<std::string> other = lines_of(all[static_cast<std::size_t>(rank)]);
+    const std::vector<std::string> other = lines_of(all[rank]);
     for (std::size_t i = 0; i < facts.size(); ++i)
       if (other[i] != first[i])
         return Error{

@@ -193,7 +193,7 @@ Status Training::open_images() {
 // How many updates to do in all: --epochs if given, else what the net says.
 std::uint64_t Training::planned_iterations() const {
   const NetOptions& options = groups_->net().options();
-  const auto max_batches = static_cast<std::uint64_t>(options.solver.max_batches);
+  const std::uint64_t max_batches = options.solver.max_batches;
   if (!arguments_.epochs) return max_batches;
   const auto iterations = static_cast<std::uint64_t>(
       std::ceil(*arguments_.epochs * static_cast<double>(data_.train->size()) / options.batch));
@@ -260,14 +260,13 @@ void Training::make_feeds() {
   } else {
     std::map<int, std::vector<int>> groups_of;  // by images per pass
     for (const int group : groups_->here())
-      groups_of[shape_.images_per_pass[static_cast<std::size_t>(group)]].push_back(group);
+      groups_of[shape_.images_per_pass[group]].push_back(group);
     feed_of_group_.resize(shape_.images_per_pass.size());
     for (const auto& [images, members] : groups_of) {
       feeds_.push_back(std::make_unique<DataFeed>(
           *data_.train, feed_options(groups_->net(members.front()), seed_, true,
                                      Trainer::slots_of_passes(static_cast<int>(members.size())))));
-      for (const int group : members)
-        feed_of_group_[static_cast<std::size_t>(group)] = feeds_.back().get();
+      for (const int group : members) feed_of_group_[group] = feeds_.back().get();
     }
   }
   if (data_.test)
@@ -321,7 +320,7 @@ Status Training::allocate() {
 Status Training::make_clock() {
   if (!machine_) return {};
   const double flops = flops_per_sample(net());
-  const auto batch = static_cast<std::uint64_t>(net().options().batch);
+  const std::uint64_t batch = net().options().batch;
   exchange_seconds_ = exchange_seconds(*machine_, net(), groups_->count());
   if (arguments_.groups.automatic) {
     make_clock_ = [this, flops, batch](int groups) {
@@ -373,7 +372,7 @@ Result<TrainingState> Training::starting_point() {
       state.tuning.reset();
     }
     align(state);
-    const auto batch = static_cast<std::uint64_t>(net().options().batch);
+    const std::uint64_t batch = net().options().batch;
     const bool counts_iterations = guarded() || arguments_.groups.automatic || strategy_.grows ||
                                    arguments_.groups.cold_start > 0;
     if (counts_iterations && state.samples != state.iteration * batch)

@@ -115,10 +115,10 @@ Result<std::vector<GroupBatch>> parse_group_batches(std::string_view text, int g
     if (!times || !batch || *times > kMostGroups)
       return refuse(
           fmt::format("{} is no number of samples", shown_name(text.substr(first, end - first))));
-    batches.insert(batches.end(), static_cast<std::size_t>(*times), *batch);
+    batches.insert(batches.end(), *times, *batch);
     first = end + 1;
   }
-  if (batches.size() == 1) batches.resize(static_cast<std::size_t>(groups), batches.front());
+  if (batches.size() == 1) batches.resize(groups, batches.front());
   if (batches.size() != static_cast<std::size_t>(groups))
     return refuse(fmt::format("names {} groups, there are {}", batches.size(), groups));
   return batches;
@@ -174,7 +174,7 @@ Result<GroupShape> shape_groups(StrategyChoice& choice, const GroupArguments& gr
   const int count = groups.count.value_or(1);
   if (!choice.type->has_group_batches) return shape;
   if (choice.type->models == GroupModels::own) {
-    shape.images_per_pass.assign(static_cast<std::size_t>(count), elastic_pass(batch));
+    shape.images_per_pass.assign(count, elastic_pass(batch));
     return shape;
   }
   std::vector<GroupBatch>& batches = choice.options.group_batches;

@@ -40,7 +40,7 @@ NetArguments TimedTraining::without_learning(NetArguments net) {
 Result<std::unique_ptr<TimedTraining>> TimedTraining::make(ComputeGroups groups,
                                                            const Dataset& images,
                                                            const MachineArguments& machine) {
-  const auto batch = static_cast<std::size_t>(groups.net().slices().images());
+  const std::size_t batch = groups.net().slices().images();
   OMNI_TRY(MemoryDataset held, hold(images, kHeldBatches * batch));
   std::unique_ptr<TimedTraining> training(new TimedTraining(std::move(groups), std::move(held)));
   Net& net = training->groups_.net();

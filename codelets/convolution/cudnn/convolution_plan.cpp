@@ -10,9 +10,7 @@
 #include <limits>
 #include <map>
 #include <new>
-#include <optional>
 #include <string_view>
-#include <vector>
 
 #include "codelets/convolution/cudnn/folded_tensors.hpp"
 #include "codelets/cuda/choice_table.hpp"
@@ -92,9 +90,7 @@ std::size_t ConvolutionPlan::bytes_of_copy(Form form, std::size_t tensor) const 
                  static_cast<std::size_t>(count));
 }
 std::size_t ConvolutionPlan::bytes_of_bias_copy(const Way& way) const {
-  return multiplies_bf16_ && way.form.ends
-             ? aligned(sizeof(Bf16) * static_cast<std::size_t>(task_.shape.filters))
-             : 0;
+  return multiplies_bf16_ && way.form.ends ? aligned(sizeof(Bf16) * task_.shape.filters) : 0;
 }
 std::size_t ConvolutionPlan::memory_for(const Way& way) const {
   std::size_t bytes = aligned(way.plan.workspace_bytes()) + bytes_of_bias_copy(way);
@@ -226,7 +222,7 @@ bool ConvolutionPlan::works(CudaWorker& worker, const Way& way, ConvolutionTenso
                             std::byte* memory) const {
   const auto runs = [&] { return succeeds(enqueue(worker, way, tensors, memory)); };
   if (!way.form.ends) return runs();
-  const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(task_.shape.filters);
+  const std::size_t bytes = sizeof(float) * task_.shape.filters;
   const TrialMemory nan(worker, bytes);
   nan.fill(0xFF, bytes);
   tensors.bias = nan.data();

@@ -33,25 +33,23 @@ bool ActivationBlock::allows_dropout_in_place() const {
 
 void ActivationBlock::forward(std::int64_t count, const Blob& output, int slice,
                               TaskTag tag) const {
-  const auto at = static_cast<std::size_t>(slice);
   if (!before_.empty())
     activation_forward.submit({.count = count, .activation = kind_},
-                              {read(*before_[at]), write(*output.value[at])}, tag);
+                              {read(*before_[slice]), write(*output.value[slice])}, tag);
 }
 
 void ActivationBlock::backward(std::int64_t count, const Blob& output, int slice,
                                TaskTag tag) const {
-  const auto at = static_cast<std::size_t>(slice);
   if (kind_ != Activation::linear)
     activation_backward.submit({.count = count, .activation = kind_},
-                               {read(target(output, slice)), read_write(*output.diff[at])}, tag);
+                               {read(target(output, slice)), read_write(*output.diff[slice])}, tag);
 }
 
 void ActivationBlock::backward(std::int64_t count, const Blob& output, int slice,
                                const Tensor& diff_bias, TaskTag tag) const {
   submit_channel_bias_backward(
       {.rows = count / output.extent.c, .c = output.extent.c, .activation = kind_},
-      *output.diff[static_cast<std::size_t>(slice)], diff_bias, &target(output, slice), tag);
+      *output.diff[slice], diff_bias, &target(output, slice), tag);
 }
 
 }  // namespace omni

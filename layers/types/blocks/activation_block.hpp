@@ -27,9 +27,7 @@ class ActivationBlock {
   const std::vector<Tensor*>& targets(const Blob& output) const {
     return before_.empty() ? output.value : before_;
   }
-  const Tensor& target(const Blob& output, int slice) const {
-    return *targets(output)[static_cast<std::size_t>(slice)];
-  }
+  const Tensor& target(const Blob& output, int slice) const { return *targets(output)[slice]; }
 
   // The gradient depends on the sign of the output only.
   bool allows_dropout_in_place() const;

@@ -15,7 +15,7 @@ BatchnormBlock::BatchnormBlock(LayerBuilder& builder, Extent extent, Activation 
       activation_(activation),
       activation_of_gradient_(activation),
       slices_(builder.slices()) {
-  const auto channels = static_cast<std::size_t>(extent.c);
+  const std::size_t channels = extent.c;
   const auto param = [&](const char* name, float start, bool trainable) {
     return &builder.param({.name = name,
                            .shape = {extent.c},
@@ -36,7 +36,7 @@ BatchnormBlock::BatchnormBlock(LayerBuilder& builder, Extent extent, Activation 
 }
 
 std::int64_t BatchnormBlock::rows(int slice) const {
-  return std::int64_t{slices_.sizes[static_cast<std::size_t>(slice)]} * extent_.h * extent_.w;
+  return std::int64_t{slices_.sizes[slice]} * extent_.h * extent_.w;
 }
 
 // The slices of one rank are merged as they come, those of several when all have come.
@@ -58,7 +58,7 @@ std::int64_t BatchnormBlock::merge_partials(int slice, bool backward, TaskTag ta
     before += all.back().rows;
   }
   if (slices_.ranks == 1) {
-    merge(all[static_cast<std::size_t>(slice)]);
+    merge(all[slice]);
     return before;
   }
   if (slice + 1 < slices_.count()) return before;
@@ -91,16 +91,15 @@ void BatchnormBlock::forward(const Step& step, int slice, const std::vector<Tens
                            *src[at], centre, statistics, *scale->value, *shift->value, addend(at),
                            *dst[at], {tag.priority, tag.layer, static_cast<int>(at)});
   };
-  const auto at = static_cast<std::size_t>(slice);
-  if (!step.training) return apply(at, *mean->value, *variance->value);
+  if (!step.training) return apply(slice, *mean->value, *variance->value);
   if (one_slice())
     return submit_batchnorm_forward({.rows = rows(slice), .c = c, .activation = activation_},
-                                    *src[at], *total_, *batch_mean_, *batch_inv_std_, *mean->value,
-                                    *variance->value, *scale->value, *shift->value, addend(at),
-                                    *dst[at], tag);
+                                    *src[slice], *total_, *batch_mean_, *batch_inv_std_,
+                                    *mean->value, *variance->value, *scale->value, *shift->value,
+                                    addend(slice), *dst[slice], tag);
 
   batchnorm_partial.submit({.rows = rows(slice), .c = c},
-                           {read(*src[at]), write(own_partial(slice))}, tag);
+                           {read(*src[slice]), write(own_partial(slice))}, tag);
   const std::int64_t batch_rows = merge_partials(slice, false, tag);
   if (slice + 1 < slices_.count()) return;
   submit_batchnorm_finish({.c = c, .rows = batch_rows}, *total_, *batch_mean_, *batch_inv_std_,
@@ -112,29 +111,29 @@ void BatchnormBlock::backward(int slice, const std::vector<Tensor*>& src, const 
                               const std::vector<Tensor*>& diff_src, TaskTag tag,
                               const std::function<void(int)>& then) {
   const int c = extent_.c;
-  const auto at = static_cast<std::size_t>(slice);
   const bool of_sum = addend_ != nullptr && addend_->writes_gradient();
   const Activation activation = of_sum ? activation_ : activation_of_gradient_;
   if (one_slice()) {
-    const auto sum =
-        of_sum ? std::optional<BatchnormSum>({*dst.value[at], *addend_->diff[at]}) : std::nullopt;
+    const auto sum = of_sum
+                         ? std::optional<BatchnormSum>({*dst.value[slice], *addend_->diff[slice]})
+                         : std::nullopt;
     submit_batchnorm_backward(
-        {.rows = rows(slice), .c = c, .activation = activation}, *src[at], *dst.diff[at],
+        {.rows = rows(slice), .c = c, .activation = activation}, *src[slice], *dst.diff[slice],
         *batch_mean_, *batch_inv_std_, *scale->value, *shift->value, *total_, *scale->diff,
-        *shift->diff, diff_src.empty() ? nullptr : diff_src[at], sum ? &*sum : nullptr, tag);
+        *shift->diff, diff_src.empty() ? nullptr : diff_src[slice], sum ? &*sum : nullptr, tag);
     return then(slice);
   }
   const BatchnormReduceArgs reduce{.rows = rows(slice), .c = c, .activation = activation};
   if (of_sum)
     batchnorm_residual_reduce.submit(
         reduce,
-        {read(*src[at]), read(*dst.value[at]), read(*dst.diff[at]), read(*batch_mean_),
-         read(*batch_inv_std_), write(own_partial(slice)), write(*addend_->diff[at])},
+        {read(*src[slice]), read(*dst.value[slice]), read(*dst.diff[slice]), read(*batch_mean_),
+         read(*batch_inv_std_), write(own_partial(slice)), write(*addend_->diff[slice])},
         tag);
   else
     batchnorm_backward_reduce.submit(
         reduce,
-        {read(*src[at]), read(*dst.diff[at]), read(*batch_mean_), read(*batch_inv_std_),
+        {read(*src[slice]), read(*dst.diff[slice]), read(*batch_mean_), read(*batch_inv_std_),
          read(*scale->value), read(*shift->value), write(own_partial(slice))},
         tag);
   const std::int64_t batch_rows = merge_partials(slice, true, tag);
@@ -143,14 +142,13 @@ void BatchnormBlock::backward(int slice, const std::vector<Tensor*>& src, const 
       {.c = c}, {read(*total_), accumulate(*scale->diff), accumulate(*shift->diff)}, tag);
   const std::vector<Tensor*>& diffs = of_sum ? addend_->diff : dst.diff;
   for (int each = 0; each < slices_.count(); ++each) {
-    const auto index = static_cast<std::size_t>(each);
     if (!diff_src.empty())
       submit_batchnorm_backward_data({.rows = rows(each),
                                       .c = c,
                                       .batch_rows = batch_rows,
                                       .activation = activation_of_gradient_},
-                                     *src[index], *diffs[index], *batch_mean_, *batch_inv_std_,
-                                     *scale->value, *shift->value, *total_, *diff_src[index],
+                                     *src[each], *diffs[each], *batch_mean_, *batch_inv_std_,
+                                     *scale->value, *shift->value, *total_, *diff_src[each],
                                      {tag.priority, tag.layer, each});
     then(each);
   }

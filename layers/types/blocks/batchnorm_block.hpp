@@ -39,9 +39,7 @@ class BatchnormBlock {
  private:
   bool one_slice() const { return slices_.all_sizes.size() == 1; }
   std::int64_t rows(int slice) const;
-  const Tensor& own_partial(int slice) const {
-    return *partials_[static_cast<std::size_t>(slices_.first + slice)];
-  }
+  const Tensor& own_partial(int slice) const { return *partials_[slices_.first + slice]; }
   // Merges the slice's partial into total_. Over several ranks: the call for the last slice
   // exchanges all partials, then merges each. Returns the rows of the whole mini-batch.
   std::int64_t merge_partials(int slice, bool backward, TaskTag tag) const;

@@ -49,7 +49,7 @@ Result<Image> parse_netpbm(std::string_view bytes, const std::string& where) {
   const int maximum = next_number(bytes, at);
   if (width < 1 || height < 1) return refuse("has no valid width and height");
   if (maximum != 255) return refuse("has not 8 bits per value", "maxval must be 255");
-  if (static_cast<std::uint64_t>(width) * static_cast<std::uint64_t>(height) > kMaxPixels)
+  if (static_cast<std::uint64_t>(width) * height > kMaxPixels)
     return refuse("has more than 2^26 pixels", "make it smaller");
   ++at;  // one white space ends the header
   Image image{.extent = {height, width, channels}, .pixels = {}};

@@ -99,7 +99,7 @@ Status for_each_line(const fs::path& file, bool gaps,
 Result<std::vector<std::string>> read_class_names(const fs::path& file,
                                                   std::optional<int> classes) {
   std::vector<std::string> names;
-  const auto wanted = static_cast<std::size_t>(classes.value_or(kMostClasses));
+  const std::size_t wanted = classes.value_or(kMostClasses);
   OMNI_CHECK(for_each_line(file, false, [&](std::string_view line, std::size_t index) -> Status {
     if (names.size() < wanted)
       names.emplace_back(line);

@@ -168,10 +168,10 @@ std::vector<std::string> sort_labels(LabelNumbers& labels, Vectors& train) {
   std::vector<std::string> names;
   for (auto& [value, label] : labels) {
     const auto number = static_cast<std::int32_t>(names.size());
-    classes[static_cast<std::size_t>(std::exchange(label.number, number))] = number;
+    classes[std::exchange(label.number, number)] = number;
     names.push_back(label.written);
   }
-  for (std::int32_t& label : train.labels) label = classes[static_cast<std::size_t>(label)];
+  for (std::int32_t& label : train.labels) label = classes[label];
   return names;
 }
 
@@ -185,13 +185,13 @@ void scale_features(Vectors& train, Vectors& test, FeatureSpace& space) {
       return most > least ? static_cast<float>((value - least) / (most - least)) : 0;
     }
   };
-  std::vector<Range> ranges(static_cast<std::size_t>(space.features));
+  std::vector<Range> ranges(space.features);
   const auto widen = [](Range& range, double value) {
     range.least = std::min(range.least, value);
     range.most = std::max(range.most, value);
   };
   for (std::size_t i = 0; i < train.values.size(); ++i) {
-    Range& range = ranges[static_cast<std::size_t>(train.features[i])];
+    Range& range = ranges[train.features[i]];
     widen(range, train.values[i]);
     ++range.times;
   }
@@ -201,7 +201,7 @@ void scale_features(Vectors& train, Vectors& test, FeatureSpace& space) {
   }
   for (Vectors* const each : {&train, &test})
     for (std::size_t i = 0; i < each->values.size(); ++i)
-      each->values[i] = ranges[static_cast<std::size_t>(each->features[i])].scaled(each->values[i]);
+      each->values[i] = ranges[each->features[i]].scaled(each->values[i]);
 }
 
 class VectorDataset final : public Dataset {
@@ -229,7 +229,7 @@ class VectorDataset final : public Dataset {
       vector.values = space_->absent;
     const std::size_t end = vectors_.ends[index];
     for (std::size_t i = index == 0 ? 0 : vectors_.ends[index - 1]; i < end; ++i)
-      vector.values[static_cast<std::size_t>(vectors_.features[i])] = vectors_.values[i];
+      vector.values[vectors_.features[i]] = vectors_.values[i];
     return {};
   }
 

@@ -110,7 +110,7 @@ struct TaskChain::Task {
                                                     : reinterpret_cast<void*>(STARPU_VECTOR_GET_PTR(
                                                           interfaces[declared[data]])));
       if (timed) marks.add_before_call();
-      if (!link.call->run(static_cast<std::size_t>(link.call->on_gpu), memory)) return;
+      if (!link.call->run(link.call->on_gpu, memory)) return;
     }
     if (timed) marks.add();
   }
@@ -152,8 +152,7 @@ struct TaskChain::Task {
       }
       const recording::BeforeEnd computed = marks.of_call(i);
       if (task_times.recording())
-        call.record_time(static_cast<std::size_t>(call.on_gpu),
-                         1e-6 * (computed.from - computed.to));
+        call.record_time(call.on_gpu, 1e-6 * (computed.from - computed.to));
       if (call.pending != nullptr)
         recording::finished_among_others(call.pending, *profile, computed);
     }
