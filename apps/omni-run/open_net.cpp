@@ -34,6 +34,32 @@ void keep_images_at_once(const Section& file, Section& net) {
   net.options.push_back({"subdivisions", std::to_string(batch / at_once), kCommandLine});
 }
 
+Status load(Net& net, const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(file, ignored) && file.extension() != ".safetensors" &&
+      file.extension() != ".json")
+    return load_darknet_weights(net, file);
+  OMNI_TRY(const Checkpoint checkpoint, load_checkpoint(file));
+  return restore_parameters(net, checkpoint);
+}
+
+std::string shape(const Extent& extent) {
+  return fmt::format("{}x{}x{}", extent.w, extent.h, extent.c);
+}
+
+std::string short_number(double value) {
+  return value >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
+}
+
+std::size_t trainable(const Layer& layer) {
+  std::size_t count = 0;
+  for (const Param* param : layer.params())
+    if (param->trainable) count += param->master->count();
+  return count;
+}
+
+double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; }
+
 }  // namespace
 
 Result<NetSpec> read_net(const NetArguments& arguments) {
@@ -73,19 +99,6 @@ Result<std::unique_ptr<Net>> open_net(const NetArguments& arguments, bool traini
   return build_net(spec, arguments, training);
 }
 
-namespace {
-
-Status load(Net& net, const std::filesystem::path& file) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(file, ignored) && file.extension() != ".safetensors" &&
-      file.extension() != ".json")
-    return load_darknet_weights(net, file);
-  OMNI_TRY(const Checkpoint checkpoint, load_checkpoint(file));
-  return restore_parameters(net, checkpoint);
-}
-
-}  // namespace
-
 Status load_parameters(Net& net, const std::string& path) {
   OMNI_CHECK(require_there(path));
   OMNI_CHECK(load(net, path));
@@ -97,27 +110,6 @@ Status load_parameters(Net& net, const std::string& path) {
   }
   return {};
 }
-
-namespace {
-
-std::string shape(const Extent& extent) {
-  return fmt::format("{}x{}x{}", extent.w, extent.h, extent.c);
-}
-
-std::string short_number(double value) {
-  return value >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
-}
-
-std::size_t trainable(const Layer& layer) {
-  std::size_t count = 0;
-  for (const Param* param : layer.params())
-    if (param->trainable) count += param->master->count();
-  return count;
-}
-
-double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; }
-
-}  // namespace
 
 std::string layer_table(const Net& net) {
   std::string text;

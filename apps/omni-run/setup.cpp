@@ -50,6 +50,28 @@ void on_full_gpu(const Error& error) {
 }
 #endif
 
+// Seconds by which this host's clock is behind the first rank's, to a fraction of a millisecond:
+// all ranks come back from a gathering at about the same time.
+double clock_behind() {
+  std::array<double, 9> behind{};
+  for (double& each : behind) {
+    ranks::gather("");
+    const double own =
+        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    each = std::stod(ranks::gather(fmt::format("{}", own)).front()) - own;
+  }
+  std::ranges::nth_element(behind, behind.begin() + 4);
+  return behind[4];
+}
+
+// The first rank chooses the folder.
+Result<std::unique_ptr<Recorder>> start_recorder(std::string folder, const trace::Header& header) {
+  if (!ranks::first()) folder = ranks::gather("").front();
+  OMNI_TRY(auto recorder, Recorder::start(folder, header));
+  if (ranks::first()) ranks::gather(recorder->folder());
+  return recorder;
+}
+
 }  // namespace
 
 std::vector<std::string> scheduler_names() { return Session::schedulers(&omni_policy()); }
@@ -196,32 +218,6 @@ FeedOptions feed_options(const Net& net, std::uint64_t seed, bool training, int 
           .slots = slots,
           .unpack_apart = gpus_compute()};
 }
-
-namespace {
-
-// Seconds by which this host's clock is behind the first rank's, to a fraction of a millisecond:
-// all ranks come back from a gathering at about the same time.
-double clock_behind() {
-  std::array<double, 9> behind{};
-  for (double& each : behind) {
-    ranks::gather("");
-    const double own =
-        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-    each = std::stod(ranks::gather(fmt::format("{}", own)).front()) - own;
-  }
-  std::ranges::nth_element(behind, behind.begin() + 4);
-  return behind[4];
-}
-
-// The first rank chooses the folder.
-Result<std::unique_ptr<Recorder>> start_recorder(std::string folder, const trace::Header& header) {
-  if (!ranks::first()) folder = ranks::gather("").front();
-  OMNI_TRY(auto recorder, Recorder::start(folder, header));
-  if (ranks::first()) ranks::gather(recorder->folder());
-  return recorder;
-}
-
-}  // namespace
 
 Result<std::unique_ptr<Recorder>> start_trace(const std::string& folder, const Session& session,
                                               const Net& net) {

@@ -14,6 +14,13 @@
 
 namespace omni {
 
+// From here on, in every thread: a process that runs out of memory ends with the exit code for it.
+void end_in_order_without_memory();
+// Each rank's workers, where several are on a host.
+void share_workers(MachineArguments& machine);
+// Before workers are chosen. All ranks but the first write no files and are quiet.
+Status prepare_ranks(TrainArguments& train);
+
 std::vector<std::string> scheduler_names();
 // Cores that will compute.
 int computing_cores(const SessionOptions& session);

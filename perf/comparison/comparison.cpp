@@ -61,6 +61,32 @@ Lead lead_of(const std::string& best, const std::string& other,
   return lead;
 }
 
+using Json = nlohmann::ordered_json;
+
+constexpr std::array<std::pair<Outcome, const char*>, 3> kOutcomes{
+    {{Outcome::trained, "trained"}, {Outcome::diverged, "diverged"}, {Outcome::failed, "failed"}}};
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json spread(const Spread& found) {
+  if (found.count == 0) return nullptr;
+  return {{"mean", found.mean}, {"min", found.min}, {"max", found.max}, {"median", found.median}};
+}
+
+Json row_json(const StrategyRow& row) {
+  return {{"strategy", row.strategy},
+          {"trainings", row.trainings},
+          {"reached", row.reached},
+          {"diverged", row.diverged},
+          {"failed", row.failed},
+          {"epochs", spread(row.epochs)},
+          {"time", spread(row.seconds)},
+          {"updates", spread(row.updates)},
+          {"images_per_second", spread(row.images_per_second)},
+          {"test_accuracy", spread(row.accuracy)},
+          {"median_time", number(row.median_seconds)}};
+}
+
 }  // namespace
 
 const MetricsLine* Training::reached(double target) const {
@@ -109,36 +135,6 @@ double sign_test(int ahead, int behind) {
                      std::lgamma(tosses - heads + 1) - tosses * std::log(2));
   return std::min(1.0, 2 * tail);
 }
-
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-constexpr std::array<std::pair<Outcome, const char*>, 3> kOutcomes{
-    {{Outcome::trained, "trained"}, {Outcome::diverged, "diverged"}, {Outcome::failed, "failed"}}};
-
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
-Json spread(const Spread& found) {
-  if (found.count == 0) return nullptr;
-  return {{"mean", found.mean}, {"min", found.min}, {"max", found.max}, {"median", found.median}};
-}
-
-Json row_json(const StrategyRow& row) {
-  return {{"strategy", row.strategy},
-          {"trainings", row.trainings},
-          {"reached", row.reached},
-          {"diverged", row.diverged},
-          {"failed", row.failed},
-          {"epochs", spread(row.epochs)},
-          {"time", spread(row.seconds)},
-          {"updates", spread(row.updates)},
-          {"images_per_second", spread(row.images_per_second)},
-          {"test_accuracy", spread(row.accuracy)},
-          {"median_time", number(row.median_seconds)}};
-}
-
-}  // namespace
 
 Json evaluation_json(const MetricsLine& line) {
   Json json{{"iteration", number(line.iteration)},

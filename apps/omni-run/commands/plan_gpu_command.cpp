@@ -11,7 +11,7 @@
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "apps/omni-run/shipped/open_machine.hpp"
+#include "apps/omni-run/shipped/shipped_files.hpp"
 #include "codelets/elementwise/exchange.hpp"
 #include "runtime/cuda/devices.hpp"
 #include "runtime/log.hpp"

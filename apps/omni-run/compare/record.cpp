@@ -20,6 +20,29 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kFile = "compare.json";
 constexpr std::uint64_t kLargestRecord = 256 << 20;
 
+using perf::Format;
+using perf::Spread;
+
+std::string range(const Spread& spread, auto text) {
+  if (spread.count == 0) return "-";
+  if (spread.min == spread.max) return text(spread.mean);
+  return fmt::format("{} ({} to {})", text(spread.mean), text(spread.min), text(spread.max));
+}
+
+std::string reached(const perf::StrategyRow& row) {
+  std::string text = fmt::format("{} of {}", row.reached, row.trainings);
+  if (row.diverged > 0) text += fmt::format(", {} diverged", row.diverged);
+  if (row.failed > 0) text += fmt::format(", {} failed", row.failed);
+  return text;
+}
+
+std::string certainty(const perf::Lead& lead) {
+  const std::string seeds =
+      fmt::format("ahead of {} in {} of {} seeds", lead.over, lead.ahead, lead.seeds);
+  return lead.seeds > 1 ? fmt::format("{} (sign test: p = {:.2g})", seeds, lead.p)
+                        : seeds + " (how sure: not known)";
+}
+
 }  // namespace
 
 Result<ComparisonRecord> ComparisonRecord::open(const CompareArguments& arguments,
@@ -109,33 +132,6 @@ Json ComparisonRecord::json() const {
   all.update(perf::comparison_json(comparison(), trainings_));
   return all;
 }
-
-namespace {
-
-using perf::Format;
-using perf::Spread;
-
-std::string range(const Spread& spread, auto text) {
-  if (spread.count == 0) return "-";
-  if (spread.min == spread.max) return text(spread.mean);
-  return fmt::format("{} ({} to {})", text(spread.mean), text(spread.min), text(spread.max));
-}
-
-std::string reached(const perf::StrategyRow& row) {
-  std::string text = fmt::format("{} of {}", row.reached, row.trainings);
-  if (row.diverged > 0) text += fmt::format(", {} diverged", row.diverged);
-  if (row.failed > 0) text += fmt::format(", {} failed", row.failed);
-  return text;
-}
-
-std::string certainty(const perf::Lead& lead) {
-  const std::string seeds =
-      fmt::format("ahead of {} in {} of {} seeds", lead.over, lead.ahead, lead.seeds);
-  return lead.seeds > 1 ? fmt::format("{} (sign test: p = {:.2g})", seeds, lead.p)
-                        : seeds + " (how sure: not known)";
-}
-
-}  // namespace
 
 std::string comparison_table(const perf::Comparison& comparison) {
   const auto number = [](double value) { return fmt::format("{:.4g}", value); };

@@ -1,5 +1,4 @@
-#include "apps/omni-run/memory/no_memory.hpp"
-
+// What happens when memory runs out, wherever that shows first.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "apps/exit_codes.hpp"
+#include "apps/omni-run/setup.hpp"
 #include "runtime/memory/memory_limits.hpp"
 
 namespace omni {

@@ -56,4 +56,9 @@ Result<fs::path> find_shipped(const ShippedKind& kind, const std::string& name) 
       hint(kind, name)};
 }
 
+Result<Machine> read_machine(const std::string& file_or_name) {
+  OMNI_TRY(const fs::path path, find_shipped(kShippedMachines, file_or_name));
+  return read_machine_file(path);
+}
+
 }  // namespace omni

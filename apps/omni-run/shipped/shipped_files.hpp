@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runtime/result.hpp"
+#include "scheduling/arrivals/machine_file.hpp"
 
 namespace omni {
 
@@ -22,5 +23,6 @@ inline constexpr ShippedKind kShippedJobs{"job script", "--template", ".sbatch",
 
 // A path, or the name of a shipped file, with or without its ending.
 Result<std::filesystem::path> find_shipped(const ShippedKind& kind, const std::string& name);
+Result<Machine> read_machine(const std::string& file_or_name);
 
 }  // namespace omni

@@ -109,6 +109,17 @@ BuildOptions of_one_group(const NetArguments& net, int groups) {
           .update_in_backward = true};
 }
 
+void warn_about_momentum(const ComputeGroups& groups, const GroupArguments& arguments) {
+  const auto tuned = static_cast<double>(groups.net().options().solver.momentum);
+  if (arguments.how.compensation == Compensation::off || !groups.watched()) return;
+  const Momentum momentum = compensate(tuned, implicit_of_groups(groups.count()));
+  if (!is_kept(momentum))
+    log::warn(
+        "the asynchrony of {} groups adds more momentum than updates can give up: in total "
+        "{:.3g} instead of {:.3g} (use fewer groups)",
+        groups.count(), momentum.total(), tuned);
+}
+
 }  // namespace
 
 Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
@@ -187,21 +198,6 @@ Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments, Gr
             describe(places));
   return {};
 }
-
-namespace {
-
-void warn_about_momentum(const ComputeGroups& groups, const GroupArguments& arguments) {
-  const auto tuned = static_cast<double>(groups.net().options().solver.momentum);
-  if (arguments.how.compensation == Compensation::off || !groups.watched()) return;
-  const Momentum momentum = compensate(tuned, implicit_of_groups(groups.count()));
-  if (!is_kept(momentum))
-    log::warn(
-        "the asynchrony of {} groups adds more momentum than updates can give up: in total "
-        "{:.3g} instead of {:.3g} (use fewer groups)",
-        groups.count(), momentum.total(), tuned);
-}
-
-}  // namespace
 
 void warn_about_groups(const ComputeGroups& groups, const GroupArguments& arguments,
                        std::uint64_t iterations) {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "apps/omni-run/training/rank_steps.hpp"
+#include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/training.hpp"
 #include "apps/version.hpp"
 #include "layers/net_spec.hpp"

@@ -9,7 +9,7 @@
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "apps/omni-run/shipped/open_machine.hpp"
+#include "apps/omni-run/shipped/shipped_files.hpp"
 #include "apps/omni-run/training/plan_groups.hpp"
 #include "apps/omni-run/training/training.hpp"
 #include "runtime/communicator/ranks.hpp"
