@@ -132,8 +132,7 @@ class Layer {
     return static_cast<std::int64_t>(output_.extent.count()) * images(slice);
   }
   std::uint64_t first_sample(const Step& step, int slice) const {
-    return step.first_sample +
-           static_cast<std::uint64_t>(slices_->before + slices_->offsets[slice]);
+    return step.first_sample + slices_->before + slices_->offsets[slice];
   }
   const Tensor& value(int slice) const { return *output_.value[slice]; }
   const Tensor& diff(int slice) const { return *output_.diff[slice]; }

@@ -67,8 +67,7 @@ Result<double> GrowingTraining::measure() {
 Status GrowingTraining::run() {
   while (!growth_.settled) {
     const int measured = groups_.count();
-    const std::uint64_t needed =
-        (kWarmUp + kMeasured) * static_cast<std::uint64_t>(measured + devices_);
+    const std::uint64_t needed = (kWarmUp + kMeasured) * (measured + devices_);
     if (options_.iterations != 0 &&
         options_.iterations < trainer_->state().iteration + 2 * needed) {
       say_(fmt::format("groups: {} are kept: too few iterations are left to try more", measured));

@@ -90,8 +90,7 @@ class Plan<ConvForwardArgs> {
     convolution_.execute(stream, arguments);
     if (!activate_after_) return;
     with_values(buffers, [&]<class T>(T) {
-      activate(args.activation, buffers.get<T>(2),
-               static_cast<std::size_t>(args.shape.dst_count()));
+      activate(args.activation, buffers.get<T>(2), args.shape.dst_count());
     });
   }
 

@@ -36,9 +36,8 @@ namespace reference {
 void for_each_row(const ColumnPartsArgs& args, auto copy) {
   for (int part = 0; part < args.parts(); ++part)
     for (int row = 0; row < args.rows; ++row)
-      copy(std::int64_t{row} * args.columns + args.first_column(part),
-           static_cast<std::size_t>(part), std::int64_t{args.first_row + row} * args.width_of(part),
-           args.width_of(part));
+      copy(std::int64_t{row} * args.columns + args.first_column(part), part,
+           std::int64_t{args.first_row + row} * args.width_of(part), args.width_of(part));
 }
 
 template <class T>

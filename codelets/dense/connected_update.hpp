@@ -30,8 +30,7 @@ namespace reference {
 template <class T>
 void connected_backward_update(const ConnectedUpdateArgs& args, const T* src, const T* diff_dst,
                                Updated<T> weights, Updated<T> bias) {
-  std::vector<T> diff_weights(args.shape.weights_count()),
-      diff_bias(static_cast<std::size_t>(args.shape.outputs));
+  std::vector<T> diff_weights(args.shape.weights_count()), diff_bias(args.shape.outputs);
   connected_backward_weights({.shape = args.shape, .has_bias = true}, src, diff_dst,
                              diff_weights.data(), diff_bias.data());
   const auto update = [](ExchangeArgs rule, std::vector<T>& diff, const Updated<T>& of) {

@@ -17,8 +17,7 @@ struct Drop {
   T* values;
 
   __device__ void operator()(int sample, int, int, int block) const {
-    const auto bits =
-        philox(first_sample + static_cast<std::uint64_t>(sample), dropout_counter(layer, block));
+    const auto bits = philox(first_sample + sample, dropout_counter(layer, block));
     const std::int64_t first = std::int64_t{block} / 16 * 64 + block % 16;
     const std::int64_t start = sample * per_sample;
 #pragma unroll  // keeps the bits in registers

@@ -30,8 +30,7 @@ struct DropoutRule {
   float scale;
   // With p = 0 everything survives unchanged; with p = 1 nothing does, so the scale is 0.
   explicit DropoutRule(float probability)
-      : threshold(static_cast<std::uint32_t>(
-            std::clamp(static_cast<double>(probability) * 0x1p32, 0.0, 0x1p32 - 1))),
+      : threshold(static_cast<std::uint32_t>(std::clamp(probability * 0x1p32, 0.0, 0x1p32 - 1))),
         scale(probability < 1 ? 1 / (1 - std::max(probability, 0.0f)) : 0.0f) {}
 };
 

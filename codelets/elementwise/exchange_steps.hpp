@@ -31,8 +31,7 @@ struct AdamStep {
   float rate, momentum, decay, gradient_scale, square_memory, square_scale, epsilon;
 
   explicit AdamStep(const ExchangeArgs& args)
-      : rate(static_cast<float>(static_cast<double>(args.learning_rate) /
-                                bias_correction(args.momentum, args.number))),
+      : rate(static_cast<float>(args.learning_rate / bias_correction(args.momentum, args.number))),
         momentum(args.momentum),
         decay(args.decay),
         gradient_scale(args.gradient_scale),

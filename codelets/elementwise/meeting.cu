@@ -44,8 +44,7 @@ void gpu::move_centre(const MoveCentreArgs& args, const Buffers& buffers, Device
 
 void gpu::publish(const PublishArgs& args, const Buffers& buffers, DeviceContext&) {
   about_to_launch();
-  check(cudaMemcpyAsync(buffers.get(0), buffers.get(1),
-                        static_cast<std::size_t>(args.count) * sizeof(float),
+  check(cudaMemcpyAsync(buffers.get(0), buffers.get(1), args.count * sizeof(float),
                         cudaMemcpyDeviceToDevice, CudaWorker::current().stream()),
         "copying a model");
 }

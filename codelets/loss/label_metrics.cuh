@@ -60,8 +60,7 @@ template <class Row>
 void label_losses(int images, int inputs, const std::int32_t* labels, Row row, float* metrics,
                   float* diff) {
   CudaWorker& worker = CudaWorker::current();
-  auto* losses = static_cast<ImageLoss*>(
-      worker.workspace(static_cast<std::size_t>(images) * sizeof(ImageLoss)));
+  auto* losses = static_cast<ImageLoss*>(worker.workspace(images * sizeof(ImageLoss)));
   launch(image_losses_kernel<Row>, dim3(static_cast<unsigned>(images)), threads_for_row(inputs), 0,
          worker.stream(), labels, inputs, row, diff, losses);
   add_losses(worker, images, losses, metrics);

@@ -42,10 +42,9 @@ struct CrossEntropyRow {
       if (i != label) rest += std::exp((x[i] - top) * sharpness);
       others_below += own - static_cast<double>(x[i]);
     }
-    const LabelOdds odds{
-        .own = static_cast<double>(std::exp((x[label] - top) * sharpness)),
-        .rest = static_cast<double>(reduce_block(rest, Plus{})),
-        .below = (static_cast<double>(top) - own) / static_cast<double>(temperature)};
+    const LabelOdds odds{.own = static_cast<double>(std::exp((x[label] - top) * sharpness)),
+                         .rest = static_cast<double>(reduce_block(rest, Plus{})),
+                         .below = (top - own) / temperature};
     double loss = odds.loss();
     if (truth.other > 0)
       loss += truth.other * reduce_block(others_below, Plus{}) / static_cast<double>(temperature);

@@ -30,8 +30,7 @@ void backward_vector(const L2NormArgs& args, const Buffers& buffers, DeviceConte
     const double squares = dot(src, src, args.c) + kL2NormEpsilon;
     const double factor = 1 / std::sqrt(squares), pull = dot(src, diff_dst, args.c) / squares;
     for (int k = 0; k < args.c; ++k)
-      diff_src[k] = static_cast<float>(
-          (static_cast<double>(diff_dst[k]) - static_cast<double>(src[k]) * pull) * factor);
+      diff_src[k] = static_cast<float>((diff_dst[k] - src[k] * pull) * factor);
     src += args.c;
     diff_dst += args.c;
     diff_src += args.c;

@@ -15,8 +15,7 @@ struct Draw {
 };
 
 const CropWindow* draw_windows(CudaWorker& worker, const CropMirrorArgs& args) {
-  auto* windows = static_cast<CropWindow*>(
-      worker.workspace(static_cast<std::size_t>(args.n) * sizeof(CropWindow)));
+  auto* windows = static_cast<CropWindow*>(worker.workspace(args.n * sizeof(CropWindow)));
   for_each_element(worker, args.n, Draw{args, windows});
   return windows;
 }

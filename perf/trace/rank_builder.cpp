@@ -44,8 +44,7 @@ std::string RankBuilder::take(trace::Header&& header) {
 std::string RankBuilder::take(trace::Worker&& worker) {
   if (trace_.workers.size() == kMaxWorkers) return fmt::format("more than {} workers", kMaxWorkers);
   const auto index = static_cast<std::uint32_t>(trace_.workers.size());
-  if (!workers_.emplace(worker.id, index).second)
-    return twice("worker", static_cast<std::uint64_t>(worker.id));
+  if (!workers_.emplace(worker.id, index).second) return twice("worker", worker.id);
   trace_.workers.push_back({.name = std::move(worker.name),
                             .kind = std::move(worker.kind),
                             .rank = rank_,

@@ -118,8 +118,7 @@ void DataFeed::submit(std::uint64_t first) {
   *free = first;
   const Slot& slot = held(first);
   for (std::size_t i = 0; i < slices.sizes.size(); ++i) {
-    const std::uint64_t first_sample =
-        first + static_cast<std::uint64_t>(slices.before + slices.offsets[i]);
+    const std::uint64_t first_sample = first + slices.before + slices.offsets[i];
     if (in_pixels_)
       submit_pixels(first_sample, static_cast<int>(i), slot);
     else

@@ -88,9 +88,8 @@ Status read_numbers(const std::string& source, std::string_view form,
 }
 
 std::uint64_t default_classes(const DatasetRequest& request) {
-  return request.classes == 0
-             ? kDefaultSyntheticClasses
-             : std::min(kDefaultSyntheticClasses, static_cast<std::uint64_t>(request.classes));
+  return request.classes == 0 ? kDefaultSyntheticClasses
+                              : std::min<std::uint64_t>(kDefaultSyntheticClasses, request.classes);
 }
 
 // Both splits of Dataset, with a test set of a `share`th of the size.

@@ -12,8 +12,7 @@
 namespace omni {
 
 std::size_t physical_memory() {
-  const auto machine = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
-                       static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t machine = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   return std::min(machine, control_group_memory("/"));
 }
 

@@ -225,8 +225,7 @@ CodeletBase::CodeletBase(std::string name, std::uint32_t color, std::vector<Entr
       CodeletCallbacks::run_on_cpu<2>, CodeletCallbacks::run_on_cpu<3>,
       CodeletCallbacks::run_on_cpu<4>, CodeletCallbacks::run_on_cpu<5>,
       CodeletCallbacks::run_on_cpu<6>, CodeletCallbacks::run_on_cpu<7>};
-  const auto on_gpu =
-      static_cast<std::size_t>(std::ranges::count(entries_, Role::gpu, &Entry::role));
+  const std::size_t on_gpu = std::ranges::count(entries_, Role::gpu, &Entry::role);
   const std::size_t on_cpu = entries_.size() - on_gpu;
   if (on_cpu == 0 || on_cpu > kSlots || on_gpu > 1 ||
       (on_gpu == 1 && entries_.back().role != Role::gpu))

@@ -69,8 +69,7 @@ Status reserve_address_space(int threads) {
   rlimit stack{};
   getrlimit(RLIMIT_STACK, &stack);
   if (stack.rlim_cur == RLIM_INFINITY) stack.rlim_cur = 2 * kMebibyte;  // glibc's choice then
-  const std::size_t needed =
-      kStart + static_cast<std::size_t>(threads) * (stack.rlim_cur + kStartPerThread);
+  const std::size_t needed = kStart + threads * (stack.rlim_cur + kStartPerThread);
   return can_map(needed) ? Status() : refuse(needed, "stacks and tasks");
 }
 

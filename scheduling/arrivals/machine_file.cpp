@@ -290,7 +290,7 @@ class MachineReader {
     if (count > left)
       refuse(node, fmt::format("more than {} devices in all", kMostDevices), "leave some out");
     else
-      devices.insert(devices.end(), count, device);
+      devices.insert(devices.end(), static_cast<std::size_t>(count), device);
   }
 
   void read_table(const JsonNode& node, const JsonNode& table, Machine::Device& device) {

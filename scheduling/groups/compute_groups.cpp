@@ -66,8 +66,7 @@ std::vector<int> ComputeGroups::here() const {
 }
 
 std::uint64_t ComputeGroups::images_per_pass(int group) const {
-  return static_cast<std::uint64_t>(images_.empty() ? net(group).slices().images_of_all()
-                                                    : images_[group]);
+  return images_.empty() ? net(group).slices().images_of_all() : images_[group];
 }
 
 void ComputeGroups::assign(const GroupLayout& layout) {

@@ -111,12 +111,11 @@ Learning HealthCheck::learning() const {
   constexpr std::uint64_t kCount = 10000;
   const bool rises = last_.iteration < static_cast<std::uint64_t>(solver_.burn_in);
   const std::uint64_t left = last_.iterations - std::min(last_.iterations, last_.iteration);
-  return {
-      .rate = static_cast<double>(rises ? std::max(most_rate_, solver_.learning_rate) : most_rate_),
-      .momentum = std::max(last_.momentum.total(), last_.momentum.explicit_part),
-      .adam = solver_.adam,
-      .epsilon = static_cast<double>(solver_.epsilon),
-      .iterations = std::max(kCount, left)};
+  return {.rate = rises ? std::max(most_rate_, solver_.learning_rate) : most_rate_,
+          .momentum = std::max(last_.momentum.total(), last_.momentum.explicit_part),
+          .adam = solver_.adam,
+          .epsilon = solver_.epsilon,
+          .iterations = std::max(kCount, left)};
 }
 
 Finding HealthCheck::at_chance() const {

@@ -75,8 +75,7 @@ class Inspector {
         inputs_[layer.index()] = squares(layer.inputs().front()->blob->value);
     });
     net_.backward_by_layer(step, [this](const Layer& layer) { take_gradient(layer); });
-    found_.samples +=
-        std::min<std::uint64_t>(static_cast<std::uint64_t>(net_.slices().images()), kLookedAt);
+    found_.samples += std::min<std::uint64_t>(net_.slices().images(), kLookedAt);
   }
 
   const Inspection& found() const { return found_; }
@@ -89,8 +88,8 @@ class Inspector {
   void look_at(InspectedLayer& into, const std::vector<Tensor*>& by_slice, std::size_t each) const {
     std::size_t seen = 0;
     for (std::size_t slice = 0; slice < by_slice.size() && seen < kLookedAt; ++slice) {
-      const auto images = static_cast<std::size_t>(net_.slices().sizes[slice]),
-                 count = std::min(images, kLookedAt - seen);
+      const std::size_t images = net_.slices().sizes[slice],
+                        count = std::min(images, kLookedAt - seen);
       const HostAccess access(*by_slice[slice], HostAccess::Mode::read);
       if (by_slice[slice]->type() == DataType::bf16)
         compare(into, std::span<const Bf16>(access.bf16()).first(count * each), each);

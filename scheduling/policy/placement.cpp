@@ -69,8 +69,7 @@ std::size_t Placement::choose(std::span<const Candidate> candidates, double now)
     return std::tuple(any_known && !known(each), is_in_the_way(each, candidates),
                       each.wait + each.transfer + length_or_guess(each));
   };
-  const auto best =
-      static_cast<std::size_t>(std::ranges::min_element(candidates, {}, rank) - candidates.begin());
+  const std::size_t best = std::ranges::min_element(candidates, {}, rank) - candidates.begin();
   const bool second_look = ++choices_ % kSecondLooks == 0;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const Candidate& each = candidates[i];

@@ -55,10 +55,9 @@ void Async::take(std::span<const double> ages) {
 
 MakeStrategy async(Asynchrony asynchrony, Compensation compensation) {
   return [=](ComputeGroups& groups, const SolverOptions& solver) {
-    return std::make_unique<Async>(
-        groups, asynchrony,
-        momentum_of_groups(compensation, static_cast<double>(solver.momentum), groups.count(),
-                           groups.watched().has_value()));
+    return std::make_unique<Async>(groups, asynchrony,
+                                   momentum_of_groups(compensation, solver.momentum, groups.count(),
+                                                      groups.watched().has_value()));
   };
 }
 

@@ -41,7 +41,9 @@ Elastic::Elastic(ComputeGroups& groups, bool in_order, ElasticOptions options, d
   members_.resize(groups.count(), {.batch = most});
 }
 
-std::uint64_t Elastic::next_batch(int group) { return members_[group].batch; }
+std::uint64_t Elastic::next_batch(int group) {
+  return static_cast<std::uint64_t>(members_[group].batch);
+}
 
 // The rate is proportional to the mini-batch.
 UpdateRule Elastic::rule(const MiniBatch& batch, float learning_rate) const {

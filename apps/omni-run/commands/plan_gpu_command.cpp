@@ -76,7 +76,7 @@ Status plan_gpu_command(const PlanArguments& given) {
   if (precision == Precision::bf16) arguments.net.values = DataType::bf16;
   here.session.gpus = {0};
   here.gpu_memory = left_by_libraries(static_cast<std::size_t>(gpu->memory - kContext));
-  here.most_workspace = most_workspace(gpu->memory);
+  here.most_workspace = most_workspace(static_cast<std::size_t>(gpu->memory));
 
   OMNI_TRY(auto net, open_net(arguments.net, true));
   OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *net));

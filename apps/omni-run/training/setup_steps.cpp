@@ -287,8 +287,7 @@ Status Training::check_memory() {
     const std::vector<TensorSize> sizes = feed->tensor_sizes();
     demand.training_images.insert(demand.training_images.end(), sizes.begin(), sizes.end());
   }
-  const std::size_t working =
-      kLibraries + static_cast<std::size_t>(cpu_workers(*session_)) * demand.working.of_core;
+  const std::size_t working = kLibraries + cpu_workers(*session_) * demand.working.of_core;
   if (ranks::several()) groups_->sums = &sums_.emplace(*groups_);
   demand.in_main_memory_only = snapshots + working + (sums_ ? sums_->bytes() : 0);
   demand.snapshots = snapshots;
@@ -342,9 +341,9 @@ Status Training::make_clock() {
 // Where groups took smaller mini-batches before, the next one begins with some of the same samples.
 // A clock of another machine starts afresh.
 void Training::align(TrainingState& state) const {
-  const auto unit = static_cast<std::uint64_t>(shape_.images_per_pass.empty()
-                                                   ? groups_->net().options().batch
-                                                   : std::ranges::min(shape_.images_per_pass));
+  const std::uint64_t unit = shape_.images_per_pass.empty()
+                                 ? groups_->net().options().batch
+                                 : std::ranges::min(shape_.images_per_pass);
   if (state.samples % unit != 0) {
     log::info("continues at sample {} instead of {}: mini-batches are multiples of {}",
               state.samples - state.samples % unit, state.samples, unit);

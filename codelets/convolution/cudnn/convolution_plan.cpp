@@ -86,8 +86,7 @@ std::size_t ConvolutionPlan::bytes_of_copy(Form form, std::size_t tensor) const 
   const std::int64_t count = !folds           ? counts_[tensor]
                              : tensor == kSrc ? folded_.src_count()
                                               : folded_.weights_count();
-  return aligned((multiplies_bf16_ ? sizeof(Bf16) : sizeof(float)) *
-                 static_cast<std::size_t>(count));
+  return aligned((multiplies_bf16_ ? sizeof(Bf16) : sizeof(float)) * count);
 }
 std::size_t ConvolutionPlan::bytes_of_bias_copy(const Way& way) const {
   return multiplies_bf16_ && way.form.ends ? aligned(sizeof(Bf16) * task_.shape.filters) : 0;

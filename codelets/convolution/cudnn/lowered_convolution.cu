@@ -21,8 +21,7 @@ void for_each_piece(CudaWorker& worker, const ConvShape& s, auto use) {
   const int images = static_cast<int>(std::clamp<std::int64_t>(most / locations, 1, s.n));
   const int of_an_image = static_cast<int>(std::min<std::int64_t>(most, locations));
   auto* columns = static_cast<float*>(
-      worker.workspace(sizeof(float) * static_cast<std::size_t>(std::int64_t{images} * of_an_image *
-                                                                gpu::patch_floats(s))));
+      worker.workspace(sizeof(float) * images * of_an_image * gpu::patch_floats(s)));
   for (int image = 0; image < s.n; image += images)
     for (int first = 0; first < locations; first += of_an_image) {
       const gpu::Patches patches{image, std::min(images, s.n - image), first,
