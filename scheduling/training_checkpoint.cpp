@@ -37,23 +37,25 @@ constexpr double kLargestRate = 1e30;
 
 std::string listed(const auto& numbers) { return fmt::format("{}", fmt::join(numbers, " ")); }
 
-// What listed() wrote; nothing where it is not.
+Error unreadable(const Checkpoint& checkpoint, std::string_view field) {
+  return {ErrorKind::data, checkpoint.path.string(),
+          fmt::format("'{}' is no list of numbers", field), "use another checkpoint"};
+}
+
+// What listed() wrote.
 template <class Number>
-std::optional<std::vector<Number>> read_list(std::string_view text) {
+Result<std::vector<Number>> saved_list(const Checkpoint& checkpoint, std::string_view field) {
+  OMNI_TRY(const std::string text, checkpoint.fields.text(field));
   std::vector<Number> numbers;
   for (const char *at = text.data(), *const end = at + text.size(); at != end;) {
     Number number{};
     const auto [stopped, problem] = std::from_chars(at, end, number);
-    if (problem != std::errc() || (stopped != end && *stopped != ' ')) return {};
+    if (problem != std::errc() || (stopped != end && *stopped != ' '))
+      return unreadable(checkpoint, field);
     numbers.push_back(number);
     at = stopped == end ? end : stopped + 1;
   }
   return numbers;
-}
-
-Error unreadable(const Checkpoint& checkpoint, std::string_view field) {
-  return {ErrorKind::data, checkpoint.path.string(),
-          fmt::format("'{}' is no list of numbers", field), "use another checkpoint"};
 }
 
 void save_arrivals(CheckpointFields& fields, const ArrivalState& arrivals) {
@@ -70,16 +72,9 @@ Result<std::optional<ArrivalState>> saved_arrivals(const Checkpoint& checkpoint)
   if (!fields.text("clock_now")) return std::optional<ArrivalState>();
   ArrivalState arrivals;
   OMNI_TRY(arrivals.clock.now, fields.number("clock_now", 0.0, 1e18));
-  const auto list = [&]<class Number>(const char* key, std::vector<Number>& numbers) -> Status {
-    OMNI_TRY(const std::string text, fields.text(key));
-    auto read = read_list<Number>(text);
-    if (!read) return unreadable(checkpoint, key);
-    numbers = std::move(*read);
-    return {};
-  };
-  OMNI_CHECK(list("clock_finishes", arrivals.clock.finishes));
-  OMNI_CHECK(list("clock_draws", arrivals.clock.draws));
-  OMNI_CHECK(list("clock_samples", arrivals.samples));
+  OMNI_TRY(arrivals.clock.finishes, saved_list<double>(checkpoint, "clock_finishes"));
+  OMNI_TRY(arrivals.clock.draws, saved_list<std::uint64_t>(checkpoint, "clock_draws"));
+  OMNI_TRY(arrivals.samples, saved_list<std::uint64_t>(checkpoint, "clock_samples"));
   OMNI_TRY(arrivals.machine, fields.text("clock_machine"));
   OMNI_TRY(arrivals.finished, fields.number("clock_finished", -1, kMostGroups - 1));
   for (const std::uint64_t samples : arrivals.samples)
@@ -108,23 +103,20 @@ Result<std::optional<GuardState>> saved_guard(const Checkpoint& checkpoint) {
     OMNI_TRY(*number, fields.number(key, std::uint64_t{0}, kMostIterations));
   }
   OMNI_TRY(guard.losses.lowest, fields.number("lowest_loss", -kLargestRate, kLargestRate));
-  OMNI_TRY(const std::string text, fields.text("recent_losses"));
-  auto recent = read_list<double>(text);
-  if (!recent || !std::ranges::all_of(*recent, [](double each) { return std::isfinite(each); }))
+  OMNI_TRY(guard.losses.recent, saved_list<double>(checkpoint, "recent_losses"));
+  if (!std::ranges::all_of(guard.losses.recent, [](double each) { return std::isfinite(each); }))
     return unreadable(checkpoint, "recent_losses");
-  guard.losses.recent = std::move(*recent);
   return std::optional(guard);
 }
 
 Result<StrategyState> saved_strategy(const Checkpoint& checkpoint) {
   OMNI_TRY(const std::string name, checkpoint.fields.text("strategy"));
-  OMNI_TRY(const std::string text, checkpoint.fields.text("strategy_numbers"));
-  auto numbers = read_list<double>(text);
-  if (!numbers || !std::ranges::all_of(*numbers, [](double each) {
-        return each >= 0 && each < static_cast<double>(kMostIterations);
-      }))
-    return unreadable(checkpoint, "strategy_numbers");
-  return StrategyState{name, std::move(*numbers)};
+  OMNI_TRY(std::vector<double> numbers, saved_list<double>(checkpoint, "strategy_numbers"));
+  const auto sound = [](double each) {
+    return each >= 0 && each < static_cast<double>(kMostIterations);
+  };
+  if (!std::ranges::all_of(numbers, sound)) return unreadable(checkpoint, "strategy_numbers");
+  return StrategyState{name, std::move(numbers)};
 }
 
 Result<std::optional<Tuning>> saved_tuning(const CheckpointFields& fields) {
@@ -304,10 +296,8 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
   OMNI_TRY(state.strategy, saved_strategy(checkpoint));
   OMNI_TRY(state.arrivals, saved_arrivals(checkpoint));
   OMNI_TRY(state.tuning, saved_tuning(checkpoint.fields));
-  if (const auto health = checkpoint.fields.text("health"))
-    state.health = read_list<double>(*health).value_or(std::vector<double>());
-  if (const auto growth = checkpoint.fields.text("growth"))
-    state.growth = read_list<double>(*growth).value_or(std::vector<double>());
+  if (auto health = saved_list<double>(checkpoint, "health")) state.health = std::move(*health);
+  if (auto growth = saved_list<double>(checkpoint, "growth")) state.growth = std::move(*growth);
   if (batch != net.options().batch)
     return Error{
         ErrorKind::usage, where,

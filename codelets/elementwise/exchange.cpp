@@ -30,7 +30,7 @@ void report_update(const ExchangeArgs& args) {
 
 namespace {
 
-void exchange_one(const ExchangeArgs& args, const Exchanged<float>& of) {
+void exchange_in_pieces(const ExchangeArgs& args, const Exchanged<float>& of) {
   // In pieces that stay in cache between the update and the copy.
   constexpr std::int64_t kPiece = 2048;
   with_step(args, [&](const auto& step) {
@@ -54,18 +54,10 @@ void exchange_one(const ExchangeArgs& args, const Exchanged<float>& of) {
   });
 }
 
-void exchange_vector(const ExchangeTaskArgs& args, const Buffers& buffers, DeviceContext&) {
-  for_each_exchanged<float>(args, buffers,
-                            [](std::size_t, const ExchangeArgs& one, const Exchanged<float>& of) {
-                              exchange_one(one, of);
-                            });
-}
-
-void exchange_reference(const ExchangeTaskArgs& args, const Buffers& buffers, DeviceContext&) {
-  for_each_exchanged<float>(args, buffers,
-                            [](std::size_t, const ExchangeArgs& one, const Exchanged<float>& of) {
-                              reference::exchange(one, of);
-                            });
+template <void (*exchange_one)(const ExchangeArgs&, const Exchanged<float>&)>
+void exchange_each(const ExchangeTaskArgs& args, const Buffers& buffers, DeviceContext&) {
+  for_each_exchanged<float>(
+      args, buffers, [](std::size_t, const auto& one, const auto& of) { exchange_one(one, of); });
 }
 
 // Three or four are read and written (the gradient only where it is cleared), the replica is
@@ -110,8 +102,9 @@ void for_all(const ExchangeTaskArgs& args) {
 Codelet<ExchangeTaskArgs> exchange({
     .name = "exchange",
     .color = 0xD1495B,
-    .implementations = {{"vector", exchange_vector},
-                        {"reference", exchange_reference, nullptr, Role::reference},
+    .implementations = {{"vector", exchange_each<exchange_in_pieces>},
+                        {"reference", exchange_each<reference::exchange<float>>, nullptr,
+                         Role::reference},
                         OMNI_GPU_IMPLEMENTATION_MAYBE(gpu::exchange, BufferSet(~0u))},
     .cost = cost,
     .footprint = footprint,
