@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include <string_view>
+#include <type_traits>
 
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
@@ -12,9 +13,9 @@ namespace omni {
 namespace {
 
 // One of a few words, each with a meaning.
-template <class Target, class Meaning>
+template <class Target>
 void add_choice(CLI::App& app, const std::string& name, Target& target,
-                const std::map<std::string, Meaning>& choices) {
+                const std::map<std::string, std::type_identity_t<Target>>& choices) {
   std::vector<std::string> words;
   for (const auto& [word, meaning] : choices) words.push_back(word);
   app.add_option_function<std::string>(
@@ -81,8 +82,7 @@ void add_machine(CLI::App& app, MachineArguments& arguments) {
   app.add_option("--workers", arguments.session.cpu_workers)->check(CLI::Range(1, 4096));
   app.add_option("--gpus", arguments.gpus);
   add_choice(app, "--precision", arguments.session.precision,
-             std::map<std::string, Precision>{
-                 {"fp32", Precision::fp32}, {"tf32", Precision::tf32}, {"bf16", Precision::bf16}});
+             {{"fp32", Precision::fp32}, {"tf32", Precision::tf32}, {"bf16", Precision::bf16}});
   app.add_option("--sched", arguments.session.scheduler);
   app.add_flag("--deterministic", arguments.session.deterministic);
   app.add_option("--impl", arguments.session.implementation)
@@ -93,8 +93,7 @@ void add_machine(CLI::App& app, MachineArguments& arguments) {
 
 void add_fully_connected(CLI::App& app, FullyConnected& fully_connected) {
   add_choice(app, "--fc", fully_connected,
-             std::map<std::string, FullyConnected>{{"merged", FullyConnected::merged},
-                                                   {"replicated", FullyConnected::replicated}});
+             {{"merged", FullyConnected::merged}, {"replicated", FullyConnected::replicated}});
 }
 
 void add_groups(CLI::App& app, GroupArguments& arguments) {
@@ -109,16 +108,13 @@ void add_groups(CLI::App& app, GroupArguments& arguments) {
   app.add_option("--cold-start", arguments.cold_start)
       ->transform(whole_number())
       ->capture_default_str();
-  add_choice(app, "--guard", arguments.guard,
-             std::map<std::string, bool>{{"on", true}, {"off", false}});
+  add_choice(app, "--guard", arguments.guard, {{"on", true}, {"off", false}});
   app.add_option("--group-layout", arguments.layout)->check(not_empty());
   add_fully_connected(app, arguments.fully_connected);
   add_choice(app, "--async", arguments.how.asynchrony,
-             std::map<std::string, Asynchrony>{{"free", Asynchrony::free},
-                                               {"reproducible", Asynchrony::reproducible}});
+             {{"free", Asynchrony::free}, {"reproducible", Asynchrony::reproducible}});
   add_choice(app, "--momentum-compensation", arguments.how.compensation,
-             std::map<std::string, Compensation>{{"theory", Compensation::theory},
-                                                 {"off", Compensation::off}});
+             {{"theory", Compensation::theory}, {"off", Compensation::off}});
 }
 
 void add_strategies(CLI::App& app, GroupArguments& arguments, ArrivalArguments& arrivals) {
@@ -139,8 +135,7 @@ void add_strategies(CLI::App& app, GroupArguments& arguments, ArrivalArguments& 
   app.add_option("--batch-rate", how.batch_rate)->check(CLI::Range(0.0, 1.0));
   app.add_option("--adapt-factor", how.adapt_factor)->check(CLI::Range(1.0, 1024.0));
   app.add_option("--adapt-weight", how.adapt_weight)->check(CLI::Range(1e-6, 1.0));
-  add_choice(app, "--arrivals", arrivals.simulated,
-             std::map<std::string, bool>{{"real", false}, {"virtual", true}});
+  add_choice(app, "--arrivals", arrivals.simulated, {{"real", false}, {"virtual", true}});
   app.add_option("--machine", arrivals.machine)->check(not_empty());
 }
 

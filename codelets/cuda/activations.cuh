@@ -4,6 +4,7 @@
 #pragma once
 
 #include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 
@@ -24,6 +25,12 @@ void with_usual_activation(Activation activation, auto use) {
     case Activation::leaky: return use(activations::Leaky{});
     default: return use(AnyActivation{activation});
   }
+}
+
+// use(f, T()) with the value type of those buffers.
+void with_usual_activation(Activation activation, const Buffers& buffers, auto use) {
+  with_usual_activation(activation,
+                        [&](auto f) { with_values(buffers, [&](auto value) { use(f, value); }); });
 }
 
 // The same where values are in bf16; floats have a kernel for each.

@@ -119,7 +119,7 @@ struct ResidualGradient {
 
 void gpu::shortcut_forward(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
   CudaWorker& worker = CudaWorker::current();
-  const auto forward = [&]<class F, class T>(F f, T) {
+  with_usual_activation(args.activation, buffers, [&]<class F, class T>(F f, T) {
     const T *a = buffers.get<T>(0), *b = buffers.get<T>(1);
     T* dst = buffers.get<T>(2);
     if (args.a == args.b)
@@ -134,9 +134,7 @@ void gpu::shortcut_forward(const ShortcutArgs& args, const Buffers& buffers, Dev
                                                          args.beta, a, b, dst});
           },
           a, b, dst);
-  };
-  with_usual_activation(args.activation,
-                        [&](auto f) { with_values(buffers, [&](auto t) { forward(f, t); }); });
+  });
 }
 
 void gpu::shortcut_backward_a(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
@@ -166,14 +164,12 @@ void gpu::shortcut_backward_b(const ShortcutArgs& args, const Buffers& buffers, 
 }
 
 void gpu::residual_backward(const ActivationArgs& args, const Buffers& buffers, DeviceContext&) {
-  const auto backward = [&]<class F, class T>(F f, T) {
+  with_usual_activation(args.activation, buffers, [&]<class F, class T>(F f, T) {
     const T* dst = buffers.get<T>(0);
     T *diff = buffers.get<T>(1), *diff_b = buffers.get<T>(2);
     for_each_by_lanes<T>(CudaWorker::current(), args.count,
                          ResidualGradient<F, T>{f, dst, diff, diff_b}, dst, diff, diff_b);
-  };
-  with_usual_activation(args.activation,
-                        [&](auto f) { with_values(buffers, [&](auto t) { backward(f, t); }); });
+  });
 }
 
 }  // namespace omni

@@ -258,7 +258,7 @@ void gpu::batchnorm_finish(const BatchnormFinishArgs& args, const Buffers& buffe
 void gpu::batchnorm_apply(const BatchnormApplyArgs& args, const Buffers& buffers, DeviceContext&) {
   const Statistics statistics{buffers.get(1), buffers.get(2), buffers.get(3), buffers.get(4),
                               args.from_variance};
-  const auto apply = [&]<class F, class T>(F f, T) {
+  with_usual_activation(args.activation, buffers, [&]<class F, class T>(F f, T) {
     const T *src = buffers.get<T>(0), *addend = args.adds ? buffers.get<T>(6) : nullptr;
     T* dst = buffers.get<T>(5);
     with_lanes<T>(statistics.divides(kMostLanes<T>, args.c, src, addend, dst),
@@ -266,16 +266,14 @@ void gpu::batchnorm_apply(const BatchnormApplyArgs& args, const Buffers& buffers
                     for_each_column(CudaWorker::current(), args.rows, args.c / lanes,
                                     Apply<F, N::value, T>{f, statistics, src, addend, dst, args.c});
                   });
-  };
-  with_usual_activation(args.activation,
-                        [&](auto f) { with_values(buffers, [&](auto t) { apply(f, t); }); });
+  });
 }
 
 void gpu::batchnorm_backward_reduce(const BatchnormReduceArgs& args, const Buffers& buffers,
                                     DeviceContext&) {
   const Statistics statistics{buffers.get(2), buffers.get(3), buffers.get(4), buffers.get(5)};
   const StoreDiff store(args.c, statistics.inv_std, buffers.get(6), buffers, 7);
-  const auto reduce = [&]<class F, class T>(F f, T) {
+  with_usual_activation(args.activation, buffers, [&]<class F, class T>(F f, T) {
     const T *src = buffers.get<T>(0), *diff_dst = buffers.get<T>(1);
     const bool words = statistics.divides(kLanesOfWord<T>, args.c, src, diff_dst);
     with_lanes<T, kLanesOfWord<T>>(words, [&]<class N>(N) {
@@ -284,9 +282,7 @@ void gpu::batchnorm_backward_reduce(const BatchnormReduceArgs& args, const Buffe
                                                 statistics, src, diff_dst, args.c},
                     store);
     });
-  };
-  with_usual_activation(args.activation,
-                        [&](auto f) { with_values(buffers, [&](auto t) { reduce(f, t); }); });
+  });
 }
 
 void gpu::batchnorm_merge_sums(const BatchnormMergeArgs& args, const Buffers& buffers,
@@ -305,7 +301,7 @@ void gpu::batchnorm_parameter_gradient(const BatchnormParameterArgs& args, const
 void gpu::batchnorm_backward_data(const BatchnormBackwardArgs& args, const Buffers& buffers,
                                   DeviceContext&) {
   const Statistics statistics{buffers.get(2), buffers.get(3), buffers.get(4), buffers.get(5)};
-  const auto backward = [&]<class F, class T>(F f, T) {
+  with_usual_activation(args.activation, buffers, [&]<class F, class T>(F f, T) {
     const T *src = buffers.get<T>(0), *diff_dst = buffers.get<T>(1);
     T* diff_src = buffers.get<T>(args.in_place ? 1 : 7);
     with_lanes<T>(
@@ -316,9 +312,7 @@ void gpu::batchnorm_backward_data(const BatchnormBackwardArgs& args, const Buffe
                                            src, diff_dst, buffers.get(6), diff_src, args.c,
                                            1 / static_cast<float>(args.batch_rows)});
         });
-  };
-  with_usual_activation(args.activation,
-                        [&](auto f) { with_values(buffers, [&](auto t) { backward(f, t); }); });
+  });
 }
 
 }  // namespace omni

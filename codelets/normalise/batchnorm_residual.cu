@@ -53,7 +53,7 @@ class CollectResidual {
 void gpu::batchnorm_residual_reduce(const BatchnormReduceArgs& args, const Buffers& buffers,
                                     DeviceContext&) {
   const float *mean = buffers.get(3), *inv_std = buffers.get(4);
-  const auto reduce = [&]<class F, class T>(F f, T) {
+  with_usual_activation(args.activation, buffers, [&]<class F, class T>(F f, T) {
     const T *src = buffers.get<T>(0), *dst = buffers.get<T>(1), *diff_dst = buffers.get<T>(2);
     T* diff_addend = buffers.get<T>(6);
     // Whole vectors: what is written lies between what is read, row by row.
@@ -65,9 +65,7 @@ void gpu::batchnorm_residual_reduce(const BatchnormReduceArgs& args, const Buffe
           CollectResidual<F, N::value, T>{f, src, dst, diff_dst, mean, diff_addend, args.c},
           StoreDiff(args.c, inv_std, buffers.get(5), buffers, 7));
     });
-  };
-  with_usual_activation(args.activation,
-                        [&](auto f) { with_values(buffers, [&](auto t) { reduce(f, t); }); });
+  });
 }
 
 }  // namespace omni

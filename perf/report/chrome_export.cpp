@@ -59,8 +59,7 @@ class Exporter {
     put(
         FMT_COMPILE("{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"writer\":\"omni-perf\"}},"
                     "\"traceEvents\":["));
-    describe_processes();
-    describe_threads();
+    describe_places();
     iterations();
     for (std::size_t i = 0; i < trace_.tasks.size(); ++i) {
       task(i);
@@ -114,7 +113,7 @@ class Exporter {
     describe("thread_sort_index", place, "sort_index", std::to_string(place.thread));
   }
 
-  void describe_processes() {
+  void describe_places() {
     for (const trace::Header& header : trace_.headers) {
       const Place place = submitter(header.rank);
       describe("process_name", place, "name",
@@ -123,9 +122,6 @@ class Exporter {
       describe("process_sort_index", place, "sort_index", std::to_string(header.rank));
       describe_thread(place, "submitting thread");
     }
-  }
-
-  void describe_threads() {
     for (std::uint32_t i = 0; i < trace_.workers.size(); ++i)
       describe_thread(workers_[i], trace_.workers[i].name);
   }

@@ -86,8 +86,6 @@ class FileReader {
   std::size_t number_ = 0;
 };
 
-bool is_of_killed_run(const fs::path& path) { return path.extension() == ".part"; }
-
 // "rank-3.jsonl", "rank-3.jsonl.part" -> 3
 std::optional<int> rank_in(std::string name) {
   constexpr std::string_view kPrefix = "rank-", kSuffix = ".jsonl", kPart = ".part";
@@ -123,7 +121,7 @@ Result<std::map<int, fs::path>> files_in(const fs::path& folder) {
 
 Status read_file_into(Trace& trace, CodeletIndex& codelets, const fs::path& path) {
   OMNI_TRY(LineSource lines, open_lines(path));
-  FileReader reader(trace, codelets, path.string(), is_of_killed_run(path));
+  FileReader reader(trace, codelets, path.string(), path.extension() == ".part");
   return reader.read(std::move(lines));
 }
 
