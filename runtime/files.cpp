@@ -63,16 +63,14 @@ fs::path folder_of(const fs::path& path) {
 }
 
 Status sync_folder(const fs::path& folder) {
-  const int descriptor =
-      retry_interrupted([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  const Descriptor descriptor(retry_interrupted(
+      [&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (descriptor < 0)
     return system_error(ErrorKind::failed, folder, "cannot open the folder to flush it", errno);
   const int status = retry_interrupted([&] { return ::fsync(descriptor); });
-  const int code = errno;
-  ::close(descriptor);
   // Some file systems cannot flush a folder and say so with EINVAL; they give nothing to wait for.
-  if (status != 0 && code != EINVAL)
-    return system_error(ErrorKind::failed, folder, "cannot flush the folder to disk", code);
+  if (status != 0 && errno != EINVAL)
+    return system_error(ErrorKind::failed, folder, "cannot flush the folder to disk", errno);
   return {};
 }
 
@@ -123,15 +121,6 @@ Result<InputFile> InputFile::open(const fs::path& path, Links links) {
 InputFile::InputFile(fs::path path, int descriptor, std::uint64_t size)
     : path_(std::move(path)), descriptor_(descriptor), size_(size) {}
 
-InputFile::InputFile(InputFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      descriptor_(std::exchange(other.descriptor_, -1)),
-      size_(other.size_) {}
-
-InputFile::~InputFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
 Status InputFile::read(std::span<std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t count =
@@ -176,16 +165,11 @@ Result<AtomicFile> AtomicFile::create(const fs::path& path) {
 AtomicFile::AtomicFile(fs::path target, fs::path temporary, int descriptor)
     : target_(std::move(target)), temporary_(std::move(temporary)), descriptor_(descriptor) {}
 
-AtomicFile::AtomicFile(AtomicFile&& other) noexcept
-    : target_(std::move(other.target_)),
-      temporary_(std::move(other.temporary_)),
-      descriptor_(std::exchange(other.descriptor_, -1)) {}
-
 AtomicFile::~AtomicFile() { discard(); }
 
 void AtomicFile::discard() {
   if (descriptor_ < 0) return;
-  ::close(std::exchange(descriptor_, -1));
+  ::close(descriptor_.release());
   ::unlink(temporary_.c_str());
 }
 
@@ -215,7 +199,7 @@ Status AtomicFile::commit() {
     return system_error(ErrorKind::failed, target_, "cannot flush to disk", code);
   }
   // Network file systems report a full disk as late as here; the descriptor is gone either way.
-  if (::close(std::exchange(descriptor_, -1)) != 0 && errno != EINTR) {
+  if (::close(descriptor_.release()) != 0 && errno != EINTR) {
     const int code = errno;
     ::unlink(temporary_.c_str());
     return system_error(ErrorKind::failed, target_, "cannot close", code);

@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 
+#include "runtime/descriptor.hpp"
 #include "runtime/result.hpp"
 
 namespace omni {
@@ -28,18 +28,14 @@ Status require_there(const std::filesystem::path& path);
 class InputFile {
  public:
   static Result<InputFile> open(const std::filesystem::path& path, Links links = Links::followed);
-  InputFile(InputFile&& other) noexcept;
-  InputFile& operator=(InputFile&&) = delete;
-  ~InputFile();
-
-  std::uint64_t size() const { return size_; }              // when it was opened
-  int release() { return std::exchange(descriptor_, -1); }  // to be closed by the caller
-  Status read(std::span<std::byte> bytes);                  // all of them, or an error
+  std::uint64_t size() const { return size_; }     // when it was opened
+  int release() { return descriptor_.release(); }  // to be closed by the caller
+  Status read(std::span<std::byte> bytes);         // all of them, or an error
 
  private:
   InputFile(std::filesystem::path path, int descriptor, std::uint64_t size);
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   std::uint64_t size_ = 0;
 };
 
@@ -51,7 +47,7 @@ class InputFile {
 class AtomicFile {
  public:
   static Result<AtomicFile> create(const std::filesystem::path& path);
-  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile(AtomicFile&&) = default;
   AtomicFile& operator=(AtomicFile&&) = delete;
   ~AtomicFile();
 
@@ -64,7 +60,7 @@ class AtomicFile {
   friend Status try_writing(const std::filesystem::path& path, std::uint64_t bytes);
   void discard();
   std::filesystem::path target_, temporary_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 // Whether a file of so many bytes could be written there now. Changes nothing.

@@ -76,10 +76,4 @@ Result<RunLock> RunLock::acquire(const fs::path& directory) {
   return lock;
 }
 
-RunLock::RunLock(RunLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-RunLock::~RunLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
 }  // namespace omni

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "runtime/descriptor.hpp"
 #include "runtime/result.hpp"
 
 namespace omni {
@@ -12,13 +13,10 @@ class RunLock {
  public:
   // Fails at once, with ErrorKind::usage and the host:pid of the process that holds the directory.
   static Result<RunLock> acquire(const std::filesystem::path& directory);
-  RunLock(RunLock&& other) noexcept;
-  RunLock& operator=(RunLock&&) = delete;
-  ~RunLock();
 
  private:
   explicit RunLock(int descriptor) : descriptor_(descriptor) {}
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 }  // namespace omni

@@ -35,20 +35,13 @@ Result<File> File::create(const std::filesystem::path& folder, int rank) {
 File::File(std::filesystem::path path, int descriptor)
     : path_(std::move(path)), descriptor_(descriptor) {}
 
-File::File(File&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-File::~File() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
 Status File::write(std::string_view lines) {
   while (!lines.empty() && descriptor_ >= 0) {
     const ssize_t count = ::write(descriptor_, lines.data(), lines.size());
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
       const int code = count < 0 ? errno : EIO;
-      ::close(std::exchange(descriptor_, -1));
+      ::close(descriptor_.release());
       return cannot_write(path_, code);
     }
     lines.remove_prefix(count);
@@ -58,8 +51,7 @@ Status File::write(std::string_view lines) {
 
 Status File::finish() {
   if (descriptor_ < 0) return {};
-  if (::close(std::exchange(descriptor_, -1)) != 0 && errno != EINTR)
-    return cannot_write(path_, errno);
+  if (::close(descriptor_.release()) != 0 && errno != EINTR) return cannot_write(path_, errno);
   return rename_durably(part_of(path_), path_);
 }
 

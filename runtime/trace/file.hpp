@@ -4,17 +4,16 @@
 #include <filesystem>
 #include <string_view>
 
+#include "runtime/descriptor.hpp"
 #include "runtime/result.hpp"
 
 namespace omni::trace {
 
+// Without finish() the file keeps its .part.
 class File {
  public:
   // In a folder that exists. Refuses to overwrite.
   static Result<File> create(const std::filesystem::path& folder, int rank);
-  File(File&& other) noexcept;
-  File& operator=(File&&) = delete;
-  ~File();  // without finish() the file keeps its .part
 
   Status write(std::string_view lines);  // whole lines; after a failure the file is closed
   Status finish();
@@ -24,7 +23,7 @@ class File {
  private:
   File(std::filesystem::path path, int descriptor);
   std::filesystem::path path_;  // without .part
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 }  // namespace omni::trace

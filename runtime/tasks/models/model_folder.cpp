@@ -112,20 +112,16 @@ void tidy(const fs::path& parent, const std::string& prefix) {
     if (!folder.filename().string().starts_with(prefix) ||
         fs::last_write_time(folder, none) >= recent)
       continue;
-    const int lock = lock_folder(folder);
-    if (lock < 0) continue;
-    fs::remove_all(folder, none);
-    ::close(lock);
+    if (const Descriptor lock(lock_folder(folder)); lock >= 0) fs::remove_all(folder, none);
   }
 }
 
 // Keeps half of it. 0, or why there is none.
 int take_room(const fs::path& folder) {
   const fs::path file = folder / "room";
-  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  const Descriptor descriptor(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   int code = descriptor < 0 ? errno : ::posix_fallocate(descriptor, 0, 2 * kRoom);
   if (code == 0 && ::ftruncate(descriptor, kRoom) != 0) code = errno;
-  ::close(descriptor);
   return code;
 }
 
@@ -160,7 +156,6 @@ Result<std::shared_ptr<ModelFolder>> ModelFolder::open(const fs::path& shared) {
 ModelFolder::~ModelFolder() {
   std::error_code none;
   fs::remove_all(path_, none);
-  ::close(lock_);
 }
 
 void ModelFolder::prepare_last_write() const {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "runtime/descriptor.hpp"
 #include "runtime/result.hpp"
 
 namespace omni {
@@ -35,7 +36,7 @@ class ModelFolder {
   bool copy_from(const std::filesystem::path& folder);
 
   std::filesystem::path shared_, path_;
-  int lock_;                                                // held for as long as path_ is in use
+  Descriptor lock_;                                         // held for as long as path_ is in use
   std::map<std::filesystem::path, std::string> checksums_;  // of the copied, by name in the folder
 };
 
