@@ -66,7 +66,8 @@ struct Param {
   }
   int parts_of(int rank) const {
     const auto parts = static_cast<int>(master->parts());
-    return parts_per_rank == 0 ? parts : std::min(parts_per_rank, parts - rank * parts_per_rank);
+    return parts_per_rank == 0 ? parts
+                               : std::clamp(parts - rank * parts_per_rank, 0, parts_per_rank);
   }
   // The sum to which the slice adds its gradient.
   const Tensor& gradient(int slice) const {

@@ -115,14 +115,15 @@ ConnectedBlocks choose_connected_blocks(const ConnectedShares& of, int slices) {
 }
 
 ConnectedBlocks divide_neurons(const ConnectedShares& of) {
+  const int ranks = std::min(of.ranks, kMostRanks);
   const std::int64_t weights = std::int64_t{of.inputs} * of.outputs,
-                     sent = std::int64_t{of.images} * (of.inputs + of.outputs / of.ranks);
-  const bool pays = of.ranks > 1 && of.ranks <= kMostRanks && weights >= kShared && weights > sent;
+                     sent = std::int64_t{of.images} * (of.inputs + of.outputs / ranks);
+  const bool pays = ranks > 1 && weights >= kShared && weights > sent;
   const int workers = of.gpus > 0 ? of.gpus : of.cores;
   for (int each = std::clamp(workers, 1, kMost); pays && each > 0; --each) {
-    const int width = block_width(of.outputs, of.ranks * each);
-    if (of.outputs > width * each * (of.ranks - 1))  // else the last rank would have none
-      return {.width = width, .per_rank = each};
+    const int width = block_width(of.outputs, ranks * each);
+    const bool for_all = of.outputs > width * each * (ranks - 1);  // a block, at least
+    if (for_all || (each == 1 && width < of.outputs)) return {.width = width, .per_rank = each};
   }
   return choose_connected_blocks(of, 1);
 }

@@ -30,8 +30,8 @@ struct ConnectedShares {
 // per GPU one block per GPU, to fill it; else a constant, since the order of sums, and so the bits,
 // depend on it, and ranks that sum gradients need the same.
 ConnectedBlocks choose_connected_blocks(const ConnectedShares& of, int slices);
-// The same where each rank may compute some of the neurons, for the images of all ranks: if
-// activations are less to send than gradients and values of the weights.
+// The same where each rank, or each of the first ones, may compute some of the neurons, for the
+// images of all ranks: if activations are less to send than gradients and values of the weights.
 ConnectedBlocks divide_neurons(const ConnectedShares& of);
 
 }  // namespace omni

@@ -42,9 +42,10 @@ void add_parts(const NodeCosts& costs, const NodeCosts::Parameters& of, int shar
     const ConnectedBlocks blocks =
         divides ? divide_neurons(shares) : choose_connected_blocks(shares, 1);
     if (blocks.per_rank > 0) {
+      // The inputs of all images arrive where neurons are computed; each image's outputs return.
       const double sent = 4.0 * costs.images * (sharers - 1) / sharers;
       bytes.inputs += sent * inputs;
-      bytes.outputs += sent * outputs / sharers;
+      bytes.outputs += sent * std::min(outputs, blocks.width * blocks.per_rank);
       continue;
     }
     for (int first = 0; first < outputs; first += blocks.width)

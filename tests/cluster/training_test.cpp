@@ -132,6 +132,8 @@ TEST_F(Ranks, divide_neurons_and_learn_alike) {
     for (const int ranks : {2, 3}) EXPECT_NEAR(run(ranks, "12", way), one, 1e-4 * one) << way[3];
     EXPECT_LT(one, 2.28) << way[3];
   }
+  const double one = run(1, "3", ways.front());
+  EXPECT_NEAR(run(17, "3", ways.front()), one, 1e-4 * one) << "11 ranks have neurons";
   Words saving = ways.front();
   const std::string out = folder_ / "run";
   saving.insert(saving.end(), {"--out", out, "--checkpoint-every", "6"});

@@ -156,7 +156,8 @@ TEST(DividedNeurons, are_some_of_each_rank) {
   EXPECT_EQ(divided({9216, 4096, 64, 16, 2, 3}), std::pair(688, 2)) << "or for each GPU";
   EXPECT_EQ(divided({9216, 4096, 64, 16, 0, 15}), std::pair(48, 6)) << "no rank has fewer blocks";
   EXPECT_EQ(divided({800, 500, 64, 1, 0, 1}).second, 0);
-  EXPECT_EQ(divided({800, 500, 64, 1, 0, 16}).second, 0) << "a task has 16 tensors at most";
+  EXPECT_EQ(divided({9216, 4096, 64, 1, 0, 64}), std::pair(288, 1)) << "of 15 ranks";
+  EXPECT_EQ(divided({800, 500, 48, 4, 0, 17}), std::pair(48, 1)) << "of 11 ranks";
   EXPECT_EQ(divided({800, 500, 500, 1, 0, 2}).second, 0)
       << "525,000 values to send, 400,000 weights";
   EXPECT_EQ(divided({16384, 10, 8, 1, 0, 2}).second, 0) << "too few neurons";

@@ -17,13 +17,16 @@ DividedNeurons::DividedNeurons(LayerBuilder& builder, int inputs, int outputs,
       outputs_(outputs),
       width_(blocks.width),
       per_rank_(blocks.per_rank),
-      first_rows_(slices_.all_sizes.size()),
-      src_(&builder.tensor("inputs",
-                           static_cast<std::size_t>(images()) * static_cast<std::size_t>(inputs))) {
+      computing_(by_rank(0).parts()),
+      computes_(rank_ < computing_),
+      first_rows_(slices_.all_sizes.size()) {
+  if (computes_)
+    src_ = &builder.tensor("inputs",
+                           static_cast<std::size_t>(images()) * static_cast<std::size_t>(inputs));
   std::exclusive_scan(slices_.all_sizes.begin(), slices_.all_sizes.end(), first_rows_.begin(), 0);
   for (std::size_t at = 0; at < slices_.all_sizes.size(); ++at) {
     std::vector<Tensor*>& received = inputs_of_.emplace_back();
-    if (!is_own(at))
+    if (computes_ && !is_own(at))
       received.push_back(&builder.tensor(
           fmt::format("inputs.{}", at),
           static_cast<std::size_t>(slices_.all_sizes[at]) * static_cast<std::size_t>(inputs),
@@ -40,7 +43,7 @@ DividedNeurons::Matrices DividedNeurons::matrices(LayerBuilder& builder, const c
   Matrices all;
   for (std::size_t at = 0; at < slices_.all_sizes.size(); ++at) {
     std::vector<Tensor*>& of_slice = all.emplace_back();
-    for (int rank = 0; rank < slices_.ranks; ++rank)
+    for (int rank = 0; rank < computing_; ++rank)
       if (is_own(at) || rank == rank_)
         of_slice.push_back(&builder.tensor(fmt::format("{}.{}.{}", name, at, rank),
                                            static_cast<std::size_t>(slices_.all_sizes[at]) *
@@ -71,31 +74,36 @@ void DividedNeurons::carry(bool sends, const Tensor& tensor, std::vector<int> pe
 
 void DividedNeurons::carry_all(const Matrices& of, bool to_owner, Message what, std::size_t at,
                                TaskTag tag) const {
-  if (!is_own(at)) return carry(to_owner, *of[at].front(), {slices_.owners[at]}, what, at, tag);
-  for (int rank = 0; rank < slices_.ranks; ++rank)
+  if (!is_own(at)) {
+    if (computes_) carry(to_owner, *of[at].front(), {slices_.owners[at]}, what, at, tag);
+    return;
+  }
+  for (int rank = 0; rank < computing_; ++rank)
     if (rank != rank_)
       carry(!to_owner, *of[at][static_cast<std::size_t>(rank)], {rank}, what, at, tag);
 }
 
 void DividedNeurons::bring_inputs(const Tensor& src, int slice, TaskTag tag) const {
   std::vector<int> others;
-  for (int rank = 0; rank < slices_.ranks; ++rank)
+  for (int rank = 0; rank < computing_; ++rank)
     if (rank != rank_) others.push_back(rank);
   for (std::size_t at = first_with(slice); at < end_with(slice); ++at) {
+    if (!computes_ && !is_own(at)) continue;
     const Tensor& rows = is_own(at) ? src : *inputs_of_[at].front();
     carry(is_own(at), rows, is_own(at) ? others : std::vector{slices_.owners[at]}, Message::inputs,
           at, tag);
-    submit_split_columns({.rows = slices_.all_sizes[at],
-                          .first_row = first_rows_[at],
-                          .columns = inputs_,
-                          .width = inputs_},
-                         rows, {&src_, 1}, tag);
+    if (computes_)
+      submit_split_columns({.rows = slices_.all_sizes[at],
+                            .first_row = first_rows_[at],
+                            .columns = inputs_,
+                            .width = inputs_},
+                           rows, {&src_, 1}, tag);
   }
 }
 
 void DividedNeurons::bring_outputs(std::span<Tensor* const> dst, TaskTag tag) const {
   for (std::size_t at = 0; at < first_rows_.size(); ++at) {
-    submit_join_columns(by_block(at), dst, computed(outputs_of_, at), tag);
+    if (computes_) submit_join_columns(by_block(at), dst, computed(outputs_of_, at), tag);
     carry_all(outputs_of_, true, Message::outputs, at, tag);
   }
 }
@@ -109,15 +117,16 @@ void DividedNeurons::bring_gradients(const Tensor& diff_dst, int slice,
   for (std::size_t at = first_with(slice); at < end_with(slice); ++at) {
     if (is_own(at)) submit_split_columns(by_rank(at), diff_dst, gradients_of_[at], tag);
     carry_all(gradients_of_, false, Message::gradients, at, tag);
-    submit_split_columns(by_block(at), computed(gradients_of_, at), blocks, tag);
+    if (computes_) submit_split_columns(by_block(at), computed(gradients_of_, at), blocks, tag);
   }
 }
 
 void DividedNeurons::bring_shares(std::span<Tensor* const> diff_src, TaskTag tag) const {
   for (std::size_t at = 0; at < first_rows_.size(); ++at) {
-    submit_sum_parts(
-        {.rows = slices_.all_sizes[at], .first_row = first_rows_[at], .columns = inputs_}, diff_src,
-        computed(shares_of_, at), tag);
+    if (computes_)
+      submit_sum_parts(
+          {.rows = slices_.all_sizes[at], .first_row = first_rows_[at], .columns = inputs_},
+          diff_src, computed(shares_of_, at), tag);
     carry_all(shares_of_, true, Message::shares, at, tag);
   }
 }

@@ -1,6 +1,6 @@
 // The neurons of a connected layer, divided among the ranks that share a mini-batch: each rank
 // computes some of them for the images of all ranks. Inputs, outputs and their gradients travel;
-// weights and gradients of weights do not.
+// weights and gradients of weights do not. Where there are too many ranks, only the first compute.
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@ class DividedNeurons {
 
   // Of this rank: its blocks, and their images, which are those of all ranks.
   std::size_t first_block() const { return static_cast<std::size_t>(rank_ * per_rank_); }
-  int blocks() const { return by_block(0).parts(); }
+  int blocks() const { return computes_ ? by_block(0).parts() : 0; }
   int images() const { return slices_.images_of_all(); }
   const Tensor& src() const { return *src_; }  // their inputs
 
@@ -34,7 +34,7 @@ class DividedNeurons {
 
  private:
   // By slice of the mini-batch. Of a slice of this rank: what each rank computes of it, by rank. Of
-  // another one: what this rank computes of it.
+  // another one: what this rank computes of it, if anything.
   using Matrices = std::vector<std::vector<Tensor*>>;
   enum class Message { inputs, outputs, gradients, shares };
   Matrices matrices(LayerBuilder& builder, const char* name, auto columns_of) const;
@@ -61,8 +61,10 @@ class DividedNeurons {
 
   const Slices& slices_;
   int rank_, inputs_, outputs_, width_, per_rank_;
+  int computing_;  // so many first ranks
+  bool computes_;  // this is one of them
   std::vector<int> first_rows_;
-  Tensor* src_;
+  Tensor* src_ = nullptr;
   Matrices inputs_of_, outputs_of_, gradients_of_, shares_of_;
 };
 
