@@ -80,7 +80,8 @@ class SplitConnectedLayer final : public Layer {
     if (divides) divided_->bring_outputs(blocks.dst, forward_tag(-1));
     for (int each = 0; each < slices().count(); ++each) {
       const Tensor& target = activation_.target(output_, each);
-      if (divides)
+      if (divided_ && !divides) divided_->gather_outputs(each, blocks.dst, forward_tag(each));
+      if (divided_)
         divided_->join_outputs(each, target, forward_tag(each));
       else
         submit_join_columns(columns(each), blocks.dst, target, forward_tag(each));

@@ -9,6 +9,7 @@
 #include "layers/formats/darknet_cfg.hpp"
 #include "layers/net.hpp"
 #include "layers/slice_choice.hpp"
+#include "runtime/bf16/float_copies.hpp"
 #include "runtime/log.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -161,6 +162,21 @@ TEST(DividedNeurons, are_some_of_each_rank) {
   EXPECT_EQ(divided({800, 500, 500, 1, 0, 2}).second, 0)
       << "525,000 values to send, 400,000 weights";
   EXPECT_EQ(divided({16384, 10, 8, 1, 0, 2}).second, 0) << "too few neurons";
+}
+
+// In training and in the evaluation between, on few ranks of many cores and on many of few.
+TEST(DividedNeurons, fit_the_buffers_of_a_task) {
+  const auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/caffenet.cfg");
+  for (const auto& [ranks, cores, gpus] :
+       {std::array{2, 8, 0}, {3, 16, 0}, {4, 4, 4}, {9, 2, 0}, {15, 8, 0}, {17, 1, 1}}) {
+    const auto built = Net::build(
+        *spec,
+        {.gpus = gpus, .cores = cores, .rank = ranks - 1, .ranks = ranks, .most_ranks = ranks});
+    std::size_t most = 0;
+    for (const CapturedTask& task : (*built)->capture_tasks(task_capture::Working::unknown))
+      most = std::max(most, task.uses.size());
+    EXPECT_LE(most, kMostBuffers) << ranks << " ranks of " << cores << " cores";
+  }
 }
 
 // A net that only evaluates, or has the same bits on any number of ranks, computes all.

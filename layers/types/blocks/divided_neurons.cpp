@@ -108,6 +108,18 @@ void DividedNeurons::bring_outputs(std::span<Tensor* const> dst, TaskTag tag) co
   }
 }
 
+void DividedNeurons::gather_outputs(int slice, std::span<Tensor* const> all_blocks,
+                                    TaskTag tag) const {
+  for (int rank = 0; rank < computing_; ++rank) {
+    const ColumnPartsArgs columns{.rows = slices_.sizes[slice],
+                                  .first_row = slices_.offsets[slice],
+                                  .columns = columns_of(rank),
+                                  .width = width_};
+    submit_join_columns(columns, all_blocks.subspan(rank * per_rank_, columns.parts()),
+                        *outputs_of_[own(slice)][rank], tag);
+  }
+}
+
 void DividedNeurons::join_outputs(int slice, const Tensor& dst, TaskTag tag) const {
   submit_join_columns(by_rank(own(slice)), outputs_of_[own(slice)], dst, tag);
 }

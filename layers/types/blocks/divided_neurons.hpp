@@ -26,6 +26,9 @@ class DividedNeurons {
   // of this rank.
   void bring_inputs(const Tensor& src, int slice, TaskTag tag) const;
   void bring_outputs(std::span<Tensor* const> dst, TaskTag tag) const;
+  // In evaluation each rank has the blocks of all, of its own images. A task has not enough buffers
+  // to join them at once.
+  void gather_outputs(int slice, std::span<Tensor* const> all_blocks, TaskTag tag) const;
   void join_outputs(int slice, const Tensor& dst, TaskTag tag) const;
   void bring_gradients(const Tensor& diff_dst, int slice, std::span<Tensor* const> blocks,
                        TaskTag tag) const;
