@@ -27,8 +27,7 @@ inline constexpr std::size_t kMaxTensors = 1 << 19;
 // Neurons of a connected layer, in blocks that are tasks.
 struct ConnectedBlocks {
   int width = 1;     // neurons of each; the last one has the rest
-  int per_rank = 0;  // each rank computes so many, the last one the rest, for the images of all;
-                     // 0: it computes all
+  int per_rank = 0;  // that each rank computes, for the images of all; 0: every rank computes all
 };
 
 struct GradientSums {
@@ -95,6 +94,9 @@ class LayerBuilder {
     return blob(name, extent, DataType::f32);
   }
   Tensor& tensor(const std::string& name, std::size_t count, DataType type = DataType::f32);
+  Tensor& matrix(const std::string& name, int rows, int columns, DataType type = DataType::f32) {
+    return tensor(name, static_cast<std::size_t>(rows) * columns, type);
+  }
   // One tensor per slice of `per_image` values per image.
   std::vector<Tensor*> per_slice(const std::string& name, std::size_t per_image,
                                  DataType type = DataType::f32);

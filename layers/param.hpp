@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,10 +58,9 @@ struct Param {
   Tensor* change = nullptr;           // sum of the groups' contributions since the last meeting
   Tensor* centre_velocity = nullptr;  // of the master, which moves at meetings
 
-  // The rank that computes a part; none if all do.
-  std::optional<int> rank_of(std::size_t part) const {
-    if (parts_per_rank == 0) return std::nullopt;
-    return static_cast<int>(part) / parts_per_rank;
+  // The rank that computes a part, where not all do.
+  int rank_of(std::size_t part) const {
+    return parts_per_rank == 0 ? 0 : static_cast<int>(part) / parts_per_rank;
   }
   int parts_of(int rank) const {
     const auto parts = static_cast<int>(master->parts());

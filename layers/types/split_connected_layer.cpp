@@ -37,7 +37,7 @@ class SplitConnectedLayer final : public Layer {
 
     const bool divides = cut_into.per_rank > 0;
     whole_.images = slices().images();
-    if (slices().count() > 1) gathered_ = &tensor_of(builder, whole_, "gathered", inputs_count_);
+    if (slices().count() > 1) gathered_ = &builder.matrix("gathered", whole_.images, inputs_count_);
     declare(builder, whole_, columns(0).parts(), builder.training() && !divides,
             from.wants_gradient());
     if (!divides) return;
@@ -65,11 +65,8 @@ class SplitConnectedLayer final : public Layer {
     if (divides) {
       divided_->bring_inputs(input().value(slice), slice, forward_tag(slice));
     } else if (gathered_ != nullptr) {
-      const ColumnPartsArgs rows{.rows = images(slice),
-                                 .first_row = first_row(slice),
-                                 .columns = inputs_count_,
-                                 .width = inputs_count_};
-      submit_split_columns(rows, input().value(slice), {&gathered_, 1}, forward_tag(slice));
+      submit_split_columns({images(slice), first_row(slice), inputs_count_, inputs_count_},
+                           input().value(slice), {&gathered_, 1}, forward_tag(slice));
     }
     if (!is_last(slice)) return;
     for (std::size_t at = 0; at < blocks.dst.size(); ++at)
@@ -121,7 +118,7 @@ class SplitConnectedLayer final : public Layer {
     for (int at = 0; at < count; ++at) {
       const int number = static_cast<int>(blocks.first) + at, width = columns(0).width_of(number);
       const auto add = [&](std::vector<Tensor*>& to, const char* name, int columns) {
-        to.push_back(&tensor_of(builder, blocks, fmt::format("{}{}", name, number), columns));
+        to.push_back(&builder.matrix(fmt::format("{}{}", name, number), blocks.images, columns));
       };
       add(blocks.dst, "block", width);
       if (learns) add(blocks.diff_dst, "block.diff", width);
@@ -165,12 +162,6 @@ class SplitConnectedLayer final : public Layer {
                            param.mean_square, param.change, param.centre_velocity})
       if (tensor != nullptr) tensor->cut(block_count);
   }
-  static Tensor& tensor_of(LayerBuilder& builder, const Blocks& blocks, const std::string& name,
-                           int columns) {
-    return builder.tensor(
-        name, static_cast<std::size_t>(blocks.images) * static_cast<std::size_t>(columns));
-  }
-
   bool is_last(int slice) const { return slice + 1 == slices().count(); }
   int first_row(int slice) const { return slices().offsets[static_cast<std::size_t>(slice)]; }
   const Tensor& src(bool divides) const {

@@ -89,7 +89,7 @@ RankSums::RankSums(ComputeGroups& groups)
     parts.resize(params_[i]->master->parts());
     if (!params_[i]->trainable) continue;
     for (std::size_t part = 0; part < parts.size(); ++part)
-      parts[part] = {.owner = params_[i]->rank_of(part).value_or(0), .number = number++};
+      parts[part] = {.owner = params_[i]->rank_of(part), .number = number++};
     if (!is_shared(*params_[i])) continue;
     for (std::size_t part = 0; part < parts.size(); ++part)
       places.push_back({params_[i]->master->count_of(part), i, part});

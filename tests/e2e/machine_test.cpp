@@ -1,5 +1,5 @@
 // omni-run machine measures a machine file that can be read back; omni-run plan --gpu reads one of
-// a GPU that is not there.
+// a GPU that is not there, and supposes nodes of other cores.
 #include <gtest/gtest.h>
 
 #include "scheduling/arrivals/machine_file.hpp"
@@ -94,6 +94,19 @@ TEST(PlanOfAGpu, needs_a_roofline) {
                             "h200 have one)"),
             std::string::npos)
       << run.errors;
+}
+
+// Of the same cores. Forty-two images of a mini-batch keep more than one of them busy.
+TEST(PlanOfNodes, supposes_other_cores) {
+  const auto compute = [](const std::string& cores) {
+    const Finished run = omni_run({"plan", "--net", "lenet", "--batch", "42", "--most-groups", "1",
+                                   "--iterations", "6", "--warm-up", "4", "--nodes", "1", "--link",
+                                   "1gbit:50us", "--node-cores", cores, "--json", "-q"});
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    return nlohmann::json::parse(run.output, nullptr, false)["nodes"][0]["compute_seconds"]
+        .get<double>();
+  };
+  EXPECT_LT(compute("16"), compute("1"));
 }
 
 }  // namespace

@@ -20,34 +20,28 @@ DividedNeurons::DividedNeurons(LayerBuilder& builder, int inputs, int outputs,
       computing_(by_rank(0).parts()),
       computes_(rank_ < computing_),
       first_rows_(slices_.all_sizes.size()) {
-  if (computes_)
-    src_ = &builder.tensor("inputs",
-                           static_cast<std::size_t>(images()) * static_cast<std::size_t>(inputs));
+  if (computes_) src_ = &builder.matrix("inputs", images(), inputs);
   std::exclusive_scan(slices_.all_sizes.begin(), slices_.all_sizes.end(), first_rows_.begin(), 0);
-  for (std::size_t at = 0; at < slices_.all_sizes.size(); ++at) {
-    std::vector<Tensor*>& received = inputs_of_.emplace_back();
-    if (computes_ && !is_own(at))
-      received.push_back(&builder.tensor(
-          fmt::format("inputs.{}", at),
-          static_cast<std::size_t>(slices_.all_sizes[at]) * static_cast<std::size_t>(inputs),
-          builder.values()));
-  }
-  const auto columns = [this](int rank) { return columns_of(rank); };
-  outputs_of_ = matrices(builder, "outputs", columns);
-  gradients_of_ = matrices(builder, "outputs.diff", columns);
-  if (wants_gradient) shares_of_ = matrices(builder, "share", [inputs](int) { return inputs; });
+  for (std::size_t at = 0; at < slices_.all_sizes.size(); ++at)
+    inputs_of_.push_back(computes_ && !is_own(at)
+                             ? &builder.matrix(fmt::format("inputs.{}", at), slices_.all_sizes[at],
+                                               inputs, builder.values())
+                             : nullptr);
+  outputs_of_ = matrices(builder, "outputs", 0);
+  gradients_of_ = matrices(builder, "outputs.diff", 0);
+  if (wants_gradient) shares_of_ = matrices(builder, "share", inputs);
 }
 
 DividedNeurons::Matrices DividedNeurons::matrices(LayerBuilder& builder, const char* name,
-                                                  auto columns_of) const {
+                                                  int columns) const {
   Matrices all;
   for (std::size_t at = 0; at < slices_.all_sizes.size(); ++at) {
     std::vector<Tensor*>& of_slice = all.emplace_back();
     for (int rank = 0; rank < computing_; ++rank)
       if (is_own(at) || rank == rank_)
-        of_slice.push_back(&builder.tensor(fmt::format("{}.{}.{}", name, at, rank),
-                                           static_cast<std::size_t>(slices_.all_sizes[at]) *
-                                               static_cast<std::size_t>(columns_of(rank))));
+        of_slice.push_back(&builder.matrix(fmt::format("{}.{}.{}", name, at, rank),
+                                           slices_.all_sizes[at],
+                                           columns > 0 ? columns : columns_of(rank)));
   }
   return all;
 }
@@ -89,15 +83,12 @@ void DividedNeurons::bring_inputs(const Tensor& src, int slice, TaskTag tag) con
     if (rank != rank_) others.push_back(rank);
   for (std::size_t at = first_with(slice); at < end_with(slice); ++at) {
     if (!computes_ && !is_own(at)) continue;
-    const Tensor& rows = is_own(at) ? src : *inputs_of_[at].front();
+    const Tensor& rows = is_own(at) ? src : *inputs_of_[at];
     carry(is_own(at), rows, is_own(at) ? others : std::vector{slices_.owners[at]}, Message::inputs,
           at, tag);
     if (computes_)
-      submit_split_columns({.rows = slices_.all_sizes[at],
-                            .first_row = first_rows_[at],
-                            .columns = inputs_,
-                            .width = inputs_},
-                           rows, {&src_, 1}, tag);
+      submit_split_columns({slices_.all_sizes[at], first_rows_[at], inputs_, inputs_}, rows,
+                           {&src_, 1}, tag);
   }
 }
 

@@ -40,17 +40,18 @@ class DividedNeurons {
   // another one: what this rank computes of it, if anything.
   using Matrices = std::vector<std::vector<Tensor*>>;
   enum class Message { inputs, outputs, gradients, shares };
-  Matrices matrices(LayerBuilder& builder, const char* name, auto columns_of) const;
+  // columns 0: as many as each rank has neurons.
+  Matrices matrices(LayerBuilder& builder, const char* name, int columns) const;
   std::size_t own(int slice) const { return static_cast<std::size_t>(slices_.first + slice); }
-  // All ranks submit the messages of all slices in the same order, a slice with its neighbours of
-  // other ranks: what is received may have the memory of what was sent, and waits for that.
+  // All ranks submit the messages of all slices in one order, a slice with its neighbours of other
+  // ranks: none waits for a message that another rank submits later.
   std::size_t first_with(int slice) const { return slice == 0 ? 0 : own(slice); }
   std::size_t end_with(int slice) const {
     return slice + 1 < slices_.count() ? own(slice) + 1 : slices_.owners.size();
   }
   bool is_own(std::size_t at) const { return slices_.owners[at] == rank_; }
   Tensor& computed(const Matrices& of, std::size_t at) const {
-    return *of[at][is_own(at) ? static_cast<std::size_t>(rank_) : 0];
+    return *of[at][is_own(at) ? rank_ : 0];
   }
   int columns_of(int rank) const { return by_rank({}).width_of(rank); }
   // How the ranks' neurons, and the blocks of this rank, lie in the rows of a slice.
@@ -68,7 +69,8 @@ class DividedNeurons {
   bool computes_;  // this is one of them
   std::vector<int> first_rows_;
   Tensor* src_ = nullptr;
-  Matrices inputs_of_, outputs_of_, gradients_of_, shares_of_;
+  std::vector<Tensor*> inputs_of_;  // by slice, of other ranks
+  Matrices outputs_of_, gradients_of_, shares_of_;
 };
 
 }  // namespace omni
