@@ -96,7 +96,7 @@ TEST(PlanOfAGpu, needs_a_roofline) {
       << run.errors;
 }
 
-// Of the same cores. Forty-two images of a mini-batch keep more than one of them busy.
+// Of the same cores, more of which share the images of a mini-batch.
 TEST(PlanOfNodes, supposes_other_cores) {
   const auto compute = [](const std::string& cores) {
     const Finished run = omni_run({"plan", "--net", "lenet", "--batch", "42", "--most-groups", "1",
@@ -106,7 +106,7 @@ TEST(PlanOfNodes, supposes_other_cores) {
     return nlohmann::json::parse(run.output, nullptr, false)["nodes"][0]["compute_seconds"]
         .get<double>();
   };
-  EXPECT_LT(compute("16"), compute("1"));
+  EXPECT_LT(1.5 * compute("16"), compute("2"));
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "layers/net.hpp"
 #include "layers/slice_choice.hpp"
 #include "runtime/bf16/float_copies.hpp"
+#include "runtime/communicator/transfers.hpp"
 #include "runtime/log.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -48,11 +51,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Shipped{"covtype-mlp", 1'342'466, 2}, Shipped{"w8a-mlp", 1'993'730, 2}));
 
 // Images in the slices of a mini-batch.
-std::vector<int> slices(const char* name, int cores, int images = 256) {
+std::vector<int> slices(const char* name, int cores, int images = 256, int ranks = 1) {
   auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/" + std::string(name) + ".cfg");
   spec->net.options.push_back({"batch", std::to_string(images), kCommandLine});
   spec->net.options.push_back({"subdivisions", "1", kCommandLine});
-  return (*Net::build(*spec, {.cores = cores}))->slices().sizes;
+  return (*Net::build(*spec, {.cores = cores, .ranks = ranks, .most_ranks = ranks}))
+      ->slices()
+      .sizes;
 }
 
 TEST(Slices, every_core_has_one) {
@@ -162,6 +167,31 @@ TEST(DividedNeurons, are_some_of_each_rank) {
   EXPECT_EQ(divided({800, 500, 500, 1, 0, 2}).second, 0)
       << "525,000 values to send, 400,000 weights";
   EXPECT_EQ(divided({16384, 10, 8, 1, 0, 2}).second, 0) << "too few neurons";
+}
+
+// Messages go out for every slice.
+TEST(Slices, of_a_rank_are_fewer) {
+  EXPECT_EQ(slices("caffenet", 1, 32), std::vector(4, 8));
+  EXPECT_EQ(slices("caffenet", 1, 64, 2), std::vector{32});
+  EXPECT_EQ(slices("caffenet", 2, 64, 2), std::vector(2, 16));
+  EXPECT_EQ(slices("caffenet", 1, 256, 2), std::vector(4, 32));
+  EXPECT_EQ(slices("cifar10-quick", 1, 100, 2), std::vector{50});
+}
+
+// A message would wait until the memory is free.
+TEST(DividedNeurons, are_received_in_memory_of_their_own) {
+  const auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/caffenet.cfg");
+  const auto built = Net::build(*spec, {.slice = 16, .rank = 1, .ranks = 2, .most_ranks = 2});
+  std::map<const Tensor*, std::set<const Tensor*>> users;
+  std::set<const Tensor*> received;
+  for (const CapturedTask& task : (*built)->capture_tasks(task_capture::Working::unknown))
+    for (const CapturedTask::Use& use : task.uses) {
+      users[&use.part.tensor->storage()].insert(use.part.tensor);
+      if (task.codelet == kTransferName && use.mode == AccessMode::write)
+        received.insert(use.part.tensor);
+    }
+  EXPECT_GT(received.size(), 10u);
+  for (const Tensor* each : received) EXPECT_EQ(users[&each->storage()].size(), 1u) << each->name();
 }
 
 // In training and in the evaluation between, on few ranks of many cores and on many of few.
