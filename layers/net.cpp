@@ -234,7 +234,8 @@ std::vector<CapturedTask> Net::capture_tasks(task_capture::Working working, bool
       [&] {
         if (guest_) {
           forward({.training = true, .slot = &slot}, Phase::merged);
-          return backward({.training = true, .slot = &slot}, Phase::merged);
+          return backward({.training = true, .slot = &slot, .update_of = &update_of},
+                          Phase::merged);
         }
         if (parts_.training) {
           forward({.training = true, .slot = &slot});

@@ -10,7 +10,7 @@ namespace {
 class GroupsOnRanks : public testing::Test {
  protected:
   Words training(int iterations, Words more = {}) {
-    Words words{"--net",         "lenet",
+    Words words{"--net",         net_,
                 "--data",        "synthetic:480:10",
                 "--batch",       batch_,
                 "--models",      folder_ / "models",
@@ -51,7 +51,7 @@ class GroupsOnRanks : public testing::Test {
   }
 
   TemporaryDirectory folder_;
-  std::string slice_ = "8", batch_ = "16";
+  std::string net_ = "lenet", slice_ = "8", batch_ = "16";
 };
 
 TEST_F(GroupsOnRanks, have_the_bits_of_one_process) {
@@ -83,6 +83,19 @@ TEST_F(GroupsOnRanks, asynchronous_ones_have_them_in_turn) {
         EXPECT_EQ(line.value("fc_staleness", 0), 0);
       }
     }
+}
+
+// The merged phase of a group elsewhere reads its inputs again when it makes the steps.
+TEST_F(GroupsOnRanks, have_the_bits_of_one_process_with_large_merged_layers) {
+  net_ = folder_ / "large.cfg";
+  put(net_,
+      "[net]\nbatch=16\nheight=8\nwidth=8\nchannels=3\nlearning_rate=0.01\nmomentum=0.9\n"
+      "[convolutional]\nfilters=4\nsize=3\nactivation=relu\n[connected]\noutput=1024\n"
+      "activation=tanh\n[dropout]\nprobability=0.4\n[connected]\noutput=1040\n"
+      "activation=linear\n[connected]\noutput=10\nactivation=linear\n[softmax]\n");
+  slice_ = "16";
+  const Words words{"--groups", "2", "--fc", "merged"};
+  expect_same(result(2, 12, words), result(1, 12, words));
 }
 
 // Between two updates of a group the others make groups - 1 on average, whoever is faster. Two
