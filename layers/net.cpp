@@ -230,16 +230,16 @@ std::vector<CapturedTask> Net::capture_tasks(task_capture::Working working, bool
         "captured run", static_cast<std::size_t>(count) * parts_.data.extent.count(),
         parts_.values));
   const UpdateOf update_of = [](const Param&) { return ExchangeArgs(); };
+  const Step training{.training = true, .slot = &slot, .update_of = &update_of};
   std::vector<CapturedTask> tasks = task_capture::capture_tasks(
       [&] {
         if (guest_) {
-          forward({.training = true, .slot = &slot}, Phase::merged);
-          return backward({.training = true, .slot = &slot, .update_of = &update_of},
-                          Phase::merged);
+          forward(training, Phase::merged);
+          return backward(training, Phase::merged);
         }
         if (parts_.training) {
-          forward({.training = true, .slot = &slot});
-          backward({.training = true, .slot = &slot, .update_of = &update_of});
+          forward(training);
+          backward(training);
         }
         if (evaluates) forward({.training = false, .slot = &slot});
       },
