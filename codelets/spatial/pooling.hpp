@@ -33,7 +33,6 @@ struct PoolShape {
 // a u8 tensor of pool_index_bytes(): a byte each, two in windows that have more cells.
 template <class Index>
 inline constexpr Index kNoCell = std::numeric_limits<Index>::max();
-inline constexpr int kMaxPoolCells = kNoCell<std::uint16_t>;  // kernel_h * kernel_w
 
 template <class Use>  // use(a value of the index's type)
 decltype(auto) with_pool_index(const PoolShape& shape, Use use) {

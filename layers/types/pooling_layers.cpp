@@ -9,7 +9,7 @@
 namespace omni {
 namespace {
 
-constexpr int kMaxWindow = 255;  // squared, at most kMaxPoolCells
+constexpr int kMaxWindow = 255;  // squared, below kNoCell<std::uint16_t>
 
 // Reads size, stride and padding; without a size key, the whole image.
 PoolShape read_window(LayerBuilder& builder, const Extent& src, bool global) {
