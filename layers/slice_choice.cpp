@@ -128,4 +128,12 @@ ConnectedBlocks divide_neurons(const ConnectedShares& of) {
   return choose_connected_blocks(of, 1);
 }
 
+std::size_t piece_values(std::size_t values, std::size_t all, int ranks) {
+  constexpr std::size_t kLeast = 16384, kUnit = 64;
+  const std::size_t wanted = std::max(kLeast, all / (2 * static_cast<std::size_t>(ranks)));
+  const std::size_t pieces = std::max<std::size_t>((values + wanted / 2) / wanted, 1);
+  const std::size_t each = (values + pieces - 1) / pieces;
+  return (each + kUnit - 1) / kUnit * kUnit;
+}
+
 }  // namespace omni

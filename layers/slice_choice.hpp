@@ -33,5 +33,8 @@ ConnectedBlocks choose_connected_blocks(const ConnectedShares& of, int slices);
 // The same where each rank, or each of the first ones, may compute some of the neurons, for the
 // images of all ranks: if activations are less to send than gradients and values of the weights.
 ConnectedBlocks divide_neurons(const ConnectedShares& of);
+// Ranks add up gradients of so many `values` in pieces of this many; of all parameters they add up
+// `all`. A rank owns two pieces, about, unless messages would be too small to be worth their time.
+std::size_t piece_values(std::size_t values, std::size_t all, int ranks);
 
 }  // namespace omni

@@ -123,9 +123,6 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
     together.params = 0;
     accesses.clear();
   };
-  const auto part_of = [](const Tensor& tensor, std::size_t part) {
-    return TensorPart(tensor, tensor.parts() == 1 ? 0 : part);
-  };
   const bool chained = TaskChain::open() != nullptr;  // one after another, whatever they are
   for (const auto& [rule, tensors, only] : exchanges) {
     ExchangeArgs args = rule;
@@ -139,21 +136,19 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
     const bool joins =
         chained || (tensors.master.parts() == 1 && tensors.master.count_of(0) <= kSmall);
     if (!joins) submit();
-    for (std::size_t part = 0; part < tensors.master.parts(); ++part) {
-      if (only && part != *only) continue;
-      args.count = static_cast<std::int64_t>(tensors.master.count_of(part));
+    for (std::size_t number = 0; number < tensors.master.parts(); ++number) {
+      const TensorPart part = only.value_or(TensorPart(tensors.master, number)).of(tensors.master);
+      if (part.part != number) continue;
+      args.count = static_cast<std::int64_t>(part.count());
       together.each[together.params++] = args;
-      const TensorPart diff = part_of(tensors.diff, part);
-      accesses.insert(accesses.end(), {update_of({tensors.master, part}),
-                                       args.clears ? read_write(diff) : read(diff),
-                                       update_of({tensors.velocity, part})});
-      if (args.refresh) accesses.push_back(write(part_of(*tensors.replica, part)));
-      if (args.adam) accesses.push_back(update_of({*tensors.mean_square, part}));
+      const TensorPart diff = part.of(tensors.diff);
+      accesses.insert(accesses.end(), {update_of(part), args.clears ? read_write(diff) : read(diff),
+                                       update_of(part.of(tensors.velocity))});
+      if (args.refresh) accesses.push_back(write(part.of(*tensors.replica)));
+      if (args.adam) accesses.push_back(update_of(part.of(*tensors.mean_square)));
       if (args.corrects)
         accesses.insert(accesses.end(),
-                        {read({*tensors.centre, part}), order == ExchangeOrder::arrival
-                                                            ? accumulate({*tensors.change, part})
-                                                            : read_write({*tensors.change, part})});
+                        {read(part.of(*tensors.centre)), update_of(part.of(*tensors.change))});
       if (args.rounds) accesses.push_back(write(*tensors.master.rounded()));
       if (!joins || together.params == most) submit();
       args.leave_uncounted();

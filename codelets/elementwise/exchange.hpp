@@ -196,8 +196,8 @@ enum class ExchangeOrder { submission, arrival };
 struct Exchange {
   ExchangeArgs args;
   ExchangeTensors tensors;
-  std::optional<std::size_t> only{};  // this part of the tensors; a gradient or a replica that is
-                                      // not cut holds that part alone
+  std::optional<TensorPart> only{};  // this part, of a tensor that is cut like the master; a gradient
+                                     // or a replica may hold it alone
 };
 
 // Small ones that follow each other together, as many as a task may have; of the others a task per

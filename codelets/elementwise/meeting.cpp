@@ -62,14 +62,14 @@ void submit_contribute(float weight, TensorPart model, TensorPart centre, Tensor
 }
 
 void submit_move_centre(const MoveCentreArgs& args, const Tensor& centre, const Tensor& change,
-                        const Tensor& velocity, TaskTag tag, std::optional<std::size_t> only) {
-  for_each_part(centre, [&](std::size_t part, std::int64_t count) {
-    if (only && part != *only) return;
+                        const Tensor& velocity, TaskTag tag, std::optional<TensorPart> only) {
+  for_each_part(centre, [&](std::size_t number, std::int64_t) {
+    const TensorPart part = only.value_or(TensorPart(centre, number));
+    if (part.part != number) return;
     MoveCentreArgs own = args;
-    own.count = count;
+    own.count = static_cast<std::int64_t>(part.count());
     move_centre.submit(
-        own, {read_write({centre, part}), read_write({change, part}), read_write({velocity, part})},
-        tag);
+        own, {read_write(part), read_write(part.of(change)), read_write(part.of(velocity))}, tag);
   });
 }
 

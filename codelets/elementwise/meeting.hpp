@@ -62,7 +62,7 @@ void submit_contribute(float weight, TensorPart model, TensorPart centre, Tensor
 // Submits one task per part; all tensors are cut into the same parts.
 void submit_move_centre(const MoveCentreArgs& args, const Tensor& centre, const Tensor& change,
                         const Tensor& velocity, TaskTag tag = {},
-                        std::optional<std::size_t> only = {});  // this part
+                        std::optional<TensorPart> only = {});  // this part of the centre
 void submit_publish(const Tensor& centre, const Tensor& model, TaskTag tag = {});
 
 }  // namespace omni

@@ -20,6 +20,7 @@ struct BufferUse {
   std::uint32_t count = 0;
   AccessMode mode = AccessMode::read;
   bool bf16 = false;
+  std::uint32_t first = 0;  // value of the buffer
 };
 
 // Number of floats in all copies.

@@ -2,12 +2,14 @@
 
 #include <starpu.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
 #include <utility>
 
 #include "runtime/communicator/ranks.hpp"
+#include "runtime/tasks/calls/codelet_call.hpp"
 #include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/task_capture.hpp"
@@ -18,6 +20,7 @@ namespace {
 
 struct TransferGroup {
   std::vector<Transfer> transfers;
+  std::vector<Access> accesses;  // a part of a tensor once
   std::function<void()> then;
   std::atomic<std::size_t> to_acquire;
 };
@@ -27,18 +30,21 @@ struct OneAcquired {
   std::shared_ptr<TransferGroup> group;
 };
 
-DataHandle handle_of(const Transfer& each) { return each.part.tensor->handle(each.part.part); }
+DataHandle handle_of(const TensorPart& part) { return part.tensor->handle(part.part); }
 std::size_t bytes_of(const Transfer& each) {
   return each.part.count() * bytes_of(each.part.tensor->type());
 }
-void* memory_of(const Transfer& each) { return starpu_data_get_local_ptr(handle_of(each)); }
+void* memory_of(const Transfer& each) {
+  return static_cast<std::byte*>(starpu_data_get_local_ptr(handle_of(each.part))) +
+         each.part.first * bytes_of(each.part.tensor->type());
+}
 
 void finish_transfers(const TransferGroup& group) {
-  for (const Transfer& each : group.transfers) {
+  for (const Transfer& each : group.transfers)
     if (each.kind == Transfer::Kind::send_and_clear)
       std::memset(memory_of(each), 0, bytes_of(each));
-    starpu_data_release_on_node(handle_of(each), STARPU_MAIN_RAM);
-  }
+  for (const Access& each : group.accesses)
+    starpu_data_release_on_node(handle_of(each.data), STARPU_MAIN_RAM);
   if (group.then) group.then();
 }
 
@@ -64,32 +70,46 @@ void begin_transfers(void* argument) {
   });
 }
 
-AccessMode access_of(Transfer::Kind kind) {
-  return kind == Transfer::Kind::send      ? AccessMode::read
-         : kind == Transfer::Kind::receive ? AccessMode::write
-                                           : AccessMode::read_write;
+// By part of a tensor. One whose values all arrive is only written.
+std::vector<Access> accesses_of(const std::vector<Transfer>& transfers) {
+  std::vector<Access> accesses;
+  for (const Transfer& each : transfers) {
+    const auto same_part = [&](const TensorPart& part) {
+      return part.tensor == each.part.tensor && part.part == each.part.part;
+    };
+    if (std::ranges::any_of(accesses, same_part, &Access::data)) continue;
+    std::size_t arriving = 0;
+    bool only_sends = true;
+    for (const Transfer& other : transfers)
+      if (same_part(other.part)) {
+        if (other.kind == Transfer::Kind::receive) arriving += other.part.count();
+        only_sends = only_sends && other.kind == Transfer::Kind::send;
+      }
+    const TensorPart whole(*each.part.tensor, each.part.part);
+    accesses.push_back(only_sends                  ? read(whole)
+                       : arriving == whole.count() ? write(whole)
+                                                   : read_write(whole));
+  }
+  return accesses;
 }
 
 }  // namespace
 
 void submit_transfers(std::vector<Transfer> transfers, TaskTag tag, std::function<void()> then) {
-  std::vector<Access> accesses;
-  for (const Transfer& each : transfers) accesses.push_back({each.part, access_of(each.kind)});
+  if (transfers.empty()) return;
+  std::vector<Access> accesses = accesses_of(transfers);
   if (task_capture::is_on() &&
       !task_capture::submitted(kTransferName, accesses, tag, 0, 0, [] { return WorkingFloats(); }))
     return;
   if (TaskChain* chain = TaskChain::open()) chain->submit();  // what this has to wait for
   const auto group = std::make_shared<TransferGroup>();
-  group->to_acquire = transfers.size();
+  group->to_acquire = accesses.size();
   group->then = std::move(then);
   group->transfers = std::move(transfers);
-  for (const Transfer& each : group->transfers) {
-    const starpu_data_access_mode mode = each.kind == Transfer::Kind::send      ? STARPU_R
-                                         : each.kind == Transfer::Kind::receive ? STARPU_W
-                                                                                : STARPU_RW;
-    starpu_data_acquire_on_node_cb(handle_of(each), STARPU_MAIN_RAM, mode, begin_transfers,
-                                   new OneAcquired{group});
-  }
+  group->accesses = std::move(accesses);
+  for (const Access& each : group->accesses)
+    starpu_data_acquire_on_node_cb(handle_of(each.data), STARPU_MAIN_RAM, starpu_mode(each.mode),
+                                   begin_transfers, new OneAcquired{group});
 }
 
 }  // namespace omni

@@ -26,7 +26,7 @@ inline int layer_tag(int layer, int kind, int slice) {  // kind: 0 to 3
 inline constexpr const char* kTransferName = "transfer";  // among captured tasks
 
 // Behind the tasks submitted so far that use these parts, and before those submitted later. `then`
-// is called in the communicator's thread when all have arrived. No part occurs twice.
+// is called in the communicator's thread when all have arrived. No value occurs twice.
 void submit_transfers(std::vector<Transfer> transfers, TaskTag tag = {},
                       std::function<void()> then = {});
 

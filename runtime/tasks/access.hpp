@@ -13,13 +13,20 @@ class Tensor;
 // may reorder such tasks (commute) unless the session is deterministic.
 enum class AccessMode { read, write, read_write, accumulate };
 
-// One part of a tensor; most are not cut and have only part 0.
+// One part of a tensor; most are not cut and have only part 0. Or values of it: a task that uses
+// some of a part waits for tasks that use others.
 struct TensorPart {
   TensorPart(const Tensor& whole, std::size_t number = 0) : tensor(&whole), part(number) {}
+  TensorPart(const Tensor& whole, std::size_t number, std::size_t its_first, std::size_t its_values)
+      : tensor(&whole), part(number), first(its_first), values(its_values) {}
   const Tensor* tensor;
   std::size_t part;
+  std::size_t first = 0, values = 0;  // 0: all
 
   std::size_t count() const;
+  bool is_whole() const;
+  // The same of another tensor: of one that is cut alike; or all of one that holds nothing else.
+  TensorPart of(const Tensor& other) const;
 };
 
 inline std::optional<TensorPart> optional_part(const Tensor* tensor) {
@@ -32,7 +39,9 @@ struct Access {
 };
 
 inline Access read(TensorPart data) { return {data, AccessMode::read}; }
-inline Access write(TensorPart data) { return {data, AccessMode::write}; }
+inline Access write(TensorPart data) {  // the other values of its part are kept
+  return {data, data.is_whole() ? AccessMode::write : AccessMode::read_write};
+}
 inline Access read_write(TensorPart data) { return {data, AccessMode::read_write}; }
 inline Access accumulate(TensorPart data) { return {data, AccessMode::accumulate}; }
 

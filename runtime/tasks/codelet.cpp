@@ -89,8 +89,8 @@ std::vector<BufferUse> uses_of(std::span<const Access> accesses) {
   std::vector<BufferUse> uses;
   uses.reserve(accesses.size());
   for (const auto& [data, mode] : accesses)
-    uses.push_back(
-        {static_cast<std::uint32_t>(data.count()), mode, data.tensor->type() == DataType::bf16});
+    uses.push_back({static_cast<std::uint32_t>(data.count()), mode,
+                    data.tensor->type() == DataType::bf16, static_cast<std::uint32_t>(data.first)});
   return uses;
 }
 

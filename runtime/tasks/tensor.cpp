@@ -43,7 +43,13 @@ std::size_t Tensor::count_of(std::size_t part) const {
   return std::min(part_count_, count_ - part * part_count_);
 }
 
-std::size_t TensorPart::count() const { return tensor->count_of(part); }
+std::size_t TensorPart::count() const { return values > 0 ? values : tensor->count_of(part); }
+
+bool TensorPart::is_whole() const { return values == 0 || values == tensor->count_of(part); }
+
+TensorPart TensorPart::of(const Tensor& other) const {
+  return other.count() == count() ? TensorPart(other) : TensorPart(other, part, first, values);
+}
 
 void Tensor::place_in(const Tensor& storage) {
   assert(handles_.empty() && ids_.size() == 1 && storage.ids_.size() == 1);

@@ -166,9 +166,10 @@ void GroupRun::submit_pass(Update& update) {
 void GroupRun::begin_updates(Update& update) {
   // Nobody here waits for a group elsewhere: its rank reports.
   int awaited = here_ ? 0 : INT_MAX;
-  for (const Param* param : params_)
-    if (here_ && param->trainable && (merges_ || !net_.is_merged(*param)))
-      awaited += param->parts_of(ranks::rank());
+  for (std::size_t i = 0; i < params_.size(); ++i)
+    if (const Param& param = *params_[i];
+        here_ && param.trainable && (merges_ || !net_.is_merged(param)))
+      awaited += sums_ != nullptr ? sums_->counted(i, group_, param) : param.parts_of(0);
   strategy_.begin(update.update);
   UpdateReport& report = update.report;
   report.left = awaited;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "codelets/elementwise/accumulate.hpp"
+#include "layers/slice_choice.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/communicator/transfers.hpp"
 #include "runtime/tasks/task_errors.hpp"
@@ -38,9 +39,9 @@ void add(TensorPart to, TensorPart from, TaskTag tag) {
 
 constexpr int kCrossingPriority = 1 << 19;  // others wait for them, as for updates
 
-// Of a parameter that is updated in parts, the first is counted.
-void step_part(Exchange step, std::size_t part, ExchangeOrder order, TaskTag tag) {
-  if (part > 0) step.args.leave_uncounted();
+// Of a parameter that is updated in pieces, the first is counted.
+void step_part(Exchange step, const TensorPart& part, ExchangeOrder order, TaskTag tag) {
+  if (part.part > 0 || part.first > 0) step.args.leave_uncounted();
   step.only = part;
   submit_exchanges({&step, 1}, order, tag);
 }
@@ -68,7 +69,7 @@ void add_in_turn(std::span<Tensor* const> incoming, TensorPart own, TaskTag tag)
 
 }  // namespace
 
-// The largest parts first, each to the rank that owns the fewest values so far.
+// The largest pieces first, each to the rank that owns the fewest values so far.
 RankSums::RankSums(ComputeGroups& groups)
     : groups_(groups),
       params_(groups.net().params()),
@@ -80,31 +81,39 @@ RankSums::RankSums(ComputeGroups& groups)
       owned_(static_cast<std::size_t>(ranks::size())),
       stepped_(owned_) {
   struct Place {
-    std::size_t count, param, part;
+    std::size_t count, param, piece;
   };
   std::vector<Place> places;
   int number = 0;
+  std::size_t shared = 0;
+  for (const Param* param : params_)
+    if (is_shared(*param)) shared += param->master->count();
   for (std::size_t i = 0; i < params_.size(); ++i) {
-    std::vector<Part>& parts = params_of_ranks_.emplace_back().parts;
-    parts.resize(params_[i]->master->parts());
-    if (!params_[i]->trainable) continue;
-    for (std::size_t part = 0; part < parts.size(); ++part)
-      parts[part] = {.owner = params_[i]->rank_of(part), .number = number++};
-    if (!is_shared(*params_[i])) continue;
-    for (std::size_t part = 0; part < parts.size(); ++part)
-      places.push_back({params_[i]->master->count_of(part), i, part});
+    const Param& param = *params_[i];
+    std::vector<Piece>& pieces = params_of_ranks_.emplace_back().pieces;
+    for (std::size_t part = 0; param.trainable && part < param.master->parts(); ++part) {
+      const std::size_t all = param.master->count_of(part);
+      const std::size_t width = is_shared(param) ? piece_values(all, shared, ranks::size()) : all;
+      for (std::size_t first = 0; first < all; first += width) {
+        const std::size_t count = std::min(width, all - first);
+        if (is_shared(param)) places.push_back({count, i, pieces.size()});
+        pieces.push_back({.values = {*param.master, part, first, count},
+                          .owner = param.rank_of(part),
+                          .number = number++});
+      }
+    }
   }
   std::ranges::stable_sort(places, std::ranges::greater(), &Place::count);
   for (const Place& place : places) {
     const Param& param = *params_[place.param];
-    Part& part = params_of_ranks_[place.param].parts[place.part];
-    deal(part, param, place.count, place.param == groups.watched() && place.part == 0);
-    for (std::size_t set = 0; set < part.sets.size(); ++set) {
-      Senders& from = part.sets[set];
+    Piece& piece = params_of_ranks_[place.param].pieces[place.piece];
+    deal(piece, param, place.param == groups.watched() && place.piece == 0);
+    for (std::size_t set = 0; set < piece.sets.size(); ++set) {
+      Senders& from = piece.sets[set];
       if (from.owner != ranks::rank()) continue;
       const auto declare = [&](const char* what, int rank) {
         return &incoming_.declare(
-            fmt::format("{}.{}.{}{}.{}", param.name, place.part, what, set, rank), place.count);
+            fmt::format("{}.{}.{}{}.{}", param.name, place.piece, what, set, rank), place.count);
       };
       for (const int rank : from.ranks)
         from.incoming.push_back(rank == from.owner ? nullptr : declare("of", rank));
@@ -125,20 +134,21 @@ RankSums::RankSums(ComputeGroups& groups)
 }
 
 // Staleness is measured where the watched parameter is, and told by the first rank.
-void RankSums::deal(Part& part, const Param& param, std::size_t count, bool watched) {
-  const auto deal_to = [count](const std::vector<int>& ranks, std::vector<std::size_t>& dealt) {
+void RankSums::deal(Piece& piece, const Param& param, bool watched) {
+  const auto deal_to = [count = piece.values.count()](const std::vector<int>& ranks,
+                                                      std::vector<std::size_t>& dealt) {
     const int rank = *std::ranges::min_element(
         ranks, {}, [&](int each) { return dealt[static_cast<std::size_t>(each)]; });
     dealt[static_cast<std::size_t>(rank)] += count;
     return rank;
   };
   if (!meets_) {
-    part.owner = deal_to(watched && by_group_ ? std::vector{0} : listed(all_ranks()), owned_);
+    piece.owner = deal_to(watched && by_group_ ? std::vector{0} : listed(all_ranks()), owned_);
     for (int group = 0; group < static_cast<int>(sets_); ++group)
-      part.sets.push_back(senders(param, part.owner, group));
+      piece.sets.push_back(senders(param, piece.owner, group));
     return;
   }
-  // A rank of each group steps the part, and contributes it.
+  // A rank of each group steps the piece, and contributes it.
   Senders meeting;
   std::optional<Senders> steps;
   for (int group = 0; group < groups_.count(); ++group) {
@@ -147,11 +157,11 @@ void RankSums::deal(Part& part, const Param& param, std::size_t count, bool watc
     if (members(group).count > 1 && members(group).has(ranks::rank()))
       steps = senders(param, owner, group);
   }
-  part.owner = meeting.owner = deal_to(meeting.ranks, owned_);
-  part.first_is_guest = !meeting.has(0);
-  if (part.first_is_guest) meeting.ranks.insert(meeting.ranks.begin(), 0);
-  part.sets.push_back(std::move(meeting));
-  if (steps) part.sets.push_back(*std::move(steps));
+  piece.owner = meeting.owner = deal_to(meeting.ranks, owned_);
+  piece.first_is_guest = !meeting.has(0);
+  if (piece.first_is_guest) meeting.ranks.insert(meeting.ranks.begin(), 0);
+  piece.sets.push_back(std::move(meeting));
+  if (steps) piece.sets.push_back(*std::move(steps));
 }
 
 BatchSlot& RankSums::slot_of_guest(int group, std::uint64_t number) {
@@ -191,9 +201,19 @@ RankSums::Senders RankSums::senders(const Param& param, int owner, int group) co
   return {owner, {all.has(owner) ? owner : all.first}};
 }
 
-int RankSums::tag_of(const Part& part, std::size_t set, bool values) const {
-  return ranks::kFirstTag + (part.number * static_cast<int>(sets_) + static_cast<int>(set)) * 2 +
+int RankSums::tag_of(const Piece& piece, std::size_t set, bool values) const {
+  return ranks::kFirstTag + (piece.number * static_cast<int>(sets_) + static_cast<int>(set)) * 2 +
          (values ? 1 : 0);
+}
+
+std::vector<RankSums::Pieces> RankSums::Shared::parts() const {
+  std::vector<Pieces> all;
+  for (const Piece& piece : pieces)
+    if (piece.values.first == 0)
+      all.emplace_back(&piece, 1);
+    else
+      all.back() = {all.back().data(), all.back().size() + 1};
+  return all;
 }
 
 bool RankSums::is_shared(const Param& param) const {
@@ -201,36 +221,46 @@ bool RankSums::is_shared(const Param& param) const {
          (groups_.on_several_ranks() || !param.whole_on_each_rank);
 }
 
+bool RankSums::is_summed(const Param& param, int group) const {
+  return is_shared(param) && !(meets_ && members(group).count == 1);
+}
+
+int RankSums::counted(std::size_t number, int group, const Param& own) const {
+  return is_summed(*params_[number], group)
+             ? static_cast<int>(params_of_ranks_[number].pieces.size())
+             : own.parts_of(ranks::rank());
+}
+
 bool RankSums::take(std::size_t number, int group, const Exchange& step, ExchangeOrder order,
                     TaskTag tag) {
   using Kind = Transfer::Kind;
   const Param& param = *params_[number];
+  const Shared& shared = params_of_ranks_[number];
+  const auto is_here = [](int owner) { return owner == ranks::rank(); };
   if (param.parts_per_rank > 0) {
-    for (std::size_t at = 0; at < param.master->parts(); ++at)
-      if (param.rank_of(at) == ranks::rank()) step_part(step, at, order, tag);
+    for (const Piece& piece : shared.pieces)
+      if (is_here(piece.owner)) step_part(step, piece.values, order, tag);
     return true;
   }
-  if (!is_shared(param) || (meets_ && members(group).count == 1)) return false;
+  if (!is_summed(param, group)) return false;
   const std::size_t set = by_group_ ? static_cast<std::size_t>(group) : meets_ ? 1 : 0;
   const Tensor& model =
       step.tensors.replica != nullptr ? *step.tensors.replica : step.tensors.master;
-  const std::vector<Part>& parts = params_of_ranks_[number].parts;
-  for (std::size_t at = 0; at < parts.size(); ++at) {
-    const Senders& from = parts[at].sets[set];
-    const TensorPart gradient{step.tensors.diff, at}, values{model, at};
-    const int up = tag_of(parts[at], set, false), down = tag_of(parts[at], set, true);
-    if (from.owner == ranks::rank()) {
-      collect(parts[at], set, 0, gradient, tag);
-      step_part(step, at, by_group_ ? order : ExchangeOrder::submission, tag);
-      if (const std::vector<int> to = others(members(group)); !to.empty())
-        submit_transfers({{Kind::send, values, to, down}}, tag);
-      continue;
+  for (const Pieces part : shared.parts()) {
+    std::vector<Transfer> leaving;
+    for (const Piece& piece : part)
+      if (const Senders& from = piece.sets[set]; !is_here(from.owner))
+        leaving.push_back({step.args.clears ? Kind::send_and_clear : Kind::send,
+                           piece.values.of(step.tensors.diff),
+                           from.has(ranks::rank()) ? std::vector{from.owner} : std::vector<int>(),
+                           tag_of(piece, set, false)});
+    submit_transfers(std::move(leaving), tag);
+    for (const Piece& piece : part) {
+      if (!is_here(piece.sets[set].owner)) continue;
+      collect(piece, set, 0, piece.values.of(step.tensors.diff), tag);
+      step_part(step, piece.values, by_group_ ? order : ExchangeOrder::submission, tag);
     }
-    const Kind send = step.args.clears ? Kind::send_and_clear : Kind::send;
-    const auto to = from.has(ranks::rank()) ? std::vector{from.owner} : std::vector<int>();
-    submit_transfers({{send, gradient, to, up}}, tag);
-    submit_transfers({{Kind::receive, values, {from.owner}, down}}, tag,
-                     [report = step.args.report] { report->count_down(); });
+    spread(part, set, model, members(group), tag, step.args.report);
   }
   return true;
 }
@@ -238,76 +268,98 @@ bool RankSums::take(std::size_t number, int group, const Exchange& step, Exchang
 void RankSums::serve(std::size_t number, int group, ExchangeArgs args, ExchangeOrder order,
                      TaskTag tag) {
   const Param& param = *params_[number];
-  const std::vector<Part>& parts = params_of_ranks_[number].parts;
   args.clears = false;
-  for (std::size_t at = 0; by_group_ && is_shared(param) && at < parts.size(); ++at) {
-    const auto set = static_cast<std::size_t>(group);
-    const Senders& from = parts[at].sets[set];
+  if (!by_group_ || !is_shared(param)) return;
+  const auto set = static_cast<std::size_t>(group);
+  for (const Piece& piece : params_of_ranks_[number].pieces) {
+    const Senders& from = piece.sets[set];
     if (from.owner != ranks::rank()) continue;
     const Tensor &gradient = *from.incoming.front(), &fresh = *from.fresh;
-    collect(parts[at], set, 0, gradient, tag);
-    step_part({args, {*param.master, gradient, *param.velocity, &fresh, param.mean_square}}, at,
-              order, tag);
-    submit_transfers({{Transfer::Kind::send, fresh, others(groups_.ranks_of(group)),
-                       tag_of(parts[at], set, true)}},
-                     tag);
+    collect(piece, set, 0, gradient, tag);
+    step_part({args, {*param.master, gradient, *param.velocity, &fresh, param.mean_square}},
+              piece.values, order, tag);
+    submit_transfers(
+        {{Transfer::Kind::send, fresh, others(groups_.ranks_of(group)), tag_of(piece, set, true)}},
+        tag);
   }
 }
 
-bool RankSums::contributes(std::size_t number, std::size_t part) const {
-  const std::vector<Senders>& sets = params_of_ranks_[number].parts[part].sets;
-  return sets.size() < 2 || sets.back().owner == ranks::rank();
+std::vector<TensorPart> RankSums::contributed(std::size_t number) const {
+  std::vector<TensorPart> parts;
+  for (const Piece& piece : params_of_ranks_[number].pieces)
+    if (piece.sets.size() < 2 || piece.sets.back().owner == ranks::rank())
+      parts.push_back(piece.values);
+  return parts;
 }
 
-void RankSums::meet(std::size_t number, const std::function<void(std::size_t part)>& move,
+void RankSums::meet(std::size_t number, const std::function<void(TensorPart part)>& move,
                     TaskTag tag) {
-  using Kind = Transfer::Kind;
-  auto& [parts, first_has_all] = params_of_ranks_[number];
-  for (std::size_t at = 0; at < parts.size(); ++at) {
-    const Part& part = parts[at];
-    const TensorPart change{*params_[number]->change, at}, master{*params_[number]->master, at};
-    const int up = tag_of(part, 0, false), down = tag_of(part, 0, true);
-    const bool skips_first = !first_has_all && part.first_is_guest;
-    if (part.owner == ranks::rank()) {
-      collect(part, 0, skips_first ? 1 : 0, change, tag);
-      move(at);
-      submit_transfers({{Kind::send, master, others(all_ranks()), down}}, tag);
-      continue;
+  const Param& param = *params_[number];
+  Shared& shared = params_of_ranks_[number];
+  const auto skips_first = [&](const Piece& piece) {
+    return !shared.first_has_all && piece.first_is_guest;
+  };
+  for (const Pieces part : shared.parts()) {
+    std::vector<Transfer> leaving;
+    for (const Piece& piece : part)
+      if (piece.owner != ranks::rank() && piece.sets.front().has(ranks::rank()) &&
+          !(skips_first(piece) && ranks::first()))
+        leaving.push_back({Transfer::Kind::send_and_clear,
+                           piece.values.of(*param.change),
+                           {piece.owner},
+                           tag_of(piece, 0, false)});
+    submit_transfers(std::move(leaving), tag);
+    for (const Piece& piece : part) {
+      if (piece.owner != ranks::rank()) continue;
+      collect(piece, 0, skips_first(piece) ? 1 : 0, piece.values.of(*param.change), tag);
+      move(piece.values);
     }
-    if (part.sets.front().has(ranks::rank()) && !(skips_first && ranks::first()))
-      submit_transfers({{Kind::send_and_clear, change, {part.owner}, up}}, tag);
-    submit_transfers({{Kind::receive, master, {part.owner}, down}}, tag);
+    spread(part, 0, *param.master, all_ranks(), tag);
   }
-  first_has_all = false;
+  shared.first_has_all = false;
 }
 
-void RankSums::collect(const Part& part, std::size_t set, std::size_t first, TensorPart own,
+void RankSums::collect(const Piece& piece, std::size_t set, std::size_t first, TensorPart own,
                        TaskTag tag) const {
-  const Senders& from = part.sets[set];
+  const Senders& from = piece.sets[set];
   const std::span<Tensor* const> incoming = std::span(from.incoming).subspan(first);
   for (std::size_t i = 0; i < incoming.size(); ++i)
     if (incoming[i] != nullptr)
       submit_transfers({{Transfer::Kind::receive,
                          *incoming[i],
                          {from.ranks[first + i]},
-                         tag_of(part, set, false)}},
+                         tag_of(piece, set, false)}},
                        tag);
   set == 0 && meets_ ? add_in_turn(incoming, own, tag)
                      : (void)add_up(incoming, own, 0, incoming.size(), tag);
 }
 
-Status RankSums::settle() {
-  using Kind = Transfer::Kind;
-  for (std::size_t i = 0; i < params_.size(); ++i)
-    for (std::size_t at = 0; at < params_[i]->master->parts(); ++at) {
-      if (!params_[i]->trainable || !(by_group_ || params_[i]->parts_per_rank > 0)) continue;
-      const Part& part = params_of_ranks_[i].parts[at];
-      const bool owns = part.owner == ranks::rank();
-      submit_transfers({{owns ? Kind::send : Kind::receive,
-                         {*params_[i]->master, at},
-                         owns ? others(all_ranks()) : std::vector{part.owner},
-                         tag_of(part, 0, true)}});
+void RankSums::spread(Pieces part, std::size_t set, const Tensor& values, RankRange among,
+                      TaskTag tag, UpdateReport* report) const {
+  std::vector<Transfer> transfers;
+  int arriving = 0;
+  const std::vector<int> peers = others(among);
+  for (const Piece& piece : part) {
+    const int owner = piece.sets.empty() ? piece.owner : piece.sets[set].owner;
+    const TensorPart own = piece.values.of(values);
+    const int its_tag = tag_of(piece, set, true);
+    if (owner != ranks::rank()) {
+      transfers.push_back({Transfer::Kind::receive, own, {owner}, its_tag});
+      ++arriving;
+    } else if (!peers.empty()) {
+      transfers.push_back({Transfer::Kind::send, own, peers, its_tag});
     }
+  }
+  submit_transfers(std::move(transfers), tag, [report, arriving] {
+    for (int i = 0; report != nullptr && i < arriving; ++i) report->count_down();
+  });
+}
+
+Status RankSums::settle() {
+  for (std::size_t i = 0; i < params_.size(); ++i)
+    if (by_group_ || params_[i]->parts_per_rank > 0)
+      for (const Pieces part : params_of_ranks_[i].parts())
+        spread(part, 0, *params_[i]->master, all_ranks(), {});
   OMNI_CHECK(wait_for_tasks());
   if (!groups_.on_several_ranks()) return {};  // all have the same running statistics
   std::vector<double> values;
@@ -325,11 +377,11 @@ Status RankSums::settle() {
   return {};
 }
 
-void RankSums::hand(const Tensor* tensor, std::size_t part, int from, int to, int tag) const {
+void RankSums::hand(const Tensor* tensor, const Piece& piece, int from, int to, int tag) const {
   const bool sends = from == ranks::rank();
   if (tensor == nullptr || from == to || !(sends || to == ranks::rank())) return;
   submit_transfers({{sends ? Transfer::Kind::send : Transfer::Kind::receive,
-                     {*tensor, part},
+                     piece.values.of(*tensor),
                      {sends ? to : from},
                      tag}});
 }
@@ -337,18 +389,18 @@ void RankSums::hand(const Tensor* tensor, std::size_t part, int from, int to, in
 Status RankSums::gather_memory() {
   for (std::size_t i = 0; i < params_.size(); ++i) {
     const Param& param = *params_[i];
-    auto& [parts, first_has_all] = params_of_ranks_[i];
+    auto& [pieces, first_has_all] = params_of_ranks_[i];
     first_has_all = true;
-    const bool divided = param.trainable && param.parts_per_rank > 0;
-    for (std::size_t at = 0; (divided || is_shared(param)) && at < parts.size(); ++at) {
-      const Part& part = parts[at];
-      const std::size_t set = divided ? 0 : part.sets.size() - 1;
-      const int steps = divided ? part.owner : part.sets[set].owner;
-      if (meets_) hand(param.centre_velocity, at, part.owner, 0, tag_of(part, 0, false));
-      if (meets_ && part.sets.size() < 2) continue;
+    const bool divided = param.parts_per_rank > 0;
+    if (!divided && !is_shared(param)) continue;
+    for (const Piece& piece : pieces) {
+      const std::size_t set = divided ? 0 : piece.sets.size() - 1;
+      const int steps = divided ? piece.owner : piece.sets[set].owner;
+      if (meets_) hand(param.centre_velocity, piece, piece.owner, 0, tag_of(piece, 0, false));
+      if (meets_ && piece.sets.size() < 2) continue;
       const int to = meets_ ? members(groups_.here().front()).first : 0;
-      hand(param.velocity, at, steps, to, tag_of(part, set, false));
-      hand(param.mean_square, at, steps, to, tag_of(part, set, true));
+      hand(param.velocity, piece, steps, to, tag_of(piece, set, false));
+      hand(param.mean_square, piece, steps, to, tag_of(piece, set, true));
     }
   }
   OMNI_CHECK(wait_for_tasks());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -58,13 +59,17 @@ Bytes sent_bytes(const NodeCosts& costs, int nodes, int groups) {
   std::vector<double> parts;
   add_parts(costs, costs.replicated, nodes / groups, groups == 1, parts, bytes);
   if (groups == 1) add_parts(costs, costs.of_merged, nodes, true, parts, bytes);
-  std::ranges::sort(parts, std::ranges::greater());
-  std::vector<double> owned(static_cast<std::size_t>(nodes));
-  double all = 0;
-  for (const double part : parts) {
-    *std::ranges::min_element(owned) += part;
-    all += part;
+  const auto values_of = [](double of_bytes) { return static_cast<std::size_t>(of_bytes / 4); };
+  const double all = std::accumulate(parts.begin(), parts.end(), 0.0);
+  std::vector<double> pieces;
+  for (double left : parts) {
+    const auto piece =
+        4 * static_cast<double>(piece_values(values_of(left), values_of(all), nodes));
+    for (; left > 0; left -= piece) pieces.push_back(std::min(left, piece));
   }
+  std::ranges::sort(pieces, std::ranges::greater());
+  std::vector<double> owned(static_cast<std::size_t>(nodes));
+  for (const double piece : pieces) *std::ranges::min_element(owned) += piece;
   bytes.gradients = std::max(all - std::ranges::min(owned), std::ranges::max(owned) * (nodes - 1));
   return bytes;
 }

@@ -1,5 +1,6 @@
 #include "scheduling/strategies/strategy.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "runtime/tasks/recorder.hpp"
@@ -34,15 +35,19 @@ ExchangeTensors Strategy::stepped(const GroupUpdate& update, std::size_t number)
 
 void Strategy::contribute(float weight, int group, std::size_t number, TaskTag tag) const {
   const Param& param = *params(group)[number];
-  for (std::size_t part = 0; part < param.master->parts(); ++part)
-    if (groups_.sums == nullptr || groups_.sums->contributes(number, part))
-      submit_contribute(weight, {*param.replica, part}, {*param.master, part},
-                        {*param.change, part}, tag);
+  const auto contribute_part = [&](const TensorPart& part) {
+    submit_contribute(weight, part.of(*param.replica), part, part.of(*param.change), tag);
+  };
+  if (groups_.sums != nullptr)
+    std::ranges::for_each(groups_.sums->contributed(number), contribute_part);
+  else
+    for (std::size_t part = 0; part < param.master->parts(); ++part)
+      contribute_part({*param.master, part});
 }
 
 void Strategy::move_centre(const MoveCentreArgs& move, std::size_t number, TaskTag tag) const {
   const Param& param = *params(0)[number];
-  const auto move_part = [&](std::optional<std::size_t> part) {
+  const auto move_part = [&](std::optional<TensorPart> part) {
     submit_move_centre(move, *param.master, *param.change, *param.centre_velocity, tag, part);
   };
   groups_.sums != nullptr ? groups_.sums->meet(number, move_part, tag) : move_part({});

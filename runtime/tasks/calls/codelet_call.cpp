@@ -42,6 +42,10 @@ const char* hint_for_failed_gpu() {
 
 void compute(const CodeletCall& call, const Entry& entry, std::span<void*> memory) {
   DeviceContext& context = DeviceContext::current();
+  const std::span<const BufferUse> uses = call.uses();
+  for (std::size_t i = 0; i < uses.size(); ++i)
+    memory[i] = static_cast<std::byte*>(memory[i]) +
+                uses[i].first * (uses[i].bf16 ? sizeof(Bf16) : sizeof(float));
   if (entry.takes(call.in_bf16, memory.size()))
     return entry.run(call.args(),
                      Buffers(memory, !call.in_bf16.without(entry.maybe_in_bf16).empty(),
@@ -52,7 +56,7 @@ void compute(const CodeletCall& call, const Entry& entry, std::span<void*> memor
 #else
   const FloatCopying& copying = kCopyOnCpu;
 #endif
-  const FloatCopies copies(copying, context, call.uses(), memory);
+  const FloatCopies copies(copying, context, uses, memory);
   entry.run(call.args(), Buffers(memory), context);
   copies.write_back();
 }

@@ -65,6 +65,16 @@ def parts_of(net):
     return parts
 
 
+def pieces_of(parts, nodes):
+    """As piece_values() cuts them"""
+    wanted = max(65536, 4 * (sum(size for _, size in parts) // 4 // (2 * nodes)))
+    pieces = []
+    for layer, size in parts:
+        width = -(-size // max(1, (size + wanted // 2) // wanted) // 256) * 256
+        pieces += [(layer, min(width, size - first)) for first in range(0, size, width)]
+    return pieces
+
+
 def deal(parts, nodes):
     """The owner of each part, and bytes by owner: the largest first, to who owns least."""
     owners, owned = [0] * len(parts), [0] * nodes
@@ -110,7 +120,7 @@ def main(program, name, batch, nodes, link, *options):
                os.path.join(folder, "simulation"), *flags)
         for row in [each for each in plan["nodes"] if each["groups"] == 1]:
             count, compute, network = row["nodes"], row["compute_seconds"], row["network_seconds"]
-            parts = parts_of(net)
+            parts = pieces_of(parts_of(net), count)
             owners, owned = deal(parts, count)
             busiest = max(sum(owned) - min(owned), max(owned) * (count - 1))
             if row["activations_seconds"] > 0:

@@ -4,6 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "layers/slice_choice.hpp"
+
 namespace omni {
 namespace {
 
@@ -48,16 +54,39 @@ TEST(NodeForecast, TheBusiestNodeCounts) {
   EXPECT_DOUBLE_EQ(rows[2].network, 2 * (0.5 + 900.0 / 100));
 }
 
-// Each node of a group sums blocks of the weights: no node sends or receives all of them.
+// Each node of a group sums pieces of the weights: no node sends or receives all of them.
 TEST(NodeForecast, NodesOfAGroupCutLargeWeights) {
   constexpr double kBytes = 4 * 2048.0 * 512;
-  NodeCosts costs{.compute = 8, .replicated = {.connected = {{2048, 512}}}};
-  EXPECT_DOUBLE_EQ(forecast_nodes(costs, kNodeLink, std::vector{4})[1].network,
-                   2 * (0.5 + kBytes * 3 / 4 / 100));
-  costs.replicated.connected = {{2047, 512}};
-  EXPECT_DOUBLE_EQ(forecast_nodes(costs, kNodeLink, std::vector{4})[1].network,
-                   2 * (0.5 + 4 * 2047.0 * 512 * 3 / 100))
-      << "others have one owner";
+  const auto network = [](NodeCosts::Parameters parameters, int nodes) {
+    const NodeCosts costs{.compute = 8, .replicated = std::move(parameters)};
+    return forecast_nodes(costs, kNodeLink, std::vector{nodes})[1].network;
+  };
+  EXPECT_DOUBLE_EQ(network({.connected = {{2048, 512}}}, 4), 2 * (0.5 + kBytes * 3 / 4 / 100));
+  EXPECT_DOUBLE_EQ(network({.parts = {kBytes}}, 4), 2 * (0.5 + kBytes * 3 / 4 / 100));
+  EXPECT_DOUBLE_EQ(network({.parts = {kBytes, 40}}, 16), 2 * (0.5 + (kBytes / 16 + 40) * 15 / 100));
+}
+
+// Whatever their sizes, nobody owns much more than others, and messages stay large.
+TEST(PieceValues, SpreadParametersEvenly) {
+  for (const int ranks : {2, 3, 8, 64, 500})
+    for (const std::vector<std::size_t>& sizes : {std::vector<std::size_t>{35'000'001},
+                                                  {35'000, 307'000, 885'000, 663'000, 442'000},
+                                                  {1, 63, 64, 16'385, 90'000}}) {
+      const std::size_t all = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+      std::vector<std::size_t> pieces, owned(static_cast<std::size_t>(ranks));
+      for (const std::size_t size : sizes) {
+        const std::size_t width = piece_values(size, all, ranks);
+        EXPECT_EQ(width % 64, 0u);
+        EXPECT_TRUE(width >= 10'000 || width >= size) << size << " on " << ranks;
+        for (std::size_t first = 0; first < size; first += width)
+          pieces.push_back(std::min(width, size - first));
+      }
+      std::ranges::sort(pieces, std::ranges::greater());
+      for (const std::size_t piece : pieces) *std::ranges::min_element(owned) += piece;
+      const double share = static_cast<double>(all) / ranks;
+      EXPECT_LE(static_cast<double>(std::ranges::max(owned)), std::max(1.5 * share, 25'000.0))
+          << ranks << " ranks, " << all;
+    }
 }
 
 // Inputs go to all nodes, and outputs to those that have the images; their gradients go back.
