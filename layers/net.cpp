@@ -82,7 +82,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     // As in the nets of the ranks whose merged phase it is.
     const bool one_of_many = options.sharing.guest && !slices.owners.empty();
     const auto own = one_of_many ? std::ranges::count(slices.owners, 0) : slices.count();
-    ConnectedShares shares{.images = slices.images_of_all(),
+    ConnectedShares shares{.images = slices.images_of_all() * net_options.subdivisions,
                            .cores = options.cores,
                            .gpus = options.gpus,
                            .ranks = options.fixed_sums ? 1 : options.most_ranks};
@@ -111,12 +111,13 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     return net;
   };
   int slice = options.slice;
-  if (slice == 0 && options.gpus > 0) slice = (share + options.gpus - 1) / options.gpus;
+  // Bits depend on the slices, so they may not depend on the ranks.
+  const int images = options.fixed_sums ? batch : share;
+  if (slice == 0 && options.gpus > 0) slice = (images + options.gpus - 1) / options.gpus;
   if (slice == 0) {
     // Shapes first, with one image: flops decide the slice.
     OMNI_TRY(const auto shapes, assemble(Slices::cut(1, 1)));
-    const int images = options.fixed_sums ? batch : share;
-    slice = std::min(share, choose_slice(shapes->parts_, images, options.cores, images < batch));
+    slice = std::min(images, choose_slice(shapes->parts_, images, options.cores, images < batch));
   }
   OMNI_TRY(Slices slices,
            share_slices(batch, slice, options.rank, options.ranks, options.fixed_sums));

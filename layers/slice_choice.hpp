@@ -20,8 +20,8 @@ GradientSums choose_gradient_sums(int slices, int cores, int gpus);
 // ranks. Added up in pairs, they give the same bits on 1, 2 and 4 ranks.
 GradientSums fixed_gradient_sums(const Slices& slices);
 
-// Who computes a connected layer: `ranks` of `cores` and `gpus` share `images`. Unlike slices, all
-// of it is the same on every rank.
+// Who computes a connected layer: `ranks` of `cores` and `gpus` share the `images` of an update.
+// Unlike slices, all of it is the same on every rank.
 struct ConnectedShares {
   int inputs = 1, outputs = 1, images = 1;
   int cores = 1, gpus = 0, ranks = 1;

@@ -119,8 +119,7 @@ void Service::run() {
         if (advance(*each))
           complete.splice(complete.end(), operations_, each);
         else if (now_ - each->begun > Seconds(patience))
-          give_up(each->messages.front().peer,
-                  fmt::format("has been silent for {:.0f} s", patience.load()));
+          give_up_silent(each->messages.front().peer);
         progress = progress || each->tickets.size() != before;
       }
       look_for_notices();
@@ -185,6 +184,10 @@ void Service::give_up(int rank, const std::string& what) {
   end(silent_code_);
 }
 
+void Service::give_up_silent(std::ptrdiff_t rank) {
+  give_up(static_cast<int>(rank), fmt::format("has been silent for {:.0f} s", patience.load()));
+}
+
 void Service::look_for_notices() {
   for (Transport::Ticket& each : awaited_)
     if (each != nullptr) transport_->done(each);
@@ -204,7 +207,8 @@ void Service::leave_as_other() {
   }
   transport_->done(goodbyes_[0]);
   if (awaited_[0] == nullptr) end_in_order(own_.code);
-  if (now_ - *left_at_ > (own_.code == 0 ? Seconds(patience) : kLongGrace)) {
+  if (own_.code == 0 && now_ - *left_at_ > Seconds(patience)) give_up_silent(0);
+  if (own_.code != 0 && now_ - *left_at_ > kLongGrace) {
     log::urgent("error: " + log::last_error());
     end(own_.code);
   }
@@ -233,7 +237,8 @@ void Service::leave_as_first() {
     tell_errors();
     end(code);
   }
-  if (left_at_ && now_ - *left_at_ > Seconds(patience)) end(silent_code_);
+  if (left_at_ && now_ - *left_at_ > Seconds(patience))
+    give_up_silent(std::ranges::find_if(awaited_, std::identity()) - awaited_.begin());
 }
 
 void Service::tell_errors() {

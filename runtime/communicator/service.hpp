@@ -58,6 +58,7 @@ class Service {
   void take_time();
   void look_for_gone();
   [[noreturn]] void give_up(int rank, const std::string& what);
+  [[noreturn]] void give_up_silent(std::ptrdiff_t rank);
   void look_for_notices();
   void leave_as_first();
   void leave_as_other();

@@ -18,9 +18,10 @@ struct Transfer {
 };
 
 // Tags of the messages of a layer, by slice of the whole mini-batch, where ranks share it.
-inline constexpr int kMostLayers = 768;
+inline constexpr int kMostLayers = 768, kMostSlices = 256;  // of a rank
+inline constexpr int kFirstLayerTag = 1 << 18;
 inline int layer_tag(int layer, int kind, int slice) {  // kind: 0 to 3
-  return (1 << 18) + (layer * 4 + kind) * 256 + slice % 256;
+  return kFirstLayerTag + (layer * 4 + kind) * kMostSlices + slice % kMostSlices;
 }
 
 inline constexpr const char* kTransferName = "transfer";  // among captured tasks

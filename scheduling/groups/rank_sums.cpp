@@ -133,6 +133,15 @@ RankSums::RankSums(ComputeGroups& groups)
     }
 }
 
+Status RankSums::allocate() {
+  const std::size_t crossing = of_guests_.size() * groups_.net().slices().all_sizes.size() * 3;
+  if (static_cast<std::size_t>(crossing_tag_) + crossing > kFirstLayerTag)
+    return Error{ErrorKind::usage, "--groups",
+                 "so many groups, parameters and slices have too many messages between ranks",
+                 "take fewer groups, or larger slices"};
+  return incoming_.allocate();
+}
+
 // Staleness is measured where the watched parameter is, and told by the first rank.
 void RankSums::deal(Piece& piece, const Param& param, bool watched) {
   const auto deal_to = [count = piece.values.count()](const std::vector<int>& ranks,
@@ -175,19 +184,18 @@ void RankSums::cross(int group, const BatchSlot& slot, bool guest, bool back) {
   const auto of_all = static_cast<int>(slices.all_sizes.size());
   for (int slice = 0; slice < slices.count(); ++slice) {
     const auto at = static_cast<std::size_t>(slice);
-    const auto carry = [&](const Tensor& tensor, int kind) {
-      submit_transfers({{guest == back ? Transfer::Kind::send : Transfer::Kind::receive,
-                         tensor,
-                         {guest ? groups_.ranks_of(group).first + slices.owners[at] : 0},
-                         crossing_tag_ + (group * of_all + slices.first + slice) * 3 + kind}},
-                       {.priority = kCrossingPriority, .slice = slice});
+    const auto transfer = [&](const Tensor& tensor, int kind) {
+      return Transfer{guest == back ? Transfer::Kind::send : Transfer::Kind::receive,
+                      tensor,
+                      {guest ? groups_.ranks_of(group).first + slices.owners[at] : 0},
+                      crossing_tag_ + (group * of_all + slices.first + slice) * 3 + kind};
     };
-    if (!back) {
-      carry(*blob.value[at], 0);
-      carry(*slot.labels[at], 1);
-    } else if (groups_.watched()) {  // else nothing before it learns
-      carry(*blob.diff[at], 2);
-    }
+    const TaskTag tag{.priority = kCrossingPriority, .slice = slice};
+    // Labels with the values, which all mini-batches have in one tensor: so they go in order.
+    if (!back)
+      submit_transfers({transfer(*blob.value[at], 0), transfer(*slot.labels[at], 1)}, tag);
+    else if (groups_.watched())  // else nothing before it learns
+      submit_transfers({transfer(*blob.diff[at], 2)}, tag);
   }
 }
 

@@ -22,7 +22,7 @@ class RankSums {
   explicit RankSums(ComputeGroups& groups);
 
   std::size_t bytes() const { return incoming_.bytes(); }
-  Status allocate() { return incoming_.allocate(); }
+  Status allocate();
   // The step of a complete gradient, by the parameter's number in the net, behind its backward
   // tasks. False: it is this rank's alone, and the caller's.
   bool take(std::size_t number, int group, const Exchange& step, ExchangeOrder order, TaskTag tag);

@@ -87,6 +87,8 @@ Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels mo
   if (arguments.layout.empty())
     return ranks > 1 ? spread_over_ranks(count, workers, ranks)
                      : GroupPlaces{spread_groups(count, workers)};
+  if (ranks < ranks::size())
+    return Error{ErrorKind::usage, "--group-layout", "one group is on all ranks", "leave it out"};
   OMNI_TRY(GroupPlaces places, parse_group_layout(arguments.layout, most, ranks));
   const std::size_t named = places.workers.size();
   if (named != static_cast<std::size_t>(count))

@@ -72,7 +72,7 @@ GroupPlan plan_simulated(const Machine& machine, Net& net, const PlanArguments& 
 
 // Of this machine as one of several, by the row of one group.
 NodeCosts node_costs(const GroupPlan::Row& one, ComputeGroups& groups, int cores) {
-  NodeCosts node{.images = groups.net().options().micro_batch(), .cores = cores};
+  NodeCosts node{.images = groups.net().options().batch, .cores = cores};
   const double all = one.work.groups + one.work.merged + one.work.exchanges;
   node.merged = all > 0 ? one.predicted * one.work.merged / all : 0;
   node.compute = one.predicted - node.merged;

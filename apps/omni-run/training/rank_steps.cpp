@@ -119,7 +119,9 @@ Status Training::check_ranks() {
                 "merged layers of several ranks take whole mini-batches",
                 "--subdivisions 1, or --fc replicated"},
         Refused{net().layers().size() > kMostLayers, "--net",
-                "over several ranks a net has 768 layers at most"}})
+                "over several ranks a net has 768 layers at most"},
+        Refused{std::ssize(net().slices().all_sizes) > kMostSlices * ranks::size(), "--slice",
+                "a rank has more than 256 slices", "larger slices"}})
     if (each.given) return Error{ErrorKind::usage, each.what, each.why, each.todo};
   if (arguments_.net.strict)
     log::warn("--strict: over several ranks, nets that do not learn are not detected yet");
@@ -155,6 +157,18 @@ Status Training::compare_ranks() {
     log::info("{} ranks share a mini-batch: {} of {} images on each", slices.ranks, slices.images(),
               slices.images_of_all());
   return {};
+}
+
+Status Training::compare_weights() {
+  if (!ranks::several()) return {};
+  std::uint64_t all = 0;
+  for (const Param* param : net().params()) {
+    const HostAccess access(*param->master, HostAccess::Mode::read);
+    const std::span<const std::byte> bytes = std::as_bytes(access.f32());
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    all = footprint_of(all, std::hash<std::string_view>()(text));
+  }
+  return require_same({{"the checksum of --weights", fmt::format("{:016x}", all)}});
 }
 
 // What the first rank alone does; it fails on all.

@@ -385,7 +385,10 @@ Result<TrainingState> Training::starting_point() {
     log::info("resumed {} at iteration {}", checkpoint_->path.string(), state.iteration);
     return state;
   }
-  if (!arguments_.weights.empty()) OMNI_CHECK(load_parameters(net(), arguments_.weights));
+  if (!arguments_.weights.empty()) {
+    OMNI_CHECK(load_parameters(net(), arguments_.weights));
+    OMNI_CHECK(compare_weights());
+  }
   groups_->refresh_replicas();
   return TrainingState{.seed = seed_};
 }

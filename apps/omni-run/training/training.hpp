@@ -50,6 +50,7 @@ class Training {
   // rank_steps.cpp
   Status check_ranks();
   Status compare_ranks();
+  Status compare_weights();
   Status on_first_rank(const std::function<Status()>& work);
   Status save(const TrainingState& state);
 

@@ -27,6 +27,8 @@ DividedNeurons::DividedNeurons(LayerBuilder& builder, int inputs, int outputs,
                              ? &builder.matrix(fmt::format("inputs.{}", at), slices_.all_sizes[at],
                                                inputs, builder.values())
                              : nullptr);
+  for (int slice = 0; slice < slices_.count(); ++slice)
+    turns_.push_back(&builder.matrix(fmt::format("turn.{}", slice), 1, 1));
   outputs_of_ = matrices(builder, "outputs", 0);
   gradients_of_ = matrices(builder, "outputs.diff", 0);
   if (wants_gradient) shares_of_ = matrices(builder, "share", inputs);
@@ -58,12 +60,13 @@ ColumnPartsArgs DividedNeurons::by_block(std::size_t at) const {
 }
 
 void DividedNeurons::carry(bool sends, const Tensor& tensor, std::vector<int> peers, Message what,
-                           std::size_t at, TaskTag tag) const {
+                           std::size_t at, TaskTag tag, const Tensor* turn) const {
   for (int& peer : peers) peer += ranks::rank() - rank_;  // of those that share the mini-batch
-  submit_transfers(
-      {{sends ? Transfer::Kind::send : Transfer::Kind::receive, tensor, std::move(peers),
-        layer_tag(tag.layer, static_cast<int>(what), static_cast<int>(at))}},
-      tag);
+  std::vector<Transfer> transfers{
+      {sends ? Transfer::Kind::send : Transfer::Kind::receive, tensor, std::move(peers),
+       layer_tag(tag.layer, static_cast<int>(what), static_cast<int>(at))}};
+  if (turn != nullptr) transfers.push_back({Transfer::Kind::send_and_clear, *turn, {}, 0});
+  submit_transfers(std::move(transfers), tag);
 }
 
 void DividedNeurons::carry_all(const Matrices& of, bool to_owner, Message what, std::size_t at,
@@ -84,8 +87,10 @@ void DividedNeurons::bring_inputs(const Tensor& src, int slice, TaskTag tag) con
   for (std::size_t at = first_with(slice); at < end_with(slice); ++at) {
     if (!computes_ && !is_own(at)) continue;
     const Tensor& rows = is_own(at) ? src : *inputs_of_[at];
-    carry(is_own(at), rows, is_own(at) ? others : std::vector{slices_.owners[at]}, Message::inputs,
-          at, tag);
+    if (is_own(at))
+      carry(true, rows, others, Message::inputs, at, tag, turns_[at - own(0)]);
+    else
+      carry(false, rows, {slices_.owners[at]}, Message::inputs, at, tag);
     if (computes_)
       submit_split_columns({slices_.all_sizes[at], first_rows_[at], inputs_, inputs_}, rows,
                            {&src_, 1}, tag);

@@ -57,8 +57,9 @@ class DividedNeurons {
   // How the ranks' neurons, and the blocks of this rank, lie in the rows of a slice.
   ColumnPartsArgs by_rank(std::size_t at) const;
   ColumnPartsArgs by_block(std::size_t at) const;
+  // `turn`: what transfers that must begin in order have in common.
   void carry(bool sends, const Tensor& tensor, std::vector<int> peers, Message what, std::size_t at,
-             TaskTag tag) const;
+             TaskTag tag, const Tensor* turn = nullptr) const;
   // From or to the rank that has the images.
   void carry_all(const Matrices& of, bool to_owner, Message what, std::size_t at,
                  TaskTag tag) const;
@@ -70,6 +71,7 @@ class DividedNeurons {
   std::vector<int> first_rows_;
   Tensor* src_ = nullptr;
   std::vector<Tensor*> inputs_of_;  // by slice, of other ranks
+  std::vector<Tensor*> turns_;      // by own slice: inputs may be a tensor of each mini-batch
   Matrices outputs_of_, gradients_of_, shares_of_;
 };
 

@@ -1,6 +1,7 @@
 #include "runtime/data/images/file_dataset.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +12,7 @@
 #include "runtime/checksum.hpp"
 #include "runtime/data/images/image_file.hpp"
 #include "runtime/files.hpp"
+#include "runtime/locked_folder.hpp"
 #include "runtime/log.hpp"
 
 namespace omni {
@@ -63,12 +65,15 @@ std::filesystem::path FileDataset::copy(std::size_t index) const {
 }
 
 Status FileDataset::stage(const std::filesystem::path& place) {
-  std::string name = place / "omnivore-XXXXXX";
+  const std::string prefix = fmt::format("omnivore-{}-images-", ::geteuid());
+  delete_unlocked_folders(place, prefix);
+  std::string name = place / (prefix + "XXXXXX");
   std::error_code problem(mkdtemp(name.data()) == nullptr ? errno : 0, std::generic_category());
   if (problem)
     return Error{ErrorKind::usage, place.string(), "cannot hold copies: " + problem.message(),
                  "set SLURM_TMPDIR or TMPDIR, or leave out --stage"};
   staged_ = name;
+  lock_.emplace(lock_folder(staged_));
   for (std::size_t i = 0; i < size(); ++i) {
     if (i * 10 / size() != (i + 1) * 10 / size())
       log::info("staging: {} of {} files in {}", i + 1, size(), name);

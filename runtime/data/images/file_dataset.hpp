@@ -2,11 +2,13 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/data/dataset.hpp"
 #include "runtime/data/images/image_list.hpp"
+#include "runtime/descriptor.hpp"
 
 namespace omni {
 
@@ -39,6 +41,7 @@ class FileDataset : public Dataset {
   std::vector<std::string> class_names_;
   std::filesystem::path origin_;
   std::filesystem::path staged_{};  // the folder of the copies; empty: there are none
+  std::optional<Descriptor> lock_{};
 };
 
 // Both splits (an empty test list is none), and a name that holds a checksum of the training paths

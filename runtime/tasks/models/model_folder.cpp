@@ -2,12 +2,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -16,6 +13,7 @@
 
 #include "runtime/checksum.hpp"
 #include "runtime/files.hpp"
+#include "runtime/locked_folder.hpp"
 #include "runtime/log.hpp"
 #include "runtime/tasks/models/sound_files.hpp"
 
@@ -57,15 +55,6 @@ std::vector<fs::path> other_folders() {
   return folders;
 }
 
-std::vector<fs::path> entries_of(const fs::path& folder) {
-  std::vector<fs::path> entries;
-  std::error_code ended;
-  for (fs::directory_iterator each(folder, ended); !ended && each != fs::end(each);
-       each.increment(ended))
-    entries.push_back(each->path());
-  return entries;
-}
-
 // What a process like this one may read, by name in the folder. The models of other programs are
 // nothing to it.
 std::vector<fs::path> models_in(const fs::path& folder) {
@@ -93,29 +82,6 @@ bool is_sound(const fs::path& copy, const fs::path& name, const std::string& tex
   return config && is_sound_bus_file(kind, text, *config);
 }
 
-// The lock on a folder of ours; -1 while another process has it.
-int lock_folder(const fs::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  struct stat status {};
-  if (::fstat(descriptor, &status) == 0 && status.st_uid == ::geteuid() &&
-      ::flock(descriptor, LOCK_EX | LOCK_NB) == 0)
-    return descriptor;
-  ::close(descriptor);
-  return -1;
-}
-
-// Of runs that were killed. One that starts now may not have its lock yet.
-void tidy(const fs::path& parent, const std::string& prefix) {
-  const auto recent = fs::file_time_type::clock::now() - std::chrono::minutes(1);
-  std::error_code none;
-  for (const fs::path& folder : entries_of(parent)) {
-    if (!folder.filename().string().starts_with(prefix) ||
-        fs::last_write_time(folder, none) >= recent)
-      continue;
-    if (const Descriptor lock(lock_folder(folder)); lock >= 0) fs::remove_all(folder, none);
-  }
-}
-
 // Keeps half of it. 0, or why there is none.
 int take_room(const fs::path& folder) {
   const fs::path file = folder / "room";
@@ -134,7 +100,7 @@ Result<std::shared_ptr<ModelFolder>> ModelFolder::open(const fs::path& shared) {
   std::error_code none;
   int code = ENAMETOOLONG;
   for (const fs::path& parent : {fs::temp_directory_path(none), shared}) {
-    tidy(parent, prefix);
+    delete_unlocked_folders(parent, prefix);
     std::string made = (parent / (prefix + "XXXXXX")).string();
     if (parent.empty() || made.size() > kLongestPath) continue;
     code = ::mkdtemp(made.data()) == nullptr ? errno : 0;
