@@ -48,6 +48,10 @@ TEST(RanksRefuse, what_works_on_one_rank_only) {
                  "3 ranks cannot share slices of 4 of 16 images (take another number of ranks)");
   expect_refused(on_ranks(2, net("2", {"--deterministic", "--slice", "16"})), 2,
                  "2 ranks cannot share slices of 16 of 16 images (--slice 8, say)");
+  expect_refused(on_ranks(2, {"--net", "lenet", "--batch", "8", "--no-test", "--deterministic"}), 2,
+                 "2 ranks cannot share slices of 8 of 8 images (--slice 4, say)");
+  expect_refused(on_ranks(2, net("2", {"--group-layout", "0-1:0"})), 2,
+                 "--group-layout: one group is on all ranks");
 }
 
 // mpiexec often returns 9 if several ranks exit with 2 one after another.
@@ -76,6 +80,23 @@ TEST(RanksRefuse, nets_that_differ) {
     return Words{"-wdir", folder / name, kOmniRun, "--net", "own.cfg", "--max-batches", "2"};
   };
   expect_refused(on_two_unlike(rank("a", "0.1"), rank("b", "0.2")), 2, ": the net description is");
+}
+
+TEST(RanksRefuse, weights_that_differ) {
+  const TemporaryDirectory folder;
+  const auto rank = [&](const char* name, Words more) {
+    std::filesystem::create_directory(folder / name);
+    const std::string weights = folder / name / "own.weights";
+    more.insert(more.end(), {"--deterministic", "--save-weights", weights});
+    EXPECT_EQ(omni_run(net("1", more)).exit_code, 0);
+    Words words = net("2", {"--weights", "own.weights"});
+    words.insert(words.begin(), {"-wdir", folder / name, kOmniRun});
+    return words;
+  };
+  const Words first = rank("a", {}), alike = rank("b", {}), other = rank("c", {"--seed", "2"});
+  const Finished run = on_two_unlike(first, alike);
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  expect_refused(on_two_unlike(first, other), 2, ": the checksum of --weights is");
 }
 
 TEST(RanksEnd, with_the_error_of_one_of_them) {

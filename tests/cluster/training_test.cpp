@@ -4,6 +4,7 @@
 #include <set>
 
 #include "tests/cluster/ranks.hpp"
+#include "tests/support/jpeg_writer.hpp"
 
 namespace omni::test {
 namespace {
@@ -142,6 +143,33 @@ TEST_F(Ranks, divide_neurons_and_learn_alike) {
   resuming.insert(resuming.end(), {"--out", out, "--resume", "auto"});
   const double straight = run(2, "12", ways.front());
   EXPECT_NEAR(run(2, "12", resuming), straight, 1e-4 * straight);
+}
+
+// Large images take longer to decode than the small ones of the next mini-batch, which another
+// worker decodes at the same time. Its first layer sends the images to all ranks.
+TEST_F(Ranks, send_images_in_the_order_of_mini_batches) {
+  const std::string net = folder_ / "connected.cfg";
+  put(net,
+      "[net]\nbatch=4\nheight=16\nwidth=16\nchannels=3\nlearning_rate=0.01\nmomentum=0.9\n"
+      "[connected]\noutput=512\nactivation=relu\n[connected]\noutput=2\nactivation=linear\n"
+      "[softmax]\n");
+  for (int i = 0; i < 24; ++i) {
+    const std::filesystem::path label = folder_ / "images" / "train" / (i % 3 == 0 ? "a" : "b");
+    const int edge = i % 2 == 0 ? 1200 : 16;
+    std::filesystem::create_directories(label);
+    put(label / (std::to_string(i) + ".jpg"),
+        make_jpeg(edge, edge,
+                  std::vector<std::uint8_t>(3 * edge * edge, static_cast<std::uint8_t>(10 * i))));
+  }
+  const auto loss = [&](int ranks) {
+    const Finished run =
+        on_ranks(ranks, {"--net", net, "--data", folder_ / "images", "--workers", "2", "--models",
+                         folder_ / "models", "--max-batches", "120", "--no-test", "--json"});
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    return nlohmann::json::parse(run.output, nullptr, false)["loss_average"].get<double>();
+  };
+  const double one = loss(1);
+  EXPECT_NEAR(loss(2), one, 1e-4 * one);
 }
 
 TEST_F(Ranks, measure_their_links) {

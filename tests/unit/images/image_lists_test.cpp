@@ -1,7 +1,11 @@
 // Lists, .data files and folders of images: what they mean, and every way in which they are wrong.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <iterator>
 
 #include "runtime/data/dataset.hpp"
 #include "runtime/data/images/labels.hpp"
@@ -66,6 +70,34 @@ TEST_F(ImageLists, AreReadFromCopies) {
     EXPECT_FALSE(fs::is_empty(at("node")));
   }
   EXPECT_TRUE(fs::is_empty(at("node"))) << "copies are deleted";
+}
+
+// One of a killed process is deleted by the next; those of others that run, and new ones, are not.
+TEST_F(ImageLists, CopiesThatNobodyUsesAreDeleted) {
+  image("set/train/cat/a.jpg");
+  const auto staged = [&] {
+    auto pair = open_dataset({.source = at("set"), .net_input = {4, 4, 3}, .test = false});
+    EXPECT_TRUE(pair && pair->train->stage(at("node")));
+    return pair;
+  };
+  const auto folders = [&] {
+    return std::distance(fs::directory_iterator(at("node")), fs::directory_iterator());
+  };
+  const auto age = [&](const fs::path& folder) {
+    fs::last_write_time(folder, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  };
+  fs::create_directory(at("node"));
+  const auto running = staged();
+  age(*fs::directory_iterator(at("node")));
+  const auto left = fs::path(at("node")) / fmt::format("omnivore-{}-images-abc", geteuid());
+  fs::create_directories(left / "0");
+  fs::create_directory(fs::path(at("node")) / "other");
+  EXPECT_TRUE(staged());
+  EXPECT_EQ(folders(), 3) << "the new one may not have its lock yet";
+  age(left);
+  EXPECT_TRUE(staged());
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_EQ(folders(), 2);
 }
 
 TEST_F(ImageLists, ACopyThatIsGoneIsNoLoss) {
