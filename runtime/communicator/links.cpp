@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <ctime>
 #include <future>
 #include <memory>
 
@@ -20,20 +21,31 @@ constexpr double kLong = 0.1;  // seconds
 
 class LinkTest {
  public:
-  // Of one message of so many bytes: the fastest of some series, as other programs slow series
-  // down.
-  double seconds(std::size_t bytes, int messages, int series) {
-    double least = INFINITY;
+  struct Cost {
+    double seconds = INFINITY, work = INFINITY;  // s, and s of a core here
+  };
+  // Of one message of so many bytes: the least of some series, as other programs slow series down.
+  Cost cost(std::size_t bytes, int messages, int series) {
+    Cost least;
     for (int i = 0; i < series; ++i) {
       const auto begun = std::chrono::steady_clock::now();
+      const double worked = work();
       for (int message = 0; message < messages; ++message) pass_on(bytes);
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun;
-      least = std::min(least, taken.count() / messages);
+      least = {std::min(least.seconds, taken.count() / messages),
+               std::min(least.work, (work() - worked) / messages)};
     }
     return least;
   }
 
  private:
+  // Of all threads of this process.
+  static double work() {
+    timespec now{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  }
+
   void pass_on(std::size_t bytes) {
     const auto done = std::make_shared<std::promise<void>>();
     post({{out_.data(), bytes, (rank() + 1) % size(), kLinkTag, true},
@@ -50,24 +62,30 @@ class LinkTest {
 std::vector<Link> measure_links() {
   if (!several()) return {};
   LinkTest test;
-  test.seconds(1, 5, 1);  // connects
-  const double latency = test.seconds(1, 20, 3);
+  test.cost(1, 5, 1);  // connects
+  const LinkTest::Cost small = test.cost(1, 20, 3);
   std::size_t bytes = kLeastBytes;
-  while (-least(-test.seconds(bytes, 1, 3)) < kLong && bytes < kMostBytes) bytes *= 4;
-  const double taken = std::max(test.seconds(bytes, 2, 2) - latency, 1e-9);
-  std::vector<double> all(2 * size());
-  const std::size_t own = 2 * rank();
-  all[own] = latency;
-  all[own + 1] = static_cast<double>(bytes) / taken;
+  while (-least(-test.cost(bytes, 1, 3).seconds) < kLong && bytes < kMostBytes) bytes *= 4;
+  const LinkTest::Cost large = test.cost(bytes, 2, 2);
+  const auto count = static_cast<double>(bytes);
+  std::vector<double> all(4 * size());
+  const auto own = all.begin() + 4 * rank();
+  own[0] = small.seconds;
+  own[1] = count / std::max(large.seconds - small.seconds, 1e-9);
+  own[2] = small.work;
+  own[3] = std::max(large.work - small.work, 0.0) / count;
   sum(all);
   std::vector<Link> links;
-  for (std::size_t i = 0; i < all.size(); i += 2) links.push_back({all[i], all[i + 1]});
+  for (auto each = all.begin(); each != all.end(); each += 4)
+    links.push_back({each[0], each[1], each[2], each[3]});
   return links;
 }
 
 Link slowest(const std::vector<Link>& links) {
-  return {std::ranges::max(links, {}, &Link::seconds).seconds,
-          std::ranges::min(links, {}, &Link::bytes_per_second).bytes_per_second};
+  const auto most = [&](double Link::*what) { return std::ranges::max(links, {}, what).*what; };
+  return {most(&Link::seconds),
+          std::ranges::min(links, {}, &Link::bytes_per_second).bytes_per_second,
+          most(&Link::work_per_message), most(&Link::work_per_byte)};
 }
 
 std::string describe(const Link& link) {

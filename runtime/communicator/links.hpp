@@ -9,6 +9,8 @@ namespace omni::ranks {
 
 struct Link {
   double seconds = 0, bytes_per_second = 0;  // latency and rate in one direction
+  // Seconds that a core works for a message out and one in, and for a byte out and one in.
+  double work_per_message = 0, work_per_byte = 0;
 };
 
 // Collective, seconds at most. By rank: the link from the rank before it; none with one rank.

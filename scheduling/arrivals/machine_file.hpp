@@ -40,6 +40,7 @@ struct Machine {
   };
   struct Link {  // without: nothing costs time
     double seconds = 0, bytes_per_second = 0;
+    double work_per_message = 0, work_per_byte = 0;  // see ranks::Link
     double seconds_of(double bytes) const {
       return seconds + (bytes_per_second > 0 ? bytes / bytes_per_second : 0);
     }

@@ -26,9 +26,11 @@ std::optional<double> with_unit(std::string_view text, Units units) {
 }
 
 // Bytes that a node sends or receives one way: the busiest one, of gradients that go to their
-// owners; each, of inputs and outputs of layers whose neurons are divided.
+// owners; each, of inputs and outputs of layers whose neurons are divided. And messages of all
+// kinds, both ways.
 struct Bytes {
   double gradients = 0, inputs = 0, outputs = 0;
+  double messages = 0;
 };
 
 void add_parts(const NodeCosts& costs, const NodeCosts::Parameters& of, int sharers, bool divides,
@@ -47,6 +49,7 @@ void add_parts(const NodeCosts& costs, const NodeCosts::Parameters& of, int shar
       const double sent = 4.0 * costs.images * (sharers - 1) / sharers;
       bytes.inputs += sent * inputs;
       bytes.outputs += sent * std::min(outputs, blocks.width * blocks.per_rank);
+      bytes.messages += 4.0 * (sharers - 1) * costs.cores;  // of a slice for each core
       continue;
     }
     for (int first = 0; first < outputs; first += blocks.width)
@@ -70,6 +73,7 @@ Bytes sent_bytes(const NodeCosts& costs, int nodes, int groups) {
   std::ranges::sort(pieces, std::ranges::greater());
   std::vector<double> owned(static_cast<std::size_t>(nodes));
   for (const double piece : pieces) *std::ranges::min_element(owned) += piece;
+  bytes.messages += 2 * static_cast<double>(pieces.size()) * (nodes - 1) / nodes;
   bytes.gradients = std::max(all - std::ranges::min(owned), std::ranges::max(owned) * (nodes - 1));
   return bytes;
 }
@@ -92,6 +96,9 @@ std::vector<NodeForecast> forecast_nodes(const NodeCosts& costs, const Machine::
       if (count == 1) continue;
       // Gradients go out and new values come back; so do activations and their gradients.
       const Bytes bytes = sent_bytes(costs, count, groups);
+      const double bytes_of_all = 2 * (bytes.gradients + bytes.inputs + bytes.outputs);
+      row.compute += (link.work_per_message * bytes.messages + link.work_per_byte * bytes_of_all) /
+                     costs.cores;
       row.network = 2 * link.seconds_of(bytes.gradients);
       if (bytes.inputs > 0)
         row.activations = 2 * (link.seconds_of(bytes.inputs) + link.seconds_of(bytes.outputs));

@@ -38,8 +38,9 @@ Result<NodeLink> link_of(const PlanArguments& arguments) {
     return Error{ErrorKind::usage, "--nodes", "the link between nodes is not known",
                  "--link 1gbit:50us, say, or start it on two nodes with mpiexec"};
   const ranks::Link slowest = ranks::slowest(arguments.links);
-  return NodeLink{{slowest.seconds, slowest.bytes_per_second},
-                  fmt::format("measured between {} ranks", arguments.links.size())};
+  return NodeLink{
+      {slowest.seconds, slowest.bytes_per_second, slowest.work_per_message, slowest.work_per_byte},
+      fmt::format("measured between {} ranks", arguments.links.size())};
 }
 
 void print_forecast(const std::vector<NodeForecast>& rows, const NodeLink& link) {
