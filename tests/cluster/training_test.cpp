@@ -180,6 +180,7 @@ TEST_F(Ranks, measure_their_links) {
   for (const auto& link : links) {
     EXPECT_GT(link["latency_seconds"], 0);
     EXPECT_GT(link["bytes_per_second"], 0);
+    EXPECT_GT(link["core_seconds_per_message"], 0);
   }
   EXPECT_NE(on_ranks(2, {"devices"}).output.find("link to rank 1 on "), std::string::npos);
   const Finished trained = on_ranks(2, training("mlp", 1, {"--no-test"}));

@@ -77,10 +77,14 @@ nlohmann::ordered_json as_json(const DevicesArguments& arguments, const Session&
                                 {"bf16_on_cpus", bf16_in_vain() == nullptr},
                                 {"cuda", kCuda},
                                 {"models", found.models}};
-  for (std::size_t rank = 0; rank < arguments.links.size(); ++rank)
+  for (std::size_t rank = 0; rank < arguments.links.size(); ++rank) {
+    const ranks::Link& link = arguments.links[rank];
     result["links"].push_back({{"to", ranks::name(static_cast<int>(rank))},
-                               {"latency_seconds", arguments.links[rank].seconds},
-                               {"bytes_per_second", arguments.links[rank].bytes_per_second}});
+                               {"latency_seconds", link.seconds},
+                               {"bytes_per_second", link.bytes_per_second},
+                               {"core_seconds_per_message", link.work_per_message},
+                               {"core_seconds_per_byte", link.work_per_byte}});
+  }
   if (found.peaks) {
     result["peaks"] = {{"gemm_flops_per_second", found.peaks->cpus.gemm_together},
                        {"copy_bytes_per_second", found.peaks->cpus.copy_together}};

@@ -118,6 +118,8 @@ void print_json(const GroupPlan& plan, const std::vector<NodeForecast>& nodes,
   if (!nodes.empty())
     all["link"] = {{"latency_seconds", link.link.seconds},
                    {"bytes_per_second", link.link.bytes_per_second},
+                   {"core_seconds_per_message", link.link.work_per_message},
+                   {"core_seconds_per_byte", link.link.work_per_byte},
                    {"origin", link.origin}};
   for (const NodeForecast& row : nodes)
     all["nodes"].push_back({{"nodes", row.nodes},

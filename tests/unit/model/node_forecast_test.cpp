@@ -39,6 +39,21 @@ TEST(NodeForecast, NodesOfAGroupShareTheMiniBatch) {
   EXPECT_DOUBLE_EQ(four.merged, 1 + 2 * (0.5 + 0.5));
 }
 
+TEST(NodeForecast, MessagesTakeTimeOfTheCores) {
+  Machine::Link link = kNodeLink;
+  link.work_per_message = 2;
+  link.work_per_byte = 0.01;
+  NodeCosts costs = kNodeCosts;
+  costs.cores = 2;
+  const auto rows = forecast_nodes(costs, link, std::vector{1, 2});
+  EXPECT_DOUBLE_EQ(rows[0].compute, 9);
+  EXPECT_DOUBLE_EQ(rows[1].compute, 4.5 + (2 * 8 + 0.01 * 400) / 2);
+  // Each of four ranks sends four slices of inputs, outputs and their gradients to three others.
+  costs = {.of_merged = {.connected = {{400, 512}}}, .images = 100, .cores = 4};
+  link.work_per_byte = 0;
+  EXPECT_DOUBLE_EQ(forecast_nodes(costs, link, std::vector{4}).front().compute, 2 * 48.0 / 4);
+}
+
 TEST(NodeForecast, NothingIsSentInTheForwardPass) {
   EXPECT_DOUBLE_EQ((NodeForecast{.compute = 6, .network = 3}).seconds(), 6);
   EXPECT_DOUBLE_EQ((NodeForecast{.compute = 6, .network = 5}).seconds(), 7);
