@@ -37,7 +37,7 @@ struct Message {
   bool sends;  // else it receives
 };
 // Tags of tensors; lower ones are the communicator's own.
-inline constexpr int kFirstTag = 16, kMostTags = (1 << 20) - kFirstTag;
+inline constexpr int kFirstTag = 16;
 inline constexpr int kEventTag = kFirstTag - 1;  // of RankEvents
 // `done` is called in the communicator's thread, when all of them are done. It must not wait.
 void post(std::vector<Message> messages, std::function<void()> done);
