@@ -19,12 +19,11 @@ std::string quoted(const std::string& word) {
   };
   if (!word.empty() && std::ranges::all_of(word, plain)) return word;
   std::string text = "'";
-  for (const char c : word) {
+  for (const char c : word)
     if (c == '\'')
       text += R"('\'')";
     else
       text += c;
-  }
   text += '\'';
   return text;
 }

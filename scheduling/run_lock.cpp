@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <string>
 #include <system_error>
-#include <utility>
 
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"

@@ -1,5 +1,5 @@
-// The subcommands of omni-perf, one per file. Each adds itself to the command line; main runs the
-// one that was asked for.
+// The subcommands of omni-perf; those alike share a file. Each adds itself to the command line;
+// main runs the one that was asked for.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -37,10 +37,6 @@ Cost sum_cost(const SumPartsArgs& args) {
   return {.flops = values * (args.parts - 1), .bytes = 4 * values * (args.parts + 1)};
 }
 
-std::uint64_t columns_footprint(const ColumnPartsArgs& args) {
-  return footprint_of(args.rows, args.columns, args.width);
-}
-
 constexpr std::uint32_t kColumnPartsColor = 0x7f7f7f;  // of all that only moves data
 
 std::vector<Access> accesses(Access first, std::span<Tensor* const> parts, AccessMode mode) {
@@ -56,7 +52,8 @@ Codelet<ColumnPartsArgs> join_columns({
     .color = kColumnPartsColor,
     .implementations = {{"vector", join}, OMNI_GPU_IMPLEMENTATION(gpu::join_columns)},
     .cost = columns_cost,
-    .footprint = columns_footprint,
+    .footprint =
+        footprint_by<&ColumnPartsArgs::rows, &ColumnPartsArgs::columns, &ColumnPartsArgs::width>,
 });
 
 Codelet<ColumnPartsArgs> split_columns({
@@ -64,7 +61,8 @@ Codelet<ColumnPartsArgs> split_columns({
     .color = kColumnPartsColor,
     .implementations = {{"vector", split}, OMNI_GPU_IMPLEMENTATION(gpu::split_columns)},
     .cost = columns_cost,
-    .footprint = columns_footprint,
+    .footprint =
+        footprint_by<&ColumnPartsArgs::rows, &ColumnPartsArgs::columns, &ColumnPartsArgs::width>,
 });
 
 Codelet<SumPartsArgs> sum_parts({

@@ -53,10 +53,6 @@ Cost backward_cost(const ActivationArgs& args) {
   return {.flops = count * (each + 1), .bytes = count * 3 * sizeof(float)};
 }
 
-std::uint64_t footprint(const ActivationArgs& args) {
-  return footprint_of(args.count, args.activation);
-}
-
 constexpr std::uint32_t kActivationColor = 0xF2C14E;
 
 }  // namespace
@@ -66,7 +62,7 @@ Codelet<ActivationArgs> activation_forward({
     .color = kActivationColor,
     .implementations = OMNI_IMPLEMENTATIONS(activation_forward, forward_vector, 0, 1),
     .cost = forward_cost,
-    .footprint = footprint,
+    .footprint = footprint_by<&ActivationArgs::count, &ActivationArgs::activation>,
 });
 
 Codelet<ActivationArgs> activation_backward({
@@ -74,7 +70,7 @@ Codelet<ActivationArgs> activation_backward({
     .color = kActivationColor,
     .implementations = OMNI_IMPLEMENTATIONS(activation_backward, backward_vector, 0, 1),
     .cost = backward_cost,
-    .footprint = footprint,
+    .footprint = footprint_by<&ActivationArgs::count, &ActivationArgs::activation>,
 });
 
 }  // namespace omni

@@ -33,10 +33,6 @@ Cost backward_cost(const ChannelBiasArgs& args) {
   return activates(args) ? cost_per_value<2, 12>(args) : cost_per_value<1, 4>(args);
 }
 
-std::uint64_t footprint(const ChannelBiasArgs& args) {
-  return footprint_of(args.rows, args.c, args.activation);
-}
-
 constexpr std::uint32_t kChannelBiasColor = 0xbcbd22;
 
 }  // namespace
@@ -46,7 +42,8 @@ Codelet<ChannelBiasArgs> channel_bias_forward({
     .color = kChannelBiasColor,
     .implementations = OMNI_IMPLEMENTATIONS(channel_bias_forward, forward_vector, 1),
     .cost = cost_per_value<1, 8>,
-    .footprint = footprint,
+    .footprint =
+        footprint_by<&ChannelBiasArgs::rows, &ChannelBiasArgs::c, &ChannelBiasArgs::activation>,
 });
 
 Codelet<ChannelBiasArgs> channel_bias_backward({
@@ -54,7 +51,8 @@ Codelet<ChannelBiasArgs> channel_bias_backward({
     .color = kChannelBiasColor,
     .implementations = OMNI_IMPLEMENTATIONS(channel_bias_backward, backward_vector, 0, 2),
     .cost = backward_cost,
-    .footprint = footprint,
+    .footprint =
+        footprint_by<&ChannelBiasArgs::rows, &ChannelBiasArgs::c, &ChannelBiasArgs::activation>,
     .revision = 2,
 });
 

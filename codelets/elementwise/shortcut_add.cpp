@@ -5,18 +5,6 @@
 namespace omni {
 namespace {
 
-std::int64_t values_of(const ShortcutArgs& args, const Extent& extent) {
-  return static_cast<std::int64_t>(extent.count()) * args.n;
-}
-
-template <class T>
-void scale_values(float factor, const T* src, T* dst, std::int64_t count) {
-  if (factor == 1.0f)
-    std::copy_n(src, count, dst);
-  else
-    for (std::int64_t i = 0; i < count; ++i) dst[i] = factor * src[i];
-}
-
 // Other sizes are rare, and left to the reference.
 bool has_equal_sizes(const ShortcutArgs& args) { return args.a == args.b; }
 
@@ -25,24 +13,28 @@ void forward_vector(const ShortcutArgs& args, const Buffers& buffers, DeviceCont
     const T* __restrict a = buffers.get<T>(0);
     const T* __restrict b = buffers.get<T>(1);
     T* __restrict dst = buffers.get<T>(2);
-    with_activation(args.activation, [=, count = values_of(args, args.a), alpha = args.alpha,
+    with_activation(args.activation, [=, count = args.values_of(args.a), alpha = args.alpha,
                                       beta = args.beta](auto f) {
       for (std::int64_t i = 0; i < count; ++i) dst[i] = f(alpha * a[i] + beta * b[i]);
     });
   });
 }
 
-void backward_a_vector(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
+template <auto side, auto factor>
+void backward_vector(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
   with_values(buffers, [&]<class T>(T) {
-    scale_values(args.alpha, buffers.get<T>(0), buffers.get<T>(1), values_of(args, args.a));
+    const T* src = buffers.get<T>(0);
+    T* dst = buffers.get<T>(1);
+    const std::int64_t count = args.values_of(args.*side);
+    const float by = args.*factor;
+    if (by == 1.0f)
+      std::copy_n(src, count, dst);
+    else
+      for (std::int64_t i = 0; i < count; ++i) dst[i] = by * src[i];
   });
 }
-
-void backward_b_vector(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
-  with_values(buffers, [&]<class T>(T) {
-    scale_values(args.beta, buffers.get<T>(0), buffers.get<T>(1), values_of(args, args.b));
-  });
-}
+constexpr auto backward_a_vector = backward_vector<&ShortcutArgs::a, &ShortcutArgs::alpha>;
+constexpr auto backward_b_vector = backward_vector<&ShortcutArgs::b, &ShortcutArgs::beta>;
 
 void residual_backward_vector(const ActivationArgs& args, const Buffers& buffers, DeviceContext&) {
   with_values(buffers, [&]<class T>(T) {
@@ -60,19 +52,19 @@ void residual_backward_vector(const ActivationArgs& args, const Buffers& buffers
 }
 
 Cost forward_cost(const ShortcutArgs& args) {
-  const auto a = static_cast<double>(values_of(args, args.a));
-  const auto b = static_cast<double>(values_of(args, args.b));
+  const auto a = static_cast<double>(args.values_of(args.a));
+  const auto b = static_cast<double>(args.values_of(args.b));
   return {.flops = a + 2 * std::min(a, b), .bytes = 4 * (2 * a + std::min(a, b))};
 }
 
 Cost backward_a_cost(const ShortcutArgs& args) {
-  const auto a = static_cast<double>(values_of(args, args.a));
+  const auto a = static_cast<double>(args.values_of(args.a));
   return {.flops = a, .bytes = 8 * a};
 }
 
 Cost backward_b_cost(const ShortcutArgs& args) {
-  const auto a = static_cast<double>(values_of(args, args.a));
-  const auto b = static_cast<double>(values_of(args, args.b));
+  const auto a = static_cast<double>(args.values_of(args.a));
+  const auto b = static_cast<double>(args.values_of(args.b));
   return {.flops = std::min(a, b), .bytes = 4 * (b + std::min(a, b))};
 }
 

@@ -96,10 +96,6 @@ void by_lanes(const ShortcutArgs& args, Extent extent, Use use, const auto*... p
   });
 }
 
-std::int64_t values_of(const ShortcutArgs& args, const Extent& extent) {
-  return static_cast<std::int64_t>(extent.count()) * args.n;
-}
-
 template <class F, class T>
 struct ResidualGradient {
   F f;
@@ -123,7 +119,7 @@ void gpu::shortcut_forward(const ShortcutArgs& args, const Buffers& buffers, Dev
     const T *a = buffers.get<T>(0), *b = buffers.get<T>(1);
     T* dst = buffers.get<T>(2);
     if (args.a == args.b)
-      map_elements(worker, values_of(args, args.a), ScaledSum<F>{f, args.alpha, args.beta}, dst, a,
+      map_elements(worker, args.values_of(args.a), ScaledSum<F>{f, args.alpha, args.beta}, dst, a,
                    b);
     else
       by_lanes<T>(
@@ -139,7 +135,7 @@ void gpu::shortcut_forward(const ShortcutArgs& args, const Buffers& buffers, Dev
 
 void gpu::shortcut_backward_a(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {
   with_values(buffers, [&]<class T>(T) {
-    map_elements(CudaWorker::current(), values_of(args, args.a), Scale{args.alpha},
+    map_elements(CudaWorker::current(), args.values_of(args.a), Scale{args.alpha},
                  buffers.get<T>(1), buffers.get<T>(0));
   });
 }
@@ -150,7 +146,7 @@ void gpu::shortcut_backward_b(const ShortcutArgs& args, const Buffers& buffers, 
     const T* diff_dst = buffers.get<T>(0);
     T* diff_b = buffers.get<T>(1);
     if (args.a == args.b)
-      map_elements(worker, values_of(args, args.b), Scale{args.beta}, diff_b, diff_dst);
+      map_elements(worker, args.values_of(args.b), Scale{args.beta}, diff_b, diff_dst);
     else
       by_lanes<T>(
           args, args.b,

@@ -22,6 +22,10 @@ struct ShortcutArgs {
   Extent a, b;  // dst has the size of a
   float alpha = 1, beta = 1;
   Activation activation = Activation::linear;  // forward only
+
+  std::int64_t values_of(const Extent& extent) const {
+    return static_cast<std::int64_t>(extent.count()) * n;
+  }
 };
 
 // Where the cells of a and b meet along one dimension.
@@ -51,7 +55,7 @@ void for_each_meeting(const ShortcutArgs& args, auto visit) {
 
 template <class T>
 void shortcut_forward(const ShortcutArgs& args, const T* a, const T* b, T* dst) {
-  const auto count = static_cast<std::int64_t>(args.a.count()) * args.n;
+  const std::int64_t count = args.values_of(args.a);
   for (std::int64_t i = 0; i < count; ++i) dst[i] = static_cast<T>(args.alpha) * a[i];
   for_each_meeting(args, [&](std::int64_t in_a, std::int64_t in_b) {
     dst[in_a] += static_cast<T>(args.beta) * b[in_b];
@@ -61,13 +65,13 @@ void shortcut_forward(const ShortcutArgs& args, const T* a, const T* b, T* dst) 
 
 template <class T>
 void shortcut_backward_a(const ShortcutArgs& args, const T* diff_dst, T* diff_a) {
-  const auto count = static_cast<std::int64_t>(args.a.count()) * args.n;
+  const std::int64_t count = args.values_of(args.a);
   for (std::int64_t i = 0; i < count; ++i) diff_a[i] = static_cast<T>(args.alpha) * diff_dst[i];
 }
 
 template <class T>
 void shortcut_backward_b(const ShortcutArgs& args, const T* diff_dst, T* diff_b) {
-  std::fill_n(diff_b, static_cast<std::int64_t>(args.b.count()) * args.n, T{0});
+  std::fill_n(diff_b, args.values_of(args.b), T{0});
   for_each_meeting(args, [&](std::int64_t in_a, std::int64_t in_b) {
     diff_b[in_b] = static_cast<T>(args.beta) * diff_dst[in_a];
   });

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
-#include <unordered_map>
 
 #include "perf/analysis/critical_path.hpp"
 #include "perf/common/statistics.hpp"
@@ -39,19 +39,11 @@ struct ClassKey {
   std::uint32_t codelet;
   std::int32_t layer;
   double flops, bytes;
-  bool operator==(const ClassKey&) const = default;
-};
-
-struct ClassKeyHash {
-  std::size_t operator()(const ClassKey& key) const {
-    const std::hash<double> hash;
-    return (hash(key.flops) * 31 + hash(key.bytes)) * 31 +
-           TaskClassHash()({.codelet = key.codelet, .layer = key.layer});
-  }
+  auto operator<=>(const ClassKey&) const = default;
 };
 
 std::vector<Class> classes_of(const Trace& trace, const KindIndex& kinds) {
-  std::unordered_map<ClassKey, std::size_t, ClassKeyHash> places;
+  std::map<ClassKey, std::size_t> places;
   std::vector<Class> classes;
   for (const Task& task : trace.tasks) {
     const ClassKey key{task.codelet, task.layer, task.flops, task.bytes};

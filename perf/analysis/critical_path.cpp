@@ -45,10 +45,9 @@ class Replay {
   const Dependencies& dependencies_;
   std::vector<Step> steps_;  // in an order in which each needs only earlier ones
   std::vector<Waited> waits_;
-  std::vector<std::uint32_t> wait_before_;    // of a task: the last one before its submission
-  std::vector<Nanoseconds> own_;              // of a task: from all that it waits for to its start
-  std::vector<std::uint32_t> waits_for_;      // tasks, of all tasks; joins are left where they are
-  std::vector<std::size_t> first_waits_for_;  // of a task: where its own begin
+  std::vector<std::uint32_t> wait_before_;  // of a task: the last one before its submission
+  std::vector<Nanoseconds> own_;            // of a task: from all that it waits for to its start
+  Lists waits_for_;                         // of a task: other tasks; joins are left where they are
 };
 
 // A thread submits nothing while it waits, so few tasks have to be looked at; a forged trace could
@@ -132,19 +131,17 @@ void Replay::plan_tasks() {
       joined[join] = std::max(joined[join], trace_.tasks[task].times.released);
 
   auto other = commuting.begin();
-  first_waits_for_.push_back(0);
   for (std::uint32_t i = 0; i < trace_.tasks.size(); ++i) {
     const trace::TaskTimes& times = trace_.tasks[i].times;
-    const std::size_t first = waits_for_.size();
-    for (const std::uint32_t task : dependencies_.direct(i)) waits_for_.push_back(task);
-    if (before[i] != kNone) waits_for_.push_back(before[i]);
-    for (; other != commuting.end() && other->first == i; ++other)
-      waits_for_.push_back(other->second);
-    first_waits_for_.push_back(waits_for_.size());
+    const auto direct = dependencies_.direct(i);
+    std::vector<std::uint32_t> tasks(direct.begin(), direct.end());
+    if (before[i] != kNone) tasks.push_back(before[i]);
+    for (; other != commuting.end() && other->first == i; ++other) tasks.push_back(other->second);
+    waits_for_.add(tasks);
 
     Nanoseconds possible = times.pop_start;
-    for (std::size_t k = first; k < waits_for_.size(); ++k)
-      possible = std::max(possible, trace_.tasks[waits_for_[k]].times.released);
+    for (const std::uint32_t task : tasks)
+      possible = std::max(possible, trace_.tasks[task].times.released);
     for (const std::uint32_t join : dependencies_.joins(i))
       possible = std::max(possible, joined[join]);
     own_.push_back(times.start - possible);  // negative where a worker overlaps its tasks
@@ -176,8 +173,8 @@ double Replay::run(std::span<const double> scale) const {
     }
     const Task& task = trace_.tasks[step.index];
     double start = delayed(task.times.submitted, wait_before_[step.index]);
-    for (std::size_t k = first_waits_for_[step.index]; k < first_waits_for_[step.index + 1]; ++k)
-      start = std::max(start, released[waits_for_[k]]);
+    for (const std::uint32_t other : waits_for_[step.index])
+      start = std::max(start, released[other]);
     for (const std::uint32_t join : dependencies_.joins(step.index))
       start = std::max(start, joined[join]);
     start += static_cast<double>(own_[step.index]);

@@ -98,24 +98,6 @@ void split_gap(const std::vector<Cause>& causes, Nanoseconds from, Nanoseconds t
   }
 }
 
-// Tasks of every worker, by counting: indices into Trace::tasks, and where each worker's begin.
-struct ByWorker {
-  std::vector<std::uint32_t> tasks;
-  std::vector<std::size_t> first;
-};
-
-ByWorker by_worker(const Trace& trace) {
-  ByWorker result;
-  result.first.assign(trace.workers.size() + 1, 0);
-  for (const Task& task : trace.tasks) ++result.first[task.worker + 1];
-  for (std::size_t i = 1; i < result.first.size(); ++i) result.first[i] += result.first[i - 1];
-  std::vector<std::size_t> place(result.first.begin(), result.first.end() - 1);
-  result.tasks.resize(trace.tasks.size());
-  for (std::uint32_t i = 0; i < trace.tasks.size(); ++i)
-    result.tasks[place[trace.tasks[i].worker]++] = i;
-  return result;
-}
-
 WorkerTime split(const Trace& trace, std::uint32_t worker, std::span<const std::uint32_t> tasks,
                  const std::vector<Cause>& causes, Interval window) {
   WorkerTime time{.worker = worker, .parts = {}, .tasks = 0};
@@ -157,7 +139,8 @@ Idle analyse(const Trace& trace, Interval window) {
   Idle idle;
   idle.wall = static_cast<double>(window.to - window.from) * 1e-9;
   idle.workers.resize(trace.workers.size());
-  const ByWorker tasks = by_worker(trace);
+  std::vector<std::vector<std::uint32_t>> tasks(trace.workers.size());  // of each
+  for (std::uint32_t i = 0; i < trace.tasks.size(); ++i) tasks[trace.tasks[i].worker].push_back(i);
   for (const trace::Header& header : trace.headers) {
     std::map<std::vector<bool>, std::vector<Cause>> causes;  // by what a worker may run
     for (std::uint32_t worker = 0; worker < trace.workers.size(); ++worker) {
@@ -165,10 +148,7 @@ Idle analyse(const Trace& trace, Interval window) {
       const std::vector<bool> may = may_run(trace, worker);
       const auto [found, added] = causes.try_emplace(may);
       if (added) found->second = causes_of(trace, header.rank, may, window);
-      const std::size_t first = tasks.first[worker], last = tasks.first[worker + 1];
-      idle.workers[worker] =
-          split(trace, worker, std::span(tasks.tasks).subspan(first, last - first), found->second,
-                window);
+      idle.workers[worker] = split(trace, worker, tasks[worker], found->second, window);
     }
   }
   for (const WorkerTime& worker : idle.workers)

@@ -52,9 +52,8 @@ void place(const Roofline& roofline, RooflineRow& row) {
 Roofline analyse_roofline(const Trace& trace, bool by_layer) {
   Roofline result;
   result.peaks = highest(trace.peaks);
-  for (KernelRow& kernel : analyse_kernels(trace, by_layer).rows) {
+  for (KernelRow& kernel : analyse_kernels(trace, by_layer).rows)
     place(result, result.rows.emplace_back(std::move(kernel)));
-  }
   std::ranges::stable_sort(result.rows, std::ranges::greater(), &RooflineRow::lost);
   return result;
 }

@@ -13,10 +13,6 @@ double median_of(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-double Spread::standard_error() const {
-  return count > 0 ? 1.2533 * 1.4826 * mad / std::sqrt(static_cast<double>(count)) : 0;
-}
-
 Spread spread_of(std::vector<double> values) {
   Spread spread;
   if (values.empty()) return spread;

@@ -1,6 +1,7 @@
 // Figures that a few odd tasks do not move: median and median absolute deviation.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <vector>
 
@@ -12,7 +13,9 @@ struct Spread {
   double mad = 0;  // median of |value - median|
   // The median's standard error, as if the values were normally distributed: 1.2533 * 1.4826 * mad
   // / sqrt(count).
-  double standard_error() const;
+  double standard_error() const {
+    return count > 0 ? 1.2533 * 1.4826 * mad / std::sqrt(static_cast<double>(count)) : 0;
+  }
 };
 
 // All zero without values.

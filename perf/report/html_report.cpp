@@ -277,12 +277,11 @@ PageJson page_data(const Trace& trace, const Dependencies& dependencies,
 std::string for_script(std::string_view json) {
   std::string text;
   text.reserve(json.size() + 64);
-  for (const char letter : json) {
+  for (const char letter : json)
     if (letter == '<')
       text += "\\u003c";
     else
       text += letter;
-  }
   return text;
 }
 

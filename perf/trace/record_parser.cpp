@@ -25,6 +25,8 @@ using Problem = std::string;  // continues "the key ..."; empty: none
 constexpr std::size_t kLongestText = 4096;
 constexpr std::size_t kMaxTexts = 64;
 constexpr std::uint32_t kMaxId = 1U << 24;
+constexpr std::int64_t kMaxCount = 1'000'000'000'000'000'000;
+constexpr double kMaxNumber = 1e24;
 // Sums of many times stay far from overflow: three years in nanoseconds.
 constexpr trace::Nanoseconds kLatest = 100'000'000'000'000'000;
 
@@ -50,6 +52,10 @@ Problem number(Value& value, double& target, double min, double max) {
     return fmt::format("is {}, which is not within {} and {}", target, min, max);
   return {};
 }
+
+Problem count(Value& value, auto& target) { return whole(value, target, 0, kMaxCount); }
+
+Problem amount(Value& value, double& target) { return number(value, target, 0, kMaxNumber); }
 
 // null: `target` becomes NaN.
 Problem number_or_null(Value& value, double& target, double min, double max) {
@@ -116,13 +122,10 @@ Problem accesses(Value& value, trace::AccessMode mode, std::vector<trace::Access
 
 }  // namespace json
 
-using json::Problem, json::Value;
+using json::Problem, json::Value, json::kMaxCount, json::kMaxNumber;
 using trace::AccessMode;
 
 static_assert(LineSource::kPadding >= simdjson::SIMDJSON_PADDING);
-
-constexpr std::int64_t kMaxCount = 1'000'000'000'000'000'000;
-constexpr double kMaxNumber = 1e24;
 
 template <class R>
 struct Key {
@@ -137,6 +140,8 @@ using Keys = std::vector<Key<R>>;
 // What a line of this kind becomes, while its keys are read.
 struct TaskLine : trace::Task {
   std::vector<trace::Access>* touched = nullptr;
+
+  Problem touches(Value& value, AccessMode mode) { return json::accesses(value, mode, *touched); }
 };
 
 Problem known_version(Value& value) {
@@ -188,7 +193,7 @@ const Keys<trace::Layer> kLayer = {
 const Keys<trace::Data> kData = {
     {"data", true, [](auto& v, auto& r) { return json::id(v, r.id); }},
     {"name", true, [](auto& v, auto& r) { return json::text(v, r.name); }},
-    {"bytes", false, [](auto& v, auto& r) { return json::whole(v, r.bytes, 0, kMaxCount); }}};
+    {"bytes", false, [](auto& v, auto& r) { return json::count(v, r.bytes); }}};
 
 const Keys<trace::Eligible> kEligible = {
     {"eligible", true, [](auto& v, auto& r) { return json::id(v, r.id); }},
@@ -197,13 +202,11 @@ const Keys<trace::Eligible> kEligible = {
 const Keys<trace::Peak> kPeak = {
     {"peak", true, [](auto& v, auto& r) { return json::text(v, r.what); }},
     {"kind", true, [](auto& v, auto& r) { return json::text(v, r.kind); }},
-    {"per_worker", true,
-     [](auto& v, auto& r) { return json::number(v, r.per_worker, 0, kMaxNumber); }},
-    {"together", true,
-     [](auto& v, auto& r) { return json::number(v, r.together, 0, kMaxNumber); }}};
+    {"per_worker", true, [](auto& v, auto& r) { return json::amount(v, r.per_worker); }},
+    {"together", true, [](auto& v, auto& r) { return json::amount(v, r.together); }}};
 
 const Keys<TaskLine> kTask = {
-    {"task", true, [](auto& v, auto& r) { return json::whole(v, r.id, 0, kMaxCount); }},
+    {"task", true, [](auto& v, auto& r) { return json::count(v, r.id); }},
     {"codelet", true, [](auto& v, auto& r) { return json::id(v, r.codelet); }},
     {"impl", true, [](auto& v, auto& r) { return json::id(v, r.implementation); }},
     {"worker", true, [](auto& v, auto& r) { return json::id(v, r.worker); }},
@@ -216,19 +219,15 @@ const Keys<TaskLine> kTask = {
     {"times", true, [](auto& v, auto& r) { return json::task_times(v, r.times); }},
     {"predicted", false,
      [](auto& v, auto& r) { return json::number_or_null(v, r.predicted, 0, 1e18); }},
-    {"flops", false, [](auto& v, auto& r) { return json::number(v, r.flops, 0, kMaxNumber); }},
-    {"bytes", false, [](auto& v, auto& r) { return json::number(v, r.bytes, 0, kMaxNumber); }},
-    {"reads", false,
-     [](auto& v, auto& r) { return json::accesses(v, AccessMode::read, *r.touched); }},
-    {"writes", false,
-     [](auto& v, auto& r) { return json::accesses(v, AccessMode::write, *r.touched); }},
-    {"updates", false,
-     [](auto& v, auto& r) { return json::accesses(v, AccessMode::update, *r.touched); }},
-    {"adds", false,
-     [](auto& v, auto& r) { return json::accesses(v, AccessMode::add, *r.touched); }}};
+    {"flops", false, [](auto& v, auto& r) { return json::amount(v, r.flops); }},
+    {"bytes", false, [](auto& v, auto& r) { return json::amount(v, r.bytes); }},
+    {"reads", false, [](auto& v, auto& r) { return r.touches(v, AccessMode::read); }},
+    {"writes", false, [](auto& v, auto& r) { return r.touches(v, AccessMode::write); }},
+    {"updates", false, [](auto& v, auto& r) { return r.touches(v, AccessMode::update); }},
+    {"adds", false, [](auto& v, auto& r) { return r.touches(v, AccessMode::add); }}};
 
 const Keys<trace::IterationStart> kIteration = {
-    {"iteration", true, [](auto& v, auto& r) { return json::whole(v, r.iteration, 0, kMaxCount); }},
+    {"iteration", true, [](auto& v, auto& r) { return json::count(v, r.iteration); }},
     {"at", true, [](auto& v, auto& r) { return json::time(v, r.at); }}};
 
 const Keys<trace::Wait> kWait = {
@@ -237,8 +236,8 @@ const Keys<trace::Wait> kWait = {
     {"to", true, [](auto& v, auto& r) { return json::time(v, r.to); }}};
 
 const Keys<trace::Transfer> kTransfer = {
-    {"transfer", true, [](auto& v, auto& r) { return json::whole(v, r.bytes, 0, kMaxCount); }},
-    {"count", false, [](auto& v, auto& r) { return json::whole(v, r.count, 0, kMaxCount); }},
+    {"transfer", true, [](auto& v, auto& r) { return json::count(v, r.bytes); }},
+    {"count", false, [](auto& v, auto& r) { return json::count(v, r.count); }},
     {"from_rank", false, [](auto& v, auto& r) { return json::id(v, r.from_rank); }},
     {"from_node", true, [](auto& v, auto& r) { return json::id(v, r.from_node); }},
     {"to_node", true, [](auto& v, auto& r) { return json::id(v, r.to_node); }},
@@ -246,13 +245,13 @@ const Keys<trace::Transfer> kTransfer = {
     {"to", true, [](auto& v, auto& r) { return json::time(v, r.to); }}};
 
 const Keys<trace::Exchange> kExchange = {
-    {"exchange", true, [](auto& v, auto& r) { return json::whole(v, r.iteration, 0, kMaxCount); }},
+    {"exchange", true, [](auto& v, auto& r) { return json::count(v, r.iteration); }},
     {"group", false, [](auto& v, auto& r) { return json::id(v, r.group); }},
-    {"staleness", true, [](auto& v, auto& r) { return json::whole(v, r.staleness, 0, kMaxCount); }},
+    {"staleness", true, [](auto& v, auto& r) { return json::count(v, r.staleness); }},
     {"at", true, [](auto& v, auto& r) { return json::time(v, r.at); }}};
 
 const Keys<trace::Meeting> kMeeting = {
-    {"meeting", true, [](auto& v, auto& r) { return json::whole(v, r.number, 0, kMaxCount); }},
+    {"meeting", true, [](auto& v, auto& r) { return json::count(v, r.number); }},
     {"groups", true, [](auto& v, auto& r) { return json::id(v, r.groups); }},
     {"at", true, [](auto& v, auto& r) { return json::time(v, r.at); }}};
 
@@ -264,7 +263,7 @@ const Keys<trace::Counter> kCounter = {
 
 const Keys<trace::End> kEnd = {
     {"end", true, [](auto& v, auto& r) { return json::time(v, r.at); }},
-    {"tasks", true, [](auto& v, auto& r) { return json::whole(v, r.tasks, 0, kMaxCount); }}};
+    {"tasks", true, [](auto& v, auto& r) { return json::count(v, r.tasks); }}};
 
 using Fields = simdjson::ondemand::object;
 using Field = simdjson::ondemand::field;

@@ -1,6 +1,8 @@
 // Where images come from. A dataset is immutable once open and is read from many workers at once.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -38,7 +40,11 @@ class Dataset {
 };
 
 // The check that every read() starts with: refuses an index without an image.
-Status check_index(const Dataset& dataset, std::size_t index);
+inline Status check_index(const Dataset& dataset, std::size_t index) {
+  if (index < dataset.size()) return {};
+  return Error{ErrorKind::data, dataset.description(),
+               fmt::format("no image {} among {}", index, dataset.size()), ""};
+}
 
 struct DatasetPair {
   std::unique_ptr<Dataset> train, test;

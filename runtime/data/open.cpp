@@ -20,7 +20,6 @@
 #include "runtime/data/images/image_folder.hpp"
 #include "runtime/data/synthetic.hpp"
 #include "runtime/data/vectors/libsvm.hpp"
-#include "runtime/data/vectors/synthetic_vectors.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {

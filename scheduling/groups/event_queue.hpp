@@ -39,21 +39,13 @@ class EventQueue {
   std::optional<GroupEvent> wait(std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex_);
     arrived_.wait_for(lock, patience, [this] { return !events_.empty(); });
-    return take();
-  }
-  std::optional<GroupEvent> take_now() {
-    const std::lock_guard lock(mutex_);
-    return take();
-  }
-
- private:
-  std::optional<GroupEvent> take() {
     if (events_.empty()) return {};
     const GroupEvent event = events_.front();
     events_.pop_front();
     return event;
   }
 
+ private:
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<GroupEvent> events_;

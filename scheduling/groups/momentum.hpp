@@ -6,6 +6,9 @@
 // The learning rate is unchanged.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+
 namespace omni {
 
 enum class Compensation {
@@ -20,18 +23,34 @@ struct Momentum {
   double total() const { return explicit_part + implicit_part - explicit_part * implicit_part; }
 };
 
-double implicit_of_groups(int groups);
+inline double implicit_of_groups(int groups) {
+  const double mean_staleness = groups - 1;
+  return mean_staleness / (1 + mean_staleness);
+}
 
 // The explicit momentum for a total of `tuned`, within its bounds.
-Momentum compensate(double tuned, double implicit);
-bool is_kept(const Momentum& momentum);
+inline Momentum compensate(double tuned, double implicit) {
+  // Below it an update undoes most of the one before; nobody tuned a network to less than -0.675.
+  constexpr double kLowest = -0.7;
+  return {tuned, std::max(1 - (1 - tuned) / (1 - implicit), std::min(kLowest, tuned)), implicit};
+}
+inline bool is_kept(const Momentum& momentum) {
+  return std::abs(momentum.total() - momentum.tuned) < 1e-9;
+}
 
 // Updates needed, relative to one group: 1 while the total momentum is the tuned one; beyond it
 // proportional to the memory of the momentum, 1 / (1 - total).
-double statistical_penalty(const Momentum& momentum);
+inline double statistical_penalty(const Momentum& momentum) {
+  return std::max(1.0, (1 - momentum.tuned) / (1 - momentum.total()));
+}
 
 // Momentum of every update; one for all groups, since they share the velocity. `stale`: groups have
 // replicas of trainable parameters; else all of those are merged.
-Momentum momentum_of_groups(Compensation compensation, double tuned, int groups, bool stale);
+inline Momentum momentum_of_groups(Compensation compensation, double tuned, int groups,
+                                   bool stale) {
+  const double implicit = implicit_of_groups(stale ? groups : 1);
+  if (compensation == Compensation::off) return {tuned, tuned, implicit};
+  return compensate(tuned, implicit);
+}
 
 }  // namespace omni

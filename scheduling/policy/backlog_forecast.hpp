@@ -3,6 +3,7 @@
 // the graph itself is not known.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -15,14 +16,47 @@ class BacklogForecast {
   using Sort = std::pair<std::uintptr_t, int>;
 
   // A task became ready; `ready_work` is all ready work, in one unit of time.
-  void note(Sort sort, double ready_work);
-  void began(Sort sort, double work);  // a task
-  void ran_empty();                    // nothing is ready
+  void note(Sort sort, double ready_work) {
+    History& history = histories_[sort];
+    ++history.notes;
+    history.ready += ready_work;
+    history.begun += begun_;
+    noted_ = true;
+  }
+
+  // A task begins.
+  void began(Sort sort, double work) {
+    begun_ += work;
+    histories_[sort].until = begun_;
+  }
+
+  // Nothing is ready.
+  void ran_empty() {
+    if (!noted_) return;
+    noted_ = false;
+    for (auto& [sort, history] : histories_) {
+      if (history.notes == 0) continue;
+      const double came = history.notes * history.until - history.begun;
+      history.count = kKept * history.count + history.notes;
+      history.foreseen = kKept * history.foreseen + history.ready;
+      history.came = kKept * history.came + std::max(0.0, came);
+      history.notes = history.ready = history.begun = 0;
+    }
+  }
 
   // The work that is expected to come, once a task of this sort is ready; at least `ready_work`.
-  double expected(Sort sort, double ready_work) const;
+  // In proportion to what is ready, but no more than usual: near the end little follows it.
+  double expected(Sort sort, double ready_work) const {
+    const auto found = histories_.find(sort);
+    if (found == histories_.end() || found->second.foreseen == 0) return ready_work;
+    const History& history = found->second;
+    return std::max(ready_work, std::min(history.came / history.foreseen * ready_work,
+                                         history.came / history.count));
+  }
 
  private:
+  static constexpr double kKept = 0.9;  // of what was learnt, each time that nothing is ready
+
   struct History {
     double notes = 0, ready = 0, begun = 0;    // sums at the notes since nothing was ready
     double until = 0;                          // begun when the last one began

@@ -102,7 +102,7 @@ MiniBatch SimulatedTraining::next_batch(std::size_t group) {
 
 GroupEvent SimulatedTraining::next_event() {
   while (true) {
-    if (const auto event = events_.take_now()) return *event;
+    if (const auto event = events_.wait({})) return *event;
     starpu_sleep(1e-5f);
   }
 }

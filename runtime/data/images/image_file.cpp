@@ -17,15 +17,13 @@ namespace {
 
 // The next number of the header, past white space and # comments; -1 when there is none.
 int next_number(std::string_view bytes, std::size_t& at) {
-  while (at < bytes.size()) {
-    if (bytes[at] == '#') {
+  while (at < bytes.size())
+    if (bytes[at] == '#')
       at = std::min(bytes.find('\n', at), bytes.size());
-    } else if (std::isspace(static_cast<unsigned char>(bytes[at])) != 0) {
+    else if (std::isspace(static_cast<unsigned char>(bytes[at])) != 0)
       ++at;
-    } else {
+    else
       break;
-    }
-  }
   int value = -1;
   const auto [end, code] = std::from_chars(bytes.data() + at, bytes.data() + bytes.size(), value);
   if (code != std::errc() || value < 0) return -1;

@@ -1,5 +1,4 @@
-#include "layers/types/split_connected_layer.hpp"
-
+// [connected]: every output sees every input, with bias or batch normalisation, and an activation.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -9,12 +8,39 @@
 #include "codelets/dense/column_parts.hpp"
 #include "codelets/dense/connected.hpp"
 #include "codelets/dense/connected_update.hpp"
+#include "layers/registry.hpp"
 #include "layers/types/blocks/activation_block.hpp"
 #include "layers/types/blocks/divided_neurons.hpp"
+#include "layers/types/weighted_layer.hpp"
 
 namespace omni {
 namespace {
 
+// What both kinds of connected layer have in common: the key, and the description of the weights.
+int connected_outputs(LayerBuilder& builder) {
+  return builder.options().integer("output", 1, 1, 1 << 24);
+}
+
+Param connected_weights(LayerBuilder& builder, const Extent& src, int outputs) {
+  const float deviation = builder.options().real("weights_std", 0, 0, 1e6f);
+  Filler filler{.kind = Filler::Kind::normal, .scale = deviation};
+  if (deviation == 0)  // Darknet's
+    filler = {.kind = Filler::Kind::uniform,
+              .scale = std::sqrt(2.0f / static_cast<float>(src.count()))};
+  return {.name = "weights",
+          .shape = {outputs, src.h, src.w, src.c},
+          .filler = filler,
+          .decays = true,
+          .rows = outputs,
+          .spatial = std::int64_t{src.h} * src.w,
+          .channels = src.c,
+          .connected = true,
+          .divisible = !builder.options().flag("batch_normalize", false)};
+}
+
+// A connected layer whose weights no cache holds: all images of the mini-batch at once, one block
+// of neurons per task. Its weights, their gradients and their velocities are cut into the same
+// blocks, so that each is read, added to and updated in one place.
 class SplitConnectedLayer final : public Layer {
  public:
   explicit SplitConnectedLayer(LayerBuilder& builder) : Layer(builder) {
@@ -187,29 +213,7 @@ class SplitConnectedLayer final : public Layer {
   Blocks own_;                             // those of this rank, for the images of all
 };
 
-}  // namespace
-
-int connected_outputs(LayerBuilder& builder) {
-  return builder.options().integer("output", 1, 1, 1 << 24);
-}
-
-Param connected_weights(LayerBuilder& builder, const Extent& src, int outputs) {
-  const float deviation = builder.options().real("weights_std", 0, 0, 1e6f);
-  Filler filler{.kind = Filler::Kind::normal, .scale = deviation};
-  if (deviation == 0)  // Darknet's
-    filler = {.kind = Filler::Kind::uniform,
-              .scale = std::sqrt(2.0f / static_cast<float>(src.count()))};
-  return {.name = "weights",
-          .shape = {outputs, src.h, src.w, src.c},
-          .filler = filler,
-          .decays = true,
-          .rows = outputs,
-          .spatial = std::int64_t{src.h} * src.w,
-          .channels = src.c,
-          .connected = true,
-          .divisible = !builder.options().flag("batch_normalize", false)};
-}
-
+// Whether the section that is being built is for that layer.
 bool splits_by_neurons(LayerBuilder& builder) {
   if (builder.options().flag("batch_normalize", false)) return false;
   const auto inputs = static_cast<int>(builder.extent_of(builder.index() - 1).count());
@@ -217,8 +221,54 @@ bool splits_by_neurons(LayerBuilder& builder) {
   return builder.connected_blocks(inputs, outputs).width < outputs;
 }
 
-std::unique_ptr<Layer> make_split_connected_layer(LayerBuilder& builder) {
-  return std::make_unique<SplitConnectedLayer>(builder);
-}
+class ConnectedLayer final : public WeightedLayer {
+ public:
+  explicit ConnectedLayer(LayerBuilder& builder) : WeightedLayer(builder) {
+    const Extent src = builder.input().extent();
+    shape_.inputs = static_cast<int>(src.count());
+    shape_.outputs = connected_outputs(builder);
+    declare(builder, {1, 1, shape_.outputs}, connected_weights(builder, src, shape_.outputs),
+            FileOrder::weights_second);
+  }
 
+  double forward_flops_per_image() const override { return 2.0 * shape_.inputs * shape_.outputs; }
+  std::string detail() const override { return fmt::format("{}", shape_.outputs); }
+
+ private:
+  void multiply(int slice, const Tensor* bias, Activation activation, const Tensor& dst) override {
+    submit_connected_forward({.shape = shape(slice), .activation = activation},
+                             input().value(slice), weights().value->for_products(),
+                             optional_part(bias), dst, forward_tag(slice));
+  }
+  void propagate(int slice, const Tensor& diff_dst, const Tensor* diff_bias) override {
+    if (input().wants_gradient())
+      connected_backward_data.submit(
+          {.shape = shape(slice)},
+          {read(diff_dst), read(weights().value->for_products()), write(input().gradient(slice))},
+          data_gradient_tag(slice));
+    submit_connected_backward_weights({.shape = shape(slice), .adds = !weights().overwrites_diff},
+                                      input().value(slice), diff_dst, weights().gradient(slice),
+                                      optional_part(diff_bias), weight_gradient_tag(slice));
+  }
+  ConnectedShape shape(int slice) const { return with_images(shape_, images(slice)); }
+  ConnectedShape shape_;
+};
+
+const LayerRegistration connected_registration(
+    {.name = "connected",
+     .aliases = {"conn"},
+     .summary = "fully connected, with bias or batch normalisation, and an activation",
+     .keys = {{"output", "1", "neurons"},
+              {"batch_normalize", "0", "1: normalise before the activation"},
+              {"weights_std", "0",
+               "standard deviation of the initial weights; 0: Darknet's. Darknet has no such key"},
+              {"activation", "logistic",
+               "after the bias: linear relu leaky logistic tanh and more of Darknet's"}},
+     .make = [](LayerBuilder& builder) -> std::unique_ptr<Layer> {
+       if (splits_by_neurons(builder)) return std::make_unique<SplitConnectedLayer>(builder);
+       return std::make_unique<ConnectedLayer>(builder);
+     },
+     .in_groups = InGroups::one});
+
+}  // namespace
 }  // namespace omni

@@ -1,4 +1,4 @@
-// omni-perf report: a trace as one HTML file.
+// omni-perf report and export: a trace as one HTML file, or in the format of another program.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/omni-perf/commands.hpp"
+#include "perf/report/chrome_export.hpp"
 #include "perf/report/html_report.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
@@ -52,6 +53,25 @@ Command report_command(CLI::App& parent) {
         say_written(arguments->html);
         return 0;
       }};
+}
+
+Command export_command(CLI::App& parent) {
+  struct Arguments {
+    std::string trace;
+    Target chrome;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App* app = parent.add_subcommand("export", "A trace for another program");
+  app->add_option("trace", arguments->trace, "Folder of a trace, or one of its files")->required();
+  add_target(*app, arguments->chrome, "--chrome",
+             "File to write, in the Trace Event Format, which Perfetto opens");
+  return {.app = app, .run = [arguments]() -> Result<int> {
+            OMNI_CHECK(check_target(arguments->chrome, arguments->trace));
+            OMNI_TRY(const Trace trace, open_trace(arguments->trace));
+            OMNI_CHECK(export_chrome(trace, Dependencies(trace), arguments->chrome.path));
+            say_written(arguments->chrome);
+            return 0;
+          }};
 }
 
 }  // namespace omni::perf
