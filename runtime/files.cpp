@@ -3,12 +3,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <system_error>
 
@@ -230,6 +232,37 @@ Status rename_durably(const fs::path& from, const fs::path& to) {
   if (retry_interrupted([&] { return ::rename(from.c_str(), to.c_str()); }) != 0)
     return system_error(ErrorKind::failed, to, "cannot move the finished file into place", errno);
   return sync_folder(folder_of(to));
+}
+
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> entries;
+  std::error_code ended;
+  for (std::filesystem::directory_iterator each(folder, ended);
+       !ended && each != std::filesystem::end(each); each.increment(ended))
+    entries.push_back(each->path());
+  return entries;
+}
+
+int lock_folder(const std::filesystem::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  struct stat status {};
+  if (::fstat(descriptor, &status) == 0 && status.st_uid == ::geteuid() &&
+      ::flock(descriptor, LOCK_EX | LOCK_NB) == 0)
+    return descriptor;
+  ::close(descriptor);
+  return -1;
+}
+
+void delete_unlocked_folders(const std::filesystem::path& parent, const std::string& prefix) {
+  const auto recent = std::filesystem::file_time_type::clock::now() - std::chrono::minutes(1);
+  std::error_code none;
+  for (const std::filesystem::path& folder : entries_of(parent)) {
+    if (!folder.filename().string().starts_with(prefix) ||
+        std::filesystem::last_write_time(folder, none) >= recent)
+      continue;
+    if (const Descriptor lock(lock_folder(folder)); lock >= 0)
+      std::filesystem::remove_all(folder, none);
+  }
 }
 
 }  // namespace omni

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/descriptor.hpp"
 #include "runtime/result.hpp"
@@ -70,5 +71,16 @@ Status write_file_atomically(const std::filesystem::path& path, std::string_view
 
 // Renames a file or a folder and makes the new name survive a power cut.
 Status rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
+
+// ---- folders of temporary files: a process holds a lock on its own, so that others can tell which
+// ones were left by processes that were killed ----
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
+
+// The lock on a folder of this user; -1 while another process has it.
+int lock_folder(const std::filesystem::path& folder);
+
+// Deletes the folders in `parent` whose names begin so and that nobody has locked, but none that
+// was changed in the last minute: its owner may not have its lock yet.
+void delete_unlocked_folders(const std::filesystem::path& parent, const std::string& prefix);
 
 }  // namespace omni

@@ -4,19 +4,19 @@
 
 namespace omni::perf {
 
-void Column::add(std::int64_t value) {
+void PackedColumn::add(std::int64_t value) {
   const std::uint64_t bits = value;
   std::uint64_t rest = value < 0 ? ~(bits << 1) : bits << 1;
   for (; rest >= 0x80; rest >>= 7) bytes_.push_back(static_cast<char>(rest | 0x80));
   bytes_.push_back(static_cast<char>(rest));
 }
 
-void Column::add_delta(std::int64_t value) {
+void PackedColumn::add_delta(std::int64_t value) {
   add(value - last_);
   last_ = value;
 }
 
-std::string Column::text() const {
+std::string PackedColumn::text() const {
   constexpr std::string_view kDigits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string text;

@@ -9,7 +9,7 @@ namespace omni::perf {
 
 // Sign in the lowest bit, seven bits a byte, the smallest first (the highest bit: more follow),
 // then base64. perf/report/page/decode.js reads it.
-class Column {
+class PackedColumn {
  public:
   void add(std::int64_t value);
   void add_delta(std::int64_t value);  // the difference to the one before

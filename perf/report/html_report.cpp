@@ -55,7 +55,7 @@ class Columns {
 
  private:
   std::vector<std::string_view> names_;
-  std::vector<Column> columns_;
+  std::vector<PackedColumn> columns_;
 };
 
 // Tasks in the order of the trace. Every time is relative to the one before it in a task's life.
@@ -63,7 +63,7 @@ PageJson tasks(const Trace& trace, const Dependencies& dependencies) {
   Columns columns{"kind",  "worker",    "slice",     "group",       "iteration+", "submitted+",
                   "ready", "pop_start", "popped",    "fetch_start", "fetch_end",  "start",
                   "end",   "released",  "predicted", "waits"};
-  Column before;
+  PackedColumn before;
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::int32_t, double, double, std::int32_t>,
            int>
       kinds;
@@ -146,7 +146,7 @@ PageJson messages(const Trace& trace) {
 
 PageJson counters(const Trace& trace) {
   struct Series {
-    Column at;
+    PackedColumn at;
     PageJson values = PageJson::array();
   };
   std::map<std::pair<std::string, std::int32_t>, Series> series;
@@ -230,7 +230,7 @@ PageJson staleness(const Trace& trace) {
 
 PageJson limits(const Trace& trace, const Dependencies& dependencies) {
   const Bounds found = analyse_bounds(trace, dependencies);
-  Column path;
+  PackedColumn path;
   for (const std::uint32_t task : longest_path(trace, dependencies)) path.add_delta(task);
   return {{"area", found.area},
           {"critical_path", found.critical_path},

@@ -70,25 +70,20 @@ void begin_transfers(void* argument) {
   });
 }
 
-// By part of a tensor. One whose values all arrive is only written.
 std::vector<Access> accesses_of(const std::vector<Transfer>& transfers) {
   std::vector<Access> accesses;
-  for (const Transfer& each : transfers) {
-    const auto same_part = [&](const TensorPart& part) {
-      return part.tensor == each.part.tensor && part.part == each.part.part;
-    };
-    if (std::ranges::any_of(accesses, same_part, &Access::data)) continue;
-    std::size_t arriving = 0;
-    bool only_sends = true;
-    for (const Transfer& other : transfers)
-      if (same_part(other.part)) {
-        if (other.kind == Transfer::Kind::receive) arriving += other.part.count();
-        only_sends = only_sends && other.kind == Transfer::Kind::send;
-      }
-    const TensorPart whole(*each.part.tensor, each.part.part);
-    accesses.push_back(only_sends                  ? read(whole)
-                       : arriving == whole.count() ? write(whole)
-                                                   : read_write(whole));
+  for (const auto& [kind, part, peers, tag] : transfers) {
+    const Access own{{*part.tensor, part.part},
+                     kind == Transfer::Kind::send      ? AccessMode::read
+                     : kind == Transfer::Kind::receive ? write(part).mode
+                                                       : AccessMode::read_write};
+    const auto id_of = [](const TensorPart& of) { return of.tensor->id(of.part); };
+    const auto known = std::ranges::find_if(
+        accesses, [&](const Access& each) { return id_of(each.data) == id_of(own.data); });
+    if (known == accesses.end())
+      accesses.push_back(own);
+    else if (known->mode != own.mode)
+      known->mode = AccessMode::read_write;
   }
   return accesses;
 }

@@ -114,7 +114,8 @@ TEST(Groups, plan_measures_in_rounds) {
     if (!rounds.empty()) words.push_back(rounds);
     const Finished run = omni_run(words);
     ASSERT_EQ(run.exit_code, 0) << run.errors;
-    for (const json& row : json::parse(run.output)["rows"]) {
+    const json plan = json::parse(run.output);
+    for (const json& row : plan["rows"]) {
       EXPECT_EQ(row["measured_rounds"].size(), wanted);
       EXPECT_GT(row["measured_seconds"], 0);
     }

@@ -12,7 +12,6 @@
 #include "runtime/checksum.hpp"
 #include "runtime/data/images/image_file.hpp"
 #include "runtime/files.hpp"
-#include "runtime/locked_folder.hpp"
 #include "runtime/log.hpp"
 
 namespace omni {

@@ -13,7 +13,6 @@
 
 #include "runtime/checksum.hpp"
 #include "runtime/files.hpp"
-#include "runtime/locked_folder.hpp"
 #include "runtime/log.hpp"
 #include "runtime/tasks/models/sound_files.hpp"
 

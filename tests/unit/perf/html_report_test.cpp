@@ -32,17 +32,17 @@ std::string data_of(const std::string& page) {
 }
 
 TEST(HtmlReport, ColumnsHoldEveryInteger) {
-  Column column;
+  PackedColumn column;
   for (const std::int64_t value : {0, 1, -1, 63, 64, -64, 300}) column.add(value);
   // Zigzag: 0 2 1 126 128 127 600.
   EXPECT_EQ(column.text(), "AAIBfoABf9gE");
-  Column deltas;
+  PackedColumn deltas;
   for (const std::int64_t value : {5, 3, 3}) deltas.add_delta(value);
   EXPECT_EQ(deltas.text(), "CgMA");
-  Column odd;
+  PackedColumn odd;
   odd.add(std::numeric_limits<std::int64_t>::max());
   EXPECT_EQ(odd.text(), "/v//////////AQ==");
-  EXPECT_EQ(Column().text(), "");
+  EXPECT_EQ(PackedColumn().text(), "");
 }
 
 TEST(HtmlReport, NamesCannotLeaveTheData) {
