@@ -72,6 +72,8 @@ class Layer {
   // submits that part when called with the last slice, and the net does not run slices past it on
   // their own.
   virtual bool joins_slices() const { return false; }
+  // A task computes neurons for all slices, not all neurons for a slice.
+  virtual bool computes_in_blocks() const { return false; }
   virtual bool is_loss() const { return false; }
 
   // Whether backward obeys Input::adds. Then several consumers of a blob need no private tensors.

@@ -42,15 +42,21 @@ int evened_out(int slice, int batch, int cores) {
 }  // namespace
 
 int choose_slice(const NetParts& parts, int batch, int cores, bool shared) {
-  double flops = 0, all_flops = 0;
+  // Of an image: of all layers, of those whose tasks compute a slice, and of those among them that
+  // no other slice waits for.
+  double all_flops = 0, flops = 0, apart = 0;
   for (const auto& layer : parts.layers) {
-    all_flops += layer->forward_flops_per_image();
-    if (!layer->joins_slices()) flops += layer->forward_flops_per_image();
+    const double own = layer->forward_flops_per_image();
+    all_flops += own;
+    if (layer->computes_in_blocks()) continue;
+    flops += own;
+    if (!layer->joins_slices()) apart += own;
   }
-  if (flops * batch < kWorthCutting) return batch;
-  const double per_layer = flops / static_cast<double>(parts.layers.size());
-  const double wanted = std::min(
-      std::max(kFlopsPerTask / std::max(per_layer, 1.0), double(kImagesPerTask)), double(batch));
+  if ((cores == 1 ? apart : flops) * batch < kWorthCutting) return batch;
+  const auto layers = static_cast<double>(parts.layers.size());
+  const double wanted =
+      std::min(std::max(kFlopsPerTask * layers / std::max(apart, 1.0), double(kImagesPerTask)),
+               double(batch));
   const int slice =
       static_cast<int>(std::bit_floor(static_cast<unsigned>(wanted))) * (shared ? 2 : 1);
   // Not more than kMaxSlices, nor than kMaxTensors leave room for.
@@ -59,7 +65,7 @@ int choose_slice(const NetParts& parts, int batch, int cores, bool shared) {
   const int smallest =
       static_cast<int>(std::bit_ceil(static_cast<unsigned>((batch + most - 1) / most)));
   const auto least =
-      static_cast<int>(std::min(std::ceil(kLeastFlopsPerTask / per_layer), double(batch)));
+      static_cast<int>(std::min(std::ceil(kLeastFlopsPerTask * layers / flops), double(batch)));
   // Four slices where the batch allows it: something to overlap. More than four cores get one each.
   // So do fewer, where slices would else be of few images, and read weights for hardly any use.
   // Where tasks would be small, two cores get one each, and a single one two. A rank that shares
@@ -70,7 +76,7 @@ int choose_slice(const NetParts& parts, int batch, int cores, bool shared) {
     most_images = std::max(least, per_core);
   else if (cores > 0 && (shared || batch <= kImagesPerTask))
     most_images = per_core;
-  else if (cores > 0 && most_images * all_flops < kSmallTask * double(parts.layers.size()))
+  else if (cores > 0 && most_images * all_flops < kSmallTask * layers)
     most_images = std::max(most_images, std::min(batch / 2, per_core));
   const int size = std::max(smallest, std::min(slice, std::max(1, most_images)));
   return evened_out(size, batch, cores);
@@ -85,6 +91,7 @@ Result<Slices> share_slices(int batch, int slice, int rank, int ranks, bool alik
     return Error{ErrorKind::usage, "", fmt::format("{} ranks cannot share {} images", ranks, batch),
                  "raise batch, or start fewer ranks"};
   Slices slices = Slices::cut_share(batch, slice, rank, ranks);
+  slices.alike = alike;
   if (alike && slices.all_sizes != Slices::cut(batch, slice).sizes)
     return Error{
         ErrorKind::usage, "--deterministic",
@@ -134,6 +141,12 @@ std::size_t piece_values(std::size_t values, std::size_t all, int ranks) {
   const std::size_t pieces = std::max<std::size_t>((values + wanted / 2) / wanted, 1);
   const std::size_t each = (values + pieces - 1) / pieces;
   return (each + kUnit - 1) / kUnit * kUnit;
+}
+
+int ranks_in_a_row(int ranks) {
+  int row = ranks < 8 ? 1 : static_cast<int>(std::sqrt(ranks));
+  while (ranks % row != 0) --row;
+  return row;
 }
 
 }  // namespace omni

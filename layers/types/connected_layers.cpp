@@ -73,6 +73,7 @@ class SplitConnectedLayer final : public Layer {
   }
 
   bool joins_slices() const override { return true; }
+  bool computes_in_blocks() const override { return true; }
   bool allows_dropout_in_place() const override { return activation_.allows_dropout_in_place(); }
   double forward_flops_per_image() const override { return 2.0 * inputs_count_ * outputs_; }
   std::string detail() const override {

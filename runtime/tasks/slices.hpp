@@ -19,8 +19,9 @@ struct Slices {
   std::vector<int> all_sizes;  // of all ranks
   std::vector<int> owners{};   // the rank that computes it, of all_sizes; counted from 0
   int rank = 0, ranks = 1;
-  int before = 0;  // images of the ranks before this one
-  int first = 0;   // slices of them
+  int before = 0;      // images of the ranks before this one
+  int first = 0;       // slices of them
+  bool alike = false;  // several ranks are to have the bits that one would have
 
   static Slices cut(int batch, int slice_size) {
     Slices slices;

@@ -57,6 +57,13 @@ void add_parts(const NodeCosts& costs, const NodeCosts::Parameters& of, int shar
   }
 }
 
+// How many ranks exchange the statistics of batch normalisation, level by level.
+std::vector<int> levels_of_statistics(int sharers) {
+  std::vector<int> levels{ranks_in_a_row(sharers), sharers / ranks_in_a_row(sharers)};
+  std::erase(levels, 1);
+  return levels;
+}
+
 Bytes sent_bytes(const NodeCosts& costs, int nodes, int groups) {
   Bytes bytes;
   std::vector<double> parts;
@@ -74,15 +81,28 @@ Bytes sent_bytes(const NodeCosts& costs, int nodes, int groups) {
   std::vector<double> owned(static_cast<std::size_t>(nodes));
   for (const double piece : pieces) *std::ranges::min_element(owned) += piece;
   bytes.messages += 2 * static_cast<double>(pieces.size()) * (nodes - 1) / nodes;
+  for (const int ranks : levels_of_statistics(nodes / groups))
+    bytes.messages += 4.0 * static_cast<double>(costs.statistics.size()) * (ranks - 1);
   bytes.gradients = std::max(all - std::ranges::min(owned), std::ranges::max(owned) * (nodes - 1));
   return bytes;
+}
+
+// Of one pass. Nodes wait for each layer's: nothing else can be computed meanwhile.
+double seconds_of_statistics(const NodeCosts& costs, const Machine::Link& link, int sharers) {
+  double seconds = 0;
+  for (const int ranks : levels_of_statistics(sharers))
+    for (const double bytes : costs.statistics)
+      seconds += link.seconds + (ranks - 1) * bytes / link.bytes_per_second +
+                 (ranks - 2) * link.work_per_message;
+  return seconds;
 }
 
 }  // namespace
 
 double NodeForecast::seconds() const {
   const double forward = compute / 3;  // has no gradient to send
-  return std::max(merged, (std::max(compute, forward + network) + activations + merged) / groups);
+  return std::max(
+      merged, (std::max(compute, forward + network) + activations + statistics + merged) / groups);
 }
 
 std::vector<NodeForecast> forecast_nodes(const NodeCosts& costs, const Machine::Link& link,
@@ -102,6 +122,7 @@ std::vector<NodeForecast> forecast_nodes(const NodeCosts& costs, const Machine::
       row.network = 2 * link.seconds_of(bytes.gradients);
       if (bytes.inputs > 0)
         row.activations = 2 * (link.seconds_of(bytes.inputs) + link.seconds_of(bytes.outputs));
+      row.statistics = 2 * seconds_of_statistics(costs, link, count / groups);
       if (row.merged > 0) row.merged += 2 * link.seconds_of(costs.activations);
     }
   return rows;

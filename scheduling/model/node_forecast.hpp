@@ -24,12 +24,14 @@ struct NodeCosts {
   Parameters replicated{}, of_merged{};  // one group merges nothing
   int images = 1, cores = 1;
   double activations = 0;  // bytes that the replicated phase sends to the merged one
+  // Of batch normalisation: what ranks that share a mini-batch send, bytes of each layer.
+  std::vector<double> statistics{};
 };
 
 struct NodeForecast {
   int nodes = 1, groups = 1;
   double compute = 0, network = 0, merged = 0;  // s of one group's mini-batch
-  double activations = 0;                       // s: nodes that divide layers wait for these
+  double activations = 0, statistics = 0;       // s: nodes wait for these
   // The network is busy from a group's backward pass. The merged phase serves group after group.
   double seconds() const;  // per iteration
 };

@@ -98,16 +98,17 @@ TEST_F(Ranks, give_the_same_bits_with_adam_in_several_passes) {
   EXPECT_EQ(bits(4, net, slices), one);
 }
 
-// Unequal shares, and sums in another order.
-TEST_F(Ranks, learn_alike_on_three) {
+// Unequal shares of one slice or several, and sums in another order. Eight ranks exchange
+// statistics in rows.
+TEST_F(Ranks, learn_alike_on_three_and_on_eight) {
   const auto loss = [&](int ranks) {
-    const Finished run =
-        on_ranks(ranks, training(folder_ / "normalised.cfg", 6, {"--batch", "25", "--json"}));
+    const Finished run = on_ranks(ranks, training(folder_ / "normalised.cfg", 6,
+                                                  {"--batch", "25", "--slice", "4", "--json"}));
     EXPECT_EQ(run.exit_code, 0) << run.errors;
     return nlohmann::json::parse(run.output)["loss_average"].get<double>();
   };
   const double one = loss(1);
-  EXPECT_NEAR(loss(3), one, 1e-3 * one);
+  for (const int ranks : {3, 8}) EXPECT_NEAR(loss(ranks), one, 1e-3 * one) << ranks;
 }
 
 // Each rank computes some neurons of the connected layers, for the images of all: in one slice or
@@ -217,6 +218,7 @@ TEST_F(Ranks, go_on_elsewhere_after_a_stop) {
   kill(job, SIGTERM);
   EXPECT_EQ(wait_for_program(job), 75) << get(errors);
   EXPECT_NE(get(errors).find("stopped after iteration"), std::string::npos) << get(errors);
+  EXPECT_NE(get(errors).find("; to go on:\n  mpiexec -n 2 "), std::string::npos) << get(errors);
   const int stopped = number_after(get(errors), "stopped after iteration ");
   ASSERT_GE(stopped, 20);
 

@@ -67,6 +67,26 @@ TEST(Slices, every_core_has_one) {
   EXPECT_EQ(slices("caffenet", 48), uneven);
 }
 
+// Also where all layers but the last are normalised, and so wait for all slices.
+TEST(Slices, of_normalised_nets_are_one_for_each_core) {
+  for (const char* name : {"resnet-18-32", "resnet-50", "darknet19"})
+    EXPECT_EQ(slices(name, 16), std::vector<int>(16, 16)) << name;
+  EXPECT_EQ(slices("resnet-18-32", 2), std::vector<int>(4, 64));
+}
+
+TEST(Slices, of_small_normalised_nets_keep_cores_busy) {
+  const auto count = [](int cores) {
+    NetSpec spec = *parse_darknet_cfg(
+        "[net]\nbatch=128\nheight=32\nwidth=32\nchannels=3\n[convolutional]\nfilters=16\nsize=3\n"
+        "pad=1\nbatch_normalize=1\nactivation=relu\n[connected]\noutput=10\n[softmax]\n",
+        "small.cfg");
+    return (*Net::build(spec, {.training = true, .cores = cores}))->slices().count();
+  };
+  EXPECT_EQ(count(1), 1) << "nothing to gain";
+  EXPECT_EQ(count(2), 4);
+  EXPECT_GT(count(16), 8);
+}
+
 TEST(Slices, are_of_one_size) {
   EXPECT_EQ(slices("caffenet", 2, 100), (std::vector{17, 17, 17, 17, 17, 15}));
   EXPECT_EQ(slices("caffenet", 1, 100), (std::vector{15, 15, 15, 15, 15, 15, 10}));

@@ -47,13 +47,15 @@ void print_forecast(const std::vector<NodeForecast>& rows, const NodeLink& link)
   if (rows.empty()) return;
   log::result("\nlink: {} ({})", ranks::describe({link.link.seconds, link.link.bytes_per_second}),
               link.origin);
-  log::result("\n{:>6} {:>6} {:>11} {:>11} {:>14} {:>10} {:>13} {:>9}\n", "nodes", "groups",
-              "compute ms", "network ms", "activations ms", "merged ms", "iteration ms",
-              "speed-up");
+  log::result("\n{:>6} {:>6} {:>11} {:>11} {:>14} {:>13} {:>10} {:>13} {:>9}\n", "nodes", "groups",
+              "compute ms", "network ms", "activations ms", "statistics ms", "merged ms",
+              "iteration ms", "speed-up");
   for (const NodeForecast& row : rows)
-    log::result("{:>6} {:>6} {:>11.3f} {:>11.3f} {:>14.3f} {:>10.3f} {:>13.3f} {:>9.2f}\n",
-                row.nodes, row.groups, 1e3 * row.compute, 1e3 * row.network, 1e3 * row.activations,
-                1e3 * row.merged, 1e3 * row.seconds(), rows.front().seconds() / row.seconds());
+    log::result(
+        "{:>6} {:>6} {:>11.3f} {:>11.3f} {:>14.3f} {:>13.3f} {:>10.3f} {:>13.3f} {:>9.2f}\n",
+        row.nodes, row.groups, 1e3 * row.compute, 1e3 * row.network, 1e3 * row.activations,
+        1e3 * row.statistics, 1e3 * row.merged, 1e3 * row.seconds(),
+        rows.front().seconds() / row.seconds());
   log::result("speed-up: in mini-batches per second, over the first line\n");
 }
 
@@ -127,6 +129,7 @@ void print_json(const GroupPlan& plan, const std::vector<NodeForecast>& nodes,
                             {"compute_seconds", row.compute},
                             {"network_seconds", row.network},
                             {"activations_seconds", row.activations},
+                            {"statistics_seconds", row.statistics},
                             {"merged_seconds", row.merged},
                             {"predicted_seconds", row.seconds()}});
   log::result("{}\n", json_text(all, 2));

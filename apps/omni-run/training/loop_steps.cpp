@@ -21,10 +21,11 @@
 namespace omni {
 namespace {
 
-// What a stop before the first update says.
-std::string start_again() {
-  return "; nothing was done yet, so nothing was saved; to start again:\n  " +
-         for_shell(own_words());
+// As these ranks were started.
+std::string launcher() {
+  if (!ranks::several()) return "";
+  return fmt::format("{} -n {} ", std::getenv("SLURM_STEP_ID") != nullptr ? "srun" : "mpiexec",
+                     ranks::size());
 }
 
 }  // namespace
@@ -169,7 +170,9 @@ Status Training::ended(Status status) {
   if (!status && status.error().kind == ErrorKind::interrupted) {
     if (health_->failure()) return health_->failure()->error();
     status.error().what +=
-        saved_ && folder_ ? "; to go on:\n  " + folder_->resume_command() : start_again();
+        saved_ && folder_ ? "; to go on:\n  " + launcher() + folder_->resume_command()
+                          : "; nothing was done yet, so nothing was saved; to start again:\n  " +
+                                launcher() + for_shell(own_words());
     status.error().hint.clear();
   }
   return status;

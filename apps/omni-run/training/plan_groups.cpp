@@ -79,6 +79,11 @@ NodeCosts node_costs(const GroupPlan::Row& one, ComputeGroups& groups, int cores
   for (const Param* param : groups.net().params()) {
     if (!param->trainable) continue;
     const Tensor& master = *param->master;
+    if (param->whole_on_each_rank) {  // the statistics' sums are as large as scale and shift
+      if (param->name.ends_with(".scale"))
+        node.statistics.push_back(2 * static_cast<double>(master.bytes()));
+      continue;
+    }
     NodeCosts::Parameters& of = groups.net().is_merged(*param) ? node.of_merged : node.replicated;
     const auto outputs = static_cast<int>(param->shape.front());
     if (param->divisible)

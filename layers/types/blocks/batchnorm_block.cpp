@@ -5,6 +5,7 @@
 #include "codelets/normalise/batchnorm.hpp"
 #include "codelets/normalise/batchnorm_residual.hpp"
 #include "codelets/normalise/batchnorm_whole.hpp"
+#include "layers/slice_choice.hpp"
 #include "layers/types/blocks/activation_block.hpp"
 #include "runtime/communicator/transfers.hpp"
 
@@ -28,9 +29,13 @@ BatchnormBlock::BatchnormBlock(LayerBuilder& builder, Extent extent, Activation 
   variance = param("rolling_variance", 1, false);
   if (!builder.training()) return;
   shift->whole_on_each_rank = scale->whole_on_each_rank = true;
-  for (std::size_t left = one_slice() ? 0 : slices_.all_sizes.size(); left > 0; --left)
-    partials_.push_back(&builder.tensor("batchnorm.partial", 2 * channels));
-  total_ = &builder.tensor("batchnorm.total", 2 * channels);
+  const auto sums = [&] { return &builder.tensor("batchnorm.sums", 2 * channels); };
+  total_ = sums();
+  for (int left = one_slice() ? 0 : slices_.count(); left > 0; --left) partials_.push_back(sums());
+  if (slices_.ranks == 1)
+    total_of_rank_ = total_;
+  else
+    add_levels(sums);
   batch_mean_ = &builder.tensor("batchnorm.mean", channels);
   batch_inv_std_ = &builder.tensor("batchnorm.inv_std", channels);
 }
@@ -39,42 +44,73 @@ std::int64_t BatchnormBlock::rows(int slice) const {
   return std::int64_t{slices_.sizes[slice]} * extent_.h * extent_.w;
 }
 
-// The slices of one rank are merged as they come, those of several when all have come.
-std::int64_t BatchnormBlock::merge_partials(int slice, bool backward, TaskTag tag) const {
-  struct Part {
-    std::int64_t rows_before, rows;
-    const Tensor* partial;
+// Each rank exchanges its total with the ranks of its row, then the row's with those of its column.
+// Where all ranks are to have the bits of one, each exchanges the partials of its slices with all.
+void BatchnormBlock::add_levels(const std::function<Tensor*()>& sums) {
+  const auto add = [&](std::vector<Share> shares, Tensor* total) {
+    for (Share& each : shares)
+      if (each.sums == nullptr) each.sums = sums();
+    levels_.push_back({std::move(shares), total});
+    return total;
   };
-  const auto merge = [&](const Part& each) {
-    submit_batchnorm_merge(backward ? batchnorm_merge_sums : batchnorm_merge,
-                           {.c = extent_.c, .rows_before = each.rows_before, .rows = each.rows},
-                           *each.partial, *total_, tag);
-  };
-  std::vector<Part> all;
-  std::int64_t before = 0;
-  for (std::size_t i = 0; i < partials_.size(); ++i) {
-    all.push_back(
-        {before, std::int64_t{slices_.all_sizes[i]} * extent_.h * extent_.w, partials_[i]});
-    before += all.back().rows;
+  const int own = slices_.rank, width = ranks_in_a_row(slices_.ranks);
+  std::vector<Share> slices, row, column;
+  std::vector<int> images(static_cast<std::size_t>(slices_.ranks));
+  for (std::size_t at = 0; at < slices_.owners.size(); ++at) {
+    const int owner = slices_.owners[at], size = slices_.all_sizes[at];
+    images[owner] += size;
+    slices.push_back({owner == own ? partials_[at - slices_.first] : nullptr, owner, size});
   }
-  if (slices_.ranks == 1) {
-    merge(all[slice]);
-    return before;
+  if (slices_.alike) {
+    add(slices, total_);
+    return;
   }
-  if (slice + 1 < slices_.count()) return before;
+  Tensor* total = partials_.front();
+  if (slices_.count() > 1) total = total_of_rank_ = sums();
+  for (int rank = 0; rank < slices_.ranks; ++rank) {
+    if (rank / width == own / width)
+      row.push_back({rank == own ? total : nullptr, rank, images[rank]});
+    if (rank % width == 0) column.push_back({nullptr, rank + own % width, 0});
+    column.back().images += images[rank];
+  }
+  if (width > 1) total = add(std::move(row), sums());
+  column[own / width].sums = total;
+  add(std::move(column), total_);
+}
+
+void BatchnormBlock::exchange(const Level& level, int kind, TaskTag tag) const {
   const int first = ranks::rank() - slices_.rank;  // of those that share the mini-batch
   std::vector<int> others;
-  for (int rank = 0; rank < slices_.ranks; ++rank)
-    if (rank != slices_.rank) others.push_back(first + rank);
-  for (std::size_t i = 0; i < partials_.size(); ++i) {
-    const bool own = slices_.owners[i] == slices_.rank;
-    submit_transfers({{own ? Transfer::Kind::send : Transfer::Kind::receive, *partials_[i],
-                       own ? others : std::vector{first + slices_.owners[i]},
-                       layer_tag(tag.layer, backward ? 1 : 0, static_cast<int>(i))}},
-                     tag);
+  for (const Share& each : level.shares)
+    if (each.owner != slices_.rank && (others.empty() || others.back() != first + each.owner))
+      others.push_back(first + each.owner);
+  std::vector<Transfer> transfers;
+  for (const Share& each : level.shares) {
+    const bool own = each.owner == slices_.rank;
+    transfers.push_back({own ? Transfer::Kind::send : Transfer::Kind::receive, *each.sums,
+                         own ? others : std::vector{first + each.owner},
+                         layer_tag(tag.layer, kind, static_cast<int>(transfers.size()))});
   }
-  for (const Part& each : all) merge(each);
-  return before;
+  submit_transfers(std::move(transfers), tag);
+}
+
+std::int64_t BatchnormBlock::merge_partials(int slice, bool backward, TaskTag tag) const {
+  const std::int64_t area = std::int64_t{extent_.h} * extent_.w;
+  const auto merge = [&](int before, int images, const Tensor& partial, const Tensor& total) {
+    submit_batchnorm_merge(backward ? batchnorm_merge_sums : batchnorm_merge,
+                           {.c = extent_.c, .rows_before = before * area, .rows = images * area},
+                           partial, total, tag);
+  };
+  if (total_of_rank_ != nullptr)
+    merge(slices_.offsets[slice], slices_.sizes[slice], *partials_[slice], *total_of_rank_);
+  for (std::size_t at = 0; slice + 1 == slices_.count() && at < levels_.size(); ++at) {
+    exchange(levels_[at], static_cast<int>(2 * at) + (backward ? 1 : 0), tag);
+    for (int before = 0; const Share& each : levels_[at].shares) {
+      merge(before, each.images, *each.sums, *levels_[at].total);
+      before += each.images;
+    }
+  }
+  return slices_.images_of_all() * area;
 }
 
 void BatchnormBlock::forward(const Step& step, int slice, const std::vector<Tensor*>& src,
@@ -99,7 +135,7 @@ void BatchnormBlock::forward(const Step& step, int slice, const std::vector<Tens
                                     addend(slice), *dst[slice], tag);
 
   batchnorm_partial.submit({.rows = rows(slice), .c = c},
-                           {read(*src[slice]), write(own_partial(slice))}, tag);
+                           {read(*src[slice]), write(*partials_[slice])}, tag);
   const std::int64_t batch_rows = merge_partials(slice, false, tag);
   if (slice + 1 < slices_.count()) return;
   submit_batchnorm_finish({.c = c, .rows = batch_rows}, *total_, *batch_mean_, *batch_inv_std_,
@@ -128,13 +164,13 @@ void BatchnormBlock::backward(int slice, const std::vector<Tensor*>& src, const 
     batchnorm_residual_reduce.submit(
         reduce,
         {read(*src[slice]), read(*dst.value[slice]), read(*dst.diff[slice]), read(*batch_mean_),
-         read(*batch_inv_std_), write(own_partial(slice)), write(*addend_->diff[slice])},
+         read(*batch_inv_std_), write(*partials_[slice]), write(*addend_->diff[slice])},
         tag);
   else
     batchnorm_backward_reduce.submit(
         reduce,
         {read(*src[slice]), read(*dst.diff[slice]), read(*batch_mean_), read(*batch_inv_std_),
-         read(*scale->value), read(*shift->value), write(own_partial(slice))},
+         read(*scale->value), read(*shift->value), write(*partials_[slice])},
         tag);
   const std::int64_t batch_rows = merge_partials(slice, true, tag);
   if (slice + 1 < slices_.count()) return;

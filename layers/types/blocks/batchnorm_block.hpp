@@ -39,18 +39,31 @@ class BatchnormBlock {
  private:
   bool one_slice() const { return slices_.all_sizes.size() == 1; }
   std::int64_t rows(int slice) const;
-  const Tensor& own_partial(int slice) const { return *partials_[slices_.first + slice]; }
-  // Merges the slice's partial into total_. Over several ranks: the call for the last slice
-  // exchanges all partials, then merges each. Returns the rows of the whole mini-batch.
+  // Merges the slice's partial into the rank's total. The call for the last slice brings all ranks'
+  // into total_. Returns the rows of the whole mini-batch.
   std::int64_t merge_partials(int slice, bool backward, TaskTag tag) const;
+
+  // Sums that ranks exchange, in the order in which they are merged into `total`.
+  struct Share {
+    Tensor* sums;
+    int owner, images;
+  };
+  struct Level {
+    std::vector<Share> shares;
+    Tensor* total;
+  };
+  void add_levels(const std::function<Tensor*()>& sums);
+  void exchange(const Level& level, int kind, TaskTag tag) const;
 
   Extent extent_;
   Activation activation_, activation_of_gradient_;
   const Input* addend_ = nullptr;
   const Slices& slices_;
   // Training only.
-  std::vector<Tensor*> partials_;  // by slice, of all ranks; none for one slice
+  std::vector<Tensor*> partials_;  // by slice; none for one slice
+  std::vector<Level> levels_;      // on several ranks
   Tensor* total_ = nullptr;
+  Tensor* total_of_rank_ = nullptr;  // null: its only slice has it, or slices are exchanged
   Tensor *batch_mean_ = nullptr, *batch_inv_std_ = nullptr;
 };
 

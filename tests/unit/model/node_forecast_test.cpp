@@ -54,6 +54,28 @@ TEST(NodeForecast, MessagesTakeTimeOfTheCores) {
   EXPECT_DOUBLE_EQ(forecast_nodes(costs, link, std::vector{4}).front().compute, 2 * 48.0 / 4);
 }
 
+// Each of few nodes sends a layer's statistics to all others, forward and backward; eight do it in
+// rows of two, and then in columns.
+TEST(NodeForecast, NodesOfAGroupWaitForStatistics) {
+  const NodeCosts costs{.statistics = {100, 200}};
+  const auto statistics = [&](const Machine::Link& link, int nodes, std::size_t row) {
+    return forecast_nodes(costs, link, std::vector{nodes})[row].statistics;
+  };
+  EXPECT_DOUBLE_EQ(statistics(kNodeLink, 1, 0), 0);
+  EXPECT_DOUBLE_EQ(statistics(kNodeLink, 2, 0), 2 * (0.5 + 1 + 0.5 + 2));
+  EXPECT_DOUBLE_EQ(statistics(kNodeLink, 2, 1), 0) << "two groups have a mini-batch each";
+  EXPECT_DOUBLE_EQ(statistics(kNodeLink, 8, 0), 2 * (0.5 + 1 + 0.5 + 2 + 0.5 + 3 + 0.5 + 6));
+  EXPECT_DOUBLE_EQ(statistics(kNodeLink, 8, 1), 2 * (0.5 + 3 + 0.5 + 6));
+  Machine::Link link = kNodeLink;
+  link.work_per_message = 1;
+  EXPECT_DOUBLE_EQ(statistics(link, 4, 0), 2 * (0.5 + 3 + 2 + 0.5 + 6 + 2));
+  const auto messages = [&](int nodes) {
+    return forecast_nodes(costs, link, std::vector{nodes}).front().compute;
+  };
+  EXPECT_DOUBLE_EQ(messages(3), 2 * 2 * (2 + 2)) << "two layers, two passes";
+  EXPECT_DOUBLE_EQ(messages(8), 2 * 2 * (2 * 1 + 2 * 3));
+}
+
 TEST(NodeForecast, NothingIsSentInTheForwardPass) {
   EXPECT_DOUBLE_EQ((NodeForecast{.compute = 6, .network = 3}).seconds(), 6);
   EXPECT_DOUBLE_EQ((NodeForecast{.compute = 6, .network = 5}).seconds(), 7);
