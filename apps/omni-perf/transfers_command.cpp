@@ -20,7 +20,7 @@ Document describe_transfers(const Trace& trace) {
                     {"bytes", "moved", Format::bytes, transfers.bytes}};
   Table links{.key = "links",
               .columns = {column::count("rank"), column::number("from_rank", "from rank"),
-                          column::count("from_node", "from"), column::count("to_node", "to"),
+                          column::count("from_node", "from node"), column::count("to_node", "to node"),
                           column::count("count"), column::bytes("bytes", "moved"),
                           column::per_second("bandwidth"), column::seconds("busy"),
                           column::share("overlapped")}};

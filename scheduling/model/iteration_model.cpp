@@ -1,5 +1,6 @@
 #include "scheduling/model/iteration_model.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -25,15 +26,11 @@ constexpr double kSure = 2e-3;  // the standard error of their mean: no more are
 
 // The implementation that was run most, of every codelet and layer.
 using Choices = std::map<std::tuple<std::string, int, bool>, std::string>;
-Choices choices_of(const std::vector<TaskTime>& times) {
+Choices choices_of(std::vector<TaskTime> times) {
+  std::ranges::stable_sort(times, {}, &TaskTime::tasks);
   Choices choices;
-  std::map<std::tuple<std::string, int, bool>, std::uint64_t> most;
-  for (const TaskTime& time : times) {
-    const std::tuple key(time.codelet, time.layer, time.on_gpu);
-    if (time.tasks <= most[key]) continue;
-    most[key] = time.tasks;
-    choices[key] = time.implementation;
-  }
+  for (const TaskTime& time : times)
+    choices[{time.codelet, time.layer, time.on_gpu}] = time.implementation;
   return choices;
 }
 
@@ -51,6 +48,8 @@ Result<IterationModel> IterationModel::measure(const Net& net, Workers workers, 
     Result<double> seconds = train(iterations);
     times = task_times.finish();
     if (!seconds) return seconds.error();
+    log::info("slices of {} images, measurement {} of 2 to {}: {:.1f} ms an iteration",
+              net.slices().sizes.front(), round + 1, kMostRounds, 1e3 * *seconds);
     Choices now = choices_of(times);
     const bool settled = round > 0 && now == before;
     model.measured_ = settled ? (model.measured_ + *seconds) / 2 : *seconds;

@@ -33,6 +33,7 @@ std::string hint(const ShippedKind& kind, const std::string& name) {
     for (const auto& entry : fs::directory_iterator(folder, ignored))
       if (entry.path().extension() == ending) shipped.insert(entry.path().stem());
   const std::vector<std::string_view> names(shipped.begin(), shipped.end());
+  if (names.empty()) return fmt::format("a {} file: none lies beside this program", ending);
   std::string_view stem = name;
   if (stem.ends_with(ending)) stem.remove_suffix(ending.size());
   const std::string_view near = nearest(stem, names);
