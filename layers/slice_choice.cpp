@@ -136,8 +136,11 @@ ConnectedBlocks divide_neurons(const ConnectedShares& of) {
 }
 
 std::size_t piece_values(std::size_t values, std::size_t all, int ranks) {
-  constexpr std::size_t kLeast = 16384, kUnit = 64;
-  const std::size_t wanted = std::max(kLeast, all / (2 * static_cast<std::size_t>(ranks)));
+  // A piece takes its owner's link as often as there are other ranks.
+  constexpr std::size_t kLeast = 65536, kUnit = 64;
+  const auto sharers = static_cast<std::size_t>(std::clamp(ranks, 4, 16));
+  const std::size_t wanted =
+      std::max(kLeast / sharers, all / (2 * static_cast<std::size_t>(ranks)));
   const std::size_t pieces = std::max<std::size_t>((values + wanted / 2) / wanted, 1);
   const std::size_t each = (values + pieces - 1) / pieces;
   return (each + kUnit - 1) / kUnit * kUnit;

@@ -67,7 +67,7 @@ def parts_of(net):
 
 def pieces_of(parts, nodes):
     """As piece_values() cuts them"""
-    wanted = max(65536, 4 * (sum(size for _, size in parts) // 4 // (2 * nodes)))
+    wanted = max(262144 // min(max(nodes, 4), 16), 4 * (sum(size for _, size in parts) // 4 // (2 * nodes)))
     pieces = []
     for layer, size in parts:
         width = -(-size // max(1, (size + wanted // 2) // wanted) // 256) * 256
