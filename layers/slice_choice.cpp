@@ -136,7 +136,7 @@ ConnectedBlocks divide_neurons(const ConnectedShares& of) {
 }
 
 std::size_t piece_values(std::size_t values, std::size_t all, int ranks) {
-  // A piece takes its owner's link as often as there are other ranks.
+  // Its owner sends a piece to every other rank: the more there are, the smaller it may be.
   constexpr std::size_t kLeast = 65536, kUnit = 64;
   const auto sharers = static_cast<std::size_t>(std::clamp(ranks, 4, 16));
   const std::size_t wanted =

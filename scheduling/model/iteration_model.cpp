@@ -27,10 +27,10 @@ constexpr double kSure = 2e-3;  // the standard error of their mean: no more are
 // The implementation that was run most, of every codelet and layer.
 using Choices = std::map<std::tuple<std::string, int, bool>, std::string>;
 Choices choices_of(std::vector<TaskTime> times) {
-  std::ranges::stable_sort(times, {}, &TaskTime::tasks);
+  std::ranges::stable_sort(times, std::greater(), &TaskTime::tasks);
   Choices choices;
   for (const TaskTime& time : times)
-    choices[{time.codelet, time.layer, time.on_gpu}] = time.implementation;
+    choices.emplace(std::tuple(time.codelet, time.layer, time.on_gpu), time.implementation);
   return choices;
 }
 
@@ -48,7 +48,7 @@ Result<IterationModel> IterationModel::measure(const Net& net, Workers workers, 
     Result<double> seconds = train(iterations);
     times = task_times.finish();
     if (!seconds) return seconds.error();
-    log::info("slices of {} images, measurement {} of 2 to {}: {:.1f} ms an iteration",
+    log::info("slices of {} images, measurement {} (2 to {} are made): {:.1f} ms an iteration",
               net.slices().sizes.front(), round + 1, kMostRounds, 1e3 * *seconds);
     Choices now = choices_of(times);
     const bool settled = round > 0 && now == before;

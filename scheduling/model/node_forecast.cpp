@@ -68,7 +68,10 @@ Bytes sent_bytes(const NodeCosts& costs, int nodes, int groups) {
   Bytes bytes;
   std::vector<double> parts;
   add_parts(costs, costs.replicated, nodes / groups, groups == 1, parts, bytes);
-  if (groups == 1) add_parts(costs, costs.of_merged, nodes, true, parts, bytes);
+  if (groups == 1)
+    add_parts(costs, costs.of_merged, nodes, true, parts, bytes);
+  else
+    parts.insert(parts.end(), costs.scales.begin(), costs.scales.end());
   const auto values_of = [](double of_bytes) { return static_cast<std::size_t>(of_bytes / 4); };
   const double all = std::accumulate(parts.begin(), parts.end(), 0.0);
   std::vector<double> pieces;
@@ -82,19 +85,21 @@ Bytes sent_bytes(const NodeCosts& costs, int nodes, int groups) {
   for (const double piece : pieces) *std::ranges::min_element(owned) += piece;
   bytes.messages += 2 * static_cast<double>(pieces.size()) * (nodes - 1) / nodes;
   for (const int ranks : levels_of_statistics(nodes / groups))
-    bytes.messages += 4.0 * static_cast<double>(costs.statistics.size()) * (ranks - 1);
+    bytes.messages +=
+        4.0 * costs.passes * static_cast<double>(costs.statistics.size()) * (ranks - 1);
   bytes.gradients = std::max(all - std::ranges::min(owned), std::ranges::max(owned) * (nodes - 1));
   return bytes;
 }
 
-// Of one pass. Nodes wait for each layer's: nothing else can be computed meanwhile.
+// One way. Nodes wait for each layer's: nothing else can be computed meanwhile. The latency has the
+// work for one message.
 double seconds_of_statistics(const NodeCosts& costs, const Machine::Link& link, int sharers) {
   double seconds = 0;
   for (const int ranks : levels_of_statistics(sharers))
     for (const double bytes : costs.statistics)
       seconds += link.seconds + (ranks - 1) * bytes / link.bytes_per_second +
                  (ranks - 2) * link.work_per_message;
-  return seconds;
+  return costs.passes * seconds;
 }
 
 }  // namespace

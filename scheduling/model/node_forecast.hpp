@@ -24,8 +24,11 @@ struct NodeCosts {
   Parameters replicated{}, of_merged{};  // one group merges nothing
   int images = 1, cores = 1;
   double activations = 0;  // bytes that the replicated phase sends to the merged one
-  // Of batch normalisation: what ranks that share a mini-batch send, bytes of each layer.
+  // Of batch normalisation in layers that learn and are not merged: what ranks that share a
+  // mini-batch send each other, bytes of each layer, in so many passes of an iteration.
   std::vector<double> statistics{};
+  int passes = 1;
+  std::vector<double> scales{};  // bytes of parameters that only travel between groups
 };
 
 struct NodeForecast {

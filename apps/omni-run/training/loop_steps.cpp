@@ -7,6 +7,7 @@
 #include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/training/training.hpp"
 #include "layers/formats/darknet_weights.hpp"
+#include "runtime/communicator/launcher.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
@@ -21,10 +22,11 @@
 namespace omni {
 namespace {
 
-// As these ranks were started.
+// As these ranks were started, but for the names of hosts.
 std::string launcher() {
   if (!ranks::several()) return "";
-  return fmt::format("{} -n {} ", std::getenv("SLURM_STEP_ID") != nullptr ? "srun" : "mpiexec",
+  const auto launch = read_launch([](const char* name) { return std::getenv(name); });
+  return fmt::format("{} -n {} ", launch && launch->by_hydra ? "mpiexec" : "srun --mpi=pmi2",
                      ranks::size());
 }
 

@@ -72,7 +72,9 @@ GroupPlan plan_simulated(const Machine& machine, Net& net, const PlanArguments& 
 
 // Of this machine as one of several, by the row of one group.
 NodeCosts node_costs(const GroupPlan::Row& one, ComputeGroups& groups, int cores) {
-  NodeCosts node{.images = groups.net().options().batch, .cores = cores};
+  NodeCosts node{.images = groups.net().options().batch,
+                 .cores = std::max(cores, 1),
+                 .passes = groups.net().options().subdivisions};
   const double all = one.work.groups + one.work.merged + one.work.exchanges;
   node.merged = all > 0 ? one.predicted * one.work.merged / all : 0;
   node.compute = one.predicted - node.merged;
@@ -80,8 +82,9 @@ NodeCosts node_costs(const GroupPlan::Row& one, ComputeGroups& groups, int cores
     if (!param->trainable) continue;
     const Tensor& master = *param->master;
     if (param->whole_on_each_rank) {  // the statistics' sums are as large as scale and shift
-      if (param->name.ends_with(".scale"))
-        node.statistics.push_back(2 * static_cast<double>(master.bytes()));
+      node.scales.push_back(static_cast<double>(master.bytes()));
+      if (param->name.ends_with(".scale") && !groups.net().is_merged(*param))
+        node.statistics.push_back(2 * node.scales.back());
       continue;
     }
     NodeCosts::Parameters& of = groups.net().is_merged(*param) ? node.of_merged : node.replicated;

@@ -57,7 +57,7 @@ TEST(NodeForecast, MessagesTakeTimeOfTheCores) {
 // Each of few nodes sends a layer's statistics to all others, forward and backward; eight do it in
 // rows of two, and then in columns.
 TEST(NodeForecast, NodesOfAGroupWaitForStatistics) {
-  const NodeCosts costs{.statistics = {100, 200}};
+  NodeCosts costs{.statistics = {100, 200}};
   const auto statistics = [&](const Machine::Link& link, int nodes, std::size_t row) {
     return forecast_nodes(costs, link, std::vector{nodes})[row].statistics;
   };
@@ -74,6 +74,12 @@ TEST(NodeForecast, NodesOfAGroupWaitForStatistics) {
   };
   EXPECT_DOUBLE_EQ(messages(3), 2 * 2 * (2 + 2)) << "two layers, two passes";
   EXPECT_DOUBLE_EQ(messages(8), 2 * 2 * (2 * 1 + 2 * 3));
+  costs.passes = 3;
+  EXPECT_DOUBLE_EQ(messages(3), 3 * 2 * 2 * (2 + 2));
+  EXPECT_DOUBLE_EQ(statistics(kNodeLink, 2, 0), 3 * 2 * (0.5 + 1 + 0.5 + 2));
+  costs = {.compute = 8, .scales = {100}};
+  EXPECT_EQ(forecast_nodes(costs, kNodeLink, std::vector{2})[0].network, 2 * 0.5);
+  EXPECT_EQ(forecast_nodes(costs, kNodeLink, std::vector{2})[1].network, 2 * (0.5 + 1));
 }
 
 TEST(NodeForecast, NothingIsSentInTheForwardPass) {
