@@ -60,8 +60,7 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
   const auto add = [&](const CapturedTask& task, Stage stage) {
     IterationTask& added = graph.emplace_back();
     added.codelet = codelets.try_emplace(task.codelet, codelets.size()).first->second;
-    added.seconds =
-        task.seconds;  // what StarPU's models expect; the mean where a worker has run it
+    added.seconds = task.seconds;  // as StarPU's models expect; where some ran, their mean
     for (std::size_t kind = 0; kind < added.seconds.size(); ++kind) {
       const auto found = sums.find({task.codelet, task.layer, machine.kinds[kind].gpu});
       if (found != sums.end()) added.seconds[kind] = found->second.seconds / found->second.tasks;
