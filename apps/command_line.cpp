@@ -77,14 +77,6 @@ class GroupedHelp final : public CLI::Formatter {
   }
 };
 
-std::string nearest_option(const CLI::App& command, std::string_view word) {
-  std::vector<std::string_view> names;
-  for (const CLI::Option* option : command.get_options())
-    names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
-  word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
-  return std::string(nearest(word, names));
-}
-
 Error usage_error(std::string what, std::string hint) {
   return {ErrorKind::usage, "", std::move(what), std::move(hint)};
 }
@@ -108,13 +100,15 @@ Error unknown_option(const CLI::App& app, const CLI::App& command, const std::st
   if (const auto commands = app.get_subcommands(); !commands.empty() && &command == &app)
     if (commands.front()->get_option_no_throw(option))
       return comes_after(option, commands.front()->get_name());
-  const std::string near = nearest_option(command, option);
-  if (!near.empty())
+  const std::string word = option.substr(std::min(option.find_first_not_of('-'), option.size()));
+  std::vector<std::string_view> names;
+  for (const CLI::Option* each : command.get_options())
+    names.insert(names.end(), each->get_lnames().begin(), each->get_lnames().end());
+  if (const std::string_view near = nearest(word, names); !near.empty())
     return usage_error(fmt::format("unknown option {}", shown_name(option)),
                        fmt::format("did you mean '--{}'?", near));
   std::string hint = fmt::format("'{}' lists them", help_command(app, command));
   // Options that the word is said of. It is one of our own words, then, and can be shown.
-  const std::string word = option.substr(std::min(option.find_first_not_of('-'), option.size()));
   std::string about;
   for (const CLI::Option* each : command.get_options())
     if (word.size() > 3 && each->get_description().find(word) != std::string::npos)

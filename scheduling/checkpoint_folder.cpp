@@ -1,10 +1,12 @@
-// Reading checkpoints: nothing is believed before the manifest's sizes and checksums agree.
+// Reading checkpoints: nothing is believed before the manifest's sizes and checksums agree. The
+// manifest is JSON for people and other tools; the checksum in its last line is for the machine.
 #include "scheduling/checkpoint_folder.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,12 +14,13 @@
 #include <tuple>
 
 #include "runtime/checksum.hpp"
-#include "scheduling/checkpoint_manifest.hpp"
+#include "runtime/number_in.hpp"
 
 namespace omni {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::ordered_json;
 
 constexpr std::uint64_t kLargestManifest = 1 << 20;
 constexpr std::string_view kPrefix = "save-", kMiddle = "-step-";
@@ -25,26 +28,34 @@ constexpr std::string_view kPrefix = "save-", kMiddle = "-step-";
 // No run saves so often. What has a larger number is not of a run, and must not end its numbering.
 constexpr std::uint64_t kLargestNumber = 999'999'999'999;
 
-// Reads a number off the front of the text.
-std::optional<std::uint64_t> take_number(std::string_view& text) {
-  std::uint64_t value = 0;
-  const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc()) return std::nullopt;
-  text.remove_prefix(stop - text.data());
-  return value;
-}
-
 std::optional<std::uint64_t> folder_number(std::string_view name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   name.remove_prefix(kPrefix.size());
-  const auto number = take_number(name);
-  if (!name.starts_with(kMiddle)) return std::nullopt;
-  name.remove_prefix(kMiddle.size());
-  return take_number(name) && name.empty() && number <= kLargestNumber ? number : std::nullopt;
+  const std::size_t middle = name.find(kMiddle);
+  if (middle == name.npos) return std::nullopt;
+  const auto number = number_in<std::uint64_t>(name.substr(0, middle));
+  const auto step = number_in<std::uint64_t>(name.substr(middle + kMiddle.size()));
+  return step && number <= kLargestNumber ? number : std::nullopt;
 }
 
 Error damaged(const fs::path& path, std::string what) {
   return {ErrorKind::data, path.string(), std::move(what), ""};
+}
+
+constexpr int kFormat = 1;  // of manifests
+
+std::string last_line(std::string_view text_before) {
+  return fmt::format(",\n  \"manifest_xxh3_64\": \"{}\"\n}}\n", checksum_of(text_before));
+}
+
+// A lookup that cannot throw: a manifest of another version may hold anything.
+template <class T>
+std::optional<T> member(const ordered_json& object, std::string_view key) {
+  constexpr bool kText = std::is_same_v<T, std::string>;
+  const auto place = object.find(key);
+  if (place == object.end() || !(kText ? place->is_string() : place->is_number_unsigned()))
+    return std::nullopt;
+  return place->get<T>();
 }
 
 struct OpenedArrays {
@@ -82,6 +93,51 @@ Result<OpenedArrays> open_arrays(const fs::path& folder, Links links) {
 }
 
 }  // namespace
+
+std::string manifest_text(const CheckpointManifest& manifest) {
+  const ordered_json json = {
+      {"format", kFormat},
+      {"step", manifest.step},
+      {"program", manifest.program},
+      {"cfg_hash", manifest.cfg_hash},
+      {"files",
+       {{{"name", kArraysName},
+         {"bytes", manifest.arrays_bytes},
+         {"xxh3_64", checksum_text(manifest.arrays_checksum)}}}},
+  };
+  std::string text = json.dump(2, ' ', false, ordered_json::error_handler_t::replace);
+  text.resize(text.size() - 2);  // "\n}" comes back with the last line
+  return text + last_line(text);
+}
+
+Result<CheckpointManifest> parse_manifest(std::string_view contents, const std::string& where) {
+  const auto refuse = [&](std::string what) { return damaged(where, std::move(what)); };
+  const std::size_t tail_size = last_line("").size();
+  if (contents.size() < tail_size) return refuse("the manifest is truncated");
+  const std::string_view body = contents.substr(0, contents.size() - tail_size);
+  if (contents.substr(body.size()) != last_line(body))
+    return refuse("the manifest is damaged: its checksum differs");
+  const ordered_json json = ordered_json::parse(contents, nullptr, false);
+  if (!json.is_object()) return refuse("the manifest is not a JSON object");
+  const auto format = member<std::uint64_t>(json, "format");
+  if (format != kFormat)
+    return refuse(fmt::format("the manifest has format {}, this program reads {}",
+                              format.value_or(0), kFormat));
+
+  const auto files = json.find("files");
+  if (files == json.end() || !files->is_array() || files->size() != 1 ||
+      member<std::string>(files->front(), "name") != kArraysName)
+    return refuse(fmt::format("the manifest does not list exactly {}", kArraysName));
+  const auto step = member<std::uint64_t>(json, "step");
+  const auto bytes = member<std::uint64_t>(files->front(), "bytes");
+  const auto checksum = member<std::string>(files->front(), "xxh3_64");
+  const auto cfg_hash = member<std::string>(json, "cfg_hash");
+  const auto program = member<std::string>(json, "program");
+  if (!step || !bytes || !checksum || !cfg_hash || !program)
+    return refuse("the manifest lacks step, program, cfg_hash, bytes or xxh3_64");
+  return CheckpointManifest{*step, *cfg_hash, *program, *bytes,
+                            std::strtoull(checksum->c_str(), nullptr, 16)};
+}
 
 std::string checkpoint_folder_name(std::uint64_t number, std::uint64_t step) {
   return fmt::format("{}{:06}{}{:09}", kPrefix, number, kMiddle, step);

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
+#include <cmath>
 #include <system_error>
 #include <utility>
 
@@ -14,7 +14,6 @@
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
 #include "scheduling/checkpoint_folder.hpp"
-#include "scheduling/checkpoint_manifest.hpp"
 
 namespace omni {
 namespace {
@@ -23,12 +22,6 @@ namespace fs = std::filesystem;
 
 // Whoever holds the lock owns these names; what a dead run left under them goes at the next save.
 constexpr std::string_view kUnfinished = ".unfinished", kDoomed = ".doomed";
-
-// Bits rather than std::isfinite, which -ffast-math turns into `true`.
-bool is_finite(float value) {
-  constexpr std::uint32_t kExponent = 0x7f800000;
-  return (std::bit_cast<std::uint32_t>(value) & kExponent) != kExponent;
-}
 
 Status remove_folder(const fs::path& folder) {
   std::error_code code;
@@ -50,7 +43,8 @@ Status make_folder(const fs::path& folder) {
 }  // namespace
 
 Status check_finite(const NamedArray& array, std::ptrdiff_t at) {
-  const auto bad = std::ranges::find_if_not(array.values, is_finite);
+  const auto bad =
+      std::ranges::find_if_not(array.values, [](float each) { return std::isfinite(each); });
   if (bad == array.values.end()) return {};
   return Error{ErrorKind::diverged, shown_name(array.name),
                fmt::format("value {} is {}, a checkpoint of it would be useless",

@@ -11,10 +11,8 @@ namespace omni {
 void Tally::add(const BatchSlot& slot) {
   for (const Tensor* metrics : slot.metrics) {
     const HostAccess access(*metrics, HostAccess::Mode::read);
-    loss += static_cast<double>(access.f32()[0]);
-    top1 += static_cast<double>(access.f32()[1]);
-    top5 += static_cast<double>(access.f32()[2]);
-    images += static_cast<double>(access.f32()[3]);
+    const std::span<const float> sums = access.f32();
+    add(Tally{sums[0], sums[1], sums[2], sums[3]});
   }
 }
 
@@ -43,12 +41,12 @@ Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOu
     return ranks::least(own) == -ranks::least(-static_cast<double>(own));
   };
   const bool turns = alike(test.batch()) && alike(slices.ranks);
-  const auto takers = static_cast<std::uint64_t>(turns ? ranks::size() / slices.ranks : 1),
-             taker = static_cast<std::uint64_t>(turns ? ranks::rank() / slices.ranks : 0);
+  const std::uint64_t takers = turns ? ranks::size() / slices.ranks : 1,
+                      taker = turns ? ranks::rank() / slices.ranks : 0;
   const std::uint64_t batches =
       !turns && ranks::rank() != slices.rank ? 0 : (test.batches_per_pass() + takers - 1) / takers;
   const auto first = [&](std::uint64_t number) { return (number * takers + taker) * test.batch(); };
-  const auto slots = static_cast<std::uint64_t>(test.slots()), ahead = use ? 0 : slots - 1;
+  const std::uint64_t slots = test.slots(), ahead = use ? 0 : slots - 1;
   const auto rounds =
       static_cast<std::uint64_t>(-ranks::least(-static_cast<double>(batches + ahead)));
   for (std::uint64_t number = 0, read = 0; number < rounds; ++number) {

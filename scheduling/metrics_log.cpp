@@ -81,11 +81,10 @@ Result<MetricsLog> MetricsLog::open(const std::filesystem::path& path,
 }
 
 Status MetricsLog::job(std::uint64_t iteration) {
-  const nlohmann::ordered_json object{{"iteration", iteration},
-                                      {"slurm_job", slurm::job()},
-                                      {"slurm_nodes", slurm::variable("SLURM_JOB_NODELIST")},
-                                      {"slurm_restarts", slurm::restarts()}};
-  return append(json_text(object));
+  return append({{"iteration", iteration},
+                 {"slurm_job", slurm::job()},
+                 {"slurm_nodes", slurm::variable("SLURM_JOB_NODELIST")},
+                 {"slurm_restarts", slurm::restarts()}});
 }
 
 Status MetricsLog::step(const StepReport& report) {
@@ -107,7 +106,7 @@ Status MetricsLog::step(const StepReport& report) {
   object["images_per_second"] = single(report.images_per_second);
   object["group_samples"] = report.group_samples;
   for (const StrategyFigure& figure : report.figures) object[figure.name] = number(figure.value);
-  return append(object.dump());
+  return append(object);
 }
 
 Status MetricsLog::evaluation(const EvaluationReport& report) {
@@ -115,25 +114,23 @@ Status MetricsLog::evaluation(const EvaluationReport& report) {
   object["test_loss"] = single(report.tally.mean_loss());
   object["test_accuracy"] = single(report.tally.accuracy());
   object["test_top5_accuracy"] = single(report.tally.top5_accuracy());
-  return append(object.dump());
+  return append(object);
 }
 
 Status MetricsLog::planned(const GroupPlan::Row& row, bool chosen, std::uint64_t iteration) {
-  const nlohmann::ordered_json object{{"iteration", iteration},
-                                      {"planned_groups", row.groups},
-                                      {"predicted_seconds", single(row.predicted)},
-                                      {"explicit_momentum", single(row.momentum.explicit_part)},
-                                      {"statistical_penalty", single(row.penalty)},
-                                      {"chosen", chosen}};
-  return append(object.dump());
+  return append({{"iteration", iteration},
+                 {"planned_groups", row.groups},
+                 {"predicted_seconds", single(row.predicted)},
+                 {"explicit_momentum", single(row.momentum.explicit_part)},
+                 {"statistical_penalty", single(row.penalty)},
+                 {"chosen", chosen}});
 }
 
 Status MetricsLog::timed(const Saturation::Timing& timing, bool chosen, std::uint64_t iteration) {
-  const nlohmann::ordered_json object{{"iteration", iteration},
-                                      {"timed_groups", timing.groups},
-                                      {"seconds_per_iteration", single(timing.seconds)},
-                                      {"chosen", chosen}};
-  return append(object.dump());
+  return append({{"iteration", iteration},
+                 {"timed_groups", timing.groups},
+                 {"seconds_per_iteration", single(timing.seconds)},
+                 {"chosen", chosen}});
 }
 
 Status MetricsLog::trial(const Trial& trial, std::uint64_t iteration) {
@@ -151,20 +148,20 @@ Status MetricsLog::trial(const Trial& trial, std::uint64_t iteration) {
     object["score_error"] = single(trial.showing.error());
   object["chosen"] = trial.chosen;
   object["reason"] = trial.reason;
-  return append(object.dump());
+  return append(object);
 }
 
 Status MetricsLog::returned(std::uint64_t to, double learning_rate, const std::string& reason,
                             std::uint64_t iteration) {
-  const nlohmann::ordered_json object{{"iteration", iteration},
-                                      {"returned_to", to},
-                                      {"learning_rate", single(learning_rate)},
-                                      {"reason", reason}};
-  return append(object.dump());
+  return append({{"iteration", iteration},
+                 {"returned_to", to},
+                 {"learning_rate", single(learning_rate)},
+                 {"reason", reason}});
 }
 
-Status MetricsLog::append(const std::string& line) {
-  if (std::fprintf(file_.get(), "%s\n", line.c_str()) < 0 || std::fflush(file_.get()) != 0)
+Status MetricsLog::append(const nlohmann::ordered_json& line) {
+  if (std::fprintf(file_.get(), "%s\n", json_text(line).c_str()) < 0 ||
+      std::fflush(file_.get()) != 0)
     return Error{ErrorKind::failed, path_.string(),
                  std::string("cannot write the metrics: ") + std::strerror(errno),
                  "is the disk full?"};

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 
 #include "scheduling/model/group_plan.hpp"
@@ -42,7 +43,7 @@ class MetricsLog {
   using File = std::unique_ptr<std::FILE, Close>;
   MetricsLog(std::filesystem::path path, File file)
       : path_(std::move(path)), file_(std::move(file)) {}
-  Status append(const std::string& line);
+  Status append(const nlohmann::ordered_json& line);
 
   std::filesystem::path path_;
   File file_;

@@ -7,6 +7,8 @@ namespace omni {
 
 class Stopwatch {
  public:
+  explicit Stopwatch(bool running = true) : running_(running) {}
+
   void start() { started_ = Clock::now(), running_ = true; }
   void pause() {
     elapsed_ = seconds();
@@ -19,9 +21,9 @@ class Stopwatch {
 
  private:
   using Clock = std::chrono::steady_clock;
-  Clock::time_point started_{};
+  Clock::time_point started_ = Clock::now();
   double elapsed_ = 0;
-  bool running_ = false;
+  bool running_;
 };
 
 }  // namespace omni

@@ -184,8 +184,6 @@ bool Trainer::may_begin(std::uint64_t limit) const {
   return cursor_ < limit && !divergence_ && !inspects_ && !must_stop();
 }
 
-bool Trainer::stops() const { return ranks::several() ? some_rank_stops_ : stop_requested(); }
-
 void Trainer::agree(GroupOutcome& outcome) {
   Tally& tally = outcome.tally;
   if (ranks::several() && !reports_) {
@@ -200,8 +198,10 @@ void Trainer::agree(GroupOutcome& outcome) {
 }
 
 bool Trainer::is_sick() const { return health_ != nullptr && health_->failure(); }
+
 bool Trainer::must_stop() const {
-  return stops() || is_sick() || (events_.is_enough && events_.is_enough());
+  const bool asked = ranks::several() ? some_rank_stops_ : stop_requested();
+  return asked || is_sick() || (events_.is_enough && events_.is_enough());
 }
 
 bool Trainer::begin(int group, std::uint64_t limit, bool announce) {

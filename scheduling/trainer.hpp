@@ -13,7 +13,6 @@
 #include "scheduling/arrivals/virtual_clock.hpp"
 #include "scheduling/evaluator.hpp"
 #include "scheduling/groups/group_run.hpp"
-#include "scheduling/groups/rank_events.hpp"
 #include "scheduling/guard/loss_watch.hpp"
 #include "scheduling/stopwatch.hpp"
 #include "scheduling/strategies/async.hpp"
@@ -152,7 +151,6 @@ class Trainer {
   Status run_in_order(std::uint64_t limit);
   Status run_freely(std::uint64_t limit);
   bool may_begin(std::uint64_t limit) const;
-  bool stops() const;                 // as asked, of any rank
   void agree(GroupOutcome& outcome);  // of a group over several ranks: what came out of all
   bool begin(int group, std::uint64_t limit, bool announce);  // false: too few samples are left
   int next_in_order(std::uint64_t turn);
@@ -165,7 +163,7 @@ class Trainer {
   Status rest();  // waits for everything submitted
   Status inspect();
   bool is_sick() const;
-  bool must_stop() const;
+  bool must_stop() const;  // as asked, of any rank, or of itself
   Status save();
   void note_strategy();  // in the state
   void take_arrivals();
@@ -200,7 +198,7 @@ class Trainer {
   HealthCheck* health_;    // null: no health checks
   bool inspects_ = false;  // as soon as all groups are at rest
   bool some_rank_stops_ = false;
-  Stopwatch training_time_;
+  Stopwatch training_time_{false};
   double reported_seconds_ = 0;
   std::uint64_t unreported_updates_ = 0, unreported_samples_ = 0;
   std::int64_t unreported_staleness_ = 0;

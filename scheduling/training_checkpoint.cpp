@@ -4,14 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <deque>
 
 #include "runtime/checksum.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
-#include "scheduling/training_arrays.hpp"
+#include "scheduling/optimizer/training_snapshot.hpp"
 
 namespace omni {
 namespace {
@@ -47,13 +46,11 @@ template <class Number>
 Result<std::vector<Number>> saved_list(const Checkpoint& checkpoint, std::string_view field) {
   OMNI_TRY(const std::string text, checkpoint.fields.text(field));
   std::vector<Number> numbers;
-  for (const char *at = text.data(), *const end = at + text.size(); at != end;) {
-    Number number{};
-    const auto [stopped, problem] = std::from_chars(at, end, number);
-    if (problem != std::errc() || (stopped != end && *stopped != ' '))
-      return unreadable(checkpoint, field);
-    numbers.push_back(number);
-    at = stopped == end ? end : stopped + 1;
+  if (text.empty()) return numbers;
+  for (const std::string_view each : split(text, ' ')) {
+    const auto number = number_in<Number>(each);
+    if (!number) return unreadable(checkpoint, field);
+    numbers.push_back(*number);
   }
   return numbers;
 }

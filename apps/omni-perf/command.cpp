@@ -2,10 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <memory>
-#include <system_error>
 
 #include "apps/omni-perf/commands.hpp"
 #include "perf/trace/reader.hpp"
@@ -13,19 +10,6 @@
 #include "runtime/log.hpp"
 
 namespace omni::perf {
-
-namespace fs = std::filesystem;
-
-namespace {
-
-// Page and export name their writer within their first lines.
-bool is_ours(const fs::path& path) {
-  std::string head(512, '\0');
-  std::ifstream(path, std::ios::binary).read(head.data(), std::ssize(head));
-  return head.find("\"omni-perf\"") != head.npos;
-}
-
-}  // namespace
 
 CLI::Validator within(double least, double most) {
   const auto check = [least, most](const std::string& text) -> std::string {
@@ -66,50 +50,6 @@ Result<Trace> open_trace(const std::string& path) {
   OMNI_TRY(Trace trace, read_trace(path));
   if (!trace.complete) log::warn("{}: the run was killed; the figures cover the time before", path);
   return trace;
-}
-
-std::string metrics_beside(const std::string& trace) {
-  std::error_code ignored;
-  if (fs::is_directory(trace, ignored)) return fs::path(trace) / "metrics.jsonl";
-  if (!is_called_like_a_recording(trace)) return "";
-  return fs::path(trace).parent_path() / "metrics.jsonl";
-}
-
-void add_target(CLI::App& app, Target& target, const std::string& option, const std::string& help) {
-  target.option = option;
-  app.add_option(option, target.path, "<FILE> " + help)->required();
-  app.add_flag("--force", target.force, "Replace the file even if omni-perf did not write it");
-}
-
-Status check_target(const Target& target, const std::string& trace,
-                    const std::vector<std::string>& read) {
-  const std::string& path = target.path;
-  std::error_code ignored;
-  const auto refused = [&](const char* what, const char* hint = "choose a new name") {
-    return Error{ErrorKind::usage, target.option, path + what, hint};
-  };
-  // A link is followed when it is written, so its target counts, too.
-  if (is_called_like_a_recording(path) ||
-      is_called_like_a_recording(fs::weakly_canonical(path, ignored)))
-    return refused(" is called like a recording, which would be lost");
-  std::vector<fs::path> inputs(read.begin(), read.end());
-  inputs.push_back(trace);
-  inputs.push_back(metrics_beside(trace));
-  for (fs::directory_iterator entry(trace, ignored), end; !ignored && entry != end;
-       entry.increment(ignored))
-    if (is_called_like_a_recording(entry->path())) inputs.push_back(entry->path());
-  for (const fs::path& input : inputs)
-    if (fs::equivalent(path, input, ignored)) return refused(" is read, and would be lost");
-  if (!target.force && fs::is_regular_file(path, ignored) && fs::file_size(path, ignored) > 0 &&
-      !is_ours(path))
-    return refused(" exists, and omni-perf did not write it", "choose a new name, or --force");
-  return try_writing(path, 0);
-}
-
-void say_written(const Target& target) {
-  std::error_code ignored;
-  log::info("wrote {} ({})", target.path,
-            shown(static_cast<double>(fs::file_size(target.path, ignored)), Format::bytes));
 }
 
 Command trace_command(CLI::App& parent, const char* name, const char* purpose, const char* json,

@@ -32,25 +32,6 @@ Status write(const Document& document, const Output& output, bool complete);
 // read_trace, and a warning if the run was killed.
 Result<Trace> open_trace(const std::string& path);
 
-// The metrics file that omni-run writes into the folder of a trace, whether it is there or not;
-// empty for a single file that is no recording by its name.
-std::string metrics_beside(const std::string& trace);
-
-// A file to write. What is not of this program is replaced only by force.
-struct Target {
-  std::string option, path;
-  bool force = false;
-};
-void add_target(CLI::App& app, Target& target, const std::string& option, const std::string& help);
-
-// Refuses to write over what the program reads, over any recording (a run costs more than a page),
-// and over what is not ours. `read`: further files.
-Status check_target(const Target& target, const std::string& trace,
-                    const std::vector<std::string>& read = {});
-
-// Where the result is, for a person.
-void say_written(const Target& target);
-
 // A command that reads one trace and writes one document. `json` describes its JSON in --help.
 Command trace_command(CLI::App& parent, const char* name, const char* purpose, const char* json,
                       std::function<Result<Document>(const Trace&)> analyse);

@@ -58,16 +58,9 @@ void set(Json& object, const std::string& key, const Cell& cell) {
 }
 
 std::string in_csv(const Cell& cell) {
-  if (!std::holds_alternative<std::string>(cell)) {
-    const std::string number = json_of(cell).dump();
-    return number == "null" ? "" : number;
-  }
-  const std::string text = one_line(std::get<std::string>(cell));
-  if (text.find_first_of(",\"") == text.npos) return text;
-  std::string quoted = "\"";
-  for (const char letter : text) quoted.append(letter == '"' ? 2 : 1, letter);
-  quoted += '"';
-  return quoted;
+  if (const auto* text = std::get_if<std::string>(&cell)) return csv_field(*text);
+  const std::string number = json_of(cell).dump();
+  return number == "null" ? "" : number;
 }
 
 std::string shortened(std::string_view text) {
@@ -76,43 +69,27 @@ std::string shortened(std::string_view text) {
   return one_line(text.substr(0, end)) + (end < text.size() ? "..." : "");
 }
 
-std::string padded(const std::string& text, std::size_t width, bool left) {
-  return left ? fmt::format("{:<{}}", text, width) : fmt::format("{:>{}}", text, width);
-}
-
-std::string line_of(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths,
-                    const std::vector<const Column*>& columns) {
-  std::string line;
-  for (std::size_t i = 0; i < cells.size(); ++i)
-    line += fmt::format("{}{}", i > 0 ? "  " : "",
-                        padded(cells[i], widths[i], columns[i]->format == Format::text));
-  while (line.ends_with(' ')) line.pop_back();
-  return line + "\n";
-}
-
 // `first`: the one that --csv writes by itself.
 std::string text_of(const Table& table, bool first) {
-  std::vector<const Column*> columns;
-  std::vector<std::vector<std::string>> lines(1);
-  for (const Column& column : table.columns)
-    if (!column.head.empty()) {
-      columns.push_back(&column);
-      lines[0].push_back(column.head);
-    }
-  const std::size_t rows = std::min(table.rows.size(), table.shown);
-  for (std::size_t row = 0; row < rows; ++row) {
-    lines.emplace_back();
-    for (std::size_t i = 0; i < table.columns.size(); ++i)
-      if (!table.columns[i].head.empty())
-        lines.back().push_back(shown(table.rows[row][i], table.columns[i].format));
-  }
-  std::vector<std::size_t> widths(columns.size());
-  for (const auto& line : lines)
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
-
   std::string text = table.title.empty() ? "" : table.title + "\n";
   if (table.rows.empty()) return text + "  (none)\n";
-  for (const auto& line : lines) text += line_of(line, widths, columns);
+  const std::size_t rows = std::min(table.rows.size(), table.shown);
+  std::vector<std::string> lines(rows + 1);
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    const Column& column = table.columns[i];
+    if (column.head.empty()) continue;
+    std::vector<std::string> cells{column.head};
+    for (std::size_t row = 0; row < rows; ++row)
+      cells.push_back(shown(table.rows[row][i], column.format));
+    const std::size_t width = std::ranges::max(cells, {}, &std::string::size).size();
+    const auto padded = fmt::runtime(column.format == Format::text ? "{}{:<{}}" : "{}{:>{}}");
+    for (std::size_t line = 0; line < lines.size(); ++line)
+      lines[line] += fmt::format(padded, lines[line].empty() ? "" : "  ", cells[line], width);
+  }
+  for (std::string& line : lines) {
+    while (line.ends_with(' ')) line.pop_back();
+    text += line + "\n";
+  }
   if (rows < table.rows.size())
     text += fmt::format("... and {} more (all with --json, or --csv{})\n", table.rows.size() - rows,
                         first ? "" : " --table " + table.key);
@@ -120,6 +97,14 @@ std::string text_of(const Table& table, bool first) {
 }
 
 }  // namespace
+
+std::string csv_field(const std::string& text) {
+  const std::string line = one_line(text);
+  if (line.find_first_of(",\"") == line.npos) return line;
+  std::string quoted = "\"";
+  for (const char letter : line) quoted.append(letter == '"' ? 2 : 1, letter);
+  return quoted + '"';
+}
 
 std::string shown(const Cell& cell, Format format) {
   if (const auto* text = std::get_if<std::string>(&cell)) return shortened(*text);

@@ -59,6 +59,9 @@ inline Cell count_cell(std::uint64_t value) { return static_cast<std::int64_t>(v
 // "12.3 ms"
 std::string shown(const Cell& cell, Format format);
 
+// Text as CSV has it, on one line.
+std::string csv_field(const std::string& text);
+
 std::string as_text(const Document& document);
 std::string as_json(const Document& document, bool complete);
 // One table, the first if `key` is empty; of a document without tables the facts.

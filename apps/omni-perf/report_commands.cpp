@@ -1,77 +1,163 @@
-// omni-perf report and export: a trace as one HTML file, or in the format of another program.
+// omni-perf report, export and import: a trace as one HTML file, in the format of another program,
+// or out of what starpu_fxt_tool writes.
 #include <filesystem>
+#include <fstream>
 #include <memory>
-#include <string>
 #include <system_error>
-#include <vector>
 
 #include "apps/omni-perf/commands.hpp"
 #include "perf/report/chrome_export.hpp"
 #include "perf/report/html_report.hpp"
+#include "perf/trace/fxt_import.hpp"
+#include "perf/trace/reader.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 
 namespace omni::perf {
 namespace {
 
-// Of the file asked for, or else of the one beside the trace, if it is there and of use.
-Result<std::vector<MetricsLine>> metrics_of(const std::string& trace, const std::string& asked) {
-  if (!asked.empty()) {
-    OMNI_CHECK(require_there(asked));
-    return read_metrics(asked);
-  }
-  const std::string beside = metrics_beside(trace);
+namespace fs = std::filesystem;
+
+struct FileArguments {
+  std::string trace, metrics;
+  std::string path;  // to write
+  bool force = false;
+};
+
+// The metrics file that omni-run writes into the folder of a trace, whether it is there or not;
+// empty for a single file that is no recording by its name.
+std::string metrics_beside(const std::string& trace) {
   std::error_code ignored;
-  if (!std::filesystem::exists(beside, ignored)) return std::vector<MetricsLine>();
+  if (fs::is_directory(trace, ignored)) return fs::path(trace) / "metrics.jsonl";
+  if (!is_called_like_a_recording(trace)) return "";
+  return fs::path(trace).parent_path() / "metrics.jsonl";
+}
+
+// Of the file asked for, or else of the one beside the trace, if it is there and of use.
+Result<std::vector<MetricsLine>> metrics_of(const FileArguments& arguments) {
+  if (!arguments.metrics.empty()) {
+    OMNI_CHECK(require_there(arguments.metrics));
+    return read_metrics(arguments.metrics);
+  }
+  const std::string beside = metrics_beside(arguments.trace);
+  std::error_code ignored;
+  if (!fs::exists(beside, ignored)) return std::vector<MetricsLine>();
   auto metrics = read_metrics(beside);
   if (metrics) return metrics;
   log::warn("{}; the page has no curves", metrics.error().message());
   return std::vector<MetricsLine>();
 }
 
+// Page and export name their writer within their first lines.
+bool is_ours(const fs::path& path) {
+  std::string head(512, '\0');
+  std::ifstream(path, std::ios::binary).read(head.data(), std::ssize(head));
+  return head.find("\"omni-perf\"") != head.npos;
+}
+
+// Refuses to write over what the program reads, over any recording (a run costs more than a page),
+// and over what is not ours.
+Status check_target(const FileArguments& arguments, const char* option) {
+  const std::string &path = arguments.path, &trace = arguments.trace;
+  std::error_code ignored;
+  const auto refused = [&](const char* what, const char* hint = "choose a new name") {
+    return Error{ErrorKind::usage, option, path + what, hint};
+  };
+  // A link is followed when it is written, so its target counts, too.
+  if (is_called_like_a_recording(path) ||
+      is_called_like_a_recording(fs::weakly_canonical(path, ignored)))
+    return refused(" is called like a recording, which would be lost");
+  std::vector<fs::path> inputs{arguments.metrics, trace, metrics_beside(trace)};
+  for (fs::directory_iterator entry(trace, ignored), end; !ignored && entry != end;
+       entry.increment(ignored))
+    if (is_called_like_a_recording(entry->path())) inputs.push_back(entry->path());
+  for (const fs::path& input : inputs)
+    if (fs::equivalent(path, input, ignored)) return refused(" is read, and would be lost");
+  if (!arguments.force && fs::is_regular_file(path, ignored) && fs::file_size(path, ignored) > 0 &&
+      !is_ours(path))
+    return refused(" exists, and omni-perf did not write it", "choose a new name, or --force");
+  return try_writing(path, 0);
+}
+
+// A command that reads one trace and writes one file.
+Command file_command(CLI::App& parent, const char* name, const char* purpose,
+                     const std::shared_ptr<FileArguments>& arguments, const char* option,
+                     const char* help, Status (*fill)(const Trace&, const FileArguments&)) {
+  CLI::App* app = parent.add_subcommand(name, purpose);
+  app->add_option("trace", arguments->trace, "Folder of a trace, or one of its files")->required();
+  app->add_option(option, arguments->path, help)->required();
+  app->add_flag("--force", arguments->force, "Replace the file even if omni-perf did not write it");
+  return {.app = app, .run = [arguments, option, fill]() -> Result<int> {
+            OMNI_CHECK(check_target(*arguments, option));
+            OMNI_TRY(const Trace trace, open_trace(arguments->trace));
+            OMNI_CHECK(fill(trace, *arguments));
+            std::error_code ignored;
+            const auto bytes = static_cast<double>(fs::file_size(arguments->path, ignored));
+            log::info("wrote {} ({})", arguments->path, shown(bytes, Format::bytes));
+            return 0;
+          }};
+}
+
+constexpr const char* kImportFooter =
+    R"(Run any StarPU program with STARPU_FXT_TRACE=1, then
+  starpu_fxt_tool -i /tmp/prof_file_... -d FOLDER
+  omni-perf import FOLDER TRACE
+tasks.rec says nothing about fetching data, predictions and the submitting thread. A task is taken
+to be ready when the tasks are done that it depends on; what passes until it starts is scheduling.
+JSON: {"complete","tasks","processes","left_out"}; left_out: tasks that no worker ran.)";
+
+struct ImportArguments {
+  std::string from, to;
+  Output output;
+};
+
+Result<int> run_import(const ImportArguments& arguments) {
+  OMNI_CHECK(require_there(arguments.from));
+  OMNI_TRY(const Imported imported, import_fxt(arguments.from, arguments.to));
+  Document document;
+  document.facts = {{"tasks", "tasks", Format::count, count_cell(imported.tasks)},
+                    {"processes", "processes", Format::count, count_cell(imported.ranks)},
+                    {"left_out", "left out, as no worker ran them", Format::count,
+                     count_cell(imported.left_out)}};
+  OMNI_CHECK(write(document, arguments.output, true));
+  return 0;
+}
+
 }  // namespace
 
 Command report_command(CLI::App& parent) {
-  struct Arguments {
-    std::string trace, metrics;
-    Target html;
-  };
-  const auto arguments = std::make_shared<Arguments>();
-  CLI::App* app = parent.add_subcommand("report", "Everything on one page, for a browser");
-  app->add_option("trace", arguments->trace, "Folder of a trace, or one of its files")->required();
-  add_target(*app, arguments->html, "--html", "HTML file to write; it needs no other file");
-  app->add_option("--metrics", arguments->metrics,
-                  "<FILE> File of omni-run --metrics, for curves of loss, accuracy and throughput; "
-                  "default: metrics.jsonl in the folder of the trace");
-  return {
-      .app = app, .run = [arguments]() -> Result<int> {
-        OMNI_CHECK(check_target(arguments->html, arguments->trace, {arguments->metrics}));
-        OMNI_TRY(const Trace trace, open_trace(arguments->trace));
-        OMNI_TRY(const std::vector<MetricsLine> metrics,
-                 metrics_of(arguments->trace, arguments->metrics));
-        OMNI_CHECK(write_html_report(trace, Dependencies(trace), metrics, arguments->html.path));
-        say_written(arguments->html);
-        return 0;
-      }};
+  const auto arguments = std::make_shared<FileArguments>();
+  Command command =
+      file_command(parent, "report", "Everything on one page, for a browser", arguments, "--html",
+                   "<FILE> HTML file to write; it needs no other file",
+                   [](const Trace& trace, const FileArguments& given) -> Status {
+                     OMNI_TRY(const std::vector<MetricsLine> metrics, metrics_of(given));
+                     return write_html_report(trace, Dependencies(trace), metrics, given.path);
+                   });
+  command.app->add_option(
+      "--metrics", arguments->metrics,
+      "<FILE> File of omni-run --metrics, for curves of loss, accuracy and throughput; "
+      "default: metrics.jsonl in the folder of the trace");
+  return command;
 }
 
 Command export_command(CLI::App& parent) {
-  struct Arguments {
-    std::string trace;
-    Target chrome;
-  };
-  const auto arguments = std::make_shared<Arguments>();
-  CLI::App* app = parent.add_subcommand("export", "A trace for another program");
-  app->add_option("trace", arguments->trace, "Folder of a trace, or one of its files")->required();
-  add_target(*app, arguments->chrome, "--chrome",
-             "File to write, in the Trace Event Format, which Perfetto opens");
-  return {.app = app, .run = [arguments]() -> Result<int> {
-            OMNI_CHECK(check_target(arguments->chrome, arguments->trace));
-            OMNI_TRY(const Trace trace, open_trace(arguments->trace));
-            OMNI_CHECK(export_chrome(trace, Dependencies(trace), arguments->chrome.path));
-            say_written(arguments->chrome);
-            return 0;
-          }};
+  return file_command(parent, "export", "A trace for another program",
+                      std::make_shared<FileArguments>(), "--chrome",
+                      "<FILE> File to write, in the Trace Event Format, which Perfetto opens",
+                      [](const Trace& trace, const FileArguments& given) {
+                        return export_chrome(trace, Dependencies(trace), given.path);
+                      });
+}
+
+Command import_command(CLI::App& parent) {
+  const auto arguments = std::make_shared<ImportArguments>();
+  CLI::App* app = parent.add_subcommand("import", "A trace out of what starpu_fxt_tool writes");
+  app->add_option("from", arguments->from, "tasks.rec, or its folder")->required();
+  app->add_option("to", arguments->to, "Folder for the trace; made if missing")->required();
+  add_output(*app, arguments->output);
+  app->footer(kImportFooter);
+  return {.app = app, .run = [arguments] { return run_import(*arguments); }};
 }
 
 }  // namespace omni::perf

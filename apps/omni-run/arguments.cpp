@@ -28,8 +28,7 @@ constexpr std::string_view kAuto = "auto";
 CLI::Validator group_count() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
-        const int value = number_in<int>(text).value_or(0);
-        if (text == kAuto || (value >= 1 && value <= kMostGroups)) return "";
+        if (text == kAuto || count_in(text, kMostGroups)) return "";
         return fmt::format("{} is neither {} nor a number from 1 to {}", shown_name(text), kAuto,
                            kMostGroups);
       },
@@ -37,6 +36,11 @@ CLI::Validator group_count() {
 }
 
 }  // namespace
+
+std::optional<int> count_in(std::string_view text, int most) {
+  const auto count = number_in<int>(text);
+  return count && *count >= 1 && *count <= most ? count : std::nullopt;
+}
 
 CLI::Validator not_empty() {
   return CLI::Validator([](std::string& text) { return text.empty() ? "is empty" : ""; }, "");

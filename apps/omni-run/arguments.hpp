@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "layers/net.hpp"
@@ -167,6 +168,9 @@ struct SlurmArguments {
 struct MachineFileArguments : NetRunArguments {
   std::string out;
 };
+
+// From 1 to `most`, and nothing else in the text.
+std::optional<int> count_in(std::string_view text, int most);
 
 // For every unsigned option: CLI11 itself makes 18446744073709551615 of -1, and 8 of 010.
 CLI::Validator not_empty();

@@ -19,6 +19,7 @@
 #include "runtime/own_command.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/slurm_job.hpp"
+#include "scheduling/policy/omni_policy.hpp"
 
 namespace omni {
 namespace {
@@ -271,7 +272,7 @@ int run(int argc, char** argv) {
 
   if (const auto code = read_command_line(app, argc, argv)) return *code;
   if (commands.lists_schedulers() || train.machine.session.scheduler == "help") {
-    log::result("{}\n", fmt::join(scheduler_names(), "\n"));
+    log::result("{}\n", fmt::join(Session::schedulers(&omni_policy()), "\n"));
     return kSuccess;
   }
   if (const auto code = commands.run()) return *code;

@@ -74,8 +74,6 @@ Result<std::unique_ptr<Recorder>> start_recorder(std::string folder, const trace
 
 }  // namespace
 
-std::vector<std::string> scheduler_names() { return Session::schedulers(&omni_policy()); }
-
 int computing_cores(const SessionOptions& session) {
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   return session.cpu_workers > 0 ? std::min(session.cpu_workers, cores) : cores;

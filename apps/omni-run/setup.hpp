@@ -21,7 +21,6 @@ void share_workers(MachineArguments& machine);
 // Before workers are chosen. All ranks but the first write no files and are quiet.
 Status prepare_ranks(TrainArguments& train);
 
-std::vector<std::string> scheduler_names();
 // Cores that will compute.
 int computing_cores(const SessionOptions& session);
 // Finds out which GPUs --gpus means; with the cores they decide how a net cuts its mini-batches.

@@ -62,12 +62,11 @@ struct LineCounter {
 
 class TreeBuilder final : public json::json_sax_t {
  public:
-  explicit TreeBuilder(const int& line) : line_(line) {}
+  explicit TreeBuilder(std::string_view all) : text_(all) {}
 
   JsonNode root;
   std::string problem;
-  int problem_line = 0;
-  std::optional<std::size_t> bad_byte;  // where it is no JSON, instead
+  int line = 1, problem_line = 1;
 
   bool start_object(std::size_t) override { return open(JsonNode::Type::object); }
   bool start_array(std::size_t) override { return open(JsonNode::Type::array); }
@@ -100,28 +99,29 @@ class TreeBuilder final : public json::json_sax_t {
         reason.remove_prefix(start + mark.size());
     reason = reason.substr(0, std::min(reason.find("; last read"), kMostReason));
     problem = "is not JSON: " + one_line(reason);
-    bad_byte = position;
+    const std::string_view good = text_.substr(0, std::max<std::size_t>(position, 1) - 1);
+    problem_line = 1 + static_cast<int>(std::ranges::count(good, '\n'));
     return false;
   }
 
  private:
   bool refuse(std::string what) {
     problem = std::move(what);
-    problem_line = line_;
+    problem_line = line;
     return false;
   }
   bool add(JsonNode::Type type) {
     std::vector<JsonNode>& children = open_.back()->children;
     if (children.size() == kMostChildren)
       return refuse(fmt::format("more than {} entries", kMostChildren));
-    children.push_back({.type = type, .line = line_});
+    children.push_back({.type = type, .line = line});
     return true;
   }
   // The node of the value that comes now: a key has made it already. Null: refused.
   JsonNode* value(JsonNode::Type type) {
     if (!open_.empty() && open_.back()->type == JsonNode::Type::array && !add(type)) return nullptr;
     JsonNode* const node = open_.empty() ? &root : &open_.back()->children.back();
-    if (open_.empty()) root.line = line_;
+    if (open_.empty()) root.line = line;
     node->type = type;
     return node;
   }
@@ -141,25 +141,20 @@ class TreeBuilder final : public json::json_sax_t {
     return true;
   }
 
-  const int& line_;
+  const std::string_view text_;
   std::vector<JsonNode*> open_;  // from the root to where values go
 };
 
 // Refuses invalid JSON, a key that appears twice, and excessive depth or length.
 Result<JsonNode> parse_json(std::string_view text, const std::string& where) {
-  int line = 1;
-  TreeBuilder builder(line);
-  const char* const end = text.data() + text.size();
-  if (json::sax_parse(LineCounter{text.data(), &line}, LineCounter{end, &line}, &builder) &&
+  TreeBuilder builder(text);
+  const LineCounter begin{text.data(), &builder.line}, end{begin.at + text.size(), begin.line};
+  if (json::sax_parse(begin, end, &builder) &&
       text.find('\0') == text.npos)  // the library takes a zero byte for the end
     return std::move(builder.root);
   if (builder.problem.empty()) builder.problem = "is not JSON: holds a zero byte";
-  if (builder.bad_byte) {
-    const std::string_view good = text.substr(0, std::max<std::size_t>(*builder.bad_byte, 1) - 1);
-    builder.problem_line = 1 + static_cast<int>(std::ranges::count(good, '\n'));
-  }
-  return Error{ErrorKind::data, fmt::format("{}:{}", where, std::max(builder.problem_line, 1)),
-               builder.problem, ""};
+  return Error{ErrorKind::data, fmt::format("{}:{}", where, builder.problem_line), builder.problem,
+               ""};
 }
 
 // ---- the machine in it ----

@@ -55,10 +55,9 @@ void VirtualClock::begin(int group, std::uint64_t samples, double extra_seconds)
 
 int VirtualClock::next() {
   std::vector<double>& finishes = state_.finishes;
-  auto first = finishes.end();
-  for (auto each = finishes.begin(); each != finishes.end(); ++each)
-    if (*each > 0 && (first == finishes.end() || *each < *first)) first = each;
-  assert(first != finishes.end());
+  const auto first = std::ranges::min_element(
+      finishes, {}, [](double each) { return each > 0 ? each : INFINITY; });
+  assert(*first > 0);
   state_.now = std::exchange(*first, 0);
   return static_cast<int>(first - finishes.begin());
 }

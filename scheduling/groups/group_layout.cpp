@@ -13,16 +13,6 @@
 namespace omni {
 namespace {
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> pieces;
-  for (std::size_t first = 0; first <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, first), text.size());
-    pieces.push_back(text.substr(first, end - first));
-    first = end + 1;
-  }
-  return pieces;
-}
-
 // "3" or "0-3".
 std::optional<std::pair<int, int>> range_in(std::string_view text) {
   const std::size_t dash = text.find('-');
@@ -37,6 +27,16 @@ std::string range_text(int first, int last) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> pieces;
+  for (std::size_t first = 0; first <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, first), text.size());
+    pieces.push_back(text.substr(first, end - first));
+    first = end + 1;
+  }
+  return pieces;
+}
 
 GroupLayout spread_groups(int groups, Workers workers) {
   GroupLayout layout(groups);

@@ -45,6 +45,9 @@ GroupPlaces spread_over_ranks(int groups, Workers workers, int ranks);
 inline constexpr int kAnyWorkers = 4096;  // before StarPU has counted the workers
 Result<GroupPlaces> parse_group_layout(std::string_view text, int workers, int ranks = 1);
 
+// What is between the separators, be it empty.
+std::vector<std::string_view> split(std::string_view text, char separator);
+
 std::string describe(const GroupPlaces& places);  // in the same notation
 inline std::string describe(const GroupLayout& layout) { return describe(GroupPlaces{layout}); }
 

@@ -136,7 +136,7 @@ void GroupRun::submit_pass(Update& update) {
   }
   const UpdateOf update_of = [&](const Param& param) {
     const auto found = std::ranges::find(params_, &param);
-    return strategy_.step(update.update, static_cast<std::size_t>(found - params_.begin()));
+    return strategy_.step(update.update, found - params_.begin());
   };
   Step step = pass == 0 ? update.first : next_step(update, pass);
   if (last) step.update_of = update.merged.update_of = &update_of;

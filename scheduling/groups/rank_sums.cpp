@@ -2,17 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <numeric>
 #include <optional>
-#include <span>
 #include <utility>
 
 #include "codelets/elementwise/accumulate.hpp"
 #include "layers/slice_choice.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/communicator/transfers.hpp"
-#include "runtime/tasks/task_errors.hpp"
 
 namespace omni {
 namespace {
@@ -27,7 +24,7 @@ std::vector<int> others(RankRange of) {
 RankRange all_ranks() { return {0, ranks::size()}; }
 
 std::vector<int> listed(RankRange of) {
-  std::vector<int> ranks(static_cast<std::size_t>(of.count));
+  std::vector<int> ranks(of.count);
   std::iota(ranks.begin(), ranks.end(), of.first);
   return ranks;
 }
@@ -75,10 +72,10 @@ RankSums::RankSums(ComputeGroups& groups)
       params_(groups.net().params()),
       meets_(std::ranges::any_of(params_, [](const Param* each) { return each->change; })),
       by_group_(groups.count() > 1 && !meets_),
-      sets_(by_group_ ? static_cast<std::size_t>(groups.count())
+      sets_(by_group_ ? groups.count()
             : meets_  ? 2
                       : 1),
-      owned_(static_cast<std::size_t>(ranks::size())),
+      owned_(ranks::size()),
       stepped_(owned_) {
   struct Place {
     std::size_t count, param, piece;
@@ -121,13 +118,13 @@ RankSums::RankSums(ComputeGroups& groups)
     }
   }
   crossing_tag_ = ranks::kFirstTag + number * static_cast<int>(sets_) * 2;
-  of_guests_.resize(static_cast<std::size_t>(groups.count()));
+  of_guests_.resize(groups.count());
   for (int group = 0; group < groups.count(); ++group)
-    while (groups.guest(group) && of_guests_[static_cast<std::size_t>(group)].size() < 2) {
-      BatchSlot& slot = of_guests_[static_cast<std::size_t>(group)].emplace_back();
+    while (groups.guest(group) && of_guests_[group].size() < 2) {
+      BatchSlot& slot = of_guests_[group].emplace_back();
       for (const int images : groups.guest(group)->slices().sizes) {
-        slot.labels.push_back(&incoming_.declare(fmt::format("group{}.labels", group),
-                                                 static_cast<std::size_t>(images), DataType::i32));
+        slot.labels.push_back(
+            &incoming_.declare(fmt::format("group{}.labels", group), images, DataType::i32));
         slot.metrics.push_back(&incoming_.declare(fmt::format("group{}.metrics", group), kMetrics));
       }
     }
@@ -135,7 +132,7 @@ RankSums::RankSums(ComputeGroups& groups)
 
 Status RankSums::allocate() {
   const std::size_t crossing = of_guests_.size() * groups_.net().slices().all_sizes.size() * 3;
-  if (static_cast<std::size_t>(crossing_tag_) + crossing > kFirstLayerTag)
+  if (crossing_tag_ + crossing > kFirstLayerTag)
     return Error{ErrorKind::usage, "--groups",
                  "so many groups, parameters and slices have too many messages between ranks",
                  "take fewer groups, or larger slices"};
@@ -146,9 +143,8 @@ Status RankSums::allocate() {
 void RankSums::deal(Piece& piece, const Param& param, bool watched) {
   const auto deal_to = [count = piece.values.count()](const std::vector<int>& ranks,
                                                       std::vector<std::size_t>& dealt) {
-    const int rank = *std::ranges::min_element(
-        ranks, {}, [&](int each) { return dealt[static_cast<std::size_t>(each)]; });
-    dealt[static_cast<std::size_t>(rank)] += count;
+    const int rank = *std::ranges::min_element(ranks, {}, [&](int each) { return dealt[each]; });
+    dealt[rank] += count;
     return rank;
   };
   if (!meets_) {
@@ -174,7 +170,7 @@ void RankSums::deal(Piece& piece, const Param& param, bool watched) {
 }
 
 BatchSlot& RankSums::slot_of_guest(int group, std::uint64_t number) {
-  return of_guests_[static_cast<std::size_t>(group)][number % 2];
+  return of_guests_[group][number % 2];
 }
 
 void RankSums::cross(int group, const BatchSlot& slot, bool guest, bool back) {
@@ -183,19 +179,18 @@ void RankSums::cross(int group, const BatchSlot& slot, bool guest, bool back) {
   const Blob& blob = net.replicated_output();
   const auto of_all = static_cast<int>(slices.all_sizes.size());
   for (int slice = 0; slice < slices.count(); ++slice) {
-    const auto at = static_cast<std::size_t>(slice);
     const auto transfer = [&](const Tensor& tensor, int kind) {
       return Transfer{guest == back ? Transfer::Kind::send : Transfer::Kind::receive,
                       tensor,
-                      {guest ? groups_.ranks_of(group).first + slices.owners[at] : 0},
+                      {guest ? groups_.ranks_of(group).first + slices.owners[slice] : 0},
                       crossing_tag_ + (group * of_all + slices.first + slice) * 3 + kind};
     };
     const TaskTag tag{.priority = kCrossingPriority, .slice = slice};
     // Labels with the values, which all mini-batches have in one tensor: so they go in order.
     if (!back)
-      submit_transfers({transfer(*blob.value[at], 0), transfer(*slot.labels[at], 1)}, tag);
+      submit_transfers({transfer(*blob.value[slice], 0), transfer(*slot.labels[slice], 1)}, tag);
     else if (groups_.watched())  // else nothing before it learns
-      submit_transfers({transfer(*blob.diff[at], 2)}, tag);
+      submit_transfers({transfer(*blob.diff[slice], 2)}, tag);
   }
 }
 
@@ -251,7 +246,7 @@ bool RankSums::take(std::size_t number, int group, const Exchange& step, Exchang
     return true;
   }
   if (!is_summed(param, group)) return false;
-  const std::size_t set = by_group_ ? static_cast<std::size_t>(group) : meets_ ? 1 : 0;
+  const std::size_t set = by_group_ ? group : meets_ ? 1 : 0;
   const Tensor& model =
       step.tensors.replica != nullptr ? *step.tensors.replica : step.tensors.master;
   for (const Pieces part : shared.parts()) {
@@ -278,17 +273,16 @@ void RankSums::serve(std::size_t number, int group, ExchangeArgs args, ExchangeO
   const Param& param = *params_[number];
   args.clears = false;
   if (!by_group_ || !is_shared(param)) return;
-  const auto set = static_cast<std::size_t>(group);
   for (const Piece& piece : params_of_ranks_[number].pieces) {
-    const Senders& from = piece.sets[set];
+    const Senders& from = piece.sets[group];
     if (from.owner != ranks::rank()) continue;
     const Tensor &gradient = *from.incoming.front(), &fresh = *from.fresh;
-    collect(piece, set, 0, gradient, tag);
+    collect(piece, group, 0, gradient, tag);
     step_part({args, {*param.master, gradient, *param.velocity, &fresh, param.mean_square}},
               piece.values, order, tag);
-    submit_transfers(
-        {{Transfer::Kind::send, fresh, others(groups_.ranks_of(group)), tag_of(piece, set, true)}},
-        tag);
+    submit_transfers({{Transfer::Kind::send, fresh, others(groups_.ranks_of(group)),
+                       tag_of(piece, group, true)}},
+                     tag);
   }
 }
 

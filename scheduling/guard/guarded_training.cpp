@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "runtime/log.hpp"
-#include "scheduling/guard/probe.hpp"
+#include "scheduling/health/inspection.hpp"
 
 namespace omni {
 namespace {

@@ -15,10 +15,6 @@ std::string named(const Layer& layer) {
   return fmt::format("layer {} [{}]", layer.index(), layer.type());
 }
 
-bool all_of_first(const InspectedLayer& layer, auto property) {
-  return std::ranges::all_of(layer.first, property);
-}
-
 std::optional<Finding> find_same_data(const Inspection& found) {
   if (!found.data.is_same()) return {};
   return Finding{.kind = Ailment::same_data,
@@ -36,7 +32,7 @@ std::optional<Finding> find_same_output(const Inspection& found, LossIs loss) {
   constexpr float kSaturated = 1e-3f;
   constexpr double kLargeData = 32;
   const bool zero = first->largest == 0;
-  const bool saturated = all_of_first(*first, [](float value) {
+  const bool saturated = std::ranges::all_of(first->first, [](float value) {
     const float size = std::abs(value);
     return size < kSaturated || std::abs(size - 1) < kSaturated;
   });

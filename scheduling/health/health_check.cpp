@@ -150,9 +150,8 @@ void HealthCheck::fail(const Finding& finding) {
 
 std::vector<double> HealthCheck::numbers() const {
   std::vector<double> numbers = level_.numbers();
-  for (const std::uint64_t each : {next_, next_usual_})
-    numbers.push_back(static_cast<double>(each));
-  numbers.push_back(static_cast<double>(most_rate_));
+  numbers.insert(numbers.end(), {static_cast<double>(next_), static_cast<double>(next_usual_),
+                                 static_cast<double>(most_rate_)});
   return numbers;
 }
 

@@ -3,15 +3,37 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "runtime/tasks/task_errors.hpp"
-#include "scheduling/kept_statistics.hpp"
+#include "scheduling/evaluator.hpp"
 
 namespace omni {
 namespace {
 
 constexpr std::size_t kLookedAt = 32;  // samples of a mini-batch whose outputs are compared
 constexpr std::uint64_t kSurely = 256, kMostPasses = 16;  // samples; mini-batches
+
+// Keeps a net's running statistics while forward passes that are no training change them.
+class KeptStatistics {
+ public:
+  explicit KeptStatistics(Net& net) {
+    for (const Param* param : net.params())
+      if (param->velocity == nullptr)
+        kept_.emplace_back(param->value,
+                           HostAccess(*param->value, HostAccess::Mode::read).values());
+  }
+  ~KeptStatistics() {
+    for (const auto& [tensor, values] : kept_)
+      std::ranges::copy(values, HostAccess(*tensor, HostAccess::Mode::write).f32().begin());
+  }
+  KeptStatistics(const KeptStatistics&) = delete;
+  KeptStatistics& operator=(const KeptStatistics&) = delete;
+
+ private:
+  std::vector<std::pair<const Tensor*, std::vector<float>>> kept_;
+};
 
 template <class T>
 void compare(InspectedLayer& with, std::span<const T> outputs, std::size_t each) {
@@ -153,6 +175,40 @@ Result<Inspection> inspect(Net& net, DataFeed& feed, std::uint64_t seed,
     if (inspector.found().samples >= kSurely || !inspector.found().finds_something()) break;
   }
   return inspector.found();
+}
+
+Result<Probe> probe(Net& net, DataFeed& train, std::uint64_t seed, std::uint64_t first_sample,
+                    std::uint64_t count) {
+  const std::uint64_t batch = net.options().batch;
+  const std::size_t classes = net.classes();
+  const auto sample = [&](std::uint64_t number) { return first_sample + number * batch; };
+  Probe probe;
+  std::vector<float> least(classes, INFINITY), most(classes, -INFINITY);
+  const KeptStatistics kept(net);
+  net.read_masters(true);
+  train.submit(sample(0));
+  for (std::uint64_t number = 0; number < count; ++number) {
+    if (number + 1 < count) train.submit(sample(number + 1));
+    BatchSlot& slot = train.slot(sample(number));
+    net.forward({.training = true, .seed = seed, .first_sample = sample(number), .slot = &slot});
+    Tally tally;
+    tally.add(slot);
+    probe.losses.push_back(tally.mean_loss());
+    for (int slice = 0; slice < net.slices().count(); ++slice) {
+      const std::vector<float> outputs =
+          HostAccess(net.output(slice), HostAccess::Mode::read).values();
+      for (std::size_t i = 0; i < outputs.size(); ++i) {
+        least[i % classes] = std::min(least[i % classes], outputs[i]);
+        most[i % classes] = std::max(most[i % classes], outputs[i]);
+      }
+    }
+    train.release(sample(number));
+  }
+  net.read_masters(false);
+  OMNI_CHECK(wait_for_tasks());
+  for (std::size_t i = 0; i < classes; ++i)
+    probe.spread = std::max(probe.spread, static_cast<double>(most[i] - least[i]));
+  return probe;
 }
 
 }  // namespace omni

@@ -1,5 +1,5 @@
 // Inspection of a net on a few mini-batches: whether each layer's output depends on the sample, and
-// how large the gradients of its parameters are.
+// how large the gradients of its parameters are. And losses of the shared model as it is now.
 #pragma once
 
 #include <cstdint>
@@ -39,5 +39,14 @@ struct Inspection {
 // problem. Mini-batches that the feed does not hold use a free slot.
 Result<Inspection> inspect(Net& net, DataFeed& feed, std::uint64_t seed,
                            std::uint64_t first_sample);
+
+struct Probe {
+  std::vector<double> losses{};  // by mini-batch
+  double spread = 0;             // how much outputs differ between images: of any class, at most
+};
+// Forward passes over so many mini-batches from a sample on, as in training. No task may be under
+// way. Changes nothing of the net.
+Result<Probe> probe(Net& net, DataFeed& train, std::uint64_t seed, std::uint64_t first_sample,
+                    std::uint64_t count);
 
 }  // namespace omni

@@ -1,13 +1,221 @@
 #include "scheduling/model/group_simulation.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+
 #include "scheduling/groups/group_run.hpp"
 #include "scheduling/groups/steady_rate.hpp"
-#include "scheduling/model/simulated_workers.hpp"
+#include "scheduling/model/simulated_memory.hpp"
+#include "scheduling/policy/dispatcher.hpp"
 
 namespace omni {
 namespace {
 
 using Stage = IterationTask::Stage;
+
+// They take ready tasks as the policy decides, wait for the data, and run one task after the other.
+class SimulatedWorkers {
+ public:
+  using Done = std::function<void(int task)>;
+
+  SimulatedWorkers(SimulatedClock& clock, SimulatedMemory& memory, const SimulationOptions& options,
+                   Done done)
+      : clock_(clock),
+        memory_(memory),
+        options_(options),
+        done_(std::move(done)),
+        tasks_(memory, options.in_turn, [this](int id, int worker) { ready(id, worker); }),
+        workers_(options.machine.workers()),
+        dispatcher_(Facts{*this}, clock.now()),
+        chance_(options.seed),
+        jitter_(1 - options.jitter, 1 + options.jitter) {
+    for (std::size_t kind = 0; kind < options.machine.kinds.size(); ++kind)
+      for (const int worker : options.machine.kinds[kind].workers) workers_[worker].kind = kind;
+    for (std::size_t number = 0; number < workers_.size(); ++number) {
+      Worker& worker = workers_[number];
+      const MachineModel::Kind& kind = options.machine.kinds[worker.kind];
+      dispatcher_.add_worker(static_cast<unsigned>(number), kind.type, kind.memory);
+      for (const std::vector<int>& members : options.layout)
+        worker.of_group.push_back(std::ranges::count(members, static_cast<int>(number)) > 0);
+    }
+  }
+
+  void submit(const IterationTask& task, int group, int iteration) {
+    tasks_.submit(task, group, iteration);
+  }
+  const SimulatedTask& task(int id) const { return tasks_[id]; }
+
+ private:
+  // What the policy asks about tasks, which are numbers here.
+  struct Facts {
+    static constexpr double kMicrosecond = 1e-6;
+    const SimulatedWorkers& of;
+    int priority(int id) const { return of.tasks_[id].task->priority; }
+    BacklogForecast::Sort sort(int id) const {
+      return {of.tasks_[id].task->codelet, of.tasks_[id].task->priority};
+    }
+    bool holds_shared(int id) const {
+      return std::ranges::count(of.tasks_[id].modes, AccessMode::accumulate) > 0;
+    }
+    bool runs(int id, unsigned number) const {
+      return !std::isinf(of.length(id, number)) && is_for(id, number);
+    }
+    bool is_for(int id, unsigned number) const {
+      const SimulatedTask& task = of.tasks_[id];
+      return task.task->any_worker || task.group == kNoGroup ||
+             of.workers_[number].of_group[task.group];
+    }
+    std::optional<double> length(int id, const WorkerKind<int>& kind) const {
+      for (const unsigned worker : kind.workers)
+        if (runs(id, worker)) return of.length(id, worker);
+      return std::nullopt;
+    }
+    // Everything is known, so it says when a second look can be afforded.
+    double guess(int id, const WorkerKind<int>& kind) const {
+      return of.length(id, kind.workers.front());
+    }
+
+    double transfer(int id, unsigned memory) const {
+      double seconds = 0;
+      for (const std::size_t datum : of.tasks_[id].data)
+        seconds += of.memory_.transfer_seconds(datum, memory);
+      return seconds;
+    }
+
+    double back(int id, unsigned memory) const {
+      double seconds = 0;
+      for (const Return& each : of.returns(id, memory))
+        seconds += of.memory_.seconds(each.datum, memory, each.memory);
+      return seconds;
+    }
+
+    void takes(int id, unsigned memory) const {
+      for (const std::size_t datum : of.tasks_[id].data) of.memory_.used(datum, memory);
+    }
+  };
+  struct Worker {
+    std::size_t kind;
+    int taken = 0;
+    bool fetches = false;
+    bool asleep = true;
+    double free_at = 0;
+    std::vector<bool> of_group{};
+  };
+
+  // Data that a task updates return to the memory where they were used last.
+  struct Return {
+    std::size_t datum;
+    unsigned memory;
+  };
+
+  std::vector<Return> returns(int id, unsigned memory) const {
+    std::vector<Return> all;
+    const SimulatedTask& task = tasks_[id];
+    for (std::size_t i = 0; i < task.data.size(); ++i) {
+      const auto user = memory_.last_user(task.data[i]);
+      if (task.modes[i] == AccessMode::read_write && user && *user != memory)
+        all.push_back({task.data[i], *user});
+    }
+    return all;
+  }
+
+  void ready(int id, int made_ready_by) {
+    auto place = dispatcher_.only_place();
+    if (dispatcher_.has_choice()) {
+      place = dispatcher_.place(id, clock_.now());
+      const SimulatedTask& task = tasks_[id];
+      for (std::size_t i = 0; i < task.data.size(); ++i)
+        if (task.modes[i] != AccessMode::write)
+          memory_.fetch(task.data[i], place.kind->node, task.task->priority, nullptr);
+      if (place.returns) returns_[id] = returns(id, place.kind->node);
+    }
+    dispatcher_.push(place, id, made_ready_by);
+    wake_one(*place.kind, id, made_ready_by);
+    if (place.helper != nullptr) wake_one(*place.helper, id, made_ready_by);
+  }
+
+  // One that found nothing to do and may run the task. Who has made it ready looks by itself.
+  void wake_one(const WorkerKind<int>& kind, int id, int made_ready_by) {
+    for (const unsigned number : kind.workers) {
+      Worker& worker = workers_[number];
+      if (!worker.asleep || static_cast<int>(number) == made_ready_by ||
+          !Facts{*this}.runs(id, number))
+        continue;
+      worker.asleep = false;
+      clock_.at(clock_.now(), [this, number] { take(number); });
+      return;
+    }
+  }
+
+  void take(std::size_t number) {
+    Worker& worker = workers_[number];
+    const MachineModel::Kind& kind = options_.machine.kinds[worker.kind];
+    if (worker.taken == kind.at_once || worker.fetches) return;
+    const auto ready = dispatcher_.pop(static_cast<unsigned>(number), clock_.now());
+    worker.asleep = !ready;
+    if (!ready) return;
+    const int id = ready->task;
+    ++worker.taken;
+    worker.fetches = true;
+    const SimulatedTask& task = tasks_[id];
+    auto missing = std::make_shared<int>(1);  // the loop below counts as one
+    const auto arrived = [this, id, number, missing] {
+      if (--*missing == 0)
+        clock_.at(clock_.now() + options_.task_overhead, [this, id, number] { start(id, number); });
+    };
+    for (std::size_t i = 0; i < task.data.size(); ++i) {
+      if (task.modes[i] == AccessMode::write) continue;
+      ++*missing;
+      memory_.fetch(task.data[i], kind.memory, task.task->priority, arrived);
+    }
+    arrived();
+  }
+
+  void start(int id, std::size_t number) {
+    Worker& worker = workers_[number];
+    const SimulatedTask& task = tasks_[id];
+    for (std::size_t i = 0; i < task.data.size(); ++i)
+      if (task.modes[i] != AccessMode::read)
+        memory_.written(task.data[i], options_.machine.kinds[worker.kind].memory);
+    worker.free_at = std::max(worker.free_at, clock_.now()) + length(id, number) * jitter_(chance_);
+    clock_.at(worker.free_at, [this, id, number] { finish(id, number); });
+    worker.fetches = false;
+    take(number);
+  }
+
+  void finish(int id, std::size_t number) {
+    --workers_[number].taken;
+    dispatcher_.finished(static_cast<unsigned>(number), clock_.now());
+    if (const auto ours = returns_.extract(id); !ours.empty())
+      for (const Return& each : ours.mapped())
+        memory_.fetch(each.datum, each.memory, std::numeric_limits<int>::min(), nullptr);
+    tasks_.done(id, static_cast<int>(number));
+    done_(id);
+    take(number);
+  }
+
+  // The task's length as the policy knows it: without random variation.
+  double length(int id, std::size_t worker) const {
+    return tasks_[id].task->seconds[workers_[worker].kind];
+  }
+
+  SimulatedClock& clock_;
+  SimulatedMemory& memory_;
+  const SimulationOptions& options_;
+  Done done_;
+  SimulatedTasks tasks_;
+  std::vector<Worker> workers_;
+  Dispatcher<int, Facts> dispatcher_;
+  std::map<int, std::vector<Return>> returns_;  // when the task is done
+  std::minstd_rand chance_;
+  std::uniform_real_distribution<double> jitter_;
+};
 
 // Begins and completes iterations of groups as Trainer does.
 class Simulation {

@@ -19,31 +19,6 @@ namespace {
 using Owner = IterationTask::Owner;
 using Stage = IterationTask::Stage;
 
-// Mean seconds by codelet, layer and kind of worker. Where none has run what StarPU's models
-// expect.
-class Lengths {
- public:
-  Lengths(const std::vector<TaskTime>& times, const MachineModel& machine) : machine_(machine) {
-    for (const TaskTime& time : times) {
-      auto& [tasks, seconds] = sums_[{time.codelet, time.layer, time.on_gpu}];
-      tasks += static_cast<double>(time.tasks);
-      seconds += time.seconds;
-    }
-  }
-  std::vector<double> of(const CapturedTask& task) const {
-    std::vector<double> seconds = task.seconds;
-    for (std::size_t kind = 0; kind < seconds.size(); ++kind) {
-      const auto found = sums_.find({task.codelet, task.layer, machine_.kinds[kind].gpu});
-      if (found != sums_.end()) seconds[kind] = found->second.second / found->second.first;
-    }
-    return seconds;
-  }
-
- private:
-  const MachineModel& machine_;
-  std::map<std::tuple<std::string, int, bool>, std::pair<double, double>> sums_;
-};
-
 bool writes(const CapturedTask& task, const std::unordered_set<std::uint32_t>& data) {
   return std::ranges::any_of(task.uses, [&](const CapturedTask::Use& use) {
     return use.mode != AccessMode::read && data.contains(use.id());
@@ -70,14 +45,26 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
   std::unordered_set<std::uint32_t> gate;
   for (const Tensor* tensor : net.replicated_output().value) gate.insert(tensor->id());
 
-  const Lengths lengths(times, machine);
+  struct Sum {
+    double tasks = 0, seconds = 0;
+  };
+  std::map<std::tuple<std::string, int, bool>, Sum> sums;  // by codelet, layer and kind of worker
+  for (const TaskTime& time : times) {
+    Sum& sum = sums[{time.codelet, time.layer, time.on_gpu}];
+    sum.tasks += static_cast<double>(time.tasks);
+    sum.seconds += time.seconds;
+  }
   std::map<std::string, std::uintptr_t> codelets;
   std::vector<IterationTask> graph;
   std::map<std::string, std::uint32_t> batch_data;
   const auto add = [&](const CapturedTask& task, Stage stage) {
     IterationTask& added = graph.emplace_back();
     added.codelet = codelets.try_emplace(task.codelet, codelets.size()).first->second;
-    added.seconds = lengths.of(task);
+    added.seconds = task.seconds;  // as StarPU's models expect; where some ran, their mean
+    for (std::size_t kind = 0; kind < added.seconds.size(); ++kind) {
+      const auto found = sums.find({task.codelet, task.layer, machine.kinds[kind].gpu});
+      if (found != sums.end()) added.seconds[kind] = found->second.seconds / found->second.tasks;
+    }
     added.priority = task.priority;
     added.stage = stage;
     added.any_worker = task.any_worker || stage == Stage::decode;

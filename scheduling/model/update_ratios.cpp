@@ -25,18 +25,15 @@ std::vector<UpdateRatio> UpdateRatios::read() const {
   std::vector<UpdateRatio> counts;
   if (!list.is_array()) return {};
   for (const auto& each : list) {
-    if (!each.is_object()) return {};
-    if (!each.contains("groups") || !each["groups"].is_number()) return {};
-    UpdateRatio count{.groups = each["groups"].get<int>(),
-                      .ratio = std::numeric_limits<double>::infinity(),
-                      .error = 0};
-    const auto number = [&](const char* key) {
-      return each.contains(key) && each[key].is_number() ? each[key].get<double>() : -1;
+    const auto number = [&](const char* key, double fallback) {
+      const bool there = each.is_object() && each.contains(key) && each[key].is_number();
+      return there && each[key].get<double>() > 0 ? each[key].get<double>() : fallback;
     };
-    if (number("ratio") > 0) count.ratio = number("ratio");
-    if (number("error") > 0) count.error = number("error");
-    if (count.groups < 1) return {};
-    counts.push_back(count);
+    const int groups = static_cast<int>(number("groups", 0));
+    if (groups < 1) return {};
+    counts.push_back({.groups = groups,
+                      .ratio = number("ratio", std::numeric_limits<double>::infinity()),
+                      .error = number("error", 0)});
   }
   return counts;
 }

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "scheduling/training_arrays.hpp"
-
 namespace omni {
 namespace {
 

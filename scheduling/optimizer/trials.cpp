@@ -41,11 +41,7 @@ bool surely_above(std::span<const double> losses, std::span<const double> others
 Result<Showing> TunedTraining::challenge(const Setting& setting, std::uint64_t iterations) {
   if (trials_.empty() || !(challenger_.setting == setting) || challenger_.iterations == 0 ||
       trials_.back().setting != setting) {
-    challenger_.setting = setting;
-    challenger_.iterations = 0;
-    challenger_.losses.clear();
-    challenger_.seconds = 0;
-    challenger_.trial = trials_.size();
+    challenger_ = {.setting = setting, .at = std::move(challenger_.at), .trial = trials_.size()};
     trials_.push_back({.number = ++trials_told_, .setting = setting});
   }
   return advance(challenger_, iterations);
@@ -67,7 +63,6 @@ void TunedTraining::decided(const std::string& reason) {
 
 Result<Showing> TunedTraining::advance(Entrant& entrant, std::uint64_t iterations) {
   Stopwatch time;
-  time.start();
   // With groups that are faster, as many iterations as take the same time.
   if (entrant.setting.groups != start_groups_)
     iterations =
@@ -100,8 +95,7 @@ Result<Showing> TunedTraining::advance(Entrant& entrant, std::uint64_t iteration
     fate = Fate::behind;
     return true;
   };
-  Piece piece = train_piece(state, {.iterations = iterations - entrant.iterations},
-                            std::span(losses).subspan(before), is_lost);
+  const Piece piece = train_piece(state, std::span(losses).subspan(before), {}, is_lost);
   entrant.seconds += piece.seconds;
   std::uint64_t spent = piece.done;
   Showing showing{fate};
@@ -129,7 +123,7 @@ Result<Showing> TunedTraining::show(TrainingState state, std::uint64_t iteration
                                     std::uint64_t& spent) {
   const std::uint64_t cooldown = cooldown_of(iterations);
   std::vector<double> losses(cooldown);
-  const Piece piece = train_piece(state, {.iterations = cooldown, .cooldown = true}, losses);
+  const Piece piece = train_piece(state, losses, {.cooldown = true});
   spent += piece.done;
   if (!piece.ended) {
     if (piece.ended.error().kind != ErrorKind::diverged) return piece.ended.error();
@@ -154,10 +148,11 @@ Result<Probe> TunedTraining::probe(std::uint64_t count) {
 }
 
 TunedTraining::Piece TunedTraining::train_piece(const TrainingState& state,
+                                                std::span<double> losses,
                                                 const PieceOptions& options,
-                                                std::span<double> losses, const IsLost& is_lost) {
+                                                const IsLost& is_lost) {
   Piece piece;
-  const std::uint64_t until = state.iteration + options.iterations;
+  const std::uint64_t until = state.iteration + losses.size();
   TrainingState from = state;
   set_clock(from);
   const double before = clock_ ? clock_->now() : 0;
@@ -217,14 +212,12 @@ Result<double> TunedTraining::seconds_per_iteration(int groups) {
   constexpr std::size_t kParts = 3;
   const std::size_t part = part_for(groups), count = kParts * part + drained(groups);
   Stopwatch time;
-  time.start();
   const int before = groups_.count();
   use(groups);
   TrainingState state = state_;
   state.tuning->learning_rate = state.tuning->momentum = 0;
   std::vector<double> losses(count);
-  const Piece piece =
-      train_piece(state, {.iterations = count, .compensation = Compensation::off}, losses);
+  const Piece piece = train_piece(state, losses, {.compensation = Compensation::off});
   use(before);
   start_.restore(groups_);
   lose(piece.done, time.seconds());

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "scheduling/guard/loss_watch.hpp"
-#include "scheduling/guard/probe.hpp"
+#include "scheduling/health/inspection.hpp"
 #include "scheduling/optimizer/saturation.hpp"
 #include "scheduling/optimizer/search.hpp"
 #include "scheduling/optimizer/training_snapshot.hpp"
@@ -83,15 +83,14 @@ class TunedTraining : private TrialRunner {
   // The iterations of `entrant` from those done up to so many, then the showing.
   Result<Showing> advance(Entrant& entrant, std::uint64_t iterations);
   Result<Showing> show(TrainingState state, std::uint64_t iterations, std::uint64_t& spent);
-  // With the groups in use; without callbacks.
+  // As many iterations as losses, with the groups in use; without callbacks.
   struct PieceOptions {
-    std::uint64_t iterations = 0;
     bool cooldown = false;
     Compensation compensation = Compensation::theory;
   };
   using IsLost = std::function<bool(std::uint64_t done)>;
-  Piece train_piece(const TrainingState& state, const PieceOptions& options,
-                    std::span<double> losses, const IsLost& is_lost = {});
+  Piece train_piece(const TrainingState& state, std::span<double> losses,
+                    const PieceOptions& options, const IsLost& is_lost = {});
   double seconds_of(int groups) const;
   std::uint64_t next_search(std::uint64_t searched) const;  // iteration
   Result<Probe> probe(std::uint64_t count);

@@ -62,8 +62,11 @@ class Dispatcher {
   Place only_place() { return {&kinds_.front(), 0}; }
 
   void add_worker(unsigned worker, unsigned type, unsigned node) {
-    Kind& kind = kind_of(worker, type, node);
-    if (!is_among(kind.workers, worker)) kind.workers.push_back(worker);
+    auto kind = std::ranges::find_if(
+        kinds_, [&](const Kind& each) { return each.type == type && each.node == node; });
+    if (kind == kinds_.end()) kind = kinds_.insert(kind, Kind{.type = type, .node = node});
+    workers_.try_emplace(worker, Worker{&*kind});
+    if (!is_among(kind->workers, worker)) kind->workers.push_back(worker);
   }
 
   std::size_t worker_count() const {
@@ -100,7 +103,11 @@ class Dispatcher {
       // Beside its data it runs before less urgent tasks; elsewhere it displaces other work.
       const int before = transfer > 0 ? kLeastPriority : facts_.priority(task);
       const double ready = wait_for(kind, task, before, now);
-      candidates.push_back({.wait = expected_work(kind, task, ready),
+      // Nothing may delay what holds data that others wait for.
+      const double wait = facts_.holds_shared(task)
+                              ? ready
+                              : kind.backlog_forecast.expected(facts_.sort(task), ready);
+      candidates.push_back({.wait = wait,
                             .ready = ready,
                             .transfer = transfer,
                             .back = facts_.back(task, kind.node),
@@ -159,9 +166,14 @@ class Dispatcher {
   void finished(unsigned worker, double now) {
     Worker& done = workers_.at(worker);
     if (done.taken.empty()) return;  // a task bound to this worker never was in the queue
-    if (done.in_a_row_since)
-      note_overhead(*done.kind,
-                    now - *done.in_a_row_since > done.taken.front() + done.kind->overhead);
+    if (done.in_a_row_since) {
+      // The median excess of tasks' times over their expected times, found in small steps, so that
+      // rare delays, such as waiting for data, have no effect.
+      constexpr double kStep = 0.1 * Facts::kMicrosecond;
+      double& overhead = done.kind->overhead;
+      const bool longer = now - *done.in_a_row_since > done.taken.front() + overhead;
+      overhead = std::max(0.0, overhead + (longer ? kStep : -kStep));
+    }
     done.taken.pop_front();
     done.in_a_row_since.reset();
     if (!done.taken.empty()) done.in_a_row_since = now;
@@ -180,22 +192,6 @@ class Dispatcher {
 
   static bool is_among(const std::vector<unsigned>& workers, unsigned worker) {
     return std::ranges::find(workers, worker) != workers.end();
-  }
-
-  Kind& kind_of(unsigned worker, unsigned type, unsigned node) {
-    auto kind = std::ranges::find_if(
-        kinds_, [&](const Kind& each) { return each.type == type && each.node == node; });
-    Kind& found =
-        kind != kinds_.end() ? *kind : kinds_.emplace_back(Kind{.type = type, .node = node});
-    workers_.try_emplace(worker, Worker{&found});
-    return found;
-  }
-
-  // The median excess of tasks' times over their expected times, found in small steps, so that rare
-  // delays, such as waiting for data, have no effect.
-  static void note_overhead(Kind& kind, bool longer) {
-    constexpr double kStep = 0.1 * Facts::kMicrosecond;
-    kind.overhead = std::max(0.0, kind.overhead + (longer ? kStep : -kStep));
   }
 
   // A task that others do sooner than these are given one is no task for these. Of longer ones it
@@ -235,11 +231,6 @@ class Dispatcher {
   // than the task would take there: else the links become the bottleneck.
   static bool pays_to_help(const Candidate& helper, double length_there, double done_there) {
     return helper.transfer <= length_there && 2 * helper.transfer + helper.length < done_there;
-  }
-
-  double expected_work(const Kind& kind, const Task& task, double ready_work) const {
-    if (facts_.holds_shared(task)) return ready_work;  // nothing may delay it
-    return kind.backlog_forecast.expected(facts_.sort(task), ready_work);
   }
 
   // A task of another kind of workers that this one will have finished before. An idle worker takes

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdint>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -14,55 +13,19 @@
 #include <span>
 #include <vector>
 
-#include "scheduling/policy/dispatcher.hpp"
-#include "scheduling/policy/task_data.hpp"
 #include "scheduling/policy/task_lengths.hpp"
 
 namespace omni {
 namespace {
 
-// The workers that a task names, copied before it is pushed: then it may be run and gone at any
-// time. The masks themselves outlive it (WorkerSet).
-struct NamedWorkers {
-  explicit NamedWorkers(const starpu_task& task) : bits(task.workerids, task.workerids_len) {}
-  bool contains(int worker) const {
-    const std::size_t number = worker;
-    return bits.empty() || (number / 32 < bits.size() && ((bits[number / 32] >> number % 32) & 1));
-  }
-  std::span<const std::uint32_t> bits;  // none: all workers
-};
-
-// What the policy asks about tasks; StarPU's times are in microseconds.
-struct Facts {
-  using Kind = WorkerKind<starpu_task*>;
-  static constexpr double kMicrosecond = 1;
-  int priority(const starpu_task* task) const { return task->priority; }
-  BacklogForecast::Sort sort(const starpu_task* task) const {
-    return {reinterpret_cast<std::uintptr_t>(task->cl), task->priority};
-  }
-  // StarPU lets a commuting task hold its data from before it is ready.
-  bool holds_shared(const starpu_task* task) const {
-    bool holds = false;
-    for_data(*task, [&](starpu_data_handle_t, int mode) { holds |= (mode & STARPU_COMMUTE) != 0; });
-    return holds;
-  }
-  bool runs(starpu_task* task, unsigned worker) const {
-    return starpu_worker_can_execute_task_impl(worker, task, nullptr) != 0;
-  }
-  bool is_for(const starpu_task* task, unsigned worker) const {
-    return NamedWorkers(*task).contains(static_cast<int>(worker));
-  }
-  std::optional<double> length(starpu_task* task, const Kind& kind) const {
-    return best_length(task, kind.workers);
-  }
-  double guess(const starpu_task* task, const Kind& kind) const {
-    return guess_length(*task, static_cast<starpu_worker_archtype>(kind.type));
-  }
-  double transfer(const starpu_task* task, unsigned node) const {
-    return transfer_length(*task, node);
-  }
-  double back(const starpu_task* task, unsigned node) const { return return_length(*task, node); }
-  void takes(const starpu_task* task, unsigned node) const { note_use(*task, node); }
+// StarPU holds the calling worker's own mutex around policy functions. Relaxed, it may be let go
+// while we wait, which is what keeps two workers that push to each other from waiting for ever.
+class Relaxed {
+ public:
+  Relaxed() { starpu_worker_relax_on(); }
+  ~Relaxed() { starpu_worker_relax_off(); }
+  Relaxed(const Relaxed&) = delete;
+  Relaxed& operator=(const Relaxed&) = delete;
 };
 
 // StarPU's own: all threads of a simulated machine are one, which a std::mutex would block.
@@ -72,7 +35,10 @@ class Mutex {
   ~Mutex() { starpu_pthread_mutex_destroy(&mutex_); }
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
-  void lock() { starpu_pthread_mutex_lock(&mutex_); }
+  void lock() {
+    const Relaxed relaxed;
+    starpu_pthread_mutex_lock(&mutex_);
+  }
   void unlock() { starpu_pthread_mutex_unlock(&mutex_); }
 
  private:
@@ -122,41 +88,19 @@ class Implementations {
   std::atomic<bool> any_under_way_ = false;  // hardly ever
 };
 
+using TaskDispatcher = Dispatcher<starpu_task*, TaskFacts>;
+
 // Of one scheduling context.
 struct Context {
   Implementations implementations;
   Mutex mutex;
-  Dispatcher<starpu_task*, Facts> dispatcher{Facts{}, starpu_timing_now()};
+  TaskDispatcher dispatcher{TaskFacts{}, starpu_timing_now()};
   std::atomic<bool> has_choice = false;  // the dispatcher's, for those who do not hold the mutex
 };
 
 Context& context_of(unsigned id) {
   return *static_cast<Context*>(starpu_sched_ctx_get_policy_data(id));
 }
-
-// StarPU holds the calling worker's own mutex around policy functions. Relaxed, it may be let go
-// while we wait, which is what keeps two workers that push to each other from waiting for ever.
-class Relaxed {
- public:
-  Relaxed() { starpu_worker_relax_on(); }
-  ~Relaxed() { starpu_worker_relax_off(); }
-  Relaxed(const Relaxed&) = delete;
-  Relaxed& operator=(const Relaxed&) = delete;
-};
-
-class RelaxedLock {
- public:
-  explicit RelaxedLock(Mutex& mutex) : mutex_(mutex) {
-    const Relaxed relaxed;
-    mutex_.lock();
-  }
-  ~RelaxedLock() { mutex_.unlock(); }
-  RelaxedLock(const RelaxedLock&) = delete;
-  RelaxedLock& operator=(const RelaxedLock&) = delete;
-
- private:
-  Mutex& mutex_;
-};
 
 void init(unsigned id) {
   starpu_sched_ctx_set_policy_data(id, new Context);
@@ -191,7 +135,7 @@ class Sleepers {
 
 // All that waits is placed anew, for the workers that the context has now; returns whom to wake.
 std::vector<unsigned> regroup(Context& context, unsigned id) {
-  Dispatcher<starpu_task*, Facts>& dispatcher = context.dispatcher;
+  TaskDispatcher& dispatcher = context.dispatcher;
   std::vector<unsigned> wake;
   for (starpu_task* task : dispatcher.regroup([&](unsigned worker) {
          return starpu_sched_ctx_contains_worker(static_cast<int>(worker), id) != 0;
@@ -209,12 +153,12 @@ void wake_all(const std::vector<unsigned>& workers) {
 
 int push(starpu_task* task) {
   Context& context = context_of(task->sched_ctx);
-  Dispatcher<starpu_task*, Facts>& dispatcher = context.dispatcher;
+  TaskDispatcher& dispatcher = context.dispatcher;
   const NamedWorkers named(*task);
-  std::optional<Dispatcher<starpu_task*, Facts>::Place> place;
+  std::optional<TaskDispatcher::Place> place;
   if (context.has_choice) {
     {
-      const RelaxedLock lock(context.mutex);
+      const std::scoped_lock lock(context.mutex);
       place = dispatcher.place(task, starpu_timing_now());
     }
     if (starpu_get_prefetch_flag() != 0) {
@@ -225,7 +169,7 @@ int push(starpu_task* task) {
   }
   Sleepers of_the_kind, helpers;
   {
-    const RelaxedLock lock(context.mutex);
+    const std::scoped_lock lock(context.mutex);
     // All workers of the kind may have left meanwhile, and nobody would look there again.
     if (!place || place->kind->workers.empty()) place = dispatcher.place(task, starpu_timing_now());
     dispatcher.push(*place, task, starpu_worker_get_id());
@@ -244,7 +188,7 @@ starpu_task* pop(unsigned id) {
   std::optional<ReadyTask<starpu_task*>> ready;
   std::vector<unsigned> moved;
   {
-    const RelaxedLock lock(context.mutex);
+    const std::scoped_lock lock(context.mutex);
     // Nobody else says who has left the context: whoever does asks for tasks until it gets none.
     if (context.dispatcher.worker_count() != starpu_sched_ctx_get_nworkers(id))
       moved = regroup(context, id);
@@ -267,7 +211,7 @@ void finished(starpu_task* task, unsigned id) {
   Context& context = context_of(id);
   context.implementations.finished(task);
   if (!context.has_choice) return;
-  const RelaxedLock lock(context.mutex);
+  const std::scoped_lock lock(context.mutex);
   context.dispatcher.finished(static_cast<unsigned>(starpu_worker_get_id_check()),
                               starpu_timing_now());
 }
@@ -276,7 +220,7 @@ void add_workers(unsigned id, int* workers, unsigned count) {
   Context& context = context_of(id);
   std::vector<unsigned> moved;
   {
-    const RelaxedLock lock(context.mutex);
+    const std::scoped_lock lock(context.mutex);
     for (const int each : std::span(workers, count)) {
       const auto worker = static_cast<unsigned>(each);
       context.dispatcher.add_worker(worker, starpu_worker_get_type(each),

@@ -56,12 +56,6 @@ bool is_back_before(const Candidate& candidate, const Candidate& other) {
   return candidate.ready + candidate.transfer + candidate.length + candidate.back <= other.ready;
 }
 
-bool Placement::can_afford(double time, double now) {
-  if (spent_ + time > kShareOfTime * now) return false;
-  spent_ += time;
-  return true;
-}
-
 std::size_t Placement::choose(std::span<const Candidate> candidates, double now) {
   const auto known = [](const Candidate& each) { return !std::isnan(each.length); };
   const bool any_known = std::ranges::any_of(candidates, known);
@@ -76,7 +70,10 @@ std::size_t Placement::choose(std::span<const Candidate> candidates, double now)
     if (i == best || each.wait > 0 || (known(each) && !second_look) ||
         is_in_the_way(each, candidates))
       continue;
-    if (can_afford(cost_of_look(each), now)) return i;
+    const double cost = cost_of_look(each);
+    if (spent_ + cost > kShareOfTime * now) continue;
+    spent_ += cost;
+    return i;
   }
   return best;
 }

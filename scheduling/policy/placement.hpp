@@ -28,7 +28,6 @@ class Placement {
   std::size_t choose(std::span<const Candidate> candidates, double now);
 
  private:
-  bool can_afford(double time, double now);
   std::uint64_t choices_ = 0;
   double spent_ = 0;
 };

@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
-
-#include "scheduling/policy/task_data.hpp"
 
 namespace omni {
 namespace {
+
+// use(handle, mode) for each piece of data. StarPU stores the first ones in the task itself,
+// further ones in an array beside it.
+void for_data(const starpu_task& task, auto use) {
+  for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(&task); ++i)
+    use(STARPU_TASK_GET_HANDLE(&task, i), STARPU_TASK_GET_MODE(&task, i));
+}
 
 // To bring a piece of data there. StarPU's own prediction supposes that all GPUs fetch at the same
 // time, over one bus: with eight of them it is 16 times as long as what passes on idle links.
@@ -45,6 +49,18 @@ void for_updates_of_others(const starpu_task& task, unsigned node, auto visit) {
   });
 }
 
+// For tasks without a model.
+double guess_length(const starpu_task& task, unsigned worker_type) {
+  const bool core = worker_type == STARPU_CPU_WORKER;
+  const double flops_per_us = core ? 2e4 : 5e6, bytes_per_us = core ? 5e3 : 1e6;
+  const double start = core ? 1 : 10;
+  double bytes = 0;
+  for_data(task, [&](starpu_data_handle_t data, int) {
+    bytes += static_cast<double>(starpu_data_get_size(data));
+  });
+  return start + task.flops / flops_per_us + bytes / bytes_per_us;
+}
+
 }  // namespace
 
 std::span<const Choice> known_implementations(starpu_task* task, unsigned worker, Choices& room) {
@@ -72,49 +88,17 @@ Exploration::Model model_of(starpu_task* task, unsigned worker) {
           type << 32 | starpu_task_footprint(task->cl->model, task, arch, 0)};
 }
 
-double guess_length(const starpu_task& task, starpu_worker_archtype type) {
-  const bool core = type == STARPU_CPU_WORKER;
-  const double flops_per_us = core ? 2e4 : 5e6, bytes_per_us = core ? 5e3 : 1e6;
-  const double start = core ? 1 : 10;
-  double bytes = 0;
-  for_data(task, [&](starpu_data_handle_t data, int) {
-    bytes += static_cast<double>(starpu_data_get_size(data));
-  });
-  return start + task.flops / flops_per_us + bytes / bytes_per_us;
-}
-
 std::optional<double> best_length(starpu_task* task, std::span<const unsigned> workers) {
-  unsigned mask = 0;
-  const auto able = std::ranges::find_if(workers, [&](unsigned worker) {
-    return starpu_worker_can_execute_task_impl(worker, task, &mask) != 0;
-  });
-  if (able == workers.end()) return std::nullopt;
-  // Others' programs have tasks without a model: nobody will ever know more.
-  if (task->cl->model == nullptr)
-    return guess_length(*task, starpu_worker_get_type(static_cast<int>(*able)));
-  double best = std::numeric_limits<double>::infinity();
-  for (unsigned implementation = 0; mask >> implementation != 0; ++implementation)
-    if ((mask >> implementation & 1u) != 0) {
-      const double length =
-          starpu_task_worker_expected_length(task, *able, task->sched_ctx, implementation);
-      if (std::isnan(length)) return length;
-      best = std::min(best, length);
-    }
-  return best;
-}
-
-double transfer_length(const starpu_task& task, unsigned node) {
-  double length = 0;
-  for_data(task, [&](starpu_data_handle_t data, int) { length += transfer_length(data, node); });
-  return length;
-}
-
-double return_length(const starpu_task& task, unsigned node) {
-  double length = 0;
-  for_updates_of_others(task, node, [&](starpu_data_handle_t data, unsigned user) {
-    length += transfer_length(data, node, user);
-  });
-  return length;
+  Choices room;
+  for (const unsigned worker : workers) {
+    const auto known = known_implementations(task, worker, room);
+    if (known.empty()) continue;
+    // Others' programs have tasks without a model: nobody will ever know more.
+    if (task->cl->model == nullptr)
+      return guess_length(*task, starpu_worker_get_type(static_cast<int>(worker)));
+    return std::ranges::min_element(known, {}, &Choice::length)->length;
+  }
+  return std::nullopt;
 }
 
 void return_updates(const starpu_task& task, unsigned node) {
@@ -123,8 +107,32 @@ void return_updates(const starpu_task& task, unsigned node) {
   });
 }
 
-void note_use(const starpu_task& task, unsigned node) {
-  for_data(task, [&](starpu_data_handle_t data, int) {
+bool TaskFacts::holds_shared(const starpu_task* task) const {
+  bool holds = false;
+  for_data(*task, [&](starpu_data_handle_t, int mode) { holds |= (mode & STARPU_COMMUTE) != 0; });
+  return holds;
+}
+
+double TaskFacts::guess(const starpu_task* task, const Kind& kind) const {
+  return guess_length(*task, kind.type);
+}
+
+double TaskFacts::transfer(const starpu_task* task, unsigned node) const {
+  double length = 0;
+  for_data(*task, [&](starpu_data_handle_t data, int) { length += transfer_length(data, node); });
+  return length;
+}
+
+double TaskFacts::back(const starpu_task* task, unsigned node) const {
+  double length = 0;
+  for_updates_of_others(*task, node, [&](starpu_data_handle_t data, unsigned user) {
+    length += transfer_length(data, node, user);
+  });
+  return length;
+}
+
+void TaskFacts::takes(const starpu_task* task, unsigned node) const {
+  for_data(*task, [&](starpu_data_handle_t data, int) {
     starpu_data_set_sched_data(data, reinterpret_cast<void*>(std::uintptr_t{node} + 1));
   });
 }

@@ -37,13 +37,12 @@ ExchangeArgs Async::step(const GroupUpdate& update, std::size_t number) {
   return args;
 }
 
-std::int64_t Async::age(const std::deque<SeenVersion>& seen) const {
-  return watched_ ? *seen[*watched_].count - seen[*watched_].version : 0;
-}
-
 std::vector<double> Async::numbers() const {
-  std::vector<double> ages;
-  for (const auto& seen : seen_) ages.push_back(static_cast<double>(age(seen)));
+  std::vector<double> ages(seen_.size());
+  for (std::size_t group = 0; watched_ && group < ages.size(); ++group) {
+    const SeenVersion& seen = seen_[group][*watched_];
+    ages[group] = static_cast<double>(*seen.count - seen.version);
+  }
   return ages;
 }
 

@@ -33,7 +33,6 @@ class Async : public Strategy {
   void take(std::span<const double> ages) override;
 
  private:
-  std::int64_t age(const std::deque<SeenVersion>& seen) const;
   bool in_order_;
   Momentum momentum_;
   std::optional<std::size_t> watched_;         // see ComputeGroups::watched()

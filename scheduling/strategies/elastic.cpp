@@ -149,8 +149,7 @@ const StrategyRegistration elastic(
      .make = [](const StrategyOptions& options) -> MakeStrategy {
        return [options](ComputeGroups& groups, const SolverOptions& solver) {
          const auto mega = static_cast<std::uint64_t>(options.sync_every.value_or(16)) *
-                           static_cast<std::uint64_t>(groups.count()) *
-                           static_cast<std::uint64_t>(groups.net().options().batch);
+                           groups.count() * groups.net().options().batch;
          return std::make_unique<Elastic>(
              groups, options.in_order,
              ElasticOptions{.mega_batch = mega, .momentum = options.central_momentum.value_or(0.9)},

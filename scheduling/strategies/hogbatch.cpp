@@ -26,7 +26,7 @@ Hogbatch::Hogbatch(ComputeGroups& groups, bool in_order, std::vector<GroupBatch>
       rate_power_(rate_power),
       rule_(rule) {
   for (int group = 0; group < groups.count(); ++group) {
-    const GroupBatch& own = batches[static_cast<std::size_t>(group) % batches.size()];
+    const GroupBatch& own = batches[group % batches.size()];
     auto known = std::ranges::find(kinds_, own, &Kind::bounds);
     if (known == kinds_.end())
       known = kinds_.insert(kinds_.end(), {.bounds = own,

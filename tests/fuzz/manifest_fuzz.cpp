@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "runtime/checksum.hpp"
-#include "scheduling/checkpoint_manifest.hpp"
+#include "scheduling/checkpoint_folder.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 
 OMNI_FUZZ_TARGET(manifest) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "layers/formats/safetensors.hpp"
-#include "scheduling/checkpoint_manifest.hpp"
+#include "scheduling/checkpoint_folder.hpp"
 #include "tests/support/jpeg_writer.hpp"
 #include "tests/support/synthetic_trace.hpp"
 #include "tests/support/temporary_directory.hpp"

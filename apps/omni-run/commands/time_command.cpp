@@ -217,7 +217,6 @@ Status time_command(const TimeArguments& arguments) {
   double wall = 0;
   const auto measure = [&]() -> Status {
     Stopwatch watch;
-    watch.start();
     OMNI_TRY(wall,
              training->seconds(arguments.iterations, Asynchrony::reproducible,
                                [&](const StepReport&) { losses_at.push_back(watch.seconds()); }));

@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "apps/omni-perf/document.hpp"
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/open_net.hpp"
@@ -51,9 +52,9 @@ class Confusion {
   }
   std::string csv() const {
     std::string text = "class";
-    for (const std::string& name : names_) text += "," + quoted(one_line(name));
+    for (const std::string& name : names_) text += "," + perf::csv_field(name);
     for (const auto& [truth, row] : rows_) {
-      text += "\n" + quoted(one_line(names_[truth]));
+      text += "\n" + perf::csv_field(names_[truth]);
       for (std::size_t said = 0; said < names_.size(); ++said)
         text += fmt::format(",{}", times(row, said));
     }
@@ -72,11 +73,6 @@ class Confusion {
     return images;
   }
   std::size_t columns(std::size_t most) const { return names_.size() > most ? 0 : names_.size(); }
-  static std::string quoted(const std::string& field) {
-    std::string text;
-    for (const char letter : field) text += letter == '"' ? "\"\"" : std::string(1, letter);
-    return field.find_first_of(",\"") == std::string::npos ? text : "\"" + text + "\"";
-  }
   std::vector<std::string> names_;
   std::map<std::size_t, Row> rows_;  // of classes that have images
 };

@@ -27,6 +27,7 @@
 #include "runtime/result.hpp"
 #include "runtime/shown_name.hpp"
 #include "runtime/signals.hpp"
+#include "scheduling/stopwatch.hpp"
 
 namespace omni {
 namespace {
@@ -105,8 +106,7 @@ Status check_options(const Words& options) {
 }
 
 Words words_of_training(const CompareArguments& arguments, const NamedStrategy& strategy, int seed,
-                        const ComparisonRecord& record) {
-  const std::string name = fmt::format("{}-{}", strategy.file_name(), seed);
+                        const std::string& name, const ComparisonRecord& record) {
   Words words{"--net",     arguments.net,
               "--data",    arguments.data,
               "--seed",    std::to_string(seed),
@@ -154,82 +154,60 @@ std::string told(const perf::Training& training, double target) {
   return fmt::format("{} not reached, {:.4g} at most", target, best);
 }
 
-Error interrupted(std::size_t done, std::size_t all) {
+Error stopped(const CompareArguments& arguments, const ComparisonRecord& record) {
   return {ErrorKind::interrupted, "",
-          fmt::format("stopped; {} of {} trainings are done; to go on:\n  {}", done, all,
+          fmt::format("stopped; {} of {} trainings are done; to go on:\n  {}",
+                      record.trainings().size(), record.strategies() * arguments.seeds,
                       for_shell(own_words())),
           ""};
 }
 
-class Comparing {
- public:
-  Comparing(const CompareArguments& arguments, std::vector<NamedStrategy> strategies,
-            ComparisonRecord& record)
-      : arguments_(arguments), strategies_(std::move(strategies)), record_(record) {}
+Status train(const CompareArguments& arguments, const NamedStrategy& strategy, int seed,
+             ComparisonRecord& record) {
+  const std::string name = fmt::format("{}-{}", strategy.file_name(), seed);
+  const std::string which = fmt::format("{}, seed {} of {}", strategy.name, seed, arguments.seeds);
+  const fs::path log = record.path(name + ".log");
+  Stopwatch watch;
+  wait_until_free(record.path("runs") / name);
+  OMNI_TRY(const int code,
+           run_child(words_of_training(arguments, strategy, seed, name, record), log));
+  if (code == exit_code(ErrorKind::interrupted)) return stopped(arguments, record);
+  for (const ErrorKind kind : {ErrorKind::usage, ErrorKind::data})
+    if (code == exit_code(kind))
+      return Error{kind, which, last_error(log), "all that it printed: " + log.string()};
 
-  // The seeds one after another, so that what changes on a machine meets all strategies.
-  Status run() {
-    for (int seed = 1; seed <= arguments_.seeds; ++seed)
-      for (const NamedStrategy& strategy : strategies_) {
-        if (record_.has(strategy.name, seed)) continue;
-        if (stop_requested()) return stopped();
-        OMNI_CHECK(train(strategy, seed));
-      }
-    return {};
-  }
-
- private:
-  Error stopped() const {
-    return interrupted(record_.trainings().size(), strategies_.size() * arguments_.seeds);
-  }
-
-  Status train(const NamedStrategy& strategy, int seed) {
-    const std::string name = fmt::format("{}-{}", strategy.file_name(), seed);
-    const std::string which =
-        fmt::format("{}, seed {} of {}", strategy.name, seed, arguments_.seeds);
-    const fs::path log = record_.path(name + ".log");
-    const auto begin = std::chrono::steady_clock::now();
-    wait_until_free(record_.path("runs") / name);
-    OMNI_TRY(const int code,
-             run_child(words_of_training(arguments_, strategy, seed, record_), log));
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-    if (code == exit_code(ErrorKind::interrupted)) return stopped();
-    for (const ErrorKind kind : {ErrorKind::usage, ErrorKind::data})
-      if (code == exit_code(kind))
-        return Error{kind, which, last_error(log), "all that it printed: " + log.string()};
-
-    perf::Training training{.strategy = strategy.name, .seed = seed};
-    if (code != kSuccess)
-      training.outcome =
-          code == exit_code(ErrorKind::diverged) ? Outcome::diverged : Outcome::failed;
-    if (const auto metrics = perf::read_metrics(record_.path(name + ".jsonl")))
-      training.evaluations = perf::evaluations_in(*metrics);
-    if (training.outcome == Outcome::failed)
-      log::warn("{}: {} (exit code {}; all that it printed: {})", which, last_error(log), code,
-                log.string());
-    else if (training.outcome == Outcome::trained && training.evaluations.empty())
-      return Error{ErrorKind::data, which, "has no evaluation", "the data need test images"};
-    else
-      log::info("compare: {}: {}, {}", which, told(training, arguments_.target),
-                duration(seconds.count()));
-    return record_.add(std::move(training));
-  }
-
-  const CompareArguments& arguments_;
-  std::vector<NamedStrategy> strategies_;
-  ComparisonRecord& record_;
-};
+  perf::Training training{.strategy = strategy.name, .seed = seed};
+  if (code != kSuccess)
+    training.outcome = code == exit_code(ErrorKind::diverged) ? Outcome::diverged : Outcome::failed;
+  if (const auto metrics = perf::read_metrics(record.path(name + ".jsonl")))
+    training.evaluations = perf::evaluations_in(*metrics);
+  if (training.outcome == Outcome::failed)
+    log::warn("{}: {} (exit code {}; all that it printed: {})", which, last_error(log), code,
+              log.string());
+  else if (training.outcome == Outcome::trained && training.evaluations.empty())
+    return Error{ErrorKind::data, which, "has no evaluation", "the data need test images"};
+  else
+    log::info("compare: {}: {}, {}", which, told(training, arguments.target),
+              duration(watch.seconds()));
+  return record.add(std::move(training));
+}
 
 }  // namespace
 
 Status compare_command(const CompareArguments& arguments) {
   if (!(arguments.target > 0 && arguments.target <= 1))
     return Error{ErrorKind::usage, "--target", "is not above 0 and at most 1", "--target 0.9"};
-  OMNI_TRY(std::vector<NamedStrategy> strategies, parse_strategies(arguments.strategies));
+  OMNI_TRY(const std::vector<NamedStrategy> strategies, parse_strategies(arguments.strategies));
   OMNI_CHECK(check_options(arguments.options));
   OMNI_TRY(ComparisonRecord record, ComparisonRecord::open(arguments, strategies));
   stop_in_order();
-  OMNI_CHECK(Comparing(arguments, std::move(strategies), record).run());
+  // The seeds one after another, so that what changes on a machine meets all strategies.
+  for (int seed = 1; seed <= arguments.seeds; ++seed)
+    for (const NamedStrategy& strategy : strategies) {
+      if (record.has(strategy.name, seed)) continue;
+      if (stop_requested()) return stopped(arguments, record);
+      OMNI_CHECK(train(arguments, strategy, seed, record));
+    }
   OMNI_CHECK(record.write());  // the target may be another one than before
   const perf::Comparison comparison = record.comparison();
   log::result("{}", arguments.common.json ? json_text(record.json(), 1) + "\n"

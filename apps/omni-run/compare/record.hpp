@@ -28,6 +28,7 @@ class ComparisonRecord {
 
   std::filesystem::path path(const std::string& name) const { return folder_ / name; }
   const std::vector<perf::Training>& trainings() const { return trainings_; }
+  std::size_t strategies() const { return strategies_.size(); }
   perf::Comparison comparison() const;
   nlohmann::ordered_json json() const;
 

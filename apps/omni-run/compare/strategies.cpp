@@ -1,14 +1,12 @@
 #include "apps/omni-run/compare/strategies.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
 
-#include "runtime/number_in.hpp"
+#include "apps/omni-run/arguments.hpp"
 #include "runtime/shown_name.hpp"
-#include "scheduling/strategies/registry.hpp"
 
 namespace omni {
 namespace {
@@ -27,11 +25,6 @@ Error refusal(std::string_view text, std::string what, std::string hint) {
           std::move(hint)};
 }
 
-std::optional<int> whole_number(std::string_view text, int most) {
-  const auto number = number_in<int>(text);
-  return number && *number >= 1 && *number <= most ? number : std::nullopt;
-}
-
 Result<NamedStrategy> parse_strategy(std::string_view text) {
   const std::size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
@@ -45,7 +38,7 @@ Result<NamedStrategy> parse_strategy(std::string_view text) {
   if (!given && type->most_groups > 1 && type->models == GroupModels::one)
     return refusal(text, "lacks its number of groups", fmt::format("{}:4", name));
   if (!given) return NamedStrategy{std::string(name), words_of(name, {})};
-  const auto groups = whole_number(text.substr(colon + 1), kMostGroups);
+  const auto groups = count_in(text.substr(colon + 1), kMostGroups);
   if (!groups)
     return refusal(text, fmt::format("does not name 1 to {} groups", kMostGroups),
                    fmt::format("{}:4", name));
@@ -57,7 +50,7 @@ Result<NamedStrategy> parse_with_batch(std::string_view text) {
   const std::size_t at = text.find('@');
   OMNI_TRY(NamedStrategy strategy, parse_strategy(text.substr(0, at)));
   if (at == text.npos) return strategy;
-  const auto batch = whole_number(text.substr(at + 1), kMostImages);
+  const auto batch = count_in(text.substr(at + 1), kMostImages);
   if (!batch)
     return refusal(text, fmt::format("names no mini-batch of 1 to {} images", kMostImages),
                    fmt::format("{}@64", strategy.name));
@@ -77,13 +70,11 @@ std::string NamedStrategy::file_name() const {
 
 Result<std::vector<NamedStrategy>> parse_strategies(std::string_view list) {
   std::vector<NamedStrategy> strategies;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    OMNI_TRY(NamedStrategy strategy, parse_with_batch(list.substr(begin, end - begin)));
+  for (const std::string_view each : split(list, ',')) {
+    OMNI_TRY(NamedStrategy strategy, parse_with_batch(each));
     if (std::ranges::find(strategies, strategy.name, &NamedStrategy::name) != strategies.end())
       return refusal(strategy.name, "is there twice", "name each strategy once");
     strategies.push_back(std::move(strategy));
-    begin = end + 1;
   }
   return strategies;
 }

@@ -21,27 +21,17 @@ namespace {
 
 constexpr std::uint64_t kLongest = 4;  // times the iterations of one group
 
-struct ForkedTraining {
-  ComputeGroups groups;
-  DataFeed feed;
-  Workers workers;
-
-  ForkedTraining(ComputeGroups made, const Dataset& images, std::uint64_t seed, Workers all)
-      : groups(std::move(made)),
-        feed(images, feed_options(groups.net(), seed, true, Trainer::slots(groups))),
-        workers(all) {}
-};
-
 // The losses of mini-batches in their order, up to so many or until the target is reached, as
 // --groups trains by default. A training that diverges has those before.
-Result<std::vector<double>> losses_of(ForkedTraining& training, const TrainingState& state,
-                                      std::uint64_t iterations, Compensation compensation,
-                                      std::size_t window, double target) {
+Result<std::vector<double>> losses_of(ComputeGroups& groups, DataFeed& feed,
+                                      const TrainingState& state, std::uint64_t iterations,
+                                      Compensation compensation, std::size_t window,
+                                      double target) {
   std::vector<double> losses(iterations);
   std::uint64_t done = 0;
   bool reached = false;
   GuardedTraining trainer(
-      training.groups, training.feed, nullptr, state,
+      groups, feed, nullptr, state,
       {.until = iterations,
        .trial = true,
        .strategy = async(Asynchrony::reproducible, compensation)},
@@ -75,21 +65,20 @@ Result<std::vector<UpdateRatio>> measure_updates(const PlanArguments& arguments,
                                                  const Session& session, const Dataset& images) {
   OMNI_TRY(const NetSpec spec, read_net(arguments.net));
   const std::vector<int> numbers = planned_groups(arguments.most_groups);
-  OMNI_TRY(ComputeGroups made,
+  OMNI_TRY(ComputeGroups groups,
            open_groups(spec, arguments.net,
                        {.count = numbers.back(), .fully_connected = arguments.fully_connected}));
   const Workers workers = workers_of(session);
-  ForkedTraining training(std::move(made), images, arguments.data.seed, workers);
-  ComputeGroups& groups = training.groups;
+  DataFeed feed(images,
+                feed_options(groups.net(), arguments.data.seed, true, Trainer::slots(groups)));
   const std::size_t snapshots =
       TrainingSnapshot::bytes(groups) +
       GuardedTraining::kSnapshots * TrainingSnapshot::bytes(groups, false);
-  MemoryDemand demand =
-      training_demand(groups, training.feed, nullptr, groups.net().working_bytes());
+  MemoryDemand demand = training_demand(groups, feed, nullptr, groups.net().working_bytes());
   demand.in_main_memory_only = snapshots;
   OMNI_CHECK(MemoryForecast(groups.net(), std::move(demand), arguments.machine).require());
   OMNI_CHECK(groups.allocate());
-  OMNI_CHECK(training.feed.allocate());
+  OMNI_CHECK(feed.allocate());
   groups.net().initialise(arguments.data.seed);
   groups.use(1, workers);
   groups.refresh_replicas();
@@ -101,7 +90,7 @@ Result<std::vector<UpdateRatio>> measure_updates(const PlanArguments& arguments,
   TrainingSnapshot start;
   start.take(groups, state);
   OMNI_TRY(const std::vector<double> one,
-           losses_of(training, state, length, arguments.compensation, window, -INFINITY));
+           losses_of(groups, feed, state, length, arguments.compensation, window, -INFINITY));
   if (one.size() < length)
     return Error{ErrorKind::diverged, "--measure-updates",
                  fmt::format("one group diverges after {} iterations", one.size()),
@@ -116,7 +105,7 @@ Result<std::vector<UpdateRatio>> measure_updates(const PlanArguments& arguments,
     groups.use(count, workers);
     start.restore(groups);
     OMNI_TRY(const std::vector<double> losses,
-             losses_of(training, state, kLongest * length, arguments.compensation, window,
+             losses_of(groups, feed, state, kLongest * length, arguments.compensation, window,
                        0.98 * target));
     counts.push_back(ratio_of_updates(count, one, losses, window));
     log::info("updates: {} groups need {} times as many", count,

@@ -48,35 +48,18 @@ std::string contents(const DatasetPair& data) {
          (data.test ? ", test " + contents(*data.test) : "");
 }
 
-// A line each, without the line's end in it.
-std::string text_of(const std::vector<Fact>& facts) {
-  std::string text;
+Status require_same(const std::vector<Fact>& facts) {
+  std::vector<std::vector<std::string>> values;  // of each fact, by rank
   for (Fact each : facts) {
     std::ranges::replace(each.value, '\n', ' ');
-    text += each.value + '\n';
+    values.push_back(ranks::gather(each.value));
   }
-  return text;
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
-    lines.push_back(text.substr(at, end - at));
-  return lines;
-}
-
-Status require_same(const std::vector<Fact>& facts) {
-  const std::vector<std::string> all = ranks::gather(text_of(facts));
-  const std::vector<std::string> first = lines_of(all.front());
-  for (int rank = 1; rank < ranks::size(); ++rank) {
-    const std::vector<std::string> other = lines_of(all[rank]);
+  for (int rank = 1; rank < ranks::size(); ++rank)
     for (std::size_t i = 0; i < facts.size(); ++i)
-      if (other[i] != first[i])
-        return Error{
-            ErrorKind::usage, ranks::name(rank),
-            fmt::format("{} is {}, and {} on the first rank", facts[i].what, other[i], first[i]),
-            "all ranks must have the same"};
-  }
+      if (const std::string& other = values[i][rank], &first = values[i][0]; other != first)
+        return Error{ErrorKind::usage, ranks::name(rank),
+                     fmt::format("{} is {}, and {} on the first rank", facts[i].what, other, first),
+                     "all ranks must have the same"};
   return {};
 }
 
@@ -161,14 +144,10 @@ Status Training::compare_ranks() {
 
 Status Training::compare_weights() {
   if (!ranks::several()) return {};
-  std::uint64_t all = 0;
-  for (const Param* param : net().params()) {
-    const HostAccess access(*param->master, HostAccess::Mode::read);
-    const std::span<const std::byte> bytes = std::as_bytes(access.f32());
-    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    all = footprint_of(all, std::hash<std::string_view>()(text));
-  }
-  return require_same({{"the checksum of --weights", fmt::format("{:016x}", all)}});
+  Checksum all;
+  for (const Param* param : net().params())
+    all.update(std::as_bytes(HostAccess(*param->master, HostAccess::Mode::read).f32()));
+  return require_same({{"the checksum of --weights", checksum_text(all.value())}});
 }
 
 // What the first rank alone does; it fails on all.

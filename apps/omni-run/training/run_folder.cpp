@@ -15,11 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Result<bool> holds_checkpoints(const fs::path& folder) {
-  OMNI_TRY(const auto found, list_checkpoints(folder));
-  return !found.empty();
-}
-
 // Tries a file in the first folder above that is there. Makes none: it would be in the way of runs
 // that start at the same time.
 Status try_folder(const fs::path& path, std::uint64_t bytes) {
@@ -50,8 +45,8 @@ Result<RunFolder> RunFolder::prepare(fs::path path, bool wanted, bool continuing
     return folder;
   }
   if (!continuing) {
-    OMNI_TRY(const bool used, holds_checkpoints(folder.path_));
-    if (used)
+    OMNI_TRY(const auto there, list_checkpoints(folder.path_));
+    if (!there.empty())
       return Error{ErrorKind::usage, folder.path_.string(), "holds checkpoints of another run",
                    "--resume auto goes on with that one; else name another --out, that of the "
                    "checkpoint for example"};
@@ -81,8 +76,8 @@ Status RunFolder::open_unused() {
   int refused = 0;  // others hold these, or something is wrong with the disk
   for (int number = 2;; ++number) {
     Status opened = open();
-    OMNI_TRY(const bool used, holds_checkpoints(path_));
-    if (opened && !used) return {};
+    OMNI_TRY(const auto there, list_checkpoints(path_));
+    if (opened && there.empty()) return {};
     store_.reset();
     if (!opened && ++refused == 10) return opened;
     path_ = fmt::format("{}-{}", wished, number);

@@ -7,7 +7,6 @@
 
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/log.hpp"
-#include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {
@@ -51,10 +50,7 @@ Status check_combination(const StrategyType& type, const TrainArguments& argumen
   return {};
 }
 
-std::optional<int> number(std::string_view text) {
-  const auto value = number_in<int>(text);
-  return value && *value >= 1 && *value <= kMostImages ? value : std::nullopt;
-}
+std::optional<int> number(std::string_view text) { return count_in(text, kMostImages); }
 
 // "4" or "4:1-16".
 std::optional<GroupBatch> group_batch(std::string_view text) {
@@ -105,18 +101,15 @@ Result<std::vector<GroupBatch>> parse_group_batches(std::string_view text, int g
         fmt::format("{} in all, as in '4,64', '3x4,64' or '3x4:1-16,64:16-256'", groups));
   };
   std::vector<GroupBatch> batches;
-  for (std::size_t first = 0; first <= text.size();) {
-    const std::size_t end = std::min(text.find(',', first), text.size());
-    std::string_view entry = text.substr(first, end - first);
+  for (const std::string_view each : split(text, ',')) {
+    std::string_view entry = each;
     const std::size_t cross = entry.find('x');
     const auto times = cross == std::string_view::npos ? 1 : number(entry.substr(0, cross));
     if (cross != std::string_view::npos) entry.remove_prefix(cross + 1);
     const auto batch = group_batch(entry);
     if (!times || !batch || *times > kMostGroups)
-      return refuse(
-          fmt::format("{} is no number of samples", shown_name(text.substr(first, end - first))));
+      return refuse(fmt::format("{} is no number of samples", shown_name(each)));
     batches.insert(batches.end(), *times, *batch);
-    first = end + 1;
   }
   if (batches.size() == 1) batches.resize(groups, batches.front());
   if (batches.size() != static_cast<std::size_t>(groups))

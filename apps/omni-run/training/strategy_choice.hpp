@@ -6,7 +6,6 @@
 
 #include "apps/omni-run/arguments.hpp"
 #include "apps/omni-run/training/group_options.hpp"
-#include "scheduling/arrivals/machine_file.hpp"
 #include "scheduling/strategies/registry.hpp"
 
 namespace omni {

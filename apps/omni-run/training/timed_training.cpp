@@ -62,7 +62,6 @@ TimedTraining::TimedTraining(ComputeGroups groups, MemoryDataset images)
 Result<double> TimedTraining::seconds(int iterations, Asynchrony asynchrony,
                                       std::function<void(const StepReport&)> on_iteration) {
   Stopwatch watch;
-  watch.start();
   Trainer trainer(
       groups_, feed_, nullptr, {.seed = 1},
       {.iterations = static_cast<std::uint64_t>(iterations), .strategy = async(asynchrony)},

@@ -1,7 +1,14 @@
-// omni-perf summary: one screen on what ran and where the time went.
+// omni-perf summary and idle: one screen on what ran and where the time went; every worker's time,
+// split by what it did or why it did nothing.
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
 
 #include "apps/omni-perf/commands.hpp"
+#include "perf/analysis/idle.hpp"
 #include "perf/analysis/summary.hpp"
+#include "perf/common/statistics.hpp"
 
 namespace omni::perf {
 namespace {
@@ -71,11 +78,75 @@ Document describe_summary(const Trace& trace) {
   return document;
 }
 
+constexpr const char* kIdleJson =
+    R"(  {"wall","workers":[{"name","kind","wall","tasks","parts":{"compute","data","scheduling",
+   "other_workers","nothing_ready","submission_late","barrier","other_nodes"}}],
+   "total":[{"part","seconds","share"}]}
+The parts of a worker sum to its wall time:
+  compute          a kernel runs; with one task at a time on a GPU: since its launch
+  data             the data of its task are transferred
+  scheduling       other work on its task, with a GPU's wait for the launch by the host (but not
+                   the host time of libraries); or it has no task although it may run a ready one
+  other_workers    only other workers may run the ready tasks: those of another group or kind
+  nothing_ready    all submitted tasks wait for other tasks
+  submission_late  no task is submitted, and the submitting thread does not wait
+  barrier          no task is submitted, and the submitting thread waits
+  other_nodes      a message of another rank is awaited, and no worker of this rank computes)";
+
+Result<Document> describe_idle(const Trace& trace, std::size_t skip) {
+  const std::optional<Idle> found = analyse_idle(trace, skip);
+  if (!found)
+    return Error{ErrorKind::usage, "--skip",
+                 fmt::format("the trace has no more than {} iterations", skip),
+                 "skip fewer, or record more"};
+  const Idle& idle = *found;
+  Table workers{.key = "workers",
+                .columns = {column::text("name", "worker"), column::text("kind"),
+                            column::hidden("wall"), column::count("tasks")}};
+  Table total{.key = "total",
+              .title = "All workers",
+              .columns = {column::text("part"), column::seconds("seconds", "time"),
+                          column::share("share")}};
+  for (std::size_t part = 0; part < kPartCount; ++part) {
+    const std::string name(kPartNames[part]);
+    workers.columns.push_back({"parts." + name, ""});
+    workers.columns.push_back({"", name, Format::share});
+    total.rows.push_back({name, idle.total[part], idle.share[part]});
+  }
+  for (const WorkerTime& time : idle.workers) {
+    const Worker& worker = trace.workers[time.worker];
+    workers.rows.push_back({worker.name, worker.kind, idle.wall, count_cell(time.tasks)});
+    for (std::size_t part = 0; part < kPartCount; ++part) {
+      const double seconds = time.seconds(static_cast<Part>(part));
+      workers.rows.back().push_back(seconds);
+      workers.rows.back().push_back(ratio(seconds, idle.wall));
+    }
+  }
+  Document document;
+  document.facts = {{"wall", "wall", Format::seconds, idle.wall}};
+  document.tables = {std::move(workers), std::move(total)};
+  return document;
+}
+
 }  // namespace
 
 Command summary_command(CLI::App& parent) {
   return trace_command(parent, "summary", "One screen: what ran, how fast, what was lost",
                        kSummaryJson, describe_summary);
+}
+
+Command idle_command(CLI::App& parent) {
+  const auto skip = std::make_shared<std::size_t>(0);
+  Command command =
+      trace_command(parent, "idle", "Every worker's time, and why it did nothing", kIdleJson,
+                    [skip](const Trace& trace) { return describe_idle(trace, *skip); });
+  command.app
+      ->add_option("--skip", *skip,
+                   "<ITERATIONS> Leave out so many first iterations, and all that is not training: "
+                   "count from "
+                   "the middle of the last of them to the middle of the last iteration")
+      ->check(CLI::Range(1, 1'000'000'000));
+  return command;
 }
 
 }  // namespace omni::perf
