@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "codelets/definition.hpp"
+#include "codelets/normalise/batchnorm_residual.hpp"
 #include "codelets/normalise/batchnorm_steps.hpp"
 
 namespace omni {
@@ -80,6 +81,15 @@ struct BeforeActivation {
   }
 };
 
+// The sums of both passes that reduce: the second one is of products with the normalised src.
+void store_sums(ChannelSums& sums, int c, const float* inv_std, float* out) {
+  sums.fold(c);
+  for (int k = 0; k < c; ++k) {
+    out[k] = static_cast<float>(sums.first()[k]);
+    out[c + k] = static_cast<float>(sums.second()[k] * static_cast<double>(inv_std[k]));
+  }
+}
+
 constexpr auto backward_reduce_vector = []<class T>(T, const BatchnormReduceArgs& args,
                                                     const Buffers& buffers,
                                                     DeviceContext& context) {
@@ -88,7 +98,6 @@ constexpr auto backward_reduce_vector = []<class T>(T, const BatchnormReduceArgs
   ChannelSums sums(steps, memory);
   const BeforeActivation before(steps, args.c, buffers, memory + ChannelSums::floats(steps));
   const T *src = buffers.get<T>(0), *diff_dst = buffers.get<T>(1);
-  const float* inv_std = buffers.get(3);
   double *sum = sums.first(), *product = sums.second();
   with_activation(args.activation, [=, from_input = gradient_needs_input(args.activation)](auto f) {
     steps.for_each([=](std::int64_t at, int values) {
@@ -100,12 +109,35 @@ constexpr auto backward_reduce_vector = []<class T>(T, const BatchnormReduceArgs
       }
     });
   });
-  sums.fold(args.c);
-  float* out = buffers.get(6);
-  for (int k = 0; k < args.c; ++k) {
-    out[k] = static_cast<float>(sum[k]);
-    out[args.c + k] = static_cast<float>(product[k] * static_cast<double>(inv_std[k]));
-  }
+  store_sums(sums, args.c, buffers.get(3), buffers.get(6));
+};
+
+constexpr auto residual_reduce_vector = []<class T>(T, const BatchnormReduceArgs& args,
+                                                    const Buffers& buffers,
+                                                    DeviceContext& context) {
+  const Steps steps(args.rows, args.c);
+  float* memory = context.scratch(ChannelSums::floats(steps) + steps.width);
+  ChannelSums sums(steps, memory);
+  float* mean = memory + ChannelSums::floats(steps);
+  repeat(buffers.get(3), mean, args.c, steps.width);
+  const T *src = buffers.get<T>(0), *dst = buffers.get<T>(1), *diff_dst = buffers.get<T>(2);
+  T* diff_addend = buffers.get<T>(6);
+  double *sum = sums.first(), *product = sums.second();
+  with_activation(args.activation, [=](auto f) {
+    steps.for_each([=](std::int64_t at, int values) {
+      const T* __restrict x = src + at;
+      const T* __restrict y = dst + at;
+      const T* __restrict d = diff_dst + at;
+      T* __restrict out = diff_addend + at;
+      for (int i = 0; i < values; ++i) {
+        const float diff = d[i] * f.gradient(static_cast<float>(y[i]));
+        out[i] = diff;
+        sum[i] += static_cast<double>(diff);
+        product[i] += static_cast<double>(diff * (x[i] - mean[i]));
+      }
+    });
+  });
+  store_sums(sums, args.c, buffers.get(4), buffers.get(5));
 };
 
 template <class T = float>
@@ -199,6 +231,10 @@ Codelet<BatchnormReduceArgs> batchnorm_backward_reduce(definition<BatchnormReduc
     "batchnorm_backward_reduce",
     OMNI_IMPLEMENTATIONS(batchnorm_backward_reduce, by_values<backward_reduce_vector>, 0, 1),
     cost_per_value<7, 8>, reduce_footprint));
+Codelet<BatchnormReduceArgs> batchnorm_residual_reduce(definition<BatchnormReduceArgs>(
+    "batchnorm_residual_reduce",
+    OMNI_IMPLEMENTATIONS(batchnorm_residual_reduce, by_values<residual_reduce_vector>, 0, 1, 2, 6),
+    cost_per_value<6, 16>, reduce_footprint));
 Codelet<BatchnormMergeArgs> batchnorm_merge_sums(definition<BatchnormMergeArgs>(
     "batchnorm_merge_sums", {OMNI_PLAIN_IMPLEMENTATIONS(batchnorm_merge_sums)}, channel_cost<2, 6>,
     channel_footprint));
