@@ -1,7 +1,7 @@
 #include "codelets/convolution/convolution.hpp"
 
 #include "codelets/convolution/convolution_onednn.hpp"
-#include "codelets/convolution/lowered_passes.hpp"
+#include "codelets/convolution/lowering.hpp"
 #include "codelets/convolution/winograd.hpp"
 #include "codelets/definition.hpp"
 #include "codelets/dense/gemm.hpp"
