@@ -3,9 +3,7 @@
 
 #include "codelets/cuda/blocks.cuh"
 #include "codelets/cuda/elements.cuh"
-#include "codelets/loss/cost_loss.hpp"
-#include "codelets/loss/logistic_loss.hpp"
-#include "codelets/loss/softmax_loss.hpp"
+#include "codelets/loss/losses.hpp"
 
 namespace omni {
 namespace {

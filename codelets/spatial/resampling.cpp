@@ -1,8 +1,6 @@
 // Operations that only move pixels, on a CPU by their references.
+#include "codelets/spatial/resampling.hpp"
 #include "codelets/definition.hpp"
-#include "codelets/spatial/crop_mirror.hpp"
-#include "codelets/spatial/reorg.hpp"
-#include "codelets/spatial/upsample.hpp"
 
 namespace omni {
 namespace {

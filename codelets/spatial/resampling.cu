@@ -1,9 +1,7 @@
 // Operations that only move pixels, on a GPU.
 #include "codelets/cuda/images.cuh"
 #include "codelets/cuda/map.cuh"
-#include "codelets/spatial/crop_mirror.hpp"
-#include "codelets/spatial/reorg.hpp"
-#include "codelets/spatial/upsample.hpp"
+#include "codelets/spatial/resampling.hpp"
 
 namespace omni {
 namespace {

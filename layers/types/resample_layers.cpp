@@ -3,9 +3,7 @@
 // for depth.
 #include <fmt/format.h>
 
-#include "codelets/spatial/crop_mirror.hpp"
-#include "codelets/spatial/reorg.hpp"
-#include "codelets/spatial/upsample.hpp"
+#include "codelets/spatial/resampling.hpp"
 #include "layers/registry.hpp"
 
 namespace omni {

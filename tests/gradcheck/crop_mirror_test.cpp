@@ -1,4 +1,4 @@
-#include "codelets/spatial/crop_mirror.hpp"
+#include "codelets/spatial/resampling.hpp"
 
 #include <numeric>
 #include <set>

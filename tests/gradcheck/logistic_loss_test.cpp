@@ -1,4 +1,4 @@
-#include "codelets/loss/logistic_loss.hpp"
+#include "codelets/loss/losses.hpp"
 
 #include "tests/gradcheck/harness.hpp"
 

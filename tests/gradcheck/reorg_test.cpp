@@ -1,4 +1,4 @@
-#include "codelets/spatial/reorg.hpp"
+#include "codelets/spatial/resampling.hpp"
 
 #include <numeric>
 

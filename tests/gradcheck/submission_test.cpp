@@ -1,8 +1,7 @@
 // Submit functions against their codelets: the tasks StarPU runs get the buffers in the order that
 // the kernels expect. On one memory node a wrong access mode cannot be seen. (Batch normalisation
 // has its own such test; whole nets run the others: net/net_test.cpp, tests/e2e.)
-#include "codelets/loss/cost_loss.hpp"
-#include "codelets/loss/softmax_loss.hpp"
+#include "codelets/loss/losses.hpp"
 #include "codelets/spatial/copy_channels.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"

@@ -1,4 +1,4 @@
-#include "codelets/spatial/upsample.hpp"
+#include "codelets/spatial/resampling.hpp"
 
 #include "tests/gradcheck/harness.hpp"
 
