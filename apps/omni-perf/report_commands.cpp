@@ -43,16 +43,16 @@ Command report_command(CLI::App& parent) {
   app->add_option("--metrics", arguments->metrics,
                   "<FILE> File of omni-run --metrics, for curves of loss, accuracy and throughput; "
                   "default: metrics.jsonl in the folder of the trace");
-  return {
-      .app = app, .run = [arguments]() -> Result<int> {
-        OMNI_CHECK(check_target(arguments->html, arguments->trace, {arguments->metrics}));
-        OMNI_TRY(const Trace trace, open_trace(arguments->trace));
-        OMNI_TRY(const std::vector<MetricsLine> metrics,
-                 metrics_of(arguments->trace, arguments->metrics));
-        OMNI_CHECK(write_html_report(trace, Dependencies(trace), metrics, arguments->html.path));
-        say_written(arguments->html);
-        return 0;
-      }};
+  return {.app = app, .run = [arguments]() -> Result<int> {
+            OMNI_CHECK(check_target(arguments->html, arguments->trace, {arguments->metrics}));
+            OMNI_TRY(const Trace trace, open_trace(arguments->trace));
+            OMNI_TRY(const std::vector<MetricsLine> metrics,
+                     metrics_of(arguments->trace, arguments->metrics));
+            OMNI_CHECK(write_file_atomically(arguments->html.path,
+                                             html_report(trace, Dependencies(trace), metrics)));
+            say_written(arguments->html);
+            return 0;
+          }};
 }
 
 Command export_command(CLI::App& parent) {

@@ -14,6 +14,7 @@
 namespace omni {
 
 struct ConvForwardArgs {
+  static constexpr Pass kPass = Pass::forward;
   ConvShape shape;
   Activation activation = Activation::linear;
   bool has_bias = false;  // set by the submit function
@@ -22,6 +23,7 @@ struct ConvForwardArgs {
 };
 
 struct ConvWeightsArgs {
+  static constexpr Pass kPass = Pass::backward_weights;
   ConvShape shape;
   bool adds = true;       // to diff_weights; to diff_bias always
   bool has_bias = false;  // set by the submit function
@@ -30,6 +32,7 @@ struct ConvWeightsArgs {
 };
 
 struct ConvDataArgs {
+  static constexpr Pass kPass = Pass::backward_data;
   ConvShape shape;
   bool adds = false;  // to diff_src
 

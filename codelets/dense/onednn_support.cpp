@@ -1,11 +1,11 @@
 #include "codelets/dense/onednn_support.hpp"
 
+#include "codelets/dense/bf16.hpp"
+
 #ifdef OMNI_ONEDNN
 
 #include <span>
 #include <stdexcept>
-
-#include "codelets/dense/bf16.hpp"
 
 namespace omni::onednn {
 
@@ -102,5 +102,19 @@ void gemm(int m, int n, int k, MatrixView a, MatrixView b, float keep, float* pr
 }
 
 }  // namespace omni::onednn
+
+const char* omni::bf16_in_vain() {
+  if (onednn::uses(dnnl::cpu_isa::avx512_core_bf16)) return nullptr;
+  return onednn::uses(dnnl::cpu_isa::avx512_core)
+             ? "the cores have no instructions for it: expect fp32 to be faster"
+             : "without AVX-512 the cores only round to it, which saves memory: expect fp32 to be "
+               "faster";
+}
+
+#else
+
+const char* omni::bf16_in_vain() {
+  return "without oneDNN the cores multiply in fp32: expect fp32 to be faster";
+}
 
 #endif
