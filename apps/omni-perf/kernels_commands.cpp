@@ -2,7 +2,6 @@
 // from what the machine can do.
 #include "apps/omni-perf/commands.hpp"
 #include "perf/analysis/kernels.hpp"
-#include "perf/analysis/roofline.hpp"
 
 namespace omni::perf {
 namespace {

@@ -33,14 +33,16 @@ Factors factors() {
 
 BufferSet takes_bf16(BufferSet buffers) { return has_bf16() ? buffers : BufferSet(); }
 
+void append_sum(dnnl::primitive_attr& attributes) {
+  dnnl::post_ops sum;
+  sum.append_sum(1.0f);
+  attributes.set_post_ops(sum);
+}
+
 dnnl::reorder make_reorder(const dnnl::engine& engine, const dnnl::memory::desc& from,
                            const dnnl::memory::desc& to, ReorderMode mode) {
   dnnl::primitive_attr attributes;
-  if (mode == ReorderMode::add) {
-    dnnl::post_ops sum;
-    sum.append_sum(1.0f);
-    attributes.set_post_ops(sum);
-  }
+  if (mode == ReorderMode::add) append_sum(attributes);
   return dnnl::reorder(dnnl::reorder::primitive_desc(engine, from, engine, to, attributes));
 }
 

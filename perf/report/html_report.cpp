@@ -14,7 +14,6 @@
 #include "perf/analysis/idle.hpp"
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/kernels.hpp"
-#include "perf/analysis/roofline.hpp"
 #include "perf/analysis/transfers.hpp"
 #include "perf/report/columns.hpp"
 #include "perf/report/page_parts.hpp"
