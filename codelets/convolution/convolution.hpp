@@ -103,6 +103,15 @@ OMNI_CODELET(ConvForwardArgs, conv_forward);  // {src R, weights R, dst W, [bias
 OMNI_CODELET(ConvWeightsArgs, conv_backward_weights);
 OMNI_CODELET(ConvDataArgs, conv_backward_data);  // {diff_dst R, weights R, diff_src W or +=}
 
+namespace gpu {
+
+// Without cuDNN, for what it refuses: lowered to matrix products of cuBLAS.
+KernelFunction<ConvForwardArgs> conv_forward_lowered;
+KernelFunction<ConvWeightsArgs> conv_backward_weights_lowered;
+KernelFunction<ConvDataArgs> conv_backward_data_lowered;
+
+}  // namespace gpu
+
 // bias: null for none.
 void submit_conv_forward(ConvForwardArgs args, const Tensor& src, const Tensor& weights,
                          const Tensor* bias, const Tensor& dst, TaskTag tag = {});

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "codelets/convolution/convolution.hpp"
 #include "codelets/convolution/cudnn/convolution_plan.hpp"
-#include "codelets/convolution/cudnn/lowered_convolution.hpp"
 #include "codelets/cuda/alignment.hpp"
 #include "codelets/cuda/plans.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
