@@ -1,3 +1,4 @@
+// [cost]'s distances against references, numeric gradients and values computed by hand.
 #include "codelets/loss/losses.hpp"
 
 #include "tests/gradcheck/harness.hpp"

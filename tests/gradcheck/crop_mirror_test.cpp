@@ -1,3 +1,4 @@
+// Crops against references, numeric gradients and values computed by hand.
 #include "codelets/spatial/resampling.hpp"
 
 #include <numeric>

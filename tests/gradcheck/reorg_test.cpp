@@ -1,3 +1,4 @@
+// Reorg against its reference, its inverse and values computed by hand.
 #include "codelets/spatial/resampling.hpp"
 
 #include <numeric>

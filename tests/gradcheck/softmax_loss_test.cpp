@@ -1,3 +1,4 @@
+// Softmax and its cross-entropy against references, numeric gradients and values computed by hand.
 #include "codelets/loss/losses.hpp"
 
 #include "tests/gradcheck/harness.hpp"

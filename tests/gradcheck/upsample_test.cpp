@@ -1,3 +1,4 @@
+// Upsampling against references, numeric gradients and values computed by hand.
 #include "codelets/spatial/resampling.hpp"
 
 #include "tests/gradcheck/harness.hpp"
