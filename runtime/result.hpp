@@ -2,6 +2,7 @@
 // what the user can do about it. Only `main` turns an ErrorKind into an exit code.
 #pragma once
 
+#include <concepts>
 #include <string>
 #include <utility>
 #include <variant>
@@ -26,6 +27,7 @@ struct Error {
 template <class T>
 class [[nodiscard]] Result {
  public:
+  Result() requires std::same_as<T, std::monostate> {}
   Result(T value) : state_(std::move(value)) {}
   Result(Error error) : state_(std::move(error)) {}
 
@@ -41,22 +43,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-template <>
-class [[nodiscard]] Result<void> {
- public:
-  Result() = default;
-  Result(Error error) : error_(std::move(error)), failed_(true) {}
-
-  explicit operator bool() const { return !failed_; }
-  Error& error() { return error_; }
-  const Error& error() const { return error_; }
-
- private:
-  Error error_;
-  bool failed_ = false;
-};
-
-using Status = Result<void>;
+using Status = Result<std::monostate>;
 
 }  // namespace omni
 

@@ -3,7 +3,6 @@
 #include "apps/omni-perf/commands.hpp"
 #include "perf/analysis/kernels.hpp"
 #include "perf/analysis/models.hpp"
-#include "perf/analysis/roofline.hpp"
 
 namespace omni::perf {
 namespace {

@@ -1,7 +1,7 @@
 #include "codelets/convolution/convolution.hpp"
 
 #include "codelets/convolution/convolution_onednn.hpp"
-#include "codelets/convolution/lowered_passes.hpp"
+#include "codelets/convolution/lowering.hpp"
 #include "codelets/convolution/winograd.hpp"
 #include "codelets/definition.hpp"
 #include "codelets/dense/gemm.hpp"
@@ -64,8 +64,6 @@ WorkingFloats lowering_floats(const auto& args, bool) {
 
 // ---- Winograd ----
 
-using winograd::Pass;
-
 template <int tile_in, class Args>
 bool suits_winograd(const Args& args) {
   return winograd::suits(args.shape, tile_in);
@@ -74,9 +72,9 @@ bool suits_winograd(const Args& args) {
 template <int tile_in>
 constexpr winograd::Method kWinograd{tile_in, kProduct};
 
-template <int tile_in, Pass pass, class Args>
+template <int tile_in, class Args>
 WorkingFloats winograd_floats(const Args& args, bool) {
-  return {.scratch = winograd::scratch_floats(args.shape, tile_in, pass)};
+  return {.scratch = winograd::scratch_floats(args.shape, tile_in, Args::kPass)};
 }
 
 template <int tile_in>
@@ -103,13 +101,13 @@ void by_winograd(const ConvDataArgs& args, const Buffers& buffers, DeviceContext
 // Of a kernel that adds to the gradient of the weights, if it is one of these.
 template <class Args, Kernel<Args> kernel>
 void overwriting(const Args& args, const Buffers& buffers, DeviceContext& context) {
-  if constexpr (std::is_same_v<Args, ConvWeightsArgs>)
+  if constexpr (Args::kPass == Pass::backward_weights)
     if (!args.adds) std::fill_n(buffers.get(2), args.shape.weights_count(), 0.0f);
   kernel(args, buffers, context);
 }
 
 // in_bf16: the buffers that oneDNN takes so. last: the reference, and the GPU's.
-template <class Args, Pass pass>
+template <class Args>
 std::vector<Implementation<Args>> conv_implementations(
     [[maybe_unused]] BufferSet in_bf16, const std::vector<Implementation<Args>>& last) {
   std::vector<Implementation<Args>> all{
@@ -122,9 +120,9 @@ std::vector<Implementation<Args>> conv_implementations(
       {"lowering", overwriting<Args, by_lowering<gemm>>, worth_lowering, Role::fast,
        lowering_floats},
       {"winograd", overwriting<Args, by_winograd<6>>, suits_winograd<6>, Role::fast,
-       winograd_floats<6, pass>},
+       winograd_floats<6>},
       {"winograd_8x8", overwriting<Args, by_winograd<8>>, suits_winograd<8>, Role::fast,
-       winograd_floats<8, pass>}};
+       winograd_floats<8>}};
   all.insert(all.end(), last.begin(), last.end());
   return all;
 }
@@ -163,7 +161,7 @@ std::uint64_t data_footprint(const ConvDataArgs& args) {
 Codelet<ConvForwardArgs> conv_forward({
     .name = "conv_forward",
     .color = 0x1f77b4,
-    .implementations = conv_implementations<ConvForwardArgs, Pass::forward>(
+    .implementations = conv_implementations<ConvForwardArgs>(
         {0, 2}, {reference_implementation<reference::conv_forward<float>>(),
                  OMNI_GPU_IMPLEMENTATION_MAYBE(gpu::conv_forward, {1}, 0, 2)}),
     .cost = convolution_cost<ConvForwardArgs>,
@@ -173,7 +171,7 @@ Codelet<ConvForwardArgs> conv_forward({
 Codelet<ConvWeightsArgs> conv_backward_weights({
     .name = "conv_backward_weights",
     .color = 0xd62728,
-    .implementations = conv_implementations<ConvWeightsArgs, Pass::backward_weights>(
+    .implementations = conv_implementations<ConvWeightsArgs>(
         {0, 1}, {OMNI_PLAIN_IMPLEMENTATIONS(conv_backward_weights, 0, 1)}),
     .cost = convolution_cost<ConvWeightsArgs>,
     .footprint = weights_footprint,
@@ -182,7 +180,7 @@ Codelet<ConvWeightsArgs> conv_backward_weights({
 Codelet<ConvDataArgs> conv_backward_data({
     .name = "conv_backward_data",
     .color = 0xff7f0e,
-    .implementations = conv_implementations<ConvDataArgs, Pass::backward_data>(
+    .implementations = conv_implementations<ConvDataArgs>(
         {0, 2}, {reference_implementation<reference::conv_backward_data<float>>(),
                  OMNI_GPU_IMPLEMENTATION_MAYBE(gpu::conv_backward_data, {1}, 0, 2)}),
     .cost = convolution_cost<ConvDataArgs>,

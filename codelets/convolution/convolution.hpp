@@ -14,6 +14,7 @@
 namespace omni {
 
 struct ConvForwardArgs {
+  static constexpr Pass kPass = Pass::forward;
   ConvShape shape;
   Activation activation = Activation::linear;
   bool has_bias = false;  // set by the submit function
@@ -22,6 +23,7 @@ struct ConvForwardArgs {
 };
 
 struct ConvWeightsArgs {
+  static constexpr Pass kPass = Pass::backward_weights;
   ConvShape shape;
   bool adds = true;       // to diff_weights; to diff_bias always
   bool has_bias = false;  // set by the submit function
@@ -30,6 +32,7 @@ struct ConvWeightsArgs {
 };
 
 struct ConvDataArgs {
+  static constexpr Pass kPass = Pass::backward_data;
   ConvShape shape;
   bool adds = false;  // to diff_src
 
@@ -99,6 +102,15 @@ OMNI_CODELET(ConvForwardArgs, conv_forward);  // {src R, weights R, dst W, [bias
 // {src R, diff_dst R, diff_weights += or W, [diff_bias +=]}
 OMNI_CODELET(ConvWeightsArgs, conv_backward_weights);
 OMNI_CODELET(ConvDataArgs, conv_backward_data);  // {diff_dst R, weights R, diff_src W or +=}
+
+namespace gpu {
+
+// Without cuDNN, for what it refuses: lowered to matrix products of cuBLAS.
+KernelFunction<ConvForwardArgs> conv_forward_lowered;
+KernelFunction<ConvWeightsArgs> conv_backward_weights_lowered;
+KernelFunction<ConvDataArgs> conv_backward_data_lowered;
+
+}  // namespace gpu
 
 // bias: null for none.
 void submit_conv_forward(ConvForwardArgs args, const Tensor& src, const Tensor& weights,

@@ -6,6 +6,9 @@
 
 namespace omni {
 
+// What is computed of a convolution.
+enum class Pass { forward, backward_weights, backward_data };
+
 struct ConvShape {
   int n = 1, h = 1, w = 1, c = 1;
   int filters = 1, kernel_h = 1, kernel_w = 1;

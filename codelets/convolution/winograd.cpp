@@ -7,7 +7,6 @@
 #include "codelets/convolution/winograd_products.hpp"
 #include "codelets/convolution/winograd_tiles.hpp"
 #include "codelets/convolution/winograd_transforms.hpp"
-#include "codelets/convolution/winograd_workspace.hpp"
 #include "codelets/dense/bf16.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 
@@ -16,14 +15,6 @@ namespace {
 
 // ---- a slice, cut into tiles ----
 
-Tiling tiling_of(const Convolved& what, const Mosaic& mosaic) {
-  return {.rows = (what.n + mosaic.images() - 1) / mosaic.images() * mosaic.rows,
-          .columns = mosaic.columns,
-          .planes = what.tile_in * what.tile_in,
-          .channels = what.in.c,
-          .filters = what.out.c};
-}
-
 // What is convolved with what, and where everything is.
 struct Grid : Convolved {
   explicit Grid(const Convolved& what)
@@ -31,9 +22,6 @@ struct Grid : Convolved {
         mosaic(mosaic_of(what)),
         in_pixels(what, mosaic, in, pad_h, pad_w),
         out_pixels(what, mosaic, out, 0, 0) {}
-
-  Tiling tiling() const { return tiling_of(*this, mosaic); }
-  int planes() const { return tile_in * tile_in; }  // a position of a transformed tile each
 
   Mosaic mosaic;
   PixelMap in_pixels, out_pixels;
@@ -159,7 +147,7 @@ template <class Tile>
 void convolve(const Grid& grid, const Method& method, Direction direction, const float* src,
               const float* weights, const Ending& ending, float* dst, DeviceContext& context) {
   using Value = typename Tile::Value;
-  const Workspace<Value, float, Value> space(grid.tiling(), method.scratch, context);
+  const Workspace<Value, float, Value> space(grid, grid.mosaic, method.scratch, context);
   if (space.one_panel()) transform_kernels<Tile>(grid, space, direction, 0, space.panel, weights);
   space.for_each_block([&](Block block) {
     const int tiles = block.rows * grid.mosaic.columns;
@@ -200,7 +188,7 @@ template <class Tile>
 void add_kernel_gradients(const Grid& grid, const Method& method, const float* src,
                           const float* diff_dst, float* diff_weights, DeviceContext& context) {
   using Value = typename Tile::Value;
-  const Workspace<Value, Value, float> space(grid.tiling(), method.scratch, context);
+  const Workspace<Value, Value, float> space(grid, grid.mosaic, method.scratch, context);
   const int channels = grid.in.c;
   space.for_each_block([&](Block block) {
     const int tiles = block.rows * grid.mosaic.columns;
@@ -302,7 +290,7 @@ std::size_t scratch_floats(const ConvShape& shape, int tile_in, Pass pass) {
   const ValueSizes sizes = pass == Pass::backward_weights
                                ? ValueSizes{.in = value, .out = value, .kernel = sizeof(float)}
                                : ValueSizes{.in = value, .out = sizeof(float), .kernel = value};
-  return Blocking(tiling_of(what, mosaic_of(what)), sizes).floats;
+  return Blocking(what, mosaic_of(what), sizes).floats;
 }
 
 void forward(const Method& method, const ConvShape& shape, const float* src, const float* weights,

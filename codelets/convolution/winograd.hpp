@@ -28,7 +28,6 @@ struct Method {
   float* scratch = nullptr;  // scratch_floats() of them; null: the context's
 };
 
-enum class Pass { forward, backward_weights, backward_data };
 std::size_t scratch_floats(const ConvShape& shape, int tile_in, Pass pass);
 
 // bias: null for none.

@@ -31,21 +31,15 @@ class ProductsPlan {
     result_ = {{args.planes, args.m, args.n}, kFloat, memory::dims{args.result_plane, args.n, 1}};
     // Its working memory, if any, is its own: the context's is full of planes.
     dnnl::primitive_attr attributes;
-    if (args.adds) {
-      dnnl::post_ops sum;
-      sum.append_sum(1.0f);
-      attributes.set_post_ops(sum);
-    }
+    if (args.adds) onednn::append_sum(attributes);
     matmul_ = dnnl::matmul({{a_, b_, result_}, attributes, engine});
   }
 
   void run(const onednn::Engine& worker, const Bf16* a, const Bf16* b, float* result) const {
-    const auto view = [&](const memory::desc& desc, const void* data) {
-      return memory(desc, worker.engine, const_cast<void*>(data));
-    };
-    matmul_.execute(worker.stream, {{DNNL_ARG_SRC, view(a_, a)},
-                                    {DNNL_ARG_WEIGHTS, view(b_, b)},
-                                    {DNNL_ARG_DST, view(result_, result)}});
+    const auto& [engine, stream] = worker;
+    matmul_.execute(stream, {{DNNL_ARG_SRC, onednn::view(a_, engine, a)},
+                             {DNNL_ARG_WEIGHTS, onednn::view(b_, engine, b)},
+                             {DNNL_ARG_DST, onednn::view(result_, engine, result)}});
   }
 
  private:

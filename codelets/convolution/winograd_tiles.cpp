@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <limits>
 
+#include "codelets/convolution/winograd_transforms.hpp"
+
 namespace omni::winograd {
 namespace {
 
 constexpr std::int64_t kNowhere = std::int64_t{1} << 60;
 
-int divide_up(int a, int b) { return (a + b - 1) / b; }
+auto divide_up(auto a, decltype(a) b) { return (a + b - 1) / b; }
 
 // Offsets of `count` positions from `first` on, in a line of images of `size`.
 std::vector<std::int64_t> offsets(int first, int count, int images, int pitch, int size,
@@ -19,6 +21,18 @@ std::vector<std::int64_t> offsets(int first, int count, int images, int pitch, i
     if (image < images && at < size) result[i] = image * image_step + at * step;
   }
   return result;
+}
+
+// A panel's transformed kernels should stay in the cache. Only one panel that has all output
+// channels can serve several blocks, which is worth a larger one if there are some; otherwise
+// blocks are large.
+constexpr std::int64_t kPanelValues = 1 << 20, kSharedPanelValues = 1 << 22, kBlockValues = 1 << 19,
+                       kLargeBlockValues = 1 << 22,
+                       kBlockTiles = 96;  // fewer make thin matrix products
+
+// The size of the parts when `count` is cut into equal ones of at most `most`, or of one.
+int part(std::int64_t count, std::int64_t most) {
+  return static_cast<int>(divide_up(count, divide_up(count, std::max<std::int64_t>(most, 1))));
 }
 
 }  // namespace
@@ -61,5 +75,35 @@ PixelMap::PixelMap(const Convolved& what, const Mosaic& mosaic, const Image& ima
       // One column of tiles more than there are: the neighbours of the last.
       columns_(offsets(-pad_w, (mosaic.columns + 1) * what.tile + what.tile_in, mosaic.across,
                        mosaic.pitch_w, image.w, image.values(), image.stride)) {}
+
+Blocking::Blocking(const Convolved& what, const Mosaic& mosaic, const ValueSizes& sizes)
+    : rows(divide_up(what.n, mosaic.images()) * mosaic.rows), filters(what.out.c) {
+  const int columns = mosaic.columns, planes = what.planes(), channels = what.in.c;
+  const std::int64_t values_of_filter = std::int64_t{planes} * channels;
+  const bool several_blocks = std::int64_t{rows} * columns >= 3 * kBlockTiles;
+  const bool one_is_enough =
+      values_of_filter * filters <= (several_blocks ? kSharedPanelValues : kPanelValues);
+  panel = one_is_enough
+              ? filters
+              : kLanes * part(filters / kLanes, kPanelValues / (kLanes * values_of_filter));
+  const std::int64_t tiles =
+      one_panel() ? std::max(kBlockValues / (planes * (channels + panel)), kBlockTiles)
+                  : kLargeBlockValues / (planes * channels);
+  block_rows = part(rows, tiles / columns);
+  const std::int64_t block_tiles = std::int64_t{block_rows} * columns;
+  // Strides that are no power of two, or all planes would meet in the same places of a cache.
+  in_plane = block_tiles * channels + kLanes;
+  out_plane = block_tiles * panel + kLanes;
+  kernel_plane = std::int64_t{panel} * channels + kLanes;
+  const auto floats_of = [&](std::int64_t plane, std::size_t value) {
+    return planes * plane * value / sizeof(float);
+  };
+  const std::size_t widest = std::max(channels, filters);
+  out_at = floats_of(in_plane, sizes.in);
+  kernel_at = out_at + floats_of(out_plane, sizes.out);
+  zeros_at = kernel_at + floats_of(kernel_plane, sizes.kernel);
+  spare_at = zeros_at + widest;
+  floats = spare_at + widest;
+}
 
 }  // namespace omni::winograd

@@ -1,9 +1,15 @@
-// How Winograd's convolution cuts a slice into tiles, and where their pixels lie.
+// How Winograd's convolution cuts a slice into tiles, and where their pixels lie; how it cuts the
+// tiles into blocks and the output channels into panels, and the scratch memory for a block and a
+// panel: planes that have a row per tile, or per filter.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "runtime/tasks/device_context.hpp"
 
 namespace omni::winograd {
 
@@ -20,6 +26,8 @@ struct Convolved {
   Image in, out;
   int pad_h, pad_w;
   int tile_in, tile;  // inputs and outputs of a tile across
+
+  int planes() const { return tile_in * tile_in; }  // a position of a transformed tile each
 };
 
 // Images side by side, as far apart as padding keeps them: where they are no multiple of a tile,
@@ -61,6 +69,56 @@ class PixelMap {
   int tile_, rows_of_mosaic_;
   std::int64_t values_of_mosaic_, end_;
   std::vector<std::int64_t> rows_, columns_;  // beyond the end for what is between images
+};
+
+// A run of rows of tiles.
+struct Block {
+  int first, rows;
+};
+
+// Bytes of a value in the planes of inputs, outputs and kernels.
+struct ValueSizes {
+  std::size_t in, out, kernel;
+};
+
+struct Blocking {
+  Blocking(const Convolved& what, const Mosaic& mosaic, const ValueSizes& sizes);
+
+  void for_each_block(auto visit) const {
+    for (int first = 0; first < rows; first += block_rows)
+      visit(Block{first, std::min(block_rows, rows - first)});
+  }
+  template <class Visit>  // visit(first output channel, how many)
+  void for_each_panel(Visit visit) const {
+    for (int first = 0; first < filters; first += panel)
+      visit(first, std::min(panel, filters - first));
+  }
+  bool one_panel() const { return panel == filters; }
+
+  int rows, filters;  // of tiles, of all mosaics; output channels
+  int panel, block_rows;
+  std::int64_t in_plane, out_plane, kernel_plane;             // values from plane to plane
+  std::size_t out_at, kernel_at, zeros_at, spare_at, floats;  // of the scratch memory
+};
+
+template <class In, class Out, class Kernel>
+struct Workspace : Blocking {
+  // scratch: null for the context's.
+  Workspace(const Convolved& what, const Mosaic& mosaic, float* scratch, DeviceContext& context)
+      : Blocking(what, mosaic, {sizeof(In), sizeof(Out), sizeof(Kernel)}) {
+    if (scratch == nullptr) scratch = context.scratch(floats);
+    in = reinterpret_cast<In*>(scratch);
+    out = reinterpret_cast<Out*>(scratch + out_at);
+    kernel = reinterpret_cast<Kernel*>(scratch + kernel_at);
+    zeros = scratch + zeros_at;
+    spare = scratch + spare_at;
+    std::fill(zeros, spare, 0.0f);
+  }
+
+  In* in;
+  Out* out;
+  Kernel* kernel;
+  float *zeros, *spare;  // what lies outside of the images, to read and to write
 };
 
 }  // namespace omni::winograd

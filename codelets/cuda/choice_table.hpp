@@ -42,8 +42,8 @@ class ChoiceTable {
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  Result<void> read();
-  Result<void> write() const;
+  Status read();
+  Status write() const;
 
   std::filesystem::path path_;
   std::string device_;

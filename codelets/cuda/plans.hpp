@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "runtime/cuda/worker.hpp"
@@ -11,22 +12,13 @@
 
 namespace omni {
 
-// What a plan was made for. Tests change the policy.
-template <class Key>
-struct PlanKey {
-  Precision precision;
-  bool deterministic;
-  Key key;
-
-  auto operator<=>(const PlanKey&) const = default;
-};
-
-// The worker's plan for `key`, made of these arguments if there is none.
+// The worker's plan for `key` and the policy, which tests change; made of these arguments if there
+// is none.
 template <class Plan, class Key, class... Arguments>
 Plan& plan_for(CudaWorker& worker, const Key& key, Arguments&&... arguments) {
   const ImplementationPolicy& policy = implementation_policy();
-  const PlanKey<Key> full{policy.precision, policy.deterministic, key};
-  auto& plans = worker.prepared().get<std::map<PlanKey<Key>, Plan>>();
+  std::tuple full(policy.precision, policy.deterministic, key);
+  auto& plans = worker.prepared().get<std::map<decltype(full), Plan>>();
   auto found = plans.find(full);
   if (found == plans.end())
     found = plans.try_emplace(full, std::forward<Arguments>(arguments)...).first;

@@ -27,7 +27,8 @@ memory::desc factor(int rows, int columns, Strides strides) {
 
 ProductPlan::ProductPlan(const dnnl::engine& engine, const ProductArgs& args)
     : turns_(args.product.column != 1) {
-  if (turns_ && args.adds) throw std::logic_error("a transposed product cannot be added to its destination");
+  if (turns_ && args.adds)
+    throw std::logic_error("a transposed product cannot be added to its destination");
   constexpr auto kFloat = memory::data_type::f32;
   const memory::desc a = matrix(args.m, args.k, args.a, kFloat);
   const memory::desc b = matrix(args.k, args.n, args.b, kFloat);
@@ -35,11 +36,7 @@ ProductPlan::ProductPlan(const dnnl::engine& engine, const ProductArgs& args)
   turned_ = turns_ ? matrix(args.m, args.n, {args.n, 1}, kFloat) : product_;
 
   dnnl::primitive_attr attributes = with_user_scratchpad();
-  if (args.adds) {
-    dnnl::post_ops sum;
-    sum.append_sum(1.0f);
-    attributes.set_post_ops(sum);
-  }
+  if (args.adds) append_sum(attributes);
   const dnnl::matmul::primitive_desc desc(
       {factor(args.m, args.k, args.a), factor(args.k, args.n, args.b), turned_}, attributes,
       engine);

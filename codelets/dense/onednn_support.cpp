@@ -1,11 +1,11 @@
 #include "codelets/dense/onednn_support.hpp"
 
+#include "codelets/dense/bf16.hpp"
+
 #ifdef OMNI_ONEDNN
 
 #include <span>
 #include <stdexcept>
-
-#include "codelets/dense/bf16.hpp"
 
 namespace omni::onednn {
 
@@ -33,14 +33,16 @@ Factors factors() {
 
 BufferSet takes_bf16(BufferSet buffers) { return has_bf16() ? buffers : BufferSet(); }
 
+void append_sum(dnnl::primitive_attr& attributes) {
+  dnnl::post_ops sum;
+  sum.append_sum(1.0f);
+  attributes.set_post_ops(sum);
+}
+
 dnnl::reorder make_reorder(const dnnl::engine& engine, const dnnl::memory::desc& from,
                            const dnnl::memory::desc& to, ReorderMode mode) {
   dnnl::primitive_attr attributes;
-  if (mode == ReorderMode::add) {
-    dnnl::post_ops sum;
-    sum.append_sum(1.0f);
-    attributes.set_post_ops(sum);
-  }
+  if (mode == ReorderMode::add) append_sum(attributes);
   return dnnl::reorder(dnnl::reorder::primitive_desc(engine, from, engine, to, attributes));
 }
 
@@ -102,5 +104,19 @@ void gemm(int m, int n, int k, MatrixView a, MatrixView b, float keep, float* pr
 }
 
 }  // namespace omni::onednn
+
+const char* omni::bf16_in_vain() {
+  if (onednn::uses(dnnl::cpu_isa::avx512_core_bf16)) return nullptr;
+  return onednn::uses(dnnl::cpu_isa::avx512_core)
+             ? "the cores have no instructions for it: expect fp32 to be faster"
+             : "without AVX-512 the cores only round to it, which saves memory: expect fp32 to be "
+               "faster";
+}
+
+#else
+
+const char* omni::bf16_in_vain() {
+  return "without oneDNN the cores multiply in fp32: expect fp32 to be faster";
+}
 
 #endif

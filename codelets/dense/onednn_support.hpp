@@ -65,6 +65,9 @@ class ScratchLayout {
   std::size_t floats_ = 0;
 };
 
+// A primitive then adds to what is there.
+void append_sum(dnnl::primitive_attr& attributes);
+
 // Copies a tensor into another layout or type, or adds it to what is there.
 enum class ReorderMode { overwrite, add };
 dnnl::reorder make_reorder(const dnnl::engine& engine, const dnnl::memory::desc& from,

@@ -62,8 +62,12 @@ struct AddTo {
 
 // Of one pass: every value is one thread's.
 template <class F, int lanes, class T>
-class CollectGradient {
- public:
+struct CollectGradient {
+  struct Values {
+    std::int64_t at;
+    Lanes<lanes> value, given;
+  };
+
   using Total = ColumnSums<1>;
   static constexpr int kLanes = lanes;
   F f;
@@ -91,12 +95,6 @@ class CollectGradient {
         });
     return totals;
   }
-
- private:
-  struct Values {
-    std::int64_t at;
-    Lanes<lanes> value, given;
-  };
 };
 
 }  // namespace

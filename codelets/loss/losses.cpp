@@ -4,9 +4,7 @@
 #include <stdexcept>
 
 #include "codelets/definition.hpp"
-#include "codelets/loss/cost_loss.hpp"
-#include "codelets/loss/logistic_loss.hpp"
-#include "codelets/loss/softmax_loss.hpp"
+#include "codelets/loss/losses.hpp"
 
 namespace omni {
 namespace {

@@ -1,13 +1,67 @@
 #include "codelets/normalise/batchnorm.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "codelets/definition.hpp"
-#include "codelets/normalise/batchnorm_steps.hpp"
+#include "codelets/normalise/batchnorm_residual.hpp"
 
 namespace omni {
 namespace {
+
+// ---- how a slice is walked, and what is added up there ----
+
+// Channels lie together, so a slice is one run of rows * c values. The kernels walk it in steps of
+// `width` values, a multiple of c that is long enough to vectorise even where c is 1 or 3; what
+// they hold by channel is repeated up to that width.
+struct Steps {
+  std::int64_t count;
+  int width;
+
+  Steps(std::int64_t rows, int c) : count(rows * c), width((255 + c) / c * c) {}
+
+  // Calls visit(first value, values) for every step; the last one may be shorter.
+  void for_each(auto visit) const {
+    for (std::int64_t at = 0; at < count; at += width)
+      visit(at, static_cast<int>(std::min<std::int64_t>(width, count - at)));
+  }
+};
+
+void repeat(float* wide, int c, int width) {
+  for (int i = c; i < width; ++i) wide[i] = wide[i - c];
+}
+void repeat(const float* by_channel, float* wide, int c, int width) {
+  std::copy_n(by_channel, c, wide);
+  repeat(wide, c, width);
+}
+
+// Two sums by channel, in double: it costs nothing next to reading the data, and lets the variance
+// come from plain sums of squares.
+class ChannelSums {
+ public:
+  ChannelSums(const Steps& steps, float* memory)
+      : width_(steps.width), first_(reinterpret_cast<double*>(memory)), second_(first_ + width_) {
+    std::fill_n(first_, 2 * width_, 0.0);
+  }
+  static std::size_t floats(const Steps& steps) { return 4 * steps.width; }
+
+  double* first() const { return first_; }
+  double* second() const { return second_; }
+  void fold(int c) {
+    for (int i = c; i < width_; ++i) {
+      first_[i % c] += first_[i];
+      second_[i % c] += second_[i];
+    }
+  }
+
+ private:
+  int width_;
+  double *first_, *second_;
+};
+
+// ---- the kernels ----
 
 constexpr auto partial_vector = []<class T>(T, const BatchnormSliceArgs& args,
                                             const Buffers& buffers, DeviceContext& context) {
@@ -80,6 +134,15 @@ struct BeforeActivation {
   }
 };
 
+// The sums of both passes that reduce: the second one is of products with the normalised src.
+void store_sums(ChannelSums& sums, int c, const float* inv_std, float* out) {
+  sums.fold(c);
+  for (int k = 0; k < c; ++k) {
+    out[k] = static_cast<float>(sums.first()[k]);
+    out[c + k] = static_cast<float>(sums.second()[k] * static_cast<double>(inv_std[k]));
+  }
+}
+
 constexpr auto backward_reduce_vector = []<class T>(T, const BatchnormReduceArgs& args,
                                                     const Buffers& buffers,
                                                     DeviceContext& context) {
@@ -88,7 +151,6 @@ constexpr auto backward_reduce_vector = []<class T>(T, const BatchnormReduceArgs
   ChannelSums sums(steps, memory);
   const BeforeActivation before(steps, args.c, buffers, memory + ChannelSums::floats(steps));
   const T *src = buffers.get<T>(0), *diff_dst = buffers.get<T>(1);
-  const float* inv_std = buffers.get(3);
   double *sum = sums.first(), *product = sums.second();
   with_activation(args.activation, [=, from_input = gradient_needs_input(args.activation)](auto f) {
     steps.for_each([=](std::int64_t at, int values) {
@@ -100,12 +162,35 @@ constexpr auto backward_reduce_vector = []<class T>(T, const BatchnormReduceArgs
       }
     });
   });
-  sums.fold(args.c);
-  float* out = buffers.get(6);
-  for (int k = 0; k < args.c; ++k) {
-    out[k] = static_cast<float>(sum[k]);
-    out[args.c + k] = static_cast<float>(product[k] * static_cast<double>(inv_std[k]));
-  }
+  store_sums(sums, args.c, buffers.get(3), buffers.get(6));
+};
+
+constexpr auto residual_reduce_vector = []<class T>(T, const BatchnormReduceArgs& args,
+                                                    const Buffers& buffers,
+                                                    DeviceContext& context) {
+  const Steps steps(args.rows, args.c);
+  float* memory = context.scratch(ChannelSums::floats(steps) + steps.width);
+  ChannelSums sums(steps, memory);
+  float* mean = memory + ChannelSums::floats(steps);
+  repeat(buffers.get(3), mean, args.c, steps.width);
+  const T *src = buffers.get<T>(0), *dst = buffers.get<T>(1), *diff_dst = buffers.get<T>(2);
+  T* diff_addend = buffers.get<T>(6);
+  double *sum = sums.first(), *product = sums.second();
+  with_activation(args.activation, [=](auto f) {
+    steps.for_each([=](std::int64_t at, int values) {
+      const T* __restrict x = src + at;
+      const T* __restrict y = dst + at;
+      const T* __restrict d = diff_dst + at;
+      T* __restrict out = diff_addend + at;
+      for (int i = 0; i < values; ++i) {
+        const float diff = d[i] * f.gradient(static_cast<float>(y[i]));
+        out[i] = diff;
+        sum[i] += static_cast<double>(diff);
+        product[i] += static_cast<double>(diff * (x[i] - mean[i]));
+      }
+    });
+  });
+  store_sums(sums, args.c, buffers.get(4), buffers.get(5));
 };
 
 template <class T = float>
@@ -199,6 +284,10 @@ Codelet<BatchnormReduceArgs> batchnorm_backward_reduce(definition<BatchnormReduc
     "batchnorm_backward_reduce",
     OMNI_IMPLEMENTATIONS(batchnorm_backward_reduce, by_values<backward_reduce_vector>, 0, 1),
     cost_per_value<7, 8>, reduce_footprint));
+Codelet<BatchnormReduceArgs> batchnorm_residual_reduce(definition<BatchnormReduceArgs>(
+    "batchnorm_residual_reduce",
+    OMNI_IMPLEMENTATIONS(batchnorm_residual_reduce, by_values<residual_reduce_vector>, 0, 1, 2, 6),
+    cost_per_value<6, 16>, reduce_footprint));
 Codelet<BatchnormMergeArgs> batchnorm_merge_sums(definition<BatchnormMergeArgs>(
     "batchnorm_merge_sums", {OMNI_PLAIN_IMPLEMENTATIONS(batchnorm_merge_sums)}, channel_cost<2, 6>,
     channel_footprint));

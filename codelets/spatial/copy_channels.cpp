@@ -33,26 +33,6 @@ Codelet<CopyChannelsArgs> copy_channels({
                               &CopyChannelsArgs::src_c, &CopyChannelsArgs::dst_c>,
 });
 
-void submit_concat_channels(const ChannelPart& part, const Tensor& src, const Tensor& dst,
-                            TaskTag tag) {
-  const CopyChannelsArgs args{.rows = part.rows,
-                              .c = part.c,
-                              .src_c = part.c,
-                              .dst_c = part.total,
-                              .dst_offset = part.offset};
-  copy_channels.submit(args, {read(src), part.offset == 0 ? write(dst) : read_write(dst)}, tag);
-}
-
-void submit_split_channels(const ChannelPart& part, const Tensor& diff_dst, const Tensor& diff_src,
-                           TaskTag tag) {
-  const CopyChannelsArgs args{.rows = part.rows,
-                              .c = part.c,
-                              .src_c = part.total,
-                              .src_offset = part.offset,
-                              .dst_c = part.c};
-  copy_channels.submit(args, {read(diff_dst), write(diff_src)}, tag);
-}
-
 void submit_copy(std::int64_t count, const Tensor& src, const Tensor& dst, TaskTag tag) {
   // Rows of some width: GPUs spread threads over them.
   const auto c = static_cast<int>(std::gcd(count, std::int64_t{1024}));

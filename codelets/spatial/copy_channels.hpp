@@ -28,21 +28,6 @@ void copy_channels(const CopyChannelsArgs& args, const T* src, T* dst) {
 
 OMNI_CODELET(CopyChannelsArgs, copy_channels);  // {src R, dst W or RW}
 
-// One part of a concatenation: `part` tells where the c channels of a source lie in the whole.
-struct ChannelPart {
-  std::int64_t rows = 0;  // images * h * w
-  int c = 0;              // channels of the part
-  int offset = 0;         // its first channel in the whole
-  int total = 0;          // channels of the whole
-};
-
-// dst[offset, offset + c) = src. The parts must be submitted in order: the one at offset 0 starts
-// dst anew.
-void submit_concat_channels(const ChannelPart& part, const Tensor& src, const Tensor& dst,
-                            TaskTag tag = {});
-// diff_src = diff_dst[offset, offset + c).
-void submit_split_channels(const ChannelPart& part, const Tensor& diff_dst, const Tensor& diff_src,
-                           TaskTag tag = {});
 // All of `count` values.
 void submit_copy(std::int64_t count, const Tensor& src, const Tensor& dst, TaskTag tag = {});
 

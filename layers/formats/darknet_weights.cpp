@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <vector>
 
 #include "layers/formats/darknet_weights_codec.hpp"
@@ -70,7 +71,7 @@ Status load_darknet_weights(Net& net, const std::filesystem::path& path) {
 
 Status save_darknet_weights(Net& net, const std::filesystem::path& path,
                             std::uint64_t images_seen) {
-  OMNI_TRY(DarknetWeightsWriter writer, DarknetWeightsWriter::create(path, {.seen = images_seen}));
+  OMNI_TRY(AtomicFile file, create_darknet_weights(path, {.seen = images_seen}));
   std::vector<float> block;
   for (const Param* param : stored(net)) {
     block.resize(param->master->count());
@@ -80,9 +81,9 @@ Status save_darknet_weights(Net& net, const std::filesystem::path& path,
     if (!std::ranges::all_of(block, [](float value) { return std::isfinite(value); }))
       return Error{ErrorKind::diverged, path.string(),
                    param->name + " holds values that are not finite", "nothing was written"};
-    OMNI_CHECK(writer.write(block));
+    OMNI_CHECK(file.write(std::as_bytes(std::span(block))));
   }
-  return writer.commit();
+  return file.commit();
 }
 
 }  // namespace omni

@@ -95,8 +95,8 @@ Status DarknetWeightsReader::read(std::span<float> block, std::string_view what)
   return {};
 }
 
-Result<DarknetWeightsWriter> DarknetWeightsWriter::create(const std::filesystem::path& path,
-                                                          const DarknetWeightsHeader& header) {
+Result<AtomicFile> create_darknet_weights(const std::filesystem::path& path,
+                                          const DarknetWeightsHeader& header) {
   OMNI_TRY(auto file, AtomicFile::create(path));
   OMNI_CHECK(file.write(bytes_of(header.major)));
   OMNI_CHECK(file.write(bytes_of(header.minor)));
@@ -104,11 +104,7 @@ Result<DarknetWeightsWriter> DarknetWeightsWriter::create(const std::filesystem:
   const auto narrow_seen = static_cast<std::uint32_t>(header.seen);  // wraps, as Darknet's int does
   OMNI_CHECK(header.wide_seen() ? file.write(bytes_of(header.seen))
                                 : file.write(bytes_of(narrow_seen)));
-  return DarknetWeightsWriter(std::move(file));
-}
-
-Status DarknetWeightsWriter::write(std::span<const float> block) {
-  return file_.write(std::as_bytes(block));
+  return file;
 }
 
 }  // namespace omni

@@ -42,16 +42,8 @@ class DarknetWeightsReader {
   std::uint64_t remaining_ = 0;
 };
 
-class DarknetWeightsWriter {
- public:
-  static Result<DarknetWeightsWriter> create(const std::filesystem::path& path,
-                                             const DarknetWeightsHeader& header);
-  Status write(std::span<const float> block);
-  Status commit() { return file_.commit(); }
-
- private:
-  explicit DarknetWeightsWriter(AtomicFile file) : file_(std::move(file)) {}
-  AtomicFile file_;
-};
+// A file that begins with the header; the blocks are to follow as they are.
+Result<AtomicFile> create_darknet_weights(const std::filesystem::path& path,
+                                          const DarknetWeightsHeader& header);
 
 }  // namespace omni

@@ -294,51 +294,47 @@ Status write_safetensors(const ByteSink& sink, std::span<const NamedArray> array
   return {};
 }
 
-// The friend that fills a Safetensors.
-class SafetensorsReader {
- public:
-  static Result<Safetensors> read(const ByteSource& source, std::uint64_t size,
-                                  const std::string& where) {
-    const auto refuse = [&](std::string what) {
-      return Error{ErrorKind::data, where, std::move(what),
-                   "the file is truncated, or not a safetensors file"};
-    };
-    if (size < kLengthBytes)
-      return refuse(fmt::format("{} bytes are too few for a safetensors file", size));
-    std::uint64_t length = 0;
-    OMNI_CHECK(source(std::as_writable_bytes(std::span(&length, 1))));
-    if (length > kLongestHeader)
-      return refuse(fmt::format("claims a header of {} bytes, at most {} are accepted", length,
-                                kLongestHeader));
-    if (length > size - kLengthBytes)
-      return refuse(
-          fmt::format("claims a header of {} bytes, only {} follow", length, size - kLengthBytes));
-    std::string text(length, '\0');
-    OMNI_CHECK(source(std::as_writable_bytes(std::span(text))));
-    const std::uint64_t data_size = size - kLengthBytes - length;
-    OMNI_TRY(SafetensorsHeader header, parse_safetensors_header(text, data_size, where));
+Result<Safetensors> Safetensors::read(const ByteSource& source, std::uint64_t size,
+                                      const std::string& where) {
+  const auto refuse = [&](std::string what) {
+    return Error{ErrorKind::data, where, std::move(what),
+                 "the file is truncated, or not a safetensors file"};
+  };
+  if (size < kLengthBytes)
+    return refuse(fmt::format("{} bytes are too few for a safetensors file", size));
+  std::uint64_t length = 0;
+  OMNI_CHECK(source(std::as_writable_bytes(std::span(&length, 1))));
+  if (length > kLongestHeader)
+    return refuse(fmt::format("claims a header of {} bytes, at most {} are accepted", length,
+                              kLongestHeader));
+  if (length > size - kLengthBytes)
+    return refuse(
+        fmt::format("claims a header of {} bytes, only {} follow", length, size - kLengthBytes));
+  std::string text(length, '\0');
+  OMNI_CHECK(source(std::as_writable_bytes(std::span(text))));
+  const std::uint64_t data_size = size - kLengthBytes - length;
+  OMNI_TRY(SafetensorsHeader header, parse_safetensors_header(text, data_size, where));
 
-    Safetensors file;
-    file.metadata_ = std::move(header.metadata);
-    // The header has been checked: data_size is exactly the size of its arrays.
-    const std::size_t count = data_size / sizeof(float);
-    file.values_ = std::make_unique_for_overwrite<float[]>(count);
-    OMNI_CHECK(source(std::as_writable_bytes(std::span(file.values_.get(), count))));
-    for (SafetensorsEntry& entry : header.entries) {
-      const float* values = file.values_.get() + entry.begin / sizeof(float);
-      const std::size_t size_of_entry = (entry.end - entry.begin) / sizeof(float);
-      file.index_.emplace(entry.name, file.arrays_.size());
-      file.arrays_.push_back(
-          {std::move(entry.name), std::move(entry.shape), {values, size_of_entry}});
-    }
-    return file;
+  Safetensors file;
+  file.metadata_ = std::move(header.metadata);
+  // The header has been checked: data_size is exactly the size of its arrays.
+  const std::size_t count = data_size / sizeof(float);
+  file.values_ = std::make_unique_for_overwrite<float[]>(count);
+  OMNI_CHECK(source(std::as_writable_bytes(std::span(file.values_.get(), count))));
+  for (SafetensorsEntry& entry : header.entries) {
+    const float* values = file.values_.get() + entry.begin / sizeof(float);
+    const std::size_t size_of_entry = (entry.end - entry.begin) / sizeof(float);
+    file.index_.emplace(entry.name, file.arrays_.size());
+    file.arrays_.push_back(
+        {std::move(entry.name), std::move(entry.shape), {values, size_of_entry}});
   }
-};
+  return file;
+}
 
 Result<Safetensors> read_safetensors(const ByteSource& source, std::uint64_t size,
                                      const std::string& where) {
   try {
-    return SafetensorsReader::read(source, size, where);
+    return Safetensors::read(source, size, where);
   } catch (const std::bad_alloc&) {
     return Error{ErrorKind::out_of_memory, where,
                  fmt::format("not enough memory for its {} bytes", size), ""};

@@ -22,6 +22,8 @@ using Metadata = std::map<std::string, std::string, std::less<>>;
 
 // Bytes in order, to anywhere (a file, a hash, a buffer).
 using ByteSink = std::function<Status(std::span<const std::byte>)>;
+// Fills the span with the next bytes, or fails.
+using ByteSource = std::function<Status(std::span<std::byte>)>;
 
 struct NamedArray {
   std::string name;
@@ -38,8 +40,11 @@ class Safetensors {
   const std::vector<NamedArray>& arrays() const { return arrays_; }
   const NamedArray* find(std::string_view name) const;
 
+  // May throw std::bad_alloc, unlike read_safetensors().
+  static Result<Safetensors> read(const ByteSource& source, std::uint64_t size,
+                                  const std::string& where);
+
  private:
-  friend class SafetensorsReader;
   Metadata metadata_;
   std::vector<NamedArray> arrays_;
   std::map<std::string, std::size_t, std::less<>> index_;
@@ -50,9 +55,7 @@ class Safetensors {
 Status write_safetensors(const ByteSink& sink, std::span<const NamedArray> arrays,
                          const Metadata& metadata);
 
-// Fills the span with the next bytes, or fails. `size` is what the source holds in total, `where`
-// names it in errors.
-using ByteSource = std::function<Status(std::span<std::byte>)>;
+// `size` is what the source holds in total, `where` names it in errors.
 Result<Safetensors> read_safetensors(const ByteSource& source, std::uint64_t size,
                                      const std::string& where);
 Result<Safetensors> read_safetensors(const std::filesystem::path& path);

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include "codelets/elementwise/activation.hpp"
-#include "codelets/loss/cost_loss.hpp"
-#include "codelets/loss/logistic_loss.hpp"
-#include "codelets/loss/softmax_loss.hpp"
+#include "codelets/loss/losses.hpp"
 #include "layers/registry.hpp"
 
 namespace omni {

@@ -68,9 +68,7 @@ class PoolLayer : public Layer {
 class MaxPoolLayer final : public PoolLayer {
  public:
   explicit MaxPoolLayer(LayerBuilder& builder) : PoolLayer(builder, false) {
-    PoolShape one = pool_;
-    one.n = 1;
-    index_ = builder.per_slice("index", pool_index_bytes(one), DataType::u8);
+    index_ = builder.per_slice("index", pool_index_bytes(with_images(pool_, 1)), DataType::u8);
   }
   bool can_take_relu_gradient() const override { return true; }
   void take_relu_gradient() override { pool_.after_relu = true; }

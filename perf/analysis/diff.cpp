@@ -189,7 +189,7 @@ Verdict verdict_of(const DiffOptions& options, const Measured& before, const Mea
 void compare_times(const Run& before, const Run& after, Diff& diff) {
   for (const auto& [key, a] : before.times) {
     const auto found = after.times.find(key);
-    if (found == after.times.end()) continue;  // see compare_existence
+    if (found == after.times.end()) continue;  // see add_missing
     const Measured& b = found->second;
     DiffRow row{key, a.median, b.median, a.count, b.count};
     const bool whole = std::isinf(a.total);
@@ -225,15 +225,10 @@ void add_missing(const Run& has, const Run& lacks, Verdict verdict, Diff& diff) 
   }
 }
 
-void compare_existence(const Run& before, const Run& after, Diff& diff) {
-  add_missing(before, after, Verdict::only_before, diff);
-  add_missing(after, before, Verdict::only_after, diff);
-}
-
 void compare_placement(const Run& before, const Run& after, Diff& diff) {
   for (const auto& [codelet, kinds_before] : before.tasks) {
     const auto found = after.tasks.find(codelet);
-    if (found == after.tasks.end()) continue;  // see compare_existence
+    if (found == after.tasks.end()) continue;  // see add_missing
     std::set<std::string> kinds;
     double all_before = 0, all_after = 0;
     for (const auto& [kind, count] : kinds_before) kinds.insert(kind), all_before += count;
@@ -318,7 +313,8 @@ Result<Diff> analyse_diff(const Trace& before, const Trace& after, const DiffOpt
   const Run a = Measurement(before, options.skip).run(options.skip);
   const Run b = Measurement(after, options.skip).run(options.skip);
   compare_times(a, b, diff);
-  compare_existence(a, b, diff);
+  add_missing(a, b, Verdict::only_before, diff);
+  add_missing(b, a, Verdict::only_after, diff);
   compare_placement(a, b, diff);
   drop_repeated(diff.rows);
   std::ranges::stable_sort(diff.rows, [](const DiffRow& x, const DiffRow& y) {

@@ -14,11 +14,9 @@
 #include "perf/analysis/idle.hpp"
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/kernels.hpp"
-#include "perf/analysis/roofline.hpp"
 #include "perf/analysis/transfers.hpp"
 #include "perf/report/columns.hpp"
 #include "perf/report/page_parts.hpp"
-#include "runtime/files.hpp"
 #include "runtime/shown_name.hpp"
 
 // Records that the page has as they are.
@@ -309,12 +307,6 @@ std::string html_report(const Trace& trace, const Dependencies& dependencies,
                         const std::vector<MetricsLine>& metrics) {
   return filled_page(kPageTemplate, json_text(page_data(trace, dependencies, metrics)),
                      kPageScript);
-}
-
-Status write_html_report(const Trace& trace, const Dependencies& dependencies,
-                         const std::vector<MetricsLine>& metrics,
-                         const std::filesystem::path& path) {
-  return write_file_atomically(path, html_report(trace, dependencies, metrics));
 }
 
 }  // namespace omni::perf

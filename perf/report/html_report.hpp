@@ -2,22 +2,16 @@
 // roofline, staleness, memory, and the curves of a metrics file.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "perf/report/metrics_file.hpp"
 #include "perf/trace/dependencies.hpp"
-#include "runtime/result.hpp"
 
 namespace omni::perf {
 
 // Names in a trace are not trusted: they are text in the page, whatever they contain.
 std::string html_report(const Trace& trace, const Dependencies& dependencies,
                         const std::vector<MetricsLine>& metrics);
-
-Status write_html_report(const Trace& trace, const Dependencies& dependencies,
-                         const std::vector<MetricsLine>& metrics,
-                         const std::filesystem::path& path);
 
 }  // namespace omni::perf

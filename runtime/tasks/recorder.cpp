@@ -272,30 +272,24 @@ void begin_iteration(std::int64_t iteration) {
   sample_and_flush(*to, at);
 }
 
-void write(const trace::Layer& layer) {
-  if (State* to = state) define(*to, layer);
-}
-
-void write(const trace::Peak& peak) {
-  if (State* to = state) define(*to, peak);
-}
-
-void write(const trace::Transfer& transfer) {
+template <class Record>
+void write(const Record& record) {
   const std::lock_guard lock(ending);
-  if (State* to = state) append_line(*to, transfer, transfer.to);
+  State* to = state;
+  if (to == nullptr) return;
+  if constexpr (requires { record.at; })
+    append_line(*to, record, record.at);
+  else if constexpr (requires { record.to; })
+    append_line(*to, record, record.to);
+  else
+    define(*to, record);
 }
-
-void write(const trace::Exchange& exchange) {
-  if (State* to = state) append_line(*to, exchange, exchange.at);
-}
-
-void write(const trace::Meeting& meeting) {
-  if (State* to = state) append_line(*to, meeting, meeting.at);
-}
-
-void write(const trace::Counter& counter) {
-  if (State* to = state) append_line(*to, counter, counter.at);
-}
+template void write(const trace::Layer&);
+template void write(const trace::Peak&);
+template void write(const trace::Counter&);
+template void write(const trace::Transfer&);
+template void write(const trace::Exchange&);
+template void write(const trace::Meeting&);
 
 WaitScope::WaitScope(bool for_all) : for_all_(for_all), from_(on() ? now() : 0) {}
 

@@ -47,12 +47,9 @@ trace::Nanoseconds now();
 
 // The submitting thread begins an iteration; the SubmissionScope says which tasks belong to it.
 void begin_iteration(std::int64_t iteration);
-void write(const trace::Layer& layer);
-void write(const trace::Peak& peak);
-void write(const trace::Counter& counter);
-void write(const trace::Transfer& transfer);  // also in threads that outlive a Recorder
-void write(const trace::Exchange& exchange);
-void write(const trace::Meeting& meeting);
+// A Layer, Peak, Counter, Transfer, Exchange or Meeting; also in threads that outlive a Recorder.
+template <class Record>
+void write(const Record& record);
 
 // Time that the submitting thread waited in a scope.
 class WaitScope {

@@ -28,7 +28,7 @@ TEST(FleetingTensor, has_no_home_and_can_be_read) {
     const HostAccess access(values, HostAccess::Mode::write);
     for (std::size_t i = 0; i < kCount; ++i) access.bf16()[i] = static_cast<float>(i) / 3;
   }
-  submit_concat_channels({.rows = 1, .c = kCount, .offset = 0, .total = kCount}, values, copied);
+  submit_copy(kCount, values, copied);
   ASSERT_TRUE(wait_for_tasks());
   const HostAccess access(copied, HostAccess::Mode::read);
   const std::vector<float> found = access.values();

@@ -1,4 +1,5 @@
-#include "codelets/loss/cost_loss.hpp"
+// [cost]'s distances against references, numeric gradients and values computed by hand.
+#include "codelets/loss/losses.hpp"
 
 #include "tests/gradcheck/harness.hpp"
 

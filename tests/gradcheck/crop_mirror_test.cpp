@@ -1,4 +1,5 @@
-#include "codelets/spatial/crop_mirror.hpp"
+// Crops against references, numeric gradients and values computed by hand.
+#include "codelets/spatial/resampling.hpp"
 
 #include <numeric>
 #include <set>

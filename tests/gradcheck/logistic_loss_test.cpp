@@ -1,4 +1,5 @@
-#include "codelets/loss/logistic_loss.hpp"
+// The logistic cross-entropy against references, numeric gradients and values computed by hand.
+#include "codelets/loss/losses.hpp"
 
 #include "tests/gradcheck/harness.hpp"
 

@@ -1,4 +1,5 @@
-#include "codelets/spatial/reorg.hpp"
+// Reorg against its reference, its inverse and values computed by hand.
+#include "codelets/spatial/resampling.hpp"
 
 #include <numeric>
 

@@ -1,4 +1,5 @@
-#include "codelets/loss/softmax_loss.hpp"
+// Softmax and its cross-entropy against references, numeric gradients and values computed by hand.
+#include "codelets/loss/losses.hpp"
 
 #include "tests/gradcheck/harness.hpp"
 

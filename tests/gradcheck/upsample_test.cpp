@@ -1,4 +1,5 @@
-#include "codelets/spatial/upsample.hpp"
+// Upsampling against references, numeric gradients and values computed by hand.
+#include "codelets/spatial/resampling.hpp"
 
 #include "tests/gradcheck/harness.hpp"
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,10 +31,10 @@ TEST(DarknetWeights, WritesTheExactBytesAndReadsThemBack) {
   const std::array first = {1.f, -2.f, 3.f};
   const std::array second = {0.5f};
   {
-    auto writer = DarknetWeightsWriter::create(folder / "w", {.seen = 12345678901234});
+    auto writer = create_darknet_weights(folder / "w", {.seen = 12345678901234});
     ASSERT_TRUE(writer);
-    ASSERT_TRUE(writer->write(first));
-    ASSERT_TRUE(writer->write(second));
+    ASSERT_TRUE(writer->write(std::as_bytes(std::span(first))));
+    ASSERT_TRUE(writer->write(std::as_bytes(std::span(second))));
     EXPECT_FALSE(std::filesystem::exists(folder / "w")) << "before commit()";
     ASSERT_TRUE(writer->commit());
   }
@@ -69,9 +70,9 @@ TEST(DarknetWeights, SeenAndTransposedFollowTheVersion) {
         Version{1001, 2, false, true}, Version{999, 999, true, false}}) {
     const DarknetWeightsHeader header{.major = version.major, .minor = version.minor, .seen = 64};
     {
-      auto writer = DarknetWeightsWriter::create(folder / "w", header);
+      auto writer = create_darknet_weights(folder / "w", header);
       ASSERT_TRUE(writer);
-      ASSERT_TRUE(writer->write(std::array{2.f}));
+      ASSERT_TRUE(writer->write(std::as_bytes(std::span<const float>(std::array{2.f}))));
       ASSERT_TRUE(writer->commit());
     }
     EXPECT_EQ(std::filesystem::file_size(folder / "w"), version.wide ? 24u : 20u);

@@ -11,8 +11,6 @@
 #include <set>
 #include <vector>
 
-#include "runtime/data/colour.hpp"
-
 namespace omni {
 namespace {
 

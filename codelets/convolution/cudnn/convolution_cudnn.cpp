@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "codelets/convolution/convolution.hpp"
 #include "codelets/convolution/cudnn/convolution_plan.hpp"
-#include "codelets/convolution/cudnn/lowered_convolution.hpp"
 #include "codelets/cuda/alignment.hpp"
 #include "codelets/cuda/plans.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
@@ -16,23 +16,14 @@
 namespace omni {
 namespace {
 
-cudnn::ConvolutionTask task_of(const ConvForwardArgs& args, bool in_bf16) {
-  return {.pass = cudnn::Pass::forward,
-          .shape = args.shape,
-          .bf16_values = in_bf16,
-          .activation = args.activation};
-}
-cudnn::ConvolutionTask task_of(const ConvWeightsArgs& args, bool in_bf16) {
-  return {.pass = cudnn::Pass::backward_weights,
-          .shape = args.shape,
-          .bf16_values = in_bf16,
-          .adds = args.adds};
-}
-cudnn::ConvolutionTask task_of(const ConvDataArgs& args, bool in_bf16) {
-  return {.pass = cudnn::Pass::backward_data,
-          .shape = args.shape,
-          .bf16_values = in_bf16,
-          .adds = args.adds};
+template <class Args>
+cudnn::ConvolutionTask task_of(const Args& args, bool in_bf16) {
+  cudnn::ConvolutionTask task{.pass = Args::kPass, .shape = args.shape, .bf16_values = in_bf16};
+  if constexpr (Args::kPass == Pass::forward)
+    task.activation = args.activation;
+  else
+    task.adds = args.adds;
+  return task;
 }
 
 cudnn::ConvolutionTensors tensors_of(const ConvForwardArgs& args, const Buffers& buffers) {

@@ -10,8 +10,6 @@
 
 namespace omni::cudnn {
 
-enum class Pass { forward, backward_weights, backward_data };
-
 // How cuDNN and we call the tensors of a graph. Backward, src, weights and dst are the gradients of
 // what they are forward, where they are not the values themselves.
 enum class TensorName : std::int64_t { src = 1, weights, dst, bias };

@@ -1,4 +1,5 @@
-#include "codelets/convolution/cudnn/lowered_convolution.hpp"
+// Convolution on a GPU without cuDNN, for what cuDNN refuses: lowered to matrix products of cuBLAS.
+#include "codelets/convolution/convolution.hpp"
 
 #include "codelets/cuda/gemm.cuh"
 #include "codelets/cuda/lowering.cuh"

@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "runtime/data/images/file_dataset.hpp"
-#include "runtime/data/images/labels.hpp"
 #include "runtime/log.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"

@@ -7,7 +7,6 @@
 #include <charconv>
 #include <span>
 
-#include "runtime/data/images/jpeg.hpp"
 #include "runtime/files.hpp"
 
 namespace omni {

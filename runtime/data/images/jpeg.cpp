@@ -1,4 +1,5 @@
-#include "runtime/data/images/jpeg.hpp"
+// JPEG images, through libjpeg-turbo.
+#include "runtime/data/images/image_file.hpp"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -14,6 +13,7 @@
 #include "runtime/checksum.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
+#include "runtime/own_command.hpp"
 #include "runtime/tasks/models/sound_files.hpp"
 
 namespace omni {
@@ -31,15 +31,9 @@ std::string text_of(const char* variable) {
   return text != nullptr ? text : "";
 }
 
-std::string machine_name() {
-  std::array<char, 65> host{};
-  gethostname(host.data(), host.size() - 1);
-  return host.data();
-}
-
 // As StarPU names the files of the bus.
 std::string host_name() {
-  const std::string name = text_of("STARPU_HOSTNAME"), machine = machine_name();
+  const std::string name = text_of("STARPU_HOSTNAME"), machine = own_host();
   return name.empty() ? machine.substr(0, machine.find('.')) : name.substr(0, 64);
 }
 
@@ -95,7 +89,7 @@ int take_room(const fs::path& folder) {
 Result<std::shared_ptr<ModelFolder>> ModelFolder::open(const fs::path& shared) {
   // The machine as a checksum: StarPU's paths must be short.
   const std::string prefix =
-      fmt::format("omnivore-{}-{:.8}-", ::geteuid(), checksum_of(machine_name()));
+      fmt::format("omnivore-{}-{:.8}-", ::geteuid(), checksum_of(own_host()));
   std::error_code none;
   int code = ENAMETOOLONG;
   for (const fs::path& parent : {fs::temp_directory_path(none), shared}) {

@@ -11,8 +11,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "codelets/convolution/convolution.hpp"
 #include "codelets/convolution/cudnn/folded_tensors.hpp"
-#include "codelets/convolution/cudnn/lowered_convolution.hpp"
 #include "runtime/cuda/worker.hpp"
 #include "runtime/log.hpp"
 #include "runtime/tasks/locals.hpp"

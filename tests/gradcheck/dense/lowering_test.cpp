@@ -1,5 +1,5 @@
 // However many output rows a product takes: the convolution is the same.
-#include "codelets/convolution/lowered_passes.hpp"
+#include "codelets/convolution/lowering.hpp"
 #include "tests/gradcheck/dense/convolution_cases.hpp"
 
 namespace omni::gradcheck {

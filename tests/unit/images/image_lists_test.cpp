@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "runtime/data/dataset.hpp"
-#include "runtime/data/images/labels.hpp"
+#include "runtime/data/images/image_list.hpp"
 #include "runtime/log.hpp"
 #include "tests/support/jpeg_writer.hpp"
 #include "tests/support/temporary_directory.hpp"

@@ -8,7 +8,6 @@
 #include "perf/analysis/kernels.hpp"
 #include "perf/analysis/memory.hpp"
 #include "perf/analysis/models.hpp"
-#include "perf/analysis/roofline.hpp"
 #include "perf/analysis/summary.hpp"
 #include "perf/analysis/transfers.hpp"
 #include "tests/support/hand_trace.hpp"

@@ -1,12 +1,92 @@
-// [shortcut]: adds an earlier layer's output to the previous one's: the residual block.
+// Layers that read earlier ones. [route] joins their channels side by side; with one layer, a
+// branch point, which costs nothing: who reads it reads that layer. [shortcut] adds an earlier
+// layer's output to the previous one's: the residual block.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <limits>
 
 #include "codelets/elementwise/shortcut_add.hpp"
+#include "codelets/spatial/copy_channels.hpp"
 #include "layers/registry.hpp"
 #include "layers/types/blocks/activation_block.hpp"
 
 namespace omni {
 namespace {
+
+class RouteLayer final : public Layer {
+ public:
+  explicit RouteLayer(LayerBuilder& builder) : Layer(builder) {
+    OptionReader& options = builder.options();
+    const std::vector<int> references = options.integers("layers");
+    if (references.empty())
+      options.refuse("layers", "[route] names no layers", "add layers=-1,-4, say");
+    if (references.size() == 1) {
+      from_ = {builder.resolve("layers", references[0])};
+      alias_output(builder.alias(from_[0]));
+      return;
+    }
+    Extent extent;
+    for (const int reference : references) {
+      const int from = builder.resolve("layers", reference);
+      const Extent& part = builder.extent_of(from);
+      if (from_.empty()) {
+        extent = {part.h, part.w, 0};
+      } else if (part.h != extent.h || part.w != extent.w) {
+        options.refuse("layers",
+                       fmt::format("layer {} is {}x{}, layer {} is {}x{}", from_[0], extent.w,
+                                   extent.h, from, part.w, part.h),
+                       "routed layers need equal width and height");
+      }
+      if (part.c > std::numeric_limits<int>::max() - extent.c) {
+        options.refuse("layers", "too many channels in one output", "route fewer layers");
+        break;
+      }
+      builder.input_from(from);
+      from_.push_back(from);
+      offsets_.push_back(extent.c);
+      extent.c += part.c;
+    }
+    output_ = builder.blob("output", extent);
+  }
+
+  std::string detail() const override { return fmt::format("layers {}", fmt::join(from_, " ")); }
+  std::string in_one_task() const override { return is_alias() ? "no copy" : ""; }
+  void forward(const Step&, int slice) override {
+    if (is_alias()) return;
+    for (std::size_t i = 0; i < inputs().size(); ++i) {
+      CopyChannelsArgs join = copy_of(i, slice);
+      join.dst_c = output_.extent.c;
+      join.dst_offset = offsets_[i];
+      // The first one starts the output anew.
+      copy_channels.submit(
+          join,
+          {read(input(i).value(slice)), i == 0 ? write(value(slice)) : read_write(value(slice))},
+          forward_tag(slice));
+    }
+  }
+  void backward(const Step&, int slice) override {
+    if (is_alias()) return;
+    for (std::size_t i = 0; i < inputs().size(); ++i) {
+      if (!input(i).wants_gradient()) continue;
+      CopyChannelsArgs split = copy_of(i, slice);
+      split.src_c = output_.extent.c;
+      split.src_offset = offsets_[i];
+      copy_channels.submit(split, {read(diff(slice)), write(input(i).gradient(slice))},
+                           data_gradient_tag(slice));
+    }
+  }
+
+ private:
+  CopyChannelsArgs copy_of(std::size_t which, int slice) const {
+    const int c = input(which).extent().c;
+    return {.rows = std::int64_t{images(slice)} * output_.extent.h * output_.extent.w,
+            .c = c,
+            .src_c = c,
+            .dst_c = c};
+  }
+  std::vector<int> from_, offsets_;
+};
 
 class ShortcutLayer final : public Layer {
  public:
@@ -70,6 +150,14 @@ class ShortcutLayer final : public Layer {
   int from_;
   bool before_sums_ = false;  // the layer before makes our output, and has our gradient
 };
+
+const LayerRegistration route_registration(
+    {.name = "route",
+     .summary = "joins the channels of earlier layers",
+     .keys = {{"layers", "", "list of layers: indices, or negative: relative"},
+              {"groups", "1", "whole layers are joined", Effect::refused},
+              {"group_id", "0", "whole layers are joined", Effect::refused}},
+     .make = make_layer<RouteLayer>});
 
 const LayerRegistration shortcut_registration(
     {.name = "shortcut",

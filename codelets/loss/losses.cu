@@ -1,0 +1,206 @@
+// The losses on a GPU: a block per image, then one that adds up.
+#include <limits>
+
+#include "codelets/cuda/blocks.cuh"
+#include "codelets/cuda/elements.cuh"
+#include "codelets/loss/losses.hpp"
+
+namespace omni {
+namespace {
+
+struct ImageLoss {
+  double loss;
+  int rank;
+  bool counted;
+};
+
+// A power of two of threads for a row of so many values, in whole warps.
+dim3 threads_for_row(int values) {
+  unsigned threads = 32;
+  while (threads < kThreads && threads < static_cast<unsigned>(values)) threads *= 2;
+  return dim3(threads);
+}
+
+// label_rank() by all threads of a block.
+__device__ int block_label_rank(const float* values, int classes, int label) {
+  const float own = values[label];
+  int before = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < classes; i += static_cast<int>(blockDim.x))
+    before += i != label && comes_before(values[i], own, i < label);
+  return reduce_block(before, Plus{});
+}
+
+// Nobody can be told of a label out of range here. Its loss is no number, which ends the run.
+template <class Row>
+__global__ void image_losses_kernel(const std::int32_t* labels, int inputs, Row row, float* diff,
+                                    ImageLoss* losses) {
+  const int image = static_cast<int>(blockIdx.x);
+  const int label = labels[image];
+  float* d = diff == nullptr ? nullptr : diff + std::int64_t{image} * inputs;
+  ImageLoss result{0, 0, false};
+  if (label >= 0 && label < inputs) {
+    result = row(image, label, d);
+  } else {
+    if (d != nullptr)
+      for (int i = static_cast<int>(threadIdx.x); i < inputs; i += static_cast<int>(blockDim.x))
+        d[i] = 0;
+    if (label != kNoLabel)
+      result = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<int>::max(), true};
+  }
+  if (threadIdx.x == 0) losses[image] = result;
+}
+
+// Stores the metrics of so many images.
+__global__ void add_losses_kernel(int images, const ImageLoss* losses, float* metrics) {
+  LabelMetrics sums;
+  for (int image = static_cast<int>(threadIdx.x); image < images;
+       image += static_cast<int>(blockDim.x)) {
+    sums.loss += losses[image].loss;
+    if (losses[image].counted) sums.count(losses[image].rank);
+  }
+  sums.loss = reduce_block(sums.loss, Plus{});
+  sums.top1 = reduce_block(sums.top1, Plus{});
+  sums.top5 = reduce_block(sums.top5, Plus{});
+  sums.images = reduce_block(sums.images, Plus{});
+  if (threadIdx.x == 0) sums.store(metrics);
+}
+
+// row(image, label, d) is called by a block and writes the image's gradient to d, unless that is
+// null. The ImageLoss that its first thread returns is taken.
+template <class Row>
+void label_losses(int images, int inputs, const std::int32_t* labels, Row row, float* metrics,
+                  float* diff) {
+  CudaWorker& worker = CudaWorker::current();
+  auto* losses = static_cast<ImageLoss*>(worker.workspace(images * sizeof(ImageLoss)));
+  launch(image_losses_kernel<Row>, dim3(static_cast<unsigned>(images)), threads_for_row(inputs), 0,
+         worker.stream(), labels, inputs, row, diff, losses);
+  launch(add_losses_kernel, dim3(1), threads_for_row(images), 0, worker.stream(), images, losses,
+         metrics);
+}
+
+// ---- softmax and cross-entropy: also a block per distribution ----
+
+__global__ void softmax_kernel(int size, float sharpness, const float* src, float* dst) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * size;
+  const float* x = src + first;
+  float* p = dst + first;
+  const int thread = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
+  float top = x[0], sum = 0;
+  for (int i = thread; i < size; i += step) top = Greater{}(x[i], top);
+  top = reduce_block(top, Greater{});
+  for (int i = thread; i < size; i += step) {
+    p[i] = std::exp((x[i] - top) * sharpness);
+    sum += p[i];
+  }
+  const float share = 1 / reduce_block(sum, Plus{});
+  for (int i = thread; i < size; i += step) p[i] *= share;
+}
+
+struct CrossEntropyRow {
+  int inputs, size;  // of the image, of one group
+  float temperature, sharpness;
+  Truth truth;
+  const float *logits, *probabilities;
+
+  __device__ ImageLoss operator()(int image, int label, float* d) const {
+    const float* x = logits + std::int64_t{image} * inputs;
+    const float* p = probabilities + std::int64_t{image} * inputs;
+    const int first = label / size * size, last = first + size;  // the label's group
+    const int thread = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
+    const auto own = static_cast<double>(x[label]);
+    float top = x[label], rest = 0;
+    for (int i = first + thread; i < last; i += step) top = Greater{}(x[i], top);
+    top = reduce_block(top, Greater{});
+    double others_below = 0;  // the label
+    for (int i = first + thread; i < last; i += step) {
+      if (i != label) rest += std::exp((x[i] - top) * sharpness);
+      others_below += own - static_cast<double>(x[i]);
+    }
+    const LabelOdds odds{.own = static_cast<double>(std::exp((x[label] - top) * sharpness)),
+                         .rest = static_cast<double>(reduce_block(rest, Plus{})),
+                         .below = (top - own) / temperature};
+    double loss = odds.loss();
+    if (truth.other > 0)
+      loss += truth.other * reduce_block(others_below, Plus{}) / static_cast<double>(temperature);
+    const float error = static_cast<float>(odds.error(truth.label));
+    if (d != nullptr)
+      for (int i = thread; i < inputs; i += step) {
+        const float here = i == label ? error : p[i] - static_cast<float>(truth.other);
+        d[i] = i >= first && i < last ? here * sharpness : 0.0f;
+      }
+    return {loss, block_label_rank(p, inputs, label), true};
+  }
+};
+
+// ---- logistic cross-entropy ----
+
+struct LogisticRow {
+  int inputs;
+  const float* src;
+
+  __device__ ImageLoss operator()(int image, int label, float* d) const {
+    const float* x = src + std::int64_t{image} * inputs;
+    double loss = 0;
+    for (int i = static_cast<int>(threadIdx.x); i < inputs; i += static_cast<int>(blockDim.x)) {
+      loss += static_cast<double>(reference::softplus(i == label ? -x[i] : x[i]));
+      if (d != nullptr) d[i] = reference::probability_less_truth(x[i], i == label);
+    }
+    return {reduce_block(loss, Plus{}), block_label_rank(x, inputs, label), true};
+  }
+};
+
+// ---- the distance from the one-hot label ----
+
+template <class F>
+struct DistanceRow {
+  F f;
+  int inputs;
+  float scale;
+  const float* src;
+
+  __device__ ImageLoss operator()(int image, int label, float* d) const {
+    const float* x = src + std::int64_t{image} * inputs;
+    double sum = 0;
+    for (int i = static_cast<int>(threadIdx.x); i < inputs; i += static_cast<int>(blockDim.x)) {
+      const float error = x[i] - (i == label ? 1.0f : 0.0f);
+      sum += static_cast<double>(f(error));
+      if (d != nullptr) d[i] = scale * f.gradient(error);
+    }
+    const double loss = static_cast<double>(scale) * reduce_block(sum, Plus{});
+    return {loss, block_label_rank(x, inputs, label), true};
+  }
+};
+
+}  // namespace
+
+void gpu::softmax_forward(const SoftmaxArgs& args, const Buffers& buffers, DeviceContext&) {
+  CudaWorker& worker = CudaWorker::current();
+  const int size = args.inputs / args.groups;
+  const std::int64_t distributions = std::int64_t{args.n} * args.groups;
+  launch(softmax_kernel, dim3(static_cast<unsigned>(distributions)), threads_for_row(size), 0,
+         worker.stream(), size, 1 / args.temperature, buffers.get(0), buffers.get(1));
+}
+
+void gpu::cross_entropy(const CrossEntropyArgs& args, const Buffers& buffers, DeviceContext&) {
+  label_losses(
+      args.n, args.inputs, buffers.get<std::int32_t>(2),
+      CrossEntropyRow{args.inputs, args.inputs / args.groups, args.temperature,
+                      1 / args.temperature, smoothed_truth(args), buffers.get(0), buffers.get(1)},
+      buffers.get(3), args.gradient ? buffers.get(4) : nullptr);
+}
+
+void gpu::logistic_loss(const LogisticLossArgs& args, const Buffers& buffers, DeviceContext&) {
+  label_losses(args.n, args.inputs, buffers.get<std::int32_t>(1),
+               LogisticRow{args.inputs, buffers.get(0)}, buffers.get(2),
+               args.gradient ? buffers.get(3) : nullptr);
+}
+
+void gpu::cost_loss(const CostLossArgs& args, const Buffers& buffers, DeviceContext&) {
+  with_distance(args.distance, [&]<class F>(F f) {
+    label_losses(args.n, args.inputs, buffers.get<std::int32_t>(1),
+                 DistanceRow<F>{f, args.inputs, args.scale, buffers.get(0)}, buffers.get(2),
+                 args.gradient ? buffers.get(3) : nullptr);
+  });
+}
+
+}  // namespace omni
