@@ -127,13 +127,13 @@ Result<int> run_import(const ImportArguments& arguments) {
 
 Command report_command(CLI::App& parent) {
   const auto arguments = std::make_shared<FileArguments>();
-  Command command =
-      file_command(parent, "report", "Everything on one page, for a browser", arguments, "--html",
-                   "<FILE> HTML file to write; it needs no other file",
-                   [](const Trace& trace, const FileArguments& given) -> Status {
-                     OMNI_TRY(const std::vector<MetricsLine> metrics, metrics_of(given));
-                     return write_html_report(trace, Dependencies(trace), metrics, given.path);
-                   });
+  Command command = file_command(
+      parent, "report", "Everything on one page, for a browser", arguments, "--html",
+      "<FILE> HTML file to write; it needs no other file",
+      [](const Trace& trace, const FileArguments& given) -> Status {
+        OMNI_TRY(const std::vector<MetricsLine> metrics, metrics_of(given));
+        return write_file_atomically(given.path, html_report(trace, Dependencies(trace), metrics));
+      });
   command.app->add_option(
       "--metrics", arguments->metrics,
       "<FILE> File of omni-run --metrics, for curves of loss, accuracy and throughput; "
