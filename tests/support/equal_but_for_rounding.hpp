@@ -45,10 +45,9 @@ inline constexpr TenSteps kTenSteps[]{{"lenet", TenSteps::Size::small, "4", "0.0
                                       {"darknet19"}};
 
 // `one` and `other` are computed in two ways: as far as they are apart, what is right may be, ten
-// times and a step earlier, or 3e-5: Winograd's products round more than both. Most nets are 1e-6
-// to 1e-5 apart in ten steps; VGG-16 5e-4, and ResNet-50 from its fourth step on more than it
-// learns, so that it is held in its first two. The first step in which `losses` are further away;
-// 0: none.
+// times and a step earlier. Most nets are 1e-6 to 1e-5 apart in ten steps; VGG-16 5e-4, and
+// ResNet-50 from its fourth step on more than it learns, so that it is held in its first two.
+// The first step in which `losses` are further away; 0: none.
 inline std::size_t first_step_beyond_rounding(const std::vector<double>& losses,
                                               const std::vector<double>& one,
                                               const std::vector<double>& other) {
@@ -59,7 +58,7 @@ inline std::size_t first_step_beyond_rounding(const std::vector<double>& losses,
   double most = 0;
   for (std::size_t i = 0; i < one.size(); ++i) {
     most = std::max({most, apart(one, other, i), apart(one, other, i + 1)});
-    if (!(apart(one, losses, i) <= std::max(3e-5, 10 * most))) return i + 1;  // NaN, too
+    if (!(apart(one, losses, i) <= std::max(1e-5, 10 * most))) return i + 1;  // NaN, too
   }
   return 0;
 }
