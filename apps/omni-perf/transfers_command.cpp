@@ -20,10 +20,10 @@ Document describe_transfers(const Trace& trace) {
                     {"bytes", "moved", Format::bytes, transfers.bytes}};
   Table links{.key = "links",
               .columns = {column::count("rank"), column::number("from_rank", "from rank"),
-                          column::count("from_node", "from node"), column::count("to_node", "to node"),
-                          column::count("count"), column::bytes("bytes", "moved"),
-                          column::per_second("bandwidth"), column::seconds("busy"),
-                          column::share("overlapped")}};
+                          column::count("from_node", "from node"),
+                          column::count("to_node", "to node"), column::count("count"),
+                          column::bytes("bytes", "moved"), column::per_second("bandwidth"),
+                          column::seconds("busy"), column::share("overlapped")}};
   for (const Link& link : transfers.links)
     links.rows.push_back({std::int64_t{link.rank},
                           link.from_rank < 0 ? Cell(kUnknown) : Cell(std::int64_t{link.from_rank}),

@@ -7,6 +7,7 @@
 
 #include "runtime/checksum.hpp"
 #include "runtime/files.hpp"
+#include "scheduling/groups/compute_groups.hpp"
 
 namespace omni {
 namespace {
@@ -29,9 +30,9 @@ std::vector<UpdateRatio> UpdateRatios::read() const {
       const bool there = each.is_object() && each.contains(key) && each[key].is_number();
       return there && each[key].get<double>() > 0 ? each[key].get<double>() : fallback;
     };
-    const int groups = static_cast<int>(number("groups", 0));
-    if (groups < 1) return {};
-    counts.push_back({.groups = groups,
+    const double groups = number("groups", 0);
+    if (groups < 1 || groups > kMostGroups) return {};
+    counts.push_back({.groups = static_cast<int>(groups),
                       .ratio = number("ratio", std::numeric_limits<double>::infinity()),
                       .error = number("error", 0)});
   }

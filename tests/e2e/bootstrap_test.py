@@ -48,18 +48,26 @@ class Bootstrap(unittest.TestCase):
         self.assertIn("[bootstrap] ready after", self.ends(0, self.start("build")))
 
     def test_some_tests_have_a_starpu_and_a_build_of_their_own(self):
-        for tests, flavour, which in (("nodes", "opencl", "^nodes$ --output-on-failure"),
-                                      ("simgrid", "simgrid", f"^simgrid_ --output-on-failure -j {len(os.sched_getaffinity(0))}")):
+        for tests, flavour, which in (("nodes", "opencl", "^nodes$"),
+                                      ("simgrid", "simgrid", f"^simgrid_ -j {len(os.sched_getaffinity(0))}")):
             said = self.ends(0, self.start(tests, "-V"))
             folder = os.path.join(os.path.realpath(self.clone), f"build-{flavour}")
-            self.assertIn(f"ctest --test-dir {folder} -R {which} -V\n", said)
+            self.assertIn(f"ctest --test-dir {folder} --output-on-failure -R {which} -V\n", said)
             with open(os.path.join(self.folder, "asked"), encoding="ascii") as asked:
                 self.assertEqual(asked.read().splitlines()[-1], f"--{flavour} --find")
 
+    def test_what_failed_is_said_last(self):
+        with open(os.path.join(self.folder, "bin/ctest"), "w", encoding="ascii") as file:
+            file.write("""#!/bin/sh
+mkdir -p "$2/Testing/Temporary"; echo 'a_test.cpp:7: Failure
+Which is: 3' >"$2/Testing/Temporary/LastTest.log"; exit 8
+""")
+        self.assertTrue(self.ends(8, self.start("test")).endswith("a_test.cpp:7: Failure\nWhich is: 3\n"))
+
     def test_jobs_of_slurm_are_no_part_of_all_tests(self):
         folder = os.path.join(os.path.realpath(self.clone), "build")
-        self.assertIn(f"ctest --test-dir {folder} -L ^slurm$ --output-on-failure -V\n", self.ends(0, self.start("cluster", "-V")))
-        self.assertIn(f"ctest --test-dir {folder} -LE ^slurm$ --output-on-failure -j ", self.ends(0, self.start("test")))
+        self.assertIn(f"ctest --test-dir {folder} --output-on-failure -L ^slurm$ -V\n", self.ends(0, self.start("cluster", "-V")))
+        self.assertIn(f"ctest --test-dir {folder} --output-on-failure -LE ^slurm$ -j ", self.ends(0, self.start("test")))
 
     def test_a_played_gpu_needs_the_toolkit_and_has_a_build_of_its_own(self):
         toolkit = os.path.join(self.folder, "cuda")
@@ -67,7 +75,7 @@ class Bootstrap(unittest.TestCase):
         shutil.copy("/bin/true", os.path.join(toolkit, "bin", "nvcc"))
         said = self.ends(0, self.start("gpu", "-V", environment={"CUDA_HOME": toolkit}))
         folder = os.path.join(os.path.realpath(self.clone), "build-played-gpu")
-        self.assertIn(f"ctest --test-dir {folder} -L ^gpu$ --output-on-failure -j {os.cpu_count()} -V\n", said)
+        self.assertIn(f"ctest --test-dir {folder} --output-on-failure -L ^gpu$ -j {os.cpu_count()} -V\n", said)
         for command in ("gpu", "bundle"):
             for nothing in ("", self.folder):
                 self.assertEqual("bootstrap: no CUDA toolkit was found (set CUDA_HOME); a GPU is not needed\n",

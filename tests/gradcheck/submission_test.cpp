@@ -2,7 +2,6 @@
 // the kernels expect. On one memory node a wrong access mode cannot be seen. (Batch normalisation
 // has its own such test; whole nets run the others: net/net_test.cpp, tests/e2e.)
 #include "codelets/loss/losses.hpp"
-#include "codelets/spatial/copy_channels.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "tests/gradcheck/harness.hpp"
@@ -92,18 +91,6 @@ TEST_F(Submission, a_bad_label_becomes_an_error) {
   EXPECT_EQ(status.error().what,
             "label 3 of image 0 of the slice is out of range: the net has 3 outputs");
   clear_task_errors();
-}
-
-TEST_F(Submission, concatenation) {
-  // Not the first part, so what is already in the whole stays.
-  const CopyChannelsArgs join{.rows = 4, .c = 2, .src_c = 2, .dst_c = 5, .dst_offset = 1};
-  check(copy_channels, join, {input(8), in_place(20)}, [&](Tensors t) {
-    copy_channels.submit(join, {read(*t[0]), read_write(*t[1])});
-  });
-  const CopyChannelsArgs split{.rows = 4, .c = 2, .src_c = 5, .src_offset = 1, .dst_c = 2};
-  check(copy_channels, split, {input(20), output(8)}, [&](Tensors t) {
-    copy_channels.submit(split, {read(*t[0]), write(*t[1])});
-  });
 }
 
 }  // namespace

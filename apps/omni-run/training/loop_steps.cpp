@@ -98,7 +98,6 @@ TrainerEvents Training::events() {
           .save_checkpoint =
               [this](const TrainingState& state) {
                 Stopwatch watch;
-                watch.start();
                 Status saved = save(state);
                 time_limit_.note_save(watch.seconds());
                 saved_ = saved_ || saved;

@@ -49,17 +49,15 @@ std::string contents(const DatasetPair& data) {
 }
 
 Status require_same(const std::vector<Fact>& facts) {
-  std::vector<std::vector<std::string>> values;  // of each fact, by rank
-  for (Fact each : facts) {
+  for (Fact each : facts) {  // other programs may know other facts: theirs differ first
     std::ranges::replace(each.value, '\n', ' ');
-    values.push_back(ranks::gather(each.value));
-  }
-  for (int rank = 1; rank < ranks::size(); ++rank)
-    for (std::size_t i = 0; i < facts.size(); ++i)
-      if (const std::string& other = values[i][rank], &first = values[i][0]; other != first)
+    const std::vector<std::string> all = ranks::gather(each.value);
+    for (int rank = 1; rank < ranks::size(); ++rank)
+      if (all[rank] != all[0])
         return Error{ErrorKind::usage, ranks::name(rank),
-                     fmt::format("{} is {}, and {} on the first rank", facts[i].what, other, first),
+                     fmt::format("{} is {}, and {} on the first rank", each.what, all[rank], all[0]),
                      "all ranks must have the same"};
+  }
   return {};
 }
 
