@@ -84,8 +84,10 @@ TEST_F(Stop, BeforeTrainingThereIsNothingToSave) {
 }
 
 TEST_F(Stop, ListensBeforeItSaysAnything) {
-  const int code = asked({"--net", "lenet", "--data", "synthetic:2000000000"}, SIGUSR1,
-                         [&] { return fs::exists(errors_) && fs::file_size(errors_) > 0; });
+  const int code =
+      asked({"--net", "lenet", "--data", "synthetic:40", "--no-test", "--metrics", pipe(), "--out",
+             folder_ / "run"},
+            SIGUSR1, [&] { return fs::exists(errors_) && fs::file_size(errors_) > 0; });
   EXPECT_EQ(code, 75);
 }
 
