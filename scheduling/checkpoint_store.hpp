@@ -11,7 +11,7 @@
 #include <string>
 
 #include "runtime/result.hpp"
-#include "scheduling/checkpoint.hpp"
+#include "scheduling/checkpoint_folder.hpp"
 #include "scheduling/run_lock.hpp"
 
 namespace omni {

@@ -1,4 +1,4 @@
-#include "apps/omni-run/open_net.hpp"
+#include "apps/omni-run/setup.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,6 @@
 #include <filesystem>
 
 #include "apps/command_line.hpp"
-#include "apps/omni-run/shipped/shipped_files.hpp"
 #include "layers/formats/darknet_cfg.hpp"
 #include "layers/formats/darknet_weights.hpp"
 #include "layers/options.hpp"

@@ -1,4 +1,4 @@
-#include "scheduling/arrivals/united.hpp"
+#include "scheduling/arrivals/machine_file.hpp"
 
 #include <algorithm>
 #include <vector>

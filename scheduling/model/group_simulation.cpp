@@ -10,7 +10,6 @@
 #include <random>
 
 #include "scheduling/groups/group_run.hpp"
-#include "scheduling/groups/steady_rate.hpp"
 #include "scheduling/model/simulated_memory.hpp"
 #include "scheduling/policy/dispatcher.hpp"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "scheduling/groups/steady_rate.hpp"
+#include "scheduling/groups/group_run.hpp"
 #include "scheduling/health/loss_mean.hpp"
 #include "scheduling/optimizer/tuned_training.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "scheduling/guard/loss_watch.hpp"
 #include "scheduling/health/inspection.hpp"
-#include "scheduling/optimizer/saturation.hpp"
+#include "scheduling/model/group_plan.hpp"
 #include "scheduling/optimizer/search.hpp"
 #include "scheduling/optimizer/training_snapshot.hpp"
 #include "scheduling/trainer.hpp"

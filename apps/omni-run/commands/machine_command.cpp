@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/omni-run/commands.hpp"
-#include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/timed_training.hpp"
 #include "runtime/files.hpp"

@@ -19,7 +19,6 @@
 #include "apps/exit_codes.hpp"
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/compare/record.hpp"
-#include "apps/omni-run/compare/strategies.hpp"
 #include "apps/omni-run/progress.hpp"
 #include "runtime/line_source.hpp"
 #include "runtime/log.hpp"

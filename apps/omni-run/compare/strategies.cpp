@@ -1,4 +1,4 @@
-#include "apps/omni-run/compare/strategies.hpp"
+#include "apps/omni-run/compare/record.hpp"
 
 #include <fmt/format.h>
 

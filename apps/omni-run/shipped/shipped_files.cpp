@@ -1,4 +1,4 @@
-#include "apps/omni-run/shipped/shipped_files.hpp"
+#include "apps/omni-run/setup.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "apps/omni-run/training/strategy_choice.hpp"
+#include "apps/omni-run/training/group_options.hpp"
 
 #include <fmt/format.h>
 

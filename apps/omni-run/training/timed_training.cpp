@@ -6,7 +6,7 @@
 
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "scheduling/groups/steady_rate.hpp"
+#include "scheduling/groups/group_run.hpp"
 #include "scheduling/stopwatch.hpp"
 
 namespace omni {

@@ -9,7 +9,7 @@
 #include "apps/omni-run/arguments.hpp"
 #include "apps/omni-run/progress.hpp"
 #include "apps/omni-run/training/run_folder.hpp"
-#include "apps/omni-run/training/strategy_choice.hpp"
+#include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/training/time_limit.hpp"
 #include "runtime/communicator/idle_workers.hpp"
 #include "runtime/data/data_feed.hpp"

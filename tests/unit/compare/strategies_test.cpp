@@ -1,4 +1,4 @@
-#include "apps/omni-run/compare/strategies.hpp"
+#include "apps/omni-run/compare/record.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

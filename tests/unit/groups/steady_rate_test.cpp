@@ -1,4 +1,4 @@
-#include "scheduling/groups/steady_rate.hpp"
+#include "scheduling/groups/group_run.hpp"
 
 #include <gtest/gtest.h>
 
