@@ -1,3 +1,4 @@
+// Several devices of a machine combined into one, for a group that uses all of them.
 #include "scheduling/arrivals/machine_file.hpp"
 
 #include <algorithm>

@@ -174,9 +174,6 @@ HealthCheck::HealthCheck(const Net& net, const Dataset& data, HealthOptions opti
   next_usual_ *= kLaterOnGpus;
 }
 
-// Where there is one class, the best loss is 0, and a net comes near it.
-bool HealthCheck::is_at_chance() const { return !one_class_ && level_.at_chance() > 0; }
-
 LossIs HealthCheck::loss() const {
   constexpr double kLow = 0.2;  // of chance
   if (is_at_chance() || is_risen()) return LossIs::at_chance;
@@ -263,10 +260,6 @@ void HealthCheck::tell(const Finding& finding) {
   if (told != told_.end() && told->second == finding.layer) return;
   told_[finding.kind] = finding.layer;
   if (options_.warn) options_.warn(finding.error().message());
-}
-
-void HealthCheck::fail(const Finding& finding) {
-  if (options_.strict && !failure_) failure_ = finding;
 }
 
 std::vector<double> HealthCheck::numbers() const {

@@ -84,14 +84,17 @@ class HealthCheck {
 
  private:
   Learning learning() const;
-  bool is_at_chance() const;
+  // Where there is one class, the best loss is 0, and a net comes near it.
+  bool is_at_chance() const { return !one_class_ && level_.at_chance() > 0; }
   LossIs loss() const;
   bool is_stuck() const { return level_.at_chance() >= stuck_; }
   bool is_risen() const { return level_.risen() >= kRisen; }
   Finding at_chance() const;
   Finding risen() const;
   void tell(const Finding& finding);
-  void fail(const Finding& finding);
+  void fail(const Finding& finding) {
+    if (options_.strict && !failure_) failure_ = finding;
+  }
 
   static constexpr std::uint64_t kRisen = 256, kRisenSurely = 1024;  // losses
 

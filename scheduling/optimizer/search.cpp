@@ -24,6 +24,23 @@ constexpr double kMemories = 2;          // of the momentum, in a trial
 constexpr double kUsual = 0.9;           // momentum
 constexpr double kOtherMomentum = 0.05;  // that much makes a difference
 
+// The same step with another momentum; a step of another size.
+Setting with_momentum(Setting setting, double momentum) {
+  setting.learning_rate = step_of(setting) * (1 - momentum);
+  setting.momentum = momentum;
+  return setting;
+}
+
+Setting scaled(Setting setting, double factor) {
+  setting.learning_rate *= factor;
+  return setting;
+}
+
+// A momentum covers 1 / (1 - momentum) iterations. A trial must be several times as long.
+double longest_momentum(std::uint64_t iterations) {
+  return std::max(0.0, 1 - kMemories / static_cast<double>(iterations));
+}
+
 class Race {
  public:
   Race(const Setting& given, const SearchPlan& plan, TrialRunner& runner)
@@ -242,17 +259,6 @@ std::string describe(const Setting& setting) {
 
 double step_of(const Setting& setting) { return setting.learning_rate / (1 - setting.momentum); }
 
-Setting with_momentum(Setting setting, double momentum) {
-  setting.learning_rate = step_of(setting) * (1 - momentum);
-  setting.momentum = momentum;
-  return setting;
-}
-
-Setting scaled(Setting setting, double factor) {
-  setting.learning_rate *= factor;
-  return setting;
-}
-
 double Showing::loss() const { return mean_of(losses).mean; }
 
 double Showing::error() const { return mean_of(losses).error(); }
@@ -294,10 +300,6 @@ Comparison compare(const Showing& challenger, const Showing& champion) {
 std::string Comparison::said() const {
   if (gain == 0 && error == 0) return "";
   return fmt::format("{:.3g} +- {:.2g} {}", std::abs(gain), error, gain >= 0 ? "lower" : "higher");
-}
-
-double longest_momentum(std::uint64_t iterations) {
-  return std::max(0.0, 1 - kMemories / static_cast<double>(iterations));
 }
 
 Result<Found> search(const Setting& given, const SearchPlan& plan, TrialRunner& runner) {

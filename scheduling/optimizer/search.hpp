@@ -22,9 +22,6 @@ struct Setting {
 std::string describe(const Setting& setting);
 // How far one gradient moves the parameters in the long run, as a rate without momentum.
 double step_of(const Setting& setting);
-// The same step with another momentum; a step of another size.
-Setting with_momentum(Setting setting, double momentum);
-Setting scaled(Setting setting, double factor);
 
 // State of a trial, the worst first.
 enum class Fate {
@@ -90,8 +87,5 @@ struct Found {
 
 // ErrorKind::diverged when every trial diverges, although the rate is lowered.
 Result<Found> search(const Setting& given, const SearchPlan& plan, TrialRunner& runner);
-
-// A momentum covers 1 / (1 - momentum) iterations. A trial must be several times as long.
-double longest_momentum(std::uint64_t iterations);
 
 }  // namespace omni

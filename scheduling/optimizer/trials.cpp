@@ -47,12 +47,6 @@ Result<Showing> TunedTraining::challenge(const Setting& setting, std::uint64_t i
   return advance(challenger_, iterations);
 }
 
-Result<Showing> TunedTraining::defend(std::uint64_t iterations) {
-  return advance(champion_, iterations);
-}
-
-void TunedTraining::promote() { std::swap(champion_, challenger_); }
-
 void TunedTraining::decided(const std::string& reason) {
   // Behind promote() the last challenger is the champion.
   Trial& trial = trials_.back();
