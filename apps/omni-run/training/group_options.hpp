@@ -2,6 +2,7 @@
 // the trainer and the groups' nets need.
 #pragma once
 
+#include <initializer_list>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +12,14 @@
 #include "scheduling/strategies/registry.hpp"
 
 namespace omni {
+
+// A usage error, where it `applies`.
+struct Refusal {
+  bool applies;
+  std::string option;
+  const char *why, *todo;
+};
+Status first_of(std::initializer_list<Refusal> refusals);
 
 // Refuses what --auto cannot be combined with.
 Status check_automatic(const TrainArguments& arguments, const Net& net);
@@ -69,8 +78,5 @@ Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers);
 // the groups' devices; `options.group_batches` then has one for each.
 Result<GroupShape> shape_groups(StrategyChoice& choice, const GroupArguments& groups, int batch,
                                 const std::vector<bool>& on_gpu);
-
-// "3x4:1-16,64" as one entry per group; one entry stands for all.
-Result<std::vector<GroupBatch>> parse_group_batches(std::string_view text, int groups);
 
 }  // namespace omni
