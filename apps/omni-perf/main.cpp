@@ -5,9 +5,7 @@
 #include <memory>
 
 #include "apps/command_line.hpp"
-#include "apps/exit_codes.hpp"
 #include "apps/omni-perf/commands.hpp"
-#include "apps/version.hpp"
 #include "perf/trace/reader.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"

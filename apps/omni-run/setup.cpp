@@ -11,7 +11,7 @@
 #include <string_view>
 #include <thread>
 
-#include "apps/exit_codes.hpp"
+#include "apps/command_line.hpp"
 #include "codelets/dense/bf16.hpp"
 #include "codelets/dense/peaks.hpp"
 #include "runtime/communicator/ranks.hpp"

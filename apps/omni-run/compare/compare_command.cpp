@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "apps/exit_codes.hpp"
+#include "apps/command_line.hpp"
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/compare/record.hpp"
 #include "apps/omni-run/progress.hpp"

@@ -41,7 +41,7 @@ class ComparisonRecord {
   std::filesystem::path path(const std::string& name) const { return folder_ / name; }
   const std::vector<perf::Training>& trainings() const { return trainings_; }
   std::size_t strategies() const { return strategies_.size(); }
-  perf::Comparison comparison() const;
+  perf::Comparison comparison() const { return perf::compare(strategies_, trainings_, target_); }
   nlohmann::ordered_json json() const;
 
  private:

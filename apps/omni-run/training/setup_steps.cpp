@@ -35,9 +35,6 @@ constexpr double in_mebibytes(std::size_t bytes) { return static_cast<double>(by
 
 }  // namespace
 
-Training::Training(TrainArguments arguments)
-    : arguments_(std::move(arguments)), progress_(arguments_.common.quiet) {}
-
 Status Training::run() {
   OMNI_CHECK(open_nets());
   OMNI_CHECK(check());

@@ -1,3 +1,4 @@
+// The list of --strategies, and what is refused in it.
 #include "apps/omni-run/compare/record.hpp"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// The time per iteration of groups, from when iterations ended.
 #include "scheduling/groups/group_run.hpp"
 
 #include <gtest/gtest.h>
