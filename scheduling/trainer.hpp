@@ -16,7 +16,6 @@
 #include "scheduling/guard/loss_watch.hpp"
 #include "scheduling/stopwatch.hpp"
 #include "scheduling/strategies/async.hpp"
-#include "scheduling/trainer.hpp"
 
 namespace omni {
 

@@ -238,10 +238,12 @@ class Simulation {
 
  private:
   static constexpr int kUnderWay = GroupRun::kUnderWay;
+  struct Iteration {
+    int number = 0, gates_left = 0, updates_left = 0;
+  };
   struct Group {
     int begun = 0, completed = 0, collected = 0;
-    int gates_left[kUnderWay] = {}, updates_left[kUnderWay] = {};
-    int numbers[kUnderWay] = {};  // of its iterations, of which one is in each place
+    Iteration under_way[kUnderWay] = {};
   };
 
   int count() const { return static_cast<int>(groups_.size()); }
@@ -262,23 +264,20 @@ class Simulation {
   void begin(int number_of_group) {
     Group& group = group_of(number_of_group);
     if (!may_begin(group)) return;
-    const int place = group.begun++ % kUnderWay;
-    const int number = begun_++;
-    group.numbers[place] = number;
-    group.gates_left[place] = group.updates_left[place] = 0;
+    Iteration& own = group.under_way[group.begun++ % kUnderWay];
+    own = {.number = begun_++};
     for (const IterationTask& task : iteration_) {
-      group.gates_left[place] += task.gate ? 1 : 0;
-      group.updates_left[place] += task.update ? 1 : 0;
+      own.gates_left += task.gate ? 1 : 0;
+      own.updates_left += task.update ? 1 : 0;
     }
-    for (; decoding_ <= number + TrainingFeed::kPrefetched; ++decoding_)
+    for (; decoding_ <= own.number + TrainingFeed::kPrefetched; ++decoding_)
       submit(Stage::decode, kNoGroup, decoding_);
-    submit(Stage::begin, number_of_group, number);
+    submit(Stage::begin, number_of_group, own.number);
   }
 
   void complete(int number_of_group) {
     Group& group = group_of(number_of_group);
-    const int place = group.completed++ % kUnderWay;
-    submit(Stage::complete, number_of_group, group.numbers[place]);
+    submit(Stage::complete, number_of_group, group.under_way[group.completed++ % kUnderWay].number);
   }
 
   void submit(Stage stage, int group, int iteration) {
@@ -290,12 +289,12 @@ class Simulation {
     const SimulatedTask& task = workers_.task(id);
     if (task.group == kNoGroup) return;
     Group& group = group_of(task.group);
-    const int place = group.numbers[0] == task.iteration ? 0 : 1;
-    if (task.task->gate && --group.gates_left[place] == 0 && !options_.in_turn) {
+    Iteration& own = group.under_way[group.under_way[0].number == task.iteration ? 0 : 1];
+    if (task.task->gate && --own.gates_left == 0 && !options_.in_turn) {
       complete(task.group);
       begin(task.group);
     }
-    if (task.task->update && --group.updates_left[place] == 0) {
+    if (task.task->update && --own.updates_left == 0) {
       finished_at_.push_back(clock_.now());
       ++group.collected;
       ++collected_;
