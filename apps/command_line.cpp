@@ -9,7 +9,6 @@
 #include <exception>
 #include <new>
 
-#include "apps/exit_codes.hpp"
 #include "runtime/log.hpp"
 #include "runtime/nearest.hpp"
 #include "runtime/shown_name.hpp"

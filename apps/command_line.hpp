@@ -1,5 +1,6 @@
 // Reading the command line of a program with subcommands: what is refused is named, with a hint.
-// And what is around a program.
+// And what is around a program: the documented exit codes (docs/user/exit-codes.md), which only
+// this file makes of errors.
 #pragma once
 
 #include <optional>
@@ -7,11 +8,29 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/result.hpp"
+
 namespace CLI {
 class App;
 }
 
 namespace omni {
+
+constexpr int kSuccess = 0;
+
+constexpr int exit_code(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::failed: return 1;
+    case ErrorKind::usage: return 2;
+    case ErrorKind::data: return 3;
+    case ErrorKind::out_of_memory: return 4;
+    case ErrorKind::device: return 5;
+    case ErrorKind::diverged: return 6;
+    case ErrorKind::interrupted:
+      return 75;  // EX_TEMPFAIL: what was done is in a checkpoint, please requeue
+  }
+  return 1;
+}
 
 // Lines of at most so many characters, broken at blanks; a longer word has a line of its own.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);
@@ -26,5 +45,9 @@ std::optional<int> read_command_line(CLI::App& app, int argc, const char* const*
 
 // The exit code of run(), or of what it throws, which is told.
 int exit_code_of(int (*run)(int argc, char** argv), int argc, char** argv);
+
+// Which build this is: version.cmake fills it in whenever something is built.
+extern const char* const
+    kVersion;  // "0.1.0-3f2a91c8", with "-dirty" if the sources were not that commit's
 
 }  // namespace omni

@@ -5,7 +5,7 @@ if(commit)
   string(APPEND VERSION -${commit})
 endif()
 # An equal file is left alone, so that nothing is compiled again.
-file(CONFIGURE OUTPUT ${OUT} @ONLY CONTENT [[#include "apps/version.hpp"
+file(CONFIGURE OUTPUT ${OUT} @ONLY CONTENT [[#include "apps/command_line.hpp"
 
 const char* const omni::kVersion = "@VERSION@";
 ]])

@@ -52,9 +52,6 @@ Status check_finite(const NamedArray& array, std::ptrdiff_t at) {
                "go back to an earlier checkpoint with a lower learning rate"};
 }
 
-CheckpointStore::CheckpointStore(fs::path directory, Options options, RunLock lock)
-    : directory_(std::move(directory)), options_(std::move(options)), lock_(std::move(lock)) {}
-
 Result<CheckpointStore> CheckpointStore::open(const fs::path& directory, Options options) {
   std::error_code code;
   if (!fs::is_directory(directory, code))

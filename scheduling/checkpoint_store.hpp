@@ -11,7 +11,7 @@
 #include <string>
 
 #include "runtime/result.hpp"
-#include "scheduling/checkpoint.hpp"
+#include "scheduling/checkpoint_folder.hpp"
 #include "scheduling/run_lock.hpp"
 
 namespace omni {
@@ -36,7 +36,8 @@ class CheckpointStore {
   Result<std::filesystem::path> save(const Snapshot& snapshot);
 
  private:
-  CheckpointStore(std::filesystem::path directory, Options options, RunLock lock);
+  CheckpointStore(std::filesystem::path directory, Options options, RunLock lock)
+      : directory_(std::move(directory)), options_(std::move(options)), lock_(std::move(lock)) {}
   Status try_writing() const;
   Status write_checkpoint(const std::filesystem::path& folder, const Snapshot& snapshot) const;
   Status prune();

@@ -47,8 +47,6 @@ void GrowingTraining::train_from(TrainingState state, std::uint64_t until) {
   begin(std::move(state), until);
 }
 
-int GrowingTraining::in_all() const { return std::min(growth_.groups * devices_, groups_.most()); }
-
 Result<double> GrowingTraining::measure() {
   const std::uint64_t count = groups_.count();
   double seconds = 0;

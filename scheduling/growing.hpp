@@ -2,9 +2,10 @@
 // device while that clearly raises the samples per second. What is known is in the checkpoint.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 
-#include "scheduling/piecewise_training.hpp"
+#include "scheduling/trainer.hpp"
 
 namespace omni {
 
@@ -36,7 +37,7 @@ class GrowingTraining : public PiecewiseTraining {
  private:
   Result<double> measure();  // samples per second with the groups in use
   void train_from(TrainingState state, std::uint64_t until);
-  int in_all() const;  // groups
+  int in_all() const { return std::min(growth_.groups * devices_, groups_.most()); }  // groups
 
   Workers workers_;
   int devices_;

@@ -9,8 +9,7 @@
 #include <optional>
 
 #include "scheduling/model/group_plan.hpp"
-#include "scheduling/optimizer/saturation.hpp"
-#include "scheduling/optimizer/setting.hpp"
+#include "scheduling/optimizer/search.hpp"
 #include "scheduling/trainer.hpp"
 
 namespace omni {

@@ -80,10 +80,6 @@ int Trainer::slots(int groups, int subdivisions) {
   return groups * GroupRun::kUnderWay * held + TrainingFeed::kPrefetched;
 }
 
-int Trainer::slots_of_passes(int groups) {
-  return groups * GroupRun::kUnderWay * (GroupRun::kHeld + 1);
-}
-
 Status Trainer::run() {
   training_time_.start();
   const auto finished = [&] { return state_.samples >= last(); };
@@ -124,10 +120,6 @@ Status Trainer::run() {
                fmt::format("stopped after iteration {}", state_.iteration), "--resume goes on"};
 }
 
-std::uint64_t Trainer::samples_of(std::uint64_t iterations) const {
-  return iterations * net_options_.batch;
-}
-
 std::uint64_t Trainer::last() const {
   const std::uint64_t end = options_.iterations != 0 ? samples_of(options_.iterations) : UINT64_MAX;
   return options_.until != 0 ? std::min(end, samples_of(options_.until)) : end;
@@ -158,10 +150,6 @@ void Trainer::note_strategy() {
   state_.arrivals->machine = options_.clock->machine();
 }
 
-void Trainer::release_feeds() {
-  for (TrainingFeed& feed : feeds_) feed.release_from(cursor_);
-}
-
 Status Trainer::train_until(std::uint64_t limit) {
   const std::uint64_t meets_at = strategy_->next_rest(state_.samples);
   OMNI_CHECK(strategy_->in_order() ? run_in_order(limit) : run_freely(limit));
@@ -178,10 +166,6 @@ Status Trainer::train_until(std::uint64_t limit) {
     begin_on_clock();
   }
   return wait_for_tasks();
-}
-
-bool Trainer::may_begin(std::uint64_t limit) const {
-  return cursor_ < limit && !divergence_ && !inspects_ && !must_stop();
 }
 
 void Trainer::agree(GroupOutcome& outcome) {
@@ -341,10 +325,6 @@ void Trainer::report(const FinishedUpdate& finished) {
   unreported_samples_ = 0;
   unreported_staleness_ = 0;
   if (events_.on_step) events_.on_step(report_);
-}
-
-double Trainer::epochs_of(std::uint64_t samples) const {
-  return static_cast<double>(samples) / static_cast<double>(feeds_.front().images());
 }
 
 Status Trainer::rest() {

@@ -128,7 +128,9 @@ class Trainer {
   // Mini-batches that `train` must have room for.
   static int slots(const ComputeGroups& groups);
   static int slots(int groups, int subdivisions);
-  static int slots_of_passes(int groups);  // where updates take varying numbers of passes
+  static int slots_of_passes(int groups) {  // where updates take varying numbers of passes
+    return groups * GroupRun::kUnderWay * (GroupRun::kHeld + 1);
+  }
 
   // `test` may be null: no evaluation.
   Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,
@@ -144,13 +146,17 @@ class Trainer {
   double seconds() const { return options_.seconds_before + training_time_.seconds(); }
 
  private:
-  std::uint64_t samples_of(std::uint64_t iterations) const;
+  std::uint64_t samples_of(std::uint64_t iterations) const {
+    return iterations * net_options_.batch;
+  }
   std::uint64_t last() const;       // the sample to train up to; UINT64_MAX: no end
   std::uint64_t next_stop() const;  // the sample before which all groups come to rest
   Status train_until(std::uint64_t sample);
   Status run_in_order(std::uint64_t limit);
   Status run_freely(std::uint64_t limit);
-  bool may_begin(std::uint64_t limit) const;
+  bool may_begin(std::uint64_t limit) const {
+    return cursor_ < limit && !divergence_ && !inspects_ && !must_stop();
+  }
   void agree(GroupOutcome& outcome);  // of a group over several ranks: what came out of all
   bool begin(int group, std::uint64_t limit, bool announce);  // false: too few samples are left
   int next_in_order(std::uint64_t turn);
@@ -167,8 +173,12 @@ class Trainer {
   Status save();
   void note_strategy();  // in the state
   void take_arrivals();
-  void release_feeds();
-  double epochs_of(std::uint64_t samples) const;
+  void release_feeds() {
+    for (TrainingFeed& feed : feeds_) feed.release_from(cursor_);
+  }
+  double epochs_of(std::uint64_t samples) const {
+    return static_cast<double>(samples) / static_cast<double>(feeds_.front().images());
+  }
   Error diverged(std::uint64_t iteration);
   Error nobody_can_begin(std::uint64_t limit) const;
   GroupRun& run_of(int group) { return *runs_[group]; }
@@ -202,6 +212,38 @@ class Trainer {
   double reported_seconds_ = 0;
   std::uint64_t unreported_updates_ = 0, unreported_samples_ = 0;
   std::int64_t unreported_staleness_ = 0;
+};
+
+// One training by several Trainers, each of which goes on where the last one stopped. Between them
+// the number of groups, the learning rate or the parameters may change.
+class PiecewiseTraining {
+ public:
+  Status evaluate_now() { return trainer_->evaluate_now(); }
+  const TrainingState& state() const { return trainer_->state(); }
+  double seconds() const { return trainer_->seconds(); }
+
+ protected:
+  PiecewiseTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainerOptions options,
+                    TrainerEvents events)
+      : groups_(groups),
+        train_(train),
+        test_(test),
+        options_(std::move(options)),
+        events_(std::move(events)) {}
+
+  // The next piece, up to an iteration; 0: to the end.
+  void begin(TrainingState state, std::uint64_t until) {
+    options_.until = until;
+    if (trainer_) options_.seconds_before = trainer_->seconds();
+    trainer_.emplace(groups_, train_, test_, std::move(state), options_, events_);
+  }
+
+  ComputeGroups& groups_;
+  DataFeed& train_;
+  DataFeed* test_;
+  TrainerOptions options_;
+  TrainerEvents events_;
+  std::optional<Trainer> trainer_;
 };
 
 }  // namespace omni

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "apps/exit_codes.hpp"
+#include "apps/command_line.hpp"
 #include "apps/omni-perf/commands.hpp"
 #include "perf/analysis/diff.hpp"
 #include "runtime/log.hpp"

@@ -1,10 +1,13 @@
 // omni-perf: reads traces and says where the time went.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <memory>
+
 #include "apps/command_line.hpp"
-#include "apps/exit_codes.hpp"
 #include "apps/omni-perf/commands.hpp"
-#include "apps/version.hpp"
+#include "perf/trace/reader.hpp"
+#include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/signals.hpp"
 
@@ -44,6 +47,79 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
+
+// ---- what the subcommands share ----
+
+CLI::Validator within(double least, double most) {
+  const auto check = [least, most](const std::string& text) -> std::string {
+    double value = 0;
+    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return "";
+    return fmt::format("{} is no number from {:g} to {:g}", text, least, most);
+  };
+  return {check, fmt::format("[{:g} - {:g}]", least, most)};
+}
+
+void add_output(CLI::App& app, Output& output) {
+  auto* json = app.add_flag("--json", output.json, "Write JSON; times in seconds, shares of 1");
+  auto* csv =
+      app.add_flag("--csv", output.csv, "Write one table as CSV; the first one, or --table");
+  csv->excludes(json);
+  app.add_option("--table", output.table, "<NAME> The table for --csv, by its name in JSON")
+      ->needs(csv);
+}
+
+Status write(const Document& document, const Output& output, bool complete) {
+  const bool known = std::ranges::any_of(
+      document.tables, [&](const Table& table) { return table.key == output.table; });
+  if (!output.table.empty() && !known) {
+    std::string names;
+    for (const Table& table : document.tables) names += (names.empty() ? "" : ", ") + table.key;
+    return Error{ErrorKind::usage, "--table", "there is no table " + output.table,
+                 "one of: " + names};
+  }
+  const std::string text = output.json  ? as_json(document, complete)
+                           : output.csv ? as_csv(document, output.table)
+                                        : as_text(document);
+  log::result_text(text);
+  return {};
+}
+
+Result<Trace> open_trace(const std::string& path) {
+  OMNI_CHECK(require_there(path));
+  OMNI_TRY(Trace trace, read_trace(path));
+  if (!trace.complete) log::warn("{}: the run was killed; the figures cover the time before", path);
+  return trace;
+}
+
+Command trace_command(CLI::App& parent, const char* name, const char* purpose, const char* json,
+                      std::function<Result<Document>(const Trace&)> analyse) {
+  struct Arguments {
+    std::string path;
+    Output output;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App* app = parent.add_subcommand(name, purpose);
+  app->add_option("trace", arguments->path, "Folder of a trace, or one of its files")->required();
+  add_output(*app, arguments->output);
+  app->footer(fmt::format("JSON, beside \"complete\" (false: the run was killed):\n{}", json));
+  return {.app = app, .run = [arguments, analyse = std::move(analyse)]() -> Result<int> {
+            OMNI_TRY(const Trace trace, open_trace(arguments->path));
+            OMNI_TRY(const Document document, analyse(trace));
+            OMNI_CHECK(write(document, arguments->output, trace.complete));
+            return 0;
+          }};
+}
+
+Command trace_command_by_layer(CLI::App& parent, const char* name, const char* purpose,
+                               const char* json, Document (*analyse)(const Trace&, bool by_layer)) {
+  const auto by = std::make_shared<std::string>();
+  Command command = trace_command(parent, name, purpose, json, [by, analyse](const Trace& trace) {
+    return Result<Document>(analyse(trace, *by == "layer"));
+  });
+  command.app->add_option("--by", *by, "Rows for every layer")->check(CLI::IsMember({"layer"}));
+  return command;
+}
+
 }  // namespace omni::perf
 
 int main(int argc, char** argv) {

@@ -8,10 +8,8 @@
 #include <optional>
 
 #include "apps/command_line.hpp"
-#include "apps/exit_codes.hpp"
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "apps/version.hpp"
 #include "runtime/communicator/links.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/cuda/cuda_error.hpp"

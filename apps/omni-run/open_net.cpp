@@ -1,22 +1,57 @@
-#include "apps/omni-run/open_net.hpp"
+// From what the user typed after --net to a built net: shipped files, what the command line
+// overrides, the parameters it starts from, its table.
+#include "apps/omni-run/setup.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
+#include <set>
+#include <string_view>
+#include <vector>
 
 #include "apps/command_line.hpp"
-#include "apps/omni-run/shipped/shipped_files.hpp"
 #include "layers/formats/darknet_cfg.hpp"
 #include "layers/formats/darknet_weights.hpp"
 #include "layers/options.hpp"
 #include "runtime/files.hpp"
+#include "runtime/nearest.hpp"
 #include "runtime/shown_name.hpp"
 #include "scheduling/training_checkpoint.hpp"
 
 namespace omni {
 namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> folders_of(const ShippedKind& kind) {
+  std::vector<fs::path> folders;
+  if (const char* folder = std::getenv(kind.variable)) folders.emplace_back(folder);
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  folders.push_back(program.parent_path().parent_path() / "share/omnivore" / kind.folder);
+  return folders;
+}
+
+// What to do about a file that is not there.
+std::string hint(const ShippedKind& kind, const std::string& name) {
+  const std::string_view ending = kind.ending;
+  std::set<std::string> shipped;
+  std::error_code ignored;
+  for (const fs::path& folder : folders_of(kind))
+    for (const auto& entry : fs::directory_iterator(folder, ignored))
+      if (entry.path().extension() == ending) shipped.insert(entry.path().stem());
+  const std::vector<std::string_view> names(shipped.begin(), shipped.end());
+  if (names.empty()) return fmt::format("a {} file: none lies beside this program", ending);
+  std::string_view stem = name;
+  if (stem.ends_with(ending)) stem.remove_suffix(ending.size());
+  const std::string_view near = nearest(stem, names);
+  if (near.empty()) return fmt::format("a {} file, or one of: {}", ending, fmt::join(names, " "));
+  return fmt::format("did you mean {}{}?", near, ending);
+}
 
 // Where a net has subdivisions, they say how many images fit in memory at once. A command line that
 // changes the batch alone keeps that as the most, with as few subdivisions as it can. If that
@@ -61,6 +96,25 @@ std::size_t trainable(const Layer& layer) {
 double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; }
 
 }  // namespace
+
+Result<fs::path> find_shipped(const ShippedKind& kind, const std::string& name) {
+  std::error_code ignored;
+  if (fs::is_regular_file(name, ignored)) return fs::path(name);
+  if (name.find('/') == std::string::npos)
+    for (const fs::path& folder : folders_of(kind))
+      for (const std::string& file : {name, name + kind.ending})
+        if (fs::is_regular_file(folder / file, ignored)) return folder / file;
+  const std::string option = kind.option;
+  return Error{
+      ErrorKind::usage, name.empty() ? option : option + " " + name,
+      name.empty() ? fmt::format("no {} given", kind.noun) : fmt::format("no such {}", kind.noun),
+      hint(kind, name)};
+}
+
+Result<Machine> read_machine(const std::string& file_or_name) {
+  OMNI_TRY(const fs::path path, find_shipped(kShippedMachines, file_or_name));
+  return read_machine_file(path);
+}
 
 Result<NetSpec> read_net(const NetArguments& arguments) {
   OMNI_TRY(const std::filesystem::path path, find_shipped(kShippedNets, arguments.net));

@@ -6,20 +6,17 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <csignal>
 #include <filesystem>
-#include <numeric>
 #include <string_view>
 #include <thread>
 
-#include "apps/exit_codes.hpp"
+#include "apps/command_line.hpp"
 #include "codelets/dense/bf16.hpp"
 #include "codelets/dense/peaks.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/cuda/devices.hpp"
 #include "runtime/cuda/full_gpu.hpp"
-#include "runtime/data/images/image_list.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/tasks/task_errors.hpp"
@@ -169,41 +166,6 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
   else if (images.h != input.h || images.w != input.w || images.c != input.c)
     log::info("the net takes {}x{}x{}: images are fitted to it", input.h, input.w, input.c);
   return data;
-}
-
-Result<std::vector<std::string>> class_names(const std::string& file, const Dataset* data,
-                                             const Net& net) {
-  const std::size_t outputs = net.classes();
-  std::vector<std::string> names;
-  if (!file.empty()) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(file, ignored))
-      return Error{ErrorKind::usage, "--names " + file, "no such file", "one name per line"};
-    OMNI_TRY(names, read_class_names(file, std::nullopt));
-    if (names.size() != outputs)
-      return Error{ErrorKind::data, file,
-                   fmt::format("has {} names, the net {} outputs", names.size(), outputs),
-                   "one name per line, in the order of the classes"};
-  } else if (data != nullptr) {
-    names = data->class_names();
-  }
-  while (names.size() < outputs) names.push_back(fmt::format("class {}", names.size()));
-  return names;
-}
-
-Result<std::vector<std::size_t>> likeliest(std::span<const float> outputs, std::size_t most,
-                                           const std::string& where) {
-  if (!std::ranges::all_of(outputs, [](float each) { return std::isfinite(each); }))
-    return Error{ErrorKind::diverged, where, "the net's output is not a finite number",
-                 "are these the weights of this net?"};
-  std::vector<std::size_t> order(outputs.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto top = static_cast<std::ptrdiff_t>(std::min(most, order.size()));
-  std::partial_sort(order.begin(), order.begin() + top, order.end(), [&](auto a, auto b) {
-    return outputs[a] != outputs[b] ? outputs[a] > outputs[b] : a < b;
-  });
-  order.resize(top);
-  return order;
 }
 
 FeedOptions feed_options(const Net& net, std::uint64_t seed, bool training, int slots) {

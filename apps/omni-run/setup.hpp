@@ -1,18 +1,38 @@
 // Steps that several subcommands take before their work.
 #pragma once
 
+#include <filesystem>
 #include <memory>
-#include <span>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "apps/omni-run/arguments.hpp"
 #include "layers/net.hpp"
 #include "runtime/data/data_feed.hpp"
 #include "runtime/data/dataset.hpp"
+#include "runtime/result.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/session.hpp"
+#include "scheduling/arrivals/machine_file.hpp"
 
 namespace omni {
+
+// Files that come with the program, found by name: nets, machine files, job scripts.
+struct ShippedKind {
+  const char *noun, *option, *ending;
+  const char* folder;    // of share/omnivore, beside the program, installed or in the build tree
+  const char* variable;  // of the environment; names a folder that comes first
+};
+
+inline constexpr ShippedKind kShippedNets{"net", "--net", ".cfg", "nets", "OMNIVORE_NETS"};
+inline constexpr ShippedKind kShippedMachines{"machine", "--machine", ".json", "machines",
+                                              "OMNIVORE_MACHINES"};
+inline constexpr ShippedKind kShippedJobs{"job script", "--template", ".sbatch", "slurm",
+                                          "OMNIVORE_SLURM"};
+
+// A path, or the name of a shipped file, with or without its ending.
+Result<std::filesystem::path> find_shipped(const ShippedKind& kind, const std::string& name);
+Result<Machine> read_machine(const std::string& file_or_name);
 
 // From here on, in every thread: a process that runs out of memory ends with the exit code for it.
 void end_in_order_without_memory();
@@ -30,17 +50,20 @@ Result<Session> start_session(const MachineArguments& arguments);
 int cpu_workers(const Session& session);
 Workers workers_of(const Session& session);
 
+Result<NetSpec> read_net(const NetArguments& arguments);  // with the command line's overrides
+Result<std::unique_ptr<Net>> build_net(const NetSpec& spec, const NetArguments& arguments,
+                                       bool training);
+Result<std::unique_ptr<Net>> open_net(const NetArguments& arguments, bool training);
+
+// Trained parameters to start from, or to use: a .weights file, or a checkpoint. Not finite ones.
+Status load_parameters(Net& net, const std::string& path);
+
+// The table shown before training, and its JSON twin.
+std::string layer_table(const Net& net);
+nlohmann::json layer_table_json(const Net& net);
+
 // Opens --data (synthetic when absent, which is said) and checks it against the net.
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net);
-
-// What every output is called: by `file`, one per line, else by the data (null: none), or "class
-// 7".
-Result<std::vector<std::string>> class_names(const std::string& file, const Dataset* data,
-                                             const Net& net);
-// The classes of the largest outputs, best first, at most `most` of them; of equal ones the lower
-// number, as an evaluation counts. An error about `where` when the outputs are no numbers.
-Result<std::vector<std::size_t>> likeliest(std::span<const float> outputs, std::size_t most,
-                                           const std::string& where);
 
 // Mini-batches of an evaluation under way.
 inline constexpr int kEvaluationSlots = 3;

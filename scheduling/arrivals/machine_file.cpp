@@ -7,6 +7,7 @@
 #include <cmath>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -20,27 +21,15 @@ namespace {
 
 // ---- the text ----
 
-// JSON as a tree with line numbers, which the JSON library does not keep.
-struct JsonNode {
-  enum class Type { object, array, text, number, other };
-  Type type = Type::other;
-  int line = 1;       // of the key; without a key, of the value
-  std::string key{};  // in an object
-  std::string text{};
-  double number = 0;
-  std::vector<JsonNode> children{};
-
-  const JsonNode* find(std::string_view name) const {  // null: there is none
-    const auto place = std::ranges::find(children, name, &JsonNode::key);
-    return place == children.end() ? nullptr : &*place;
-  }
-};
-
-using nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kDeepest = 8, kMostChildren = 4096, kMostReason = 100;
 
-// Counts the lines that the library has read.
+// Counts the lines of what the library has read.
+struct ReadSoFar {
+  int line = 1;
+  char last = 0;
+};
 struct LineCounter {
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
@@ -50,116 +39,93 @@ struct LineCounter {
 
   const char& operator*() const { return *at; }
   LineCounter& operator++() {
-    *line += *at++ == '\n';
+    so_far->last = *at++;
+    so_far->line += so_far->last == '\n';
     return *this;
   }
   bool operator==(const LineCounter& other) const { return at == other.at; }
   bool operator!=(const LineCounter& other) const { return at != other.at; }
 
   const char* at;
-  int* line;
+  ReadSoFar* so_far;
 };
 
-class TreeBuilder final : public json::json_sax_t {
- public:
-  explicit TreeBuilder(std::string_view all) : text_(all) {}
+// "[...] parse error at line 3, column 7: syntax error while parsing object - unexpected ..."
+std::string reason_in(std::string_view text) {
+  for (const std::string_view mark : {"] ", " - "})
+    if (const auto start = text.find(mark); start != text.npos)
+      text.remove_prefix(start + mark.size());
+  return one_line(text.substr(0, std::min(text.find("; last read"), kMostReason)));
+}
 
-  JsonNode root;
-  std::string problem;
-  int line = 1, problem_line = 1;
+// With the lines of all values, which the library does not keep: that of the key where there is
+// one.
+struct LinedJson {
+  Json root{};
+  std::map<const Json*, int> lines{};
 
-  bool start_object(std::size_t) override { return open(JsonNode::Type::object); }
-  bool start_array(std::size_t) override { return open(JsonNode::Type::array); }
-  bool end_object() override { return close(); }
-  bool end_array() override { return close(); }
-  bool key(std::string& name) override {
-    if (open_.back()->find(name) != nullptr)
-      return refuse(fmt::format("{} appears twice", shown_name(name)));
-    if (!add(JsonNode::Type::other)) return false;
-    open_.back()->children.back().key = std::move(name);
-    return true;
+  // `next`: the line of this node; then come those of what is in it.
+  void note_lines(const Json& node, std::vector<int>::const_iterator& next) {
+    lines[&node] = *next++;
+    for (const Json& child : node)
+      if (node.is_structured()) note_lines(child, next);
   }
-  bool string(std::string& text) override {
-    JsonNode* const node = value(JsonNode::Type::text);
-    if (node != nullptr) node->text = std::move(text);
-    return node != nullptr;
-  }
-  bool number_integer(std::int64_t number) override { return set(static_cast<double>(number)); }
-  bool number_unsigned(std::uint64_t number) override { return set(static_cast<double>(number)); }
-  bool number_float(double number, const std::string&) override { return set(number); }
-  bool null() override { return value(JsonNode::Type::other) != nullptr; }
-  bool boolean(bool) override { return value(JsonNode::Type::other) != nullptr; }
-  bool binary(json::binary_t&) override { return refuse("holds binary data"); }
-  bool parse_error(std::size_t position, const std::string&,
-                   const json::exception& error) override {
-    // "[...] parse error at line 3, column 7: syntax error while parsing object - unexpected ..."
-    std::string_view reason = error.what();
-    for (const std::string_view mark : {"] ", " - "})
-      if (const auto start = reason.find(mark); start != reason.npos)
-        reason.remove_prefix(start + mark.size());
-    reason = reason.substr(0, std::min(reason.find("; last read"), kMostReason));
-    problem = "is not JSON: " + one_line(reason);
-    const std::string_view good = text_.substr(0, std::max<std::size_t>(position, 1) - 1);
-    problem_line = 1 + static_cast<int>(std::ranges::count(good, '\n'));
-    return false;
-  }
-
- private:
-  bool refuse(std::string what) {
-    problem = std::move(what);
-    problem_line = line;
-    return false;
-  }
-  bool add(JsonNode::Type type) {
-    std::vector<JsonNode>& children = open_.back()->children;
-    if (children.size() == kMostChildren)
-      return refuse(fmt::format("more than {} entries", kMostChildren));
-    children.push_back({.type = type, .line = line});
-    return true;
-  }
-  // The node of the value that comes now: a key has made it already. Null: refused.
-  JsonNode* value(JsonNode::Type type) {
-    if (!open_.empty() && open_.back()->type == JsonNode::Type::array && !add(type)) return nullptr;
-    JsonNode* const node = open_.empty() ? &root : &open_.back()->children.back();
-    if (open_.empty()) root.line = line;
-    node->type = type;
-    return node;
-  }
-  bool set(double number) {
-    JsonNode* const node = value(JsonNode::Type::number);
-    if (node != nullptr) node->number = number;
-    return node != nullptr;
-  }
-  bool open(JsonNode::Type type) {
-    if (open_.size() == kDeepest) return refuse(fmt::format("deeper than {} levels", kDeepest));
-    JsonNode* const node = value(type);
-    if (node != nullptr) open_.push_back(node);
-    return node != nullptr;
-  }
-  bool close() {
-    open_.pop_back();
-    return true;
-  }
-
-  const std::string_view text_;
-  std::vector<JsonNode*> open_;  // from the root to where values go
 };
 
 // Refuses invalid JSON, a key that appears twice, and excessive depth or length.
-Result<JsonNode> parse_json(std::string_view text, const std::string& where) {
-  TreeBuilder builder(text);
-  const LineCounter begin{text.data(), &builder.line}, end{begin.at + text.size(), begin.line};
-  if (json::sax_parse(begin, end, &builder) &&
-      text.find('\0') == text.npos)  // the library takes a zero byte for the end
-    return std::move(builder.root);
-  if (builder.problem.empty()) builder.problem = "is not JSON: holds a zero byte";
-  return Error{ErrorKind::data, fmt::format("{}:{}", where, builder.problem_line), builder.problem,
-               ""};
+Status parse_json(std::string_view text, const std::string& where, LinedJson& json) {
+  struct Open {
+    std::set<std::string> keys{};
+    std::size_t children = 0;
+  };
+  std::vector<Open> open;  // from the root to where values go
+  std::vector<int> lines;  // of values, in their order
+  ReadSoFar so_far;
+  std::optional<Error> problem;
+  const auto refuse = [&](std::string what, int line) {
+    if (!problem)
+      problem = Error{ErrorKind::data, fmt::format("{}:{}", where, line), std::move(what), ""};
+    return false;
+  };
+  const auto note = [&, has_key = false](int, Json::parse_event_t event,
+                                         const Json& value) mutable {
+    using Event = Json::parse_event_t;
+    if (problem) return false;
+    if (event == Event::object_end || event == Event::array_end) return open.pop_back(), true;
+    const bool is_key = event == Event::key;
+    const std::string key = is_key ? value.get<std::string>() : "";
+    if (is_key && !open.back().keys.insert(key).second)
+      return refuse(fmt::format("{} appears twice", shown_name(key)), so_far.line);
+    const bool opens = event == Event::object_start || event == Event::array_start;
+    if (opens && open.size() == kDeepest)
+      return refuse(fmt::format("deeper than {} levels", kDeepest), so_far.line);
+    if (!std::exchange(has_key, is_key)) {
+      if (!open.empty() && open.back().children++ == kMostChildren)
+        return refuse(fmt::format("more than {} entries", kMostChildren), so_far.line);
+      lines.push_back(so_far.line);
+    }
+    if (opens) open.emplace_back();
+    return true;
+  };
+  const LineCounter begin{text.data(), &so_far}, end{begin.at + text.size(), &so_far};
+  try {
+    json.root = Json::parse(begin, end, note);
+  } catch (const Json::parse_error& error) {
+    const auto good = text.substr(0, std::max<std::size_t>(error.byte, 1) - 1);
+    refuse("is not JSON: " + reason_in(error.what()),
+           1 + static_cast<int>(std::ranges::count(good, '\n')));
+  } catch (const Json::out_of_range& error) {  // a number: what follows it has been looked at
+    refuse("is not JSON: " + reason_in(error.what()), so_far.line - (so_far.last == '\n'));
+  }
+  if (text.find('\0') != text.npos)
+    refuse("is not JSON: holds a zero byte", 1);  // taken for the end
+  if (problem) return *std::move(problem);
+  auto next = lines.cbegin();
+  json.note_lines(json.root, next);
+  return {};
 }
 
 // ---- the machine in it ----
-
-using Type = JsonNode::Type;
 
 using Words = std::span<const std::string_view>;
 
@@ -199,20 +165,21 @@ std::string one_of(std::string_view word, Words known) {
 // Reads straight through. The first problem is kept, and what is refused reads as its default.
 class MachineReader {
  public:
-  explicit MachineReader(const std::string& where) : where_(where) {}
+  MachineReader(const LinedJson& json, const std::string& where) : json_(json), where_(where) {}
 
-  Result<Machine> read(const JsonNode& file) {
+  Result<Machine> read() {
+    const Json& file = json_.root;
     Machine machine;
     check_object(file, "the file", kFileKeys);
     machine.name = text(file, "name", R"("name": "two GPUs", say)");
-    const JsonNode* const devices = file.find("devices");
-    const bool some = devices != nullptr && devices->type == Type::array;
-    if (!some || devices->children.empty())
+    const Json* const devices = find(file, "devices");
+    const bool some = devices != nullptr && devices->is_array();
+    if (!some || devices->empty())
       refuse(devices != nullptr ? *devices : file, "\"devices\" is to be a list of devices",
              R"("devices": [{"kind": "gpu", "count": 2, "flops_per_second": 5e12}], say)");
     if (some)
-      for (const JsonNode& each : devices->children) add_devices(each, machine.devices);
-    if (const JsonNode* const link = file.find("link")) {
+      for (const Json& each : *devices) add_devices(each, machine.devices);
+    if (const Json* const link = find(file, "link")) {
       check_object(*link, "a link", kLinkKeys);
       machine.link.seconds = number(*link, "seconds", {0, kTimes.most}, 0);
       machine.link.bytes_per_second = number(*link, "bytes_per_second", kRates);
@@ -222,64 +189,70 @@ class MachineReader {
   }
 
  private:
-  void refuse(const JsonNode& at, std::string what, std::string hint) {
+  static const Json* find(const Json& object, std::string_view key) {  // null: there is none
+    const auto place = object.find(key);
+    return place == object.end() ? nullptr : &*place;
+  }
+  void refuse(const Json& at, std::string what, std::string hint) {
     if (!problem_)
-      problem_ = Error{ErrorKind::data, fmt::format("{}:{}", where_, at.line), std::move(what),
-                       std::move(hint)};
+      problem_ = Error{ErrorKind::data, fmt::format("{}:{}", where_, json_.lines.at(&at)),
+                       std::move(what), std::move(hint)};
   }
 
-  void check_object(const JsonNode& node, std::string_view said, Words keys) {
-    if (node.type != Type::object)
+  void check_object(const Json& node, std::string_view said, Words keys) {
+    if (!node.is_object())
       refuse(node, fmt::format("{} is to be an object", said),
              fmt::format("{{\"{}\": ...}}", keys.front()));
-    for (const JsonNode& each : node.children)
-      if (std::ranges::find(keys, each.key) == keys.end())
-        refuse(each, fmt::format("unknown key {} of {}", shown_name(each.key), said),
-               one_of(each.key, keys));
+    else
+      for (const auto& [key, each] : node.items())
+        if (std::ranges::find(keys, key) == keys.end())
+          refuse(each, fmt::format("unknown key {} of {}", shown_name(key), said),
+                 one_of(key, keys));
   }
 
-  std::string text(const JsonNode& object, std::string_view key, std::string hint) {
-    const JsonNode* const node = object.find(key);
-    if (node != nullptr && node->type == Type::text && !node->text.empty()) return node->text;
+  std::string text(const Json& object, std::string_view key, std::string hint) {
+    const Json* const node = find(object, key);
+    if (node != nullptr && node->is_string() && *node != "") return node->get<std::string>();
     refuse(node != nullptr ? *node : object, fmt::format("\"{}\" is to be a text", key),
            std::move(hint));
     return "";
   }
 
-  double checked(const JsonNode& node, const Range& range, std::string_view said) {
-    if (node.type == Type::number && range.holds(node.number)) return node.number;
+  double checked(const Json& node, const Range& range, std::string_view said) {
+    if (node.is_number() && range.holds(node)) return node;
     refuse(node, fmt::format("{} is out of range", said), range.text());
     return 1;
   }
-  double number(const JsonNode& object, std::string_view key, const Range& range,
+  double number(const Json& object, std::string_view key, const Range& range,
                 std::optional<double> fallback = std::nullopt) {
-    if (const JsonNode* const node = object.find(key))
+    if (const Json* const node = find(object, key))
       return checked(*node, range, fmt::format("\"{}\"", key));
     if (!fallback) refuse(object, fmt::format("\"{}\" is missing", key), range.text());
     return fallback.value_or(1);
   }
 
   // The number of a known word.
-  std::size_t choice(const JsonNode& node, const std::string& word, Words known) {
+  std::size_t choice(const Json& node, std::string_view key, const std::string& word, Words known) {
     const auto place = std::ranges::find(known, word);
     if (place != known.end()) return place - known.begin();
-    refuse(node, fmt::format("{} is no \"{}\"", shown_name(word), node.key), one_of(word, known));
+    refuse(node, fmt::format("{} is no \"{}\"", shown_name(word), key), one_of(word, known));
     return 0;
   }
 
-  void add_devices(const JsonNode& node, std::vector<Machine::Device>& devices) {
+  void add_devices(const Json& node, std::vector<Machine::Device>& devices) {
     check_object(node, "a device", kDeviceKeys);
     Machine::Device device;
-    const JsonNode* const kind = node.find("kind");
+    const Json* const kind = find(node, "kind");
     const std::string word = text(node, "kind", "one of: gpu cpu node");
-    if (kind != nullptr) device.kind = static_cast<Machine::Kind>(choice(*kind, word, kKinds));
-    if (node.find("memory") != nullptr) device.memory = number(node, "memory", {1, 0x1p53, true});
-    if (const JsonNode* const table = node.find("seconds"))
+    if (kind != nullptr)
+      device.kind = static_cast<Machine::Kind>(choice(*kind, "kind", word, kKinds));
+    if (find(node, "memory") != nullptr) device.memory = number(node, "memory", {1, 0x1p53, true});
+    if (const Json* const table = find(node, "seconds"))
       read_table(node, *table, device);
     else
       read_rate(node, device);
-    if (const JsonNode* const spread = node.find("spread")) read_spread(*spread, device);
-    if (const JsonNode* const roofline = node.find("roofline")) read_roofline(*roofline, device);
+    if (const Json* const spread = find(node, "spread")) read_spread(*spread, device);
+    if (const Json* const roofline = find(node, "roofline")) read_roofline(*roofline, device);
     const double left = kMostDevices - static_cast<double>(devices.size());
     const double count = number(node, "count", {1, kMostDevices, true}, 1);
     if (count > left)
@@ -288,27 +261,26 @@ class MachineReader {
       devices.insert(devices.end(), static_cast<std::size_t>(count), device);
   }
 
-  void read_table(const JsonNode& node, const JsonNode& table, Machine::Device& device) {
+  void read_table(const Json& node, const Json& table, Machine::Device& device) {
     for (const char* const key : {"overhead", "flops_per_second", "half_size"})
-      if (const JsonNode* const other = node.find(key))
+      if (const Json* const other = find(node, key))
         refuse(*other, fmt::format("\"{}\" beside a table of \"seconds\"", key),
                "leave one of them out");
-    if (table.type != Type::object || table.children.empty())
+    if (!table.is_object() || table.empty())
       refuse(table, "\"seconds\" is to be a table by mini-batch size",
              R"("seconds": {"16": 0.01, "32": 0.016}, say)");
-    for (const JsonNode& entry : table.children) {
-      const auto size = number_in<std::uint64_t>(entry.key).value_or(0);
+    for (const auto& [key, entry] : table.items()) {
+      const auto size = number_in<std::uint64_t>(key).value_or(0);
       if (!kSizes.holds(static_cast<double>(size)))
-        refuse(entry, fmt::format("{} is no mini-batch size", shown_name(entry.key)),
-               kSizes.text());
+        refuse(entry, fmt::format("{} is no mini-batch size", shown_name(key)), kSizes.text());
       const double seconds = checked(entry, kTimes, "the time in seconds");
       if (!device.seconds.emplace(size, seconds).second)
         refuse(entry, fmt::format("the size {} appears twice", size), "leave one of them out");
     }
   }
 
-  void read_rate(const JsonNode& node, Machine::Device& device) {
-    if (node.find("flops_per_second") == nullptr)
+  void read_rate(const Json& node, Machine::Device& device) {
+    if (find(node, "flops_per_second") == nullptr)
       refuse(node, "the device has neither \"seconds\" nor \"flops_per_second\"",
              R"("flops_per_second": 5e12, say)");
     device.flops_per_second = number(node, "flops_per_second", kRates);
@@ -316,21 +288,21 @@ class MachineReader {
     device.half_size = number(node, "half_size", {0, kSizes.most}, 0);
   }
 
-  void read_spread(const JsonNode& node, Machine::Device& device) {
-    if (node.type == Type::object) {
+  void read_spread(const Json& node, Machine::Device& device) {
+    if (node.is_object()) {
       check_object(node, "a spread", Words(kLaws).last(1));
       device.law = Machine::Law::lognormal;
       device.sigma = number(node, "lognormal", {0, 2});
       return;
     }
-    if (node.type != Type::text || node.text == "lognormal")
+    if (!node.is_string() || node == "lognormal")
       refuse(node, "\"spread\" is to be a law",
              R"(one of: "constant" "exponential" {"lognormal": 0.1})");
     else
-      device.law = static_cast<Machine::Law>(choice(node, node.text, Words(kLaws).first(2)));
+      device.law = static_cast<Machine::Law>(choice(node, "spread", node, Words(kLaws).first(2)));
   }
 
-  void read_roofline(const JsonNode& node, Machine::Device& device) {
+  void read_roofline(const Json& node, Machine::Device& device) {
     check_object(node, "a roofline", kRooflineKeys);
     Machine::Roofline roofline;
     for (std::size_t precision = 0; precision < roofline.products.size(); ++precision)
@@ -342,6 +314,7 @@ class MachineReader {
     device.roofline = roofline;
   }
 
+  const LinedJson& json_;
   const std::string& where_;
   std::optional<Error> problem_;
 };
@@ -373,8 +346,9 @@ double Machine::seconds(std::size_t device, std::uint64_t samples, double flops_
 }
 
 Result<Machine> parse_machine(std::string_view text, const std::string& where) {
-  OMNI_TRY(const JsonNode file, parse_json(text, where));
-  return MachineReader(where).read(file);
+  LinedJson json;
+  OMNI_CHECK(parse_json(text, where, json));
+  return MachineReader(json, where).read();
 }
 
 Result<Machine> read_machine_file(const std::filesystem::path& path) {

@@ -64,4 +64,15 @@ Result<Machine> read_machine_file(const std::filesystem::path& path);
 // in order.
 std::vector<std::size_t> devices_of_groups(const Machine& machine, int groups);
 
+// Several devices combined into one, for a group that uses all of them. They divide a mini-batch so
+// that all take the same time. That time varies by the law of the first device.
+Machine united(const Machine& machine, std::uint64_t batch, double flops_per_sample);
+// Combines the devices, in order, into one device per group; unchanged with no more devices than
+// groups.
+Machine grouped(const Machine& machine, int groups, std::uint64_t batch, double flops_per_sample);
+// Mean seconds from one update to the next, where such groups send and get for `message` seconds
+// each time.
+double seconds_per_update(const Machine& machine, int groups, std::uint64_t batch,
+                          double flops_per_sample, double message);
+
 }  // namespace omni

@@ -1,4 +1,5 @@
-#include "scheduling/arrivals/united.hpp"
+// Several devices of a machine combined into one, for a group that uses all of them.
+#include "scheduling/arrivals/machine_file.hpp"
 
 #include <algorithm>
 #include <vector>

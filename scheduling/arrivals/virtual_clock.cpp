@@ -62,8 +62,6 @@ int VirtualClock::next() {
   return static_cast<int>(first - finishes.begin());
 }
 
-void VirtualClock::give_up() { std::ranges::fill(state_.finishes, 0); }
-
 bool VirtualClock::restore(State state) {
   const auto is_time = [](double time) { return std::isfinite(time) && time >= 0; };
   const bool sound = state.finishes.size() == devices_.size() &&

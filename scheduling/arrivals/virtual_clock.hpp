@@ -2,6 +2,7 @@
 // time. Times are whole multiples of 2^-30 s, which sums keep exactly: the same on every machine.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -33,7 +34,7 @@ class VirtualClock {
   int next();
 
   // Abandons running mini-batches.
-  void give_up();
+  void give_up() { std::ranges::fill(state_.finishes, 0); }
 
   bool under_way(int group) const { return state_.finishes[group] > 0; }
   double now() const { return state_.now; }  // simulated s since the training began

@@ -65,10 +65,6 @@ std::vector<int> ComputeGroups::here() const {
   return all;
 }
 
-std::uint64_t ComputeGroups::images_per_pass(int group) const {
-  return images_.empty() ? net(group).slices().images_of_all() : images_[group];
-}
-
 void ComputeGroups::assign(const GroupLayout& layout) {
   for (std::size_t group = 0; group < layout.size(); ++group)
     groups_[group]->workers = WorkerSet(layout[group]);
@@ -81,10 +77,6 @@ void ComputeGroups::use(int count, Workers workers) {
   else
     assign(spread_groups(count, workers));
   refresh_replicas();
-}
-
-bool ComputeGroups::has_replicated_phase() const {
-  return count() > 1 && net().has(Net::Phase::replicated);
 }
 
 std::size_t ComputeGroups::tensor_bytes() const {
@@ -129,10 +121,6 @@ void ComputeGroups::forget_updates() {
            {param->velocity, param->mean_square, param->change, param->centre_velocity})
         if (param->change != nullptr && tensor != nullptr)
           std::ranges::fill(HostAccess(*tensor, HostAccess::Mode::write).f32(), 0.0f);
-}
-
-void ComputeGroups::refresh_replicas() {
-  for (const int group : here()) net(group).refresh_replicas();
 }
 
 }  // namespace omni

@@ -42,7 +42,9 @@ class ComputeGroups {
   // there is none.
   Net* guest(int group) const { return of(group).guest.get(); }
   std::vector<int> here() const;  // of those in use
-  std::uint64_t images_per_pass(int group) const;
+  std::uint64_t images_per_pass(int group) const {
+    return images_.empty() ? net(group).slices().images_of_all() : images_[group];
+  }
   bool on_several_ranks() const { return !ranks_.empty(); }
   // The first one here also stands for those elsewhere: all are built alike.
   Net& net() { return *groups_[first_]->net; }
@@ -62,11 +64,14 @@ class ComputeGroups {
   void use(int count, Workers workers);
 
   // True when groups have a replicated phase; false when all layers are merged.
-  bool has_replicated_phase() const;
+  bool has_replicated_phase() const { return count() > 1 && net().has(Net::Phase::replicated); }
   std::size_t tensor_bytes() const;
   std::vector<TensorSize> tensor_sizes() const;
   Status allocate();
-  void refresh_replicas();  // of the groups in use; all = master
+  // Of the groups in use; all = master.
+  void refresh_replicas() {
+    for (const int group : here()) net(group).refresh_replicas();
+  }
   // For strategies with own models: optimizer states of the groups, and tensors of meetings.
   void forget_updates();
 

@@ -169,10 +169,6 @@ void RankSums::deal(Piece& piece, const Param& param, bool watched) {
   if (steps) piece.sets.push_back(*std::move(steps));
 }
 
-BatchSlot& RankSums::slot_of_guest(int group, std::uint64_t number) {
-  return of_guests_[group][number % 2];
-}
-
 void RankSums::cross(int group, const BatchSlot& slot, bool guest, bool back) {
   const Net& net = guest ? *groups_.guest(group) : groups_.net(group);
   const Slices& slices = net.slices();
@@ -222,10 +218,6 @@ std::vector<RankSums::Pieces> RankSums::Shared::parts() const {
 bool RankSums::is_shared(const Param& param) const {
   return param.trainable && !groups_.net().is_merged(param) && param.parts_per_rank == 0 &&
          (groups_.on_several_ranks() || !param.whole_on_each_rank);
-}
-
-bool RankSums::is_summed(const Param& param, int group) const {
-  return is_shared(param) && !(meets_ && members(group).count == 1);
 }
 
 int RankSums::counted(std::size_t number, int group, const Param& own) const {

@@ -33,7 +33,9 @@ class RankSums {
   // Sends activations and labels to the merged phase, on the first rank; `back`: their gradients to
   // the group. `guest`: called on the first rank, else on a rank of the group.
   void cross(int group, const BatchSlot& slot, bool guest, bool back);
-  BatchSlot& slot_of_guest(int group, std::uint64_t number);
+  BatchSlot& slot_of_guest(int group, std::uint64_t number) {
+    return of_guests_[group][number % 2];
+  }
   // The parts of the master whose counterparts this rank contributes to meetings, of its groups.
   std::vector<TensorPart> contributed(std::size_t number) const;
   // Adds up what the groups of all ranks contributed; `move` moves a part of the master.
@@ -72,7 +74,9 @@ class RankSums {
     std::vector<Pieces> parts() const;
   };
   bool is_shared(const Param& param) const;
-  bool is_summed(const Param& param, int group) const;
+  bool is_summed(const Param& param, int group) const {
+    return is_shared(param) && !(meets_ && members(group).count == 1);
+  }
   RankRange members(int group) const;
   // The ranks that send a group's gradient: of what each computes whole, one.
   Senders senders(const Param& param, int owner, int group) const;

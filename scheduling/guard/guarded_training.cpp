@@ -118,10 +118,6 @@ bool GuardedTraining::is_lost(double loss) {
   return watch_.lost() || (!known && is_worse());
 }
 
-bool GuardedTraining::is_worse() const {
-  return latest_.level && sure_.level && watch_.surely_above(*latest_.level, *sure_.level);
-}
-
 void GuardedTraining::go_on() {
   TrainingState state = this->state();
   if (watch_.good()) {

@@ -11,7 +11,7 @@
 
 #include "scheduling/guard/loss_watch.hpp"
 #include "scheduling/optimizer/training_snapshot.hpp"
-#include "scheduling/piecewise_training.hpp"
+#include "scheduling/trainer.hpp"
 
 namespace omni {
 
@@ -47,7 +47,9 @@ class GuardedTraining : public PiecewiseTraining {
   void begin_guarded(TrainingState state, std::uint64_t until = 0);  // 0: the next snapshot
   void keep(const TrainingState& state);
   bool is_lost(double loss);
-  bool is_worse() const;  // latest_ than sure_
+  bool is_worse() const {  // latest_ than sure_
+    return latest_.level && sure_.level && watch_.surely_above(*latest_.level, *sure_.level);
+  }
   Result<LossMean> level_now();
   void go_on();
   void halve(TrainingState& state);

@@ -27,11 +27,6 @@ void LossWatch::restore(const State& state) {
   expect_falling();
 }
 
-// Asked once in a window, so that none counts twice.
-bool LossWatch::surely_above_first() const {
-  return since_ % window_ == 0 && surely_above(mean_of(recent_), mean_of(first_));
-}
-
 bool LossWatch::surely_above(const LossMean& now, const LossMean& before) const {
   constexpr double kMuch = 0.05, kOfChance = 0.02, kErrors = 4;
   if (before.count == 0) return false;
@@ -65,10 +60,6 @@ double LossWatch::median(std::size_t last) const {
   const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>((last - 1) / 2);
   std::ranges::nth_element(sorted, middle);
   return *middle;
-}
-
-double LossWatch::margin(double learned, double unlearned) const {
-  return std::max(learned * (chance_ - lowest_), unlearned * lowest_);
 }
 
 }  // namespace omni

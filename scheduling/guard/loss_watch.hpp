@@ -2,6 +2,7 @@
 // the lowest median. A median ignores single bad mini-batches.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -59,11 +60,15 @@ class LossWatch {
 
   bool is_above() const;
   bool has_risen() const;
-  bool surely_above_first() const;
+  bool surely_above_first() const {  // asked once in a window, so that none counts twice
+    return since_ % window_ == 0 && surely_above(mean_of(recent_), mean_of(first_));
+  }
   bool full() const { return recent_.size() == window_; }
   bool near(std::size_t last) const { return median(last) <= lowest_ + margin(kNear, kNoise / 2); }
   double median(std::size_t last) const;
-  double margin(double learned, double unlearned) const;
+  double margin(double learned, double unlearned) const {
+    return std::max(learned * (chance_ - lowest_), unlearned * lowest_);
+  }
 
   std::size_t window_;
   double chance_;

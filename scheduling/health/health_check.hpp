@@ -1,8 +1,9 @@
 // Watches over a training: tells the user when a net cannot learn, has not learned for long, or
 // forgets, and what to do. Losses are on the host anyway; when they give reason to, and after 1024,
-// 2048, 4096 ... iterations, the net is inspected.
+// 2048, 4096 ... iterations, the net is inspected: from the results follows why it does not learn.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -10,11 +11,47 @@
 #include <string>
 #include <vector>
 
-#include "scheduling/health/diagnosis.hpp"
+#include "runtime/result.hpp"
+#include "scheduling/health/inspection.hpp"
 #include "scheduling/health/loss_level.hpp"
 #include "scheduling/trainer.hpp"
 
 namespace omni {
+
+enum class Ailment {
+  one_class,
+  same_data,
+  small_steps,
+  same_output,
+  no_gradient,
+  at_chance,
+  risen
+};
+
+struct Finding {
+  Ailment kind;
+  int layer = -1;     // -1: not of one layer
+  bool sure = false;  // the net cannot learn any more
+  std::string where{}, what{}, remedy{};
+
+  Error error() const { return {ErrorKind::diverged, where, what, remedy}; }
+};
+
+// How the parameters follow the gradient.
+struct Learning {
+  double rate = 0, momentum = 0;
+  bool adam = false;
+  double epsilon = 0;                // of Adam
+  std::uint64_t iterations = 10000;  // that count
+};
+
+// State of the training: at chance or risen; below chance; or so low that small gradients are
+// normal.
+enum class LossIs { at_chance, lower, low };
+
+// The first cause found.
+std::optional<Finding> diagnose(const Inspection& inspection, const Learning& learning,
+                                LossIs loss);
 
 struct HealthOptions {
   bool strict = false;         // a training that is sick ends
@@ -47,14 +84,17 @@ class HealthCheck {
 
  private:
   Learning learning() const;
-  bool is_at_chance() const;
+  // Where there is one class, the best loss is 0, and a net comes near it.
+  bool is_at_chance() const { return !one_class_ && level_.at_chance() > 0; }
   LossIs loss() const;
   bool is_stuck() const { return level_.at_chance() >= stuck_; }
   bool is_risen() const { return level_.risen() >= kRisen; }
   Finding at_chance() const;
   Finding risen() const;
   void tell(const Finding& finding);
-  void fail(const Finding& finding);
+  void fail(const Finding& finding) {
+    if (options_.strict && !failure_) failure_ = finding;
+  }
 
   static constexpr std::uint64_t kRisen = 256, kRisenSurely = 1024;  // losses
 

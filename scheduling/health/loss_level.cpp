@@ -60,10 +60,6 @@ void LossLevel::note(double loss) {
   risen_ = high ? risen_ + kBlock : 0;
 }
 
-std::uint64_t LossLevel::at_chance() const {
-  return chance_ ? static_cast<std::uint64_t>(since_.count) : 0;
-}
-
 std::vector<double> LossLevel::numbers() const {
   return {since_.count, since_.mean, since_.squares, best_,
           first_,       lowest_,     recent_,        static_cast<double>(risen_)};

@@ -28,7 +28,7 @@ class LossLevel {
 
   void note(double loss);
   // Losses since the net was last better than chance, or clearly better than before; 0 while it is.
-  std::uint64_t at_chance() const;
+  std::uint64_t at_chance() const { return chance_ ? static_cast<std::uint64_t>(since_.count) : 0; }
   // Losses since the net forgot most of what it had learned; 0 while it has not.
   std::uint64_t risen() const { return risen_; }
   double recent() const { return recent_; }  // the median of the last block

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "scheduling/optimizer/saturation.hpp"
-
 namespace omni {
 namespace {
 

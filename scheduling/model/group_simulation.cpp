@@ -10,7 +10,6 @@
 #include <random>
 
 #include "scheduling/groups/group_run.hpp"
-#include "scheduling/groups/steady_rate.hpp"
 #include "scheduling/model/simulated_memory.hpp"
 #include "scheduling/policy/dispatcher.hpp"
 
@@ -18,6 +17,7 @@ namespace omni {
 namespace {
 
 using Stage = IterationTask::Stage;
+using Use = SimulatedTask::Use;
 
 // They take ready tasks as the policy decides, wait for the data, and run one task after the other.
 class SimulatedWorkers {
@@ -61,7 +61,7 @@ class SimulatedWorkers {
       return {of.tasks_[id].task->codelet, of.tasks_[id].task->priority};
     }
     bool holds_shared(int id) const {
-      return std::ranges::count(of.tasks_[id].modes, AccessMode::accumulate) > 0;
+      return std::ranges::count(of.tasks_[id].uses, AccessMode::accumulate, &Use::mode) > 0;
     }
     bool runs(int id, unsigned number) const {
       return !std::isinf(of.length(id, number)) && is_for(id, number);
@@ -83,8 +83,8 @@ class SimulatedWorkers {
 
     double transfer(int id, unsigned memory) const {
       double seconds = 0;
-      for (const std::size_t datum : of.tasks_[id].data)
-        seconds += of.memory_.transfer_seconds(datum, memory);
+      for (const Use& use : of.tasks_[id].uses)
+        seconds += of.memory_.transfer_seconds(use.datum, memory);
       return seconds;
     }
 
@@ -96,7 +96,7 @@ class SimulatedWorkers {
     }
 
     void takes(int id, unsigned memory) const {
-      for (const std::size_t datum : of.tasks_[id].data) of.memory_.used(datum, memory);
+      for (const Use& use : of.tasks_[id].uses) of.memory_.used(use.datum, memory);
     }
   };
   struct Worker {
@@ -116,11 +116,10 @@ class SimulatedWorkers {
 
   std::vector<Return> returns(int id, unsigned memory) const {
     std::vector<Return> all;
-    const SimulatedTask& task = tasks_[id];
-    for (std::size_t i = 0; i < task.data.size(); ++i) {
-      const auto user = memory_.last_user(task.data[i]);
-      if (task.modes[i] == AccessMode::read_write && user && *user != memory)
-        all.push_back({task.data[i], *user});
+    for (const Use& use : tasks_[id].uses) {
+      const auto user = memory_.last_user(use.datum);
+      if (use.mode == AccessMode::read_write && user && *user != memory)
+        all.push_back({use.datum, *user});
     }
     return all;
   }
@@ -130,9 +129,9 @@ class SimulatedWorkers {
     if (dispatcher_.has_choice()) {
       place = dispatcher_.place(id, clock_.now());
       const SimulatedTask& task = tasks_[id];
-      for (std::size_t i = 0; i < task.data.size(); ++i)
-        if (task.modes[i] != AccessMode::write)
-          memory_.fetch(task.data[i], place.kind->node, task.task->priority, nullptr);
+      for (const Use& use : task.uses)
+        if (use.mode != AccessMode::write)
+          memory_.fetch(use.datum, place.kind->node, task.task->priority, nullptr);
       if (place.returns) returns_[id] = returns(id, place.kind->node);
     }
     dispatcher_.push(place, id, made_ready_by);
@@ -169,20 +168,19 @@ class SimulatedWorkers {
       if (--*missing == 0)
         clock_.at(clock_.now() + options_.task_overhead, [this, id, number] { start(id, number); });
     };
-    for (std::size_t i = 0; i < task.data.size(); ++i) {
-      if (task.modes[i] == AccessMode::write) continue;
+    for (const Use& use : task.uses) {
+      if (use.mode == AccessMode::write) continue;
       ++*missing;
-      memory_.fetch(task.data[i], kind.memory, task.task->priority, arrived);
+      memory_.fetch(use.datum, kind.memory, task.task->priority, arrived);
     }
     arrived();
   }
 
   void start(int id, std::size_t number) {
     Worker& worker = workers_[number];
-    const SimulatedTask& task = tasks_[id];
-    for (std::size_t i = 0; i < task.data.size(); ++i)
-      if (task.modes[i] != AccessMode::read)
-        memory_.written(task.data[i], options_.machine.kinds[worker.kind].memory);
+    for (const Use& use : tasks_[id].uses)
+      if (use.mode != AccessMode::read)
+        memory_.written(use.datum, options_.machine.kinds[worker.kind].memory);
     worker.free_at = std::max(worker.free_at, clock_.now()) + length(id, number) * jitter_(chance_);
     clock_.at(worker.free_at, [this, id, number] { finish(id, number); });
     worker.fetches = false;
@@ -240,10 +238,12 @@ class Simulation {
 
  private:
   static constexpr int kUnderWay = GroupRun::kUnderWay;
+  struct Iteration {
+    int number = 0, gates_left = 0, updates_left = 0;
+  };
   struct Group {
     int begun = 0, completed = 0, collected = 0;
-    int gates_left[kUnderWay] = {}, updates_left[kUnderWay] = {};
-    int numbers[kUnderWay] = {};  // of its iterations, of which one is in each place
+    Iteration under_way[kUnderWay] = {};
   };
 
   int count() const { return static_cast<int>(groups_.size()); }
@@ -264,23 +264,20 @@ class Simulation {
   void begin(int number_of_group) {
     Group& group = group_of(number_of_group);
     if (!may_begin(group)) return;
-    const int place = group.begun++ % kUnderWay;
-    const int number = begun_++;
-    group.numbers[place] = number;
-    group.gates_left[place] = group.updates_left[place] = 0;
+    Iteration& own = group.under_way[group.begun++ % kUnderWay];
+    own = {.number = begun_++};
     for (const IterationTask& task : iteration_) {
-      group.gates_left[place] += task.gate ? 1 : 0;
-      group.updates_left[place] += task.update ? 1 : 0;
+      own.gates_left += task.gate ? 1 : 0;
+      own.updates_left += task.update ? 1 : 0;
     }
-    for (; decoding_ <= number + TrainingFeed::kPrefetched; ++decoding_)
+    for (; decoding_ <= own.number + TrainingFeed::kPrefetched; ++decoding_)
       submit(Stage::decode, kNoGroup, decoding_);
-    submit(Stage::begin, number_of_group, number);
+    submit(Stage::begin, number_of_group, own.number);
   }
 
   void complete(int number_of_group) {
     Group& group = group_of(number_of_group);
-    const int place = group.completed++ % kUnderWay;
-    submit(Stage::complete, number_of_group, group.numbers[place]);
+    submit(Stage::complete, number_of_group, group.under_way[group.completed++ % kUnderWay].number);
   }
 
   void submit(Stage stage, int group, int iteration) {
@@ -292,12 +289,12 @@ class Simulation {
     const SimulatedTask& task = workers_.task(id);
     if (task.group == kNoGroup) return;
     Group& group = group_of(task.group);
-    const int place = group.numbers[0] == task.iteration ? 0 : 1;
-    if (task.task->gate && --group.gates_left[place] == 0 && !options_.in_turn) {
+    Iteration& own = group.under_way[group.under_way[0].number == task.iteration ? 0 : 1];
+    if (task.task->gate && --own.gates_left == 0 && !options_.in_turn) {
       complete(task.group);
       begin(task.group);
     }
-    if (task.task->update && --group.updates_left[place] == 0) {
+    if (task.task->update && --own.updates_left == 0) {
       finished_at_.push_back(clock_.now());
       ++group.collected;
       ++collected_;

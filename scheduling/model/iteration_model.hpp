@@ -1,14 +1,23 @@
 // Time per iteration for any number of compute groups: measured with two groups that take turns,
-// predicted for other numbers.
+// predicted for other numbers. And the task graph of one iteration of a group, with the lengths of
+// its tasks, from what a training submitted and measured.
 #pragma once
 
 #include <functional>
 #include <vector>
 
+#include "layers/net.hpp"
 #include "runtime/tasks/models/machine_model.hpp"
-#include "scheduling/model/iteration_graph.hpp"
+#include "scheduling/model/group_simulation.hpp"
 
 namespace omni {
+
+// Work of one iteration, each task at its shortest length; without decoding, which is ahead of it.
+struct IterationWork {
+  double groups = 0, merged = 0;  // s, of tasks; exchanges of merged parameters are merged work
+  double exchanges = 0;           // s, between the groups and the masters
+};
+IterationWork work_of(const std::vector<IterationTask>& iteration);
 
 class IterationModel {
  public:

@@ -202,11 +202,14 @@ inline constexpr int kNoGroup = -1, kNoWorker = -1;
 
 struct SimulatedTask {
   const IterationTask* task;
-  int group, iteration;             // kNoGroup: ahead of all groups
-  std::vector<std::size_t> data{};  // of its uses
-  std::vector<AccessMode> modes{};
+  int group, iteration;  // kNoGroup: ahead of all groups
+  struct Use {
+    std::size_t datum;
+    AccessMode mode;
+  };
+  std::vector<Use> uses{};
   int waits_for = 0;
-  std::size_t acquired = 0;  // of its uses, in the order of data
+  std::size_t acquired = 0;  // of its uses, in their order
   bool done = false;
   std::vector<int> successors{};
 };
@@ -224,17 +227,16 @@ class SimulatedTasks {
     const int id = static_cast<int>(tasks_.size());
     tasks_.push_back({.task = &task, .group = group, .iteration = iteration});
     for (const IterationTask::Use& use : task.uses) {
-      at(id).data.push_back(datum_of(use, group, iteration));
-      at(id).modes.push_back(mode_of(task, use));
-      order(id, at(id).data.back(), at(id).modes.back());
+      at(id).uses.push_back({datum_of(use, group, iteration), mode_of(task, use)});
+      order(id, at(id).uses.back());
     }
     if (at(id).waits_for == 0) acquire(id, kNoWorker);
   }
 
   void done(int id, int worker) {
     at(id).done = true;
-    for (std::size_t i = 0; i < at(id).data.size(); ++i)
-      if (at(id).modes[i] == AccessMode::accumulate) release(at(id).data[i], worker);
+    for (const SimulatedTask::Use& use : at(id).uses)
+      if (use.mode == AccessMode::accumulate) release(use.datum, worker);
     for (const int next : at(id).successors)
       if (--at(next).waits_for == 0) acquire(next, worker);
   }
@@ -272,9 +274,9 @@ class SimulatedTasks {
     return place->second;
   }
 
-  void order(int id, std::size_t number, AccessMode mode) {
-    Datum& datum = data_[number];
-    switch (mode) {
+  void order(int id, const SimulatedTask::Use& use) {
+    Datum& datum = data_[use.datum];
+    switch (use.mode) {
       case AccessMode::read:
         wait_for(id, datum.writers);
         datum.readers.push_back(id);
@@ -311,9 +313,9 @@ class SimulatedTasks {
   // A task holds what it accumulates into from before it is ready until it is done.
   void acquire(int id, int worker) {
     SimulatedTask& task = at(id);
-    for (; task.acquired < task.data.size(); ++task.acquired) {
-      if (task.modes[task.acquired] != AccessMode::accumulate) continue;
-      Datum& datum = data_[task.data[task.acquired]];
+    for (; task.acquired < task.uses.size(); ++task.acquired) {
+      if (task.uses[task.acquired].mode != AccessMode::accumulate) continue;
+      Datum& datum = data_[task.uses[task.acquired].datum];
       if (datum.holder >= 0 && datum.holder != id) {
         datum.want_to_hold.push_back(id);
         return;

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "runtime/checksum.hpp"
 #include "runtime/files.hpp"
 #include "scheduling/groups/compute_groups.hpp"
 
@@ -15,9 +14,6 @@ namespace {
 constexpr std::uint64_t kMostBytes = 1 << 16;
 
 }  // namespace
-
-UpdateRatios::UpdateRatios(const std::filesystem::path& models, const std::string& key)
-    : path_(models / "updates" / (checksum_of(key) + ".json")) {}
 
 std::vector<UpdateRatio> UpdateRatios::read() const {
   const Result<std::string> text = read_file(path_, kMostBytes);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/checksum.hpp"
 #include "runtime/result.hpp"
 
 namespace omni {
@@ -20,7 +21,8 @@ struct UpdateRatio {
 // For a net, its data and its mini-batch; `key` tells them from others.
 class UpdateRatios {
  public:
-  UpdateRatios(const std::filesystem::path& models, const std::string& key);
+  UpdateRatios(const std::filesystem::path& models, const std::string& key)
+      : path_(models / "updates" / (checksum_of(key) + ".json")) {}
 
   // None, or in another form: empty.
   std::vector<UpdateRatio> read() const;

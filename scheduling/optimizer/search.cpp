@@ -6,8 +6,13 @@
 #include <cmath>
 #include <map>
 
+#include "scheduling/health/loss_mean.hpp"
+
 namespace omni {
 namespace {
+
+// A difference counts when it is this share of the loss and so many standard errors.
+constexpr double kWorth = 0.02, kErrors = 2.5;
 
 using Verdict = Comparison::Verdict;
 
@@ -18,6 +23,23 @@ constexpr int kDoublings = 2;            // of a trial that has not decided
 constexpr double kMemories = 2;          // of the momentum, in a trial
 constexpr double kUsual = 0.9;           // momentum
 constexpr double kOtherMomentum = 0.05;  // that much makes a difference
+
+// The same step with another momentum; a step of another size.
+Setting with_momentum(Setting setting, double momentum) {
+  setting.learning_rate = step_of(setting) * (1 - momentum);
+  setting.momentum = momentum;
+  return setting;
+}
+
+Setting scaled(Setting setting, double factor) {
+  setting.learning_rate *= factor;
+  return setting;
+}
+
+// A momentum covers 1 / (1 - momentum) iterations. A trial must be several times as long.
+double longest_momentum(std::uint64_t iterations) {
+  return std::max(0.0, 1 - kMemories / static_cast<double>(iterations));
+}
 
 class Race {
  public:
@@ -230,8 +252,54 @@ class Race {
 
 }  // namespace
 
-double longest_momentum(std::uint64_t iterations) {
-  return std::max(0.0, 1 - kMemories / static_cast<double>(iterations));
+std::string describe(const Setting& setting) {
+  return fmt::format("{} group{}, momentum {:.3g}, rate {:.3g}", setting.groups,
+                     setting.groups == 1 ? "" : "s", setting.momentum, setting.learning_rate);
+}
+
+double step_of(const Setting& setting) { return setting.learning_rate / (1 - setting.momentum); }
+
+double Showing::loss() const { return mean_of(losses).mean; }
+
+double Showing::error() const { return mean_of(losses).error(); }
+
+std::string Showing::said() const {
+  const LossMean mean = mean_of(losses);
+  switch (fate) {
+    case Fate::diverged: return "diverged";
+    case Fate::dead: return fmt::format("loss {:.4g}, the same outputs for all images", mean.mean);
+    case Fate::at_chance: return fmt::format("loss {:.4g}, at chance", mean.mean);
+    case Fate::behind: return "given up, far behind";
+    case Fate::learns: return fmt::format("loss {:.4g} +- {:.2g}", mean.mean, mean.error());
+  }
+  return "";
+}
+
+Comparison compare(const Showing& challenger, const Showing& champion) {
+  using Verdict = Comparison::Verdict;
+  if (challenger.fate != champion.fate || challenger.fate != Fate::learns) {
+    const auto rank = [](Fate fate) { return static_cast<int>(fate); };
+    if (challenger.fate == Fate::behind) return {Verdict::worse};
+    return {rank(challenger.fate) > rank(champion.fate)   ? Verdict::better
+            : rank(challenger.fate) < rank(champion.fate) ? Verdict::worse
+                                                          : Verdict::tie};
+  }
+  std::vector<double> gains(std::min(challenger.losses.size(), champion.losses.size()));
+  for (std::size_t i = 0; i < gains.size(); ++i)
+    gains[i] = champion.losses[i] - challenger.losses[i];
+  const LossMean gain = mean_of(gains);
+  const double worth = kWorth * champion.loss(), error = gain.error(),
+               sure = std::max(worth, kErrors * error);
+  return {gain.mean > sure                         ? Verdict::better
+          : gain.mean > std::max(worth / 2, error) ? Verdict::unsure
+          : gain.mean > -sure                      ? Verdict::tie
+                                                   : Verdict::worse,
+          gain.mean, error};
+}
+
+std::string Comparison::said() const {
+  if (gain == 0 && error == 0) return "";
+  return fmt::format("{:.3g} +- {:.2g} {}", std::abs(gain), error, gain >= 0 ? "lower" : "higher");
 }
 
 Result<Found> search(const Setting& given, const SearchPlan& plan, TrialRunner& runner) {

@@ -35,21 +35,15 @@ void for_each_of_group(Net& net, int group, Visit& visit) {
   }
 }
 
-// Arrays of meetings. With several ranks, the first one has all contributions.
-template <class Visit>
-void for_each_of_meetings(Net& net, Visit& visit) {
-  for (const Param* param : net.params()) {
+// All of these, for the groups of this rank that are in use, and the arrays of meetings. With
+// several ranks, the first one has all contributions.
+void for_each_replica(ComputeGroups& groups, auto visit) {
+  for (const int group : groups.here()) for_each_of_group(groups.net(group), group, visit);
+  for (const Param* param : groups.net().params()) {
     if (param->replica == nullptr || param->change == nullptr) continue;
     if (ranks::first()) visit("change/" + param->name, *param, *param->change);
     visit("centre_velocity/" + param->name, *param, *param->centre_velocity);
   }
-}
-
-// All of these, for the groups of this rank that are in use.
-template <class Visit>
-void for_each_replica(ComputeGroups& groups, Visit visit) {
-  for (const int group : groups.here()) for_each_of_group(groups.net(group), group, visit);
-  for_each_of_meetings(groups.net(), visit);
 }
 
 class TrainingSnapshot {

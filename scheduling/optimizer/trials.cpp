@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "scheduling/groups/steady_rate.hpp"
+#include "scheduling/groups/group_run.hpp"
 #include "scheduling/health/loss_mean.hpp"
 #include "scheduling/optimizer/tuned_training.hpp"
 
@@ -46,12 +46,6 @@ Result<Showing> TunedTraining::challenge(const Setting& setting, std::uint64_t i
   }
   return advance(challenger_, iterations);
 }
-
-Result<Showing> TunedTraining::defend(std::uint64_t iterations) {
-  return advance(champion_, iterations);
-}
-
-void TunedTraining::promote() { std::swap(champion_, challenger_); }
 
 void TunedTraining::decided(const std::string& reason) {
   // Behind promote() the last challenger is the champion.

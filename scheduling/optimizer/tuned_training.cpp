@@ -92,8 +92,6 @@ TunedTraining::TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* t
   };
 }
 
-Status TunedTraining::run() { return with_checkpoint(train_and_search()); }
-
 Status TunedTraining::train_and_search() {
   // While the rate is still rising, a trial would tell nothing about it.
   const std::uint64_t burn_in = groups_.net().options().solver.burn_in;
@@ -294,23 +292,11 @@ Status TunedTraining::with_checkpoint(Status status) {
   return status;
 }
 
-Status TunedTraining::save() {
-  return saved_at_ == state_.iteration ? Status() : events_.training.save_checkpoint(state_);
-}
-
 // Trials are not part of what the user sees. What they took is part of what is saved.
 Error TunedTraining::stopped() {
   saved_at_.reset();
   return {ErrorKind::interrupted, "", fmt::format("stopped after iteration {}", state_.iteration),
           "--resume goes on"};
-}
-
-void TunedTraining::use(int groups) {
-  if (groups_.count() != groups) groups_.use(groups, workers_);
-}
-
-void TunedTraining::say(const std::string& line) const {
-  if (events_.say) events_.say(line);
 }
 
 void TunedTraining::say_layout() {
@@ -345,18 +331,6 @@ std::uint64_t TunedTraining::length() const {
                                    400);
 }
 
-std::uint64_t TunedTraining::window() const {
-  return std::clamp<std::uint64_t>(1024 / groups_.net().options().batch, 16, 64);
-}
-
-std::uint64_t TunedTraining::stretch() const {
-  return std::max<std::uint64_t>(2 * window(), state_.iteration / 8);
-}
-
-Setting TunedTraining::setting() const {
-  return {groups_.count(), state_.tuning->momentum, state_.tuning->learning_rate};
-}
-
 bool TunedTraining::can_afford(std::uint64_t iterations) const {
   const auto cost = [this](std::uint64_t trained) {
     return trained + cooldown_of(trained) + probes() / kProbesPerIteration;
@@ -386,10 +360,6 @@ void TunedTraining::leave_clock() {
   state_.tuning->simulated += clock_ ? clock_->now() : 0;
   state_.arrivals.reset();
   clock_.reset();
-}
-
-std::uint64_t TunedTraining::probes() const {
-  return std::clamp<std::uint64_t>(256 / groups_.net().options().batch, 6, 12);
 }
 
 }  // namespace omni

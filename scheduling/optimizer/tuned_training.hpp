@@ -3,13 +3,14 @@
 // What the best trial has learnt is kept. A loss that rises brings back the last good parameters.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
 
 #include "scheduling/guard/loss_watch.hpp"
 #include "scheduling/health/inspection.hpp"
-#include "scheduling/optimizer/saturation.hpp"
+#include "scheduling/model/group_plan.hpp"
 #include "scheduling/optimizer/search.hpp"
 #include "scheduling/optimizer/training_snapshot.hpp"
 #include "scheduling/trainer.hpp"
@@ -40,7 +41,7 @@ class TunedTraining : private TrialRunner {
                 Asynchrony asynchrony = Asynchrony::free, MakeClock make_clock = {});
 
   // As Trainer's. A stop request during a search rolls the trials back.
-  Status run();
+  Status run() { return with_checkpoint(train_and_search()); }
   Status evaluate_now();
   const TrainingState& state() const { return state_; }
 
@@ -72,8 +73,10 @@ class TunedTraining : private TrialRunner {
 
   // trials.cpp
   Result<Showing> challenge(const Setting& setting, std::uint64_t iterations) override;
-  Result<Showing> defend(std::uint64_t iterations) override;
-  void promote() override;
+  Result<Showing> defend(std::uint64_t iterations) override {
+    return advance(champion_, iterations);
+  }
+  void promote() override { std::swap(champion_, challenger_); }
   bool can_afford(std::uint64_t iterations) const override;
   void decided(const std::string& reason) override;
 
@@ -100,25 +103,39 @@ class TunedTraining : private TrialRunner {
   Status go_back(Error error);
   void keep();
   Status catch_up(std::uint64_t before);  // with what was due while a trial ran
-  Status save();
+  Status save() {
+    return saved_at_ == state_.iteration ? Status() : events_.training.save_checkpoint(state_);
+  }
   Status with_checkpoint(Status status);  // a stop leaves one
   Error stopped();
   void lose(std::uint64_t iterations, double seconds);
-  void use(int groups);
+  void use(int groups) {
+    if (groups_.count() != groups) groups_.use(groups, workers_);
+  }
   void set_clock(TrainingState& state);  // for a training from there
   void leave_clock();
   double simulated_seconds(int groups) const;
-  void say(const std::string& line) const;
+  void say(const std::string& line) const {
+    if (events_.say) events_.say(line);
+  }
   void say_layout();                     // when it is another one
   std::uint64_t left() const;            // iterations
   std::uint64_t horizon() const;         // iterations that the budget is a share of
   std::uint64_t cooldown_start() const;  // iteration; UINT64_MAX: none
   std::uint64_t length() const;          // of trials
   static std::uint64_t cooldown_of(std::uint64_t iterations) { return iterations / 4 + 1; }
-  std::uint64_t probes() const;   // mini-batches that trials are compared by
-  std::uint64_t window() const;   // losses that are judged together
-  std::uint64_t stretch() const;  // iterations from one snapshot to the next
-  Setting setting() const;
+  std::uint64_t probes() const {  // mini-batches that trials are compared by
+    return std::clamp<std::uint64_t>(256 / groups_.net().options().batch, 6, 12);
+  }
+  std::uint64_t window() const {  // losses that are judged together
+    return std::clamp<std::uint64_t>(1024 / groups_.net().options().batch, 16, 64);
+  }
+  std::uint64_t stretch() const {  // iterations from one snapshot to the next
+    return std::max<std::uint64_t>(2 * window(), state_.iteration / 8);
+  }
+  Setting setting() const {
+    return {groups_.count(), state_.tuning->momentum, state_.tuning->learning_rate};
+  }
 
   ComputeGroups& groups_;
   DataFeed& train_;

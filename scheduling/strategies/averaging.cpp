@@ -22,15 +22,8 @@ bool drops_by_steps(const SolverOptions& solver) {
 
 }  // namespace
 
-Averaging::Averaging(ComputeGroups& groups, AveragingOptions options, double momentum)
-    : Strategy(groups), options_(options), momentum_(momentum), progress_(groups.count()) {}
-
 bool Averaging::may_begin(int group) const {
   return progress_[group].since_meeting < options_.every;
-}
-
-bool Averaging::exchanges(int group) const {
-  return progress_[group].since_meeting + 1 >= options_.every;
 }
 
 ExchangeArgs Averaging::step(const GroupUpdate& update, std::size_t param) {
@@ -50,10 +43,6 @@ ExchangeTensors Averaging::stepped(const GroupUpdate& update, std::size_t number
           param.mean_square,
           pulled ? param.master : nullptr,
           pulled ? param.change : nullptr};
-}
-
-void Averaging::submit_behind(const GroupUpdate& update, std::span<const std::size_t> stepped) {
-  if (!options_.pulls && meets(update)) contribute(update.batch.group, stepped);
 }
 
 void Averaging::contribute(int group, std::span<const std::size_t> numbers) {
@@ -106,8 +95,6 @@ void Averaging::meet() {
   ++meetings_;
   for (Progress& each : progress_) each.since_meeting = 0;
 }
-
-std::vector<StrategyFigure> Averaging::figures(int) const { return {{"meetings", meetings_}}; }
 
 std::vector<double> Averaging::numbers() const {
   std::vector<double> all{meetings_, rate_, restarts_ ? 1.0 : 0.0, at_start_ ? 1.0 : 0.0,

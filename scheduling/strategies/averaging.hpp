@@ -19,20 +19,25 @@ struct AveragingOptions {
 
 class Averaging final : public Strategy {
  public:
-  Averaging(ComputeGroups& groups, AveragingOptions options, double momentum);
+  Averaging(ComputeGroups& groups, AveragingOptions options, double momentum)
+      : Strategy(groups), options_(options), momentum_(momentum), progress_(groups.count()) {}
 
   std::string name() const override { return options_.pulls ? "sma" : "local"; }
   bool may_begin(int group) const override;
-  bool exchanges(int group) const override;
+  bool exchanges(int group) const override {
+    return progress_[group].since_meeting + 1 >= options_.every;
+  }
   UpdateRule rule(const MiniBatch&, float learning_rate) const override {
     return {learning_rate, {momentum_, momentum_, 0}};
   }
   ExchangeArgs step(const GroupUpdate& update, std::size_t param) override;
   ExchangeTensors stepped(const GroupUpdate& update, std::size_t param) override;
-  void submit_behind(const GroupUpdate& update, std::span<const std::size_t> params) override;
+  void submit_behind(const GroupUpdate& update, std::span<const std::size_t> stepped) override {
+    if (!options_.pulls && meets(update)) contribute(update.batch.group, stepped);
+  }
   void end(const GroupUpdate& update) override;
   void conclude() override;
-  std::vector<StrategyFigure> figures(int group) const override;
+  std::vector<StrategyFigure> figures(int) const override { return {{"meetings", meetings_}}; }
 
  protected:
   std::vector<double> numbers() const override;

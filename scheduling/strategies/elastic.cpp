@@ -41,10 +41,6 @@ Elastic::Elastic(ComputeGroups& groups, bool in_order, ElasticOptions options, d
   members_.resize(groups.count(), {.batch = most});
 }
 
-std::uint64_t Elastic::next_batch(int group) {
-  return static_cast<std::uint64_t>(members_[group].batch);
-}
-
 // The rate is proportional to the mini-batch.
 UpdateRule Elastic::rule(const MiniBatch& batch, float learning_rate) const {
   const Member& own = members_[batch.group];
@@ -67,10 +63,6 @@ void Elastic::end(const GroupUpdate& update) {
   Member& own = members_[update.batch.group];
   ++own.updates;
   ++own.steps;
-}
-
-std::uint64_t Elastic::next_rest(std::uint64_t samples) const {
-  return (samples / options_.mega_batch + 1) * options_.mega_batch;
 }
 
 double Elastic::norm_per_parameter(int group) const {
@@ -121,8 +113,6 @@ void Elastic::conclude() {
   if (std::ranges::any_of(members_, [](const Member& each) { return each.updates > 0; }))
     meet_at_rest();
 }
-
-std::vector<StrategyFigure> Elastic::figures(int) const { return {{"meetings", meetings_}}; }
 
 std::vector<double> Elastic::numbers() const {
   std::vector<double> all{meetings_};

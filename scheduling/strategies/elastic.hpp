@@ -30,16 +30,20 @@ class Elastic final : public Strategy {
 
   std::string name() const override { return "elastic"; }
   bool in_order() const override { return one_after_another_; }
-  std::uint64_t next_batch(int group) override;
+  std::uint64_t next_batch(int group) override {
+    return static_cast<std::uint64_t>(members_[group].batch);
+  }
   bool exchanges(int) const override { return false; }  // at rest only
   UpdateRule rule(const MiniBatch& batch, float learning_rate) const override;
   ExchangeArgs step(const GroupUpdate& update, std::size_t param) override;
   ExchangeTensors stepped(const GroupUpdate& update, std::size_t param) override;
   void end(const GroupUpdate& update) override;
-  std::uint64_t next_rest(std::uint64_t samples) const override;
+  std::uint64_t next_rest(std::uint64_t samples) const override {
+    return (samples / options_.mega_batch + 1) * options_.mega_batch;
+  }
   void meet_at_rest() override;
   void conclude() override;
-  std::vector<StrategyFigure> figures(int group) const override;
+  std::vector<StrategyFigure> figures(int) const override { return {{"meetings", meetings_}}; }
 
  protected:
   std::vector<double> numbers() const override;

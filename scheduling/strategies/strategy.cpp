@@ -12,8 +12,6 @@ Strategy::Strategy(ComputeGroups& groups) : groups_(groups) {
   for (int group = 0; group < groups.count(); ++group) params_.push_back(groups.params(group));
 }
 
-std::uint64_t Strategy::next_batch(int group) { return groups_.net(group).options().batch; }
-
 ExchangeArgs Strategy::step(const GroupUpdate& update, std::size_t number) {
   const SolverOptions& solver = groups_.net().options().solver;
   const Param& param = *params(update.batch.group)[number];
@@ -57,10 +55,6 @@ void Strategy::record_meeting(double number) const {
   if (!recording::on()) return;
   recording::write(
       trace::Meeting{.number = std::llround(number), .groups = count(), .at = recording::now()});
-}
-
-void Strategy::restore(const StrategyState& state) {
-  if (state.name == name() && state.numbers.size() == numbers().size()) take(state.numbers);
 }
 
 }  // namespace omni

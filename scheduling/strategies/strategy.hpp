@@ -63,7 +63,7 @@ class Strategy {
   virtual bool in_order() const { return true; }
 
   // Size of the group's next mini-batch in samples; called before it begins.
-  virtual std::uint64_t next_batch(int group);
+  virtual std::uint64_t next_batch(int group) { return groups_.net(group).options().batch; }
   // False: the group waits for a meeting.
   virtual bool may_begin(int /*group*/) const { return true; }
   // Whether the group sends models or gradients to others after its next mini-batch.
@@ -90,7 +90,9 @@ class Strategy {
 
   StrategyState state() const { return {name(), numbers()}; }
   // For a checkpoint of another strategy or number of groups: everything is reset.
-  void restore(const StrategyState& state);
+  void restore(const StrategyState& state) {
+    if (state.name == name() && state.numbers.size() == numbers().size()) take(state.numbers);
+  }
   virtual std::vector<StrategyFigure> figures(int /*group*/) const { return {}; }
 
  protected:

@@ -5,8 +5,8 @@ from collections import Counter
 from source_tree import is_cpp, run
 
 # The numbers only go down: a room that shrinks gives its lines back. The aim is 48,000 in all.
-LINES = {"runtime": 11_340, "codelets": 12_764, "layers": 5_405, "scheduling": 11_080, "apps": 7_458, "perf": 4_718}
-IN_ALL = 52_759
+LINES = {"runtime": 11_340, "codelets": 12_764, "layers": 5_405, "scheduling": 10_837, "apps": 7_228, "perf": 4_718}
+IN_ALL = 52_288
 
 
 def check(files):

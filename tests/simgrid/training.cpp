@@ -5,7 +5,7 @@
 #include <string>
 
 #include "runtime/tasks/task_errors.hpp"
-#include "scheduling/groups/steady_rate.hpp"
+#include "scheduling/groups/group_run.hpp"
 #include "scheduling/trainer.hpp"
 
 namespace omni::test {

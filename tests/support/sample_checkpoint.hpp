@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "scheduling/checkpoint.hpp"
+#include "scheduling/checkpoint_folder.hpp"
 
 namespace omni::test {
 

@@ -5,8 +5,7 @@
 #include <sstream>
 
 #include "apps/omni-run/commands.hpp"
-#include "apps/omni-run/open_net.hpp"
-#include "apps/omni-run/shipped/shipped_files.hpp"
+#include "apps/omni-run/setup.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"

@@ -14,7 +14,6 @@
 
 #include "apps/command_line.hpp"
 #include "apps/omni-run/commands.hpp"
-#include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/timed_training.hpp"
 #include "codelets/dense/peaks.hpp"

@@ -16,10 +16,9 @@
 #include <thread>
 #include <vector>
 
-#include "apps/exit_codes.hpp"
+#include "apps/command_line.hpp"
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/compare/record.hpp"
-#include "apps/omni-run/compare/strategies.hpp"
 #include "apps/omni-run/progress.hpp"
 #include "runtime/line_source.hpp"
 #include "runtime/log.hpp"

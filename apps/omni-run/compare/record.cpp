@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <system_error>
 
 #include "apps/omni-perf/document.hpp"
+#include "apps/omni-run/arguments.hpp"
 #include "perf/report/page_parts.hpp"
 #include "runtime/files.hpp"
 #include "runtime/own_command.hpp"
@@ -16,6 +18,53 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+using Words = std::vector<std::string>;
+
+// The only place that knows how a training is told its strategy.
+Words words_of(std::string_view name, std::optional<int> groups) {
+  Words words{"--strategy", std::string(name)};
+  if (groups) words.insert(words.end(), {"--groups", std::to_string(*groups)});
+  return words;
+}
+
+Error refused_strategy(std::string_view text, std::string what, std::string hint) {
+  return {ErrorKind::usage, "--strategies", shown_name(text) + " " + std::move(what),
+          std::move(hint)};
+}
+
+Result<NamedStrategy> parse_strategy(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const std::string_view name = text.substr(0, colon);
+  const auto found = find_strategy(name);
+  if (!found) return refused_strategy(text, "is no strategy", found.error().hint);
+  const StrategyType* const type = *found;
+  const bool given = colon != text.npos;
+  if (given && type->most_groups == 1)
+    return refused_strategy(text, "has no groups to count", std::string(name));
+  // The others take as many as there are workers.
+  if (!given && type->most_groups > 1 && type->models == GroupModels::one)
+    return refused_strategy(text, "lacks its number of groups", fmt::format("{}:4", name));
+  if (!given) return NamedStrategy{std::string(name), words_of(name, {})};
+  const auto groups = count_in(text.substr(colon + 1), kMostGroups);
+  if (!groups)
+    return refused_strategy(text, fmt::format("does not name 1 to {} groups", kMostGroups),
+                            fmt::format("{}:4", name));
+  return NamedStrategy{fmt::format("{}:{}", name, *groups), words_of(name, groups)};
+}
+
+// "sync@512": with mini-batches of that size.
+Result<NamedStrategy> parse_with_batch(std::string_view text) {
+  const std::size_t at = text.find('@');
+  OMNI_TRY(NamedStrategy strategy, parse_strategy(text.substr(0, at)));
+  if (at == text.npos) return strategy;
+  const auto batch = count_in(text.substr(at + 1), kMostImages);
+  if (!batch)
+    return refused_strategy(text, fmt::format("names no mini-batch of 1 to {} images", kMostImages),
+                            fmt::format("{}@64", strategy.name));
+  strategy.name += fmt::format("@{}", *batch);
+  strategy.words.insert(strategy.words.end(), {"--batch", std::to_string(*batch)});
+  return strategy;
+}
 
 constexpr const char* kFile = "compare.json";
 constexpr std::uint64_t kLargestRecord = 256 << 20;
@@ -44,6 +93,24 @@ std::string certainty(const perf::Lead& lead) {
 }
 
 }  // namespace
+
+std::string NamedStrategy::file_name() const {
+  std::string text = name;
+  std::ranges::replace(text, ':', '-');
+  std::ranges::replace(text, '@', '-');
+  return text;
+}
+
+Result<std::vector<NamedStrategy>> parse_strategies(std::string_view list) {
+  std::vector<NamedStrategy> strategies;
+  for (const std::string_view each : split(list, ',')) {
+    OMNI_TRY(NamedStrategy strategy, parse_with_batch(each));
+    if (std::ranges::find(strategies, strategy.name, &NamedStrategy::name) != strategies.end())
+      return refused_strategy(strategy.name, "is there twice", "name each strategy once");
+    strategies.push_back(std::move(strategy));
+  }
+  return strategies;
+}
 
 Result<ComparisonRecord> ComparisonRecord::open(const CompareArguments& arguments,
                                                 const std::vector<NamedStrategy>& strategies) {
@@ -117,10 +184,6 @@ Status ComparisonRecord::write() const {
   return write_file_atomically(
       folder_ / "compare.html",
       perf::filled_page(perf::kComparisonTemplate, json_text(all), perf::kComparisonScript));
-}
-
-perf::Comparison ComparisonRecord::comparison() const {
-  return perf::compare(strategies_, trainings_, target_);
 }
 
 Json ComparisonRecord::json() const {

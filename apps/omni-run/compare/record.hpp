@@ -1,19 +1,31 @@
-// The folder of a comparison: what was asked, and the trainings that are done. compare.json holds
-// both, compare.html shows them.
+// What `omni-run compare` trains: strategies by name, as sync, async:4, sync@512 (its mini-batch).
+// And the folder of a comparison: what was asked, and the trainings that are done. compare.json
+// holds both, compare.html shows them.
 #pragma once
 
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/omni-run/arguments.hpp"
-#include "apps/omni-run/compare/strategies.hpp"
 #include "perf/comparison/comparison.hpp"
+#include "runtime/result.hpp"
 #include "scheduling/run_lock.hpp"
 
 namespace omni {
+
+struct NamedStrategy {
+  std::string name;                // as users write it
+  std::vector<std::string> words;  // of the training's command line
+
+  std::string file_name() const;  // without : and @
+};
+
+// The list of --strategies. Two strategies of one name are refused.
+Result<std::vector<NamedStrategy>> parse_strategies(std::string_view list);
 
 class ComparisonRecord {
  public:
@@ -29,7 +41,7 @@ class ComparisonRecord {
   std::filesystem::path path(const std::string& name) const { return folder_ / name; }
   const std::vector<perf::Training>& trainings() const { return trainings_; }
   std::size_t strategies() const { return strategies_.size(); }
-  perf::Comparison comparison() const;
+  perf::Comparison comparison() const { return perf::compare(strategies_, trainings_, target_); }
   nlohmann::ordered_json json() const;
 
  private:

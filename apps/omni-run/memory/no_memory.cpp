@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/exit_codes.hpp"
+#include "apps/command_line.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "runtime/memory/memory_limits.hpp"
 

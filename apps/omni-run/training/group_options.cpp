@@ -16,75 +16,67 @@
 
 namespace omni {
 
+Status first_of(std::initializer_list<Refusal> refusals) {
+  const auto first = std::ranges::find(refusals, true, &Refusal::applies);
+  if (first == refusals.end()) return {};
+  return Error{ErrorKind::usage, first->option, first->why, first->todo};
+}
+
 Status check_automatic(const TrainArguments& arguments, const Net& net) {
   const GroupArguments& groups = arguments.groups;
   if (!groups.automatic) return {};
-  if (arguments.machine.session.deterministic && !arguments.arrivals.simulated)
-    return Error{ErrorKind::usage, "--auto", "it measures times, which are never the same twice",
-                 "leave it out, or leave out --deterministic"};
-  if (groups.cold_start > 0)
-    return Error{ErrorKind::usage, "--cold-start", "--auto begins with one group by itself",
-                 "leave one of them out"};
-  if (groups.guard)
-    return Error{ErrorKind::usage, "--guard", "--auto searches the learning rate by itself",
-                 "leave one of them out"};
-  if (groups.how.compensation)
-    return Error{ErrorKind::usage, "--momentum-compensation",
-                 "--auto searches the total momentum, and always compensates by theory",
-                 "leave one of them out"};
-  if (net.options().solver.learning_rate == 0)
-    return Error{ErrorKind::usage, "--auto",
-                 "the learning rate is 0, where nothing can be searched",
-                 "--learning-rate 0.01, say"};
-  return {};
+  const char* const one = "leave one of them out";
+  return first_of(
+      {{arguments.machine.session.deterministic && !arguments.arrivals.simulated, "--auto",
+        "it measures times, which are never the same twice",
+        "leave it out, or leave out --deterministic"},
+       {groups.cold_start > 0, "--cold-start", "--auto begins with one group by itself", one},
+       {groups.guard.has_value(), "--guard", "--auto searches the learning rate by itself", one},
+       {groups.how.compensation.has_value(), "--momentum-compensation",
+        "--auto searches the total momentum, and always compensates by theory", one},
+       {net.options().solver.learning_rate == 0, "--auto",
+        "the learning rate is 0, where nothing can be searched", "--learning-rate 0.01, say"}});
 }
 
 Status check_planned(const TrainArguments& arguments) {
-  const GroupArguments& groups = arguments.groups;
-  if (!groups.planned) return {};
-  if (groups.automatic)
-    return Error{ErrorKind::usage, "--groups auto", "--auto searches the number of groups, too",
-                 "leave one of them out, or bound the number with --groups 4, say"};
-  if (arguments.machine.session.deterministic && !arguments.arrivals.simulated)
-    return Error{ErrorKind::usage, "--groups auto",
-                 "it measures times, which are never the same twice",
-                 "give a number, or leave out --deterministic"};
-  return {};
+  if (!arguments.groups.planned) return {};
+  return first_of(
+      {{arguments.groups.automatic, "--groups auto", "--auto searches the number of groups, too",
+        "leave one of them out, or bound the number with --groups 4, say"},
+       {arguments.machine.session.deterministic && !arguments.arrivals.simulated, "--groups auto",
+        "it measures times, which are never the same twice",
+        "give a number, or leave out --deterministic"}});
 }
 
 Status check_adam(const GroupArguments& groups, const StrategyType& strategy, const Net& net) {
   if (!net.options().solver.adam || strategy.models == GroupModels::own) return {};
-  if (strategy.models == GroupModels::replicated)
-    return Error{ErrorKind::usage, fmt::format("--strategy {}", strategy.name),
-                 "it adds plain steps to one model, and Adam's are none",
-                 "--set adam=0, or another strategy"};
-  if (groups.automatic)
-    return Error{ErrorKind::usage, "--auto", "it searches the momentum, which Adam does not have",
-                 "leave it out, or give --set adam=0"};
-  if (groups.planned)
-    return Error{ErrorKind::usage, "--groups auto",
-                 "it needs a momentum that can be compensated, which Adam does not have",
-                 "give a number, or --set adam=0"};
-  if (groups.count.value_or(1) > 1 && groups.how.compensation != Compensation::off)
-    return Error{ErrorKind::usage, "--groups",
-                 "Adam has no momentum that could be compensated for the groups' asynchrony",
-                 "--momentum-compensation off lets it be, --set adam=0 trains with momentum"};
-  return {};
+  return first_of(
+      {{strategy.models == GroupModels::replicated, fmt::format("--strategy {}", strategy.name),
+        "it adds plain steps to one model, and Adam's are none",
+        "--set adam=0, or another strategy"},
+       {groups.automatic, "--auto", "it searches the momentum, which Adam does not have",
+        "leave it out, or give --set adam=0"},
+       {groups.planned, "--groups auto",
+        "it needs a momentum that can be compensated, which Adam does not have",
+        "give a number, or --set adam=0"},
+       {groups.count.value_or(1) > 1 && groups.how.compensation != Compensation::off, "--groups",
+        "Adam has no momentum that could be compensated for the groups' asynchrony",
+        "--momentum-compensation off lets it be, --set adam=0 trains with momentum"}});
 }
 
 Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels models,
                                  Workers workers, int most) {
-  if (!arguments.layout.empty() && arguments.automatic)
-    return Error{ErrorKind::usage, "--group-layout", "with --auto the number of groups varies",
-                 "leave it out, or bound the number with --groups"};
-  if (!arguments.layout.empty() && arguments.planned)
-    return Error{ErrorKind::usage, "--group-layout",
-                 "with --groups auto the number of groups is not known before",
-                 "leave it out, or give --groups a number"};
+  const bool laid_out = !arguments.layout.empty();
+  OMNI_CHECK(first_of({{laid_out && arguments.automatic, "--group-layout",
+                        "with --auto the number of groups varies",
+                        "leave it out, or bound the number with --groups"},
+                       {laid_out && arguments.planned, "--group-layout",
+                        "with --groups auto the number of groups is not known before",
+                        "leave it out, or give --groups a number"}}));
   const int count = arguments.count.value_or(1);
   // One group with one model is on all ranks.
   const int ranks = count > 1 || models != GroupModels::one ? ranks::size() : 1;
-  if (arguments.layout.empty())
+  if (!laid_out)
     return ranks > 1 ? spread_over_ranks(count, workers, ranks)
                      : GroupPlaces{spread_groups(count, workers)};
   if (ranks < ranks::size())

@@ -1,11 +1,25 @@
-// From --groups and its companions to the compute groups of a training.
+// From --groups, --strategy and their companions to the compute groups of a training, and to what
+// the trainer and the groups' nets need.
 #pragma once
+
+#include <initializer_list>
+#include <string_view>
+#include <vector>
 
 #include "apps/omni-run/arguments.hpp"
 #include "runtime/tasks/session.hpp"
 #include "scheduling/groups/compute_groups.hpp"
+#include "scheduling/strategies/registry.hpp"
 
 namespace omni {
+
+// A usage error, where it `applies`.
+struct Refusal {
+  bool applies;
+  std::string option;
+  const char *why, *todo;
+};
+Status first_of(std::initializer_list<Refusal> refusals);
 
 // Refuses what --auto cannot be combined with.
 Status check_automatic(const TrainArguments& arguments, const Net& net);
@@ -47,5 +61,22 @@ Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments, Gr
                       const Session& session);
 
 Result<Asynchrony> chosen_asynchrony(const GroupArguments& arguments, bool deterministic);
+
+struct StrategyChoice {
+  const StrategyType* type = nullptr;
+  StrategyOptions options;
+  bool grows = false;  // the number of groups, while it trains; GroupArguments has the most
+  std::string_view state_name() const;  // of StrategyState
+  MakeStrategy make() const { return type->make(options); }
+};
+
+// Refuses what does not go together; sets the number of groups where the strategy needs several and
+// none was given. `workers`: that compute.
+Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers);
+
+// What the groups' nets look like. Mini-batches of several sizes: as --group-batches says, else by
+// the groups' devices; `options.group_batches` then has one for each.
+Result<GroupShape> shape_groups(StrategyChoice& choice, const GroupArguments& groups, int batch,
+                                const std::vector<bool>& on_gpu);
 
 }  // namespace omni

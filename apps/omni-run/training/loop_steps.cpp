@@ -52,10 +52,9 @@ Status Training::open_metrics() {
 }
 
 // Metrics that cannot be written are no reason to lose a training.
-template <class Write>
-void Training::record(Write write) {
+void Training::record(auto write, const auto&... facts) {
   if (!metrics_) return;
-  if (Status written = write(*metrics_); !written) {
+  if (Status written = (*metrics_.*write)(facts...); !written) {
     log::warn("{}; no more metrics", written.error().message());
     metrics_.reset();
   }
@@ -86,14 +85,14 @@ TrainerEvents Training::events() {
           .on_step =
               [this](const StepReport& report) {
                 progress_.step(report);
-                record([&](MetricsLog& log) { return log.step(report); });
+                record(&MetricsLog::step, report);
               },
           .on_evaluation =
               [this](const EvaluationReport& report) {
                 time_limit_.pause();
                 progress_.evaluation(report, net().classes());
                 last_ = report;
-                record([&](MetricsLog& log) { return log.evaluation(report); });
+                record(&MetricsLog::evaluation, report);
               },
           .save_checkpoint =
               [this](const TrainingState& state) {
@@ -114,9 +113,7 @@ Status Training::train() {
                     }});
   if (!arguments_.other_data) health_->take(start_.health);
   for (const GroupPlan::Row& row : plan_.rows)
-    record([&](MetricsLog& log) {
-      return log.planned(row, row.groups == groups_->count(), start_.iteration);
-    });
+    record(&MetricsLog::planned, row, row.groups == groups_->count(), start_.iteration);
   if (iterations_ != 0 && start_.samples >= iterations_ * net().options().batch)
     log::info("already at iteration {} of {}: nothing to do (raise --epochs or --max-batches)",
               start_.iteration, iterations_);
@@ -147,20 +144,15 @@ Status Training::train() {
        .say = say,
        .on_search =
            [this](std::span<const Trial> trials, std::uint64_t iteration) {
-             for (const Trial& trial : trials)
-               record([&](MetricsLog& log) { return log.trial(trial, iteration); });
+             for (const Trial& trial : trials) record(&MetricsLog::trial, trial, iteration);
            },
        .on_return =
            [this](const std::string& reason, std::uint64_t iteration, std::uint64_t to,
-                  double rate) {
-             record([&](MetricsLog& log) { return log.returned(to, rate, reason, iteration); });
-           },
+                  double rate) { record(&MetricsLog::returned, to, rate, reason, iteration); },
        .on_groups =
            [this](const Saturation& found, std::uint64_t iteration) {
              for (const Saturation::Timing& timing : found.timings)
-               record([&](MetricsLog& log) {
-                 return log.timed(timing, timing.groups == found.groups, iteration);
-               });
+               record(&MetricsLog::timed, timing, timing.groups == found.groups, iteration);
            }},
       machine_ ? Asynchrony::reproducible : asynchrony_, make_clock_);
   return train_with(trainer);

@@ -5,17 +5,28 @@
 #include <string>
 
 #include "apps/omni-run/arguments.hpp"
+#include "layers/net_spec.hpp"
 #include "runtime/data/dataset.hpp"
 #include "runtime/tasks/session.hpp"
 #include "scheduling/arrivals/machine_file.hpp"
-#include "scheduling/checkpoint.hpp"
+#include "scheduling/checkpoint_folder.hpp"
 #include "scheduling/model/group_plan.hpp"
+#include "scheduling/model/update_ratios.hpp"
 
 namespace omni {
 
 // What is measured for comparison is scaled to the speed that the machine had for the model.
 Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& arguments,
                               const Session& session, const Dataset& images);
+
+// Of a net with such mini-batches, on data that have this name.
+UpdateRatios update_ratios_of(const NetSpec& spec, int batch, const std::string& data,
+                              const MachineArguments& machine);
+
+// Trains with 1, 2, 4 ... groups from the same parameters on the same images, and counts the
+// updates to the same loss.
+Result<std::vector<UpdateRatio>> measure_updates(const PlanArguments& arguments,
+                                                 const Session& session, const Dataset& images);
 
 // For --groups auto.
 struct ChosenGroups {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "apps/command_line.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/training.hpp"
-#include "apps/version.hpp"
 #include "layers/net_spec.hpp"
 #include "runtime/checksum.hpp"
 #include "runtime/communicator/links.hpp"
@@ -54,9 +54,10 @@ Status require_same(const std::vector<Fact>& facts) {
     const std::vector<std::string> all = ranks::gather(each.value);
     for (int rank = 1; rank < ranks::size(); ++rank)
       if (all[rank] != all[0])
-        return Error{ErrorKind::usage, ranks::name(rank),
-                     fmt::format("{} is {}, and {} on the first rank", each.what, all[rank], all[0]),
-                     "all ranks must have the same"};
+        return Error{
+            ErrorKind::usage, ranks::name(rank),
+            fmt::format("{} is {}, and {} on the first rank", each.what, all[rank], all[0]),
+            "all ranks must have the same"};
   }
   return {};
 }
@@ -84,26 +85,21 @@ Status Training::check_ranks() {
   if (!ranks::several()) return {};
   const GroupArguments& groups = arguments_.groups;
   const bool one = groups_->count() == 1, merged = !one && net().has(Net::Phase::merged);
-  struct Refused {
-    bool given;
-    const char *what, *why, *todo = "start one process";
-  };
-  for (const Refused& each :
-       {Refused{groups.automatic, "--auto", "the number of groups is not searched over ranks yet"},
-        Refused{groups.planned || strategy_.grows, "--groups auto",
-                "the number of groups is not searched over ranks yet"},
-        Refused{arguments_.arrivals.simulated, "--arrivals virtual",
-                "a simulated training is one process"},
-        Refused{merged && !net().has(Net::Phase::replicated), "--fc merged",
-                "all layers would be on the first rank", "--fc replicated"},
-        Refused{merged && net().options().subdivisions > 1, "--subdivisions",
-                "merged layers of several ranks take whole mini-batches",
-                "--subdivisions 1, or --fc replicated"},
-        Refused{net().layers().size() > kMostLayers, "--net",
-                "over several ranks a net has 768 layers at most"},
-        Refused{std::ssize(net().slices().all_sizes) > kMostSlices * ranks::size(), "--slice",
-                "a rank has more than 256 slices", "larger slices"}})
-    if (each.given) return Error{ErrorKind::usage, each.what, each.why, each.todo};
+  const char *const not_yet = "the number of groups is not searched over ranks yet",
+                    *const one_process = "start one process";
+  OMNI_CHECK(first_of({{groups.automatic, "--auto", not_yet, one_process},
+                       {groups.planned || strategy_.grows, "--groups auto", not_yet, one_process},
+                       {arguments_.arrivals.simulated, "--arrivals virtual",
+                        "a simulated training is one process", one_process},
+                       {merged && !net().has(Net::Phase::replicated), "--fc merged",
+                        "all layers would be on the first rank", "--fc replicated"},
+                       {merged && net().options().subdivisions > 1, "--subdivisions",
+                        "merged layers of several ranks take whole mini-batches",
+                        "--subdivisions 1, or --fc replicated"},
+                       {net().layers().size() > kMostLayers, "--net",
+                        "over several ranks a net has 768 layers at most", one_process},
+                       {std::ssize(net().slices().all_sizes) > kMostSlices * ranks::size(),
+                        "--slice", "a rank has more than 256 slices", "larger slices"}}));
   if (arguments_.net.strict)
     log::warn("--strict: over several ranks, nets that do not learn are not detected yet");
   const bool at_once = std::ranges::any_of(net().params(), [this](const Param* each) {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/version.hpp"
+#include "apps/command_line.hpp"
 #include "runtime/files.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/slurm_job.hpp"

@@ -7,9 +7,7 @@
 #include <map>
 
 #include "apps/omni-run/memory/demand.hpp"
-#include "apps/omni-run/open_net.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "apps/omni-run/shipped/shipped_files.hpp"
 #include "apps/omni-run/training/plan_groups.hpp"
 #include "apps/omni-run/training/training.hpp"
 #include "runtime/communicator/ranks.hpp"
@@ -19,7 +17,7 @@
 #include "runtime/signals.hpp"
 #include "runtime/slurm_job.hpp"
 #include "runtime/tasks/codelet.hpp"
-#include "scheduling/arrivals/united.hpp"
+#include "scheduling/arrivals/machine_file.hpp"
 #include "scheduling/guard/guarded_training.hpp"
 #include "scheduling/optimizer/tuned_training.hpp"
 
@@ -36,9 +34,6 @@ constexpr std::uint64_t kOnlyAtTheEnd = 1'000'000'000'000;
 constexpr double in_mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; }
 
 }  // namespace
-
-Training::Training(TrainArguments arguments)
-    : arguments_(std::move(arguments)), progress_(arguments_.common.quiet) {}
 
 Status Training::run() {
   OMNI_CHECK(open_nets());

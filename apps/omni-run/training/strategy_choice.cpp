@@ -1,4 +1,5 @@
-#include "apps/omni-run/training/strategy_choice.hpp"
+// From --strategy and its options to what the trainer and the groups' nets need.
+#include "apps/omni-run/training/group_options.hpp"
 
 #include <fmt/format.h>
 
@@ -38,16 +39,16 @@ Status check_options(const StrategyType& type, const GroupArguments& groups) {
 Status check_combination(const StrategyType& type, const TrainArguments& arguments) {
   const GroupArguments& groups = arguments.groups;
   const std::string name = fmt::format("--strategy {}", type.name);
-  if (type.models != GroupModels::one && groups.automatic)
-    return refusal(name, "--auto searches for asynchronous groups only", "leave one of them out");
-  if (type.models != GroupModels::one && !type.grows && groups.planned)
-    return refusal(name, "--groups auto is for async and sma only", "give a number");
-  if (groups.count.value_or(1) > type.most_groups)
-    return refusal(name, fmt::format("has {} group at most", type.most_groups),
-                   "leave out --groups, or name another strategy");
-  if (type.name == "sync" && (groups.automatic || groups.planned))
-    return refusal(name, "its number of groups is 1", "leave it out");
-  return {};
+  const bool several = type.models != GroupModels::one;
+  const std::string most = fmt::format("has {} group at most", type.most_groups);
+  return first_of({{several && groups.automatic, name,
+                    "--auto searches for asynchronous groups only", "leave one of them out"},
+                   {several && !type.grows && groups.planned, name,
+                    "--groups auto is for async and sma only", "give a number"},
+                   {groups.count.value_or(1) > type.most_groups, name, most.c_str(),
+                    "leave out --groups, or name another strategy"},
+                   {type.name == "sync" && (groups.automatic || groups.planned), name,
+                    "its number of groups is 1", "leave it out"}});
 }
 
 std::optional<int> number(std::string_view text) { return count_in(text, kMostImages); }
@@ -64,6 +65,30 @@ std::optional<GroupBatch> group_batch(std::string_view text) {
   const auto least = number(bounds.substr(0, dash)), most = number(bounds.substr(dash + 1));
   if (!least || !most || *least > *start || *start > *most) return {};
   return GroupBatch{*start, *least, *most};
+}
+
+// "3x4:1-16,64" as one entry per group; one entry stands for all.
+Result<std::vector<GroupBatch>> parse_group_batches(std::string_view text, int groups) {
+  const auto refuse = [&](std::string what) {
+    return refusal(
+        "--group-batches", std::move(what),
+        fmt::format("{} in all, as in '4,64', '3x4,64' or '3x4:1-16,64:16-256'", groups));
+  };
+  std::vector<GroupBatch> batches;
+  for (const std::string_view each : split(text, ',')) {
+    std::string_view entry = each;
+    const std::size_t cross = entry.find('x');
+    const auto times = cross == std::string_view::npos ? 1 : number(entry.substr(0, cross));
+    if (cross != std::string_view::npos) entry.remove_prefix(cross + 1);
+    const auto batch = group_batch(entry);
+    if (!times || !batch || *times > kMostGroups)
+      return refuse(fmt::format("{} is no number of samples", shown_name(each)));
+    batches.insert(batches.end(), *times, *batch);
+  }
+  if (batches.size() == 1) batches.resize(groups, batches.front());
+  if (batches.size() != static_cast<std::size_t>(groups))
+    return refuse(fmt::format("names {} groups, there are {}", batches.size(), groups));
+  return batches;
 }
 
 int pass_of(const GroupBatch& batch, int net_batch) {
@@ -92,29 +117,6 @@ std::vector<GroupBatch> usual_batches(int batch, const std::vector<bool>& on_gpu
 
 std::string_view StrategyChoice::state_name() const {
   return type->models == GroupModels::one ? "async" : type->name;
-}
-
-Result<std::vector<GroupBatch>> parse_group_batches(std::string_view text, int groups) {
-  const auto refuse = [&](std::string what) {
-    return refusal(
-        "--group-batches", std::move(what),
-        fmt::format("{} in all, as in '4,64', '3x4,64' or '3x4:1-16,64:16-256'", groups));
-  };
-  std::vector<GroupBatch> batches;
-  for (const std::string_view each : split(text, ',')) {
-    std::string_view entry = each;
-    const std::size_t cross = entry.find('x');
-    const auto times = cross == std::string_view::npos ? 1 : number(entry.substr(0, cross));
-    if (cross != std::string_view::npos) entry.remove_prefix(cross + 1);
-    const auto batch = group_batch(entry);
-    if (!times || !batch || *times > kMostGroups)
-      return refuse(fmt::format("{} is no number of samples", shown_name(each)));
-    batches.insert(batches.end(), *times, *batch);
-  }
-  if (batches.size() == 1) batches.resize(groups, batches.front());
-  if (batches.size() != static_cast<std::size_t>(groups))
-    return refuse(fmt::format("names {} groups, there are {}", batches.size(), groups));
-  return batches;
 }
 
 Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers) {

@@ -6,7 +6,7 @@
 
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "scheduling/groups/steady_rate.hpp"
+#include "scheduling/groups/group_run.hpp"
 #include "scheduling/stopwatch.hpp"
 
 namespace omni {
@@ -70,13 +70,9 @@ Result<double> TimedTraining::seconds(int iterations, Asynchrony asynchrony,
   return watch.seconds();
 }
 
-Status TimedTraining::settle() {
+Result<double> TimedTraining::mean_seconds() {
   const int slices = groups_.net().slices().count();
   OMNI_CHECK(seconds((kSlicesToSettle + slices - 1) / slices, Asynchrony::reproducible));
-  return {};
-}
-
-Result<double> TimedTraining::mean_seconds() {
   OMNI_TRY(const double first, seconds(2, Asynchrony::reproducible));
   const int iterations = static_cast<int>(std::ceil(2 * kLeastSeconds / first));
   // Of the whole run: what overlaps at its ends is a large part of few iterations.

@@ -22,8 +22,8 @@ class TimedTraining {
 
   Result<double> seconds(int iterations, Asynchrony asynchrony,
                          std::function<void(const StepReport&)> on_iteration = {});
-  Status settle();                // until the models of every implementation have settled
-  Result<double> mean_seconds();  // of a run of half a second or more
+  // Of a run of half a second or more, once the models of every implementation have settled.
+  Result<double> mean_seconds();
   // While all groups are at work.
   Result<double> seconds_per_iteration(int iterations, Asynchrony asynchrony);
   ComputeGroups& groups() { return groups_; }

@@ -8,8 +8,8 @@
 
 #include "apps/omni-run/arguments.hpp"
 #include "apps/omni-run/progress.hpp"
+#include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/training/run_folder.hpp"
-#include "apps/omni-run/training/strategy_choice.hpp"
 #include "apps/omni-run/training/time_limit.hpp"
 #include "runtime/communicator/idle_workers.hpp"
 #include "runtime/data/data_feed.hpp"
@@ -25,7 +25,8 @@ namespace omni {
 
 class Training {
  public:
-  explicit Training(TrainArguments arguments);
+  explicit Training(TrainArguments arguments)
+      : arguments_(std::move(arguments)), progress_(arguments_.common.quiet) {}
   Status run();
 
  private:
@@ -62,8 +63,8 @@ class Training {
   Status ended(Status status);
   TrainerOptions options();
   TrainerEvents events();
-  template <class Write>
-  void record(Write write);  // into the metrics
+  // Into the metrics, by one of the log's functions.
+  void record(auto write, const auto&... facts);
   void print_summary(const TrainingState& state) const;
 
   Net& net() { return groups_->net(); }

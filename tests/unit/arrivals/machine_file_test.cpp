@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "apps/omni-run/shipped/shipped_files.hpp"
+#include "apps/omni-run/setup.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace omni {

@@ -1,5 +1,5 @@
 // Several devices of a machine as one.
-#include "scheduling/arrivals/united.hpp"
+#include "scheduling/arrivals/machine_file.hpp"
 
 #include <gtest/gtest.h>
 

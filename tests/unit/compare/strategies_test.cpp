@@ -1,4 +1,5 @@
-#include "apps/omni-run/compare/strategies.hpp"
+// The list of --strategies, and what is refused in it.
+#include "apps/omni-run/compare/record.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

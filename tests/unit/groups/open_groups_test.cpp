@@ -1,7 +1,7 @@
 // Into which slices compute groups cut their mini-batches on a machine with many cores.
 #include <gtest/gtest.h>
 
-#include "apps/omni-run/open_net.hpp"
+#include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/group_options.hpp"
 
 namespace omni {

@@ -1,4 +1,5 @@
-#include "scheduling/groups/steady_rate.hpp"
+// The time per iteration of groups, from when iterations ended.
+#include "scheduling/groups/group_run.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "scheduling/model/iteration_graph.hpp"
+#include "scheduling/model/iteration_model.hpp"
 #include "tests/unit/model/equal_workers.hpp"
 
 namespace omni {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "scheduling/optimizer/saturation.hpp"
+#include "scheduling/model/group_plan.hpp"
 
 namespace omni {
 namespace {

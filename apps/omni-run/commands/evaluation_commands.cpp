@@ -1,7 +1,8 @@
-// omni-run predict: the likeliest classes of images.
+// omni-run predict and valid: what a trained net says of images, and how often it is right.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -10,12 +11,15 @@
 #include <numeric>
 #include <optional>
 
+#include "apps/omni-perf/document.hpp"
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/memory/demand.hpp"
-#include "apps/omni-run/open_net.hpp"
+#include "apps/omni-run/progress.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "runtime/data/images/file_dataset.hpp"
 #include "runtime/data/images/image_folder.hpp"
+#include "runtime/data/images/image_list.hpp"
+#include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shortest_decimal.hpp"
 #include "runtime/shown_name.hpp"
@@ -25,6 +29,53 @@ namespace omni {
 namespace {
 
 namespace fs = std::filesystem;
+
+// What outputs are called: by `file`, one per line, else by the data (null: none), or "class 7".
+Result<std::vector<std::string>> class_names(const std::string& file, const Dataset* data,
+                                             const Net& net) {
+  const std::size_t outputs = net.classes();
+  std::vector<std::string> names;
+  if (!file.empty()) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(file, ignored))
+      return Error{ErrorKind::usage, "--names " + file, "no such file", "one name per line"};
+    OMNI_TRY(names, read_class_names(file, std::nullopt));
+    if (names.size() != outputs)
+      return Error{ErrorKind::data, file,
+                   fmt::format("has {} names, the net {} outputs", names.size(), outputs),
+                   "one name per line, in the order of the classes"};
+  } else if (data != nullptr) {
+    names = data->class_names();
+  }
+  while (names.size() < outputs) names.push_back(fmt::format("class {}", names.size()));
+  return names;
+}
+
+// The classes of the largest outputs, best first, at most `most` of them; of equal ones the lower
+// number, as an evaluation counts. An error about `where` when the outputs are no numbers.
+Result<std::vector<std::size_t>> likeliest(std::span<const float> outputs, std::size_t most,
+                                           const std::string& where) {
+  if (!std::ranges::all_of(outputs, [](float each) { return std::isfinite(each); }))
+    return Error{ErrorKind::diverged, where, "the net's output is not a finite number",
+                 "are these the weights of this net?"};
+  std::vector<std::size_t> order(outputs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto top = static_cast<std::ptrdiff_t>(std::min(most, order.size()));
+  std::partial_sort(order.begin(), order.begin() + top, order.end(), [&](auto a, auto b) {
+    return outputs[a] != outputs[b] ? outputs[a] > outputs[b] : a < b;
+  });
+  order.resize(top);
+  return order;
+}
+
+// Gives the net its memory and the weights. `test`: its images; null: not known yet.
+Status prepare(Net& net, const DataFeed* test, const NetRunArguments& arguments,
+               const std::string& weights) {
+  const MemoryDemand demand = evaluation_demand(net, test, working_on_gpus(net));
+  OMNI_CHECK(MemoryForecast(net, demand, arguments.machine).require());
+  OMNI_CHECK(net.allocate());
+  return load_parameters(net, weights);
+}
 
 // Images at once: no more of them than this, nor than there is room for in so many bytes.
 constexpr std::size_t kMostAtOnce = 32, kBytesAtOnce = std::size_t{256} << 20;
@@ -147,6 +198,63 @@ struct Prediction {
   }
 };
 
+// How often each class was taken for which.
+class Confusion {
+ public:
+  explicit Confusion(std::vector<std::string> names) : names_(std::move(names)) {}
+
+  void add(std::size_t truth, std::size_t said) { ++rows_[truth][said]; }
+
+  std::string text() const {
+    constexpr std::size_t kMostColumns = 20;  // that a terminal shows
+    std::string text = "class  images   correct";
+    for (std::size_t said = 0; said < columns(kMostColumns); ++said)
+      text += fmt::format(" {:5}", said);
+    for (const auto& [truth, row] : rows_) {
+      const double share = static_cast<double>(times(row, truth)) / static_cast<double>(all(row));
+      text += fmt::format("\n{:5} {:7} {:7.2f} %", truth, all(row), 100 * share);
+      for (std::size_t said = 0; said < columns(kMostColumns); ++said)
+        text += fmt::format(" {:5}", times(row, said));
+      text += "  " + one_line(names_[truth]);
+    }
+    return text + "\n";
+  }
+  nlohmann::ordered_json json() const {
+    nlohmann::ordered_json classes = nlohmann::json::array();
+    for (const auto& [truth, row] : rows_) {
+      classes.push_back({{"index", truth}, {"name", names_[truth]}, {"images", all(row)}});
+      classes.back()["correct"] = times(row, truth);
+      for (const auto& [said, count] : row) classes.back()["said"][std::to_string(said)] = count;
+    }
+    return classes;
+  }
+  std::string csv() const {
+    std::string text = "class";
+    for (const std::string& name : names_) text += "," + perf::csv_field(name);
+    for (const auto& [truth, row] : rows_) {
+      text += "\n" + perf::csv_field(names_[truth]);
+      for (std::size_t said = 0; said < names_.size(); ++said)
+        text += fmt::format(",{}", times(row, said));
+    }
+    return text + "\n";
+  }
+
+ private:
+  using Row = std::map<std::size_t, std::uint64_t>;
+  static std::uint64_t times(const Row& row, std::size_t said) {
+    const auto found = row.find(said);
+    return found == row.end() ? 0 : found->second;
+  }
+  static std::uint64_t all(const Row& row) {
+    std::uint64_t images = 0;
+    for (const auto& [said, count] : row) images += count;
+    return images;
+  }
+  std::size_t columns(std::size_t most) const { return names_.size() > most ? 0 : names_.size(); }
+  std::vector<std::string> names_;
+  std::map<std::size_t, Row> rows_;  // of classes that have images
+};
+
 }  // namespace
 
 Status predict_command(const PredictArguments& arguments) {
@@ -173,11 +281,7 @@ Status predict_command(const PredictArguments& arguments) {
     OMNI_CHECK(
         check_input(net->options().augment, from_files.extent(), net->options().input, "predict"));
   OMNI_TRY(const Session session, start_session(arguments.machine));
-  OMNI_CHECK(MemoryForecast(*net, evaluation_demand(*net, nullptr, working_on_gpus(*net)),
-                            arguments.machine)
-                 .require());
-  OMNI_CHECK(net->allocate());
-  OMNI_CHECK(load_parameters(*net, arguments.weights));
+  OMNI_CHECK(prepare(*net, nullptr, arguments, arguments.weights));
 
   // A net may have more outputs than the data have classes.
   const int classes = data.test ? data.test->classes() : net->classes();
@@ -199,6 +303,48 @@ Status predict_command(const PredictArguments& arguments) {
   return Error{ErrorKind::data, "predict",
                fmt::format("{} of {} images could not be read", predict.unreadable, images),
                "they are named above; the others are predicted"};
+}
+
+Status valid_command(const ValidArguments& arguments) {
+  OMNI_TRY(const auto net, open_net(arguments.net, false));
+  if (!net->layers().back()->is_loss())
+    return Error{ErrorKind::usage, net->name(), "the last layer computes no loss",
+                 "end the net with [softmax]"};
+  OMNI_TRY(const DatasetPair data, open_data(arguments.data, *net));
+  OMNI_TRY(auto names, class_names(arguments.names, data.test.get(), *net));
+  Confusion confusion(std::move(names));
+  const bool csv = !arguments.per_class_csv.empty();
+  if (csv) OMNI_CHECK(try_writing(arguments.per_class_csv, 0));  // before anything is computed
+  OMNI_TRY(const Session session, start_session(arguments.machine));
+  DataFeed test(*data.test, feed_options(*net, arguments.data.seed, false, kEvaluationSlots));
+  OMNI_CHECK(prepare(*net, &test, arguments, arguments.weights));
+  OMNI_CHECK(test.allocate());
+  OMNI_TRY(const auto recorder, start_trace(arguments.trace, session, *net));
+  const auto count = [&](std::size_t index, std::span<const float> outputs) -> Status {
+    OMNI_TRY(const auto said, likeliest(outputs, 1, arguments.weights));
+    confusion.add(static_cast<std::size_t>(data.test->label(index)), said.front());
+    return {};
+  };
+  OMNI_TRY(const Tally tally, evaluate(*net, test, arguments.data.seed,
+                                       arguments.per_class || csv ? count : UseOutputs()));
+  if (!std::isfinite(tally.mean_loss()))
+    return Error{ErrorKind::diverged, arguments.weights, "the test loss is not a finite number",
+                 "are these the weights of this net?"};
+  if (csv) OMNI_CHECK(write_file_atomically(arguments.per_class_csv, confusion.csv()));
+  if (arguments.common.json) {
+    nlohmann::ordered_json object{{"net", net->name()},
+                                  {"data", data.name},
+                                  {"images", tally.images},
+                                  {"test_loss", shown_single(tally.mean_loss())},
+                                  {"test_accuracy", shown_single(tally.accuracy())},
+                                  {"test_top5_accuracy", shown_single(tally.top5_accuracy())}};
+    if (arguments.per_class) object["per_class"] = confusion.json();
+    log::result("{}\n", json_text(object));
+  } else {
+    log::result("{}\n{}", tested(tally, net->classes()),
+                arguments.per_class ? confusion.text() : "");
+  }
+  return {};
 }
 
 }  // namespace omni
