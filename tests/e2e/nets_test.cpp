@@ -42,24 +42,21 @@ TEST_P(Nets, LowersItsLoss) {
   for (const double loss : losses) EXPECT_TRUE(std::isfinite(loss));
 }
 
-// What GPUs are held to, which no machine of ours has: the implementations that are chosen here.
-// (By hand, with --gtest_also_run_disabled_tests, of the nets that take minutes, too.)
-// Each training measures anew. Models of earlier ones choose Winograd's implementations from the
-// first step, which round more than the two others.
+// What GPUs are held to, which no machine of ours has: each implementation for CPUs. (By hand, with
+// --gtest_also_run_disabled_tests, of the nets that take minutes, too.)
+// Models choose one for each layer by time, so that the losses of two runs may differ. These not.
 class TenStepsOf : public testing::TestWithParam<TenSteps> {};
 
 std::vector<double> ten_losses(const TenSteps& steps, const std::string& net,
-                               std::vector<std::string> arguments) {
+                               const std::string& implementation) {
   const TemporaryDirectory folder;
   const std::string metrics = folder / "metrics.jsonl";
-  const auto few = steps.arguments();
-  arguments.insert(arguments.end(), few.begin(), few.end());
+  std::vector<std::string> arguments = steps.arguments();
   arguments.insert(arguments.end(),
-                   {"--net", net, "--slice", steps.batch, "--gpus", "none", "--no-test",
-                    "--metrics", metrics, "--display", "1", "-q", "--out", folder / "run"});
-  arguments.insert(arguments.begin(),
-                   {"/usr/bin/env", "STARPU_HOME=" + std::string(folder / "home"), kOmniRun});
-  const Finished run = run_program(arguments);
+                   {"--net", net, "--slice", steps.batch, "--gpus", "none", "--no-test", "--impl",
+                    implementation, "--deterministic", "--metrics", metrics, "--display", "1", "-q",
+                    "--out", folder / "run"});
+  const Finished run = omni_run(arguments);
   EXPECT_EQ(run.exit_code, 0) << run.errors;
   std::vector<double> losses;
   for (const auto& line : read_metrics(metrics))
@@ -69,9 +66,12 @@ std::vector<double> ten_losses(const TenSteps& steps, const std::string& net,
 
 TEST_P(TenStepsOf, differ_by_rounding_only) {
   const TenSteps& steps = GetParam();
-  expect_equal_but_for_rounding(ten_losses(steps, steps.net, {}),
-                                ten_losses(steps, steps.net, {"--impl", "onednn"}),
-                                ten_losses(steps, steps.net, {"--impl", "lowering"}));
+  const auto one = ten_losses(steps, steps.net, "onednn"),
+             other = ten_losses(steps, steps.net, "lowering_onednn");
+  for (const char* implementation : {"lowering", "winograd", "winograd_8x8"}) {
+    SCOPED_TRACE(implementation);
+    expect_equal_but_for_rounding(ten_losses(steps, steps.net, implementation), one, other);
+  }
 }
 
 TEST(TenStepsOfMutants, show_a_layer_that_does_not_learn) {
@@ -81,9 +81,9 @@ TEST(TenStepsOfMutants, show_a_layer_that_does_not_learn) {
   const std::size_t second = text.find(section, text.find(section) + 1);
   put(net, text.insert(second + section.size(), "stopbackward=1\n"));
   const TenSteps steps{"alexnet"};
-  const auto one = ten_losses(steps, steps.net, {"--impl", "onednn"});
-  EXPECT_NE(first_step_beyond_rounding(ten_losses(steps, net, {"--impl", "onednn"}), one,
-                                       ten_losses(steps, steps.net, {"--impl", "lowering"})),
+  const auto one = ten_losses(steps, steps.net, "onednn");
+  EXPECT_NE(first_step_beyond_rounding(ten_losses(steps, net, "onednn"), one,
+                                       ten_losses(steps, steps.net, "lowering_onednn")),
             0u);
 }
 

@@ -17,7 +17,7 @@ TEST_P(ShippedNet, has_the_losses_of_the_cpu) {
   };
   expect_equal_but_for_rounding(train({"--impl", "cuda"}),
                                 train({"--gpus", "none", "--impl", "onednn"}),
-                                train({"--gpus", "none", "--impl", "lowering"}));
+                                train({"--gpus", "none", "--impl", "lowering_onednn"}));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ShippedNet, testing::ValuesIn(kTenSteps),
