@@ -10,7 +10,6 @@
 #include <new>
 
 #include "runtime/log.hpp"
-#include "runtime/nearest.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {

@@ -9,7 +9,6 @@
 
 #include "codelets/elementwise/exchange.hpp"
 #include "layers/memory_plan.hpp"
-#include "layers/registry.hpp"
 #include "layers/slice_choice.hpp"
 #include "runtime/communicator/transfers.hpp"
 #include "runtime/log.hpp"

@@ -1,7 +1,11 @@
-// Typed, range-checked reading of a section's options. The keys a section understands are declared
-// once, as data; the declaration drives reading, "did you mean" and the printed support matrix.
+// A net's description as statements with their lines, and the typed, range-checked reading of a
+// section's options. The keys a section understands are declared once, as data; the declaration
+// drives reading, "did you mean" and the printed support matrix.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <initializer_list>
 #include <limits>
 #include <span>
@@ -9,10 +13,40 @@
 #include <string_view>
 #include <vector>
 
-#include "layers/net_spec.hpp"
 #include "runtime/result.hpp"
 
 namespace omni {
+
+inline constexpr int kCommandLine = 0;  // the "line" of options that no file holds
+
+struct Option {
+  std::string key, value;
+  int line = kCommandLine;
+};
+
+// One [section]: a layer, or the [net] header.
+struct Section {
+  std::string type;  // as written, lower case: "convolutional", "conv", ...
+  std::string file;
+  int line = 0;
+  std::vector<Option> options;
+
+  const Option* find(std::string_view key) const {  // the last one wins, as in Darknet
+    const auto last = std::find_if(options.rbegin(), options.rend(),
+                                   [&](const Option& option) { return option.key == key; });
+    return last == options.rend() ? nullptr : &*last;
+  }
+  std::string where() const { return fmt::format("{}:{}", file, line); }
+  std::string where(const Option& option) const {
+    return option.line == kCommandLine ? "command line" : fmt::format("{}:{}", file, option.line);
+  }
+};
+
+struct NetSpec {
+  std::string name;  // file name without folder and extension
+  Section net;       // [net] / [network]
+  std::vector<Section> layers;
+};
 
 // What a key does here. none: accepted because Darknet files carry it; another value than the
 // default causes a warning. refused: another value than the default is an error; help says why.

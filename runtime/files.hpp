@@ -1,18 +1,39 @@
-// Files that survive a crash: whole or absent, never half written.
+// Files: read with bounds, whole or line by line; written so that they survive a crash, whole or
+// absent, never half written.
 #pragma once
+
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "runtime/descriptor.hpp"
 #include "runtime/result.hpp"
 
 namespace omni {
+
+// A file descriptor, closed when its owner goes.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}  // negative: of nothing
+  Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  operator int() const { return number_; }
+  int release() { return std::exchange(number_, -1); }  // to be closed by the caller
+
+ private:
+  int number_;
+};
 
 // Whether the last part of a path may be a symbolic link: not where others may put one.
 enum class Links { followed, refused };
@@ -82,5 +103,33 @@ int lock_folder(const std::filesystem::path& folder);
 // Deletes the folders in `parent` whose names begin so and that nobody has locked, but none that
 // was changed in the last minute: its owner may not have its lock yet.
 void delete_unlocked_folders(const std::filesystem::path& parent, const std::string& prefix);
+
+// The lines of a text of any length, out of a buffer of fixed length.
+class LineSource {
+ public:
+  // Fills the bytes from the front and returns their number; fewer than asked for only at the end.
+  using Read = std::function<Result<std::size_t>(std::span<char>)>;
+  explicit LineSource(Read read);
+
+  struct Line {
+    std::string_view text;  // without the line end; valid until the next call
+    bool ended = true;      // false: the text stops here, without a line end
+    bool too_long = false;  // only the beginning is in `text`
+  };
+  Result<std::optional<Line>> next();  // nothing: the end
+
+  static constexpr std::size_t kLongest = std::size_t{1} << 20;
+  // Readable bytes after every line, for parsers that look ahead.
+  static constexpr std::size_t kPadding = 64;
+
+ private:
+  Read read_;
+  std::vector<char> buffer_;
+  std::size_t begin_ = 0, end_ = 0;
+  bool exhausted_ = false;
+};
+
+// The lines of a regular file.
+Result<LineSource> open_lines(const std::filesystem::path& path);
 
 }  // namespace omni

@@ -1,12 +1,18 @@
-// Host name and command line of this process, and the quoting of any command line for a shell.
+// Host name, environment and command line of this process, and the quoting of any command line for
+// a shell.
 #pragma once
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
 namespace omni {
 
-std::string own_host();  // by name; "": unknown
+std::string own_host();                             // by name; "": unknown
+inline std::string environment(const char* name) {  // "": not set
+  const char* text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
 std::vector<std::string> own_words();
 // Without these options and their values, whether a value follows as a word or after a '='.
 std::vector<std::string> words_without(const std::vector<std::string>& options,

@@ -1,8 +1,9 @@
-// Escapes for untrusted text on its way to a terminal (names of files, classes, nets; lines of
-// files): control characters are escaped, letters of all languages stay.
+// Untrusted text on its way to a terminal (names of files, classes, nets; lines of files): control
+// characters are escaped, letters of all languages stay. And which known name was meant.
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -27,5 +28,10 @@ template <class Json>
 std::string json_text(const Json& json, int indent = -1) {
   return printable_json(json.dump(indent, ' ', false, Json::error_handler_t::replace));
 }
+
+std::string lower_case(std::string_view text);  // of ASCII
+
+// "Did you mean": the nearest candidate within a small edit distance, or "".
+std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);
 
 }  // namespace omni

@@ -4,12 +4,11 @@
 #include <cstdlib>
 #include <string>
 
+#include "runtime/own_command.hpp"
+
 namespace omni::slurm {
 
-inline std::string variable(const char* name) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? "" : text;
-}
+inline std::string variable(const char* name) { return environment(name); }
 // The number within an array of jobs; "": the job is in none.
 inline std::string array_task() { return variable("SLURM_ARRAY_TASK_ID"); }
 // "17", or "17_3" in an array; "": there is no job.

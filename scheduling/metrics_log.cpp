@@ -6,9 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/files.hpp"
-#include "runtime/line_source.hpp"
 #include "runtime/log.hpp"
-#include "runtime/shortest_decimal.hpp"
+#include "runtime/number_in.hpp"
 #include "runtime/slurm_job.hpp"
 
 namespace omni {

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "runtime/descriptor.hpp"
+#include "runtime/files.hpp"
 #include "runtime/result.hpp"
 
 namespace omni {

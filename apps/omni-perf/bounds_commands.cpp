@@ -7,7 +7,6 @@
 
 #include "apps/omni-perf/commands.hpp"
 #include "perf/analysis/bounds.hpp"
-#include "perf/analysis/critical_path.hpp"
 #include "perf/common/statistics.hpp"
 
 namespace omni::perf {

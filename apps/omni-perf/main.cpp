@@ -6,7 +6,7 @@
 
 #include "apps/command_line.hpp"
 #include "apps/omni-perf/commands.hpp"
-#include "perf/trace/reader.hpp"
+#include "perf/trace/trace.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/signals.hpp"

@@ -6,10 +6,8 @@
 #include <system_error>
 
 #include "apps/omni-perf/commands.hpp"
-#include "perf/report/chrome_export.hpp"
-#include "perf/report/html_report.hpp"
-#include "perf/trace/fxt_import.hpp"
-#include "perf/trace/reader.hpp"
+#include "perf/report/reports.hpp"
+#include "perf/trace/trace.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 

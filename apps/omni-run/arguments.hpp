@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "layers/net.hpp"
-#include "runtime/communicator/links.hpp"
+#include "runtime/communicator/ranks.hpp"
 #include "runtime/tasks/session.hpp"
 #include "scheduling/groups/momentum.hpp"
 #include "scheduling/model/update_ratios.hpp"

@@ -10,7 +10,6 @@
 #include "apps/command_line.hpp"
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "runtime/communicator/links.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/cuda/cuda_error.hpp"
 #include "runtime/log.hpp"

@@ -14,11 +14,9 @@
 #include <vector>
 
 #include "apps/command_line.hpp"
-#include "layers/formats/darknet_cfg.hpp"
-#include "layers/formats/darknet_weights.hpp"
+#include "layers/formats/darknet.hpp"
 #include "layers/options.hpp"
 #include "runtime/files.hpp"
-#include "runtime/nearest.hpp"
 #include "runtime/shown_name.hpp"
 #include "scheduling/training_checkpoint.hpp"
 

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "apps/command_line.hpp"
-#include "codelets/dense/bf16.hpp"
+#include "codelets/dense/gemm.hpp"
 #include "codelets/dense/peaks.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/cuda/devices.hpp"

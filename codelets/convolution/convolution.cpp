@@ -1,12 +1,10 @@
 #include "codelets/convolution/convolution.hpp"
 
-#include "codelets/convolution/convolution_onednn.hpp"
 #include "codelets/convolution/lowering.hpp"
 #include "codelets/convolution/winograd.hpp"
-#include "codelets/definition.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/dense/onednn_support.hpp"
-#include "codelets/elementwise/channel_bias.hpp"
+#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {
@@ -33,23 +31,9 @@ bool is_safe_in_onednn(const auto& args) {
 
 // ---- lowering ----
 
-template <Gemm product>
-void by_lowering(const ConvForwardArgs& args, const Buffers& buffers, DeviceContext& context) {
-  lowering::forward({product}, args.shape, buffers.get(0), buffers.get(1),
-                    args.has_bias ? buffers.get(3) : nullptr, args.activation, buffers.get(2),
-                    context);
-}
-
-template <Gemm product>
-void by_lowering(const ConvWeightsArgs& args, const Buffers& buffers, DeviceContext& context) {
-  lowering::backward_weights({product}, args.shape, buffers.get(0), buffers.get(1), buffers.get(2),
-                             args.has_bias ? buffers.get(3) : nullptr, context);
-}
-
-template <Gemm product>
-void by_lowering(const ConvDataArgs& args, const Buffers& buffers, DeviceContext& context) {
-  lowering::backward_data({product}, args.shape, buffers.get(0), buffers.get(1), args.adds,
-                          buffers.get(2), context);
+template <Gemm product, class Args>
+void by_lowering(const Args& args, const Buffers& buffers, DeviceContext& context) {
+  lowering::run({product}, args, buffers, context);
 }
 
 // Below four channels or filters per group, packing the matrices costs more than multiplying them.
@@ -69,33 +53,14 @@ bool suits_winograd(const Args& args) {
   return winograd::suits(args.shape, tile_in);
 }
 
-template <int tile_in>
-constexpr winograd::Method kWinograd{tile_in, kProduct};
-
 template <int tile_in, class Args>
 WorkingFloats winograd_floats(const Args& args, bool) {
   return {.scratch = winograd::scratch_floats(args.shape, tile_in, Args::kPass)};
 }
 
-template <int tile_in>
-void by_winograd(const ConvForwardArgs& args, const Buffers& buffers, DeviceContext& context) {
-  winograd::forward(kWinograd<tile_in>, args.shape, buffers.get(0), buffers.get(1),
-                    args.has_bias ? buffers.get(3) : nullptr, args.activation, buffers.get(2),
-                    context);
-}
-
-template <int tile_in>
-void by_winograd(const ConvWeightsArgs& args, const Buffers& buffers, DeviceContext& context) {
-  const ConvShape& s = args.shape;
-  winograd::backward_weights(kWinograd<tile_in>, s, buffers.get(0), buffers.get(1), buffers.get(2),
-                             context);
-  if (args.has_bias) add_column_sums(s.pixels(), s.filters, buffers.get(1), buffers.get(3));
-}
-
-template <int tile_in>
-void by_winograd(const ConvDataArgs& args, const Buffers& buffers, DeviceContext& context) {
-  winograd::backward_data(kWinograd<tile_in>, args.shape, buffers.get(0), buffers.get(1), args.adds,
-                          buffers.get(2), context);
+template <int tile_in, class Args>
+void by_winograd(const Args& args, const Buffers& buffers, DeviceContext& context) {
+  winograd::run({tile_in, kProduct}, args, buffers, context);
 }
 
 // Of a kernel that adds to the gradient of the weights, if it is one of these.

@@ -8,10 +8,12 @@
 #include <cstdint>
 
 #include "codelets/convolution/convolution_shape.hpp"
-#include "codelets/declaration.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
+
+struct WorkingFloats;
 
 struct ConvForwardArgs {
   static constexpr Pass kPass = Pass::forward;
@@ -111,6 +113,13 @@ KernelFunction<ConvWeightsArgs> conv_backward_weights_lowered;
 KernelFunction<ConvDataArgs> conv_backward_data_lowered;
 
 }  // namespace gpu
+
+// The oneDNN kernels, for the Args of any of the three passes.
+template <class Args>
+void conv_onednn(const Args& args, const Buffers& buffers, DeviceContext& context);
+// What a task takes: that of the plan, which is made, since only oneDNN knows what it works with.
+template <class Args>
+WorkingFloats conv_onednn_floats(const Args& args, bool bf16_tensors);
 
 // bias: null for none.
 void submit_conv_forward(ConvForwardArgs args, const Tensor& src, const Tensor& weights,

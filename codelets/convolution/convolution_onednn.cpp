@@ -1,14 +1,12 @@
 // Direct convolution with oneDNN. Activations are channels last, as ours; weights are copied once
 // per task into the layout that oneDNN prefers for the shape, and weight gradients are added back
 // from it. In bf16 weights are rounded with that, and tensors that are not in bf16, too.
-#include "codelets/convolution/convolution_onednn.hpp"
-
-#ifdef OMNI_ONEDNN
+#include "codelets/convolution/convolution.hpp"
 
 #include <cassert>
 #include <unordered_map>
 
-#include "codelets/dense/bf16.hpp"
+#include "codelets/dense/gemm.hpp"
 #include "codelets/dense/onednn_support.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 
@@ -247,5 +245,3 @@ template WorkingFloats conv_onednn_floats(const ConvWeightsArgs&, bool);
 template WorkingFloats conv_onednn_floats(const ConvDataArgs&, bool);
 
 }  // namespace omni
-
-#endif

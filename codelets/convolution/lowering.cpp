@@ -131,23 +131,27 @@ std::size_t scratch_floats(const Method& method, const ConvShape& shape) {
   return pixels * shape.taps();
 }
 
-void forward(const Method& method, const ConvShape& shape, const float* src, const float* weights,
-             const float* bias, Activation activation, float* dst, DeviceContext& context) {
+void run(const Method& method, const ConvForwardArgs& args, const Buffers& buffers,
+         DeviceContext& context) {
+  const ConvShape& shape = args.shape;
+  const float *const src = buffers.get(0), *const weights = buffers.get(1);
   float* const columns = context.scratch(scratch_floats(method, shape));
   const int count = shape.group_filters();
   for_each_band(method, shape, [&](const Band& band) {
-    float* const band_dst = dst + band.first_pixel * shape.filters;
+    float* const band_dst = buffers.get(2) + band.first_pixel * shape.filters;
     for (int group = 0; group < shape.groups; ++group)
       method.product(band.pixels, count, shape.taps(), lower(shape, band, group, src, columns),
                      {weights + weights_of(shape, group), shape.taps(), true}, 0.0f,
                      band_dst + group * count, shape.filters);
-    add_bias_and_activate(band.pixels, shape.filters, bias, activation, band_dst);
+    add_bias_and_activate(band.pixels, shape.filters, args.has_bias ? buffers.get(3) : nullptr,
+                          args.activation, band_dst);
   });
 }
 
-void backward_weights(const Method& method, const ConvShape& shape, const float* src,
-                      const float* diff_dst, float* diff_weights, float* diff_bias,
-                      DeviceContext& context) {
+void run(const Method& method, const ConvWeightsArgs& args, const Buffers& buffers,
+         DeviceContext& context) {
+  const ConvShape& shape = args.shape;
+  const float *const src = buffers.get(0), *const diff_dst = buffers.get(1);
   float* const columns = context.scratch(scratch_floats(method, shape));
   const int count = shape.group_filters();
   for_each_band(method, shape, [&](const Band& band) {
@@ -156,16 +160,19 @@ void backward_weights(const Method& method, const ConvShape& shape, const float*
       method.product(count, shape.taps(), band.pixels,
                      {band_diff + group * count, shape.filters, true},
                      lower(shape, band, group, src, columns), 1.0f,
-                     diff_weights + weights_of(shape, group), shape.taps());
-    if (diff_bias != nullptr) add_column_sums(band.pixels, shape.filters, band_diff, diff_bias);
+                     buffers.get(2) + weights_of(shape, group), shape.taps());
+    if (args.has_bias) add_column_sums(band.pixels, shape.filters, band_diff, buffers.get(3));
   });
 }
 
-void backward_data(const Method& method, const ConvShape& shape, const float* diff_dst,
-                   const float* weights, bool adds, float* diff_src, DeviceContext& context) {
-  float* const columns = context.scratch(scratch_floats(method, shape));
+void run(const Method& method, const ConvDataArgs& args, const Buffers& buffers,
+         DeviceContext& context) {
+  const ConvShape& shape = args.shape;
+  const float *const diff_dst = buffers.get(0), *const weights = buffers.get(1);
+  float *const diff_src = buffers.get(2), *const columns =
+                                              context.scratch(scratch_floats(method, shape));
   const bool in_place = lowers_to_itself(shape);
-  if (!adds && !in_place) std::fill_n(diff_src, shape.src_count(), 0.0f);
+  if (!args.adds && !in_place) std::fill_n(diff_src, shape.src_count(), 0.0f);
   for_each_band(method, shape, [&](const Band& band) {
     for (int group = 0; group < shape.groups; ++group) {
       float* const own = diff_src + band.first_pixel * shape.c + group * shape.group_c();
@@ -173,7 +180,7 @@ void backward_data(const Method& method, const ConvShape& shape, const float* di
                      {diff_dst + band.first_pixel * shape.filters + group * shape.group_filters(),
                       shape.filters},
                      {weights + weights_of(shape, group), shape.taps()},
-                     in_place && adds ? 1.0f : 0.0f, in_place ? own : columns,
+                     in_place && args.adds ? 1.0f : 0.0f, in_place ? own : columns,
                      in_place ? shape.c : shape.taps());
       if (!in_place) col2im(shape, group, band.rows, columns, diff_src);
     }

@@ -7,9 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "codelets/convolution/convolution_shape.hpp"
+#include "codelets/convolution/convolution.hpp"
 #include "codelets/dense/gemm.hpp"
-#include "codelets/elementwise/activation_functors.hpp"
 #include "runtime/tasks/device_context.hpp"
 
 namespace omni {
@@ -36,16 +35,13 @@ struct Method {
 // Floats of the context's scratch memory that a pass takes.
 std::size_t scratch_floats(const Method& method, const ConvShape& shape);
 
-// bias: null for none.
-void forward(const Method& method, const ConvShape& shape, const float* src, const float* weights,
-             const float* bias, Activation activation, float* dst, DeviceContext& context);
-// Adds to diff_weights, and to diff_bias unless that is null.
-void backward_weights(const Method& method, const ConvShape& shape, const float* src,
-                      const float* diff_dst, float* diff_weights, float* diff_bias,
-                      DeviceContext& context);
-// adds: to diff_src.
-void backward_data(const Method& method, const ConvShape& shape, const float* diff_dst,
-                   const float* weights, bool adds, float* diff_src, DeviceContext& context);
+void run(const Method& method, const ConvForwardArgs& args, const Buffers& buffers,
+         DeviceContext& context);
+// Adds to diff_weights, whatever args.adds is.
+void run(const Method& method, const ConvWeightsArgs& args, const Buffers& buffers,
+         DeviceContext& context);
+void run(const Method& method, const ConvDataArgs& args, const Buffers& buffers,
+         DeviceContext& context);
 
 }  // namespace lowering
 }  // namespace omni

@@ -1,13 +1,13 @@
 #include "codelets/convolution/winograd.hpp"
 
+#include <compare>
 #include <cstdint>
+#include <stdexcept>
 #include <type_traits>
 
-#include "codelets/convolution/winograd_folded.hpp"
-#include "codelets/convolution/winograd_products.hpp"
 #include "codelets/convolution/winograd_tiles.hpp"
 #include "codelets/convolution/winograd_transforms.hpp"
-#include "codelets/dense/bf16.hpp"
+#include "codelets/dense/onednn_support.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 
 namespace omni::winograd {
@@ -91,6 +91,66 @@ void for_each_output(const Grid& grid, const Space& space, Block block, int coun
     finish(at);
   });
 }
+
+// ---- the products: in each plane result (m x n) = or += a (m x k) * b (k x n), without gaps ----
+
+struct ProductsArgs {
+  int planes, m, n, k;
+  std::int64_t a_plane, b_plane, result_plane;  // from plane to plane
+  bool a_transposed = false;
+  bool adds = false;
+
+  auto operator<=>(const ProductsArgs&) const = default;
+};
+
+void multiply(const ProductsArgs& args, Gemm product, const float* a, const float* b, float* result,
+              DeviceContext&) {
+  const int stride = args.a_transposed ? args.m : args.k;
+  for (int i = 0; i < args.planes; ++i)
+    product(args.m, args.n, args.k, {a + i * args.a_plane, stride, args.a_transposed},
+            {b + i * args.b_plane, args.n}, args.adds ? 1.0f : 0.0f, result + i * args.result_plane,
+            args.n);
+}
+
+#ifdef OMNI_ONEDNN
+class ProductsPlan {
+ public:
+  ProductsPlan(const dnnl::engine& engine, const ProductsArgs& args) {
+    constexpr auto kBf16 = dnnl::memory::data_type::bf16, kFloat = dnnl::memory::data_type::f32;
+    const dnnl::memory::dims a_strides = args.a_transposed
+                                             ? dnnl::memory::dims{args.a_plane, 1, args.m}
+                                             : dnnl::memory::dims{args.a_plane, args.k, 1};
+    a_ = {{args.planes, args.m, args.k}, kBf16, a_strides};
+    b_ = {{args.planes, args.k, args.n}, kBf16, dnnl::memory::dims{args.b_plane, args.n, 1}};
+    result_ = {
+        {args.planes, args.m, args.n}, kFloat, dnnl::memory::dims{args.result_plane, args.n, 1}};
+    // Its working memory, if any, is its own: the context's is full of planes.
+    dnnl::primitive_attr attributes;
+    if (args.adds) onednn::append_sum(attributes);
+    matmul_ = dnnl::matmul({{a_, b_, result_}, attributes, engine});
+  }
+
+  void run(const onednn::Engine& worker, const Bf16* a, const Bf16* b, float* result) const {
+    const auto& [engine, stream] = worker;
+    matmul_.execute(stream, {{DNNL_ARG_SRC, onednn::view(a_, engine, a)},
+                             {DNNL_ARG_WEIGHTS, onednn::view(b_, engine, b)},
+                             {DNNL_ARG_DST, onednn::view(result_, engine, result)}});
+  }
+
+ private:
+  dnnl::memory::desc a_, b_, result_;
+  dnnl::matmul matmul_;
+};
+
+void multiply(const ProductsArgs& args, Gemm, const Bf16* a, const Bf16* b, float* result,
+              DeviceContext& context) {
+  onednn::plan_for<ProductsPlan>(args, context).run(context.local<onednn::Engine>(), a, b, result);
+}
+#else
+void multiply(const ProductsArgs&, Gemm, const Bf16*, const Bf16*, float*, DeviceContext&) {
+  throw std::logic_error("products of bf16 need oneDNN");
+}
+#endif
 
 // ---- the three passes ----
 
@@ -293,39 +353,45 @@ std::size_t scratch_floats(const ConvShape& shape, int tile_in, Pass pass) {
   return Blocking(what, mosaic_of(what), sizes).floats;
 }
 
-void forward(const Method& method, const ConvShape& shape, const float* src, const float* weights,
-             const float* bias, Activation activation, float* dst, DeviceContext& context) {
-  if (!supports(shape))
-    return folded::forward(method, shape, src, weights, bias, activation, dst, context);
-  const Grid grid(forward_of(shape, method.tile_in));
-  for_each_group(shape, method.tile_in, [&](auto tile, Offsets at) {
-    const Ending ending{.bias = bias == nullptr ? nullptr : bias + at.dst,
-                        .activation = activation};
+void run(const Method& method, const ConvForwardArgs& args, const Buffers& buffers,
+         DeviceContext& context) {
+  if (!supports(args.shape)) return folded::run(method, args, buffers, context);
+  const float *const src = buffers.get(0), *const weights = buffers.get(1);
+  const Grid grid(forward_of(args.shape, method.tile_in));
+  for_each_group(args.shape, method.tile_in, [&](auto tile, Offsets at) {
+    const Ending ending{.bias = args.has_bias ? buffers.get(3) + at.dst : nullptr,
+                        .activation = args.activation};
     convolve<decltype(tile)>(grid, method, Direction::forward, src + at.src, weights + at.weights,
-                             ending, dst + at.dst, context);
+                             ending, buffers.get(2) + at.dst, context);
   });
 }
 
-void backward_data(const Method& method, const ConvShape& shape, const float* diff_dst,
-                   const float* weights, bool adds, float* diff_src, DeviceContext& context) {
-  if (!supports(shape))
-    return folded::backward_data(method, shape, diff_dst, weights, adds, diff_src, context);
-  const Grid grid(turned(forward_of(shape, method.tile_in)));
-  for_each_group(shape, method.tile_in, [&](auto tile, Offsets at) {
+void run(const Method& method, const ConvDataArgs& args, const Buffers& buffers,
+         DeviceContext& context) {
+  if (!supports(args.shape)) return folded::run(method, args, buffers, context);
+  const float *const diff_dst = buffers.get(0), *const weights = buffers.get(1);
+  const Grid grid(turned(forward_of(args.shape, method.tile_in)));
+  for_each_group(args.shape, method.tile_in, [&](auto tile, Offsets at) {
     convolve<decltype(tile)>(grid, method, Direction::backward, diff_dst + at.dst,
-                             weights + at.weights, {.adds = adds}, diff_src + at.src, context);
+                             weights + at.weights, {.adds = args.adds}, buffers.get(2) + at.src,
+                             context);
   });
 }
 
-void backward_weights(const Method& method, const ConvShape& shape, const float* src,
-                      const float* diff_dst, float* diff_weights, DeviceContext& context) {
-  if (!supports(shape))
-    return folded::backward_weights(method, shape, src, diff_dst, diff_weights, context);
-  const Grid grid(forward_of(shape, method.tile_in));
-  for_each_group(shape, method.tile_in, [&](auto tile, Offsets at) {
-    add_kernel_gradients<decltype(tile)>(grid, method, src + at.src, diff_dst + at.dst,
-                                         diff_weights + at.weights, context);
-  });
+void run(const Method& method, const ConvWeightsArgs& args, const Buffers& buffers,
+         DeviceContext& context) {
+  const ConvShape& shape = args.shape;
+  const float *const src = buffers.get(0), *const diff_dst = buffers.get(1);
+  if (supports(shape)) {
+    const Grid grid(forward_of(shape, method.tile_in));
+    for_each_group(shape, method.tile_in, [&](auto tile, Offsets at) {
+      add_kernel_gradients<decltype(tile)>(grid, method, src + at.src, diff_dst + at.dst,
+                                           buffers.get(2) + at.weights, context);
+    });
+  } else {
+    folded::run(method, args, buffers, context);
+  }
+  if (args.has_bias) add_column_sums(shape.pixels(), shape.filters, diff_dst, buffers.get(3));
 }
 
 }  // namespace omni::winograd

@@ -11,14 +11,13 @@
 
 #include <cstddef>
 
-#include "codelets/convolution/convolution_shape.hpp"
+#include "codelets/convolution/convolution.hpp"
 #include "codelets/dense/gemm.hpp"
-#include "codelets/elementwise/activation_functors.hpp"
 #include "runtime/tasks/device_context.hpp"
 
 namespace omni::winograd {
 
-// Whether Winograd's method can compute this shape: directly, or folded (winograd_folded.hpp) where
+// Whether Winograd's method can compute this shape: directly, or folded (see below) where
 // that saves enough products to pay for the copies.
 bool suits(const ConvShape& shape, int tile_in);
 
@@ -30,14 +29,31 @@ struct Method {
 
 std::size_t scratch_floats(const ConvShape& shape, int tile_in, Pass pass);
 
-// bias: null for none.
-void forward(const Method& method, const ConvShape& shape, const float* src, const float* weights,
-             const float* bias, Activation activation, float* dst, DeviceContext& context);
-// Adds to diff_weights.
-void backward_weights(const Method& method, const ConvShape& shape, const float* src,
-                      const float* diff_dst, float* diff_weights, DeviceContext& context);
-// adds: to diff_src.
-void backward_data(const Method& method, const ConvShape& shape, const float* diff_dst,
-                   const float* weights, bool adds, float* diff_src, DeviceContext& context);
+void run(const Method& method, const ConvForwardArgs& args, const Buffers& buffers,
+         DeviceContext& context);
+// Adds to diff_weights, whatever args.adds is.
+void run(const Method& method, const ConvWeightsArgs& args, const Buffers& buffers,
+         DeviceContext& context);
+void run(const Method& method, const ConvDataArgs& args, const Buffers& buffers,
+         DeviceContext& context);
+
+// Where it takes folding first: with a stride, as first layers have, or with channels that are no
+// whole vectors.
+bool supports(const ConvShape& shape);  // without folding
+
+namespace folded {
+
+bool suits(const ConvShape& shape, int tile_in);
+
+std::size_t scratch_floats(const ConvShape& shape, int tile_in, Pass pass);
+
+void run(const Method& method, const ConvForwardArgs& args, const Buffers& buffers,
+         DeviceContext& context);
+void run(const Method& method, const ConvWeightsArgs& args, const Buffers& buffers,
+         DeviceContext& context);
+void run(const Method& method, const ConvDataArgs& args, const Buffers& buffers,
+         DeviceContext& context);
+
+}  // namespace folded
 
 }  // namespace omni::winograd

@@ -1,10 +1,11 @@
-#include "codelets/convolution/winograd_folded.hpp"
-
+// Winograd's convolution of folded tensors.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "codelets/convolution/folding.hpp"
+#include "codelets/convolution/winograd.hpp"
 #include "codelets/convolution/winograd_transforms.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 
@@ -43,15 +44,15 @@ class Tensors {
   float* src() const { return first_ + src_at_; }
   float* weights() const { return first_ + weights_at_; }
   float* dst() const { return first_ + dst_at_; }
-  const float* fold_src(const float* values) const {
+  float* fold_src(const float* values) const {
     folding_.fold_src(values, src());
     return src();
   }
-  const float* fold_weights(const float* values) const {
+  float* fold_weights(const float* values) const {
     folding_.fold_weights(values, weights());
     return weights();
   }
-  const float* fold_dst(const float* values) const {
+  float* fold_dst(float* values) const {
     if (!folds_dst_) return values;
     folding_.fold_dst(values, dst());
     return dst();
@@ -83,38 +84,42 @@ std::size_t scratch_floats(const ConvShape& shape, int tile_in, Pass pass) {
   return Tensors(shape).scratch_floats(tile_in, pass);
 }
 
-void forward(const Method& method, const ConvShape& shape, const float* src, const float* weights,
-             const float* bias, Activation activation, float* dst, DeviceContext& context) {
-  const Tensors tensors(method, shape, Pass::forward, context);
-  const float* const theirs = tensors.fold_src(src);
-  const float* const kernels = tensors.fold_weights(weights);
-  if (!tensors.folds_dst()) {
-    winograd::forward(tensors.inner(), tensors.folded(), theirs, kernels, bias, activation, dst,
-                      context);
-    return;
-  }
-  winograd::forward(tensors.inner(), tensors.folded(), theirs, kernels, nullptr, Activation::linear,
-                    tensors.dst(), context);
-  tensors.folding().unfold_dst(tensors.dst(), dst);
-  add_bias_and_activate(shape.pixels(), shape.filters, bias, activation, dst);
+void run(const Method& method, const ConvForwardArgs& args, const Buffers& buffers,
+         DeviceContext& context) {
+  const Tensors tensors(method, args.shape, Pass::forward, context);
+  ConvForwardArgs inner = args;
+  inner.shape = tensors.folded();
+  std::array<void*, 4> theirs{tensors.fold_src(buffers.get(0)),
+                              tensors.fold_weights(buffers.get(1)), buffers.get(2),
+                              args.has_bias ? buffers.get(3) : nullptr};
+  if (!tensors.folds_dst()) return winograd::run(tensors.inner(), inner, Buffers(theirs), context);
+  inner.has_bias = false;
+  inner.activation = Activation::linear;
+  theirs[2] = tensors.dst();
+  winograd::run(tensors.inner(), inner, Buffers(theirs), context);
+  tensors.folding().unfold_dst(tensors.dst(), buffers.get(2));
+  add_bias_and_activate(args.shape.pixels(), args.shape.filters,
+                        args.has_bias ? buffers.get(3) : nullptr, args.activation, buffers.get(2));
 }
 
-void backward_weights(const Method& method, const ConvShape& shape, const float* src,
-                      const float* diff_dst, float* diff_weights, DeviceContext& context) {
-  const Tensors tensors(method, shape, Pass::backward_weights, context);
-  float* const gradient = tensors.weights();
-  std::fill_n(gradient, tensors.folded().weights_count(), 0.0f);
-  winograd::backward_weights(tensors.inner(), tensors.folded(), tensors.fold_src(src),
-                             tensors.fold_dst(diff_dst), gradient, context);
-  tensors.folding().add_unfolded_weights(gradient, diff_weights);
+void run(const Method& method, const ConvWeightsArgs& args, const Buffers& buffers,
+         DeviceContext& context) {
+  const Tensors tensors(method, args.shape, Pass::backward_weights, context);
+  std::fill_n(tensors.weights(), tensors.folded().weights_count(), 0.0f);
+  const std::array<void*, 3> theirs{tensors.fold_src(buffers.get(0)),
+                                    tensors.fold_dst(buffers.get(1)), tensors.weights()};
+  winograd::run(tensors.inner(), ConvWeightsArgs{.shape = tensors.folded()}, Buffers(theirs),
+                context);
+  tensors.folding().add_unfolded_weights(tensors.weights(), buffers.get(2));
 }
 
-void backward_data(const Method& method, const ConvShape& shape, const float* diff_dst,
-                   const float* weights, bool adds, float* diff_src, DeviceContext& context) {
-  const Tensors tensors(method, shape, Pass::backward_data, context);
-  winograd::backward_data(tensors.inner(), tensors.folded(), tensors.fold_dst(diff_dst),
-                          tensors.fold_weights(weights), false, tensors.src(), context);
-  tensors.folding().unfold_src(tensors.src(), adds, diff_src);
+void run(const Method& method, const ConvDataArgs& args, const Buffers& buffers,
+         DeviceContext& context) {
+  const Tensors tensors(method, args.shape, Pass::backward_data, context);
+  const std::array<void*, 3> theirs{tensors.fold_dst(buffers.get(0)),
+                                    tensors.fold_weights(buffers.get(1)), tensors.src()};
+  winograd::run(tensors.inner(), ConvDataArgs{.shape = tensors.folded()}, Buffers(theirs), context);
+  tensors.folding().unfold_src(tensors.src(), args.adds, buffers.get(2));
 }
 
 }  // namespace omni::winograd::folded

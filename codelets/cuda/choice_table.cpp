@@ -20,11 +20,6 @@ using nlohmann::ordered_json;
 constexpr int kFormat = 3;  // 1: a convolution had an algorithm and a kind of arithmetic
 constexpr std::uint64_t kMostBytes = 1 << 20;
 
-std::string lower_case(std::string name) {
-  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return name;
-}
-
 std::string file_name(std::string device, const ChoiceTable::Library& library) {
   std::ranges::replace_if(
       device, [](unsigned char c) { return std::isalnum(c) == 0; }, '-');

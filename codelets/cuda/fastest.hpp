@@ -8,7 +8,7 @@
 #include <limits>
 #include <optional>
 
-#include "runtime/cuda/timed_event.hpp"
+#include "runtime/cuda/check.hpp"
 #include "runtime/cuda/worker.hpp"
 
 namespace omni {

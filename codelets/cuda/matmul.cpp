@@ -1,6 +1,4 @@
 // Plans of matrix products on cuBLASLt: descriptors, and the algorithm that was chosen by trying.
-#ifdef OMNI_CUDA
-
 #include "codelets/cuda/matmul.hpp"
 
 #include <fmt/format.h>
@@ -13,12 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "codelets/cuda/alignment.hpp"
 #include "codelets/cuda/choice_table.hpp"
 #include "codelets/cuda/fastest.hpp"
-#include "codelets/cuda/gemm.cuh"
 #include "codelets/cuda/plans.hpp"
-#include "runtime/cuda/first_launch.hpp"
 #include "runtime/log.hpp"
 
 namespace omni {
@@ -292,5 +287,3 @@ void gpu::multiply(CudaWorker& worker, const Matmul& matmul, const MatmulOperand
 }
 
 }  // namespace omni
-
-#endif

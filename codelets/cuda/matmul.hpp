@@ -1,17 +1,17 @@
-// A matrix product on cuBLASLt, which can end in a bias and relu. Its algorithm is chosen when a
-// worker meets a shape for the first time (the only time that it waits for the device).
+// Row-major matrix products on cuBLAS and cuBLASLt, which can end in a bias and relu. Its algorithm
+// is chosen when a worker meets a shape for the first time (the only time that it waits for the
+// device).
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
+#include "codelets/dense/gemm.hpp"
+#include "runtime/cuda/check.hpp"
 #include "runtime/cuda/worker.hpp"
+#include "runtime/tasks/codelet.hpp"
 
-namespace omni {
-
-class DeviceContext;
-
-namespace gpu {
+namespace omni::gpu {
 
 // All matrices are row-major.
 struct Matmul {
@@ -50,8 +50,45 @@ bool matmul(CudaWorker& worker, const Matmul& matmul, const MatmulOperands& oper
 // Without bias and relu; cuBLAS computes what cuBLASLt refuses.
 void multiply(CudaWorker& worker, const Matmul& matmul, const MatmulOperands& operands);
 
+// ---- on cuBLAS, of floats in the precision of the implementation policy ----
+
+// So many products of the same size, whose matrices begin so many values behind the last one's.
+struct Batch {
+  int count = 1;
+  std::int64_t a = 0, b = 0, product = 0;
+};
+
+// How cuBLAS multiplies.
+inline cublasComputeType_t compute_type(cudaDataType_t factors,
+                                        Precision precision = implementation_policy().precision) {
+  if (factors != CUDA_R_32F || precision == Precision::fp32) return CUBLAS_COMPUTE_32F;
+  return precision == Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F_FAST_16BF;
+}
+
+// Without bias and relu. To cuBLAS a row-major matrix is the transposed one:
+// product^T = b^T * a^T.
+inline void gemm(CudaWorker& worker, const Matmul& matmul, const MatmulOperands& operands,
+                 const Batch& batch = {}) {
+  const float one = 1, keep = matmul.adds ? 1 : 0;
+  const Matmul::Matrix &a = matmul.a, &b = matmul.b, &product = matmul.product;
+  const auto order = [](bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  about_to_launch();
+  check(cublasGemmStridedBatchedEx(worker.blas(), order(b.transposed), order(a.transposed),
+                                   matmul.n, matmul.m, matmul.k, &one, operands.b, b.type, b.stride,
+                                   batch.b, operands.a, a.type, a.stride, batch.a, &keep,
+                                   operands.product, product.type, product.stride, batch.product,
+                                   batch.count, compute_type(a.type), CUBLAS_GEMM_DEFAULT),
+        "matrix products");
+}
+
+// product (m x n) = a (m x k) * b (k x n) + keep * product, where keep is 0 or 1
+inline void gemm(CudaWorker& worker, int m, int n, int k, MatrixView a, MatrixView b, float keep,
+                 float* product, int stride, const Batch& batch = {}) {
+  gemm(worker, {m, n, k, {a.stride, a.transposed}, {b.stride, b.transposed}, {stride}, keep != 0},
+       {a.data, b.data, product}, batch);
+}
+
 template <class T>
 constexpr cudaDataType_t kCudaType = std::is_same_v<T, float> ? CUDA_R_32F : CUDA_R_16BF;
 
-}  // namespace gpu
-}  // namespace omni
+}  // namespace omni::gpu

@@ -1,16 +1,28 @@
 // What a library needs to run an operation on a shape, prepared when a worker meets that shape for
-// the first time.
+// the first time, and where its memory begins, as far as libraries choose by it.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <map>
 #include <tuple>
 #include <utility>
 
 #include "runtime/cuda/worker.hpp"
 #include "runtime/tasks/codelet.hpp"
-#include "runtime/tasks/locals.hpp"
+#include "runtime/tasks/device_context.hpp"
 
 namespace omni {
+
+constexpr int kWidestLoad = 16;  // bytes
+
+// In bytes. No more than the widest load of a thread asks for: where memory happens to be must not
+// decide which algorithm is taken, and with it how results are rounded.
+inline int alignment_of(const void* address) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(address);
+  return std::min(kWidestLoad, 1 << std::min(30, std::countr_zero(begin)));
+}
 
 // The worker's plan for `key` and the policy, which tests change; made of these arguments if there
 // is none.

@@ -6,7 +6,7 @@
 #include <array>
 #include <cassert>
 
-#include "codelets/cuda/rows.cuh"
+#include "codelets/cuda/map.cuh"
 
 namespace omni {
 namespace {
@@ -49,21 +49,16 @@ struct CopyColumns {
 
 template <bool joins>
 void copy_columns(const ColumnPartsArgs& args, const Buffers& buffers) {
-  CudaWorker& worker = CudaWorker::current();
   const Parts parts = parts_of(buffers, args.parts());
-  float* const matrix = buffers.get(0);
-  bool aligned = divides(4, args.columns, matrix) && args.width % 4 == 0;
+  bool aligned = divides(4, args.columns, buffers.get(0)) && args.width % 4 == 0;
   for (const float* part : parts) aligned = aligned && divides(4, 0, part);
-  if (!aligned) {
-    for_each_column(worker, args.rows, args.columns,
-                    CopyColumns<1, joins>{args, reinterpret_cast<Lanes<1>*>(matrix), parts});
-    return;
-  }
-  ColumnPartsArgs fours = args;
-  fours.columns /= 4;
-  fours.width /= 4;
-  for_each_column(worker, args.rows, fours.columns,
-                  CopyColumns<4, joins>{fours, reinterpret_cast<Lanes<4>*>(matrix), parts});
+  with_lanes<float>(aligned, [&]<class N>(N lanes) {
+    ColumnPartsArgs in_lanes = args;
+    in_lanes.columns /= lanes;
+    in_lanes.width /= lanes;
+    for_each_column(CudaWorker::current(), args.rows, in_lanes.columns,
+                    CopyColumns<N::value, joins>{in_lanes, buffers.get<Lanes<N::value>>(0), parts});
+  });
 }
 
 template <int lanes>
@@ -93,18 +88,16 @@ void gpu::split_columns(const ColumnPartsArgs& args, const Buffers& buffers, Dev
 }
 
 void gpu::sum_parts(const SumPartsArgs& args, const Buffers& buffers, DeviceContext&) {
-  CudaWorker& worker = CudaWorker::current();
   const std::int64_t count = std::int64_t{args.rows} * args.columns;
   const std::int64_t skipped = std::int64_t{args.first_row} * args.columns;
   const Parts parts = parts_of(buffers, args.parts);
   bool aligned = divides(4, count, buffers.get(0));
   for (const float* part : parts) aligned = aligned && divides(4, skipped, part);
-  if (aligned)
-    for_each_element(worker, count / 4,
-                     PartsSum<4>{args.parts, skipped, parts, buffers.get<Lanes<4>>(0)});
-  else
-    for_each_element(worker, count,
-                     PartsSum<1>{args.parts, skipped, parts, buffers.get<Lanes<1>>(0)});
+  with_lanes<float>(aligned, [&]<class N>(N lanes) {
+    for_each_element(
+        CudaWorker::current(), count / lanes,
+        PartsSum<N::value>{args.parts, skipped, parts, buffers.get<Lanes<N::value>>(0)});
+  });
 }
 
 }  // namespace omni

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "codelets/declaration.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 

@@ -1,11 +1,10 @@
 #include "codelets/dense/connected.hpp"
 
-#include "codelets/definition.hpp"
-#include "codelets/dense/bf16.hpp"
 #include "codelets/dense/connected_onednn.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/dense/onednn_support.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
+#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {

@@ -2,8 +2,6 @@
 // where floats want them; cuBLAS does what cuBLASLt refuses. The bias's gradient is a pass of its
 // own: cuBLASLt can sum columns while it multiplies, but it overwrites where we add, so that a pass
 // to add the sums would be left, and who adds in which order is not said.
-#ifdef OMNI_CUDA
-
 #include "codelets/cuda/matmul.hpp"
 #include "codelets/dense/connected.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
@@ -73,5 +71,3 @@ void gpu::connected_backward_data(const ConnectedDataArgs& args, const Buffers& 
 }
 
 }  // namespace omni
-
-#endif

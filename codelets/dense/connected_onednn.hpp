@@ -1,12 +1,46 @@
-// The products of connected layers by oneDNN: outputs and both gradients, without bias.
+// The products of connected layers by oneDNN: outputs and both gradients, without bias, of numbers
+// rounded as ImplementationPolicy::precision says.
 #pragma once
 
 #ifdef OMNI_ONEDNN
 
+#include <compare>
+
 #include "codelets/dense/connected.hpp"
-#include "codelets/dense/onednn_product.hpp"
+#include "codelets/dense/onednn_support.hpp"
 
 namespace omni::onednn {
+
+// From value to value in floats; one of them is 1.
+struct Strides {
+  int row, column;
+  auto operator<=>(const Strides&) const = default;
+};
+
+// product (m x n) = or, where its rows are whole, += a (m x k) * b (k x n)
+struct ProductArgs {
+  int m, n, k;
+  Strides a, b, product;
+  bool adds = false;
+
+  auto operator<=>(const ProductArgs&) const = default;
+};
+
+class ProductPlan;
+
+// Products that share their second factor, which is brought into oneDNN's type once. Uses the
+// context's scratch buffer as long as it lives.
+class Multiplier {
+ public:
+  Multiplier(const ProductArgs& args, const float* b, DeviceContext& context);
+  void operator()(const float* a, float* product) const;
+
+ private:
+  const Engine& worker_;
+  const ProductPlan& plan_;
+  float* scratch_;
+  dnnl::memory b_;
+};
 
 // Floats of scratch memory in the pass that takes most, without oneDNN's own scratch memory.
 std::size_t connected_floats(const ConnectedShape& shape);

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "codelets/dense/bf16.hpp"
 #include "codelets/dense/connected_onednn.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
-#include "codelets/elementwise/exchange_steps.hpp"
 #include "runtime/tasks/codelet.hpp"
 
 namespace omni {

@@ -4,6 +4,11 @@
 
 #include <cblas.h>
 
+#include <span>
+
+#include "runtime/bf16/bf16.hpp"
+#include "runtime/tasks/codelet.hpp"
+
 namespace omni {
 
 struct MatrixView {
@@ -22,5 +27,25 @@ inline void gemm(int m, int n, int k, MatrixView a, MatrixView b, float keep, fl
   cblas_sgemm(CblasRowMajor, order(a.transposed), order(b.transposed), m, n, k, 1.0f, a.data,
               a.stride, b.data, b.stride, keep, product, product_stride);
 }
+
+// ---- what --precision bf16 means for what is multiplied ----
+
+inline float round_to_bf16(float value) { return Bf16(value); }
+
+inline void round_to_bf16(std::span<float> values) {
+  for (float& value : values) value = round_to_bf16(value);
+}
+
+// Whether numbers are to be rounded to bf16 before they are multiplied.
+inline bool in_bf16() { return implementation_policy().precision == Precision::bf16; }
+
+// Why --precision bf16 makes nothing faster on the cores of this machine; null where it does.
+#ifdef OMNI_ONEDNN
+const char* bf16_in_vain();
+#else
+inline const char* bf16_in_vain() {
+  return "without oneDNN the cores multiply in fp32: expect fp32 to be faster";
+}
+#endif
 
 }  // namespace omni

@@ -3,10 +3,10 @@
 #include <limits>
 
 #include "codelets/convolution/lowering.hpp"
-#include "codelets/definition.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/dense/onednn_support.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
+#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {

@@ -2,8 +2,8 @@
 // slice, many locations in a batch of cuBLAS.
 #include "codelets/dense/local.hpp"
 
-#include "codelets/cuda/gemm.cuh"
 #include "codelets/cuda/lowering.cuh"
+#include "codelets/cuda/matmul.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 
 namespace omni {

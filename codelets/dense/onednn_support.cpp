@@ -1,9 +1,5 @@
 #include "codelets/dense/onednn_support.hpp"
 
-#include "codelets/dense/bf16.hpp"
-
-#ifdef OMNI_ONEDNN
-
 #include <span>
 #include <stdexcept>
 
@@ -112,11 +108,3 @@ const char* omni::bf16_in_vain() {
              : "without AVX-512 the cores only round to it, which saves memory: expect fp32 to be "
                "faster";
 }
-
-#else
-
-const char* omni::bf16_in_vain() {
-  return "without oneDNN the cores multiply in fp32: expect fp32 to be faster";
-}
-
-#endif

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "codelets/convolution/convolution_onednn.hpp"
+#include "codelets/convolution/convolution.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/dense/onednn_support.hpp"
 #include "runtime/tasks/device_context.hpp"

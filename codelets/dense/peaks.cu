@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "codelets/cuda/gemm.cuh"
+#include "codelets/cuda/matmul.hpp"
 #include "runtime/cuda/check.hpp"
-#include "runtime/cuda/timed_event.hpp"
 #include "runtime/rng.hpp"
 
 namespace omni {
@@ -53,8 +52,7 @@ double gemm_rate(int device, Precision precision) {
   // What cuBLAS makes of floats in bf16 may be tf32: the peak is that of bf16 itself.
   const bool in_bf16 = precision == Precision::bf16;
   const cudaDataType type = in_bf16 ? CUDA_R_16BF : CUDA_R_32F;
-  const cublasComputeType_t compute =
-      gpu::compute_type(type, precision);
+  const cublasComputeType_t compute = gpu::compute_type(type, precision);
   const std::vector<std::uint32_t> numbers = random_numbers();
   const DeviceMatrix a(numbers), b(numbers), product(numbers);
   const TimedEvent before, after;

@@ -1,7 +1,6 @@
 // The activations on a GPU.
 #include "codelets/elementwise/activation.hpp"
 
-#include "codelets/cuda/activations.cuh"
 #include "codelets/cuda/map.cuh"
 
 namespace omni {

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "codelets/declaration.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 

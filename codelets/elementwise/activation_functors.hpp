@@ -11,37 +11,27 @@
 #include <string_view>
 
 #include "runtime/bf16/bf16.hpp"
-#include "runtime/host_device.hpp"
 
 namespace omni {
 
-enum class Activation : int {
-  linear,
-  relu,
-  leaky,
-  logistic,
-  tanh,
-  elu,
-  selu,
-  relie,
-  ramp,
-  loggy,
-  plse,
-  stair,
-  hardtan,
-  lhtan,
-  swish,
-  mish,
-  hard_mish,
-  gelu,
-  relu6
-};
+// Darknet's names, and what computes each.
+// clang-format off
+#define OMNI_ACTIVATIONS(each) \
+  each(linear, Linear) each(relu, Relu) each(leaky, Leaky) each(logistic, Logistic) \
+  each(tanh, Tanh) each(elu, Elu) each(selu, Selu) each(relie, Relie) \
+  each(ramp, Ramp) each(loggy, Loggy) each(plse, Plse) each(stair, Stair) \
+  each(hardtan, Hardtan) each(lhtan, Lhtan) each(swish, Swish) each(mish, Mish) \
+  each(hard_mish, HardMish) each(gelu, Gelu) each(relu6, Relu6)
+// clang-format on
 
-// Darknet's names, in the order of the enum.
-inline constexpr std::array<std::string_view, 19> kActivationNames{
-    "linear", "relu", "leaky",     "logistic", "tanh",  "elu",     "selu",
-    "relie",  "ramp", "loggy",     "plse",     "stair", "hardtan", "lhtan",
-    "swish",  "mish", "hard_mish", "gelu",     "relu6"};
+#define OMNI_NUMBER(name, functor) name,
+enum class Activation : int { OMNI_ACTIVATIONS(OMNI_NUMBER) };
+#undef OMNI_NUMBER
+
+// In the order of the enum.
+#define OMNI_NAME(name, functor) #name,
+inline constexpr std::array<std::string_view, 19> kActivationNames{OMNI_ACTIVATIONS(OMNI_NAME)};
+#undef OMNI_NAME
 
 // What the gradient is a function of: the value before the activation, or after it.
 constexpr bool gradient_needs_input(Activation activation) {
@@ -263,25 +253,10 @@ struct Gelu {
 // Calls use(functor) with the functor of `activation`, so that a loop has its switch outside.
 constexpr decltype(auto) with_activation(Activation activation, auto&& use) {
   switch (activation) {
-    case Activation::linear: return use(activations::Linear{});
-    case Activation::relu: return use(activations::Relu{});
-    case Activation::leaky: return use(activations::Leaky{});
-    case Activation::logistic: return use(activations::Logistic{});
-    case Activation::tanh: return use(activations::Tanh{});
-    case Activation::elu: return use(activations::Elu{});
-    case Activation::selu: return use(activations::Selu{});
-    case Activation::relie: return use(activations::Relie{});
-    case Activation::ramp: return use(activations::Ramp{});
-    case Activation::loggy: return use(activations::Loggy{});
-    case Activation::plse: return use(activations::Plse{});
-    case Activation::stair: return use(activations::Stair{});
-    case Activation::hardtan: return use(activations::Hardtan{});
-    case Activation::lhtan: return use(activations::Lhtan{});
-    case Activation::swish: return use(activations::Swish{});
-    case Activation::mish: return use(activations::Mish{});
-    case Activation::hard_mish: return use(activations::HardMish{});
-    case Activation::gelu: return use(activations::Gelu{});
-    case Activation::relu6: return use(activations::Relu6{});
+#define OMNI_CASE(name, functor) \
+  case Activation::name: return use(activations::functor{});
+    OMNI_ACTIVATIONS(OMNI_CASE)
+#undef OMNI_CASE
   }
   return use(activations::Linear{});
 }

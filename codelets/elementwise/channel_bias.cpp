@@ -1,6 +1,6 @@
 #include "codelets/elementwise/channel_bias.hpp"
 
-#include "codelets/definition.hpp"
+#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {

@@ -1,7 +1,6 @@
 // Bias per channel and activation on a GPU.
 #include "codelets/elementwise/channel_bias.hpp"
 
-#include "codelets/cuda/activations.cuh"
 #include "codelets/cuda/columns.cuh"
 #include "codelets/cuda/map.cuh"
 

@@ -6,8 +6,8 @@
 #include <array>
 #include <cstdint>
 
-#include "codelets/declaration.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 

@@ -2,7 +2,7 @@
 // next to each other have elements next to each other.
 #include "codelets/elementwise/dropout.hpp"
 
-#include "codelets/cuda/images.cuh"
+#include "codelets/cuda/rows.cuh"
 
 namespace omni {
 namespace {

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "codelets/elementwise/exchange_steps.hpp"
 #include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/codelet.hpp"
-#include "runtime/tasks/when_ready.hpp"
+#include "runtime/tasks/tensor.hpp"
 
 namespace omni {
 

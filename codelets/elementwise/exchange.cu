@@ -2,7 +2,6 @@
 #include "codelets/elementwise/exchange.hpp"
 
 #include "codelets/cuda/map.cuh"
-#include "codelets/elementwise/exchange_steps.hpp"
 
 namespace omni {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "codelets/definition.hpp"
+#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {

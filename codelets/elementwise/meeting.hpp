@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "codelets/declaration.hpp"
-#include "runtime/host_device.hpp"
+#include "runtime/bf16/bf16.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 

@@ -1,6 +1,6 @@
 #include "codelets/elementwise/shortcut_add.hpp"
 
-#include "codelets/definition.hpp"
+#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {

@@ -1,9 +1,8 @@
 // The sum of a residual block on a GPU. Where sizes differ, every result asks which value it meets.
 #include "codelets/elementwise/shortcut_add.hpp"
 
-#include "codelets/cuda/activations.cuh"
-#include "codelets/cuda/images.cuh"
 #include "codelets/cuda/map.cuh"
+#include "codelets/cuda/rows.cuh"
 
 namespace omni {
 namespace {

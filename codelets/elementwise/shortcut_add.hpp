@@ -11,9 +11,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "codelets/declaration.hpp"
 #include "codelets/elementwise/activation.hpp"
 #include "runtime/extent.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 

@@ -3,8 +3,8 @@
 
 #include <stdexcept>
 
-#include "codelets/definition.hpp"
 #include "codelets/loss/losses.hpp"
+#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {

@@ -1,7 +1,6 @@
 // The losses on a GPU: a block per image, then one that adds up.
 #include <limits>
 
-#include "codelets/cuda/blocks.cuh"
 #include "codelets/cuda/elements.cuh"
 #include "codelets/loss/losses.hpp"
 

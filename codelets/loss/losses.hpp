@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "codelets/declaration.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/tasks/kernel.hpp"
 #include "runtime/tasks/slices.hpp"
 
 namespace omni {

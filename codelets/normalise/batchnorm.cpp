@@ -1,12 +1,9 @@
 #include "codelets/normalise/batchnorm.hpp"
 
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <utility>
 
-#include "codelets/definition.hpp"
-#include "codelets/normalise/batchnorm_residual.hpp"
+#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {

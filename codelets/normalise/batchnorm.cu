@@ -2,10 +2,8 @@
 // registers.
 #include "codelets/normalise/batchnorm.hpp"
 
-#include "codelets/cuda/activations.cuh"
 #include "codelets/cuda/columns.cuh"
 #include "codelets/cuda/map.cuh"
-#include "codelets/normalise/batchnorm_residual.hpp"
 
 namespace omni {
 namespace {

@@ -6,7 +6,7 @@
 // backward: backward_reduce (per slice), merge_sums (per slice, a chain), parameter_gradient
 // (once),
 //           backward_data (per slice)
-// batchnorm_whole.hpp: the same in one task each way, for a single slice.
+// At the end: the same in one task each way, for a single slice.
 //
 // The activation belongs to it: backward computes the normalised value anew, which is cheaper than
 // a pass that reads the output.
@@ -16,11 +16,13 @@
 // + 1e-5) always.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
-#include "codelets/declaration.hpp"
+#include "codelets/elementwise/activation.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 
@@ -254,6 +256,23 @@ void batchnorm_backward_data(const BatchnormBackwardArgs& args, const T* src, co
     }
 }
 
+// Backward through the sum of a residual block, dst = activation(normalised src + addend), as the
+// first pass of the normalisation: one pass over src, dst and diff_dst makes the gradient of the
+// sum, which is that of the addend, too, and what batchnorm_backward_reduce would make of it (in
+// bf16 before it is rounded). args.activation: that of the sum; its gradient must not need its
+// input.
+template <class T>
+void batchnorm_residual_reduce(const BatchnormReduceArgs& args, const T* src, const T* dst,
+                               const T* diff_dst, const T* mean, const T* inv_std, T* sums,
+                               T* diff_addend) {
+  std::copy_n(diff_dst, args.rows * args.c, diff_addend);
+  activation_backward({.count = args.rows * args.c, .activation = args.activation}, dst,
+                      diff_addend);
+  // Without an activation, scale and shift do not matter: any will do.
+  batchnorm_backward_reduce({.rows = args.rows, .c = args.c}, src, diff_addend, mean, inv_std, mean,
+                            mean, sums);
+}
+
 }  // namespace reference
 
 // `partial`, `sums` and `total` are f32[2*c]; everything else by channel is f32[c].
@@ -263,6 +282,8 @@ OMNI_CODELET(BatchnormFinishArgs, batchnorm_finish);
 OMNI_CODELET(BatchnormApplyArgs, batchnorm_apply);
 // {src R, diff_dst R, mean R, inv_std R, scale R, shift R, sums W}
 OMNI_CODELET(BatchnormReduceArgs, batchnorm_backward_reduce);
+// {src R, dst R, diff_dst R, mean R, inv_std R, sums W, diff_addend W}
+OMNI_CODELET(BatchnormReduceArgs, batchnorm_residual_reduce);
 OMNI_CODELET(BatchnormMergeArgs, batchnorm_merge_sums);
 // {total R, diff_scale +=, diff_shift +=}
 OMNI_CODELET(BatchnormParameterArgs, batchnorm_parameter_gradient);
@@ -283,5 +304,53 @@ void submit_batchnorm_backward_data(BatchnormBackwardArgs args, const Tensor& sr
                                     const Tensor& diff_dst, const Tensor& mean,
                                     const Tensor& inv_std, const Tensor& scale, const Tensor& shift,
                                     const Tensor& total, const Tensor& diff_src, TaskTag tag = {});
+
+// ---- where the mini-batch is one slice: forward and backward are one task each, in which the
+// kernels above come one after the other. There a task per step would cost StarPU more time than
+// half of them compute. ----
+
+struct BatchnormForwardArgs {
+  std::int64_t rows = 0;  // of the mini-batch
+  int c = 0;
+  float momentum = 0.99f;  // see BatchnormFinishArgs
+  Activation activation = Activation::linear;
+  bool adds = false;  // set by the submit function
+};
+
+struct BatchnormWholeBackwardArgs {
+  enum class DiffSrc { none, in_place, apart };
+  std::int64_t rows = 0;  // of the mini-batch
+  int c = 0;
+  Activation activation = Activation::linear;  // of_sum: that of the sum
+  DiffSrc diff_src = DiffSrc::none;            // set by the submit function
+  bool of_sum = false;  // see batchnorm_residual_reduce; likewise, and in place
+};
+
+// {src R, total W, mean W, inv_std W, rolling_mean RW, rolling_variance RW, scale R, shift R,
+// dst W, addend R if it adds}
+extern Codelet<BatchnormForwardArgs> batchnorm_forward;
+// {src R, diff_dst R (RW in place), mean R, inv_std R, scale R, shift R, total W, diff_scale RW,
+// diff_shift RW, diff_src W if apart; of_sum: dst R, diff_addend W}
+extern Codelet<BatchnormWholeBackwardArgs> batchnorm_backward;
+
+// As in batchnorm.hpp; what is left in `total` is of no use to anybody else.
+void submit_batchnorm_forward(BatchnormForwardArgs args, const Tensor& src, const Tensor& total,
+                              const Tensor& mean, const Tensor& inv_std, const Tensor& rolling_mean,
+                              const Tensor& rolling_variance, const Tensor& scale,
+                              const Tensor& shift, const Tensor* addend, const Tensor& dst,
+                              TaskTag tag = {});
+// What is special about the output of a residual block.
+struct BatchnormSum {
+  const Tensor &dst, &diff_addend;
+};
+
+// Adds to diff_scale and diff_shift. diff_src may be diff_dst, or null: nobody wants it. sum: null
+// for none; with one, diff_src must be diff_dst.
+void submit_batchnorm_backward(BatchnormWholeBackwardArgs args, const Tensor& src,
+                               const Tensor& diff_dst, const Tensor& mean, const Tensor& inv_std,
+                               const Tensor& scale, const Tensor& shift, const Tensor& total,
+                               const Tensor& diff_scale, const Tensor& diff_shift,
+                               const Tensor* diff_src, const BatchnormSum* sum = nullptr,
+                               TaskTag tag = {});
 
 }  // namespace omni

@@ -1,11 +1,10 @@
-#include "codelets/normalise/batchnorm_whole.hpp"
+// Batch normalisation of a mini-batch that is one slice, in one task each way.
+#include "codelets/normalise/batchnorm.hpp"
 
-#include <algorithm>
 #include <array>
 #include <initializer_list>
 #include <span>
 
-#include "codelets/normalise/batchnorm_residual.hpp"
 #include "runtime/tasks/codelet.hpp"
 
 namespace omni {

@@ -1,6 +1,6 @@
 #include "codelets/normalise/l2norm.hpp"
 
-#include "codelets/definition.hpp"
+#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {

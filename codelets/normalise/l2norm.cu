@@ -1,7 +1,6 @@
 // Positions of length one on a GPU: a warp per position.
 #include "codelets/normalise/l2norm.hpp"
 
-#include "codelets/cuda/blocks.cuh"
 #include "codelets/cuda/elements.cuh"
 
 namespace omni {

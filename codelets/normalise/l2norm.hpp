@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "codelets/declaration.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "codelets/definition.hpp"
+#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "codelets/declaration.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 

@@ -1,7 +1,7 @@
 #include "codelets/spatial/pooling.hpp"
 
-#include "codelets/definition.hpp"
 #include "codelets/spatial/channel_chunks.hpp"
+#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {

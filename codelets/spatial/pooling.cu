@@ -2,8 +2,8 @@
 // it, in an order that never changes.
 #include "codelets/spatial/pooling.hpp"
 
-#include "codelets/cuda/images.cuh"
 #include "codelets/cuda/map.cuh"
+#include "codelets/cuda/rows.cuh"
 #include "runtime/extent.hpp"
 
 namespace omni {

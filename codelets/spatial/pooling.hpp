@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "codelets/declaration.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 

@@ -1,6 +1,6 @@
 // Operations that only move pixels, on a CPU by their references.
 #include "codelets/spatial/resampling.hpp"
-#include "codelets/definition.hpp"
+#include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {

@@ -1,6 +1,6 @@
 // Operations that only move pixels, on a GPU.
-#include "codelets/cuda/images.cuh"
 #include "codelets/cuda/map.cuh"
+#include "codelets/cuda/rows.cuh"
 #include "codelets/spatial/resampling.hpp"
 
 namespace omni {

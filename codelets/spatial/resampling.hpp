@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "codelets/declaration.hpp"
 #include "runtime/extent.hpp"
 #include "runtime/rng.hpp"
+#include "runtime/tasks/kernel.hpp"
 
 namespace omni {
 

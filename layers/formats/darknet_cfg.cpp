@@ -1,7 +1,7 @@
 // The Darknet cfg grammar. Blanks mean nothing anywhere in a line, so `hue = .1` and `[ net ]`
 // work. Beyond Darknet: CRLF, a byte order mark and inline comments are accepted, and nothing wrong
 // passes in silence.
-#include "layers/formats/darknet_cfg.hpp"
+#include "layers/formats/darknet.hpp"
 
 #include <fmt/core.h>
 
@@ -114,8 +114,7 @@ class Parser {
                                  : fmt::format("{} is not a section name", shown_name(name)),
                     "section names are letters, digits, '_' and '-', as in [convolutional]");
 
-    std::string type(name);
-    for (char& c : type) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    std::string type = lower_case(name);
     bool is_net = type == "net" || type == "network";
     if (!in_section_) {
       if (!is_net)

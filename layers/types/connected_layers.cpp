@@ -8,9 +8,9 @@
 #include "codelets/dense/column_parts.hpp"
 #include "codelets/dense/connected.hpp"
 #include "codelets/dense/connected_update.hpp"
-#include "layers/registry.hpp"
-#include "layers/types/blocks/activation_block.hpp"
+#include "layers/layer_builder.hpp"
 #include "layers/types/blocks/divided_neurons.hpp"
+#include "layers/types/blocks/output_blocks.hpp"
 #include "layers/types/weighted_layer.hpp"
 
 namespace omni {

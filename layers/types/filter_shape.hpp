@@ -8,8 +8,8 @@
 #include <string>
 
 #include "codelets/convolution/convolution_shape.hpp"
+#include "layers/layer.hpp"
 #include "layers/options.hpp"
-#include "layers/param.hpp"
 
 namespace omni {
 

@@ -8,8 +8,8 @@
 
 #include "codelets/elementwise/shortcut_add.hpp"
 #include "codelets/spatial/copy_channels.hpp"
-#include "layers/registry.hpp"
-#include "layers/types/blocks/activation_block.hpp"
+#include "layers/layer_builder.hpp"
+#include "layers/types/blocks/output_blocks.hpp"
 
 namespace omni {
 namespace {

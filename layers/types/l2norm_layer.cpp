@@ -1,6 +1,6 @@
 // [l2norm]: scales the channels of every pixel to length one.
 #include "codelets/normalise/l2norm.hpp"
-#include "layers/registry.hpp"
+#include "layers/layer_builder.hpp"
 
 namespace omni {
 namespace {

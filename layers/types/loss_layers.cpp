@@ -4,7 +4,7 @@
 
 #include "codelets/elementwise/activation.hpp"
 #include "codelets/loss/losses.hpp"
-#include "layers/registry.hpp"
+#include "layers/layer_builder.hpp"
 
 namespace omni {
 namespace {

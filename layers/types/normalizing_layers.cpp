@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "codelets/normalise/lrn.hpp"
-#include "layers/registry.hpp"
-#include "layers/types/blocks/batchnorm_block.hpp"
+#include "layers/layer_builder.hpp"
+#include "layers/types/blocks/output_blocks.hpp"
 
 namespace omni {
 namespace {

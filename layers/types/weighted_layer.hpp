@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "layers/layer_builder.hpp"
-#include "layers/types/blocks/activation_block.hpp"
-#include "layers/types/blocks/batchnorm_block.hpp"
+#include "layers/types/blocks/output_blocks.hpp"
 
 namespace omni {
 

@@ -2,18 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <numeric>
 
-#include "perf/analysis/critical_path.hpp"
 #include "perf/common/statistics.hpp"
-#include "perf/common/task_class.hpp"
 
 namespace omni::perf {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::size_t kMaxAscended = 8;  // kinds whose weights are improved
 constexpr int kMaxRounds = 50;
 

@@ -1,4 +1,5 @@
-#include "perf/analysis/critical_path.hpp"
+// The longest chain of dependent tasks, and replays of the run.
+#include "perf/analysis/bounds.hpp"
 
 #include <algorithm>
 #include <functional>

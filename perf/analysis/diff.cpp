@@ -13,7 +13,6 @@
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/kernels.hpp"
 #include "perf/common/statistics.hpp"
-#include "perf/common/task_class.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni::perf {
@@ -35,7 +34,7 @@ struct Measured {
   std::size_t count = 0;
 };
 
-double median_of(const std::vector<Sample>& values, std::size_t first, std::size_t last) {
+double median_within(const std::vector<Sample>& values, std::size_t first, std::size_t last) {
   std::vector<double> seconds;
   for (std::size_t i = first; i < last; ++i) seconds.push_back(values[i].seconds);
   return spread_of(std::move(seconds)).median;
@@ -46,7 +45,7 @@ double error_between_iterations(const std::vector<Sample>& values) {
   std::vector<double> medians;
   for (std::size_t i = 0, first = 0; i < values.size(); ++i) {
     if (i + 1 < values.size() && values[i + 1].iteration == values[i].iteration) continue;
-    medians.push_back(median_of(values, first, i + 1));
+    medians.push_back(median_within(values, first, i + 1));
     first = i + 1;
   }
   return medians.size() >= kFewest ? spread_of(std::move(medians)).standard_error() : 0;
@@ -71,7 +70,7 @@ Measured measure(std::vector<Sample> values) {
   result.lower = *third;
   std::array<double, 5> fifths;
   for (std::size_t i = 0; i < 5; ++i)
-    fifths[i] = median_of(values, i * values.size() / 5, (i + 1) * values.size() / 5);
+    fifths[i] = median_within(values, i * values.size() / 5, (i + 1) * values.size() / 5);
   std::ranges::sort(fifths);
   result.lowest = fifths[0];
   result.middle = fifths[2];

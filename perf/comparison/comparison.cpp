@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 namespace omni::perf {
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 double seconds_to(const Training& training, double target) {
   const MetricsLine* line = training.reached(target);

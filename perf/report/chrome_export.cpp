@@ -1,4 +1,5 @@
-#include "perf/report/chrome_export.hpp"
+// A trace in the Trace Event Format.
+#include "perf/report/reports.hpp"
 
 #include <fmt/compile.h>
 #include <fmt/format.h>
@@ -8,10 +9,7 @@
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "runtime/files.hpp"
 #include "runtime/shown_name.hpp"
@@ -228,7 +226,7 @@ class Exporter {
     std::vector<const trace::Counter*> sorted;
     for (const trace::Counter& counter : trace_.counters)
       if (std::isfinite(counter.value)) sorted.push_back(&counter);
-    std::ranges::stable_sort(sorted, [](const auto* a, const auto* b) { return a->at < b->at; });
+    std::ranges::stable_sort(sorted, {}, &trace::Counter::at);
     for (const trace::Counter* counter : sorted) {
       open("C", submitter(counter->rank), "counter", in_json(counter->name), counter->at);
       put(FMT_COMPILE(",\"args\":{{\"value\":{}}}}}"), counter->value);

@@ -1,22 +1,18 @@
-#include "perf/report/html_report.hpp"
+// A trace as one HTML file.
+#include "perf/report/reports.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <map>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
-#include "perf/analysis/async.hpp"
 #include "perf/analysis/bounds.hpp"
-#include "perf/analysis/critical_path.hpp"
-#include "perf/analysis/idle.hpp"
+#include "perf/analysis/data.hpp"
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/kernels.hpp"
-#include "perf/analysis/transfers.hpp"
-#include "perf/report/columns.hpp"
-#include "perf/report/page_parts.hpp"
+#include "perf/analysis/summary.hpp"
 #include "runtime/shown_name.hpp"
 
 // Records that the page has as they are.
@@ -284,6 +280,29 @@ std::string for_script(std::string_view json) {
 }
 
 }  // namespace
+
+void PackedColumn::add(std::int64_t value) {
+  const std::uint64_t bits = value;
+  std::uint64_t rest = value < 0 ? ~(bits << 1) : bits << 1;
+  for (; rest >= 0x80; rest >>= 7) bytes_.push_back(static_cast<char>(rest | 0x80));
+  bytes_.push_back(static_cast<char>(rest));
+}
+
+std::string PackedColumn::text() const {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes_.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes_.size(); i += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t j = i; j < i + 3; ++j)
+      group = group << 8 | (j < bytes_.size() ? static_cast<std::uint8_t>(bytes_[j]) : 0U);
+    for (int j = 0; j < 4; ++j) text.push_back(kDigits[group >> (18 - 6 * j) & 63]);
+  }
+  if (bytes_.size() % 3 != 0)
+    text.replace(text.size() - (3 - bytes_.size() % 3), 3, 3 - bytes_.size() % 3, '=');
+  return text;
+}
 
 std::string filled_page(std::string_view page_template, std::string_view json,
                         std::string_view script) {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "runtime/line_source.hpp"
+#include "runtime/files.hpp"
 
 namespace omni::perf {
 namespace {

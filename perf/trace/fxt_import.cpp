@@ -1,4 +1,5 @@
-#include "perf/trace/fxt_import.hpp"
+// From tasks.rec to a trace.
+#include "perf/trace/trace.hpp"
 
 #include <fmt/format.h>
 #include <system_error>
@@ -8,17 +9,12 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "runtime/files.hpp"
-#include "runtime/line_source.hpp"
 #include "runtime/number_in.hpp"
-#include "runtime/trace/lines.hpp"
 
 namespace omni::perf {
 namespace {

@@ -1,4 +1,5 @@
-#include "perf/trace/reader.hpp"
+// From the files of all ranks to one trace.
+#include "perf/trace/trace.hpp"
 
 #include <fmt/format.h>
 
@@ -12,7 +13,8 @@
 
 #include "perf/trace/rank_builder.hpp"
 #include "perf/trace/record_parser.hpp"
-#include "runtime/line_source.hpp"
+#include "runtime/files.hpp"
+#include "runtime/number_in.hpp"
 
 namespace omni::perf {
 namespace {
@@ -93,9 +95,8 @@ std::optional<int> rank_in(std::string name) {
   if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
   if (name.size() < kPrefix.size() + kSuffix.size()) return std::nullopt;
   name = name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
-  if (name.empty() || name.size() > 6 || (name.size() > 1 && name[0] == '0')) return std::nullopt;
-  if (name.find_first_not_of("0123456789") != name.npos) return std::nullopt;
-  return std::stoi(name);
+  if (name.size() > 6 || (name.size() > 1 && name[0] == '0')) return std::nullopt;
+  return number_in<std::uint32_t>(name);
 }
 
 Result<std::map<int, fs::path>> files_in(const fs::path& folder) {
@@ -131,6 +132,20 @@ void shift(trace::TaskTimes& t, Nanoseconds by) {
     *time += by;
 }
 
+// Calls use(record, from, to) for all that happened beside tasks; counters are not among it. Both
+// are the same where a record has one time.
+void for_each_span(Trace& trace, auto use) {
+  const auto use_all = [&](auto& records) {
+    for (auto& each : records)
+      if constexpr (requires { each.at; })
+        use(each, each.at, each.at);
+      else
+        use(each, each.from, each.to);
+  };
+  const auto all = [&](auto&... lists) { (use_all(lists), ...); };
+  all(trace.iterations, trace.waits, trace.transfers, trace.exchanges, trace.meetings);
+}
+
 // Puts all ranks on the clock of the one that started first.
 Status align(Trace& trace, const fs::path& folder) {
   const double earliest = std::ranges::min(trace.headers, {}, &trace::Header::started).started;
@@ -145,18 +160,11 @@ Status align(Trace& trace, const fs::path& folder) {
     by[header.rank] = std::llround(seconds * 1e9);
   }
   for (Task& task : trace.tasks) shift(task.times, by.at(trace.workers[task.worker].rank));
-  const auto shift_events = [&](auto& events) {
-    for (auto& each : events) each.at += by.at(each.rank);
-  };
-  const auto shift_intervals = [&](auto& intervals) {
-    for (auto& each : intervals) each.from += by.at(each.rank), each.to += by.at(each.rank);
-  };
-  shift_events(trace.iterations);
-  shift_events(trace.exchanges);
-  shift_events(trace.meetings);
-  shift_events(trace.counters);
-  shift_intervals(trace.waits);
-  shift_intervals(trace.transfers);
+  for (trace::Counter& counter : trace.counters) counter.at += by.at(counter.rank);
+  for_each_span(trace, [&](auto& each, Nanoseconds& from, Nanoseconds& to) {
+    from += by.at(each.rank);
+    if (&to != &from) to += by.at(each.rank);
+  });
   for (Worker& worker : trace.workers)
     worker.name = fmt::format("rank {}: {}", worker.rank, worker.name);
   return {};
@@ -164,20 +172,15 @@ Status align(Trace& trace, const fs::path& folder) {
 
 // Counters do not count: they may be sampled before and after all that happens.
 void find_begin_and_end(Trace& trace) {
-  constexpr auto kNever = std::numeric_limits<Nanoseconds>::max();
-  Nanoseconds begin = kNever, end = 0;
+  constexpr auto kUnseen = std::numeric_limits<Nanoseconds>::max();
+  Nanoseconds begin = kUnseen, end = 0;
   const auto happened = [&](Nanoseconds from, Nanoseconds to) {
     begin = std::min(begin, from);
     end = std::max(end, to);
   };
   for (const Task& task : trace.tasks) happened(task.times.submitted, task.times.released);
-  for (const trace::IterationStart& iteration : trace.iterations)
-    happened(iteration.at, iteration.at);
-  for (const trace::Wait& wait : trace.waits) happened(wait.from, wait.to);
-  for (const trace::Transfer& transfer : trace.transfers) happened(transfer.from, transfer.to);
-  for (const trace::Exchange& exchange : trace.exchanges) happened(exchange.at, exchange.at);
-  for (const trace::Meeting& meeting : trace.meetings) happened(meeting.at, meeting.at);
-  trace.begin = begin == kNever ? 0 : begin;
+  for_each_span(trace, [&](auto&, Nanoseconds from, Nanoseconds to) { happened(from, to); });
+  trace.begin = begin == kUnseen ? 0 : begin;
   trace.end = end;
 }
 

@@ -11,7 +11,7 @@
 #include <limits>
 #include <vector>
 
-#include "runtime/line_source.hpp"
+#include "runtime/files.hpp"
 
 namespace omni::perf {
 namespace {

@@ -2,10 +2,13 @@
 // follow from who touched which data.
 #pragma once
 
+#include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "runtime/result.hpp"
 #include "runtime/trace/records.hpp"
 
 namespace omni::perf {
@@ -61,5 +64,31 @@ struct Trace {
     return codelets[task.codelet].implementations[task.implementation];
   }
 };
+
+// Reads what a run recorded: a folder of rank-<n>.jsonl (or .jsonl.part of a killed run), or one
+// such file. Nothing in a file is trusted; a problem is ErrorKind::data with "file:line".
+Result<Trace> read_trace(const std::filesystem::path& path);
+
+// Whether a file is called as the recording of a process is.
+bool is_called_like_a_recording(const std::filesystem::path& path);
+
+// The same of a text; `name` stands for the file. killed: as a .part file.
+Result<Trace> read_trace_text(std::string_view text, std::string_view name, bool killed = false);
+
+// ---- what starpu_fxt_tool writes about the tasks of any StarPU program (tasks.rec), as a trace
+// ----
+//
+// It knows less than our recorder: nothing about who asked for work when, fetching, predictions,
+// and the submitting thread; a task is ready when the tasks are done that it depends on, and
+// whatever passes from then to its start counts as scheduling. Workers on memory node 0 are called
+// CPU, others by their node.
+
+struct Imported {
+  std::size_t tasks = 0, ranks = 0;
+  std::size_t left_out = 0;  // tasks that no worker ran: without a codelet, or not ended
+};
+
+// `from`: tasks.rec, or its folder. `to`: a folder, created if missing, without a trace in it.
+Result<Imported> import_fxt(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace omni::perf

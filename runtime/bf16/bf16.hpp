@@ -6,7 +6,12 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "runtime/host_device.hpp"
+// Marks functions that also run on a GPU.
+#ifdef __CUDACC__
+#define OMNI_HD __host__ __device__
+#else
+#define OMNI_HD
+#endif
 
 namespace omni {
 

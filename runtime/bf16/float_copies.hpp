@@ -12,6 +12,7 @@
 
 namespace omni {
 
+class CudaWorker;
 class DeviceContext;
 
 constexpr std::size_t kMostBuffers = 16;  // of a task
@@ -51,5 +52,13 @@ class FloatCopies {
   const FloatCopying& copying_;
   std::array<Copy, kMostBuffers> copies_;
 };
+
+namespace gpu {  // in the worker's stream
+
+void round(CudaWorker& worker, std::int64_t count, const float* from, Bf16* to);
+// adds: to what is there.
+void widen(CudaWorker& worker, std::int64_t count, const Bf16* from, float* to, bool adds = false);
+
+}  // namespace gpu
 
 }  // namespace omni

@@ -1,9 +1,9 @@
-#include "runtime/bf16/gpu_rounding.hpp"
-
+// Between floats and bf16 on a GPU.
 #include <algorithm>
 
 #include "runtime/bf16/float_copies.hpp"
 #include "runtime/cuda/launch.cuh"
+#include "runtime/cuda/worker.hpp"
 
 namespace omni {
 namespace {

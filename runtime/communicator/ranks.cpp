@@ -3,18 +3,19 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sched.h>
+#include <starpu.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <future>
 #include <memory>
 #include <string_view>
 
-#include "runtime/communicator/launcher.hpp"
-#include "runtime/communicator/lifelines.hpp"
 #include "runtime/communicator/service.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
@@ -93,7 +94,73 @@ std::vector<int> usable_cores() {
   return cores;
 }
 
+constexpr int kLinkTag = 5;
+// Messages for the rate grow until one takes so long. Less may be in a switch's buffers.
+constexpr std::size_t kLeastBytes = 1 << 16, kMostBytes = 1 << 24;
+constexpr double kLong = 0.1;  // seconds
+
+class LinkTest {
+ public:
+  struct Cost {
+    double seconds = INFINITY, work = INFINITY;  // s, and s of a core here
+  };
+  // Of one message of so many bytes: the least of some series, as other programs slow series down.
+  Cost cost(std::size_t bytes, int messages, int series) {
+    Cost least;
+    for (int i = 0; i < series; ++i) {
+      const auto begun = std::chrono::steady_clock::now();
+      const double worked = work();
+      for (int message = 0; message < messages; ++message) pass_on(bytes);
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun;
+      least = {std::min(least.seconds, taken.count() / messages),
+               std::min(least.work, (work() - worked) / messages)};
+    }
+    return least;
+  }
+
+ private:
+  // Of all threads of this process.
+  static double work() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+  void pass_on(std::size_t bytes) {
+    const auto done = std::make_shared<std::promise<void>>();
+    post({{out_.data(), bytes, (rank() + 1) % size(), kLinkTag, true},
+          {in_.data(), bytes, (rank() + size() - 1) % size(), kLinkTag, false}},
+         [done] { done->set_value(); });
+    done->get_future().wait();
+  }
+
+  std::vector<char> out_ = std::vector<char>(kMostBytes), in_ = out_;
+};
+
 }  // namespace
+
+Result<Launch> read_launch(const Environment& environment) {
+  const auto number = [&](const char* name, int otherwise) {
+    const char* text = environment(name);
+    return text != nullptr && *text != '\0' ? std::atoi(text) : otherwise;
+  };
+  const auto is_set = [&](const char* name) { return environment(name) != nullptr; };
+  // Of srun's own tasks SLURM_PROCID tells; a batch script has it, too, but no SLURM_STEP_ID.
+  const bool by_srun = is_set("SLURM_STEP_ID") && is_set("SLURM_PROCID");
+  Launch launch{
+      .by_mpi = is_set("PMI_RANK") || is_set("PMI_FD") || is_set("PMI_PORT") || is_set("PMIX_RANK"),
+      .tasks = 1,
+      .by_hydra = is_set("HYDI_CONTROL_FD")};
+  if (launch.by_mpi)
+    launch.tasks = number("PMI_SIZE", number("SLURM_STEP_NUM_TASKS", 0));
+  else if (is_set("OMPI_COMM_WORLD_SIZE"))
+    launch.tasks = number("OMPI_COMM_WORLD_SIZE", 1);
+  else if (by_srun)
+    launch.tasks = number("SLURM_STEP_NUM_TASKS", 1);
+  if (launch.tasks > 1 && !launch.by_mpi)
+    return Error{ErrorKind::usage, "",
+                 fmt::format("{} processes were started without MPICH's start-up information: each "
+                             "would train alone",
+                             launch.tasks),
+                 by_srun ? "srun --mpi=pmi2, or one task" : "start it with MPICH's mpiexec"};
+  return launch;
+}
 
 Status start(int (*exit_code)(ErrorKind)) {
   exit_code_of = exit_code;
@@ -205,6 +272,16 @@ int share_cores() {
   return static_cast<int>(share.size());
 }
 
+IdleWorkers::IdleWorkers() {
+  watch_silence([asleep = false](bool silence) mutable {
+    if (!silence && !asleep) return;
+    const bool sleep = silence && starpu_task_nready() == 0;
+    if (sleep == asleep) return;
+    asleep = sleep;
+    sleep ? starpu_pause() : starpu_resume();
+  });
+}
+
 void disband() {
   set_patience(INFINITY);
   if (!first()) leave(0);
@@ -220,6 +297,39 @@ void leave_for(const Error& error) {
   if (!several()) return;
   log::error("{}", error.message());
   leave(exit_code_of(error.kind));
+}
+
+std::vector<Link> measure_links() {
+  if (!several()) return {};
+  LinkTest test;
+  test.cost(1, 5, 1);  // connects
+  const LinkTest::Cost small = test.cost(1, 20, 3);
+  std::size_t bytes = kLeastBytes;
+  while (-least(-test.cost(bytes, 1, 3).seconds) < kLong && bytes < kMostBytes) bytes *= 4;
+  const LinkTest::Cost large = test.cost(bytes, 2, 2);
+  const auto count = static_cast<double>(bytes);
+  std::vector<double> all(4 * size());
+  const auto own = all.begin() + 4 * rank();
+  own[0] = small.seconds;
+  own[1] = count / std::max(large.seconds - small.seconds, 1e-9);
+  own[2] = small.work;
+  own[3] = std::max(large.work - small.work, 0.0) / count;
+  sum(all);
+  std::vector<Link> links;
+  for (auto each = all.begin(); each != all.end(); each += 4)
+    links.push_back({each[0], each[1], each[2], each[3]});
+  return links;
+}
+
+Link slowest(const std::vector<Link>& links) {
+  const auto most = [&](double Link::*what) { return std::ranges::max(links, {}, what).*what; };
+  return {most(&Link::seconds),
+          std::ranges::min(links, {}, &Link::bytes_per_second).bytes_per_second,
+          most(&Link::work_per_message), most(&Link::work_per_byte)};
+}
+
+std::string describe(const Link& link) {
+  return fmt::format("{:.0f} us, {:.1f} Mbit/s", 1e6 * link.seconds, 8e-6 * link.bytes_per_second);
 }
 
 }  // namespace omni::ranks

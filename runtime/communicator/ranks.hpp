@@ -17,6 +17,19 @@
 
 namespace omni::ranks {
 
+// Whether a launcher (mpiexec, srun) started this process, and how many processes it started; from
+// the environment alone, before MPI is loaded.
+struct Launch {
+  bool by_mpi = false;    // MPI's start-up information is there
+  int tasks = 1;          // processes of this program; 0: the launcher does not say
+  bool by_hydra = false;  // MPICH's mpiexec
+};
+
+using Environment = std::function<const char*(const char*)>;
+
+// Refuses several processes without start-up information of MPI: each would train alone.
+Result<Launch> read_launch(const Environment& environment);
+
 // Joins the other ranks, if a launcher started several. `exit_code` turns an error into an exit
 // code.
 Status start(int (*exit_code)(ErrorKind));
@@ -46,6 +59,16 @@ void post(std::vector<Message> messages, std::function<void()> done);
 // time although some are awaited. Before it is replaced or removed it is called with false.
 void watch_silence(std::function<void(bool silence)> watch);
 
+// StarPU's workers poll for tasks without a pause. While this object lives and another rank has
+// been silent for some time, they sleep until a message arrives or a task is ready.
+class IdleWorkers {
+ public:
+  IdleWorkers();  // needs a running Session
+  ~IdleWorkers() { watch_silence({}); }
+  IdleWorkers(const IdleWorkers&) = delete;
+  IdleWorkers& operator=(const IdleWorkers&) = delete;
+};
+
 // ---- collective, from the main thread ----
 std::vector<std::string> gather(const std::string& text);  // of every rank, to every rank
 void sum(std::span<double> values);                        // in the order of the ranks
@@ -69,5 +92,19 @@ void disband();
 // For an error of this rank alone, in the middle of a training: tasks that wait for other ranks
 // would never end. Does nothing where there is one rank.
 void leave_for(const Error& error);
+
+// ---- what messages between neighbouring ranks cost, the communicator's part included: all ranks
+// send to the next one and receive from the one before at the same time, as in a training ----
+
+struct Link {
+  double seconds = 0, bytes_per_second = 0;  // latency and rate in one direction
+  // Seconds that a core works for a message out and one in, and for a byte out and one in.
+  double work_per_message = 0, work_per_byte = 0;
+};
+
+// Collective, seconds at most. By rank: the link from the rank before it; none with one rank.
+std::vector<Link> measure_links();
+Link slowest(const std::vector<Link>& links);  // the longest latency, the lowest rate
+std::string describe(const Link& link);
 
 }  // namespace omni::ranks

@@ -1,21 +1,28 @@
 #include "runtime/communicator/service.hpp"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
+#include <netdb.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <future>
 #include <memory>
+#include <random>
 #include <string_view>
 #include <thread>
 #include <utility>
 
 #include "runtime/log.hpp"
+#include "runtime/own_command.hpp"
 
 namespace omni::ranks {
 namespace {
@@ -37,6 +44,64 @@ void say_finalize() {
   char answer[256];
   if (line != nullptr && ::write(std::atoi(line), kWord.data(), kWord.size()) > 0)
     (void)!::read(std::atoi(line), answer, sizeof answer);
+}
+
+// What both ends say at the beginning. A stranger does not know the secret.
+struct Greeting {
+  std::uint64_t secret = 0;
+  int rank = 0;
+};
+
+void limit_waiting(int line, long seconds) {  // 0: no limit
+  const timeval limit{seconds, 0};
+  setsockopt(line, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  setsockopt(line, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);  // also of connect()
+}
+
+bool says(int line, const Greeting& own) {
+  return send(line, &own, sizeof own, MSG_NOSIGNAL) == sizeof own;
+}
+Greeting heard(int line) {
+  Greeting all;
+  return recv(line, &all, sizeof all, MSG_WAITALL) == sizeof all ? all : Greeting();
+}
+
+// Accepts the others, and waits for one of them to end.
+void hold_first(int door, std::uint64_t secret, const std::function<void(int)>& gone) {
+  std::vector<pollfd> lines{{door, POLLIN, 0}};
+  std::vector<int> ranks{0};
+  while (poll(lines.data(), lines.size(), -1) > 0 || errno == EINTR) {
+    for (std::size_t i = 1; i < lines.size(); ++i)
+      if (lines[i].revents != 0) {
+        lines[i].fd = -1;  // poll() passes it over
+        gone(ranks[i]);
+      }
+    if (lines[0].revents == 0) continue;
+    const int line = accept4(door, nullptr, nullptr, SOCK_CLOEXEC);
+    limit_waiting(line, 1);
+    const Greeting other = heard(line);
+    if (other.secret != secret || other.rank <= 0 || other.rank >= size() || !says(line, other)) {
+      close(line);
+      continue;
+    }
+    lines.push_back({line, POLLIN, 0});
+    ranks.push_back(other.rank);
+  }
+}
+
+void hold_other(const std::string& host, const std::string& port, std::uint64_t secret,
+                const std::function<void(int)>& gone) {
+  addrinfo wanted{}, *found = nullptr;
+  wanted.ai_family = AF_INET;
+  wanted.ai_socktype = SOCK_STREAM;
+  if (getaddrinfo(host.c_str(), port.c_str(), &wanted, &found) != 0) return;
+  const int line = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  limit_waiting(line, 10);
+  char nothing = 0;
+  const bool held = connect(line, found->ai_addr, found->ai_addrlen) == 0 &&
+                    says(line, {secret, rank()}) && heard(line).secret == secret;
+  limit_waiting(line, 0);
+  if (held && recv(line, &nothing, 1, 0) <= 0) gone(0);
 }
 
 }  // namespace
@@ -273,6 +338,23 @@ void Service::end(int code) {
     std::this_thread::sleep_for(10ms);
   transport_->abort(code);
   _exit(code);
+}
+
+void hold_lifelines(std::function<void(int)> gone) {
+  std::random_device random;
+  std::uint64_t secret = (std::uint64_t{random()} << 32 | random()) | 1;
+  sockaddr_in place{};
+  place.sin_family = AF_INET;
+  socklen_t length = sizeof place;
+  auto* const address = reinterpret_cast<sockaddr*>(&place);
+  const int door = first() ? socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
+  const bool open = door >= 0 && bind(door, address, length) == 0 && listen(door, SOMAXCONN) == 0 &&
+                    getsockname(door, address, &length) == 0;
+  const std::string host = gather(own_host()).front(),
+                    port = gather(std::to_string(ntohs(place.sin_port))).front();
+  secret = std::stoull(gather(std::to_string(secret)).front());
+  if (open) std::thread(hold_first, door, secret, std::move(gone)).detach();
+  if (!first()) std::thread(hold_other, host, port, secret, std::move(gone)).detach();
 }
 
 }  // namespace omni::ranks

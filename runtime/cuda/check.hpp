@@ -7,7 +7,9 @@
 #include <cudnn.h>
 
 #include <cstddef>
+#include <functional>
 #include <new>
+#include <utility>
 
 namespace omni {
 
@@ -41,6 +43,46 @@ inline void check_memory(cudnnStatus_t code, const char* what) {
 inline void check(cudnnStatus_t code, const char* what) {
   check_memory(code, what);
   if (code != CUDNN_STATUS_SUCCESS) throw_cuda_error(what, cudnnGetErrorString(code));
+}
+
+// A point in a stream, whose time can be read later.
+class TimedEvent {
+ public:
+  TimedEvent() { check(cudaEventCreate(&event_), "making an event"); }
+  ~TimedEvent() { cudaEventDestroy(event_); }
+  TimedEvent(const TimedEvent&) = delete;
+  TimedEvent& operator=(const TimedEvent&) = delete;
+
+  void record(cudaStream_t stream) const {
+    check(cudaEventRecord(event_, stream), "recording an event");
+  }
+  // Whether the stream has reached this point.
+  bool passed() const {
+    const cudaError_t answer = cudaEventQuery(event_);
+    if (answer == cudaErrorNotReady)
+      cudaGetLastError();  // an answer, no error
+    else
+      check(answer, "asking for a point in a stream");
+    return answer == cudaSuccess;
+  }
+  // Waits for both; this event is the later one.
+  float milliseconds_since(const TimedEvent& begin) const {
+    check(cudaEventSynchronize(event_), "waiting for what is timed");
+    float passed = 0;
+    check(cudaEventElapsedTime(&passed, begin.event_, event_), "reading a time");
+    return passed;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// A callback just before the host first launches work on a GPU. The host time that a library takes
+// before its own launch is not seen.
+inline thread_local std::function<void()> on_first_launch;  // of this thread, once
+
+inline void about_to_launch() {
+  if (on_first_launch) std::exchange(on_first_launch, nullptr)();
 }
 
 }  // namespace omni

@@ -1,6 +1,4 @@
 // Watches what StarPU allocates for vectors, which all our tensors are.
-#ifdef OMNI_CUDA
-
 #include "runtime/cuda/full_gpu.hpp"
 
 #include <cuda_runtime.h>
@@ -13,7 +11,6 @@
 
 #include "runtime/cuda/check.hpp"
 #include "runtime/cuda/cuda_error.hpp"
-#include "runtime/cuda/gpu_tensors.hpp"
 #include "runtime/tasks/task_errors.hpp"
 
 namespace omni {
@@ -99,5 +96,3 @@ void end_when_gpu_stays_full(void (*end)(const Error&)) {
 }
 
 }  // namespace omni
-
-#endif

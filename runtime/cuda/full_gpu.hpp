@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 #include "runtime/result.hpp"
@@ -41,6 +43,38 @@ class Computing {
 
  private:
   inline static std::atomic<std::uint64_t> begun_ = 0, ended_ = 0;
+};
+
+// Memory that StarPU's allocator takes on a GPU for tensors that are all allocated at once. The
+// numbers are those of datawizard/malloc.h.
+class GpuTensors {
+ public:
+  // For the first of that size.
+  static constexpr std::size_t allocated_for(std::size_t bytes) {
+    constexpr auto kShared = static_cast<std::size_t>(kLargestShared);
+    return bytes > kShared ? bytes : static_cast<std::size_t>(kPiece);
+  }
+  // `count` tensors; a fraction if a tensor is split among GPUs.
+  void add(double bytes, double count) {
+    if (bytes > kLargestShared)
+      large_ += round_up(bytes, kPage) * count;
+    else
+      small_ += round_up(bytes, kBlock) * count;
+  }
+  std::size_t bytes() const {
+    // A piece is full when the next tensor does not fit, so at most kLargestShared is left over.
+    return static_cast<std::size_t>(large_ + round_up(small_, kPiece - kLargestShared) /
+                                                 (kPiece - kLargestShared) * kPiece);
+  }
+
+ private:
+  static constexpr double kPiece = 32 << 20;  // small tensors share these
+  static constexpr double kLargestShared = kPiece / 8;
+  static constexpr double kBlock = 16 << 10;
+  static constexpr double kPage = 2 << 20;  // CUDA's, of large tensors
+
+  static double round_up(double value, double unit) { return std::ceil(value / unit) * unit; }
+  double large_ = 0, small_ = 0;
 };
 
 }  // namespace omni

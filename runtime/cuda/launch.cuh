@@ -5,7 +5,6 @@
 #include <cstddef>
 
 #include "runtime/cuda/check.hpp"
-#include "runtime/cuda/first_launch.hpp"
 
 namespace omni {
 

@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "runtime/cuda/cuda_error.hpp"
-#include "runtime/tasks/locals.hpp"
+#include "runtime/tasks/device_context.hpp"
 
 namespace omni {
 

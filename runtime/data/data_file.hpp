@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/line_source.hpp"
+#include "runtime/files.hpp"
 #include "runtime/result.hpp"
 
 namespace omni {

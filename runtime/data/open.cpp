@@ -12,14 +12,9 @@
 #include <string_view>
 
 #include "runtime/data/augment.hpp"
-#include "runtime/data/cifar.hpp"
 #include "runtime/data/dataset.hpp"
-#include "runtime/data/idx.hpp"
-#include "runtime/data/images/darknet_data.hpp"
-#include "runtime/data/images/file_dataset.hpp"
-#include "runtime/data/images/image_folder.hpp"
-#include "runtime/data/synthetic.hpp"
-#include "runtime/data/vectors/libsvm.hpp"
+#include "runtime/data/images/image_list.hpp"
+#include "runtime/data/sources.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {

@@ -1,11 +1,9 @@
-#include "runtime/data/synthetic.hpp"
-
-#include <fmt/format.h>
+// Textures, spots and clouds, computed from the number of a sample.
+#include "runtime/data/sources.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <vector>
 
 namespace omni {
 namespace {

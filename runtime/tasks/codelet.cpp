@@ -8,16 +8,18 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/calls/codelet_call.hpp"
 #include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/recorder.hpp"
-#include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/task_capture.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/task_times.hpp"
 
 namespace omni {
 namespace {
+
+ImplementationPolicy policy_now;
 
 // StarPU tells so many implementations of a codelet apart per kind of device; each of the CPU has
 // the slot of its rank.
@@ -139,6 +141,27 @@ std::vector<const CodeletBase*>& all_codelets() {
 }
 
 }  // namespace
+
+void set_implementation_policy(ImplementationPolicy chosen) { policy_now = std::move(chosen); }
+const ImplementationPolicy& implementation_policy() { return policy_now; }
+
+bool gpus_compute() { return !policy_now.gpu_workers.empty(); }
+
+std::vector<std::size_t> gpu_worker_numbers() {
+  std::vector<std::size_t> numbers;
+  const std::vector<std::uint32_t>& words = policy_now.gpu_workers;
+  for (std::size_t number = 0; number < 32 * words.size(); ++number)
+    if ((words[number / 32] >> number % 32 & 1u) != 0) numbers.push_back(number);
+  return numbers;
+}
+
+bool only_gpus_compute() {
+  if (!gpus_compute() || !(policy_now.preferred.empty() || policy_now.preferred == "cuda"))
+    return false;
+  return policy_now.deterministic || policy_now.gpus_alone || policy_now.preferred == "cuda";
+}
+
+void let_cores_compute() { policy_now.gpus_alone = false; }
 
 struct CodeletBase::Starpu {
   starpu_codelet codelet;

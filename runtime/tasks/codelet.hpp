@@ -3,6 +3,7 @@
 // selects the model.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -15,11 +16,42 @@
 #include <vector>
 
 #include "runtime/tasks/device_context.hpp"
-#include "runtime/tasks/implementation_policy.hpp"
 #include "runtime/tasks/kernel.hpp"
 #include "runtime/tasks/tensor.hpp"
 
 namespace omni {
+
+// ---- which implementations may be chosen, for the whole process ----
+
+// Rounding of the factors in convolutions and connected layers: tf32 has 10 bits of mantissa (GPUs
+// only), bf16 has 7. Sums are fp32. (Activations may be in bf16, too: BuildOptions::values.)
+enum class Precision { fp32, tf32, bf16 };
+constexpr const char* name_of(Precision precision) {
+  return precision == Precision::fp32 ? "fp32" : precision == Precision::tf32 ? "tf32" : "bf16";
+}
+
+// Set by Session.
+struct ImplementationPolicy {
+  // Always the first implementation that supports the arguments, on a GPU if one has it; tasks that
+  // add to one tensor keep their order.
+  bool deterministic = false;
+  std::string
+      preferred;  // this one wherever it supports the arguments ("reference", "onednn", ...)
+  std::vector<std::uint32_t> gpu_workers{};  // as WorkerSet::bits(); none: no GPU
+  Precision precision = Precision::fp32;
+  bool gpus_alone = false;  // cores run no task that a GPU can run
+};
+void set_implementation_policy(ImplementationPolicy policy);
+const ImplementationPolicy& implementation_policy();
+
+bool gpus_compute();
+std::vector<std::size_t> gpu_worker_numbers();
+// Whether cores run no task that a GPU can run.
+bool only_gpus_compute();
+// Cancels gpus_alone. Call before tensors are allocated.
+void let_cores_compute();
+
+// ---- implementations ----
 
 // When an implementation may be chosen. A reference runs only where nothing else supports the
 // arguments, or when asked for by name: letting the models try it would cost seconds per shape.
@@ -59,8 +91,7 @@ struct Implementation {
 // In a codelet's list of implementations: the kernel of its .cu file, where those are built, and
 // which buffers it takes in bf16.
 #ifdef OMNI_CUDA
-#define OMNI_GPU_IMPLEMENTATION(kernel, ...) \
-  {"cuda", kernel, nullptr, Role::gpu, nullptr, BufferSet{__VA_ARGS__}},
+#define OMNI_GPU_IMPLEMENTATION(kernel, ...) OMNI_GPU_IMPLEMENTATION_MAYBE(kernel, {}, __VA_ARGS__)
 #define OMNI_GPU_IMPLEMENTATION_MAYBE(kernel, maybe, ...) \
   {"cuda", kernel, nullptr, Role::gpu, nullptr, BufferSet{__VA_ARGS__}, maybe},
 #else
@@ -88,18 +119,35 @@ Implementation<typename PlainKernel<function>::Arguments> reference_implementati
   return {"reference", PlainKernel<function>::run, nullptr, Role::reference};
 }
 
-// The usual list: a vector kernel and the GPU's, which take the buffers of these numbers in bf16,
-// and the reference, both under the operation's name in their namespaces.
+// What every operation has: a reference, and the GPU's kernel, which takes the buffers of these
+// numbers in bf16, both under the operation's name in their namespaces.
+#define OMNI_PLAIN_IMPLEMENTATIONS(operation, ...)         \
+  reference_implementation<reference::operation<float>>(), \
+      OMNI_GPU_IMPLEMENTATION(gpu::operation __VA_OPT__(, ) __VA_ARGS__)
+
+// The usual list: a vector kernel, too, which takes the same buffers in bf16.
 #define OMNI_IMPLEMENTATIONS(operation, vector_kernel, ...)                \
   {                                                                        \
     {.name = "vector", .kernel = vector_kernel, .in_bf16 = {__VA_ARGS__}}, \
-        reference_implementation<reference::operation<float>>(),           \
-        OMNI_GPU_IMPLEMENTATION(gpu::operation __VA_OPT__(, ) __VA_ARGS__) \
+        OMNI_PLAIN_IMPLEMENTATIONS(operation __VA_OPT__(, ) __VA_ARGS__)   \
   }
 
 struct Cost {
   double flops = 0, bytes = 0;
 };
+
+// Of an operation that does so much for each of its values.
+template <int flops, int bytes, class Args>
+Cost cost_per_value(const Args& args) {
+  double count;
+  if constexpr (requires { args.count; })
+    count = static_cast<double>(args.count);
+  else if constexpr (requires { args.rows; })
+    count = static_cast<double>(args.rows) * args.c;
+  else
+    count = static_cast<double>(args.n) * args.inputs;
+  return {.flops = flops * count, .bytes = bytes * count};
+}
 
 struct CodeletCall;
 struct FreeCall {

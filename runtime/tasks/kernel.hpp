@@ -54,3 +54,10 @@ template <class Args>
 using Kernel = KernelFunction<Args>*;
 
 }  // namespace omni
+
+// The codelet of an operation, and its kernel on a GPU, which has the same name.
+#define OMNI_CODELET(Args, operation) \
+  namespace gpu {                     \
+  KernelFunction<Args> operation;     \
+  }                                   \
+  extern Codelet<Args> operation

@@ -15,11 +15,11 @@
 
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/codelet.hpp"
-#include "runtime/tasks/submission.hpp"
 #include "runtime/trace/file.hpp"
-#include "runtime/trace/lines.hpp"
+#include "runtime/trace/records.hpp"
 
 namespace omni {
 namespace {

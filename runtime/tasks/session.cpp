@@ -14,22 +14,18 @@
 
 #include "runtime/cuda/devices.hpp"
 #include "runtime/log.hpp"
+#include "runtime/own_command.hpp"
 #include "runtime/shown_name.hpp"
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/device_context.hpp"
+#include "runtime/tasks/models/machine_model.hpp"
 #include "runtime/tasks/models/model_folder.hpp"
-#include "runtime/tasks/models/numa.hpp"
-#include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/task_errors.hpp"
 
 namespace omni {
 namespace {
 
 std::weak_ptr<void> running;
-
-const char* environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr && *value != '\0' ? value : nullptr;
-}
 
 // Ours and StarPU's.
 std::vector<starpu_sched_policy*> policies(starpu_sched_policy* ours) {
@@ -53,13 +49,12 @@ starpu_sched_policy* find_policy(const std::string& name, starpu_sched_policy* o
 }  // namespace
 
 std::filesystem::path default_model_folder() {
-  if (const char* folder = environment("STARPU_PERF_MODEL_DIR")) return folder;
-  if (const char* home = environment("STARPU_HOME"))
-    return std::filesystem::path(home) / ".starpu/sampling";
-  if (const char* cache = environment("XDG_CACHE_HOME"))
-    return std::filesystem::path(cache) / "omnivore/models";
-  if (const char* home = environment("HOME"))
-    return std::filesystem::path(home) / ".cache/omnivore/models";
+  for (const auto& [variable, below] :
+       {std::pair("STARPU_PERF_MODEL_DIR", ""), std::pair("STARPU_HOME", ".starpu/sampling"),
+        std::pair("XDG_CACHE_HOME", "omnivore/models"),
+        std::pair("HOME", ".cache/omnivore/models")})
+    if (const std::filesystem::path folder = environment(variable); !folder.empty())
+      return *below == '\0' ? folder : folder / below;
   return std::filesystem::temp_directory_path() / "omnivore-models";
 }
 
@@ -86,9 +81,9 @@ Result<Session> Session::start(const SessionOptions& options) {
   // StarPU's usual two leave out. Several GPUs would take tasks from each other.
   if (options.gpus_alone && options.gpus.size() == 1) setenv("STARPU_CUDA_PIPELINE", "4", 0);
 
-  const char* variable = environment("STARPU_SCHED");
+  const std::string variable = environment("STARPU_SCHED");
   const std::string scheduler = !options.scheduler.empty()  ? options.scheduler
-                                : variable != nullptr       ? variable
+                                : !variable.empty()         ? variable
                                 : options.policy != nullptr ? options.policy->policy_name
                                                             : "dmdas";
   starpu_sched_policy* policy = find_policy(scheduler, options.policy);

@@ -3,8 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/models/machine_model.hpp"
-#include "runtime/tasks/submission.hpp"
 
 namespace omni::task_capture {
 namespace {

@@ -6,16 +6,29 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/calls/kept_on_gpu.hpp"
 #include "runtime/tasks/codelet.hpp"
-#include "runtime/tasks/models/numa.hpp"
+#include "runtime/tasks/models/machine_model.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/session.hpp"
 
 namespace omni {
 namespace {
+
 std::atomic<std::uint32_t> next_id{0};
+
+struct Waiting {
+  DataHandle handle;
+  std::function<void()> then;
+};
+
+// What `then` sees is the data's turn, so it comes before the release.
+void arrived(void* argument) {
+  const std::unique_ptr<Waiting> waiting(static_cast<Waiting*>(argument));
+  waiting->then();
+  starpu_data_release_on_node(waiting->handle, STARPU_ACQUIRE_NO_NODE);
+}
+
 }  // namespace
 
 std::size_t bytes_of(DataType type) {
@@ -162,6 +175,24 @@ Status TensorPool::allocate() {
   for (Tensor& tensor : tensors_)
     if (!left_out_.contains(&tensor)) OMNI_CHECK(tensor.allocate());
   return {};
+}
+
+void when_ready(TensorPart part, std::function<void()> then) {
+  const DataHandle handle = part.tensor->handle(part.part);
+  starpu_data_acquire_on_node_cb(handle, STARPU_ACQUIRE_NO_NODE, STARPU_R, arrived,
+                                 new Waiting{handle, std::move(then)});
+}
+
+void when_ready(std::span<Tensor* const> tensors, std::function<void()> then) {
+  std::size_t handles = 0;
+  for (const Tensor* tensor : tensors) handles += tensor->parts();
+  if (handles == 0) return then();
+  const auto left = std::make_shared<std::atomic<std::size_t>>(handles);
+  for (const Tensor* tensor : tensors)
+    for (std::size_t part = 0; part < tensor->parts(); ++part)
+      when_ready({*tensor, part}, [left, then] {
+        if (--*left == 0) then();
+      });
 }
 
 }  // namespace omni

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@
 
 #include "runtime/bf16/bf16.hpp"
 #include "runtime/result.hpp"
+#include "runtime/tasks/access.hpp"
 
 struct _starpu_data_state;  // StarPU's handle; starpu.h itself stays inside runtime and codelets
 
@@ -146,5 +148,10 @@ class TensorPool {
   std::unordered_set<const Tensor*> left_out_;
   std::size_t bytes_ = 0;
 };
+
+// Calls `then` once, when all tasks submitted so far that write these tensors are done: in a
+// worker's thread, or at once in this one. Moves no data. It must not wait for anything.
+void when_ready(std::span<Tensor* const> tensors, std::function<void()> then);
+void when_ready(TensorPart part, std::function<void()> then);
 
 }  // namespace omni

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <string_view>
 
-#include "runtime/descriptor.hpp"
 #include "runtime/files.hpp"
 #include "runtime/result.hpp"
 

@@ -1,4 +1,5 @@
-#include "runtime/trace/lines.hpp"
+// Records as lines of JSON.
+#include "runtime/trace/records.hpp"
 
 #include <fmt/compile.h>
 

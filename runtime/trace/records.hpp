@@ -1,13 +1,15 @@
 // What a trace consists of: one record per fact of a run, in a folder with one file per process.
 // Written by the engine while it runs (runtime/tasks) and by importers, read by perf.
 //
-// A file holds one JSON object per line (see lines.hpp) and is called rank-<n>.jsonl.part while its
-// run goes on; only a run that ended renames it to rank-<n>.jsonl. So a killed run is told from a
-// file that lost its tail: a .part may stop anywhere, the other ends with an `end` record.
+// A file holds one JSON object per line and is called rank-<n>.jsonl.part while its run goes on;
+// only a run that ended renames it to rank-<n>.jsonl. So a killed run is told from a file that lost
+// its tail: a .part may stop anywhere, the other ends with an `end` record.
 //
 // Times are nanoseconds since the start of StarPU in that process. A member `rank` is not on the
 // line: the reader knows it from the file.
 #pragma once
+
+#include <fmt/format.h>
 
 #include <cstdint>
 #include <limits>
@@ -155,5 +157,27 @@ struct End {
   Nanoseconds at = 0;
   std::uint64_t tasks = 0;  // that the file holds
 };
+
+// ---- one record, one line of JSON, appended to a buffer: docs/internals/trace-format.md shows
+// them
+// ----
+
+using Buffer = fmt::memory_buffer;
+
+void append(Buffer& buffer, const Header& header);
+void append(Buffer& buffer, const Worker& worker);
+void append(Buffer& buffer, const Codelet& codelet);
+void append(Buffer& buffer, const Layer& layer);
+void append(Buffer& buffer, const Data& data);
+void append(Buffer& buffer, const Peak& peak);
+void append(Buffer& buffer, const Eligible& eligible);
+void append(Buffer& buffer, const Task& task);
+void append(Buffer& buffer, const IterationStart& iteration);
+void append(Buffer& buffer, const Wait& wait);
+void append(Buffer& buffer, const Transfer& transfer);
+void append(Buffer& buffer, const Exchange& exchange);
+void append(Buffer& buffer, const Meeting& meeting);
+void append(Buffer& buffer, const Counter& counter);
+void append(Buffer& buffer, const End& end);
 
 }  // namespace omni::trace

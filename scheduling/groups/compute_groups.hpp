@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "layers/net.hpp"
-#include "runtime/tasks/submission.hpp"
+#include "runtime/tasks/access.hpp"
 #include "scheduling/groups/group_layout.hpp"
 
 namespace omni {

@@ -8,7 +8,7 @@
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/task_errors.hpp"
-#include "runtime/tasks/when_ready.hpp"
+#include "runtime/tasks/tensor.hpp"
 
 namespace omni {
 

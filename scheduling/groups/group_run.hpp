@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/calls/task_chain.hpp"
-#include "runtime/tasks/submission.hpp"
 #include "scheduling/evaluator.hpp"
 #include "scheduling/groups/event_queue.hpp"
 #include "scheduling/groups/rank_sums.hpp"

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "runtime/log.hpp"
-#include "runtime/shortest_decimal.hpp"
+#include "runtime/number_in.hpp"
 #include "scheduling/health/health_check.hpp"
 
 namespace omni {

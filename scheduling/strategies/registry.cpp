@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "runtime/nearest.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/data/augment.hpp"
-#include "runtime/data/images/image_file.hpp"
+#include "runtime/data/images/image.hpp"
 
 namespace {
 

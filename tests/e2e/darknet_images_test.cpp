@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "runtime/data/augment.hpp"
-#include "runtime/data/images/image_file.hpp"
+#include "runtime/data/images/image.hpp"
 #include "tests/support/darknet_library.hpp"
 
 namespace omni::test {

@@ -15,8 +15,7 @@
 #include <vector>
 
 #include "codelets/elementwise/activation_functors.hpp"
-#include "layers/formats/darknet_cfg.hpp"
-#include "layers/formats/darknet_weights.hpp"
+#include "layers/formats/darknet.hpp"
 #include "layers/net.hpp"
 #include "runtime/rng.hpp"
 #include "runtime/tasks/codelet.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/data/images/image_file.hpp"
+#include "runtime/data/images/image.hpp"
 #include "runtime/memory/memory_limits.hpp"
 #include "tests/support/jpeg_writer.hpp"
 #include "tests/support/omni_run.hpp"

@@ -13,7 +13,6 @@
 
 #include "runtime/log.hpp"
 #include "runtime/tasks/models/model_folder.hpp"
-#include "runtime/tasks/models/sound_files.hpp"
 #include "runtime/tasks/session.hpp"
 #include "tests/fault/interpose.hpp"
 #include "tests/support/omni_run.hpp"
@@ -44,21 +43,13 @@ std::string mutated(std::string text, std::mt19937& random) {
   const std::size_t at = below(text.size());
   const std::size_t line = text.rfind('\n', at) + 1, next = text.find('\n', at) + 1;
   switch (below(8)) {
-    case 0:
-      return text.substr(0, at);
-    case 1:
-      text[at] = static_cast<char>(text[at] ^ (1 << below(8)));
-      return text;
-    case 2:
-      return text.erase(line, next - line);
-    case 3:
-      return text.insert(line, text.substr(line, next - line));
-    case 4:
-      return text.insert(at, 1, static_cast<char>(below(256)));
-    case 5:
-      return text.erase(at, 1 + below(8));
-    case 6:
-      return text.replace(at, std::min<std::size_t>(text.size() - at, 512), 512, '\0');
+    case 0: return text.substr(0, at);
+    case 1: text[at] = static_cast<char>(text[at] ^ (1 << below(8))); return text;
+    case 2: return text.erase(line, next - line);
+    case 3: return text.insert(line, text.substr(line, next - line));
+    case 4: return text.insert(at, 1, static_cast<char>(below(256)));
+    case 5: return text.erase(at, 1 + below(8));
+    case 6: return text.replace(at, std::min<std::size_t>(text.size() - at, 512), 512, '\0');
     default: {
       const char* const words[] = {"-1",  "0",        "3",          "nan", "-nan",
                                    "inf", "1e999",    "4294967295", "x",   "99999999999999999999",
@@ -220,7 +211,8 @@ TEST_F(ModelFiles, are_replaced_by_what_a_run_has_written_whole) {
     (*copy)->publish();
     return said.text();
   };
-  EXPECT_NE(written(before.substr(0, before.size() / 2)).find("could not write"), std::string::npos);
+  EXPECT_NE(written(before.substr(0, before.size() / 2)).find("could not write"),
+            std::string::npos);
   EXPECT_EQ(get(models_ / name), before);
   EXPECT_EQ(written(after), "");
   EXPECT_EQ(get(models_ / name), after);

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "runtime/data/images/image_file.hpp"
+#include "runtime/data/images/image.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 
 OMNI_FUZZ_TARGET(image) {

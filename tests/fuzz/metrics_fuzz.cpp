@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "perf/report/html_report.hpp"
-#include "perf/trace/reader.hpp"
+#include "perf/report/reports.hpp"
+#include "perf/trace/trace.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 #include "tests/support/temporary_directory.hpp"
 

@@ -6,17 +6,14 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "perf/analysis/async.hpp"
 #include "perf/analysis/bounds.hpp"
-#include "perf/analysis/critical_path.hpp"
+#include "perf/analysis/data.hpp"
 #include "perf/analysis/diff.hpp"
+#include "perf/analysis/iterations.hpp"
 #include "perf/analysis/kernels.hpp"
-#include "perf/analysis/models.hpp"
 #include "perf/analysis/summary.hpp"
-#include "perf/analysis/transfers.hpp"
-#include "perf/report/chrome_export.hpp"
-#include "perf/report/html_report.hpp"
-#include "perf/trace/reader.hpp"
+#include "perf/report/reports.hpp"
+#include "perf/trace/trace.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 #include "tests/support/temporary_directory.hpp"
 

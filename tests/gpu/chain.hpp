@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "codelets/elementwise/accumulate.hpp"
-#include "runtime/cuda/first_launch.hpp"
+#include "runtime/cuda/check.hpp"
 #include "runtime/cuda/worker.hpp"
 #include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/codelet.hpp"

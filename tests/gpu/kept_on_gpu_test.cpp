@@ -8,7 +8,7 @@
 #include <semaphore>
 #include <thread>
 
-#include "runtime/tasks/when_ready.hpp"
+#include "runtime/tasks/tensor.hpp"
 #include "tests/gpu/chain.hpp"
 #include "tests/gpu/training.hpp"
 

@@ -1,5 +1,5 @@
 // Backward through the sum of a residual block as the first pass of the normalisation.
-#include "codelets/normalise/batchnorm_residual.hpp"
+#include "codelets/normalise/batchnorm.hpp"
 
 #include "tests/gradcheck/harness.hpp"
 

@@ -1,8 +1,8 @@
 // Batch normalisation in one task: as exact as its parts, with the bits that they would leave, and
 // with the accesses that it needs.
-#include "codelets/normalise/batchnorm_whole.hpp"
+#include "codelets/elementwise/shortcut_add.hpp"
+#include "codelets/normalise/batchnorm.hpp"
 
-#include "codelets/normalise/batchnorm_residual.hpp"
 #include "runtime/tasks/task_capture.hpp"
 #include "tests/gradcheck/harness.hpp"
 

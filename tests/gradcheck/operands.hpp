@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "codelets/dense/bf16.hpp"
+#include "codelets/dense/gemm.hpp"
 #include "runtime/rng.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "tests/support/gpu_copy.hpp"
@@ -165,15 +165,12 @@ GuardedBlock make_block(const Operand& operand, std::uint64_t seed, std::size_t 
     return block;
   };
   switch (operand.type) {
-    case DataType::i32:
-      return fill(std::int32_t{});
-    case DataType::u8:
-      return fill(std::uint8_t{});
+    case DataType::i32: return fill(std::int32_t{});
+    case DataType::u8: return fill(std::uint8_t{});
     case DataType::bf16:
       if constexpr (std::is_same_v<Real, float>) return fill(Bf16{});
       break;
-    case DataType::f32:
-      break;
+    case DataType::f32: break;
   }
   return fill(Real{});
 }

@@ -5,8 +5,8 @@ from collections import Counter
 from source_tree import is_cpp, run
 
 # The numbers only go down: a room that shrinks gives its lines back. The aim is 48,000 in all.
-LINES = {"runtime": 11_340, "codelets": 12_764, "layers": 5_405, "scheduling": 10_837, "apps": 7_228, "perf": 4_718}
-IN_ALL = 52_288
+LINES = {"runtime": 10_936, "codelets": 12_433, "layers": 5_273, "scheduling": 10_837, "apps": 7_228, "perf": 4_542}
+IN_ALL = 51_240
 
 
 def check(files):

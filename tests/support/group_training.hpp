@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "layers/formats/darknet_cfg.hpp"
+#include "layers/formats/darknet.hpp"
 #include "runtime/data/dataset.hpp"
 #include "scheduling/trainer.hpp"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "perf/trace/reader.hpp"
-#include "runtime/trace/lines.hpp"
+#include "perf/trace/trace.hpp"
+#include "runtime/trace/records.hpp"
 
 namespace omni::test {
 

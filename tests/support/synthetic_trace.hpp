@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/trace/lines.hpp"
+#include "runtime/trace/records.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace omni::test {

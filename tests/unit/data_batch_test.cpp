@@ -1,5 +1,5 @@
 // A batch is its images one after the other, whoever fills it and however it is cut.
-#include "runtime/data/batch.hpp"
+#include "runtime/data/data_feed.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/data/sampler.hpp"
-#include "runtime/data/synthetic.hpp"
+#include "runtime/data/sources.hpp"
 
 namespace omni {
 namespace {

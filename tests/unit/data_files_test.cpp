@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/data/cifar.hpp"
-#include "runtime/data/idx.hpp"
+#include "runtime/data/sources.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace omni {

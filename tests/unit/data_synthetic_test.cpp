@@ -1,6 +1,6 @@
 // The synthetic images can be learned, but not from one pixel, and depend on nothing but their
 // number.
-#include "runtime/data/synthetic.hpp"
+#include "runtime/data/sources.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // "Did you mean": slips are found, other words are not.
-#include "runtime/nearest.hpp"
+#include "runtime/shown_name.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "runtime/log.hpp"
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/session.hpp"
-#include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "tests/support/temporary_directory.hpp"
 

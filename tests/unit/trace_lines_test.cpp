@@ -1,6 +1,6 @@
-// Every record as a line: valid JSON with the keys that lines.hpp promises, whatever the names
+// Every record as a line: valid JSON with the keys that records.hpp promises, whatever the names
 // hold.
-#include "runtime/trace/lines.hpp"
+#include "runtime/trace/records.hpp"
 
 #include <gtest/gtest.h>
 

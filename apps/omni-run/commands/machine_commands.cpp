@@ -10,7 +10,7 @@
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/timed_training.hpp"
-#include "codelets/dense/bf16.hpp"
+#include "codelets/dense/gemm.hpp"
 #include "codelets/dense/peaks.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/cuda/devices.hpp"

@@ -20,7 +20,7 @@
 #include "layers/net.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
-#include "runtime/tasks/implementation_policy.hpp"
+#include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/task_times.hpp"
 #include "scheduling/stopwatch.hpp"
 

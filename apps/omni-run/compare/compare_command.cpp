@@ -20,7 +20,7 @@
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/compare/record.hpp"
 #include "apps/omni-run/progress.hpp"
-#include "runtime/line_source.hpp"
+#include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/result.hpp"

@@ -6,13 +6,12 @@
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/training/training.hpp"
-#include "layers/formats/darknet_weights.hpp"
-#include "runtime/communicator/launcher.hpp"
+#include "layers/formats/darknet.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
+#include "runtime/number_in.hpp"
 #include "runtime/own_command.hpp"
-#include "runtime/shortest_decimal.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/slurm_job.hpp"
 #include "scheduling/growing.hpp"
@@ -25,7 +24,7 @@ namespace {
 // As these ranks were started, but for the names of hosts.
 std::string launcher() {
   if (!ranks::several()) return "";
-  const auto launch = read_launch([](const char* name) { return std::getenv(name); });
+  const auto launch = ranks::read_launch([](const char* name) { return std::getenv(name); });
   return fmt::format("{} -n {} ", launch && launch->by_hydra ? "mpiexec" : "srun --mpi=pmi2",
                      ranks::size());
 }

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "apps/omni-run/arguments.hpp"
-#include "layers/net_spec.hpp"
+#include "layers/options.hpp"
 #include "runtime/data/dataset.hpp"
 #include "runtime/tasks/session.hpp"
 #include "scheduling/arrivals/machine_file.hpp"

@@ -11,7 +11,7 @@
 #include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/training/run_folder.hpp"
 #include "apps/omni-run/training/time_limit.hpp"
-#include "runtime/communicator/idle_workers.hpp"
+#include "runtime/communicator/ranks.hpp"
 #include "runtime/data/data_feed.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "scheduling/arrivals/virtual_clock.hpp"
@@ -87,8 +87,8 @@ class Training {
   std::optional<RunFolder> folder_;
   TimeLimit time_limit_;
   std::optional<Session> session_;
-  std::optional<IdleWorkers> idle_workers_;  // of several ranks
-  std::size_t program_bytes_ = 0;            // before anything is measured
+  std::optional<ranks::IdleWorkers> idle_workers_;  // of several ranks
+  std::size_t program_bytes_ = 0;                   // before anything is measured
   std::uint64_t iterations_ = 0;
   GroupPlan plan_;
   std::vector<std::unique_ptr<DataFeed>> feeds_;  // one for each number of images per pass

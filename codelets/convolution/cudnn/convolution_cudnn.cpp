@@ -1,14 +1,11 @@
 // Convolution on a GPU: cuDNN, whose algorithm is chosen when a worker meets a shape for the first
 // time (the only time that it waits for the device, and the one that StarPU's models leave out);
 // what cuDNN refuses is lowered.
-#ifdef OMNI_CUDA
-
 #include <algorithm>
 #include <array>
 
 #include "codelets/convolution/convolution.hpp"
 #include "codelets/convolution/cudnn/convolution_plan.hpp"
-#include "codelets/cuda/alignment.hpp"
 #include "codelets/cuda/plans.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 #include "runtime/bf16/float_copies.hpp"
@@ -26,35 +23,37 @@ cudnn::ConvolutionTask task_of(const Args& args, bool in_bf16) {
   return task;
 }
 
-cudnn::ConvolutionTensors tensors_of(const ConvForwardArgs& args, const Buffers& buffers) {
-  return {{buffers.get<void>(0), buffers.get<void>(1), buffers.get<void>(2)},
-          args.has_bias ? buffers.get(3) : nullptr};
-}
-cudnn::ConvolutionTensors tensors_of(const ConvWeightsArgs&, const Buffers& buffers) {
-  return {{buffers.get<void>(0), buffers.get<void>(2), buffers.get<void>(1)}};
-}
-cudnn::ConvolutionTensors tensors_of(const ConvDataArgs&, const Buffers& buffers) {
-  return {{buffers.get<void>(2), buffers.get<void>(1), buffers.get<void>(0)}};
-}
+// The numbers of the buffers of src, weights and dst.
+template <class Args>
+constexpr std::array<std::size_t, 3> kPlaces =
+    Args::kPass == Pass::forward            ? std::array<std::size_t, 3>{0, 1, 2}
+    : Args::kPass == Pass::backward_weights ? std::array<std::size_t, 3>{0, 2, 1}
+                                            : std::array<std::size_t, 3>{2, 1, 0};
 
-BufferUse use_in_bf16(std::int64_t count, AccessMode mode) {
-  return {static_cast<std::uint32_t>(count), mode, true};
+template <class Args>
+cudnn::ConvolutionTensors tensors_of(const Args& args, const Buffers& buffers) {
+  const auto [src, weights, dst] = kPlaces<Args>;
+  cudnn::ConvolutionTensors tensors{
+      {buffers.get<void>(src), buffers.get<void>(weights), buffers.get<void>(dst)}};
+  if constexpr (Args::kPass == Pass::forward)
+    if (args.has_bias) tensors.bias = buffers.get(3);
+  return tensors;
 }
 
 // Weights that are read may be in bf16. Bias or its gradient, the last buffer, is in floats.
-std::array<BufferUse, 4> uses_in_bf16(const ConvForwardArgs& args, const BufferUse& weights) {
-  return {use_in_bf16(args.shape.src_count(), AccessMode::read), weights,
-          use_in_bf16(args.shape.dst_count(), AccessMode::write), BufferUse()};
-}
-std::array<BufferUse, 4> uses_in_bf16(const ConvWeightsArgs& args, const BufferUse&) {
-  return {use_in_bf16(args.shape.src_count(), AccessMode::read),
-          use_in_bf16(args.shape.dst_count(), AccessMode::read), BufferUse(), BufferUse()};
-}
-std::array<BufferUse, 4> uses_in_bf16(const ConvDataArgs& args, const BufferUse& weights) {
-  return {
-      use_in_bf16(args.shape.dst_count(), AccessMode::read), weights,
-      use_in_bf16(args.shape.src_count(), args.adds ? AccessMode::read_write : AccessMode::write),
-      BufferUse()};
+template <class Args>
+std::array<BufferUse, 4> uses_in_bf16(const Args& args, const Buffers& buffers) {
+  const auto [src, weights, dst] = kPlaces<Args>;
+  const AccessMode result = task_of(args, true).adds ? AccessMode::read_write : AccessMode::write;
+  std::array<BufferUse, 4> uses;
+  const auto use = [&](std::size_t buffer, std::int64_t count) {
+    uses[buffer] = {static_cast<std::uint32_t>(count), buffer < 2 ? AccessMode::read : result,
+                    true};
+  };
+  use(src, args.shape.src_count());
+  use(dst, args.shape.dst_count());
+  if (buffers.weights_in_bf16()) use(weights, args.shape.weights_count());
+  return uses;
 }
 
 template <class Args>
@@ -63,10 +62,7 @@ void run_without_cudnn(Kernel<Args> lowered, const Args& args, const Buffers& bu
   if (!buffers.in_bf16()) return lowered(args, buffers, context);
   std::array<void*, 4> pointers{};
   for (std::size_t i = 0; i < buffers.count(); ++i) pointers[i] = buffers.get<void>(i);
-  const BufferUse weights = buffers.weights_in_bf16()
-                                ? use_in_bf16(args.shape.weights_count(), AccessMode::read)
-                                : BufferUse();
-  const FloatCopies copies(kCopyOnGpu, context, uses_in_bf16(args, weights), pointers);
+  const FloatCopies copies(kCopyOnGpu, context, uses_in_bf16(args, buffers), pointers);
   lowered(args, Buffers(pointers), context);
   copies.write_back();
 }
@@ -112,5 +108,3 @@ void gpu::conv_backward_data(const ConvDataArgs& args, const Buffers& buffers,
 }
 
 }  // namespace omni
-
-#endif

@@ -1,50 +1,31 @@
 // Written down with the names that cuDNN has for the attributes of each pass.
-#ifdef OMNI_CUDA
+#include "codelets/convolution/cudnn/engines.hpp"
 
-#include "codelets/convolution/cudnn/convolution_graph.hpp"
-
-#include <vector>
-
-#include "codelets/cuda/alignment.hpp"
+#include "codelets/cuda/plans.hpp"
 
 namespace omni::cudnn {
 namespace {
 
-// What a pass is called, and its attributes.
+// What a pass is called, and its attributes; in the order of Pass.
 struct Names {
   cudnnBackendDescriptorType_t operation;
   cudnnBackendAttributeName_t convolution, src, weights, dst, alpha, beta;
 };
 
-const Names& names_of(Pass pass) {
-  static constexpr Names kForward{CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-                                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-                                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-                                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-                                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-                                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-                                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
-  static constexpr Names kWeights{CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
-                                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-                                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-                                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-                                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-                                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-                                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
-  static constexpr Names kData{CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
-  switch (pass) {
-    case Pass::forward: return kForward;
-    case Pass::backward_weights: return kWeights;
-    case Pass::backward_data: break;
+#define OMNI_NAMES(operation, pass, x, w, y)                      \
+  {                                                               \
+    CUDNN_BACKEND_OPERATION_CONVOLUTION_##operation##_DESCRIPTOR, \
+        CUDNN_ATTR_OPERATION_CONVOLUTION_##pass##_CONV_DESC,      \
+        CUDNN_ATTR_OPERATION_CONVOLUTION_##pass##_##x,            \
+        CUDNN_ATTR_OPERATION_CONVOLUTION_##pass##_##w,            \
+        CUDNN_ATTR_OPERATION_CONVOLUTION_##pass##_##y,            \
+        CUDNN_ATTR_OPERATION_CONVOLUTION_##pass##_ALPHA,          \
+        CUDNN_ATTR_OPERATION_CONVOLUTION_##pass##_BETA            \
   }
-  return kData;
-}
+constexpr Names kNames[] = {OMNI_NAMES(FORWARD, FORWARD, X, W, Y),
+                            OMNI_NAMES(BACKWARD_FILTER, BWD_FILTER, X, DW, DY),
+                            OMNI_NAMES(BACKWARD_DATA, BWD_DATA, DX, W, DY)};
+#undef OMNI_NAMES
 
 }  // namespace
 
@@ -118,7 +99,7 @@ const Backend& ConvolutionGraph::convolution(const ConvolutionWork& work, const 
   geometry.set(CUDNN_ATTR_CONVOLUTION_DILATIONS, dilation);
   geometry.finalize();
 
-  const Names& names = names_of(work.pass);
+  const Names& names = kNames[static_cast<std::size_t>(work.pass)];
   Backend& operation = add(names.operation);
   operation.set(names.convolution, geometry);
   operation.set(names.src, src);
@@ -148,5 +129,3 @@ const Backend& ConvolutionGraph::pointwise(cudnnPointwiseMode_t mode, const Back
 }
 
 }  // namespace omni::cudnn
-
-#endif

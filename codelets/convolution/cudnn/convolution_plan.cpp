@@ -1,7 +1,5 @@
 // Choosing: by the table of choices, else by trying what cuDNN offers; where results must repeat,
 // the first of that which works, or there is too little memory.
-#ifdef OMNI_CUDA
-
 #include "codelets/convolution/cudnn/convolution_plan.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +14,7 @@
 #include "codelets/cuda/choice_table.hpp"
 #include "codelets/cuda/fastest.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
-#include "runtime/bf16/gpu_rounding.hpp"
+#include "runtime/bf16/float_copies.hpp"
 #include "runtime/log.hpp"
 
 namespace omni::cudnn {
@@ -328,5 +326,3 @@ std::string ConvolutionPlan::description() const {
 }
 
 }  // namespace omni::cudnn
-
-#endif

@@ -1,11 +1,9 @@
 // Asking cuDNN, and telling it again by the numbers that it gave.
-#ifdef OMNI_CUDA
-
 #include "codelets/convolution/cudnn/engines.hpp"
 
 #include <algorithm>
 
-#include "runtime/cuda/first_launch.hpp"
+#include "runtime/cuda/check.hpp"
 
 namespace omni::cudnn {
 namespace {
@@ -143,5 +141,3 @@ cudnnStatus_t ExecutionPlan::run(cudnnHandle_t handle, const ConvolutionTensors&
 }
 
 }  // namespace omni::cudnn
-
-#endif

@@ -2,8 +2,8 @@
 
 #include "codelets/convolution/folding.hpp"
 #include "codelets/cuda/elements.cuh"
-#include "codelets/cuda/images.cuh"
 #include "codelets/cuda/map.cuh"
+#include "codelets/cuda/rows.cuh"
 
 namespace omni {
 namespace {

@@ -1,8 +1,8 @@
 // Convolution on a GPU without cuDNN, for what cuDNN refuses: lowered to matrix products of cuBLAS.
 #include "codelets/convolution/convolution.hpp"
 
-#include "codelets/cuda/gemm.cuh"
 #include "codelets/cuda/lowering.cuh"
+#include "codelets/cuda/matmul.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 
 namespace omni {

@@ -1,4 +1,4 @@
-// Reads the columns that perf/report/columns.cpp wrote, and builds the tasks from them.
+// Reads the columns that perf/report/html_report.cpp wrote, and builds the tasks from them.
 
 function integers(text) {
   const letters = atob(text);

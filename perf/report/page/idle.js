@@ -1,4 +1,4 @@
-// Why a worker did nothing, piece by piece, by the rules of perf/analysis/idle.hpp. That analysis
+// Why a worker did nothing, piece by piece, by the rules of perf/analysis/summary.hpp. That analysis
 // gives the sums in the tables; a test holds that these pieces have the same.
 
 const kData = 1, kScheduling = 2, kOtherWorkers = 3, kNothingReady = 4, kLate = 5, kBarrier = 6, kOtherNodes = 7;

@@ -1,4 +1,5 @@
-#include "runtime/data/images/image_file.hpp"
+// Image files, and those formats that need no codec.
+#include "runtime/data/images/image.hpp"
 
 #include <fmt/format.h>
 

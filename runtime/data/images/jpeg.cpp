@@ -1,5 +1,5 @@
 // JPEG images, through libjpeg-turbo.
-#include "runtime/data/images/image_file.hpp"
+#include "runtime/data/images/image.hpp"
 
 #include <fmt/format.h>
 

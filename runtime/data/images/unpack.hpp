@@ -18,10 +18,6 @@ struct UnpackArgs {
   std::atomic<std::uint64_t>* counter = nullptr;  // of slices that are done
 };
 
-namespace gpu {
-KernelFunction<UnpackArgs> unpack_batch;
-}
-
-extern Codelet<UnpackArgs> unpack_batch;  // {images W, pixels of a part R, ...}
+OMNI_CODELET(UnpackArgs, unpack_batch);  // {images W, pixels of a part R, ...}
 
 }  // namespace omni

@@ -1,13 +1,11 @@
-#include "runtime/data/vectors/libsvm.hpp"
-
-#include <fmt/format.h>
+// LIBSVM's text files, held as written.
+#include "runtime/data/sources.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <span>
-#include <utility>
 
 #include "runtime/checksum.hpp"
 #include "runtime/data/data_file.hpp"

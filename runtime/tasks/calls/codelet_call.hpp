@@ -10,9 +10,9 @@
 #include <string>
 
 #include "runtime/bf16/float_copies.hpp"
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/recorder.hpp"
-#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 

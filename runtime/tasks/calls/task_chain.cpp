@@ -7,15 +7,14 @@
 #include <mutex>
 #include <optional>
 
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/recorder.hpp"
-#include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/task_capture.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/task_times.hpp"
 
 #ifdef OMNI_CUDA
-#include "runtime/cuda/first_launch.hpp"
-#include "runtime/cuda/timed_event.hpp"
+#include "runtime/cuda/check.hpp"
 #endif
 
 namespace omni {

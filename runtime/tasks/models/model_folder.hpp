@@ -6,8 +6,9 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
-#include "runtime/descriptor.hpp"
+#include "runtime/files.hpp"
 #include "runtime/result.hpp"
 
 namespace omni {
@@ -39,5 +40,16 @@ class ModelFolder {
   Descriptor lock_;                                         // held for as long as path_ is in use
   std::map<std::filesystem::path, std::string> checksums_;  // of the copied, by name in the folder
 };
+
+// Checks files of performance models. StarPU ends the process if it cannot parse a file, or if a
+// number is impossible; so files are checked before StarPU reads them.
+//
+// `version` is the name of the folder that StarPU looks in. Only models of ours: they are
+// STARPU_HISTORY_BASED.
+bool is_sound_codelet_model(std::string_view text, std::string_view version);
+
+// Files of measured bandwidths and latencies. `kind` is the end of the file's name; `config` is the
+// text of the host's ".config", which counts the memories.
+bool is_sound_bus_file(std::string_view kind, std::string_view text, std::string_view config);
 
 }  // namespace omni

@@ -1,6 +1,6 @@
 // What --precision bf16 computes: products of rounded numbers; and on GPUs tf32. (That the products
 // are right is checked with numbers that rounding leaves alone.)
-#include "codelets/dense/bf16.hpp"
+#include "codelets/dense/gemm.hpp"
 
 #include <limits>
 

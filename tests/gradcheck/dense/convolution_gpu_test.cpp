@@ -15,7 +15,7 @@
 #include "codelets/convolution/cudnn/folded_tensors.hpp"
 #include "runtime/cuda/worker.hpp"
 #include "runtime/log.hpp"
-#include "runtime/tasks/locals.hpp"
+#include "runtime/tasks/device_context.hpp"
 #include "tests/gradcheck/dense/convolution_cases.hpp"
 #include "tests/support/temporary_directory.hpp"
 

@@ -11,7 +11,7 @@ namespace {
 struct Transposed {
   int n = 1, h = 1, w = 1, c = 1, filters = 1, size = 1, stride = 1, pad = 0;
 
-  // As layers/types/deconvolutional_layer.cpp makes it.
+  // As layers/types/filter_layers.cpp makes it.
   ConvShape conv() const {
     const auto side = [&](int src) { return (src - 1) * stride + size - 2 * pad; };
     return {.n = n,

@@ -5,8 +5,7 @@
 #include <deque>
 #include <vector>
 
-#include "codelets/normalise/batchnorm_residual.hpp"
-#include "codelets/normalise/batchnorm_whole.hpp"
+#include "codelets/normalise/batchnorm.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/device_context.hpp"
 #include "tests/played_gpu/device.hpp"

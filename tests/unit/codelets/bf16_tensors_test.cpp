@@ -3,15 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "codelets/convolution/convolution.hpp"
-#include "codelets/dense/bf16.hpp"
 #include "codelets/dense/connected.hpp"
+#include "codelets/dense/gemm.hpp"
 #include "codelets/elementwise/accumulate.hpp"
 #include "codelets/elementwise/activation.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 #include "codelets/elementwise/dropout.hpp"
 #include "codelets/elementwise/shortcut_add.hpp"
-#include "codelets/normalise/batchnorm_residual.hpp"
-#include "codelets/normalise/batchnorm_whole.hpp"
+#include "codelets/normalise/batchnorm.hpp"
 #include "codelets/normalise/lrn.hpp"
 #include "codelets/spatial/copy_channels.hpp"
 #include "codelets/spatial/pooling.hpp"

@@ -1,13 +1,10 @@
 // What the environment says of a launcher, and the cores of ranks that share a host.
-#include "runtime/communicator/launcher.hpp"
+#include "runtime/communicator/ranks.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
-
-#include "runtime/communicator/links.hpp"
-#include "runtime/communicator/ranks.hpp"
 
 namespace omni {
 namespace {
@@ -15,8 +12,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Result<Launch> launch_in(const std::map<std::string, const char*>& variables) {
-  return read_launch([&](const char* name) {
+Result<ranks::Launch> launch_in(const std::map<std::string, const char*>& variables) {
+  return ranks::read_launch([&](const char* name) {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second;
   });

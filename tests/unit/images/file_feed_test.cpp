@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "runtime/data/batch.hpp"
 #include "runtime/data/data_feed.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"

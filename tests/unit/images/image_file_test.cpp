@@ -1,5 +1,5 @@
 // Image files: known pixels, every kind that is read, and damage that must be told.
-#include "runtime/data/images/image_file.hpp"
+#include "runtime/data/images/image.hpp"
 
 #include <gtest/gtest.h>
 

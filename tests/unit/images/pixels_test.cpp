@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "runtime/data/batch.hpp"
 #include "runtime/data/data_feed.hpp"
-#include "runtime/data/synthetic.hpp"
+#include "runtime/data/sources.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
 

@@ -1,4 +1,5 @@
-#include "runtime/tasks/models/numa.hpp"
+// Placement of pages on NUMA nodes.
+#include "runtime/tasks/models/machine_model.hpp"
 
 #include <gtest/gtest.h>
 #include <sched.h>

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "perf/analysis/critical_path.hpp"
 #include "tests/support/hand_trace.hpp"
 
 namespace omni::test {

@@ -1,4 +1,5 @@
-#include "perf/report/chrome_export.hpp"
+// Traces in the Trace Event Format.
+#include "perf/report/reports.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@
 #include <set>
 #include <tuple>
 
-#include "perf/trace/reader.hpp"
+#include "perf/trace/trace.hpp"
 #include "tests/support/synthetic_trace.hpp"
 #include "tests/support/temporary_directory.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "perf/report/page_parts.hpp"
+#include "perf/report/reports.hpp"
 #include "runtime/shown_name.hpp"
 #include "tests/support/temporary_directory.hpp"
 

@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "perf/analysis/critical_path.hpp"
+#include "perf/analysis/bounds.hpp"
 #include "tests/support/hand_trace.hpp"
 
 namespace omni::test {

@@ -1,9 +1,9 @@
-#include "perf/trace/fxt_import.hpp"
+// Traces from what starpu_fxt_tool writes.
+#include "perf/trace/trace.hpp"
 
 #include <gtest/gtest.h>
 
 #include "perf/trace/dependencies.hpp"
-#include "perf/trace/reader.hpp"
 #include "tests/support/omni_perf.hpp"
 #include "tests/support/temporary_directory.hpp"
 

@@ -1,4 +1,5 @@
-#include "perf/report/html_report.hpp"
+// The page, and the numbers in it.
+#include "perf/report/reports.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "perf/report/columns.hpp"
-#include "perf/trace/reader.hpp"
+#include "perf/trace/trace.hpp"
 #include "tests/support/synthetic_trace.hpp"
 #include "tests/support/temporary_directory.hpp"
 

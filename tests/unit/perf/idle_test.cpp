@@ -1,4 +1,5 @@
-#include "perf/analysis/idle.hpp"
+// What workers did, and why they did nothing.
+#include "perf/analysis/summary.hpp"
 
 #include <gtest/gtest.h>
 

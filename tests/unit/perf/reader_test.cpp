@@ -1,4 +1,5 @@
-#include "perf/trace/reader.hpp"
+// Traces read from files and texts.
+#include "perf/trace/trace.hpp"
 
 #include <gtest/gtest.h>
 

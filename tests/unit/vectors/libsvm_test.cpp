@@ -1,12 +1,11 @@
 // LIBSVM files as data sets of vectors: what is read, and what is said of lines that cannot be.
-#include "runtime/data/vectors/libsvm.hpp"
+#include "runtime/data/sources.hpp"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "runtime/data/batch.hpp"
 #include "runtime/data/data_feed.hpp"
 #include "tests/fuzz/seeds.hpp"
 #include "tests/support/temporary_directory.hpp"

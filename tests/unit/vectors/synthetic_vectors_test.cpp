@@ -1,6 +1,6 @@
 // The synthetic vectors can be learned, by a linear model in part only, and depend on nothing but
 // their number.
-#include "runtime/data/synthetic.hpp"
+#include "runtime/data/sources.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "runtime/cuda/check.hpp"
-#include "runtime/cuda/first_launch.hpp"
 #include "tests/played_gpu/kernel.hpp"
 
 namespace omni {

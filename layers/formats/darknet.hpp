@@ -1,0 +1,66 @@
+// The files of Darknet: descriptions of nets and weights.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "layers/net.hpp"
+#include "layers/options.hpp"
+#include "runtime/files.hpp"
+#include "runtime/result.hpp"
+
+namespace omni {
+
+// The cfg grammar: sections, key=value, comments; nothing about what the words mean.
+Result<NetSpec> read_darknet_cfg(const std::filesystem::path& path);
+Result<NetSpec> parse_darknet_cfg(std::string_view text, std::string_view file_name);
+
+// Parameters to and from .weights: the order of Darknet's layers, and its channels-first matrices.
+Status load_darknet_weights(Net& net, const std::filesystem::path& path);
+Status save_darknet_weights(Net& net, const std::filesystem::path& path, std::uint64_t images_seen);
+
+// ---- the .weights container: a short header, then floats without names, shapes or checksum. Which
+// layer owns which floats is the business of the caller; here the bytes are counted. ----
+
+struct DarknetWeightsHeader {
+  std::int32_t major = 0, minor = 2, revision = 0;  // what Darknet writes today
+  std::uint64_t seen = 0;                           // images trained on
+
+  bool wide_seen() const {  // `seen` takes 8 bytes, 4 in old files
+    return std::int64_t{major} * 10 + minor >= 2 && major < 1000 && minor < 1000;
+  }
+  // Connected matrices are stored (inputs, outputs).
+  bool transposed() const { return major > 1000 || minor > 1000; }
+};
+
+class DarknetWeightsReader {
+ public:
+  static Result<DarknetWeightsReader> open(const std::filesystem::path& path);
+
+  const DarknetWeightsHeader& header() const { return header_; }
+  std::uint64_t remaining() const { return remaining_; }  // bytes
+
+  // To be called before anything is loaded: refuses a file with fewer floats left, or with more
+  // unless more may follow.
+  Status expect(std::uint64_t float_count, bool more_may_follow) const;
+  // `what` names the block in errors: "layer 3 biases".
+  Status read(std::span<float> block, std::string_view what);
+
+ private:
+  DarknetWeightsReader(std::filesystem::path path, InputFile file)
+      : path_(std::move(path)), file_(std::move(file)), remaining_(file_.size()) {}
+  Status read_header();
+  std::filesystem::path path_;
+  InputFile file_;
+  DarknetWeightsHeader header_;
+  std::uint64_t remaining_ = 0;
+};
+
+// A file that begins with the header; the blocks are to follow as they are.
+Result<AtomicFile> create_darknet_weights(const std::filesystem::path& path,
+                                          const DarknetWeightsHeader& header);
+
+}  // namespace omni

@@ -1,0 +1,105 @@
+// [activation]: an element-wise function on its own. [dropout]: in training each value is dropped
+// with a probability and the others scaled up; else nothing.
+#include <fmt/format.h>
+
+#include "codelets/elementwise/activation.hpp"
+#include "codelets/elementwise/dropout.hpp"
+#include "codelets/spatial/copy_channels.hpp"
+#include "layers/layer_builder.hpp"
+#include "layers/types/blocks/output_blocks.hpp"
+
+namespace omni {
+namespace {
+
+class ActivationLayer final : public Layer {
+ public:
+  explicit ActivationLayer(LayerBuilder& builder) : Layer(builder) {
+    activation_ = read_activation(builder.options(), "linear");
+    output_ = builder.blob("output", builder.input().extent());
+  }
+
+  std::string detail() const override { return std::string(activation_name(activation_)); }
+  double forward_flops_per_image() const override { return values_per_image(); }
+  void forward(const Step&, int slice) override {
+    if (activation_ == Activation::linear)
+      return submit_copy(values(slice), input().value(slice), value(slice), forward_tag(slice));
+    submit_forward(activation_forward, {.count = values(slice), .activation = activation_}, slice);
+  }
+  // In place on the output's gradient, which is then the input's.
+  void backward(const Step&, int slice) override {
+    if (!input().wants_gradient()) return;
+    const TaskTag tag = data_gradient_tag(slice);
+    if (activation_ != Activation::linear)
+      activation_backward.submit(
+          {.count = values(slice), .activation = activation_},
+          {read(gradient_needs_input(activation_) ? input().value(slice) : value(slice)),
+           read_write(diff(slice))},
+          tag);
+    submit_copy(values(slice), diff(slice), input().gradient(slice), tag);
+  }
+
+ private:
+  Activation activation_;
+};
+
+const LayerRegistration activation_registration({.name = "activation",
+                                                 .summary = "an element-wise function",
+                                                 .keys = {{"activation", "linear", "its name"}},
+                                                 .make = make_layer<ActivationLayer>});
+
+class DropoutLayer final : public Layer {
+ public:
+  explicit DropoutLayer(LayerBuilder& builder) : Layer(builder) {
+    const Extent extent = builder.input().extent();
+    OptionReader& options = builder.options();
+    probability_ = options.real("probability", 0.5f, 0, 0.999f);
+    if (builder.training() && !options.has("probability"))
+      options.warn("",
+                   "[dropout] without probability drops 0.5, as pjreddie's Darknet does; "
+                   "AlexeyAB's drops 0.2");
+    output_ = builder.blob("output", extent);
+  }
+
+  std::string detail() const override { return fmt::format("p = {:g}", probability_); }
+  std::string in_one_task() const override { return in_place_ ? "in place" : ""; }
+  double forward_flops_per_image() const override { return values_per_image(); }
+  bool work_in_place(const Layer& before) override {
+    return in_place_ = before.allows_dropout_in_place();
+  }
+  void forward(const Step& step, int slice) override {
+    const TaskTag tag = forward_tag(slice);
+    if (!in_place_) submit_copy(values(slice), input().value(slice), value(slice), tag);
+    if (step.training && probability_ > 0)
+      dropout_forward.submit(args(step, slice), {read_write(value(slice))}, tag);
+  }
+  void backward(const Step& step, int slice) override {
+    if (!input().wants_gradient()) return;
+    const TaskTag tag = data_gradient_tag(slice);
+    if (probability_ > 0)
+      dropout_backward.submit(args(step, slice), {read_write(diff(slice))}, tag);
+    if (!in_place_) submit_copy(values(slice), diff(slice), input().gradient(slice), tag);
+  }
+
+ private:
+  DropoutArgs args(const Step& step, int slice) const {
+    return {.n = images(slice),
+            .per_sample = static_cast<std::int64_t>(output_.extent.count()),
+            .probability = probability_,
+            .layer = index(),
+            .seed = step.seed,
+            .first_sample = first_sample(step, slice)};
+  }
+  float probability_;
+  bool in_place_ = false;  // the layer before has our output
+};
+
+const LayerRegistration dropout_registration(
+    {.name = "dropout",
+     .summary = "drops values at random in training",
+     .keys = {{"probability", "0.5", "of being dropped"},
+              {"dropblock", "0", "values are dropped one by one", Effect::refused}},
+     .in_vain = "dropblock_size_rel=0 dropblock_size_abs=0",
+     .make = make_layer<DropoutLayer>});
+
+}  // namespace
+}  // namespace omni

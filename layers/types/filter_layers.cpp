@@ -1,0 +1,327 @@
+// Layers of filters over the image, with an activation. [convolutional] has a bias or batch
+// normalisation; so has [deconvolutional], its transpose. The filters of [local] differ from place
+// to place, with a bias for every output value.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "codelets/convolution/convolution.hpp"
+#include "codelets/dense/local.hpp"
+#include "codelets/elementwise/channel_bias.hpp"
+#include "layers/layer_builder.hpp"
+#include "layers/types/blocks/output_blocks.hpp"
+#include "layers/types/filter_shape.hpp"
+#include "layers/types/weighted_layer.hpp"
+
+namespace omni {
+namespace {
+
+// Keys of several of these layers.
+constexpr Key kFilters{"filters", "1", "output channels"};
+constexpr Key kSize{"size", "1", "filter height and width"};
+constexpr Key kStride{"stride", "1", "step of the window"};
+constexpr Key kNormalize{"batch_normalize", "0", "1: normalise before the activation"};
+constexpr Key kActivation{"activation", "logistic",
+                          "after the bias: linear relu leaky logistic tanh and more of Darknet's"};
+
+// ---- [convolutional] ----
+
+ConvShape read_convolution_shape(LayerBuilder& builder, const Extent& src) {
+  OptionReader& options = builder.options();
+  const int size = options.integer("size", 1, 1, 4096);
+  const int stride = options.integer("stride", 1, 1, 4096);
+  int dilation = options.integer("dilation", 1, 1, 4096);
+  if (size == 1) dilation = 1;
+  // pad=1 means "same" and overrides padding, as in Darknet; both count taps, as in AlexeyAB's.
+  const int padding = options.integer("padding", 0, 0, 4096);
+  const int taps = options.flag("pad", false) ? size / 2 : padding;
+  if (dilation > 1 && 2 * taps != size - 1)
+    options.warn("dilation",
+                 "makes another size here than in AlexeyAB's Darknet, which leaves it out of the "
+                 "size unless the padding is (size-1)/2");
+  ConvShape shape{.h = src.h, .w = src.w, .c = src.c};
+  shape.filters = options.integer("filters", 1, 1, 1 << 20);
+  shape.kernel_h = shape.kernel_w = size;
+  shape.stride_h = options.integer("stride_y", stride, 1, 4096);
+  shape.stride_w = options.integer("stride_x", stride, 1, 4096);
+  shape.pad_h = shape.pad_w = taps * dilation;
+  shape.dilation_h = shape.dilation_w = dilation;
+  shape.groups = options.integer("groups", 1, 1, 1 << 20);
+  if (src.c % shape.groups != 0 || shape.filters % shape.groups != 0) {
+    options.refuse("groups",
+                   fmt::format("{} groups do not divide {} channels and {} filters", shape.groups,
+                               src.c, shape.filters),
+                   "both must be multiples of groups");
+    shape.groups = 1;
+  }
+  check_filter(options, shape);
+  return shape;
+}
+
+class ConvolutionalLayer final : public WeightedLayer {
+ public:
+  explicit ConvolutionalLayer(LayerBuilder& builder) : WeightedLayer(builder) {
+    shape_ = read_convolution_shape(builder, builder.input().extent());
+    declare(builder, {shape_.out_h(), shape_.out_w(), shape_.filters},
+            filter_weights(shape_, {.kind = Filler::Kind::normal,
+                                    .scale = std::sqrt(2.0f / static_cast<float>(shape_.taps()))}),
+            FileOrder::weights_last);
+  }
+
+  double forward_flops_per_image() const override {
+    return 2.0 * values_per_image() * shape_.taps();
+  }
+  bool adds_gradients() const override { return true; }
+  std::string detail() const override {
+    return fmt::format("{} {}", shape_.filters, window_text(shape_));
+  }
+
+ private:
+  void multiply(int slice, const Tensor* bias, Activation activation, const Tensor& dst) override {
+    submit_conv_forward({.shape = shape(slice), .activation = activation}, input().value(slice),
+                        weights().value->for_products(), bias, dst, forward_tag(slice));
+  }
+  void propagate(int slice, const Tensor& diff_dst, const Tensor* diff_bias) override {
+    if (input().wants_gradient())
+      submit_conv_backward_data({.shape = shape(slice), .adds = input().adds}, diff_dst,
+                                weights().value->for_products(), input().gradient(slice),
+                                data_gradient_tag(slice));
+    submit_conv_backward_weights({.shape = shape(slice), .adds = !weights().overwrites_diff},
+                                 input().value(slice), diff_dst, weights().gradient(slice),
+                                 diff_bias, weight_gradient_tag(slice));
+  }
+  ConvShape shape(int slice) const { return with_images(shape_, images(slice)); }
+  ConvShape shape_;
+};
+
+constexpr std::string_view kNotBinary = "weights are floats";
+constexpr std::string_view kNotDeformed = "filters are not deformed";
+
+const LayerRegistration convolutional_registration(
+    {.name = "convolutional",
+     .aliases = {"conv"},
+     .summary = "convolution with bias or batch normalisation, and an activation",
+     .keys = {kFilters,
+              kSize,
+              kStride,
+              {"stride_x", "stride", "step along the width"},
+              {"stride_y", "stride", "step along the height"},
+              {"pad", "0", "1: padding=size/2"},
+              {"padding", "0", "on each side, unless pad=1"},
+              {"dilation", "1", "distance of the filter's taps; multiplies the padding"},
+              {"groups", "1", "channels are filtered in so many separate groups"},
+              kNormalize,
+              kActivation,
+              {"binary", "0", kNotBinary, Effect::refused},
+              {"xnor", "0", kNotBinary, Effect::refused},
+              {"flipped", "0", "it is for weights files with transposed filters", Effect::refused},
+              {"antialiasing", "0", "there is no blur between the filter and the stride",
+               Effect::refused},
+              {"share_index", "", "layers do not share weights", Effect::refused},
+              {"cbn", "0", "batches are normalised by themselves", Effect::refused},
+              {"sway", "0", kNotDeformed, Effect::refused},
+              {"rotate", "0", kNotDeformed, Effect::refused},
+              {"stretch", "0", kNotDeformed, Effect::refused},
+              {"stretch_sway", "0", kNotDeformed, Effect::refused},
+              {"coordconv", "0", "no coordinates are added to the input", Effect::refused}},
+     .in_vain = "assisted_excitation=0 bin_output=0 grad_centr=0 reverse=0 dot=0",
+     .make = make_layer<ConvolutionalLayer>,
+     .in_groups = InGroups::copies});
+
+// ---- [deconvolutional]: its forward pass is the gradient of a convolution's data, and the other
+// way round ----
+
+constexpr float kDeviation = 0.02f;  // of the first weights, as in Darknet
+
+// The convolution that makes an image of our input's size from one of our output's.
+ConvShape read_transposed(LayerBuilder& builder, const Extent& src) {
+  OptionReader& options = builder.options();
+  int size = options.integer("size", 1, 1, 4096);
+  int stride = options.integer("stride", 1, 1, 4096);
+  const int padding = options.integer("padding", 0, 0, 4096);
+  const bool half = options.flag("pad", false);
+  int pad = half ? size / 2 : padding;  // pad=1 overrides, as in Darknet
+  int channels = options.integer("filters", 1, 1, 1 << 20);
+  if (std::int64_t{size} * size * channels > std::numeric_limits<int>::max()) {
+    options.refuse("size",
+                   fmt::format("a filter of {0}x{0}x{1} has too many elements", size, channels),
+                   "choose a smaller size or fewer filters");
+    size = 1;
+  }
+  const auto side = [&](int src_side) {
+    return std::int64_t{src_side - 1} * stride + size - 2 * std::int64_t{pad};
+  };
+  if (side(src.h) < 1 || side(src.w) < 1) {
+    options.refuse(half ? "pad" : "padding",
+                   fmt::format("padding of {} leaves nothing of {}x{}", pad, side(src.w) + 2 * pad,
+                               side(src.h) + 2 * pad),
+                   "choose less padding or a larger size");
+    pad = 0;
+  }
+  // The largest side that any layer may have, see Extent; beyond it, an int would not do.
+  if (std::max(side(src.h), side(src.w)) > 1 << 24) {
+    options.refuse("stride", fmt::format("output would be {}x{}", side(src.w), side(src.h)),
+                   "choose a smaller stride");
+    stride = 1;
+  }
+  return {.h = static_cast<int>(side(src.h)),
+          .w = static_cast<int>(side(src.w)),
+          .c = channels,
+          .filters = src.c,
+          .kernel_h = size,
+          .kernel_w = size,
+          .stride_h = stride,
+          .stride_w = stride,
+          .pad_h = pad,
+          .pad_w = pad};
+}
+
+class DeconvolutionalLayer final : public WeightedLayer {
+ public:
+  explicit DeconvolutionalLayer(LayerBuilder& builder) : WeightedLayer(builder) {
+    transposed_ = read_transposed(builder, builder.input().extent());
+    declare(builder, {transposed_.h, transposed_.w, transposed_.c},
+            filter_weights(transposed_, {.kind = Filler::Kind::normal, .scale = kDeviation}),
+            FileOrder::weights_last);
+  }
+
+  double forward_flops_per_image() const override {
+    return 2.0 * static_cast<double>(transposed_.dst_count()) * transposed_.taps();
+  }
+  std::string detail() const override {
+    return fmt::format("{} {}", transposed_.c, window_text(transposed_));
+  }
+
+ private:
+  void multiply(int slice, const Tensor* bias, Activation activation, const Tensor& dst) override {
+    submit_conv_backward_data({.shape = shape(slice)}, input().value(slice),
+                              weights().value->for_products(), dst, forward_tag(slice));
+    if (bias != nullptr)
+      channel_bias_forward.submit(
+          {.rows = rows(slice), .c = transposed_.c, .activation = activation},
+          {read(*bias), read_write(dst)}, forward_tag(slice));
+  }
+  void propagate(int slice, const Tensor& diff_dst, const Tensor* diff_bias) override {
+    if (input().wants_gradient())
+      submit_conv_forward({.shape = shape(slice)}, diff_dst, weights().value->for_products(),
+                          nullptr, input().gradient(slice), data_gradient_tag(slice));
+    submit_conv_backward_weights({.shape = shape(slice), .adds = !weights().overwrites_diff},
+                                 diff_dst, input().value(slice), weights().gradient(slice), nullptr,
+                                 weight_gradient_tag(slice));
+    if (diff_bias != nullptr)
+      submit_channel_bias_backward({.rows = rows(slice), .c = transposed_.c}, diff_dst, *diff_bias,
+                                   nullptr, weight_gradient_tag(slice));
+  }
+  std::int64_t rows(int slice) const { return values(slice) / transposed_.c; }
+  ConvShape shape(int slice) const { return with_images(transposed_, images(slice)); }
+  ConvShape transposed_;
+};
+
+const LayerRegistration deconvolutional_registration(
+    {.name = "deconvolutional",
+     .aliases = {"deconv"},
+     .summary = "transposed convolution with bias or batch normalisation, and an activation",
+     .keys = {kFilters,
+              kSize,
+              {"stride", "1", "enlarges the image"},
+              {"pad", "0", "1: padding=size/2"},
+              {"padding", "0", "taken off each side, unless pad=1"},
+              kNormalize,
+              kActivation},
+     .make = make_layer<DeconvolutionalLayer>,
+     .in_groups = InGroups::copies});
+
+// ---- [local] ----
+
+ConvShape read_local_shape(LayerBuilder& builder, const Extent& src) {
+  OptionReader& options = builder.options();
+  const int size = options.integer("size", 1, 1, 4096);
+  const int stride = options.integer("stride", 1, 1, 4096);
+  // As in [convolutional]. Darknet pads by 1 whatever the size, but counts (h - 1) / stride + 1
+  // outputs: the two agree for a size of 3 only, which is then also what we do.
+  const int pad = options.flag("pad", false) ? size / 2 : 0;
+  ConvShape shape{.h = src.h, .w = src.w, .c = src.c};
+  shape.filters = options.integer("filters", 1, 1, 1 << 20);
+  shape.kernel_h = shape.kernel_w = size;
+  shape.stride_h = shape.stride_w = stride;
+  shape.pad_h = shape.pad_w = pad;
+  check_filter(options, shape);
+  return shape;
+}
+
+class LocalLayer final : public Layer {
+ public:
+  explicit LocalLayer(LayerBuilder& builder) : Layer(builder) {
+    const ConvShape conv = read_local_shape(builder, builder.input().extent());
+    output_ = builder.blob("output", {conv.out_h(), conv.out_w(), conv.filters});
+    activation_ = {builder, "logistic", output_.extent};
+    shape_.conv = conv;
+    const std::int64_t locations = std::int64_t{conv.out_h()} * conv.out_w();
+    bias_ = &builder.param({.name = "bias",
+                            .shape = {conv.out_h(), conv.out_w(), conv.filters},
+                            .filler = {},
+                            .spatial = locations,
+                            .channels = conv.filters,
+                            .by_slice = true});
+    Param weights =
+        filter_weights(conv, {.kind = Filler::Kind::uniform,
+                              .scale = std::sqrt(2.0f / static_cast<float>(conv.taps()))});
+    weights.shape.insert(weights.shape.begin(), {conv.out_h(), conv.out_w()});
+    weights.rows *= locations;
+    weights.by_slice = true;
+    weights_ = &builder.param(std::move(weights));
+    params_ = {bias_, weights_};
+  }
+
+  double forward_flops_per_image() const override {
+    return 2.0 * values_per_image() * shape_.conv.taps();
+  }
+  std::string detail() const override {
+    return fmt::format("{} {}", shape_.conv.filters, window_text(shape_.conv));
+  }
+  bool allows_dropout_in_place() const override { return activation_.allows_dropout_in_place(); }
+  std::string in_one_task() const override { return "bias" + fused_name(activation_.fused()); }
+
+  void forward(const Step&, int slice) override {
+    local_forward.submit({.shape = shape(slice), .activation = activation_.fused()},
+                         {read(input().value(slice)), read(*weights_->value), read(*bias_->value),
+                          write(activation_.target(output_, slice))},
+                         forward_tag(slice));
+    activation_.forward(values(slice), output_, slice, forward_tag(slice));
+  }
+  void backward(const Step&, int slice) override {
+    activation_.backward(values(slice), output_, slice, data_gradient_tag(slice));
+    if (input().wants_gradient())
+      local_backward_data.submit(
+          {.shape = shape(slice)},
+          {read(diff(slice)), read(*weights_->value), write(input().gradient(slice))},
+          data_gradient_tag(slice));
+    local_backward_weights.submit(
+        {.shape = shape(slice)},
+        {read(input().value(slice)), read(diff(slice)), accumulate(weights_->gradient(slice)),
+         accumulate(bias_->gradient(slice))},
+        weight_gradient_tag(slice));
+  }
+
+ private:
+  LocalShape shape(int slice) const {
+    LocalShape shape = shape_;
+    shape.conv.n = images(slice);
+    return shape;
+  }
+  LocalShape shape_;
+  ActivationBlock activation_;
+  Param *weights_, *bias_;
+};
+
+const LayerRegistration local_registration(
+    {.name = "local",
+     .summary = "convolution with filters of its own at every place, and an activation",
+     .keys = {kFilters, kSize, kStride, {"pad", "0", "1: size/2 on each side"}, kActivation},
+     .make = make_layer<LocalLayer>,
+     .in_groups = InGroups::copies});
+
+}  // namespace
+}  // namespace omni

@@ -1,0 +1,253 @@
+// Folders of images, and Darknet's .data files.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <string_view>
+
+#include "runtime/data/images/image.hpp"
+#include "runtime/data/images/image_list.hpp"
+#include "runtime/data/sources.hpp"
+#include "runtime/log.hpp"
+#include "runtime/number_in.hpp"
+#include "runtime/shown_name.hpp"
+
+namespace omni {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The first that is there; ImageNet's `test` has no classes, hence last.
+constexpr std::array<std::string_view, 3> kTestFolders{"val", "valid", "test"};
+constexpr std::array<std::string_view, 5> kRead{".jpg", ".jpeg", ".jpe", ".ppm", ".pgm"};
+// Left out in silence they would be missed; anything else beside the images is not one.
+constexpr std::array<std::string_view, 7> kNotRead{".png", ".bmp",  ".gif", ".webp",
+                                                   ".tif", ".tiff", ".heic"};
+
+bool hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
+
+template <std::size_t N>
+bool ends_as(const fs::path& path, const std::array<std::string_view, N>& extensions) {
+  return std::ranges::find(extensions, lower_case(path.extension().string())) != extensions.end();
+}
+
+std::vector<std::string> class_folders(const fs::path& split) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(split))
+    if (entry.is_directory() && !hidden(entry.path())) names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
+
+Status add_class(const fs::path& split, const std::string& name, int label, ImageList& list) {
+  OMNI_TRY(const std::vector<std::string> paths, images_below(split / name));
+  for (const fs::path path : paths) {
+    if (ends_as(path, kNotRead))
+      return Error{ErrorKind::data, path.string(),
+                   fmt::format("is an image, but not {}", kImageFiles),
+                   "convert it, or take it out of the folder"};
+    list.paths.push_back(path.lexically_relative(list.folder).native());
+  }
+  list.labels.resize(list.paths.size(), label);
+  return {};
+}
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostLines = 1000;
+
+// `top` asks for the share of images whose class is among the so many likeliest: 1 and 5 are what
+// we report anyway.
+constexpr std::array<std::string_view, 6> kKeys{"train", "valid",   "labels",
+                                                "names", "classes", "top"};
+
+struct Value {
+  std::string text;
+  std::size_t line = 0;
+};
+
+class DataKeys {
+ public:
+  static Result<DataKeys> read(const fs::path& file, bool with_test);
+
+  const fs::path& path() const { return path_; }
+  fs::path folder() const { return fs::absolute(path_).parent_path(); }
+  bool has(std::string_view key) const { return values_.contains(key); }
+  const Value& value(std::string_view key) const { return values_.find(key)->second; }
+  Error complain(const Value& value, std::string what, std::string hint) const {
+    return {ErrorKind::data, line_of(path_, value.line), std::move(what), std::move(hint)};
+  }
+  // The file that a key names, which must be there.
+  Result<fs::path> file(std::string_view key) const;
+  Result<int> number(std::string_view key) const;
+
+ private:
+  fs::path path_;
+  std::map<std::string, Value, std::less<>> values_;
+};
+
+Result<DataKeys> DataKeys::read(const fs::path& path, bool with_test) {
+  DataKeys data;
+  data.path_ = path;
+  OMNI_CHECK(for_each_line(path, true, [&](std::string_view line, std::size_t i) -> Status {
+    if (i >= kMostLines)
+      return at_line(path, i, fmt::format("is beyond {} lines", kMostLines),
+                     "is this the right file?");
+    if (line.front() == '#' || line.front() == ';') return {};
+    const std::size_t sign = line.find('=');
+    const std::string key(trim(line.substr(0, sign)));
+    Value value{.text = std::string(sign == line.npos ? "" : trim(line.substr(sign + 1))),
+                .line = i};
+    if (key.empty() || value.text.empty())
+      return data.complain(value, "is not key = value", "train = data/train.list, say");
+    const bool known = std::ranges::find(kKeys, key) != kKeys.end();
+    if (!known || (key == "top" && value.text != "1" && value.text != "5"))
+      log::warn("{}: {} = {} has no effect", line_of(path, i), shown_name(key),
+                shown_name(value.text));
+    if (!data.values_.emplace(key, value).second)
+      return data.complain(value, fmt::format("{} is given twice", shown_name(key)),
+                           "remove one of them");
+    return {};
+  }));
+  for (const std::string_view key : {"train", "valid"})
+    if (!data.has(key) && (with_test || key == "train"))
+      return Error{
+          ErrorKind::data, path.string(), fmt::format("has no {}=", key),
+          fmt::format("add the list of images to {}", key == "train" ? "train on" : "test on")};
+  if (!data.has("labels") && !data.has("names"))
+    return Error{ErrorKind::data, path.string(), "has neither labels= nor names=",
+                 "add the file with one label per line; the class of an image is the label that is "
+                 "part of its path"};
+  return data;
+}
+
+Result<fs::path> DataKeys::file(std::string_view key) const {
+  const Value& named = value(key);
+  OMNI_TRY(const fs::path below,
+           find_folder_of(named.text, line_of(path_, named.line), std::array{folder()}));
+  return below / named.text;
+}
+
+Result<int> DataKeys::number(std::string_view key) const {
+  const Value& given = value(key);
+  const int read = number_in<int>(given.text).value_or(0);
+  if (read >= 1) return read;
+  return complain(given, fmt::format("{} is no number from 1 on", shown_name(given.text)), "");
+}
+
+// As many lines as there are classes; Darknet's lists of labels may go on with those of larger
+// sets.
+Result<std::vector<std::string>> read_names(const DataKeys& data, std::string_view key,
+                                            std::optional<int> classes) {
+  OMNI_TRY(const fs::path file, data.file(key));
+  OMNI_TRY(std::vector<std::string> names, read_class_names(file, classes));
+  if (classes && std::ssize(names) < *classes)
+    return Error{ErrorKind::data, file.string(),
+                 fmt::format("has {} lines, but there are {} classes", names.size(), *classes),
+                 fmt::format("one line per class; see {}", data.path().string())};
+  return names;
+}
+
+Status check_different(const fs::path& file, const std::vector<std::string>& labels) {
+  std::map<std::string_view, std::size_t> seen;
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    if (const auto [first, is_new] = seen.emplace(labels[i], i); !is_new)
+      return Error{
+          ErrorKind::data, line_of(file, i),
+          fmt::format("the label {} is on line {}, too", shown_name(labels[i]), first->second + 1),
+          "labels must differ"};
+  return {};
+}
+
+}  // namespace
+
+// Some sets have a folder more below each class.
+Result<std::vector<std::string>> images_below(const fs::path& folder) {
+  constexpr int kDeepest = 32;
+  std::vector<std::string> paths;
+  fs::recursive_directory_iterator entry(folder, fs::directory_options::follow_directory_symlink);
+  for (; entry != fs::recursive_directory_iterator(); ++entry) {
+    const fs::path& path = entry->path();
+    if (entry->is_directory()) {
+      if (hidden(path)) entry.disable_recursion_pending();
+      if (entry.depth() > kDeepest)
+        return Error{ErrorKind::data, path.string(), "is nested too deeply",
+                     "a link that leads back to a folder above it?"};
+    }
+    if (hidden(path) || entry->is_directory()) continue;
+    if (ends_as(path, kRead) || ends_as(path, kNotRead)) paths.push_back(path.string());
+  }
+  if (paths.empty())
+    return Error{ErrorKind::data, folder.string(), "holds no image",
+                 fmt::format("put {} files there, or leave the folder out", kImageFiles)};
+  std::ranges::sort(paths);
+  return paths;
+}
+
+bool is_image_folder(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::is_directory(folder / "train", ignored);
+}
+
+Result<DatasetPair> open_image_folder(const fs::path& root, bool with_test) {
+  const fs::path train_folder = root / "train";
+  const auto test_name = std::ranges::find_if(
+      kTestFolders, [&](std::string_view name) { return fs::is_directory(root / name); });
+  if (with_test && test_name == kTestFolders.end())
+    return Error{ErrorKind::data, root.string(), "has train/, but no images to test on",
+                 "put some into val/CLASS/ (or valid/, test/)"};
+
+  const std::vector<std::string> classes = class_folders(train_folder);
+  if (classes.empty())
+    return Error{ErrorKind::data, train_folder.string(), "has no folders, one per class", ""};
+  ImageList train{.folder = root}, test{.folder = root};
+  for (std::size_t i = 0; i < classes.size(); ++i)
+    OMNI_CHECK(add_class(train_folder, classes[i], static_cast<int>(i), train));
+  if (!with_test)
+    return make_file_datasets(std::move(train), {}, static_cast<int>(classes.size()), classes,
+                              root);
+  const fs::path test_folder = root / *test_name;
+  for (const std::string& name : class_folders(test_folder)) {
+    const auto place = std::ranges::lower_bound(classes, name);
+    if (place == classes.end() || *place != name)
+      return Error{ErrorKind::data, (test_folder / name).string(),
+                   fmt::format("there is no class {} in train/", shown_name(name)),
+                   "the folders in train/ are the classes"};
+    OMNI_CHECK(add_class(test_folder, name, static_cast<int>(place - classes.begin()), test));
+  }
+  if (test.paths.size() == 0)
+    return Error{ErrorKind::data, test_folder.string(), "has no folders, one per class", ""};
+  return make_file_datasets(std::move(train), std::move(test), static_cast<int>(classes.size()),
+                            classes, root);
+}
+
+Result<DatasetPair> open_darknet_data(const fs::path& file, bool with_test) {
+  OMNI_TRY(const DataKeys data, DataKeys::read(file, with_test));
+  std::optional<int> classes;
+  if (data.has("classes")) {
+    OMNI_TRY(classes, data.number("classes"));
+  }
+  const std::string_view key = data.has("labels") ? "labels" : "names";
+  OMNI_TRY(const std::vector<std::string> labels, read_names(data, key, classes));
+  OMNI_TRY(const fs::path labels_file, data.file(key));
+  OMNI_CHECK(check_different(labels_file, labels));
+  classes = static_cast<int>(labels.size());
+  std::vector<std::string> shown = labels;
+  if (data.has("names")) {
+    OMNI_TRY(shown, read_names(data, "names", classes));
+  }
+
+  const LabelFinder finder(labels);
+  OMNI_TRY(const fs::path train_file, data.file("train"));
+  OMNI_TRY(ImageList train, read_path_list(train_file, finder, data.folder()));
+  ImageList test;
+  if (with_test) {
+    OMNI_TRY(const fs::path test_file, data.file("valid"));
+    OMNI_TRY(test, read_path_list(test_file, finder, data.folder()));
+  }
+  return make_file_datasets(std::move(train), std::move(test), *classes, shown, file);
+}
+
+}  // namespace omni
