@@ -5,8 +5,8 @@ from collections import Counter
 from source_tree import is_cpp, run
 
 # The numbers only go down: a room that shrinks gives its lines back. The aim is 48,000 in all.
-LINES = {"runtime": 10_936, "codelets": 12_433, "layers": 5_273, "scheduling": 10_837, "apps": 7_228, "perf": 4_542}
-IN_ALL = 51_240
+LINES = {"runtime": 10_936, "codelets": 12_433, "layers": 5_273, "scheduling": 10_835, "apps": 7_216, "perf": 4_542}
+IN_ALL = 51_229
 
 
 def check(files):
