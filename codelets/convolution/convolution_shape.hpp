@@ -6,7 +6,7 @@
 
 namespace omni {
 
-// What is computed of a convolution.
+// What is computed of a convolution. Tables are in this order.
 enum class Pass { forward, backward_weights, backward_data };
 
 struct ConvShape {

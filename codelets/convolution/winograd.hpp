@@ -38,7 +38,7 @@ void run(const Method& method, const ConvDataArgs& args, const Buffers& buffers,
          DeviceContext& context);
 
 // Where it takes folding first: with a stride, as first layers have, or with channels that are no
-// whole vectors.
+// whole vectors. Its run() leaves the gradient of a bias to its caller.
 bool supports(const ConvShape& shape);  // without folding
 
 namespace folded {

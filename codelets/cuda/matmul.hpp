@@ -1,6 +1,6 @@
-// Row-major matrix products on cuBLAS and cuBLASLt, which can end in a bias and relu. Its algorithm
-// is chosen when a worker meets a shape for the first time (the only time that it waits for the
-// device).
+// Row-major matrix products on cuBLAS, and on cuBLASLt, which can end in a bias and relu. Its
+// algorithm is chosen when a worker meets a shape for the first time (the only time that it waits
+// for the device).
 #pragma once
 
 #include <cstdint>

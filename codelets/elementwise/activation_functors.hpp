@@ -28,7 +28,7 @@ namespace omni {
 enum class Activation : int { OMNI_ACTIVATIONS(OMNI_NUMBER) };
 #undef OMNI_NUMBER
 
-// In the order of the enum.
+// In the order of the enum, whose numbers are in footprints: new ones come last.
 #define OMNI_NAME(name, functor) #name,
 inline constexpr std::array<std::string_view, 19> kActivationNames{OMNI_ACTIVATIONS(OMNI_NAME)};
 #undef OMNI_NAME
