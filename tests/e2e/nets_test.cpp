@@ -44,7 +44,7 @@ TEST_P(Nets, LowersItsLoss) {
 
 // What GPUs are held to, which no machine of ours has: each implementation for CPUs. (By hand, with
 // --gtest_also_run_disabled_tests, of the nets that take minutes, too.)
-// Models choose one for each layer by time, so that the losses of two runs may differ. These not.
+// Without --impl, times decide which one computes a layer, so that two runs may round differently.
 class TenStepsOf : public testing::TestWithParam<TenSteps> {};
 
 std::vector<double> ten_losses(const TenSteps& steps, const std::string& net,
