@@ -10,6 +10,7 @@
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/plan_groups.hpp"
 #include "apps/omni-run/training/training.hpp"
+#include "codelets/dense/library_memory.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
@@ -23,10 +24,6 @@
 
 namespace omni {
 namespace {
-
-// What libraries load, generate and keep once they compute; the same for nets of all sizes
-// (perf/RESULTS.md).
-constexpr std::size_t kLibraries = 13 << 20;
 
 // Iterations that no training has.
 constexpr std::uint64_t kOnlyAtTheEnd = 1'000'000'000'000;
@@ -224,7 +221,6 @@ Status Training::stage() {
 Status Training::start() {
   OMNI_TRY(session_, start_session(arguments_.machine));
   if (ranks::several()) idle_workers_.emplace();
-  program_bytes_ = resident_memory();
   return {};
 }
 
@@ -274,7 +270,14 @@ Status Training::check_memory() {
       arguments_.groups.automatic ? TunedTraining::kSnapshots * TrainingSnapshot::bytes(*groups_)
       : guarded() ? GuardedTraining::kSnapshots * TrainingSnapshot::bytes(*groups_, false)
                   : 0;
+  // The program's own memory is measured, on whatever machine: first its libraries load their code.
+  if (!only_gpus_compute()) load_library_code();
+  const std::size_t before_plans = resident_data();
   MemoryDemand demand = training_demand(*groups_, *feeds_.front(), test(), net().working_bytes());
+  // Every worker makes the plans that this thread has just made.
+  const std::size_t plans =
+      cpu_workers(*session_) * (std::max(resident_data(), before_plans) - before_plans);
+  const std::size_t program = resident_memory();
   std::size_t images = test() != nullptr ? test()->bytes() : 0;
   for (const auto& feed : feeds_) {
     images += feed->bytes();
@@ -282,20 +285,19 @@ Status Training::check_memory() {
     const std::vector<TensorSize> sizes = feed->tensor_sizes();
     demand.training_images.insert(demand.training_images.end(), sizes.begin(), sizes.end());
   }
-  const std::size_t working = kLibraries + cpu_workers(*session_) * demand.working.of_core;
+  const std::size_t working = plans + cpu_workers(*session_) * demand.working.of_core;
   if (ranks::several()) groups_->sums = &sums_.emplace(*groups_);
   demand.in_main_memory_only = snapshots + working + (sums_ ? sums_->bytes() : 0);
   demand.snapshots = snapshots;
   demand.without_snapshots = arguments_.groups.automatic ? "leave out --auto" : "--guard off";
   const MemoryForecast forecast(net(), std::move(demand), arguments_.machine);
   OMNI_CHECK(forecast.require());
-  const std::size_t planned = forecast.in_main_memory() + program_bytes_;
+  const std::size_t planned = forecast.in_main_memory() + program;
   const std::size_t taken = peak_resident_memory();
   log::info(
       "memory: {:.0f} MiB planned, with {:.0f} for decoded images, {:.0f} for working buffers, "
       "{:.0f} for the program{}{}",
-      in_mebibytes(planned), in_mebibytes(images), in_mebibytes(working),
-      in_mebibytes(program_bytes_),
+      in_mebibytes(planned), in_mebibytes(images), in_mebibytes(working), in_mebibytes(program),
       taken > planned ? fmt::format("; the start took {:.0f}", in_mebibytes(taken)) : "",
       gpus_compute() ? fmt::format("; {:.0f} on each GPU, with {:.0f} for working buffers",
                                    in_mebibytes(forecast.on_each_gpu().all()),

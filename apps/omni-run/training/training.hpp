@@ -88,7 +88,6 @@ class Training {
   TimeLimit time_limit_;
   std::optional<Session> session_;
   std::optional<ranks::IdleWorkers> idle_workers_;  // of several ranks
-  std::size_t program_bytes_ = 0;                   // before anything is measured
   std::uint64_t iterations_ = 0;
   GroupPlan plan_;
   std::vector<std::unique_ptr<DataFeed>> feeds_;  // one for each number of images per pass
