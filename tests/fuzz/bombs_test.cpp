@@ -217,8 +217,50 @@ TEST_F(Bombs, ProgressiveJpeg) {
   expect_small(read, "big.jpg: has 8192x5768 pixels in several scans: they take 90 MiB to put");
 }
 
+TEST_F(Bombs, Png) {
+  const auto make = [&](const std::string& name, int rows, int columns, const PngKind& kind) {
+    const pid_t child = fork();  // what makes it takes the memory, too
+    if (child == 0) {
+      const std::vector<std::uint8_t> pixels(static_cast<std::size_t>(rows * columns) * 3, 99);
+      put(at(name), make_png(rows, columns, pixels, kind));
+      _exit(0);
+    }
+    waitpid(child, nullptr, 0);
+    EXPECT_LT(std::filesystem::file_size(at(name)), 1'000'000u);
+    return at(name);
+  };
+  const auto read = [](const std::string& path) {
+    return [=] { return message_of(read_image(path, {28, 28})); };
+  };
+  expect_small(read(make("big.png", 8192, 8192, {})), "read");
+  expect_small(read(make("wide.png", 60, 1'000'000, {})), "read");
+  expect_small(read(make("woven.png", 3840, 8192, {.interlaced = true})), "read");
+  expect_small(read(make("wide-woven.png", 3848, 8192, {.interlaced = true})),
+               "wide-woven.png: has 8192x3848 pixels interlaced: they take 90 MiB to put together");
+
+  // Chunks that are not needed are not unpacked.
+  const std::string path = at("packed.png");
+  for (const auto& [name, head] : {std::pair<std::string, std::string>("zTXt", {"a\0\0", 3}),
+                                   {"iCCP", {"a\0\0", 3}},
+                                   {"iTXt", {"a\0\1\0\0\0", 6}}}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const std::string zeros(300'000'000, '\0');
+      std::string stream(2'000'000, '\0');
+      uLongf size = stream.size();
+      compress2(reinterpret_cast<Bytef*>(stream.data()), &size,
+                reinterpret_cast<const Bytef*>(zeros.data()), zeros.size(), 1);
+      put(path, with_chunk(make_png(1, 1, {1, 2, 3}), name, head + stream.substr(0, size)));
+      _exit(0);
+    }
+    waitpid(child, nullptr, 0);
+    EXPECT_GT(std::filesystem::file_size(path), 1'000'000u);
+    expect_small(read(path), "read");
+  }
+}
+
 TEST_F(Bombs, ImagesThatAreNone) {
-  for (const std::string head : {"", "\xff\xd8\xff"})
+  for (const std::string head : {"", "\xff\xd8\xff", "\x89PNG\r\n\x1a\n"})
     expect_small([=, path = zeros("x.jpg", head)] { return message_of(read_image(path, {})); },
                  "x.jpg: 300000000 bytes, at most 67108864 are accepted here");
   expect_small(
