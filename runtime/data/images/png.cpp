@@ -15,6 +15,9 @@ namespace {
 
 constexpr png_uint_32 kMostSide = 1'000'000;
 
+// Bytes that deflate makes of one. What a header claims beyond that is not in the file.
+constexpr std::uint64_t kMostUnpacked = 1032;
+
 // Rows of an interlaced file come in seven passes, so that all are kept until the last.
 constexpr std::uint64_t kMostInterlaced = 90 << 20;
 
@@ -22,7 +25,7 @@ constexpr std::uint64_t kMostInterlaced = 90 << 20;
 // and the setjmp in run() lie libpng's frames only.
 class PngReader {
  public:
-  explicit PngReader(std::string_view bytes) : left_(bytes) {}
+  explicit PngReader(std::string_view bytes) : left_(bytes), size_(bytes.size()) {}
   ~PngReader() { png_destroy_read_struct(&png, &info, nullptr); }
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
@@ -53,6 +56,10 @@ class PngReader {
     // Some encoders announce less memory than their data need to be unpacked.
     png_set_option(png, PNG_MAXIMUM_INFLATE_WINDOW, PNG_OPTION_ON);
     png_read_info(png, info);
+    const std::uint64_t bits = std::uint64_t{png_get_image_width(png, info)} *
+                               png_get_image_height(png, info) * png_get_bit_depth(png, info) *
+                               png_get_channels(png, info);
+    if (bits / 8 > kMostUnpacked * size_) leave("it is too small to hold all pixels");
     png_set_expand(png);
     png_set_scale_16(png);
     passes = png_set_interlace_handling(png);
@@ -87,6 +94,7 @@ class PngReader {
 
   std::jmp_buf landing_{};
   std::string_view left_;
+  std::uint64_t size_;
 };
 
 // In place: colours as they look on a white page, and no longer how opaque they are.

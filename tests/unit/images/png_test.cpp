@@ -117,6 +117,12 @@ TEST(Png, EveryDepthOfPalettes) {
     }
 }
 
+TEST(Png, IndicesBeyondThePaletteAreBlack) {
+  const std::string png =
+      make_png(1, 3, {0, 1, 255}, {.colours = PNG_COLOR_TYPE_PALETTE, .palette = {{9, 8, 7}}});
+  expect_pixels(png, {1, 3, 3}, {9, 8, 7, 0, 0, 0, 0, 0, 0});
+}
+
 TEST(Png, OneColourIsTransparent) {
   const std::string grey =
       make_png(1, 4, {0b00011011}, {.depth = 2, .colours = PNG_COLOR_TYPE_GRAY});
@@ -219,8 +225,10 @@ TEST(Png, HostileHeaders) {
                    "has a side of more than 1000000 pixels (make it smaller)");
   expect_refused(with_sizes(small, 0, 8), "is a damaged PNG: ");
   expect_refused(with_sizes(small, 8, 9), "is a damaged PNG: ");
+  expect_refused(with_sizes(small, 8192, 8192),
+                 "is a damaged PNG: it is too small to hold all pixels (fetch it again");
   const std::string interlaced = make_png(8, 8, Samples(8, 8, 3, 8).rows(), {.interlaced = true});
-  expect_refused(with_sizes(interlaced, 8192, 8192),
+  expect_refused(with_sizes(with_chunk(interlaced, "prVt", std::string(200'000, 'x')), 8192, 8192),
                  "has 8192x8192 pixels interlaced: they take 192 MiB to put together (make it "
                  "smaller, or save it without interlacing)");
 }
