@@ -107,7 +107,7 @@ TEST_F(ImageData, DamagedPng) {
   put(image, whole.substr(0, whole.size() - 1));
   told("the file ends too early");
   std::string other = whole;
-  other[other.find("IDAT") + 9] ^= 1;
+  other[other.find("IEND") - 5] ^= 1;
   put(image, other);
   told("IDAT: CRC error");
 }
