@@ -26,7 +26,7 @@ const Stored kStored[] = {{2, 3, {1, 2, 3, 4, 5, 6}}, {2, 3, {3, 2, 1, 6, 5, 4}}
 const Stored& stored(int orientation) { return kStored[orientation - 1]; }
 
 // Each pixel becomes a square of such a side.
-Bytes enlarged(const Stored& of, int side) {
+Bytes in_squares(const Stored& of, int side) {
   Bytes pixels;
   for (int y = 0; y < of.height * side; ++y)
     for (int x = 0; x < of.width * side; ++x)
@@ -39,7 +39,7 @@ void expect_upright(const std::string& file, Extent extent, int side, LeastSize 
   const auto image = parse_image(file, "x", least);
   ASSERT_TRUE(image) << image.error().message();
   ASSERT_EQ(image->extent, extent);
-  const Bytes expected = enlarged(stored(1), side);
+  const Bytes expected = in_squares(stored(1), side);
   for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(image->pixels[i], expected[i], 4);
 }
 
@@ -49,7 +49,7 @@ TEST(Orientation, IsAppliedToPng) {
       const Stored& small = stored(orientation);
       const std::string exif = make_exif(orientation, is_big_endian);
       const auto png = [&](int side) {
-        return test::make_png(small.height * side, small.width * side, enlarged(small, side),
+        return test::make_png(small.height * side, small.width * side, in_squares(small, side),
                               {.colours = PNG_COLOR_TYPE_GRAY});
       };
       expect_upright(test::with_chunk(png(1), "eXIf", exif), {2, 3, 1}, 1, {});
@@ -74,7 +74,7 @@ TEST(Orientation, IsAppliedToJpeg) {
       for (const bool progressive : {false, true}) {
         const Stored& small = stored(orientation);
         const std::string file = test::with_exif(
-            test::make_jpeg(small.height * 16, small.width * 16, enlarged(small, 16),
+            test::make_jpeg(small.height * 16, small.width * 16, in_squares(small, 16),
                             {.progressive = progressive, .colours = JCS_GRAYSCALE}),
             make_exif(orientation, is_big_endian));
         expect_upright(file, {32, 48, 1}, 16, {});

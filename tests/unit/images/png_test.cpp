@@ -48,8 +48,8 @@ int channels_of(int colours) {
   return (colours & PNG_COLOR_MASK_COLOR ? 3 : 1) + (colours & PNG_COLOR_MASK_ALPHA ? 1 : 0);
 }
 
-void expect_pixels(const std::string& png, Extent extent, const std::vector<double>& expected,
-                   double tolerance = 0.501) {
+void expect_png_pixels(const std::string& png, Extent extent, const std::vector<double>& expected,
+                       double tolerance = 0.501) {
   const auto image = parse_image(png, "x.png", {});
   ASSERT_TRUE(image) << image.error().message();
   EXPECT_EQ(image->extent, extent);
@@ -58,7 +58,7 @@ void expect_pixels(const std::string& png, Extent extent, const std::vector<doub
     ASSERT_NEAR(image->pixels[i], expected[i], tolerance) << i;
 }
 
-void expect_refused(const std::string& png, const std::string& text) {
+void expect_png_refused(const std::string& png, const std::string& text) {
   const auto image = parse_image(png, "x.png", {});
   ASSERT_FALSE(image) << text;
   EXPECT_EQ(image.error().kind, ErrorKind::data);
@@ -84,8 +84,8 @@ TEST(Png, EveryDepthOfGreyAndColours) {
           }
           const PngKind kind{.depth = depth, .colours = colours, .interlaced = interlaced};
           // Colours and transparency are rounded to 8 bits before they are mixed.
-          expect_pixels(make_png(h, w, samples.rows(), kind), {h, w, shown}, expected,
-                        depth == 16 && transparent ? 1.501 : 0.501);
+          expect_png_pixels(make_png(h, w, samples.rows(), kind), {h, w, shown}, expected,
+                            depth == 16 && transparent ? 1.501 : 0.501);
         }
 }
 
@@ -111,8 +111,8 @@ TEST(Png, EveryDepthOfPalettes) {
           for (const int value : {palette[index].red, palette[index].green, palette[index].blue})
             expected.push_back(value * opaque + 255 * (1 - opaque));
         }
-        expect_pixels(opacity.empty() ? png : with_chunk(png, "tRNS", opacity), {9, 17, 3},
-                      expected);
+        expect_png_pixels(opacity.empty() ? png : with_chunk(png, "tRNS", opacity), {9, 17, 3},
+                          expected);
       }
     }
 }
@@ -120,19 +120,20 @@ TEST(Png, EveryDepthOfPalettes) {
 TEST(Png, IndicesBeyondThePaletteAreBlack) {
   const std::string png =
       make_png(1, 3, {0, 1, 255}, {.colours = PNG_COLOR_TYPE_PALETTE, .palette = {{9, 8, 7}}});
-  expect_pixels(png, {1, 3, 3}, {9, 8, 7, 0, 0, 0, 0, 0, 0});
+  expect_png_pixels(png, {1, 3, 3}, {9, 8, 7, 0, 0, 0, 0, 0, 0});
 }
 
 TEST(Png, OneColourIsTransparent) {
   const std::string grey =
       make_png(1, 4, {0b00011011}, {.depth = 2, .colours = PNG_COLOR_TYPE_GRAY});
-  expect_pixels(with_chunk(grey, "tRNS", std::string("\0\1", 2)), {1, 4, 1}, {0, 255, 170, 255});
+  expect_png_pixels(with_chunk(grey, "tRNS", std::string("\0\1", 2)), {1, 4, 1},
+                    {0, 255, 170, 255});
   const std::string deep =
       make_png(1, 2, {1, 2, 1, 3}, {.depth = 16, .colours = PNG_COLOR_TYPE_GRAY});
-  expect_pixels(with_chunk(deep, "tRNS", "\1\2"), {1, 2, 1}, {255, 1});
+  expect_png_pixels(with_chunk(deep, "tRNS", "\1\2"), {1, 2, 1}, {255, 1});
   const std::string colours = make_png(1, 2, {1, 2, 3, 1, 2, 4});
-  expect_pixels(with_chunk(colours, "tRNS", std::string("\0\1\0\2\0\3", 6)), {1, 2, 3},
-                {255, 255, 255, 1, 2, 4});
+  expect_png_pixels(with_chunk(colours, "tRNS", std::string("\0\1\0\2\0\3", 6)), {1, 2, 3},
+                    {255, 255, 255, 1, 2, 4});
 }
 
 TEST(Png, SixteenBitsAreRounded) {
@@ -189,7 +190,8 @@ TEST(Png, OtherChunksChangeNothing) {
     EXPECT_EQ(image->pixels, expected.pixels) << name;
   }
   EXPECT_TRUE(parse_image(plain + "and more", "x.png", {})) << "is no part of the image";
-  expect_refused(with_chunk(plain, "CgBI", "1234"), "is a damaged PNG: CgBI: unhandled critical");
+  expect_png_refused(with_chunk(plain, "CgBI", "1234"),
+                     "is a damaged PNG: CgBI: unhandled critical");
 }
 
 TEST(Png, EveryTruncationAndEveryChangedByteIsTold) {
@@ -201,9 +203,10 @@ TEST(Png, EveryTruncationAndEveryChangedByteIsTold) {
                    "tEXt", std::string("a\0b", 3));
     ASSERT_TRUE(parse_image(whole, "x.png", {}));
     for (std::size_t length = 4; length < whole.size(); ++length)
-      expect_refused(whole.substr(0, length), "is a damaged PNG: ");
-    expect_refused(whole.substr(0, whole.size() - 1),
-                   "is a damaged PNG: the file ends too early (fetch it again, or leave it out)");
+      expect_png_refused(whole.substr(0, length), "is a damaged PNG: ");
+    expect_png_refused(
+        whole.substr(0, whole.size() - 1),
+        "is a damaged PNG: the file ends too early (fetch it again, or leave it out)");
     for (std::size_t at = 0; at < whole.size(); ++at)
       for (const char pattern : {'\xFF', '\x01', '\x80'}) {
         std::string damaged = whole;
@@ -212,25 +215,28 @@ TEST(Png, EveryTruncationAndEveryChangedByteIsTold) {
       }
   }
   std::string as_text = make_png(1, 1, {1, 2, 3});
-  expect_refused(as_text.erase(4, 1), "is a damaged PNG: PNG file corrupted by ASCII conversion");
+  expect_png_refused(as_text.erase(4, 1),
+                     "is a damaged PNG: PNG file corrupted by ASCII conversion");
 }
 
 TEST(Png, HostileHeaders) {
   const std::string small = make_png(8, 8, Samples(8, 8, 3, 8).rows());
   for (const auto& [width, height] :
        {std::pair(8193u, 8192u), {0xFFFFFFFF, 0xFFFFFFFF}, {0x80000000, 1}, {1, 67108865}})
-    expect_refused(with_sizes(small, width, height), "has more than 2^26 pixels (make it smaller)");
+    expect_png_refused(with_sizes(small, width, height),
+                       "has more than 2^26 pixels (make it smaller)");
   for (const auto& [width, height] : {std::pair(1000001u, 1u), {1u, 1000001u}})
-    expect_refused(with_sizes(small, width, height),
-                   "has a side of more than 1000000 pixels (make it smaller)");
-  expect_refused(with_sizes(small, 0, 8), "is a damaged PNG: ");
-  expect_refused(with_sizes(small, 8, 9), "is a damaged PNG: ");
-  expect_refused(with_sizes(small, 8192, 8192),
-                 "is a damaged PNG: it is too small to hold all pixels (fetch it again");
+    expect_png_refused(with_sizes(small, width, height),
+                       "has a side of more than 1000000 pixels (make it smaller)");
+  expect_png_refused(with_sizes(small, 0, 8), "is a damaged PNG: ");
+  expect_png_refused(with_sizes(small, 8, 9), "is a damaged PNG: ");
+  expect_png_refused(with_sizes(small, 8192, 8192),
+                     "is a damaged PNG: it is too small to hold all pixels (fetch it again");
   const std::string interlaced = make_png(8, 8, Samples(8, 8, 3, 8).rows(), {.interlaced = true});
-  expect_refused(with_sizes(with_chunk(interlaced, "prVt", std::string(200'000, 'x')), 8192, 8192),
-                 "has 8192x8192 pixels interlaced: they take 192 MiB to put together (make it "
-                 "smaller, or save it without interlacing)");
+  expect_png_refused(
+      with_sizes(with_chunk(interlaced, "prVt", std::string(200'000, 'x')), 8192, 8192),
+      "has 8192x8192 pixels interlaced: they take 192 MiB to put together (make it "
+      "smaller, or save it without interlacing)");
 }
 
 }  // namespace
