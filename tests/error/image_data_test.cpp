@@ -4,6 +4,7 @@
 
 #include "tests/support/image_folder.hpp"
 #include "tests/support/omni_run.hpp"
+#include "tests/support/png_writer.hpp"
 
 namespace omni::test {
 namespace {
@@ -96,13 +97,28 @@ TEST_F(ImageData, ImageThatVanished) {
               "' (the folder follows from the first path; 2 of 2 lines were looked at)");
 }
 
+TEST_F(ImageData, DamagedPng) {
+  const std::string image = at("set/train/red/1.png");
+  const std::string whole = make_png(20, 20, std::vector<std::uint8_t>(1200, 9));
+  const auto told = [&](const std::string& what) {
+    refused(at("set"), 3,
+            image + ": is a damaged PNG: " + what + " (fetch it again, or leave it out)");
+  };
+  put(image, whole.substr(0, whole.size() - 1));
+  told("the file ends too early");
+  std::string other = whole;
+  other[other.find("IEND") - 5] ^= 1;
+  put(image, other);
+  told("IDAT: CRC error");
+}
+
 TEST_F(ImageData, PredictOfNoImage) {
-  put(folder_ / "picture.png", "\x89PNG");
+  put(folder_ / "picture.jpg", "GIF89a");
   refused("synthetic:8", 3,
-          at("picture.png") +
-              ": is no image file: not JPEG, or binary PPM or PGM (convert it, or "
-              "leave it out)",
-          {"predict", "--weights", saved_weights(), at("picture.png")});
+          at("picture.jpg") +
+              ": is a GIF image, not JPEG, PNG, or binary PPM or PGM (convert it to JPEG or PNG, "
+              "or leave it out)",
+          {"predict", "--weights", saved_weights(), at("picture.jpg")});
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ TEST_F(Predict, AnUnreadableImageIsNamedAndTheOthersArePredicted) {
   EXPECT_NE(text.errors.find("error: " + at("set/val/green/3.jpg") + ": is a damaged JPEG"),
             std::string::npos)
       << text.errors;
-  EXPECT_NE(text.errors.find("error: " + at("set/val/red/0.png") + ": is no image file"),
+  EXPECT_NE(text.errors.find("error: " + at("set/val/red/0.png") + ": is a damaged PNG"),
             std::string::npos)
       << text.errors;
   EXPECT_NE(text.errors.find("error: predict: 2 of 10 images could not be read (they are named "

@@ -262,7 +262,7 @@ Status predict_command(const PredictArguments& arguments) {
   OMNI_TRY(const auto net, open_for(images, arguments.net));
   if (images == 0)
     return Error{ErrorKind::usage, "predict", "no image given",
-                 "name .jpg, .ppm or .pgm files or folders of them, or a test sample with --data "
+                 "name .jpg, .png, .ppm or .pgm files or folders of them, or a test sample with --data "
                  "NAME --index N"};
   DatasetPair data;
   if (!arguments.data.source.empty() || !arguments.samples.empty()) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -21,10 +22,11 @@ namespace fs = std::filesystem;
 
 // The first that is there; ImageNet's `test` has no classes, hence last.
 constexpr std::array<std::string_view, 3> kTestFolders{"val", "valid", "test"};
-constexpr std::array<std::string_view, 5> kRead{".jpg", ".jpeg", ".jpe", ".ppm", ".pgm"};
+constexpr std::array<std::string_view, 7> kRead{".jpg", ".jpeg", ".jpe", ".jfif",
+                                                ".png", ".ppm",  ".pgm"};
 // Left out in silence they would be missed; anything else beside the images is not one.
-constexpr std::array<std::string_view, 7> kNotRead{".png", ".bmp",  ".gif", ".webp",
-                                                   ".tif", ".tiff", ".heic"};
+constexpr std::array<std::string_view, 10> kNotRead{".bmp",  ".gif",  ".webp", ".tif", ".tiff",
+                                                    ".heic", ".heif", ".avif", ".jp2", ".jxl"};
 
 bool hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
@@ -43,15 +45,28 @@ std::vector<std::string> class_folders(const fs::path& split) {
 
 Status add_class(const fs::path& split, const std::string& name, int label, ImageList& list) {
   OMNI_TRY(const std::vector<std::string> paths, images_below(split / name));
-  for (const fs::path path : paths) {
-    if (ends_as(path, kNotRead))
-      return Error{ErrorKind::data, path.string(),
-                   fmt::format("is an image, but not {}", kImageFiles),
-                   "convert it, or take it out of the folder"};
+  for (const fs::path path : paths)
     list.paths.push_back(path.lexically_relative(list.folder).native());
-  }
   list.labels.resize(list.paths.size(), label);
   return {};
+}
+
+// Names only raise the suspicion. All such files are counted, so that one attempt shows them.
+Status refuse_other_kinds(std::initializer_list<const ImageList*> lists) {
+  std::optional<Error> first;
+  std::size_t more = 0;
+  for (const ImageList* list : lists)
+    for (std::size_t i = 0; i < list->paths.size(); ++i) {
+      const fs::path path = list->folder / list->paths[i];
+      if (!ends_as(path, kNotRead)) continue;
+      Status kind = check_kind(path);
+      if (kind) continue;
+      if (first) ++more;
+      if (!first) first = std::move(kind.error());
+    }
+  if (!first) return {};
+  if (more > 0) first->hint += fmt::format("; {} more files are of kinds that are not read", more);
+  return std::move(*first);
 }
 
 namespace fs = std::filesystem;
@@ -205,9 +220,11 @@ Result<DatasetPair> open_image_folder(const fs::path& root, bool with_test) {
   ImageList train{.folder = root}, test{.folder = root};
   for (std::size_t i = 0; i < classes.size(); ++i)
     OMNI_CHECK(add_class(train_folder, classes[i], static_cast<int>(i), train));
-  if (!with_test)
+  if (!with_test) {
+    OMNI_CHECK(refuse_other_kinds({&train}));
     return make_file_datasets(std::move(train), {}, static_cast<int>(classes.size()), classes,
                               root);
+  }
   const fs::path test_folder = root / *test_name;
   for (const std::string& name : class_folders(test_folder)) {
     const auto place = std::ranges::lower_bound(classes, name);
@@ -219,6 +236,7 @@ Result<DatasetPair> open_image_folder(const fs::path& root, bool with_test) {
   }
   if (test.paths.size() == 0)
     return Error{ErrorKind::data, test_folder.string(), "has no folders, one per class", ""};
+  OMNI_CHECK(refuse_other_kinds({&train, &test}));
   return make_file_datasets(std::move(train), std::move(test), static_cast<int>(classes.size()),
                             classes, root);
 }
