@@ -69,14 +69,12 @@ bool follows_length(const SolverOptions& solver) {
 }
 
 std::optional<std::uint64_t> vanishes_at(const SolverOptions& solver, std::uint64_t seed,
-                                         std::uint64_t iterations) {
+                                         std::uint64_t iterations, float least) {
   const bool may_fall = solver.policy == RatePolicy::step || solver.policy == RatePolicy::steps ||
                         solver.policy == RatePolicy::exp || solver.policy == RatePolicy::sigmoid;
   std::uint64_t low = std::max(1, solver.burn_in),
                 high = iterations - std::min(iterations, std::uint64_t{1});
-  const auto vanished = [&](std::uint64_t at) {
-    return has_vanished(learning_rate(solver, seed, at));
-  };
+  const auto vanished = [&](std::uint64_t at) { return learning_rate(solver, seed, at) < least; };
   if (!may_fall || has_vanished(solver.learning_rate) || low > high || !vanished(high)) return {};
   while (low < high) {  // what has vanished stays so
     const std::uint64_t middle = low + (high - low) / 2;

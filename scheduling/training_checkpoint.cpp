@@ -266,7 +266,7 @@ Status restore_parameters(Net& net, const Checkpoint& checkpoint) {
     return Error{ErrorKind::data, checkpoint.path.string(),
                  fmt::format("has {} arrays of parameters, the net {}", saved, wanted),
                  "it belongs to another net"};
-  return status;
+  return with_classes(std::move(status), saved_class_names(checkpoint), net);
 }
 
 std::vector<std::string> saved_class_names(const Checkpoint& checkpoint) {
@@ -275,6 +275,14 @@ std::vector<std::string> saved_class_names(const Checkpoint& checkpoint) {
   if (text && !text->empty())
     for (const std::string_view each : split(*text, '\n')) names.emplace_back(each);
   return names;
+}
+
+Status with_classes(Status loaded, const std::vector<std::string>& names, const Net& net) {
+  if (!loaded && !names.empty() && std::ssize(names) != net.classes())
+    loaded.error().hint =
+        fmt::format("it is of {} classes, the net of {}: use it with --classes {}; {}",
+                    names.size(), net.classes(), names.size(), loaded.error().hint);
+  return loaded;
 }
 
 std::uint64_t saved_length(const Checkpoint& checkpoint) {

@@ -39,6 +39,8 @@ Status restore_parameters(Net& net, const Checkpoint& checkpoint);
 
 // Of each output; none: not known.
 std::vector<std::string> saved_class_names(const Checkpoint& checkpoint);
+// Where parameters do not fit because they are of another number of classes, the hint says that.
+Status with_classes(Status loaded, const std::vector<std::string>& names, const Net& net);
 
 // How long the training was to be; 0: no end, or not known.
 std::uint64_t saved_length(const Checkpoint& checkpoint);

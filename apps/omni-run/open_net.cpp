@@ -52,13 +52,13 @@ void keep_images_at_once(const Section& file, Section& net) {
   net.options.push_back({"subdivisions", std::to_string(batch / at_once), kCommandLine});
 }
 
-// `names`: also when they do not fit.
+// `names`: those that are stored with it.
 Status load(Net& net, const std::filesystem::path& file, std::vector<std::string>& names) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(file, ignored) && file.extension() != ".safetensors" &&
       file.extension() != ".json") {
     names = names_beside(file);
-    return load_darknet_weights(net, file);
+    return with_classes(load_darknet_weights(net, file), names, net);
   }
   OMNI_TRY(const Checkpoint checkpoint, load_checkpoint(file));
   names = saved_class_names(checkpoint);
@@ -166,13 +166,7 @@ Result<std::unique_ptr<Net>> open_net(const NetArguments& arguments, bool traini
 Result<std::vector<std::string>> load_parameters(Net& net, const std::string& path) {
   OMNI_CHECK(require_there(path));
   std::vector<std::string> names;
-  if (Status loaded = load(net, path, names); !loaded) {
-    if (!names.empty() && std::ssize(names) != net.classes())
-      loaded.error().hint =
-          fmt::format("it is of {} classes, the net of {}: use it with --classes {}; {}",
-                      names.size(), net.classes(), names.size(), loaded.error().hint);
-    return std::move(loaded.error());
-  }
+  OMNI_CHECK(load(net, path, names));
   for (const Param* param : net.params()) {
     const HostAccess values(*param->master, HostAccess::Mode::read);
     if (!std::ranges::all_of(values.f32(), [](float value) { return std::isfinite(value); }))

@@ -201,6 +201,19 @@ TEST_F(ClassNames, do_not_outlive_their_weights) {
   EXPECT_THAT(again.errors, HasSubstr("removed " + at("w.names")));
 }
 
+TEST_F(ClassNames, tell_why_a_checkpoint_does_not_fit) {
+  const Words run{"--out", at("run"), "--resume", "auto"};
+  Words five = run;
+  five.insert(five.end(), {"--classes", "5"});
+  train(five);
+  Words words{"--net", at("net.cfg"), "--max-batches", "2", "--data", at("set")};
+  words.insert(words.end(), run.begin(), run.end());
+  const Finished three = omni_run(words);
+  EXPECT_EQ(three.exit_code, 3);
+  EXPECT_THAT(three.errors, HasSubstr("use it with --classes 5; it belongs to another net)"));
+  EXPECT_EQ(predict(at("run")).exit_code, 3);
+}
+
 TEST_F(ClassNames, may_be_hostile) {
   for (const char* part : {"set/train", "set/val"})
     std::filesystem::rename(at(part) + "/blue", at(part) + "/a\x1b[31m\nb\xff");

@@ -22,12 +22,12 @@ class Schedule : public testing::Test {
                            policy + "[connected]\noutput=3\nactivation=linear\n[softmax]\n");
     words.insert(words.begin(), {"--net", at("net.cfg"), "--data", "synthetic:48:3", "--display",
                                  "1", "--no-test", "--metrics", at("metrics")});
-    if (std::ranges::find(words, "--resume") == words.end()) std::filesystem::removeat("metrics");
+    if (std::ranges::find(words, "--resume") == words.end()) std::filesystem::remove(at("metrics"));
     return omni_run(std::move(words));
   }
   std::vector<double> rates() const {
     std::vector<double> all;
-    for (const auto& line : read_metricsat("metrics"))
+    for (const auto& line : read_metrics(at("metrics")))
       all.push_back(line["learning_rate"].get<double>());
     return all;
   }
@@ -65,12 +65,21 @@ TEST_F(Schedule, that_becomes_0_is_refused_at_the_start) {
     EXPECT_EQ(run.exit_code, 2) << policy;
     EXPECT_THAT(run.errors, HasSubstr("net.cfg:7: the learning rate is 0 from iteration "));
     EXPECT_THAT(run.errors, HasSubstr(" of 24 on: nothing is learned then ("));
-    EXPECT_FALSE(std::filesystem::existsat("metrics"));
+    EXPECT_FALSE(std::filesystem::exists(at("metrics")));
   }
   const std::string seven = "policy=steps\nsteps=2,7\nscales=.1,0\n";
   EXPECT_THAT(train(seven, {"--epochs", "2"}).errors, HasSubstr("--max-batches 6 ends before"));
   EXPECT_EQ(train(seven, {"--max-batches", "6"}).exit_code, 0);
   EXPECT_EQ(train("learning_rate=0\n", {"--max-batches", "3"}).exit_code, 0) << "as it was meant";
+}
+
+TEST_F(Schedule, that_comes_close_to_0_is_told) {
+  const Finished run = train("policy=exp\ngamma=0.2\n", {"--epochs", "2"});
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.errors, HasSubstr("warning: " + at("net.cfg:7: from iteration 12 of 24 on the "
+                                                     "learning rate is less than 1e-08 of ")));
+  EXPECT_THAT(train("policy=exp\ngamma=0.5\n", {"--epochs", "2"}).errors,
+              Not(HasSubstr("next to nothing")));
 }
 
 TEST_F(Schedule, of_another_length_is_told) {
@@ -80,7 +89,7 @@ TEST_F(Schedule, of_another_length_is_told) {
       "would be the same share of it as in the net)\n";
   EXPECT_THAT(train(policy, {"--epochs", "2"}).errors, HasSubstr("warning: " + at(text)));
   const Finished tried = train(policy, {"--max-batches", "24"});
-  EXPECT_THAT(tried.errors, HasSubstrat(text));
+  EXPECT_THAT(tried.errors, HasSubstr(at(text)));
   EXPECT_THAT(tried.errors, Not(HasSubstr("warning: ")));
   EXPECT_THAT(train(policy, {"--epochs", "2", "--set", "steps=12,18"}).errors,
               Not(HasSubstr("steps=")));

@@ -64,6 +64,13 @@ Status Training::check_schedule() const {
                                          "training goes on",
                                          *from - 1)
                            : "--policy poly falls as the training goes on"};
+  constexpr std::uint64_t kTail = 20;  // of so many parts the last may be lost
+  if (const auto from = vanishes_at(solver, seed_, iterations_, kLeastShare * solver.learning_rate);
+      from && iterations_ - *from > iterations_ / kTail)
+    log::warn(
+        "{}: from iteration {} of {} on the learning rate is less than {:g} of learning_rate, so "
+        "next to nothing is learned (--max-batches {} ends before)",
+        place_of(net, "policy"), *from, iterations_, kLeastShare, *from - 1);
   for (const UnsuitedKey& each : unsuited_keys(solver, iterations_, designed_length(net))) {
     const std::string text = fmt::format(
         "{}: {}={} {} {} iterations{}", place_of(net, each.key), each.key, each.value,
