@@ -96,6 +96,7 @@ struct TrainerOptions {
   // Length of the training in mini-batches of the net's size. If groups take other sizes, it ends
   // after the same number of samples.
   std::uint64_t iterations = 0;  // 0: no end
+  std::uint64_t schedule = 0;    // length that the learning rate follows; 0: the net's max_batches
   std::uint64_t until = 0;       // run() returns there; 0: at the end
   bool trial = false;            // its iterations may be done again: traces do not name them
   double seconds_before = 0;     // of training in this run, by other trainers

@@ -57,6 +57,18 @@ CLI::Validator whole_number() {
       "");
 }
 
+CLI::Validator class_count() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        constexpr int kMost = 1 << 20;
+        const auto count = count_in(text, kMost);
+        if (!count) return fmt::format("{} is no number from 1 to {}", shown_name(text), kMost);
+        text = std::to_string(*count);
+        return "";
+      },
+      "");
+}
+
 void add_common(CLI::App& app, CommonArguments& arguments) {
   app.add_flag("-q,--quiet", arguments.quiet);
   app.add_flag("--json", arguments.json);
@@ -66,6 +78,7 @@ void add_net(CLI::App& app, NetArguments& arguments) {
   app.add_option("--net", arguments.net);
   app.add_flag("--strict", arguments.strict);
   app.add_option("--slice", arguments.slice)->check(CLI::Range(0, 1 << 30));
+  app.add_option("--classes", arguments.classes)->transform(class_count());
   app.add_option("--set", arguments.settings)->take_all()->expected(1);
   // The usual ones have names of their own.
   for (const char* key : {"batch", "subdivisions", "learning-rate", "momentum", "decay", "policy",

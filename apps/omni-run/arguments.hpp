@@ -32,6 +32,7 @@ struct NetArguments {
   std::string net;
   bool strict = false;
   int slice = 0;
+  int classes = 0;                    // outputs that the last layer gets; 0: the file's
   int gpus = 0, cores = 0;            // of the machine: they decide how mini-batches are cut
   bool fixed_sums = false;            // see BuildOptions
   DataType values = DataType::f32;    // what layers hand on
@@ -151,13 +152,18 @@ struct CompareArguments {
   std::string net, data, strategies;
   double target = 0;
   int seeds = 3;
-  std::string epochs, out, arrivals, machine;  // "": not given
-  std::vector<std::string> options;            // of every training
+  std::string classes, epochs, out, arrivals, machine;  // "": not given
+  std::vector<std::string> options;                     // of every training
 };
 
 struct ExplainArguments {
   CommonArguments common;
   std::string metrics;  // file, or folder of a trace
+};
+
+struct ShippedNetArguments {
+  CommonArguments common;
+  std::string name;  // "": all of them
 };
 
 struct SlurmArguments {
@@ -175,6 +181,7 @@ std::optional<int> count_in(std::string_view text, int most);
 // For every unsigned option: CLI11 itself makes 18446744073709551615 of -1, and 8 of 010.
 CLI::Validator not_empty();
 CLI::Validator whole_number();
+CLI::Validator class_count();
 
 void add_common(CLI::App& app, CommonArguments& arguments);
 void add_net(CLI::App& app, NetArguments& arguments);

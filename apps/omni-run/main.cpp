@@ -111,6 +111,7 @@ void add_options(CLI::App& app, PlanArguments& plan) {
 void add_options(CLI::App& app, CompareArguments& compare) {
   app.add_option("--net", compare.net)->required()->check(not_empty());
   app.add_option("--data", compare.data)->required()->check(not_empty());
+  app.add_option("--classes", compare.classes)->transform(class_count());
   app.add_option("--strategies", compare.strategies)->required();
   app.add_option("--target", compare.target)->required();
   add_number(app, "--seeds", compare.seeds, 1, 1000);
@@ -168,6 +169,9 @@ class Commands {
         plan_, plan_command);
     add("compare", "Train by several strategies with several seeds: time and epochs to an accuracy",
         compare_, compare_command);
+    add("net", "The shipped nets; with NAME: the text of one", shipped_, shipped_net_command)
+        .add_option("NAME", shipped_.name)
+        ->check(not_empty());
     layers_app_ = app.add_subcommand("layers", "The sections and keys that a net may contain");
     add_common(*layers_app_, layers_);
     add("explain", "The trials of --auto in a training: values, choices, reasons, cost", explained_,
@@ -230,6 +234,7 @@ class Commands {
   PlanArguments plan_;
   CompareArguments compare_;
   CommonArguments layers_;
+  ShippedNetArguments shipped_;
   ExplainArguments explained_;
   DevicesArguments devices_;
   MachineFileArguments measured_;

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "apps/omni-run/arguments.hpp"
 #include "layers/net.hpp"
@@ -30,6 +32,10 @@ inline constexpr ShippedKind kShippedMachines{"machine", "--machine", ".json", "
 inline constexpr ShippedKind kShippedJobs{"job script", "--template", ".sbatch", "slurm",
                                           "OMNIVORE_SLURM"};
 
+// By name, without its ending.
+std::map<std::string, std::filesystem::path> shipped_files(const ShippedKind& kind);
+// What to do about one that is not there.
+std::string shipped_hint(const ShippedKind& kind, const std::string& name);
 // A path, or the name of a shipped file, with or without its ending.
 Result<std::filesystem::path> find_shipped(const ShippedKind& kind, const std::string& name);
 Result<Machine> read_machine(const std::string& file_or_name);
@@ -56,7 +62,8 @@ Result<std::unique_ptr<Net>> build_net(const NetSpec& spec, const NetArguments& 
 Result<std::unique_ptr<Net>> open_net(const NetArguments& arguments, bool training);
 
 // Trained parameters to start from, or to use: a .weights file, or a checkpoint. Not finite ones.
-Status load_parameters(Net& net, const std::string& path);
+// The names of the classes that are stored with them, maybe of another number; none: not known.
+Result<std::vector<std::string>> load_parameters(Net& net, const std::string& path);
 
 // The table shown before training, and its JSON twin.
 std::string layer_table(const Net& net);

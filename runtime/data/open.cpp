@@ -189,11 +189,12 @@ Status check_labels(const DatasetPair& pair, const DatasetRequest& request) {
             ErrorKind::data, each->place_of_label(i),
             fmt::format("label {} is out of range: the net has {} outputs", each->label(i),
                         request.classes),
-            fmt::format("labels count from 0; give the last layer {} outputs", data.classes())};
+            fmt::format("labels count from 0; --classes {} gives the last layer as many outputs",
+                        data.classes())};
   return Error{
       ErrorKind::usage, request.source,
       fmt::format("has {} classes, but the net has {} outputs", data.classes(), request.classes),
-      fmt::format("give the last layer {} outputs", data.classes())};
+      fmt::format("--classes {} gives the last layer as many outputs", data.classes())};
 }
 
 }  // namespace

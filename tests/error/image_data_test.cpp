@@ -54,9 +54,9 @@ TEST_F(ImageData, TooManyClasses) {
       "the last layer 4 outputs)";
   refused(at("list") + "," + at("four"), 3, what);
   refused(at("four") + "," + at("list"), 3, what);
-  refused(
-      "synthetic:8:4", 2,
-      "synthetic:8:4: has 4 classes, but the net has 3 outputs (give the last layer 4 outputs)");
+  refused("synthetic:8:4", 2,
+          "synthetic:8:4: has 4 classes, but the net has 3 outputs (--classes 4 gives "
+          "the last layer as many outputs)");
 }
 
 TEST_F(ImageData, BadLine) {

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "apps/omni-perf/document.hpp"
+#include "apps/omni-run/class_names.hpp"
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/progress.hpp"
@@ -28,27 +29,6 @@ namespace omni {
 namespace {
 
 namespace fs = std::filesystem;
-
-// What outputs are called: by `file`, one per line, else by the data (null: none), or "class 7".
-Result<std::vector<std::string>> class_names(const std::string& file, const Dataset* data,
-                                             const Net& net) {
-  const std::size_t outputs = net.classes();
-  std::vector<std::string> names;
-  if (!file.empty()) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(file, ignored))
-      return Error{ErrorKind::usage, "--names " + file, "no such file", "one name per line"};
-    OMNI_TRY(names, read_class_names(file, std::nullopt));
-    if (names.size() != outputs)
-      return Error{ErrorKind::data, file,
-                   fmt::format("has {} names, the net {} outputs", names.size(), outputs),
-                   "one name per line, in the order of the classes"};
-  } else if (data != nullptr) {
-    names = data->class_names();
-  }
-  while (names.size() < outputs) names.push_back(fmt::format("class {}", names.size()));
-  return names;
-}
 
 // The classes of the largest outputs, best first, at most `most` of them; of equal ones the lower
 // number, as an evaluation counts. An error about `where` when the outputs are no numbers.
@@ -67,9 +47,11 @@ Result<std::vector<std::size_t>> likeliest(std::span<const float> outputs, std::
   return order;
 }
 
-// Gives the net its memory and the weights. `test`: its images; null: not known yet.
-Status prepare(Net& net, const DataFeed* test, const NetRunArguments& arguments,
-               const std::string& weights) {
+// Gives the net its memory and the weights. `test`: its images; null: not known yet. The names of
+// classes that are stored with the weights.
+Result<std::vector<std::string>> prepare(Net& net, const DataFeed* test,
+                                         const NetRunArguments& arguments,
+                                         const std::string& weights) {
   const MemoryDemand demand = evaluation_demand(net, test, working_on_gpus(net));
   OMNI_CHECK(MemoryForecast(net, demand, arguments.machine).require());
   OMNI_CHECK(net.allocate());
@@ -268,7 +250,10 @@ Status predict_command(const PredictArguments& arguments) {
   if (!arguments.data.source.empty() || !arguments.samples.empty()) {
     OMNI_TRY(data, open_data(arguments.data, *net));
   }
-  OMNI_TRY(const auto names, class_names(arguments.names, data.test.get(), *net));
+  std::vector<std::string> given;
+  if (!arguments.names.empty()) {
+    OMNI_TRY(given, read_names(arguments.names, *net));
+  }
   for (const std::uint64_t sample : arguments.samples)
     if (sample >= data.test->size())
       return Error{ErrorKind::usage, fmt::format("--index {}", sample),
@@ -280,7 +265,9 @@ Status predict_command(const PredictArguments& arguments) {
     OMNI_CHECK(
         check_input(net->options().augment, from_files.extent(), net->options().input, "predict"));
   OMNI_TRY(const Session session, start_session(arguments.machine));
-  OMNI_CHECK(prepare(*net, nullptr, arguments, arguments.weights));
+  OMNI_TRY(auto stored, prepare(*net, nullptr, arguments, arguments.weights));
+  const auto names =
+      settle_names(std::move(given), data.test.get(), std::move(stored), *net, arguments.weights);
 
   // A net may have more outputs than the data have classes.
   const int classes = data.test ? data.test->classes() : net->classes();
@@ -310,13 +297,17 @@ Status valid_command(const ValidArguments& arguments) {
     return Error{ErrorKind::usage, net->name(), "the last layer computes no loss",
                  "end the net with [softmax]"};
   OMNI_TRY(const DatasetPair data, open_data(arguments.data, *net));
-  OMNI_TRY(auto names, class_names(arguments.names, data.test.get(), *net));
-  Confusion confusion(std::move(names));
+  std::vector<std::string> given;
+  if (!arguments.names.empty()) {
+    OMNI_TRY(given, read_names(arguments.names, *net));
+  }
   const bool csv = !arguments.per_class_csv.empty();
   if (csv) OMNI_CHECK(try_writing(arguments.per_class_csv, 0));  // before anything is computed
   OMNI_TRY(const Session session, start_session(arguments.machine));
   DataFeed test(*data.test, feed_options(*net, arguments.data.seed, false, kEvaluationSlots));
-  OMNI_CHECK(prepare(*net, &test, arguments, arguments.weights));
+  OMNI_TRY(auto stored, prepare(*net, &test, arguments, arguments.weights));
+  Confusion confusion(
+      settle_names(std::move(given), data.test.get(), std::move(stored), *net, arguments.weights));
   OMNI_CHECK(test.allocate());
   OMNI_TRY(const auto recorder, start_trace(arguments.trace, session, *net));
   const auto count = [&](std::size_t index, std::span<const float> outputs) -> Status {

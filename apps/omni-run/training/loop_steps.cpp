@@ -2,6 +2,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "apps/omni-run/class_names.hpp"
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/group_options.hpp"
@@ -65,6 +66,7 @@ TrainerOptions Training::options() {
   StrategyChoice choice = strategy_;
   if (choice.type->models == GroupModels::one) choice.options.asynchrony = asynchrony_;
   return {.iterations = iterations_,
+          .schedule = iterations_,
           .display = arguments_.display,
           .evaluate_every = per_epoch,
           .checkpoint_every = arguments_.checkpoint_every,
@@ -179,6 +181,8 @@ Status Training::train_with(AnyTrainer& trainer) {
     OMNI_CHECK(save_darknet_weights(net(), file, trainer.state().samples));
     std::error_code ignored;
     log::info("saved {} ({} bytes)", file, std::filesystem::file_size(file, ignored));
+    if (const Status named = write_names_beside(file, identity_.class_names); !named)
+      log::warn("{}", named.error().message());
   }
   OMNI_CHECK(ended(trainer.evaluate_now()));
   log::info("memory: {:.0f} MiB at most", static_cast<double>(peak_resident_memory()) / 0x1p20);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "apps/omni-run/class_names.hpp"
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/plan_groups.hpp"
@@ -77,6 +78,7 @@ bool Training::guarded() const {
 
 Status Training::open_nets() {
   OMNI_TRY(spec_, read_net(arguments_.net));
+  if (arguments_.epochs) give_length(spec_.net);
   arguments_.net.cores = static_cast<int>(ranks::least(arguments_.net.cores));
   const Workers workers{computing_cores(arguments_.machine.session) + arguments_.net.gpus,
                         arguments_.net.gpus};
@@ -175,22 +177,19 @@ Status Training::open_images() {
   if (static_cast<std::size_t>(net().options().batch) > data_.train->size())
     log::info("a batch of {} is more than the {} training images: some are in it several times",
               net().options().batch, data_.train->size());
+  const std::string& source = arguments_.data.source;
+  const int classes = data_.train->classes();
+  if (classes < net().classes() && !source.empty() && !source.starts_with("synthetic"))
+    log::info("the net has {} outputs, the data {} classes (--classes {} gives it as many)",
+              net().classes(), classes, classes);
   if (checkpoint_ && !arguments_.other_data)
     OMNI_CHECK(require_same_data(*checkpoint_, data_.name));
-  identity_ = {.layers = layers_hash(spec_), .data = data_.name};
   iterations_ = planned_iterations();
-  return {};
-}
-
-// How many updates to do in all: --epochs if given, else what the net says.
-std::uint64_t Training::planned_iterations() const {
-  const NetOptions& options = groups_->net().options();
-  const std::uint64_t max_batches = options.solver.max_batches;
-  if (!arguments_.epochs) return max_batches;
-  const auto iterations = static_cast<std::uint64_t>(
-      std::ceil(*arguments_.epochs * static_cast<double>(data_.train->size()) / options.batch));
-  const bool limited = max_batches != 0 && arguments_.net.overrides("max_batches");
-  return limited ? std::min(iterations, max_batches) : iterations;
+  identity_ = {.layers = layers_hash(spec_),
+               .data = data_.name,
+               .class_names = class_names_of(*data_.train, net()),
+               .iterations = iterations_};
+  return check_schedule();
 }
 
 Status Training::prepare_folder() {
@@ -380,6 +379,7 @@ Result<TrainingState> Training::starting_point() {
     if (!guarded() && !arguments_.groups.automatic) state.guard.reset();
     if (!strategy_.grows) state.growth.clear();
     log::info("resumed {} at iteration {}", checkpoint_->path.string(), state.iteration);
+    warn_about_new_length(state.iteration);
     return state;
   }
   if (!arguments_.weights.empty()) {

@@ -48,6 +48,12 @@ class Training {
   Result<TrainingState> starting_point();
   void align(TrainingState& state) const;
 
+  // schedule_steps.cpp
+  static void give_length(Section& net);
+  std::uint64_t planned_iterations() const;
+  Status check_schedule() const;
+  void warn_about_new_length(std::uint64_t resumed_at) const;
+
   // rank_steps.cpp
   Status check_ranks();
   Status compare_ranks();
@@ -69,7 +75,6 @@ class Training {
 
   Net& net() { return groups_->net(); }
   bool guarded() const;  // see GuardedTraining
-  std::uint64_t planned_iterations() const;
   DataFeed* test() { return test_feed_ ? &*test_feed_ : nullptr; }
 
   TrainArguments arguments_;
