@@ -83,7 +83,8 @@ TEST(JobIsRefused, AsItsRanksAre) {
   on_nodes("2-3", {"--batch", "2"}, "3 ranks cannot share 2 images");
   on_nodes("2", {"--batch", "16", "--deterministic", "--slice", "16"}, "(--slice 8, say)");
   on_nodes("2", {"--group-layout", "0-1:0"}, "--group-layout: one group is on all ranks");
-  on_nodes("2", {"--arrivals", "virtual", "--machine", "8-gpus"}, "--arrivals virtual");
+  on_nodes("2", {"--arrivals", "virtual", "--machine", "8-gpus", "--slice", "8"},
+           "--arrivals virtual");
   expect_refused({"--template", "nodes", "--auto", "--net", "lenet"}, "--auto: the number");
   for (const Words& one : {Words{"--nodes", "1"}, Words{}})
     EXPECT_EQ(write_job(joined(one, {"--net", "lenet", "--auto"})).exit_code, 0);
