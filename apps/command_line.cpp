@@ -93,19 +93,33 @@ std::optional<Error> misplaced_option(const CLI::App& app) {
   return std::nullopt;
 }
 
+// A subcommand that takes the program's options, too, and has a help of its own.
+const CLI::App* extended(const CLI::App& app) {
+  const auto commands = app.get_subcommands();
+  const bool extends = !commands.empty() && commands.front()->get_fallthrough() &&
+                       commands.front()->get_help_ptr() != nullptr;
+  return extends ? commands.front() : nullptr;
+}
+
 Error unknown_option(const CLI::App& app, const CLI::App& command, const std::string& argument) {
   const std::string option = argument.substr(0, argument.find('='));
   if (const auto commands = app.get_subcommands(); !commands.empty() && &command == &app)
     if (commands.front()->get_option_no_throw(option))
       return comes_after(option, commands.front()->get_name());
+  const CLI::App* const also = extended(app);
   const std::string word = option.substr(std::min(option.find_first_not_of('-'), option.size()));
   std::vector<std::string_view> names;
-  for (const CLI::Option* each : command.get_options())
-    names.insert(names.end(), each->get_lnames().begin(), each->get_lnames().end());
+  for (const CLI::App* each_app : {&command, also})
+    if (each_app != nullptr)
+      for (const CLI::Option* each : each_app->get_options())
+        names.insert(names.end(), each->get_lnames().begin(), each->get_lnames().end());
   if (const std::string_view near = nearest(word, names); !near.empty())
     return usage_error(fmt::format("unknown option {}", shown_name(option)),
                        fmt::format("did you mean '--{}'?", near));
   std::string hint = fmt::format("'{}' lists them", help_command(app, command));
+  if (also != nullptr)
+    hint = fmt::format("'{}' lists its own, '{}' the others", help_command(app, *also),
+                       help_command(app, app));
   // Options that the word is said of. It is one of our own words, then, and can be shown.
   std::string about;
   for (const CLI::Option* each : command.get_options())

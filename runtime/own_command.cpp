@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -9,8 +11,23 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/shown_name.hpp"
+
 namespace omni {
 namespace {
+
+// What is printed is escaped (runtime/log.hpp), so a control character is written as bash reads it.
+std::string ansi_quoted(const std::string& word) {
+  std::string text = "$'";
+  for (const char c : word) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte > 0x7e)
+      text += fmt::format("\\x{:02x}", byte);
+    else
+      text += c == '\\' || c == '\'' ? std::string("\\") + c : std::string(1, c);
+  }
+  return text + '\'';
+}
 
 std::string quoted(const std::string& word) {
   const auto plain = [](unsigned char c) {
@@ -18,6 +35,7 @@ std::string quoted(const std::string& word) {
            std::string_view("%+,-./:=@_").find(static_cast<char>(c)) != std::string_view::npos;
   };
   if (!word.empty() && std::ranges::all_of(word, plain)) return word;
+  if (one_line(word) != word) return ansi_quoted(word);
   std::string text = "'";
   for (const char c : word)
     if (c == '\'')

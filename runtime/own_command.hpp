@@ -17,6 +17,7 @@ std::vector<std::string> own_words();
 // Without these options and their values, whether a value follows as a word or after a '='.
 std::vector<std::string> words_without(const std::vector<std::string>& options,
                                        const std::vector<std::string>& words);
+// Control characters are escaped as bash, zsh and ksh read them: $'a\x0ab'.
 std::string for_shell(const std::vector<std::string>& words);
 
 }  // namespace omni

@@ -167,8 +167,10 @@ struct ShippedNetArguments {
 };
 
 struct SlurmArguments {
-  std::string form = "nodes";                    // the template
-  std::map<std::string, std::string> options{};  // of sbatch, by name
+  std::string form{};                            // the template; "": by the number of nodes
+  std::map<std::string, std::string> options{};  // of sbatch, by name; "": not given
+  std::vector<std::string> words{};              // of the training
+  std::vector<std::string> given{}, once{};      // its options; those that may not be repeated
 };
 
 struct MachineFileArguments : NetRunArguments {

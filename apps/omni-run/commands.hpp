@@ -16,7 +16,7 @@ Status shipped_net_command(const ShippedNetArguments& arguments);
 Status layers_command(const CommonArguments& arguments);
 Status explain_command(const ExplainArguments& arguments);
 Status devices_command(const DevicesArguments& arguments);
-Status slurm_command(const SlurmArguments& arguments, const NetArguments& net);
+Status slurm_command(const SlurmArguments& arguments, const TrainArguments& training);
 Status machine_command(const MachineFileArguments& arguments);
 
 }  // namespace omni

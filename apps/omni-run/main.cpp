@@ -53,8 +53,8 @@ void add_training(CLI::App& app, TrainArguments& train) {
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
   app.add_option("--weights", train.weights);
-  app.add_option("--save-weights", train.save_weights);
-  app.add_option("--metrics", train.metrics);
+  app.add_option("--save-weights", train.save_weights)->take_last();
+  app.add_option("--metrics", train.metrics)->take_last();
   app.add_option("--out", train.out)->take_last();
   app.add_option("--checkpoint-every", train.checkpoint_every)
       ->take_last()
@@ -123,15 +123,19 @@ void add_options(CLI::App& app, CompareArguments& compare) {
 }
 
 void add_options(CLI::App& app, SlurmArguments& job) {
-  app.add_option("--template", job.form)->check(not_empty())->capture_default_str();
+  app.add_option("--template", job.form)->check(not_empty());
   const CLI::Validator one_word(
       [](const std::string& text) {
         return text.empty() || text.find_first_of(" \t\r\n\v\f") != text.npos ? "is no word" : "";
       },
       "");
-  for (const char* option : {"--nodes", "--time", "--gres", "--array", "--partition", "--account",
-                             "--qos", "--constraint", "--mem", "--cpus-per-task", "--job-name"})
+  for (const char* option :
+       {"--nodes", "--time", "--gpus", "--gpus-per-node", "--gres", "--array", "--partition",
+        "--account", "--qos", "--constraint", "--mem", "--cpus-per-task", "--job-name"})
     app.add_option(option, job.options[option])->check(one_word);
+  app.footer(
+      "All options of a training are taken, too; behind -- also --gpus.\n"
+      "Other options of sbatch: sbatch [OPTIONS] FILE");
 }
 
 // The options that several commands have.
@@ -142,6 +146,41 @@ void add_shared(CLI::App& app, auto& arguments) {
   if constexpr (requires { add_machine(app, arguments.machine); })
     add_machine(app, arguments.machine);
   if constexpr (requires { arguments.trace; }) add_trace(app, arguments.trace);
+}
+
+void add_options(CLI::App& app, TrainArguments& train) {
+  if (const std::string task = slurm::array_task(); !task.empty())
+    train.data.seed = std::strtoull(task.c_str(), nullptr, 10);
+  add_shared(app, train);
+  add_groups(app, train.groups);
+  add_strategies(app, train.groups, train.arrivals);
+  add_training(app, train);
+}
+
+// What is left of a job's command line for its training is read as the job will read it.
+std::optional<int> read_training(std::vector<std::string> words, SlurmArguments& job,
+                                 TrainArguments& train) {
+  std::vector<std::string> own{"--template"};
+  for (const auto& [option, value] : job.options) own.push_back(option);
+  // What follows is the training's, whatever its name.
+  const auto end = std::ranges::find(words, "--");
+  job.words = words_without(own, {words.begin() + 2, end});
+  if (end != words.end()) job.words.insert(job.words.end(), end + 1, words.end());
+  CLI::App app("", "omni-run");
+  train = {};
+  add_options(app, train);
+  std::vector<const char*> pointers{"omni-run"};
+  for (const std::string& word : job.words) pointers.push_back(word.c_str());
+  if (const auto code = read_command_line(app, static_cast<int>(pointers.size()), pointers.data()))
+    return code;
+  for (const CLI::Option* each : app.get_options()) {
+    if (each->count() == 0) continue;
+    job.given.push_back(each->get_name());
+    if (each->get_multi_option_policy() == CLI::MultiOptionPolicy::Throw &&
+        each->get_items_expected_max() == 1)
+      job.once.push_back(each->get_name());
+  }
+  return std::nullopt;
 }
 
 // With its workers, once it is known which, where it needs some.
@@ -251,12 +290,7 @@ int run(int argc, char** argv) {
   app.option_defaults()->always_capture_default(false);
 
   TrainArguments train;
-  if (const std::string task = slurm::array_task(); !task.empty())
-    train.data.seed = std::strtoull(task.c_str(), nullptr, 10);
-  add_shared(app, train);
-  add_groups(app, train.groups);
-  add_strategies(app, train.groups, train.arrivals);
-  add_training(app, train);
+  add_options(app, train);
   Commands commands(app);
   SlurmArguments job;
   CLI::App& slurm_app =
@@ -272,7 +306,11 @@ int run(int argc, char** argv) {
   use_grouped_help(app, kHelp);
   app.footer(kFooter);  // only now: subcommands made later would print it, too
 
-  if (const auto code = read_command_line(app, argc, argv)) return *code;
+  const std::vector<std::string> words(argv, argv + argc);
+  const bool writes_job = argc > 1 && words[1] == "slurm";
+  const auto end = writes_job ? std::ranges::find(words, "--") : words.end();
+  if (const auto code = read_command_line(app, static_cast<int>(end - words.begin()), argv))
+    return *code;
   if (commands.lists_schedulers() || train.machine.session.scheduler == "help") {
     log::result("{}\n", fmt::join(Session::schedulers(&omni_policy()), "\n"));
     return kSuccess;
@@ -281,9 +319,14 @@ int run(int argc, char** argv) {
   install_stop_signals("stopped; nothing was done yet that could be saved; to start again:\n  " +
                            for_shell(own_words()) + "\n",
                        exit_code(ErrorKind::interrupted));
+  if (slurm_app && !writes_job)
+    return finish(Error{ErrorKind::usage, argc > 1 ? words[1] : "", "stands before 'slurm'",
+                        "options come after it"});
+  if (slurm_app)
+    if (const auto code = read_training(words, job, train)) return *code;
   if (const Status prepared = prepare_ranks(train); !prepared) return finish(prepared);
-  if (slurm_app) return apply(train.common), finish(slurm_command(job, train.net));
   if (train.arrivals.simulated) train.machine.session.deterministic = true;
+  if (slurm_app) return apply(train.common), finish(slurm_command(job, train));
   return run_command(train_command, train);
 }
 

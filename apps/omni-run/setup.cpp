@@ -76,6 +76,15 @@ int computing_cores(const SessionOptions& session) {
   return session.cpu_workers > 0 ? std::min(session.cpu_workers, cores) : cores;
 }
 
+void fit_to_workers(MachineArguments& machine, NetArguments& net, int gpus) {
+  net.gpus = gpus;
+  net.cores = machine.session.deterministic ? 0 : computing_cores(machine.session);
+  net.fixed_sums = machine.session.deterministic;
+  if (machine.session.precision == Precision::bf16) net.values = DataType::bf16;
+  // In a slice for each GPU there is nothing that a core could take over in time.
+  machine.session.gpus_alone = gpus > 0 && net.slice == 0 && machine.session.implementation.empty();
+}
+
 Status settle_workers(MachineArguments& machine, NetArguments* net) {
   OMNI_TRY(ChosenGpus chosen, choose_gpus(machine.gpus));
   machine.gpus_left_out = std::move(chosen.left_out);
@@ -88,15 +97,7 @@ Status settle_workers(MachineArguments& machine, NetArguments* net) {
     machine.most_workspace = std::max(machine.most_workspace, most_workspace(gpu.memory));
     machine.session.gpus.push_back(gpu.number);
   }
-  if (net != nullptr) {
-    net->gpus = static_cast<int>(gpus.size());
-    net->cores = machine.session.deterministic ? 0 : computing_cores(machine.session);
-    net->fixed_sums = machine.session.deterministic;
-    if (machine.session.precision == Precision::bf16) net->values = DataType::bf16;
-    // In a slice for each GPU there is nothing that a core could take over in time.
-    machine.session.gpus_alone =
-        !gpus.empty() && net->slice == 0 && machine.session.implementation.empty();
-  }
+  if (net != nullptr) fit_to_workers(machine, *net, static_cast<int>(gpus.size()));
   if (!gpus.empty()) return {};
   if (machine.session.implementation == "cuda")
     return Error{ErrorKind::usage, "--impl cuda", "no GPU computes", "omni-run devices says why"};

@@ -49,6 +49,8 @@ Status prepare_ranks(TrainArguments& train);
 
 // Cores that will compute.
 int computing_cores(const SessionOptions& session);
+// How a net is cut for the workers, of which so many are GPUs.
+void fit_to_workers(MachineArguments& machine, NetArguments& net, int gpus);
 // Finds out which GPUs --gpus means; with the cores they decide how a net cuts its mini-batches.
 // net: null for none.
 Status settle_workers(MachineArguments& machine, NetArguments* net);

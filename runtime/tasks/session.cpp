@@ -81,15 +81,8 @@ Result<Session> Session::start(const SessionOptions& options) {
   // StarPU's usual two leave out. Several GPUs would take tasks from each other.
   if (options.gpus_alone && options.gpus.size() == 1) setenv("STARPU_CUDA_PIPELINE", "4", 0);
 
-  const std::string variable = environment("STARPU_SCHED");
-  const std::string scheduler = !options.scheduler.empty()  ? options.scheduler
-                                : !variable.empty()         ? variable
-                                : options.policy != nullptr ? options.policy->policy_name
-                                                            : "dmdas";
+  OMNI_TRY(const std::string scheduler, scheduler_of(options));
   starpu_sched_policy* policy = find_policy(scheduler, options.policy);
-  if (policy == nullptr)
-    return Error{ErrorKind::usage, "", fmt::format("unknown scheduler {}", shown_name(scheduler)),
-                 fmt::format("one of: {}", fmt::join(schedulers(options.policy), " "))};
 
   starpu_conf conf;
   starpu_conf_init(&conf);
@@ -139,6 +132,17 @@ Result<Session> Session::start(const SessionOptions& options) {
   });
   running = starpu;
   return Session(std::move(starpu));
+}
+
+Result<std::string> Session::scheduler_of(const SessionOptions& options) {
+  const std::string variable = environment("STARPU_SCHED");
+  std::string name = !options.scheduler.empty()  ? options.scheduler
+                     : !variable.empty()         ? variable
+                     : options.policy != nullptr ? options.policy->policy_name
+                                                 : "dmdas";
+  if (find_policy(name, options.policy) != nullptr) return name;
+  return Error{ErrorKind::usage, "", fmt::format("unknown scheduler {}", shown_name(name)),
+               fmt::format("one of: {}", fmt::join(schedulers(options.policy), " "))};
 }
 
 std::vector<std::string> Session::schedulers(starpu_sched_policy* ours) {

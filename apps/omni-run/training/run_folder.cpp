@@ -29,7 +29,20 @@ Status try_folder(const fs::path& path, std::uint64_t bytes) {
                "name a writable folder with free space with --out"};
 }
 
+Status require_unused(const fs::path& path) {
+  OMNI_TRY(const auto there, list_checkpoints(path));
+  if (there.empty()) return {};
+  return Error{ErrorKind::usage, path.string(), "holds checkpoints of another run",
+               "--resume auto goes on with that one; else name another --out, that of the "
+               "checkpoint for example"};
+}
+
 }  // namespace
+
+Status RunFolder::check(const fs::path& path, bool continuing, std::uint64_t bytes) {
+  OMNI_CHECK(try_folder(path, bytes));
+  return continuing ? Status() : require_unused(path);
+}
 
 fs::path RunFolder::place(const std::string& out, const std::string& net) {
   if (!out.empty()) return out;
@@ -44,13 +57,7 @@ Result<RunFolder> RunFolder::prepare(fs::path path, bool wanted, bool continuing
     OMNI_CHECK(try_folder(folder.path_, bytes));
     return folder;
   }
-  if (!continuing) {
-    OMNI_TRY(const auto there, list_checkpoints(folder.path_));
-    if (!there.empty())
-      return Error{ErrorKind::usage, folder.path_.string(), "holds checkpoints of another run",
-                   "--resume auto goes on with that one; else name another --out, that of the "
-                   "checkpoint for example"};
-  }
+  if (!continuing) OMNI_CHECK(require_unused(folder.path_));
   OMNI_CHECK(folder.open());
   return folder;
 }

@@ -234,7 +234,7 @@ Status Training::settle_groups() {
     groups.count = chosen.count;
     OMNI_CHECK(open_groups_again());
   }
-  OMNI_CHECK(strategy_.grows ? require_group_scheduler(*session_)
+  OMNI_CHECK(strategy_.grows ? require_group_scheduler(session_->scheduler())
                              : assign_workers(*groups_, groups, strategy_.type->models, *session_));
   if (strategy_.type->models == GroupModels::one)
     warn_about_groups(*groups_, groups, iterations_);

@@ -9,6 +9,7 @@
 #include "apps/omni-run/arguments.hpp"
 #include "apps/omni-run/progress.hpp"
 #include "apps/omni-run/training/group_options.hpp"
+#include "apps/omni-run/training/job_check.hpp"
 #include "apps/omni-run/training/run_folder.hpp"
 #include "apps/omni-run/training/time_limit.hpp"
 #include "runtime/communicator/ranks.hpp"
@@ -28,6 +29,7 @@ class Training {
   explicit Training(TrainArguments arguments)
       : arguments_(std::move(arguments)), progress_(arguments_.common.quiet) {}
   Status run();
+  Status check_for_job(const ExpectedJob& job);  // job_check.cpp
 
  private:
   // setup_steps.cpp: all that can be refused comes before anything is done.
