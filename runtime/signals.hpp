@@ -11,6 +11,10 @@
 
 namespace omni {
 
+// For a program's .preinit_array: before the libraries that it begins with, some of which take
+// long. Until install_stop_signals() a request prints "stopped" and ends the process with `code`.
+void listen_early(int code);
+
 // Until stop_in_order() a request prints `farewell` and ends the process with `code`. May be called
 // again, with another farewell.
 void install_stop_signals(const std::string& farewell, int code);

@@ -147,6 +147,8 @@ void add_shared(CLI::App& app, auto& arguments) {
 template <class Arguments>
 int run_command(Status (*command)(const Arguments&), Arguments& arguments) {
   apply(arguments.common);
+  if constexpr (requires { arguments.trace; })
+    if (const Status room = try_trace(arguments.trace); !room) return finish(room);
   if constexpr (requires { arguments.machine.session; }) {
     NetArguments* net = nullptr;
     if constexpr (requires { net = &arguments.net; }) net = &arguments.net;
@@ -294,6 +296,10 @@ int run_or_tell(int argc, char** argv) {
     return exit_code(ErrorKind::device);
   }
 }
+
+[[gnu::used, gnu::section(".preinit_array")]] void (*const before_all_libraries)() = [] {
+  listen_early(exit_code(ErrorKind::interrupted));
+};
 
 }  // namespace
 }  // namespace omni
