@@ -71,9 +71,15 @@ extern "C" void on_stop_signal(int number, siginfo_t* info, void* context) {
   }
 }
 
-// MPI calls it later, as the handler before its own.
-extern "C" void on_early_request(int) {
+int early_failure = 0;
+
+// MPI calls it later, as the handler before its own of SIGUSR1, and gives no more than the number.
+extern "C" void on_early_request(int number, siginfo_t* info, void*) {
   if (farewell_text != nullptr) return;
+  if (number == SIGINT && info->si_pid == getpid()) {  // OpenBLAS raises it
+    say("error: a library cannot start its threads (raise ulimit -u or ulimit -v)\n");
+    _exit(early_failure);
+  }
   say("stopped\n");
   _exit(farewell_code);
 }
@@ -86,10 +92,12 @@ bool is_ignored(int number) {  // by nohup, by a shell's &
 
 }  // namespace
 
-void listen_early(int code) {
+void listen_early(int code, int failed) {
   farewell_code = code;
+  early_failure = failed;
   struct sigaction action {};
-  action.sa_handler = on_early_request;
+  action.sa_sigaction = on_early_request;
+  action.sa_flags = SA_SIGINFO;
   for (const int number : kRequests)
     if (!is_ignored(number)) sigaction(number, &action, nullptr);
 }

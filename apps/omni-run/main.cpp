@@ -298,7 +298,7 @@ int run_or_tell(int argc, char** argv) {
 }
 
 [[gnu::used, gnu::section(".preinit_array")]] void (*const before_all_libraries)() = [] {
-  listen_early(exit_code(ErrorKind::interrupted));
+  listen_early(exit_code(ErrorKind::interrupted), exit_code(ErrorKind::failed));
 };
 
 }  // namespace
