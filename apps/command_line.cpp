@@ -4,8 +4,14 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <cctype>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
 
@@ -170,6 +176,36 @@ Error other_error(const CLI::App& app, const CLI::ParseError& problem) {
   return usage_error(std::move(what), help_command(app, command));
 }
 
+constexpr const char* kNoMemory = "out of memory";
+
+[[noreturn]] void leave(ErrorKind kind, const char* what) {
+  std::array<char, 2000> text;
+  const auto end = fmt::format_to_n(text.begin(), text.size() - 1, "error: {}", what).out;
+  std::replace_if(
+      text.begin(), end, [](char each) { return std::iscntrl(static_cast<unsigned char>(each)); },
+      '?');
+  *end = '\n';
+  [[maybe_unused]] const auto written =
+      ::write(STDERR_FILENO, text.data(), static_cast<std::size_t>(end + 1 - text.begin()));
+  _exit(exit_code(kind));
+}
+
+// Whoever throws may hold the lock of the log, and there may be no memory. The first one speaks.
+[[noreturn]] void leave_with_exception() {
+  static std::atomic_flag leaving;
+  while (leaving.test_and_set()) ::pause();
+  if (std::current_exception() == nullptr) std::abort();
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    leave(ErrorKind::out_of_memory, kNoMemory);
+  } catch (const std::exception& problem) {
+    leave(ErrorKind::failed, problem.what());
+  } catch (...) {
+    std::abort();
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
@@ -251,12 +287,23 @@ int exit_code_of(int (*run)(int argc, char** argv), int argc, char** argv) {
     }
     return code;
   } catch (const std::bad_alloc&) {
-    log::error("out of memory");
+    log::error("{}", kNoMemory);
     return exit_code(ErrorKind::out_of_memory);
   } catch (const std::exception& problem) {
     log::error("{}", problem.what());
     return exit_code(ErrorKind::failed);
   }
+}
+
+void end_in_order_on_exceptions() { std::set_terminate(leave_with_exception); }
+
+CLI::Validator within(double least, double most) {
+  const auto check = [least, most](const std::string& text) -> std::string {
+    double value = 0;
+    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return "";
+    return fmt::format("{} is no number from {:g} to {:g}", text, least, most);
+  };
+  return {check, fmt::format("[{:g} - {:g}]", least, most)};
 }
 
 }  // namespace omni

@@ -226,6 +226,18 @@ Status try_writing(const fs::path& path, std::uint64_t bytes) {
   return system_error(ErrorKind::usage, path, fmt::format("has no room for {} bytes", bytes), code);
 }
 
+Status try_folder(const fs::path& folder, std::uint64_t bytes, std::string_view option) {
+  std::error_code none;
+  fs::path there = fs::absolute(folder);
+  while (!fs::exists(fs::symlink_status(there, none)) && there.has_relative_path())
+    there = there.parent_path();
+  Status status = Error{ErrorKind::usage, "", "no folder, nor a link to one", ""};
+  if (fs::is_directory(there, none)) status = try_writing(there / ".omni-probe", bytes);
+  if (status) return {};
+  return Error{status.error().kind, there.string(), status.error().what,
+               fmt::format("name a writable folder with free space with {}", option)};
+}
+
 Status write_file_atomically(const fs::path& path, std::string_view contents) {
   OMNI_TRY(auto file, AtomicFile::create(path));
   OMNI_CHECK(file.write(contents));

@@ -8,17 +8,25 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 
+#include "runtime/files.hpp"
 #include "scheduling/model/group_plan.hpp"
 #include "scheduling/optimizer/search.hpp"
 #include "scheduling/trainer.hpp"
 
 namespace omni {
 
+// What a line of a metrics file holds: an object with its iteration; null: the beginning of one, as
+// a crash leaves it. Nothing: no metrics file has such a line.
+std::optional<nlohmann::json> metrics_object(const LineSource::Line& line);
+
 class MetricsLog {
  public:
-  // A file with something in it is refused, unless the run resumes: then lines of iterations that
-  // will be done again are dropped, so that no iteration appears twice, and others are appended.
-  // At iteration 0 the file is renamed instead.
+  // What open() would refuse is refused. Changes nothing.
+  static Status check(const std::filesystem::path& path, bool resumes);
+
+  // A file with something in it is refused, unless it holds metrics and the run resumes: then lines
+  // of iterations that will be done again are dropped, so that no iteration appears twice, and
+  // others are appended. At iteration 0 the file is renamed instead.
   static Result<MetricsLog> open(const std::filesystem::path& path,
                                  std::optional<std::uint64_t> resumed_iteration);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "apps/command_line.hpp"
 #include "apps/omni-perf/commands.hpp"
 #include "perf/analysis/bounds.hpp"
 #include "perf/common/statistics.hpp"

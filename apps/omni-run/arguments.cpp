@@ -6,6 +6,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "apps/command_line.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 
@@ -144,14 +145,14 @@ void add_strategies(CLI::App& app, GroupArguments& arguments, ArrivalArguments& 
       ->check(not_empty());
   StrategyOptions& how = arguments.how;
   app.add_option("--sync-every", how.sync_every)->check(CLI::Range(1, 1 << 20));
-  app.add_option("--alpha", how.alpha)->check(CLI::Range(1e-6, 1.0));
-  app.add_option("--central-momentum", how.central_momentum)->check(CLI::Range(0.0, 0.999999));
-  app.add_option("--outer-rate", how.outer_rate)->check(CLI::Range(1e-6, 100.0));
-  app.add_option("--outer-momentum", how.outer_momentum)->check(CLI::Range(0.0, 0.999999));
+  app.add_option("--alpha", how.alpha)->check(within(1e-6, 1.0));
+  app.add_option("--central-momentum", how.central_momentum)->check(within(0.0, 0.999999));
+  app.add_option("--outer-rate", how.outer_rate)->check(within(1e-6, 100.0));
+  app.add_option("--outer-momentum", how.outer_momentum)->check(within(0.0, 0.999999));
   app.add_option("--group-batches", arguments.batches)->check(not_empty());
-  app.add_option("--batch-rate", how.batch_rate)->check(CLI::Range(0.0, 1.0));
-  app.add_option("--adapt-factor", how.adapt_factor)->check(CLI::Range(1.0, 1024.0));
-  app.add_option("--adapt-weight", how.adapt_weight)->check(CLI::Range(1e-6, 1.0));
+  app.add_option("--batch-rate", how.batch_rate)->check(within(0.0, 1.0));
+  app.add_option("--adapt-factor", how.adapt_factor)->check(within(1.0, 1024.0));
+  app.add_option("--adapt-weight", how.adapt_weight)->check(within(1e-6, 1.0));
   add_choice(app, "--arrivals", arrivals.simulated, {{"real", false}, {"virtual", true}});
   app.add_option("--machine", arrivals.machine)->check(not_empty());
 }

@@ -47,7 +47,7 @@ int finish(const Status& status) {
 }
 
 void add_training(CLI::App& app, TrainArguments& train) {
-  app.add_option("--epochs", train.epochs)->check(CLI::Range(1e-6, 1e6));
+  app.add_option("--epochs", train.epochs)->check(within(1e-6, 1e6));
   app.add_option("--display", train.display)
       ->transform(whole_number())
       ->check(CLI::Range(1, 1 << 30))
@@ -64,7 +64,7 @@ void add_training(CLI::App& app, TrainArguments& train) {
   app.add_flag("--other-data", train.other_data);
   app.add_flag("--stage", train.stage);
   app.add_flag("--no-test", train.no_test);
-  app.add_option("--patience", train.patience)->check(CLI::Range(1.0, 1e6))->capture_default_str();
+  app.add_option("--patience", train.patience)->check(within(1.0, 1e6))->capture_default_str();
   app.add_flag("--dry-run", train.dry_run);
 }
 
@@ -115,7 +115,7 @@ void add_options(CLI::App& app, CompareArguments& compare) {
   app.add_option("--strategies", compare.strategies)->required();
   app.add_option("--target", compare.target)->required();
   add_number(app, "--seeds", compare.seeds, 1, 1000);
-  app.add_option("--epochs", compare.epochs)->check(CLI::Range(1e-6, 1e6));
+  app.add_option("--epochs", compare.epochs)->check(within(1e-6, 1e6));
   app.add_option("--out", compare.out);
   app.add_option("--arrivals", compare.arrivals)->check(not_empty());
   app.add_option("--machine", compare.machine)->check(not_empty());
@@ -187,6 +187,8 @@ std::optional<int> read_training(std::vector<std::string> words, SlurmArguments&
 template <class Arguments>
 int run_command(Status (*command)(const Arguments&), Arguments& arguments) {
   apply(arguments.common);
+  if constexpr (requires { arguments.trace; })
+    if (const Status room = try_trace(arguments.trace); !room) return finish(room);
   if constexpr (requires { arguments.machine.session; }) {
     NetArguments* net = nullptr;
     if constexpr (requires { net = &arguments.net; }) net = &arguments.net;
@@ -343,10 +345,15 @@ int run_or_tell(int argc, char** argv) {
   }
 }
 
+[[gnu::used, gnu::section(".preinit_array")]] void (*const before_all_libraries)() = [] {
+  listen_early(exit_code(ErrorKind::interrupted), exit_code(ErrorKind::failed));
+};
+
 }  // namespace
 }  // namespace omni
 
 int main(int argc, char** argv) {
+  omni::end_in_order_on_exceptions();
   omni::end_in_order_without_memory();
   omni::make_writes_fail();
   // MPI has a handler of its own for SIGUSR1, which ours calls.

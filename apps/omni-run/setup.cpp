@@ -17,6 +17,7 @@
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/cuda/devices.hpp"
 #include "runtime/cuda/full_gpu.hpp"
+#include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/tasks/task_errors.hpp"
@@ -178,6 +179,11 @@ FeedOptions feed_options(const Net& net, std::uint64_t seed, bool training, int 
           .slices = net.slices(),
           .slots = slots,
           .unpack_apart = gpus_compute()};
+}
+
+Status try_trace(const std::string& folder) {
+  constexpr std::uint64_t kSomeThousandTasks = 1 << 20;
+  return folder.empty() ? Status() : try_folder(folder, kSomeThousandTasks, "--trace");
 }
 
 Result<std::unique_ptr<Recorder>> start_trace(const std::string& folder, const Session& session,

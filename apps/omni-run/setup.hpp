@@ -80,6 +80,9 @@ inline constexpr int kEvaluationSlots = 3;
 // Needs a running Session, which decides what computes.
 FeedOptions feed_options(const Net& net, std::uint64_t seed, bool training, int slots);
 
+// Whether a trace could be begun there, if one is wanted: before anything takes time.
+Status try_trace(const std::string& folder);
+
 // Null when the folder is "". Measures the machine's peaks first, for the roofline. Destroy the
 // result before the session.
 Result<std::unique_ptr<Recorder>> start_trace(const std::string& folder, const Session& session,

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <stdexcept>
 #include <string_view>
 #include <thread>
 
@@ -21,6 +22,7 @@
 #include "runtime/tasks/models/machine_model.hpp"
 #include "runtime/tasks/models/model_folder.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "runtime/threads.hpp"
 
 namespace omni {
 namespace {
@@ -97,6 +99,13 @@ Result<Session> Session::start(const SessionOptions& options) {
     unsetenv(decided);
   if (options.cpu_workers >= 0) unsetenv("STARPU_NCPU");
 
+  // StarPU aborts where it cannot start its own.
+  try {
+    run_together((options.cpu_workers >= 0 ? options.cpu_workers : cores) + conf.ncuda + 1,
+                 [](int) {});
+  } catch (const std::runtime_error& refused) {
+    return Error{ErrorKind::failed, "", refused.what(), ""};
+  }
   clear_task_errors();
   starpu_malloc_set_align(64);
   // StarPU remembers where its models are, and looks for others in XDG_CACHE_HOME.

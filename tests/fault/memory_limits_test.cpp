@@ -77,6 +77,43 @@ void sweep(const char* net, const char* batch, std::size_t enough) {
 TEST(MemoryLimits, of_LeNet_end_in_order) { sweep("lenet", "64", 2100); }
 TEST(MemoryLimits, of_AlexNet_end_in_order) { sweep("alexnet", "4", 2100); }
 
+// The least address space in which a command works, to 16 MiB.
+std::size_t least_space(const std::vector<std::string>& command) {
+  std::size_t least = 0, most = 4096;
+  while (most - least > 16) {
+    const std::size_t middle = (least + most) / 2;
+    (with_address_space(middle, command).exit_code == 0 ? most : least) = middle;
+  }
+  return most;
+}
+
+// A little more than what the command takes without the option, and less than it takes with it.
+void sweep_option(const std::vector<std::string>& without, const std::vector<std::string>& option) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer needs all address space";
+  std::vector<std::string> with = without;
+  with.insert(with.end(), option.begin(), option.end());
+  const std::size_t least = least_space(without);
+  int refused = 0;
+  for (std::size_t more = 0; more <= 160; more += 32) {
+    const Finished run = with_address_space(least + more, with);
+    EXPECT_TRUE(run.exit_code == 0 || run.exit_code == 4)
+        << least << " + " << more << " MiB: " << run.exit_code << "\n"
+        << run.errors;
+    if (run.exit_code != 4) continue;
+    ++refused;
+    EXPECT_NE(run.errors.find("error: "), std::string::npos) << run.errors;
+  }
+  EXPECT_GT(refused, 0);
+}
+
+TEST(MemoryLimits, of_measured_peaks_end_in_order) {
+  sweep_option({"devices", "--gpus", "none", "--workers", "1"}, {"--peaks"});
+}
+TEST(MemoryLimits, of_traces_end_in_order) {
+  const TemporaryDirectory folder;
+  sweep_option(short_training("lenet", "64"), {"--trace", folder / "trace"});
+}
+
 TEST(MemoryLimits, are_asked_by_the_plan) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer needs all address space";
   const Finished run = with_address_space(4096, short_training("vgg-16", "64"));

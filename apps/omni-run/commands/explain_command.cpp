@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
+#include "scheduling/metrics_log.hpp"
 
 namespace omni {
 namespace {
@@ -44,23 +44,21 @@ void print_trial(const Decision& trial) {
 // The lines that tell of decisions, in their order.
 Result<std::vector<Decision>> decisions_in(const std::string& file) {
   OMNI_CHECK(require_there(file));
-  std::ifstream lines(file);
+  OMNI_TRY(LineSource lines, open_lines(file));
   std::vector<Decision> found;
-  std::string line;
-  for (int number = 1; std::getline(lines, line); ++number) {
-    Decision object = nlohmann::json::parse(line, nullptr, false);
-    if (!object.is_object()) {
-      if (lines.eof()) break;  // still being written
+  for (int number = 1;; ++number) {
+    OMNI_TRY(const std::optional<LineSource::Line> line, lines.next());
+    if (!line) return found;
+    std::optional<Decision> object = metrics_object(*line);  // null: still being written
+    if (!object)
       return Error{ErrorKind::data, fmt::format("{}:{}", file, number), "is no line of metrics",
                    "give the file of --metrics"};
-    }
     for (const char* kind : {"trial", "timed_groups", "planned_groups", "returned_to"})
-      if (object.contains(kind)) {
-        found.push_back(std::move(object));
+      if (object->contains(kind)) {
+        found.push_back(std::move(*object));
         break;
       }
   }
-  return found;
 }
 
 }  // namespace

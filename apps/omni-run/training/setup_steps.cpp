@@ -140,9 +140,8 @@ Status Training::try_places() {
   // Before hours of training rather than after.
   if (!arguments_.save_weights.empty())
     OMNI_CHECK(try_writing(arguments_.save_weights, net().parameter_count() * sizeof(float)));
-  std::error_code none;
-  if (arguments_.resume == "none" && std::filesystem::is_regular_file(arguments_.metrics, none))
-    OMNI_CHECK(MetricsLog::open(arguments_.metrics, std::nullopt));  // refuses another run's
+  if (!arguments_.metrics.empty() && ranks::first())
+    OMNI_CHECK(MetricsLog::check(arguments_.metrics, arguments_.resume != "none"));
   return {};
 }
 
