@@ -83,4 +83,35 @@ std::string for_shell(const std::vector<std::string>& words) {
   return line;
 }
 
+std::vector<std::string> from_shell(std::string_view line) {
+  std::vector<std::string> words;
+  bool within = false, inside_quotes = false;  // a word
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (!inside_quotes && line[i] == ' ') {
+      within = false;
+      continue;
+    }
+    if (!std::exchange(within, true)) words.emplace_back();
+    if (line[i] == '\'')
+      inside_quotes = !inside_quotes;
+    else if (!inside_quotes && line[i] == '\\' && i + 1 < line.size())
+      words.back() += line[++i];
+    else
+      words.back() += line[i];
+  }
+  return words;
+}
+
+std::optional<std::string> value_of(std::string_view option,
+                                    const std::vector<std::string>& words) {
+  std::optional<std::string> value;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string_view word = words[i];
+    if (word == option && i + 1 < words.size()) value = words[i + 1];
+    if (word.starts_with(option) && word.substr(option.size()).starts_with('='))
+      value = word.substr(option.size() + 1);
+  }
+  return value;
+}
+
 }  // namespace omni

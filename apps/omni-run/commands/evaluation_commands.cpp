@@ -188,7 +188,10 @@ class Confusion {
 
   std::string text() const {
     constexpr std::size_t kMostColumns = 20;  // that a terminal shows
-    std::string text = "class  images   correct";
+    std::string text = columns(kMostColumns) == 0
+                           ? ""
+                           : "rows: the true classes; columns: what the net took them for\n";
+    text += "class  images   correct";
     for (std::size_t said = 0; said < columns(kMostColumns); ++said)
       text += fmt::format(" {:5}", said);
     for (const auto& [truth, row] : rows_) {
@@ -197,6 +200,9 @@ class Confusion {
       for (std::size_t said = 0; said < columns(kMostColumns); ++said)
         text += fmt::format(" {:5}", times(row, said));
       text += "  " + one_line(names_[truth]);
+      if (const auto wrong = most_often_wrong(truth, row))
+        text += fmt::format(", most often taken for {} ({} of {})", one_line(names_[wrong->first]),
+                            wrong->second, all(row));
     }
     return text + "\n";
   }
@@ -206,6 +212,10 @@ class Confusion {
       classes.push_back({{"index", truth}, {"name", names_[truth]}, {"images", all(row)}});
       classes.back()["correct"] = times(row, truth);
       for (const auto& [said, count] : row) classes.back()["said"][std::to_string(said)] = count;
+      nlohmann::ordered_json& taken_for = classes.back()["taken_for"];  // null: always right
+      if (const auto wrong = most_often_wrong(truth, row))
+        taken_for = {
+            {"index", wrong->first}, {"name", names_[wrong->first]}, {"images", wrong->second}};
     }
     return classes;
   }
@@ -230,6 +240,13 @@ class Confusion {
     std::uint64_t images = 0;
     for (const auto& [said, count] : row) images += count;
     return images;
+  }
+  // Of equal ones the class with the lower number, as everywhere.
+  static std::optional<Row::value_type> most_often_wrong(std::size_t truth, const Row& row) {
+    const Row::value_type* most = nullptr;
+    for (const auto& each : row)
+      if (each.first != truth && (most == nullptr || each.second > most->second)) most = &each;
+    return most != nullptr ? std::optional(*most) : std::nullopt;
   }
   std::size_t columns(std::size_t most) const { return names_.size() > most ? 0 : names_.size(); }
   std::vector<std::string> names_;
@@ -324,7 +341,7 @@ Status valid_command(const ValidArguments& arguments) {
   if (arguments.common.json) {
     nlohmann::ordered_json object{{"net", net->name()},
                                   {"data", data.name},
-                                  {"images", tally.images},
+                                  {"images", std::llround(tally.images)},
                                   {"test_loss", shown_single(tally.mean_loss())},
                                   {"test_accuracy", shown_single(tally.accuracy())},
                                   {"test_top5_accuracy", shown_single(tally.top5_accuracy())}};

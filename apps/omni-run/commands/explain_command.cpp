@@ -29,6 +29,10 @@ std::string shown_text(const Decision& line, const char* key) {
 
 bool is_chosen(const Decision& line) { return line.value("chosen", Decision(false)) == true; }
 
+std::string groups_in_words(double groups) {
+  return fmt::format("{:.0f} group{}", groups, groups == 1 ? "" : "s");
+}
+
 void print_trial(const Decision& trial) {
   const std::string loss = trial.contains("score")
                                ? fmt::format("{:.4g} +- {:.2g}", figure_of(trial, "score"),
@@ -82,12 +86,14 @@ Status explain_command(const ExplainArguments& arguments) {
   for (const Decision& each : decisions) {
     const double at = figure_of(each, "iteration");
     if (each.contains("planned_groups")) {
-      log::result("iteration {:.0f}: {:.0f} groups: {:.3f} ms x {:.2f} updates{}\n", at,
-                  figure_of(each, "planned_groups"), 1e3 * figure_of(each, "predicted_seconds"),
+      log::result("iteration {:.0f}: {}: {:.3f} ms x {:.2f} updates{}\n", at,
+                  groups_in_words(figure_of(each, "planned_groups")),
+                  1e3 * figure_of(each, "predicted_seconds"),
                   figure_of(each, "statistical_penalty"), is_chosen(each) ? ", chosen" : "");
     } else if (each.contains("timed_groups")) {
-      log::result("iteration {:.0f}: {:.0f} groups take {:.3f} ms{}\n", at,
-                  figure_of(each, "timed_groups"), 1e3 * figure_of(each, "seconds_per_iteration"),
+      log::result("iteration {:.0f}: with {} {:.3f} ms{}\n", at,
+                  groups_in_words(figure_of(each, "timed_groups")),
+                  1e3 * figure_of(each, "seconds_per_iteration"),
                   is_chosen(each) ? "; more are hardly faster" : "");
     } else if (each.contains("returned_to")) {
       ++returns;

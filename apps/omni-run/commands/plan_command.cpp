@@ -79,9 +79,10 @@ void print_table(const GroupPlan& plan, const std::vector<NodeForecast>& nodes,
   }
   const IterationWork& work = plan.rows.back().work;
   log::result(
-      "measured work per iteration with {} groups: replicated layers {:.3f} ms, merged layers "
+      "measured work per iteration with {} group{}: replicated layers {:.3f} ms, merged layers "
       "{:.3f} ms, exchanges {:.3f} ms\n",
-      plan.rows.back().groups, 1e3 * work.groups, 1e3 * work.merged, 1e3 * work.exchanges);
+      plan.rows.back().groups, plan.rows.back().groups == 1 ? "" : "s", 1e3 * work.groups,
+      1e3 * work.merged, 1e3 * work.exchanges);
   const bool measured = std::ranges::all_of(plan.rows, [](const GroupPlan::Row& row) {
     return row.groups == 1 || row.penalty_error.has_value();
   });
