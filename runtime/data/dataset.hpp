@@ -15,6 +15,8 @@
 
 namespace omni {
 
+class DamagedImages;
+
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -33,8 +35,11 @@ class Dataset {
   virtual bool holds_vectors() const { return false; }
 
   // Copies the files that read() reads into a new folder below `place`, and reads there from then
-  // on. What is in memory is not copied.
-  virtual Status stage(const std::filesystem::path&) { return {}; }
+  // on. What is in memory is not copied. `skips`: a file that cannot be copied is left where it is.
+  virtual Status stage(const std::filesystem::path&, bool /*skips*/ = false) { return {}; }
+
+  // Those that are skipped (damaged_images.hpp); null: the first ends whatever reads it.
+  virtual DamagedImages* damaged() const { return nullptr; }
 
   bool has_all_sizes() const { return extent().h == 0; }
 };

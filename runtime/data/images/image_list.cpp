@@ -246,7 +246,7 @@ std::filesystem::path FileDataset::copy(std::size_t index) const {
   return staged_ / std::to_string(index / 1000) / std::to_string(index % 1000);
 }
 
-Status FileDataset::stage(const std::filesystem::path& place) {
+Status FileDataset::stage(const std::filesystem::path& place, bool skips) {
   const std::string prefix = fmt::format("omnivore-{}-images-", ::geteuid());
   delete_unlocked_folders(place, prefix);
   std::string name = place / (prefix + "XXXXXX");
@@ -256,17 +256,26 @@ Status FileDataset::stage(const std::filesystem::path& place) {
                  "set SLURM_TMPDIR or TMPDIR, or leave out --stage"};
   staged_ = name;
   lock_.emplace(lock_folder(staged_));
+  std::size_t left = 0;
   for (std::size_t i = 0; i < size(); ++i) {
     if (i * 10 / size() != (i + 1) * 10 / size())
       log::info("staging: {} of {} files in {}", i + 1, size(), name);
     create_directories(copy(i).parent_path(), problem);
+    const bool is_place = !problem;
     if (!problem) copy_file(original(i), copy(i), problem);
+    if (problem && problem != std::errc::no_space_on_device && is_place && skips) {
+      ++left;  // read() tries again, and says what is wrong
+      continue;
+    }
     if (problem == std::errc::no_space_on_device)
       return Error{ErrorKind::failed, name, "has no room for the data", "leave out --stage"};
     if (problem)
       return in_list(i, {ErrorKind::data, original(i).string(),
                          fmt::format("cannot be copied to {}: {}", name, problem.message()), ""});
   }
+  if (left > 0)
+    log::warn("staging: {} of {} files cannot be copied; they are read where they are", left,
+              size());
   return {};
 }
 

@@ -116,7 +116,8 @@ class FileDataset : public Dataset {
   std::string description() const override;
   std::vector<std::string> class_names() const override { return class_names_; }
   std::string place_of_label(std::size_t index) const override;
-  Status stage(const std::filesystem::path& place) override;  // the destructor deletes the copies
+  // The destructor deletes the copies.
+  Status stage(const std::filesystem::path& place, bool skips = false) override;
   ~FileDataset() override;
 
  private:
