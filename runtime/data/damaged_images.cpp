@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "runtime/log.hpp"
 #include "runtime/number_in.hpp"
@@ -93,11 +92,7 @@ class SkippingDataset final : public Dataset {
 }  // namespace
 
 DamagedImages::DamagedImages(std::size_t images, double share, std::string what)
-    : images_(images),
-      // 0.29 of 100 are 29, whatever products of doubles say.
-      most_(static_cast<std::size_t>(std::floor(share * static_cast<double>(images) + 1e-6))),
-      share_(share),
-      what_(std::move(what)) {}
+    : images_(images), most_(damaged_of(images, share)), share_(share), what_(std::move(what)) {}
 
 bool DamagedImages::has(std::size_t index) const {
   if (count_ == 0) return false;

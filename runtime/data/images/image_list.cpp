@@ -38,20 +38,21 @@ bool is_text(std::string_view line) {
   });
 }
 
-Status check_paths(const ImageList& list) {
+Status look_for(const ImageList& list, double damaged) {
   const std::size_t count = list.paths.size(), looked_for = std::min(count, kLookedFor);
+  std::size_t missing = 0, first = 0;
   for (std::size_t i = 0; i < looked_for; ++i) {
     const std::size_t index = looked_for == 1 ? 0 : i * (count - 1) / (looked_for - 1);
     std::error_code ignored;
-    if (!fs::is_regular_file(list.folder / list.paths[index], ignored))
-      return at_line(
-          list.file, index,
-          fmt::format("there is no file {}",
-                      shown_name((list.folder / list.paths[index]).string())),
-          fmt::format("the folder follows from the first path; {} of {} lines were looked at",
-                      looked_for, count));
+    if (fs::is_regular_file(list.folder / list.paths[index], ignored)) continue;
+    if (missing++ == 0) first = index;
   }
-  return {};
+  if (missing <= damaged_of(looked_for, damaged)) return {};
+  return at_line(
+      list.file, first,
+      fmt::format("there is no file {}", shown_name((list.folder / list.paths[first]).string())),
+      fmt::format("the folder follows from the first path; {} of {} lines were looked at",
+                  looked_for, count));
 }
 
 Status settle_folder(ImageList& list, std::span<const fs::path> folders) {
@@ -61,7 +62,7 @@ Status settle_folder(ImageList& list, std::span<const fs::path> folders) {
     const std::string relative(list.paths[index]);
     OMNI_TRY(list.folder, find_folder_of(relative, line_of(list.file, index), folders));
   }
-  return check_paths(list);
+  return {};
 }
 
 std::string fingerprint(const ImageList& list) {
@@ -232,6 +233,10 @@ Error FileDataset::in_list(std::size_t index, Error error) const {
   if (!list_.file.empty())
     error.where = fmt::format("{}: {}", line_of(list_.file, index), error.where);
   return error;
+}
+
+Status FileDataset::look_for_files(double damaged) const {
+  return list_.file.empty() ? Status() : look_for(list_, damaged);
 }
 
 std::string FileDataset::description() const {
