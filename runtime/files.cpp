@@ -62,6 +62,16 @@ ErrorKind creation_error_kind(int code) {
   }
 }
 
+// What the process or the machine lacks is no fault of the file.
+ErrorKind reading_error_kind(int code) {
+  switch (code) {
+    case EMFILE:
+    case ENFILE: return ErrorKind::failed;
+    case ENOMEM: return ErrorKind::out_of_memory;
+    default: return ErrorKind::data;
+  }
+}
+
 fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
@@ -113,7 +123,7 @@ Result<InputFile> InputFile::open(const fs::path& path, Links links) {
   const int flags =
       O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (links == Links::refused ? O_NOFOLLOW : 0);
   const int descriptor = retry_interrupted([&] { return ::open(path.c_str(), flags); });
-  if (descriptor < 0) return system_error(ErrorKind::data, path, "cannot open", errno);
+  if (descriptor < 0) return system_error(reading_error_kind(errno), path, "cannot open", errno);
   InputFile file(path, descriptor, 0);
   struct stat status {};
   if (::fstat(descriptor, &status) != 0)
@@ -131,7 +141,7 @@ Status InputFile::read(std::span<std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t count =
         retry_interrupted([&] { return ::read(descriptor_, bytes.data(), bytes.size()); });
-    if (count < 0) return system_error(ErrorKind::data, path_, "cannot read", errno);
+    if (count < 0) return system_error(reading_error_kind(errno), path_, "cannot read", errno);
     if (count == 0)
       return Error{ErrorKind::data, path_.string(),
                    fmt::format("ends {} bytes too early", bytes.size()),

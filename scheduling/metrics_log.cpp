@@ -189,6 +189,13 @@ Status MetricsLog::returned(std::uint64_t to, double learning_rate, const std::s
                  {"reason", reason}});
 }
 
+Status MetricsLog::damaged(const DamagedImage& image, bool training, std::uint64_t iteration) {
+  return append({{"iteration", iteration},
+                 {training ? "damaged_image" : "damaged_test_image", image.error.where},
+                 {"reason", image.error.what},
+                 {training ? "damaged_images" : "damaged_test_images", image.number}});
+}
+
 Status MetricsLog::append(const nlohmann::ordered_json& line) {
   if (std::fprintf(file_.get(), "%s\n", json_text(line).c_str()) < 0 ||
       std::fflush(file_.get()) != 0)

@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 
+#include "runtime/data/damaged_images.hpp"
 #include "runtime/files.hpp"
 #include "scheduling/model/group_plan.hpp"
 #include "scheduling/optimizer/search.hpp"
@@ -42,6 +43,10 @@ class MetricsLog {
   Status returned(std::uint64_t to, double learning_rate, const std::string& reason,
                   std::uint64_t iteration);
   Status trial(const Trial& trial, std::uint64_t iteration);  // which it started from
+  // An image of the training or the test set that cannot be read.
+  Status damaged(const DamagedImage& image, bool training, std::uint64_t iteration);
+
+  const std::filesystem::path& path() const { return path_; }
 
  private:
   struct Close {

@@ -62,6 +62,7 @@ struct TrainingState {
   std::optional<ArrivalState> arrivals{};
   std::vector<double> health{};  // numbers of HealthCheck
   std::vector<double> growth{};  // of GrowingTraining: devices, best throughput, whether settled
+  std::vector<std::uint64_t> damaged{};  // training images that could not be read, ascending
   // Iteration of the last checkpoint of this process, from one Trainer to the next; never saved.
   std::optional<std::uint64_t> saved_at{};
 };

@@ -226,6 +226,7 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
   if (state.arrivals) save_arrivals(snapshot.fields, *state.arrivals);
   if (!state.health.empty()) snapshot.fields.set("health", listed(state.health));
   if (!state.growth.empty()) snapshot.fields.set("growth", listed(state.growth));
+  if (!state.damaged.empty()) snapshot.fields.set("damaged_images", listed(state.damaged));
   if (state.tuning) {
     snapshot.fields.set("tuned_momentum", state.tuning->momentum);
     snapshot.fields.set("tuned_learning_rate", state.tuning->learning_rate);
@@ -319,6 +320,9 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
   OMNI_TRY(state.tuning, saved_tuning(checkpoint.fields));
   if (auto health = saved_list<double>(checkpoint, "health")) state.health = std::move(*health);
   if (auto growth = saved_list<double>(checkpoint, "growth")) state.growth = std::move(*growth);
+  if (checkpoint.fields.text("damaged_images")) {
+    OMNI_TRY(state.damaged, saved_list<std::uint64_t>(checkpoint, "damaged_images"));
+  }
   if (batch != net.options().batch)
     return Error{
         ErrorKind::usage, where,

@@ -163,6 +163,21 @@ void add_data(CLI::App& app, DataArguments& arguments) {
   app.add_option("--seed", arguments.seed)->transform(whole_number())->capture_default_str();
 }
 
+void add_damaged_images(CLI::App& app, double& share) {
+  app.add_option("--damaged-images", share)
+      ->transform(CLI::Validator(
+          [](std::string& text) -> std::string {
+            const bool percent = text.ends_with('%');
+            const std::string_view digits = std::string_view(text).substr(0, text.size() - percent);
+            const double value = number_in<double>(digits).value_or(-1) / (percent ? 100 : 1);
+            if (!(value >= 0 && value <= 1))
+              return shown_name(text) + " is no share from 0 to 1 (0.01, or 1%)";
+            text = fmt::format("{}", value);
+            return "";
+          },
+          ""));
+}
+
 void add_trace(CLI::App& app, std::string& folder) { app.add_option("--trace", folder); }
 
 }  // namespace omni

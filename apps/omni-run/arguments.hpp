@@ -59,6 +59,7 @@ struct DataArguments {
   std::uint64_t seed = 1;
   bool test = true;  // there are to be test images
   bool scale_features = false;
+  double damaged = 0.01;  // share of the images of a set that may be
 };
 
 struct GroupArguments {
@@ -192,6 +193,7 @@ void add_groups(CLI::App& app, GroupArguments& arguments);
 void add_strategies(CLI::App& app, GroupArguments& arguments, ArrivalArguments& arrivals);
 void add_fully_connected(CLI::App& app, FullyConnected& fully_connected);
 void add_data(CLI::App& app, DataArguments& arguments);
+void add_damaged_images(CLI::App& app, double& share);
 void add_trace(CLI::App& app, std::string& folder);
 
 }  // namespace omni

@@ -64,6 +64,7 @@ void add_training(CLI::App& app, TrainArguments& train) {
   app.add_flag("--other-data", train.other_data);
   app.add_flag("--stage", train.stage);
   app.add_flag("--no-test", train.no_test);
+  add_damaged_images(app, train.data.damaged);
   app.add_option("--patience", train.patience)->check(within(1.0, 1e6))->capture_default_str();
   app.add_flag("--dry-run", train.dry_run);
 }
@@ -73,6 +74,7 @@ void add_options(CLI::App& app, ValidArguments& valid) {
   app.add_option("--names", valid.names)->check(not_empty());
   app.add_flag("--per-class", valid.per_class);
   app.add_option("--per-class-csv", valid.per_class_csv)->check(not_empty());
+  add_damaged_images(app, valid.data.damaged);
 }
 
 void add_options(CLI::App& app, PredictArguments& predict) {
@@ -106,6 +108,7 @@ void add_options(CLI::App& app, PlanArguments& plan) {
       ->default_str("400")
       ->check(CLI::Range(64, 1'000'000));
   app.add_option("--gpu", plan.gpu)->check(not_empty());
+  add_damaged_images(app, plan.data.damaged);
 }
 
 void add_options(CLI::App& app, CompareArguments& compare) {

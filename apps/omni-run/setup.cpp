@@ -159,7 +159,8 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
                          .classes = net.classes(),
                          .seed = arguments.seed,
                          .test = arguments.test,
-                         .scale_features = arguments.scale_features}));
+                         .scale_features = arguments.scale_features,
+                         .damaged = arguments.damaged}));
   log::info("data: {}", data.train->description());
   const Extent images = data.train->extent(), input = net.options().input;
   if (data.train->holds_vectors()) return data;

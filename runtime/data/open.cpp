@@ -202,6 +202,8 @@ Status check_labels(const DatasetPair& pair, const DatasetRequest& request) {
 Result<DatasetPair> open_dataset(const DatasetRequest& request) {
   try {
     OMNI_TRY(DatasetPair pair, open_source(request));
+    for (const Dataset* each : {pair.train.get(), pair.test.get()})
+      if (each != nullptr) OMNI_CHECK(each->look_for_files(request.damaged));
     OMNI_CHECK(check_labels(pair, request));
     if (pair.train->holds_vectors() && request.net_input.c > 0 && !request.flat)
       return Error{ErrorKind::usage, request.source, "holds vectors, but the net takes images",

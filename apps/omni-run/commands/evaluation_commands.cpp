@@ -17,6 +17,7 @@
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/progress.hpp"
 #include "apps/omni-run/setup.hpp"
+#include "runtime/data/damaged_images.hpp"
 #include "runtime/data/images/image_list.hpp"
 #include "runtime/data/sources.hpp"
 #include "runtime/files.hpp"
@@ -313,7 +314,8 @@ Status valid_command(const ValidArguments& arguments) {
   if (!net->layers().back()->is_loss())
     return Error{ErrorKind::usage, net->name(), "the last layer computes no loss",
                  "end the net with [softmax]"};
-  OMNI_TRY(const DatasetPair data, open_data(arguments.data, *net));
+  OMNI_TRY(DatasetPair data, open_data(arguments.data, *net));
+  data.test = skip_damaged_images(std::move(data.test), arguments.data.damaged, false);
   std::vector<std::string> given;
   if (!arguments.names.empty()) {
     OMNI_TRY(given, read_names(arguments.names, *net));
@@ -328,8 +330,10 @@ Status valid_command(const ValidArguments& arguments) {
   OMNI_CHECK(test.allocate());
   OMNI_TRY(const auto recorder, start_trace(arguments.trace, session, *net));
   const auto count = [&](std::size_t index, std::span<const float> outputs) -> Status {
+    const int label = data.test->label(index);
+    if (label == kNoLabel) return {};  // it could not be read
     OMNI_TRY(const auto said, likeliest(outputs, 1, arguments.weights));
-    confusion.add(static_cast<std::size_t>(data.test->label(index)), said.front());
+    confusion.add(static_cast<std::size_t>(label), said.front());
     return {};
   };
   OMNI_TRY(const Tally tally, evaluate(*net, test, arguments.data.seed,
@@ -337,6 +341,11 @@ Status valid_command(const ValidArguments& arguments) {
   if (!std::isfinite(tally.mean_loss()))
     return Error{ErrorKind::diverged, arguments.weights, "the test loss is not a finite number",
                  "are these the weights of this net?"};
+  DamagedImages* const damaged = data.test->damaged();
+  if (damaged != nullptr)
+    for (const DamagedImage& each : damaged->take_new())
+      log::warn("skipped: {}", each.error.message());
+  const std::size_t skipped = damaged != nullptr ? damaged->count() : 0;
   if (csv) OMNI_CHECK(write_file_atomically(arguments.per_class_csv, confusion.csv()));
   if (arguments.common.json) {
     nlohmann::ordered_json object{{"net", net->name()},
@@ -345,10 +354,12 @@ Status valid_command(const ValidArguments& arguments) {
                                   {"test_loss", shown_single(tally.mean_loss())},
                                   {"test_accuracy", shown_single(tally.accuracy())},
                                   {"test_top5_accuracy", shown_single(tally.top5_accuracy())}};
+    if (skipped > 0) object["damaged_test_images"] = skipped;
     if (arguments.per_class) object["per_class"] = confusion.json();
     log::result("{}\n", json_text(object));
   } else {
-    log::result("{}\n{}", tested(tally, net->classes()),
+    log::result("{}{}\n{}", tested(tally, net->classes()),
+                skipped > 0 ? fmt::format("; {} could not be read", skipped) : "",
                 arguments.per_class ? confusion.text() : "");
   }
   return {};

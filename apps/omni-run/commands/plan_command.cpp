@@ -14,6 +14,7 @@
 #include "apps/omni-run/training/timed_training.hpp"
 #include "codelets/elementwise/exchange.hpp"
 #include "runtime/cuda/devices.hpp"
+#include "runtime/data/damaged_images.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
 #include "scheduling/model/group_plan.hpp"
@@ -191,7 +192,8 @@ Status plan_command(const PlanArguments& given) {
   OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *net));
   OMNI_TRY(const Session session, start_session(arguments.machine));
   if (!given.data.source.empty()) {
-    OMNI_TRY(const DatasetPair real, open_data(given.data, *net));
+    OMNI_TRY(DatasetPair real, open_data(given.data, *net));
+    real.train = skip_damaged_images(std::move(real.train), given.data.damaged, true);
     const UpdateRatios known =
         update_ratios_of(spec, net->options().batch, real.name, given.machine);
     if (given.update_iterations > 0) {

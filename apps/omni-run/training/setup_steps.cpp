@@ -13,6 +13,7 @@
 #include "apps/omni-run/training/training.hpp"
 #include "codelets/dense/library_memory.hpp"
 #include "runtime/communicator/ranks.hpp"
+#include "runtime/data/damaged_images.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
@@ -66,6 +67,7 @@ Status Training::run() {
   OMNI_CHECK(allocate());
   OMNI_CHECK(make_clock());
   OMNI_TRY(start_, starting_point());
+  OMNI_CHECK(check_images());
   OMNI_TRY(recorder_, start_trace(arguments_.trace, *session_, net()));
   OMNI_CHECK(open_metrics());
   return train();
@@ -173,6 +175,8 @@ Status Training::open_images() {
   wanted.seed = seed_;
   wanted.test = !arguments_.no_test;
   OMNI_TRY(data_, open_data(wanted, net()));
+  data_.train = skip_damaged_images(std::move(data_.train), wanted.damaged, true);
+  data_.test = skip_damaged_images(std::move(data_.test), wanted.damaged, false);
   if (static_cast<std::size_t>(net().options().batch) > data_.train->size())
     log::info("a batch of {} is more than the {} training images: some are in it several times",
               net().options().batch, data_.train->size());
@@ -365,6 +369,7 @@ Result<TrainingState> Training::starting_point() {
                 checkpoint_->path.string());
       state.tuning.reset();
     }
+    if (arguments_.other_data) state.damaged.clear();
     align(state);
     const std::uint64_t batch = net().options().batch;
     const bool counts_iterations = guarded() || arguments_.groups.automatic || strategy_.grows ||

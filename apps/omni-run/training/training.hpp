@@ -13,7 +13,9 @@
 #include "apps/omni-run/training/run_folder.hpp"
 #include "apps/omni-run/training/time_limit.hpp"
 #include "runtime/communicator/ranks.hpp"
+#include "runtime/data/damaged_images.hpp"
 #include "runtime/data/data_feed.hpp"
+#include "runtime/log.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "scheduling/arrivals/virtual_clock.hpp"
 #include "scheduling/groups/rank_sums.hpp"
@@ -71,9 +73,24 @@ class Training {
   Status ended(Status status);
   TrainerOptions options();
   TrainerEvents events();
-  // Into the metrics, by one of the log's functions.
-  void record(auto write, const auto&... facts);
+  // Into the metrics, by one of the log's functions. Metrics that cannot be written are no reason
+  // to lose a training.
+  void record(auto write, const auto&... facts) {
+    if (!metrics_) return;
+    if (Status written = (*metrics_.*write)(facts...); !written) {
+      log::warn("{}; no more metrics", written.error().message());
+      metrics_.reset();
+    }
+  }
   void print_summary(const TrainingState& state) const;
+
+  // damaged_steps.cpp
+  enum class Finder { this_rank, another_rank };
+  std::vector<DamagedImages*> damaged_sets() const;  // where they are skipped
+  Status check_images();
+  void name_damaged(std::uint64_t iteration, Finder finder);
+  void share_damaged(std::uint64_t iteration);
+  void count_damaged() const;
 
   Net& net() { return groups_->net(); }
   bool guarded() const;  // see GuardedTraining
@@ -107,6 +124,7 @@ class Training {
   TrainingState start_;
   std::unique_ptr<Recorder> recorder_;
   std::optional<MetricsLog> metrics_;
+  std::vector<std::pair<DamagedImage, bool>> unrecorded_;  // of the training set?
   Progress progress_;
   std::optional<HealthCheck> health_;
   std::optional<EvaluationReport> last_;

@@ -190,6 +190,20 @@ TEST_F(ImageLists, OnlySomeLinesAreLookedForAtOnce) {
   expect_said(missing.error().message(), "train.txt:501: b.jpg: cannot open: No such file");
 }
 
+TEST_F(ImageLists, SomeFilesMayBeMissing) {
+  image("a.jpg");
+  std::string lines;
+  for (int i = 0; i < 100; ++i) lines += i == 50 || i == 70 ? "b.jpg 0\n" : "a.jpg 0\n";
+  file("train.txt", lines);
+  const auto open = [&](double damaged) {
+    return open_dataset(
+        {.source = at("train.txt"), .net_input = {4, 4, 3}, .test = false, .damaged = damaged});
+  };
+  EXPECT_TRUE(open(0.02));
+  for (const double damaged : {0.0, 0.01})
+    expect_refused(open(damaged), "train.txt:51: there is no file 'b.jpg'");
+}
+
 TEST_F(ImageLists, DarknetData) {
   image("images/train/cat/1.jpg", 10);
   image("images/train/dog/2.jpg", 20);
