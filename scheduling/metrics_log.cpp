@@ -30,20 +30,26 @@ nlohmann::ordered_json common(const StepReport& report) {
   return object;
 }
 
-Status drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
+// The iteration of the last evaluation that stays; 0: none does.
+Result<std::uint64_t> drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
   OMNI_TRY(LineSource lines, open_lines(path));
   OMNI_TRY(AtomicFile kept, AtomicFile::create(path));
+  std::uint64_t tested = 0;
   for (;;) {
     OMNI_TRY(const std::optional<LineSource::Line> line, lines.next());
-    if (!line) return kept.commit();
+    if (!line) {
+      OMNI_CHECK(kept.commit());
+      return tested;
+    }
     if (!line->ended) continue;  // cut short by a crash
     auto object = nlohmann::json::parse(line->too_long ? "" : line->text, nullptr, false);
     const nlohmann::json done = object.is_object() ? object["iteration"] : nullptr;
     if (!done.is_number_unsigned())
       return Error{ErrorKind::usage, path.string(), "holds lines that are no metrics",
                    "name another file with --metrics"};
-    if (done.get<std::uint64_t>() <= iteration)
-      OMNI_CHECK(kept.write(std::string(line->text) + "\n"));
+    if (done.get<std::uint64_t>() > iteration) continue;
+    OMNI_CHECK(kept.write(std::string(line->text) + "\n"));
+    if (object.contains("test_loss")) tested = done.get<std::uint64_t>();
   }
 }
 
@@ -70,13 +76,16 @@ Result<MetricsLog> MetricsLog::open(const std::filesystem::path& path,
     return Error{ErrorKind::usage, path.string(), "holds metrics of another run",
                  "name another file, or remove this one; --resume continues it"};
   if (!fs::exists(path, none)) OMNI_CHECK(try_writing(path, 0));
-  if (size > 0)
-    OMNI_CHECK(*resumed_iteration == 0 ? set_aside(path) : drop_after(path, *resumed_iteration));
+  std::uint64_t tested = 0;
+  if (size > 0 && *resumed_iteration == 0) OMNI_CHECK(set_aside(path));
+  if (size > 0 && *resumed_iteration > 0) {
+    OMNI_TRY(tested, drop_after(path, *resumed_iteration));
+  }
   File file(std::fopen(path.c_str(), "a"));
   if (!file)
     return Error{ErrorKind::usage, path.string(),
                  std::string("cannot write the metrics: ") + std::strerror(errno), ""};
-  return MetricsLog(path, std::move(file));
+  return MetricsLog(path, std::move(file), tested);
 }
 
 Status MetricsLog::job(std::uint64_t iteration) {
@@ -91,6 +100,7 @@ Status MetricsLog::step(const StepReport& report) {
   object["loss"] = single(report.loss);
   object["loss_average"] = single(report.average_loss);
   object["accuracy"] = single(report.accuracy);
+  object["accuracy_average"] = single(report.average_accuracy);
   object["learning_rate"] = single(static_cast<double>(report.learning_rate));
   object["momentum"] = single(report.momentum.explicit_part);
   object["explicit_momentum"] = single(report.momentum.explicit_part);
@@ -109,6 +119,8 @@ Status MetricsLog::step(const StepReport& report) {
 }
 
 Status MetricsLog::evaluation(const EvaluationReport& report) {
+  if (has_evaluation(report.at.iteration)) return {};
+  tested_ = report.at.iteration;
   nlohmann::ordered_json object = common(report.at);
   object["test_loss"] = single(report.tally.mean_loss());
   object["test_accuracy"] = single(report.tally.accuracy());

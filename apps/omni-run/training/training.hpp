@@ -70,6 +70,9 @@ class Training {
   Net& net() { return groups_->net(); }
   bool guarded() const;  // see GuardedTraining
   std::uint64_t planned_iterations() const;
+  bool is_finished() const {
+    return iterations_ != 0 && start_.samples >= iterations_ * groups_->net().options().batch;
+  }
   DataFeed* test() { return test_feed_ ? &*test_feed_ : nullptr; }
 
   TrainArguments arguments_;
