@@ -234,6 +234,54 @@ TEST_F(Stop, ATraceNeedsRoomBeforeAnythingElse) {
   }
 }
 
+// Asked for a stop in an evaluation of the middle and in the last one, then trained on: the same
+// points as without a stop, each once, also by a virtual clock and with groups.
+TEST_F(Stop, AnEvaluationThatWasInterruptedIsMadeUp) {
+  const std::vector<Words> kinds{{},
+                                 {"--groups", "2"},
+                                 {"--strategy", "local", "--groups", "2"},
+                                 {"--groups", "2", "--arrivals", "virtual", "--machine", "8-gpus"}};
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    const fs::path out = folder_ / std::to_string(kind);
+    const auto words = [&](const std::string& name) {
+      Words all{"--net",           "lenet",
+                "--batch",         "16",
+                "--data",          "synthetic:10000",
+                "--deterministic", "-q",
+                "--max-batches",   "24",
+                "--display",       "1",
+                "--test-every",    "8",
+                "--resume",        "auto",
+                "--out",           out.string() + name,
+                "--metrics",       out.string() + name + ".jsonl"};
+      all.insert(all.end(), kinds[kind].begin(), kinds[kind].end());
+      return all;
+    };
+    const auto points = [&](const std::string& name) {
+      std::vector<nlohmann::json> found;
+      for (nlohmann::json line : read_metrics(out.string() + name + ".jsonl"))
+        if (line.contains("test_loss")) {
+          line.erase("time");
+          found.push_back(line);
+        }
+      return found;
+    };
+    ASSERT_EQ(omni_run(words("straight")).exit_code, 0);
+    const std::string metrics = out.string() + "stopped.jsonl";
+    for (const int at : {8, 16, 24}) {
+      const std::string line = "{\"iteration\":" + std::to_string(at) + ",";
+      const int code = asked(words("stopped"), SIGTERM, [&] {
+        return fs::exists(metrics) && get(metrics).find(line) != std::string::npos;
+      });
+      EXPECT_TRUE(code == 75 || code == 0) << "it may have been faster: " << get(errors_);
+    }
+    const Finished ended = omni_run(words("stopped"));
+    EXPECT_EQ(ended.exit_code, 0) << ended.errors;
+    EXPECT_EQ(points("straight").size(), 3u);
+    EXPECT_EQ(points("stopped"), points("straight")) << kind;
+  }
+}
+
 // Two trainings of one net that nobody gave a folder, stopped at once: as when a machine goes down.
 TEST_F(Stop, RunsWithoutAFolderDoNotTakeTheSame) {
   std::vector<pid_t> children;
