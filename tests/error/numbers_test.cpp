@@ -5,7 +5,7 @@
 #include <regex>
 #include <sstream>
 
-#include "tests/support/omni_run_fork.hpp"
+#include "tests/support/omni_run.hpp"
 
 namespace omni::test {
 namespace {
@@ -28,7 +28,7 @@ const std::vector<std::pair<std::string, Words>> kCommands{
 
 std::vector<std::string> options_with_values(const std::string& command) {
   std::vector<std::string> names;
-  std::istringstream help(omni_run_fork({command, "--help"}).output);
+  std::istringstream help(omni_run({command, "--help"}).output);
   const std::regex option("^  (?:-\\w,)?(--[\\w-]+) [A-Z<{\\[].*");
   std::smatch found;
   for (std::string line; std::getline(help, line);)
@@ -44,7 +44,7 @@ class Numbers : public testing::Test {
     Words words{command};
     words.insert(words.end(), others.begin(), others.end());
     if (!option.empty()) words.push_back(option + "=" + value);
-    const Finished run = omni_run_fork(words);
+    const Finished run = omni_run(words);
     return std::to_string(run.exit_code) + " " + run.errors;
   }
 };
