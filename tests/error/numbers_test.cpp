@@ -16,6 +16,8 @@ using Words = std::vector<std::string>;
 // than those of options.
 const std::vector<std::pair<std::string, Words>> kCommands{
     {"train", {"--net", "lenet", "--dry-run"}},
+    {"train", {"--net", "lenet", "--dry-run", "--groups", "2", "--strategy", "sma"}},
+    {"train", {"--net", "lenet", "--dry-run", "--groups", "2", "--strategy", "local"}},
     {"valid", {"--net", "absent", "--weights", "absent"}},
     {"predict", {"--net", "absent", "--weights", "absent"}},
     {"time", {"--net", "absent"}},
