@@ -50,8 +50,8 @@ TEST_F(ImageData, TooManyClasses) {
   put(folder_ / "four", "set/train/red/0.jpg 2\nset/train/red/0.jpg 3\n");
   const std::string what =
       at("four") +
-      ":2: label 3 is out of range: the net has 3 outputs (labels count from 0; give "
-      "the last layer 4 outputs)";
+      ":2: label 3 is out of range: the net has 3 outputs (labels count from 0; "
+      "--classes 4 gives the last layer as many outputs)";
   refused(at("list") + "," + at("four"), 3, what);
   refused(at("four") + "," + at("list"), 3, what);
   refused("synthetic:8:4", 2,
