@@ -124,7 +124,7 @@ std::optional<Finding> find_no_gradient(const Inspection& found, const Learning&
 }
 
 // Without anything learned, until a net is stuck, and until the user is told.
-constexpr std::uint64_t kEpochs = 2, kEpochsEarly = 5;
+constexpr std::uint64_t kEpochs = 2, kEpochsEarly = 6;
 
 // On a GPU many iterations take as long as to fetch what is looked at.
 constexpr std::uint64_t kLaterOnGpus = 4;
@@ -171,7 +171,8 @@ HealthCheck::HealthCheck(const Net& net, const Dataset& data, HealthOptions opti
       epoch_(data.size() / net.options().batch + 1),
       level_(chance_loss(net, class_shares(data, net.classes())), epoch_),
       stuck_(std::max(options_.stuck, kEpochs * epoch_)),
-      early_(std::max(options_.early, kEpochsEarly * epoch_)),
+      early_(std::max(
+          {options_.early, options_.early_samples / net.options().batch, kEpochsEarly * epoch_})),
       next_(options_.first),
       next_usual_(options_.usual),
       one_class_(find_one_class(class_shares(data, net.classes()))),
@@ -186,7 +187,8 @@ HealthCheck::Stuck HealthCheck::stuck() const {
   if (level_.at_chance() >= stuck_) return surely;
   const auto rising = static_cast<std::uint64_t>(solver_.burn_in);
   const std::uint64_t risen = last_.iteration - std::min(last_.iteration, rising);
-  return std::min(level_.at_chance(), risen) >= early_ ? told_early : not_long;
+  const std::uint64_t count = std::min(level_.at_chance(), risen);
+  return level_.risen() == 0 && count >= early_ ? told_early : not_long;
 }
 
 LossIs HealthCheck::loss() const {

@@ -58,7 +58,8 @@ struct HealthOptions {
   std::uint64_t first = 200;   // iteration of the first inspection for a loss at chance
   std::uint64_t usual = 1024;  // iteration of the first routine inspection
   std::uint64_t stuck = 1000;  // losses at chance, and two epochs, after which a net is stuck
-  std::uint64_t early = 100;   // likewise, and five epochs, after which the user is told
+  // Likewise, and samples, and six epochs, after which the user is told.
+  std::uint64_t early = 100, early_samples = 3200;
   std::function<void(const std::string&)> warn;
 };
 

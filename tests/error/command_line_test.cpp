@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"TestsAndNoTest",
                 {"--net", "lenet", "--data", "synthetic:64", "--no-test", "--test-every", "5"},
                 2,
-                "--no-test excludes --test-every"},
+                "--test-every excludes --no-test"},
         Refusal{"TestsEveryLittle",
                 {"--net", "lenet", "--data", "synthetic:64", "--test-every", "0.5"},
                 2,

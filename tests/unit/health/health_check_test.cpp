@@ -195,19 +195,19 @@ TEST_F(Health, waits_for_slow_starters) {
   EXPECT_EQ(told.said.size(), 1u) << "of 82 epochs";
 }
 
-// 60 samples are ten mini-batches, and 100 of these are enough to say so.
+// 60 samples are ten mini-batches, and 534 of these are enough to say so.
 TEST_F(Health, tells_what_does_not_leave_chance_for_many_epochs) {
   const auto until = [](std::uint64_t last) {
     return [last](std::uint64_t iteration) { return iteration <= last ? std::log(3.0) : 0.3; };
   };
-  const Told stays = told_losses(150, true, until(150));
+  const Told stays = told_losses(600, true, until(600));
   ASSERT_EQ(stays.said.size(), 1u);
-  EXPECT_NE(stays.said.front().find("the loss has been 1.099 for 112 mini-batches, 10 epochs; "),
+  EXPECT_NE(stays.said.front().find("the loss has been 1.099 for 544 mini-batches, 49 epochs; "),
             std::string::npos)
       << stays.said.front();
-  EXPECT_EQ(stays.failed_at, 150u) << "not before the end";
-  EXPECT_TRUE(told_losses(300, true, until(90)).said.empty());
-  EXPECT_TRUE(told_losses(700, true, until(550), "burn_in=500\n").said.empty())
+  EXPECT_EQ(stays.failed_at, 600u) << "not before the end";
+  EXPECT_TRUE(told_losses(600, true, until(500)).said.empty());
+  EXPECT_TRUE(told_losses(1200, true, until(990), "burn_in=500\n").said.empty())
       << "while the rate rises";
 }
 
