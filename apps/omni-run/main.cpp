@@ -121,6 +121,11 @@ void add_options(CLI::App& app, CompareArguments& compare) {
   app.add_option("options", compare.options);
 }
 
+void add_options(CLI::App& app, DataCheckArguments& data) {
+  app.add_option("SOURCE", data.data.source);
+  app.add_option("--net", data.net)->check(not_empty());
+}
+
 void add_options(CLI::App& app, SlurmArguments& job) {
   app.add_option("--template", job.form)->check(not_empty())->capture_default_str();
   const CLI::Validator one_word(
@@ -168,6 +173,8 @@ class Commands {
         plan_, plan_command);
     add("compare", "Train by several strategies with several seeds: time and epochs to an accuracy",
         compare_, compare_command);
+    add("data", "Check a data set: damaged files, classes, duplicates, sizes", checked_,
+        data_command);
     layers_app_ = app.add_subcommand("layers", "The sections and keys that a net may contain");
     add_common(*layers_app_, layers_);
     add("explain", "The trials of --auto in a training: values, choices, reasons, cost", explained_,
@@ -229,6 +236,7 @@ class Commands {
   TimeArguments time_;
   PlanArguments plan_;
   CompareArguments compare_;
+  DataCheckArguments checked_;
   CommonArguments layers_;
   ExplainArguments explained_;
   DevicesArguments devices_;

@@ -17,6 +17,7 @@
 #include "layers/formats/darknet.hpp"
 #include "layers/options.hpp"
 #include "runtime/files.hpp"
+#include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
 #include "scheduling/training_checkpoint.hpp"
 
@@ -67,12 +68,18 @@ void keep_images_at_once(const Section& file, Section& net) {
   net.options.push_back({"subdivisions", std::to_string(batch / at_once), kCommandLine});
 }
 
-Status load(Net& net, const std::filesystem::path& file) {
+Status load(Net& net, const std::filesystem::path& file, const std::string& held_out_of) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(file, ignored) && file.extension() != ".safetensors" &&
       file.extension() != ".json")
     return load_darknet_weights(net, file);
   OMNI_TRY(const Checkpoint checkpoint, load_checkpoint(file));
+  const auto trained = checkpoint.fields.text("data");
+  if (trained && !held_out_of.empty() && one_line(*trained) != one_line(held_out_of))
+    log::warn(
+        "{}: was trained on the data {}, this run has {}: samples that it learned may be among the "
+        "test samples (give the same --data, --hold-out and --seed)",
+        file.string(), shown_name(*trained), shown_name(held_out_of));
   return restore_parameters(net, checkpoint);
 }
 
@@ -151,9 +158,9 @@ Result<std::unique_ptr<Net>> open_net(const NetArguments& arguments, bool traini
   return build_net(spec, arguments, training);
 }
 
-Status load_parameters(Net& net, const std::string& path) {
+Status load_parameters(Net& net, const std::string& path, const std::string& held_out_of) {
   OMNI_CHECK(require_there(path));
-  OMNI_CHECK(load(net, path));
+  OMNI_CHECK(load(net, path, held_out_of));
   for (const Param* param : net.params()) {
     const HostAccess values(*param->master, HostAccess::Mode::read);
     if (!std::ranges::all_of(values.f32(), [](float value) { return std::isfinite(value); }))

@@ -55,8 +55,10 @@ Result<std::unique_ptr<Net>> build_net(const NetSpec& spec, const NetArguments& 
                                        bool training);
 Result<std::unique_ptr<Net>> open_net(const NetArguments& arguments, bool training);
 
-// Trained parameters to start from, or to use: a .weights file, or a checkpoint. Not finite ones.
-Status load_parameters(Net& net, const std::string& path);
+// Trained parameters to start from, or to use: a .weights file, or a checkpoint. Refuses what is not
+// finite. `held_out_of`: DatasetPair::name, where test samples are held out of it; warns if a
+// checkpoint is of another.
+Status load_parameters(Net& net, const std::string& path, const std::string& held_out_of = "");
 
 // The table shown before training, and its JSON twin.
 std::string layer_table(const Net& net);

@@ -69,11 +69,11 @@ Result<std::vector<std::size_t>> likeliest(std::span<const float> outputs, std::
 
 // Gives the net its memory and the weights. `test`: its images; null: not known yet.
 Status prepare(Net& net, const DataFeed* test, const NetRunArguments& arguments,
-               const std::string& weights) {
+               const std::string& weights, const std::string& held_out_of = "") {
   const MemoryDemand demand = evaluation_demand(net, test, working_on_gpus(net));
   OMNI_CHECK(MemoryForecast(net, demand, arguments.machine).require());
   OMNI_CHECK(net.allocate());
-  return load_parameters(net, weights);
+  return load_parameters(net, weights, held_out_of);
 }
 
 // Images at once: no more of them than this, nor than there is room for in so many bytes.
@@ -316,7 +316,8 @@ Status valid_command(const ValidArguments& arguments) {
   if (csv) OMNI_CHECK(try_writing(arguments.per_class_csv, 0));  // before anything is computed
   OMNI_TRY(const Session session, start_session(arguments.machine));
   DataFeed test(*data.test, feed_options(*net, arguments.data.seed, false, kEvaluationSlots));
-  OMNI_CHECK(prepare(*net, &test, arguments, arguments.weights));
+  OMNI_CHECK(prepare(*net, &test, arguments, arguments.weights,
+                     arguments.data.hold_out > 0 ? data.name : ""));
   OMNI_CHECK(test.allocate());
   OMNI_TRY(const auto recorder, start_trace(arguments.trace, session, *net));
   const auto count = [&](std::size_t index, std::span<const float> outputs) -> Status {

@@ -11,6 +11,7 @@
 #include "apps/omni-run/training/plan_groups.hpp"
 #include "apps/omni-run/training/training.hpp"
 #include "runtime/communicator/ranks.hpp"
+#include "runtime/data/data_check.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
@@ -175,6 +176,7 @@ Status Training::open_images() {
   wanted.seed = seed_;
   wanted.test = !arguments_.no_test;
   OMNI_TRY(data_, open_data(wanted, net()));
+  for (const std::string& each : class_warnings(data_)) log::warn("{}", each);
   if (static_cast<std::size_t>(net().options().batch) > data_.train->size())
     log::info("a batch of {} is more than the {} training images: some are in it several times",
               net().options().batch, data_.train->size());

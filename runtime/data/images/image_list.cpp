@@ -38,7 +38,7 @@ bool is_text(std::string_view line) {
   });
 }
 
-Status check_paths(const ImageList& list) {
+Status look_for(const ImageList& list) {
   const std::size_t count = list.paths.size(), looked_for = std::min(count, kLookedFor);
   for (std::size_t i = 0; i < looked_for; ++i) {
     const std::size_t index = looked_for == 1 ? 0 : i * (count - 1) / (looked_for - 1);
@@ -61,7 +61,7 @@ Status settle_folder(ImageList& list, std::span<const fs::path> folders) {
     const std::string relative(list.paths[index]);
     OMNI_TRY(list.folder, find_folder_of(relative, line_of(list.file, index), folders));
   }
-  return check_paths(list);
+  return {};
 }
 
 std::string fingerprint(const ImageList& list) {
@@ -236,6 +236,10 @@ Error FileDataset::in_list(std::size_t index, Error error) const {
 
 std::string FileDataset::description() const {
   return fmt::format("{} image files, {} classes, from {}", size(), classes_, origin_.string());
+}
+
+Status FileDataset::look_for_files() const {
+  return list_.file.empty() ? Status() : look_for(list_);
 }
 
 std::string FileDataset::place_of_label(std::size_t index) const {

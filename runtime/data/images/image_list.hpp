@@ -116,6 +116,8 @@ class FileDataset : public Dataset {
   std::string description() const override;
   std::vector<std::string> class_names() const override { return class_names_; }
   std::string place_of_label(std::size_t index) const override;
+  std::string name_of(std::size_t index) const override { return original(index).string(); }
+  Status look_for_files() const override;
   Status stage(const std::filesystem::path& place) override;  // the destructor deletes the copies
   ~FileDataset() override;
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -41,10 +42,41 @@ std::vector<std::string> class_folders(const fs::path& split) {
   return names;
 }
 
-Status add_class(const fs::path& split, const std::string& name, int label, ImageList& list) {
-  OMNI_TRY(const std::vector<std::string> paths, images_below(split / name));
+// Visits all image files below a folder, until `visit` returns false. Some sets have a folder more
+// below each class.
+Status for_each_image(const fs::path& folder, const std::function<bool(const fs::path&)>& visit) {
+  constexpr int kDeepest = 32;
+  fs::recursive_directory_iterator entry(folder, fs::directory_options::follow_directory_symlink);
+  for (; entry != fs::recursive_directory_iterator(); ++entry) {
+    const fs::path& path = entry->path();
+    if (entry->is_directory()) {
+      if (hidden(path)) entry.disable_recursion_pending();
+      if (entry.depth() > kDeepest)
+        return Error{ErrorKind::data, path.string(), "is nested too deeply",
+                     "a link that leads back to a folder above it?"};
+    }
+    if (hidden(path) || entry->is_directory()) continue;
+    if ((ends_as(path, kRead) || ends_as(path, kNotRead)) && !visit(path)) break;
+  }
+  return {};
+}
+
+// Whether there are folders with images: classes, unless they are what such folders are in.
+bool has_class_folders(const fs::path& folder) {
+  bool found = false;
+  for (const std::string& name : class_folders(folder))
+    if (!found &&
+        !for_each_image(folder / name, [&](const fs::path&) { return found = true, false; }))
+      return false;
+  return found;
+}
+
+// `for_check`: see DatasetRequest.
+Status add_class(const fs::path& folder, int label, bool may_be_empty, bool for_check,
+                 ImageList& list) {
+  OMNI_TRY(const std::vector<std::string> paths, images_below(folder, may_be_empty));
   for (const fs::path path : paths) {
-    if (ends_as(path, kNotRead))
+    if (ends_as(path, kNotRead) && !for_check)
       return Error{ErrorKind::data, path.string(),
                    fmt::format("is an image, but not {}", kImageFiles),
                    "convert it, or take it out of the folder"};
@@ -163,23 +195,13 @@ Status check_different(const fs::path& file, const std::vector<std::string>& lab
 
 }  // namespace
 
-// Some sets have a folder more below each class.
-Result<std::vector<std::string>> images_below(const fs::path& folder) {
-  constexpr int kDeepest = 32;
+Result<std::vector<std::string>> images_below(const fs::path& folder, bool may_be_empty) {
   std::vector<std::string> paths;
-  fs::recursive_directory_iterator entry(folder, fs::directory_options::follow_directory_symlink);
-  for (; entry != fs::recursive_directory_iterator(); ++entry) {
-    const fs::path& path = entry->path();
-    if (entry->is_directory()) {
-      if (hidden(path)) entry.disable_recursion_pending();
-      if (entry.depth() > kDeepest)
-        return Error{ErrorKind::data, path.string(), "is nested too deeply",
-                     "a link that leads back to a folder above it?"};
-    }
-    if (hidden(path) || entry->is_directory()) continue;
-    if (ends_as(path, kRead) || ends_as(path, kNotRead)) paths.push_back(path.string());
-  }
-  if (paths.empty())
+  OMNI_CHECK(for_each_image(folder, [&](const fs::path& path) {
+    paths.push_back(path.string());
+    return true;
+  }));
+  if (paths.empty() && !may_be_empty)
     return Error{ErrorKind::data, folder.string(), "holds no image",
                  fmt::format("put {} files there, or leave the folder out", kImageFiles)};
   std::ranges::sort(paths);
@@ -188,37 +210,56 @@ Result<std::vector<std::string>> images_below(const fs::path& folder) {
 
 bool is_image_folder(const fs::path& folder) {
   std::error_code ignored;
-  return fs::is_directory(folder / "train", ignored);
+  return fs::is_directory(folder / "train", ignored) || has_class_folders(folder);
 }
 
-Result<DatasetPair> open_image_folder(const fs::path& root, bool with_test) {
-  const fs::path train_folder = root / "train";
+Result<DatasetPair> open_image_folder(const fs::path& root, bool with_test, bool for_check) {
+  const bool apart = fs::is_directory(root / "train");
+  const fs::path train_folder = apart ? root / "train" : root;
   const auto test_name = std::ranges::find_if(
       kTestFolders, [&](std::string_view name) { return fs::is_directory(root / name); });
-  if (with_test && test_name == kTestFolders.end())
+  const bool has_test = test_name != kTestFolders.end();
+  if (has_test && !apart)
+    return Error{ErrorKind::data, root.string(), fmt::format("has {}/, but no train/", *test_name),
+                 "put the class folders with the images to train on into train/"};
+  if (with_test && !apart)
+    return Error{ErrorKind::usage, root.string(), "has class folders, but neither train/ nor val/",
+                 "put them under train/, some of their images under val/; or give --hold-out 0.1, "
+                 "which tests on a tenth of them"};
+  if (with_test && !has_test)
     return Error{ErrorKind::data, root.string(), "has train/, but no images to test on",
-                 "put some into val/CLASS/ (or valid/, test/)"};
+                 "put some into val/CLASS/ (or valid/, test/), or give --hold-out 0.1"};
 
-  const std::vector<std::string> classes = class_folders(train_folder);
+  std::vector<std::string> classes = class_folders(train_folder);
   if (classes.empty())
     return Error{ErrorKind::data, train_folder.string(), "has no folders, one per class", ""};
-  ImageList train{.folder = root}, test{.folder = root};
-  for (std::size_t i = 0; i < classes.size(); ++i)
-    OMNI_CHECK(add_class(train_folder, classes[i], static_cast<int>(i), train));
-  if (!with_test)
-    return make_file_datasets(std::move(train), {}, static_cast<int>(classes.size()), classes,
-                              root);
-  const fs::path test_folder = root / *test_name;
-  for (const std::string& name : class_folders(test_folder)) {
+  const fs::path test_folder = with_test ? root / *test_name : fs::path();
+  const std::vector<std::string> tested =
+      with_test ? class_folders(test_folder) : std::vector<std::string>();
+  for (const std::string& name : tested) {
     const auto place = std::ranges::lower_bound(classes, name);
-    if (place == classes.end() || *place != name)
+    if (place != classes.end() && *place == name) continue;
+    if (!for_check)
       return Error{ErrorKind::data, (test_folder / name).string(),
                    fmt::format("there is no class {} in train/", shown_name(name)),
                    "the folders in train/ are the classes"};
-    OMNI_CHECK(add_class(test_folder, name, static_cast<int>(place - classes.begin()), test));
+    classes.insert(place, name);
   }
-  if (test.paths.size() == 0)
+
+  ImageList train{.folder = root}, test{.folder = root};
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    const auto label = static_cast<int>(i);
+    if (!for_check || fs::is_directory(train_folder / classes[i]))
+      OMNI_CHECK(add_class(train_folder / classes[i], label, for_check, for_check, train));
+    if (std::ranges::binary_search(tested, classes[i]))
+      OMNI_CHECK(add_class(test_folder / classes[i], label, true, for_check, test));
+  }
+  if (with_test && tested.empty())
     return Error{ErrorKind::data, test_folder.string(), "has no folders, one per class", ""};
+  const bool nothing_to_train = train.paths.size() == 0;
+  if (nothing_to_train || (with_test && test.paths.size() == 0))
+    return Error{ErrorKind::data, (nothing_to_train ? train_folder : test_folder).string(),
+                 "holds no image", "put some into its folders, one per class"};
   return make_file_datasets(std::move(train), std::move(test), static_cast<int>(classes.size()),
                             classes, root);
 }

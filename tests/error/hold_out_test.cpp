@@ -1,0 +1,101 @@
+// A training with --hold-out, stopped and gone on; what valid and predict then test on; and what is
+// said of classes that lack samples, before anything is trained.
+#include <gtest/gtest.h>
+
+#include "tests/support/image_folder.hpp"
+#include "tests/support/omni_run.hpp"
+
+namespace omni::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+class HeldOut : public testing::Test {
+ protected:
+  HeldOut() {
+    put(folder_ / "net.cfg", kImageNet);
+    make_image_folder(folder_ / "set", 30, 2);
+  }
+  std::string at(const std::string& name) const { return folder_ / name; }
+  Finished run(Words words, const Words& more) const {
+    words.insert(words.end(), {"--net", at("net.cfg"), "--workers", "1"});
+    words.insert(words.end(), more.begin(), more.end());
+    return omni_run(words);
+  }
+
+  TemporaryDirectory folder_;
+};
+
+TEST_F(HeldOut, IsTheSameAfterAStopAndForOtherCommands) {
+  const Words data{"--data", at("set/train"), "--hold-out", "0.2"},
+      saved{"--out", at("run"), "--checkpoint-every", "100", "--resume", "auto", "--deterministic"};
+  const auto train = [&](const std::string& batches, Words more, const std::string& share = "0.2",
+                         const std::string& seed = "7") {
+    Words words{"--data", at("set/train"), "--hold-out", share, "--seed",
+                seed,     "--max-batches", batches};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words, {});
+  };
+  const Finished straight =
+      train("60", {"--save-weights", at("straight"), "--deterministic", "--json"});
+  ASSERT_EQ(straight.exit_code, 0) << straight.errors;
+  EXPECT_NE(straight.errors.find("data: 90 image files, 3 classes, from " + at("set/train") +
+                                 "; 72 to train on, 18 held out to test\n--hold-out 0.2: seed 7 "
+                                 "draws what is held out"),
+            std::string::npos)
+      << straight.errors;
+  const auto result = nlohmann::json::parse(straight.output);
+
+  ASSERT_EQ(train("30", saved).exit_code, 0);
+  const Finished other = train("60", saved, "0.3");
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.errors.find("#hold-out=0.2,seed=7"), std::string::npos) << other.errors;
+  EXPECT_NE(other.errors.find("#hold-out=0.3,seed=7"), std::string::npos) << other.errors;
+  Words resumed = saved;
+  resumed.insert(resumed.end(), {"--save-weights", at("resumed")});
+  // The checkpoint's seed draws, as it shuffles.
+  const Finished gone_on = train("60", resumed, "0.2", "8");
+  ASSERT_EQ(gone_on.exit_code, 0) << gone_on.errors;
+  EXPECT_TRUE(get(at("straight")) == get(at("resumed")));
+
+  const Finished valid = run({"valid", "--weights", at("straight"), "--seed", "7", "--json"}, data);
+  ASSERT_EQ(valid.exit_code, 0) << valid.errors;
+  const auto held = nlohmann::json::parse(valid.output);
+  EXPECT_EQ(held["images"], 18);
+  EXPECT_NEAR(held["test_loss"], result["test_loss"], 1e-3);
+  // A test on what was trained on is said to be one.
+  const auto warned = [&](const std::string& seed) {
+    const Finished tested = run({"valid", "--weights", at("run"), "--seed", seed}, data);
+    EXPECT_EQ(tested.exit_code, 0) << tested.errors;
+    return tested.errors.find("may be among the test samples") != std::string::npos;
+  };
+  EXPECT_FALSE(warned("7"));
+  EXPECT_TRUE(warned("8"));
+}
+
+TEST_F(HeldOut, ClassesWithoutSamplesAreSaidAtTheStart) {
+  fs::remove_all(at("set/val/green"));
+  fs::remove_all(at("set/val/red"));
+  fs::create_directories(at("set/val/red"));  // as good as none
+  const Finished folders = run({"--data", at("set"), "--max-batches", "1"}, {});
+  ASSERT_EQ(folders.exit_code, 0) << folders.errors;
+  const std::size_t said = folders.errors.find(
+      "warning: the test set has no sample of 2 of 3 classes: 'green', 'red' (their accuracy is "
+      "not measured)\n");
+  ASSERT_NE(said, std::string::npos) << folders.errors;
+  EXPECT_LT(said, folders.errors.find("\n1, 0.")) << "before anything is trained";
+
+  put(folder_ / "a", "set/train/red/0.jpg 0\nset/train/red/1.jpg 0\n");
+  put(folder_ / "b", "set/train/red/0.jpg 0\nset/train/blue/1.jpg 2\n");
+  const Finished lists = run({"--data", at("a") + "," + at("b"), "--max-batches", "1"}, {});
+  ASSERT_EQ(lists.exit_code, 0) << lists.errors;
+  EXPECT_NE(lists.errors.find("warning: the training set has no sample of 1 of 3 classes: class 2 "
+                              "(they cannot be learned)\n"),
+            std::string::npos)
+      << lists.errors;
+  EXPECT_EQ(lists.errors.find("class 1"), std::string::npos) << lists.errors;
+}
+
+}  // namespace
+}  // namespace omni::test
