@@ -22,6 +22,9 @@ namespace fs = std::filesystem;
 
 // The first that is there; ImageNet's `test` has no classes, hence last.
 constexpr std::array<std::string_view, 3> kTestFolders{"val", "valid", "test"};
+// Names of sets, in small letters: a folder of class folders that is called so is no class.
+constexpr std::array<std::string_view, 7> kSets{"train", "training",   "val",    "valid",
+                                                "test",  "validation", "testing"};
 constexpr std::array<std::string_view, 5> kRead{".jpg", ".jpeg", ".jpe", ".ppm", ".pgm"};
 // Left out in silence they would be missed; anything else beside the images is not one.
 constexpr std::array<std::string_view, 7> kNotRead{".png", ".bmp",  ".gif", ".webp",
@@ -219,9 +222,13 @@ Result<DatasetPair> open_image_folder(const fs::path& root, bool with_test, bool
   const auto test_name = std::ranges::find_if(
       kTestFolders, [&](std::string_view name) { return fs::is_directory(root / name); });
   const bool has_test = test_name != kTestFolders.end();
-  if (has_test && !apart)
-    return Error{ErrorKind::data, root.string(), fmt::format("has {}/, but no train/", *test_name),
-                 "put the class folders with the images to train on into train/"};
+  std::vector<std::string> classes = class_folders(train_folder);
+  if (!apart)
+    for (const std::string& name : classes)
+      if (std::ranges::find(kSets, lower_case(name)) != kSets.end())
+        return Error{ErrorKind::data, root.string(),
+                     fmt::format("has {}/, but no train/", one_line(name)),
+                     "put the class folders with the images to train on into train/"};
   if (with_test && !apart)
     return Error{ErrorKind::usage, root.string(), "has class folders, but neither train/ nor val/",
                  "put them under train/, some of their images under val/; or give --hold-out 0.1, "
@@ -230,7 +237,6 @@ Result<DatasetPair> open_image_folder(const fs::path& root, bool with_test, bool
     return Error{ErrorKind::data, root.string(), "has train/, but no images to test on",
                  "put some into val/CLASS/ (or valid/, test/), or give --hold-out 0.1"};
 
-  std::vector<std::string> classes = class_folders(train_folder);
   if (classes.empty())
     return Error{ErrorKind::data, train_folder.string(), "has no folders, one per class", ""};
   const fs::path test_folder = with_test ? root / *test_name : fs::path();

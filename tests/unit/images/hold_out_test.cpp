@@ -205,13 +205,19 @@ TEST_F(HoldOutOf, ClassFoldersNeedIt) {
   EXPECT_EQ(all->train->size(), 30u);
   EXPECT_EQ(all->train->class_names(), (std::vector<std::string>{"blue", "green", "red"}));
 
-  fs::rename(at("set/train"), at("set/others"));
-  const auto without_train = open(at("set"), 0);
-  ASSERT_FALSE(without_train);
-  EXPECT_EQ(without_train.error().message(),
-            at("set") +
-                ": has val/, but no train/ (put the class folders with the images to train on into "
-                "train/)");
+  // Sets of other names do not become classes.
+  for (const char* name : {"Train", "training", "others"}) {
+    fs::rename(at("set/train"), at("set/") + name);
+    for (const double share : {0.0, 0.2}) {
+      const auto without_train = open(at("set"), share);
+      ASSERT_FALSE(without_train);
+      EXPECT_EQ(without_train.error().message(),
+                at("set") + ": has " + (name[0] == 'o' ? "val" : name) +
+                    "/, but no train/ (put the class folders with the images to train on into "
+                    "train/)");
+    }
+    fs::rename(at("set/") + name, at("set/train"));
+  }
 }
 
 TEST_F(HoldOutOf, CopiesAreMadeOnce) {
