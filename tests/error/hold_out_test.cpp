@@ -64,6 +64,14 @@ TEST_F(HeldOut, IsTheSameAfterAStopAndForOtherCommands) {
   const auto held = nlohmann::json::parse(valid.output);
   EXPECT_EQ(held["images"], 18);
   EXPECT_NEAR(held["test_loss"], result["test_loss"], 1e-3);
+  // Names of classes need no test set; an image of one does.
+  const Words predict{"predict", "--weights", at("straight"), "--data", at("set/train")};
+  const Finished named = run(predict, {at("set/train/red/0.jpg"), "--top", "3"});
+  ASSERT_EQ(named.exit_code, 0) << named.errors;
+  EXPECT_NE(named.output.find("%: green\n"), std::string::npos) << named.output;
+  EXPECT_EQ(run(predict, {"--index", "0"}).exit_code, 2);
+  EXPECT_EQ(run(predict, {"--index", "17", "--hold-out", "0.2"}).exit_code, 0);
+
   // A test on what was trained on is said to be one.
   const auto warned = [&](const std::string& seed) {
     const Finished tested = run({"valid", "--weights", at("run"), "--seed", seed}, data);

@@ -266,7 +266,10 @@ Status predict_command(const PredictArguments& arguments) {
                  "NAME --index N"};
   DatasetPair data;
   if (!arguments.data.source.empty() || !arguments.samples.empty()) {
-    OMNI_TRY(data, open_data(arguments.data, *net));
+    DataArguments wanted = arguments.data;
+    wanted.test = !arguments.samples.empty();  // else only the names of the classes are taken
+    OMNI_TRY(data, open_data(wanted, *net));
+    if (!data.test) data.test = std::move(data.train);
   }
   OMNI_TRY(const auto names, class_names(arguments.names, data.test.get(), *net));
   for (const std::uint64_t sample : arguments.samples)
