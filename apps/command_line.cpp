@@ -4,8 +4,14 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <cctype>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
 
@@ -93,19 +99,33 @@ std::optional<Error> misplaced_option(const CLI::App& app) {
   return std::nullopt;
 }
 
+// A subcommand that takes the program's options, too, and has a help of its own.
+const CLI::App* extended(const CLI::App& app) {
+  const auto commands = app.get_subcommands();
+  const bool extends = !commands.empty() && commands.front()->get_fallthrough() &&
+                       commands.front()->get_help_ptr() != nullptr;
+  return extends ? commands.front() : nullptr;
+}
+
 Error unknown_option(const CLI::App& app, const CLI::App& command, const std::string& argument) {
   const std::string option = argument.substr(0, argument.find('='));
   if (const auto commands = app.get_subcommands(); !commands.empty() && &command == &app)
     if (commands.front()->get_option_no_throw(option))
       return comes_after(option, commands.front()->get_name());
+  const CLI::App* const also = extended(app);
   const std::string word = option.substr(std::min(option.find_first_not_of('-'), option.size()));
   std::vector<std::string_view> names;
-  for (const CLI::Option* each : command.get_options())
-    names.insert(names.end(), each->get_lnames().begin(), each->get_lnames().end());
+  for (const CLI::App* each_app : {&command, also})
+    if (each_app != nullptr)
+      for (const CLI::Option* each : each_app->get_options())
+        names.insert(names.end(), each->get_lnames().begin(), each->get_lnames().end());
   if (const std::string_view near = nearest(word, names); !near.empty())
     return usage_error(fmt::format("unknown option {}", shown_name(option)),
                        fmt::format("did you mean '--{}'?", near));
   std::string hint = fmt::format("'{}' lists them", help_command(app, command));
+  if (also != nullptr)
+    hint = fmt::format("'{}' lists its own, '{}' the others", help_command(app, *also),
+                       help_command(app, app));
   // Options that the word is said of. It is one of our own words, then, and can be shown.
   std::string about;
   for (const CLI::Option* each : command.get_options())
@@ -154,6 +174,36 @@ Error other_error(const CLI::App& app, const CLI::ParseError& problem) {
   if (missing.find(',') != missing.npos && problem.get_name() == "RequiredError")
     what = missing + " are required";  // CLI11 names the first one
   return usage_error(std::move(what), help_command(app, command));
+}
+
+constexpr const char* kNoMemory = "out of memory";
+
+[[noreturn]] void leave(ErrorKind kind, const char* what) {
+  std::array<char, 2000> text;
+  const auto end = fmt::format_to_n(text.begin(), text.size() - 1, "error: {}", what).out;
+  std::replace_if(
+      text.begin(), end, [](char each) { return std::iscntrl(static_cast<unsigned char>(each)); },
+      '?');
+  *end = '\n';
+  [[maybe_unused]] const auto written =
+      ::write(STDERR_FILENO, text.data(), static_cast<std::size_t>(end + 1 - text.begin()));
+  _exit(exit_code(kind));
+}
+
+// Whoever throws may hold the lock of the log, and there may be no memory. The first one speaks.
+[[noreturn]] void leave_with_exception() {
+  static std::atomic_flag leaving;
+  while (leaving.test_and_set()) ::pause();
+  if (std::current_exception() == nullptr) std::abort();
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    leave(ErrorKind::out_of_memory, kNoMemory);
+  } catch (const std::exception& problem) {
+    leave(ErrorKind::failed, problem.what());
+  } catch (...) {
+    std::abort();
+  }
 }
 
 }  // namespace
@@ -237,12 +287,23 @@ int exit_code_of(int (*run)(int argc, char** argv), int argc, char** argv) {
     }
     return code;
   } catch (const std::bad_alloc&) {
-    log::error("out of memory");
+    log::error("{}", kNoMemory);
     return exit_code(ErrorKind::out_of_memory);
   } catch (const std::exception& problem) {
     log::error("{}", problem.what());
     return exit_code(ErrorKind::failed);
   }
+}
+
+void end_in_order_on_exceptions() { std::set_terminate(leave_with_exception); }
+
+CLI::Validator within(double least, double most) {
+  const auto check = [least, most](const std::string& text) -> std::string {
+    double value = 0;
+    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return "";
+    return fmt::format("{} is no number from {:g} to {:g}", text, least, most);
+  };
+  return {check, fmt::format("[{:g} - {:g}]", least, most)};
 }
 
 }  // namespace omni

@@ -12,7 +12,8 @@
 
 namespace CLI {
 class App;
-}
+class Validator;
+}  // namespace CLI
 
 namespace omni {
 
@@ -43,8 +44,15 @@ void use_grouped_help(CLI::App& app, std::string_view table = "");
 // "error: what (hint)".
 std::optional<int> read_command_line(CLI::App& app, int argc, const char* const* argv);
 
+// For options: a number within both, which "nan" is not.
+CLI::Validator within(double least, double most);
+
 // The exit code of run(), or of what it throws, which is told.
 int exit_code_of(int (*run)(int argc, char** argv), int argc, char** argv);
+
+// From here on, what leaves a thread, or a function that must not throw, is told in the same way
+// and ends the process with the same exit code.
+void end_in_order_on_exceptions();
 
 // Which build this is: version.cmake fills it in whenever something is built.
 extern const char* const

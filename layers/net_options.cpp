@@ -88,7 +88,7 @@ void read_solver(OptionReader& options, SolverOptions& solver) {
   solver.scales = options.reals("scales");
   solver.max_batches = options.integer("max_batches", 0, 0);
   solver.learning_rate_min = options.real("learning_rate_min", 1e-5f, 0);
-  solver.cycle = options.integer("sgdr_cycle", solver.max_batches, 1);
+  solver.cycle = options.integer("sgdr_cycle", 0, 1);
   solver.cycle_factor = options.integer("sgdr_mult", 2, 1);
   if (solver.policy == RatePolicy::steps && solver.steps.size() != solver.scales.size())
     options.refuse("steps",
@@ -98,7 +98,7 @@ void read_solver(OptionReader& options, SolverOptions& solver) {
     options.refuse("policy", "policy=steps without steps", "add steps= and scales=");
   if (solver.policy == RatePolicy::poly && solver.max_batches == 0)
     options.refuse("policy", "policy=poly needs max_batches", "add max_batches= or --max-batches");
-  if (solver.policy == RatePolicy::sgdr && solver.cycle == 0)
+  if (solver.policy == RatePolicy::sgdr && solver.cycle == 0 && solver.max_batches == 0)
     options.refuse("policy", "policy=sgdr needs the length of a cycle",
                    "add sgdr_cycle= or max_batches=");
 }

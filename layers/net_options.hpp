@@ -30,7 +30,8 @@ struct SolverOptions {
   std::vector<float> scales;
   int max_batches = 0;  // 0: for ever
   float learning_rate_min = 1e-5f;
-  int cycle = 0, cycle_factor = 2;  // of sgdr: batches of the first cycle; the next is longer
+  // Of sgdr: batches of the first cycle (0: max_batches); the next is longer.
+  int cycle = 0, cycle_factor = 2;
 };
 
 inline constexpr int kMostImages = 1 << 20;  // in a batch

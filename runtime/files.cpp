@@ -62,6 +62,16 @@ ErrorKind creation_error_kind(int code) {
   }
 }
 
+// What the process or the machine lacks is no fault of the file.
+ErrorKind reading_error_kind(int code) {
+  switch (code) {
+    case EMFILE:
+    case ENFILE: return ErrorKind::failed;
+    case ENOMEM: return ErrorKind::out_of_memory;
+    default: return ErrorKind::data;
+  }
+}
+
 fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
@@ -113,7 +123,7 @@ Result<InputFile> InputFile::open(const fs::path& path, Links links) {
   const int flags =
       O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (links == Links::refused ? O_NOFOLLOW : 0);
   const int descriptor = retry_interrupted([&] { return ::open(path.c_str(), flags); });
-  if (descriptor < 0) return system_error(ErrorKind::data, path, "cannot open", errno);
+  if (descriptor < 0) return system_error(reading_error_kind(errno), path, "cannot open", errno);
   InputFile file(path, descriptor, 0);
   struct stat status {};
   if (::fstat(descriptor, &status) != 0)
@@ -131,7 +141,7 @@ Status InputFile::read(std::span<std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t count =
         retry_interrupted([&] { return ::read(descriptor_, bytes.data(), bytes.size()); });
-    if (count < 0) return system_error(ErrorKind::data, path_, "cannot read", errno);
+    if (count < 0) return system_error(reading_error_kind(errno), path_, "cannot read", errno);
     if (count == 0)
       return Error{ErrorKind::data, path_.string(),
                    fmt::format("ends {} bytes too early", bytes.size()),
@@ -224,6 +234,18 @@ Status try_writing(const fs::path& path, std::uint64_t bytes) {
   // Where a file system cannot reserve, a byte shows at least a disk that is full already.
   if (code == EOPNOTSUPP || code == ENOSYS) return file.write("x");
   return system_error(ErrorKind::usage, path, fmt::format("has no room for {} bytes", bytes), code);
+}
+
+Status try_folder(const fs::path& folder, std::uint64_t bytes, std::string_view option) {
+  std::error_code none;
+  fs::path there = fs::absolute(folder);
+  while (!fs::exists(fs::symlink_status(there, none)) && there.has_relative_path())
+    there = there.parent_path();
+  Status status = Error{ErrorKind::usage, "", "no folder, nor a link to one", ""};
+  if (fs::is_directory(there, none)) status = try_writing(there / ".omni-probe", bytes);
+  if (status) return {};
+  return Error{status.error().kind, there.string(), status.error().what,
+               fmt::format("name a writable folder with free space with {}", option)};
 }
 
 Status write_file_atomically(const fs::path& path, std::string_view contents) {

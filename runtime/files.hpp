@@ -88,6 +88,11 @@ class AtomicFile {
 // Whether a file of so many bytes could be written there now. Changes nothing.
 Status try_writing(const std::filesystem::path& path, std::uint64_t bytes);
 
+// The same in the folder that an option names, or in the first one above it that is there. Makes
+// none: it would be in the way of runs that start at the same time.
+Status try_folder(const std::filesystem::path& folder, std::uint64_t bytes,
+                  std::string_view option);
+
 Status write_file_atomically(const std::filesystem::path& path, std::string_view contents);
 
 // Renames a file or a folder and makes the new name survive a power cut.

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -9,8 +11,23 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/shown_name.hpp"
+
 namespace omni {
 namespace {
+
+// What is printed is escaped (runtime/log.hpp), so a control character is written as bash reads it.
+std::string ansi_quoted(const std::string& word) {
+  std::string text = "$'";
+  for (const char c : word) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte > 0x7e)
+      text += fmt::format("\\x{:02x}", byte);
+    else
+      text += c == '\\' || c == '\'' ? std::string("\\") + c : std::string(1, c);
+  }
+  return text + '\'';
+}
 
 std::string quoted(const std::string& word) {
   const auto plain = [](unsigned char c) {
@@ -18,6 +35,7 @@ std::string quoted(const std::string& word) {
            std::string_view("%+,-./:=@_").find(static_cast<char>(c)) != std::string_view::npos;
   };
   if (!word.empty() && std::ranges::all_of(word, plain)) return word;
+  if (one_line(word) != word) return ansi_quoted(word);
   std::string text = "'";
   for (const char c : word)
     if (c == '\'')
@@ -63,6 +81,37 @@ std::string for_shell(const std::vector<std::string>& words) {
     line += quoted(word);
   }
   return line;
+}
+
+std::vector<std::string> from_shell(std::string_view line) {
+  std::vector<std::string> words;
+  bool within = false, inside_quotes = false;  // a word
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (!inside_quotes && line[i] == ' ') {
+      within = false;
+      continue;
+    }
+    if (!std::exchange(within, true)) words.emplace_back();
+    if (line[i] == '\'')
+      inside_quotes = !inside_quotes;
+    else if (!inside_quotes && line[i] == '\\' && i + 1 < line.size())
+      words.back() += line[++i];
+    else
+      words.back() += line[i];
+  }
+  return words;
+}
+
+std::optional<std::string> value_of(std::string_view option,
+                                    const std::vector<std::string>& words) {
+  std::optional<std::string> value;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string_view word = words[i];
+    if (word == option && i + 1 < words.size()) value = words[i + 1];
+    if (word.starts_with(option) && word.substr(option.size()).starts_with('='))
+      value = word.substr(option.size() + 1);
+  }
+  return value;
 }
 
 }  // namespace omni

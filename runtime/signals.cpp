@@ -71,7 +71,36 @@ extern "C" void on_stop_signal(int number, siginfo_t* info, void* context) {
   }
 }
 
+int early_failure = 0;
+
+// MPI calls it later, as the handler before its own of SIGUSR1, and gives no more than the number.
+extern "C" void on_early_request(int number, siginfo_t* info, void*) {
+  if (farewell_text != nullptr) return;
+  if (number == SIGINT && info->si_pid == getpid()) {  // OpenBLAS raises it
+    say("error: a library cannot start its threads (raise ulimit -u or ulimit -v)\n");
+    _exit(early_failure);
+  }
+  say("stopped\n");
+  _exit(farewell_code);
+}
+
+bool is_ignored(int number) {  // by nohup, by a shell's &
+  struct sigaction now {};
+  return (number == SIGHUP || number == SIGINT) && sigaction(number, nullptr, &now) == 0 &&
+         now.sa_handler == SIG_IGN;
+}
+
 }  // namespace
+
+void listen_early(int code, int failed) {
+  farewell_code = code;
+  early_failure = failed;
+  struct sigaction action {};
+  action.sa_sigaction = on_early_request;
+  action.sa_flags = SA_SIGINFO;
+  for (const int number : kRequests)
+    if (!is_ignored(number)) sigaction(number, &action, nullptr);
+}
 
 void install_stop_signals(const std::string& farewell, int code) {
   on_terminal = isatty(STDERR_FILENO) != 0;
@@ -84,10 +113,7 @@ void install_stop_signals(const std::string& farewell, int code) {
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART | SA_SIGINFO;
   for (const int number : kRequests) {
-    struct sigaction& before = handlers_before[number];
-    sigaction(number, nullptr, &before);
-    const bool may_be_ignored = number == SIGHUP || number == SIGINT;  // by nohup, by a shell's &
-    if (!may_be_ignored || before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
+    if (!is_ignored(number)) sigaction(number, &action, &handlers_before[number]);
   }
 }
 
@@ -95,10 +121,7 @@ void stop_in_order() { in_order = true; }
 void stop_without_words() { silent = true; }
 bool stop_requested() { return requested; }
 
-bool ignores_interrupts() {
-  struct sigaction now {};
-  return sigaction(SIGINT, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
-}
+bool ignores_interrupts() { return is_ignored(SIGINT); }
 
 void make_writes_fail() {
   for (int descriptor = 0; descriptor <= STDERR_FILENO; ++descriptor)

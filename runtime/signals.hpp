@@ -11,6 +11,11 @@
 
 namespace omni {
 
+// For a program's .preinit_array: before the libraries that it begins with, some of which take
+// long. Until install_stop_signals() a request prints "stopped" and ends the process with `code`.
+// A library that begins and cannot start its threads ends it with `failed`.
+void listen_early(int code, int failed);
+
 // Until stop_in_order() a request prints `farewell` and ends the process with `code`. May be called
 // again, with another farewell.
 void install_stop_signals(const std::string& farewell, int code);

@@ -26,4 +26,8 @@ struct Tally {
 using UseOutputs = std::function<Status(std::size_t index, std::span<const float> outputs)>;
 Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOutputs& use = {});
 
+// Reads and decodes what an evaluation would, and computes nothing. `on_batch` is called after each
+// mini-batch of this rank.
+Status read_all(DataFeed& test, const Slices& slices, const std::function<void()>& on_batch);
+
 }  // namespace omni

@@ -30,21 +30,37 @@ nlohmann::ordered_json common(const StepReport& report) {
   return object;
 }
 
+Error no_metrics(const std::filesystem::path& path) {
+  return {ErrorKind::usage, path.string(), "holds lines that are no metrics",
+          "name another file with --metrics"};
+}
+
 Status drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
   OMNI_TRY(LineSource lines, open_lines(path));
   OMNI_TRY(AtomicFile kept, AtomicFile::create(path));
   for (;;) {
     OMNI_TRY(const std::optional<LineSource::Line> line, lines.next());
     if (!line) return kept.commit();
-    if (!line->ended) continue;  // cut short by a crash
-    auto object = nlohmann::json::parse(line->too_long ? "" : line->text, nullptr, false);
-    const nlohmann::json done = object.is_object() ? object["iteration"] : nullptr;
-    if (!done.is_number_unsigned())
-      return Error{ErrorKind::usage, path.string(), "holds lines that are no metrics",
-                   "name another file with --metrics"};
-    if (done.get<std::uint64_t>() <= iteration)
+    const auto object = metrics_object(*line);
+    if (!object) return no_metrics(path);
+    if (object->is_object() && object->at("iteration").get<std::uint64_t>() <= iteration)
       OMNI_CHECK(kept.write(std::string(line->text) + "\n"));
   }
+}
+
+Status require_metrics(const std::filesystem::path& path) {
+  OMNI_TRY(LineSource lines, open_lines(path));
+  for (;;) {
+    OMNI_TRY(const std::optional<LineSource::Line> line, lines.next());
+    if (!line) return {};
+    if (!metrics_object(*line)) return no_metrics(path);
+  }
+}
+
+// Pipes and devices have no size and take what comes.
+std::uintmax_t bytes_in(const std::filesystem::path& path) {
+  std::error_code none;
+  return std::filesystem::is_regular_file(path, none) ? std::filesystem::file_size(path, none) : 0;
 }
 
 // What an earlier start wrote, of which there is no checkpoint, may be all that is left of it.
@@ -61,16 +77,31 @@ Status set_aside(const std::filesystem::path& path) {
 
 }  // namespace
 
+std::optional<nlohmann::json> metrics_object(const LineSource::Line& line) {
+  constexpr std::string_view kBeginning = "{\"iteration\":";
+  nlohmann::json object =
+      nlohmann::json::parse(line.too_long ? "" : line.text, nullptr, /*allow_exceptions=*/false);
+  if (object.is_object() && object.contains("iteration") &&
+      object["iteration"].is_number_unsigned())
+    return object;
+  const std::string_view beginning = line.text.substr(0, kBeginning.size());
+  if (!line.ended && kBeginning.starts_with(beginning)) return nlohmann::json();
+  return std::nullopt;
+}
+
+Status MetricsLog::check(const std::filesystem::path& path, bool resumes) {
+  std::error_code none;
+  if (!std::filesystem::exists(path, none)) return try_writing(path, 0);
+  if (bytes_in(path) == 0) return {};
+  if (resumes) return require_metrics(path);
+  return Error{ErrorKind::usage, path.string(), "holds metrics of another run",
+               "name another file, or remove this one; --resume continues it"};
+}
+
 Result<MetricsLog> MetricsLog::open(const std::filesystem::path& path,
                                     std::optional<std::uint64_t> resumed_iteration) {
-  namespace fs = std::filesystem;
-  std::error_code none;  // pipes and devices have no size and take what comes
-  const auto size = fs::is_regular_file(path, none) ? fs::file_size(path, none) : 0;
-  if (size > 0 && !resumed_iteration)
-    return Error{ErrorKind::usage, path.string(), "holds metrics of another run",
-                 "name another file, or remove this one; --resume continues it"};
-  if (!fs::exists(path, none)) OMNI_CHECK(try_writing(path, 0));
-  if (size > 0)
+  OMNI_CHECK(check(path, resumed_iteration.has_value()));
+  if (bytes_in(path) > 0)
     OMNI_CHECK(*resumed_iteration == 0 ? set_aside(path) : drop_after(path, *resumed_iteration));
   File file(std::fopen(path.c_str(), "a"));
   if (!file)
@@ -156,6 +187,13 @@ Status MetricsLog::returned(std::uint64_t to, double learning_rate, const std::s
                  {"returned_to", to},
                  {"learning_rate", single(learning_rate)},
                  {"reason", reason}});
+}
+
+Status MetricsLog::damaged(const DamagedImage& image, bool training, std::uint64_t iteration) {
+  return append({{"iteration", iteration},
+                 {training ? "damaged_image" : "damaged_test_image", image.error.where},
+                 {"reason", image.error.what},
+                 {training ? "damaged_images" : "damaged_test_images", image.number}});
 }
 
 Status MetricsLog::append(const nlohmann::ordered_json& line) {

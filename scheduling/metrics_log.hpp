@@ -8,17 +8,26 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 
+#include "runtime/data/damaged_images.hpp"
+#include "runtime/files.hpp"
 #include "scheduling/model/group_plan.hpp"
 #include "scheduling/optimizer/search.hpp"
 #include "scheduling/trainer.hpp"
 
 namespace omni {
 
+// What a line of a metrics file holds: an object with its iteration; null: the beginning of one, as
+// a crash leaves it. Nothing: no metrics file has such a line.
+std::optional<nlohmann::json> metrics_object(const LineSource::Line& line);
+
 class MetricsLog {
  public:
-  // A file with something in it is refused, unless the run resumes: then lines of iterations that
-  // will be done again are dropped, so that no iteration appears twice, and others are appended.
-  // At iteration 0 the file is renamed instead.
+  // What open() would refuse is refused. Changes nothing.
+  static Status check(const std::filesystem::path& path, bool resumes);
+
+  // A file with something in it is refused, unless it holds metrics and the run resumes: then lines
+  // of iterations that will be done again are dropped, so that no iteration appears twice, and
+  // others are appended. At iteration 0 the file is renamed instead.
   static Result<MetricsLog> open(const std::filesystem::path& path,
                                  std::optional<std::uint64_t> resumed_iteration);
 
@@ -34,6 +43,10 @@ class MetricsLog {
   Status returned(std::uint64_t to, double learning_rate, const std::string& reason,
                   std::uint64_t iteration);
   Status trial(const Trial& trial, std::uint64_t iteration);  // which it started from
+  // An image of the training or the test set that cannot be read.
+  Status damaged(const DamagedImage& image, bool training, std::uint64_t iteration);
+
+  const std::filesystem::path& path() const { return path_; }
 
  private:
   struct Close {

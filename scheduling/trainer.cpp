@@ -19,7 +19,9 @@ namespace omni {
 
 namespace {
 
-SolverOptions tuned(SolverOptions solver, const std::optional<Tuning>& tuning) {
+SolverOptions tuned(SolverOptions solver, const std::optional<Tuning>& tuning,
+                    std::uint64_t schedule) {
+  if (schedule != 0) solver = for_length(std::move(solver), schedule);
   if (tuning) {
     solver.learning_rate = static_cast<float>(tuning->learning_rate);
     solver.momentum = static_cast<float>(tuning->momentum);
@@ -33,7 +35,7 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
                  TrainerOptions options, TrainerEvents events)
     : groups_(groups),
       net_options_(groups.net().options()),
-      solver_(tuned(net_options_.solver, state.tuning)),
+      solver_(tuned(net_options_.solver, state.tuning, options.schedule)),
       test_(test),
       state_(std::move(state)),
       options_(std::move(options)),

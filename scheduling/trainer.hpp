@@ -62,6 +62,7 @@ struct TrainingState {
   std::optional<ArrivalState> arrivals{};
   std::vector<double> health{};  // numbers of HealthCheck
   std::vector<double> growth{};  // of GrowingTraining: devices, best throughput, whether settled
+  std::vector<std::uint64_t> damaged{};  // training images that could not be read, ascending
   // Iteration of the last checkpoint of this process, from one Trainer to the next; never saved.
   std::optional<std::uint64_t> saved_at{};
 };
@@ -96,6 +97,7 @@ struct TrainerOptions {
   // Length of the training in mini-batches of the net's size. If groups take other sizes, it ends
   // after the same number of samples.
   std::uint64_t iterations = 0;  // 0: no end
+  std::uint64_t schedule = 0;    // length that the learning rate follows; 0: the net's max_batches
   std::uint64_t until = 0;       // run() returns there; 0: at the end
   bool trial = false;            // its iterations may be done again: traces do not name them
   double seconds_before = 0;     // of training in this run, by other trainers

@@ -209,6 +209,9 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
     if (!groups.is_here(group)) for_each_of_group(groups.net(group), group, add_elsewhere);
   }
   snapshot.fields.set("data", one_line(identity.data));  // a path need not be UTF-8
+  if (!identity.class_names.empty())
+    snapshot.fields.set("class_names", fmt::format("{}", fmt::join(identity.class_names, "\n")));
+  if (identity.iterations != 0) snapshot.fields.set("planned_iterations", identity.iterations);
   snapshot.fields.set("iteration", state.iteration);
   snapshot.fields.set("seed", state.seed);
   snapshot.fields.set("average_loss", state.average_loss);
@@ -223,6 +226,7 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
   if (state.arrivals) save_arrivals(snapshot.fields, *state.arrivals);
   if (!state.health.empty()) snapshot.fields.set("health", listed(state.health));
   if (!state.growth.empty()) snapshot.fields.set("growth", listed(state.growth));
+  if (!state.damaged.empty()) snapshot.fields.set("damaged_images", listed(state.damaged));
   if (state.tuning) {
     snapshot.fields.set("tuned_momentum", state.tuning->momentum);
     snapshot.fields.set("tuned_learning_rate", state.tuning->learning_rate);
@@ -263,7 +267,28 @@ Status restore_parameters(Net& net, const Checkpoint& checkpoint) {
     return Error{ErrorKind::data, checkpoint.path.string(),
                  fmt::format("has {} arrays of parameters, the net {}", saved, wanted),
                  "it belongs to another net"};
-  return status;
+  return with_classes(std::move(status), saved_class_names(checkpoint), net);
+}
+
+std::vector<std::string> saved_class_names(const Checkpoint& checkpoint) {
+  const auto text = checkpoint.fields.text("class_names");
+  std::vector<std::string> names;
+  if (text && !text->empty())
+    for (const std::string_view each : split(*text, '\n')) names.emplace_back(each);
+  return names;
+}
+
+Status with_classes(Status loaded, const std::vector<std::string>& names, const Net& net) {
+  if (!loaded && !names.empty() && std::ssize(names) != net.classes())
+    loaded.error().hint =
+        fmt::format("it is of {} classes, the net of {}: use it with --classes {}; {}",
+                    names.size(), net.classes(), names.size(), loaded.error().hint);
+  return loaded;
+}
+
+std::uint64_t saved_length(const Checkpoint& checkpoint) {
+  const auto saved = checkpoint.fields.number<std::uint64_t>("planned_iterations");
+  return saved ? *saved : 0;
 }
 
 Result<int> saved_groups(const Checkpoint& checkpoint) {
@@ -295,6 +320,9 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
   OMNI_TRY(state.tuning, saved_tuning(checkpoint.fields));
   if (auto health = saved_list<double>(checkpoint, "health")) state.health = std::move(*health);
   if (auto growth = saved_list<double>(checkpoint, "growth")) state.growth = std::move(*growth);
+  if (checkpoint.fields.text("damaged_images")) {
+    OMNI_TRY(state.damaged, saved_list<std::uint64_t>(checkpoint, "damaged_images"));
+  }
   if (batch != net.options().batch)
     return Error{
         ErrorKind::usage, where,

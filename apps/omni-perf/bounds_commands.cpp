@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "apps/command_line.hpp"
 #include "apps/omni-perf/commands.hpp"
 #include "perf/analysis/bounds.hpp"
 #include "perf/common/statistics.hpp"
@@ -27,14 +28,14 @@ Document describe_bounds(const Trace& trace) {
   const Bounds bounds = analyse_bounds(trace, dependencies);
   Document document;
   document.facts = {
-      {"wall", "wall", Format::seconds, bounds.wall},
+      {"wall", "wall time", Format::seconds, bounds.wall},
       {"area_bound", "area bound", Format::seconds, bounds.area},
       {"critical_path_bound", "critical-path bound", Format::seconds, bounds.critical_path},
       {"efficiency", "reached", Format::share, bounds.efficiency()},
       {"classes", "", Format::count, count_cell(bounds.classes)},
       {"classes_on_one_kind", "", Format::count, count_cell(bounds.classes_on_one_kind)}};
   Table kinds{.key = "kinds",
-              .columns = {column::text("kind", "kind of worker"), column::count("workers"),
+              .columns = {column::text("kind"), column::count("workers"),
                           column::seconds("compute"), column::hidden("weight")}};
   for (const KindArea& kind : bounds.kinds)
     kinds.rows.push_back({kind.kind, count_cell(kind.workers), kind.compute, kind.weight});
@@ -72,25 +73,26 @@ Result<Document> describe_critical_path(const Trace& trace,
   const CriticalPath path =
       analyse_critical_path(trace, dependencies, arguments.factor, arguments.codelets);
   Document document;
-  document.facts = {{"wall", "wall", Format::seconds, path.wall},
+  document.facts = {{"wall", "wall time", Format::seconds, path.wall},
                     {"length", "critical path", Format::seconds, path.length},
-                    {"", "  of wall", Format::share, ratio(path.length, path.wall)},
+                    {"", "  of wall time", Format::share, ratio(path.length, path.wall)},
                     {"replayed", "replay of the run", Format::seconds, path.replayed},
-                    {"", "  of wall", Format::share, ratio(path.replayed, path.wall)},
+                    {"", "  of wall time", Format::share, ratio(path.replayed, path.wall)},
                     {"factor", "", Format::number, path.factor}};
 
-  Table codelets{.key = "codelets",
-                 .title = "On the critical path",
-                 .columns = {column::text("codelet"), column::count("tasks"),
-                             column::seconds("seconds", "time"), column::share("share")}};
+  Table codelets{
+      .key = "codelets",
+      .title = "On the critical path",
+      .columns = {column::text("codelet"), column::count("tasks"),
+                  column::seconds("seconds", "total"), column::share("share", "of path")}};
   for (const PathRow& row : path.rows)
     codelets.rows.push_back(
         {row.codelet, count_cell(row.tasks), row.seconds, ratio(row.seconds, path.length)});
   Table what_if{
       .key = "what_if",
       .title = fmt::format("If one codelet were {:g} times as fast (replay)", path.factor),
-      .columns = {column::text("codelet"), column::seconds("wall"), column::seconds("saved"),
-                  column::number("speedup")}};
+      .columns = {column::text("codelet"), column::seconds("wall", "wall time"),
+                  column::seconds("saved"), column::number("speedup")}};
   for (const WhatIf& row : path.what_if)
     what_if.rows.push_back(
         {row.codelet, row.seconds, row.saved, ratio(path.replayed, row.seconds)});
@@ -105,8 +107,9 @@ Result<Document> describe_critical_path(const Trace& trace,
       return static_cast<double>(at - trace.begin) * 1e-9;
     };
     tasks.rows.push_back({count_cell(task.id), trace.codelet_name(task),
-                          trace.workers[task.worker].name, std::int64_t{task.layer}, task.iteration,
-                          seconds(task.times.start), seconds(task.times.end)});
+                          trace.workers[task.worker].name, id_cell(task.layer),
+                          id_cell(task.iteration), seconds(task.times.start),
+                          seconds(task.times.end)});
   }
   document.tables = {std::move(codelets), std::move(what_if), std::move(tasks)};
   return document;

@@ -22,9 +22,6 @@ struct Output {
   std::string table;  // of CSV
 };
 
-// For options: a number within both, which "nan" is not.
-CLI::Validator within(double least, double most);
-
 void add_output(CLI::App& app, Output& output);
 // To stdout; refuses a table that there is not.
 Status write(const Document& document, const Output& output, bool complete);

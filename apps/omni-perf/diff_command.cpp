@@ -26,14 +26,17 @@ A median differs when all of these hold:
 A codelet that only one run has differs when it has --matters per cent of that run's compute time.
 A placement moved when the share of a codelet's tasks on a kind of worker changed by more than
 --threshold per cent and 3 standard errors, and the codelet has --matters per cent of the compute
-time. Runs of different nets, and of killed processes, are refused.
+time. Options that differ are named. Where slices have other sizes, kernels are compared per image;
+where mini-batches have, also codelets and iterations. Runs of different nets, and of killed
+processes, are refused.
 
 JSON:
   {"complete","slower","differs","warnings":[{"text"}],
    "rows":[{"what","codelet","implementation","kind","layer","before","after","change","noise",
-    "weight","count_before","count_after","verdict"}]}
+    "weight","count_before","count_after","verdict","per_image"}]}
 what: iteration, codelet, kernel, placement. change and noise: 0.1 for 10 % of before; of a
-placement the difference of the shares; 0 where one run has nothing. verdict: same, slower, faster,
+placement the difference of the shares; 0 where one run has nothing. per_image: before and after
+are s per image. verdict: same, slower, faster,
 moved, only_before (gone), only_after (new).)";
 
 struct DiffArguments {
@@ -52,21 +55,26 @@ Document describe_diff(const Diff& diff) {
   Table rows{
       .key = "rows",
       .columns = {column::text("what"), column::text("codelet"), column::text("implementation"),
-                  column::text("kind", "worker"), column::text("layer"), column::hidden("before"),
+                  column::text("kind"), column::text("layer"), column::hidden("before"),
                   column::hidden("after"), column::count("", "before"), column::count("", "after"),
-                  column::share("change"), column::share("noise"), column::share("weight"),
-                  column::hidden("count_before"), column::hidden("count_after"),
-                  column::text("verdict")},
+                  column::share("change"), column::share("noise"),
+                  column::share("weight", "of compute"), column::hidden("count_before"),
+                  column::hidden("count_after"), column::text("verdict"),
+                  column::hidden("per_image")},
       .shown = 12};
   std::size_t differing = 0;
   for (const DiffRow& row : diff.rows) {
     differing += row.verdict == Verdict::same ? 0 : 1;
-    const Format unit = row.what == "placement" ? Format::share : Format::seconds;
+    const auto value = [&](double number) {
+      return row.what == "placement"
+                 ? shown(number, Format::share)
+                 : shown(number, Format::seconds) + (row.per_image ? "/image" : "");
+    };
     rows.rows.push_back({row.what, row.codelet, row.implementation, row.kind, row.layer, row.before,
-                         row.after, shown(row.before, unit), shown(row.after, unit), row.change,
-                         row.noise, row.weight, count_cell(row.count_before),
-                         count_cell(row.count_after),
-                         std::string(kVerdicts[static_cast<std::size_t>(row.verdict)])});
+                         row.after, value(row.before), value(row.after), row.change, row.noise,
+                         row.weight, count_cell(row.count_before), count_cell(row.count_after),
+                         std::string(kVerdicts[static_cast<std::size_t>(row.verdict)]),
+                         row.per_image});
   }
   rows.shown = std::max(rows.shown, differing);
   Table warnings{.key = "warnings", .columns = {column::hidden("text")}};

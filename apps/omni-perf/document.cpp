@@ -45,7 +45,12 @@ std::string shown_number(double value, Format format) {
   }
 }
 
+// Without ".0": most whole numbers are counts, of bytes say.
 Json json_of(const Cell& cell) {
+  constexpr double kExact = 0x1p53;
+  const auto* number = std::get_if<double>(&cell);
+  if (number != nullptr && std::trunc(*number) == *number && std::abs(*number) < kExact)
+    return static_cast<std::int64_t>(*number);
   return std::visit([](const auto& value) { return Json(value); }, cell);
 }
 

@@ -54,6 +54,9 @@ struct Document {
   std::vector<std::string> notes;  // text only
 };
 
+// Of a layer, an iteration or a rank; below 0 stands for none, which is null in JSON.
+inline Cell id_cell(std::int64_t id) { return id < 0 ? Cell(kUnknown) : Cell(id); }
+
 inline Cell count_cell(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 
 // "12.3 ms"

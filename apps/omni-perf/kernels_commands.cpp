@@ -14,15 +14,15 @@ share: of all compute time; mad: median absolute deviation from the median of a 
 
 Document describe_kernels(const Trace& trace, bool by_layer) {
   const Kernels kernels = analyse_kernels(trace, by_layer);
-  Table table{
-      .key = "kernels",
-      .columns = {column::text("codelet"), column::text("implementation"),
-                  column::text("kind", "worker"), layer_column(by_layer), column::count("tasks"),
-                  column::seconds("seconds", "total"), column::share("share"),
-                  column::seconds("mean"), column::seconds("median"), column::seconds("min"),
-                  column::seconds("max"), column::seconds("mad", "+-"), column::hidden("flops"),
-                  column::hidden("bytes"), column::flops("flops_per_second", "attained"),
-                  column::per_second("bytes_per_second", "moved")}};
+  Table table{.key = "kernels",
+              .columns = {column::text("codelet"), column::text("implementation"),
+                          column::text("kind"), layer_column(by_layer), column::count("tasks"),
+                          column::seconds("seconds", "total"), column::share("share", "of compute"),
+                          column::seconds("mean"), column::seconds("median"),
+                          column::seconds("min"), column::seconds("max"),
+                          column::seconds("mad", "deviation"), column::hidden("flops"),
+                          column::hidden("bytes"), column::flops("flops_per_second", "attained"),
+                          column::per_second("bytes_per_second", "traffic")}};
   for (const KernelRow& row : kernels.rows) {
     const Spread& spread = row.seconds;
     table.rows.push_back({row.codelet, row.implementation, row.kind, row.layer,
@@ -53,20 +53,20 @@ Document describe_roofline(const Trace& trace, bool by_layer) {
   const Roofline roofline = analyse_roofline(trace, by_layer);
   Table peaks{.key = "peaks",
               .title = "Measured peaks (gemm: flop/s, copy: bytes/s)",
-              .columns = {column::text("what", "peak"), column::text("kind", "worker"),
+              .columns = {column::text("what", "peak"), column::text("kind"),
                           column::number("per_worker", "one worker"), column::number("together")}};
   for (const trace::Peak& peak : roofline.peaks)
     peaks.rows.push_back({peak.what, peak.kind, peak.per_worker, peak.together});
-  Table table{.key = "codelets",
-              .title = "Time lost against the roof",
-              .columns = {column::text("codelet"), column::text("implementation"),
-                          column::text("kind", "worker"), layer_column(by_layer),
-                          column::seconds("seconds", "total"), column::hidden("flops"),
-                          column::hidden("bytes"), column::number("intensity", "flop/B"),
-                          column::hidden("attained"), column::hidden("roof"),
-                          column::flops("", "attained"), column::flops("", "roof"),
-                          column::hidden("fraction"), column::share("", "of roof"),
-                          column::text("bound", "bound by"), column::seconds("lost")}};
+  Table table{
+      .key = "codelets",
+      .title = "Time lost against the roof",
+      .columns = {column::text("codelet"), column::text("implementation"), column::text("kind"),
+                  layer_column(by_layer), column::seconds("seconds", "total"),
+                  column::hidden("flops"), column::hidden("bytes"),
+                  column::number("intensity", "flop/byte"), column::hidden("attained"),
+                  column::hidden("roof"), column::flops("", "attained"), column::flops("", "roof"),
+                  column::hidden("fraction"), column::share("", "of roof"),
+                  column::text("bound", "bound by"), column::seconds("lost")}};
   bool above = false;
   for (const RooflineRow& row : roofline.rows) {
     const Format unit = row.flops > 0 ? Format::flops : Format::per_second;
@@ -97,7 +97,7 @@ constexpr const char* kModelsJson =
 mape: mean of |predicted - actual| / actual; bias: the same with its sign; both 0.1 for 10 %.
 worst: the ten tasks with the largest |predicted - actual|. outliers: more than 5 median absolute
 deviations off the median of their codelet, layer, implementation and kind of worker (at least 8
-tasks); the ten farthest off, of outlier_count, which took outlier_seconds more than the median.)";
+tasks); layer and iteration: null where a task has none; the ten farthest off, of outlier_count, which took outlier_seconds more than the median.)";
 
 std::vector<Cell> cells_of(const Trace& trace, const OddTask& odd) {
   const Task& task = trace.tasks[odd.task];
@@ -105,8 +105,8 @@ std::vector<Cell> cells_of(const Trace& trace, const OddTask& odd) {
           trace.codelet_name(task),
           trace.implementation_name(task),
           trace.workers[task.worker].name,
-          std::int64_t{task.layer},
-          task.iteration,
+          id_cell(task.layer),
+          id_cell(task.iteration),
           odd.expected,
           odd.actual};
 }
@@ -130,9 +130,8 @@ Document describe_models(const Trace& trace) {
       {"outlier_seconds", "  beyond the median", Format::seconds, models.outlier_seconds}};
   Table rows{.key = "models",
              .columns = {column::text("codelet"), column::text("implementation"),
-                         column::text("kind", "worker"), column::count("tasks"),
-                         column::count("predicted"), column::share("mape", "mean error"),
-                         column::share("bias")}};
+                         column::text("kind"), column::count("tasks"), column::count("predicted"),
+                         column::share("mape", "mean error"), column::share("bias")}};
   for (const ModelRow& row : models.rows) {
     const bool any = row.predicted > 0;
     rows.rows.push_back({row.codelet, row.implementation, row.kind, count_cell(row.tasks),
@@ -144,7 +143,7 @@ Document describe_models(const Trace& trace) {
   for (const OddTask& odd : models.worst) worst.rows.push_back(cells_of(trace, odd));
   Table outliers = table_of_tasks("outliers", "Farthest from the median of their like",
                                   column::seconds("median"));
-  outliers.columns.push_back(column::number("mads", "MADs"));
+  outliers.columns.push_back(column::number("mads", "deviations"));
   for (const OddTask& odd : models.outliers) {
     outliers.rows.push_back(cells_of(trace, odd));
     outliers.rows.back().push_back(odd.mads);

@@ -50,15 +50,6 @@ int run(int argc, char** argv) {
 
 // ---- what the subcommands share ----
 
-CLI::Validator within(double least, double most) {
-  const auto check = [least, most](const std::string& text) -> std::string {
-    double value = 0;
-    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return "";
-    return fmt::format("{} is no number from {:g} to {:g}", text, least, most);
-  };
-  return {check, fmt::format("[{:g} - {:g}]", least, most)};
-}
-
 void add_output(CLI::App& app, Output& output) {
   auto* json = app.add_flag("--json", output.json, "Write JSON; times in seconds, shares of 1");
   auto* csv =
@@ -123,6 +114,7 @@ Command trace_command_by_layer(CLI::App& parent, const char* name, const char* p
 }  // namespace omni::perf
 
 int main(int argc, char** argv) {
+  omni::end_in_order_on_exceptions();
   omni::make_writes_fail();
   return omni::exit_code_of(omni::perf::run, argc, argv);
 }

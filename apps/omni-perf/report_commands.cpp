@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <system_error>
 
 #include "apps/omni-perf/commands.hpp"
@@ -10,6 +11,8 @@
 #include "perf/trace/trace.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
+#include "runtime/own_command.hpp"
+#include "runtime/shown_name.hpp"
 
 namespace omni::perf {
 namespace {
@@ -31,16 +34,52 @@ std::string metrics_beside(const std::string& trace) {
   return fs::path(trace).parent_path() / "metrics.jsonl";
 }
 
-// Of the file asked for, or else of the one beside the trace, if it is there and of use.
-Result<std::vector<MetricsLine>> metrics_of(const FileArguments& arguments) {
+// Where the run was started, as far as its --trace tells: 'a/run1' lies two folders below.
+fs::path start_of_run(const fs::path& trace, const std::vector<std::string>& command) {
+  const fs::path named = fs::path(value_of("--trace", command).value_or("")).lexically_normal();
+  if (named.is_absolute() || named.string().starts_with("..")) return {};
+  std::error_code ignored;
+  const fs::path path = fs::absolute(trace, ignored).lexically_normal();
+  fs::path start =
+      fs::is_directory(trace, ignored) && path.has_filename() ? path : path.parent_path();
+  for (const fs::path& part : named)
+    if (!part.empty()) start = start.parent_path();
+  return start;
+}
+
+// The metrics file that the command of the run names: from where the run was started, or from
+// here. A run that names one writes none into the folder of its trace.
+std::optional<fs::path> metrics_of_command(const std::string& trace, const std::string& line) {
+  const std::vector<std::string> command = from_shell(line);
+  const std::string named = value_of("--metrics", command).value_or("");
+  if (named.empty()) return std::nullopt;
+  const fs::path there = start_of_run(trace, command) / named;
+  std::error_code ignored;
+  return fs::is_regular_file(there, ignored) ? there : fs::path(named);
+}
+
+// Of the file asked for; or else of the one that the run's command names, or the one beside the
+// trace, if it is there and of use.
+Result<std::vector<MetricsLine>> metrics_of(const Trace& trace, const FileArguments& arguments) {
   if (!arguments.metrics.empty()) {
     OMNI_CHECK(require_there(arguments.metrics));
     return read_metrics(arguments.metrics);
   }
-  const std::string beside = metrics_beside(arguments.trace);
+  const auto named = metrics_of_command(arguments.trace, trace.headers[0].command);
+  const fs::path found = named ? *named : fs::path(metrics_beside(arguments.trace));
   std::error_code ignored;
-  if (!fs::exists(beside, ignored)) return std::vector<MetricsLine>();
-  auto metrics = read_metrics(beside);
+  if (named && fs::equivalent(arguments.path, found, ignored))
+    return Error{ErrorKind::usage, "--html", arguments.path + " is read, and would be lost",
+                 "choose a new name"};
+  if (!fs::is_regular_file(found, ignored)) {
+    if (named)
+      log::warn(
+          "the run wrote its metrics to {}, which is not there; the page has no curves "
+          "(--metrics names the file)",
+          shown_name(found.string()));
+    return std::vector<MetricsLine>();
+  }
+  auto metrics = read_metrics(found);
   if (metrics) return metrics;
   log::warn("{}; the page has no curves", metrics.error().message());
   return std::vector<MetricsLine>();
@@ -100,7 +139,7 @@ constexpr const char* kImportFooter =
     R"(Run any StarPU program with STARPU_FXT_TRACE=1, then
   starpu_fxt_tool -i /tmp/prof_file_... -d FOLDER
   omni-perf import FOLDER TRACE
-tasks.rec says nothing about fetching data, predictions and the submitting thread. A task is taken
+tasks.rec says nothing about fetching data, predictions and the main thread. A task is taken
 to be ready when the tasks are done that it depends on; what passes until it starts is scheduling.
 JSON: {"complete","tasks","processes","left_out"}; left_out: tasks that no worker ran.)";
 
@@ -114,7 +153,7 @@ Result<int> run_import(const ImportArguments& arguments) {
   OMNI_TRY(const Imported imported, import_fxt(arguments.from, arguments.to));
   Document document;
   document.facts = {{"tasks", "tasks", Format::count, count_cell(imported.tasks)},
-                    {"processes", "processes", Format::count, count_cell(imported.ranks)},
+                    {"processes", "ranks", Format::count, count_cell(imported.ranks)},
                     {"left_out", "left out, as no worker ran them", Format::count,
                      count_cell(imported.left_out)}};
   OMNI_CHECK(write(document, arguments.output, true));
@@ -129,13 +168,13 @@ Command report_command(CLI::App& parent) {
       parent, "report", "Everything on one page, for a browser", arguments, "--html",
       "<FILE> HTML file to write; it needs no other file",
       [](const Trace& trace, const FileArguments& given) -> Status {
-        OMNI_TRY(const std::vector<MetricsLine> metrics, metrics_of(given));
+        OMNI_TRY(const std::vector<MetricsLine> metrics, metrics_of(trace, given));
         return write_file_atomically(given.path, html_report(trace, Dependencies(trace), metrics));
       });
   command.app->add_option(
       "--metrics", arguments->metrics,
       "<FILE> File of omni-run --metrics, for curves of loss, accuracy and throughput; "
-      "default: metrics.jsonl in the folder of the trace");
+      "default: the one that the run's command names, or metrics.jsonl in the folder of the trace");
   return command;
 }
 

@@ -18,17 +18,16 @@ several transfers in one record; then busy is an upper limit.)";
 Document describe_transfers(const Trace& trace) {
   const Transfers transfers = analyse_transfers(trace);
   Document document;
-  document.facts = {{"wall", "wall", Format::seconds, transfers.wall},
-                    {"bytes", "moved", Format::bytes, transfers.bytes}};
-  Table links{.key = "links",
-              .columns = {column::count("rank"), column::number("from_rank", "from rank"),
-                          column::count("from_node", "from node"),
-                          column::count("to_node", "to node"), column::count("count"),
-                          column::bytes("bytes", "moved"), column::per_second("bandwidth"),
-                          column::seconds("busy"), column::share("overlapped")}};
+  document.facts = {{"wall", "wall time", Format::seconds, transfers.wall},
+                    {"bytes", "bytes", Format::bytes, transfers.bytes}};
+  Table links{
+      .key = "links",
+      .columns = {column::count("rank", "to rank"), column::count("from_rank", "from rank"),
+                  column::count("from_node", "from node"), column::count("to_node", "to node"),
+                  column::count("count"), column::bytes("bytes"), column::per_second("bandwidth"),
+                  column::seconds("busy"), column::share("overlapped")}};
   for (const Link& link : transfers.links)
-    links.rows.push_back({std::int64_t{link.rank},
-                          link.from_rank < 0 ? Cell(kUnknown) : Cell(std::int64_t{link.from_rank}),
+    links.rows.push_back({std::int64_t{link.rank}, id_cell(link.from_rank),
                           std::int64_t{link.from_node}, std::int64_t{link.to_node},
                           count_cell(link.count), link.bytes, link.bandwidth(), link.busy,
                           link.overlapped});
@@ -39,7 +38,7 @@ Document describe_transfers(const Trace& trace) {
 constexpr const char* kMemoryJson = R"(  {"data_bytes",
    "memory":[{"name","rank","samples","first","last","min","max","mean","growth","zero_share"}],
    "feed":[as memory],"other":[as memory],
-   "largest":[{"name","bytes"}]}
+   "largest":[{"name","rank","bytes"}]}
 memory: bytes. feed: mini-batches ahead of training; zero_share of feed.decoded is the share of
 samples in which training had to wait for the data. largest: the ten largest tensors.)";
 
@@ -62,11 +61,12 @@ Document describe_memory(const Trace& trace) {
   const Memory memory = analyse_memory(trace);
   Document document;
   document.facts = {{"data_bytes", "all tensors", Format::bytes, memory.data_bytes}};
-  Table largest{.key = "largest",
-                .title = "Largest tensors",
-                .columns = {column::text("name", "tensor"), column::bytes("bytes", "size")}};
+  Table largest{
+      .key = "largest",
+      .title = "Largest tensors",
+      .columns = {column::text("name", "tensor"), column::count("rank"), column::bytes("bytes")}};
   for (const trace::Data& data : memory.largest)
-    largest.rows.push_back({data.name, static_cast<double>(data.bytes)});
+    largest.rows.push_back({data.name, std::int64_t{data.rank}, static_cast<double>(data.bytes)});
   document.tables = {
       table_of("memory", "Memory", Format::bytes, memory.memory),
       table_of("feed", "Mini-batches prepared ahead of training", Format::number, memory.feed),
@@ -79,8 +79,9 @@ constexpr const char* kAsyncJson =
    "groups":[{"group","exchanges","share","iterations","mean","expected","max"}],
    "histogram":[{"group","staleness","exchanges"}],
    "iterations":[{"iteration","exchanges","mean","max"}]}
-staleness: updates by other groups between taking the parameters and handing in the gradient.
-expected:  updates by others for each of the group's own; for all groups, their number less one.
+An exchange is an update of the parameters by one group.
+staleness: exchanges of other groups between taking the parameters and handing in the gradient.
+expected:  exchanges of others for each of the group's own; for all groups, their number less one.
            null where every group has a model of its own, and these meet.)";
 
 Document describe_async(const Trace& trace) {
@@ -88,13 +89,13 @@ Document describe_async(const Trace& trace) {
   Document document;
   document.facts = {{"exchanges", "exchanges", Format::count, count_cell(async.all.exchanges)},
                     {"meetings", "meetings", Format::count, count_cell(async.meetings)},
-                    {"staleness.mean", "staleness, mean", Format::number, async.all.mean},
-                    {"staleness.expected", "expected", Format::number, async.expected},
-                    {"staleness.max", "staleness, max", Format::count, async.all.max}};
+                    {"staleness.mean", "mean staleness", Format::number, async.all.mean},
+                    {"staleness.expected", "  expected", Format::number, async.expected},
+                    {"staleness.max", "  max", Format::count, async.all.max}};
   Table groups{
       .key = "groups",
       .columns = {column::count("group"), column::count("exchanges"), column::share("share"),
-                  column::count("iterations"), column::number("mean", "staleness, mean"),
+                  column::count("iterations"), column::number("mean", "mean staleness"),
                   column::number("expected"), column::count("max")}};
   Table histogram{
       .key = "histogram",
@@ -112,7 +113,7 @@ Document describe_async(const Trace& trace) {
   Table iterations{.key = "iterations",
                    .title = "By iteration",
                    .columns = {column::count("iteration"), column::count("exchanges"),
-                               column::number("mean", "staleness, mean"), column::count("max")},
+                               column::number("mean", "mean staleness"), column::count("max")},
                    .shown = 10};
   for (const IterationStaleness& row : async.iterations)
     iterations.rows.push_back({row.iteration, count_cell(row.exchanges), row.mean, row.max});

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "apps/command_line.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 
@@ -68,6 +69,18 @@ CLI::Validator whole_number() {
       "");
 }
 
+CLI::Validator class_count() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        constexpr int kMost = 1 << 20;
+        const auto count = count_in(text, kMost);
+        if (!count) return fmt::format("{} is no number from 1 to {}", shown_name(text), kMost);
+        text = std::to_string(*count);
+        return "";
+      },
+      "");
+}
+
 void add_common(CLI::App& app, CommonArguments& arguments) {
   app.add_flag("-q,--quiet", arguments.quiet);
   app.add_flag("--json", arguments.json);
@@ -77,6 +90,7 @@ void add_net(CLI::App& app, NetArguments& arguments) {
   app.add_option("--net", arguments.net);
   app.add_flag("--strict", arguments.strict);
   app.add_option("--slice", arguments.slice)->check(CLI::Range(0, 1 << 30));
+  app.add_option("--classes", arguments.classes)->transform(class_count());
   app.add_option("--set", arguments.settings)->take_all()->expected(1);
   // The usual ones have names of their own.
   for (const char* key : {"batch", "subdivisions", "learning-rate", "momentum", "decay", "policy",
@@ -142,14 +156,14 @@ void add_strategies(CLI::App& app, GroupArguments& arguments, ArrivalArguments& 
       ->check(not_empty());
   StrategyOptions& how = arguments.how;
   app.add_option("--sync-every", how.sync_every)->check(CLI::Range(1, 1 << 20));
-  app.add_option("--alpha", how.alpha)->check(CLI::Range(1e-6, 1.0));
-  app.add_option("--central-momentum", how.central_momentum)->check(CLI::Range(0.0, 0.999999));
-  app.add_option("--outer-rate", how.outer_rate)->check(CLI::Range(1e-6, 100.0));
-  app.add_option("--outer-momentum", how.outer_momentum)->check(CLI::Range(0.0, 0.999999));
+  app.add_option("--alpha", how.alpha)->check(within(1e-6, 1.0));
+  app.add_option("--central-momentum", how.central_momentum)->check(within(0.0, 0.999999));
+  app.add_option("--outer-rate", how.outer_rate)->check(within(1e-6, 100.0));
+  app.add_option("--outer-momentum", how.outer_momentum)->check(within(0.0, 0.999999));
   app.add_option("--group-batches", arguments.batches)->check(not_empty());
-  app.add_option("--batch-rate", how.batch_rate)->check(CLI::Range(0.0, 1.0));
-  app.add_option("--adapt-factor", how.adapt_factor)->check(CLI::Range(1.0, 1024.0));
-  app.add_option("--adapt-weight", how.adapt_weight)->check(CLI::Range(1e-6, 1.0));
+  app.add_option("--batch-rate", how.batch_rate)->check(within(0.0, 1.0));
+  app.add_option("--adapt-factor", how.adapt_factor)->check(within(1.0, 1024.0));
+  app.add_option("--adapt-weight", how.adapt_weight)->check(within(1e-6, 1.0));
   add_choice(app, "--arrivals", arrivals.simulated, {{"real", false}, {"virtual", true}});
   app.add_option("--machine", arrivals.machine)->check(not_empty());
 }
@@ -159,6 +173,21 @@ void add_data(CLI::App& app, DataArguments& arguments) {
   app.add_flag("--scale-features", arguments.scale_features);
   app.add_option("--hold-out", arguments.hold_out)->check(true_share());
   app.add_option("--seed", arguments.seed)->transform(whole_number())->capture_default_str();
+}
+
+void add_damaged_images(CLI::App& app, double& share) {
+  app.add_option("--damaged-images", share)
+      ->transform(CLI::Validator(
+          [](std::string& text) -> std::string {
+            const bool percent = text.ends_with('%');
+            const std::string_view digits = std::string_view(text).substr(0, text.size() - percent);
+            const double value = number_in<double>(digits).value_or(-1) / (percent ? 100 : 1);
+            if (!(value >= 0 && value <= 1))
+              return shown_name(text) + " is no share from 0 to 1 (0.01, or 1%)";
+            text = fmt::format("{}", value);
+            return "";
+          },
+          ""));
 }
 
 void add_trace(CLI::App& app, std::string& folder) { app.add_option("--trace", folder); }

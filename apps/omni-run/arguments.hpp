@@ -32,6 +32,7 @@ struct NetArguments {
   std::string net;
   bool strict = false;
   int slice = 0;
+  int classes = 0;                    // outputs that the last layer gets; 0: the file's
   int gpus = 0, cores = 0;            // of the machine: they decide how mini-batches are cut
   bool fixed_sums = false;            // see BuildOptions
   DataType values = DataType::f32;    // what layers hand on
@@ -59,6 +60,7 @@ struct DataArguments {
   bool test = true;  // there are to be test images
   bool scale_features = false;
   double hold_out = 0;  // share of the training samples to test on; 0: the data's own test set
+  double damaged = 0.01;  // share of the images of a set that may be
 };
 
 struct GroupArguments {
@@ -144,6 +146,7 @@ struct DataCheckArguments {
   CommonArguments common;
   DataArguments data;
   std::string net;  // that is to be trained; "": not known yet
+  int classes = 0;  // as of NetArguments
 };
 
 struct DevicesArguments {
@@ -158,8 +161,8 @@ struct CompareArguments {
   std::string net, data, strategies;
   double target = 0;
   int seeds = 3;
-  std::string epochs, out, arrivals, machine;  // "": not given
-  std::vector<std::string> options;            // of every training
+  std::string classes, epochs, out, arrivals, machine;  // "": not given
+  std::vector<std::string> options;                     // of every training
 };
 
 struct ExplainArguments {
@@ -167,9 +170,16 @@ struct ExplainArguments {
   std::string metrics;  // file, or folder of a trace
 };
 
+struct ShippedNetArguments {
+  CommonArguments common;
+  std::string name;  // "": all of them
+};
+
 struct SlurmArguments {
-  std::string form = "nodes";                    // the template
-  std::map<std::string, std::string> options{};  // of sbatch, by name
+  std::string form{};                            // the template; "": by the number of nodes
+  std::map<std::string, std::string> options{};  // of sbatch, by name; "": not given
+  std::vector<std::string> words{};              // of the training
+  std::vector<std::string> given{}, once{};      // its options; those that may not be repeated
 };
 
 struct MachineFileArguments : NetRunArguments {
@@ -182,6 +192,7 @@ std::optional<int> count_in(std::string_view text, int most);
 // For every unsigned option: CLI11 itself makes 18446744073709551615 of -1, and 8 of 010.
 CLI::Validator not_empty();
 CLI::Validator whole_number();
+CLI::Validator class_count();
 
 void add_common(CLI::App& app, CommonArguments& arguments);
 void add_net(CLI::App& app, NetArguments& arguments);
@@ -190,6 +201,7 @@ void add_groups(CLI::App& app, GroupArguments& arguments);
 void add_strategies(CLI::App& app, GroupArguments& arguments, ArrivalArguments& arrivals);
 void add_fully_connected(CLI::App& app, FullyConnected& fully_connected);
 void add_data(CLI::App& app, DataArguments& arguments);
+void add_damaged_images(CLI::App& app, double& share);
 void add_trace(CLI::App& app, std::string& folder);
 
 }  // namespace omni

@@ -13,10 +13,11 @@ Status plan_command(const PlanArguments& arguments);
 Status plan_gpu_command(const PlanArguments& arguments);
 Status compare_command(const CompareArguments& arguments);
 Status data_command(const DataCheckArguments& arguments);
+Status shipped_net_command(const ShippedNetArguments& arguments);
 Status layers_command(const CommonArguments& arguments);
 Status explain_command(const ExplainArguments& arguments);
 Status devices_command(const DevicesArguments& arguments);
-Status slurm_command(const SlurmArguments& arguments, const NetArguments& net);
+Status slurm_command(const SlurmArguments& arguments, const TrainArguments& training);
 Status machine_command(const MachineFileArguments& arguments);
 
 }  // namespace omni

@@ -47,14 +47,14 @@ int finish(const Status& status) {
 }
 
 void add_training(CLI::App& app, TrainArguments& train) {
-  app.add_option("--epochs", train.epochs)->check(CLI::Range(1e-6, 1e6));
+  app.add_option("--epochs", train.epochs)->check(within(1e-6, 1e6));
   app.add_option("--display", train.display)
       ->transform(whole_number())
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
   app.add_option("--weights", train.weights);
-  app.add_option("--save-weights", train.save_weights);
-  app.add_option("--metrics", train.metrics);
+  app.add_option("--save-weights", train.save_weights)->take_last();
+  app.add_option("--metrics", train.metrics)->take_last();
   app.add_option("--out", train.out)->take_last();
   app.add_option("--checkpoint-every", train.checkpoint_every)
       ->take_last()
@@ -64,7 +64,8 @@ void add_training(CLI::App& app, TrainArguments& train) {
   app.add_flag("--other-data", train.other_data);
   app.add_flag("--stage", train.stage);
   app.add_flag("--no-test", train.no_test);
-  app.add_option("--patience", train.patience)->check(CLI::Range(1.0, 1e6))->capture_default_str();
+  add_damaged_images(app, train.data.damaged);
+  app.add_option("--patience", train.patience)->check(within(1.0, 1e6))->capture_default_str();
   app.add_flag("--dry-run", train.dry_run);
 }
 
@@ -73,6 +74,7 @@ void add_options(CLI::App& app, ValidArguments& valid) {
   app.add_option("--names", valid.names)->check(not_empty());
   app.add_flag("--per-class", valid.per_class);
   app.add_option("--per-class-csv", valid.per_class_csv)->check(not_empty());
+  add_damaged_images(app, valid.data.damaged);
 }
 
 void add_options(CLI::App& app, PredictArguments& predict) {
@@ -106,15 +108,17 @@ void add_options(CLI::App& app, PlanArguments& plan) {
       ->default_str("400")
       ->check(CLI::Range(64, 1'000'000));
   app.add_option("--gpu", plan.gpu)->check(not_empty());
+  add_damaged_images(app, plan.data.damaged);
 }
 
 void add_options(CLI::App& app, CompareArguments& compare) {
   app.add_option("--net", compare.net)->required()->check(not_empty());
   app.add_option("--data", compare.data)->required()->check(not_empty());
+  app.add_option("--classes", compare.classes)->transform(class_count());
   app.add_option("--strategies", compare.strategies)->required();
   app.add_option("--target", compare.target)->required();
   add_number(app, "--seeds", compare.seeds, 1, 1000);
-  app.add_option("--epochs", compare.epochs)->check(CLI::Range(1e-6, 1e6));
+  app.add_option("--epochs", compare.epochs)->check(within(1e-6, 1e6));
   app.add_option("--out", compare.out);
   app.add_option("--arrivals", compare.arrivals)->check(not_empty());
   app.add_option("--machine", compare.machine)->check(not_empty());
@@ -124,18 +128,23 @@ void add_options(CLI::App& app, CompareArguments& compare) {
 void add_options(CLI::App& app, DataCheckArguments& data) {
   app.add_option("SOURCE", data.data.source);
   app.add_option("--net", data.net)->check(not_empty());
+  app.add_option("--classes", data.classes)->transform(class_count());
 }
 
 void add_options(CLI::App& app, SlurmArguments& job) {
-  app.add_option("--template", job.form)->check(not_empty())->capture_default_str();
+  app.add_option("--template", job.form)->check(not_empty());
   const CLI::Validator one_word(
       [](const std::string& text) {
         return text.empty() || text.find_first_of(" \t\r\n\v\f") != text.npos ? "is no word" : "";
       },
       "");
-  for (const char* option : {"--nodes", "--time", "--gres", "--array", "--partition", "--account",
-                             "--qos", "--constraint", "--mem", "--cpus-per-task", "--job-name"})
+  for (const char* option :
+       {"--nodes", "--time", "--gpus", "--gpus-per-node", "--gres", "--array", "--partition",
+        "--account", "--qos", "--constraint", "--mem", "--cpus-per-task", "--job-name"})
     app.add_option(option, job.options[option])->check(one_word);
+  app.footer(
+      "All options of a training are taken, too; behind -- also --gpus.\n"
+      "Other options of sbatch: sbatch [OPTIONS] FILE");
 }
 
 // The options that several commands have.
@@ -148,10 +157,47 @@ void add_shared(CLI::App& app, auto& arguments) {
   if constexpr (requires { arguments.trace; }) add_trace(app, arguments.trace);
 }
 
+void add_options(CLI::App& app, TrainArguments& train) {
+  if (const std::string task = slurm::array_task(); !task.empty())
+    train.data.seed = std::strtoull(task.c_str(), nullptr, 10);
+  add_shared(app, train);
+  add_groups(app, train.groups);
+  add_strategies(app, train.groups, train.arrivals);
+  add_training(app, train);
+}
+
+// What is left of a job's command line for its training is read as the job will read it.
+std::optional<int> read_training(std::vector<std::string> words, SlurmArguments& job,
+                                 TrainArguments& train) {
+  std::vector<std::string> own{"--template"};
+  for (const auto& [option, value] : job.options) own.push_back(option);
+  // What follows is the training's, whatever its name.
+  const auto end = std::ranges::find(words, "--");
+  job.words = words_without(own, {words.begin() + 2, end});
+  if (end != words.end()) job.words.insert(job.words.end(), end + 1, words.end());
+  CLI::App app("", "omni-run");
+  train = {};
+  add_options(app, train);
+  std::vector<const char*> pointers{"omni-run"};
+  for (const std::string& word : job.words) pointers.push_back(word.c_str());
+  if (const auto code = read_command_line(app, static_cast<int>(pointers.size()), pointers.data()))
+    return code;
+  for (const CLI::Option* each : app.get_options()) {
+    if (each->count() == 0) continue;
+    job.given.push_back(each->get_name());
+    if (each->get_multi_option_policy() == CLI::MultiOptionPolicy::Throw &&
+        each->get_items_expected_max() == 1)
+      job.once.push_back(each->get_name());
+  }
+  return std::nullopt;
+}
+
 // With its workers, once it is known which, where it needs some.
 template <class Arguments>
 int run_command(Status (*command)(const Arguments&), Arguments& arguments) {
   apply(arguments.common);
+  if constexpr (requires { arguments.trace; })
+    if (const Status room = try_trace(arguments.trace); !room) return finish(room);
   if constexpr (requires { arguments.machine.session; }) {
     NetArguments* net = nullptr;
     if constexpr (requires { net = &arguments.net; }) net = &arguments.net;
@@ -175,6 +221,9 @@ class Commands {
         compare_, compare_command);
     add("data", "Check a data set: damaged files, classes, duplicates, sizes", checked_,
         data_command);
+    add("net", "The shipped nets; with NAME: the text of one", shipped_, shipped_net_command)
+        .add_option("NAME", shipped_.name)
+        ->check(not_empty());
     layers_app_ = app.add_subcommand("layers", "The sections and keys that a net may contain");
     add_common(*layers_app_, layers_);
     add("explain", "The trials of --auto in a training: values, choices, reasons, cost", explained_,
@@ -238,6 +287,7 @@ class Commands {
   CompareArguments compare_;
   DataCheckArguments checked_;
   CommonArguments layers_;
+  ShippedNetArguments shipped_;
   ExplainArguments explained_;
   DevicesArguments devices_;
   MachineFileArguments measured_;
@@ -254,12 +304,7 @@ int run(int argc, char** argv) {
   app.option_defaults()->always_capture_default(false);
 
   TrainArguments train;
-  if (const std::string task = slurm::array_task(); !task.empty())
-    train.data.seed = std::strtoull(task.c_str(), nullptr, 10);
-  add_shared(app, train);
-  add_groups(app, train.groups);
-  add_strategies(app, train.groups, train.arrivals);
-  add_training(app, train);
+  add_options(app, train);
   Commands commands(app);
   SlurmArguments job;
   CLI::App& slurm_app =
@@ -275,7 +320,11 @@ int run(int argc, char** argv) {
   use_grouped_help(app, kHelp);
   app.footer(kFooter);  // only now: subcommands made later would print it, too
 
-  if (const auto code = read_command_line(app, argc, argv)) return *code;
+  const std::vector<std::string> words(argv, argv + argc);
+  const bool writes_job = argc > 1 && words[1] == "slurm";
+  const auto end = writes_job ? std::ranges::find(words, "--") : words.end();
+  if (const auto code = read_command_line(app, static_cast<int>(end - words.begin()), argv))
+    return *code;
   if (commands.lists_schedulers() || train.machine.session.scheduler == "help") {
     log::result("{}\n", fmt::join(Session::schedulers(&omni_policy()), "\n"));
     return kSuccess;
@@ -284,9 +333,14 @@ int run(int argc, char** argv) {
   install_stop_signals("stopped; nothing was done yet that could be saved; to start again:\n  " +
                            for_shell(own_words()) + "\n",
                        exit_code(ErrorKind::interrupted));
+  if (slurm_app && !writes_job)
+    return finish(Error{ErrorKind::usage, argc > 1 ? words[1] : "", "stands before 'slurm'",
+                        "options come after it"});
+  if (slurm_app)
+    if (const auto code = read_training(words, job, train)) return *code;
   if (const Status prepared = prepare_ranks(train); !prepared) return finish(prepared);
-  if (slurm_app) return apply(train.common), finish(slurm_command(job, train.net));
   if (train.arrivals.simulated) train.machine.session.deterministic = true;
+  if (slurm_app) return apply(train.common), finish(slurm_command(job, train));
   return run_command(train_command, train);
 }
 
@@ -303,10 +357,15 @@ int run_or_tell(int argc, char** argv) {
   }
 }
 
+[[gnu::used, gnu::section(".preinit_array")]] void (*const before_all_libraries)() = [] {
+  listen_early(exit_code(ErrorKind::interrupted), exit_code(ErrorKind::failed));
+};
+
 }  // namespace
 }  // namespace omni
 
 int main(int argc, char** argv) {
+  omni::end_in_order_on_exceptions();
   omni::end_in_order_without_memory();
   omni::make_writes_fail();
   // MPI has a handler of its own for SIGUSR1, which ours calls.

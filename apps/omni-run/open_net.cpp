@@ -9,11 +9,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <set>
+#include <map>
 #include <string_view>
 #include <vector>
 
 #include "apps/command_line.hpp"
+#include "apps/omni-run/class_names.hpp"
+#include "layers/classes.hpp"
 #include "layers/formats/darknet.hpp"
 #include "layers/options.hpp"
 #include "runtime/files.hpp"
@@ -35,23 +37,6 @@ std::vector<fs::path> folders_of(const ShippedKind& kind) {
   return folders;
 }
 
-// What to do about a file that is not there.
-std::string hint(const ShippedKind& kind, const std::string& name) {
-  const std::string_view ending = kind.ending;
-  std::set<std::string> shipped;
-  std::error_code ignored;
-  for (const fs::path& folder : folders_of(kind))
-    for (const auto& entry : fs::directory_iterator(folder, ignored))
-      if (entry.path().extension() == ending) shipped.insert(entry.path().stem());
-  const std::vector<std::string_view> names(shipped.begin(), shipped.end());
-  if (names.empty()) return fmt::format("a {} file: none lies beside this program", ending);
-  std::string_view stem = name;
-  if (stem.ends_with(ending)) stem.remove_suffix(ending.size());
-  const std::string_view near = nearest(stem, names);
-  if (near.empty()) return fmt::format("a {} file, or one of: {}", ending, fmt::join(names, " "));
-  return fmt::format("did you mean {}{}?", near, ending);
-}
-
 // Where a net has subdivisions, they say how many images fit in memory at once. A command line that
 // changes the batch alone keeps that as the most, with as few subdivisions as it can. If that
 // computed less than half as many at once, as for a prime number of images, nothing is changed.
@@ -68,11 +53,15 @@ void keep_images_at_once(const Section& file, Section& net) {
   net.options.push_back({"subdivisions", std::to_string(batch / at_once), kCommandLine});
 }
 
-Status load(Net& net, const std::filesystem::path& file, const std::string& held_out_of) {
+// `names`: those that are stored with it.
+Status load(Net& net, const std::filesystem::path& file, const std::string& held_out_of,
+            std::vector<std::string>& names) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(file, ignored) && file.extension() != ".safetensors" &&
-      file.extension() != ".json")
-    return load_darknet_weights(net, file);
+      file.extension() != ".json") {
+    names = names_beside(file);
+    return with_classes(load_darknet_weights(net, file), names, net);
+  }
   OMNI_TRY(const Checkpoint checkpoint, load_checkpoint(file));
   const auto trained = checkpoint.fields.text("data");
   if (trained && !held_out_of.empty() && one_line(*trained) != one_line(held_out_of))
@@ -80,6 +69,7 @@ Status load(Net& net, const std::filesystem::path& file, const std::string& held
         "{}: was trained on the data {}, this run has {}: samples that it learned may be among the "
         "test samples (give the same --data, --hold-out and --seed)",
         file.string(), shown_name(*trained), shown_name(held_out_of));
+  names = saved_class_names(checkpoint);
   return restore_parameters(net, checkpoint);
 }
 
@@ -102,6 +92,28 @@ double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20
 
 }  // namespace
 
+std::map<std::string, fs::path> shipped_files(const ShippedKind& kind) {
+  std::map<std::string, fs::path> files;
+  std::error_code ignored;
+  for (const fs::path& folder : folders_of(kind))
+    for (const auto& entry : fs::directory_iterator(folder, ignored))
+      if (entry.path().extension() == kind.ending) files.emplace(entry.path().stem(), entry);
+  return files;
+}
+
+std::string shipped_hint(const ShippedKind& kind, const std::string& name) {
+  const std::string_view ending = kind.ending;
+  const auto shipped = shipped_files(kind);
+  std::vector<std::string_view> names;
+  for (const auto& [each, file] : shipped) names.push_back(each);
+  if (names.empty()) return fmt::format("a {} file: none lies beside this program", ending);
+  std::string_view stem = name;
+  if (stem.ends_with(ending)) stem.remove_suffix(ending.size());
+  const std::string_view near = nearest(stem, names);
+  if (near.empty()) return fmt::format("a {} file, or one of: {}", ending, fmt::join(names, " "));
+  return fmt::format("did you mean {}{}?", near, ending);
+}
+
 Result<fs::path> find_shipped(const ShippedKind& kind, const std::string& name) {
   std::error_code ignored;
   if (fs::is_regular_file(name, ignored)) return fs::path(name);
@@ -113,7 +125,7 @@ Result<fs::path> find_shipped(const ShippedKind& kind, const std::string& name) 
   return Error{
       ErrorKind::usage, name.empty() ? option : option + " " + name,
       name.empty() ? fmt::format("no {} given", kind.noun) : fmt::format("no such {}", kind.noun),
-      hint(kind, name)};
+      shipped_hint(kind, name)};
 }
 
 Result<Machine> read_machine(const std::string& file_or_name) {
@@ -137,6 +149,7 @@ Result<NetSpec> read_net(const NetArguments& arguments) {
                    "omni-run layers lists them"};
     spec.net.options.push_back({key, setting.substr(equals + 1), kCommandLine});
   }
+  if (arguments.classes > 0) OMNI_CHECK(set_classes(spec, arguments.classes, arguments.strict));
   if (arguments.overrides("batch") && !arguments.overrides("subdivisions"))
     keep_images_at_once(file, spec.net);
   return spec;
@@ -158,16 +171,18 @@ Result<std::unique_ptr<Net>> open_net(const NetArguments& arguments, bool traini
   return build_net(spec, arguments, training);
 }
 
-Status load_parameters(Net& net, const std::string& path, const std::string& held_out_of) {
+Result<std::vector<std::string>> load_parameters(Net& net, const std::string& path,
+                                                 const std::string& held_out_of) {
   OMNI_CHECK(require_there(path));
-  OMNI_CHECK(load(net, path, held_out_of));
+  std::vector<std::string> names;
+  OMNI_CHECK(load(net, path, held_out_of, names));
   for (const Param* param : net.params()) {
     const HostAccess values(*param->master, HostAccess::Mode::read);
     if (!std::ranges::all_of(values.f32(), [](float value) { return std::isfinite(value); }))
       return Error{ErrorKind::data, path, param->name + " holds values that are not finite",
                    "it is damaged, or of a training that diverged"};
   }
-  return {};
+  return names;
 }
 
 std::string layer_table(const Net& net) {

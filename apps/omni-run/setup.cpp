@@ -17,6 +17,7 @@
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/cuda/devices.hpp"
 #include "runtime/cuda/full_gpu.hpp"
+#include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/tasks/task_errors.hpp"
@@ -76,6 +77,15 @@ int computing_cores(const SessionOptions& session) {
   return session.cpu_workers > 0 ? std::min(session.cpu_workers, cores) : cores;
 }
 
+void fit_to_workers(MachineArguments& machine, NetArguments& net, int gpus) {
+  net.gpus = gpus;
+  net.cores = machine.session.deterministic ? 0 : computing_cores(machine.session);
+  net.fixed_sums = machine.session.deterministic;
+  if (machine.session.precision == Precision::bf16) net.values = DataType::bf16;
+  // In a slice for each GPU there is nothing that a core could take over in time.
+  machine.session.gpus_alone = gpus > 0 && net.slice == 0 && machine.session.implementation.empty();
+}
+
 Status settle_workers(MachineArguments& machine, NetArguments* net) {
   OMNI_TRY(ChosenGpus chosen, choose_gpus(machine.gpus));
   machine.gpus_left_out = std::move(chosen.left_out);
@@ -88,15 +98,7 @@ Status settle_workers(MachineArguments& machine, NetArguments* net) {
     machine.most_workspace = std::max(machine.most_workspace, most_workspace(gpu.memory));
     machine.session.gpus.push_back(gpu.number);
   }
-  if (net != nullptr) {
-    net->gpus = static_cast<int>(gpus.size());
-    net->cores = machine.session.deterministic ? 0 : computing_cores(machine.session);
-    net->fixed_sums = machine.session.deterministic;
-    if (machine.session.precision == Precision::bf16) net->values = DataType::bf16;
-    // In a slice for each GPU there is nothing that a core could take over in time.
-    machine.session.gpus_alone =
-        !gpus.empty() && net->slice == 0 && machine.session.implementation.empty();
-  }
+  if (net != nullptr) fit_to_workers(machine, *net, static_cast<int>(gpus.size()));
   if (!gpus.empty()) return {};
   if (machine.session.implementation == "cuda")
     return Error{ErrorKind::usage, "--impl cuda", "no GPU computes", "omni-run devices says why"};
@@ -158,7 +160,8 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
                          .seed = arguments.seed,
                          .test = arguments.test,
                          .scale_features = arguments.scale_features,
-                         .hold_out = arguments.hold_out}));
+                         .hold_out = arguments.hold_out,
+                         .damaged = arguments.damaged}));
   log::info("data: {}", data.train->description());
   if (arguments.hold_out > 0)
     log::info("--hold-out {}: seed {} draws what is held out; a test set of the data is not used",
@@ -181,6 +184,11 @@ FeedOptions feed_options(const Net& net, std::uint64_t seed, bool training, int 
           .slices = net.slices(),
           .slots = slots,
           .unpack_apart = gpus_compute()};
+}
+
+Status try_trace(const std::string& folder) {
+  constexpr std::uint64_t kSomeThousandTasks = 1 << 20;
+  return folder.empty() ? Status() : try_folder(folder, kSomeThousandTasks, "--trace");
 }
 
 Result<std::unique_ptr<Recorder>> start_trace(const std::string& folder, const Session& session,

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "apps/omni-run/arguments.hpp"
 #include "layers/net.hpp"
@@ -30,6 +32,10 @@ inline constexpr ShippedKind kShippedMachines{"machine", "--machine", ".json", "
 inline constexpr ShippedKind kShippedJobs{"job script", "--template", ".sbatch", "slurm",
                                           "OMNIVORE_SLURM"};
 
+// By name, without its ending.
+std::map<std::string, std::filesystem::path> shipped_files(const ShippedKind& kind);
+// What to do about one that is not there.
+std::string shipped_hint(const ShippedKind& kind, const std::string& name);
 // A path, or the name of a shipped file, with or without its ending.
 Result<std::filesystem::path> find_shipped(const ShippedKind& kind, const std::string& name);
 Result<Machine> read_machine(const std::string& file_or_name);
@@ -43,6 +49,8 @@ Status prepare_ranks(TrainArguments& train);
 
 // Cores that will compute.
 int computing_cores(const SessionOptions& session);
+// How a net is cut for the workers, of which so many are GPUs.
+void fit_to_workers(MachineArguments& machine, NetArguments& net, int gpus);
 // Finds out which GPUs --gpus means; with the cores they decide how a net cuts its mini-batches.
 // net: null for none.
 Status settle_workers(MachineArguments& machine, NetArguments* net);
@@ -55,10 +63,12 @@ Result<std::unique_ptr<Net>> build_net(const NetSpec& spec, const NetArguments& 
                                        bool training);
 Result<std::unique_ptr<Net>> open_net(const NetArguments& arguments, bool training);
 
-// Trained parameters to start from, or to use: a .weights file, or a checkpoint. Refuses what is not
-// finite. `held_out_of`: DatasetPair::name, where test samples are held out of it; warns if a
-// checkpoint is of another.
-Status load_parameters(Net& net, const std::string& path, const std::string& held_out_of = "");
+// Trained parameters to start from, or to use: a .weights file, or a checkpoint. Not finite ones.
+// The names of the classes that are stored with them, maybe of another number; none: not known.
+// `held_out_of`: DatasetPair::name, where test samples are held out of it; warns if a checkpoint is
+// of another.
+Result<std::vector<std::string>> load_parameters(Net& net, const std::string& path,
+                                                 const std::string& held_out_of = "");
 
 // The table shown before training, and its JSON twin.
 std::string layer_table(const Net& net);
@@ -72,6 +82,9 @@ inline constexpr int kEvaluationSlots = 3;
 
 // Needs a running Session, which decides what computes.
 FeedOptions feed_options(const Net& net, std::uint64_t seed, bool training, int slots);
+
+// Whether a trace could be begun there, if one is wanted: before anything takes time.
+Status try_trace(const std::string& folder);
 
 // Null when the folder is "". Measures the machine's peaks first, for the roofline. Destroy the
 // result before the session.

@@ -5,13 +5,14 @@
 #include <barrier>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <mutex>
-#include <thread>
 
 #include "codelets/convolution/convolution.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/dense/onednn_support.hpp"
 #include "runtime/tasks/device_context.hpp"
+#include "runtime/threads.hpp"
 
 namespace omni {
 namespace {
@@ -33,7 +34,10 @@ double best_rate(const Session& session, int threads, double units, auto make_wo
   std::barrier start(threads);
   std::mutex mutex;
   std::vector<double> slowest(kRepeats, 0);  // seconds of the last thread of each round
-  const auto body = [&](int worker) {
+  run_together(threads, [&](int worker) {
+    // Also when it throws: the others wait for one less.
+    const std::unique_ptr<std::barrier<>, void (*)(std::barrier<>*)> leaves(
+        &start, [](std::barrier<>* left) { left->arrive_and_drop(); });
     session.bind_to_cpu_worker(worker);
     auto once = make_work();
     once();  // pages, code and library caches
@@ -45,10 +49,7 @@ double best_rate(const Session& session, int threads, double units, auto make_wo
       const std::lock_guard lock(mutex);
       seconds = std::max(seconds, took.count());
     }
-  };
-  std::vector<std::jthread> team;
-  for (int i = 0; i < threads; ++i) team.emplace_back(body, i);
-  team.clear();
+  });
   return units * threads / *std::ranges::min_element(slowest);
 }
 

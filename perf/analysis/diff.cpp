@@ -10,6 +10,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "perf/analysis/comparable.hpp"
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/kernels.hpp"
 #include "perf/common/statistics.hpp"
@@ -24,19 +25,23 @@ constexpr std::size_t kFewest = 5;  // values, of which a median says something
 struct Sample {
   std::int64_t iteration = 0;
   double seconds = 0;
+  double images = 1;  // that the time is divided by
+
+  double each() const { return seconds / images; }
 };
 
 struct Measured {
   double median = 0, lower = 0;                // s; lower: a third of the values is below
   double lowest = 0, middle = 0, highest = 0;  // s, of the medians of the fifths of the run
   double error = 0;                            // standard error of the median, s
-  double total = 0;                            // s
+  bool per_image = false;
+  double total = 0;  // s, whatever the others are divided by
   std::size_t count = 0;
 };
 
 double median_within(const std::vector<Sample>& values, std::size_t first, std::size_t last) {
   std::vector<double> seconds;
-  for (std::size_t i = first; i < last; ++i) seconds.push_back(values[i].seconds);
+  for (std::size_t i = first; i < last; ++i) seconds.push_back(values[i].each());
   return spread_of(std::move(seconds)).median;
 }
 
@@ -54,7 +59,8 @@ double error_between_iterations(const std::vector<Sample>& values) {
 Measured measure(std::vector<Sample> values) {
   std::ranges::stable_sort(values, {}, &Sample::iteration);
   std::vector<double> seconds;
-  for (const Sample& value : values) seconds.push_back(value.seconds);
+  double total = 0;
+  for (const Sample& value : values) seconds.push_back(value.each()), total += value.seconds;
   const Spread spread = spread_of(seconds);
   Measured result{.median = spread.median,
                   .lower = spread.median,
@@ -62,7 +68,7 @@ Measured measure(std::vector<Sample> values) {
                   .middle = spread.median,
                   .highest = spread.median,
                   .error = std::max(spread.standard_error(), error_between_iterations(values)),
-                  .total = spread.total,
+                  .total = total,
                   .count = spread.count};
   if (values.size() < kFewest) return result;
   const auto third = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 3);
@@ -88,20 +94,21 @@ struct Run {
 
 class Measurement {
  public:
-  Measurement(const Trace& trace, std::size_t skip) : trace_(trace), kinds_(trace) {
-    std::set<std::int64_t> first;
-    for (const Task& task : trace.tasks) {
-      if (task.iteration < 0) continue;
-      first.insert(task.iteration);
-      if (first.size() > skip + 1) first.erase(std::prev(first.end()));
-    }
-    // Without others, the first ones are better than none.
-    if (first.size() > skip) counted_from_ = *first.rbegin();
+  Measurement(const Trace& trace, std::size_t skip)
+      : trace_(trace),
+        kinds_(trace),
+        counted_from_(first_counted(trace, skip)),
+        images_(trace, counted_from_) {
     for (const Task& task : trace.tasks)
-      if (counts(task)) values_[kinds_.class_of(task)].push_back({task.iteration, task.seconds()});
+      if (counts(task))
+        values_[kinds_.class_of(task)].push_back(
+            {task.iteration, task.seconds(), images_.of(task)});
   }
 
-  Run run(std::size_t skip) const {
+  const ImagesOfTasks& images() const { return images_; }
+
+  // per_image: of kernels, since tasks are for other numbers of images; and of mini-batches.
+  Run run(std::size_t skip, bool kernels_per_image, bool batches_per_image) const {
     Run result;
     for (const auto& [which, values] : values_) {
       const std::string& codelet = trace_.codelets[which.codelet].name;
@@ -112,9 +119,9 @@ class Measurement {
       result.compute += seconds;
     }
     for (auto& [codelet, share] : result.share) share = ratio(share, result.compute);
-    measure_kernels(result);
-    measure_codelets(result);
-    measure_iterations(result, skip);
+    measure_kernels(result, kernels_per_image);
+    measure_codelets(result, batches_per_image);
+    measure_iterations(result, skip, batches_per_image);
     return result;
   }
 
@@ -123,17 +130,28 @@ class Measurement {
     return task.iteration < 0 || task.iteration >= counted_from_;
   }
 
-  void measure_iterations(Run& run, std::size_t skip) const {
+  // `per_image`: as far as it is known for how many each value is.
+  static Measured measured(std::vector<Sample> values, bool per_image) {
+    per_image = per_image && std::ranges::all_of(
+                                 values, [](double images) { return images > 0; }, &Sample::images);
+    if (!per_image)
+      for (Sample& value : values) value.images = 1;
+    Measured result = measure(std::move(values));
+    result.per_image = per_image;
+    return result;
+  }
+
+  void measure_iterations(Run& run, std::size_t skip, bool per_image) const {
     const std::vector<IterationTime> times = analyse_iterations(trace_, skip).times;
     std::vector<Sample> values;
     for (std::size_t i = times.size() > skip ? skip : 0; i < times.size(); ++i)
-      values.push_back({static_cast<std::int64_t>(i), times[i].seconds});
-    Measured measured = measure(std::move(values));
-    measured.total = std::numeric_limits<double>::infinity();  // always matters
-    run.times[{"iteration", "", "", "", ""}] = measured;
+      values.push_back({static_cast<std::int64_t>(i), times[i].seconds, images_.batch()});
+    Measured found = measured(std::move(values), per_image);
+    found.total = std::numeric_limits<double>::infinity();  // always matters
+    run.times[{"iteration", "", "", "", ""}] = found;
   }
 
-  void measure_kernels(Run& run) const {
+  void measure_kernels(Run& run, bool per_image) const {
     std::map<DiffKey, std::vector<Sample>> all;  // of all implementations
     for (const auto& [which, values] : values_) {
       if (which.layer < 0) continue;  // of any size: a median says nothing
@@ -143,28 +161,30 @@ class Measurement {
       std::vector<Sample>& whole = all[key];
       whole.insert(whole.end(), values.begin(), values.end());
       key.implementation = codelet.implementations[which.implementation];
-      run.times[key] = measure(values);
+      run.times[key] = measured(values, per_image);
     }
-    for (auto& [key, values] : all) run.times[key] = measure(std::move(values));
+    for (auto& [key, values] : all) run.times[key] = measured(std::move(values), per_image);
   }
 
-  void measure_codelets(Run& run) const {
+  void measure_codelets(Run& run, bool per_image) const {
     std::vector<std::unordered_map<std::int64_t, double>> seconds(trace_.codelets.size());
     for (const Task& task : trace_.tasks)
       if (counts(task) && task.iteration >= 0)
         seconds[task.codelet][task.iteration] += task.seconds();
     for (std::size_t codelet = 0; codelet < seconds.size(); ++codelet) {
       std::vector<Sample> values;
-      for (const auto& [iteration, sum] : seconds[codelet]) values.push_back({iteration, sum});
+      for (const auto& [iteration, sum] : seconds[codelet])
+        values.push_back({iteration, sum, images_.batch()});
       if (!values.empty())
         run.times[{"codelet", trace_.codelets[codelet].name, "", "", ""}] =
-            measure(std::move(values));
+            measured(std::move(values), per_image);
     }
   }
 
   const Trace& trace_;
   KindIndex kinds_;
-  std::int64_t counted_from_ = 0;
+  std::int64_t counted_from_;
+  ImagesOfTasks images_;
   std::unordered_map<TaskClass, std::vector<Sample>, TaskClassHash> values_;
 };
 
@@ -190,7 +210,9 @@ void compare_times(const Run& before, const Run& after, Diff& diff) {
     const auto found = after.times.find(key);
     if (found == after.times.end()) continue;  // see add_missing
     const Measured& b = found->second;
+    if (a.per_image != b.per_image) continue;  // no task of a slice in one of them
     DiffRow row{key, a.median, b.median, a.count, b.count};
+    row.per_image = a.per_image && b.per_image;
     const bool whole = std::isinf(a.total);
     const double share_before = whole ? 1 : ratio(a.total, before.compute);
     row.weight = whole ? 1 : std::max(share_before, ratio(b.total, after.compute));
@@ -267,26 +289,6 @@ void drop_repeated(std::vector<DiffRow>& rows) {
   });
 }
 
-std::set<std::string> workers_of(const Trace& trace) {
-  std::set<std::string> names;
-  for (const Worker& worker : trace.workers) names.insert(worker.name);
-  return names;
-}
-
-std::vector<std::string> doubts(const Trace& before, const Trace& after) {
-  std::vector<std::string> warnings;
-  const trace::Header &a = before.headers[0], &b = after.headers[0];
-  const auto differ = [&](const char* what, const auto& one, const auto& other) {
-    if (one != other) warnings.push_back(fmt::format("different {}: {} and {}", what, one, other));
-  };
-  differ("batch", a.batch, b.batch);
-  differ("scheduler", shown_name(a.scheduler), shown_name(b.scheduler));
-  differ("host", shown_name(a.host), shown_name(b.host));
-  differ("number of processes", before.headers.size(), after.headers.size());
-  if (workers_of(before) != workers_of(after)) warnings.push_back("different workers");
-  return warnings;
-}
-
 }  // namespace
 
 bool Diff::slower() const {
@@ -308,9 +310,16 @@ Result<Diff> analyse_diff(const Trace& before, const Trace& after, const DiffOpt
         "compare two runs of the same command"};
   Diff diff;
   diff.options = options;
-  diff.warnings = doubts(before, after);
-  const Run a = Measurement(before, options.skip).run(options.skip);
-  const Run b = Measurement(after, options.skip).run(options.skip);
+  diff.warnings = differences_of_runs(before, after);
+  const Measurement first(before, options.skip), second(after, options.skip);
+  const ImagesOfTasks &images = first.images(), &others = second.images();
+  const bool same = same_slices(images, others), same_batch = images.batch() == others.batch();
+  if (!same)
+    diff.warnings.push_back(
+        fmt::format("different slices: {:.4g} and {:.4g} images, so kernels are compared per image",
+                    images.batch() / images.slices(), others.batch() / others.slices()));
+  const Run a = first.run(options.skip, !same, !same_batch);
+  const Run b = second.run(options.skip, !same, !same_batch);
   compare_times(a, b, diff);
   add_missing(a, b, Verdict::only_before, diff);
   add_missing(b, a, Verdict::only_after, diff);

@@ -38,6 +38,7 @@ struct DiffRow : DiffKey {
   double noise = 0;   // 3 standard errors, in the unit of `change`
   double weight = 0;  // the larger share of compute time; 1 for an iteration
   Verdict verdict = Verdict::same;
+  bool per_image = false;  // times: of the slices, or mini-batches, that differ in size
 };
 
 struct Diff {

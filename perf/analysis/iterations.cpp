@@ -1,6 +1,7 @@
 #include "perf/analysis/iterations.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <unordered_map>
@@ -74,6 +75,16 @@ Iterations analyse_iterations(const Trace& trace, std::size_t skip) {
         ratio(trace.headers[0].batch * static_cast<double>(result.spread.count),
               skip > 0 ? result.spread.total : all);
   return result;
+}
+
+std::int64_t first_counted(const Trace& trace, std::size_t skip) {
+  std::set<std::int64_t> first;
+  for (const Task& task : trace.tasks) {
+    if (task.iteration < 0) continue;
+    first.insert(task.iteration);
+    if (first.size() > skip + 1) first.erase(std::prev(first.end()));
+  }
+  return first.size() > skip ? *first.rbegin() : 0;
 }
 
 Async analyse_async(const Trace& trace) {

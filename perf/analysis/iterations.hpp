@@ -28,6 +28,10 @@ struct Iterations {
 // are no others.
 Iterations analyse_iterations(const Trace& trace, std::size_t skip = 2);
 
+// The number of the first iteration after these; 0 if there are no others: they are better than
+// none.
+std::int64_t first_counted(const Trace& trace, std::size_t skip = 2);
+
 // ---- how the groups shared what they learnt: how many updates each made, how stale the gradients
 // were that they handed to the master copy, and how often their own models met ----
 

@@ -9,6 +9,8 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "perf/analysis/iterations.hpp"
+
 namespace omni::perf {
 namespace {
 
@@ -118,6 +120,7 @@ void predictions(const Trace& trace, const KindIndex& kinds, Models& models) {
 }
 
 void find_outliers(const Trace& trace, const KindIndex& kinds, Models& models) {
+  const std::int64_t warm = first_counted(trace);
   for (const auto& [which, tasks] : grouped(trace, kinds, true)) {
     if (tasks.size() < kSmallestClass) continue;
     std::vector<double> seconds;
@@ -130,6 +133,9 @@ void find_outliers(const Trace& trace, const KindIndex& kinds, Models& models) {
       if (off <= kMads * mad) continue;
       ++models.outlier_count;
       models.outlier_seconds += actual - spread.median;
+      const bool is_warm = trace.tasks[task].iteration < 0 || trace.tasks[task].iteration >= warm;
+      if (which.layer >= 0 && is_warm && actual > spread.median)
+        models.disturbed_seconds += actual - spread.median;
       models.outliers.push_back(
           {.task = task, .expected = spread.median, .actual = actual, .mads = ratio(off, mad)});
       if (models.outliers.size() > 4096) keep_farthest(models.outliers);

@@ -74,7 +74,10 @@ struct Models {
   // More than 5 MADs (at least 1 % of the median each) off the median of the same codelet, layer,
   // implementation and kind of worker, in classes of at least 8 tasks.
   std::size_t outlier_count = 0;
-  double outlier_seconds = 0;     // what they took beyond the median, in all
+  double outlier_seconds = 0;  // what they took beyond the median, in all
+  // Those among them that took longer, are of one layer (others are of any size), and are not of
+  // the first two iterations, which warm up: what they took beyond the median.
+  double disturbed_seconds = 0;
   std::vector<OddTask> outliers;  // ten farthest off in time
 };
 

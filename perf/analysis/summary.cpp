@@ -55,8 +55,8 @@ std::vector<bool> may_run(const Trace& trace, std::uint32_t worker) {
 
 std::vector<Cause> causes_of(const Trace& trace, std::int32_t rank, const std::vector<bool>& may,
                              Interval window) {
-  Sweep ready, elsewhere, awaited, computing, blocked, waiting;
-  const std::array all{&ready, &elsewhere, &awaited, &computing, &blocked, &waiting};
+  Sweep ready, elsewhere, awaited, computing, blocked, starting, waiting;
+  const std::array all{&ready, &elsewhere, &awaited, &computing, &blocked, &starting, &waiting};
   for (const Task& task : trace.tasks) {
     if (trace.workers[task.worker].rank != rank) continue;
     const bool own = task.eligible < 0 || may[task.eligible];
@@ -68,6 +68,11 @@ std::vector<Cause> causes_of(const Trace& trace, std::int32_t rank, const std::v
     if (each.rank == rank && each.from_rank >= 0) awaited.add(each.from, each.to);
   for (const trace::Wait& wait : trace.waits)
     if (wait.rank == rank) waiting.add(wait.from, wait.to);
+  // What measures peaks, connects ranks and opens files before training is no late submission.
+  std::optional<Nanoseconds> begun;
+  for (const trace::IterationStart& iteration : trace.iterations)
+    if (iteration.rank == rank) begun = std::min(begun.value_or(iteration.at), iteration.at);
+  starting.add(trace.begin, begun.value_or(trace.begin));
   for (Sweep* sweep : all) sweep->sort();
 
   std::vector<Cause> causes;
@@ -76,6 +81,7 @@ std::vector<Cause> causes_of(const Trace& trace, std::int32_t rank, const std::v
     for (Sweep* sweep : all) sweep->advance(now);
     const Part part = ready.any()                         ? Part::scheduling
                       : elsewhere.any()                   ? Part::other_workers
+                      : starting.any() && !blocked.any()  ? Part::start_up
                       : awaited.any() && !computing.any() ? Part::other_nodes
                       : blocked.any()                     ? Part::nothing_ready
                       : waiting.any()                     ? Part::barrier
@@ -165,7 +171,7 @@ constexpr double kWorthSaying = 0.01;
 // The codelets of runtime/data/.
 constexpr std::array<std::string_view, 5> kDecoding = {
     "decode_batch", "read_image_files", "copy_image_pixels", "read_image_labels", "unpack_batch"};
-constexpr double kFree = 0.05;  // of the workers' time; with less, whatever they do delays training
+constexpr double kFree = 0.05;  // of the workers' time; with less, decoding delays training
 
 constexpr std::array<const char*, kPartCount> kCauses = {
     "",
@@ -175,7 +181,14 @@ constexpr std::array<const char*, kPartCount> kCauses = {
     "each submitted task waits for the result of another one",
     "the main thread does not submit tasks fast enough",
     "the main thread waits before it submits more tasks",
-    "the message of another rank has not arrived"};
+    "the message of another rank has not arrived",
+    "the first iteration has not begun: the program still measures, connects, or reads"};
+
+// Causes that lie within compute.
+constexpr const char *kDecodes = "workers that compute also decode images",
+                     *kDisturbed =
+                         "tasks took longer than the median of their like, as when others used "
+                         "the machine (omni-perf models)";
 
 // A late feed costs what its readers wait for it: a part of this loss, and nothing where there is
 // none. How often nothing was decoded ahead is no loss by itself.
@@ -187,6 +200,7 @@ std::string suspect_feed(const Summary& summary) {
   return "";
 }
 
+// In which workers had nothing to do, and could have decoded.
 double free_share(const Idle& idle) {
   double share = 0;
   for (const Part part :
@@ -195,14 +209,14 @@ double free_share(const Idle& idle) {
   return share;
 }
 
-double share_of_decoding(const Summary& summary) {
+double decoding_seconds(const Summary& summary) {
   double seconds = 0;
   for (const KernelRow& row : summary.kernels.rows)
     if (std::ranges::find(kDecoding, row.codelet) != kDecoding.end()) seconds += row.seconds.total;
-  return summary.idle.share[0] * ratio(seconds, summary.kernels.compute);
+  return seconds;
 }
 
-std::vector<Loss> losses_of(const Summary& summary) {
+std::vector<Loss> losses_of(const Summary& summary, const Models& models) {
   std::vector<Loss> losses;
   for (std::size_t i = 1; i < kPartCount; ++i) {
     const double share = summary.idle.share[i];
@@ -212,11 +226,16 @@ std::vector<Loss> losses_of(const Summary& summary) {
          .share = share,
          .text = kCauses[i] + (Part(i) == Part::nothing_ready ? suspect_feed(summary) : "")});
   }
-  const double decoding = share_of_decoding(summary);
-  if (decoding >= kWorthSaying && free_share(summary.idle) < kFree)
-    losses.push_back({.name = "decoding",
-                      .share = decoding,
-                      .text = "busy workers also decode images (more cores would take this over)"});
+  const auto computed = [&](const char* name, double seconds, std::string text) {
+    const double share = summary.idle.share[0] * ratio(seconds, summary.kernels.compute);
+    if (share >= kWorthSaying) losses.push_back({name, share, std::move(text)});
+  };
+  const double free = free_share(summary.idle);
+  computed("decoding", decoding_seconds(summary),
+           free < kFree ? fmt::format("{} (more cores would take this over)", kDecodes)
+                        : fmt::format("{} (though they had nothing to do for {:.0f} % of the time)",
+                                      kDecodes, 100 * free));
+  computed("others", models.disturbed_seconds, kDisturbed);
   std::ranges::stable_sort(losses, std::ranges::greater(), &Loss::share);
   return losses;
 }
@@ -258,7 +277,7 @@ Summary analyse_summary(const Trace& trace) {
   summary.kernels = analyse_kernels(trace);
   summary.memory = analyse_memory(trace);
   summary.slices = count_slice_steps(trace);
-  summary.losses = losses_of(summary);
+  summary.losses = losses_of(summary, analyse_models(trace));
   return summary;
 }
 

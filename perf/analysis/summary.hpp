@@ -28,13 +28,14 @@ enum class Part {
   nothing_ready,
   submission_late,
   barrier,
-  other_nodes
+  other_nodes,
+  start_up  // stands before barrier and submission_late
 };
-constexpr std::size_t kPartCount = 8;
+constexpr std::size_t kPartCount = 9;
 // The names of the parts in JSON.
 constexpr std::array<std::string_view, kPartCount> kPartNames = {
-    "compute",         "data",    "scheduling", "other_workers", "nothing_ready",
-    "submission_late", "barrier", "other_nodes"};
+    "compute",         "data",    "scheduling",  "other_workers", "nothing_ready",
+    "submission_late", "barrier", "other_nodes", "start_up"};
 
 struct WorkerTime {
   std::uint32_t worker = 0;                     // index into Trace::workers
@@ -73,7 +74,7 @@ struct SliceSteps {
 SliceSteps count_slice_steps(const Trace& trace);
 
 struct Loss {
-  std::string name;  // a part's, or "decoding"
+  std::string name;  // a part's; or "decoding" or "others", which are parts of compute
   double share = 0;  // of worker time
   std::string text;  // what the name means
 };

@@ -16,7 +16,7 @@ class Omnivore:
     def __init__(self, program, net, batch, threads, rate, models, device):
         self.program, self.models = program, models
         # The worker of a GPU has a core of its own, and so has the thread that submits.
-        self.workers = max(1, threads - 2) if device.gpu else threads
+        self.workers = self.all_workers = max(1, threads - 2) if device.gpu else threads
         self.device_arguments = device.omnivore_arguments
         self.net_arguments = ["--net", net, "--batch", batch, "--subdivisions", 1, "--learning-rate", rate]
         self.settled = False
@@ -30,8 +30,9 @@ class Omnivore:
                                    *self.device_arguments]).output)
 
     def peak_flops_per_second(self):
-        """Of a matrix product on all threads, in a process of its own: its memory is not training's."""
-        found = checked([self.program, "devices", "-q", "--json", "--peaks", "--workers", self.workers,
+        """Of a matrix product on all threads, whatever a rank has of them, in a process of its own: its memory is
+        not training's."""
+        found = checked([self.program, "devices", "-q", "--json", "--peaks", "--workers", self.all_workers,
                          *self.device_arguments])
         peaks = json.loads(found.output)["peaks"]
         return peaks.get("gpu_gemm_flops_per_second", peaks["gemm_flops_per_second"])

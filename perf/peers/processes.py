@@ -1,6 +1,8 @@
 """Runs one program at a time and says what it cost: its output, its peak memory, and how much of the CPUs
 went to others meanwhile. And pins: children inherit the CPUs of this process."""
 
+import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -17,11 +19,37 @@ class Refused(Exception):
 
 
 class Finished:
-    def __init__(self, output, errors, exit_code, peak_memory, others):
+    def __init__(self, output, errors, exit_code, peak_memory, others, cpu_seconds):
         self.output, self.errors, self.exit_code = output, errors, exit_code
         self.peak_memory = peak_memory  # bytes
         self.others = others            # share of the CPUs' time that others used; None: unknown
+        self.cpu_seconds = cpu_seconds  # of the program and all that it started
 
+
+PR_SET_CHILD_SUBREAPER = 36
+PATIENCE = 20  # seconds in which what a program left behind ends
+
+
+def adopt_orphans():
+    """What a program started and did not wait for becomes a child of this process, so that its time and memory
+    are known: mpiexec does not wait for its ranks. Without it (another system) they are not counted."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def wait_for_orphans(seconds):
+    """(CPU seconds, KiB) of those that ended by themselves within some seconds: daemons are left alone."""
+    used, memory, deadline = 0.0, 0, time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            process, _, usage = os.wait4(-1, os.WNOHANG)
+        except ChildProcessError:  # there are no others
+            break
+        if process == 0:
+            time.sleep(0.01)
+            continue
+        used, memory = used + usage.ru_utime + usage.ru_stime, max(memory, usage.ru_maxrss)
+    return used, memory
 
 def busy_seconds(cpus):
     """Seconds that these CPUs were not idle since boot, stolen time included; None where not told."""
@@ -38,7 +66,8 @@ def busy_seconds(cpus):
 
 
 def run(command, environment=None, folder=None):
-    """Waits for the program; its peak memory is the kernel's, that of its children included."""
+    """Waits for the program and what it started; its peak memory is the kernel's, that of the largest process."""
+    adopt_orphans()
     cpus = os.sched_getaffinity(0)
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         busy, started = busy_seconds(cpus), time.monotonic()
@@ -56,16 +85,18 @@ def run(command, environment=None, folder=None):
             raise
         finally:
             process.returncode = 0  # it is waited for
+        orphans, memory = wait_for_orphans(PATIENCE)
         wall = time.monotonic() - started
+        own = usage.ru_utime + usage.ru_stime + orphans
         others = None
         if busy is not None:
-            foreign = busy_seconds(cpus) - busy - usage.ru_utime - usage.ru_stime
+            foreign = busy_seconds(cpus) - busy - own
             others = max(0.0, foreign / (wall * len(cpus)))
         texts = []
         for file in (output, errors):
             file.seek(0)
             texts.append(file.read().decode("utf-8", "replace"))
-        return Finished(*texts, os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024, others)
+        return Finished(*texts, os.waitstatus_to_exitcode(status), max(usage.ru_maxrss, memory) * 1024, others, own)
 
 
 def checked(command, environment=None, folder=None):

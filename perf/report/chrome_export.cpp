@@ -118,7 +118,7 @@ class Exporter {
                in_json(fmt::format("rank {}: {} on {}", header.rank, header.net, header.host)));
       describe("process_labels", place, "labels", in_json(header.command));
       describe("process_sort_index", place, "sort_index", std::to_string(header.rank));
-      describe_thread(place, "submitting thread");
+      describe_thread(place, "main thread");
     }
     for (std::uint32_t i = 0; i < trace_.workers.size(); ++i)
       describe_thread(workers_[i], trace_.workers[i].name);
@@ -217,7 +217,8 @@ class Exporter {
     }
     for (const trace::Meeting& meeting : trace_.meetings) {
       open("i", submitter(meeting.rank), "meeting",
-           fmt::format("\"meeting of {} groups\"", meeting.groups), meeting.at);
+           fmt::format("\"meeting of {} group{}\"", meeting.groups, meeting.groups == 1 ? "" : "s"),
+           meeting.at);
       put(FMT_COMPILE(",\"s\":\"p\",\"args\":{{\"number\":{}}}}}"), meeting.number);
     }
   }

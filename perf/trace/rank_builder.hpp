@@ -131,8 +131,7 @@ class RankBuilder {
     const auto index = static_cast<std::uint32_t>(trace_.data.size());
     if (!data_.emplace(data.id, index).second) return twice("data", data.id);
     data.id = index;
-    trace_.data.push_back(std::move(data));
-    return {};
+    return keep(trace_.data, std::move(data));
   }
 
   std::string take(trace::Eligible&& eligible) {

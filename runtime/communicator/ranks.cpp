@@ -29,20 +29,26 @@ constexpr std::size_t kPiece = std::size_t{1} << 18;  // values of an array
 
 Service* service = nullptr;  // of several ranks; to the end of the process
 bool disbanded = false;
+int supposed = 1;  // ranks, without a service
 int (*exit_code_of)(ErrorKind) = nullptr;
 
-Result<OpenTransport> load_library() {
+Error no_library(const std::string& what) {
+  return {ErrorKind::usage, "", "several processes were started, but " + what,
+          "build with MPICH (libmpich-dev), or start one"};
+}
+
+Result<std::filesystem::path> find_library() {
   std::error_code none;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", none);
-  const std::filesystem::path path =
-      program.parent_path().parent_path() / "lib/omnivore/libomni_mpi.so";
-  const auto refuse = [](const std::string& what) {
-    return Error{ErrorKind::usage, "", "several processes were started, but " + what,
-                 "build with MPICH (libmpich-dev), or start one"};
-  };
-  if (!std::filesystem::exists(path, none)) return refuse("this program was built without MPI");
+  std::filesystem::path path = program.parent_path().parent_path() / "lib/omnivore/libomni_mpi.so";
+  if (!std::filesystem::exists(path, none)) return no_library("this program was built without MPI");
+  return path;
+}
+
+Result<OpenTransport> load_library() {
+  OMNI_TRY(const std::filesystem::path path, find_library());
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return refuse(std::string("MPI cannot be loaded: ") + dlerror());
+  if (library == nullptr) return no_library(std::string("MPI cannot be loaded: ") + dlerror());
   return reinterpret_cast<OpenTransport>(dlsym(library, kOpenTransport));
 }
 
@@ -61,6 +67,10 @@ void await(const std::vector<Message>& messages) {
 std::vector<char> exchange(const void* own, std::size_t bytes) {
   std::vector<char> all(bytes * size());
   if (bytes == 0) return all;
+  if (service == nullptr) {
+    for (int rank = 0; rank < size(); ++rank) std::memcpy(all.data() + bytes * rank, own, bytes);
+    return all;
+  }
   std::memcpy(all.data() + bytes * rank(), own, bytes);
   if (rank() != 0) {
     std::vector<char> mine(static_cast<const char*>(own), static_cast<const char*>(own) + bytes);
@@ -179,12 +189,20 @@ Status start(int (*exit_code)(ErrorKind)) {
 }
 
 int rank() { return service != nullptr ? service->rank() : 0; }
-int size() { return service != nullptr && !disbanded ? service->size() : 1; }
+int size() {
+  if (service == nullptr) return supposed;
+  return disbanded ? 1 : service->size();
+}
+
+Status suppose(int ranks) {
+  if (ranks > 1) OMNI_CHECK(find_library());
+  supposed = ranks;
+  return {};
+}
 
 std::string name(int rank) {
-  const std::vector<std::string>& hosts = service->hosts();
-  return hosts.empty() ? fmt::format("rank {}", rank)
-                       : fmt::format("rank {} on {}", rank, hosts[rank]);
+  if (service == nullptr || service->hosts().empty()) return fmt::format("rank {}", rank);
+  return fmt::format("rank {} on {}", rank, service->hosts()[rank]);
 }
 
 void set_patience(double seconds) {

@@ -86,6 +86,10 @@ std::vector<int> share_of_cores(const std::vector<int>& cores, int place, int sh
 // The first rank goes on as if it were the only one. The others end when it does.
 void disband();
 
+// For what is checked before any rank is started: this process counts as the first of so many, all
+// of which say what it says. 1: no longer. Refuses several where there is no MPI.
+Status suppose(int ranks);
+
 // Ends all ranks with this code; log::last_error() says why. The first rank also prints errors that
 // only other ranks have. Ranks that do not respond are aborted.
 [[noreturn]] void leave(int code);

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <future>
 #include <memory>
 #include <random>
@@ -23,6 +24,7 @@
 
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
+#include "runtime/threads.hpp"
 
 namespace omni::ranks {
 namespace {
@@ -110,14 +112,14 @@ Service::Service(OpenTransport open, int silent_code, bool aborts)
     : silent_code_(silent_code), aborts_(aborts), looked_at_(std::chrono::steady_clock::now()) {
   const auto begun = std::make_shared<std::promise<void>>();
   // To the end of the process.
-  std::thread([this, open, begun] {
+  start_thread([this, open, begun] {
     transport_ = open();
     rank_ = transport_->rank();
     size_ = transport_->size();
     await_notices();
     begun->set_value();
     if (size_ > 1) run();
-  }).detach();
+  });
   if (begun->get_future().wait_for(Seconds(patience)) == std::future_status::timeout) {
     log::error("the other ranks have not started within {:.0f} s", patience.load());
     _exit(silent_code_);
@@ -328,10 +330,14 @@ void Service::end_in_order(int code) {
 void Service::end(int code) {
   std::fflush(nullptr);
   // An abort waits for the launcher, which may be cut off.
-  std::thread([code] {
-    std::this_thread::sleep_for(kGrace);
+  try {
+    start_thread([code] {
+      std::this_thread::sleep_for(kGrace);
+      _exit(code);
+    });
+  } catch (const std::exception&) {
     _exit(code);
-  }).detach();
+  }
   // When a rank aborts, the launcher drops the words that it has not read yet.
   int looks = 0, unread = 0;
   while (++looks < 100 && ioctl(STDERR_FILENO, FIONREAD, &unread) == 0 && unread > 0)
@@ -340,7 +346,7 @@ void Service::end(int code) {
   _exit(code);
 }
 
-void hold_lifelines(std::function<void(int)> gone) {
+void hold_lifelines(const std::function<void(int)>& gone) {
   std::random_device random;
   std::uint64_t secret = (std::uint64_t{random()} << 32 | random()) | 1;
   sockaddr_in place{};
@@ -353,8 +359,8 @@ void hold_lifelines(std::function<void(int)> gone) {
   const std::string host = gather(own_host()).front(),
                     port = gather(std::to_string(ntohs(place.sin_port))).front();
   secret = std::stoull(gather(std::to_string(secret)).front());
-  if (open) std::thread(hold_first, door, secret, std::move(gone)).detach();
-  if (!first()) std::thread(hold_other, host, port, secret, std::move(gone)).detach();
+  if (open) start_thread([=] { hold_first(door, secret, gone); });
+  if (!first()) start_thread([=] { hold_other(host, port, secret, gone); });
 }
 
 }  // namespace omni::ranks

@@ -99,6 +99,6 @@ class Service {
 //
 // Collective. Threads of their own, to the end of the process, call `gone` with the rank that
 // ended.
-void hold_lifelines(std::function<void(int rank)> gone);
+void hold_lifelines(const std::function<void(int rank)>& gone);
 
 }  // namespace omni::ranks

@@ -122,14 +122,13 @@ Gpus find_gpus() { return {.found = {}, .none_because = "this omni-run was built
 
 #endif
 
-Result<ChosenGpus> choose_gpus(const std::string& wanted) {
-  if (wanted == "none") return ChosenGpus{};
-  const bool all = wanted == "all";
+Result<std::vector<int>> gpu_numbers(const std::string& wanted) {
+  std::vector<int> numbers;
+  if (wanted == "all" || wanted == "none") return numbers;
   const Error no_list{ErrorKind::usage, "--gpus " + wanted, "is no list of GPUs",
                       "all, none, or numbers: --gpus 0,1"};
   if (wanted.empty()) return no_list;
-  std::vector<int> numbers;
-  for (std::size_t begin = 0, end = 0; !all && begin <= wanted.size(); begin = end + 1) {
+  for (std::size_t begin = 0, end = 0; begin <= wanted.size(); begin = end + 1) {
     end = std::min(wanted.find(',', begin), wanted.size());
     const auto number = gpu_number(std::string_view(wanted).substr(begin, end - begin));
     if (!number) return no_list;
@@ -138,6 +137,13 @@ Result<ChosenGpus> choose_gpus(const std::string& wanted) {
                    "once is enough"};
     numbers.push_back(*number);
   }
+  return numbers;
+}
+
+Result<ChosenGpus> choose_gpus(const std::string& wanted) {
+  if (wanted == "none") return ChosenGpus{};
+  const bool all = wanted == "all";
+  OMNI_TRY(const std::vector<int> numbers, gpu_numbers(wanted));
   const Gpus gpus = find_gpus();
   ChosenGpus result;
   std::vector<Gpu>& chosen = result.gpus;

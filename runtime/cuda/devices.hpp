@@ -31,7 +31,9 @@ struct ChosenGpus {
   std::vector<Gpu> gpus;
   std::map<int, std::string> left_out;  // why, by number; unless none were to be looked at
 };
-// "all", "none", or numbers as in "0,1". "all" means as many as STARPU_NCUDA says, if it is set; it
+// "all", "none" (no numbers), or numbers as in "0,1"; which there are is not looked at.
+Result<std::vector<int>> gpu_numbers(const std::string& wanted);
+// Those of the machine. "all" means as many as STARPU_NCUDA says, if it is set; it
 // leaves out, with a warning, GPUs that cannot be used (StarPU would end the program) or exceed the
 // number that StarPU was built for. A named GPU of that kind is an error.
 Result<ChosenGpus> choose_gpus(const std::string& wanted);

@@ -9,12 +9,10 @@
 #include <condition_variable>
 #include <iterator>
 #include <mutex>
-#include <new>
-#include <system_error>
-#include <thread>
 
 #include "runtime/data/sources.hpp"
 #include "runtime/shown_name.hpp"
+#include "runtime/threads.hpp"
 
 namespace omni {
 namespace {
@@ -60,25 +58,17 @@ class Reading {
 
   Result<CheckedSet> run(std::size_t done_before, std::size_t unreadable_before) {
     set_.samples = data_.size();
-    std::vector<std::jthread> threads;
     working_ = options_.threads;
-    try {
-      while (std::ssize(threads) < options_.threads) threads.emplace_back([this] { work(); });
-    } catch (const std::system_error&) {  // fewer threads will do
+    run_together(options_.threads + 1, [&](int number) {
+      if (number > 0) return work();
       std::unique_lock lock(mutex_);
-      working_ -= options_.threads - static_cast<int>(threads.size());
-    }
-    if (threads.empty()) {
-      working_ = 1;
-      work();
-    }
-    std::unique_lock lock(mutex_);
-    bool ended = false;
-    while (!ended) {
-      ended =
-          changed_.wait_for(lock, std::chrono::milliseconds(100), [&] { return working_ == 0; });
-      options_.progress(done_before + done_, unreadable_before + set_.unreadable.size());
-    }
+      bool ended = false;
+      while (!ended) {
+        ended =
+            changed_.wait_for(lock, std::chrono::milliseconds(100), [&] { return working_ == 0; });
+        options_.progress(done_before + done_, unreadable_before + set_.unreadable.size());
+      }
+    });
     if (failure_) return *failure_;
     std::ranges::sort(set_.unreadable);
     return std::move(set_);
@@ -90,30 +80,39 @@ class Reading {
 
   // The body of a thread.
   void work() {
-    std::optional<Error> failure;
     try {
-      Image image;
-      CheckedSet seen;
-      while (!failure) {
-        const std::size_t first = next_.fetch_add(kAtOnce);
-        if (first >= data_.size() || stopped_) break;
-        for (std::size_t i = first; i < std::min(first + kAtOnce, data_.size()) && !failure; ++i)
-          failure = look_at(i, image, seen);
-      }
-      const std::lock_guard lock(mutex_);
-      for (const auto& [label, count] : seen.classes) set_.classes[label] += count;
-      add_counts(set_.heights, seen.heights);
-      add_counts(set_.widths, seen.widths);
-      add_counts(set_.channels, seen.channels);
-      set_.smaller += seen.smaller;
-    } catch (const std::bad_alloc&) {  // must not leave a thread
-      failure = Error{ErrorKind::out_of_memory, data_.description(), "no memory to read it", ""};
+      read_samples();
+    } catch (...) {  // run_together() passes it on, once the others have ended, too
+      end_of_thread(true);
+      throw;
     }
+    end_of_thread(false);
+  }
+
+  void end_of_thread(bool stops_all) {
     const std::lock_guard lock(mutex_);
-    if (failure && !failure_) failure_ = std::move(failure);
-    if (failure_) stopped_ = true;
+    if (stops_all || failure_) stopped_ = true;
     --working_;
     changed_.notify_one();
+  }
+
+  void read_samples() {
+    std::optional<Error> failure;
+    Image image;
+    CheckedSet seen;
+    while (!failure) {
+      const std::size_t first = next_.fetch_add(kAtOnce);
+      if (first >= data_.size() || stopped_) break;
+      for (std::size_t i = first; i < std::min(first + kAtOnce, data_.size()) && !failure; ++i)
+        failure = look_at(i, image, seen);
+    }
+    const std::lock_guard lock(mutex_);
+    for (const auto& [label, count] : seen.classes) set_.classes[label] += count;
+    add_counts(set_.heights, seen.heights);
+    add_counts(set_.widths, seen.widths);
+    add_counts(set_.channels, seen.channels);
+    set_.smaller += seen.smaller;
+    if (failure && !failure_) failure_ = std::move(failure);
   }
 
   std::optional<Error> look_at(std::size_t index, Image& image, CheckedSet& seen) {

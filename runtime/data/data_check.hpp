@@ -56,12 +56,13 @@ struct DataCheck {
 struct CheckOptions {
   Extent net_input = {};  // of 0x0: unknown
   int threads = 1;
-  // Called by the calling thread, now and then, with the samples that were read and could not be.
+  // Called by one thread, now and then, with the samples that were read and could not be.
   std::function<void(std::size_t done, std::size_t unreadable)> progress = [](std::size_t,
                                                                               std::size_t) {};
 };
 
-// Holds a checksum of each test sample, and an image for each thread.
+// Holds a checksum of each test sample, and an image for each thread. Throws as run_together()
+// does.
 Result<DataCheck> check_data(const DatasetPair& data, const CheckOptions& options);
 
 }  // namespace omni

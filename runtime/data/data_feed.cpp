@@ -202,7 +202,10 @@ void DataFeed::submit_pixels(std::uint64_t first_sample, int slice, const Slot& 
     make_pixels.submit(args(parts.offsets[part], parts.sizes[part]), {write(pixels)}, reading);
     accesses.push_back(read(pixels));
   }
-  read_image_labels.submit(args(0, images), {write(*slot.batch.labels[slice])}, reading);
+  // Of a test set, reading decides which images have a label (damaged_images.hpp).
+  std::vector<Access> labels{write(*slot.batch.labels[slice])};
+  if (!options_.training) labels.insert(labels.end(), accesses.begin() + 1, accesses.end());
+  read_image_labels.submit(args(0, images), labels, reading);
   unpack_batch.submit({.images = images,
                        .images_per_part = parts.sizes[0],
                        .image_values = static_cast<std::int64_t>(pixels_per_image()),

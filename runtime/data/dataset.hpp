@@ -15,6 +15,8 @@
 
 namespace omni {
 
+class DamagedImages;
+
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -35,15 +37,23 @@ class Dataset {
   // read() fills Image::values; extent() is {1, 1, features}.
   virtual bool holds_vectors() const { return false; }
 
-  // Looks for some of the files that read() reads, spread over all.
-  virtual Status look_for_files() const { return {}; }
-
   // Copies the files that read() reads into a new folder below `place`, and reads there from then
-  // on. What is in memory is not copied.
-  virtual Status stage(const std::filesystem::path&) { return {}; }
+  // on. What is in memory is not copied. `skips`: a file that cannot be copied is left where it is.
+  virtual Status stage(const std::filesystem::path&, bool /*skips*/ = false) { return {}; }
+
+  // Looks for some of the files that read() reads, spread over all; this share may be missing.
+  virtual Status look_for_files(double /*damaged*/) const { return {}; }
+
+  // Those that are skipped (damaged_images.hpp); null: the first ends whatever reads it.
+  virtual DamagedImages* damaged() const { return nullptr; }
 
   bool has_all_sizes() const { return extent().h == 0; }
 };
+
+// How many of so many images may be damaged. 0.29 of 100 are 29, whatever products of doubles say.
+inline std::size_t damaged_of(std::size_t images, double share) {
+  return static_cast<std::size_t>(share * static_cast<double>(images) + 1e-6);
+}
 
 // The check that every read() starts with: refuses an index without an image.
 inline Status check_index(const Dataset& dataset, std::size_t index) {
@@ -74,6 +84,7 @@ struct DatasetRequest {
   bool test = true;  // false: only the training images are looked for, and `test` is null
   bool scale_features = false;  // of LIBSVM files: to 0 to 1 over the training vectors
   double hold_out = 0;          // > 0: this share of the training samples is the test set
+  double damaged = 0;           // share of the images that may be missing
   // Accepts what check_data() is to find: files that are missing or of kinds that are not read,
   // class folders that are empty or not in train/.
   bool for_check = false;

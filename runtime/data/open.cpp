@@ -191,11 +191,12 @@ Status check_labels(const DatasetPair& pair, const DatasetRequest& request) {
             ErrorKind::data, each->place_of_label(i),
             fmt::format("label {} is out of range: the net has {} outputs", each->label(i),
                         request.classes),
-            fmt::format("labels count from 0; give the last layer {} outputs", data.classes())};
+            fmt::format("labels count from 0; --classes {} gives the last layer as many outputs",
+                        data.classes())};
   return Error{
       ErrorKind::usage, request.source,
       fmt::format("has {} classes, but the net has {} outputs", data.classes(), request.classes),
-      fmt::format("give the last layer {} outputs", data.classes())};
+      fmt::format("--classes {} gives the last layer as many outputs", data.classes())};
 }
 
 }  // namespace
@@ -206,7 +207,7 @@ Result<DatasetPair> open_dataset(const DatasetRequest& wanted) {
   try {
     OMNI_TRY(DatasetPair pair, open_source(request));
     for (const Dataset* each : {pair.train.get(), pair.test.get()})
-      if (each != nullptr && !request.for_check) OMNI_CHECK(each->look_for_files());
+      if (each != nullptr && !request.for_check) OMNI_CHECK(each->look_for_files(request.damaged));
     OMNI_CHECK(check_labels(pair, request));
     if (pair.train->holds_vectors() && request.net_input.c > 0 && !request.flat)
       return Error{ErrorKind::usage, request.source, "holds vectors, but the net takes images",

@@ -38,9 +38,9 @@ class Subset final : public Dataset {
   }
   std::string name_of(std::size_t index) const override { return of_->name_of(indices_[index]); }
   bool holds_vectors() const override { return of_->holds_vectors(); }
-  Status look_for_files() const override { return of_->look_for_files(); }
-  Status stage(const std::filesystem::path& place) override {
-    return stages_ ? of_->stage(place) : Status();
+  Status look_for_files(double damaged) const override { return of_->look_for_files(damaged); }
+  Status stage(const std::filesystem::path& place, bool skips = false) override {
+    return stages_ ? of_->stage(place, skips) : Status();
   }
 
  private:

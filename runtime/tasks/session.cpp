@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <stdexcept>
 #include <string_view>
 #include <thread>
 
@@ -21,6 +22,7 @@
 #include "runtime/tasks/models/machine_model.hpp"
 #include "runtime/tasks/models/model_folder.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "runtime/threads.hpp"
 
 namespace omni {
 namespace {
@@ -81,15 +83,8 @@ Result<Session> Session::start(const SessionOptions& options) {
   // StarPU's usual two leave out. Several GPUs would take tasks from each other.
   if (options.gpus_alone && options.gpus.size() == 1) setenv("STARPU_CUDA_PIPELINE", "4", 0);
 
-  const std::string variable = environment("STARPU_SCHED");
-  const std::string scheduler = !options.scheduler.empty()  ? options.scheduler
-                                : !variable.empty()         ? variable
-                                : options.policy != nullptr ? options.policy->policy_name
-                                                            : "dmdas";
+  OMNI_TRY(const std::string scheduler, scheduler_of(options));
   starpu_sched_policy* policy = find_policy(scheduler, options.policy);
-  if (policy == nullptr)
-    return Error{ErrorKind::usage, "", fmt::format("unknown scheduler {}", shown_name(scheduler)),
-                 fmt::format("one of: {}", fmt::join(schedulers(options.policy), " "))};
 
   starpu_conf conf;
   starpu_conf_init(&conf);
@@ -104,6 +99,13 @@ Result<Session> Session::start(const SessionOptions& options) {
     unsetenv(decided);
   if (options.cpu_workers >= 0) unsetenv("STARPU_NCPU");
 
+  // StarPU aborts where it cannot start its own.
+  try {
+    run_together((options.cpu_workers >= 0 ? options.cpu_workers : cores) + conf.ncuda + 1,
+                 [](int) {});
+  } catch (const std::runtime_error& refused) {
+    return Error{ErrorKind::failed, "", refused.what(), ""};
+  }
   clear_task_errors();
   starpu_malloc_set_align(64);
   // StarPU remembers where its models are, and looks for others in XDG_CACHE_HOME.
@@ -139,6 +141,17 @@ Result<Session> Session::start(const SessionOptions& options) {
   });
   running = starpu;
   return Session(std::move(starpu));
+}
+
+Result<std::string> Session::scheduler_of(const SessionOptions& options) {
+  const std::string variable = environment("STARPU_SCHED");
+  std::string name = !options.scheduler.empty()  ? options.scheduler
+                     : !variable.empty()         ? variable
+                     : options.policy != nullptr ? options.policy->policy_name
+                                                 : "dmdas";
+  if (find_policy(name, options.policy) != nullptr) return name;
+  return Error{ErrorKind::usage, "", fmt::format("unknown scheduler {}", shown_name(name)),
+               fmt::format("one of: {}", fmt::join(schedulers(options.policy), " "))};
 }
 
 std::vector<std::string> Session::schedulers(starpu_sched_policy* ours) {

@@ -37,6 +37,8 @@ class Session {
   static Result<Session> start(const SessionOptions& options);
   // What SessionOptions::scheduler may be; `ours` (may be null) comes first.
   static std::vector<std::string> schedulers(starpu_sched_policy* ours);
+  // The one that these options, or the environment, name; refuses one that there is not.
+  static Result<std::string> scheduler_of(const SessionOptions& options);
 
   std::vector<WorkerInfo> workers() const;
   std::string scheduler() const;

@@ -55,6 +55,7 @@ struct Data {
   std::uint32_t id = 0;
   std::string name;
   std::uint64_t bytes = 0;
+  std::int32_t rank = 0;
 };
 
 // Workers that may run a task; where some may not.

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "runtime/tasks/codelet.hpp"
+#include "scheduling/rate_policy.hpp"
 
 namespace omni {
 namespace {
@@ -168,7 +169,8 @@ HealthCheck::HealthCheck(const Net& net, const Dataset& data, HealthOptions opti
       stuck_(std::max(options_.stuck, 2 * (data.size() / net.options().batch + 1))),
       next_(options_.first),
       next_usual_(options_.usual),
-      one_class_(find_one_class(class_shares(data, net.classes()))) {
+      one_class_(find_one_class(class_shares(data, net.classes()))),
+      batch_(net.options().batch) {
   if (!gpus_compute()) return;
   next_ *= kLaterOnGpus;
   next_usual_ *= kLaterOnGpus;
@@ -184,6 +186,8 @@ LossIs HealthCheck::loss() const {
 bool HealthCheck::note(const StepReport& report) {
   level_.note(report.loss);
   last_ = report;
+  idle_ = has_vanished(report.learning_rate) ? idle_ + report.group_samples : 0;
+  if (is_idle()) tell(idle());
   most_rate_ = std::max(most_rate_, report.learning_rate);
   if (one_class_) {
     tell(*one_class_);
@@ -206,6 +210,11 @@ Status HealthCheck::inspect(Net& net, DataFeed& feed, std::uint64_t seed,
   if (last_.iteration >= next_) next_ = 2 * last_.iteration;
   if (last_.iteration >= next_usual_) next_usual_ = 2 * last_.iteration;
   ++inspections_;
+  if (is_idle()) {
+    told_.erase(Ailment::small_steps);  // at every inspection anew
+    tell(idle());
+    fail(idle());
+  }
   OMNI_TRY(const Inspection inspection, omni::inspect(net, feed, seed, first_sample));
   seen_stuck_ = is_stuck();
   const LossIs loss = this->loss();
@@ -245,6 +254,16 @@ Finding HealthCheck::at_chance() const {
           .remedy =
               "try a tenth of learning_rate, and ten times as much; check that labels and "
               "samples belong together"};
+}
+
+Finding HealthCheck::idle() const {
+  const bool meant = has_vanished(solver_.learning_rate);
+  return {.kind = Ailment::small_steps,
+          .sure = true,
+          .where = "",
+          .what = "the learning rate is 0: nothing is learned",
+          .remedy = meant ? "raise learning_rate: 0.01, say"
+                          : "policy and its values made it so; stop the training, or change them"};
 }
 
 Finding HealthCheck::risen() const {

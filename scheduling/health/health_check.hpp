@@ -89,6 +89,9 @@ class HealthCheck {
   LossIs loss() const;
   bool is_stuck() const { return level_.at_chance() >= stuck_; }
   bool is_risen() const { return level_.risen() >= kRisen; }
+  // The rate is 0, and not only for the last updates, as with policy=poly.
+  bool is_idle() const { return idle_ >= kIdle * batch_; }
+  Finding idle() const;
   Finding at_chance() const;
   Finding risen() const;
   void tell(const Finding& finding);
@@ -97,6 +100,7 @@ class HealthCheck {
   }
 
   static constexpr std::uint64_t kRisen = 256, kRisenSurely = 1024;  // losses
+  static constexpr std::uint64_t kIdle = 8;                          // mini-batches
 
   HealthOptions options_;
   SolverOptions solver_;
@@ -108,6 +112,7 @@ class HealthCheck {
   std::map<Ailment, int> told_;  // the layer
   int inspections_ = 0;
   float most_rate_ = 0;
+  std::uint64_t batch_, idle_ = 0;  // samples: of a mini-batch; at a rate of 0, of late
   StepReport last_;
 };
 

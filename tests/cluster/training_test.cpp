@@ -1,9 +1,11 @@
 // Trainings over several ranks: the same bits on 1, 2 and 4, and nothing lost between them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "tests/cluster/ranks.hpp"
+#include "tests/support/image_folder.hpp"
 #include "tests/support/jpeg_writer.hpp"
 
 namespace omni::test {
@@ -171,6 +173,63 @@ TEST_F(Ranks, send_images_in_the_order_of_mini_batches) {
   };
   const double one = loss(1);
   EXPECT_NEAR(loss(2), one, 1e-4 * one);
+}
+
+// Each reads a share of the images; they count together, and the first rank lists what all found.
+TEST_F(Ranks, skip_damaged_images) {
+  const std::string net = folder_ / "images.cfg", set = folder_ / "set";
+  put(net, kImageNet);
+  make_image_folder(set, 40, 10);
+  Words damaged{set + "/train/blue/3.jpg", set + "/train/red/21.jpg"};
+  const std::string of_test = set + "/val/green/44.jpg";
+  for (const std::string& path : damaged) put(path, get(path).substr(0, 400));
+  put(of_test, get(of_test).substr(0, 400));
+  const auto train = [&](int ranks, const char* share) {
+    const std::string number = std::to_string(ranks) + share;
+    return on_ranks(ranks, {"--net",
+                            net,
+                            "--data",
+                            set,
+                            "--workers",
+                            "1",
+                            "--models",
+                            folder_ / "models",
+                            "--epochs",
+                            "3",
+                            "--slice",
+                            "6",
+                            "--deterministic",
+                            "--damaged-images",
+                            share,
+                            "--metrics",
+                            folder_ / ("m" + number),
+                            "--save-weights",
+                            folder_ / ("w" + number),
+                            "--json"});
+  };
+  for (const int ranks : {1, 2}) {
+    const Finished run = train(ranks, "4%");
+    ASSERT_EQ(run.exit_code, 0) << run.errors;
+    EXPECT_EQ(nlohmann::json::parse(run.output)["damaged_images"], 2);
+    EXPECT_EQ(nlohmann::json::parse(run.output)["damaged_test_images"], 1);
+    EXPECT_NE(run.errors.find(" on 29 images"), std::string::npos) << run.errors;
+    for (const std::string& path : {damaged[0], damaged[1], of_test})
+      EXPECT_NE(run.errors.find("warning: skipped: " + path), std::string::npos) << run.errors;
+    Words listed;
+    for (const auto& line : read_metrics(folder_ / ("m" + std::to_string(ranks) + "4%")))
+      if (line.contains("damaged_image")) listed.push_back(line["damaged_image"]);
+    std::ranges::sort(listed);
+    EXPECT_EQ(listed, damaged);
+  }
+  EXPECT_TRUE(get(folder_ / "w14%") == get(folder_ / "w24%"));
+
+  std::filesystem::copy(set + "/val/green/40.jpg", of_test,
+                        std::filesystem::copy_options::overwrite_existing);
+  const Finished many = train(2, "1%");
+  EXPECT_EQ(many.exit_code, 3) << many.errors;
+  EXPECT_NE(many.errors.find("2 of 120 training images cannot be read, more than"),
+            std::string::npos)
+      << many.errors;
 }
 
 TEST_F(Ranks, measure_their_links) {

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 from xml.etree import ElementTree
 
 sys.dont_write_bytecode = True
@@ -26,6 +27,7 @@ from caffe import LINE as CAFFE_LINE
 from device import Device
 from omnivore import Omnivore
 from processes import physical_first, run
+from ranks import Training
 from summary import compare, summarise, table, training_flops, warnings
 
 OMNI_RUN = ""
@@ -135,6 +137,40 @@ class Processes(unittest.TestCase):
         finished = run([sys.executable, "-c", "import sys; print('out'); sys.exit('wrong')"])
         self.assertEqual((finished.output, finished.errors, finished.exit_code), ("out\n", "wrong\n", 1))
         self.assertGreater(finished.peak_memory, 2**20)
+
+    @mock.patch("processes.PATIENCE", 600)
+    def test_what_a_program_did_not_wait_for_counts_as_its_own(self):
+        # As under mpiexec: the one that works is no child of the one that is waited for.
+        work = "import time\nwhile time.process_time() < 0.5: pass\nbytearray(2**26)"
+        starts = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', sys.argv[1]])"
+        left = run([sys.executable, "-c", starts, work])
+        self.assertGreaterEqual(left.cpu_seconds, 0.5)
+        self.assertGreater(left.peak_memory, 2**26)
+        between = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', sys.argv[1], sys.argv[2]])"
+        self.assertGreaterEqual(run([sys.executable, "-c", between, starts, work]).cpu_seconds, 0.5)
+        waits = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
+        self.assertGreaterEqual(run([sys.executable, "-c", waits, work]).cpu_seconds, 0.5)
+
+    @unittest.skipUnless(shutil.which("mpiexec.mpich") or shutil.which("mpiexec.hydra"), "no MPICH")
+    @mock.patch("processes.PATIENCE", 600)
+    def test_the_time_of_ranks_is_no_time_of_others(self):
+        mpiexec = shutil.which("mpiexec.mpich") or shutil.which("mpiexec.hydra")
+        work = "import time\nwhile time.process_time() < 0.4: pass"
+        finished = run([mpiexec, "-n", 2, sys.executable, "-c", work])
+        self.assertEqual(finished.exit_code, 0, finished.errors)
+        self.assertGreaterEqual(finished.cpu_seconds, 0.8)
+
+    def test_the_peak_of_ranks_is_that_of_all_their_cores(self):
+        asked = []
+        with mock.patch("omnivore.checked", lambda words: asked.append(words) or mock.Mock(
+                output='{"peaks": {"gemm_flops_per_second": 7}}')), \
+             mock.patch("ranks.find_mpiexec", lambda: "mpiexec"):
+            omnivore = Omnivore("omni-run", "net", 8, 4, 0.1, "", Device("cpu", "fp32"))
+            for ranks in (1, 2, 4):
+                training = Training(omnivore, ranks, 8, 4)
+                self.assertEqual(training.workers, 4 // ranks)
+                self.assertEqual(training.peak_flops_per_second(), 7)
+        self.assertEqual([words[words.index("--workers") + 1] for words in asked], [4, 4, 4])
 
     def test_the_worker_of_a_gpu_has_its_core_to_itself(self):
         for kind, workers in (("gpu", 10), ("cpu", 12)):

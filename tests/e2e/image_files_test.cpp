@@ -3,6 +3,7 @@
 
 #include "tests/support/image_folder.hpp"
 #include "tests/support/omni_run.hpp"
+#include "tests/support/png_writer.hpp"
 
 namespace omni::test {
 namespace {
@@ -67,6 +68,78 @@ TEST_F(ImageFiles, SameBitsWithAnyWorkers) {
   EXPECT_TRUE(expected == train({"--max-batches", "12", "--workers", "2"}));
   EXPECT_TRUE(expected == train({"--max-batches", "12", "--workers", "2", "--sched", "random"}));
   EXPECT_FALSE(expected == train({"--max-batches", "12", "--seed", "2"}));
+}
+
+// The same pictures as PPM files, and as PNG files of every make and name: folders, lists, valid
+// and predict give the same bits.
+TEST_F(ImageFiles, PngIsReadEverywhereAsItIsLookedAt) {
+  const auto folder = [&](const std::string& set, const char* split, int label) {
+    const auto path = folder_ / set / split / std::to_string(label);
+    std::filesystem::create_directories(path);
+    return path;
+  };
+  std::string lists[2];
+  for (int number = 0; number < 36; ++number) {
+    Draws draws(Philox(7, RandomStream::synthetic), static_cast<std::uint64_t>(number));
+    const int height = 18 + static_cast<int>(draws.below(6)), label = number % 3;
+    const int width = 18 + static_cast<int>(draws.below(6));
+    std::vector<std::uint8_t> pixels;
+    for (int i = 0; i < 3 * height * width; ++i)
+      pixels.push_back(static_cast<std::uint8_t>(draws.below(160) + (i % 3 == label ? 90 : 0)));
+    std::vector<std::uint8_t> turned;  // by a quarter to the left
+    for (int x = width - 1; x >= 0; --x)
+      for (int y = 0; y < height; ++y)
+        for (int c = 0; c < 3; ++c)
+          turned.push_back(pixels[static_cast<std::size_t>(3 * (y * width + x) + c)]);
+    const std::string size = std::to_string(width) + " " + std::to_string(height);
+    const char* const split = number < 24 ? "train" : "val";
+    const std::string name = std::to_string(number);
+    put(folder("plain", split, label) / (name + ".ppm"),
+        "P6 " + size + " 255\n" + std::string(pixels.begin(), pixels.end()));
+    const char* const endings[] = {".png", ".JPG", ".jpeg", ".tif"};
+    const std::string png =
+        number % 2 == 0
+            ? make_png(height, width, pixels, {.interlaced = number % 4 == 0})
+            : with_chunk(make_png(width, height, turned), "eXIf", make_exif(6, number % 4 == 1));
+    const auto file = folder("mixed", split, label) / (name + endings[number % 4]);
+    put(file, png);
+    lists[number < 24 ? 0 : 1] += file.string() + " " + std::to_string(label) + "\n";
+  }
+  const auto at = [&](const char* name) { return (folder_ / name).string(); };
+  put(at("train.txt"), lists[0]);
+  put(at("val.txt"), lists[1]);
+  const auto outcome = [&](const std::string& data) {
+    const Words net{"--net", folder_ / "net.cfg"};
+    const auto say = [&](Words words) {
+      words.insert(words.end(), net.begin(), net.end());
+      const Finished run = omni_run(std::move(words));
+      EXPECT_EQ(run.exit_code, 0) << run.errors;
+      return run.output;
+    };
+    const std::string weights = folder_ / "weights";
+    say({"--data", data, "--max-batches", "9", "--deterministic", "-q", "--save-weights", weights});
+    return std::pair(get(weights), say({"valid", "--data", data, "--weights", weights, "--json"}));
+  };
+  const std::string lists_of_mixed = at("train.txt") + "," + at("val.txt");
+  const auto expected = outcome(folder_ / "plain"), seen = outcome(folder_ / "mixed");
+  EXPECT_TRUE(expected.first == seen.first);
+  EXPECT_EQ(nlohmann::json::parse(expected.second)["test_loss"],
+            nlohmann::json::parse(seen.second)["test_loss"]);
+  // Lists name their images in another order.
+  EXPECT_EQ(nlohmann::json::parse(outcome(lists_of_mixed).second)["images"], 12);
+
+  const auto probabilities = [&](const std::string& set) {
+    const Finished named = omni_run({"predict", "--net", folder_ / "net.cfg", "--weights",
+                                     folder_ / "weights", folder_ / set / "val", "--json"});
+    EXPECT_EQ(named.exit_code, 0) << named.errors;
+    std::vector<nlohmann::json> classes;
+    std::istringstream lines(named.output);
+    for (std::string line; std::getline(lines, line);)
+      classes.push_back(nlohmann::json::parse(line)["classes"]);
+    return classes;
+  };
+  EXPECT_EQ(probabilities("plain").size(), 12u);
+  EXPECT_EQ(probabilities("plain"), probabilities("mixed"));
 }
 
 TEST_F(ImageFiles, ResumedEqualsStraight) {

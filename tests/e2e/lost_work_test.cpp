@@ -161,15 +161,31 @@ TEST_F(LostWork, MetricsWithoutACheckpointStay) {
 
 TEST_F(LostWork, AFileThatHoldsNoMetricsStays) {
   const fs::path text = folder_ / "notes";
-  for (const std::string line : {"mine\n", "{\"loss\":1}\n", "{\"iteration\":-1}\n", "\n"}) {
-    const std::string all = "{\"iteration\":1}\n" + line;
-    put(text, all);
-    const auto opened = MetricsLog::open(text, 5);
-    ASSERT_FALSE(opened) << line;
-    EXPECT_EQ(opened.error().kind, ErrorKind::usage);
-    EXPECT_NE(opened.error().message().find("holds lines that are no metrics"), std::string::npos);
-    EXPECT_EQ(get(text), all);
+  for (const std::string line :
+       {"mine\n", "mine", "{\"loss\":1}\n", "{\"loss\"", "{\"iteration\":-1}\n", "\n",
+        "\x7f"
+        "ELF\1"}) {
+    for (const std::string& all : {"{\"iteration\":1}\n" + line, line, line + line}) {
+      put(text, all);
+      for (const std::uint64_t resumed : {0, 5}) {
+        const auto opened = MetricsLog::open(text, resumed);
+        ASSERT_FALSE(opened) << all;
+        EXPECT_EQ(opened.error().kind, ErrorKind::usage);
+        EXPECT_NE(opened.error().message().find("holds lines that are no metrics"),
+                  std::string::npos);
+        EXPECT_EQ(get(text), all);
+      }
+    }
   }
+  EXPECT_EQ(entries_in(folder_.path()), 1) << "nothing was renamed";
+  const Finished refused = train(
+      {"--max-batches", "1", "--resume", "auto", "--metrics", text, "--trace", folder_ / "t"});
+  EXPECT_EQ(refused.exit_code, 2) << refused.errors;
+  EXPECT_EQ(entries_in(folder_.path()), 1) << "refused before anything was made";
+  // Whole, but for the line end.
+  put(text, "{\"iteration\":1}");
+  ASSERT_TRUE(MetricsLog::open(text, 5));
+  EXPECT_EQ(get(text), "{\"iteration\":1}\n");
 }
 
 TEST_F(LostWork, WhereNothingCouldBeSavedNothingIsTrained) {
@@ -186,7 +202,7 @@ TEST_F(LostWork, WhereNothingCouldBeSavedNothingIsTrained) {
   refused({"--out", folder_ / "file"}, "cannot list: Not a directory");
   refused({"--out", folder_ / "file" / "run"}, "cannot list: Not a directory");
   refused({"--metrics", folder_ / "no" / "m"}, "cannot create: No such file or directory");
-  refused({"--trace", folder_ / "file"}, "cannot make the trace folder");
+  refused({"--trace", folder_ / "file"}, "no folder, nor a link to one");
   const auto refused_at = [&](const fs::path& place) {
     const Finished run = run_program(
         {"/bin/sh", "-c",

@@ -11,51 +11,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 from browser import Browser, missing  # noqa: E402
-
-# After what was asked for has been drawn.
-DRAWN = "const done = arguments[arguments.length - 1]; requestAnimationFrame(() => requestAnimationFrame(() => done(0)));"
-# Redraws at 60 places and zooms: milliseconds (reading pixels back waits for the paint), colours on the
-# canvas, which is cleared before, and the range asked for and said to be visible.
-FRAMES = """
-const { timeline } = report, { wall } = timeline, frames = [], context = canvas.getContext("2d");
-for (let i = 0; i < 60; ++i) {
-  const width = wall * 0.85 ** (i % 30), from = (wall - width) * i / 60;
-  context.clearRect(0, 0, canvas.width, canvas.height);
-  const begin = performance.now();
-  Object.assign(timeline.state, { from, to: from + width });
-  timeline.draw();
-  const { data } = context.getImageData(0, 0, canvas.width, canvas.height), time = performance.now() - begin;
-  frames.push([time, new Set(new Uint32Array(data.buffer)).size, Math.round(from), Math.round(from + width),
-               +visible.dataset.from, +visible.dataset.to]);
-}
-return frames;"""
-# Paints everything that the page has on the canvas, and counts its colours.
-COLOURS = """
-const { width, height } = canvas, seen = new Set();
-const pixels = new Uint32Array(canvas.getContext("2d").getImageData(0, 0, width, height).data.buffer);
-for (const pixel of pixels) seen.add(pixel);
-return seen.size;"""
-# Time by worker and part as the page draws it, beside what the analysis says.
-PIECES = """
-return report.timeline.lanes.filter(lane => lane.type === "worker").map(lane => {
-  const sums = lane.idle.nothing();
-  lane.idle.addRange(0, report.trace.wall, sums);
-  return [Array.from(sums.time).slice(1), report.trace.idle.workers[lane.worker].parts.slice(1)];
-});"""
-# The sums of a range, which come from blocks, against adding up one by one.
-RANGE = """
-const { trace, timeline } = report, [from, to] = arguments, { tasks } = trace;
-const { tasks: sums } = timeline.sums(from, to), expected = trace.codelets.map(() => [0, 0, 0]);
-for (let i = 0; i < tasks.count; ++i) {
-  const part = Math.min(to, tasks.end[i]) - Math.max(from, tasks.start[i]);
-  if (part <= 0) continue;
-  const [codelet, , , flops] = tasks.kinds[tasks.kind[i]], sum = expected[codelet];
-  sum[0] += part;
-  sum[1] += 1;
-  sum[2] += flops * part / (tasks.end[i] - tasks.start[i]);
-}
-const close = (a, b) => Math.abs(a - b) <= 1e-9 * Math.abs(a + b);
-return expected.every(([time, number, work], c) => close(sums.time[c], time) && sums.number[c] === number && close(sums.work[c], work));"""
+from report_scripts import COLOURS, DRAWN, FRAMES, PIECES, RANGE  # noqa: E402
 
 
 def check(what, got, expected):
@@ -228,9 +184,9 @@ class Test:
     def idle(self):
         said = json.loads(self.perf("idle", self.path("small"), "--json"))
         rows = self.browser.run("return [...document.querySelectorAll('#idle tr[data-worker]')].map(row => "
-                                "[row.cells[0].textContent, ...[...row.cells].slice(1, 9).map(cell => +cell.dataset.value)])")
+                                "[row.cells[0].textContent, ...[...row.cells].slice(1, 10).map(cell => +cell.dataset.value)])")
         check("workers", len(rows), 3)
-        names = ["compute", "data", "scheduling", "other_workers", "nothing_ready", "submission_late", "barrier", "other_nodes"]
+        names = ["compute", "data", "scheduling", "other_workers", "nothing_ready", "submission_late", "barrier", "other_nodes", "start_up"]
         for row, worker in zip(rows, said["workers"], strict=True):
             check("worker", row[0], worker["name"])
             check(f"time of {row[0]}", row[1:], [round(worker["parts"][name] * 1e9) for name in names])
@@ -282,6 +238,34 @@ class Test:
         check("above the roof", excuse in self.browser.text("#roofline"), True)
         self.quiet()
 
+    def words(self):
+        """The page calls things as omni-perf does; labels do not overlap; zero is no nanoseconds."""
+        self.report("words", "tasks=2000", "workers=2", metrics=self.metrics())
+        told = self.perf("idle", self.path("words")).splitlines()[2].split("  ")
+        heads = self.browser.run("return [...document.querySelectorAll('#idle th')].map(one => one.textContent)")
+        check("parts", [one.strip() for one in told if one.strip()][3:], heads[1:10])
+        for command, panel in (("kernels", "kernels"),):
+            told = {one for one in self.perf(command, self.path("words")).splitlines()[2].split("  ") if one}
+            heads = {one.strip() for one in self.browser.run(
+                f"return [...document.querySelectorAll('#{panel} th button')].map(one => one.textContent)")}
+            check(f"heads of {panel}", heads - {one.strip() for one in told}, set())
+        tiles = self.browser.run("return [...document.querySelectorAll('#figures dt')].map(one => one.textContent)")
+        summary = self.perf("summary", self.path("words"))
+        for tile in ("wall time", "tasks", "iterations", "median iteration", "images/s by the mean iteration"):
+            check(f"the word {tile}", [tile in tiles, f"\n{tile} " in summary], [True, True])
+        self.browser.click("#curves input[value=seconds]")
+        self.drawn()
+        texts = self.browser.run("return [...document.querySelectorAll('svg text')].map(one => one.textContent)")
+        check("no 0 ns", [text for text in texts if text in ("0 ns", "0 ms")], [])
+        overlap = self.browser.run("""
+            const boxes = [...document.querySelectorAll('#roofline text.value')].map(one => one.getBoundingClientRect());
+            return [boxes.length, boxes.filter((a, i) => boxes.some((b, k) => k < i && a.left < b.right - 1
+              && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1)).length];""")
+        check("labels", [overlap[0] > 3, overlap[1]], [True, 0])
+        said = self.browser.run("return document.body.innerText")
+        check("one of a thing", [word for word in ("1 tasks", "1 groups", "1 exchanges", "1 messages") if f" {word}" in said], [])
+        self.quiet()
+
     def little(self):
         """Almost nothing to show is no problem."""
         self.report("little", "tasks=1", "workers=1", "layers=1", "slices=1", "peaks=0")
@@ -322,6 +306,10 @@ class Test:
                                   "[rank(one.sender), rank(one.receiver), lanes[one.receiver].name, one.bytes])")
         check("arrows", sorted(set(map(tuple, arrows))),
               [(0, 1, "1: messages of rank 0", 1 << 20), (1, 0, "0: messages of rank 1", 1 << 20)])
+        names = self.browser.run("return [...document.querySelectorAll('#names .name span')].map(one => "
+                                 "[one.textContent, one.scrollWidth <= one.clientWidth])")
+        check("rows are told apart", [len(names), len({name for name, _ in names}), all(fits for _, fits in names)],
+              [8, 8, True])
         self.quiet()
         drawn = self.browser.run(COLOURS)
         self.browser.run("const { painter, state } = report.timeline; painter.drawMessages = () => {}; painter.draw(state)")
@@ -385,6 +373,7 @@ def main():
             test = Test(browser, omni_perf, make_trace, folder)
             test.small_trace()
             test.above_the_roof()
+            test.words()
             test.little()
             test.ranks()
             test.large()

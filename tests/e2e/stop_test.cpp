@@ -91,6 +91,25 @@ TEST_F(Stop, ListensBeforeItSaysAnything) {
   EXPECT_EQ(code, 75);
 }
 
+// The loader tells when it has found all libraries and lets them begin, StarPU among the last.
+TEST_F(Stop, WhileLibrariesBegin) {
+  for (const int number : kRequests) {
+    setenv("LD_DEBUG", "libs", 1);
+    const int code = asked({"--net", "lenet", "--data", "synthetic:40", "--no-test", "--metrics",
+                            pipe(), "--out", folder_ / "run"},
+                           number, [&] {
+                             const std::string all = get(errors_);
+                             const std::size_t begun = all.find("calling init: ");
+                             return begun != std::string::npos &&
+                                    all.find("/libstarpu", begun) != std::string::npos;
+                           });
+    unsetenv("LD_DEBUG");
+    EXPECT_EQ(code, 75) << number;
+    EXPECT_TRUE(said("stopped")) << number;
+    fs::remove(folder_ / "pipe");
+  }
+}
+
 TEST_F(Stop, CommandsThatSaveNothingLeaveAtOnce) {
   const std::string weights = folder_ / "w";
   ASSERT_EQ(omni_run({"--net", "lenet", "--data", "synthetic:40", "--no-test", "--max-batches", "1",
@@ -197,6 +216,22 @@ TEST_F(Stop, LimitsOfFileSizesAreErrors) {
   EXPECT_NE(run.errors.find("cannot write the trace: File too large"), std::string::npos)
       << run.errors;
   EXPECT_TRUE(fs::exists(folder_ / "w"));
+}
+
+TEST_F(Stop, ATraceNeedsRoomBeforeAnythingElse) {
+  for (const char* command :
+       {"--data synthetic:40 --max-batches 1", "valid --weights none", "time"}) {
+    const Finished refused =
+        run_program({"/bin/sh", "-c",
+                     "ulimit -f 2000; cd " + folder_.path().string() + " && exec " + kOmniRun +
+                         " " + command + " -q --net lenet --trace t"});
+    EXPECT_EQ(refused.exit_code, 2) << command << refused.errors;
+    EXPECT_EQ(refused.errors,
+              "error: " + folder_.path().string() +
+                  ": has no room for 1048576 bytes: File too large (name a writable folder with "
+                  "free space with --trace)\n");
+    EXPECT_EQ(entries_in(folder_.path()), 0);
+  }
 }
 
 // Two trainings of one net that nobody gave a folder, stopped at once: as when a machine goes down.

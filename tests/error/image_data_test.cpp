@@ -4,6 +4,7 @@
 
 #include "tests/support/image_folder.hpp"
 #include "tests/support/omni_run.hpp"
+#include "tests/support/png_writer.hpp"
 
 namespace omni::test {
 namespace {
@@ -53,9 +54,9 @@ TEST_F(ImageData, TooManyClasses) {
       "the last layer 4 outputs)";
   refused(at("list") + "," + at("four"), 3, what);
   refused(at("four") + "," + at("list"), 3, what);
-  refused(
-      "synthetic:8:4", 2,
-      "synthetic:8:4: has 4 classes, but the net has 3 outputs (give the last layer 4 outputs)");
+  refused("synthetic:8:4", 2,
+          "synthetic:8:4: has 4 classes, but the net has 3 outputs (--classes 4 gives "
+          "the last layer as many outputs)");
 }
 
 TEST_F(ImageData, BadLine) {
@@ -82,8 +83,9 @@ TEST_F(ImageData, TruncatedImageAmongOthers) {
   put(image, get(image).substr(0, 300));
   const std::string what =
       image + ": is a damaged JPEG: Premature end of JPEG file (fetch it again, or leave it out)";
-  refused(at("list") + "," + at("list"), 3, at("list") + ":2: " + what);
-  refused(at("set"), 3, what);
+  const Words none{"--max-batches", "20", "--damaged-images", "0"};
+  refused(at("list") + "," + at("list"), 3, at("list") + ":2: " + what, none);
+  refused(at("set"), 3, what, none);
   refused(at("set"), 3, what, {"predict", "--weights", saved_weights(), image});
 }
 
@@ -96,13 +98,28 @@ TEST_F(ImageData, ImageThatVanished) {
               "' (the folder follows from the first path; 2 of 2 lines were looked at)");
 }
 
+TEST_F(ImageData, DamagedPng) {
+  const std::string image = at("set/train/red/1.png");
+  const std::string whole = make_png(20, 20, std::vector<std::uint8_t>(1200, 9));
+  const auto told = [&](const std::string& what) {
+    refused(at("set"), 3,
+            image + ": is a damaged PNG: " + what + " (fetch it again, or leave it out)");
+  };
+  put(image, whole.substr(0, whole.size() - 1));
+  told("the file ends too early");
+  std::string other = whole;
+  other[other.find("IEND") - 5] ^= 1;
+  put(image, other);
+  told("IDAT: CRC error");
+}
+
 TEST_F(ImageData, PredictOfNoImage) {
-  put(folder_ / "picture.png", "\x89PNG");
+  put(folder_ / "picture.jpg", "GIF89a");
   refused("synthetic:8", 3,
-          at("picture.png") +
-              ": is no image file: not JPEG, or binary PPM or PGM (convert it, or "
-              "leave it out)",
-          {"predict", "--weights", saved_weights(), at("picture.png")});
+          at("picture.jpg") +
+              ": is a GIF image, not JPEG, PNG, or binary PPM or PGM (convert it to JPEG or PNG, "
+              "or leave it out)",
+          {"predict", "--weights", saved_weights(), at("picture.jpg")});
 }
 
 }  // namespace

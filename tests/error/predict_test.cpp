@@ -102,7 +102,7 @@ TEST_F(Predict, AnUnreadableImageIsNamedAndTheOthersArePredicted) {
   EXPECT_NE(text.errors.find("error: " + at("set/val/green/3.jpg") + ": is a damaged JPEG"),
             std::string::npos)
       << text.errors;
-  EXPECT_NE(text.errors.find("error: " + at("set/val/red/0.png") + ": is no image file"),
+  EXPECT_NE(text.errors.find("error: " + at("set/val/red/0.png") + ": is a damaged PNG"),
             std::string::npos)
       << text.errors;
   EXPECT_NE(text.errors.find("error: predict: 2 of 10 images could not be read (they are named "
@@ -236,6 +236,51 @@ TEST_F(Predict, CountsWhatValidCounts) {
     EXPECT_EQ(by_class, by_predict) << net;
     EXPECT_NEAR(valid["test_accuracy"].get<double>() * 9, by_predict, 1e-6) << net;
   }
+}
+
+// The class that each is most often taken for, which axis is the truth, and counts without ".0".
+TEST_F(Predict, ValidNamesTheMostFrequentMistake) {
+  const Words words{"--data", at("set"), "--names", at("names"), "--per-class"};
+  const Finished text = run("valid", words);
+  ASSERT_EQ(text.exit_code, 0) << text.errors;
+  EXPECT_NE(text.output.find("\nrows: the true classes; columns: what the net took them for\n"),
+            std::string::npos)
+      << text.output;
+  Words as_json = words;
+  as_json.emplace_back("--json");
+  const Finished json = run("valid", as_json);
+  EXPECT_NE(json.output.find("\"images\":9,"), std::string::npos) << json.output;
+  int mistaken = 0;
+  for (const auto& each : nlohmann::json::parse(json.output)["per_class"]) {
+    int most = 0, first = -1;
+    for (int said = 0; said < 3; ++said) {
+      const int count = each["said"].value(std::to_string(said), 0);
+      if (said != each["index"] && count > most) most = count, first = said;
+    }
+    const auto& wrong = each["taken_for"];
+    if (first < 0) {
+      EXPECT_TRUE(wrong.is_null()) << json.output;
+      continue;
+    }
+    ++mistaken;
+    EXPECT_EQ(wrong["index"], first);
+    EXPECT_EQ(wrong["images"], most);
+    const auto sentence = each["name"].get<std::string>() + ", most often taken for " +
+                          wrong["name"].get<std::string>() + " (" + std::to_string(most) + " of 3)";
+    EXPECT_NE(text.output.find(sentence), std::string::npos) << text.output;
+  }
+  EXPECT_GT(mistaken, 0) << "a net that is always right shows nothing";
+}
+
+TEST_F(Predict, OneGroupIsNoGroups) {
+  put(at("metrics"), R"({"iteration":0,"timed_groups":1,"seconds_per_iteration":0.25,"chosen":false}
+{"iteration":0,"timed_groups":2,"seconds_per_iteration":0.125,"chosen":true}
+)");
+  const Finished told = omni_run({"explain", at("metrics")});
+  EXPECT_EQ(told.exit_code, 0) << told.errors;
+  EXPECT_NE(told.output.find("with 1 group 250.000 ms\n"), std::string::npos) << told.output;
+  EXPECT_NE(told.output.find("with 2 groups 125.000 ms; more are"), std::string::npos)
+      << told.output;
 }
 
 TEST_F(Predict, ConfusionAsTextAndAsCsv) {

@@ -55,7 +55,9 @@ TEST_F(VectorData, more_labels_than_outputs) {
   put(folder_ / "three.svm", "0 1:1\n1 1:1\n5 1:1\n");
   const std::string both = at("three.svm") + "," + at("good.svm");
   refused(both, 2,
-          both + ": has 3 classes, but the net has 2 outputs (give the last layer 3 outputs)");
+          both +
+              ": has 3 classes, but the net has 2 outputs (--classes 3 gives the last "
+              "layer as many outputs)");
 }
 
 TEST_F(VectorData, only_files_are_scaled) {

@@ -13,6 +13,7 @@
 #include "runtime/memory/memory_limits.hpp"
 #include "tests/support/jpeg_writer.hpp"
 #include "tests/support/omni_run.hpp"
+#include "tests/support/png_writer.hpp"
 
 namespace omni::test {
 namespace {
@@ -45,13 +46,12 @@ std::vector<std::string> short_training(const char* net, const char* batch) {
           "none",  "--workers", "2"};
 }
 
-// From where libraries just load to where all fits. By hand: OMNI_LIMIT_STEP=20 (MiB).
+// Around the least address space that is enough, which is other on each machine. By hand, all the
+// way from 0: OMNI_LIMIT_STEP=20 (MiB).
 void sweep(const char* net, const char* batch, std::size_t enough) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer needs all address space";
-  const char* given = std::getenv("OMNI_LIMIT_STEP");
-  const std::size_t step = given != nullptr ? std::stoul(given) : enough / 4;
   int refused = 0;
-  for (std::size_t limit = enough % step + step; limit <= enough; limit += step) {
+  const auto suffices = [&](std::size_t limit) {
     const Finished run = with_address_space(limit, short_training(net, batch));
     EXPECT_TRUE(run.exit_code == 0 || run.exit_code == 4 || run.exit_code == kNoLibraries)
         << limit << " MiB: " << run.exit_code << "\n"
@@ -60,13 +60,59 @@ void sweep(const char* net, const char* batch, std::size_t enough) {
       ++refused;
       EXPECT_NE(run.errors.find("error: "), std::string::npos) << run.errors;
     }
-    EXPECT_TRUE(limit < enough || run.exit_code == 0) << run.errors;
+    return run.exit_code == 0;
+  };
+  if (const char* step = std::getenv("OMNI_LIMIT_STEP"); step != nullptr)
+    for (std::size_t limit = std::stoul(step); limit < enough; limit += std::stoul(step))
+      suffices(limit);
+  std::size_t too_little = 0;
+  ASSERT_TRUE(suffices(enough));
+  for (constexpr std::size_t kStep = 32; enough - too_little > kStep;) {
+    const std::size_t middle = (too_little + enough) / 2;
+    (suffices(middle) ? enough : too_little) = middle;
   }
   EXPECT_GT(refused, 0);
 }
 
 TEST(MemoryLimits, of_LeNet_end_in_order) { sweep("lenet", "64", 2100); }
-TEST(MemoryLimits, of_AlexNet_end_in_order) { sweep("alexnet", "16", 2100); }
+TEST(MemoryLimits, of_AlexNet_end_in_order) { sweep("alexnet", "4", 2100); }
+
+// The least address space in which a command works, to 16 MiB.
+std::size_t least_space(const std::vector<std::string>& command) {
+  std::size_t least = 0, most = 4096;
+  while (most - least > 16) {
+    const std::size_t middle = (least + most) / 2;
+    (with_address_space(middle, command).exit_code == 0 ? most : least) = middle;
+  }
+  return most;
+}
+
+// A little more than what the command takes without the option, and less than it takes with it.
+void sweep_option(const std::vector<std::string>& without, const std::vector<std::string>& option) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer needs all address space";
+  std::vector<std::string> with = without;
+  with.insert(with.end(), option.begin(), option.end());
+  const std::size_t least = least_space(without);
+  int refused = 0;
+  for (std::size_t more = 0; more <= 160; more += 32) {
+    const Finished run = with_address_space(least + more, with);
+    EXPECT_TRUE(run.exit_code == 0 || run.exit_code == 4)
+        << least << " + " << more << " MiB: " << run.exit_code << "\n"
+        << run.errors;
+    if (run.exit_code != 4) continue;
+    ++refused;
+    EXPECT_NE(run.errors.find("error: "), std::string::npos) << run.errors;
+  }
+  EXPECT_GT(refused, 0);
+}
+
+TEST(MemoryLimits, of_measured_peaks_end_in_order) {
+  sweep_option({"devices", "--gpus", "none", "--workers", "1"}, {"--peaks"});
+}
+TEST(MemoryLimits, of_traces_end_in_order) {
+  const TemporaryDirectory folder;
+  sweep_option(short_training("lenet", "64"), {"--trace", folder / "trace"});
+}
 
 TEST(MemoryLimits, are_asked_by_the_plan) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer needs all address space";
@@ -108,20 +154,25 @@ TEST_F(ControlGroups, of_both_versions_limit_what_is_planned) {
             std::min(machine.totalram * machine.mem_unit, control_group_memory("/")));
 }
 
-// The coefficients of this file take 54 MB, its bytes next to nothing.
+// Two rows of the one file take 16 MB, the coefficients of the other 54 MB; their bytes next to
+// nothing.
 TEST(MemoryLimits, are_not_taken_for_a_damaged_image) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer needs all address space";
-  const std::string jpeg =
-      make_jpeg(3000, 3000, std::vector<std::uint8_t>(27000000, 90), {.progressive = true});
-  EXPECT_TRUE(decode_jpeg(jpeg, "a.jpg", {}));
-  const auto refuses = [&] {
-    constexpr rlim_t kLittle = 16 << 20;
-    const rlimit limit{mapped_memory() + kLittle, RLIM_INFINITY};
-    setrlimit(RLIMIT_AS, &limit);
-    const Result<Image> image = decode_jpeg(jpeg, "a.jpg", {});
-    return !image && image.error().kind == ErrorKind::out_of_memory;
+  const std::vector<std::uint8_t> pixels(27000000, 90);
+  const auto check = [](const std::string& file) {
+    const auto refuses = [&] {
+      constexpr rlim_t kLittle = 12 << 20;
+      const rlimit limit{mapped_memory() + kLittle, RLIM_INFINITY};
+      setrlimit(RLIMIT_AS, &limit);
+      const Result<Image> image = parse_image(file, "a", {});
+      return !image && image.error().kind == ErrorKind::out_of_memory;
+    };
+    EXPECT_EQ(in_a_copy(refuses), 0);
+    EXPECT_TRUE(parse_image(file, "a", {}));
   };
-  EXPECT_EQ(in_a_copy(refuses), 0);
+  // Before the other, which leaves memory that is free, but mapped.
+  check(make_png(1, 1000000, pixels, {.depth = 16, .colours = PNG_COLOR_TYPE_RGBA}));
+  check(make_jpeg(3000, 3000, pixels, {.progressive = true}));
 }
 
 }  // namespace

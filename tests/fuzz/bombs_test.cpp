@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 
 #include "codelets/cuda/choice_table.hpp"
 #include "layers/formats/safetensors.hpp"
@@ -217,8 +218,50 @@ TEST_F(Bombs, ProgressiveJpeg) {
   expect_small(read, "big.jpg: has 8192x5768 pixels in several scans: they take 90 MiB to put");
 }
 
+TEST_F(Bombs, Png) {
+  const auto in_a_child = [](auto make) {  // what makes a file takes the memory, too
+    const pid_t child = fork();
+    if (child == 0) {
+      make();
+      _exit(0);
+    }
+    waitpid(child, nullptr, 0);
+  };
+  const auto reads = [&](const std::string& name, const std::string& expected) {
+    EXPECT_LT(std::filesystem::file_size(at(name)), 1'000'000u);
+    expect_small([=, path = at(name)] { return message_of(read_image(path, {28, 28})); }, expected);
+  };
+  constexpr int kSide = 8192;
+  in_a_child([&] {
+    const std::vector<std::uint8_t> pixels(kSide * kSide + kSide * kSide / 2, 99);
+    const auto save = [&](const std::string& name, int rows, const PngKind& kind) {
+      put(at(name), make_png(rows, kSide, pixels, kind));
+    };
+    save("large", kSide, {.colours = PNG_COLOR_TYPE_GRAY, .compression = 1});
+    save("woven", kSide / 2 - 256, {.interlaced = true, .compression = 1});
+    save("wide woven", kSide / 2 - 248, {.interlaced = true, .compression = 1});
+  });
+  reads("large", "read");
+  reads("woven", "read");
+  reads("wide woven", "has 8192x3848 pixels interlaced: they take 90 MiB to put together");
+
+  // Chunks that are not needed are not unpacked.
+  const std::map<std::string, std::string> heads{
+      {"zTXt", {"a\0\0", 3}}, {"iCCP", {"a\0\0", 3}}, {"iTXt", {"a\0\1\0\0\0", 6}}};
+  in_a_child([&] {
+    const std::string zeros(150'000'000, '\0');
+    std::string stream(1'000'000, '\0');
+    uLongf size = stream.size();
+    compress2(reinterpret_cast<Bytef*>(stream.data()), &size,
+              reinterpret_cast<const Bytef*>(zeros.data()), zeros.size(), 1);
+    for (const auto& [name, head] : heads)
+      put(at(name), with_chunk(make_png(1, 1, {1, 2, 3}), name, head + stream.substr(0, size)));
+  });
+  for (const auto& [name, head] : heads) reads(name, "read");
+}
+
 TEST_F(Bombs, ImagesThatAreNone) {
-  for (const std::string head : {"", "\xff\xd8\xff"})
+  for (const std::string head : {"", "\xff\xd8\xff", "\x89PNG\r\n\x1a\n"})
     expect_small([=, path = zeros("x.jpg", head)] { return message_of(read_image(path, {})); },
                  "x.jpg: 300000000 bytes, at most 67108864 are accepted here");
   expect_small(

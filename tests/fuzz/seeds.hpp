@@ -11,6 +11,7 @@
 #include "layers/formats/safetensors.hpp"
 #include "scheduling/checkpoint_folder.hpp"
 #include "tests/support/jpeg_writer.hpp"
+#include "tests/support/png_writer.hpp"
 #include "tests/support/synthetic_trace.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -36,6 +37,29 @@ inline std::vector<std::string> image_seeds() {
        {JpegKind{}, JpegKind{.progressive = true, .subsampled = true}, JpegKind{.subsampled = true},
         JpegKind{.colours = JCS_GRAYSCALE}, JpegKind{.progressive = true, .colours = JCS_YCCK}})
     files.push_back(make_jpeg(17, 23, pixels, kind));
+  files.push_back(with_exif(make_jpeg(8, 9, pixels), make_exif(6)));
+  files.push_back(with_exif(make_jpeg(8, 9, pixels), make_exif(4, true)));
+  return files;
+}
+
+// Some with plain rows, so that a mutation reaches the filters.
+inline std::vector<std::string> png_seeds() {
+  std::vector<std::uint8_t> rows;
+  for (int i = 0; i < 8 * 17 * 23; ++i) rows.push_back(static_cast<std::uint8_t>(i * 37));
+  const std::vector<png_color> palette(200, png_color{9, 99, 199});
+  const std::vector<png_color> two(2, png_color{9, 99, 199});
+  std::vector<std::string> files;
+  for (const PngKind& kind :
+       {PngKind{}, PngKind{.compression = 0}, PngKind{.depth = 16, .interlaced = true},
+        PngKind{.colours = PNG_COLOR_TYPE_RGB_ALPHA, .compression = 0},
+        PngKind{.depth = 16, .colours = PNG_COLOR_TYPE_GRAY_ALPHA, .interlaced = true},
+        PngKind{.depth = 2, .colours = PNG_COLOR_TYPE_GRAY},
+        PngKind{.colours = PNG_COLOR_TYPE_PALETTE, .palette = palette},
+        PngKind{.depth = 1, .colours = PNG_COLOR_TYPE_PALETTE, .interlaced = true, .palette = two}})
+    files.push_back(make_png(17, 23, rows, kind));
+  files.push_back(with_chunk(files[6], "tRNS", "0123456789"));
+  files.push_back(with_chunk(files[5], "tRNS", std::string("\0\3", 2)));
+  files.push_back(with_chunk(with_chunk(files[1], "eXIf", make_exif(7)), "gAMA", "1234"));
   return files;
 }
 
@@ -86,6 +110,7 @@ inline std::map<std::string, std::vector<std::string>> seeds(const std::string& 
        {"# two classes\n+1 1:0.5 3:-2e1 4:1\n\n-1 2:1 3:7 # the other\n", "0\n3 1:1\n7 20:0.125\n",
         gzipped("1 1:1 2:2\n2 2:1\n")}},
       {"image", image_seeds()},
+      {"png", png_seeds()},
       {"trace", {trace_seed()}},
       {"metrics",
        {"{\"iteration\":1,\"time\":0.5,\"loss\":2.3,\"loss_average\":2.3,\"accuracy\":0.1}\n"

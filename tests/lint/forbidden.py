@@ -1,4 +1,4 @@
-"""What must not appear: shells started from code, names of package hosts, and notes to oneself."""
+"""What must not appear: shells and bare threads started from code, unbounded readers, names of package hosts, and notes to oneself."""
 
 import re
 
@@ -8,6 +8,12 @@ from source_tree import is_cpp, is_shell, matches, run
 NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'
                       r"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*'", re.S)
 CPP_SHELL = r"(?<![\w:.>])(?:std::|::)?(?:system|popen)\s*\("
+# What leaves a bare thread ends the process without a word.
+THREAD = r"\bstd::(?:j?thread\b(?!\s*::|>)|async\b)|\bpthread_create\b|\bthrd_create\b"
+MAY_START = re.compile(r"runtime/threads\.cpp|tests/")
+# Files are read with bounds. The kernel's have some; of a page only the head is read.
+STREAM = r"\bstd::(?:basic_|w)?i?fstream\b"
+MAY_STREAM = re.compile(r"runtime/(?:own_command|memory/memory_limits)\.cpp|apps/omni-perf/report_commands\.cpp|tests/")
 # All that users see goes through runtime/log.cpp, which escapes what a terminal would obey.
 PRINTS = r"\bfmt::v?print\s*\(|\bf?put(?:s|c|char)\s*\(|\bv?printf\s*\(|\bf(?:write|printf)\s*\([^;]*\bstd(?:out|err)\b|\bstd::c(?:out|err|log)\b"
 MAY_PRINT = re.compile(r"runtime/log\.cpp|apps/omni-run/progress\.cpp|tests/")
@@ -29,6 +35,10 @@ def check(files):
     for path, text in files.items():
         if is_cpp(path):
             problems += matches(CPP_SHELL, path, code_of(text), "starts a shell")
+            if not MAY_START.match(path):
+                problems += matches(THREAD, path, code_of(text), "starts a thread past runtime/threads.hpp")
+            if not MAY_STREAM.match(path):
+                problems += matches(STREAM, path, code_of(text), "reads past runtime/files.hpp")
             if not MAY_PRINT.match(path):
                 problems += matches(PRINTS, path, code_of(text), "prints past runtime/log.hpp")
         if path.endswith(".py"):
@@ -51,6 +61,11 @@ run(check,
         ({"a.hpp": 'std::system(text);'}, "starts a shell"),
         ({"a.cu": '/* x\n*/ FILE* f = ::popen (text, "r");'}, "a.cu:2: starts a shell"),
         ({"a.cpp": 'int million = 1\'000\'000; system("a");'}, "starts a shell"),
+        ({"a.cpp": "\nstd::thread([] { work(); }).detach();"}, "a.cpp:2: starts a thread"),
+        ({"a.hpp": "std::jthread own(work);"}, "starts a thread"),
+        ({"a.cpp": "auto f = std::async(work);"}, "starts a thread"),
+        ({"a.cpp": "::pthread_create(&a, nullptr, b, c);"}, "starts a thread"),
+        ({"a.cpp": "std::ifstream lines(file);"}, "a.cpp:1: reads past"),
         ({"a.cpp": 'fmt::print("x");'}, "a.cpp:1: prints past"),
         ({"apps/a.cpp": "std::cout << name;"}, "apps/a.cpp:1: prints past"),
         ({"a.hpp": "std::fputs(text, stderr);"}, "prints past"),
@@ -69,6 +84,9 @@ run(check,
     good={
         "runtime/log.cpp": "std::fwrite(a, 1, 2, stderr);",
         "tests/bench/a.cpp": 'fmt::print("x");',
+        "runtime/threads.cpp": "std::thread(work).detach();",
+        "runtime/own_command.cpp": 'std::ifstream file("/proc/self/cmdline");',
+        "c.cpp": "std::istringstream lines(text); std::thread::hardware_concurrency(); std::this_thread::sleep_for(a);",
         "b.cpp": 'std::fprintf(file, "x"); std::fflush(stdout); std::snprintf(a, 2, "x"); std::fwrite(a, 1, 2, file);',
         "a.cpp": '// system("a")\nauto x = "popen(b)"; file.system(1); os::system(2); R"(system(3))";'
                  "file_system(4); int system; std::filesystem::path p; // https://example.org/paper",

@@ -186,7 +186,8 @@ TEST_F(OpenDataset, DataMustSuitTheNet) {
   EXPECT_TRUE(open(folder, kLeNet, 8));
   EXPECT_TRUE(open(folder, {}, 0)) << "without a net nothing can be unsuitable";
   expect_refused(open(folder, kLeNet, 7), ErrorKind::usage,
-                 "has 8 classes, but the net has 7 outputs (give the last layer 8 outputs)");
+                 "has 8 classes, but the net has 7 outputs (--classes 8 gives the "
+                 "last layer as many outputs)");
   EXPECT_TRUE(open(folder, {28, 28, 3}, 8)) << "grey becomes colour";
   expect_refused(open(folder, {28, 28, 2}, 8), ErrorKind::usage,
                  "has images of 1 channels, but the net wants 2 (set channels=1 in [net])");

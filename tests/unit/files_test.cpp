@@ -68,6 +68,19 @@ TEST(Files, ReadingPastTheEndIsAnError) {
   expect_refused(file->read(bytes), ErrorKind::data, "ends 3 bytes too early");
 }
 
+// Damaged files are skipped; these would all be.
+TEST(Files, WhatTheProcessLacksIsNoFaultOfTheFile) {
+  const test::TemporaryDirectory folder;
+  put(folder / "file", "12345");
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto file = InputFile::open(folder / "file");
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  expect_refused(file, ErrorKind::failed, "cannot open: Too many open files");
+}
+
 TEST(Files, UncommittedFilesLeaveNothing) {
   const test::TemporaryDirectory folder;
   put(folder / "file", "old");

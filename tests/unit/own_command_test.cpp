@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/shown_name.hpp"
+#include "tests/support/run_program.hpp"
+
 namespace omni {
 namespace {
 
@@ -24,6 +27,18 @@ TEST(ForShell, QuotesWhatAShellWouldRead) {
             "omni-run --set=momentum=0.9 ./a/b_c.cfg 50%");
   EXPECT_EQ(for_shell({"two words", "", "it's", "$HOME", "a*", "~"}),
             R"('two words' '' 'it'\''s' '$HOME' 'a*' '~')");
+}
+
+// As it is printed, with what a terminal would take as a command escaped.
+TEST(ForShell, WritesControlCharactersSoThatBashReadsThem) {
+  EXPECT_EQ(for_shell({"a\nb"}), R"($'a\x0ab')");
+  for (const std::string word :
+       {"line\nend", "\x1b[31mred", "tab\there", "it's\x01'fed'", "\\x41\x02", "$(id)\x7f`id`",
+        "bytes \xff\xfe", "turned \xe2\x80\xae", "\xc3\xa4\x01\x09", "plain $(id) \\ '"}) {
+    const std::string quoted = for_shell({word});
+    EXPECT_EQ(printable(quoted), quoted);
+    EXPECT_EQ(test::run_program({"/bin/bash", "-c", "printf %s " + quoted}).output, word);
+  }
 }
 
 }  // namespace

@@ -244,6 +244,7 @@ Status data_command(const DataCheckArguments& arguments) {
   if (!arguments.net.empty()) {
     NetArguments named;
     named.net = arguments.net;
+    named.classes = arguments.classes;
     OMNI_TRY(const auto net, open_net(named, false));
     request.net_input = net->options().input;
     request.flat = net->options().augment.flat;

@@ -12,10 +12,12 @@
 #include <optional>
 
 #include "apps/omni-perf/document.hpp"
+#include "apps/omni-run/class_names.hpp"
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/progress.hpp"
 #include "apps/omni-run/setup.hpp"
+#include "runtime/data/damaged_images.hpp"
 #include "runtime/data/images/image_list.hpp"
 #include "runtime/data/sources.hpp"
 #include "runtime/files.hpp"
@@ -28,27 +30,6 @@ namespace omni {
 namespace {
 
 namespace fs = std::filesystem;
-
-// What outputs are called: by `file`, one per line, else by the data (null: none), or "class 7".
-Result<std::vector<std::string>> class_names(const std::string& file, const Dataset* data,
-                                             const Net& net) {
-  const std::size_t outputs = net.classes();
-  std::vector<std::string> names;
-  if (!file.empty()) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(file, ignored))
-      return Error{ErrorKind::usage, "--names " + file, "no such file", "one name per line"};
-    OMNI_TRY(names, read_class_names(file, std::nullopt));
-    if (names.size() != outputs)
-      return Error{ErrorKind::data, file,
-                   fmt::format("has {} names, the net {} outputs", names.size(), outputs),
-                   "one name per line, in the order of the classes"};
-  } else if (data != nullptr) {
-    names = data->class_names();
-  }
-  while (names.size() < outputs) names.push_back(fmt::format("class {}", names.size()));
-  return names;
-}
 
 // The classes of the largest outputs, best first, at most `most` of them; of equal ones the lower
 // number, as an evaluation counts. An error about `where` when the outputs are no numbers.
@@ -67,9 +48,12 @@ Result<std::vector<std::size_t>> likeliest(std::span<const float> outputs, std::
   return order;
 }
 
-// Gives the net its memory and the weights. `test`: its images; null: not known yet.
-Status prepare(Net& net, const DataFeed* test, const NetRunArguments& arguments,
-               const std::string& weights, const std::string& held_out_of = "") {
+// Gives the net its memory and the weights. `test`: its images; null: not known yet. `held_out_of`:
+// see load_parameters(). The names of classes that are stored with the weights.
+Result<std::vector<std::string>> prepare(Net& net, const DataFeed* test,
+                                         const NetRunArguments& arguments,
+                                         const std::string& weights,
+                                         const std::string& held_out_of = "") {
   const MemoryDemand demand = evaluation_demand(net, test, working_on_gpus(net));
   OMNI_CHECK(MemoryForecast(net, demand, arguments.machine).require());
   OMNI_CHECK(net.allocate());
@@ -206,7 +190,10 @@ class Confusion {
 
   std::string text() const {
     constexpr std::size_t kMostColumns = 20;  // that a terminal shows
-    std::string text = "class  images   correct";
+    std::string text = columns(kMostColumns) == 0
+                           ? ""
+                           : "rows: the true classes; columns: what the net took them for\n";
+    text += "class  images   correct";
     for (std::size_t said = 0; said < columns(kMostColumns); ++said)
       text += fmt::format(" {:5}", said);
     for (const auto& [truth, row] : rows_) {
@@ -215,6 +202,9 @@ class Confusion {
       for (std::size_t said = 0; said < columns(kMostColumns); ++said)
         text += fmt::format(" {:5}", times(row, said));
       text += "  " + one_line(names_[truth]);
+      if (const auto wrong = most_often_wrong(truth, row))
+        text += fmt::format(", most often taken for {} ({} of {})", one_line(names_[wrong->first]),
+                            wrong->second, all(row));
     }
     return text + "\n";
   }
@@ -224,6 +214,10 @@ class Confusion {
       classes.push_back({{"index", truth}, {"name", names_[truth]}, {"images", all(row)}});
       classes.back()["correct"] = times(row, truth);
       for (const auto& [said, count] : row) classes.back()["said"][std::to_string(said)] = count;
+      nlohmann::ordered_json& taken_for = classes.back()["taken_for"];  // null: always right
+      if (const auto wrong = most_often_wrong(truth, row))
+        taken_for = {
+            {"index", wrong->first}, {"name", names_[wrong->first]}, {"images", wrong->second}};
     }
     return classes;
   }
@@ -249,6 +243,13 @@ class Confusion {
     for (const auto& [said, count] : row) images += count;
     return images;
   }
+  // Of equal ones the class with the lower number, as everywhere.
+  static std::optional<Row::value_type> most_often_wrong(std::size_t truth, const Row& row) {
+    const Row::value_type* most = nullptr;
+    for (const auto& each : row)
+      if (each.first != truth && (most == nullptr || each.second > most->second)) most = &each;
+    return most != nullptr ? std::optional(*most) : std::nullopt;
+  }
   std::size_t columns(std::size_t most) const { return names_.size() > most ? 0 : names_.size(); }
   std::vector<std::string> names_;
   std::map<std::size_t, Row> rows_;  // of classes that have images
@@ -261,9 +262,10 @@ Status predict_command(const PredictArguments& arguments) {
   const std::size_t images = files.size() + arguments.samples.size();
   OMNI_TRY(const auto net, open_for(images, arguments.net));
   if (images == 0)
-    return Error{ErrorKind::usage, "predict", "no image given",
-                 "name .jpg, .ppm or .pgm files or folders of them, or a test sample with --data "
-                 "NAME --index N"};
+    return Error{
+        ErrorKind::usage, "predict", "no image given",
+        "name .jpg, .png, .ppm or .pgm files or folders of them, or a test sample with --data "
+        "NAME --index N"};
   DatasetPair data;
   if (!arguments.data.source.empty() || !arguments.samples.empty()) {
     DataArguments wanted = arguments.data;
@@ -271,7 +273,10 @@ Status predict_command(const PredictArguments& arguments) {
     OMNI_TRY(data, open_data(wanted, *net));
     if (!data.test) data.test = std::move(data.train);
   }
-  OMNI_TRY(const auto names, class_names(arguments.names, data.test.get(), *net));
+  std::vector<std::string> given;
+  if (!arguments.names.empty()) {
+    OMNI_TRY(given, read_names(arguments.names, *net));
+  }
   for (const std::uint64_t sample : arguments.samples)
     if (sample >= data.test->size())
       return Error{ErrorKind::usage, fmt::format("--index {}", sample),
@@ -283,7 +288,9 @@ Status predict_command(const PredictArguments& arguments) {
     OMNI_CHECK(
         check_input(net->options().augment, from_files.extent(), net->options().input, "predict"));
   OMNI_TRY(const Session session, start_session(arguments.machine));
-  OMNI_CHECK(prepare(*net, nullptr, arguments, arguments.weights));
+  OMNI_TRY(auto stored, prepare(*net, nullptr, arguments, arguments.weights));
+  const auto names =
+      settle_names(std::move(given), data.test.get(), std::move(stored), *net, arguments.weights);
 
   // A net may have more outputs than the data have classes.
   const int classes = data.test ? data.test->classes() : net->classes();
@@ -312,20 +319,27 @@ Status valid_command(const ValidArguments& arguments) {
   if (!net->layers().back()->is_loss())
     return Error{ErrorKind::usage, net->name(), "the last layer computes no loss",
                  "end the net with [softmax]"};
-  OMNI_TRY(const DatasetPair data, open_data(arguments.data, *net));
-  OMNI_TRY(auto names, class_names(arguments.names, data.test.get(), *net));
-  Confusion confusion(std::move(names));
+  OMNI_TRY(DatasetPair data, open_data(arguments.data, *net));
+  data.test = skip_damaged_images(std::move(data.test), arguments.data.damaged, false);
+  std::vector<std::string> given;
+  if (!arguments.names.empty()) {
+    OMNI_TRY(given, read_names(arguments.names, *net));
+  }
   const bool csv = !arguments.per_class_csv.empty();
   if (csv) OMNI_CHECK(try_writing(arguments.per_class_csv, 0));  // before anything is computed
   OMNI_TRY(const Session session, start_session(arguments.machine));
   DataFeed test(*data.test, feed_options(*net, arguments.data.seed, false, kEvaluationSlots));
-  OMNI_CHECK(prepare(*net, &test, arguments, arguments.weights,
-                     arguments.data.hold_out > 0 ? data.name : ""));
+  OMNI_TRY(auto stored, prepare(*net, &test, arguments, arguments.weights,
+                                arguments.data.hold_out > 0 ? data.name : ""));
+  Confusion confusion(
+      settle_names(std::move(given), data.test.get(), std::move(stored), *net, arguments.weights));
   OMNI_CHECK(test.allocate());
   OMNI_TRY(const auto recorder, start_trace(arguments.trace, session, *net));
   const auto count = [&](std::size_t index, std::span<const float> outputs) -> Status {
+    const int label = data.test->label(index);
+    if (label == kNoLabel) return {};  // it could not be read
     OMNI_TRY(const auto said, likeliest(outputs, 1, arguments.weights));
-    confusion.add(static_cast<std::size_t>(data.test->label(index)), said.front());
+    confusion.add(static_cast<std::size_t>(label), said.front());
     return {};
   };
   OMNI_TRY(const Tally tally, evaluate(*net, test, arguments.data.seed,
@@ -333,18 +347,25 @@ Status valid_command(const ValidArguments& arguments) {
   if (!std::isfinite(tally.mean_loss()))
     return Error{ErrorKind::diverged, arguments.weights, "the test loss is not a finite number",
                  "are these the weights of this net?"};
+  DamagedImages* const damaged = data.test->damaged();
+  if (damaged != nullptr)
+    for (const DamagedImage& each : damaged->take_new())
+      log::warn("skipped: {}", each.error.message());
+  const std::size_t skipped = damaged != nullptr ? damaged->count() : 0;
   if (csv) OMNI_CHECK(write_file_atomically(arguments.per_class_csv, confusion.csv()));
   if (arguments.common.json) {
     nlohmann::ordered_json object{{"net", net->name()},
                                   {"data", data.name},
-                                  {"images", tally.images},
+                                  {"images", std::llround(tally.images)},
                                   {"test_loss", shown_single(tally.mean_loss())},
                                   {"test_accuracy", shown_single(tally.accuracy())},
                                   {"test_top5_accuracy", shown_single(tally.top5_accuracy())}};
+    if (skipped > 0) object["damaged_test_images"] = skipped;
     if (arguments.per_class) object["per_class"] = confusion.json();
     log::result("{}\n", json_text(object));
   } else {
-    log::result("{}\n{}", tested(tally, net->classes()),
+    log::result("{}{}\n{}", tested(tally, net->classes()),
+                skipped > 0 ? fmt::format("; {} could not be read", skipped) : "",
                 arguments.per_class ? confusion.text() : "");
   }
   return {};

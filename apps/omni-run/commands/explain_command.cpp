@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
+#include "scheduling/metrics_log.hpp"
 
 namespace omni {
 namespace {
@@ -29,6 +29,10 @@ std::string shown_text(const Decision& line, const char* key) {
 
 bool is_chosen(const Decision& line) { return line.value("chosen", Decision(false)) == true; }
 
+std::string groups_in_words(double groups) {
+  return fmt::format("{:.0f} group{}", groups, groups == 1 ? "" : "s");
+}
+
 void print_trial(const Decision& trial) {
   const std::string loss = trial.contains("score")
                                ? fmt::format("{:.4g} +- {:.2g}", figure_of(trial, "score"),
@@ -44,23 +48,21 @@ void print_trial(const Decision& trial) {
 // The lines that tell of decisions, in their order.
 Result<std::vector<Decision>> decisions_in(const std::string& file) {
   OMNI_CHECK(require_there(file));
-  std::ifstream lines(file);
+  OMNI_TRY(LineSource lines, open_lines(file));
   std::vector<Decision> found;
-  std::string line;
-  for (int number = 1; std::getline(lines, line); ++number) {
-    Decision object = nlohmann::json::parse(line, nullptr, false);
-    if (!object.is_object()) {
-      if (lines.eof()) break;  // still being written
+  for (int number = 1;; ++number) {
+    OMNI_TRY(const std::optional<LineSource::Line> line, lines.next());
+    if (!line) return found;
+    std::optional<Decision> object = metrics_object(*line);  // null: still being written
+    if (!object)
       return Error{ErrorKind::data, fmt::format("{}:{}", file, number), "is no line of metrics",
                    "give the file of --metrics"};
-    }
     for (const char* kind : {"trial", "timed_groups", "planned_groups", "returned_to"})
-      if (object.contains(kind)) {
-        found.push_back(std::move(object));
+      if (object->contains(kind)) {
+        found.push_back(std::move(*object));
         break;
       }
   }
-  return found;
 }
 
 }  // namespace
@@ -84,12 +86,14 @@ Status explain_command(const ExplainArguments& arguments) {
   for (const Decision& each : decisions) {
     const double at = figure_of(each, "iteration");
     if (each.contains("planned_groups")) {
-      log::result("iteration {:.0f}: {:.0f} groups: {:.3f} ms x {:.2f} updates{}\n", at,
-                  figure_of(each, "planned_groups"), 1e3 * figure_of(each, "predicted_seconds"),
+      log::result("iteration {:.0f}: {}: {:.3f} ms x {:.2f} updates{}\n", at,
+                  groups_in_words(figure_of(each, "planned_groups")),
+                  1e3 * figure_of(each, "predicted_seconds"),
                   figure_of(each, "statistical_penalty"), is_chosen(each) ? ", chosen" : "");
     } else if (each.contains("timed_groups")) {
-      log::result("iteration {:.0f}: {:.0f} groups take {:.3f} ms{}\n", at,
-                  figure_of(each, "timed_groups"), 1e3 * figure_of(each, "seconds_per_iteration"),
+      log::result("iteration {:.0f}: with {} {:.3f} ms{}\n", at,
+                  groups_in_words(figure_of(each, "timed_groups")),
+                  1e3 * figure_of(each, "seconds_per_iteration"),
                   is_chosen(each) ? "; more are hardly faster" : "");
     } else if (each.contains("returned_to")) {
       ++returns;

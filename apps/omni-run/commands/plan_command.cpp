@@ -14,6 +14,7 @@
 #include "apps/omni-run/training/timed_training.hpp"
 #include "codelets/elementwise/exchange.hpp"
 #include "runtime/cuda/devices.hpp"
+#include "runtime/data/damaged_images.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
 #include "scheduling/model/group_plan.hpp"
@@ -79,9 +80,10 @@ void print_table(const GroupPlan& plan, const std::vector<NodeForecast>& nodes,
   }
   const IterationWork& work = plan.rows.back().work;
   log::result(
-      "measured work per iteration with {} groups: replicated layers {:.3f} ms, merged layers "
+      "measured work per iteration with {} group{}: replicated layers {:.3f} ms, merged layers "
       "{:.3f} ms, exchanges {:.3f} ms\n",
-      plan.rows.back().groups, 1e3 * work.groups, 1e3 * work.merged, 1e3 * work.exchanges);
+      plan.rows.back().groups, plan.rows.back().groups == 1 ? "" : "s", 1e3 * work.groups,
+      1e3 * work.merged, 1e3 * work.exchanges);
   const bool measured = std::ranges::all_of(plan.rows, [](const GroupPlan::Row& row) {
     return row.groups == 1 || row.penalty_error.has_value();
   });
@@ -190,7 +192,8 @@ Status plan_command(const PlanArguments& given) {
   OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *net));
   OMNI_TRY(const Session session, start_session(arguments.machine));
   if (!given.data.source.empty()) {
-    OMNI_TRY(const DatasetPair real, open_data(given.data, *net));
+    OMNI_TRY(DatasetPair real, open_data(given.data, *net));
+    real.train = skip_damaged_images(std::move(real.train), given.data.damaged, true);
     const UpdateRatios known =
         update_ratios_of(spec, net->options().batch, real.name, given.machine);
     if (given.update_iterations > 0) {

@@ -1,55 +1,134 @@
 // omni-run slurm: the job script that trains as this command line says, from a template.
 #include <fmt/format.h>
 
-#include <filesystem>
-#include <sstream>
+#include <algorithm>
+#include <string_view>
 
 #include "apps/omni-run/commands.hpp"
-#include "apps/omni-run/setup.hpp"
-#include "runtime/files.hpp"
+#include "apps/omni-run/slurm/job_template.hpp"
+#include "apps/omni-run/slurm/sbatch_options.hpp"
+#include "apps/omni-run/training/job_check.hpp"
 #include "runtime/log.hpp"
-#include "runtime/own_command.hpp"
 
 namespace omni {
+namespace {
 
-Status slurm_command(const SlurmArguments& arguments, const NetArguments& net) {
-  if (const auto known = read_net(net); !known) return known.error();  // rather now than in the job
-  OMNI_TRY(const std::filesystem::path path, find_shipped(kShippedJobs, arguments.form));
-  OMNI_TRY(const std::string form, read_file(path, 1 << 20));
-  std::vector<std::string> words = own_words(), own{"--template"};
-  if (words.size() < 2 || words[1] != "slurm")
-    return Error{ErrorKind::usage, words.size() < 2 ? "" : words[1], "stands before 'slurm'",
-                 "options come after it"};
-  words.erase(words.begin(), words.begin() + 2);
-  auto left = arguments.options;  // without a line in the template
-  for (const auto& [option, value] : left) own.push_back(option);
-  std::erase_if(left, [](const auto& each) { return each.second.empty(); });
+constexpr const char *kGpus = "--gpus", *kGpusPerNode = "--gpus-per-node", *kGres = "--gres";
 
-  std::istringstream lines(form);
-  std::string script;
-  bool filled = false;
-  for (std::string line; std::getline(lines, line); script += line + '\n') {
-    if (line.starts_with("#SBATCH --")) {
-      const auto given = left.find(line.substr(8, line.find('=') - 8));
-      if (given == left.end()) continue;
-      line = fmt::format("#SBATCH {}={}", given->first, given->second);
-      left.erase(given);
-    } else if (const auto usage = line.find(": sbatch ");
-               line.starts_with("# ") && usage != line.npos) {
-      line.replace(usage, line.npos, ". Written by omni-run slurm: sbatch FILE [more options]");
-    } else if (line == "set -euo pipefail") {
-      for (const auto& [option, value] : left)
-        script += fmt::format("#SBATCH {}={}\n", option, value);
-      const auto root = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
-      line += fmt::format("\nPATH={}:$PATH\nset -- {} \"$@\"", for_shell({root / "bin"}),
-                          for_shell(words_without(own, words)));
-      filled = true;
-    }
+bool has(const std::vector<std::string>& options, std::string_view option) {
+  return std::ranges::find(options, option) != options.end();
+}
+
+std::string value_of(const SbatchOptions& options, const char* option, const char* otherwise) {
+  const auto found = options.find(option);
+  return found == options.end() ? otherwise : found->second;
+}
+
+NodeRange nodes_of_job(const SbatchOptions& options) {
+  return node_range(value_of(options, "--nodes", "1")).value_or(NodeRange{});
+}
+
+// All ranks train with equally many GPUs, so those of the whole job are divided.
+Status divide_gpus(SbatchOptions& options) {
+  const auto gpus = options.find(kGpus);
+  if (gpus == options.end()) return {};
+  const NodeRange nodes = nodes_of_job(options);
+  const std::string where = fmt::format("{} {}", kGpus, gpus->second);
+  if (nodes.least != nodes.most)
+    return Error{ErrorKind::usage, where, "the number of nodes that share them is not known",
+                 "--gpus-per-node 1, say"};
+  const auto each = gpus_divided(gpus->second, nodes.least);
+  if (!each)
+    return Error{ErrorKind::usage, where,
+                 fmt::format("{} nodes cannot have equally many of them", nodes.least),
+                 "--gpus-per-node 1, say"};
+  options.erase(gpus);
+  options[kGpusPerNode] = *each;
+  return {};
+}
+
+// The command line's options in place of the template's.
+Result<SbatchOptions> options_of_job(const JobTemplate& form, const SbatchOptions& given) {
+  SbatchOptions options = form.options;
+  const auto asks = [&](const char* option) {
+    const std::string value = value_of(given, option, "");
+    return !value.empty() && (option != kGres || gpus_of_gres(value) > 0);
+  };
+  const int ways = asks(kGpus) + asks(kGpusPerNode) + asks(kGres);
+  if (ways > 1)
+    return Error{ErrorKind::usage, asks(kGpus) ? kGpus : kGpusPerNode,
+                 "the GPUs of the job are asked for twice",
+                 "give one of --gpus, --gpus-per-node and --gres"};
+  if (ways == 1) {
+    for (const char* each : {kGpus, kGpusPerNode}) options.erase(each);
+    if (gpus_of_gres(value_of(options, kGres, "")) > 0) options.erase(kGres);
   }
-  if (!filled)
-    return Error{ErrorKind::data, path.string(), "has no line 'set -euo pipefail'",
-                 "the program and its arguments are added after it"};
-  log::result_text(script);
+  for (const auto& [option, value] : given) options[option] = value;
+  OMNI_CHECK(divide_gpus(options));
+  return options;
+}
+
+int gpus_of_node(const SbatchOptions& options) {
+  int gpus = gpus_of_gres(value_of(options, kGres, ""));
+  for (const int each :
+       numbers_of_gpus(value_of(options, kGpusPerNode, "")).value_or(std::vector<int>{}))
+    gpus += each;
+  return gpus;
+}
+
+// Refuses what the template does with each training, and the command line, too.
+Status check_template(const JobTemplate& form, const SbatchOptions& options,
+                      const SlurmArguments& arguments) {
+  const int nodes = nodes_of_job(options).most;
+  const std::string name = form.name();
+  if (!form.several_ranks && nodes > 1 && value_of(form.options, "--nodes", "") == "1")
+    return Error{ErrorKind::usage, "--nodes " + value_of(options, "--nodes", ""),
+                 fmt::format("the template {} trains on one node", name), "--template nodes"};
+  for (const std::string& option : arguments.once)
+    if (form.gives(option))
+      return Error{ErrorKind::usage, option, fmt::format("the template {} gives it itself", name),
+                   "leave it out, or copy the template and change that"};
+  const bool array = tasks_of_array(value_of(options, "--array", "")).value_or(1) > 1;
+  const bool members = !form.several_ranks && nodes > 1;
+  for (const char* option : {"--out", "--metrics", "--save-weights"})
+    if ((array || members) && has(arguments.given, option))
+      return Error{
+          ErrorKind::usage, option,
+          fmt::format("all {} would write the same",
+                      array ? "tasks of the array" : "trainings of the job"),
+          form.gives(option) ? "leave it out: the template names one for each" : "leave it out"};
+  if (array && has(arguments.given, "--seed"))
+    log::warn("--seed: all tasks of the array train alike; without it each has its own");
+  return {};
+}
+
+}  // namespace
+
+Status slurm_command(const SlurmArguments& arguments, const TrainArguments& training) {
+  SbatchOptions given = arguments.options;
+  std::erase_if(given, [](const auto& each) { return each.second.empty(); });
+  OMNI_CHECK(check_grammar(given));
+  const std::string usual = given.contains("--nodes") ? "nodes" : "requeue";
+  OMNI_TRY(const JobTemplate form, read_template(arguments.form.empty() ? usual : arguments.form));
+  OMNI_TRY(const SbatchOptions options, options_of_job(form, given));
+  OMNI_CHECK(check_template(form, options, arguments));
+
+  TrainArguments as_there = training;
+  if (form.gives("--resume") && !has(arguments.given, "--resume")) as_there.resume = "auto";
+  const NodeRange nodes = nodes_of_job(options);
+  const int tasks =
+      node_range(value_of(options, "--ntasks-per-node", "1")).value_or(NodeRange{}).least;
+  ExpectedJob job{
+      .gpus = gpus_of_node(options),
+      .seconds = seconds_of_limit(value_of(options, "--time", "UNLIMITED")).value_or(0)};
+  job.ranks = form.several_ranks ? nodes.least * tasks : 1;
+  OMNI_CHECK(check_for_job(as_there, job));
+  if (form.several_ranks && nodes.most > nodes.least) {
+    const log::Capture said_before;
+    job.ranks = nodes.most * tasks;
+    OMNI_CHECK(check_for_job(as_there, job));
+  }
+  log::result_text(fill_in(form, options, arguments.words));
   return {};
 }
 

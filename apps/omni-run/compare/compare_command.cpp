@@ -90,10 +90,10 @@ bool has_option(const Words& words, std::string_view option) {
 }
 
 Status check_options(const Words& options) {
-  constexpr std::array kOwn{"--net",     "--data",    "--seed", "--epochs", "--arrivals",
-                            "--machine", "--metrics", "--out",  "--resume", "--strategy",
-                            "--groups",  "--auto",    "--json", "--trace",  "--save-weights",
-                            "--no-test", "--dry-run"};
+  constexpr std::array kOwn{"--net",          "--data",    "--classes", "--seed", "--epochs",
+                            "--arrivals",     "--machine", "--metrics", "--out",  "--resume",
+                            "--strategy",     "--groups",  "--auto",    "--json", "--trace",
+                            "--save-weights", "--no-test", "--dry-run"};
   if (!options.empty() && !options.front().starts_with('-'))
     return Error{ErrorKind::usage, "", "unexpected argument " + shown_name(options.front()),
                  "options of every training come after --"};
@@ -113,8 +113,8 @@ Words words_of_training(const CompareArguments& arguments, const NamedStrategy& 
               "--out",     record.path("runs") / name,
               "--resume",  "auto"};
   for (const auto& [option, value] :
-       {std::pair("--epochs", arguments.epochs), std::pair("--arrivals", arguments.arrivals),
-        std::pair("--machine", arguments.machine)})
+       {std::pair("--classes", arguments.classes), std::pair("--epochs", arguments.epochs),
+        std::pair("--arrivals", arguments.arrivals), std::pair("--machine", arguments.machine)})
     if (!value.empty()) words.insert(words.end(), {option, value});
   if (!has_option(arguments.options, "--checkpoint-every"))
     words.insert(words.end(), {"--checkpoint-every", "1000"});

@@ -130,6 +130,7 @@ Result<ComparisonRecord> ComparisonRecord::open(const CompareArguments& argument
   record.asked_ = {{"net", arguments.net},
                    {"data", arguments.data},
                    {"strategies", record.strategies_},
+                   {"classes", arguments.classes},
                    {"epochs", arguments.epochs},
                    {"arrivals", arguments.arrivals},
                    {"machine", arguments.machine},
@@ -147,12 +148,12 @@ Status ComparisonRecord::read() {
   if (!known)
     return Error{ErrorKind::data, file.string(), "is no comparison", "name another --out"};
   for (const auto& [key, mine] : asked_.items()) {
-    const auto theirs = found["asked"].find(key);
-    if (theirs != found["asked"].end() && *theirs == nlohmann::json(mine)) continue;
-    const std::string other = theirs == found["asked"].end() ? "" : json_text(*theirs);
+    // What an older program did not know was not given.
+    const auto theirs = found["asked"].value(key, nlohmann::json(""));
+    if (theirs == nlohmann::json(mine)) continue;
     return Error{ErrorKind::usage, folder_.string(),
-                 fmt::format("holds another comparison: {} was {}, not {}", key, shown_name(other),
-                             shown_name(json_text(mine))),
+                 fmt::format("holds another comparison: {} was {}, not {}", key,
+                             shown_name(json_text(theirs)), shown_name(json_text(mine))),
                  "name another --out"};
   }
   for (const auto& each : found["trainings"]) {

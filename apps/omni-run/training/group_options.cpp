@@ -167,8 +167,7 @@ Result<ComputeGroups> open_most_groups(const NetSpec& spec, const TrainArguments
   return groups;
 }
 
-Status require_group_scheduler(const Session& session) {
-  const std::string scheduler = session.scheduler();
+Status require_group_scheduler(const std::string& scheduler) {
   // Seen to wait for ever when tasks are bound to workers (StarPU 1.4.10).
   if (scheduler.starts_with("modular-") || scheduler == "heteroprio")
     return Error{ErrorKind::usage, "--sched " + scheduler, "cannot keep tasks to a group's workers",
@@ -178,7 +177,8 @@ Status require_group_scheduler(const Session& session) {
 
 Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments, GroupModels models,
                       const Session& session) {
-  if (groups.count() > 1 || !arguments.layout.empty()) OMNI_CHECK(require_group_scheduler(session));
+  if (groups.count() > 1 || !arguments.layout.empty())
+    OMNI_CHECK(require_group_scheduler(session.scheduler()));
   if (arguments.automatic) return {};  // the training does
   const Workers workers = workers_of(session);
   OMNI_TRY(const GroupPlaces places, place_groups(arguments, models, workers, workers.all));

@@ -50,7 +50,7 @@ Result<ComputeGroups> open_most_groups(const NetSpec& spec, const TrainArguments
                                        int devices = 0);
 
 // Refuses a scheduler that cannot keep tasks to workers.
-Status require_group_scheduler(const Session& session);
+Status require_group_scheduler(const std::string& scheduler);
 
 // What was asked for and cannot be, or has no effect.
 void warn_about_groups(const ComputeGroups& groups, const GroupArguments& arguments,

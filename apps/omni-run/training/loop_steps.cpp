@@ -2,6 +2,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "apps/omni-run/class_names.hpp"
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/group_options.hpp"
@@ -14,6 +15,7 @@
 #include "runtime/own_command.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/slurm_job.hpp"
+#include "runtime/tasks/task_errors.hpp"
 #include "scheduling/growing.hpp"
 #include "scheduling/guard/guarded_training.hpp"
 #include "scheduling/optimizer/tuned_training.hpp"
@@ -50,21 +52,13 @@ Status Training::open_metrics() {
   return slurm::job().empty() ? Status() : metrics_->job(start_.iteration);
 }
 
-// Metrics that cannot be written are no reason to lose a training.
-void Training::record(auto write, const auto&... facts) {
-  if (!metrics_) return;
-  if (Status written = (*metrics_.*write)(facts...); !written) {
-    log::warn("{}; no more metrics", written.error().message());
-    metrics_.reset();
-  }
-}
-
 TrainerOptions Training::options() {
   const auto per_epoch = static_cast<std::uint64_t>(
       std::ceil(static_cast<double>(data_.train->size()) / net().options().batch));
   StrategyChoice choice = strategy_;
   if (choice.type->models == GroupModels::one) choice.options.asynchrony = asynchrony_;
   return {.iterations = iterations_,
+          .schedule = iterations_,
           .display = arguments_.display,
           .evaluate_every = per_epoch,
           .checkpoint_every = arguments_.checkpoint_every,
@@ -79,6 +73,7 @@ TrainerEvents Training::events() {
   return {.on_iteration =
               [this](const StepReport& report) {
                 time_limit_.note_iteration();
+                name_damaged(report.iteration, Finder::this_rank);
                 progress_.iteration(report);
               },
           .on_step =
@@ -92,6 +87,7 @@ TrainerEvents Training::events() {
                 progress_.evaluation(report, net().classes());
                 last_ = report;
                 record(&MetricsLog::evaluation, report);
+                share_damaged(report.at.iteration);
               },
           .save_checkpoint =
               [this](const TrainingState& state) {
@@ -111,6 +107,7 @@ Status Training::train() {
                       log::warn("{}", text);
                     }});
   if (!arguments_.other_data) health_->take(start_.health);
+  name_damaged(start_.iteration, Finder::this_rank);
   for (const GroupPlan::Row& row : plan_.rows)
     record(&MetricsLog::planned, row, row.groups == groups_->count(), start_.iteration);
   if (iterations_ != 0 && start_.samples >= iterations_ * net().options().batch)
@@ -173,14 +170,21 @@ Status Training::ended(Status status) {
 template <class AnyTrainer>
 Status Training::train_with(AnyTrainer& trainer) {
   stop_in_order();
-  OMNI_CHECK(ended(trainer.run()));
+  const Status trained = trainer.run();
+  name_damaged(trainer.state().iteration, Finder::this_rank);
+  OMNI_CHECK(ended(trained));
   // The weights before the evaluation: nothing that fails later may cost them.
   if (const std::string& file = arguments_.save_weights; !file.empty()) {
     OMNI_CHECK(save_darknet_weights(net(), file, trainer.state().samples));
     std::error_code ignored;
     log::info("saved {} ({} bytes)", file, std::filesystem::file_size(file, ignored));
+    if (const Status named = write_names_beside(file, identity_.class_names); !named)
+      log::warn("{}", named.error().message());
   }
   OMNI_CHECK(ended(trainer.evaluate_now()));
+  share_damaged(trainer.state().iteration);
+  OMNI_CHECK(task_status());
+  count_damaged();
   log::info("memory: {:.0f} MiB at most", static_cast<double>(peak_resident_memory()) / 0x1p20);
   if (arguments_.common.json)
     print_summary(trainer.state());
@@ -194,6 +198,10 @@ void Training::print_summary(const TrainingState& state) const {
       {"net", groups_->net().name()}, {"strategy", strategy_.type->name},
       {"groups", groups_->count()},   {"iterations", state.iteration},
       {"images", state.samples},      {"loss_average", shown_single(state.average_loss)}};
+  for (const DamagedImages* const found : damaged_sets())
+    if (found->count() > 0)
+      summary[found == data_.train->damaged() ? "damaged_images" : "damaged_test_images"] =
+          found->count();
   if (last_) {
     summary["seconds"] = last_->at.seconds;
     if (last_->at.simulated_seconds) summary["simulated_seconds"] = *last_->at.simulated_seconds;

@@ -164,7 +164,7 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
     return Error{ErrorKind::usage, spec.name,
                  "trains with Adam, whose momentum cannot be compensated as the plan assumes",
                  "--set adam=0: an iteration takes hardly less time"};
-  OMNI_CHECK(require_group_scheduler(session));
+  OMNI_CHECK(require_group_scheduler(session.scheduler()));
   if (session.scheduler() != "omni")
     log::warn("the plan supposes that the scheduler is omni, not {}", session.scheduler());
   const double tuned = static_cast<double>(groups.net().options().solver.momentum);

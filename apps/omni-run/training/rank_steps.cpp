@@ -156,10 +156,16 @@ Status Training::on_first_rank(const std::function<Status()>& work) {
 
 Status Training::save(const TrainingState& state) {
   if (sums_) OMNI_CHECK(sums_->gather_memory());
+  constexpr std::size_t kMostNoted = 500'000;  // a checkpoint's header has a bound
+  share_damaged(state.iteration);
+  TrainingState noted = state;
+  if (const DamagedImages* const found = data_.train->damaged(); found != nullptr)
+    noted.damaged = found->indices();
+  noted.damaged.resize(std::min(noted.damaged.size(), kMostNoted));
   OMNI_CHECK(on_first_rank([this] { return folder_->open_unused(); }));
   if (!ranks::first()) bring_arrays(*groups_);
   return on_first_rank([&]() -> Status {
-    OMNI_TRY(const auto path, save_training(folder_->store(), *groups_, state, identity_));
+    OMNI_TRY(const auto path, save_training(folder_->store(), *groups_, noted, identity_));
     progress_.finish_line();
     log::info("saved {}", path.string());
     return {};

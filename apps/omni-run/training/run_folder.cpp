@@ -15,21 +15,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Tries a file in the first folder above that is there. Makes none: it would be in the way of runs
-// that start at the same time.
-Status try_folder(const fs::path& path, std::uint64_t bytes) {
-  std::error_code none;
-  fs::path there = fs::absolute(path);
-  while (!fs::exists(fs::symlink_status(there, none)) && there.has_relative_path())
-    there = there.parent_path();
-  Status status = Error{ErrorKind::usage, "", "no folder, nor a link to one", ""};
-  if (fs::is_directory(there, none)) status = try_writing(there / ".omni-probe", bytes);
-  if (status) return {};
-  return Error{status.error().kind, there.string(), status.error().what,
-               "name a writable folder with free space with --out"};
+Status require_unused(const fs::path& path) {
+  OMNI_TRY(const auto there, list_checkpoints(path));
+  if (there.empty()) return {};
+  return Error{ErrorKind::usage, path.string(), "holds checkpoints of another run",
+               "--resume auto goes on with that one; else name another --out, that of the "
+               "checkpoint for example"};
 }
 
 }  // namespace
+
+Status RunFolder::check(const fs::path& path, bool continuing, std::uint64_t bytes) {
+  OMNI_CHECK(try_folder(path, bytes, "--out"));
+  return continuing ? Status() : require_unused(path);
+}
 
 fs::path RunFolder::place(const std::string& out, const std::string& net) {
   if (!out.empty()) return out;
@@ -41,16 +40,10 @@ Result<RunFolder> RunFolder::prepare(fs::path path, bool wanted, bool continuing
                                      std::uint64_t bytes) {
   RunFolder folder(std::move(path), keep, bytes);
   if (!wanted) {
-    OMNI_CHECK(try_folder(folder.path_, bytes));
+    OMNI_CHECK(try_folder(folder.path_, bytes, "--out"));
     return folder;
   }
-  if (!continuing) {
-    OMNI_TRY(const auto there, list_checkpoints(folder.path_));
-    if (!there.empty())
-      return Error{ErrorKind::usage, folder.path_.string(), "holds checkpoints of another run",
-                   "--resume auto goes on with that one; else name another --out, that of the "
-                   "checkpoint for example"};
-  }
+  if (!continuing) OMNI_CHECK(require_unused(folder.path_));
   OMNI_CHECK(folder.open());
   return folder;
 }

@@ -21,6 +21,8 @@ class RunFolder {
   // it is `continuing`.
   static Result<RunFolder> prepare(std::filesystem::path path, bool wanted, bool continuing,
                                    int keep, std::uint64_t bytes);
+  // The same refusals, before the folder is made.
+  static Status check(const std::filesystem::path& path, bool continuing, std::uint64_t bytes);
   static std::filesystem::path place(const std::string& out, const std::string& net);
 
   // Nobody asked for checkpoints: the one that an interruption needs must not displace others, also

@@ -6,11 +6,14 @@
 #include <cmath>
 #include <map>
 
+#include "apps/omni-run/class_names.hpp"
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/plan_groups.hpp"
 #include "apps/omni-run/training/training.hpp"
+#include "codelets/dense/library_memory.hpp"
 #include "runtime/communicator/ranks.hpp"
+#include "runtime/data/damaged_images.hpp"
 #include "runtime/data/data_check.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
@@ -24,10 +27,6 @@
 
 namespace omni {
 namespace {
-
-// What libraries load, generate and keep once they compute; the same for nets of all sizes
-// (perf/RESULTS.md).
-constexpr std::size_t kLibraries = 13 << 20;
 
 // Iterations that no training has.
 constexpr std::uint64_t kOnlyAtTheEnd = 1'000'000'000'000;
@@ -69,6 +68,7 @@ Status Training::run() {
   OMNI_CHECK(allocate());
   OMNI_CHECK(make_clock());
   OMNI_TRY(start_, starting_point());
+  OMNI_CHECK(check_images());
   OMNI_TRY(recorder_, start_trace(arguments_.trace, *session_, net()));
   OMNI_CHECK(open_metrics());
   return train();
@@ -81,6 +81,7 @@ bool Training::guarded() const {
 
 Status Training::open_nets() {
   OMNI_TRY(spec_, read_net(arguments_.net));
+  if (arguments_.epochs) give_length(spec_.net);
   arguments_.net.cores = static_cast<int>(ranks::least(arguments_.net.cores));
   const Workers workers{computing_cores(arguments_.machine.session) + arguments_.net.gpus,
                         arguments_.net.gpus};
@@ -142,9 +143,8 @@ Status Training::try_places() {
   // Before hours of training rather than after.
   if (!arguments_.save_weights.empty())
     OMNI_CHECK(try_writing(arguments_.save_weights, net().parameter_count() * sizeof(float)));
-  std::error_code none;
-  if (arguments_.resume == "none" && std::filesystem::is_regular_file(arguments_.metrics, none))
-    OMNI_CHECK(MetricsLog::open(arguments_.metrics, std::nullopt));  // refuses another run's
+  if (!arguments_.metrics.empty() && ranks::first())
+    OMNI_CHECK(MetricsLog::check(arguments_.metrics, arguments_.resume != "none"));
   return {};
 }
 
@@ -177,25 +177,24 @@ Status Training::open_images() {
   wanted.test = !arguments_.no_test;
   OMNI_TRY(data_, open_data(wanted, net()));
   for (const std::string& each : class_warnings(data_)) log::warn("{}", each);
+  data_.train = skip_damaged_images(std::move(data_.train), wanted.damaged, true);
+  data_.test = skip_damaged_images(std::move(data_.test), wanted.damaged, false);
   if (static_cast<std::size_t>(net().options().batch) > data_.train->size())
     log::info("a batch of {} is more than the {} training images: some are in it several times",
               net().options().batch, data_.train->size());
+  const std::string& source = arguments_.data.source;
+  const int classes = data_.train->classes();
+  if (classes < net().classes() && !source.empty() && !source.starts_with("synthetic"))
+    log::info("the net has {} outputs, the data {} classes (--classes {} gives it as many)",
+              net().classes(), classes, classes);
   if (checkpoint_ && !arguments_.other_data)
     OMNI_CHECK(require_same_data(*checkpoint_, data_.name));
-  identity_ = {.layers = layers_hash(spec_), .data = data_.name};
   iterations_ = planned_iterations();
-  return {};
-}
-
-// How many updates to do in all: --epochs if given, else what the net says.
-std::uint64_t Training::planned_iterations() const {
-  const NetOptions& options = groups_->net().options();
-  const std::uint64_t max_batches = options.solver.max_batches;
-  if (!arguments_.epochs) return max_batches;
-  const auto iterations = static_cast<std::uint64_t>(
-      std::ceil(*arguments_.epochs * static_cast<double>(data_.train->size()) / options.batch));
-  const bool limited = max_batches != 0 && arguments_.net.overrides("max_batches");
-  return limited ? std::min(iterations, max_batches) : iterations;
+  identity_ = {.layers = layers_hash(spec_),
+               .data = data_.name,
+               .class_names = class_names_of(*data_.train, net()),
+               .iterations = iterations_};
+  return check_schedule();
 }
 
 Status Training::prepare_folder() {
@@ -226,7 +225,6 @@ Status Training::stage() {
 Status Training::start() {
   OMNI_TRY(session_, start_session(arguments_.machine));
   if (ranks::several()) idle_workers_.emplace();
-  program_bytes_ = resident_memory();
   return {};
 }
 
@@ -241,7 +239,7 @@ Status Training::settle_groups() {
     groups.count = chosen.count;
     OMNI_CHECK(open_groups_again());
   }
-  OMNI_CHECK(strategy_.grows ? require_group_scheduler(*session_)
+  OMNI_CHECK(strategy_.grows ? require_group_scheduler(session_->scheduler())
                              : assign_workers(*groups_, groups, strategy_.type->models, *session_));
   if (strategy_.type->models == GroupModels::one)
     warn_about_groups(*groups_, groups, iterations_);
@@ -276,7 +274,14 @@ Status Training::check_memory() {
       arguments_.groups.automatic ? TunedTraining::kSnapshots * TrainingSnapshot::bytes(*groups_)
       : guarded() ? GuardedTraining::kSnapshots * TrainingSnapshot::bytes(*groups_, false)
                   : 0;
+  // The program's own memory is measured, on whatever machine: first its libraries load their code.
+  if (!only_gpus_compute()) load_library_code();
+  const std::size_t before_plans = resident_data();
   MemoryDemand demand = training_demand(*groups_, *feeds_.front(), test(), net().working_bytes());
+  // Every worker makes the plans that this thread has just made.
+  const std::size_t plans =
+      cpu_workers(*session_) * (std::max(resident_data(), before_plans) - before_plans);
+  const std::size_t program = resident_memory();
   std::size_t images = test() != nullptr ? test()->bytes() : 0;
   for (const auto& feed : feeds_) {
     images += feed->bytes();
@@ -284,20 +289,19 @@ Status Training::check_memory() {
     const std::vector<TensorSize> sizes = feed->tensor_sizes();
     demand.training_images.insert(demand.training_images.end(), sizes.begin(), sizes.end());
   }
-  const std::size_t working = kLibraries + cpu_workers(*session_) * demand.working.of_core;
+  const std::size_t working = plans + cpu_workers(*session_) * demand.working.of_core;
   if (ranks::several()) groups_->sums = &sums_.emplace(*groups_);
   demand.in_main_memory_only = snapshots + working + (sums_ ? sums_->bytes() : 0);
   demand.snapshots = snapshots;
   demand.without_snapshots = arguments_.groups.automatic ? "leave out --auto" : "--guard off";
   const MemoryForecast forecast(net(), std::move(demand), arguments_.machine);
   OMNI_CHECK(forecast.require());
-  const std::size_t planned = forecast.in_main_memory() + program_bytes_;
+  const std::size_t planned = forecast.in_main_memory() + program;
   const std::size_t taken = peak_resident_memory();
   log::info(
       "memory: {:.0f} MiB planned, with {:.0f} for decoded images, {:.0f} for working buffers, "
       "{:.0f} for the program{}{}",
-      in_mebibytes(planned), in_mebibytes(images), in_mebibytes(working),
-      in_mebibytes(program_bytes_),
+      in_mebibytes(planned), in_mebibytes(images), in_mebibytes(working), in_mebibytes(program),
       taken > planned ? fmt::format("; the start took {:.0f}", in_mebibytes(taken)) : "",
       gpus_compute() ? fmt::format("; {:.0f} on each GPU, with {:.0f} for working buffers",
                                    in_mebibytes(forecast.on_each_gpu().all()),
@@ -367,6 +371,7 @@ Result<TrainingState> Training::starting_point() {
                 checkpoint_->path.string());
       state.tuning.reset();
     }
+    if (arguments_.other_data) state.damaged.clear();
     align(state);
     const std::uint64_t batch = net().options().batch;
     const bool counts_iterations = guarded() || arguments_.groups.automatic || strategy_.grows ||
@@ -380,6 +385,7 @@ Result<TrainingState> Training::starting_point() {
     if (!guarded() && !arguments_.groups.automatic) state.guard.reset();
     if (!strategy_.grows) state.growth.clear();
     log::info("resumed {} at iteration {}", checkpoint_->path.string(), state.iteration);
+    warn_about_new_length(state.iteration);
     return state;
   }
   if (!arguments_.weights.empty()) {

@@ -17,21 +17,24 @@ Status TimeLimit::start(std::uint64_t bytes) {
   end_ = std::atoll(slurm::variable("SLURM_JOB_END_TIME").c_str());
   const double left = static_cast<double>(end_ - std::time(nullptr));
   if (left <= 0) end_ = 0;  // a clock that differs, or a limit that is not enforced
-  save_ = static_cast<double>(bytes) / 20e6;  // on a slow disk, until one is measured
   if (end_ == 0) return {};
-  if (left <= needed())
-    return Error{
-        ErrorKind::usage, "SLURM_JOB_END_TIME",
-        fmt::format("the job ends in {:.0f} s, and {:.0f} s before its end a checkpoint is "
-                    "saved",
-                    left, needed()),
-        "ask for more time"};
+  OMNI_CHECK(require("SLURM_JOB_END_TIME", left, bytes));
   log::info(
       "the job ends in {:.0f} s; the training saves and stops {:.0f} s before that, or earlier if "
       "two saves and an iteration take longer",
       left, needed());
   set_alarm();
   return {};
+}
+
+Status TimeLimit::require(const std::string& where, double left, std::uint64_t bytes) {
+  save_ = static_cast<double>(bytes) / 20e6;  // on a slow disk, until one is measured
+  if (left > needed()) return {};
+  return Error{ErrorKind::usage, where,
+               fmt::format("the job ends in {:.0f} s, and {:.0f} s before its end a checkpoint is "
+                           "saved",
+                           left, needed()),
+               "ask for more time"};
 }
 
 void TimeLimit::note_iteration() {

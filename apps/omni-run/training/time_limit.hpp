@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 #include "runtime/result.hpp"
 
@@ -12,8 +13,10 @@ namespace omni {
 class TimeLimit {
  public:
   Status start(std::uint64_t bytes);  // of a checkpoint; refuses a time in which none can be saved
-  void note_iteration();              // one has ended
-  void pause() { last_ = {}; }        // what follows is no part of an iteration
+  // Refuses a time of so many seconds, which `where` says, for the same reason.
+  Status require(const std::string& where, double left, std::uint64_t bytes);
+  void note_iteration();        // one has ended
+  void pause() { last_ = {}; }  // what follows is no part of an iteration
   void note_save(double seconds);
 
  private:

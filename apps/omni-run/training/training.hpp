@@ -9,10 +9,13 @@
 #include "apps/omni-run/arguments.hpp"
 #include "apps/omni-run/progress.hpp"
 #include "apps/omni-run/training/group_options.hpp"
+#include "apps/omni-run/training/job_check.hpp"
 #include "apps/omni-run/training/run_folder.hpp"
 #include "apps/omni-run/training/time_limit.hpp"
 #include "runtime/communicator/ranks.hpp"
+#include "runtime/data/damaged_images.hpp"
 #include "runtime/data/data_feed.hpp"
+#include "runtime/log.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "scheduling/arrivals/virtual_clock.hpp"
 #include "scheduling/groups/rank_sums.hpp"
@@ -28,6 +31,7 @@ class Training {
   explicit Training(TrainArguments arguments)
       : arguments_(std::move(arguments)), progress_(arguments_.common.quiet) {}
   Status run();
+  Status check_for_job(const ExpectedJob& job);  // job_check.cpp
 
  private:
   // setup_steps.cpp: all that can be refused comes before anything is done.
@@ -48,6 +52,12 @@ class Training {
   Result<TrainingState> starting_point();
   void align(TrainingState& state) const;
 
+  // schedule_steps.cpp
+  static void give_length(Section& net);
+  std::uint64_t planned_iterations() const;
+  Status check_schedule() const;
+  void warn_about_new_length(std::uint64_t resumed_at) const;
+
   // rank_steps.cpp
   Status check_ranks();
   Status compare_ranks();
@@ -63,13 +73,27 @@ class Training {
   Status ended(Status status);
   TrainerOptions options();
   TrainerEvents events();
-  // Into the metrics, by one of the log's functions.
-  void record(auto write, const auto&... facts);
+  // Into the metrics, by one of the log's functions. Metrics that cannot be written are no reason
+  // to lose a training.
+  void record(auto write, const auto&... facts) {
+    if (!metrics_) return;
+    if (Status written = (*metrics_.*write)(facts...); !written) {
+      log::warn("{}; no more metrics", written.error().message());
+      metrics_.reset();
+    }
+  }
   void print_summary(const TrainingState& state) const;
+
+  // damaged_steps.cpp
+  enum class Finder { this_rank, another_rank };
+  std::vector<DamagedImages*> damaged_sets() const;  // where they are skipped
+  Status check_images();
+  void name_damaged(std::uint64_t iteration, Finder finder);
+  void share_damaged(std::uint64_t iteration);
+  void count_damaged() const;
 
   Net& net() { return groups_->net(); }
   bool guarded() const;  // see GuardedTraining
-  std::uint64_t planned_iterations() const;
   DataFeed* test() { return test_feed_ ? &*test_feed_ : nullptr; }
 
   TrainArguments arguments_;
@@ -88,7 +112,6 @@ class Training {
   TimeLimit time_limit_;
   std::optional<Session> session_;
   std::optional<ranks::IdleWorkers> idle_workers_;  // of several ranks
-  std::size_t program_bytes_ = 0;                   // before anything is measured
   std::uint64_t iterations_ = 0;
   GroupPlan plan_;
   std::vector<std::unique_ptr<DataFeed>> feeds_;  // one for each number of images per pass
@@ -101,6 +124,7 @@ class Training {
   TrainingState start_;
   std::unique_ptr<Recorder> recorder_;
   std::optional<MetricsLog> metrics_;
+  std::vector<std::pair<DamagedImage, bool>> unrecorded_;  // of the training set?
   Progress progress_;
   std::optional<HealthCheck> health_;
   std::optional<EvaluationReport> last_;

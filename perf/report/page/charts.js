@@ -55,6 +55,34 @@ function axes({ width, height, x, y }) {
   return { picture, atX, atY, right, bottom };
 }
 
+// Texts in a picture that do not overlap: one without room is left out.
+class Labels {
+  constructor(width) {
+    this.width = width;
+    this.texts = [];
+    this.boxes = [];
+  }
+
+  take(x, y, width, height) {
+    this.boxes.push({ x, y, width, height });
+  }
+
+  // Puts a text at the first of `places` with room: {x, y, end: it ends there}. Whether there was one.
+  label(text, places) {
+    const width = 7 * text.length, height = 14;  // generous for 11 px
+    for (const { x, y, end } of places) {
+      const box = { x: end ? x - width : x, y: y - 11, width, height };
+      const outside = box.x < kMargin.left || box.x + width > this.width || box.y < 0;
+      const over = one => box.x < one.x + one.width && one.x < box.x + width && box.y < one.y + one.height && one.y < box.y + height;
+      if (outside || this.boxes.some(over)) continue;
+      this.boxes.push(box);
+      this.texts.push(el("text", { class: "value", x, y, "text-anchor": end ? "end" : "start" }, text));
+      return true;
+    }
+    return false;
+  }
+}
+
 // At most two points (lowest, highest) for a pixel.
 function thinned(points, atX) {
   if (points.length < 2000) return points;

@@ -79,13 +79,15 @@ function themeButton(button, changed = () => {}) {
   themed();
 }
 
-const partStyles = ["--compute", "--data", "--scheduling", "--other-workers", "--nothing-ready", "--submission-late", "--barrier", "--other-nodes"];
-const partTitles = ["compute", "data on the way", "scheduling", "for other workers", "nothing ready", "submission late", "barrier", "waiting for node"];
+const partStyles = ["--compute", "--data", "--scheduling", "--other-workers", "--nothing-ready", "--submission-late", "--barrier", "--other-nodes", "--start-up"];
+// As omni-perf idle calls them.
+const partTitles = ["compute", "data", "scheduling", "other workers", "nothing ready", "submission late", "barrier", "other nodes", "start up"];
 const partHints = ["a kernel runs", "a task's data are brought to the worker's memory",
   "a task that the worker may run is ready, but not begun", "all ready tasks may only be run by other workers", "all submitted tasks wait for others",
-  "nothing is submitted, and the submitting thread does something else",
-  "nothing is submitted: the submitting thread waits",
-  "a message of another rank is awaited, and no worker computes"];
+  "nothing is submitted, and the main thread does something else",
+  "nothing is submitted: the main thread waits",
+  "a message of another rank is awaited, and no worker computes",
+  "nothing is submitted, and the first iteration has not begun"];
 
 // A tile that tells the parts apart without colour: [slope, distance] of its lines.
 function hatch(context, color, part, ratio) {
@@ -98,13 +100,14 @@ function hatch(context, color, part, ratio) {
   pen.globalAlpha = 0.5;
   pen.lineWidth = ratio;
   pen.beginPath();
-  const slope = [0, 2, 1, 5, -1, 3, 4, 6][part];
+  const slope = [0, 2, 1, 5, -1, 3, 4, 6, 7][part];
   for (const at of [-size, 0, size]) {
     if (slope === 1) pen.moveTo(at, size), pen.lineTo(at + size, 0);
     if (slope === -1) pen.moveTo(at, 0), pen.lineTo(at + size, size);
     if (slope === 2) pen.moveTo(0, size / 2), pen.lineTo(size, size / 2);
     if (slope === 5 && at === 0) pen.strokeRect(ratio, ratio, size / 2, size / 2);
     if (slope === 6 && at === 0) pen.moveTo(0, 0), pen.lineTo(size, size), pen.moveTo(size, 0), pen.lineTo(0, size);
+    if (slope === 7 && at === 0) pen.moveTo(0, size / 4), pen.lineTo(size, size / 4), pen.moveTo(0, size * 3 / 4), pen.lineTo(size, size * 3 / 4);
     if (slope === 3) pen.moveTo(size / 2, 0), pen.lineTo(size / 2, size);
   }
   pen.stroke();

@@ -3,7 +3,7 @@
 
 function curvesPanel(trace) {
   const { lines, every } = trace.metrics;
-  if (!lines.length) return [empty("No metrics file was given: omni-perf report --metrics FILE shows what omni-run --metrics wrote.")];
+  if (!lines.length) return [empty("No metrics file was found: omni-perf report --metrics FILE names what omni-run --metrics wrote.")];
   const names = ["iteration", "seconds", "loss", "loss_average", "accuracy", "images_per_second", "test_loss", "test_accuracy"];
   const box = el("div", { class: "figures" });
   const show = over => {
@@ -18,13 +18,13 @@ function curvesPanel(trace) {
         { name: "test", color: "var(--orange)", dots: true, dash: "5 3", points: points("test_loss") }]),
       chart("accuracy", { title: "correct", text: plain }, [{ name: "training", color: "var(--blue)", faint: true, points: points("accuracy") },
         { name: "test", color: "var(--orange)", dots: true, dash: "5 3", points: points("test_accuracy") }]),
-      chart("throughput", { title: "images per second", text: value => round(scaled(value, "")).trim() },
-        [{ name: "images per second", color: "var(--green)", points: points("images_per_second") }]));
+      chart("throughput", { title: "images/s", text: value => round(scaled(value, "")).trim() },
+        [{ name: "images/s", color: "var(--green)", points: points("images_per_second") }]));
   };
   const pick = (over, title) => el("label", { class: "check" }, el("input", { type: "radio", name: "over", value: over, checked: over === "iteration", onchange: () => show(over) }), title);
   show("iteration");
   return [el("p", { class: "note" }, "over ", pick("iteration", "iterations"), pick("seconds", "time"),
-    every > 1 ? ` Every ${every}th line of the metrics file is shown, and every evaluation.` : ""), box];
+    every > 1 ? ` One of ${every} lines of the metrics file is shown, and every evaluation.` : ""), box];
 }
 
 function countersPanel(trace) {

@@ -15,7 +15,7 @@ function taskDetails(trace, timeline, state) {
     ["kernel", `${duration(length, 4)}, from ${duration(tasks.start[task], 6)}`, length],
     ["predicted", predicted < 0 ? "the model was not sure"
       : `${duration(predicted, 4)} (${length > 0 ? `${predicted > length ? "+" : ""}${(100 * (predicted / length - 1)).toFixed(1)} %` : "–"})`],
-    ["rate", flops > 0 && length > 0 ? `${scaled(flops / length * 1e9, "flop/s")}${moved > 0 ? `, ${significant(flops / moved)} flop/byte` : ""}`
+    ["attained", flops > 0 && length > 0 ? `${scaled(flops / length * 1e9, "flop/s")}${moved > 0 ? `, ${significant(flops / moved)} flop/byte` : ""}`
       : moved > 0 && length > 0 ? scaled(moved / length * 1e9, "B/s") : ""],
   ];
   const table = el("table", { class: "pairs" }, el("tbody", {}, ...rows.filter(row => row[1] !== "").map(([name, text, value]) =>
@@ -39,9 +39,9 @@ function lifeOf(tasks, task) {
 function waitedFor(trace, timeline, task, next) {
   const { tasks } = trace, last = lastWaitedFor(tasks, task), count = before(tasks, task).length;
   const name = other => trace.codelets[tasks.kinds[tasks.kind[other]][0]].name;
-  const text = !count ? "It waited for no other task." : `It waited for ${count} ${count === 1 ? "task" : "tasks"}; the last was ${name(last)}, `
+  const text = !count ? "It waited for no other task." : `It waited for ${counted(count, "task")}; the last was ${name(last)}, `
     + `which ended ${duration(tasks.start[task] - tasks.end[last])} before it began.`;
-  const line = el("p", { id: "dependencies", "data-count": count }, `${text} ${next.length} waited for it. `);
+  const line = el("p", { id: "dependencies", "data-count": count }, `${text} ${counted(next.length, "task")} waited for it. `);
   if (count) line.append(el("button", { type: "button", id: "jump", onclick: () => timeline.select(last, true) }, "go to the last"));
   return line;
 }
@@ -61,12 +61,12 @@ function rangeDetails(trace, timeline, state) {
     cell(tasks.work[c] > 0 ? scaled(tasks.work[c] / tasks.time[c] * 1e9, "flop/s") : "–"));
   return [
     el("p", { id: "range-sums", "data-tasks": count, "data-from": Math.round(from), "data-to": Math.round(to) },
-      `${duration(to - from, 4)}, ${whole(count)} tasks, ${percent(busy)} of the workers' time computing`
+      `${duration(to - from, 4)}, ${counted(count, "task")}, compute ${percent(busy)} of the workers' time`
       + (work > 0 ? `, ${scaled(work / (to - from) * 1e9, "flop/s")} in all.` : ".")),
     stack(parts.time, all),
-    el("table", {}, el("thead", {}, el("tr", {}, el("th", {}, "codelet"), ...["of computing", "time", "tasks", "rate"].map(title => el("th", { class: "number" }, title)))),
+    el("table", {}, el("thead", {}, el("tr", {}, el("th", {}, "codelet"), ...["of compute", "time", "tasks", "attained"].map(title => el("th", { class: "number" }, title)))),
       el("tbody", {}, ...shown.slice(0, kRows).map(row),
-        rest > 0 ? el("tr", {}, el("th", { scope: "row" }, `${shown.length - kRows} others`), cell(percent(rest / computed)), cell(duration(rest)), cell(""), cell("")) : null)),
+        rest > 0 ? el("tr", {}, el("th", { scope: "row" }, shown.length - kRows === 1 ? trace.codelets[shown[kRows]].name : `${shown.length - kRows} others`), cell(percent(rest / computed)), cell(duration(rest)), cell(""), cell("")) : null)),
   ];
 }
 

@@ -1,7 +1,7 @@
 // Draws the timeline. The work of a frame follows from the pixels, not from the tasks: what is
 // narrower than a pixel and a half is summed up, a column as high as the share that was computed.
 
-const kRow = 26, kGap = 6, kStrip = 3, kNames = 132;
+const kRow = 26, kGap = 6, kStrip = 3, kNames = 168;
 
 class Painter {
   constructor(trace, lanes) {

@@ -8,6 +8,7 @@ function significant(value, digits = 3) {
 }
 
 function duration(nanoseconds, digits = 3) {
+  if (nanoseconds === 0) return "0 s";
   const size = Math.abs(nanoseconds);
   if (size < 1e3) return `${significant(nanoseconds, digits)} ns`;
   if (size < 1e6) return `${significant(nanoseconds / 1e3, digits)} µs`;
@@ -21,6 +22,9 @@ const round = text => text.replace(/\.(\d*?)0+(?=\D|$)/, (_, kept) => kept ? `.$
 const seconds = value => duration(value * 1e9);
 const percent = share => `${(100 * share).toFixed(1)} %`;
 const whole = number => Math.round(number).toLocaleString("en").replaceAll(",", "\u202f");
+
+// "1 task", "2 tasks"
+const counted = (number, noun) => `${whole(number)} ${noun}${number === 1 ? "" : "s"}`;
 
 function scaled(value, unit) {
   if (value === null || !isFinite(value)) return "–";

@@ -1,7 +1,7 @@
 // Why a worker did nothing, piece by piece, by the rules of perf/analysis/summary.hpp. That analysis
 // gives the sums in the tables; a test holds that these pieces have the same.
 
-const kData = 1, kScheduling = 2, kOtherWorkers = 3, kNothingReady = 4, kLate = 5, kBarrier = 6, kOtherNodes = 7;
+const kData = 1, kScheduling = 2, kOtherWorkers = 3, kNothingReady = 4, kLate = 5, kBarrier = 6, kOtherNodes = 7, kStartUp = 8;
 
 // Sets of instants: sorted intervals [from, to, from, to, ...] that do not touch.
 function united(froms, tos) {
@@ -32,9 +32,10 @@ function without(set, hole, call) {
 
 // The times at which the reason for being idle changes for a worker, and the reasons from then on.
 function causes(trace, worker) {
-  const { tasks, waits, transfers, workers, eligible } = trace, { rank } = workers[worker], events = [];
+  const { tasks, waits, transfers, iterations, workers, eligible } = trace, { rank } = workers[worker], events = [];
   // 0: a task is ready and not asked for, 1: the same of one that only other workers may run,
-  // 2: submitted and not ready, 3: the submitting thread waits, 4: a message is awaited, 5: a worker computes.
+  // 2: submitted and not ready, 3: the main thread waits, 4: a message is awaited, 5: a worker computes,
+  // 6: the first iteration has not begun.
   // As one number each, which sort fast: the time, then the kind, then whether it ends.
   const add = (kind, from, to) => {
     if (from < to) events.push(from * 16 + kind * 2, to * 16 + kind * 2 + 1);
@@ -50,7 +51,9 @@ function causes(trace, worker) {
     if (waits.rank[i] === rank) add(3, waits.from[i], waits.from[i] + waits.length[i]);
   for (let i = 0; i < transfers.rank.length; ++i)
     if (transfers.rank[i] === rank && transfers.from_rank[i] >= 0) add(4, transfers.from[i], transfers.from[i] + transfers.length[i]);
-  const sorted = Float64Array.from(events).sort(), counts = [0, 0, 0, 0, 0, 0];
+  const begun = Array.from(iterations.at).filter((_, i) => iterations.rank[i] === rank);
+  if (begun.length) add(6, 0, begun.reduce((a, b) => Math.min(a, b)));
+  const sorted = Float64Array.from(events).sort(), counts = [0, 0, 0, 0, 0, 0, 0];
   const at = [0], part = [kLate];
   for (let i = 0; i < sorted.length;) {
     const time = Math.floor(sorted[i] / 16);
@@ -58,7 +61,7 @@ function causes(trace, worker) {
       const rest = sorted[i] - time * 16;
       counts[rest >> 1] += rest & 1 ? -1 : 1;
     }
-    const now = counts[0] ? kScheduling : counts[1] ? kOtherWorkers : counts[4] && !counts[5] ? kOtherNodes : counts[2] ? kNothingReady : counts[3] ? kBarrier : kLate;
+    const now = counts[0] ? kScheduling : counts[1] ? kOtherWorkers : counts[6] && !counts[2] ? kStartUp : counts[4] && !counts[5] ? kOtherNodes : counts[2] ? kNothingReady : counts[3] ? kBarrier : kLate;
     if (time === at[at.length - 1]) part[part.length - 1] = now;
     else if (now !== part[part.length - 1]) at.push(time), part.push(now);
   }

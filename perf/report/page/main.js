@@ -4,7 +4,7 @@ function header(trace) {
   const first = trace.headers[0] ?? {}, { tasks, iterations, limits, idle, wall } = trace;
   const many = trace.headers.length > 1 ? `${trace.headers.length} ranks on ${[...new Set(trace.headers.map(h => h.host))].join(", ")}` : first.host;
   const when = first.started > 0 ? new Date(first.started * 1e3).toISOString().replace("T", " ").slice(0, 16) + " UTC" : null;
-  const words = [first.net, first.batch > 0 ? `mini-batch ${first.batch}` : null, many ? `on ${many}` : null, when,
+  const words = [first.net, first.batch > 0 ? `batch ${first.batch}` : null, many ? `on ${many}` : null, when,
     first.scheduler ? `scheduler ${first.scheduler}` : null, first.starpu ? `StarPU ${first.starpu}` : null];
   document.title = `${first.net || "trace"}: where did the time go?`;
   byId("what-ran").replaceChildren(words.filter(Boolean).join(" · "), el("br"), el("code", {}, first.command ?? ""));
@@ -14,15 +14,15 @@ function header(trace) {
   const work = tasks.kinds.length ? Array.from(tasks.kind).reduce((sum, kind) => sum + tasks.kinds[kind][3], 0) : 0;
   const figures = [
     ["wall time", duration(wall, 4), "from the first thing that happened to the last"],
-    ["workers computing", percent(idle.share[0]), "share of all workers' time"],
+    ["compute", percent(idle.share[0]), "share of all workers' time"],
     ["tasks", whole(tasks.count), ""],
     ["iterations", whole(iterations.count), ""],
-    ["iteration", iterations.median > 0 ? seconds(iterations.median) : "–", "median, without the first two"],
-    ["images per second", iterations.images_per_second > 0 ? whole(iterations.images_per_second) : "–", "mini-batch / mean iteration, without the first two"],
-    ["rate", work > 0 && wall > 0 ? scaled(work / wall * 1e9, "flop/s") : "–", "of all workers together"],
-    ["best possible", limits.efficiency > 0 ? seconds(Math.max(limits.area, limits.critical_path)) : "–",
+    ["median iteration", iterations.median > 0 ? seconds(iterations.median) : "–", "without the first two"],
+    ["images/s by the mean iteration", iterations.images_per_second > 0 ? whole(iterations.images_per_second) : "–", "mini-batch / mean iteration, without the first two"],
+    ["attained", work > 0 && wall > 0 ? scaled(work / wall * 1e9, "flop/s") : "–", "of all workers together"],
+    ["bound", limits.efficiency > 0 ? seconds(Math.max(limits.area, limits.critical_path)) : "–",
       `no schedule of these tasks takes less, which is ${percent(limits.efficiency)} of the wall time: `
-      + `all workers busy ${seconds(limits.area)}, longest chain ${seconds(limits.critical_path)}`],
+      + `area bound ${seconds(limits.area)}, critical-path bound ${seconds(limits.critical_path)}`],
   ];
   byId("figures").replaceChildren(...figures.map(([name, value, hint]) => el("div", { title: hint }, el("dt", {}, name), el("dd", {}, value))));
 }

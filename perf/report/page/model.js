@@ -1,4 +1,4 @@
-// The lines of the timeline: of every rank its submitting thread (when it waited), its workers, its
+// The lines of the timeline: of every rank its main thread (when it waited), its workers, its
 // transfers between memory nodes, and the messages that it received.
 
 function workerLanes(trace) {
@@ -38,7 +38,7 @@ function buildLanes(trace) {
   const ranks = [...new Set(trace.headers.map(header => header.rank))];
   for (const rank of ranks) {
     const prefix = ranks.length > 1 ? `${rank}: ` : "";
-    lanes.push(...otherLanes(trace, rank, trace.waits, "wait", () => `${prefix}submitting`, i => trace.waits.all[i], 2));
+    lanes.push(...otherLanes(trace, rank, trace.waits, "wait", () => `${prefix}main thread`, i => trace.waits.all[i], 2));
     const why = new Map();  // causes by what a worker may run
     for (const lane of workers) {
       if (trace.workers[lane.worker].rank !== rank) continue;

@@ -4,11 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <span>
+#include <utility>
 
+#include "runtime/data/images/orientation.hpp"
 #include "runtime/files.hpp"
+#include "runtime/shown_name.hpp"
 
 namespace omni {
 namespace {
@@ -60,15 +64,77 @@ Result<Image> parse_netpbm(std::string_view bytes, const std::string& where) {
 
 // ---- any ----
 
-constexpr std::uint64_t kMostPixelBytes = 3 * kMaxPixels + 4096, kMostOtherBytes = 64 << 20;
+constexpr std::uint64_t kMostPixelBytes = 3 * kMaxPixels + 4096;
+
+// What files that are not read begin with, after so many other bytes.
+struct OtherKind {
+  std::size_t at;
+  std::string_view bytes, name;
+};
+constexpr std::array<OtherKind, 18> kOtherKinds{{
+    {0, "GIF8", "a GIF image"},
+    {8, "WEBP", "a WebP image"},
+    {4, "ftypavif", "an AVIF image"},
+    {4, "ftypavis", "an AVIF image"},
+    {4, "ftyphe", "a HEIC image"},
+    {4, "ftypmif1", "a HEIC image"},
+    {4, "ftypmsf1", "a HEIC image"},
+    {4, "ftyp", "a film"},
+    {0, {"II*\0", 4}, "a TIFF image"},
+    {0, {"MM\0*", 4}, "a TIFF image"},
+    {4, "jP  ", "a JPEG 2000 image"},
+    {4, "JXL ", "a JPEG XL image"},
+    {0, "\xFF\x0A", "a JPEG XL image"},
+    {0, "8BPS", "a Photoshop image"},
+    {0, "%PDF", "a PDF document"},
+    {0, "BM", "a BMP image"},
+    {0, "P2", "a PGM image in text form"},
+    {0, "P3", "a PPM image in text form"},
+}};
+constexpr std::size_t kLongestStart = 256;  // of what tells the kind
+
+bool is_web_page(std::string_view bytes) {
+  const std::string start = lower_case(bytes.substr(0, kLongestStart));
+  return start.find("<html") != start.npos || start.find("<!doctype html") != start.npos;
+}
+
+Error refuse_kind(std::string_view bytes, std::string where) {
+  std::string_view name;
+  for (const OtherKind& kind : kOtherKinds)
+    if (bytes.substr(std::min(kind.at, bytes.size())).starts_with(kind.bytes)) {
+      name = kind.name;
+      break;
+    }
+  if (name.empty() && is_web_page(bytes)) name = "a web page";
+  if (!name.empty())
+    return {ErrorKind::data, std::move(where), fmt::format("is {}, not {}", name, kImageFiles),
+            "convert it to JPEG or PNG, or leave it out"};
+  return {ErrorKind::data, std::move(where),
+          bytes.empty() ? "is no image file: it is empty"
+                        : fmt::format("is no image file: not {}", kImageFiles),
+          bytes.empty() ? "fetch it again, or leave it out" : "convert it, or leave it out"};
+}
+
+Result<std::string> read_start(InputFile& file) {
+  std::string bytes(std::min<std::uint64_t>(file.size(), kLongestStart), '\0');
+  OMNI_CHECK(file.read(std::as_writable_bytes(std::span(bytes))));
+  return bytes;
+}
 
 }  // namespace
 
+int choose_reduction(std::uint64_t height, std::uint64_t width, LeastSize least) {
+  for (const unsigned reduction : {8u, 4u, 2u})
+    if ((height + reduction - 1) / reduction >= static_cast<unsigned>(least.h) &&
+        (width + reduction - 1) / reduction >= static_cast<unsigned>(least.w))
+      return static_cast<int>(reduction);
+  return 1;
+}
+
 Result<Image> read_image(const std::filesystem::path& path, LeastSize least) {
   OMNI_TRY(InputFile file, InputFile::open(path));
-  std::string bytes(std::min<std::uint64_t>(file.size(), 2), '\0');
-  OMNI_CHECK(file.read(std::as_writable_bytes(std::span(bytes))));
-  const std::uint64_t most = is_netpbm(bytes) ? kMostPixelBytes : kMostOtherBytes;
+  OMNI_TRY(std::string bytes, read_start(file));
+  const std::uint64_t most = is_netpbm(bytes) ? kMostPixelBytes : kMostFileBytes;
   if (file.size() > most)
     return Error{ErrorKind::data, path.string(),
                  fmt::format("{} bytes, at most {} are accepted here", file.size(), most),
@@ -79,11 +145,21 @@ Result<Image> read_image(const std::filesystem::path& path, LeastSize least) {
   return parse_image(bytes, path.string(), least);
 }
 
+Status check_kind(const std::filesystem::path& path) {
+  OMNI_TRY(InputFile file, InputFile::open(path));
+  OMNI_TRY(const std::string bytes, read_start(file));
+  if (is_jpeg(bytes) || is_png(bytes) || is_netpbm(bytes)) return {};
+  return refuse_kind(bytes, path.string());
+}
+
 Result<Image> parse_image(std::string_view bytes, const std::string& where, LeastSize least) {
-  if (is_jpeg(bytes)) return decode_jpeg(bytes, where, least);
   if (is_netpbm(bytes)) return parse_netpbm(bytes, where);
-  return Error{ErrorKind::data, where, fmt::format("is no image file: not {}", kImageFiles),
-               "convert it, or leave it out"};
+  const bool jpeg = is_jpeg(bytes);
+  if (!jpeg && !is_png(bytes)) return refuse_kind(bytes, where);
+  const int orientation = orientation_of(jpeg ? exif_of_jpeg(bytes) : exif_of_png(bytes));
+  if (swaps_sides(orientation)) std::swap(least.h, least.w);
+  OMNI_TRY(Image image, (jpeg ? decode_jpeg : decode_png)(bytes, where, least));
+  return upright(std::move(image), orientation);
 }
 
 }  // namespace omni

@@ -38,20 +38,21 @@ bool is_text(std::string_view line) {
   });
 }
 
-Status look_for(const ImageList& list) {
+Status look_for(const ImageList& list, double damaged) {
   const std::size_t count = list.paths.size(), looked_for = std::min(count, kLookedFor);
+  std::size_t missing = 0, first = 0;
   for (std::size_t i = 0; i < looked_for; ++i) {
     const std::size_t index = looked_for == 1 ? 0 : i * (count - 1) / (looked_for - 1);
     std::error_code ignored;
-    if (!fs::is_regular_file(list.folder / list.paths[index], ignored))
-      return at_line(
-          list.file, index,
-          fmt::format("there is no file {}",
-                      shown_name((list.folder / list.paths[index]).string())),
-          fmt::format("the folder follows from the first path; {} of {} lines were looked at",
-                      looked_for, count));
+    if (fs::is_regular_file(list.folder / list.paths[index], ignored)) continue;
+    if (missing++ == 0) first = index;
   }
-  return {};
+  if (missing <= damaged_of(looked_for, damaged)) return {};
+  return at_line(
+      list.file, first,
+      fmt::format("there is no file {}", shown_name((list.folder / list.paths[first]).string())),
+      fmt::format("the folder follows from the first path; {} of {} lines were looked at",
+                  looked_for, count));
 }
 
 Status settle_folder(ImageList& list, std::span<const fs::path> folders) {
@@ -234,12 +235,12 @@ Error FileDataset::in_list(std::size_t index, Error error) const {
   return error;
 }
 
-std::string FileDataset::description() const {
-  return fmt::format("{} image files, {} classes, from {}", size(), classes_, origin_.string());
+Status FileDataset::look_for_files(double damaged) const {
+  return list_.file.empty() ? Status() : look_for(list_, damaged);
 }
 
-Status FileDataset::look_for_files() const {
-  return list_.file.empty() ? Status() : look_for(list_);
+std::string FileDataset::description() const {
+  return fmt::format("{} image files, {} classes, from {}", size(), classes_, origin_.string());
 }
 
 std::string FileDataset::place_of_label(std::size_t index) const {
@@ -250,7 +251,7 @@ std::filesystem::path FileDataset::copy(std::size_t index) const {
   return staged_ / std::to_string(index / 1000) / std::to_string(index % 1000);
 }
 
-Status FileDataset::stage(const std::filesystem::path& place) {
+Status FileDataset::stage(const std::filesystem::path& place, bool skips) {
   const std::string prefix = fmt::format("omnivore-{}-images-", ::geteuid());
   delete_unlocked_folders(place, prefix);
   std::string name = place / (prefix + "XXXXXX");
@@ -260,17 +261,26 @@ Status FileDataset::stage(const std::filesystem::path& place) {
                  "set SLURM_TMPDIR or TMPDIR, or leave out --stage"};
   staged_ = name;
   lock_.emplace(lock_folder(staged_));
+  std::size_t left = 0;
   for (std::size_t i = 0; i < size(); ++i) {
     if (i * 10 / size() != (i + 1) * 10 / size())
       log::info("staging: {} of {} files in {}", i + 1, size(), name);
     create_directories(copy(i).parent_path(), problem);
+    const bool is_place = !problem;
     if (!problem) copy_file(original(i), copy(i), problem);
+    if (problem && problem != std::errc::no_space_on_device && is_place && skips) {
+      ++left;  // read() tries again, and says what is wrong
+      continue;
+    }
     if (problem == std::errc::no_space_on_device)
       return Error{ErrorKind::failed, name, "has no room for the data", "leave out --stage"};
     if (problem)
       return in_list(i, {ErrorKind::data, original(i).string(),
                          fmt::format("cannot be copied to {}: {}", name, problem.message()), ""});
   }
+  if (left > 0)
+    log::warn("staging: {} of {} files cannot be copied; they are read where they are", left,
+              size());
   return {};
 }
 

@@ -114,11 +114,12 @@ class FileDataset : public Dataset {
   int label(std::size_t index) const override { return list_.labels[index]; }
   Status read(std::size_t index, LeastSize least, Image& image) const override;
   std::string description() const override;
+  Status look_for_files(double damaged) const override;
   std::vector<std::string> class_names() const override { return class_names_; }
   std::string place_of_label(std::size_t index) const override;
   std::string name_of(std::size_t index) const override { return original(index).string(); }
-  Status look_for_files() const override;
-  Status stage(const std::filesystem::path& place) override;  // the destructor deletes the copies
+  // The destructor deletes the copies.
+  Status stage(const std::filesystem::path& place, bool skips = false) override;
   ~FileDataset() override;
 
  private:

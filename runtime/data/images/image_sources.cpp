@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -25,10 +26,11 @@ constexpr std::array<std::string_view, 3> kTestFolders{"val", "valid", "test"};
 // Names of sets, in small letters: a folder of class folders that is called so is no class.
 constexpr std::array<std::string_view, 7> kSets{"train", "training",   "val",    "valid",
                                                 "test",  "validation", "testing"};
-constexpr std::array<std::string_view, 5> kRead{".jpg", ".jpeg", ".jpe", ".ppm", ".pgm"};
+constexpr std::array<std::string_view, 7> kRead{".jpg", ".jpeg", ".jpe", ".jfif",
+                                                ".png", ".ppm",  ".pgm"};
 // Left out in silence they would be missed; anything else beside the images is not one.
-constexpr std::array<std::string_view, 7> kNotRead{".png", ".bmp",  ".gif", ".webp",
-                                                   ".tif", ".tiff", ".heic"};
+constexpr std::array<std::string_view, 10> kNotRead{".bmp",  ".gif",  ".webp", ".tif", ".tiff",
+                                                    ".heic", ".heif", ".avif", ".jp2", ".jxl"};
 
 bool hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
@@ -74,19 +76,30 @@ bool has_class_folders(const fs::path& folder) {
   return found;
 }
 
-// `for_check`: see DatasetRequest.
-Status add_class(const fs::path& folder, int label, bool may_be_empty, bool for_check,
-                 ImageList& list) {
+Status add_class(const fs::path& folder, int label, bool may_be_empty, ImageList& list) {
   OMNI_TRY(const std::vector<std::string> paths, images_below(folder, may_be_empty));
-  for (const fs::path path : paths) {
-    if (ends_as(path, kNotRead) && !for_check)
-      return Error{ErrorKind::data, path.string(),
-                   fmt::format("is an image, but not {}", kImageFiles),
-                   "convert it, or take it out of the folder"};
+  for (const fs::path path : paths)
     list.paths.push_back(path.lexically_relative(list.folder).native());
-  }
   list.labels.resize(list.paths.size(), label);
   return {};
+}
+
+// Names only raise the suspicion. All such files are counted, so that one attempt shows them.
+Status refuse_other_kinds(std::initializer_list<const ImageList*> lists) {
+  std::optional<Error> first;
+  std::size_t more = 0;
+  for (const ImageList* list : lists)
+    for (std::size_t i = 0; i < list->paths.size(); ++i) {
+      const fs::path path = list->folder / list->paths[i];
+      if (!ends_as(path, kNotRead)) continue;
+      Status kind = check_kind(path);
+      if (kind) continue;
+      if (first) ++more;
+      if (!first) first = std::move(kind.error());
+    }
+  if (!first) return {};
+  if (more > 0) first->hint += fmt::format("; {} more files are of kinds that are not read", more);
+  return std::move(*first);
 }
 
 namespace fs = std::filesystem;
@@ -256,9 +269,9 @@ Result<DatasetPair> open_image_folder(const fs::path& root, bool with_test, bool
   for (std::size_t i = 0; i < classes.size(); ++i) {
     const auto label = static_cast<int>(i);
     if (!for_check || fs::is_directory(train_folder / classes[i]))
-      OMNI_CHECK(add_class(train_folder / classes[i], label, for_check, for_check, train));
+      OMNI_CHECK(add_class(train_folder / classes[i], label, for_check, train));
     if (std::ranges::binary_search(tested, classes[i]))
-      OMNI_CHECK(add_class(test_folder / classes[i], label, true, for_check, test));
+      OMNI_CHECK(add_class(test_folder / classes[i], label, true, test));
   }
   if (with_test && tested.empty())
     return Error{ErrorKind::data, test_folder.string(), "has no folders, one per class", ""};
@@ -266,6 +279,7 @@ Result<DatasetPair> open_image_folder(const fs::path& root, bool with_test, bool
   if (nothing_to_train || (with_test && test.paths.size() == 0))
     return Error{ErrorKind::data, (nothing_to_train ? train_folder : test_folder).string(),
                  "holds no image", "put some into its folders, one per class"};
+  if (!for_check) OMNI_CHECK(refuse_other_kinds({&train, &test}));
   return make_file_datasets(std::move(train), std::move(test), static_cast<int>(classes.size()),
                             classes, root);
 }

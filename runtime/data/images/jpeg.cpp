@@ -82,14 +82,6 @@ class Decompressor {
   jpeg_progress_mgr progress_{};
 };
 
-unsigned choose_reduction(const jpeg_decompress_struct& info, LeastSize least) {
-  for (const unsigned reduction : {8u, 4u, 2u})
-    if ((info.image_height + reduction - 1) / reduction >= static_cast<unsigned>(least.h) &&
-        (info.image_width + reduction - 1) / reduction >= static_cast<unsigned>(least.w))
-      return reduction;
-  return 1;
-}
-
 // Bytes that libjpeg keeps until the last scan is read; a file with one scan is decoded row by row.
 std::uint64_t coefficient_bytes(jpeg_decompress_struct& info) {
   if (jpeg_has_multiple_scans(&info) == FALSE) return 0;
@@ -137,7 +129,8 @@ Result<Image> decode_jpeg(std::string_view bytes, const std::string& where, Leas
     return refuse(fmt::format("has {} channels of unknown meaning", info.num_components),
                   "convert it to RGB");
   info.scale_num = 1;
-  info.scale_denom = choose_reduction(info, least);
+  info.scale_denom =
+      static_cast<unsigned>(choose_reduction(info.image_height, info.image_width, least));
   if (!jpeg.run([&] { jpeg_start_decompress(&info); })) return damaged();
 
   const int channels = info.output_components == 1 ? 1 : 3;

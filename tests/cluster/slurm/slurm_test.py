@@ -86,7 +86,7 @@ class Slurm(unittest.TestCase):
         self.assertTrue(os.path.exists(os.path.join(self.folder, "omni-runs", f"{jobs['trace']}.html")))
 
     def test_a_command_becomes_its_job(self):
-        words = ["--nodes", "2", "--job-name=own", "--gres=gpu:2", "--time", "5", *FIXED, "--max-batches", "20",
+        words = ["--nodes", "2", "--job-name=own", "--gpus=4", "--time", "5", "--", *FIXED, "--max-batches", "20",
                  "--save-weights", "of job's"]
         script = self.here("slurm", *words).stdout
         self.assertIn("#SBATCH --nodes=2\n", script)
@@ -108,6 +108,39 @@ class Slurm(unittest.TestCase):
             self.here(*FIXED, "--max-batches", "20", "--seed", str(task), "--save-weights", "outside")
             self.assertEqual(read(f"{self.folder}/weights{task}"), read(f"{self.folder}/outside"))
             self.assertTrue(os.path.isdir(f"{self.folder}/omni-runs/lenet-task{task}"))
+
+    def test_an_array_of_rates_goes_on_with_the_next_seed(self):
+        job = self.sbatch("--array=1,5", self.template("array"), *FIXED, "--max-batches", "20")
+        weights = []
+        for task, seed in ((1, 1), (5, 2)):
+            self.expect(f"{job}_{task}")
+            self.here(*FIXED, "--max-batches", "20", "--seed", str(seed), "--learning-rate", "0.01", "--save-weights", "outside")
+            weights.append(read(f"{self.folder}/omni-runs/{job}/{task}/weights"))
+            self.assertEqual(weights[-1], read(f"{self.folder}/outside"))
+            self.assertTrue(os.path.exists(f"{self.folder}/omni-runs/{job}/{task}/metrics.jsonl"))
+        self.assertNotEqual(*weights)
+
+    def test_sbatch_takes_what_is_written_and_refuses_what_is_refused(self):
+        path = os.path.join(self.folder, "checked.sbatch")
+        for option, value, good in (
+                *(("--time", each, True) for each in ("90", "0:30", "1:30:00", "1-12", "1-0:30", "1-1:01:00", "UNLIMITED")),
+                *(("--time", each, False) for each in ("2hours", "1:2:3:4", "1.5")),
+                ("--nodes", "2-4", True), ("--nodes", "abc", False), ("--nodes", "0", False), ("--nodes", "4-2", False),
+                *(("--array", each, True) for each in ("0-7", "1,3,5-7", "0-15:4", "0-15%4")),
+                *(("--array", each, False) for each in ("8-1", "a", "1-8:0")),
+                ("--mem", "500", True), ("--mem", "1M", True), ("--mem", "much", False),
+                ("--gpus", "2", True), ("--gpus", "all", False), ("--gpus-per-node", "2", True),
+                ("--gres", "gpu:2", True), ("--cpus-per-task", "2", True), ("--cpus-per-task", "some", False),
+                ("--job-name", "größer", True)):
+            with self.subTest(option=option, value=value):
+                ours = subprocess.run([OMNI_RUN, "slurm", option, value, "--", *NET], text=True, capture_output=True, check=False,
+                                      cwd=self.folder)
+                self.assertEqual(ours.returncode, 0 if good else 2, ours.stderr)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(ours.stdout if good else f"#!/bin/bash\n#SBATCH {option}={value}\ntrue\n")
+                theirs = subprocess.run(["sbatch", "--test-only", path], text=True, capture_output=True, check=False,
+                                        cwd=self.folder, env=self.slurm.environment)
+                self.assertEqual(theirs.returncode == 0, good, theirs.stderr)
 
     def test_requeued_jobs_end_as_undisturbed_ones(self):
         # Long enough for all that happens, however fast this machine is.
@@ -168,6 +201,10 @@ class Slurm(unittest.TestCase):
     def test_gpus_of_a_job_are_those_of_the_step(self):
         said = self.slurm.command("srun", "-N4", "-n4", "--gres=gpu:2", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
         self.assertEqual(said, "0,1\n" * 4)
+        job = self.sbatch("-N2", "--ntasks-per-node=1", "--gpus-per-node=2", "-o", "gpus-%j.out", "--wrap",
+                          "srun sh -c 'echo $CUDA_VISIBLE_DEVICES'")
+        self.expect(job, name="gpus")
+        self.assertEqual(self.output(job, "gpus"), "0,1\n" * 2)
 
 
 if __name__ == "__main__":

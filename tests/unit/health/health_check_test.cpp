@@ -2,6 +2,7 @@
 // under `strict` they end, saved.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <string>
@@ -147,6 +148,31 @@ TEST_F(Health, tells_steps_that_are_none) {
     EXPECT_EQ(outcome.failure->kind, Ailment::small_steps) << outcome.failure->what;
     EXPECT_NE(outcome.failure->remedy.find("raise learning_rate"), std::string::npos);
   }
+}
+
+// However low the loss is by then.
+TEST_F(Health, tells_a_rate_of_0_at_every_inspection) {
+  const auto told = [](const Outcome& outcome) {
+    return std::ranges::count_if(outcome.said, [](const std::string& each) {
+      return each.starts_with("the learning rate is 0: nothing is learned (policy and its values");
+    });
+  };
+  const std::string policy = "learning_rate=0.05\nmomentum=0.5\npolicy=steps\nscales=0\n";
+  for (const int groups : {1, 2}) {
+    Run idle(net(policy + "steps=600\n", "tanh"), groups);
+    EXPECT_EQ(told(train(idle, 1000, false)), 1) << "at once";
+    Run longer(net(policy + "steps=600\n", "tanh"), groups);
+    EXPECT_EQ(told(train(longer, 2100, false)), 3) << "again in iterations 1024 and 2048";
+    Run ends(net(policy + "steps=1099\n", "tanh"), groups);
+    EXPECT_EQ(told(train(ends, 1100, true)), 0);
+  }
+  Run strict(net(policy + "steps=600\n", "tanh"));
+  const Outcome outcome = train(strict, 2100, true);
+  ASSERT_TRUE(outcome.failure);
+  EXPECT_EQ(outcome.failure->kind, Ailment::small_steps);
+  EXPECT_LT(outcome.state.iteration, 1100u);
+  Run poly(net("learning_rate=0.05\npolicy=poly\nmax_batches=1100\n", "tanh"), 2);
+  EXPECT_EQ(told(train(poly, 1100, true)), 0);
 }
 
 TEST_F(Health, tells_a_net_that_is_stuck_without_a_cause) {

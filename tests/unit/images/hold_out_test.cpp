@@ -7,8 +7,10 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "runtime/data/damaged_images.hpp"
 #include "runtime/data/sources.hpp"
 #include "runtime/data/subset.hpp"
 #include "tests/support/image_folder.hpp"
@@ -233,6 +235,44 @@ TEST_F(HoldOutOf, CopiesAreMadeOnce) {
       Image image;
       EXPECT_TRUE(each->read(i, {}, image));
     }
+}
+
+TEST_F(HoldOutOf, DamagedFilesAreSkippedInTheirPart) {
+  auto pair = open(at("photos"), 0.2);
+  ASSERT_TRUE(pair) << pair.error().message();
+  const std::string trained = pair->train->name_of(0), tested = pair->test->name_of(1);
+  for (const std::string& name : {trained, tested}) put(name, "");
+  const int label = pair->train->label(0);
+  pair->train = skip_damaged_images(std::move(pair->train), 0.1, true);
+  pair->test = skip_damaged_images(std::move(pair->test), 0.2, false);
+  EXPECT_EQ(pair->train->name_of(0), trained);
+  Image image, next;
+  ASSERT_TRUE(pair->train->read(0, {}, image));
+  ASSERT_TRUE(pair->train->read(1, {}, next));  // of the same class, and of the same part
+  ASSERT_EQ(pair->train->label(1), label);
+  EXPECT_EQ(image.pixels, next.pixels);
+  ASSERT_TRUE(pair->test->read(1, {}, image));
+  EXPECT_EQ(pair->test->label(1), kNoLabel);
+  for (const auto& [part, index, name] :
+       {std::tuple(pair->train.get(), std::uint64_t{0}, trained), {pair->test.get(), 1, tested}}) {
+    ASSERT_TRUE(part->damaged());
+    EXPECT_EQ(part->damaged()->indices(), std::vector<std::uint64_t>{index});
+    EXPECT_EQ(part->damaged()->take_new().at(0).error.where, name);
+  }
+}
+
+// A share of a list's files may be missing, as without --hold-out.
+TEST_F(HoldOutOf, MissingFilesOfAList) {
+  fs::remove(at("set/train/blue/0.jpg"));
+  const auto open_list = [&](double damaged) {
+    return open_dataset({.source = at("list"),
+                         .net_input = {8, 8, 3},
+                         .seed = 3,
+                         .hold_out = 0.2,
+                         .damaged = damaged});
+  };
+  EXPECT_FALSE(open_list(0));
+  EXPECT_TRUE(open_list(0.05));
 }
 
 }  // namespace

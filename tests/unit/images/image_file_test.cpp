@@ -117,10 +117,25 @@ TEST_F(ImageFile, Netpbm) {
 }
 
 TEST_F(ImageFile, OtherFilesAreRefused) {
-  expect_refused("\x89PNG\r\n",
-                 "is no image file: not JPEG, or binary PPM or PGM (convert it, or "
-                 "leave it out)");
-  expect_refused("", "is no image file");
+  expect_refused("MZ\x90",
+                 "is no image file: not JPEG, PNG, or binary PPM or PGM (convert it, or leave it "
+                 "out)");
+  expect_refused("", "is no image file: it is empty (fetch it again, or leave it out)");
+  const std::string size(4, '\x18');
+  for (const auto& [start, kind] : std::vector<std::pair<std::string, std::string>>{
+           {"GIF89a", "a GIF image"},
+           {"RIFF" + size + "WEBPVP8 ", "a WebP image"},
+           {"BM" + size, "a BMP image"},
+           {std::string("II*\0", 4), "a TIFF image"},
+           {std::string("MM\0*", 4), "a TIFF image"},
+           {size + "ftypheic", "a HEIC image"},
+           {size + "ftypmif1", "a HEIC image"},
+           {size + "ftypavif", "an AVIF image"},
+           {"P3 1 1 255 1 2 3", "a PPM image in text form"},
+           {"\n <!DOCTYPE HTML><title>404", "a web page"}})
+    expect_refused(start, "is " + kind +
+                              ", not JPEG, PNG, or binary PPM or PGM (convert it to JPEG or PNG, "
+                              "or leave it out)");
   const auto missing = read_image(folder_ / "nowhere", {});
   ASSERT_FALSE(missing);
   EXPECT_NE(missing.error().message().find("nowhere: cannot open: No such file"),

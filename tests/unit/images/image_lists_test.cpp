@@ -190,6 +190,20 @@ TEST_F(ImageLists, OnlySomeLinesAreLookedForAtOnce) {
   expect_said(missing.error().message(), "train.txt:501: b.jpg: cannot open: No such file");
 }
 
+TEST_F(ImageLists, SomeFilesMayBeMissing) {
+  image("a.jpg");
+  std::string lines;
+  for (int i = 0; i < 100; ++i) lines += i == 50 || i == 70 ? "b.jpg 0\n" : "a.jpg 0\n";
+  file("train.txt", lines);
+  const auto open = [&](double damaged) {
+    return open_dataset(
+        {.source = at("train.txt"), .net_input = {4, 4, 3}, .test = false, .damaged = damaged});
+  };
+  EXPECT_TRUE(open(0.02));
+  for (const double damaged : {0.0, 0.01})
+    expect_refused(open(damaged), "train.txt:51: there is no file 'b.jpg'");
+}
+
 TEST_F(ImageLists, DarknetData) {
   image("images/train/cat/1.jpg", 10);
   image("images/train/dog/2.jpg", 20);
@@ -331,12 +345,18 @@ TEST_F(ImageLists, FolderRefused) {
   fs::remove_all(at("set/val/bird"));
   image("set/val/cat/1.jpg");
   ASSERT_TRUE(open_at("set"));
-  file("set/train/cat/2.PNG", "");
-  expect_refused(
-      open_at("set"),
-      "set/train/cat/2.PNG: is an image, but not JPEG, or binary PPM or PGM (convert it, "
-      "or take it out of the folder)");
-  fs::remove(at("set/train/cat/2.PNG"));
+  // All at once.
+  file("set/train/cat/2.WEBP", std::string("RIFF1234WEBPVP8 "));
+  file("set/val/cat/3.gif", "GIF89a");
+  const std::string refusal =
+      "set/train/cat/2.WEBP: is a WebP image, not JPEG, PNG, or binary PPM or PGM (convert it to "
+      "JPEG or PNG, or leave it out";
+  expect_refused(open_at("set"), refusal + "; 1 more files are of kinds that are not read)");
+  expect_refused(open_dataset({.source = at("set"), .net_input = {4, 4, 3}, .test = false}),
+                 refusal + ")");
+  image("set/train/cat/2.WEBP");  // what it holds decides
+  image("set/val/cat/3.gif");
+  ASSERT_TRUE(open_at("set"));
   fs::create_directory_symlink(at("set/train/cat"), at("set/train/cat/again"));
   std::string deep = "set/train/cat";
   for (int level = 0; level < 34; ++level) deep += "/again";
@@ -344,7 +364,7 @@ TEST_F(ImageLists, FolderRefused) {
                  deep + ": is nested too deeply (a link that leads back to a folder above it?)");
   fs::remove(at("set/train/cat/again"));
   fs::create_directories(at("set/train/dog"));
-  expect_refused(open_at("set"), "set/train/dog: holds no image (put JPEG, or binary PPM");
+  expect_refused(open_at("set"), "set/train/dog: holds no image (put JPEG, PNG, or binary");
   fs::create_directories(at("empty/train"));
   fs::create_directories(at("empty/val"));
   expect_refused(open_at("empty"), "empty/train: has no folders, one per class");

@@ -310,8 +310,50 @@ TEST(Summary, SaysWhereDecodingDelaysTraining) {
   ASSERT_EQ(busy.size(), 1u);
   EXPECT_EQ(busy[0].name, "decoding");
   EXPECT_DOUBLE_EQ(busy[0].share, 0.06);
-  for (const perf::Loss& loss : losses(840)) EXPECT_NE(loss.name, "decoding") << "there was time";
+  EXPECT_EQ(busy[0].text,
+            "workers that compute also decode images (more cores would take this over)");
   EXPECT_EQ(losses(860).front().name, "decoding") << "4 % are not enough";
+  const auto idle = losses(700);
+  ASSERT_EQ(idle.size(), 2u);
+  EXPECT_EQ(idle[1].name, "decoding");
+  EXPECT_DOUBLE_EQ(idle[1].share, 0.06);
+  EXPECT_EQ(idle[1].text,
+            "workers that compute also decode images (though they had nothing to do for 20 % of "
+            "the time)");
+}
+
+// Whatever else runs makes some tasks of a layer much longer than their like.
+TEST(Summary, SaysThatOthersUsedTheMachine) {
+  const auto losses = [](trace::Nanoseconds longer, int from, std::int32_t layer) {
+    HandTrace hand(1);
+    hand.add(trace::Layer{.id = 0, .type = "conv", .detail = ""});
+    trace::Nanoseconds now = 0;
+    for (int i = 0; i < 100; ++i) {
+      const trace::Nanoseconds end = now + 1000 + i % 3 + (i >= from && i % 5 == 0 ? longer : 0);
+      hand.task({.times = times(now, now, now, end), .iteration = i / 10, .layer = layer});
+      now = end;
+    }
+    return analyse_summary(hand.read()).losses;
+  };
+  EXPECT_TRUE(losses(0, 0, 0).empty()) << "a quiet machine";
+  const auto disturbed = losses(1000, 20, 0);
+  ASSERT_EQ(disturbed.size(), 1u);
+  EXPECT_EQ(disturbed[0].name, "others");
+  EXPECT_NEAR(disturbed[0].share, 16. / 116, 1e-3);
+  EXPECT_NE(disturbed[0].text.find("others used the machine"), std::string::npos);
+  EXPECT_TRUE(losses(1000, 100, 0).empty());
+  EXPECT_TRUE(losses(1000, 20, -1).empty()) << "of any size";
+  EXPECT_TRUE(losses(0, 0, 0).empty());
+}
+
+TEST(Summary, WarmingUpIsNotOthers) {
+  HandTrace hand(1);
+  hand.add(trace::Layer{.id = 0, .type = "conv", .detail = ""});
+  for (int i = 0; i < 100; ++i)
+    hand.task({.times = times(0, 0, 9000 * i, 9000 * i + (i < 20 && i % 2 == 0 ? 9000 : 1000)),
+               .iteration = i / 10,
+               .layer = 0});
+  for (const perf::Loss& loss : analyse_summary(hand.read()).losses) EXPECT_NE(loss.name, "others");
 }
 
 }  // namespace

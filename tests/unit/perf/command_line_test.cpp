@@ -90,9 +90,9 @@ TEST_F(CommandLine, IdleInJson) {
   EXPECT_EQ(worker["name"], "CPU 0");
   double sum = 0;
   for (const char* part : {"compute", "data", "scheduling", "other_workers", "nothing_ready",
-                           "submission_late", "barrier", "other_nodes"})
+                           "submission_late", "barrier", "other_nodes", "start_up"})
     sum += worker["parts"].at(part).get<double>();
-  EXPECT_EQ(worker["parts"].size(), 8u);
+  EXPECT_EQ(worker["parts"].size(), 9u);
   EXPECT_NEAR(sum, worker["wall"].get<double>(), 1e-15);
   EXPECT_NEAR(worker["wall"].get<double>(), 29102e-9, 1e-15);
 }
@@ -153,6 +153,76 @@ TEST_F(CommandLine, MoreThanTheRoofIsMarkedAndExplainedNotClamped) {
   const std::string below = roofline(4e9);
   EXPECT_NE(below.find("  25.0 %    memory"), below.npos) << below;
   EXPECT_EQ(below.find('*'), below.npos) << below;
+}
+
+TEST_F(CommandLine, RowsOfTwoRanksAreToldApart) {
+  std::filesystem::create_directory(folder_ / "ranks");
+  for (const int rank : {0, 1}) {
+    HandTrace hand(1, rank);
+    hand.task({.times = times(0, 0, 0, 9), .writes = {"w"}});
+    hand.add(trace::Counter{.name = "feed.decoded", .at = 5, .value = 1.0 + rank});
+    put(folder_ / fmt::format("ranks/rank-{}.jsonl", rank), hand.text());
+  }
+  const std::string ranks = folder_ / "ranks";
+  const std::string text = omni_perf({"summary", ranks}).output;
+  EXPECT_NE(text.find("feed.decoded     0     1"), text.npos) << text;
+  EXPECT_NE(text.find("feed.decoded     1     2"), text.npos) << text;
+  const Json summary = Json::parse(omni_perf({"summary", ranks, "--json"}).output);
+  EXPECT_EQ(summary["feed"][1]["rank"], 1);
+  const Json memory = Json::parse(omni_perf({"memory", ranks, "--json"}).output);
+  EXPECT_EQ(memory["largest"][0]["rank"], 0);
+  EXPECT_EQ(memory["largest"][1]["rank"], 1);
+  const std::string alone = run({"summary"}).output;
+  EXPECT_EQ(alone.find("  rank  "), alone.npos) << "a single rank needs no column\n" << alone;
+}
+
+TEST_F(CommandLine, WhatATaskHasNotIsNull) {
+  HandTrace hand(1);
+  for (int i = 0; i < 9; ++i)
+    hand.task({.times = times(0, 0, 100 * i, 100 * i + 10 + i / 8 * 70),
+               .iteration = -1,
+               .flops = 8,
+               .predicted = 5});
+  put(path_, hand.text());
+  const Json models = Json::parse(run({"models", "--json"}).output);
+  for (const char* table : {"worst", "outliers"})
+    for (const char* key : {"layer", "iteration"}) EXPECT_EQ(models[table][0][key], nullptr);
+  const std::string text = run({"models"}).output;
+  EXPECT_EQ(text.find("-1"), text.npos) << text;
+  EXPECT_EQ(Json::parse(run({"critical-path", "--json"}).output)["path"][0]["layer"], nullptr);
+  const std::string kernels = run({"kernels", "--json"}).output;
+  EXPECT_NE(kernels.find("\"flops\": 72,"), kernels.npos) << "a count has no fraction\n" << kernels;
+}
+
+// The metrics file that the run's own command names, from wherever the report is made.
+TEST_F(CommandLine, TheReportFindsTheMetricsOfTheRun) {
+  std::filesystem::create_directories(folder_ / "runs/traces/run1");
+  const auto page = [&](const std::string& options) {
+    std::string text = sample().text();
+    const std::size_t at = text.find("\"command\":\"") + 11;
+    text.replace(at, text.find('"', at) - at, "omni-run --net toy " + options);
+    put(folder_ / "runs/traces/run1/rank-0.jsonl", text);
+    return omni_perf({"report", folder_ / "runs/traces/run1", "--html", folder_ / "page.html"});
+  };
+  put(folder_ / "runs/own metrics.jsonl", R"({"iteration":1,"time":1,"loss":0.12345}
+)");
+  const auto shows_curves = [&] {
+    return get(folder_ / "page.html").find("0.12345") != std::string::npos;
+  };
+  const Finished found = page("--trace traces/run1 --metrics 'own metrics.jsonl'");
+  EXPECT_EQ(found.exit_code, 0) << found.errors;
+  EXPECT_TRUE(shows_curves());
+  page("--trace ./traces//run1/ --metrics='own metrics.jsonl' --seed 1");
+  EXPECT_TRUE(shows_curves());
+  page("--trace " + (folder_ / "runs/traces/run1").string() + " --metrics '" +
+       (folder_ / "runs/own metrics.jsonl").string() + "'");
+  EXPECT_TRUE(shows_curves());
+  const Finished lost = page("--trace traces/run1 --metrics gone.jsonl");
+  EXPECT_EQ(lost.exit_code, 0);
+  EXPECT_NE(lost.errors.find("the run wrote its metrics to 'gone.jsonl', which is not there"),
+            std::string::npos)
+      << lost.errors;
+  EXPECT_FALSE(shows_curves());
 }
 
 TEST_F(CommandLine, UsageErrors) {

@@ -179,6 +179,81 @@ TEST(Diff, FewValuesSayNothing) {
   EXPECT_FALSE(analyse_diff(before.read(), after.read())->differs());
 }
 
+// 20 iterations in so many slices: a slice takes 100 us an image, an update 10 ms. The last slice
+// of three is smaller.
+perf::Trace sliced(int slices, double slower = 1, int batch = 32) {
+  HandTrace hand(1);
+  hand.add(trace::Layer{.id = 0, .type = "conv", .detail = ""});
+  trace::Nanoseconds now = 0;
+  for (int iteration = 0; iteration < 20; ++iteration) {
+    const int most = (batch + slices - 1) / slices;
+    for (int slice = 0; slice < slices; ++slice) {
+      const int images = std::min(most, batch - slice * most);
+      const auto end = now + static_cast<trace::Nanoseconds>(1e5 * images * slower) + iteration % 5;
+      hand.task({.codelet = "conv",
+                 .times = times(now, now, now, end),
+                 .iteration = iteration,
+                 .layer = 0,
+                 .flops = 1000.0 * images,
+                 .slice = slice});
+      now = end;
+    }
+    hand.task({.codelet = "update",
+               .times = times(now, now, now, now + 10'000'000),
+               .iteration = iteration,
+               .layer = 0});
+    now += 10'000'000;
+  }
+  perf::Trace trace = hand.read();
+  trace.headers[0].batch = batch;
+  return trace;
+}
+
+const perf::DiffRow* row_of(const perf::Diff& diff, const std::string& what,
+                            const std::string& codelet) {
+  for (const perf::DiffRow& row : diff.rows)
+    if (row.what == what && row.codelet == codelet) return &row;
+  return nullptr;
+}
+
+TEST(Diff, OtherSlicesAreComparedPerImage) {
+  for (const int slices : {1, 3, 4, 8}) {
+    const perf::Diff same = *analyse_diff(sliced(2), sliced(slices));
+    EXPECT_EQ(differing(same), Names()) << slices;
+    const perf::DiffRow* kernel = row_of(same, "kernel", "conv");
+    ASSERT_NE(kernel, nullptr);
+    EXPECT_TRUE(kernel->per_image);
+    EXPECT_NEAR(kernel->before, 1e-4, 1e-6);
+    EXPECT_NEAR(kernel->after, 1e-4, 1e-6);
+    EXPECT_NEAR(kernel->weight, 0.24, 0.01) << "a share of all time, as before";
+    EXPECT_FALSE(row_of(same, "kernel", "update")->per_image) << "once for all images";
+    EXPECT_EQ(same.warnings.size(), 1u);
+    const perf::Diff slower = *analyse_diff(sliced(2), sliced(slices, 1.5));
+    EXPECT_EQ(row_of(slower, "kernel", "conv")->verdict, perf::Verdict::slower) << slices;
+    EXPECT_NEAR(row_of(slower, "kernel", "conv")->change, 0.5, 0.01);
+  }
+  EXPECT_FALSE(row_of(*analyse_diff(sliced(2), sliced(2)), "kernel", "conv")->per_image);
+}
+
+TEST(Diff, OtherMiniBatchesAreComparedPerImage) {
+  const perf::Diff same = *analyse_diff(sliced(2), sliced(4, 1, 64));
+  EXPECT_EQ(row_of(same, "codelet", "conv")->verdict, perf::Verdict::same);
+  EXPECT_TRUE(row_of(same, "iteration", "")->per_image);
+  EXPECT_FALSE(row_of(same, "kernel", "conv")->per_image) << "slices of 16 images in both";
+}
+
+TEST(Diff, OptionsThatDifferAreNamed) {
+  perf::Trace before = run({}), after = run({});
+  before.headers[0].command = "omni-run --net toy --slice 8 --trace a --strict --title 'a b'";
+  after.headers[0].command = "build/omni-run --net toy --trace=b --rate=-1 --seed 3 --title 'a c'";
+  EXPECT_EQ(analyse_diff(before, after)->warnings,
+            (Names{"different --rate: none and '-1'", "different --seed: none and '3'",
+                   "different --slice: '8' and none", "different --strict: given and none",
+                   "different --title: 'a b' and 'a c'"}));
+  after.headers[0].command = "/bin/omni-run --net=toy --slice=8 --trace x --strict --title 'a b'";
+  EXPECT_EQ(analyse_diff(before, after)->warnings, Names());
+}
+
 TEST(Diff, DifferentNetsAreRefused) {
   perf::Trace before = run({}), after = run({});
   after.headers[0].batch = 7;

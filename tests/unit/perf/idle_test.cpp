@@ -13,7 +13,8 @@ namespace {
 
 using perf::Part;
 
-// compute, data, scheduling, other_workers, nothing_ready, submission_late, barrier, other_nodes
+// compute, data, scheduling, other_workers, nothing_ready, submission_late, barrier, other_nodes,
+// start_up
 using Parts = std::array<trace::Nanoseconds, perf::kPartCount>;
 
 std::vector<Parts> parts_of(const perf::Trace& trace) {
@@ -74,6 +75,31 @@ TEST(Idle, SubmissionLateAndBarrier) {
   hand.add(trace::Wait{.for_all = false, .from = 45, .to = 50});
   hand.task({.times = times(70, 70, 70, 100)});
   EXPECT_EQ(parts_of(hand.read()), (std::vector<Parts>{{40, 0, 0, 0, 0, 40, 20}}));
+}
+
+TEST(Idle, BeforeTheFirstIterationIsStartUp) {
+  HandTrace hand;
+  hand.add(trace::Transfer{.bytes = 8, .from = 0, .to = 5, .from_rank = 1});  // ranks connect
+  hand.task({.times = times(20, 20, 20, 30)});                                // of no iteration
+  hand.add(trace::Wait{.for_all = true, .from = 35, .to = 40});
+  hand.add(trace::IterationStart{.iteration = 7, .at = 60});
+  hand.add(trace::IterationStart{.iteration = 8, .at = 80});
+  hand.task({.times = times(65, 65, 65, 90)});
+  EXPECT_EQ(parts_of(hand.read()), (std::vector<Parts>{{35, 0, 0, 0, 0, 5, 0, 0, 50}}));
+}
+
+TEST(Idle, EachRankHasItsOwnStart) {
+  HandTrace one(1, 0), two(1, 1);
+  one.add(trace::IterationStart{.iteration = 0, .at = 10});
+  one.task({.times = times(10, 10, 10, 100)});
+  two.add(trace::IterationStart{.iteration = 0, .at = 40});
+  two.task({.times = times(50, 50, 50, 100)});
+  const TemporaryDirectory folder;
+  put(folder / "rank-0.jsonl", one.text());
+  put(folder / "rank-1.jsonl", two.text());
+  const auto trace = perf::read_trace(folder.path());
+  ASSERT_TRUE(trace) << trace.error().message();
+  EXPECT_EQ(parts_of(*trace), (std::vector<Parts>{{90}, {50, 0, 0, 0, 0, 10, 0, 0, 30}}));
 }
 
 TEST(Idle, NothingReadyNeedsSubmittedTasks) {

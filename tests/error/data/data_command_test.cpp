@@ -160,9 +160,11 @@ TEST_F(DataCommand, WithANet) {
   fs::copy_file(at("set/val/blue/4.jpg"), at("set/train/violet/4.jpg"));
   const Finished four = check(at("set"), {"--net", at("net.cfg"), "-q"});
   EXPECT_EQ(four.exit_code, 2);
-  EXPECT_EQ(four.errors, "error: " + at("set") +
-                             ": has 4 classes, but the net has 3 outputs (give the last layer 4 "
-                             "outputs)\n");
+  EXPECT_EQ(four.errors,
+            "error: " + at("set") +
+                ": has 4 classes, but the net has 3 outputs (--classes 4 gives the last "
+                "layer as many outputs)\n");
+  EXPECT_EQ(check(at("set"), {"--net", at("net.cfg"), "--classes", "4"}).exit_code, 0);
 }
 
 TEST_F(DataCommand, Refused) {

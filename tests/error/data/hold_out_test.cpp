@@ -2,6 +2,7 @@
 // said of classes that lack samples, before anything is trained.
 #include <gtest/gtest.h>
 
+#include "runtime/data/dataset.hpp"
 #include "tests/support/image_folder.hpp"
 #include "tests/support/omni_run.hpp"
 
@@ -80,6 +81,64 @@ TEST_F(HeldOut, IsTheSameAfterAStopAndForOtherCommands) {
   };
   EXPECT_FALSE(warned("7"));
   EXPECT_TRUE(warned("8"));
+}
+
+TEST_F(HeldOut, DamagedImagesOfBothPartsAreSkipped) {
+  const auto train = [&](const Words& more) {
+    Words words{
+        "--data", at("set/train"),   "--hold-out", "0.2", "--seed", "7", "--epochs", "3", "--batch",
+        "8",      "--deterministic", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words, {});
+  };
+  const auto parts = open_dataset({.source = at("set/train"), .seed = 7, .hold_out = 0.2});
+  ASSERT_TRUE(parts);
+  const Words damaged{parts->train->name_of(3), parts->test->name_of(2)};
+  for (const std::string& path : damaged) put(path, get(path).substr(0, 400));
+  EXPECT_EQ(train({}).exit_code, 3) << "1 of 18 held out is more than 1 %";
+
+  const Words some{"--damaged-images", "10%"};
+  const auto saving = [&](const char* name, Words more) {
+    more.insert(more.end(), some.begin(), some.end());
+    more.insert(more.end(), {"--save-weights", at(name)});
+    Finished trained = train(more);
+    EXPECT_EQ(trained.exit_code, 0) << trained.errors;
+    return trained;
+  };
+  const Finished straight = saving("straight", {});
+  const auto result = nlohmann::json::parse(straight.output);
+  EXPECT_EQ(result["damaged_images"], 1);
+  EXPECT_EQ(result["damaged_test_images"], 1);
+  for (const std::string& path : damaged)
+    EXPECT_NE(straight.errors.find("warning: skipped: " + path), std::string::npos)
+        << straight.errors;
+  const Words out{"--out", at("run"), "--checkpoint-every", "4", "--resume", "auto"};
+  Words first = out;
+  first.insert(first.end(), {"--max-batches", "10"});
+  saving("part", first);
+  const Finished resumed = saving("resumed", out);
+  EXPECT_NE(resumed.errors.find(" at iteration 10\n"), std::string::npos) << resumed.errors;
+  EXPECT_TRUE(get(at("straight")) == get(at("resumed")));
+  EXPECT_EQ(nlohmann::json::parse(resumed.output)["damaged_images"], 1);
+
+  Words valid{"valid",  "--weights", at("straight"), "--data", at("set/train"),
+              "--seed", "7",         "--hold-out",   "0.2",    "--json"};
+  EXPECT_EQ(run(valid, {}).exit_code, 3);
+  const auto tested = nlohmann::json::parse(run(valid, some).output);
+  EXPECT_EQ(tested["images"], 17);
+  EXPECT_EQ(tested["damaged_test_images"], 1);
+}
+
+TEST_F(HeldOut, AJobIsCheckedAsItsTraining) {
+  const Words job{"slurm", "--net", at("net.cfg"), "--data", at("set/train")};
+  const Finished refused = omni_run(job);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.errors.find("or give --hold-out 0.1"), std::string::npos) << refused.errors;
+  Words held = job;
+  held.insert(held.end(), {"--hold-out", "0.2"});
+  const Finished written = omni_run(held);
+  EXPECT_EQ(written.exit_code, 0) << written.errors;
+  EXPECT_NE(written.output.find(" --hold-out 0.2"), std::string::npos) << written.output;
 }
 
 TEST_F(HeldOut, ClassesWithoutSamplesAreSaidAtTheStart) {

@@ -1,0 +1,31 @@
+// Options of sbatch, checked as sbatch itself would: a script that it refuses is not written.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/result.hpp"
+
+namespace omni {
+
+using SbatchOptions = std::map<std::string, std::string>;  // by name
+
+// Refuses values outside of Slurm's grammar.
+Status check_grammar(const SbatchOptions& options);
+
+struct NodeRange {
+  int least = 1, most = 1;
+};
+std::optional<NodeRange> node_range(std::string_view text);              // "4", "2-4", "1k"
+std::optional<std::int64_t> seconds_of_limit(std::string_view text);     // 0: without an end
+std::optional<std::uint64_t> tasks_of_array(std::string_view text);      // "0-7", "1,3,5-9:2%4"
+std::optional<std::vector<int>> numbers_of_gpus(std::string_view text);  // "4", "h100:2,a100:1"
+// With each number divided; nothing where one cannot be.
+std::optional<std::string> gpus_divided(std::string_view text, int nodes);
+int gpus_of_gres(std::string_view text);  // "gpu:h100:2,shard:1"
+
+}  // namespace omni

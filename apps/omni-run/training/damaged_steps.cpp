@@ -1,0 +1,90 @@
+// What a training does about images that cannot be read: those of the test set show before it
+// begins, all are named and counted, and several ranks count together.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "apps/omni-run/training/training.hpp"
+#include "runtime/data/damaged_images.hpp"
+#include "runtime/log.hpp"
+#include "runtime/tasks/task_errors.hpp"
+#include "scheduling/stopwatch.hpp"
+
+namespace omni {
+
+// Training images show when it is their turn; only those that an earlier start could not read are
+// tried here.
+Status Training::check_images() {
+  if (DamagedImages* const found = data_.train->damaged(); found != nullptr) {
+    Image image;
+    for (const std::uint64_t index : start_.damaged)
+      if (index < data_.train->size()) OMNI_CHECK(data_.train->read(index, {}, image));
+    if (!ranks::first()) (void)found->take_new();  // all ranks found the same; the first names them
+    (void)found->take_text();
+  }
+  if (test() == nullptr || !data_.test->has_all_sizes()) return {};
+  constexpr double kSilence = 10;  // seconds between two lines
+  const std::size_t images = data_.test->size();
+  log::info("checking {} test images", images);
+  Stopwatch watch;
+  double told = 0;
+  std::size_t checked = 0;
+  OMNI_CHECK(read_all(*test(), groups_->evaluating_net().slices(), [&] {
+    checked += test()->batch();
+    if (watch.seconds() < told + kSilence || checked >= images) return;
+    told = watch.seconds();
+    log::info("checked {} of {} test images", checked, images);
+  }));
+  share_damaged(start_.iteration);
+  return task_status();
+}
+
+std::vector<DamagedImages*> Training::damaged_sets() const {
+  std::vector<DamagedImages*> sets;
+  for (const Dataset* data : {data_.train.get(), data_.test.get()})
+    if (data != nullptr && data->damaged() != nullptr) sets.push_back(data->damaged());
+  return sets;
+}
+
+// In the log when they are found. The metrics keep those that an earlier start has found.
+void Training::name_damaged(std::uint64_t iteration, Finder finder) {
+  for (DamagedImages* const found : damaged_sets()) {
+    const bool training = found == data_.train->damaged();
+    for (const DamagedImage& each : found->take_new()) {
+      if (finder == Finder::this_rank) {
+        progress_.finish_line();
+        log::warn("skipped: {}", each.error.message());
+      }
+      if (!training || !std::ranges::binary_search(start_.damaged, each.index))
+        unrecorded_.push_back({each, training});
+    }
+  }
+  if (!metrics_) return;
+  for (const auto& [image, training] : std::exchange(unrecorded_, {}))
+    record(&MetricsLog::damaged, image, training, iteration);
+}
+
+// All ranks call it at the same place. If these are too many together, the training ends.
+void Training::share_damaged(std::uint64_t iteration) {
+  name_damaged(iteration, Finder::this_rank);
+  if (!ranks::several()) return;
+  for (DamagedImages* const found : damaged_sets()) {
+    const std::vector<std::string> texts = ranks::gather(found->take_text());
+    for (int rank = 0; rank < ranks::size(); ++rank)
+      if (rank != ranks::rank())
+        if (Status added = found->add_text(texts[rank]); !added)
+          report_task_error(std::move(added.error()));
+  }
+  name_damaged(iteration, Finder::another_rank);
+}
+
+void Training::count_damaged() const {
+  for (const DamagedImages* const found : damaged_sets())
+    if (found->count() > 0 && ranks::first())
+      log::warn("{} of {} {} could not be read; the warnings above name them", found->count(),
+                found->images(), found->what());
+}
+
+}  // namespace omni

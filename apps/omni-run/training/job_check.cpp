@@ -1,0 +1,125 @@
+#include "apps/omni-run/training/job_check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "apps/omni-run/setup.hpp"
+#include "apps/omni-run/training/training.hpp"
+#include "runtime/communicator/ranks.hpp"
+#include "runtime/cuda/devices.hpp"
+#include "runtime/log.hpp"
+#include "scheduling/policy/omni_policy.hpp"
+
+namespace omni {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Perhaps on the own disk of the job's node. A relative path is one of the folder in which the job
+// starts: this one.
+bool is_elsewhere(const fs::path& path) {
+  std::error_code none;
+  return path.is_absolute() && !fs::exists(path, none);
+}
+
+bool is_elsewhere(const DataArguments& data) {
+  const std::string& source = data.source;
+  std::error_code none;
+  if (fs::exists(source, none)) return false;
+  if (source == "fashion-mnist" || source == "cifar10") {  // refused whatever the net takes?
+    DatasetRequest request;
+    request.source = source;
+    request.test = data.test;
+    request.hold_out = data.hold_out;
+    const auto opened = open_dataset(request);
+    return !opened && opened.error().kind == ErrorKind::usage;
+  }
+  const std::size_t comma = source.find(',');
+  return is_elsewhere(fs::path(source.substr(0, comma))) ||
+         (comma != source.npos && is_elsewhere(fs::path(source.substr(comma + 1))));
+}
+
+void leave_to_the_job(const char* option, std::string& path) {
+  log::warn("{} {}: is not on this machine; the job's nodes must have it", option, path);
+  path.clear();
+}
+
+// How many GPUs of a node will compute.
+Result<int> gpus_of(const MachineArguments& machine, const ExpectedJob& job) {
+  OMNI_TRY(const std::vector<int> numbers, gpu_numbers(machine.gpus));
+  const bool asked = job.gpus > 0, named = !numbers.empty();
+  if (asked && named && std::ranges::max(numbers) >= job.gpus)
+    return Error{ErrorKind::device, "--gpus " + machine.gpus,
+                 fmt::format("there is no GPU {}", std::ranges::max(numbers)),
+                 fmt::format("the job has {} on each node, counted from 0; --gpus-per-node before "
+                             "-- asks for more",
+                             job.gpus)};
+  if (asked && machine.gpus == "none")
+    log::warn("--gpus none: the GPUs that the job has will do nothing");
+  if (!asked && (named || machine.session.implementation == "cuda"))
+    log::warn("{}: the job asks for no GPU (--gpus-per-node 1 before --, say)",
+              named ? "--gpus " + machine.gpus : "--impl cuda");
+#ifndef OMNI_CUDA
+  if (asked) log::warn("this omni-run was built without CUDA: the job's GPUs will do nothing");
+#endif
+  return machine.gpus == "none" ? 0 : named ? static_cast<int>(numbers.size()) : job.gpus;
+}
+
+}  // namespace
+
+Status Training::check_for_job(const ExpectedJob& job) {
+  OMNI_CHECK(open_nets());
+  OMNI_CHECK(check());
+  OMNI_CHECK(check_ranks());
+  SessionOptions session = arguments_.machine.session;
+  session.policy = &omni_policy();
+  OMNI_TRY(const std::string scheduler, Session::scheduler_of(session));
+  if (strategy_.grows || groups_->count() > 1 || !arguments_.groups.layout.empty())
+    OMNI_CHECK(require_group_scheduler(scheduler));
+  const std::uint64_t bytes = TrainingSnapshot::bytes(*groups_);
+  if (job.seconds > 0)
+    OMNI_CHECK(time_limit_.require("--time", static_cast<double>(job.seconds), bytes));
+
+  for (auto [option, file] : {std::pair("--save-weights", &arguments_.save_weights),
+                              std::pair("--metrics", &arguments_.metrics)})
+    if (fs::path(*file).has_parent_path() && is_elsewhere(fs::path(*file).parent_path()))
+      leave_to_the_job(option, *file);
+  OMNI_CHECK(try_places());
+  if (is_elsewhere(arguments_.weights)) leave_to_the_job("--weights", arguments_.weights);
+  if (is_elsewhere(arguments_.resume)) {
+    leave_to_the_job("--resume", arguments_.resume);
+    arguments_.resume = "none";
+  }
+  // Otherwise the job's script names one that nobody else has.
+  if (arguments_.out.empty() && arguments_.resume == "auto") arguments_.resume = "none";
+  OMNI_CHECK(find_origin());
+  if (!arguments_.out.empty() && !is_elsewhere(arguments_.out))
+    OMNI_CHECK(RunFolder::check(arguments_.out, goes_on_, bytes));
+
+  if (const Status opened = open_images(); !opened) {
+    if (opened.error().kind == ErrorKind::out_of_memory)
+      log::warn("{}: not checked", opened.error().message());
+    else if (is_elsewhere(arguments_.data))
+      log::warn("--data {}: is not on this machine; the job's nodes must have it",
+                arguments_.data.source);
+    else
+      return opened;
+  }
+  return {};
+}
+
+Status check_for_job(TrainArguments arguments, const ExpectedJob& job) {
+  OMNI_TRY(const int gpus, gpus_of(arguments.machine, job));
+  fit_to_workers(arguments.machine, arguments.net, gpus);
+  const log::Level level = log::level();
+  log::set_level(log::Level::quiet);  // what the job itself will say
+  Status status = ranks::suppose(job.ranks);
+  if (status) status = Training(std::move(arguments)).check_for_job(job);
+  log::set_level(level);
+  OMNI_CHECK(ranks::suppose(1));
+  return status;
+}
+
+}  // namespace omni

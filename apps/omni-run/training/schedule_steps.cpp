@@ -1,0 +1,101 @@
+// How long a training is, and whether the schedule of its learning rate suits that.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <ranges>
+
+#include "apps/omni-run/training/training.hpp"
+#include "runtime/log.hpp"
+#include "runtime/number_in.hpp"
+#include "scheduling/rate_policy.hpp"
+
+namespace omni {
+namespace {
+
+constexpr std::string_view kLength = "max_batches";
+
+// What the file says, whatever the command line does; 0: nothing.
+std::uint64_t designed_length(const Section& net) {
+  std::uint64_t length = 0;
+  for (const Option& option : net.options)
+    if (option.key == kLength && option.line != kCommandLine)
+      length = number_in<std::uint64_t>(option.value).value_or(0);
+  return length;
+}
+
+std::string place_of(const Section& net, std::string_view key) {
+  const Option* option = net.find(key);
+  return option == nullptr ? net.where() : net.where(*option);
+}
+
+}  // namespace
+
+// Of a training of --epochs: a schedule that needs max_batches has it, and follows them.
+void Training::give_length(Section& net) {
+  const Option* said = net.find(kLength);
+  if (said == nullptr || number_in<int>(said->value) == 0)
+    net.options.push_back(
+        {std::string(kLength), std::to_string(std::numeric_limits<int>::max()), kCommandLine});
+}
+
+// How many updates to do in all: --epochs if given, else what the net says.
+std::uint64_t Training::planned_iterations() const {
+  const NetOptions& options = groups_->net().options();
+  const std::uint64_t max_batches = options.solver.max_batches;
+  if (!arguments_.epochs) return max_batches;
+  const auto iterations = static_cast<std::uint64_t>(
+      std::ceil(*arguments_.epochs * static_cast<double>(data_.train->size()) / options.batch));
+  const bool limited = max_batches != 0 && arguments_.net.overrides("max_batches");
+  return limited ? std::min(iterations, max_batches) : iterations;
+}
+
+Status Training::check_schedule() const {
+  if (iterations_ == 0) return {};
+  const SolverOptions& solver = groups_->net().options().solver;
+  const Section& net = spec_.net;
+  if (const auto from = vanishes_at(solver, seed_, iterations_))
+    return Error{ErrorKind::usage, place_of(net, "policy"),
+                 fmt::format("the learning rate is 0 from iteration {} of {} on: nothing is "
+                             "learned then",
+                             *from, iterations_),
+                 *from > 1 ? fmt::format("--max-batches {} ends before; --policy poly falls as the "
+                                         "training goes on",
+                                         *from - 1)
+                           : "--policy poly falls as the training goes on"};
+  constexpr std::uint64_t kTail = 20;  // of so many parts the last may be lost
+  if (const auto from = vanishes_at(solver, seed_, iterations_, kLeastShare * solver.learning_rate);
+      from && iterations_ - *from > iterations_ / kTail)
+    log::warn(
+        "{}: from iteration {} of {} on the learning rate is less than {:g} of learning_rate, so "
+        "next to nothing is learned (--max-batches {} ends before)",
+        place_of(net, "policy"), *from, iterations_, kLeastShare, *from - 1);
+  for (const UnsuitedKey& each : unsuited_keys(solver, iterations_, designed_length(net))) {
+    const std::string text = fmt::format(
+        "{}: {}={} {} {} iterations{}", place_of(net, each.key), each.key, each.value,
+        each.late ? "goes beyond this training of" : "is early in this training of", iterations_,
+        each.better.empty() ? ""
+                            : fmt::format(" (--set {}={} would be the same share of it as in the "
+                                          "net)",
+                                          each.key, each.better));
+    // Who gives a number of updates knows that others are such numbers, too.
+    if (each.late && arguments_.epochs)
+      log::warn("{}", text);
+    else
+      log::info("{}", text);
+  }
+  return {};
+}
+
+void Training::warn_about_new_length(std::uint64_t resumed_at) const {
+  const std::uint64_t before = saved_length(*checkpoint_);
+  if (before == 0 || before == iterations_ || !follows_length(groups_->net().options().solver))
+    return;
+  log::warn(
+      "the schedule of the learning rate now ends at iteration {}; up to {} it was that of a "
+      "training of {}",
+      iterations_, resumed_at, before);
+}
+
+}  // namespace omni

@@ -1,0 +1,58 @@
+#include "layers/classes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "layers/layer_builder.hpp"
+#include "layers/net.hpp"
+
+namespace omni {
+namespace {
+
+bool declares(const LayerType& type, std::string_view key) {
+  return std::ranges::find(type.keys, key, &Key::name) != type.keys.end();
+}
+
+// In the place of the line that counts, so that the section is the same as if the file said so.
+void set(Section& section, std::string_view key, std::string value) {
+  const auto last =
+      std::ranges::find(section.options.rbegin(), section.options.rend(), key, &Option::key);
+  if (last == section.options.rend())
+    section.options.push_back({std::string(key), std::move(value), kCommandLine});
+  else if (last->value != value)
+    *last = {last->key, std::move(value), kCommandLine};
+}
+
+}  // namespace
+
+Status set_classes(NetSpec& spec, int classes, bool strict) {
+  const std::string option = fmt::format("--classes {}", classes);
+  for (std::size_t i = spec.layers.size(); i-- > 0;) {
+    Section& section = spec.layers[i];
+    OMNI_TRY(const LayerType* type, find_layer_type(section));
+    if (declares(*type, "layers") || declares(*type, "from"))
+      return Error{ErrorKind::usage, section.where(),
+                   fmt::format("{}: the outputs of this [{}] come from several layers", option,
+                               section.type),
+                   "put a layer with so many outputs behind it"};
+    const std::string_view key = declares(*type, "output")    ? "output"
+                                 : declares(*type, "filters") ? "filters"
+                                                              : "";
+    if (key.empty()) continue;
+    set(section, key, std::to_string(classes));
+    OMNI_TRY(const auto net,
+             Net::build(spec, {.training = false, .strict = strict, .images = 1, .slice = 1}));
+    if (net->classes() == classes) return {};
+    return Error{
+        ErrorKind::usage, section.where(),
+        fmt::format("{}: with {}={} the net has {} outputs", option, key, classes, net->classes()),
+        "put [avgpool], or [connected] with so many outputs, behind it"};
+  }
+  return Error{ErrorKind::usage, spec.layers.back().where(),
+               option + ": no layer says how many outputs the net has",
+               "put [connected] with so many outputs before the loss"};
+}
+
+}  // namespace omni

@@ -1,0 +1,74 @@
+// Where a number is wanted, "nan" and "inf" are none: of every option of every command that --help
+// lists.
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <sstream>
+
+#include "tests/support/omni_run_fork.hpp"
+
+namespace omni::test {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// Command lines that end early, whatever else is given: well, or with an error that comes later
+// than those of options.
+const std::vector<std::pair<std::string, Words>> kCommands{
+    {"train", {"--net", "lenet", "--dry-run"}},
+    {"train", {"--net", "lenet", "--dry-run", "--groups", "2", "--strategy", "sma"}},
+    {"valid", {"--net", "absent", "--weights", "absent"}},
+    {"predict", {"--net", "absent", "--weights", "absent"}},
+    {"time", {"--net", "absent"}},
+    {"plan", {"--net", "absent"}},
+    {"compare",
+     {"--net", "absent", "--data", "synthetic", "--strategies", "sync", "--target", "0.9"}},
+    {"explain", {"absent"}},
+    {"machine", {"--net", "absent"}},
+    {"slurm", {"--net", "absent"}}};
+
+std::vector<std::string> options_with_values(const std::string& command) {
+  std::vector<std::string> names;
+  std::istringstream help(omni_run_fork({command, "--help"}).output);
+  const std::regex option("^  (?:-\\w,)?(--[\\w-]+) [A-Z<{\\[].*");
+  std::smatch found;
+  for (std::string line; std::getline(help, line);)
+    if (std::regex_match(line, found, option)) names.push_back(found[1]);
+  return names;
+}
+
+class Numbers : public testing::Test {
+ protected:
+  // What the command says of a value.
+  static std::string answer(const std::string& command, const Words& others,
+                            const std::string& option, const std::string& value) {
+    Words words{command};
+    words.insert(words.end(), others.begin(), others.end());
+    if (!option.empty()) words.push_back(option + "=" + value);
+    const Finished run = omni_run_fork(words);
+    return std::to_string(run.exit_code) + " " + run.errors;
+  }
+};
+
+// An option that takes any word wants a name. Of the others, none takes these.
+TEST_F(Numbers, AreFinite) {
+  const TemporaryDirectory folder;
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  int wanting = 0;
+  for (const auto& [command, others] : kCommands) {
+    const std::string usual = answer(command, others, "", "");
+    for (const std::string& option : options_with_values(command)) {
+      if (answer(command, others, option, "word") == usual) continue;
+      ++wanting;
+      for (const char* value : {"nan", "-nan", "NaN", "inf", "-inf", "1e999"})
+        EXPECT_NE(answer(command, others, option, value), usual)
+            << command << ' ' << option << '=' << value;
+    }
+  }
+  std::filesystem::current_path(before);
+  EXPECT_GT(wanting, 50);
+}
+
+}  // namespace
+}  // namespace omni::test

@@ -1,0 +1,160 @@
+// What omni-run refuses is refused when its job is written, not after the queue.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/omni_run.hpp"
+
+namespace omni::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using Words = std::vector<std::string>;
+
+Words joined(Words first, const Words& then) {
+  first.insert(first.end(), then.begin(), then.end());
+  return first;
+}
+
+Finished write_job(const Words& words) { return omni_run(joined({"slurm"}, words)); }
+
+std::string error_of(const Finished& run) {
+  const std::size_t at = run.errors.find("error: ");
+  return at == std::string::npos ? "" : run.errors.substr(at);
+}
+
+void expect_refused(const Words& words, const std::string& text, int code = 2) {
+  const Finished run = write_job(words);
+  EXPECT_EQ(run.exit_code, code) << run.errors;
+  EXPECT_EQ(run.output, "");
+  EXPECT_THAT(error_of(run), HasSubstr(text)) << testing::PrintToString(words);
+}
+
+TEST(JobIsRefused, AsItsTrainingIs) {
+  const TemporaryDirectory folder;
+  put(folder / "train.txt", "nowhere.jpg 3\n");
+  put(folder / "metrics", "{\"iteration\":1}\n");
+  const Words trainings[] = {
+      {"--net", "lenet", "--strategy", "nope"},
+      {"--net", "lenet", "--strategy", "sma", "--guard", "on"},
+      {"--net", "lenet", "--auto", "--deterministic"},
+      {"--net", "lenet", "--auto", "--groups", "auto"},
+      {"--net", "lenet", "--groups", "2", "--set", "adam=1"},
+      {"--net", "lenet", "--groups", "2", "--group-layout", "0"},
+      {"--net", "lenet", "--groups", "2", "--sched", "heteroprio"},
+      {"--net", "lenet", "--sched", "nope"},
+      {"--net", "lenet", "--batch", "10", "--subdivisions", "3"},
+      {"--net", "lenet", "--set", "nothing=1"},
+      {"--net", "lenet", "--machine", "here"},
+      {"--net", "lenet", "--arrivals", "virtual", "--machine", "nowhere"},
+      {"--net", "lenet", "--data", "synthetic:64:5000"},
+      {"--net", "lenet", "--data", "synthetic:none"},
+      {"--net", "lenet", "--data", "fashion-mnits"},
+      {"--net", "lenet", "--data", folder / "train.txt"},
+      {"--net", "lenet", "--data", "synthetic", "--scale-features"},
+      {"--net", "lenet", "--weights", "nowhere.weights"},
+      {"--net", "lenet", "--resume", "nowhere"},
+      {"--net", "lenet", "--save-weights", "nowhere/lenet.weights"},
+      {"--net", "lenet", "--resume", "none", "--metrics", folder / "metrics"},
+      {"--net", "lenet", "--epochs", "-1"},
+      {"--net", "lenet", "--impl", "nope"}};
+  for (const Words& words : trainings) {
+    const Finished trained = omni_run(joined(words, {"--gpus", "none"}));
+    ASSERT_NE(trained.exit_code, 0) << testing::PrintToString(words);
+    ASSERT_NE(error_of(trained), "") << trained.errors;
+    const Finished run = write_job(joined(words, {"--", "--gpus", "none"}));
+    EXPECT_EQ(run.exit_code, trained.exit_code) << testing::PrintToString(words);
+    EXPECT_EQ(run.output, "");
+    EXPECT_EQ(error_of(run).substr(0, error_of(run).find(" (omni-run")),
+              error_of(trained).substr(0, error_of(trained).find(" (omni-run")));
+  }
+}
+
+TEST(JobIsRefused, AsItsRanksAre) {
+  const auto on_nodes = [](const char* nodes, const Words& words, const std::string& text) {
+    expect_refused(joined({"--nodes", nodes, "--net", "mlp", "--data", "synthetic:64:10"}, words),
+                   text);
+  };
+  on_nodes("4", {"--auto"}, "--auto: the number of groups is not searched over ranks yet");
+  on_nodes("2-4", {"--auto"}, "--auto: the number of groups");
+  on_nodes("2", {"--groups", "auto"}, "--groups auto: the number of groups");
+  on_nodes("2", {"--groups", "2"}, "--fc merged: all layers would be on the first rank");
+  on_nodes("3", {"--batch", "2"}, "3 ranks cannot share 2 images");
+  on_nodes("2-3", {"--batch", "2"}, "3 ranks cannot share 2 images");
+  on_nodes("2", {"--batch", "16", "--deterministic", "--slice", "16"}, "(--slice 8, say)");
+  on_nodes("2", {"--group-layout", "0-1:0"}, "--group-layout: one group is on all ranks");
+  on_nodes("2", {"--arrivals", "virtual", "--machine", "8-gpus", "--slice", "8"},
+           "--arrivals virtual");
+  expect_refused({"--template", "nodes", "--auto", "--net", "lenet"}, "--auto: the number");
+  for (const Words& one : {Words{"--nodes", "1"}, Words{}})
+    EXPECT_EQ(write_job(joined(one, {"--net", "lenet", "--auto"})).exit_code, 0);
+  expect_refused({"--net", "lenet", "--nodes", "2", "--template", "gpu"},
+                 "--nodes 2: the template gpu trains on one node (--template nodes)");
+  EXPECT_EQ(write_job({"--net", "lenet", "--nodes", "3", "--template", "ensemble"}).exit_code, 0);
+}
+
+TEST(JobIsRefused, ForWhatSbatchRefuses) {
+  for (const auto& [option, value, text] : std::vector<std::array<std::string, 3>>{
+           {"--time", "2hours", "--time '2hours': is no time (minutes, minutes:seconds,"},
+           {"--nodes", "abc", "--nodes 'abc': is no number of nodes (as in 4, or 2-4)"},
+           {"--nodes", "0", "--nodes '0': is no number of nodes"},
+           {"--array", "8-1", "--array '8-1': are no numbers of tasks (as in 0-7,"},
+           {"--mem", "much", "--mem 'much': is no size (as in 16G;"},
+           {"--cpus-per-task", "some", "--cpus-per-task 'some': is no number of cores (as in 8)"},
+           {"--gres", "gpu:a:b", "--gres 'gpu:a:b': is no list of resources"},
+           {"--gpus", "all", "--gpus 'all': is no number of GPUs (as for sbatch: 2, or h100:2; "},
+           {"--gpus", "0,1", "come behind --: -- --gpus 0,1)"},
+           {"--gpus-per-node", "none", "--gpus-per-node 'none': is no number of GPUs (as in 2,"},
+           {"--partition", "it's", "--partition 'it\\x27s': holds a character that an #SBATCH"},
+           {"--account", "a\x01", "--account 'a\\x01': holds a character"}})
+    expect_refused({option, value, "--net", "lenet"}, text);
+  expect_refused({"--time", "1", "--net", "vgg-16", "--data", "synthetic:64:10"},
+                 "--time: the job ends in 60 s, and ");
+}
+
+TEST(JobIsRefused, WhereTrainingsWouldWriteTheSame) {
+  for (const char* option : {"--out", "--metrics", "--save-weights"}) {
+    expect_refused({"--net", "lenet", "--array", "0-3", option, "there"},
+                   std::string(option) +
+                       ": all tasks of the array would write the same (leave it out: the "
+                       "template names one for each)");
+    expect_refused({"--net", "lenet", "--template", "ensemble", option, "there"},
+                   std::string(option) + ": all trainings of the job would write the same");
+  }
+  for (const char* form : {"array", "ensemble"})
+    expect_refused({"--net", "lenet", "--template", form, "--seed", "7"},
+                   std::string("--seed: the template ") + form + " gives it itself (leave it out,");
+  expect_refused({"--net", "lenet", "--template", "array", "--learning-rate", "0.1"},
+                 "--learning-rate: the template array gives it itself");
+  const Finished seeded = write_job({"--net", "lenet", "--array", "0-3", "--seed", "7"});
+  EXPECT_EQ(seeded.exit_code, 0);
+  EXPECT_THAT(seeded.errors, HasSubstr("warning: --seed: all tasks of the array train alike"));
+}
+
+TEST(JobIsWritten, ThoughItsFilesAreElsewhere) {
+  const Finished run = write_job({"--net", "lenet", "--data", "/no/disk/of/a/node", "--weights",
+                                  "/no/disk/lenet.weights", "--save-weights",
+                                  "/no/disk/after.weights", "--metrics", "/no/disk/metrics"});
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.output, HasSubstr(" --data /no/disk/of/a/node --weights /no/disk/lenet.weights"));
+  for (const char* said : {"--data /no/disk/of/a/node", "--weights /no/disk/lenet.weights",
+                           "--save-weights /no/disk/after.weights", "--metrics /no/disk/metrics"})
+    EXPECT_THAT(run.errors, HasSubstr(std::string("warning: ") + said +
+                                      ": is not on this machine; the job's nodes must have it\n"));
+  EXPECT_THAT(run.errors, Not(HasSubstr("error")));
+}
+
+TEST(JobOptions, ThatAreUnknownPointToTheirHelp) {
+  expect_refused({"--net", "lenet", "--mail-type", "END"},
+                 "unknown option '--mail-type' ('omni-run slurm --help' lists its own, 'omni-run "
+                 "--help' the others");
+  expect_refused({"--net", "lenet", "--partion", "x"}, "did you mean '--partition'?");
+  expect_refused({"--net", "lenet", "--gpu-per-node", "2"}, "did you mean '--gpus-per-node'?");
+  expect_refused({"--net", "lenet", "--", "--nodes", "2"}, "unknown option '--nodes'");
+  expect_refused({"--net", "lenet", "--time"}, "omni-run slurm --help");
+  const Finished training = omni_run({"--net", "lenet", "--frobnicate"});
+  EXPECT_THAT(training.errors, HasSubstr("'omni-run --help' lists them"));
+}
+
+}  // namespace
+}  // namespace omni::test

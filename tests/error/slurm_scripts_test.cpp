@@ -1,0 +1,204 @@
+// What the scripts of omni-run slurm do, run by bash with a srun that only says what it is asked.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/support/omni_run.hpp"
+
+namespace omni::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using Words = std::vector<std::string>;
+
+std::string job_script(Words words) {
+  words.insert(words.begin(), "slurm");
+  const Finished made = omni_run(std::move(words));
+  EXPECT_EQ(made.exit_code, 0) << made.errors;
+  return made.output;
+}
+
+// As a job with these variables: the words of each srun, one on a line, with a $ at its end.
+struct Job {
+  explicit Job(const std::string& script, const Words& variables = {}) {
+    put(folder / "script", script);
+    put(folder / "srun", "#!/bin/bash\nprintf '%s$\\n' \"$@\"\nexit \"${CODE:-0}\"\n");
+    put(folder / "scontrol", "#!/bin/bash\necho \"scontrol $*\"\n");
+    for (const char* program : {"srun", "scontrol"})
+      std::filesystem::permissions(folder / program, std::filesystem::perms::owner_all);
+    Words command{"/usr/bin/env",
+                  "-i",
+                  "-C",
+                  folder.path(),
+                  "PATH=.:/usr/bin:/bin",
+                  "SLURM_JOB_ID=17",
+                  "SLURM_JOB_END_TIME=99",
+                  "SLURM_NNODES=2"};
+    command.insert(command.end(), variables.begin(), variables.end());
+    command.insert(command.end(), {"/bin/bash", "script"});
+    done = run_program(command);
+    EXPECT_EQ(done.errors, "");
+  }
+  std::string after(const std::string& option) const {
+    const std::string line = option + "$\n";
+    const std::size_t at = done.output.find(line);
+    if (at == std::string::npos) return "";
+    const std::size_t begin = at + line.size();
+    return done.output.substr(begin, done.output.find("$\n", begin) - begin);
+  }
+  TemporaryDirectory folder;
+  Finished done;
+};
+
+Words task(int number) {
+  return {"SLURM_ARRAY_JOB_ID=15", "SLURM_ARRAY_TASK_ID=" + std::to_string(number)};
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++found;
+  return found;
+}
+
+TEST(JobGpus, AreANumberAsForSbatch) {
+  const auto lines = [](Words words) {
+    words.insert(words.end(), {"--net", "lenet"});
+    std::string found;
+    std::istringstream script(job_script(words));
+    for (std::string line; std::getline(script, line);)
+      if (line.find("gpu") != line.npos && !line.starts_with("# ") && !line.starts_with("PATH="))
+        found += line + '\n';
+    return found;
+  };
+  EXPECT_EQ(lines({"--gpus", "4"}), "#SBATCH --gpus-per-node=4\n");
+  EXPECT_EQ(lines({"--gpus=h100:2"}), "#SBATCH --gpus-per-node=h100:2\n");
+  EXPECT_EQ(lines({"--gpus", "4", "--nodes", "2"}), "#SBATCH --gpus-per-node=2\n");
+  EXPECT_EQ(lines({"--gpus-per-node", "a100:3", "--nodes", "2"}),
+            "#SBATCH --gpus-per-node=a100:3\n");
+  EXPECT_EQ(lines({"--template", "gpu"}), "#SBATCH --gres=gpu:1\n");
+  EXPECT_EQ(lines({"--template", "gpu", "--gpus", "2"}), "#SBATCH --gpus-per-node=2\n");
+  EXPECT_EQ(lines({"--template", "gpu", "--gres", "gpu:2"}), "#SBATCH --gres=gpu:2\n");
+  EXPECT_EQ(lines({}), "");
+  // Numbers of GPUs are the training's option.
+  EXPECT_EQ(lines({"--gpus", "2", "--batch", "64", "--"}), "#SBATCH --gpus-per-node=2\n");
+  const std::string numbered =
+      job_script({"--gpus", "4", "--net", "lenet", "--", "--gpus", "0,2", "--seed=3"});
+  EXPECT_THAT(numbered, HasSubstr("\nset -- --net lenet --gpus 0,2 --seed=3 \"$@\"\n"));
+  EXPECT_THAT(numbered, HasSubstr("#SBATCH --gpus-per-node=4\n"));
+}
+
+TEST(JobGpus, ThatNoJobCanHaveAreRefused) {
+  const auto refused = [](Words words, int code, const std::string& text) {
+    words.insert(words.begin(), {"slurm", "--net", "lenet"});
+    const Finished run = omni_run(words);
+    EXPECT_EQ(run.exit_code, code) << run.errors;
+    EXPECT_EQ(run.output, "");
+    EXPECT_THAT(run.errors, HasSubstr(text));
+  };
+  refused({"--gpus", "3", "--nodes", "2"}, 2,
+          "--gpus 3: 2 nodes cannot have equally many of them (--gpus-per-node 1, say)");
+  refused({"--gpus", "4", "--nodes", "2-4"}, 2, "--gpus 4: the number of nodes that share them");
+  refused({"--gpus", "4", "--gres", "gpu:4"}, 2, "asked for twice (give one of --gpus,");
+  refused({"--gpus", "2", "--", "--gpus", "0,2"}, 5,
+          "--gpus 0,2: there is no GPU 2 (the job has 2 on each node, counted from 0");
+  refused({"--", "--gpus", "0,0"}, 2, "--gpus 0,0: names 0 twice");
+}
+
+TEST(JobArray, HasATrainingForEachTask) {
+  const std::string script = job_script({"--array", "1-8", "--net", "lenet"});
+  EXPECT_THAT(script, HasSubstr("#SBATCH --array=1-8\n"));
+  EXPECT_THAT(script, HasSubstr("#SBATCH --nodes=1\n"));
+  std::set<std::string> folders;
+  for (int number = 1; number <= 8; ++number) {
+    const Job job(script, task(number));
+    EXPECT_EQ(job.done.exit_code, 0);
+    folders.insert(job.after("--out"));
+    EXPECT_EQ(job.after("--metrics"), job.after("--out") + "/metrics.jsonl");
+    EXPECT_EQ(job.after("--save-weights"), job.after("--out") + "/weights");
+    EXPECT_TRUE(std::filesystem::is_directory(job.folder / job.after("--out")));
+    EXPECT_EQ(job.after("--seed"), "") << "its number, by default";
+  }
+  EXPECT_EQ(folders.size(), 8);
+  EXPECT_TRUE(folders.contains("omni-runs/15/8"));
+  const std::string wide = job_script({"--array", "0-3%2", "--nodes", "4", "--net", "lenet"});
+  EXPECT_THAT(wide, HasSubstr("#SBATCH --nodes=4\n"));
+  EXPECT_THAT(wide, HasSubstr("--mpi=pmi2"));
+}
+
+TEST(JobArray, OfRatesGoesOnWithTheNextSeed) {
+  const std::string script =
+      job_script({"--template", "array", "--array", "1-8", "--net", "lenet"});
+  std::set<std::string> settings, folders;
+  for (int number = 1; number <= 8; ++number) {
+    const Job job(script, task(number));
+    settings.insert(job.after("--learning-rate") + " " + job.after("--seed"));
+    folders.insert(job.after("--out"));
+  }
+  EXPECT_THAT(settings, testing::UnorderedElementsAre("0.01 1", "0.003 1", "0.001 1", "0.03 2",
+                                                      "0.01 2", "0.003 2", "0.001 2", "0.03 3"));
+  EXPECT_EQ(folders.size(), 8);
+}
+
+TEST(JobArray, OfEnsemblesHasOtherMembersInEachTask) {
+  const std::string script =
+      job_script({"--template", "ensemble", "--array", "0-1", "--nodes", "2", "--net", "lenet"});
+  std::string all;
+  for (const int number : {0, 1}) all += Job(script, task(number)).done.output;
+  for (const char* seed : {"1", "2", "3", "4"}) {
+    EXPECT_EQ(count(all, std::string("--seed$\n") + seed + "$\n"), 1u) << all;
+    EXPECT_EQ(count(all, std::string("--out$\nomni-runs/15/") + seed + "$\n"), 1u) << all;
+  }
+}
+
+TEST(JobScripts, KeepMetricsAndWeights) {
+  for (const char* form : {"cpu", "gpu", "requeue", "nodes", "array", "ensemble"}) {
+    SCOPED_TRACE(form);
+    const Job job(job_script({"--template", form, "--net", "lenet", "--batch", "64"}), task(0));
+    EXPECT_EQ(job.done.exit_code, 0);
+    EXPECT_THAT(job.after("--metrics"), HasSubstr("/metrics.jsonl"));
+    EXPECT_THAT(job.after("--save-weights"), HasSubstr("/weights"));
+    EXPECT_EQ(job.after("--resume"), "auto");
+    EXPECT_THAT(job.done.output, HasSubstr("--net$\nlenet$\n--batch$\n64$\n"));
+  }
+  // The command line's own come last, and a training takes the last.
+  const Job own(
+      job_script({"--nodes", "2", "--net", "lenet", "--metrics", "m", "--save-weights", "w"}));
+  EXPECT_GT(own.done.output.find("--metrics$\nm$\n"), own.done.output.find("/metrics.jsonl$\n"));
+  const Finished both =
+      omni_run({"--net", "mlp", "--data", "synthetic:64:10", "--max-batches", "1", "--no-test",
+                "--metrics", own.folder / "a", "--metrics", own.folder / "b", "--save-weights",
+                own.folder / "c", "--save-weights", own.folder / "d"});
+  EXPECT_EQ(both.exit_code, 0) << both.errors;
+  const auto is_there = [&](const char* name) {
+    return std::filesystem::exists(own.folder / name);
+  };
+  EXPECT_FALSE(is_there("a") || is_there("c"));
+  EXPECT_TRUE(is_there("b") && is_there("d"));
+}
+
+TEST(JobScripts, RequeueWhatWasStoppedAndUpToTenLosses) {
+  const std::string script = job_script({"--nodes", "2", "--net", "lenet"});
+  EXPECT_THAT(Job(script, {"CODE=75"}).done.output, HasSubstr("scontrol requeue 17"));
+  EXPECT_THAT(Job(script, {"CODE=2"}).done.output, Not(HasSubstr("scontrol")));
+}
+
+TEST(JobScripts, FindANetWhateverItsName) {
+  const TemporaryDirectory folder;
+  for (const std::string name :
+       {"line\nend.cfg", "bell\x07.cfg", "it's $(id) `id`.cfg", "tab\tand \\back\\.cfg",
+        "\xff bytes.cfg", "größe\x1b[31m.cfg", "$'x'\x01.cfg"}) {
+    const std::string net = folder / name;
+    std::filesystem::copy_file(std::filesystem::path(kOmniRun).parent_path().parent_path() /
+                                   "share/omnivore/nets/lenet.cfg",
+                               net);
+    const Job job(job_script({"--net", net}));
+    EXPECT_EQ(job.after("--net"), net);
+  }
+}
+
+}  // namespace
+}  // namespace omni::test
