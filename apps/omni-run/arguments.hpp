@@ -59,7 +59,7 @@ struct DataArguments {
   std::uint64_t seed = 1;
   bool test = true;  // there are to be test images
   bool scale_features = false;
-  double hold_out = 0;  // share of the training samples to test on; 0: the data's own test set
+  double hold_out = 0;    // share of the training samples to test on; 0: the data's own test set
   double damaged = 0.01;  // share of the images of a set that may be
 };
 

@@ -91,7 +91,8 @@ TEST_F(HeldOut, DamagedImagesOfBothPartsAreSkipped) {
     words.insert(words.end(), more.begin(), more.end());
     return run(words, {});
   };
-  const auto parts = open_dataset({.source = at("set/train"), .seed = 7, .hold_out = 0.2});
+  const auto parts =
+      open_dataset({.source = at("set/train"), .net_input = {}, .seed = 7, .hold_out = 0.2});
   ASSERT_TRUE(parts);
   const Words damaged{parts->train->name_of(3), parts->test->name_of(2)};
   for (const std::string& path : damaged) put(path, get(path).substr(0, 400));

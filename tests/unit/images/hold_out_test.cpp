@@ -13,6 +13,7 @@
 #include "runtime/data/damaged_images.hpp"
 #include "runtime/data/sources.hpp"
 #include "runtime/data/subset.hpp"
+#include "runtime/tasks/slices.hpp"
 #include "tests/support/image_folder.hpp"
 
 namespace omni {
