@@ -264,7 +264,7 @@ TEST_F(HoldOutOf, DamagedFilesAreSkippedInTheirPart) {
 
 // A share of a list's files may be missing, as without --hold-out.
 TEST_F(HoldOutOf, MissingFilesOfAList) {
-  fs::remove(at("set/train/blue/0.jpg"));
+  fs::remove(at("set/train/red/5.jpg"));
   const auto open_list = [&](double damaged) {
     return open_dataset({.source = at("list"),
                          .net_input = {8, 8, 3},
