@@ -18,7 +18,8 @@ enum class RandomStream : std::uint32_t {
   synthetic,
   rate,
   crop,
-  arrivals
+  arrivals,
+  hold_out
 };
 
 class Philox {

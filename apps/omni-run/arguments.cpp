@@ -36,6 +36,17 @@ CLI::Validator group_count() {
       "");
 }
 
+// Between 0 and 1, both left out; CLI11's own ranges take NaN.
+CLI::Validator true_share() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        const auto share = number_in<double>(text);
+        if (share && *share > 0 && *share < 1) return "";
+        return fmt::format("{} is no share between 0 and 1, as 0.1 is", shown_name(text));
+      },
+      "");
+}
+
 }  // namespace
 
 std::optional<int> count_in(std::string_view text, int most) {
@@ -160,6 +171,7 @@ void add_strategies(CLI::App& app, GroupArguments& arguments, ArrivalArguments& 
 void add_data(CLI::App& app, DataArguments& arguments) {
   app.add_option("--data", arguments.source);
   app.add_flag("--scale-features", arguments.scale_features);
+  app.add_option("--hold-out", arguments.hold_out)->check(true_share());
   app.add_option("--seed", arguments.seed)->transform(whole_number())->capture_default_str();
 }
 

@@ -59,6 +59,7 @@ struct DataArguments {
   std::uint64_t seed = 1;
   bool test = true;  // there are to be test images
   bool scale_features = false;
+  double hold_out = 0;    // share of the training samples to test on; 0: the data's own test set
   double damaged = 0.01;  // share of the images of a set that may be
 };
 
@@ -140,6 +141,13 @@ struct PlanArguments : NetRunArguments {
   std::uint64_t update_iterations = 0;  // to measure updates by, with one group; 0: not
   std::vector<UpdateRatio> counts{};    // of updates, as measured
   std::string gpu{};                    // machine file of one that is not there; "": of no use
+};
+
+struct DataCheckArguments {
+  CommonArguments common;
+  DataArguments data;
+  std::string net;  // that is to be trained; "": not known yet
+  int classes = 0;  // as of NetArguments
 };
 
 struct DevicesArguments {

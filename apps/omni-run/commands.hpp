@@ -12,6 +12,7 @@ Status time_command(const TimeArguments& arguments);
 Status plan_command(const PlanArguments& arguments);
 Status plan_gpu_command(const PlanArguments& arguments);
 Status compare_command(const CompareArguments& arguments);
+Status data_command(const DataCheckArguments& arguments);
 Status shipped_net_command(const ShippedNetArguments& arguments);
 Status layers_command(const CommonArguments& arguments);
 Status explain_command(const ExplainArguments& arguments);

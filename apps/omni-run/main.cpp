@@ -129,6 +129,12 @@ void add_options(CLI::App& app, CompareArguments& compare) {
   app.add_option("options", compare.options);
 }
 
+void add_options(CLI::App& app, DataCheckArguments& data) {
+  app.add_option("SOURCE", data.data.source);
+  app.add_option("--net", data.net)->check(not_empty());
+  app.add_option("--classes", data.classes)->transform(class_count());
+}
+
 void add_options(CLI::App& app, SlurmArguments& job) {
   app.add_option("--template", job.form)->check(not_empty());
   const CLI::Validator one_word(
@@ -217,6 +223,8 @@ class Commands {
         plan_, plan_command);
     add("compare", "Train by several strategies with several seeds: time and epochs to an accuracy",
         compare_, compare_command);
+    add("data", "Check a data set: damaged files, classes, duplicates, sizes", checked_,
+        data_command);
     add("net", "The shipped nets; with NAME: the text of one", shipped_, shipped_net_command)
         .add_option("NAME", shipped_.name)
         ->check(not_empty());
@@ -281,6 +289,7 @@ class Commands {
   TimeArguments time_;
   PlanArguments plan_;
   CompareArguments compare_;
+  DataCheckArguments checked_;
   CommonArguments layers_;
   ShippedNetArguments shipped_;
   ExplainArguments explained_;

@@ -19,6 +19,7 @@
 #include "layers/formats/darknet.hpp"
 #include "layers/options.hpp"
 #include "runtime/files.hpp"
+#include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
 #include "scheduling/training_checkpoint.hpp"
 
@@ -53,7 +54,8 @@ void keep_images_at_once(const Section& file, Section& net) {
 }
 
 // `names`: those that are stored with it.
-Status load(Net& net, const std::filesystem::path& file, std::vector<std::string>& names) {
+Status load(Net& net, const std::filesystem::path& file, const std::string& held_out_of,
+            std::vector<std::string>& names) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(file, ignored) && file.extension() != ".safetensors" &&
       file.extension() != ".json") {
@@ -61,6 +63,12 @@ Status load(Net& net, const std::filesystem::path& file, std::vector<std::string
     return with_classes(load_darknet_weights(net, file), names, net);
   }
   OMNI_TRY(const Checkpoint checkpoint, load_checkpoint(file));
+  const auto trained = checkpoint.fields.text("data");
+  if (trained && !held_out_of.empty() && one_line(*trained) != one_line(held_out_of))
+    log::warn(
+        "{}: was trained on the data {}, this run has {}: samples that it learned may be among the "
+        "test samples (give the same --data, --hold-out and --seed)",
+        file.string(), shown_name(*trained), shown_name(held_out_of));
   names = saved_class_names(checkpoint);
   return restore_parameters(net, checkpoint);
 }
@@ -163,10 +171,11 @@ Result<std::unique_ptr<Net>> open_net(const NetArguments& arguments, bool traini
   return build_net(spec, arguments, training);
 }
 
-Result<std::vector<std::string>> load_parameters(Net& net, const std::string& path) {
+Result<std::vector<std::string>> load_parameters(Net& net, const std::string& path,
+                                                 const std::string& held_out_of) {
   OMNI_CHECK(require_there(path));
   std::vector<std::string> names;
-  OMNI_CHECK(load(net, path, names));
+  OMNI_CHECK(load(net, path, held_out_of, names));
   for (const Param* param : net.params()) {
     const HostAccess values(*param->master, HostAccess::Mode::read);
     if (!std::ranges::all_of(values.f32(), [](float value) { return std::isfinite(value); }))

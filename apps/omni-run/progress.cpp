@@ -43,15 +43,31 @@ std::string Progress::bar(const StepReport& report) const {
 }
 
 void Progress::iteration(const StepReport& report) {
-  if (quiet_ || !terminal_) return;
+  if (!quiet_ && terminal_ && is_time(report.iteration == report.iterations)) redraw(bar(report));
+}
+
+// A few times a second.
+bool Progress::is_time(bool last) {
   const auto now = std::chrono::steady_clock::now();
-  if (now - drawn_ < std::chrono::milliseconds(100) && report.iteration != report.iterations)
-    return;
+  if (now - drawn_ < std::chrono::milliseconds(100) && !last) return false;
   drawn_ = now;
-  const std::string text = bar(report).substr(0, static_cast<std::size_t>(std::max(1, width_ - 1)));
-  fmt::print(stderr, "\r{}\x1b[K", text);
+  return true;
+}
+
+void Progress::redraw(const std::string& text) {
+  fmt::print(stderr, "\r{}\x1b[K",
+             text.substr(0, static_cast<std::size_t>(std::max(1, width_ - 1))));
   std::fflush(stderr);
   open_line_ = true;
+}
+
+void Progress::checked(std::size_t done, std::size_t all, std::size_t unreadable) {
+  if (quiet_) return;
+  const std::string text =
+      fmt::format("checked {} of {} samples, {} unreadable", done, all, unreadable);
+  if (terminal_ && is_time(done == all)) redraw(text);
+  const std::size_t tenths = done * 10 / all;
+  if (!terminal_ && tenths > std::exchange(tenths_, tenths)) log::info("{}", text);
 }
 
 void Progress::step(const StepReport& report) {

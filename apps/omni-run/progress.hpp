@@ -15,14 +15,19 @@ class Progress {
   void iteration(const StepReport& report);  // redraws the bar, a few times a second
   void step(const StepReport& report);       // prints a line on a pipe
   void evaluation(const EvaluationReport& report, int classes);
+  // Of omni-run data: redraws a line on a terminal, prints one for each tenth on a pipe.
+  void checked(std::size_t done, std::size_t all, std::size_t unreadable);
   void finish_line();  // so that other output starts on a line of its own
   static std::string line(const EvaluationReport& report, int classes);
 
  private:
   std::string bar(const StepReport& report) const;
+  bool is_time(bool last);
+  void redraw(const std::string& text);
   bool quiet_, terminal_;
   int width_ = 80;  // columns of the terminal
   bool open_line_ = false;
+  std::size_t tenths_ = 0;  // that are printed
   std::chrono::steady_clock::time_point drawn_{};
 };
 

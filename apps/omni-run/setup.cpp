@@ -160,8 +160,12 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
                          .seed = arguments.seed,
                          .test = arguments.test,
                          .scale_features = arguments.scale_features,
+                         .hold_out = arguments.hold_out,
                          .damaged = arguments.damaged}));
   log::info("data: {}", data.train->description());
+  if (arguments.hold_out > 0)
+    log::info("--hold-out {}: seed {} draws what is held out; a test set of the data is not used",
+              arguments.hold_out, arguments.seed);
   const Extent images = data.train->extent(), input = net.options().input;
   if (data.train->holds_vectors()) return data;
   if (net.options().augment.flat)

@@ -65,7 +65,10 @@ Result<std::unique_ptr<Net>> open_net(const NetArguments& arguments, bool traini
 
 // Trained parameters to start from, or to use: a .weights file, or a checkpoint. Not finite ones.
 // The names of the classes that are stored with them, maybe of another number; none: not known.
-Result<std::vector<std::string>> load_parameters(Net& net, const std::string& path);
+// `held_out_of`: DatasetPair::name, where test samples are held out of it; warns if a checkpoint is
+// of another.
+Result<std::vector<std::string>> load_parameters(Net& net, const std::string& path,
+                                                 const std::string& held_out_of = "");
 
 // The table shown before training, and its JSON twin.
 std::string layer_table(const Net& net);

@@ -33,6 +33,7 @@ class SkippingDataset final : public Dataset {
   std::string place_of_label(std::size_t index) const override {
     return of_->place_of_label(index);
   }
+  std::string name_of(std::size_t index) const override { return of_->name_of(index); }
   Status stage(const std::filesystem::path& place, bool) override {
     return of_->stage(place, true);
   }

@@ -31,6 +31,9 @@ class Dataset {
   // "train.txt:12", where a file says the label as a number; else "".
   virtual std::string place_of_label(std::size_t) const { return ""; }
 
+  // Of a sample, for people: its file, or its number.
+  virtual std::string name_of(std::size_t index) const { return fmt::format("sample {}", index); }
+
   // read() fills Image::values; extent() is {1, 1, features}.
   virtual bool holds_vectors() const { return false; }
 
@@ -80,7 +83,11 @@ struct DatasetRequest {
   std::uint64_t seed = 0;
   bool test = true;  // false: only the training images are looked for, and `test` is null
   bool scale_features = false;  // of LIBSVM files: to 0 to 1 over the training vectors
+  double hold_out = 0;          // > 0: this share of the training samples is the test set
   double damaged = 0;           // share of the images that may be missing
+  // Accepts what check_data() is to find: files that are missing or of kinds that are not read,
+  // class folders that are empty or not in train/.
+  bool for_check = false;
 };
 
 Result<DatasetPair> open_dataset(const DatasetRequest& request);

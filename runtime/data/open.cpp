@@ -15,6 +15,7 @@
 #include "runtime/data/dataset.hpp"
 #include "runtime/data/images/image_list.hpp"
 #include "runtime/data/sources.hpp"
+#include "runtime/data/subset.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {
@@ -26,7 +27,8 @@ constexpr std::string_view kKnownSources =
     "known names: fashion-mnist, cifar10, synthetic[:IMAGES[:CLASSES]], "
     "synthetic-vectors[:VECTORS[:FEATURES[:CLASSES]]]; or a folder with IDX files "
     "(train-images-idx3-ubyte[.gz], ...), CIFAR-10 files (data_batch_1.bin, ...) or images "
-    "(train/CLASS/*.jpg, val/CLASS/*.jpg); a Darknet .data file; or two lists of 'path label' "
+    "(train/CLASS/*.jpg, val/CLASS/*.jpg; or CLASS/*.jpg with --hold-out); a Darknet .data file; "
+    "or two lists of 'path label' "
     "lines: train.txt,val.txt; or two LIBSVM files: train.svm,test.svm";
 // More classes than this are learned only after many epochs; the set is there to be learned
 // quickly.
@@ -122,7 +124,7 @@ Result<DatasetPair> open_synthetic_vectors(const DatasetRequest& request) {
                                           10, request.test);
 }
 
-Result<DatasetPair> open_path(const fs::path& path, bool test) {
+Result<DatasetPair> open_path(const fs::path& path, bool test, bool for_check) {
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
   if (!fs::exists(status))
@@ -138,7 +140,7 @@ Result<DatasetPair> open_path(const fs::path& path, bool test) {
   }
   if (is_idx_folder(path)) return open_idx_folder(path, test);
   if (is_cifar_folder(path)) return open_cifar_folder(path, test);
-  if (is_image_folder(path)) return open_image_folder(path, test);
+  if (is_image_folder(path)) return open_image_folder(path, test, for_check);
   return Error{ErrorKind::data, path.string(), "holds no dataset that is understood",
                std::string(kKnownSources)};
 }
@@ -147,7 +149,7 @@ Result<DatasetPair> open_vectors(const DatasetRequest& request, const fs::path& 
                                  const fs::path& test) {
   if (request.test && test.empty())
     return Error{ErrorKind::usage, request.source, "one LIBSVM file alone has no test vectors",
-                 "give two, train.svm,test.svm, or --no-test"};
+                 "give two, train.svm,test.svm, or --hold-out 0.1, or --no-test"};
   return open_libsvm({.train = train,
                       .test = request.test ? test : fs::path(),
                       .features = request.flat ? request.net_input.c : 0,
@@ -172,7 +174,7 @@ Result<DatasetPair> open_source(const DatasetRequest& request) {
   if (name == kSyntheticVectors) return open_synthetic_vectors(request);
   if (libsvm) return open_vectors(request, first, second);
   if (comma != source.npos) return open_labelled_lists(first, second, request.test);
-  OMNI_TRY(DatasetPair pair, open_path(request.source, request.test));
+  OMNI_TRY(DatasetPair pair, open_path(request.source, request.test, request.for_check));
   if (pair.name.empty()) pair.name = fs::canonical(request.source);
   return pair;
 }
@@ -199,11 +201,13 @@ Status check_labels(const DatasetPair& pair, const DatasetRequest& request) {
 
 }  // namespace
 
-Result<DatasetPair> open_dataset(const DatasetRequest& request) {
+Result<DatasetPair> open_dataset(const DatasetRequest& wanted) {
+  DatasetRequest request = wanted;
+  if (wanted.hold_out > 0) request.test = false;  // that of the source is not used
   try {
     OMNI_TRY(DatasetPair pair, open_source(request));
     for (const Dataset* each : {pair.train.get(), pair.test.get()})
-      if (each != nullptr) OMNI_CHECK(each->look_for_files(request.damaged));
+      if (each != nullptr && !request.for_check) OMNI_CHECK(each->look_for_files(request.damaged));
     OMNI_CHECK(check_labels(pair, request));
     if (pair.train->holds_vectors() && request.net_input.c > 0 && !request.flat)
       return Error{ErrorKind::usage, request.source, "holds vectors, but the net takes images",
@@ -213,6 +217,8 @@ Result<DatasetPair> open_dataset(const DatasetRequest& request) {
       OMNI_CHECK(check_input({.flat = request.flat}, pair.train->extent(), request.net_input,
                              request.source));
     if (pair.name.empty()) pair.name = request.source;
+    if (wanted.hold_out > 0) OMNI_CHECK(hold_out(pair, wanted.hold_out, wanted.seed));
+    if (!wanted.test) pair.test.reset();
     return pair;
   } catch (const fs::filesystem_error& problem) {
     return Error{ErrorKind::data, problem.path1().string(), problem.code().message(),

@@ -85,10 +85,13 @@ Result<DatasetPair> open_cifar_folder(const std::filesystem::path& folder, bool 
 
 // All image files below a folder at any depth, sorted. Files of unsupported kinds are included, so
 // that they cause an error instead of being skipped.
-Result<std::vector<std::string>> images_below(const std::filesystem::path& folder);
+Result<std::vector<std::string>> images_below(const std::filesystem::path& folder,
+                                              bool may_be_empty = false);
 
+// train/CLASS and val/CLASS; or CLASS alone, which has no test set.
 bool is_image_folder(const std::filesystem::path& folder);
-Result<DatasetPair> open_image_folder(const std::filesystem::path& folder, bool with_test = true);
+Result<DatasetPair> open_image_folder(const std::filesystem::path& folder, bool with_test = true,
+                                      bool for_check = false);
 
 // A .data file: key=value lines that name the lists of images and of labels.
 Result<DatasetPair> open_darknet_data(const std::filesystem::path& file, bool with_test = true);

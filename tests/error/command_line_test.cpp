@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"UnlikeAnyCommand",
                 {"lenet.cfg"},
                 2,
-                "error: unknown command 'lenet.cfg' (one of: valid predict time plan compare "
+                "error: unknown command 'lenet.cfg' (one of: valid predict time plan compare data "
                 "net layers explain devices machine slurm train)\n"},
         Refusal{"NoGroups", {"--net", "lenet", "--groups", "0"}, 2, "--groups"},
         Refusal{"TooManyGroups",

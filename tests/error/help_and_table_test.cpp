@@ -32,8 +32,8 @@ TEST(Help, GroupsOptionsWithUnitsInOneHundredColumns) {
   expect_has(help, "--patience SECONDS");
   expect_has(help, "--precision fp32|tf32|bf16");
   EXPECT_EQ(help.find(" in ["), help.npos) << "a range as CLI11 shows it";
-  for (const char* command : {"valid", "predict", "time", "plan", "compare", "layers", "explain",
-                              "devices", "machine", "net"}) {
+  for (const char* command : {"valid", "predict", "time", "plan", "compare", "data", "net",
+                              "layers", "explain", "devices", "machine"}) {
     const std::string text = omni_run_fork({command, "--help"}).output;
     expect_narrow(text);
     EXPECT_EQ(text.find("Examples:"), text.npos) << command << " shows the program's examples";

@@ -48,7 +48,7 @@ TEST_F(VectorData, one_file_alone) {
   refused(at("good.svm"), 2,
           at("good.svm") +
               ": one LIBSVM file alone has no test vectors (give two, "
-              "train.svm,test.svm, or --no-test)");
+              "train.svm,test.svm, or --hold-out 0.1, or --no-test)");
 }
 
 TEST_F(VectorData, more_labels_than_outputs) {

@@ -48,15 +48,16 @@ Result<std::vector<std::size_t>> likeliest(std::span<const float> outputs, std::
   return order;
 }
 
-// Gives the net its memory and the weights. `test`: its images; null: not known yet. The names of
-// classes that are stored with the weights.
+// Gives the net its memory and the weights. `test`: its images; null: not known yet. `held_out_of`:
+// see load_parameters(). The names of classes that are stored with the weights.
 Result<std::vector<std::string>> prepare(Net& net, const DataFeed* test,
                                          const NetRunArguments& arguments,
-                                         const std::string& weights) {
+                                         const std::string& weights,
+                                         const std::string& held_out_of = "") {
   const MemoryDemand demand = evaluation_demand(net, test, working_on_gpus(net));
   OMNI_CHECK(MemoryForecast(net, demand, arguments.machine).require());
   OMNI_CHECK(net.allocate());
-  return load_parameters(net, weights);
+  return load_parameters(net, weights, held_out_of);
 }
 
 // Images at once: no more of them than this, nor than there is room for in so many bytes.
@@ -261,12 +262,16 @@ Status predict_command(const PredictArguments& arguments) {
   const std::size_t images = files.size() + arguments.samples.size();
   OMNI_TRY(const auto net, open_for(images, arguments.net));
   if (images == 0)
-    return Error{ErrorKind::usage, "predict", "no image given",
-                 "name .jpg, .png, .ppm or .pgm files or folders of them, or a test sample with --data "
-                 "NAME --index N"};
+    return Error{
+        ErrorKind::usage, "predict", "no image given",
+        "name .jpg, .png, .ppm or .pgm files or folders of them, or a test sample with --data "
+        "NAME --index N"};
   DatasetPair data;
   if (!arguments.data.source.empty() || !arguments.samples.empty()) {
-    OMNI_TRY(data, open_data(arguments.data, *net));
+    DataArguments wanted = arguments.data;
+    wanted.test = !arguments.samples.empty();  // else only the names of the classes are taken
+    OMNI_TRY(data, open_data(wanted, *net));
+    if (!data.test) data.test = std::move(data.train);
   }
   std::vector<std::string> given;
   if (!arguments.names.empty()) {
@@ -324,7 +329,8 @@ Status valid_command(const ValidArguments& arguments) {
   if (csv) OMNI_CHECK(try_writing(arguments.per_class_csv, 0));  // before anything is computed
   OMNI_TRY(const Session session, start_session(arguments.machine));
   DataFeed test(*data.test, feed_options(*net, arguments.data.seed, false, kEvaluationSlots));
-  OMNI_TRY(auto stored, prepare(*net, &test, arguments, arguments.weights));
+  OMNI_TRY(auto stored, prepare(*net, &test, arguments, arguments.weights,
+                                arguments.data.hold_out > 0 ? data.name : ""));
   Confusion confusion(
       settle_names(std::move(given), data.test.get(), std::move(stored), *net, arguments.weights));
   OMNI_CHECK(test.allocate());

@@ -52,14 +52,14 @@ struct Peaks {
   double gpu_gemm = 0;
 };
 
-struct Found {
+struct FoundDevices {
   Gpus gpus;
   std::string models;  // folder
   std::optional<Peaks> peaks{};
 };
 
 nlohmann::ordered_json as_json(const DevicesArguments& arguments, const Session& session,
-                               const Found& found) {
+                               const FoundDevices& found) {
   auto workers = nlohmann::ordered_json::array(), gpus = workers;
   for (const WorkerInfo& worker : session.workers())
     workers.push_back({{"number", workers.size()},
@@ -98,7 +98,7 @@ nlohmann::ordered_json as_json(const DevicesArguments& arguments, const Session&
   return result;
 }
 
-void print(const DevicesArguments& arguments, const Session& session, const Found& found) {
+void print(const DevicesArguments& arguments, const Session& session, const FoundDevices& found) {
   int number = 0;  // as --group-layout counts
   for (const WorkerInfo& worker : session.workers())
     log::result("worker {}: {:<6} {}\n", number++, worker.kind, worker.name);
@@ -151,9 +151,9 @@ Result<ordered_json> seconds_by_size(const NetArguments& net, const MachineArgum
 }  // namespace
 
 Status devices_command(const DevicesArguments& arguments) {
-  Found found{.gpus = find_gpus(),
-              .models = arguments.machine.models.empty() ? default_model_folder().string()
-                                                         : arguments.machine.models};
+  FoundDevices found{.gpus = find_gpus(),
+                     .models = arguments.machine.models.empty() ? default_model_folder().string()
+                                                                : arguments.machine.models};
   const Result<Session> session = start_session(arguments.machine);
   if (!session) {
     for (const Gpu& gpu : found.gpus.found) log::info("GPU {}  {}", gpu.number, describe_gpu(gpu));

@@ -32,6 +32,7 @@ bool is_elsewhere(const DataArguments& data) {
     DatasetRequest request;
     request.source = source;
     request.test = data.test;
+    request.hold_out = data.hold_out;
     const auto opened = open_dataset(request);
     return !opened && opened.error().kind == ErrorKind::usage;
   }

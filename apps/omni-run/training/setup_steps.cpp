@@ -14,6 +14,7 @@
 #include "codelets/dense/library_memory.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/data/damaged_images.hpp"
+#include "runtime/data/data_check.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
@@ -175,6 +176,7 @@ Status Training::open_images() {
   wanted.seed = seed_;
   wanted.test = !arguments_.no_test;
   OMNI_TRY(data_, open_data(wanted, net()));
+  for (const std::string& each : class_warnings(data_)) log::warn("{}", each);
   data_.train = skip_damaged_images(std::move(data_.train), wanted.damaged, true);
   data_.test = skip_damaged_images(std::move(data_.test), wanted.damaged, false);
   if (static_cast<std::size_t>(net().options().batch) > data_.train->size())

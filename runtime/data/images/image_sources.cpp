@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -22,6 +23,9 @@ namespace fs = std::filesystem;
 
 // The first that is there; ImageNet's `test` has no classes, hence last.
 constexpr std::array<std::string_view, 3> kTestFolders{"val", "valid", "test"};
+// Names of sets, in small letters: a folder of class folders that is called so is no class.
+constexpr std::array<std::string_view, 7> kSets{"train", "training",   "val",    "valid",
+                                                "test",  "validation", "testing"};
 constexpr std::array<std::string_view, 7> kRead{".jpg", ".jpeg", ".jpe", ".jfif",
                                                 ".png", ".ppm",  ".pgm"};
 // Left out in silence they would be missed; anything else beside the images is not one.
@@ -43,8 +47,37 @@ std::vector<std::string> class_folders(const fs::path& split) {
   return names;
 }
 
-Status add_class(const fs::path& split, const std::string& name, int label, ImageList& list) {
-  OMNI_TRY(const std::vector<std::string> paths, images_below(split / name));
+// Visits all image files below a folder, until `visit` returns false. Some sets have a folder more
+// below each class.
+Status for_each_image(const fs::path& folder, const std::function<bool(const fs::path&)>& visit) {
+  constexpr int kDeepest = 32;
+  fs::recursive_directory_iterator entry(folder, fs::directory_options::follow_directory_symlink);
+  for (; entry != fs::recursive_directory_iterator(); ++entry) {
+    const fs::path& path = entry->path();
+    if (entry->is_directory()) {
+      if (hidden(path)) entry.disable_recursion_pending();
+      if (entry.depth() > kDeepest)
+        return Error{ErrorKind::data, path.string(), "is nested too deeply",
+                     "a link that leads back to a folder above it?"};
+    }
+    if (hidden(path) || entry->is_directory()) continue;
+    if ((ends_as(path, kRead) || ends_as(path, kNotRead)) && !visit(path)) break;
+  }
+  return {};
+}
+
+// Whether there are folders with images: classes, unless they are what such folders are in.
+bool has_class_folders(const fs::path& folder) {
+  bool found = false;
+  for (const std::string& name : class_folders(folder))
+    if (!found &&
+        !for_each_image(folder / name, [&](const fs::path&) { return found = true, false; }))
+      return false;
+  return found;
+}
+
+Status add_class(const fs::path& folder, int label, bool may_be_empty, ImageList& list) {
+  OMNI_TRY(const std::vector<std::string> paths, images_below(folder, may_be_empty));
   for (const fs::path path : paths)
     list.paths.push_back(path.lexically_relative(list.folder).native());
   list.labels.resize(list.paths.size(), label);
@@ -178,23 +211,13 @@ Status check_different(const fs::path& file, const std::vector<std::string>& lab
 
 }  // namespace
 
-// Some sets have a folder more below each class.
-Result<std::vector<std::string>> images_below(const fs::path& folder) {
-  constexpr int kDeepest = 32;
+Result<std::vector<std::string>> images_below(const fs::path& folder, bool may_be_empty) {
   std::vector<std::string> paths;
-  fs::recursive_directory_iterator entry(folder, fs::directory_options::follow_directory_symlink);
-  for (; entry != fs::recursive_directory_iterator(); ++entry) {
-    const fs::path& path = entry->path();
-    if (entry->is_directory()) {
-      if (hidden(path)) entry.disable_recursion_pending();
-      if (entry.depth() > kDeepest)
-        return Error{ErrorKind::data, path.string(), "is nested too deeply",
-                     "a link that leads back to a folder above it?"};
-    }
-    if (hidden(path) || entry->is_directory()) continue;
-    if (ends_as(path, kRead) || ends_as(path, kNotRead)) paths.push_back(path.string());
-  }
-  if (paths.empty())
+  OMNI_CHECK(for_each_image(folder, [&](const fs::path& path) {
+    paths.push_back(path.string());
+    return true;
+  }));
+  if (paths.empty() && !may_be_empty)
     return Error{ErrorKind::data, folder.string(), "holds no image",
                  fmt::format("put {} files there, or leave the folder out", kImageFiles)};
   std::ranges::sort(paths);
@@ -203,40 +226,60 @@ Result<std::vector<std::string>> images_below(const fs::path& folder) {
 
 bool is_image_folder(const fs::path& folder) {
   std::error_code ignored;
-  return fs::is_directory(folder / "train", ignored);
+  return fs::is_directory(folder / "train", ignored) || has_class_folders(folder);
 }
 
-Result<DatasetPair> open_image_folder(const fs::path& root, bool with_test) {
-  const fs::path train_folder = root / "train";
+Result<DatasetPair> open_image_folder(const fs::path& root, bool with_test, bool for_check) {
+  const bool apart = fs::is_directory(root / "train");
+  const fs::path train_folder = apart ? root / "train" : root;
   const auto test_name = std::ranges::find_if(
       kTestFolders, [&](std::string_view name) { return fs::is_directory(root / name); });
-  if (with_test && test_name == kTestFolders.end())
+  const bool has_test = test_name != kTestFolders.end();
+  std::vector<std::string> classes = class_folders(train_folder);
+  if (!apart)
+    for (const std::string& name : classes)
+      if (std::ranges::find(kSets, lower_case(name)) != kSets.end())
+        return Error{ErrorKind::data, root.string(),
+                     fmt::format("has {}/, but no train/", one_line(name)),
+                     "put the class folders with the images to train on into train/"};
+  if (with_test && !apart)
+    return Error{ErrorKind::usage, root.string(), "has class folders, but neither train/ nor val/",
+                 "put them under train/, some of their images under val/; or give --hold-out 0.1, "
+                 "which tests on a tenth of them"};
+  if (with_test && !has_test)
     return Error{ErrorKind::data, root.string(), "has train/, but no images to test on",
-                 "put some into val/CLASS/ (or valid/, test/)"};
+                 "put some into val/CLASS/ (or valid/, test/), or give --hold-out 0.1"};
 
-  const std::vector<std::string> classes = class_folders(train_folder);
   if (classes.empty())
     return Error{ErrorKind::data, train_folder.string(), "has no folders, one per class", ""};
-  ImageList train{.folder = root}, test{.folder = root};
-  for (std::size_t i = 0; i < classes.size(); ++i)
-    OMNI_CHECK(add_class(train_folder, classes[i], static_cast<int>(i), train));
-  if (!with_test) {
-    OMNI_CHECK(refuse_other_kinds({&train}));
-    return make_file_datasets(std::move(train), {}, static_cast<int>(classes.size()), classes,
-                              root);
-  }
-  const fs::path test_folder = root / *test_name;
-  for (const std::string& name : class_folders(test_folder)) {
+  const fs::path test_folder = with_test ? root / *test_name : fs::path();
+  const std::vector<std::string> tested =
+      with_test ? class_folders(test_folder) : std::vector<std::string>();
+  for (const std::string& name : tested) {
     const auto place = std::ranges::lower_bound(classes, name);
-    if (place == classes.end() || *place != name)
+    if (place != classes.end() && *place == name) continue;
+    if (!for_check)
       return Error{ErrorKind::data, (test_folder / name).string(),
                    fmt::format("there is no class {} in train/", shown_name(name)),
                    "the folders in train/ are the classes"};
-    OMNI_CHECK(add_class(test_folder, name, static_cast<int>(place - classes.begin()), test));
+    classes.insert(place, name);
   }
-  if (test.paths.size() == 0)
+
+  ImageList train{.folder = root}, test{.folder = root};
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    const auto label = static_cast<int>(i);
+    if (!for_check || fs::is_directory(train_folder / classes[i]))
+      OMNI_CHECK(add_class(train_folder / classes[i], label, for_check, train));
+    if (std::ranges::binary_search(tested, classes[i]))
+      OMNI_CHECK(add_class(test_folder / classes[i], label, true, test));
+  }
+  if (with_test && tested.empty())
     return Error{ErrorKind::data, test_folder.string(), "has no folders, one per class", ""};
-  OMNI_CHECK(refuse_other_kinds({&train, &test}));
+  const bool nothing_to_train = train.paths.size() == 0;
+  if (nothing_to_train || (with_test && test.paths.size() == 0))
+    return Error{ErrorKind::data, (nothing_to_train ? train_folder : test_folder).string(),
+                 "holds no image", "put some into its folders, one per class"};
+  if (!for_check) OMNI_CHECK(refuse_other_kinds({&train, &test}));
   return make_file_datasets(std::move(train), std::move(test), static_cast<int>(classes.size()),
                             classes, root);
 }

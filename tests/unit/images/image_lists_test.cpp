@@ -337,7 +337,7 @@ TEST_F(ImageLists, FolderRefused) {
   image("set/train/cat/1.jpg");
   expect_refused(open_at("set"),
                  "set: has train/, but no images to test on (put some into val/CLASS/ (or valid/, "
-                 "test/))");
+                 "test/), or give --hold-out 0.1)");
   fs::create_directories(at("set/val"));
   expect_refused(open_at("set"), "set/val: has no folders, one per class");
   image("set/val/bird/1.jpg");

@@ -187,7 +187,7 @@ TEST_F(Libsvm, is_named_as_one_file_or_two) {
   };
   EXPECT_EQ(message(open(at("a"))), at("a") +
                                         ": one LIBSVM file alone has no test vectors (give two, "
-                                        "train.svm,test.svm, or --no-test)");
+                                        "train.svm,test.svm, or --hold-out 0.1, or --no-test)");
   EXPECT_EQ(message(open(at("a"), {1, 1, 2}, true, false)),
             at("a") + ": has 3 values per image, but the net wants 2 (set inputs=3 in [net])");
   EXPECT_EQ(message(open(at("a"), {28, 28, 3}, false, false)),

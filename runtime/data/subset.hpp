@@ -1,0 +1,58 @@
+// Some samples of a data set as a data set of their own; and --hold-out, which makes two such parts
+// of a training set: one to train on, one to test on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/data/dataset.hpp"
+
+namespace omni {
+
+class Subset final : public Dataset {
+ public:
+  // `indices`: of samples of `of`; not empty. `about`: what else to say in the description.
+  // `stages`: copies the files of all that it is a part of; one part of several does.
+  Subset(std::shared_ptr<Dataset> of, std::vector<std::size_t> indices, std::string about,
+         bool stages)
+      : of_(std::move(of)),
+        indices_(std::move(indices)),
+        about_(std::move(about)),
+        stages_(stages) {}
+
+  std::size_t size() const override { return indices_.size(); }
+  Extent extent() const override { return of_->extent(); }
+  int classes() const override { return of_->classes(); }
+  int label(std::size_t index) const override { return of_->label(indices_[index]); }
+  Status read(std::size_t index, LeastSize least, Image& image) const override {
+    OMNI_CHECK(check_index(*this, index));
+    return of_->read(indices_[index], least, image);
+  }
+  std::string description() const override { return of_->description() + "; " + about_; }
+  std::vector<std::string> class_names() const override { return of_->class_names(); }
+  std::string place_of_label(std::size_t index) const override {
+    return of_->place_of_label(indices_[index]);
+  }
+  std::string name_of(std::size_t index) const override { return of_->name_of(indices_[index]); }
+  bool holds_vectors() const override { return of_->holds_vectors(); }
+  Status look_for_files(double damaged) const override { return of_->look_for_files(damaged); }
+  Status stage(const std::filesystem::path& place, bool skips = false) override {
+    return stages_ ? of_->stage(place, skips) : Status();
+  }
+
+ private:
+  std::shared_ptr<Dataset> of_;
+  std::vector<std::size_t> indices_;
+  std::string about_;
+  bool stages_;
+};
+
+// Moves a share of the training samples of every class into the test set, in place of one that is
+// there. Of a class with two samples or more, at least one is moved and one stays. Which ones
+// follows from the seed, and from the samples' order and labels.
+Status hold_out(DatasetPair& pair, double share, std::uint64_t seed);
+
+}  // namespace omni
