@@ -5,8 +5,8 @@
 #include <set>
 
 #include "tests/cluster/ranks.hpp"
-#include "tests/support/image_folder.hpp"
-#include "tests/support/jpeg_writer.hpp"
+#include "tests/support/images/image_folder.hpp"
+#include "tests/support/images/jpeg_writer.hpp"
 
 namespace omni::test {
 namespace {

@@ -1,9 +1,9 @@
 // Training on image files, from the folder to the trained net.
 #include <gtest/gtest.h>
 
-#include "tests/support/image_folder.hpp"
+#include "tests/support/images/image_folder.hpp"
+#include "tests/support/images/png_writer.hpp"
 #include "tests/support/omni_run.hpp"
-#include "tests/support/png_writer.hpp"
 
 namespace omni::test {
 namespace {

@@ -1,7 +1,7 @@
 // Damaged images end a run only when they are too many, and those of the test set before training.
 #include <gtest/gtest.h>
 
-#include "tests/support/image_folder.hpp"
+#include "tests/support/images/image_folder.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {

@@ -2,9 +2,9 @@
 // what: at once, or when the bad image's turn comes.
 #include <gtest/gtest.h>
 
-#include "tests/support/image_folder.hpp"
+#include "tests/support/images/image_folder.hpp"
+#include "tests/support/images/png_writer.hpp"
 #include "tests/support/omni_run.hpp"
-#include "tests/support/png_writer.hpp"
 
 namespace omni::test {
 namespace {

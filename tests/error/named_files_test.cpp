@@ -3,7 +3,7 @@
 // 2.)
 #include <gtest/gtest.h>
 
-#include "tests/support/image_folder.hpp"
+#include "tests/support/images/image_folder.hpp"
 #include "tests/support/omni_run_fork.hpp"
 
 namespace omni::test {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "tests/support/image_folder.hpp"
+#include "tests/support/images/image_folder.hpp"
 #include "tests/support/omni_run.hpp"
 #include "tests/support/omni_run_fork.hpp"
 

@@ -11,9 +11,9 @@
 
 #include "runtime/data/images/image.hpp"
 #include "runtime/memory/memory_limits.hpp"
-#include "tests/support/jpeg_writer.hpp"
+#include "tests/support/images/jpeg_writer.hpp"
+#include "tests/support/images/png_writer.hpp"
 #include "tests/support/omni_run.hpp"
-#include "tests/support/png_writer.hpp"
 
 namespace omni::test {
 namespace {

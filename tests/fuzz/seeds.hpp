@@ -10,8 +10,8 @@
 
 #include "layers/formats/safetensors.hpp"
 #include "scheduling/checkpoint_folder.hpp"
-#include "tests/support/jpeg_writer.hpp"
-#include "tests/support/png_writer.hpp"
+#include "tests/support/images/jpeg_writer.hpp"
+#include "tests/support/images/png_writer.hpp"
 #include "tests/support/synthetic_trace.hpp"
 #include "tests/support/temporary_directory.hpp"
 

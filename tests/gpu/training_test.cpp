@@ -5,7 +5,7 @@
 #include <set>
 
 #include "runtime/cuda/devices.hpp"
-#include "tests/support/image_folder.hpp"
+#include "tests/support/images/image_folder.hpp"
 
 namespace omni::test {
 namespace {

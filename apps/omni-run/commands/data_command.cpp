@@ -203,7 +203,7 @@ Json classes_json(const Checked& all, const std::vector<int>& labels) {
   return list;
 }
 
-void print_json(const Checked& all, const std::string& source) {
+void print_checked_json(const Checked& all, const std::string& source) {
   std::set<int> labels = labels_of(&all.check.train);
   labels.merge(labels_of(all.test()));
   Json both = Json::array();
@@ -276,7 +276,7 @@ Status data_command(const DataCheckArguments& arguments) {
   all.gaps =
       class_gaps(labels_of(&all.check.train), labels_of(all.test()), all.data.train->classes());
   if (arguments.common.json)
-    print_json(all, given.source);
+    print_checked_json(all, given.source);
   else
     print_text(all, net_input);
   if (std::ferror(stdout) != 0)

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tests/support/image_folder.hpp"
+#include "tests/support/images/image_folder.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {

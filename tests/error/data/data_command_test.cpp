@@ -2,7 +2,7 @@
 // no share.
 #include <gtest/gtest.h>
 
-#include "tests/support/image_folder.hpp"
+#include "tests/support/images/image_folder.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {

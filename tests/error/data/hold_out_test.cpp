@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/data/dataset.hpp"
-#include "tests/support/image_folder.hpp"
+#include "tests/support/images/image_folder.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {

@@ -6,7 +6,7 @@
 #include "runtime/data/data_feed.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
-#include "tests/support/image_folder.hpp"
+#include "tests/support/images/image_folder.hpp"
 
 namespace omni {
 namespace {

@@ -14,7 +14,7 @@
 #include "runtime/data/sources.hpp"
 #include "runtime/data/subset.hpp"
 #include "runtime/tasks/slices.hpp"
-#include "tests/support/image_folder.hpp"
+#include "tests/support/images/image_folder.hpp"
 
 namespace omni {
 namespace {

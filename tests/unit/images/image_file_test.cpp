@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/jpeg_writer.hpp"
+#include "tests/support/images/jpeg_writer.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace omni {

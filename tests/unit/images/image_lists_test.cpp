@@ -10,7 +10,7 @@
 #include "runtime/data/dataset.hpp"
 #include "runtime/data/images/image_list.hpp"
 #include "runtime/log.hpp"
-#include "tests/support/jpeg_writer.hpp"
+#include "tests/support/images/jpeg_writer.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace omni {

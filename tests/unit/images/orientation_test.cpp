@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/jpeg_writer.hpp"
-#include "tests/support/png_writer.hpp"
+#include "tests/support/images/jpeg_writer.hpp"
+#include "tests/support/images/png_writer.hpp"
 
 namespace omni {
 namespace {

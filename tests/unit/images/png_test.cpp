@@ -6,7 +6,7 @@
 
 #include "runtime/data/images/image.hpp"
 #include "runtime/rng.hpp"
-#include "tests/support/png_writer.hpp"
+#include "tests/support/images/png_writer.hpp"
 
 namespace omni {
 namespace {

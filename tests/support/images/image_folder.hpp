@@ -5,7 +5,7 @@
 #include <string>
 
 #include "runtime/rng.hpp"
-#include "tests/support/jpeg_writer.hpp"
+#include "tests/support/images/jpeg_writer.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace omni::test {
