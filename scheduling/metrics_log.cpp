@@ -35,16 +35,24 @@ Error no_metrics(const std::filesystem::path& path) {
           "name another file with --metrics"};
 }
 
-Status drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
+// The iteration of the last evaluation that stays; 0: none does.
+Result<std::uint64_t> drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
   OMNI_TRY(LineSource lines, open_lines(path));
   OMNI_TRY(AtomicFile kept, AtomicFile::create(path));
+  std::uint64_t tested = 0;
   for (;;) {
     OMNI_TRY(const std::optional<LineSource::Line> line, lines.next());
-    if (!line) return kept.commit();
+    if (!line) {
+      OMNI_CHECK(kept.commit());
+      return tested;
+    }
     const auto object = metrics_object(*line);
     if (!object) return no_metrics(path);
-    if (object->is_object() && object->at("iteration").get<std::uint64_t>() <= iteration)
-      OMNI_CHECK(kept.write(std::string(line->text) + "\n"));
+    if (!object->is_object()) continue;  // cut short by a crash
+    const auto done = object->at("iteration").get<std::uint64_t>();
+    if (done > iteration) continue;
+    OMNI_CHECK(kept.write(std::string(line->text) + "\n"));
+    if (object->contains("test_loss")) tested = done;
   }
 }
 
@@ -101,13 +109,19 @@ Status MetricsLog::check(const std::filesystem::path& path, bool resumes) {
 Result<MetricsLog> MetricsLog::open(const std::filesystem::path& path,
                                     std::optional<std::uint64_t> resumed_iteration) {
   OMNI_CHECK(check(path, resumed_iteration.has_value()));
-  if (bytes_in(path) > 0)
-    OMNI_CHECK(*resumed_iteration == 0 ? set_aside(path) : drop_after(path, *resumed_iteration));
+  std::uint64_t tested = 0;
+  if (bytes_in(path) > 0) {
+    if (*resumed_iteration == 0) {
+      OMNI_CHECK(set_aside(path));
+    } else {
+      OMNI_TRY(tested, drop_after(path, *resumed_iteration));
+    }
+  }
   File file(std::fopen(path.c_str(), "a"));
   if (!file)
     return Error{ErrorKind::usage, path.string(),
                  std::string("cannot write the metrics: ") + std::strerror(errno), ""};
-  return MetricsLog(path, std::move(file));
+  return MetricsLog(path, std::move(file), tested);
 }
 
 Status MetricsLog::job(std::uint64_t iteration) {
@@ -122,6 +136,7 @@ Status MetricsLog::step(const StepReport& report) {
   object["loss"] = single(report.loss);
   object["loss_average"] = single(report.average_loss);
   object["accuracy"] = single(report.accuracy);
+  object["accuracy_average"] = single(report.average_accuracy);
   object["learning_rate"] = single(static_cast<double>(report.learning_rate));
   object["momentum"] = single(report.momentum.explicit_part);
   object["explicit_momentum"] = single(report.momentum.explicit_part);
@@ -140,6 +155,8 @@ Status MetricsLog::step(const StepReport& report) {
 }
 
 Status MetricsLog::evaluation(const EvaluationReport& report) {
+  if (has_evaluation(report.at.iteration)) return {};
+  tested_ = report.at.iteration;
   nlohmann::ordered_json object = common(report.at);
   object["test_loss"] = single(report.tally.mean_loss());
   object["test_accuracy"] = single(report.tally.accuracy());

@@ -34,7 +34,11 @@ class MetricsLog {
   // The Slurm job that continues after `iteration`.
   Status job(std::uint64_t iteration);
   Status step(const StepReport& report);
+  // Once for an iteration: what an earlier start wrote is not written again.
   Status evaluation(const EvaluationReport& report);
+  bool has_evaluation(std::uint64_t iteration) const {
+    return iteration > 0 && tested_ == iteration;
+  }
   // A number of groups that --groups auto had to choose from, before `iteration`.
   Status planned(const GroupPlan::Row& row, bool chosen, std::uint64_t iteration);
   // A number of groups that --auto has timed.
@@ -53,12 +57,13 @@ class MetricsLog {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   using File = std::unique_ptr<std::FILE, Close>;
-  MetricsLog(std::filesystem::path path, File file)
-      : path_(std::move(path)), file_(std::move(file)) {}
+  MetricsLog(std::filesystem::path path, File file, std::uint64_t tested)
+      : path_(std::move(path)), file_(std::move(file)), tested_(tested) {}
   Status append(const nlohmann::ordered_json& line);
 
   std::filesystem::path path_;
   File file_;
+  std::uint64_t tested_;  // iteration of the last evaluation; 0: none
 };
 
 }  // namespace omni

@@ -70,7 +70,9 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
   report_.images = state_.samples;
   report_.epoch = epochs_of(state_.samples);
   report_.seconds = reported_seconds_ = options_.seconds_before;
-  if (options_.clock != nullptr) take_arrivals();
+  if (options_.clock == nullptr) return;
+  take_arrivals();
+  report_.simulated_seconds = options_.clock->now();
 }
 
 int Trainer::slots(const ComputeGroups& groups) {
@@ -85,6 +87,10 @@ int Trainer::slots(int groups, int subdivisions) {
 Status Trainer::run() {
   training_time_.start();
   const auto finished = [&] { return state_.samples >= last(); };
+  if (state_.owes_evaluation && !finished()) {
+    OMNI_CHECK(evaluate_in_passing());
+    training_time_.start();
+  }
   while (!finished() && !must_stop()) {
     if (Status trained = train_until(next_stop()); !trained) {
       if (trained.error().kind != ErrorKind::diverged) ranks::leave_for(trained.error());
@@ -96,14 +102,14 @@ Status Trainer::run() {
     const auto due = [this](std::uint64_t every) {
       return every != 0 && state_.samples % samples_of(every) == 0;
     };
+    // What is saved before an evaluation says that it is to come. The last one is the caller's.
+    const bool at_end = state_.samples == samples_of(options_.iterations);
+    state_.owes_evaluation = test_ != nullptr && (due(options_.evaluate_every) || at_end);
     // A full disk may have room again later; only a last save that fails ends the run.
     if (due(options_.checkpoint_every))
       if (Status saved = save(); !saved && ranks::first())
         log::warn("{}; going on", saved.error().message());
-    if (due(options_.evaluate_every) && state_.samples != samples_of(options_.iterations)) {
-      Status evaluated = evaluate_now();
-      if (!evaluated && evaluated.error().kind != ErrorKind::interrupted) return evaluated;
-    }
+    if (state_.owes_evaluation && !at_end) OMNI_CHECK(evaluate_in_passing());
     training_time_.start();
   }
   training_time_.pause();
@@ -145,6 +151,7 @@ Status Trainer::save() {
 
 void Trainer::note_strategy() {
   state_.strategy = strategy_->state();
+  state_.seconds = seconds();
   if (health_ != nullptr) state_.health = health_->numbers();
   if (options_.clock == nullptr) return;
   state_.arrivals = arrivals_;
@@ -270,13 +277,15 @@ UpdateRule Trainer::update_rule(const GroupRun& run) const {
 Status Trainer::finish_one(const GroupEvent& event) {
   FinishedUpdate finished = run_of(event.group).collect(event.outcome);
   agree(finished.outcome);
-  const double loss = finished.outcome.tally.mean_loss();
+  const double loss = finished.outcome.tally.mean_loss(),
+               accuracy = finished.outcome.tally.accuracy();
   const bool first = state_.iteration == 0;
   ++state_.iteration;
   state_.samples += finished.batch.count;
   if (!std::isfinite(loss) && !divergence_) divergence_ = diverged(state_.iteration);
   if (divergence_) return {};
   state_.average_loss = first ? loss : 0.9 * state_.average_loss + 0.1 * loss;
+  state_.average_accuracy = 0.9 * state_.average_accuracy.value_or(accuracy) + 0.1 * accuracy;
   ++unreported_updates_;
   unreported_samples_ += finished.batch.count;
   unreported_staleness_ += finished.outcome.staleness;
@@ -302,6 +311,7 @@ void Trainer::report(const FinishedUpdate& finished) {
       .loss = finished.outcome.tally.mean_loss(),
       .average_loss = state_.average_loss,
       .accuracy = finished.outcome.tally.accuracy(),
+      .average_accuracy = *state_.average_accuracy,
       .learning_rate = finished.rule.learning_rate,
       .momentum = finished.rule.momentum,
       .adam = solver_.adam,
@@ -343,8 +353,14 @@ Status Trainer::inspect() {
       [&](DataFeed& feed) { return health_->inspect(groups_.net(), feed, state_.seed, cursor_); });
 }
 
+Status Trainer::evaluate_in_passing() {
+  Status evaluated = evaluate_now();
+  return !evaluated && evaluated.error().kind == ErrorKind::interrupted ? Status() : evaluated;
+}
+
 Status Trainer::evaluate_now() {
   OMNI_CHECK(rest());
+  state_.owes_evaluation = test_ != nullptr;
   if (test_ == nullptr) return {};
   Net& net = groups_.evaluating_net();
   net.read_masters(true);
@@ -355,6 +371,7 @@ Status Trainer::evaluate_now() {
     if (tally.error().kind == ErrorKind::interrupted) OMNI_CHECK(save());
     return std::move(tally.error());
   }
+  state_.owes_evaluation = false;
   if (events_.on_evaluation) events_.on_evaluation({report_, *tally});
   return {};
 }

@@ -56,6 +56,9 @@ struct TrainingState {
   std::uint64_t iteration = 0;  // updates done
   std::uint64_t samples = 0;    // that went into them: the cursor in the data
   double average_loss = 0;      // Darknet's: 0.9 old + 0.1 new, the first loss to start with
+  std::optional<double> average_accuracy{};  // likewise; none: of no mini-batch yet
+  double seconds = 0;                        // of training, by all processes
+  bool owes_evaluation = false;              // of this iteration: what was due is not done
   std::optional<GuardState> guard{};
   std::optional<Tuning> tuning{};
   StrategyState strategy{};
@@ -72,7 +75,7 @@ struct StepReport {
   std::uint64_t began = 0;  // of those before it; groups finish in another order
   double epoch = 0;
   std::uint64_t images = 0;
-  double loss = 0, average_loss = 0, accuracy = 0;
+  double loss = 0, average_loss = 0, accuracy = 0, average_accuracy = 0;
   float learning_rate = 0;
   Momentum momentum;
   bool adam = false;  // whose B1 is the explicit momentum, to which asynchrony adds none
@@ -81,7 +84,7 @@ struct StepReport {
   std::optional<std::int64_t> fc_staleness = 0;  // likewise; none: groups share no layer
   double mean_staleness = 0;                     // of the updates since the last report
   double images_per_second = 0;                  // since the last report
-  double seconds = 0;  // of training in this run; evaluation and saving left out
+  double seconds = 0;  // of the whole training; evaluation and saving left out
   double seconds_per_iteration = 0;
   std::optional<double> simulated_seconds{};  // by a virtual clock, of the whole training
   std::uint64_t group_samples = 0;            // of the group's mini-batch
@@ -100,7 +103,7 @@ struct TrainerOptions {
   std::uint64_t schedule = 0;    // length that the learning rate follows; 0: the net's max_batches
   std::uint64_t until = 0;       // run() returns there; 0: at the end
   bool trial = false;            // its iterations may be done again: traces do not name them
-  double seconds_before = 0;     // of training in this run, by other trainers
+  double seconds_before = 0;     // of training, by other trainers and processes
   // Between these two iterations the rate falls in equal steps, to almost 0.
   std::uint64_t cool_from = UINT64_MAX, cool_until = UINT64_MAX;
   std::uint64_t display = 1;           // report every so many iterations
@@ -173,7 +176,8 @@ class Trainer {
   bool is_sick() const;
   bool must_stop() const;  // as asked, of any rank, or of itself
   Status save();
-  void note_strategy();  // in the state
+  Status evaluate_in_passing();  // a stop is no error yet
+  void note_strategy();          // in the state, as the seconds
   void take_arrivals();
   void release_feeds() {
     for (TrainingFeed& feed : feeds_) feed.release_from(cursor_);

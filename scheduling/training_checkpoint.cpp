@@ -139,6 +139,22 @@ Result<std::optional<Tuning>> saved_tuning(const CheckpointFields& fields) {
   return std::optional(tuning);
 }
 
+// What older checkpoints lack: their time begins anew, and their evaluations count as done.
+Status restore_progress(const CheckpointFields& fields, TrainingState& state) {
+  if (fields.text("average_accuracy")) {
+    OMNI_TRY(state.average_accuracy, fields.number("average_accuracy", 0.0, 1.0));
+  }
+  if (fields.text("seconds")) {
+    OMNI_TRY(state.seconds, fields.number("seconds", 0.0, kLargestRate));
+  }
+  if (fields.text("owes_evaluation")) {
+    OMNI_TRY(const std::uint64_t owes,
+             fields.number("owes_evaluation", std::uint64_t{0}, std::uint64_t{1}));
+    state.owes_evaluation = owes != 0;
+  }
+  return {};
+}
+
 // A visitor that fills tensors from a checkpoint until something does not fit.
 auto filling_from(const Checkpoint& checkpoint, Status& status) {
   return [&](const std::string& name, const Param& param, const Tensor& tensor) {
@@ -215,6 +231,9 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
   snapshot.fields.set("iteration", state.iteration);
   snapshot.fields.set("seed", state.seed);
   snapshot.fields.set("average_loss", state.average_loss);
+  if (state.average_accuracy) snapshot.fields.set("average_accuracy", *state.average_accuracy);
+  snapshot.fields.set("seconds", state.seconds);
+  snapshot.fields.set("owes_evaluation", std::uint64_t{state.owes_evaluation});
   if (state.guard) save_guard(snapshot.fields, *state.guard);
   snapshot.fields.set("solver", solver_name(net));
   snapshot.fields.set("batch", net.options().batch);
@@ -311,6 +330,7 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
            checkpoint.fields.number("iteration", std::uint64_t{0}, kMostIterations));
   OMNI_TRY(state.seed, checkpoint.fields.number<std::uint64_t>("seed"));
   OMNI_TRY(state.average_loss, checkpoint.fields.number<double>("average_loss"));
+  OMNI_CHECK(restore_progress(checkpoint.fields, state));
   OMNI_TRY(state.guard, saved_guard(checkpoint));
   OMNI_TRY(const int batch, checkpoint.fields.number<int>("batch"));
   OMNI_TRY(const int slice, checkpoint.fields.number<int>("slice"));

@@ -96,6 +96,7 @@ struct TrainArguments : NetRunArguments {
   DataArguments data;
   std::optional<double> epochs;
   std::uint64_t display = 20;
+  std::optional<std::uint64_t> test_every{};  // iterations; 0: at the end only; none: an epoch
   bool dry_run = false, no_test = false;
   std::string weights, save_weights, metrics;
   std::string out;

@@ -52,18 +52,22 @@ void add_training(CLI::App& app, TrainArguments& train) {
       ->transform(whole_number())
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
+  constexpr std::uint64_t kMost = 1'000'000'000'000;  // iterations; far beyond any training
+  auto* const test_every = app.add_option("--test-every", train.test_every);
+  test_every->transform(whole_number())->check(CLI::Range(std::uint64_t{0}, kMost));
   app.add_option("--weights", train.weights);
   app.add_option("--save-weights", train.save_weights)->take_last();
   app.add_option("--metrics", train.metrics)->take_last();
   app.add_option("--out", train.out)->take_last();
   app.add_option("--checkpoint-every", train.checkpoint_every)
       ->take_last()
-      ->transform(whole_number());
+      ->transform(whole_number())
+      ->check(CLI::Range(std::uint64_t{0}, kMost));
   add_number(app, "--keep", train.keep, 2, 1000);
   app.add_option("--resume", train.resume)->check(not_empty())->take_last()->capture_default_str();
   app.add_flag("--other-data", train.other_data);
   app.add_flag("--stage", train.stage);
-  app.add_flag("--no-test", train.no_test);
+  app.add_flag("--no-test", train.no_test)->excludes(test_every);
   add_damaged_images(app, train.data.damaged);
   app.add_option("--patience", train.patience)->check(within(1.0, 1e6))->capture_default_str();
   app.add_flag("--dry-run", train.dry_run);

@@ -27,7 +27,7 @@ Progress::Progress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) 
 
 std::string Progress::bar(const StepReport& report) const {
   std::string facts = fmt::format("epoch {:.2f} loss {:.3f} acc {:.1f}% rate {:.2g} {:.0f} img/s",
-                                  report.epoch, report.average_loss, 100 * report.accuracy,
+                                  report.epoch, report.average_loss, 100 * report.average_accuracy,
                                   report.learning_rate, report.images_per_second);
   if (report.iterations == 0) return fmt::format("{} {}", report.iteration, facts);
   const double share =
@@ -76,7 +76,7 @@ void Progress::step(const StepReport& report) {
       "{}, {:.3f}: {:.6f}, {:.6f} avg, {:.6f} rate, {:.3f} seconds, {} images, "
       "{:.1f} images/s, {:.2f} % correct",
       report.iteration, report.epoch, report.loss, report.average_loss, report.learning_rate,
-      report.seconds, report.images, report.images_per_second, 100 * report.accuracy);
+      report.seconds, report.images, report.images_per_second, 100 * report.average_accuracy);
 }
 
 void Progress::evaluation(const EvaluationReport& report, int classes) {

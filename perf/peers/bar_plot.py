@@ -3,6 +3,8 @@ rounds; an SVG that needs nothing else."""
 
 from html import escape
 
+from summary import counted
+
 WIDTH, LABELS, BAR, GAP, TOP = 760, 170, 26, 12, 64
 OURS, BETTER, OTHER, INK = "#1f77b4", "#d95f02", "#b0b0b0", "#222222"
 
@@ -52,9 +54,9 @@ def svg(result):
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
              f'viewBox="0 0 {WIDTH} {height}" font-family="sans-serif">',
              f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
-             text(16, 24, f"{result['net']}, batch {result['batch']}, {result['threads']} thread(s): "
+             text(16, 24, f"{result['net']}, batch {result['batch']}, {counted(result['threads'], 'thread')}: "
                   "training, images per second", 15, weight="bold"),
-             text(16, 44, f"{result['date']} · {result['cpu']} · median of {result['rounds']} round(s), "
+             text(16, 44, f"{result['date']} · {result['cpu']} · median of {counted(result['rounds'], 'round')}, "
                   "whiskers: slowest and fastest")]
     step, tick = nice_step(top), 0.0
     while tick <= top * 1.001:

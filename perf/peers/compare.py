@@ -23,7 +23,7 @@ from processes import Failed, Refused, pin
 from device import Device
 import ranks
 from pytorch import GPU_MODES, MODES, PyTorch, find_python
-from summary import compare, summarise, table, training_flops, warnings
+from summary import compare, counted, summarise, table, training_flops, warnings
 
 DESCRIPTION = """\
 Trains the same net with Omnivore and with its peers and compares them: same mini-batch, same CPUs, synthetic
@@ -263,7 +263,7 @@ class Comparison:
 def headline(result):
     versions = ", ".join(f"{name}: {version}" for name, version in result["versions"].items())
     where = "" if result["device"] == "cpu" else f"{result['device']}, "
-    return (f"{result['net']}, batch {result['batch']}, {where}{result['threads']} thread(s) on CPUs "
+    return (f"{result['net']}, batch {result['batch']}, {where}{counted(result['threads'], 'thread')} on CPUs "
             f"{result['cpus']}, {result['cpu']}, {1e-9 * result['peak_flops_per_second']:.0f} GFLOP/s at best\n"
             f"{result['date']}; {versions}\n{result['command']}")
 

@@ -48,6 +48,10 @@ def compare(contenders, name="omnivore"):
             "ratio_spread": [min(ratios), max(ratios)]}
 
 
+def counted(number, noun):
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
 def seconds_text(seconds):
     return f"{1e3 * seconds:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
@@ -66,7 +70,7 @@ def table(result):
     if result["ratio"] is not None:
         low, high = result["ratio_spread"]
         lines.append(f"omnivore is {result['ratio']:.2f} times as fast as {result['better_peer']} "
-                     f"({low:.2f} to {high:.2f} in {result['rounds']} rounds)")
+                     f"({low:.2f} to {high:.2f} in {counted(result['rounds'], 'round')})")
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -80,5 +84,5 @@ def warnings(result):
     if busy > BUSY:
         said.append(f"others used {busy:.0%} of these CPUs: repeat on a quiet machine before you quote this")
     if result["rounds"] < 3:
-        said.append(f"{result['rounds']} round(s) have no spread worth the name: --rounds 5")
+        said.append(f"{counted(result['rounds'], 'round')} without a spread worth the name: --rounds 5")
     return said

@@ -157,6 +157,7 @@ void GuardedTraining::go_back(const std::string& why) {
   watch_ = latest_.watch;
   watch_.forget_recent();
   state.average_loss = latest_.snapshot.state().average_loss;
+  state.average_accuracy = latest_.snapshot.state().average_accuracy;
   halve(state);
   log::warn("{}: back to the parameters of iteration {}, with {:.2g} of the learning rate", why,
             latest_.snapshot.state().iteration, state.guard->share);

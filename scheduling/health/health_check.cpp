@@ -123,6 +123,9 @@ std::optional<Finding> find_no_gradient(const Inspection& found, const Learning&
   return finding;
 }
 
+// Without anything learned, until a net is stuck, and until the user is told.
+constexpr std::uint64_t kEpochs = 2, kEpochsEarly = 6;
+
 // On a GPU many iterations take as long as to fetch what is looked at.
 constexpr std::uint64_t kLaterOnGpus = 4;
 
@@ -165,8 +168,11 @@ std::vector<double> class_shares(const Dataset& data, int classes) {
 HealthCheck::HealthCheck(const Net& net, const Dataset& data, HealthOptions options)
     : options_(std::move(options)),
       solver_(net.options().solver),
-      level_(chance_loss(net, class_shares(data, net.classes()))),
-      stuck_(std::max(options_.stuck, 2 * (data.size() / net.options().batch + 1))),
+      epoch_(data.size() / net.options().batch + 1),
+      level_(chance_loss(net, class_shares(data, net.classes())), epoch_),
+      stuck_(std::max(options_.stuck, kEpochs * epoch_)),
+      early_(std::max(
+          {options_.early, options_.early_samples / net.options().batch, kEpochsEarly * epoch_})),
       next_(options_.first),
       next_usual_(options_.usual),
       one_class_(find_one_class(class_shares(data, net.classes()))),
@@ -174,6 +180,15 @@ HealthCheck::HealthCheck(const Net& net, const Dataset& data, HealthOptions opti
   if (!gpus_compute()) return;
   next_ *= kLaterOnGpus;
   next_usual_ *= kLaterOnGpus;
+}
+
+// Small data sets have few mini-batches in an epoch. While the rate rises, little is learned.
+HealthCheck::Stuck HealthCheck::stuck() const {
+  if (level_.at_chance() >= stuck_) return surely;
+  const auto rising = static_cast<std::uint64_t>(solver_.burn_in);
+  const std::uint64_t risen = last_.iteration - std::min(last_.iteration, rising);
+  const std::uint64_t count = std::min(level_.at_chance(), risen);
+  return level_.risen() == 0 && count >= early_ ? told_early : not_long;
 }
 
 LossIs HealthCheck::loss() const {
@@ -200,9 +215,9 @@ bool HealthCheck::note(const StepReport& report) {
     tell(finding);
     if (level_.risen() >= kRisenSurely) fail(finding);
   }
-  if (!is_stuck()) seen_stuck_ = false;
+  seen_stuck_ = std::min(seen_stuck_, stuck());
   return (report.iteration >= next_ && loss() == LossIs::at_chance) ||
-         report.iteration >= next_usual_ || (is_stuck() && !seen_stuck_);
+         report.iteration >= next_usual_ || stuck() > seen_stuck_;
 }
 
 Status HealthCheck::inspect(Net& net, DataFeed& feed, std::uint64_t seed,
@@ -216,15 +231,15 @@ Status HealthCheck::inspect(Net& net, DataFeed& feed, std::uint64_t seed,
     fail(idle());
   }
   OMNI_TRY(const Inspection inspection, omni::inspect(net, feed, seed, first_sample));
-  seen_stuck_ = is_stuck();
+  seen_stuck_ = stuck();
   const LossIs loss = this->loss();
   std::optional<Finding> finding = diagnose(inspection, learning(), loss);
-  if (!finding && is_stuck()) finding = at_chance();
+  if (!finding && stuck() != not_long) finding = at_chance();
   if (!finding) return {};
   tell(*finding);
   if (loss != LossIs::at_chance) return {};
   current_ = finding;
-  if (finding->sure || is_stuck()) fail(*finding);
+  if (finding->sure || stuck() == surely) fail(*finding);
   return {};
 }
 
@@ -246,14 +261,17 @@ Learning HealthCheck::learning() const {
 }
 
 Finding HealthCheck::at_chance() const {
-  return {.kind = Ailment::at_chance,
-          .where = "",
-          .what = fmt::format("the loss has been {:.4g} for {} mini-batches; without learning "
-                              "anything about samples it is {:.4g}",
-                              level_.recent(), level_.at_chance(), *level_.chance()),
-          .remedy =
-              "try a tenth of learning_rate, and ten times as much; check that labels and "
-              "samples belong together"};
+  return {
+      .kind = Ailment::at_chance,
+      .where = "",
+      .what = fmt::format("the loss has been {:.4g} for {} mini-batches, {:.2g} epochs; without "
+                          "learning anything about samples it is {:.4g}",
+                          level_.mean_at_chance(), level_.at_chance(),
+                          static_cast<double>(level_.at_chance()) / static_cast<double>(epoch_),
+                          *level_.chance()),
+      .remedy =
+          "try a tenth of learning_rate, and ten times as much; check that labels and "
+          "samples belong together"};
 }
 
 Finding HealthCheck::idle() const {

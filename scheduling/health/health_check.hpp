@@ -58,6 +58,8 @@ struct HealthOptions {
   std::uint64_t first = 200;   // iteration of the first inspection for a loss at chance
   std::uint64_t usual = 1024;  // iteration of the first routine inspection
   std::uint64_t stuck = 1000;  // losses at chance, and two epochs, after which a net is stuck
+  // Likewise, and samples, and six epochs, after which the user is told.
+  std::uint64_t early = 100, early_samples = 3200;
   std::function<void(const std::string&)> warn;
 };
 
@@ -87,7 +89,9 @@ class HealthCheck {
   // Where there is one class, the best loss is 0, and a net comes near it.
   bool is_at_chance() const { return !one_class_ && level_.at_chance() > 0; }
   LossIs loss() const;
-  bool is_stuck() const { return level_.at_chance() >= stuck_; }
+  // For how long the loss has been at chance.
+  enum Stuck { not_long, told_early, surely };
+  Stuck stuck() const;
   bool is_risen() const { return level_.risen() >= kRisen; }
   // The rate is 0, and not only for the last updates, as with policy=poly.
   bool is_idle() const { return idle_ >= kIdle * batch_; }
@@ -104,10 +108,11 @@ class HealthCheck {
 
   HealthOptions options_;
   SolverOptions solver_;
+  std::uint64_t epoch_;  // mini-batches
   LossLevel level_;
-  std::uint64_t stuck_;
+  std::uint64_t stuck_, early_;      // losses
   std::uint64_t next_, next_usual_;  // iteration of the next inspection
-  bool seen_stuck_ = false;          // inspected since it is
+  Stuck seen_stuck_ = not_long;      // at the last inspection
   std::optional<Finding> one_class_, current_, failure_;
   std::map<Ailment, int> told_;  // the layer
   int inspections_ = 0;

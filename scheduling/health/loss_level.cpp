@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace omni {
 namespace {
@@ -39,13 +40,7 @@ bool at_chance(std::span<const double> losses, double chance) {
   return !surely_below(mean_of(losses), chance);
 }
 
-void LossLevel::note(double loss) {
-  constexpr double kForgotten = 0.8, kGrown = 0.25;  // of what was learned, and of the lowest loss
-  block_.push_back(loss);
-  if (block_.size() < kBlock) return;
-  const LossMean mean = mean_of(block_);
-  recent_ = median(std::move(block_));
-  block_.clear();
+void LossLevel::compare_with_chance(const LossMean& mean) {
   since_.add(mean);
   if (surely_below(mean, best_)) {
     best_ = mean.mean;
@@ -53,6 +48,17 @@ void LossLevel::note(double loss) {
   } else if (chance_ && (surely_below(mean, *chance_) || surely_below(since_, *chance_))) {
     since_ = {};
   }
+}
+
+void LossLevel::note(double loss) {
+  constexpr double kForgotten = 0.8, kGrown = 0.25;  // of what was learned, and of the lowest loss
+  part_.add(loss);
+  if (part_.count >= static_cast<double>(chance_block_))
+    compare_with_chance(std::exchange(part_, {}));
+  block_.push_back(loss);
+  if (block_.size() < kBlock) return;
+  recent_ = median(std::move(block_));
+  block_.clear();
   if (first_ == kNone) first_ = recent_;
   lowest_ = std::min(lowest_, recent_);
   const double learned = chance_.value_or(first_) - lowest_;

@@ -49,6 +49,7 @@ TunedTraining::TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* t
       most_groups_(groups.net().has(Net::Phase::replicated) ? groups.most() : 1),
       make_clock_(std::move(make_clock)),
       chance_(loss_at_chance(groups.net(), train.dataset())),
+      seconds_(options_.seconds_before),
       saved_at_(state_.iteration),
       watch_(window(), chance_),
       watch_at_start_(watch_),
@@ -71,7 +72,8 @@ TunedTraining::TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* t
   };
   if (make_clock_) {
     const auto shifted = [this](StepReport at) {
-      const double now = clock_ ? clock_->now() : 0;  // an evaluation may have none of its own
+      // An evaluation may have none of its own.
+      const double now = clock_ ? clock_->now() : state_.arrivals ? state_.arrivals->clock.now : 0;
       at.simulated_seconds = state_.tuning->simulated + at.simulated_seconds.value_or(now);
       return at;
     };
@@ -95,6 +97,7 @@ TunedTraining::TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* t
 Status TunedTraining::train_and_search() {
   // While the rate is still rising, a trial would tell nothing about it.
   const std::uint64_t burn_in = groups_.net().options().solver.burn_in;
+  if (state_.owes_evaluation && left() > 0) OMNI_CHECK(evaluate_now());
   champion_.at.take(groups_, state_);
   start_ = champion_.at;
   watch_at_start_ = watch_at_champion_ = watch_;
@@ -117,10 +120,10 @@ Status TunedTraining::train_and_search() {
       OMNI_CHECK(search_now());
   }
   if (trials_told_ > 0)
-    say(
-        fmt::format("auto: {} trials; discarded work took {:.1f} of {:.1f} seconds, {} "
-                    "iterations",
-                    trials_told_, lost_seconds_, seconds_, state_.tuning->lost));
+    say(fmt::format(
+        "auto: {} trials; discarded work took {:.1f} of {:.1f} seconds, {} "
+        "iterations",
+        trials_told_, lost_seconds_, seconds_ - options_.seconds_before, state_.tuning->lost));
   return options_.checkpoint_every != 0 ? save() : Status();
 }
 
@@ -220,9 +223,11 @@ Status TunedTraining::catch_up(std::uint64_t before) {
   const auto missed = [&](std::uint64_t every) {
     return every != 0 && before / every != state_.iteration / every;
   };
+  const bool evaluates = missed(options_.evaluate_every) && left() > 0;
+  state_.owes_evaluation = evaluates && test_ != nullptr;
   if (missed(options_.checkpoint_every))
     if (Status saved = save(); !saved) log::warn("{}; going on", saved.error().message());
-  return missed(options_.evaluate_every) && left() > 0 ? evaluate_now() : Status();
+  return evaluates ? evaluate_now() : Status();
 }
 
 Status TunedTraining::train_until(std::uint64_t iteration) {
@@ -269,6 +274,7 @@ Status TunedTraining::go_back(Error error) {
   champion_.at = start_;
   watch_at_champion_ = watch_;
   state_.average_loss = start_.state().average_loss;
+  state_.average_accuracy = start_.state().average_accuracy;
   tuning.highest_step = step_of(setting());
   tuning.learning_rate /= 2;
   const bool early = state_.iteration + 4 * length() < cooldown_start();
@@ -283,8 +289,10 @@ Status TunedTraining::go_back(Error error) {
 Status TunedTraining::evaluate_now() {
   TrainerOptions options = options_;
   options.seconds_before = seconds_;
-  return with_checkpoint(
-      Trainer(groups_, train_, test_, state_, options, events_.training).evaluate_now());
+  Trainer trainer(groups_, train_, test_, state_, options, events_.training);
+  Status evaluated = trainer.evaluate_now();
+  state_.owes_evaluation = trainer.state().owes_evaluation;
+  return with_checkpoint(std::move(evaluated));
 }
 
 Status TunedTraining::with_checkpoint(Status status) {

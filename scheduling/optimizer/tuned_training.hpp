@@ -104,6 +104,7 @@ class TunedTraining : private TrialRunner {
   void keep();
   Status catch_up(std::uint64_t before);  // with what was due while a trial ran
   Status save() {
+    state_.seconds = seconds_;
     return saved_at_ == state_.iteration ? Status() : events_.training.save_checkpoint(state_);
   }
   Status with_checkpoint(Status status);  // a stop leaves one
@@ -149,9 +150,9 @@ class TunedTraining : private TrialRunner {
   MakeClock make_clock_;
   std::unique_ptr<VirtualClock> clock_;  // for the groups in use
   double chance_;                        // loss of a net that has learnt how often each class comes
-  double seconds_ = 0;                   // of training and trials in this run
-  double lost_seconds_ = 0;              // of them, what trials and measuring took and did not keep
-  Saturation timed_;                     // numbers of groups; among them that of the first search
+  double seconds_;                       // of training and trials, by all processes
+  double lost_seconds_ = 0;  // by this process: what trials and measuring took and did not keep
+  Saturation timed_;         // numbers of groups; among them that of the first search
   std::optional<std::uint64_t> saved_at_;  // iteration; none: there is more to save
   // Of a search: its start, and the two that are compared. Between searches start_ and champion_.at
   // hold the last two parameters that were good.

@@ -105,6 +105,7 @@ class Figures(unittest.TestCase):
         result = made_up()
         words = table(result)
         self.assertIn("3.00 times as fast as good (1.00 to 3.00 in 3 rounds)", words)
+        self.assertIn("in 1 round)", table({**result, "rounds": 1}))
         tree = ElementTree.fromstring(svg(result))
         shown = [each.text for each in tree.iter("{http://www.w3.org/2000/svg}text")]
         for name in result["contenders"]:

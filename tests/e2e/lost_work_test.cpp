@@ -1,4 +1,5 @@
 // What fails beside a training must not cost the training, nor somebody else's checkpoints.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -140,6 +141,76 @@ TEST_F(LostWork, MetricsOfAnotherRunStay) {
   ASSERT_EQ(all.size(), 6u);
   for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i]["iteration"], i + 1);
   EXPECT_TRUE(get(metrics).starts_with(lines));
+}
+
+// However often the line is started again, also as a job: each object is there once, the time and
+// the averages go on.
+TEST_F(LostWork, MetricsGoOnAsIfNobodyHadStopped) {
+  const fs::path out = folder_ / "run", metrics = folder_ / "m.jsonl", whole = folder_ / "w.jsonl";
+  const auto with = [&](const std::string& batches, const fs::path& file, const fs::path& run) {
+    const std::vector<std::string> words{"/usr/bin/env",
+                                         "SLURM_JOB_ID=7",
+                                         kOmniRun,
+                                         "--net",
+                                         "lenet",
+                                         "--batch",
+                                         "8",
+                                         "--data",
+                                         "synthetic:40",
+                                         "--deterministic",
+                                         "--max-batches",
+                                         batches,
+                                         "--display",
+                                         "1",
+                                         "--test-every",
+                                         "4",
+                                         "--resume",
+                                         "auto",
+                                         "--metrics",
+                                         file,
+                                         "--out",
+                                         run};
+    const Finished trained = run_program(words);
+    EXPECT_EQ(trained.exit_code, 0) << trained.errors;
+    return trained.errors;
+  };
+  with("14", whole, folder_ / "other");
+  with("8", metrics, out);
+  const std::string finished = get(metrics);
+  const std::string again = with("8", metrics, out);
+  EXPECT_EQ(get(metrics), finished) << "nothing was left to do";
+  EXPECT_NE(again.find("\niteration 8, epoch 1.60: test loss "), std::string::npos) << again;
+  // Killed when it had saved, before its last evaluation.
+  put(metrics, finished.substr(0, finished.rfind("{\"iteration\"")));
+  const std::string goes_on = with("14", metrics, out);
+
+  const auto told = [](const fs::path& file) {
+    std::vector<nlohmann::json> lines;
+    double time = 0, average = -1;
+    for (nlohmann::json line : read_metrics(file)) {
+      if (line.contains("slurm_job")) continue;
+      EXPECT_GE(line["time"].get<double>(), time) << line;
+      time = line["time"];
+      if (line.contains("loss")) {
+        const double now = line["accuracy"];
+        average = average < 0 ? now : 0.9 * average + 0.1 * now;
+        EXPECT_NEAR(line["accuracy_average"].get<double>(), average, 1e-5) << line;
+      }
+      for (const char* measured : {"time", "images_per_second"}) line.erase(measured);
+      lines.push_back(line);
+    }
+    return lines;
+  };
+  EXPECT_EQ(told(metrics), told(whole));
+  std::vector<int> tested;
+  for (const nlohmann::json& line : read_metrics(metrics))
+    if (line.contains("test_loss")) tested.push_back(line["iteration"]);
+  EXPECT_EQ(tested, (std::vector{4, 8, 12, 14}));
+  // What is shown is the average.
+  EXPECT_NE(goes_on.find(fmt::format(" images/s, {:.2f} % correct\nsaved ",
+                                     100 * told(metrics)[16]["accuracy_average"].get<double>())),
+            std::string::npos)
+      << goes_on;
 }
 
 TEST_F(LostWork, MetricsWithoutACheckpointStay) {

@@ -1,9 +1,12 @@
 // Asked to leave in every phase of every command: what was learnt is saved, and the exit code
 // is 75.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <thread>
@@ -91,23 +94,31 @@ TEST_F(Stop, ListensBeforeItSaysAnything) {
   EXPECT_EQ(code, 75);
 }
 
-// The loader tells when it has found all libraries and lets them begin, StarPU among the last.
+// The loader tells when it has found all libraries and lets one after the other begin.
 TEST_F(Stop, WhileLibrariesBegin) {
+  const std::string told = pipe();
+  const int line = open(told.c_str(), O_RDWR | O_CLOEXEC);
   for (const int number : kRequests) {
     setenv("LD_DEBUG", "libs", 1);
-    const int code = asked({"--net", "lenet", "--data", "synthetic:40", "--no-test", "--metrics",
-                            pipe(), "--out", folder_ / "run"},
-                           number, [&] {
-                             const std::string all = get(errors_);
-                             const std::size_t begun = all.find("calling init: ");
-                             return begun != std::string::npos &&
-                                    all.find("/libstarpu", begun) != std::string::npos;
-                           });
+    const pid_t child = start_program({kOmniRun, "--net", "lenet", "--data", "synthetic:40",
+                                       "--no-test", "--out", folder_ / "run"},
+                                      "/dev/null", told);
     unsetenv("LD_DEBUG");
-    EXPECT_EQ(code, 75) << number;
-    EXPECT_TRUE(said("stopped")) << number;
-    fs::remove(folder_ / "pipe");
+    std::string text;
+    const auto read_on = [&] {
+      char some[4096];
+      const ssize_t count = read(line, some, sizeof some);
+      text.append(some, static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+    };
+    const auto begun = [&] { return text.find("calling init: ", text.find("calling init: ") + 1); };
+    while (begun() == std::string::npos) read_on();
+    kill(child, number);
+    EXPECT_EQ(wait_for_program(child), 75) << number;
+    EXPECT_EQ(write(line, ".", 1), 1);
+    while (text.back() != '.') read_on();
+    EXPECT_NE(text.find("stopp"), std::string::npos) << text.substr(text.size() - 200);
   }
+  close(line);
 }
 
 TEST_F(Stop, CommandsThatSaveNothingLeaveAtOnce) {
@@ -231,6 +242,54 @@ TEST_F(Stop, ATraceNeedsRoomBeforeAnythingElse) {
                   ": has no room for 1048576 bytes: File too large (name a writable folder with "
                   "free space with --trace)\n");
     EXPECT_EQ(entries_in(folder_.path()), 0);
+  }
+}
+
+// Asked for a stop in an evaluation of the middle and in the last one, then trained on: the same
+// points as without a stop, each once, also by a virtual clock and with groups.
+TEST_F(Stop, AnEvaluationThatWasInterruptedIsMadeUp) {
+  const std::vector<Words> kinds{{},
+                                 {"--groups", "2"},
+                                 {"--strategy", "local", "--groups", "2"},
+                                 {"--groups", "2", "--arrivals", "virtual", "--machine", "8-gpus"}};
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    const fs::path out = folder_ / std::to_string(kind);
+    const auto words = [&](const std::string& name) {
+      Words all{"--net",           "lenet",
+                "--batch",         "16",
+                "--data",          "synthetic:10000",
+                "--deterministic", "-q",
+                "--max-batches",   "24",
+                "--display",       "1",
+                "--test-every",    "8",
+                "--resume",        "auto",
+                "--out",           out.string() + name,
+                "--metrics",       out.string() + name + ".jsonl"};
+      all.insert(all.end(), kinds[kind].begin(), kinds[kind].end());
+      return all;
+    };
+    const auto points = [&](const std::string& name) {
+      std::vector<nlohmann::json> found;
+      for (nlohmann::json line : read_metrics(out.string() + name + ".jsonl"))
+        if (line.contains("test_loss")) {
+          line.erase("time");
+          found.push_back(line);
+        }
+      return found;
+    };
+    ASSERT_EQ(omni_run(words("straight")).exit_code, 0);
+    const std::string metrics = out.string() + "stopped.jsonl";
+    for (const int at : {8, 16, 24}) {
+      const std::string line = "{\"iteration\":" + std::to_string(at) + ",";
+      const int code = asked(words("stopped"), SIGTERM, [&] {
+        return fs::exists(metrics) && get(metrics).find(line) != std::string::npos;
+      });
+      EXPECT_TRUE(code == 75 || code == 0) << "it may have been faster: " << get(errors_);
+    }
+    const Finished ended = omni_run(words("stopped"));
+    EXPECT_EQ(ended.exit_code, 0) << ended.errors;
+    EXPECT_EQ(points("straight").size(), 3u);
+    EXPECT_EQ(points("stopped"), points("straight")) << kind;
   }
 }
 

@@ -50,8 +50,8 @@ TEST_F(ImageData, TooManyClasses) {
   put(folder_ / "four", "set/train/red/0.jpg 2\nset/train/red/0.jpg 3\n");
   const std::string what =
       at("four") +
-      ":2: label 3 is out of range: the net has 3 outputs (labels count from 0; give "
-      "the last layer 4 outputs)";
+      ":2: label 3 is out of range: the net has 3 outputs (labels count from 0; "
+      "--classes 4 gives the last layer as many outputs)";
   refused(at("list") + "," + at("four"), 3, what);
   refused(at("four") + "," + at("list"), 3, what);
   refused("synthetic:8:4", 2,
@@ -103,7 +103,8 @@ TEST_F(ImageData, DamagedPng) {
   const std::string whole = make_png(20, 20, std::vector<std::uint8_t>(1200, 9));
   const auto told = [&](const std::string& what) {
     refused(at("set"), 3,
-            image + ": is a damaged PNG: " + what + " (fetch it again, or leave it out)");
+            image + ": is a damaged PNG: " + what + " (fetch it again, or leave it out)",
+            {"--max-batches", "20", "--damaged-images", "0"});
   };
   put(image, whole.substr(0, whole.size() - 1));
   told("the file ends too early");

@@ -148,12 +148,14 @@ Status ComparisonRecord::read() {
   if (!known)
     return Error{ErrorKind::data, file.string(), "is no comparison", "name another --out"};
   for (const auto& [key, mine] : asked_.items()) {
+    const auto theirs = found["asked"].find(key);
+    const bool told = theirs != found["asked"].end();
     // What an older program did not know was not given.
-    const auto theirs = found["asked"].value(key, nlohmann::json(""));
-    if (theirs == nlohmann::json(mine)) continue;
+    if ((told ? *theirs : nlohmann::json("")) == nlohmann::json(mine)) continue;
+    const std::string other = told ? json_text(*theirs) : "";
     return Error{ErrorKind::usage, folder_.string(),
-                 fmt::format("holds another comparison: {} was {}, not {}", key,
-                             shown_name(json_text(theirs)), shown_name(json_text(mine))),
+                 fmt::format("holds another comparison: {} was {}, not {}", key, shown_name(other),
+                             shown_name(json_text(mine))),
                  "name another --out"};
   }
   for (const auto& each : found["trainings"]) {

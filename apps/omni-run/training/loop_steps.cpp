@@ -46,10 +46,16 @@ Status train_command(const TrainArguments& arguments) {
 Status Training::open_metrics() {
   std::filesystem::path file = arguments_.metrics;
   if (file.empty() && recorder_) file = recorder_->folder() / "metrics.jsonl";
-  if (file.empty() || !ranks::first()) return {};
-  const auto resumed = arguments_.resume != "none" ? std::optional(start_.iteration) : std::nullopt;
-  OMNI_TRY(metrics_, MetricsLog::open(file, resumed));
-  return slurm::job().empty() ? Status() : metrics_->job(start_.iteration);
+  if (!file.empty() && ranks::first()) {
+    const auto resumed =
+        arguments_.resume != "none" ? std::optional(start_.iteration) : std::nullopt;
+    OMNI_TRY(metrics_, MetricsLog::open(file, resumed));
+    if (!slurm::job().empty() && !is_finished()) OMNI_CHECK(metrics_->job(start_.iteration));
+  }
+  // A process that was killed may have evaluated what it had saved before.
+  if (ranks::any(metrics_ && metrics_->has_evaluation(start_.iteration)))
+    start_.owes_evaluation = false;
+  return {};
 }
 
 TrainerOptions Training::options() {
@@ -59,8 +65,9 @@ TrainerOptions Training::options() {
   if (choice.type->models == GroupModels::one) choice.options.asynchrony = asynchrony_;
   return {.iterations = iterations_,
           .schedule = iterations_,
+          .seconds_before = start_.seconds,
           .display = arguments_.display,
-          .evaluate_every = per_epoch,
+          .evaluate_every = arguments_.test_every.value_or(per_epoch),
           .checkpoint_every = arguments_.checkpoint_every,
           .strategy = choice.make(),
           .feeds = feed_of_group_,
@@ -107,12 +114,14 @@ Status Training::train() {
                       log::warn("{}", text);
                     }});
   if (!arguments_.other_data) health_->take(start_.health);
-  name_damaged(start_.iteration, Finder::this_rank);
-  for (const GroupPlan::Row& row : plan_.rows)
-    record(&MetricsLog::planned, row, row.groups == groups_->count(), start_.iteration);
-  if (iterations_ != 0 && start_.samples >= iterations_ * net().options().batch)
+  if (!is_finished()) {
+    name_damaged(start_.iteration, Finder::this_rank);
+    for (const GroupPlan::Row& row : plan_.rows)
+      record(&MetricsLog::planned, row, row.groups == groups_->count(), start_.iteration);
+  } else {
     log::info("already at iteration {} of {}: nothing to do (raise --epochs or --max-batches)",
               start_.iteration, iterations_);
+  }
   const Workers workers = workers_of(*session_);
   const auto say = [this](const std::string& line) {
     progress_.finish_line();

@@ -94,6 +94,9 @@ class Training {
 
   Net& net() { return groups_->net(); }
   bool guarded() const;  // see GuardedTraining
+  bool is_finished() const {
+    return iterations_ != 0 && start_.samples >= iterations_ * groups_->net().options().batch;
+  }
   DataFeed* test() { return test_feed_ ? &*test_feed_ : nullptr; }
 
   TrainArguments arguments_;

@@ -93,6 +93,21 @@ TEST_F(SickNets, NoStepsAreTaken) {
   }
 }
 
+// Ten epochs of 22 mini-batches, at chance in all of them; and a net that learns in them.
+TEST_F(SickNets, EpochsWithoutLearningAreToldHoweverShort) {
+  std::string deep;
+  for (int i = 0; i < 4; ++i) deep += "[connected]\noutput=24\nactivation=logistic\n";
+  const Finished stays =
+      train(cfg("learning_rate=0.01\nmomentum=0.9\n", deep), {"--epochs", "10"}, "synthetic:720");
+  EXPECT_EQ(stays.exit_code, 0) << stays.errors;
+  EXPECT_EQ(warnings(stays), 1) << stays.errors;
+  EXPECT_NE(stays.errors.find(" mini-batches, 6 epochs; "), std::string::npos) << stays.errors;
+  const std::string good = cfg("learning_rate=0.01\nmomentum=0.9\n", convolutions("relu"));
+  const Finished learns = train(good, {"--epochs", "10", "--strict"}, "synthetic:720");
+  EXPECT_EQ(learns.exit_code, 0) << learns.errors;
+  EXPECT_EQ(warnings(learns), 0) << learns.errors;
+}
+
 TEST_F(SickNets, DataHaveNothingToLearn) {
   const auto pixels = [](int) { return std::string(144, '\0'); };
   const auto idx = [&](const std::string& name, const auto& labels) {

@@ -65,8 +65,9 @@ class Health : public test::DeterministicSession {
   };
   // By losses that are not those of the net, in which there is nothing wrong.
   static Told told_losses(std::uint64_t iterations, bool strict,
-                          const std::function<double(std::uint64_t)>& loss) {
-    Run run(net("learning_rate=0.05\nmomentum=0.9\n", "tanh"));
+                          const std::function<double(std::uint64_t)>& loss,
+                          const std::string& options = "") {
+    Run run(net("learning_rate=0.05\nmomentum=0.9\n" + options, "tanh"));
     Told told;
     HealthCheck health(
         run.groups.net(), run.feed->dataset(),
@@ -191,7 +192,23 @@ TEST_F(Health, waits_for_slow_starters) {
   const Told told = told_losses(
       3000, true, [](std::uint64_t iteration) { return iteration < 900 ? std::log(3.0) : 0.3; });
   EXPECT_EQ(told.failed_at, 0u);
-  EXPECT_TRUE(told.said.empty());
+  EXPECT_EQ(told.said.size(), 1u) << "of 82 epochs";
+}
+
+// 60 samples are ten mini-batches, and 534 of these are enough to say so.
+TEST_F(Health, tells_what_does_not_leave_chance_for_many_epochs) {
+  const auto until = [](std::uint64_t last) {
+    return [last](std::uint64_t iteration) { return iteration <= last ? std::log(3.0) : 0.3; };
+  };
+  const Told stays = told_losses(600, true, until(600));
+  ASSERT_EQ(stays.said.size(), 1u);
+  EXPECT_NE(stays.said.front().find("the loss has been 1.099 for 544 mini-batches, 49 epochs; "),
+            std::string::npos)
+      << stays.said.front();
+  EXPECT_EQ(stays.failed_at, 600u) << "not before the end";
+  EXPECT_TRUE(told_losses(600, true, until(500)).said.empty());
+  EXPECT_TRUE(told_losses(1200, true, until(990), "burn_in=500\n").said.empty())
+      << "while the rate rises";
 }
 
 TEST_F(Health, tells_a_loss_that_has_risen) {

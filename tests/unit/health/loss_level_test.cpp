@@ -22,8 +22,9 @@ std::vector<double> noisy(std::size_t count, double noise,
   return losses;
 }
 
-LossLevel after(const std::vector<double>& losses, std::optional<double> chance = kChance) {
-  LossLevel level(chance);
+LossLevel after(const std::vector<double>& losses, std::optional<double> chance = kChance,
+                std::size_t epoch = LossLevel::kBlock) {
+  LossLevel level(chance, epoch);
   for (const double each : losses) level.note(each);
   return level;
 }
@@ -51,6 +52,20 @@ TEST(LossLevel, does_not_count_what_learns) {
       << "little, but surely";
   const auto from_far = [](double i) { return 20 * std::exp(-i / 700); };
   EXPECT_LT(after(noisy(1400, 0.1, from_far)).at_chance(), 200u) << "still far above, but falling";
+}
+
+// A small data set has few mini-batches in an epoch, and in a training.
+TEST(LossLevel, judges_short_epochs_one_by_one) {
+  for (const double noise : {0.01, 0.1, 0.5}) {
+    const auto stays = noisy(160, noise, [](double) { return kChance; });
+    EXPECT_GE(after(stays, kChance, 23).at_chance(), 115u) << noise;
+    EXPECT_LT(after(stays).at_chance(), 100u);
+    EXPECT_GE(after(stays, kChance, 1).at_chance(), 112u) << "in blocks of 16";
+  }
+  EXPECT_NEAR(after(noisy(160, 0.1, [](double) { return kChance; }), kChance, 23).mean_at_chance(),
+              kChance, 0.05);
+  const auto slow = [](double i) { return i < 60 ? kChance : kChance - 2e-3 * (i - 60); };
+  EXPECT_EQ(after(noisy(200, 0.1, slow), kChance, 23).at_chance(), 0u);
 }
 
 TEST(LossLevel, counts_again_what_forgets) {
