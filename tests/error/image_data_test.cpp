@@ -103,7 +103,8 @@ TEST_F(ImageData, DamagedPng) {
   const std::string whole = make_png(20, 20, std::vector<std::uint8_t>(1200, 9));
   const auto told = [&](const std::string& what) {
     refused(at("set"), 3,
-            image + ": is a damaged PNG: " + what + " (fetch it again, or leave it out)");
+            image + ": is a damaged PNG: " + what + " (fetch it again, or leave it out)",
+            {"--max-batches", "20", "--damaged-images", "0"});
   };
   put(image, whole.substr(0, whole.size() - 1));
   told("the file ends too early");
