@@ -97,7 +97,7 @@ TEST_F(Stop, ListensBeforeItSaysAnything) {
 // The loader tells when it has found all libraries and lets one after the other begin.
 TEST_F(Stop, WhileLibrariesBegin) {
   const std::string told = pipe();
-  const int line = open(told.c_str(), O_RDWR | O_CLOEXEC);
+  const int line = ::open(told.c_str(), O_RDWR | O_CLOEXEC);
   for (const int number : kRequests) {
     setenv("LD_DEBUG", "libs", 1);
     const pid_t child = start_program({kOmniRun, "--net", "lenet", "--data", "synthetic:40",
@@ -107,14 +107,14 @@ TEST_F(Stop, WhileLibrariesBegin) {
     std::string text;
     const auto read_on = [&] {
       char some[4096];
-      const ssize_t count = read(line, some, sizeof some);
+      const ssize_t count = ::read(line, some, sizeof some);
       text.append(some, static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
     };
     const auto begun = [&] { return text.find("calling init: ", text.find("calling init: ") + 1); };
     while (begun() == std::string::npos) read_on();
     kill(child, number);
     EXPECT_EQ(wait_for_program(child), 75) << number;
-    EXPECT_EQ(write(line, ".", 1), 1);
+    EXPECT_EQ(::write(line, ".", 1), 1);
     while (text.back() != '.') read_on();
     EXPECT_NE(text.find("stopp"), std::string::npos) << text.substr(text.size() - 200);
   }

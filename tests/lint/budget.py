@@ -4,9 +4,10 @@ from collections import Counter
 
 from source_tree import is_cpp, run
 
-# The numbers only go down: a room that shrinks gives its lines back. The aim is 48,000 in all.
-LINES = {"runtime": 10_936, "codelets": 12_433, "layers": 5_273, "scheduling": 10_835, "apps": 7_216, "perf": 4_542}
-IN_ALL = 51_229
+# A room that shrinks gives its lines back; an issue that adds a capability says how many it needs. Up to
+# 2026-11-28 there were 51,229 in all; what new users stumbled over (own images, Slurm, resumes) took the rest.
+LINES = {"runtime": 12_390, "codelets": 12_489, "layers": 5_344, "scheduling": 11_185, "apps": 8_935, "perf": 4_770}
+IN_ALL = 55_113
 
 
 def check(files):
