@@ -97,7 +97,8 @@ constexpr const char* kModelsJson =
 mape: mean of |predicted - actual| / actual; bias: the same with its sign; both 0.1 for 10 %.
 worst: the ten tasks with the largest |predicted - actual|. outliers: more than 5 median absolute
 deviations off the median of their codelet, layer, implementation and kind of worker (at least 8
-tasks); layer and iteration: null where a task has none; the ten farthest off, of outlier_count, which took outlier_seconds more than the median.)";
+tasks); layer and iteration: null where a task has none; the ten farthest off, of outlier_count,
+which took outlier_seconds more than the median.)";
 
 std::vector<Cell> cells_of(const Trace& trace, const OddTask& odd) {
   const Task& task = trace.tasks[odd.task];

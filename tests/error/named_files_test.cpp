@@ -95,7 +95,8 @@ TEST_F(NamedFiles, Images) {
 
 TEST_F(NamedFiles, Places) {
   refused(2, {"--data", "synthetic:8:3", "--trace", "/proc/trace"},
-          "/proc/trace: cannot make the trace folder");
+          "/proc: cannot create: No such file or directory (name a writable folder with free space "
+          "with --trace)");
   refused(2, {"--data", "synthetic:8:3", "--models", "/proc/models"},
           "/proc/models: cannot make the performance model folder");
   refused(2, {"machine", "--out", absent_ + "/m.json"}, absent_ + "/m.json: cannot create");
