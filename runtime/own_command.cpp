@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <fstream>
 #include <string_view>
 #include <utility>
@@ -27,6 +28,23 @@ std::string ansi_quoted(const std::string& word) {
       text += c == '\\' || c == '\'' ? std::string("\\") + c : std::string(1, c);
   }
   return text + '\'';
+}
+
+// What ansi_quoted() wrote after its beginning. The place of the last quote.
+std::size_t append_ansi(std::string_view line, std::size_t at, std::string& word) {
+  for (; at < line.size() && line[at] != '\''; ++at) {
+    const bool escaped = line[at] == '\\';
+    if (escaped && ++at == line.size()) break;
+    unsigned byte = 0;
+    const bool coded = escaped && line[at] == 'x' && at + 2 < line.size();
+    if (coded && std::from_chars(&line[at + 1], &line[at + 3], byte, 16).ptr == &line[at + 3]) {
+      word += static_cast<char>(byte);
+      at += 2;
+    } else {
+      word += line[at];
+    }
+  }
+  return at;
 }
 
 std::string quoted(const std::string& word) {
@@ -92,7 +110,9 @@ std::vector<std::string> from_shell(std::string_view line) {
       continue;
     }
     if (!std::exchange(within, true)) words.emplace_back();
-    if (line[i] == '\'')
+    if (!inside_quotes && line.substr(i).starts_with("$'"))
+      i = append_ansi(line, i + 2, words.back());
+    else if (line[i] == '\'')
       inside_quotes = !inside_quotes;
     else if (!inside_quotes && line[i] == '\\' && i + 1 < line.size())
       words.back() += line[++i];

@@ -40,28 +40,29 @@ Result<std::uint64_t> drop_after(const std::filesystem::path& path, std::uint64_
   OMNI_TRY(LineSource lines, open_lines(path));
   OMNI_TRY(AtomicFile kept, AtomicFile::create(path));
   std::uint64_t tested = 0;
-  for (;;) {
+  for (bool first = true;; first = false) {
     OMNI_TRY(const std::optional<LineSource::Line> line, lines.next());
     if (!line) {
       OMNI_CHECK(kept.commit());
       return tested;
     }
-    const auto object = metrics_object(*line);
+    const auto object = metrics_object(*line, first);
     if (!object) return no_metrics(path);
     if (!object->is_object()) continue;  // cut short by a crash
     const auto done = object->at("iteration").get<std::uint64_t>();
     if (done > iteration) continue;
-    OMNI_CHECK(kept.write(std::string(line->text) + "\n"));
+    const std::size_t end = line->text.find_last_not_of('\0') + 1;
+    OMNI_CHECK(kept.write(std::string(line->text.substr(0, end)) + "\n"));
     if (object->contains("test_loss")) tested = done;
   }
 }
 
 Status require_metrics(const std::filesystem::path& path) {
   OMNI_TRY(LineSource lines, open_lines(path));
-  for (;;) {
+  for (bool first = true;; first = false) {
     OMNI_TRY(const std::optional<LineSource::Line> line, lines.next());
     if (!line) return {};
-    if (!metrics_object(*line)) return no_metrics(path);
+    if (!metrics_object(*line, first)) return no_metrics(path);
   }
 }
 
@@ -85,15 +86,18 @@ Status set_aside(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::optional<nlohmann::json> metrics_object(const LineSource::Line& line) {
+std::optional<nlohmann::json> metrics_object(const LineSource::Line& line, bool first) {
   constexpr std::string_view kBeginning = "{\"iteration\":";
+  // Without its end line.text has what the file system had written, and zeros for the rest.
+  const std::string_view text =
+      line.ended ? line.text : line.text.substr(0, line.text.find_last_not_of('\0') + 1);
+  if (!line.ended && text.empty() && !first) return nlohmann::json();
+  const std::string_view beginning = text.substr(0, kBeginning.size());
+  if (beginning.empty() || !kBeginning.starts_with(beginning)) return std::nullopt;
   nlohmann::json object =
-      nlohmann::json::parse(line.too_long ? "" : line.text, nullptr, /*allow_exceptions=*/false);
-  if (object.is_object() && object.contains("iteration") &&
-      object["iteration"].is_number_unsigned())
-    return object;
-  const std::string_view beginning = line.text.substr(0, kBeginning.size());
-  if (!line.ended && kBeginning.starts_with(beginning)) return nlohmann::json();
+      nlohmann::json::parse(line.too_long ? "" : text, nullptr, /*allow_exceptions=*/false);
+  if (object.is_object() && object["iteration"].is_number_unsigned()) return object;
+  if (!line.ended) return nlohmann::json();
   return std::nullopt;
 }
 

@@ -17,8 +17,8 @@
 namespace omni {
 
 // What a line of a metrics file holds: an object with its iteration; null: the beginning of one, as
-// a crash leaves it. Nothing: no metrics file has such a line.
-std::optional<nlohmann::json> metrics_object(const LineSource::Line& line);
+// a crash leaves it, or after other lines zeros alone. Nothing: no metrics file has such a line.
+std::optional<nlohmann::json> metrics_object(const LineSource::Line& line, bool first);
 
 class MetricsLog {
  public:

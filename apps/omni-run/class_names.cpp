@@ -45,6 +45,15 @@ std::filesystem::path names_file(const std::filesystem::path& weights) {
   return weights.string() + ".names";
 }
 
+Status check_names_beside(const std::filesystem::path& weights) {
+  const std::filesystem::path file = names_file(weights);
+  std::error_code none;
+  if (std::filesystem::exists(weights, none) || !std::filesystem::exists(file, none)) return {};
+  return Error{ErrorKind::usage, file.string(),
+               "is there already, and would be overwritten by the names of the classes",
+               "name other weights with --save-weights"};
+}
+
 Status write_names_beside(const std::filesystem::path& weights,
                           const std::vector<std::string>& names) {
   const std::filesystem::path file = names_file(weights);

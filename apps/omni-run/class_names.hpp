@@ -17,6 +17,8 @@ namespace omni {
 std::vector<std::string> class_names_of(const Dataset& data, const Net& net);
 
 std::filesystem::path names_file(const std::filesystem::path& weights);
+// Refuses a file of that name beside which there are no such weights: it is somebody else's.
+Status check_names_beside(const std::filesystem::path& weights);
 // Those of other weights that were there are gone afterwards, also where there are no names.
 Status write_names_beside(const std::filesystem::path& weights,
                           const std::vector<std::string>& names);

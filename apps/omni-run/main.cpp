@@ -131,8 +131,8 @@ void add_options(CLI::App& app, CompareArguments& compare) {
 
 void add_options(CLI::App& app, DataCheckArguments& data) {
   app.add_option("SOURCE", data.data.source);
-  app.add_option("--net", data.net)->check(not_empty());
-  app.add_option("--classes", data.classes)->transform(class_count());
+  CLI::Option* const net = app.add_option("--net", data.net)->check(not_empty());
+  app.add_option("--classes", data.classes)->transform(class_count())->needs(net);
 }
 
 void add_options(CLI::App& app, SlurmArguments& job) {

@@ -131,7 +131,9 @@ Status DamagedImages::check() const {
           : fmt::format("{} of {} {} cannot be read, more than --damaged-images {:g}% allows",
                         found_.size(), images_, what_, 100 * share_);
   return Error{ErrorKind::data, "", fmt::format("{}: {}", how_many, names),
-               "mend them, leave them out, or allow a larger share"};
+               found_.size() == images_
+                   ? "mend them"
+                   : "mend them, leave them out, or allow a larger --damaged-images SHARE"};
 }
 
 std::vector<std::uint64_t> DamagedImages::indices() const {

@@ -232,10 +232,10 @@ TEST_F(LostWork, MetricsWithoutACheckpointStay) {
 
 TEST_F(LostWork, AFileThatHoldsNoMetricsStays) {
   const fs::path text = folder_ / "notes";
-  for (const std::string line :
-       {"mine\n", "mine", "{\"loss\":1}\n", "{\"loss\"", "{\"iteration\":-1}\n", "\n",
-        "\x7f"
-        "ELF\1"}) {
+  for (const std::string line : {"mine\n", "mine", "{\"loss\":1}\n", "{\"loss\"",
+                                 "{\"iteration\":-1}\n", "\n", "{\"step\":3,\"iteration\":900}\n",
+                                 "\x7f"
+                                 "ELF\1"}) {
     for (const std::string& all : {"{\"iteration\":1}\n" + line, line, line + line}) {
       put(text, all);
       for (const std::uint64_t resumed : {0, 5}) {
@@ -253,6 +253,16 @@ TEST_F(LostWork, AFileThatHoldsNoMetricsStays) {
       {"--max-batches", "1", "--resume", "auto", "--metrics", text, "--trace", folder_ / "t"});
   EXPECT_EQ(refused.exit_code, 2) << refused.errors;
   EXPECT_EQ(entries_in(folder_.path()), 1) << "refused before anything was made";
+  // Zeros alone are no metrics.
+  put(text, std::string(9, '\0'));
+  EXPECT_FALSE(MetricsLog::open(text, 5));
+  // The file system lost power: the size of the file was written, the last bytes were not.
+  const std::string whole = "{\"iteration\":1}\n";
+  for (const std::string tail : {"", "{\"iter", "{\"iteration\":2,\"lo"}) {
+    put(text, whole + tail + std::string(9, '\0'));
+    ASSERT_TRUE(MetricsLog::open(text, 5)) << tail;
+    EXPECT_EQ(get(text), whole) << tail;
+  }
   // Whole, but for the line end.
   put(text, "{\"iteration\":1}");
   ASSERT_TRUE(MetricsLog::open(text, 5));

@@ -201,6 +201,15 @@ TEST_F(ClassNames, do_not_outlive_their_weights) {
   EXPECT_THAT(again.errors, HasSubstr("removed " + at("w.names")));
 }
 
+TEST_F(ClassNames, of_somebody_else_are_left_alone) {
+  put(at("mine.names"), "cat\ndog\n");
+  const Finished refused = omni_run({"--net", at("net.cfg"), "--data", at("set"), "--max-batches",
+                                     "1", "--save-weights", at("mine"), "--out", at("none")});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.errors, HasSubstr("mine.names: is there already, and would be overwritten"));
+  EXPECT_EQ(get(at("mine.names")), "cat\ndog\n");
+}
+
 TEST_F(ClassNames, tell_why_a_checkpoint_does_not_fit) {
   const Words run{"--out", at("run"), "--resume", "auto"};
   Words five = run;

@@ -56,6 +56,7 @@ TEST(JobIsRefused, AsItsTrainingIs) {
       {"--net", "lenet", "--resume", "nowhere"},
       {"--net", "lenet", "--save-weights", "nowhere/lenet.weights"},
       {"--net", "lenet", "--resume", "none", "--metrics", folder / "metrics"},
+      {"--net", "lenet", "--trace", folder / "metrics"},
       {"--net", "lenet", "--epochs", "-1"},
       {"--net", "lenet", "--impl", "nope"}};
   for (const Words& words : trainings) {

@@ -38,6 +38,8 @@ TEST(ForShell, WritesControlCharactersSoThatBashReadsThem) {
     const std::string quoted = for_shell({word});
     EXPECT_EQ(printable(quoted), quoted);
     EXPECT_EQ(test::run_program({"/bin/bash", "-c", "printf %s " + quoted}).output, word);
+    const std::vector<std::string> words{word, "it's a word", word};
+    EXPECT_EQ(from_shell(for_shell(words)), words);
   }
 }
 

@@ -53,7 +53,8 @@ Result<std::vector<Decision>> decisions_in(const std::string& file) {
   for (int number = 1;; ++number) {
     OMNI_TRY(const std::optional<LineSource::Line> line, lines.next());
     if (!line) return found;
-    std::optional<Decision> object = metrics_object(*line);  // null: still being written
+    std::optional<Decision> object =
+        metrics_object(*line, number == 1);  // null: still being written
     if (!object)
       return Error{ErrorKind::data, fmt::format("{}:{}", file, number), "is no line of metrics",
                    "give the file of --metrics"};

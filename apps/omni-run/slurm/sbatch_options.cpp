@@ -53,11 +53,16 @@ bool is_size(std::string_view text) {
   return number_of(text).has_value();
 }
 
-// "name", "name:2" or "name:type:2"; sbatch knows which names there are.
+// "name", "name:2", "name:type:2" or "name:type:100G"; sbatch knows which names there are.
 bool is_gres(std::string_view text) {
   return std::ranges::all_of(split(text, ','), [](std::string_view entry) {
     const auto parts = split(entry, ':');
-    const bool counted = parts.size() < 3 || number_of(parts[2]);
+    const auto counts = [](std::string_view count) {
+      if (!count.empty() && std::string_view("KMGTPkmgtp").find(count.back()) != count.npos)
+        count.remove_suffix(1);
+      return number_of(count).has_value();
+    };
+    const bool counted = parts.size() < 3 || counts(parts[2]);
     return parts.size() <= 3 && counted && std::ranges::none_of(parts, &std::string_view::empty);
   });
 }

@@ -61,7 +61,7 @@ void Training::name_damaged(std::uint64_t iteration, Finder finder) {
         unrecorded_.push_back({each, training});
     }
   }
-  if (!metrics_) return;
+  if (!metrics_ || is_finished()) return;  // which adds no line
   for (const auto& [image, training] : std::exchange(unrecorded_, {}))
     record(&MetricsLog::damaged, image, training, iteration);
 }

@@ -82,11 +82,16 @@ Status Training::check_for_job(const ExpectedJob& job) {
   if (job.seconds > 0)
     OMNI_CHECK(time_limit_.require("--time", static_cast<double>(job.seconds), bytes));
 
-  for (auto [option, file] : {std::pair("--save-weights", &arguments_.save_weights),
-                              std::pair("--metrics", &arguments_.metrics)})
+  for (auto [option, file] :
+       {std::pair("--save-weights", &arguments_.save_weights),
+        std::pair("--metrics", &arguments_.metrics), std::pair("--trace", &arguments_.trace),
+        std::pair("--models", &arguments_.machine.models)})
     if (fs::path(*file).has_parent_path() && is_elsewhere(fs::path(*file).parent_path()))
       leave_to_the_job(option, *file);
   OMNI_CHECK(try_places());
+  OMNI_CHECK(try_trace(arguments_.trace));
+  if (const std::string& models = arguments_.machine.models; !models.empty())
+    OMNI_CHECK(try_folder(models, 0, "--models"));
   if (is_elsewhere(arguments_.weights)) leave_to_the_job("--weights", arguments_.weights);
   if (is_elsewhere(arguments_.resume)) {
     leave_to_the_job("--resume", arguments_.resume);

@@ -89,7 +89,8 @@ Status Training::check_schedule() const {
 }
 
 void Training::warn_about_new_length(std::uint64_t resumed_at) const {
-  const std::uint64_t before = saved_length(*checkpoint_);
+  std::uint64_t before = saved_length(*checkpoint_);
+  if (before == 0) before = designed_length(spec_.net);  // as older versions took it
   if (before == 0 || before == iterations_ || !follows_length(groups_->net().options().solver))
     return;
   log::warn(

@@ -140,9 +140,10 @@ Status Training::check() {
 Status Training::try_places() {
   // Darknet's shipped cfgs have batch=1 for testing, and users forget to switch.
   if (net().options().batch == 1) log::warn("training with batch=1; set --batch (128, say)");
-  // Before hours of training rather than after.
-  if (!arguments_.save_weights.empty())
+  if (!arguments_.save_weights.empty()) {  // rather now than after hours of training
+    OMNI_CHECK(check_names_beside(arguments_.save_weights));
     OMNI_CHECK(try_writing(arguments_.save_weights, net().parameter_count() * sizeof(float)));
+  }
   if (!arguments_.metrics.empty() && ranks::first())
     OMNI_CHECK(MetricsLog::check(arguments_.metrics, arguments_.resume != "none"));
   return {};

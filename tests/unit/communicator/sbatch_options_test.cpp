@@ -67,6 +67,7 @@ TEST(SbatchGrammar, TakesWhatSlurmTakes) {
                                 {{"--mem", "2T"}},
                                 {{"--gres", "none"}},
                                 {{"--gres", "gpu:h100:2,shard:1"}},
+                                {{"--gres", "lustre:disk:100G"}},
                                 {{"--partition", "short,long"}},
                                 {{"--constraint", "[rack1|rack2]&(intel*2)"}},
                                 {{"--job-name", "lenet-größer"}},

@@ -99,7 +99,8 @@ TEST(DamagedImages, BeyondTheShareAreAnError) {
   EXPECT_EQ(pixel(*data, 4), 6);
   EXPECT_EQ(refusal(*data, 2),
             "2 of 10 training images cannot be read, more than --damaged-images 10% allows: file "
-            "2: is bad; file 4: is bad (mend them, leave them out, or allow a larger share)");
+            "2: is bad; file 4: is bad (mend them, leave them out, or allow a larger "
+            "--damaged-images SHARE)");
   std::map<std::size_t, ErrorKind> many;
   for (const std::size_t index : {1, 3, 4, 5, 7}) many[index] = ErrorKind::data;
   const auto most = skipping(many, 0.4, false);
