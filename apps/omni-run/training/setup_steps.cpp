@@ -7,17 +7,14 @@
 #include <map>
 
 #include "apps/omni-run/class_names.hpp"
-#include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/plan_groups.hpp"
 #include "apps/omni-run/training/training.hpp"
-#include "codelets/dense/library_memory.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/data/damaged_images.hpp"
 #include "runtime/data/data_check.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
-#include "runtime/memory/memory_limits.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/slurm_job.hpp"
 #include "runtime/tasks/codelet.hpp"
@@ -30,8 +27,6 @@ namespace {
 
 // Iterations that no training has.
 constexpr std::uint64_t kOnlyAtTheEnd = 1'000'000'000'000;
-
-constexpr double in_mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; }
 
 }  // namespace
 
@@ -268,54 +263,6 @@ void Training::make_feeds() {
   if (data_.test)
     test_feed_.emplace(*data_.test,
                        feed_options(groups_->evaluating_net(), seed_, false, kEvaluationSlots));
-}
-
-Status Training::check_memory() {
-  const std::size_t snapshots =
-      arguments_.groups.automatic ? TunedTraining::kSnapshots * TrainingSnapshot::bytes(*groups_)
-      : guarded() ? GuardedTraining::kSnapshots * TrainingSnapshot::bytes(*groups_, false)
-                  : 0;
-  // The program's own memory is measured, on whatever machine: first its libraries load their code.
-  if (!only_gpus_compute()) load_library_code();
-  const std::size_t before_plans = resident_data();
-  MemoryDemand demand = training_demand(*groups_, *feeds_.front(), test(), net().working_bytes());
-  // Every worker makes the plans that this thread has just made.
-  const std::size_t plans =
-      cpu_workers(*session_) * (std::max(resident_data(), before_plans) - before_plans);
-  const std::size_t program = resident_memory();
-  std::size_t images = test() != nullptr ? test()->bytes() : 0;
-  for (const auto& feed : feeds_) {
-    images += feed->bytes();
-    if (feed == feeds_.front()) continue;
-    const std::vector<TensorSize> sizes = feed->tensor_sizes();
-    demand.training_images.insert(demand.training_images.end(), sizes.begin(), sizes.end());
-  }
-  const std::size_t working = plans + cpu_workers(*session_) * demand.working.of_core;
-  if (ranks::several()) groups_->sums = &sums_.emplace(*groups_);
-  demand.in_main_memory_only = snapshots + working + (sums_ ? sums_->bytes() : 0);
-  demand.snapshots = snapshots;
-  demand.without_snapshots = arguments_.groups.automatic ? "leave out --auto" : "--guard off";
-  const MemoryForecast forecast(net(), std::move(demand), arguments_.machine);
-  OMNI_CHECK(forecast.require());
-  const std::size_t planned = forecast.in_main_memory() + program;
-  const std::size_t taken = peak_resident_memory();
-  log::info(
-      "memory: {:.0f} MiB planned, with {:.0f} for decoded images, {:.0f} for working buffers, "
-      "{:.0f} for the program{}{}",
-      in_mebibytes(planned), in_mebibytes(images), in_mebibytes(working), in_mebibytes(program),
-      taken > planned ? fmt::format("; the start took {:.0f}", in_mebibytes(taken)) : "",
-      gpus_compute() ? fmt::format("; {:.0f} on each GPU, with {:.0f} for working buffers",
-                                   in_mebibytes(forecast.on_each_gpu().all()),
-                                   in_mebibytes(forecast.on_each_gpu().working))
-                     : "");
-  return {};
-}
-
-Status Training::allocate() {
-  OMNI_CHECK(groups_->allocate());
-  if (sums_) OMNI_CHECK(sums_->allocate());
-  for (const auto& feed : feeds_) OMNI_CHECK(feed->allocate());
-  return test() != nullptr ? test()->allocate() : Status();
 }
 
 Status Training::make_clock() {

@@ -34,7 +34,7 @@ class Training {
   Status check_for_job(const ExpectedJob& job);  // job_check.cpp
 
  private:
-  // setup_steps.cpp: all that can be refused comes before anything is done.
+  // setup_steps.cpp, memory_steps.cpp: all that can be refused comes before anything is done.
   Status open_nets();
   Status open_groups_again();  // what was measured changed something
   Status check();

@@ -1,0 +1,73 @@
+// What a training will hold is planned, refused if it does not fit, told, and allocated.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "apps/omni-run/memory/demand.hpp"
+#include "apps/omni-run/training/training.hpp"
+#include "codelets/dense/library_memory.hpp"
+#include "runtime/communicator/ranks.hpp"
+#include "runtime/log.hpp"
+#include "runtime/memory/memory_limits.hpp"
+#include "runtime/tasks/codelet.hpp"
+#include "scheduling/guard/guarded_training.hpp"
+#include "scheduling/optimizer/tuned_training.hpp"
+
+namespace omni {
+namespace {
+
+constexpr double in_mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / 0x1p20; }
+
+}  // namespace
+
+Status Training::check_memory() {
+  const std::size_t snapshots =
+      arguments_.groups.automatic ? TunedTraining::kSnapshots * TrainingSnapshot::bytes(*groups_)
+      : guarded() ? GuardedTraining::kSnapshots * TrainingSnapshot::bytes(*groups_, false)
+                  : 0;
+  // The program's own memory is measured, on whatever machine. Every worker makes plans as this
+  // thread does, and all but one take buffers of libraries of their own.
+  const auto since = [](std::size_t before) { return std::max(resident_data(), before) - before; };
+  const std::size_t start = resident_data(), workers = cpu_workers(*session_);
+  if (!only_gpus_compute()) load_library_code();
+  const std::size_t buffers = since(start) * (std::max<std::size_t>(workers, 1) - 1);
+  const std::size_t loaded = resident_data();
+  MemoryDemand demand = training_demand(*groups_, *feeds_.front(), test(), net().working_bytes());
+  const std::size_t of_workers = buffers + workers * since(loaded);
+  const std::size_t program = resident_memory();
+  std::size_t images = test() != nullptr ? test()->bytes() : 0;
+  for (const auto& feed : feeds_) {
+    images += feed->bytes();
+    if (feed == feeds_.front()) continue;
+    const std::vector<TensorSize> sizes = feed->tensor_sizes();
+    demand.training_images.insert(demand.training_images.end(), sizes.begin(), sizes.end());
+  }
+  const std::size_t working = of_workers + workers * demand.working.of_core;
+  if (ranks::several()) groups_->sums = &sums_.emplace(*groups_);
+  demand.in_main_memory_only = snapshots + working + (sums_ ? sums_->bytes() : 0);
+  demand.snapshots = snapshots;
+  demand.without_snapshots = arguments_.groups.automatic ? "leave out --auto" : "--guard off";
+  const MemoryForecast forecast(net(), std::move(demand), arguments_.machine);
+  OMNI_CHECK(forecast.require());
+  const std::size_t planned = forecast.in_main_memory() + program;
+  const std::size_t taken = peak_resident_memory();
+  log::info(
+      "memory: {:.0f} MiB planned, with {:.0f} for decoded images, {:.0f} for working buffers, "
+      "{:.0f} for the program{}{}",
+      in_mebibytes(planned), in_mebibytes(images), in_mebibytes(working), in_mebibytes(program),
+      taken > planned ? fmt::format("; the start took {:.0f}", in_mebibytes(taken)) : "",
+      gpus_compute() ? fmt::format("; {:.0f} on each GPU, with {:.0f} for working buffers",
+                                   in_mebibytes(forecast.on_each_gpu().all()),
+                                   in_mebibytes(forecast.on_each_gpu().working))
+                     : "");
+  return {};
+}
+
+Status Training::allocate() {
+  OMNI_CHECK(groups_->allocate());
+  if (sums_) OMNI_CHECK(sums_->allocate());
+  for (const auto& feed : feeds_) OMNI_CHECK(feed->allocate());
+  return test() != nullptr ? test()->allocate() : Status();
+}
+
+}  // namespace omni
