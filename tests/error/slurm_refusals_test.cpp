@@ -114,11 +114,13 @@ TEST(JobIsRefused, ForWhatSbatchRefuses) {
 }
 
 TEST(JobIsRefused, WhereTrainingsWouldWriteTheSame) {
-  for (const char* option : {"--out", "--metrics", "--save-weights"}) {
+  for (const char* option : {"--out", "--metrics", "--save-weights", "--trace"}) {
+    const bool named = option != std::string("--trace");
     expect_refused({"--net", "lenet", "--array", "0-3", option, "there"},
                    std::string(option) +
-                       ": all tasks of the array would write the same (leave it out: the "
-                       "template names one for each)");
+                       ": all tasks of the array would write the same (leave it "
+                       "out" +
+                       (named ? ": the template names one for each)" : ")"));
     expect_refused({"--net", "lenet", "--template", "ensemble", option, "there"},
                    std::string(option) + ": all trainings of the job would write the same");
   }
@@ -130,6 +132,27 @@ TEST(JobIsRefused, WhereTrainingsWouldWriteTheSame) {
   const Finished seeded = write_job({"--net", "lenet", "--array", "0-3", "--seed", "7"});
   EXPECT_EQ(seeded.exit_code, 0);
   EXPECT_THAT(seeded.errors, HasSubstr("warning: --seed: all tasks of the array train alike"));
+}
+
+TEST(JobIsRefused, WhereItWouldBeginAgainAfterEachStop) {
+  const TemporaryDirectory folder;
+  for (const char* form : {"requeue", "nodes", "array", "ensemble"})
+    expect_refused({"--template", form, "--net", "lenet", "--resume", "none"},
+                   std::string("--resume none: the template ") + form +
+                       " requeues its job, which must go on with --resume auto (leave it out: a "
+                       "new job has a new run folder)");
+  put(folder / "own.sbatch",
+      "#!/bin/bash\n#SBATCH --requeue\nset -euo pipefail\nomni-run \"$@\"\n");
+  expect_refused({"--template", folder / "own.sbatch", "--net", "lenet", "--resume", "none"},
+                 "the template own requeues its job");
+  // A folder on the own disk of a node.
+  expect_refused({"--net", "lenet", "--resume", "/no/disk/run"},
+                 "(--out /no/disk/run in its place goes on there)");
+  expect_refused({"--net", "lenet", "--resume", "/no/disk/run", "--array", "1-3"},
+                 "(copy the template, without its requeues)");
+  for (const Words& fine :
+       {Words{"--resume", "auto"}, Words{"--resume", "none", "--template", "cpu"}})
+    EXPECT_EQ(write_job(joined({"--net", "lenet"}, fine)).exit_code, 0);
 }
 
 TEST(JobIsWritten, ThoughItsFilesAreElsewhere) {

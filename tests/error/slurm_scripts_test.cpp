@@ -25,17 +25,24 @@ std::string job_script(Words words) {
 struct Job {
   explicit Job(const std::string& script, const Words& variables = {}) {
     put(folder / "script", script);
-    put(folder / "srun", "#!/bin/bash\nprintf '%s$\\n' \"$@\"\nexit \"${CODE:-0}\"\n");
+    put(folder / "srun",
+        "#!/bin/bash\nprintf '%s$\\n' \"--end\" \"$SLURM_JOB_END_TIME\" --pwd \"$PWD\" "
+        "\"$@\"\nexit \"${CODE:-0}\"\n");
     put(folder / "scontrol", "#!/bin/bash\necho \"scontrol $*\"\n");
-    for (const char* program : {"srun", "scontrol"})
+    // As Slurm: the number of an array alone means all its tasks.
+    put(folder / "squeue",
+        "#!/bin/bash\nfor word; do case $word in\n15) echo N/A; echo 2030-01-01T00:00:00;;\n"
+        "15_*) echo \"2031-01-01T00:00:0${word#15_}\";;\n17) echo 2032-01-01T00:00:00;;\n"
+        "esac; done\n");
+    for (const char* program : {"srun", "scontrol", "squeue"})
       std::filesystem::permissions(folder / program, std::filesystem::perms::owner_all);
     Words command{"/usr/bin/env",
                   "-i",
                   "-C",
                   folder.path(),
-                  "PATH=.:/usr/bin:/bin",
+                  "PATH=" + folder.path().string() + ":/usr/bin:/bin",
+                  "TZ=UTC",
                   "SLURM_JOB_ID=17",
-                  "SLURM_JOB_END_TIME=99",
                   "SLURM_NNODES=2"};
     command.insert(command.end(), variables.begin(), variables.end());
     command.insert(command.end(), {"/bin/bash", "script"});
@@ -70,7 +77,8 @@ TEST(JobGpus, AreANumberAsForSbatch) {
     std::string found;
     std::istringstream script(job_script(words));
     for (std::string line; std::getline(script, line);)
-      if (line.find("gpu") != line.npos && !line.starts_with("# ") && !line.starts_with("PATH="))
+      if (line.find("gpu") != line.npos && !line.starts_with("# ") && !line.starts_with("PATH=") &&
+          !line.starts_with("#SBATCH --chdir="))
         found += line + '\n';
     return found;
   };
@@ -184,6 +192,80 @@ TEST(JobScripts, RequeueWhatWasStoppedAndUpToTenLosses) {
   const std::string script = job_script({"--nodes", "2", "--net", "lenet"});
   EXPECT_THAT(Job(script, {"CODE=75"}).done.output, HasSubstr("scontrol requeue 17"));
   EXPECT_THAT(Job(script, {"CODE=2"}).done.output, Not(HasSubstr("scontrol")));
+}
+
+// Slurm gives the last task the number of the array, which alone would requeue finished tasks, too.
+TEST(JobScripts, OfArraysMeanTheirOwnTask) {
+  for (const char* form : {"requeue", "nodes", "array", "ensemble"}) {
+    SCOPED_TRACE(form);
+    const std::string script = job_script({"--template", form, "--net", "lenet"});
+    Words last = task(3);
+    last.insert(last.end(), {"SLURM_JOB_ID=15", "CODE=75"});
+    const Job job(script, last);
+    EXPECT_EQ(job.done.exit_code, 75);
+    EXPECT_THAT(job.done.output, HasSubstr("scontrol requeue 15_3\n"));
+  }
+}
+
+TEST(JobScripts, KnowTheEndOfTheirTime) {
+  for (const char* form : {"cpu", "gpu", "requeue", "nodes", "array", "ensemble"}) {
+    SCOPED_TRACE(form);
+    const std::string script = job_script({"--template", form, "--net", "lenet"});
+    Words last = task(3);
+    last.push_back("SLURM_JOB_ID=15");
+    EXPECT_EQ(Job(script, last).after("--end"), "1924992003");  // 2031-01-01 and three seconds
+    last.push_back("SLURM_JOB_END_TIME=99");
+    EXPECT_EQ(Job(script, last).after("--end"), "99") << "Slurm's own word counts";
+  }
+  // 2032-01-01
+  EXPECT_EQ(Job(job_script({"--net", "lenet"})).after("--end"), "1956528000");
+}
+
+TEST(JobScripts, StartWhereTheyWereWritten) {
+  const TemporaryDirectory place;
+  const auto written_in = [&](const std::string& name, const Words& more = {}) {
+    std::filesystem::create_directory(place / name);
+    Words command{"/usr/bin/env", "-C", place / name, kOmniRun, "slurm", "--net", "lenet"};
+    command.insert(command.end(), more.begin(), more.end());
+    const Finished made = run_program(command);
+    EXPECT_EQ(made.exit_code, 0) << made.errors;
+    return made.output;
+  };
+  const std::string path = std::filesystem::canonical(place.path());
+  EXPECT_THAT(written_in("plain"), HasSubstr("\n#SBATCH --chdir=" + path + "/plain\n"));
+  EXPECT_THAT(written_in("it's # \"a\""),
+              HasSubstr("\n#SBATCH --chdir=\"" + path + "/it's # \\\"a\\\"\"\n"));
+  // No #SBATCH line holds two lines, and Slurm 22.05 writes no log below a backslash.
+  for (const std::string name : {"two\nlines", "back\\slash"}) {
+    const std::string script = written_in(name);
+    EXPECT_THAT(script, Not(HasSubstr("#SBATCH --chdir")));
+    EXPECT_EQ(Job(script).after("--pwd"), path + "/" + name);
+  }
+  // A template's own folder stays, by either name.
+  for (const char* line : {"#SBATCH -D /there", "#SBATCH --chdir=/there"}) {
+    put(place / "own.sbatch",
+        std::string("#!/bin/bash\n") + line + "\nset -euo pipefail\nsrun omni-run \"$@\"\n");
+    const std::string own = written_in("own", {"--template", place / "own.sbatch"});
+    EXPECT_THAT(own, HasSubstr("\n#SBATCH --chdir=/there\n"));
+    EXPECT_EQ(count(own, "chdir"), 1u);
+    std::filesystem::remove(place / "own");
+  }
+}
+
+TEST(JobScripts, OfArraysNameTheTaskInTheirLog) {
+  const auto log_of = [](Words words) {
+    words.insert(words.end(), {"--net", "lenet"});
+    const std::string script = job_script(words), option = "#SBATCH --output=";
+    const std::size_t at = script.find(option) + option.size();
+    return script.substr(at, script.find('\n', at) - at);
+  };
+  for (const char* form : {"cpu", "gpu", "requeue", "nodes", "array", "ensemble", "trace"})
+    EXPECT_EQ(log_of({"--template", form, "--array", "1-3"}), "%x-%A_%a.out") << form;
+  EXPECT_EQ(log_of({}), "%x-%j.out");
+  const TemporaryDirectory folder;
+  put(folder / "own.sbatch",
+      "#!/bin/bash\n#SBATCH -a 1-3\n#SBATCH -o log-%j\nset -euo pipefail\nomni-run \"$@\"\n");
+  EXPECT_EQ(log_of({"--template", folder / "own.sbatch"}), "log-%A_%a");
 }
 
 TEST(JobScripts, FindANetWhateverItsName) {

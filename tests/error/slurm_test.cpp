@@ -37,7 +37,7 @@ TEST(JobScript, trains_as_the_command_line_says) {
   for (const char* line :
        {"\n#SBATCH --nodes=4\n", "\n#SBATCH --time=2:00:00\n", "\n#SBATCH --requeue\n",
         "\n#SBATCH --open-mode=append\n", "\n#SBATCH --signal=USR2@120\n",
-        "\n#SBATCH --account=physics\nset -euo pipefail\nPATH=/",
+        "\n#SBATCH --account=physics\n", "\nset -euo pipefail\nPATH=/",
         "\nset -- --net lenet --seed=3 --save-weights 'of job'\\''s' \"$@\"\n",
         "\n# One training over several nodes, in as many jobs as it takes. Written by omni-run "
         "slurm: sbatch FILE [more options]\n",
@@ -65,6 +65,9 @@ TEST(JobScript, is_refused_with_a_reason) {
   put(folder / "own.sbatch", "#!/bin/bash\nomni-run \"$@\"\n");
   refused(slurm({"--net", "lenet", "--template", folder / "own.sbatch"}), 3,
           "own.sbatch: has no line 'set -euo pipefail'");
+  put(folder / "own.sbatch", "#!/bin/bash\nset -euo pipefail\nomni-run --net lenet  # \"$*\"\n");
+  refused(slurm({"--net", "lenet", "--template", folder / "own.sbatch"}), 3,
+          "own.sbatch: has no \"$@\" (as in omni-run \"$@\": there the training's options come)");
 }
 
 TEST(JobTime, that_is_too_short_is_refused) {

@@ -2,13 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/slurm/job_template.hpp"
 #include "apps/omni-run/slurm/sbatch_options.hpp"
 #include "apps/omni-run/training/job_check.hpp"
 #include "runtime/log.hpp"
+#include "runtime/own_command.hpp"
 
 namespace omni {
 namespace {
@@ -47,6 +50,17 @@ Status divide_gpus(SbatchOptions& options) {
   return {};
 }
 
+// Slurm numbers jobs, but a user looks for the log of a task.
+void name_tasks(SbatchOptions& options) {
+  if (!options.contains("--array")) return;
+  for (const char* option : {"--output", "--error"}) {
+    const auto log = options.find(option);
+    if (log == options.end() || log->second.find("%a") != std::string::npos) continue;
+    if (const std::size_t at = log->second.find("%j"); at != std::string::npos)
+      log->second.replace(at, 2, "%A_%a");
+  }
+}
+
 // The command line's options in place of the template's.
 Result<SbatchOptions> options_of_job(const JobTemplate& form, const SbatchOptions& given) {
   SbatchOptions options = form.options;
@@ -65,6 +79,7 @@ Result<SbatchOptions> options_of_job(const JobTemplate& form, const SbatchOption
   }
   for (const auto& [option, value] : given) options[option] = value;
   OMNI_CHECK(divide_gpus(options));
+  name_tasks(options);
   return options;
 }
 
@@ -74,6 +89,27 @@ int gpus_of_node(const SbatchOptions& options) {
        numbers_of_gpus(value_of(options, kGpusPerNode, "")).value_or(std::vector<int>{}))
     gpus += each;
   return gpus;
+}
+
+// How a user calls the trainings of one script; "": it is one.
+std::string trainings_of(const JobTemplate& form, const SbatchOptions& options) {
+  if (tasks_of_array(value_of(options, "--array", "")).value_or(1) > 1) return "tasks of the array";
+  return !form.several_ranks && nodes_of_job(options).most > 1 ? "trainings of the job" : "";
+}
+
+// A job that does not go on from its own checkpoint would begin again after each stop.
+Status check_restarts(const JobTemplate& form, const SbatchOptions& options,
+                      const SlurmArguments& arguments, const std::string& resume) {
+  if (!form.requeues || resume == "auto" || !has(arguments.given, "--resume")) return {};
+  std::string todo = "leave it out: a new job has a new run folder";
+  if (resume != "none")
+    todo = trainings_of(form, options).empty()
+               ? fmt::format("--out {} in its place goes on there", for_shell({resume}))
+               : "copy the template, without its requeues";
+  return Error{ErrorKind::usage, "--resume " + resume,
+               fmt::format("the template {} requeues its job, which must go on with --resume auto",
+                           form.name()),
+               std::move(todo)};
 }
 
 // Refuses what the template does with each training, and the command line, too.
@@ -88,16 +124,13 @@ Status check_template(const JobTemplate& form, const SbatchOptions& options,
     if (form.gives(option))
       return Error{ErrorKind::usage, option, fmt::format("the template {} gives it itself", name),
                    "leave it out, or copy the template and change that"};
-  const bool array = tasks_of_array(value_of(options, "--array", "")).value_or(1) > 1;
-  const bool members = !form.several_ranks && nodes > 1;
-  for (const char* option : {"--out", "--metrics", "--save-weights"})
-    if ((array || members) && has(arguments.given, option))
+  const std::string trainings = trainings_of(form, options);
+  for (const char* option : {"--out", "--metrics", "--save-weights", "--trace"})
+    if (!trainings.empty() && has(arguments.given, option))
       return Error{
-          ErrorKind::usage, option,
-          fmt::format("all {} would write the same",
-                      array ? "tasks of the array" : "trainings of the job"),
+          ErrorKind::usage, option, fmt::format("all {} would write the same", trainings),
           form.gives(option) ? "leave it out: the template names one for each" : "leave it out"};
-  if (array && has(arguments.given, "--seed"))
+  if (trainings.starts_with("tasks") && has(arguments.given, "--seed"))
     log::warn("--seed: all tasks of the array train alike; without it each has its own");
   return {};
 }
@@ -128,7 +161,13 @@ Status slurm_command(const SlurmArguments& arguments, const TrainArguments& trai
     job.ranks = nodes.most * tasks;
     OMNI_CHECK(check_for_job(as_there, job));
   }
-  log::result_text(fill_in(form, options, arguments.words));
+  OMNI_CHECK(check_restarts(form, options, arguments, training.resume));
+  std::error_code problem;
+  const std::filesystem::path folder = std::filesystem::current_path(problem);
+  if (problem)
+    return Error{ErrorKind::usage, "this folder", "cannot be read: " + problem.message(),
+                 "go to the folder in which the job shall start"};
+  log::result_text(fill_in(form, options, arguments.words, folder));
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "apps/omni-run/setup.hpp"
 #include "runtime/files.hpp"
@@ -13,18 +14,36 @@
 namespace omni {
 namespace {
 
-constexpr std::string_view kOption = "#SBATCH --", kBody = "set -euo pipefail";
+constexpr std::string_view kOption = "#SBATCH", kBody = "set -euo pipefail", kWords = "\"$@\"";
 
-// "--nodes" of "#SBATCH --nodes=2", or of "#SBATCH --nodes 2"; "": it is no such line.
-std::string option_in(std::string_view line) {
-  if (!line.starts_with(kOption)) return "";
-  line.remove_prefix(kOption.size() - 2);
-  return std::string(line.substr(0, line.find_first_of("= ")));
+constexpr const char* kChdir = "--chdir";
+
+// The short names of options that are looked for.
+constexpr std::pair<char, const char*> kShort[] = {
+    {'A', "--account"},  {'C', "--constraint"}, {'D', "--chdir"},     {'G', "--gpus"},
+    {'J', "--job-name"}, {'N', "--nodes"},      {'a', "--array"},     {'c', "--cpus-per-task"},
+    {'e', "--error"},    {'o', "--output"},     {'p', "--partition"}, {'q', "--qos"},
+    {'t', "--time"}};
+
+std::string_view without_blanks(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of(" \t"), text.size()));
 }
 
-std::string value_in(std::string_view line) {
-  const std::size_t end = line.find_first_of("= ", kOption.size());
-  return end == line.npos ? "" : std::string(line.substr(end + 1));
+// {"--nodes", "2"} of "#SBATCH --nodes=2", "#SBATCH --nodes 2" or "#SBATCH -N 2"; {}: it is no such
+// line.
+std::pair<std::string, std::string> option_in(std::string_view line) {
+  if (!line.starts_with(kOption)) return {};
+  line = without_blanks(line.substr(kOption.size()));
+  if (line.starts_with("--")) {
+    const std::size_t end = std::min(line.find_first_of("= \t"), line.size());
+    const bool equals = end < line.size() && line[end] == '=';
+    const std::string_view value = line.substr(end + (equals ? 1 : 0));
+    return {std::string(line.substr(0, end)), std::string(equals ? value : without_blanks(value))};
+  }
+  for (const auto& [letter, option] : kShort)
+    if (line.size() > 1 && line[0] == '-' && line[1] == letter)
+      return {option, std::string(without_blanks(line.substr(2)))};
+  return {};
 }
 
 // What stands between `omni-run` and the words that follow the script, on whatever lines.
@@ -32,12 +51,14 @@ void find_training(JobTemplate& form) {
   std::string text;
   for (const std::string& line : form.lines) {
     if (line.starts_with('#')) continue;
+    form.requeues |= line.find("scontrol requeue") != line.npos;
+    form.takes_words |= line.find(kWords) != line.npos;
     form.several_ranks |= line.find("--mpi=pm") != line.npos || line.starts_with("mpiexec ");
     text += line.ends_with('\\') ? line.substr(0, line.size() - 1) : line + '\n';
   }
   std::istringstream commands(text);
   for (std::string command; std::getline(commands, command);) {
-    const std::size_t begin = command.find("omni-run "), end = command.find("\"$@\"");
+    const std::size_t begin = command.find("omni-run "), end = command.find(kWords);
     if (begin == command.npos || end == command.npos || end < begin) continue;
     std::istringstream words(command.substr(begin, end - begin));
     for (std::string word; words >> word;)
@@ -57,23 +78,32 @@ Result<JobTemplate> read_template(const std::string& name) {
   OMNI_TRY(const std::string text, read_file(form.path, 1 << 20));
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line); form.lines.push_back(line))
-    if (const std::string option = option_in(line); !option.empty())
-      form.options[option] = value_in(line);
+    if (const auto [option, value] = option_in(line); !option.empty()) form.options[option] = value;
   if (std::ranges::find(form.lines, kBody) == form.lines.end())
     return Error{ErrorKind::data, form.path.string(), fmt::format("has no line '{}'", kBody),
                  "the program and its arguments are added after it"};
   find_training(form);
+  form.requeues |= form.options.contains("--requeue");
+  if (!form.takes_words)
+    return Error{ErrorKind::data, form.path.string(), fmt::format("has no {}", kWords),
+                 "as in omni-run \"$@\": there the training's options come"};
   return form;
 }
 
 std::string fill_in(const JobTemplate& form, SbatchOptions options,
-                    const std::vector<std::string>& words) {
-  std::string script;
+                    const std::vector<std::string>& words, const std::string& folder) {
+  std::string script, start;
+  if (!options.contains(kChdir)) {
+    if (const auto quoted = for_sbatch_line(folder))
+      options[kChdir] = *quoted;
+    else
+      start = fmt::format("cd {}\n", for_shell({folder}));
+  }
   const auto add_option = [&](const std::string& name, const std::string& value) {
     script += fmt::format("#SBATCH {}{}{}\n", name, value.empty() ? "" : "=", value);
   };
   for (const std::string& line : form.lines) {
-    if (const std::string option = option_in(line); !option.empty()) {
+    if (const std::string option = option_in(line).first; !option.empty()) {
       if (const auto given = options.extract(option)) add_option(given.key(), given.mapped());
     } else if (const auto usage = line.find(": sbatch ");
                line.starts_with("# ") && usage != line.npos) {
@@ -81,7 +111,7 @@ std::string fill_in(const JobTemplate& form, SbatchOptions options,
     } else if (line == kBody) {
       for (const auto& [name, value] : options) add_option(name, value);
       const auto root = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
-      script += fmt::format("{}\nPATH={}:$PATH\nset -- {} \"$@\"\n", kBody,
+      script += fmt::format("{}\n{}PATH={}:$PATH\nset -- {} \"$@\"\n", kBody, start,
                             for_shell({root / "bin"}), for_shell(words));
     } else {
       script += line + '\n';

@@ -16,6 +16,8 @@ struct JobTemplate {
   SbatchOptions options{};              // of its #SBATCH lines
   std::vector<std::string> training{};  // options that it gives each training itself
   bool several_ranks = false;           // a training is on all nodes
+  bool requeues = false;                // its job, or has Slurm do so
+  bool takes_words = false;             // of the command line
   std::string name() const { return path.stem(); }
   bool gives(const std::string& option) const;  // to each training
 };
@@ -23,8 +25,9 @@ struct JobTemplate {
 // By name, as find_shipped() knows it.
 Result<JobTemplate> read_template(const std::string& name);
 
-// With these options in place of the template's, and the words of a training.
+// With these options in place of the template's, and the words of a training. The job starts in
+// `folder`, unless an option says otherwise.
 std::string fill_in(const JobTemplate& form, SbatchOptions options,
-                    const std::vector<std::string>& words);
+                    const std::vector<std::string>& words, const std::string& folder);
 
 }  // namespace omni

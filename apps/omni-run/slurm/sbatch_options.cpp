@@ -181,6 +181,18 @@ int gpus_of_gres(std::string_view text) {
   return gpus;
 }
 
+std::optional<std::string> for_sbatch_line(std::string_view value) {
+  // Slurm 22.05 would take a backslash here, but fails in a folder that has one in its name.
+  if (one_line(value) != value || value.find('\\') != value.npos) return std::nullopt;
+  if (is_name(value)) return std::string(value);
+  std::string quoted = "\"";
+  for (const char c : value) {
+    if (c == '"') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
 Status check_grammar(const SbatchOptions& options) {
   for (const auto& [option, value] : options) {
     const auto own = std::ranges::find(kGrammar, option, &Grammar::option);

@@ -17,6 +17,9 @@ using SbatchOptions = std::map<std::string, std::string>;  // by name
 // Refuses values outside of Slurm's grammar.
 Status check_grammar(const SbatchOptions& options);
 
+// As an #SBATCH line writes it, quoted where it must be; nothing where no line can.
+std::optional<std::string> for_sbatch_line(std::string_view value);
+
 struct NodeRange {
   int least = 1, most = 1;
 };

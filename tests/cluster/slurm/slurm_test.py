@@ -92,7 +92,8 @@ class Slurm(unittest.TestCase):
         self.assertIn("#SBATCH --nodes=2\n", script)
         with open(os.path.join(self.folder, "own.sbatch"), "w", encoding="utf-8") as file:
             file.write(script)
-        job = self.sbatch("own.sbatch")
+        # Wherever it is submitted, it starts where it was written.
+        job = self.slurm.command("sbatch", "--parsable", os.path.join(self.folder, "own.sbatch"), cwd="/").strip()
         self.expect(job, name="own")
         self.assertIn(f"Slurm job {job} on node[", self.output(job, "own"))
         self.here(*FIXED, "--max-batches", "20", "--save-weights", "outside")
@@ -108,6 +109,18 @@ class Slurm(unittest.TestCase):
             self.here(*FIXED, "--max-batches", "20", "--seed", str(task), "--save-weights", "outside")
             self.assertEqual(read(f"{self.folder}/weights{task}"), read(f"{self.folder}/outside"))
             self.assertTrue(os.path.isdir(f"{self.folder}/omni-runs/lenet-task{task}"))
+
+    def test_a_stopped_task_requeues_itself_alone(self):
+        path = os.path.join(self.folder, "tasks.sbatch")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.here("slurm", "--array", "1-2%1", "--", *FIXED, "--max-batches", "2000", "--display", "100").stdout)
+        job = self.sbatch(path)
+        # The number of the last task's job is that of the array, too.
+        self.expect(f"{job}_1")
+        self.await_text(f"{job}_2", "\n100, ")
+        self.slurm.command("scancel", "--signal=USR2", f"{job}_2")
+        self.assertEqual(self.expect(f"{job}_2")["Restarts"], "1")
+        self.assertEqual(self.expect(f"{job}_1")["Restarts"], "0")
 
     def test_an_array_of_rates_goes_on_with_the_next_seed(self):
         job = self.sbatch("--array=1,5", self.template("array"), *FIXED, "--max-batches", "20")
