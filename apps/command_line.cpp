@@ -160,6 +160,15 @@ std::optional<Error> unknown_argument(const CLI::App& app) {
   return std::nullopt;
 }
 
+// CLI11 says "--batch: At Most 1 required but received 2", and "--batch: 1 required TEXT missing".
+Error wrong_count(const std::string& problem, std::string hint) {
+  const std::string option = problem.substr(0, problem.find(": "));
+  if (problem.find(": At Most") != problem.npos)
+    return usage_error(option + " is given twice", "remove one of them");
+  return usage_error(problem.ends_with(" missing") ? option + " has no value" : problem,
+                     std::move(hint));
+}
+
 // What CLI11 found, with our hint.
 Error other_error(const CLI::App& app, const CLI::ParseError& problem) {
   const auto commands = app.get_subcommands();
@@ -167,6 +176,8 @@ Error other_error(const CLI::App& app, const CLI::ParseError& problem) {
     return usage_error("no command given",
                        fmt::format("one of: {}", fmt::join(command_names(app), " ")));
   const CLI::App& command = commands.empty() ? app : *commands.front();
+  if (problem.get_name() == "ArgumentMismatch")
+    return wrong_count(problem.what(), help_command(app, command));
   std::string what = problem.what(), missing;
   for (const CLI::Option* option : command.get_options())
     if (option->get_required() && option->count() == 0)

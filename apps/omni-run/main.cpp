@@ -139,7 +139,8 @@ void add_options(CLI::App& app, SlurmArguments& job) {
   app.add_option("--template", job.form)->check(not_empty());
   const CLI::Validator one_word(
       [](const std::string& text) {
-        return text.empty() || text.find_first_of(" \t\r\n\v\f") != text.npos ? "is no word" : "";
+        if (text.empty()) return "is empty";
+        return text.find_first_of(" \t\r\n\v\f") != text.npos ? "has a blank in it" : "";
       },
       "");
   for (const char* option :

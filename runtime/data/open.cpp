@@ -141,6 +141,10 @@ Result<DatasetPair> open_path(const fs::path& path, bool test, bool for_check) {
   if (is_idx_folder(path)) return open_idx_folder(path, test);
   if (is_cifar_folder(path)) return open_cifar_folder(path, test);
   if (is_image_folder(path)) return open_image_folder(path, test, for_check);
+  if (holds_image_files(path))
+    return Error{ErrorKind::data, path.string(), "holds images, but no folders, one per class",
+                 "put the images of each class into a folder of their own, CLASS/*.jpg; "
+                 "--hold-out 0.1 then tests on a tenth of them"};
   return Error{ErrorKind::data, path.string(), "holds no dataset that is understood",
                std::string(kKnownSources)};
 }

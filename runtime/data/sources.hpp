@@ -90,6 +90,7 @@ Result<std::vector<std::string>> images_below(const std::filesystem::path& folde
 
 // train/CLASS and val/CLASS; or CLASS alone, which has no test set.
 bool is_image_folder(const std::filesystem::path& folder);
+bool holds_image_files(const std::filesystem::path& folder);  // beside its folders, not in them
 Result<DatasetPair> open_image_folder(const std::filesystem::path& folder, bool with_test = true,
                                       bool for_check = false);
 

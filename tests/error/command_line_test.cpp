@@ -268,6 +268,14 @@ INSTANTIATE_TEST_SUITE_P(
                 {"--net", "lenet", "--learning-rate", "1e9", "--max-batches", "50"},
                 6,
                 "finite"},
+        Refusal{"GivenTwice",
+                {"--net", "lenet", "--batch", "3", "--batch", "4"},
+                2,
+                "error: --batch is given twice (remove one of them)\n"},
+        Refusal{"WithoutItsValue",
+                {"--net", "lenet", "--batch"},
+                2,
+                "error: --batch has no value (omni-run --help)\n"},
         Refusal{
             "ValidNeedsWeights", {"valid", "--net", "lenet"}, 2, "error: --weights is required ("},
         Refusal{"SyntheticImagesAreSaid",  // before the weights are missed

@@ -46,6 +46,38 @@ TEST_F(ImageData, OfOneListOnly) {
               "train.txt,val.txt; of other files, give their folder)");
 }
 
+TEST_F(ImageData, WithoutFoldersOfClasses) {
+  const std::filesystem::path root = folder_.path();
+  std::filesystem::create_directories(root / "photos/empty");
+  std::filesystem::copy_file(at("set/val/red/5.jpg"), at("photos/1.JPG"));
+  refused(at("photos"), 3,
+          at("photos") +
+              ": holds images, but no folders, one per class (put the images of each class into a "
+              "folder of their own, CLASS/*.jpg; --hold-out 0.1 then tests on a tenth of them)");
+  // Of vehicles, say: a class may be called train.
+  std::filesystem::create_directories(root / "veh");
+  std::filesystem::copy(at("set/val/red"), at("veh/train"));
+  std::filesystem::copy(at("set/val/blue"), at("veh/car"));
+  const std::string taken =
+      at("veh/train") +
+      ": has no folders, one per class (train/ is taken for the set of images to train on: put "
+      "them into train/CLASS/; a class that is called train goes into train/train/)";
+  refused(at("veh"), 3, taken);
+  refused(at("veh"), 3, taken, {"--hold-out", "0.5"});
+  std::filesystem::rename(at("veh/train"), at("veh/bus"));
+  std::filesystem::create_directories(root / "veh/__MACOSX");
+  std::filesystem::create_directories(root / "set/train/__MACOSX");
+  std::filesystem::create_directories(root / "set/val/.thumbnails");
+  std::filesystem::copy_file(at("set/val/red/5.jpg"), at("set/train/__MACOSX/5.jpg"));
+  const Words quick{"--net", at("net.cfg"), "-q", "--max-batches", "1", "--data"};
+  for (const Words& more : {Words{at("set")}, Words{at("veh"), "--hold-out", "0.5"}}) {
+    Words words = quick;
+    words.insert(words.end(), more.begin(), more.end());
+    const Finished run = omni_run(words);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+  }
+}
+
 TEST_F(ImageData, TooManyClasses) {
   put(folder_ / "four", "set/train/red/0.jpg 2\nset/train/red/0.jpg 3\n");
   const std::string what =

@@ -59,7 +59,8 @@ TEST(JobScript, is_refused_with_a_reason) {
   refused(slurm({"--net", "lenett"}), 2, "did you mean lenet.cfg?");
   refused(slurm({"--net", "lenet", "--template", "node"}), 2, "did you mean nodes.sbatch?");
   refused(slurm({"--net", "lenet", "--epoch", "3"}), 2, "did you mean '--epochs'?");
-  refused(slurm({"--net", "lenet", "--time", "1\nrm"}), 2, "--time: is no word");
+  refused(slurm({"--net", "lenet", "--time", "1\nrm"}), 2, "--time: has a blank in it (");
+  refused(slurm({"--net", "lenet", "--qos", ""}), 2, "--qos: is empty (");
   refused(omni_run({"--net", "lenet", "slurm"}), 2, "stands before 'slurm'");
   const TemporaryDirectory folder;
   put(folder / "own.sbatch", "#!/bin/bash\nomni-run \"$@\"\n");

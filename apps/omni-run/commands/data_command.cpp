@@ -286,7 +286,7 @@ Status data_command(const DataCheckArguments& arguments) {
                  fmt::format("{} of {} samples cannot be read", all.unreadable(), all.samples()),
                  "fetch them again, or take them out"};
   // Whatever else a training refuses.
-  if (all.no_test && all.no_test->kind == ErrorKind::data) return *all.no_test;
+  if (all.no_test) return *all.no_test;
   request.for_check = false;
   all.data = {};
   if (auto strict = open_dataset(request); !strict) return std::move(strict.error());

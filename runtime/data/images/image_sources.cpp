@@ -32,7 +32,11 @@ constexpr std::array<std::string_view, 7> kRead{".jpg", ".jpeg", ".jpe", ".jfif"
 constexpr std::array<std::string_view, 10> kNotRead{".bmp",  ".gif",  ".webp", ".tif", ".tiff",
                                                     ".heic", ".heif", ".avif", ".jp2", ".jxl"};
 
-bool hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
+// What the user did not put there; archives made on a Mac bring the second.
+bool hidden(const fs::path& path) {
+  const std::string name = path.filename();
+  return name.starts_with('.') || name == "__MACOSX";
+}
 
 template <std::size_t N>
 bool ends_as(const fs::path& path, const std::array<std::string_view, N>& extensions) {
@@ -74,6 +78,16 @@ bool has_class_folders(const fs::path& folder) {
         !for_each_image(folder / name, [&](const fs::path&) { return found = true, false; }))
       return false;
   return found;
+}
+
+// Of the folder with all images to train on, or to test on. Its name may have been meant as that of
+// a class.
+Error no_classes(const fs::path& set, std::string_view use) {
+  const std::string name = set.filename();
+  return {ErrorKind::data, set.string(), "has no folders, one per class",
+          fmt::format("{0}/ is taken for the set of images to {1} on: put them into {0}/CLASS/; a "
+                      "class that is called {0} goes into train/{0}/",
+                      name, use)};
 }
 
 Status add_class(const fs::path& folder, int label, bool may_be_empty, ImageList& list) {
@@ -229,6 +243,14 @@ bool is_image_folder(const fs::path& folder) {
   return fs::is_directory(folder / "train", ignored) || has_class_folders(folder);
 }
 
+bool holds_image_files(const fs::path& folder) {
+  return std::ranges::any_of(fs::directory_iterator(folder), [](const fs::directory_entry& entry) {
+    const fs::path& path = entry.path();
+    return !hidden(path) && !entry.is_directory() &&
+           (ends_as(path, kRead) || ends_as(path, kNotRead));
+  });
+}
+
 Result<DatasetPair> open_image_folder(const fs::path& root, bool with_test, bool for_check) {
   const bool apart = fs::is_directory(root / "train");
   const fs::path train_folder = apart ? root / "train" : root;
@@ -246,12 +268,11 @@ Result<DatasetPair> open_image_folder(const fs::path& root, bool with_test, bool
     return Error{ErrorKind::usage, root.string(), "has class folders, but neither train/ nor val/",
                  "put them under train/, some of their images under val/; or give --hold-out 0.1, "
                  "which tests on a tenth of them"};
+  if (classes.empty()) return no_classes(train_folder, "train");
   if (with_test && !has_test)
     return Error{ErrorKind::data, root.string(), "has train/, but no images to test on",
                  "put some into val/CLASS/ (or valid/, test/), or give --hold-out 0.1"};
 
-  if (classes.empty())
-    return Error{ErrorKind::data, train_folder.string(), "has no folders, one per class", ""};
   const fs::path test_folder = with_test ? root / *test_name : fs::path();
   const std::vector<std::string> tested =
       with_test ? class_folders(test_folder) : std::vector<std::string>();
@@ -273,8 +294,7 @@ Result<DatasetPair> open_image_folder(const fs::path& root, bool with_test, bool
     if (std::ranges::binary_search(tested, classes[i]))
       OMNI_CHECK(add_class(test_folder / classes[i], label, true, test));
   }
-  if (with_test && tested.empty())
-    return Error{ErrorKind::data, test_folder.string(), "has no folders, one per class", ""};
+  if (with_test && tested.empty()) return no_classes(test_folder, "test");
   const bool nothing_to_train = train.paths.size() == 0;
   if (nothing_to_train || (with_test && test.paths.size() == 0))
     return Error{ErrorKind::data, (nothing_to_train ? train_folder : test_folder).string(),

@@ -113,10 +113,12 @@ TEST_F(DataCommand, NamesAllFaultsAtOnce) {
 
 TEST_F(DataCommand, ClassFoldersHaveNoTestSet) {
   const Finished run = check(at("set/train"));
-  EXPECT_EQ(run.exit_code, 0) << run.errors;
-  expect_has(run.output, "\nNo test set: " + at("set/train") +
-                             ": has class folders, but neither train/ nor val/ (put them under "
-                             "train/");
+  EXPECT_EQ(run.exit_code, 2);
+  const std::string why = at("set/train") +
+                          ": has class folders, but neither train/ nor val/ (put them under "
+                          "train/";
+  expect_has(run.output, "\nNo test set: " + why);
+  expect_has(run.errors, "error: " + why);
   const auto held =
       json_of(check(at("set/train"), {"--json", "--hold-out", "0.25", "--seed", "4"}));
   EXPECT_EQ(held["train"]["samples"], 9);
@@ -128,6 +130,34 @@ TEST_F(DataCommand, ClassFoldersHaveNoTestSet) {
   EXPECT_EQ(half.exit_code, 3);
   expect_has(half.output, "samples");
   expect_has(half.errors, "has train/, but no images to test on");
+}
+
+TEST_F(DataCommand, EndsAsATrainingThatRefusesTheData) {
+  put(at("net.cfg"), kImageNet);
+  put(at("list"), "set/train/red/0.jpg 0\nset/train/blue/0.jpg 1\n");
+  put(at("broken"), "set/train/red/0.jpg\n");
+  put(at("a.svm"), "1 1:0.5\n2 1:0.25\n");
+  put(at("half.data"), "train = paths\nnames = names\n");
+  put(at("paths"), "set/train/red/0.jpg\nset/train/blue/0.jpg\n");
+  put(at("names"), "red\nblue\n");
+  for (const std::string& source :
+       {at("list"), at("list") + "," + at("gone"), at("list") + "," + at("broken"), at("a.svm"),
+        at("set/train"), at("half.data")}) {
+    const Finished trained =
+        omni_run({"--net", at("net.cfg"), "-q", "--data", source, "--max-batches", "1"});
+    const bool vectors = source == at("a.svm");
+    for (const Words& more : {Words{"--json"}, Words{"--json", "--net", at("net.cfg")}}) {
+      if (vectors && more.size() > 1) continue;
+      const Finished run = check(source, more);
+      EXPECT_EQ(run.exit_code, trained.exit_code) << source;
+      expect_has(run.errors, trained.errors);
+      const auto found = json_of(run);
+      EXPECT_GT(found["train"]["samples"], 0) << source;
+      EXPECT_EQ(found["test"], nullptr) << source;
+      EXPECT_EQ("error: " + found["no_test"].get<std::string>() + "\n", trained.errors);
+    }
+    EXPECT_EQ(trained.exit_code, source == at("half.data") || source.ends_with("broken") ? 3 : 2);
+  }
 }
 
 TEST_F(DataCommand, ListsAndVectors) {
