@@ -19,7 +19,7 @@ LINK = re.compile(r"!?\[([^\]]*)\]\(([^)\s]+)\)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 SCRIPTS = ("docs/results/plots/", "perf/gpu/", "perf/peers/", "perf/experiments/", "tests/fuzz/run.py")  # have options of their own
 # Of cmake, ctest and srun, which documents show, too.
-OTHERS = {"--build", "--install", "--mpi", "--ntasks-per-node", "--preset", "--prefix", "--target", "--test-dir", "--find", "--help", "--version"}
+OTHERS = {"--build", "--chdir", "--install", "--mpi", "--ntasks-per-node", "--output", "--preset", "--prefix", "--target", "--test-dir", "--find", "--help", "--version"}
 
 
 def is_short(path):
