@@ -124,9 +124,8 @@ TEST(Memory, IsWhatWasPlanned) {
     ASSERT_EQ(run.exit_code, 0) << run.errors;
     const double planned = memory_in(run.errors, " MiB planned"),
                  used = memory_in(run.errors, " MiB at most");
-    // The lines have whole MiB.
-    EXPECT_NEAR(planned, used, 0.05 * used + 1) << each.net << ", " << each.precision << "\n"
-                                                << run.errors;
+    EXPECT_NEAR(planned / used, 1, 0.05) << each.net << ", " << each.precision << "\n"
+                                         << run.errors;
   }
 }
 
