@@ -34,8 +34,8 @@ Status hold_out(DatasetPair& pair, double share, std::uint64_t seed) {
   std::map<int, Remaining> classes;
   for (std::size_t i = 0; i < all->size(); ++i) {
     const int label = all->label(i);
-    ++classes.try_emplace(label, 0, 0, Draws(philox, static_cast<std::uint64_t>(label)))
-          .first->second.samples;
+    const Remaining none{.draws = Draws(philox, static_cast<std::uint64_t>(label))};
+    ++classes.try_emplace(label, none).first->second.samples;
   }
   for (auto& [label, each] : classes)
     if (each.samples > 1)
